@@ -1,0 +1,58 @@
+"use strict";
+/* All heads at a glance: rows are layers, columns are heads, no words but the indices; the chosen one is ringed.
+
+   const grid = hfAttn.headGrid(host, {onPick(layer, head)}); grid.update({maps[L][H][Q][K], layer, head}) */
+(hfAttn => {
+  const { el, range } = hfAttn;
+
+  hfAttn.headGrid = (host, { onPick }) => {
+    const grid = el("div", "hf-grid"), scroll = el("div", "hf-scroll", grid);
+    grid.setAttribute("role", "group");
+    grid.setAttribute("aria-label", "All heads: rows are layers, columns are heads; arrow keys move");
+    host.append(scroll);
+    let o = null, presses = [];
+
+    const paint = () => {
+      if (!o) return;
+      const theme = hfAttn.theme(grid);
+      presses.forEach(({ canvas, l, h }) => hfAttn.thumb(canvas, o.maps[l][h], theme));
+    };
+    hfAttn.onLook(grid, paint);
+
+    const thumbnail = (l, h) => {
+      const canvas = el("canvas"), press = hfAttn.button("", () => onPick(l, h), "");
+      press.append(canvas);
+      press.title = `layer ${l + 1}, head ${h + 1}`;
+      press.setAttribute("aria-label", press.title);
+      return { press, canvas, l, h };
+    };
+    const build = () => {
+      const [layers, heads] = [o.maps.length, o.maps[0].length], index = i => el("b", "", String(i + 1));
+      presses = range(layers).flatMap(l => range(heads).map(h => thumbnail(l, h)));
+      grid.style.setProperty("--heads", heads);
+      grid.classList.toggle("many", layers * heads > 48);
+      grid.replaceChildren(el("b"), ...range(heads).map(index),
+        ...range(layers).flatMap(l => [index(l), ...presses.filter(p => p.l === l).map(p => p.press)]));
+    };
+    grid.addEventListener("keydown", event => {                 // one stop for Tab, arrows inside
+      const [dl, dh] = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key] || [0, 0];
+      const next = (dl || dh) && presses.find(p => p.l === o.layer + dl && p.h === o.head + dh);
+      if (!next) return;
+      event.preventDefault();
+      onPick(next.l, next.h);
+      next.press.focus();
+    });
+    const update = next => {
+      const sameShape = o && o.maps.length === next.maps.length && o.maps[0].length === next.maps[0].length, sameMaps = o?.maps === next.maps;
+      o = next;
+      if (!sameShape) build();
+      if (!sameMaps) paint();
+      presses.forEach(({ press, l, h }) => {
+        const chosen = l === o.layer && h === o.head;
+        press.setAttribute("aria-pressed", String(chosen));
+        press.tabIndex = chosen ? 0 : -1;
+      });
+    };
+    return { update };
+  };
+})((window.hfAttn ||= {}));

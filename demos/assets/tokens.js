@@ -1,0 +1,70 @@
+"use strict";
+/* Tokens as chips and boxes.
+
+   hfAttn.tokenStrip(host, {onPick(i)}).update({labels, weights, chosen, padding}): one token's view; the chosen query
+   in plum, the others tinted by the weight with which it reads them. weights null: no tint.
+   hfAttn.symbols(tokens, wrong): what a model wrote, wrong symbols tinted, underlined and bold.
+   hfAttn.predictions(host).update(rows, emptySentence): rows [{source, written, wrong, right, answer}]. */
+(hfAttn => {
+  const { el, shown, number, fill, css, numberOn } = hfAttn;
+
+  const tokenStrip = (host, { onPick }) => {
+    const strip = el("div", "hf-tokens");
+    strip.setAttribute("role", "group");
+    host.append(strip);
+    let o = null;
+    const chip = (label, i) => hfAttn.button(shown(label), () => onPick(i), "hf-tok");
+    const paint = () => {
+      if (!o) return;
+      const theme = hfAttn.theme(strip);
+      [...strip.children].forEach((press, i) => {
+        const query = i === o.chosen, rgb = !query && o.weights ? fill(theme, o.weights[i], o.most ?? 1) : null;
+        press.className = "hf-tok" + (query && o.role !== "key" ? " query" : "");
+        press.setAttribute("aria-pressed", String(query));
+        press.title = rgb ? `weight ${number(o.weights[i], 3)}` : "";
+        press.style.background = rgb ? css(rgb) : "";
+        press.style.color = rgb ? numberOn(theme, rgb) : "";
+      });
+    };
+    hfAttn.onLook(strip, paint);
+    const update = next => {
+      const same = o && JSON.stringify(o.labels) === JSON.stringify(next.labels);
+      o = next;
+      strip.setAttribute("aria-label", o.name || "Tokens");
+      if (!same) strip.replaceChildren(...o.labels.map(chip));
+      paint();
+    };
+    return { update };
+  };
+
+  const symbols = (tokens, wrong = []) => {
+    const wide = tokens.some(t => [...t].length > 1);
+    const one = (token, i) => el(wrong[i] ? "b" : "span", wrong[i] ? "wrong" : "", shown(token));
+    return el("span", wide ? "hf-symbols wide" : "hf-symbols", ...tokens.map(one));
+  };
+
+  const row = ({ source, written, wrong, right, answer }) => {
+    const verdict = right ? "right" : right === null || right === undefined ? "" : answer ? `wrong, is ${shown(answer)}` : "wrong";
+    const line = el("tr", "", el("td", "hf-mono", shown(source)), el("td", "", symbols(written, wrong)), el("td", right === false ? "no" : "", verdict));
+    return line;
+  };
+
+  const predictions = host => {
+    const body = el("tbody"), head = el("tr", "", el("th", "", "source"), el("th", "", "written"), el("th", "", el("span", "hf-sr", "verdict")));
+    host.append(el("div", "hf-scroll", el("table", "hf-says", el("thead", "", head), body)));
+    let had = null;
+    const empty = sentence => {
+      const cell = el("td", "hf-quiet", sentence);
+      cell.colSpan = 3;
+      return el("tr", "", cell);
+    };
+    const update = (rows, sentence) => {
+      const key = JSON.stringify([rows, sentence]);
+      if (key !== had) body.replaceChildren(...(rows?.length ? rows.map(row) : [empty(sentence)]));
+      had = key;
+    };
+    return { update };
+  };
+
+  Object.assign(hfAttn, { tokenStrip, symbols, predictions });
+})((window.hfAttn ||= {}));

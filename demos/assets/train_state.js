@@ -1,0 +1,59 @@
+"use strict";
+/* What the browser knows of a run. Messages may be lost or merged on their way, so each repeats what is recent:
+   points and frames are merged by their step within one run, and a new run id starts afresh.
+   Nothing here draws: train_board.js does. */
+(hfAttn => {
+  const { range, sum, mean, unpack, meanOf } = hfAttn;
+  const EMPTY = { run: null, meta: {}, status: "ready", message: "", eta: null, points: [], frames: [] };
+
+  const present = record => Object.fromEntries(Object.entries(record).filter(([, v]) => v !== null && v !== undefined));
+
+  /** Known records and new ones, one a step, in order; what was once measured is not unlearned by a null. */
+  const mergeBySteps = (known, fresh) => {
+    const bySteps = new Map(known.map(record => [record.step, record]));
+    for (const record of fresh || []) bySteps.set(record.step, { ...bySteps.get(record.step), ...present(record) });
+    return [...bySteps.values()].sort((a, b) => a.step - b.step);
+  };
+
+  /** Frames with their packed maps opened once: heads[h][row][col], or null where the model has no such map. */
+  const mergeFrames = (known, fresh, meta) => {
+    const shape = [meta.heads || 0, meta.rows?.length || 0, meta.cols?.length || 0], have = new Map(known.map(f => [f.step, f]));
+    const news = (fresh || []).filter(f => !have.get(f.step)?.packed || have.get(f.step).packed !== f.maps);
+    return mergeBySteps(known, news.map(({ maps, ...rest }) => ({ ...rest, packed: maps, heads: unpack(maps, shape), mean: null })));
+  };
+
+  const receive = (state, message) => {
+    if (!message) return EMPTY;
+    const from = state.run === message.run ? state : EMPTY, meta = { ...from.meta, ...message.meta };
+    return { run: message.run, meta, status: message.status || "running", message: message.message || "", eta: message.eta_seconds ?? null,
+      points: mergeBySteps(from.points, message.points), frames: mergeFrames(from.frames, message.frames, meta) };
+  };
+
+  const atOrBefore = (records, step) => records.findLast(record => record.step <= step) || null;
+
+  /** The map of a frame: the mean over the heads for head 0, else that head. */
+  const mapOf = (frame, head) => {
+    if (!frame?.heads) return null;
+    if (head > 0) return frame.heads[head - 1] || null;
+    frame.mean ||= meanOf(frame.heads);
+    return frame.mean;
+  };
+
+  /** Mean over the rows with a known answer of the weight that lies on it. */
+  const onKnown = (map, truth) => {
+    const rows = range(map.length).filter(r => truth[r]?.some(Boolean));
+    return mean(rows.map(r => sum(map[r].map((w, c) => (truth[r][c] ? w : 0)))));
+  };
+
+  /** A running mean of the logarithm, forgetting over some twenty points, without the pull towards its start. */
+  const smooth = points => {
+    let [total, share] = [0, 0];
+    return points.filter(([, v]) => v > 0).map(([x, v]) => {
+      total = 0.85 * total + 0.15 * Math.log(v);
+      share = 0.85 * share + 0.15;
+      return [x, Math.exp(total / share)];
+    });
+  };
+
+  Object.assign(hfAttn, { trainState: { EMPTY, receive, atOrBefore, mapOf, onKnown, smooth } });
+})((window.hfAttn ||= {}));

@@ -1,0 +1,216 @@
+"""Ways to write an answer: greedy, beam, top-k, nucleus; each says how sure it was of every token."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from transformers.cache_utils import DynamicCache, EncoderDecoderCache
+
+STRATEGIES = ("greedy", "beam", "top-k", "nucleus")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One step of writing.
+
+    Attributes:
+        token: id that was written.
+        probabilities: [V], the model's own, before temperature and cut.
+        allowed: [V], what the token was drawn from: after temperature and cut, summing to 1.
+    """
+
+    token: int
+    probabilities: torch.Tensor
+    allowed: torch.Tensor
+
+
+@dataclass(frozen=True)
+class Generation:
+    """What was written for one source.
+
+    Attributes:
+        ids: token ids, `</s>` last where it was reached.
+        score: sum of log p over the tokens, by the model's own probabilities.
+        choices: one a token.
+        alternatives: other beams, best first, as (ids, score).
+    """
+
+    ids: tuple[int, ...]
+    score: float
+    choices: tuple[Choice, ...]
+    alternatives: tuple[tuple[tuple[int, ...], float], ...] = ()
+
+
+def _end_ids(model) -> list[int]:
+    end = model.config.eos_token_id
+    return end if isinstance(end, list) else [end]
+
+
+@torch.no_grad()
+def greedy_ids(model, input_ids, attention_mask=None, max_new_tokens: int = 64) -> torch.Tensor:
+    """Write the likeliest token each time, a whole batch at once. `model.generate` is the plain twin.
+
+    Args:
+        model: an encoder-decoder with a head.
+        input_ids: [B, S].
+        attention_mask: [B, S], 1 = token; None where nothing is padded.
+        max_new_tokens: most tokens a row.
+
+    Returns:
+        [B, T ≤ max_new_tokens] ids without the start token; padding behind `</s>`.
+    """
+    was_training = model.training
+    model.eval()
+    memory = model.get_encoder()(input_ids, attention_mask=attention_mask)
+    cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
+    token = input_ids.new_full((len(input_ids), 1), model.config.decoder_start_token_id)
+    ends = torch.tensor(_end_ids(model), device=input_ids.device)
+    done = torch.zeros_like(token, dtype=torch.bool)
+    written = []
+    for _ in range(max_new_tokens):
+        outputs = model(
+            decoder_input_ids=token,
+            encoder_outputs=memory,
+            attention_mask=attention_mask,
+            past_key_values=cache,
+            use_cache=True,
+        )
+        token = outputs.logits[:, -1:].argmax(-1).masked_fill(done, model.config.pad_token_id)
+        written.append(token)
+        done |= torch.isin(token, ends)
+        if done.all():
+            break
+    model.train(was_training)
+    return torch.cat(written, dim=1)
+
+
+def temper(logits: torch.Tensor, temperature: float) -> torch.Tensor:
+    """p ∝ exp(logit / temperature), [V]; at 0 all weight stands on the likeliest."""
+    if temperature == 0:
+        return torch.zeros_like(logits).scatter_(-1, logits.argmax(-1, keepdim=True), 1.0)
+    return (logits / temperature).softmax(-1)
+
+
+def cut_top_k(probabilities: torch.Tensor, top_k: int) -> torch.Tensor:
+    """Keep the k likeliest tokens and share their weight out again (Fan et al. 2018, arXiv:1805.04833)."""
+    kept = probabilities.topk(min(top_k, probabilities.shape[-1])).indices
+    cut = torch.zeros_like(probabilities).scatter_(-1, kept, probabilities.gather(-1, kept))
+    return cut / cut.sum()
+
+
+def cut_nucleus(probabilities: torch.Tensor, top_p: float) -> torch.Tensor:
+    """Keep the fewest likeliest tokens that hold top_p together (Holtzman et al. 2020, arXiv:1904.09751)."""
+    ordered, order = probabilities.sort(descending=True)
+    kept = ordered.cumsum(-1) - ordered < top_p  # the weight before a token is still short of top_p
+    cut = torch.zeros_like(probabilities).scatter_(-1, order, ordered * kept)
+    return cut / cut.sum()
+
+
+def write(
+    model,
+    input_ids: torch.Tensor,
+    strategy: str = "greedy",
+    *,
+    num_beams: int = 4,
+    temperature: float = 1.0,
+    top_k: int = 5,
+    top_p: float = 0.9,
+    seed: int = 0,
+    max_new_tokens: int | None = None,
+) -> Generation:
+    """Write an answer to one source, and keep what each step chose from.
+
+    Args:
+        model: an encoder-decoder with a head.
+        input_ids: [1, S] source ids.
+        strategy: "greedy", "beam", "top-k" or "nucleus".
+        num_beams: K of beam search.
+        temperature: of sampling; below 1 sharper, above 1 flatter, 0 is greedy.
+        top_k: how many tokens top-k keeps.
+        top_p: how much probability nucleus keeps.
+        seed: of sampling.
+        max_new_tokens: most tokens; as many as the model has positions for where None.
+
+    Raises:
+        ValueError: an unknown strategy or a setting out of its range.
+    """
+    check_settings(strategy, num_beams, temperature, top_k, top_p)
+    limit = max_new_tokens or model.config.max_position_embeddings - 1
+    if strategy == "beam":
+        return _beam(model, input_ids, num_beams, limit)
+    generator = torch.Generator().manual_seed(seed)
+
+    def allowed(logits: torch.Tensor) -> torch.Tensor:
+        if strategy == "greedy":
+            return temper(logits, 0)
+        tempered = temper(logits, temperature)
+        return cut_top_k(tempered, top_k) if strategy == "top-k" else cut_nucleus(tempered, top_p)
+
+    return _step_by_step(model, input_ids, allowed, generator, limit)
+
+
+def check_settings(strategy: str, num_beams: int, temperature: float, top_k: int, top_p: float) -> None:
+    """Refuse what no strategy can use."""
+    if strategy not in STRATEGIES:
+        raise ValueError(f"strategy={strategy!r} is not known; choose one of {', '.join(STRATEGIES)}.")
+    if num_beams < 1 or top_k < 1:
+        raise ValueError(f"num_beams={num_beams} and top_k={top_k} must be at least 1.")
+    if not math.isfinite(temperature) or temperature < 0:
+        raise ValueError(f"temperature={temperature} must be 0 or above.")
+    if not 0 < top_p <= 1:
+        raise ValueError(f"top_p={top_p} must be above 0 and at most 1.")
+
+
+@torch.no_grad()
+def _step_by_step(
+    model, input_ids, allowed: Callable[[torch.Tensor], torch.Tensor], generator, limit: int
+) -> Generation:
+    memory = model.get_encoder()(input_ids)
+    cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
+    token = input_ids.new_full((1, 1), model.config.decoder_start_token_id)
+    choices: list[Choice] = []
+    while len(choices) < limit:
+        outputs = model(decoder_input_ids=token, encoder_outputs=memory, past_key_values=cache, use_cache=True)
+        logits = outputs.logits[0, -1].float().cpu()
+        drawn_from = allowed(logits)
+        choice = int(torch.multinomial(drawn_from, 1, generator=generator))
+        choices.append(Choice(choice, logits.softmax(-1), drawn_from))
+        if choice in _end_ids(model):
+            break
+        token = torch.full_like(token, choice)
+    score = sum(math.log(max(float(c.probabilities[c.token]), 1e-45)) for c in choices)
+    return Generation(tuple(c.token for c in choices), score, tuple(choices))
+
+
+@torch.no_grad()
+def _beam(model, input_ids, num_beams: int, limit: int) -> Generation:
+    """Beam search by transformers; the tokens' probabilities are read from one more pass over what it chose."""
+    output = model.generate(
+        input_ids,
+        num_beams=num_beams,
+        num_return_sequences=num_beams,
+        do_sample=False,
+        max_new_tokens=limit,
+        return_dict_in_generate=True,
+        output_scores=True,
+    )
+    found = []
+    for row in output.sequences:
+        ids = _until_end(row[1:].tolist(), _end_ids(model))
+        read = torch.tensor([[model.config.decoder_start_token_id, *ids[:-1]]], device=input_ids.device)
+        probabilities = model(input_ids=input_ids, decoder_input_ids=read).logits[0].float().softmax(-1).cpu()
+        score = float(probabilities.gather(1, torch.tensor(ids).unsqueeze(1)).log().sum())
+        found.append((tuple(ids), score, probabilities))
+    best_ids, best_score, best = found[0]
+    choices = tuple(Choice(token, p, temper(p.log(), 0)) for token, p in zip(best_ids, best, strict=True))
+    others = tuple((ids, score) for ids, score, _ in found[1:])
+    return Generation(best_ids, best_score, choices, others)
+
+
+def _until_end(ids: list[int], ends: list[int]) -> list[int]:
+    """Ids up to the first end, that one included."""
+    for place, token in enumerate(ids):
+        if token in ends:
+            return ids[: place + 1]
+    return ids

@@ -1,0 +1,173 @@
+"""Look inside: who reads whom."""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from transformers import PreTrainedModel
+
+from hf_attn.decoding import write
+from hf_attn.tasks.base import IGNORED, Batch
+
+MEMORY_LIMIT = 2**30  # bytes of maps that are computed without being asked twice
+_SWITCHING = threading.Lock()  # the attention implementation belongs to the model, not to the call
+
+
+@dataclass(frozen=True)
+class AttentionMaps:
+    """Attention weights of one example.
+
+    Attributes:
+        encoder: [L, H, S, S]; None where there is none.
+        decoder: [L, H, T, T]; row t is what the t-th token written read of what was written before.
+        cross: [L, H, T, S]; row t is what the t-th token written read of the source.
+        source_tokens: labels of S.
+        target_tokens: labels of the rows of `decoder` and `cross`: the token being written.
+        decoder_tokens: labels of the columns of `decoder`: the token being read, the start token first.
+        target_ids: [T] the tokens being written.
+    """
+
+    encoder: torch.Tensor | None
+    decoder: torch.Tensor | None
+    cross: torch.Tensor | None
+    source_tokens: tuple[str, ...] = ()
+    target_tokens: tuple[str, ...] = ()
+    decoder_tokens: tuple[str, ...] = ()
+    target_ids: tuple[int, ...] = ()
+
+
+def estimate_map_bytes(config, source_length: int, target_length: int, batch_size: int = 1) -> int:
+    """Bytes that the maps of a forward pass will take, before it is run.
+
+    Four bytes for each weight of encoder [L, H, S, S], decoder [L, H, T, T] and cross [L, H, T, S].
+    """
+    encoder = getattr(config, "encoder_layers", config.num_hidden_layers) * source_length**2
+    decoder = getattr(config, "decoder_layers", 0) * (target_length**2 + target_length * source_length)
+    return 4 * batch_size * config.num_attention_heads * (encoder + decoder)
+
+
+@contextlib.contextmanager
+def eager_attention(model: PreTrainedModel) -> Iterator[None]:
+    """Let the model compute attention by the plain function, the only one that gives maps; put it back after."""
+    with _SWITCHING:
+        before = model.config._attn_implementation
+        was_training = model.training
+        model.set_attn_implementation("eager")
+        model.eval()
+        try:
+            yield
+        finally:
+            model.set_attn_implementation(before)
+            model.train(was_training)
+
+
+def attention_maps(
+    model: PreTrainedModel,
+    inputs,
+    target=None,
+    *,
+    tokenizer=None,
+    strategy: str = "greedy",
+    num_beams: int = 4,
+    max_bytes: int = MEMORY_LIMIT,
+) -> AttentionMaps:
+    """Who reads whom, for a given target or for what the model writes.
+
+    Args:
+        model: encoder or encoder-decoder, whatever attention implementation it uses.
+        inputs: a source's text (with a tokenizer), its ids [1, S] or [S], or a Batch of one example, whose labels
+            are then the target.
+        target: text, or ids [1, T] or [T] of what is to be written; None lets the model write.
+        tokenizer: reads text and names the tokens.
+        strategy: how the model writes where it must: "greedy" or "beam" (the chosen beam is shown).
+        num_beams: K of beam search.
+        max_bytes: refuse to compute maps larger than this.
+
+    Returns:
+        Maps [layers, heads, queries, keys] on the CPU, float32; rows sum to 1 over what may be attended.
+
+    Raises:
+        ValueError: the maps would be larger than max_bytes, or text came without a tokenizer.
+    """
+    mask = None
+    if isinstance(inputs, Batch):
+        if len(inputs) != 1:
+            raise ValueError(f"inputs holds {len(inputs)} examples; give one, for example batch[:1].")
+        mask, target = inputs.attention_mask, inputs.labels if target is None else target
+        inputs = inputs.input_ids
+    device = next(model.parameters()).device
+    source = _ids_of(inputs, tokenizer).to(device)
+    if not model.config.is_encoder_decoder:
+        _refuse_large(model.config, source.shape[1], 0, max_bytes)
+        with eager_attention(model), torch.no_grad():
+            outputs = model(source, output_attentions=True)
+        tokens = _name(source[0], tokenizer)
+        return AttentionMaps(_stack(outputs.attentions), None, None, source_tokens=tokens)
+    if target is None:
+        generation = write(model, source, strategy, num_beams=num_beams)
+        written = torch.tensor([generation.ids], device=device)
+    else:
+        written = _ids_of(target, tokenizer).to(device)
+        written = written[:, written[0] != IGNORED]
+    _refuse_large(model.config, source.shape[1], written.shape[1], max_bytes)
+    read = model.prepare_decoder_input_ids_from_labels(written)
+    with eager_attention(model), torch.no_grad():
+        outputs = model(source, attention_mask=mask, decoder_input_ids=read, output_attentions=True, use_cache=False)
+    return AttentionMaps(
+        encoder=_stack(outputs.encoder_attentions),
+        decoder=_stack(outputs.decoder_attentions),
+        cross=_stack(outputs.cross_attentions),
+        source_tokens=_name(source[0], tokenizer),
+        target_tokens=_name(written[0], tokenizer),
+        decoder_tokens=_name(read[0], tokenizer),
+        target_ids=tuple(written[0].tolist()),
+    )
+
+
+def weight_on_alignment(weights: torch.Tensor, alignment) -> torch.Tensor:
+    """How much of its attention a head spends where the answer is known to lie.
+
+    Args:
+        weights: [..., T, S].
+        alignment: [T][S], above 0 where a target position depends on a source position.
+
+    Returns:
+        [...], the mean over those rows that depend on anything.
+    """
+    known = torch.tensor(alignment, dtype=weights.dtype, device=weights.device).clamp(max=1)
+    rows = known.sum(-1) > 0
+    return (weights * known).sum(-1)[..., rows].mean(-1)
+
+
+def _stack(layers) -> torch.Tensor:
+    """A tuple of [1, H, T, S], one a layer → [L, H, T, S]."""
+    if not layers or any(layer is None or layer.dim() != 4 for layer in layers):
+        raise RuntimeError("the model returned no attention although it was asked for it")
+    return torch.stack([layer[0] for layer in layers]).float().cpu()
+
+
+def _ids_of(text_or_ids, tokenizer) -> torch.Tensor:
+    """[1, L] ids of what was given."""
+    if isinstance(text_or_ids, str):
+        if tokenizer is None:
+            raise ValueError("Text was given without a tokenizer: pass tokenizer=…, or ids.")
+        return torch.tensor([tokenizer(text_or_ids)["input_ids"]])
+    ids = torch.as_tensor(text_or_ids)
+    return ids.unsqueeze(0) if ids.dim() == 1 else ids
+
+
+def _name(ids: torch.Tensor, tokenizer) -> tuple[str, ...]:
+    if tokenizer is None:
+        return tuple(str(index) for index in ids.tolist())
+    return tuple(tokenizer.convert_ids_to_tokens(ids.tolist()))
+
+
+def _refuse_large(config, source_length: int, target_length: int, max_bytes: int) -> None:
+    needed = estimate_map_bytes(config, source_length, target_length)
+    if needed > max_bytes:
+        raise ValueError(
+            f"{source_length} source and {target_length} target tokens would need {needed / 2**20:.0f} MB of maps; "
+            f"max_bytes allows {max_bytes / 2**20:.0f} MB. Shorten the input, or raise max_bytes."
+        )

@@ -1,0 +1,186 @@
+"""Add two numbers written in decimal, most significant digit first, as people write them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from hf_attn.tasks.base import SPECIAL_TOKENS, Ragged, Recipe, Task, WorkedExample, constant
+
+ZERO = len(SPECIAL_TOKENS)  # id of the digit 0; the digits' ids are in order
+
+
+@dataclass(frozen=True)
+class Addition(Task):
+    """Add two numbers: "153+391" → "544".
+
+    Args:
+        digits: most digits an addend has, 1 to 9.
+        max_addend: largest addend; 10^digits − 1 where None. The document draws from 0 to 499.
+        zero_padded: write every number with the same number of digits, as the document does ("048+277" → "325");
+            addends are then uniform from 0 to max_addend. Else the number of digits is uniform from 1 to digits,
+            so that short numbers are as common as long ones, and numbers are written as people write them.
+    """
+
+    digits: int = 3
+    max_addend: int | None = None
+    zero_padded: bool = False
+
+    name = "addition"
+    title = "Addition"
+    notation = "two whole numbers with a + between"
+    metric = "every digit right"
+    size_name = "digits"
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.digits <= 9:
+            raise ValueError(f"digits={self.digits} must be from 1 to 9.")
+        if self.max_addend is not None and not 1 <= self.max_addend < 10**self.digits:
+            raise ValueError(
+                f"max_addend={self.max_addend} must be from 1 to {10**self.digits - 1} with digits={self.digits}."
+            )
+
+    @property
+    def largest(self) -> int:
+        """Largest addend."""
+        return 10**self.digits - 1 if self.max_addend is None else self.max_addend
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The digits and the plus sign."""
+        return (*"0123456789", "+")
+
+    @property
+    def max_source_tokens(self) -> int:
+        """Two addends, `+` and `</s>`."""
+        return 2 * self.digits + 2
+
+    @property
+    def max_target_tokens(self) -> int:
+        """The largest sum's digits and `</s>`."""
+        return len(str(2 * self.largest)) + 1
+
+    @property
+    def recipes(self) -> Mapping[str, Recipe]:
+        """A small model for the product; the document's hidden 256 with 3 + 3 layers beside it."""
+        small = {
+            "hidden_size": 64,
+            "intermediate_size": 256,
+            "encoder_layers": 2,
+            "decoder_layers": 2,
+            "num_attention_heads": 4,
+        }
+        document = {
+            "hidden_size": 256,
+            "intermediate_size": 512,
+            "encoder_layers": 3,
+            "decoder_layers": 3,
+            "num_attention_heads": 4,
+        }
+        return {
+            "product": Recipe(small, steps=400, batch_size=128, learning_rate=3e-3, betas=(0.9, 0.98)),
+            "document": Recipe(document, steps=260, batch_size=128, learning_rate=1e-3, betas=(0.9, 0.98)),
+        }
+
+    @property
+    def worked_example(self) -> WorkedExample:
+        """The document's own sum, where its digits are allowed."""
+        source = {1: "7+5", 2: "53+91"}.get(self.digits, "153+391")
+        return WorkedExample(
+            source,
+            self.answer(source),
+            "Each digit of the sum reads the two digits above it, and those to the right for the carry.",
+        )
+
+    def draw(self, generator: torch.Generator, n: int) -> tuple[Ragged, Ragged, torch.Tensor]:
+        """Draw two addends; the key is the sorted pair, so that a+b and b+a are in the same split."""
+        addends = self._draw_addends(generator, (2, n))  # [2, n]
+        first, second = addends
+        width = self.digits if self.zero_padded else None
+        sources = self._write(first, width) + constant(self.vocabulary["+"], first) + self._write(second, width)
+        sum_width = self.max_target_tokens - 1 if self.zero_padded else None
+        return sources, self._write(first + second, sum_width), addends.sort(dim=0).values.T + 1
+
+    def _draw_addends(self, generator: torch.Generator, shape: tuple[int, int]) -> torch.Tensor:
+        device = generator.device
+        if self.zero_padded:
+            return torch.randint(0, self.largest + 1, shape, generator=generator, device=device)
+        length = torch.randint(1, self.digits + 1, shape, generator=generator, device=device)
+        low = torch.where(length == 1, 0, 10 ** (length - 1))
+        high = (10**length).clamp(max=self.largest + 1)
+        share = torch.rand(shape, generator=generator, device=device, dtype=torch.float64)
+        return low + (share * (high - low)).long()
+
+    def _write(self, numbers: torch.Tensor, width: int | None) -> Ragged:
+        """Numbers [B] → their digits' ids, without leading zeros unless a width is given."""
+        widest = width or self.digits + 1
+        powers = 10 ** torch.arange(widest - 1, -1, -1, device=numbers.device)
+        digits = numbers.unsqueeze(1) // powers % 10 + ZERO  # [B, widest], leading zeros still there
+        if width:
+            return Ragged(digits, torch.full_like(numbers, width))
+        lengths = (numbers.unsqueeze(1) >= powers[:-1]).sum(1) + 1
+        places = torch.arange(widest, device=numbers.device) + (widest - lengths).unsqueeze(1)
+        shifted = digits.gather(1, places.clamp(max=widest - 1))
+        return Ragged(shifted * (places < widest), lengths)
+
+    def split_source(self, text: str) -> list[str]:
+        """Read "a+b"; spaces and leading zeros do not matter."""
+        text = "".join(text.split())
+        for place, character in enumerate(text, 1):
+            if character not in self.symbols:
+                raise ValueError(
+                    f"{character!r} (character {place}) is not allowed: write digits and one +, "
+                    f"for example {self.worked_example.source!r}."
+                )
+        addends = text.split("+")
+        if len(addends) != 2 or not all(addends):
+            raise ValueError(f"{text!r} is not a sum of two numbers: write {self.worked_example.source!r}.")
+        numbers = [int(addend) for addend in addends]
+        for number in numbers:
+            if number > self.largest:
+                raise ValueError(
+                    f"{number} is too large: this model adds numbers from 0 to {self.largest} "
+                    f"(at most {self.digits} digits)."
+                )
+        width = self.digits if self.zero_padded else 0
+        return [*str(numbers[0]).zfill(width), "+", *str(numbers[1]).zfill(width)]
+
+    def split_target(self, text: str) -> list[str]:
+        """One symbol a digit."""
+        return list(text)
+
+    def join_target(self, symbols: Sequence[str]) -> str:
+        """The digits side by side."""
+        return "".join(symbols)
+
+    def answer(self, source: str) -> str:
+        """The sum, by Python's integers."""
+        first, second = "".join(self.split_source(source)).split("+")
+        width = self.max_target_tokens - 1 if self.zero_padded else 0
+        return str(int(first) + int(second)).zfill(width)
+
+    def measure(self, source: str, prediction: str) -> dict[str, float]:
+        """Token accuracy, and the share of digits right counted from the ones."""
+        right = self.answer(source)
+        width = max(len(right), len(prediction), 1)
+        digits = zip(right.rjust(width), prediction.rjust(width), strict=True)
+        return {
+            **super().measure(source, prediction),
+            "digit_accuracy": sum(a == b for a, b in digits) / width,
+        }
+
+    def alignment(self, source: str, target: str) -> list[list[int]]:
+        """A digit of the sum needs the addends' digits of its place (1), and those right of them for the carry (2)."""
+        tokens = self.split_source(source)
+        plus = tokens.index("+")
+        significance = [plus - 1 - place if place < plus else len(tokens) - 1 - place for place in range(len(tokens))]
+        significance[plus] = -2  # no digit
+        rows = []
+        for place in range(len(target)):
+            mine = len(target) - 1 - place
+            rows.append([1 if s == mine else 2 if s == mine - 1 and s >= 0 else 0 for s in significance] + [0])
+        return [*rows, [0] * len(tokens) + [1]]
+
+    def size_of(self, source: str) -> int:
+        """Digits of the longer addend."""
+        return max(len(addend.lstrip("0") or "0") for addend in source.split("+"))

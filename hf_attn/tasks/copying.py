@@ -1,0 +1,121 @@
+"""Copy a sequence of symbols: the simplest thing that needs attention to find its place."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from hf_attn.tasks.base import SPECIAL_TOKENS, Ragged, Recipe, Task, WorkedExample
+
+
+@dataclass(frozen=True)
+class Copying(Task):
+    """Write the source again: "7 15 2 3" → "7 15 2 3".
+
+    Args:
+        max_length: longest sequence, 1 to 64 symbols.
+        min_length: shortest; equal to max_length for the document's fixed length.
+        num_symbols: how many symbols there are, written 1 … num_symbols.
+    """
+
+    max_length: int = 20
+    min_length: int = 1
+    num_symbols: int = 19
+
+    name = "copy"
+    title = "Copy"
+    notation = "whole numbers separated by spaces"
+    metric = "every symbol right"
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.min_length <= self.max_length <= 64:
+            raise ValueError(
+                f"min_length={self.min_length} and max_length={self.max_length}: "
+                "choose 1 ≤ min_length ≤ max_length ≤ 64."
+            )
+        if self.num_symbols < 2:
+            raise ValueError(f"num_symbols={self.num_symbols} must be at least 2.")
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """1 … num_symbols."""
+        return tuple(str(number) for number in range(1, self.num_symbols + 1))
+
+    @property
+    def max_source_tokens(self) -> int:
+        """The symbols and `</s>`."""
+        return self.max_length + 1
+
+    @property
+    def max_target_tokens(self) -> int:
+        """The symbols and `</s>`."""
+        return self.max_length + 1
+
+    @property
+    def recipes(self) -> Mapping[str, Recipe]:
+        """The document's size (hidden 64, 2 + 2 layers, 2 heads) is small already: both recipes use it."""
+        model = {
+            "hidden_size": 64,
+            "intermediate_size": 128,
+            "encoder_layers": 2,
+            "decoder_layers": 2,
+            "num_attention_heads": 2,
+            "embedding_initializer_range": 0.3,
+            "position_initializer_range": 0.3,
+        }
+        return {
+            "product": Recipe(model, steps=120, batch_size=64, learning_rate=3e-3, warmup_steps=20),
+            "document": Recipe(model, steps=100, batch_size=40, learning_rate=3e-3, warmup_steps=20),
+        }
+
+    @property
+    def worked_example(self) -> WorkedExample:
+        """The document's own sequence."""
+        return WorkedExample(
+            "7 15 2 3 12",
+            "7 15 2 3 12",
+            "Each symbol written reads the one at its own place: in the map that is the diagonal.",
+        )
+
+    def draw(self, generator: torch.Generator, n: int) -> tuple[Ragged, Ragged, torch.Tensor]:
+        """Draw lengths uniformly, then symbols uniformly; the symbols are the key."""
+        device = generator.device
+        lengths = torch.randint(self.min_length, self.max_length + 1, (n,), generator=generator, device=device)
+        first = len(SPECIAL_TOKENS)
+        shape = (n, self.max_length)
+        ids = torch.randint(first, first + self.num_symbols, shape, generator=generator, device=device)
+        ids *= torch.arange(self.max_length, device=device) < lengths.unsqueeze(1)
+        sequences = Ragged(ids, lengths)
+        return sequences, sequences, ids
+
+    def split_source(self, text: str) -> list[str]:
+        """Read numbers separated by spaces."""
+        symbols = text.split()
+        for place, symbol in enumerate(symbols, 1):
+            if symbol not in self.vocabulary or symbol in SPECIAL_TOKENS:
+                raise ValueError(
+                    f"{symbol!r} (number {place}) is not a symbol of {self.name}: write whole numbers from 1 to "
+                    f"{self.num_symbols} separated by spaces, for example {self.worked_example.source!r}."
+                )
+        if not self.min_length <= len(symbols) <= self.max_length:
+            raise ValueError(
+                f"The input has {len(symbols)} symbols; this model reads {self.min_length} to {self.max_length}."
+            )
+        return symbols
+
+    def join_source(self, symbols: Sequence[str]) -> str:
+        """Numbers with spaces between."""
+        return " ".join(symbols)
+
+    def answer(self, source: str) -> str:
+        """The source again."""
+        return " ".join(self.split_source(source))
+
+    def alignment(self, source: str, target: str) -> list[list[int]]:
+        """The diagonal; `</s>` needs `</s>`."""
+        size = len(self.encode(source))
+        return [[int(row == column) for column in range(size)] for row in range(len(target.split()) + 1)]
+
+    def size_of(self, source: str) -> int:
+        """Number of symbols."""
+        return len(source.split())

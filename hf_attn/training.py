@@ -1,0 +1,250 @@
+"""The one training loop."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from accelerate import Accelerator
+from accelerate.state import PartialState
+from transformers import GenerationConfig, PreTrainedModel
+
+from hf_attn.atomic import atomic_directory
+from hf_attn.evaluation import measure_exact_match
+from hf_attn.inspection import AttentionMaps, attention_maps
+from hf_attn.models.configuration_attn_seq2seq import AttnSeq2SeqConfig
+from hf_attn.models.modeling_attn_seq2seq import AttnSeq2SeqForConditionalGeneration
+from hf_attn.tasks.base import END, PAD, START, Batch, Recipe, Task
+
+HELD_OUT_SAMPLE = 200  # examples of the held-out set that a report is measured on
+CONFIRMING_SAMPLE = 1000  # examples that confirm a report which says that the goal is reached
+_GLOBAL_RANDOM = threading.Lock()  # initial weights are drawn from torch's global generator
+
+
+@dataclass(frozen=True)
+class Report:
+    """How a run stands.
+
+    Attributes:
+        step: optimizer steps taken.
+        steps: steps in all.
+        loss: mean over the steps since the last report; NaN before the first step.
+        learning_rate: of the last step.
+        tokens_per_second: source and target tokens, over the time spent on steps.
+        seconds: spent on steps since the start, over all resumptions; measuring is not counted.
+        held_out_exact_match: the newest measurement, writing freely.
+        held_out_examples: how many examples that was measured on.
+        maps: the probe's attention, where a probe was given.
+    """
+
+    step: int
+    steps: int
+    loss: float
+    learning_rate: float
+    tokens_per_second: float
+    seconds: float
+    held_out_exact_match: float
+    held_out_examples: int
+    maps: AttentionMaps | None = None
+
+
+class Progress:
+    """What a run must know to go on, besides weights and optimizer: saved and loaded by accelerate."""
+
+    def __init__(self, generator: torch.Generator):
+        self.generator = generator
+        self.step = 0
+        self.seconds = 0.0
+        self.tokens = 0
+        self.held_out = (0.0, 0)
+
+    def state_dict(self) -> dict:
+        """Everything, the generator's state included."""
+        return {**vars(self), "generator": self.generator.get_state()}
+
+    def load_state_dict(self, state: dict) -> None:
+        """Go on from what was saved."""
+        self.generator.set_state(state["generator"])
+        for name in ("step", "seconds", "tokens", "held_out"):
+            setattr(self, name, state[name])
+
+
+def build_model(task: Task, recipe: Recipe, seed: int = 0) -> PreTrainedModel:
+    """An untrained model of the recipe's size for the task; the same weights for the same seed."""
+    config = AttnSeq2SeqConfig(
+        **{
+            "vocab_size": len(task.vocabulary),
+            "max_position_embeddings": task.max_position_embeddings,
+            "pad_token_id": PAD,
+            "bos_token_id": START,
+            "eos_token_id": END,
+            "decoder_start_token_id": START,
+            **recipe.model,
+        }
+    )
+    with _GLOBAL_RANDOM, torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = AttnSeq2SeqForConditionalGeneration(config)
+    model.generation_config = GenerationConfig(
+        pad_token_id=PAD,
+        bos_token_id=START,
+        eos_token_id=END,
+        decoder_start_token_id=START,
+        max_new_tokens=task.max_target_tokens,
+    )
+    return model
+
+
+def learning_rate_at(step: int, recipe: Recipe) -> float:
+    """Rise over the warm-up, stay, fall to 0 over the last part: a trapezoid.
+
+    Args:
+        step: 0 for the first.
+        recipe: gives the highest rate and the three lengths.
+    """
+    rise = min(1.0, (step + 1) / max(1, recipe.warmup_steps))
+    falling = recipe.steps * recipe.decay_fraction
+    fall = min(1.0, (recipe.steps - step) / falling) if falling else 1.0
+    return recipe.learning_rate * rise * fall
+
+
+def build_optimizer(model: torch.nn.Module, recipe: Recipe) -> torch.optim.AdamW:
+    """AdamW; only matrices decay."""
+    matrices = [weight for weight in model.parameters() if weight.dim() > 1]
+    others = [weight for weight in model.parameters() if weight.dim() <= 1]
+    groups = [
+        {"params": matrices, "weight_decay": recipe.weight_decay},
+        {"params": others, "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=recipe.betas, fused=True)
+
+
+def build_accelerator(device: str = "auto") -> Accelerator:
+    """Choose where to compute.
+
+    Args:
+        device: "auto" (a GPU where there is one), "cpu", "cuda" or "mps".
+
+    Raises:
+        ValueError: that device is not here, or not known.
+    """
+    here = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True, "auto": True}
+    if device not in here:
+        raise ValueError(f"device={device!r} is not known; choose one of {', '.join(here)}.")
+    if not here[device]:
+        raise ValueError(f"device={device!r} is not on this machine; choose 'auto' or 'cpu'.")
+    if PartialState._shared_state and (PartialState().device.type == "cpu") != (device == "cpu"):
+        with contextlib.suppress(ValueError):
+            return Accelerator()
+    return Accelerator(cpu=device == "cpu")
+
+
+def train(
+    task: Task,
+    model: PreTrainedModel,
+    recipe: Recipe | None = None,
+    *,
+    generator: torch.Generator | None = None,
+    until: float | None = None,
+    probe: Batch | None = None,
+    state_dir: str | Path | None = None,
+    save_every_seconds: float = 30.0,
+    accelerator: Accelerator | None = None,
+) -> Iterator[Report]:
+    """Teach a model a task, reporting as it goes. Stop by closing the generator; what was learned stays.
+
+    Args:
+        task: gives training examples (never held-out ones) and held-out ones to measure on.
+        model: is changed in place.
+        recipe: settings; the task's own where None.
+        generator: draws the examples; seed 0 where None.
+        until: stop once this share of held-out examples is written right as a whole; a first sign on
+            HELD_OUT_SAMPLE examples must be confirmed on CONFIRMING_SAMPLE.
+        probe: examples whose attention every report shows.
+        state_dir: where the run's state is kept, so that a stopped or killed run goes on from there to the same
+            weights as an unbroken one. Resumes if the folder exists.
+        save_every_seconds: how often the state is saved on the way.
+        accelerator: device and processes; a batch is shared out over the processes.
+
+    Yields:
+        A report before the first step, then every `recipe.report_every` steps, and after the last.
+    """
+    recipe = recipe or task.recipe
+    accelerator = accelerator or Accelerator()
+    progress = Progress(generator or torch.Generator().manual_seed(0))
+    bare_model = model
+    model, optimizer = accelerator.prepare(model, build_optimizer(model, recipe))
+    accelerator.register_for_checkpointing(progress)
+    if state_dir is not None and Path(state_dir).exists():
+        accelerator.load_state(str(state_dir))
+    share = recipe.batch_size // accelerator.num_processes
+    mine = slice(accelerator.process_index * share, (accelerator.process_index + 1) * share)
+    held_out = task.held_out(HELD_OUT_SAMPLE)
+
+    def report(loss: float) -> Report:
+        exact = measure_exact_match(bare_model, task, held_out)
+        examples = len(held_out)
+        if until is not None and exact >= until:
+            confirming = task.held_out(CONFIRMING_SAMPLE)
+            exact, examples = measure_exact_match(bare_model, task, confirming), len(confirming)
+        progress.held_out = (exact, examples)
+        return Report(
+            step=progress.step,
+            steps=recipe.steps,
+            loss=loss,
+            learning_rate=learning_rate_at(max(0, progress.step - 1), recipe),
+            tokens_per_second=progress.tokens / progress.seconds if progress.seconds else 0.0,
+            seconds=progress.seconds,
+            held_out_exact_match=exact,
+            held_out_examples=examples,
+            maps=attention_maps(bare_model, probe) if probe is not None else None,
+        )
+
+    if progress.step == 0:
+        yield report(float("nan"))
+    loss_sum, loss_steps = torch.zeros((), device=accelerator.device), 0
+    saved_at = time.monotonic()
+    try:
+        while progress.step < recipe.steps:
+            started = time.perf_counter()
+            model.train()
+            whole = task.sample(progress.generator, recipe.batch_size)
+            labels_in_batch = (whole.labels != -100).sum().item()
+            batch = whole[mine].to(accelerator.device)
+            for group in optimizer.param_groups:
+                group["lr"] = learning_rate_at(progress.step, recipe)
+            loss = model(
+                **batch.inputs(), num_items_in_batch=labels_in_batch / accelerator.num_processes
+            ).loss
+            accelerator.backward(loss)
+            if recipe.max_grad_norm:
+                accelerator.clip_grad_norm_(model.parameters(), recipe.max_grad_norm)
+            optimizer.step()
+            optimizer.zero_grad()
+            loss_sum += loss.detach()
+            loss_steps += 1
+            progress.step += 1
+            progress.tokens += whole.input_ids.numel() + whole.labels.numel()
+            progress.seconds += time.perf_counter() - started
+            if progress.step % recipe.report_every and progress.step < recipe.steps:
+                continue
+            latest = report(float(accelerator.reduce(loss_sum, "mean")) / loss_steps)
+            loss_sum, loss_steps = torch.zeros_like(loss_sum), 0
+            if state_dir is not None and time.monotonic() - saved_at > save_every_seconds:
+                save_state(accelerator, state_dir)
+                saved_at = time.monotonic()
+            yield latest
+            if until is not None and latest.held_out_exact_match >= until:
+                break
+    finally:
+        if state_dir is not None:
+            save_state(accelerator, state_dir)
+
+
+def save_state(accelerator: Accelerator, state_dir: str | Path) -> None:
+    """Put weights, optimizer, generators and step into a folder, whole or not at all."""
+    with atomic_directory(state_dir) as partial:
+        accelerator.save_state(str(partial))
