@@ -1,20 +1,22 @@
 """Each task's vocabulary as a tokenizer that the Hub knows."""
 
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from hf_attn.tasks.base import SPECIAL_TOKENS, Task
 
-# How text falls into symbols, and how symbols become text again, by a property of the task's symbols
 WORDS_OR_CHARACTERS = Regex(r"[A-Z]+|\S")
+LEADING_ZEROS = Regex(r"(?<![0-9])0+(?=[0-9])")
 
 
 def build_tokenizer(task: Task) -> PreTrainedTokenizerFast:
     """The task's tokenizer: `tokenizer("123+456")` gives source ids with `</s>`, `decode` the text again.
 
-    Sources and targets are written alike, so it serves labels too (`text_target=`).
+    It decodes what a model writes, too. Labels are the task's to write (`task.batch_of`).
     """
     tokenizer = Tokenizer(models.WordLevel(task.vocabulary, unk_token="<unk>"))  # noqa: S106
+    if task.number_width:
+        tokenizer.normalizer = _build_zero_padding(task.number_width)
     tokenizer.pre_tokenizer = _build_splitter(task)
     tokenizer.decoder = _build_joiner(task)
     tokenizer.post_processor = processors.TemplateProcessing(
@@ -32,27 +34,27 @@ def build_tokenizer(task: Task) -> PreTrainedTokenizerFast:
     )
 
 
-def _has_long_symbols(task: Task) -> bool:
-    return any(len(symbol) > 1 for symbol in task.symbols)
-
-
-def _has_signs(task: Task) -> bool:
-    return "=" in task.symbols
+def _build_zero_padding(width: int) -> normalizers.Normalizer:
+    """Give every number `width` digits: "7" → "007"."""
+    fills = [
+        normalizers.Replace(Regex(rf"(?<![0-9])(?=[0-9]{{{length}}}(?![0-9]))"), "0" * (width - length))
+        for length in range(1, width)
+    ]
+    return normalizers.Sequence([normalizers.Replace(Regex(r"\s+"), ""), *fills])
 
 
 def _build_splitter(task: Task) -> pre_tokenizers.PreTokenizer:
-    """Numbers between spaces (copy), single characters (addition), or characters and capital words (parser)."""
-    if _has_long_symbols(task) and not _has_signs(task):
+    """Numbers between spaces (copy), or characters and capital words (addition, parser)."""
+    if task.is_spaced and not task.signs:
         return pre_tokenizers.WhitespaceSplit()
     parts = [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Split(WORDS_OR_CHARACTERS, "isolated")]
     return pre_tokenizers.Sequence(parts)
 
 
 def _build_joiner(task: Task) -> decoders.Decoder:
-    """Spaces between long symbols, none between characters, none round an expression's signs."""
-    if not _has_long_symbols(task):
-        return decoders.Fuse()
-    spaced = [decoders.WordPiece(prefix="##", cleanup=False), decoders.Fuse()]
-    signs = [symbol for symbol in task.symbols if symbol in "=+-*/()"] if _has_signs(task) else []
-    tight = [decoders.Replace(Regex(f" ?\\{sign} ?"), sign) for sign in signs]
-    return decoders.Sequence([*spaced, *tight])
+    """Spaces between symbols except round signs, or none at all and no leading zeros."""
+    if not task.is_spaced:
+        zeros = [decoders.Replace(LEADING_ZEROS, "")] if task.number_width else []
+        return decoders.Sequence([decoders.Fuse(), *zeros])
+    tight = [decoders.Replace(Regex(f" ?\\{sign} ?"), sign) for sign in task.signs]
+    return decoders.Sequence([decoders.WordPiece(prefix="##", cleanup=False), decoders.Fuse(), *tight])

@@ -1,5 +1,10 @@
-"""Add two numbers written in decimal, most significant digit first, as people write them."""
+"""Add two numbers written in decimal, most significant digit first.
 
+A person writes "7+95"; the model reads "007+095" and writes "0102": every number has as many digits as the largest,
+as in the document, so that a place is always the same column. Reading and writing put the zeros in and take them out.
+"""
+
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -8,6 +13,13 @@ import torch
 from hf_attn.tasks.base import SPECIAL_TOKENS, Ragged, Recipe, Task, WorkedExample, constant
 
 ZERO = len(SPECIAL_TOKENS)  # id of the digit 0; the digits' ids are in order
+LEADING_ZEROS = re.compile(r"(?<![0-9])0+(?=[0-9])")
+
+
+def write_digits(numbers: torch.Tensor, width: int) -> Ragged:
+    """Numbers [B] → ids of their `width` digits, leading zeros included."""
+    powers = 10 ** torch.arange(width - 1, -1, -1, device=numbers.device)
+    return Ragged(numbers.unsqueeze(1) // powers % 10 + ZERO, torch.full_like(numbers, width))
 
 
 @dataclass(frozen=True)
@@ -17,20 +29,20 @@ class Addition(Task):
     Args:
         digits: most digits an addend has, 1 to 9.
         max_addend: largest addend; 10^digits − 1 where None. The document draws from 0 to 499.
-        zero_padded: write every number with the same number of digits, as the document does ("048+277" → "325");
-            addends are then uniform from 0 to max_addend. Else the number of digits is uniform from 1 to digits,
-            so that short numbers are as common as long ones, and numbers are written as people write them.
+        balanced: draw the number of digits of each addend first, so that short numbers are as common as long ones;
+            else addends are uniform from 0 to the largest, as in the document.
     """
 
     digits: int = 3
     max_addend: int | None = None
-    zero_padded: bool = False
+    balanced: bool = True
 
     name = "addition"
     title = "Addition"
     notation = "two whole numbers with a + between"
     metric = "every digit right"
     size_name = "digits"
+    is_spaced = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.digits <= 9:
@@ -51,6 +63,16 @@ class Addition(Task):
         return (*"0123456789", "+")
 
     @property
+    def number_width(self) -> int:
+        """Digits of an addend."""
+        return self.digits
+
+    @property
+    def sum_digits(self) -> int:
+        """Digits of the largest sum."""
+        return len(str(2 * self.largest))
+
+    @property
     def max_source_tokens(self) -> int:
         """Two addends, `+` and `</s>`."""
         return 2 * self.digits + 2
@@ -58,7 +80,7 @@ class Addition(Task):
     @property
     def max_target_tokens(self) -> int:
         """The largest sum's digits and `</s>`."""
-        return len(str(2 * self.largest)) + 1
+        return self.sum_digits + 1
 
     @property
     def recipes(self) -> Mapping[str, Recipe]:
@@ -66,9 +88,11 @@ class Addition(Task):
         small = {
             "hidden_size": 64,
             "intermediate_size": 256,
-            "encoder_layers": 2,
+            "encoder_layers": 1,
             "decoder_layers": 2,
             "num_attention_heads": 4,
+            "position_initializer_range": 1.0,
+            "use_bias": True,
         }
         document = {
             "hidden_size": 256,
@@ -78,7 +102,7 @@ class Addition(Task):
             "num_attention_heads": 4,
         }
         return {
-            "product": Recipe(small, steps=400, batch_size=128, learning_rate=3e-3, betas=(0.9, 0.98)),
+            "product": Recipe(small, steps=350, batch_size=128, learning_rate=6e-3, betas=(0.9, 0.98)),
             "document": Recipe(document, steps=260, batch_size=128, learning_rate=1e-3, betas=(0.9, 0.98)),
         }
 
@@ -96,32 +120,19 @@ class Addition(Task):
         """Draw two addends; the key is the sorted pair, so that a+b and b+a are in the same split."""
         addends = self._draw_addends(generator, (2, n))  # [2, n]
         first, second = addends
-        width = self.digits if self.zero_padded else None
-        sources = self._write(first, width) + constant(self.vocabulary["+"], first) + self._write(second, width)
-        sum_width = self.max_target_tokens - 1 if self.zero_padded else None
-        return sources, self._write(first + second, sum_width), addends.sort(dim=0).values.T + 1
+        plus = constant(self.vocabulary["+"], first)
+        sources = write_digits(first, self.digits) + plus + write_digits(second, self.digits)
+        return sources, write_digits(first + second, self.sum_digits), addends.sort(dim=0).values.T + 1
 
     def _draw_addends(self, generator: torch.Generator, shape: tuple[int, int]) -> torch.Tensor:
         device = generator.device
-        if self.zero_padded:
+        if not self.balanced:
             return torch.randint(0, self.largest + 1, shape, generator=generator, device=device)
         length = torch.randint(1, self.digits + 1, shape, generator=generator, device=device)
         low = torch.where(length == 1, 0, 10 ** (length - 1))
         high = (10**length).clamp(max=self.largest + 1)
         share = torch.rand(shape, generator=generator, device=device, dtype=torch.float64)
         return low + (share * (high - low)).long()
-
-    def _write(self, numbers: torch.Tensor, width: int | None) -> Ragged:
-        """Numbers [B] → their digits' ids, without leading zeros unless a width is given."""
-        widest = width or self.digits + 1
-        powers = 10 ** torch.arange(widest - 1, -1, -1, device=numbers.device)
-        digits = numbers.unsqueeze(1) // powers % 10 + ZERO  # [B, widest], leading zeros still there
-        if width:
-            return Ragged(digits, torch.full_like(numbers, width))
-        lengths = (numbers.unsqueeze(1) >= powers[:-1]).sum(1) + 1
-        places = torch.arange(widest, device=numbers.device) + (widest - lengths).unsqueeze(1)
-        shifted = digits.gather(1, places.clamp(max=widest - 1))
-        return Ragged(shifted * (places < widest), lengths)
 
     def split_source(self, text: str) -> list[str]:
         """Read "a+b"; spaces and leading zeros do not matter."""
@@ -142,31 +153,32 @@ class Addition(Task):
                     f"{number} is too large: this model adds numbers from 0 to {self.largest} "
                     f"(at most {self.digits} digits)."
                 )
-        width = self.digits if self.zero_padded else 0
-        return [*str(numbers[0]).zfill(width), "+", *str(numbers[1]).zfill(width)]
+        return [*str(numbers[0]).zfill(self.digits), "+", *str(numbers[1]).zfill(self.digits)]
+
+    def join_source(self, symbols: Sequence[str]) -> str:
+        """The sum as people write it, without leading zeros."""
+        return LEADING_ZEROS.sub("", "".join(symbols))
 
     def split_target(self, text: str) -> list[str]:
-        """One symbol a digit."""
-        return list(text)
+        """One symbol a digit, leading zeros put in."""
+        return list(text.zfill(self.sum_digits))
 
     def join_target(self, symbols: Sequence[str]) -> str:
-        """The digits side by side."""
-        return "".join(symbols)
+        """The number without leading zeros."""
+        return LEADING_ZEROS.sub("", "".join(symbols))
 
     def answer(self, source: str) -> str:
         """The sum, by Python's integers."""
         first, second = "".join(self.split_source(source)).split("+")
-        width = self.max_target_tokens - 1 if self.zero_padded else 0
-        return str(int(first) + int(second)).zfill(width)
+        return str(int(first) + int(second))
 
     def measure(self, source: str, prediction: str) -> dict[str, float]:
         """Token accuracy, and the share of digits right counted from the ones."""
-        right = self.answer(source)
-        width = max(len(right), len(prediction), 1)
-        digits = zip(right.rjust(width), prediction.rjust(width), strict=True)
+        right, written = self.split_target(self.answer(source)), self.split_target(prediction)
+        same = [a == b for a, b in zip(reversed(right), reversed(written), strict=False)]
         return {
             **super().measure(source, prediction),
-            "digit_accuracy": sum(a == b for a, b in digits) / width,
+            "digit_accuracy": sum(same) / max(len(right), len(written)),
         }
 
     def alignment(self, source: str, target: str) -> list[list[int]]:
@@ -176,11 +188,12 @@ class Addition(Task):
         significance = [plus - 1 - place if place < plus else len(tokens) - 1 - place for place in range(len(tokens))]
         significance[plus] = -2  # no digit
         rows = []
-        for place in range(len(target)):
-            mine = len(target) - 1 - place
+        width = len(self.split_target(target))
+        for place in range(width):
+            mine = width - 1 - place
             rows.append([1 if s == mine else 2 if s == mine - 1 and s >= 0 else 0 for s in significance] + [0])
         return [*rows, [0] * len(tokens) + [1]]
 
     def size_of(self, source: str) -> int:
         """Digits of the longer addend."""
-        return max(len(addend.lstrip("0") or "0") for addend in source.split("+"))
+        return max(len(str(int(addend))) for addend in source.split("+"))

@@ -177,6 +177,14 @@ class Task(ABC):
     title: ClassVar[str]
     notation: ClassVar[str]  # how a person writes a source, in words
     metric: ClassVar[str]  # what an exact match means here, in words
+    size_name: ClassVar[str] = "length"  # what `size_of` counts
+    is_spaced: ClassVar[bool] = True  # a target's symbols have spaces between
+    signs: ClassVar[str] = ""  # symbols of a source that have none around
+
+    @property
+    def number_width(self) -> int:
+        """Digits that every number is filled up to with zeros; 0 where numbers stay as they are."""
+        return 0
 
     # What a subclass says
 
@@ -229,8 +237,6 @@ class Task(ABC):
     @abstractmethod
     def size_of(self, source: str) -> int:
         """What accuracy is told by: symbols, digits or depth."""
-
-    size_name: ClassVar[str] = "length"
 
     def split_target(self, text: str) -> list[str]:
         """Read a target's text into symbols."""

@@ -67,6 +67,7 @@ class Parsing(Task):
     notation = "an assignment to x, y or z"
     metric = "whole tree right"
     size_name = "depth"
+    signs = "=+-*/()"
 
     def __post_init__(self) -> None:
         if not 1 <= self.depth <= 4:
