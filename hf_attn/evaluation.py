@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 import torch
 
 from hf_attn.decoding import greedy_ids
-from hf_attn.tasks.base import END, HELD_OUT, IGNORED, PAD, VALIDATION, Batch, Task
+from hf_attn.tasks.base import HELD_OUT, VALIDATION, Task
+from hf_attn.tasks.sequences import END, IGNORED, PAD, Batch
 
 
 @dataclass(frozen=True)
@@ -84,9 +85,9 @@ def exact_matches(predictions: torch.Tensor, labels: torch.Tensor) -> torch.Tens
     return (predictions.masked_fill(finished, PAD) == labels.masked_fill(labels == IGNORED, PAD)).all(dim=1)
 
 
-def measure_exact_match(model, task: Task, batch: Batch) -> float:
-    """Share of a batch that the model writes right as a whole: the quick figure of a run under way."""
-    return float(exact_matches(predict(model, task, batch), batch.labels.cpu()).float().mean())
+def share_exact(predictions: torch.Tensor, batch: Batch) -> float:
+    """Share of a batch that is written right as a whole: the quick figure of a run under way."""
+    return float(exact_matches(predictions, batch.labels.cpu()).float().mean())
 
 
 def evaluate(model, task: Task, split: str = HELD_OUT, n: int = 1000, seed: int = 0) -> Evaluation:

@@ -3,7 +3,8 @@
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-from hf_attn.tasks.base import SPECIAL_TOKENS, Task
+from hf_attn.tasks.base import Task
+from hf_attn.tasks.sequences import SPECIAL_TOKENS
 
 WORDS_OR_CHARACTERS = Regex(r"[A-Z]+|\S")
 LEADING_ZEROS = Regex(r"(?<![0-9])0+(?=[0-9])")
@@ -14,7 +15,7 @@ def build_tokenizer(task: Task) -> PreTrainedTokenizerFast:
 
     It decodes what a model writes, too. Labels are the task's to write (`task.batch_of`).
     """
-    tokenizer = Tokenizer(models.WordLevel(task.vocabulary, unk_token="<unk>"))  # noqa: S106
+    tokenizer = Tokenizer(models.WordLevel(task.vocabulary, unk_token="<unk>"))
     if task.number_width:
         tokenizer.normalizer = _build_zero_padding(task.number_width)
     tokenizer.pre_tokenizer = _build_splitter(task)

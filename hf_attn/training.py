@@ -1,6 +1,5 @@
 """The one training loop."""
 
-import contextlib
 import threading
 import time
 from collections.abc import Iterator
@@ -9,15 +8,16 @@ from pathlib import Path
 
 import torch
 from accelerate import Accelerator
-from accelerate.state import PartialState
+from accelerate.state import AcceleratorState, PartialState
 from transformers import GenerationConfig, PreTrainedModel
 
 from hf_attn.atomic import atomic_directory
-from hf_attn.evaluation import measure_exact_match
+from hf_attn.evaluation import predict, share_exact
 from hf_attn.inspection import AttentionMaps, attention_maps
 from hf_attn.models.configuration_attn_seq2seq import AttnSeq2SeqConfig
 from hf_attn.models.modeling_attn_seq2seq import AttnSeq2SeqForConditionalGeneration
-from hf_attn.tasks.base import END, PAD, START, Batch, Recipe, Task
+from hf_attn.tasks.base import Recipe, Task
+from hf_attn.tasks.sequences import END, IGNORED, PAD, START, Batch
 
 HELD_OUT_SAMPLE = 200  # examples of the held-out set that a report is measured on
 CONFIRMING_SAMPLE = 1000  # examples that confirm a report which says that the goal is reached
@@ -37,6 +37,9 @@ class Report:
         seconds: spent on steps since the start, over all resumptions; measuring is not counted.
         held_out_exact_match: the newest measurement, writing freely.
         held_out_examples: how many examples that was measured on.
+        measured_at: the step of that measurement.
+        predictions: [n, T] what was written for the held-out examples then, padded behind `</s>`; empty right
+            after a resumption.
         maps: the probe's attention, where a probe was given.
     """
 
@@ -48,6 +51,8 @@ class Report:
     seconds: float
     held_out_exact_match: float
     held_out_examples: int
+    measured_at: int
+    predictions: torch.Tensor
     maps: AttentionMaps | None = None
 
 
@@ -59,17 +64,45 @@ class Progress:
         self.step = 0
         self.seconds = 0.0
         self.tokens = 0
-        self.held_out = (0.0, 0)
+        self.held_out = (0.0, 0, 0)  # share, examples, step
+        self.predictions = torch.empty(
+            0, 0, dtype=torch.long
+        )  # not saved: the next measurement brings new ones
 
     def state_dict(self) -> dict:
-        """Everything, the generator's state included."""
-        return {**vars(self), "generator": self.generator.get_state()}
+        """What is saved."""
+        kept = {name: getattr(self, name) for name in ("step", "seconds", "tokens", "held_out")}
+        return {**kept, "generator": self.generator.get_state()}
 
     def load_state_dict(self, state: dict) -> None:
         """Go on from what was saved."""
         self.generator.set_state(state["generator"])
         for name in ("step", "seconds", "tokens", "held_out"):
             setattr(self, name, state[name])
+
+    def measure(self, model: PreTrainedModel, task: Task, until: float | None) -> None:
+        """Let the model write held-out examples; where that reaches `until`, confirm it on more of them."""
+        held_out = task.held_out(HELD_OUT_SAMPLE)
+        self.predictions = predict(model, task, held_out)
+        exact = share_exact(self.predictions, held_out)
+        if until is not None and exact >= until:
+            held_out = task.held_out(CONFIRMING_SAMPLE)
+            exact = share_exact(predict(model, task, held_out), held_out)
+        self.held_out = (exact, len(held_out), self.step)
+
+    def report(self, model: PreTrainedModel, recipe: Recipe, loss: float, probe: Batch | None) -> Report:
+        """Say how the run stands."""
+        return Report(
+            self.step,
+            recipe.steps,
+            loss,
+            learning_rate_at(max(0, self.step - 1), recipe),
+            self.tokens / self.seconds if self.seconds else 0.0,
+            self.seconds,
+            *self.held_out,
+            self.predictions,
+            attention_maps(model, probe) if probe is not None else None,
+        )
 
 
 def build_model(task: Task, recipe: Recipe, seed: int = 0) -> PreTrainedModel:
@@ -131,18 +164,23 @@ def build_accelerator(device: str = "auto") -> Accelerator:
     Raises:
         ValueError: that device is not here, or not known.
     """
-    here = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True, "auto": True}
+    here = {
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+        "cpu": True,
+        "auto": True,
+    }
     if device not in here:
         raise ValueError(f"device={device!r} is not known; choose one of {', '.join(here)}.")
     if not here[device]:
         raise ValueError(f"device={device!r} is not on this machine; choose 'auto' or 'cpu'.")
-    if PartialState._shared_state and (PartialState().device.type == "cpu") != (device == "cpu"):
-        with contextlib.suppress(ValueError):
-            return Accelerator()
-    return Accelerator(cpu=device == "cpu")
+    wanted_cpu = device == "cpu"
+    if PartialState._shared_state and (PartialState().device.type == "cpu") != wanted_cpu:
+        AcceleratorState._reset_state(reset_partial_state=True)  # accelerate keeps one device a process
+    return Accelerator(cpu=wanted_cpu)
 
 
-def train(
+def train(  # noqa: C901 - the loop reads from top to bottom in one piece
     task: Task,
     model: PreTrainedModel,
     recipe: Recipe | None = None,
@@ -151,10 +189,11 @@ def train(
     until: float | None = None,
     probe: Batch | None = None,
     state_dir: str | Path | None = None,
-    save_every_seconds: float = 30.0,
+    save_every_seconds: float = 5.0,
     accelerator: Accelerator | None = None,
+    hurry: threading.Event | None = None,
 ) -> Iterator[Report]:
-    """Teach a model a task, reporting as it goes. Stop by closing the generator; what was learned stays.
+    """Teach a model a task, reporting as it goes; close the generator to stop, and what was learned stays.
 
     Args:
         task: gives training examples (never held-out ones) and held-out ones to measure on.
@@ -164,13 +203,15 @@ def train(
         until: stop once this share of held-out examples is written right as a whole; a first sign on
             HELD_OUT_SAMPLE examples must be confirmed on CONFIRMING_SAMPLE.
         probe: examples whose attention every report shows.
-        state_dir: where the run's state is kept, so that a stopped or killed run goes on from there to the same
-            weights as an unbroken one. Resumes if the folder exists.
+        state_dir: where the run's state is kept, so that a stopped or killed run goes on from there to the
+            same weights as an unbroken one. Resumes if the folder exists.
         save_every_seconds: how often the state is saved on the way.
         accelerator: device and processes; a batch is shared out over the processes.
+        hurry: once set, every step is reported, so that whoever wants to stop need not wait for long.
 
     Yields:
-        A report before the first step, then every `recipe.report_every` steps, and after the last.
+        A report before the first step, then every `recipe.report_every` steps, at each measurement, and after
+        the last step.
     """
     recipe = recipe or task.recipe
     accelerator = accelerator or Accelerator()
@@ -182,66 +223,51 @@ def train(
         accelerator.load_state(str(state_dir))
     share = recipe.batch_size // accelerator.num_processes
     mine = slice(accelerator.process_index * share, (accelerator.process_index + 1) * share)
-    held_out = task.held_out(HELD_OUT_SAMPLE)
-
-    def report(loss: float) -> Report:
-        exact = measure_exact_match(bare_model, task, held_out)
-        examples = len(held_out)
-        if until is not None and exact >= until:
-            confirming = task.held_out(CONFIRMING_SAMPLE)
-            exact, examples = measure_exact_match(bare_model, task, confirming), len(confirming)
-        progress.held_out = (exact, examples)
-        return Report(
-            step=progress.step,
-            steps=recipe.steps,
-            loss=loss,
-            learning_rate=learning_rate_at(max(0, progress.step - 1), recipe),
-            tokens_per_second=progress.tokens / progress.seconds if progress.seconds else 0.0,
-            seconds=progress.seconds,
-            held_out_exact_match=exact,
-            held_out_examples=examples,
-            maps=attention_maps(bare_model, probe) if probe is not None else None,
-        )
-
-    if progress.step == 0:
-        yield report(float("nan"))
+    if progress.step in (0, recipe.steps):  # also where a run is resumed after its last step
+        progress.measure(bare_model, task, until)
+        yield progress.report(bare_model, recipe, float("nan"), probe)
     loss_sum, loss_steps = torch.zeros((), device=accelerator.device), 0
     saved_at = time.monotonic()
-    try:
-        while progress.step < recipe.steps:
-            started = time.perf_counter()
-            model.train()
-            whole = task.sample(progress.generator, recipe.batch_size)
-            labels_in_batch = (whole.labels != -100).sum().item()
-            batch = whole[mine].to(accelerator.device)
-            for group in optimizer.param_groups:
-                group["lr"] = learning_rate_at(progress.step, recipe)
-            loss = model(
-                **batch.inputs(), num_items_in_batch=labels_in_batch / accelerator.num_processes
-            ).loss
-            accelerator.backward(loss)
-            if recipe.max_grad_norm:
-                accelerator.clip_grad_norm_(model.parameters(), recipe.max_grad_norm)
-            optimizer.step()
-            optimizer.zero_grad()
-            loss_sum += loss.detach()
-            loss_steps += 1
-            progress.step += 1
-            progress.tokens += whole.input_ids.numel() + whole.labels.numel()
-            progress.seconds += time.perf_counter() - started
-            if progress.step % recipe.report_every and progress.step < recipe.steps:
-                continue
-            latest = report(float(accelerator.reduce(loss_sum, "mean")) / loss_steps)
-            loss_sum, loss_steps = torch.zeros_like(loss_sum), 0
-            if state_dir is not None and time.monotonic() - saved_at > save_every_seconds:
-                save_state(accelerator, state_dir)
-                saved_at = time.monotonic()
-            yield latest
-            if until is not None and latest.held_out_exact_match >= until:
-                break
-    finally:
-        if state_dir is not None:
+    while progress.step < recipe.steps:
+        started = time.perf_counter()
+        model.train()
+        whole = task.sample(progress.generator, recipe.batch_size)
+        labels_a_process = int((whole.labels != IGNORED).sum()) / accelerator.num_processes
+        batch = whole[mine].to(accelerator.device)
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate_at(progress.step, recipe)
+        loss = model(**batch.inputs(), num_items_in_batch=labels_a_process).loss
+        accelerator.backward(loss)
+        if recipe.max_grad_norm:
+            accelerator.clip_grad_norm_(model.parameters(), recipe.max_grad_norm)
+        optimizer.step()
+        optimizer.zero_grad()
+        loss_sum += loss.detach()
+        loss_steps += 1
+        progress.step += 1
+        progress.tokens += whole.input_ids.numel() + whole.labels.numel()
+        progress.seconds += time.perf_counter() - started
+        is_last = progress.step == recipe.steps
+        is_measured = is_last or progress.step % recipe.evaluate_every == 0
+        if is_measured:
+            progress.measure(bare_model, task, until)
+        is_wanted = hurry is not None and hurry.is_set()
+        if not (is_measured or is_wanted or progress.step % recipe.report_every == 0):
+            continue
+        mean_loss = float(accelerator.reduce(loss_sum, "mean")) / loss_steps
+        latest = progress.report(bare_model, recipe, mean_loss, probe)
+        loss_sum, loss_steps = torch.zeros_like(loss_sum), 0
+        if state_dir is not None and (is_last or time.monotonic() - saved_at > save_every_seconds):
             save_state(accelerator, state_dir)
+            saved_at = time.monotonic()
+        try:
+            yield latest
+        except GeneratorExit:
+            if state_dir is not None:
+                save_state(accelerator, state_dir)
+            raise
+        if until is not None and is_measured and latest.held_out_exact_match >= until:
+            break
 
 
 def save_state(accelerator: Accelerator, state_dir: str | Path) -> None:

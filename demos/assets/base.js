@@ -11,17 +11,24 @@
   /* ---- numbers as text ---- */
 
   const NARROW = "\u202f";
-  const number = (x, digits = 2) => {                           // a true minus sign, and never "−0.00"
+  const number = (x, digits = 2) => {
+    // a true minus sign, and never "−0.00"
     if (!Number.isFinite(x)) return "–";
     const text = Math.abs(x).toFixed(digits);
     return (x < 0 && Number(text) !== 0 ? "−" : "") + text;
   };
-  const weight = x => (x < 0.005 ? "0" : x > 0.995 ? "1" : x.toFixed(2).slice(1));     // inside a cell: .46
-  const count = x => (Number.isFinite(x) ? Math.round(x).toString().replace(/\B(?=(\d{3})+$)/g, NARROW) : "–");
+  const weight = x => (x < 0.005 ? "0" : x > 0.995 ? "1" : x.toFixed(2).slice(1)); // inside a cell: .46
+  const count = x =>
+    Number.isFinite(x)
+      ? Math.round(x)
+          .toString()
+          .replace(/\B(?=(\d{3})+$)/g, NARROW)
+      : "–";
   const percent = (x, digits = 1) => (Number.isFinite(x) ? (100 * x).toFixed(digits) + NARROW + "%" : "–");
   const minutes = seconds => {
     if (!Number.isFinite(seconds)) return "–";
-    const whole = Math.round(seconds), pad = n => String(n).padStart(2, "0");
+    const whole = Math.round(seconds);
+    const pad = n => String(n).padStart(2, "0");
     const [h, m, s] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
     return h ? `${h}:${pad(m)}:${pad(s)}` : `${m}:${pad(s)}`;
   };
@@ -29,18 +36,21 @@
   /* ---- tokens as text ---- */
 
   const shown = token => String(token).replace(/ /g, "␣").replace(/\n/g, "⏎").replace(/\t/g, "⇥") || "∅";
-  const clip = (token, most = 14) => {                          // by code point: CJK and emoji stay whole
+  const clip = (token, most = 14) => {
+    // by code point: CJK and emoji stay whole
     const letters = [...token];
     return letters.length <= most ? token : letters.slice(0, most - 1).join("") + "…";
   };
-  const named = (labels, i) => {                                // a token that occurs twice is named with its place
+  const named = (labels, i) => {
+    // a token that occurs twice is named with its place
     const token = shown(labels[i]);
     return labels.indexOf(labels[i]) === labels.lastIndexOf(labels[i]) ? token : `${token} ${i + 1}`;
   };
 
   /* ---- page elements ---- */
 
-  const el = (tag, cls, ...content) => {                        // strings become text, never markup
+  const el = (tag, cls, ...content) => {
+    // strings become text, never markup
     const element = document.createElement(tag);
     if (cls) element.className = cls;
     element.append(...content.filter(part => part !== null && part !== undefined));
@@ -48,19 +58,22 @@
   };
   const panel = (title, note = "") => {
     const heading = el("h2", "", title, " ", el("small", "", note));
-    const header = el("header", "", heading), body = el("div", "hf-body"), footer = el("footer");
+    const header = el("header", "", heading);
+    const body = el("div", "hf-body");
+    const footer = el("footer");
     const section = el("section", "hf-panel", header, body, footer);
     footer.hidden = true;
     const rename = (name, small = "") => heading.replaceChildren(name, " ", el("small", "", small));
     return { section, header, body, footer, rename };
   };
-  const button = (text, onClick, cls = "hf-btn small") => {
+  const button = (text, onClick, cls = "hf-btn") => {
     const b = el("button", cls, text);
     b.type = "button";
     b.onclick = onClick;
     return b;
   };
-  const segment = (label, onPick) => {                          // a row of choices, one of them pressed
+  const segment = (label, onPick) => {
+    // a row of choices, one of them pressed
     const group = el("span", "hf-seg");
     group.setAttribute("role", "group");
     group.setAttribute("aria-label", label);
@@ -77,24 +90,39 @@
     const input = el("input");
     Object.assign(input, { type: "range", min, max, step });
     input.setAttribute("aria-label", label);
-    const paint = () => input.style.setProperty("--at", (100 * (input.value - input.min)) / (input.max - input.min || 1) + "%");
-    input.addEventListener("input", () => { paint(); onInput(Number(input.value)); });
-    const update = (value, last = input.max) => { input.max = last; input.value = value; paint(); };
+    const paint = () =>
+      input.style.setProperty("--at", (100 * (input.value - input.min)) / (input.max - input.min || 1) + "%");
+    input.addEventListener("input", () => {
+      paint();
+      onInput(Number(input.value));
+    });
+    const update = (value, last = input.max) => {
+      input.max = last;
+      input.value = value;
+      paint();
+    };
     return { element: input, update };
   };
-  const live = () => {                                          // read aloud when it changes, seen by nobody
+  const live = () => {
+    // read aloud when it changes, seen by nobody
     const line = el("p", "hf-sr");
     line.setAttribute("aria-live", "polite");
-    return { element: line, say: text => { if (line.textContent !== text) line.textContent = text; } };
+    return {
+      element: line,
+      say: text => {
+        if (line.textContent !== text) line.textContent = text;
+      },
+    };
   };
   const save = (name, blob) => {
     const link = el("a");
     link.href = URL.createObjectURL(blob);
     link.download = name;
     link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 10000);     // the download has begun long before
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000); // the download has begun long before
   };
-  const csvCell = value => {                                    // a leading = + - @ would run as a formula in a spreadsheet
+  const csvCell = value => {
+    // a leading = + - @ would run as a formula in a spreadsheet
     const text = typeof value === "number" ? String(value) : String(value).replace(/^(?=[=+\-@\t\r])/, "'");
     return /[",\n\r]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
   };
@@ -102,42 +130,72 @@
 
   /* ---- theme and colour ---- */
 
-  const NAMES = ["bg", "panel", "sunken", "line", "line-strong", "control", "ink", "ink-2", "ink-3", "accent", "accent-soft",
-                 "on-accent", "query", "query-soft", "key", "key-soft", "bad", "bad-soft", "cell-dark", "cell-light",
-                 "series-1", "series-2", "series-3", "series-4"];
+  const NAMES = [
+    "bg",
+    "panel",
+    "sunken",
+    "line",
+    "line-strong",
+    "control",
+    "ink",
+    "ink-2",
+    "ink-3",
+    "accent",
+    "accent-soft",
+    "on-accent",
+    "query",
+    "query-soft",
+    "key",
+    "key-soft",
+    "bad",
+    "bad-soft",
+    "cell-dark",
+    "cell-light",
+    "series-1",
+    "series-2",
+    "series-3",
+    "series-4",
+  ];
   const rgbOf = hex => [1, 3, 5].map(i => parseInt(hex.slice(i, i + 2), 16));
   const theme = element => {
-    const style = getComputedStyle(element), get = name => style.getPropertyValue("--hf-" + name).trim();
+    const style = getComputedStyle(element);
+    const get = name => style.getPropertyValue("--hf-" + name).trim();
     const read = { font: get("font"), mono: get("font-mono"), fade: parseFloat(get("t-map")) || 0 };
     for (const name of NAMES) read[name] = get(name);
     read.attention = range(11).map(i => rgbOf(get("att-" + i)));
     return read;
   };
-  const fill = (colours, value, most = 1) => {                  // one weight as [r, g, b] on the attention scale
-    const stops = colours.attention, at = clamp(value / most || 0, 0, 1) * (stops.length - 1);
+  const fill = (colours, value, most = 1) => {
+    // one weight as [r, g, b] on the attention scale
+    const stops = colours.attention;
+    const at = clamp(value / most || 0, 0, 1) * (stops.length - 1);
     const i = Math.min(stops.length - 2, Math.floor(at));
     return stops[i].map((x, k) => Math.round(x + (stops[i + 1][k] - x) * (at - i)));
   };
   const css = rgb => `rgb(${rgb.join(",")})`;
-  const numberOn = (colours, rgb) => {                          // black or white, whichever contrasts more
+  const numberOn = (colours, rgb) => {
+    // black or white, whichever contrasts more
     const [r, g, b] = rgb.map(v => ((v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
     return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? colours["cell-dark"] : colours["cell-light"];
   };
   const font = (colours, size, weightOf = 400, family = colours.font) => `${weightOf} ${size}px ${family}`;
-  const DASHES = [[], [7, 4], [2, 3], [9, 3, 2, 3]];            // one a series, beside its colour
+  const DASHES = [[], [7, 4], [2, 3], [9, 3, 2, 3]]; // one a series, beside its colour
 
   /* ---- packed maps: little-endian uint16, weight = v / 65535 ---- */
 
-  const unpack = (base64, shape) => {                           // nested arrays of the given shape, or null
+  const unpack = (base64, shape) => {
+    // nested arrays of the given shape, or null
     if (!base64 || !shape || shape.some(n => !n)) return null;
-    const bytes = Uint8Array.from(atob(base64), c => c.charCodeAt(0)), view = new DataView(bytes.buffer);
+    const bytes = Uint8Array.from(atob(base64), c => c.charCodeAt(0));
+    const view = new DataView(bytes.buffer);
     if (bytes.length !== 2 * shape.reduce((a, b) => a * b, 1)) return null;
     let at = 0;
-    const read = depth => range(shape[depth]).map(() => {
-      if (depth + 1 < shape.length) return read(depth + 1);
-      at += 2;
-      return view.getUint16(at - 2, true) / 65535;
-    });
+    const read = depth =>
+      range(shape[depth]).map(() => {
+        if (depth + 1 < shape.length) return read(depth + 1);
+        at += 2;
+        return view.getUint16(at - 2, true) / 65535;
+      });
     return read(0);
   };
   const meanOf = maps => maps[0].map((row, r) => row.map((_, c) => mean(maps.map(m => m[r][c]))));
@@ -145,19 +203,35 @@
   /* ---- redraw when the look changes ---- */
 
   const lookers = new Set();
-  const lookChanged = () => lookers.forEach(one => { if (one.host.isConnected) one.redraw(); else lookers.delete(one); });
+  const lookChanged = () =>
+    lookers.forEach(one => {
+      if (one.host.isConnected) one.redraw();
+      else lookers.delete(one);
+    });
   const watchRatio = () => {
-    matchMedia(`(resolution: ${devicePixelRatio}dppx)`).addEventListener("change", () => { lookChanged(); watchRatio(); }, { once: true });
+    matchMedia(`(resolution: ${devicePixelRatio}dppx)`).addEventListener(
+      "change",
+      () => {
+        lookChanged();
+        watchRatio();
+      },
+      { once: true },
+    );
   };
   const watchLook = () => {
-    const observer = new MutationObserver(lookChanged), what = { attributes: true, attributeFilter: ["class"] };
+    const observer = new MutationObserver(lookChanged);
+    const what = { attributes: true, attributeFilter: ["class"] };
     observer.observe(document.documentElement, what);
     observer.observe(document.body, what);
     watchRatio();
   };
   let watching = false;
-  const onLook = (host, redraw) => {                            // until the host leaves the page
-    if (!watching) { watching = true; watchLook(); }
+  const onLook = (host, redraw) => {
+    // until the host leaves the page
+    if (!watching) {
+      watching = true;
+      watchLook();
+    }
     lookers.add({ host, redraw });
   };
 
@@ -165,7 +239,11 @@
 
   let tipBox = null;
   const tip = (event, lines) => {
-    if (!tipBox) { tipBox = el("div", "hf-tip"); tipBox.setAttribute("aria-hidden", "true"); document.body.append(tipBox); }
+    if (!tipBox) {
+      tipBox = el("div", "hf-tip");
+      tipBox.setAttribute("aria-hidden", "true");
+      document.body.append(tipBox);
+    }
     tipBox.hidden = !lines;
     if (!lines) return;
     tipBox.replaceChildren(...lines.map(line => el("div", "", line)));
@@ -183,15 +261,22 @@
     canvas.setAttribute("role", "img");
     canvas.setAttribute("aria-label", label);
     host.append(canvas);
-    let asked = false, width = 0;
+    let asked = false;
+    let width = 0;
     const onto = (target, ratio, ground) => {
-      const ctx = target.getContext("2d"), colours = theme(host);
+      const ctx = target.getContext("2d");
+      const colours = theme(host);
       paint(ctx, width, colours, (w, h) => {
         target.width = Math.round(w * ratio);
         target.height = Math.round(h * ratio);
         ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
-        if (ground) { ctx.fillStyle = colours.panel; ctx.fillRect(0, 0, w, h); }
-        else { target.style.width = w + "px"; target.style.height = h + "px"; }
+        if (ground) {
+          ctx.fillStyle = colours.panel;
+          ctx.fillRect(0, 0, w, h);
+        } else {
+          target.style.width = w + "px";
+          target.style.height = h + "px";
+        }
       });
     };
     const now = () => {
@@ -199,34 +284,87 @@
       width = host.clientWidth;
       if (width) onto(canvas, devicePixelRatio || 1, false);
     };
-    const redraw = () => { if (!asked) { asked = true; requestAnimationFrame(now); } };
-    new ResizeObserver(() => { if (host.clientWidth !== width) redraw(); }).observe(host);
+    const redraw = () => {
+      if (!asked) {
+        asked = true;
+        requestAnimationFrame(now);
+      }
+    };
+    new ResizeObserver(() => {
+      if (host.clientWidth !== width) redraw();
+    }).observe(host);
     onLook(canvas, redraw);
     const png = name => {
       const copy = el("canvas");
       onto(copy, Math.max(2, devicePixelRatio || 1), true);
       copy.toBlob(blob => save(name + ".png", blob));
     };
-    const svg = name => save(name + ".svg", new Blob([hfAttn.drawSvg(paint, width, theme(host), label)], { type: "image/svg+xml" }));
+    const svg = name =>
+      save(name + ".svg", new Blob([hfAttn.drawSvg(paint, width, theme(host), label)], { type: "image/svg+xml" }));
     return { canvas, redraw, png, svg, relabel: text => canvas.setAttribute("aria-label", text) };
   };
 
-  const thumb = (canvas, values, colours, most = 1) => {        // one small map: no labels, no numbers, one pixel a cell
-    const [m, n] = [values.length, values[0].length], ctx = canvas.getContext("2d");
+  const pooled = (values, by) =>
+    range(Math.ceil(values.length / by)).map(r =>
+      range(Math.ceil(values[0].length / by)).map(c => {
+        const block = values.slice(r * by, (r + 1) * by).map(row => Math.max(...row.slice(c * by, (c + 1) * by)));
+        return Math.max(...block);
+      }),
+    );
+
+  /* one small map: no labels, no numbers, one pixel a cell; over `longest` cells it is pooled by the maximum */
+  const thumb = (canvas, values, colours, { most = 1, longest = 64 } = {}) => {
+    const by = Math.ceil(Math.max(values.length, values[0].length) / longest);
+    const small = by > 1 ? pooled(values, by) : values;
+    const [m, n] = [small.length, small[0].length];
+    const ctx = canvas.getContext("2d");
     Object.assign(canvas, { width: n, height: m });
     const image = ctx.createImageData(n, m);
-    values.forEach((row, r) => row.forEach((v, c) => image.data.set([...fill(colours, v, most), 255], 4 * (r * n + c))));
+    small.forEach((row, r) => row.forEach((v, c) => image.data.set([...fill(colours, v, most), 255], 4 * (r * n + c))));
     ctx.putImageData(image, 0, 0);
   };
 
-  Object.assign(hfAttn, { range, sum, mean, clamp, number, weight, count, percent, minutes, shown, clip, named, el, panel, button,
-    segment, slider, live, save, csv, theme, fill, css, numberOn, font, DASHES, unpack, meanOf, onLook, tip, surface, thumb });
+  Object.assign(hfAttn, {
+    range,
+    sum,
+    mean,
+    clamp,
+    number,
+    weight,
+    count,
+    percent,
+    minutes,
+    shown,
+    clip,
+    named,
+    el,
+    panel,
+    button,
+    segment,
+    slider,
+    live,
+    save,
+    csv,
+    theme,
+    fill,
+    css,
+    numberOn,
+    font,
+    DASHES,
+    unpack,
+    meanOf,
+    onLook,
+    tip,
+    surface,
+    thumb,
+  });
 
   /* ---- a board inside its gr.HTML: value in, events out ---- */
 
   hfAttn.mount = (name, { element, props, watch, trigger }) => {
     const board = hfAttn[name](element, trigger);
-    const receive = () => board.update(typeof props.value === "string" ? JSON.parse(props.value || "null") : props.value);
+    const receive = () =>
+      board.update(typeof props.value === "string" ? JSON.parse(props.value || "null") : props.value);
     watch("value", receive);
     receive();
   };

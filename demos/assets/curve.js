@@ -17,28 +17,43 @@
   /** The value of the last point at or before x: what had been measured by then. */
   const measuredAt = (points, x) => {
     let value = null;
-    for (const [at, y] of points) { if (at > x) break; value = y; }
+    for (const [at, y] of points) {
+      if (at > x) break;
+      value = y;
+    }
     return value;
   };
 
-  const between = (points, x) => {                              // on the line, for the dot of the cursor
+  const between = (points, x) => {
+    // on the line, for the dot of the cursor
     const i = points.findIndex(p => p[0] >= x);
     if (i <= 0) return points.at(i)[1];
     const [[xa, ya], [xb, yb]] = [points[i - 1], points[i]];
     return ya + ((yb - ya) * (x - xa)) / (xb - xa);
   };
 
-  const niceSteps = (total, most) => {                          // gridlines in x: 0, 500, 1 000, …
+  const niceSteps = (total, most) => {
+    // gridlines in x: 0, 500, 1 000, …
     const size = 10 ** Math.floor(Math.log10(Math.max(1, total / most)));
     const by = [1, 2, 2.5, 5, 10].map(k => k * size).find(k => total / k <= most && Number.isInteger(k)) || size * 10;
     return range(Math.floor(total / by) + 1).map(i => i * by);
   };
 
   const place = (o, width) => {
-    const x0 = 44, x1 = width - 8, y0 = 10, y1 = o.height - (o.showX ? 24 : 8);
-    const t = v => (o.log ? Math.log(Math.max(v, o.y[0])) : v), span = o.x[1] - o.x[0] || 1;
-    return { x0, x1, y0, y1, X: v => x0 + ((v - o.x[0]) / span) * (x1 - x0),
-      Y: v => y1 - ((t(clamp(v, ...o.y)) - t(o.y[0])) / (t(o.y[1]) - t(o.y[0]))) * (y1 - y0) };
+    const x0 = 44;
+    const x1 = width - 8;
+    const y0 = 10;
+    const y1 = o.height - (o.showX ? 24 : 8);
+    const t = v => (o.log ? Math.log(Math.max(v, o.y[0])) : v);
+    const span = o.x[1] - o.x[0] || 1;
+    return {
+      x0,
+      x1,
+      y0,
+      y1,
+      X: v => x0 + ((v - o.x[0]) / span) * (x1 - x0),
+      Y: v => y1 - ((t(clamp(v, ...o.y)) - t(o.y[0])) / (t(o.y[1]) - t(o.y[0]))) * (y1 - y0),
+    };
   };
 
   const grid = (ctx, theme, o, box) => {
@@ -58,7 +73,7 @@
     }
     if (!o.showX) return;
     ctx.textBaseline = "alphabetic";
-    const ticks = niceSteps(o.x[1], box.x1 - box.x0 < 300 ? 3 : 5);
+    const ticks = o.x[1] > 1 ? niceSteps(o.x[1], box.x1 - box.x0 < 300 ? 3 : 5) : [0]; // no run, no end
     ticks.forEach((v, i) => {
       const atEnd = i && box.X(v) > box.x1 - 16;
       ctx.textAlign = atEnd ? "right" : i ? "center" : "left";
@@ -75,7 +90,11 @@
   const line = (ctx, theme, o, box, s) => {
     ctx.strokeStyle = theme[s.colour];
     ctx.lineJoin = "round";
-    const pale = (points, alpha) => { ctx.globalAlpha = alpha; trace(ctx, box, points); ctx.globalAlpha = 1; };
+    const pale = (points, alpha) => {
+      ctx.globalAlpha = alpha;
+      trace(ctx, box, points);
+      ctx.globalAlpha = 1;
+    };
     ctx.lineWidth = 1;
     if (s.raw) pale(s.raw, 0.28);
     ctx.lineWidth = s.dash ? 1.5 : 2;
@@ -83,7 +102,7 @@
     const cut = s.dash || o.cursor === null ? Infinity : o.cursor;
     const join = cut < (s.points.at(-1)?.[0] ?? 0) && s.points.length ? [[cut, between(s.points, cut)]] : [];
     trace(ctx, box, [...s.points.filter(p => p[0] <= cut), ...join]);
-    if (join.length) pale([...join, ...s.points.filter(p => p[0] > cut)], 0.3);      // after the cursor: pale
+    if (join.length) pale([...join, ...s.points.filter(p => p[0] > cut)], 0.3); // after the cursor: pale
     ctx.setLineDash([]);
   };
 
@@ -117,29 +136,49 @@
   };
 
   const curve = (host, options) => {
-    const o = { height: 148, log: false, showX: true, format: String, digits: 3, cursor: null, series: [], empty: "", ...options };
+    const o = {
+      height: 148,
+      log: false,
+      showX: true,
+      format: String,
+      digits: 3,
+      cursor: null,
+      series: [],
+      empty: "",
+      ...options,
+    };
     let box = null;
     const picture = hfAttn.surface(host, o.name, (ctx, width, theme, size) => {
       size(width, o.height);
       box = place(o, width);
       grid(ctx, theme, o, box);
-      [...o.series].reverse().forEach(s => line(ctx, theme, o, box, s));          // this run on top
+      [...o.series].reverse().forEach(s => line(ctx, theme, o, box, s)); // this run on top
       if (!o.series[0]?.points.length && o.empty) sentence(ctx, theme, o, box);
       if (o.cursor !== null) cursor(ctx, theme, o, box);
     });
     const canvas = picture.canvas;
     canvas.tabIndex = 0;
     const stepAt = event => {
-      const at = canvas.getBoundingClientRect(), u = clamp((event.clientX - at.left - box.x0) / (box.x1 - box.x0), 0, 1);
+      const at = canvas.getBoundingClientRect();
+      const u = clamp((event.clientX - at.left - box.x0) / (box.x1 - box.x0), 0, 1);
       return o.x[0] + u * (o.x[1] - o.x[0]);
     };
     const tell = event => {
-      const x = stepAt(event), say = s => [s, measuredAt(s.raw || s.points, x)];
-      const lines = o.series.map(say).filter(([, v]) => v !== null).map(([s, v]) => `${s.name} ${o.tell ? o.tell(v) : hfAttn.number(v, o.digits)}`);
+      const x = stepAt(event);
+      const say = s => [s, measuredAt(s.raw || s.points, x)];
+      const lines = o.series
+        .map(say)
+        .filter(([, v]) => v !== null)
+        .map(([s, v]) => `${s.name} ${o.tell ? o.tell(v) : hfAttn.number(v, o.digits)}`);
       hfAttn.tip(event, lines.length ? ["step " + count(x), ...lines] : null);
     };
     const ready = () => box && o.cursor !== null && o.onCursor;
-    canvas.addEventListener("pointerdown", event => { if (ready()) { canvas.setPointerCapture(event.pointerId); o.onCursor(stepAt(event)); } });
+    canvas.addEventListener("pointerdown", event => {
+      if (ready()) {
+        canvas.setPointerCapture(event.pointerId);
+        o.onCursor(stepAt(event));
+      }
+    });
     canvas.addEventListener("pointermove", event => {
       if (box) tell(event);
       if (event.buttons && ready()) o.onCursor(stepAt(event));
@@ -152,41 +191,61 @@
       event.preventDefault();
       o.onCursor(to, event.key === "ArrowRight" ? 1 : -1);
     });
-    return { update: patch => { Object.assign(o, patch); picture.redraw(); }, png: picture.png, svg: picture.svg };
+    return {
+      update: patch => {
+        Object.assign(o, patch);
+        picture.redraw();
+      },
+      png: picture.png,
+      svg: picture.svg,
+    };
   };
 
-  const sparkline = (host, o) => hfAttn.surface(host, "", (ctx, width, theme, size) => {
-    const height = 28, last = o.points.at(-1)?.[0] || 1;
-    const [X, Y] = [x => 2 + (x / last) * (width - 6), y => height - 3 - clamp(y, 0, 1) * (height - 6)];
-    size(width, height);
-    ctx.strokeStyle = theme.line;
-    ctx.lineWidth = 1;
-    ctx.beginPath();
-    ctx.moveTo(0, height - 2.5);
-    ctx.lineTo(width, height - 2.5);
-    ctx.stroke();
-    if (!o.points.length) return;
-    ctx.strokeStyle = ctx.fillStyle = theme[o.colour];
-    ctx.lineWidth = 1.5;
-    ctx.setLineDash(DASHES[o.dash]);
-    trace(ctx, { X, Y }, o.points);
-    ctx.setLineDash([]);
-    ctx.beginPath();
-    ctx.arc(X(last), Y(o.points.at(-1)[1]), 2.5, 0, 2 * Math.PI);
-    ctx.fill();
-  }).canvas.setAttribute("aria-hidden", "true");
+  const sparkline = (host, o) =>
+    hfAttn
+      .surface(host, "", (ctx, width, theme, size) => {
+        const height = 28;
+        const last = o.points.at(-1)?.[0] || 1;
+        const [X, Y] = [x => 2 + (x / last) * (width - 6), y => height - 3 - clamp(y, 0, 1) * (height - 6)];
+        size(width, height);
+        ctx.strokeStyle = theme.line;
+        ctx.lineWidth = 1;
+        ctx.beginPath();
+        ctx.moveTo(0, height - 2.5);
+        ctx.lineTo(width, height - 2.5);
+        ctx.stroke();
+        if (!o.points.length) return;
+        ctx.strokeStyle = ctx.fillStyle = theme[o.colour];
+        ctx.lineWidth = 1.5;
+        ctx.setLineDash(DASHES[o.dash]);
+        trace(ctx, { X, Y }, o.points);
+        ctx.setLineDash([]);
+        ctx.beginPath();
+        ctx.arc(X(last), Y(o.points.at(-1)[1]), 2.5, 0, 2 * Math.PI);
+        ctx.fill();
+      })
+      .canvas.setAttribute("aria-hidden", "true");
 
   const SVG = "http://www.w3.org/2000/svg";
   const dashLine = (dash, wide = 28) => {
     const [svg, path] = [document.createElementNS(SVG, "svg"), document.createElementNS(SVG, "line")];
     Object.entries({ width: wide, height: 8, "aria-hidden": "true" }).forEach(([k, v]) => svg.setAttribute(k, v));
-    const how = { x1: 1, x2: wide - 1, y1: 4, y2: 4, stroke: "currentColor", "stroke-width": dash ? 1.75 : 2.5, "stroke-dasharray": DASHES[dash].join(" ") };
+    const how = {
+      x1: 1,
+      x2: wide - 1,
+      y1: 4,
+      y2: 4,
+      stroke: "currentColor",
+      "stroke-width": dash ? 1.75 : 2.5,
+      "stroke-dasharray": DASHES[dash].join(" "),
+    };
     Object.entries(how).forEach(([k, v]) => path.setAttribute(k, v));
     svg.append(path);
     return svg;
   };
 
-  const curveKey = (name, colour, dash) => {                    // one entry of the legend: its dash, its colour, its name
+  const curveKey = (name, colour, dash) => {
+    // one entry of the legend: its dash, its colour, its name
     const stroke = dashLine(dash);
     stroke.style.color = `var(--hf-${colour})`;
     return hfAttn.el("span", "", stroke, name);

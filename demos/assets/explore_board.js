@@ -4,32 +4,51 @@
    Each choice is sent to Python as the event pick {kind, layer, head, query, key}; query and key are null without a cell. */
 (hfAttn => {
   const { el, range, number, percent, sum, mean, unpack, named, clamp } = hfAttn;
-  const TITLES = { encoder: "encoder self-attention", decoder: "decoder self-attention", cross: "cross-attention, written symbols read the input" };
+  const TITLES = {
+    encoder: "encoder self-attention",
+    decoder: "decoder self-attention",
+    cross: "cross-attention, written symbols read the input",
+  };
 
   /* ---- figures of one row of weights ---- */
 
   const entropy = row => -sum(row.map(w => (w > 0 ? w * Math.log2(w) : 0)));
   const figuresOf = (data, map, r) => {
     const keys = data.allowed ? data.allowed[r].filter(Boolean).length : map[r].length;
-    return { bits: entropy(map[r]), most: Math.log2(Math.max(1, keys)), first: map[r][0], reads: sum(map[r]) > 0,
-      known: data.truth?.[r]?.some(Boolean) ? sum(map[r].map((w, c) => (data.truth[r][c] ? w : 0))) : null };
+    return {
+      bits: entropy(map[r]),
+      most: Math.log2(Math.max(1, keys)),
+      first: map[r][0],
+      reads: sum(map[r]) > 0,
+      known: data.truth?.[r]?.some(Boolean) ? sum(map[r].map((w, c) => (data.truth[r][c] ? w : 0))) : null,
+    };
   };
   const meanFigures = all => {
     const known = all.map(f => f.known).filter(v => v !== null);
-    return { bits: mean(all.map(f => f.bits)), most: mean(all.map(f => f.most)), first: mean(all.map(f => f.first)), known: known.length ? mean(known) : null };
+    return {
+      bits: mean(all.map(f => f.bits)),
+      most: mean(all.map(f => f.most)),
+      first: mean(all.map(f => f.first)),
+      known: known.length ? mean(known) : null,
+    };
   };
 
   /** The map as shown: the first key taken out and rows renormalised, then small weights left out. */
   const sieved = (map, { floor, sink }) => {
-    const without = row => { const rest = sum(row.slice(1)); return row.map((w, c) => (c && rest ? w / rest : 0)); };
+    const without = row => {
+      const rest = sum(row.slice(1));
+      return row.map((w, c) => (c && rest ? w / rest : 0));
+    };
     return (sink ? map.map(without) : map).map(row => row.map(w => (w < floor ? 0 : w)));
   };
 
   /* ---- panels ---- */
 
   const gridPanel = (host, pick) => {
-    const panel = hfAttn.panel("All heads at a glance", "rows are layers, columns are heads"), empty = el("p", "hf-quiet", "The maps of every head will be drawn here.");
-    const gridHost = el("div"), grid = hfAttn.headGrid(gridHost, { onPick: (layer, head) => pick({ layer, head }) });
+    const panel = hfAttn.panel("All heads at a glance", "rows are layers, columns are heads");
+    const empty = el("p", "hf-blank", "The maps of every head will be drawn here.");
+    const gridHost = el("div");
+    const grid = hfAttn.headGrid(gridHost, { onPick: (layer, head) => pick({ layer, head }) });
     panel.section.classList.add("hf-glance");
     panel.body.append(empty, gridHost);
     host.append(panel.section);
@@ -42,13 +61,30 @@
   };
 
   const factsPanel = host => {
-    const pair = el("h3"), big = el("div", "hf-big"), note = el("p", "hf-hint"), body = el("tbody"), of = el("th", "num");
+    const pair = el("h3");
+    const big = el("div", "hf-big");
+    const note = el("p", "hf-hint");
+    const body = el("tbody");
+    const of = el("th", "num");
     const head = el("tr", "", el("th"), of, el("th", "num", "mean of rows"));
-    const box = el("div", "hf-cell", el("div", "", pair, big, note), el("table", "hf-facts", el("thead", "", head), body));
+    const box = el(
+      "div",
+      "hf-cell",
+      el("div", "", pair, big, note),
+      el("table", "hf-facts", el("thead", "", head), body),
+    );
     host.append(box);
     const line = (label, one, all) => el("tr", "", el("td", "", label), el("td", "num", one), el("td", "num", all));
     const headline = ({ data, map, selected }) => {
-      pair.replaceChildren(...(selected ? [el("span", "hf-q", named(data.rows, selected.r)), " reads ", el("span", "hf-k", named(data.cols, selected.c))] : ["No cell chosen"]));
+      pair.replaceChildren(
+        ...(selected
+          ? [
+              el("span", "hf-q", named(data.rows, selected.r)),
+              " reads ",
+              el("span", "hf-k", named(data.cols, selected.c)),
+            ]
+          : ["No cell chosen"]),
+      );
       const blocked = selected && data.allowed && !data.allowed[selected.r][selected.c];
       big.textContent = !selected ? "–" : blocked ? "masked" : number(map[selected.r][selected.c], 3);
     };
@@ -56,50 +92,107 @@
       const { data, map, shown, selected, row, sieve } = view;
       headline({ data, map: shown, selected });
       note.textContent = sieve.sink || sieve.floor ? "of what is shown; the figures below are of the whole map" : "";
-      const all = map.map((_, r) => figuresOf(data, map, r)), one = all[row], rest = meanFigures(all.filter(f => f.reads));
+      const all = map.map((_, r) => figuresOf(data, map, r));
+      const one = all[row];
+      const rest = meanFigures(all.filter(f => f.reads));
       of.replaceChildren(el("span", "hf-q", named(data.rows, row)));
-      const known = rest.known === null ? [] : [line("on the known answer", one.known === null ? "–" : percent(one.known), percent(rest.known))];
-      body.replaceChildren(line("on the first key (sink)", percent(one.first), percent(rest.first)), ...known,
-        line("entropy, bits", number(one.bits), number(rest.bits)), line("of at most", number(one.most), number(rest.most)));
+      const known =
+        rest.known === null
+          ? []
+          : [line("known answer", one.known === null ? "–" : percent(one.known), percent(rest.known))];
+      body.replaceChildren(
+        line("first key (sink)", percent(one.first), percent(rest.first)),
+        ...known,
+        line("entropy, bits", number(one.bits), number(rest.bits)),
+        line("of at most", number(one.most), number(rest.most)),
+      );
     };
     return { update };
   };
 
   const sieveRow = (host, change) => {
-    const value = el("b"), sink = el("input"), floor = hfAttn.slider("hide below", 0, 0.5, 0.01, v => change({ floor: v }));
+    const value = el("b");
+    const sink = el("input");
+    const floor = hfAttn.slider("hide below", 0, 0.5, 0.01, v => change({ floor: v }));
     sink.type = "checkbox";
     sink.onchange = () => change({ sink: sink.checked });
-    host.append(el("div", "hf-sieve", el("label", "", "hide below ", floor.element, value), el("label", "hf-switch", sink, "Hide the first token, renormalise")));
-    return ({ floor: low }) => { value.textContent = number(low); floor.update(low); };
+    host.append(
+      el(
+        "div",
+        "hf-sieve",
+        el("label", "", "hide below ", floor.element, value),
+        el("label", "hf-switch", sink, "Hide the first token, renormalise"),
+      ),
+    );
+    return ({ floor: low }) => {
+      value.textContent = number(low);
+      floor.update(low);
+    };
   };
 
   const mapPanel = (host, board) => {
-    const panel = hfAttn.panel(""), notice = el("p", "hf-notice"), stripHost = el("div", "hf-view"), one = el("div", "hf-one"), mapHost = el("div");
-    const strip = hfAttn.tokenStrip(stripHost, { onPick: i => board.pick({ row: i }) });
-    const map = hfAttn.mapView(mapHost, { name: "Attention map", rows: [], cols: [], values: [], onSelect: at => board.pick(at ? { row: at.r, key: at.c } : { key: null }) });
+    const panel = hfAttn.panel("");
+    const notice = el("p", "hf-notice");
+    const stripHost = el("div", "hf-view");
+    const one = el("div", "hf-one");
+    const mapHost = el("div");
+    const readers = hfAttn.tokenStrip(stripHost, { onPick: row => board.pick({ row }) });
+    const read = hfAttn.tokenStrip(stripHost, { onPick: key => board.pick({ key }) });
+    const map = hfAttn.mapView(mapHost, {
+      name: "Attention map",
+      rows: [],
+      cols: [],
+      values: [],
+      onSelect: at => board.pick(at ? { row: at.r, key: at.c } : { key: null }),
+    });
     one.append(mapHost);
-    const facts = factsPanel(one), showSieve = sieveRow(panel.footer, board.sieve);
-    panel.header.append(map.exports(() => `attention-${board.kind()}-layer-${board.layer() + 1}-head-${board.head() + 1}`));
+    const facts = factsPanel(one);
+    const showSieve = sieveRow(panel.footer, board.sieve);
+    panel.header.append(
+      map.exports(() => `attention-${board.kind()}-layer-${board.layer() + 1}-head-${board.head() + 1}`),
+    );
     panel.body.append(notice, stripHost, one);
     host.append(panel.section);
 
-    /** One token's view: for a square map the token that reads is one of the chips; else the chips are the keys. */
-    const stripOf = ({ data, kind, shown, row, key }) => {
-      const square = kind !== "cross" && data.rows.length === data.cols.length;
-      return { labels: data.cols, weights: shown[row], chosen: square ? row : key, role: square ? "query" : "key",
-        name: `One token's view: what ${named(data.rows, row)} reads` };
+    /** One token's view: in a self-attention the token that reads is one of the chips; else it has a strip of its own. */
+    const showStrips = ({ data, kind, shown, row }) => {
+      const name = `One token's view: what ${named(data.rows, row)} reads`;
+      stripHost.lastChild.hidden = kind !== "cross";
+      if (kind === "cross") {
+        read.update({ labels: data.cols, weights: shown[row], chosen: null, name });
+        readers.update({ labels: data.rows, weights: null, chosen: row, name: "The token that reads" });
+      } else readers.update({ labels: data.rows, weights: shown[row], chosen: row, name });
+    };
+    const blank = sentence => {
+      notice.hidden = false;
+      notice.classList.add("hf-blank");
+      notice.textContent = sentence;
     };
     const update = view => {
       const { data, layer, head, kind, title, untrained, shown, row, key, selected } = view;
       for (const part of [stripHost, one, panel.footer]) part.hidden = !data;
       panel.header.lastChild.hidden = !data;
-      if (!data) { panel.rename("One head", ""); notice.hidden = false; notice.textContent = "Choose a checkpoint and an input; the map of one head will be drawn here."; return; }
+      if (!data) {
+        panel.rename("One head", "");
+        blank("Choose a checkpoint and an input; the map of one head will be drawn here.");
+        return;
+      }
       panel.rename(`Layer ${layer + 1}, head ${head + 1}`, [TITLES[kind] || kind, title].filter(Boolean).join("; "));
+      notice.classList.remove("hf-blank");
       notice.hidden = !untrained;
       notice.textContent = "Untrained weights: this map means nothing yet.";
-      strip.update(stripOf(view));
-      map.update({ rows: data.rows, cols: data.cols, values: shown, allowed: data.allowed || null, truth: data.truth || null, selected,
-        padding: data.padding || null, name: `${TITLES[kind] || kind}, layer ${layer + 1}, head ${head + 1}` });
+      showStrips(view);
+      map.update({
+        rows: data.rows,
+        cols: data.cols,
+        values: shown,
+        allowed: data.allowed || null,
+        truth: data.truth || null,
+        selected,
+        padding: data.padding || null,
+        sums: !view.sieve.floor,
+        name: `${TITLES[kind] || kind}, layer ${layer + 1}, head ${head + 1}`,
+      });
       facts.update({ ...view, row, key });
       showSieve(view.sieve);
     };
@@ -108,14 +201,33 @@
 
   /* ---- the board ---- */
 
-  const opened = kinds => Object.fromEntries(Object.entries(kinds || {}).filter(([, k]) => k)
-    .map(([name, k]) => [name, { ...k, maps: unpack(k.maps, k.shape) }]).filter(([, k]) => k.maps));
+  const opened = kinds =>
+    Object.fromEntries(
+      Object.entries(kinds || {})
+        .filter(([, k]) => k)
+        .map(([name, k]) => [name, { ...k, maps: unpack(k.maps, k.shape) }])
+        .filter(([, k]) => k.maps),
+    );
 
   hfAttn.explore_board = (element, trigger) => {
-    const root = element.querySelector(".hf-explore"), bar = el("div", "hf-kinds"), main = el("div", "hf-explore-main");
-    const state = { kinds: {}, kind: null, layer: 0, head: 0, row: 0, key: null, floor: 0, sink: false, title: "", untrained: false };
+    const root = element.querySelector(".hf-explore");
+    const bar = el("div", "hf-kinds");
+    const main = el("div", "hf-explore-main");
+    const state = {
+      kinds: {},
+      kind: null,
+      layer: 0,
+      head: 0,
+      row: 0,
+      key: null,
+      floor: 0,
+      sink: false,
+      title: "",
+      untrained: false,
+    };
     const data = () => state.kinds[state.kind] || null;
-    const settle = () => {                                      // keep the choice inside the maps there are
+    const settle = () => {
+      // keep the choice inside the maps there are
       const d = data();
       if (!d) return;
       state.layer = clamp(state.layer, 0, d.maps.length - 1);
@@ -127,23 +239,47 @@
       Object.assign(state, patch);
       settle();
       show();
+      clearTimeout(telling); // an arrow key held down is one choice
+      telling = setTimeout(tell, 200);
+    };
+    let telling = null;
+    const tell = () => {
       const { kind, layer, head, row, key } = state;
       trigger("pick", { kind, layer, head, query: key === null ? null : row, key });
     };
-    const board = { pick, sieve: patch => { Object.assign(state, patch); show(); }, kind: () => state.kind, layer: () => state.layer, head: () => state.head };
+    const board = {
+      pick,
+      sieve: patch => {
+        Object.assign(state, patch);
+        show();
+      },
+      kind: () => state.kind,
+      layer: () => state.layer,
+      head: () => state.head,
+    };
     const kinds = hfAttn.segment("Which maps", i => pick({ kind: Object.keys(state.kinds)[i] }));
     bar.append(el("span", "hf-label", "Maps"), kinds.element);
     root.append(bar, main);
     const panels = [gridPanel(main, pick), mapPanel(main, board)];
 
     const look = () => {
-      const d = data(), { floor, sink, row, key } = state, sieve = { floor, sink };
+      const d = data();
+      const { floor, sink, row, key } = state;
+      const sieve = { floor, sink };
       if (!d) return { ...state, data: null, sieve };
       const map = d.maps[state.layer][state.head];
-      return { ...state, data: d, map, shown: sink || floor ? sieved(map, sieve) : map, selected: key === null ? null : { r: row, c: key }, sieve };
+      return {
+        ...state,
+        data: d,
+        map,
+        shown: sink || floor ? sieved(map, sieve) : map,
+        selected: key === null ? null : { r: row, c: key },
+        sieve,
+      };
     };
     const show = () => {
-      const names = Object.keys(state.kinds), view = look();
+      const names = Object.keys(state.kinds);
+      const view = look();
       bar.hidden = names.length < 2;
       kinds.update(names, names.indexOf(state.kind));
       panels.forEach(panel => panel.update(view));
@@ -151,8 +287,15 @@
     const update = value => {
       state.kinds = opened(value?.kinds);
       const first = Object.keys(state.kinds)[0] || null;
-      Object.assign(state, { kind: state.kinds[value?.kind] ? value.kind : first, layer: value?.layer ?? 0, head: value?.head ?? 0,
-        row: value?.query ?? state.row, key: value?.key ?? state.key, title: value?.title || "", untrained: Boolean(value?.untrained) });
+      Object.assign(state, {
+        kind: state.kinds[value?.kind] ? value.kind : first,
+        layer: value?.layer ?? 0,
+        head: value?.head ?? 0,
+        row: value?.query ?? state.row,
+        key: value?.key ?? state.key,
+        title: value?.title || "",
+        untrained: Boolean(value?.untrained),
+      });
       settle();
       show();
     };

@@ -6,11 +6,13 @@
   const { el, range } = hfAttn;
 
   hfAttn.headGrid = (host, { onPick }) => {
-    const grid = el("div", "hf-grid"), scroll = el("div", "hf-scroll", grid);
+    const grid = el("div", "hf-grid");
+    const scroll = el("div", "hf-scroll", grid);
     grid.setAttribute("role", "group");
     grid.setAttribute("aria-label", "All heads: rows are layers, columns are heads; arrow keys move");
     host.append(scroll);
-    let o = null, presses = [];
+    let o = null;
+    let presses = [];
 
     const paint = () => {
       if (!o) return;
@@ -20,22 +22,30 @@
     hfAttn.onLook(grid, paint);
 
     const thumbnail = (l, h) => {
-      const canvas = el("canvas"), press = hfAttn.button("", () => onPick(l, h), "");
+      const canvas = el("canvas");
+      const press = hfAttn.button("", () => onPick(l, h), "");
       press.append(canvas);
       press.title = `layer ${l + 1}, head ${h + 1}`;
       press.setAttribute("aria-label", press.title);
       return { press, canvas, l, h };
     };
     const build = () => {
-      const [layers, heads] = [o.maps.length, o.maps[0].length], index = i => el("b", "", String(i + 1));
+      const [layers, heads] = [o.maps.length, o.maps[0].length];
+      const index = i => el("b", "", String(i + 1));
       presses = range(layers).flatMap(l => range(heads).map(h => thumbnail(l, h)));
       grid.style.setProperty("--heads", heads);
       grid.classList.toggle("many", layers * heads > 48);
-      grid.replaceChildren(el("b"), ...range(heads).map(index),
-        ...range(layers).flatMap(l => [index(l), ...presses.filter(p => p.l === l).map(p => p.press)]));
+      grid.replaceChildren(
+        el("b"),
+        ...range(heads).map(index),
+        ...range(layers).flatMap(l => [index(l), ...presses.filter(p => p.l === l).map(p => p.press)]),
+      );
     };
-    grid.addEventListener("keydown", event => {                 // one stop for Tab, arrows inside
-      const [dl, dh] = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key] || [0, 0];
+    grid.addEventListener("keydown", event => {
+      // one stop for Tab, arrows inside
+      const [dl, dh] = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key] || [
+        0, 0,
+      ];
       const next = (dl || dh) && presses.find(p => p.l === o.layer + dl && p.h === o.head + dh);
       if (!next) return;
       event.preventDefault();
@@ -43,7 +53,8 @@
       next.press.focus();
     });
     const update = next => {
-      const sameShape = o && o.maps.length === next.maps.length && o.maps[0].length === next.maps[0].length, sameMaps = o?.maps === next.maps;
+      const sameShape = o && o.maps.length === next.maps.length && o.maps[0].length === next.maps[0].length;
+      const sameMaps = o?.maps === next.maps;
       o = next;
       if (!sameShape) build();
       if (!sameMaps) paint();

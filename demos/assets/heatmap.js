@@ -12,6 +12,7 @@
             onSelect({r, c} | null)
             maxCell        60
             name           what the map is, for the reader of the screen
+            sums           false where small weights are left out, so that rows do not sum to 1
             rowNames, colNames   what to call a token in words, where its place in the labels is not its place
             whole          {rows, cols, values} that the CSV holds, where only a window of it is shown
             onPage(-1 | 1) what Page Up and Page Down do instead of moving the cell
@@ -30,13 +31,17 @@
 
   /** The same numbers as a table with row and column headers. */
   const table = o => {
-    const all = el("table", "hf-numbers"), head = all.createTHead().insertRow(), body = all.createTBody();
+    const all = el("table", "hf-numbers");
+    const head = all.createTHead().insertRow();
+    const body = all.createTBody();
     const header = (label, scope) => Object.assign(el("th", "", label), { scope });
     all.createCaption().textContent = `${o.name}: each row is a query that reads, each column a key that is read.`;
     head.append(header("query", "col"), ...o.cols.map((_, c) => header(nameOf(o, "col", c), "col")));
     o.rows.forEach((_, r) => {
       const value = c => (heatmapPaint.readable(o, r, c) ? number(o.values[r][c], 3) : "masked");
-      body.insertRow().append(header(nameOf(o, "row", r), "row"), ...range(o.cols.length).map(c => el("td", "", value(c))));
+      body
+        .insertRow()
+        .append(header(nameOf(o, "row", r), "row"), ...range(o.cols.length).map(c => el("td", "", value(c))));
     });
     const scroll = el("div", "hf-scroll", all);
     scroll.tabIndex = 0;
@@ -45,17 +50,28 @@
     return scroll;
   };
 
-  const KEYS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0],
-    Home: [0, -Infinity], End: [0, Infinity], PageUp: [-16, 0], PageDown: [16, 0] };
-  const step = (o, key) => {                                    // the cell that a key leads to
-    const [dr, dc] = KEYS[key], from = o.selected;
+  const KEYS = {
+    ArrowLeft: [0, -1],
+    ArrowRight: [0, 1],
+    ArrowUp: [-1, 0],
+    ArrowDown: [1, 0],
+    Home: [0, -Infinity],
+    End: [0, Infinity],
+    PageUp: [-16, 0],
+    PageDown: [16, 0],
+  };
+  const step = (o, key) => {
+    // the cell that a key leads to
+    const [dr, dc] = KEYS[key];
+    const from = o.selected;
     if (!from) return { r: 0, c: key === "End" ? o.cols.length - 1 : 0 };
     return { r: clamp(from.r + dr, 0, o.rows.length - 1), c: clamp(from.c + dc, 0, o.cols.length - 1) };
   };
 
   /* one map fades into the next; a new size, or a reader who wants no motion, gets it at once */
   const fader = redraw => {
-    let from = null, since = 0;
+    let from = null;
+    let since = 0;
     const sameShape = (a, b) => a && b && a.length === b.length && a[0].length === b[0].length;
     return {
       start: (before, after) => {
@@ -64,7 +80,10 @@
       },
       now: (values, lasts) => {
         const t = from && lasts ? (performance.now() - since) / lasts : 1;
-        if (t >= 1) { from = null; return values; }
+        if (t >= 1) {
+          from = null;
+          return values;
+        }
         redraw();
         return values.map((row, r) => row.map((v, c) => from[r][c] + (v - from[r][c]) * t));
       },
@@ -73,9 +92,13 @@
 
   const heatmap = (host, options) => {
     const o = { maxCell: 60, most: 1, selected: null, ...options };
-    const pictureHost = el("div"), legendHost = el("div", "hf-legend"), tableHost = el("div"), spoken = hfAttn.live();
+    const pictureHost = el("div");
+    const legendHost = el("div", "hf-legend");
+    const tableHost = el("div");
+    const spoken = hfAttn.live();
     host.append(pictureHost, legendHost, tableHost, spoken.element);
-    let box = null, hover = null;
+    let box = null;
+    let hover = null;
     const label = () => `${o.name}: ${o.rows.length} queries by ${o.cols.length} keys`;
     const picture = hfAttn.surface(pictureHost, label(), (ctx, width, theme, size) => {
       const plan = heatmapPaint.layout(ctx, width, theme, o);
@@ -83,13 +106,16 @@
       heatmapPaint.paint(ctx, theme, plan, o, fade.now(o.values, theme.fade), hover);
       if (width === pictureHost.clientWidth) box = plan;
     });
-    const fade = fader(picture.redraw), scale = hfAttn.surface(legendHost, "Colour scale from 0 to 1",
-      (ctx, width, theme, size) => heatmapPaint.legend(ctx, width, theme, o, size));
+    const fade = fader(picture.redraw);
+    const scale = hfAttn.surface(legendHost, "Colour scale from 0 to 1", (ctx, width, theme, size) =>
+      heatmapPaint.legend(ctx, width, theme, o, size),
+    );
     const canvas = picture.canvas;
     canvas.tabIndex = 0;
 
     const cellAt = event => {
-      const at = canvas.getBoundingClientRect(), c = Math.floor((event.clientX - at.left - box.x0) / box.cell);
+      const at = canvas.getBoundingClientRect();
+      const c = Math.floor((event.clientX - at.left - box.x0) / box.cell);
       const r = Math.floor((event.clientY - at.top - box.y0) / box.cell);
       return r >= 0 && c >= 0 && r < o.rows.length && c < o.cols.length ? { r, c } : null;
     };
@@ -100,16 +126,29 @@
       o.onSelect?.(at);
     };
     const point = (event, at) => {
-      if (at?.r !== hover?.r || at?.c !== hover?.c) { hover = at; picture.redraw(); }
+      if (at?.r !== hover?.r || at?.c !== hover?.c) {
+        hover = at;
+        picture.redraw();
+      }
       hfAttn.tip(event, at && words(o, at));
     };
-    canvas.addEventListener("pointermove", event => { if (box) point(event, cellAt(event)); });
+    canvas.addEventListener("pointermove", event => {
+      if (box) point(event, cellAt(event));
+    });
     canvas.addEventListener("pointerleave", event => point(event, null));
-    canvas.addEventListener("click", event => { const at = box && cellAt(event); if (at) choose(at); });
+    canvas.addEventListener("click", event => {
+      const at = box && cellAt(event);
+      if (at) choose(at);
+    });
     canvas.addEventListener("keydown", event => {
       if (event.key === "Escape" && o.selected) choose(null);
-      else if (o.onPage && /^Page(Up|Down)$/.test(event.key)) { event.preventDefault(); o.onPage(event.key === "PageUp" ? -1 : 1); }
-      else if (KEYS[event.key] && !event.altKey && !event.ctrlKey && !event.metaKey) { event.preventDefault(); choose(step(o, event.key)); }
+      else if (o.onPage && /^Page(Up|Down)$/.test(event.key)) {
+        event.preventDefault();
+        o.onPage(event.key === "PageUp" ? -1 : 1);
+      } else if (KEYS[event.key] && !event.altKey && !event.ctrlKey && !event.metaKey) {
+        event.preventDefault();
+        choose(step(o, event.key));
+      }
     });
 
     const fillTable = () => tableHost.replaceChildren(...(tableHost.dataset.open ? [table(o)] : []));
@@ -124,22 +163,33 @@
       fillTable();
     };
     const toggleTable = press => {
-      if (tableHost.dataset.open) delete tableHost.dataset.open; else tableHost.dataset.open = "yes";
+      if (tableHost.dataset.open) delete tableHost.dataset.open;
+      else tableHost.dataset.open = "yes";
       press.setAttribute("aria-expanded", String(Boolean(tableHost.dataset.open)));
       press.textContent = tableHost.dataset.open ? "Hide table" : "Show as table";
       fillTable();
     };
     const toCsv = () => {
       const { rows, cols, values } = o.whole || o;
-      return hfAttn.csv([["query \\ key", ...cols.map(shown)], ...rows.map((row, r) => [shown(row), ...values[r].map(v => Number(v.toFixed(5)))])]);
+      return hfAttn.csv([
+        ["query \\ key", ...cols.map(shown)],
+        ...rows.map((row, r) => [shown(row), ...values[r].map(v => Number(v.toFixed(5)))]),
+      ]);
     };
 
     /** Buttons that take the picture away, named file. */
     const exports = file => {
-      const take = (text, what) => hfAttn.button(text, what, ""), tableButton = take("Show as table", () => toggleTable(tableButton));
+      const take = (text, what) => hfAttn.button(text, what, "");
+      const tableButton = take("Show as table", () => toggleTable(tableButton));
       tableButton.setAttribute("aria-expanded", "false");
-      return el("div", "hf-take", take("PNG", () => picture.png(file())), take("SVG", () => picture.svg(file())),
-        take("CSV", () => hfAttn.save(file() + ".csv", new Blob([toCsv()], { type: "text/csv" }))), tableButton);
+      return el(
+        "div",
+        "hf-take",
+        take("PNG", () => picture.png(file())),
+        take("SVG", () => picture.svg(file())),
+        take("CSV", () => hfAttn.save(file() + ".csv", new Blob([toCsv()], { type: "text/csv" }))),
+        tableButton,
+      );
     };
     return { update, exports, say: spoken.say, element: host };
   };

@@ -9,7 +9,7 @@
   /* ---- where everything goes ---- */
 
   const measure = (ctx, theme, labels) => {
-    ctx.font = font(theme, 13, 600);                            // as wide as the chosen one, so that choosing moves nothing
+    ctx.font = font(theme, 13, 600); // as wide as the chosen one, so that choosing moves nothing
     return labels.map(label => ctx.measureText(text(label)).width);
   };
 
@@ -17,21 +17,38 @@
     const [rowWidths, colWidths] = [measure(ctx, theme, o.rows), measure(ctx, theme, o.cols)];
     const [n, m, widest] = [o.cols.length, o.rows.length, Math.max(...colWidths)];
     ctx.font = font(theme, 12, 600);
-    const title = ctx.measureText("query" + ROLES.query).width + 12, gutter = Math.max(...rowWidths) + 18;
-    const oneLine = width < 420 && gutter < 60;                 // narrow map, short tokens: both axis names on one line above
+    const title = ctx.measureText("query" + ROLES.query).width + 12;
+    const gutter = Math.max(...rowWidths) + 18;
+    const oneLine = width < 420 && gutter < 60; // narrow map, short tokens: both axis names on one line above
     const x0 = Math.ceil(oneLine ? gutter : Math.max(gutter, title));
     const fit = over => Math.max(4, Math.min(o.maxCell, Math.floor((width - x0 - over - 1) / n)));
-    let cell = fit(0), over = 0;
+    let cell = fit(0);
+    let over = 0;
     const crowded = colWidths.some((w, c) => (c ? (colWidths[c - 1] + w) / 2 + 6 > cell : w / 2 + 4 > x0));
-    const slanted = crowded && widest > 12;                     // all slanted or none; never on end
-    if (slanted) {                                              // the last slanted label needs room on the right
+    const slanted = crowded && widest > 12; // all slanted or none; never on end
+    if (slanted) {
+      // the last slanted label needs room on the right
       over = Math.max(0, ...colWidths.map((w, c) => (w + 12) * 0.707 - (n - c - 0.5) * cell));
       cell = fit(over);
     }
     const everyC = slanted ? Math.ceil(17 / cell) : cell < widest + 4 ? Math.ceil((widest + 4) / cell) : 1;
     const y0 = slanted ? 40 + Math.ceil(widest * 0.707) : 50;
-    return { x0, y0, n, m, cell, slanted, oneLine, title, everyC, everyR: Math.ceil(14 / cell),
-      gap: cell >= 18 ? 1 : 0, radius: cell >= 24 ? 2 : 0, width: Math.ceil(x0 + n * cell + over) + 1, height: y0 + m * cell + 2 };
+    return {
+      x0,
+      y0,
+      n,
+      m,
+      cell,
+      slanted,
+      oneLine,
+      title,
+      everyC,
+      everyR: Math.ceil(14 / cell),
+      gap: cell >= 18 ? 1 : 0,
+      radius: cell >= 24 ? 2 : 0,
+      width: Math.ceil(x0 + n * cell + over) + 1,
+      height: y0 + m * cell + 2,
+    };
   };
 
   /* ---- axes and labels ---- */
@@ -64,26 +81,30 @@
   };
 
   /* too dense for every label: every second, third, …; the marked one always, and its neighbours give way */
-  const isShown = (i, every, marked) => i === marked || (i % every === 0 && !(every > 1 && marked !== null && Math.abs(marked - i) < every));
+  const isShown = (i, every, marked) =>
+    i === marked || (i % every === 0 && !(every > 1 && marked !== null && Math.abs(marked - i) < every));
 
   const colLabel = (ctx, theme, box, o, c, state) => {
     const label = text(o.cols[c]);
     ctx.font = font(theme, 13, state ? 600 : 500);
     const w = ctx.measureText(label).width;
     ctx.save();
-    if (box.slanted) { ctx.translate(box.x0 + (c + 0.5) * box.cell - 3, box.y0 - 8); ctx.rotate(-Math.PI / 4); }
-    else ctx.translate(box.x0 + (c + 0.5) * box.cell - w / 2 - box.gap / 2, box.y0 - 12);
+    if (box.slanted) {
+      ctx.translate(box.x0 + (c + 0.5) * box.cell - 3, box.y0 - 8);
+      ctx.rotate(-Math.PI / 4);
+    } else ctx.translate(box.x0 + (c + 0.5) * box.cell - w / 2 - box.gap / 2, box.y0 - 12);
     if (state === "chosen") pill(ctx, theme["key-soft"], -4, -14, w + 8, 20);
     ctx.fillStyle = state ? theme.key : o.padding?.[c] ? theme["ink-3"] : theme["ink-2"];
     ctx.textAlign = "left";
     ctx.textBaseline = "alphabetic";
     ctx.fillText(label, 0, 0);
-    if (o.padding?.[c]) ctx.fillRect(-2, -5, w + 4, 1.25);      // struck out
+    if (o.padding?.[c]) ctx.fillRect(-2, -5, w + 4, 1.25); // struck out
     ctx.restore();
   };
 
   const rowLabel = (ctx, theme, box, o, r, state) => {
-    const label = text(o.rows[r]), y = box.y0 + (r + 0.5) * box.cell;
+    const label = text(o.rows[r]);
+    const y = box.y0 + (r + 0.5) * box.cell;
     ctx.font = font(theme, 13, state ? 600 : 500);
     const w = ctx.measureText(label).width;
     if (state === "chosen") pill(ctx, theme["query-soft"], box.x0 - 15 - w, y - 10, w + 10, 20);
@@ -94,9 +115,12 @@
   };
 
   const labels = (ctx, theme, box, o, hover) => {
-    const at = hover || o.selected, stateOf = (i, key) => (o.selected?.[key] === i ? "chosen" : at?.[key] === i ? "hover" : "");
-    for (const c of range(box.n)) if (isShown(c, box.everyC, at ? at.c : null)) colLabel(ctx, theme, box, o, c, stateOf(c, "c"));
-    for (const r of range(box.m)) if (isShown(r, box.everyR, at ? at.r : null)) rowLabel(ctx, theme, box, o, r, stateOf(r, "r"));
+    const at = hover || o.selected;
+    const stateOf = (i, key) => (o.selected?.[key] === i ? "chosen" : at?.[key] === i ? "hover" : "");
+    for (const c of range(box.n))
+      if (isShown(c, box.everyC, at ? at.c : null)) colLabel(ctx, theme, box, o, c, stateOf(c, "c"));
+    for (const r of range(box.m))
+      if (isShown(r, box.everyR, at ? at.r : null)) rowLabel(ctx, theme, box, o, r, stateOf(r, "r"));
   };
 
   /* ---- cells and marks ---- */
@@ -113,20 +137,27 @@
     ctx.strokeStyle = theme["line-strong"];
     ctx.lineWidth = 1;
     ctx.beginPath();
-    for (let k = -s; k < s; k += 7) { ctx.moveTo(x + k, y + s); ctx.lineTo(x + k + s, y); }
+    for (let k = -s; k < s; k += 7) {
+      ctx.moveTo(x + k, y + s);
+      ctx.lineTo(x + k + s, y);
+    }
     ctx.stroke();
     ctx.restore();
   };
 
   const cellOf = (ctx, theme, box, o, values, r, c) => {
     const [x, y, s] = [box.x0 + c * box.cell, box.y0 + r * box.cell, box.cell - box.gap];
-    if (!readable(o, r, c)) { hatch(ctx, theme, x, y, s, box.radius); return; }
-    const rgb = fill(theme, values[r][c], o.most), value = o.values[r][c];
+    if (!readable(o, r, c)) {
+      hatch(ctx, theme, x, y, s, box.radius);
+      return;
+    }
+    const rgb = fill(theme, values[r][c], o.most);
+    const value = o.values[r][c];
     ctx.beginPath();
     ctx.roundRect(x, y, s, s, box.radius);
     ctx.fillStyle = css(rgb);
     ctx.fill();
-    if (box.cell < 27 || (box.n > 12 && value < 0.05)) return;  // many keys: the small numbers would only be noise
+    if (box.cell < 27 || (box.n > 12 && value < 0.05)) return; // many keys: the small numbers would only be noise
     const bold = o.selected?.r === r && o.selected?.c === c;
     ctx.font = font(theme, box.cell >= 38 ? 13 : 12, bold ? 700 : 400);
     ctx.fillStyle = numberOn(theme, rgb);
@@ -135,19 +166,31 @@
     ctx.fillText(weight(value), x + s / 2, y + s / 2 + 1);
   };
 
-  const ring = (ctx, theme, box, o, values, r, c) => {          // in the colour a number would have there
-    const s = box.cell - box.gap, thick = box.cell >= 24;
+  const ring = (ctx, theme, box, o, values, r, c) => {
+    // in the colour a number would have there
+    const s = box.cell - box.gap;
+    const thick = box.cell >= 24;
     ctx.strokeStyle = readable(o, r, c) ? numberOn(theme, fill(theme, values[r][c], o.most)) : theme.ink;
     ctx.lineWidth = thick ? 1.75 : 1.25;
     ctx.setLineDash(o.truth[r][c] === 2 ? [2, 3.5] : []);
     ctx.beginPath();
-    ctx.arc(box.x0 + c * box.cell + s / 2, box.y0 + r * box.cell + s / 2, Math.max(1, s / 2 - (thick ? 4 : 1.5)), 0, 2 * Math.PI);
+    ctx.arc(
+      box.x0 + c * box.cell + s / 2,
+      box.y0 + r * box.cell + s / 2,
+      Math.max(1, s / 2 - (thick ? 4 : 1.5)),
+      0,
+      2 * Math.PI,
+    );
     ctx.stroke();
     ctx.setLineDash([]);
   };
 
-  const frame = (ctx, theme, x, y, w, h, colour, line) => {     // cased in panel colour, so that it is seen on any cell
-    for (const [style, wide] of [[theme.panel, line + 2], [colour, line]]) {
+  const frame = (ctx, theme, x, y, w, h, colour, line) => {
+    // cased in panel colour, so that it is seen on any cell
+    for (const [style, wide] of [
+      [theme.panel, line + 2],
+      [colour, line],
+    ]) {
       ctx.lineWidth = wide;
       ctx.strokeStyle = style;
       ctx.beginPath();
@@ -157,7 +200,8 @@
   };
 
   const chosen = (ctx, theme, box, { r, c }) => {
-    const s = box.cell - box.gap, [x, y] = [box.x0 + c * box.cell - 1, box.y0 + r * box.cell - 1];
+    const s = box.cell - box.gap;
+    const [x, y] = [box.x0 + c * box.cell - 1, box.y0 + r * box.cell - 1];
     frame(ctx, theme, box.x0 - 1, y, box.n * box.cell + 2 - box.gap, s + 2, theme.query, 1.25);
     frame(ctx, theme, x, box.y0 - 1, s + 2, box.m * box.cell + 2 - box.gap, theme.key, 1.25);
     frame(ctx, theme, x, y, s + 2, s + 2, theme.ink, 2);
@@ -177,7 +221,9 @@
     axes(ctx, theme, box);
     labels(ctx, theme, box, o, hover);
     for (const r of range(box.m)) for (const c of range(box.n)) cellOf(ctx, theme, box, o, values, r, c);
-    if (o.truth) for (const r of range(box.m)) for (const c of range(box.n)) if (o.truth[r]?.[c]) ring(ctx, theme, box, o, values, r, c);
+    if (o.truth)
+      for (const r of range(box.m))
+        for (const c of range(box.n)) if (o.truth[r]?.[c]) ring(ctx, theme, box, o, values, r, c);
     if (o.selected) chosen(ctx, theme, box, o.selected);
     if (hover) hovered(ctx, theme, box, hover);
   };
@@ -201,7 +247,8 @@
   };
 
   const legend = (ctx, width, theme, o, size) => {
-    const bar = Math.min(168, width * 0.45), below = o.truth && width < 400;
+    const bar = Math.min(168, width * 0.45);
+    const below = o.truth && width < 400;
     size(width, below ? 62 : 36);
     for (const i of range(Math.round(bar))) {
       ctx.fillStyle = css(fill(theme, i / bar));
@@ -215,7 +262,8 @@
       ctx.fillText(String(Math.round(value * 1000) / 1000), (bar * i) / 2, 25);
     });
     ctx.textAlign = "left";
-    ctx.fillText(o.most < 1 ? `weight; scale ends at ${o.most}` : width < 400 ? "weight" : "weight; each row sums to 1", bar + 12, 9.5);
+    const note = o.most < 1 ? `; scale ends at ${o.most}` : o.sums === false || width < 400 ? "" : "; each row sums to 1";
+    ctx.fillText("weight" + note, bar + 12, 9.5);
     if (o.truth) marks(ctx, theme, o, below ? 1 : bar + 12, below ? 52 : 30);
   };
 

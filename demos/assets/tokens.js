@@ -13,13 +13,14 @@
     strip.setAttribute("role", "group");
     host.append(strip);
     let o = null;
-    const chip = (label, i) => hfAttn.button(shown(label), () => onPick(i), "hf-tok");
+    const build = (label, i) => hfAttn.button(shown(label), () => onPick(i), "hf-tok");
     const paint = () => {
       if (!o) return;
       const theme = hfAttn.theme(strip);
       [...strip.children].forEach((press, i) => {
-        const query = i === o.chosen, rgb = !query && o.weights ? fill(theme, o.weights[i], o.most ?? 1) : null;
-        press.className = "hf-tok" + (query && o.role !== "key" ? " query" : "");
+        const query = i === o.chosen;
+        const rgb = !query && o.weights ? fill(theme, o.weights[i]) : null;
+        press.className = "hf-tok" + (query ? " query" : "");
         press.setAttribute("aria-pressed", String(query));
         press.title = rgb ? `weight ${number(o.weights[i], 3)}` : "";
         press.style.background = rgb ? css(rgb) : "";
@@ -31,8 +32,11 @@
       const same = o && JSON.stringify(o.labels) === JSON.stringify(next.labels);
       o = next;
       strip.setAttribute("aria-label", o.name || "Tokens");
-      if (!same) strip.replaceChildren(...o.labels.map(chip));
+      if (!same) strip.replaceChildren(...o.labels.map(build));
       paint();
+      const chip = strip.children[o.chosen]; // a long strip scrolls by itself, the page stays
+      if (chip && strip.scrollHeight > strip.clientHeight)
+        strip.scrollTop = chip.offsetTop - strip.offsetTop - strip.clientHeight / 2;
     };
     return { update };
   };
@@ -44,13 +48,32 @@
   };
 
   const row = ({ source, written, wrong, right, answer }) => {
-    const verdict = right ? "right" : right === null || right === undefined ? "" : answer ? `wrong, is ${shown(answer)}` : "wrong";
-    const line = el("tr", "", el("td", "hf-mono", shown(source)), el("td", "", symbols(written, wrong)), el("td", right === false ? "no" : "", verdict));
+    const verdict = right
+      ? "right"
+      : right === null || right === undefined
+        ? ""
+        : answer
+          ? `wrong, is ${shown(answer)}`
+          : "wrong";
+    const line = el(
+      "tr",
+      "",
+      el("td", "hf-mono", shown(source)),
+      el("td", "", symbols(written, wrong)),
+      el("td", right === false ? "no" : "", verdict),
+    );
     return line;
   };
 
   const predictions = host => {
-    const body = el("tbody"), head = el("tr", "", el("th", "", "source"), el("th", "", "written"), el("th", "", el("span", "hf-sr", "verdict")));
+    const body = el("tbody");
+    const head = el(
+      "tr",
+      "",
+      el("th", "", "source"),
+      el("th", "", "written"),
+      el("th", "", el("span", "hf-sr", "verdict")),
+    );
     host.append(el("div", "hf-scroll", el("table", "hf-says", el("thead", "", head), body)));
     let had = null;
     const empty = sentence => {

@@ -10,7 +10,8 @@
 
   const pairs = (points, key) => points.filter(p => Number.isFinite(p[key])).map(p => [p.step, p[key]]);
 
-  const knownPoints = ({ frames, points, meta }, head) => {     // from the maps where there are any, so that it is this head's
+  const knownPoints = ({ frames, points, meta }, head) => {
+    // from the maps where there are any, so that it is this head's
     const seen = meta.truth ? frames.map(f => [f.step, mapOf(f, head)]).filter(([, map]) => map) : [];
     return seen.length ? seen.map(([step, map]) => [step, onKnown(map, meta.truth)]) : pairs(points, "on_known");
   };
@@ -21,26 +22,51 @@
   };
 
   const errorLine = host => {
-    const text = el("span"), copy = hfAttn.button("Copy details", () => navigator.clipboard.writeText(text.textContent));
+    const text = el("span");
+    const copy = hfAttn.button("Copy details", () => navigator.clipboard.writeText(text.textContent));
     const line = el("div", "hf-error", text, copy);
     line.setAttribute("role", "alert");
     line.hidden = true;
     host.append(line);
-    return message => { line.hidden = !message; text.textContent = message; };
+    return message => {
+      line.hidden = !message;
+      text.textContent = message;
+    };
   };
 
   hfAttn.train_board = element => {
-    const root = element.querySelector(".hf-train"), [duo, top] = [el("div", "hf-duo"), el("div", "hf-main")];
-    const cursor = { step: 0, following: true, head: 0 }, spoken = hfAttn.live();
-    let state = EMPTY, view = null, tenth = -1;
+    const root = element.querySelector(".hf-train");
+    const [duo, top] = [el("div", "hf-duo"), el("div", "hf-main")];
+    const cursor = { step: 0, following: true, head: 0 };
+    const spoken = hfAttn.live();
+    let state = EMPTY;
+    let view = null;
+    let tenth = -1;
 
     const total = () => state.meta.total_steps || state.points.at(-1)?.step || 0;
     const look = () => {
-      const { points, frames, meta } = state, last = Math.max(points.at(-1)?.step ?? 0, frames.at(-1)?.step ?? 0);
-      const step = cursor.following ? last : Math.min(cursor.step, last), loss = pairs(points, "loss"), frame = atOrBefore(frames, step);
+      const { points, frames, meta } = state;
+      const last = Math.max(points.at(-1)?.step ?? 0, frames.at(-1)?.step ?? 0);
+      const step = cursor.following ? last : Math.min(cursor.step, last);
+      const loss = pairs(points, "loss");
+      const frame = atOrBefore(frames, step);
       const others = (hfAttn.overlays || []).filter(o => o.id !== state.run);
-      return { state, meta, step, last, following: cursor.following, head: cursor.head, frame, map: mapOf(frame, cursor.head), loss,
-        smoothLoss: smooth(loss), heldOut: pairs(points, "held_out"), known: knownPoints(state, cursor.head), others, total: total() };
+      return {
+        state,
+        meta,
+        step,
+        last,
+        following: cursor.following,
+        head: cursor.head,
+        frame,
+        map: mapOf(frame, cursor.head),
+        loss,
+        smoothLoss: smooth(loss),
+        heldOut: pairs(points, "held_out"),
+        known: knownPoints(state, cursor.head),
+        others,
+        total: total(),
+      };
     };
 
     /** Show a step: the recorded one nearest to it, or the next one that way. */
@@ -54,10 +80,19 @@
       cursor.following = cursor.step === steps.at(-1);
       show();
     };
-    const follow = () => { panels.time.stop(); cursor.following = true; show(); };
-    const pickHead = head => { cursor.head = head; show(); };
+    const follow = () => {
+      panels.time.stop();
+      cursor.following = true;
+      show();
+    };
+    const pickHead = head => {
+      cursor.head = head;
+      show();
+    };
 
-    const P = hfAttn.trainPanels, error = errorLine(top), panels = {};
+    const P = hfAttn.trainPanels;
+    const error = errorLine(top);
+    const panels = {};
     panels.figures = P.figures(top);
     top.append(duo);
     panels.curves = P.curves(duo, go);
@@ -66,14 +101,24 @@
     root.append(top, spoken.element);
     panels.writes = P.writesPanel(root);
 
-    const show = () => { view = look(); Object.values(panels).forEach(panel => panel.update(view)); };
-    const speak = done => {                                     // each tenth of the run, not each step
+    const show = () => {
+      view = look();
+      Object.values(panels).forEach(panel => panel.update(view));
+    };
+    const speak = done => {
+      // each tenth of the run, not each step
       if (Math.floor(10 * done) === tenth || !state.run) return;
       tenth = Math.floor(10 * done);
-      spoken.say(`step ${count(view.last)}, loss ${number(view.loss.at(-1)?.[1] ?? NaN, 3)}, held-out ${percent(view.heldOut.at(-1)?.[1] ?? NaN)}`);
+      spoken.say(
+        `step ${count(view.last)}, loss ${number(view.loss.at(-1)?.[1] ?? NaN, 3)}, held-out ${percent(view.heldOut.at(-1)?.[1] ?? NaN)}`,
+      );
     };
     const update = message => {
-      if ((message?.run ?? null) !== state.run) { cursor.following = true; tenth = -1; panels.time.stop(); }
+      if ((message?.run ?? null) !== state.run) {
+        cursor.following = true;
+        tenth = -1;
+        panels.time.stop();
+      }
       state = receive(state, message);
       if (cursor.head > (state.meta.heads || 0)) cursor.head = 0;
       error(state.status === "error" ? state.message || "The run failed." : "");

@@ -7,16 +7,21 @@
   /* ---- figures: the run as it is now, whatever step is shown ---- */
 
   const figures = host => {
-    const list = el("dl", "hf-stats"), values = {};
+    const list = el("dl", "hf-stats");
+    const values = {};
     for (const name of ["Step", "Loss", "Held-out", "Speed", "Left"]) {
       const [term, value, unit] = [el("dt", "", name), el("span"), el("small")];
       list.append(el("div", "", term, el("dd", "", value, unit)));
       values[name] = { term, value, unit };
     }
     host.append(list);
-    const put = (name, text, unit = "") => { values[name].value.textContent = text; values[name].unit.textContent = unit; };
+    const put = (name, text, unit = "") => {
+      values[name].value.textContent = text;
+      values[name].unit.textContent = unit;
+    };
     const update = ({ state, last, total, loss, heldOut }) => {
-      const now = state.points.at(-1), over = ["finished", "stopped", "error"].includes(state.status);
+      const now = state.points.at(-1);
+      const over = ["finished", "stopped", "error"].includes(state.status);
       put("Step", now ? count(last) : state.run ? "0" : "–", total ? ` of ${count(total)}` : "");
       put("Loss", number(loss.at(-1)?.[1] ?? NaN, 3));
       put("Held-out", percent(heldOut.at(-1)?.[1] ?? NaN));
@@ -30,22 +35,38 @@
   /* ---- curves ---- */
 
   const chart = (host, title, note) => {
-    const now = el("output"), small = el("small", "", note), picture = el("div");
+    const now = el("output");
+    const small = el("small", "", note);
+    const picture = el("div");
     const head = el("div", "hf-chart", el("h2", "", title, " ", small), now);
     host.append(head, picture);
-    return { head, picture, say: text => { now.textContent = text; }, note: text => { small.textContent = text; } };
+    return {
+      head,
+      picture,
+      say: text => {
+        now.textContent = text;
+      },
+      note: text => {
+        small.textContent = text;
+      },
+    };
   };
 
   /** Ends and gridlines of a logarithmic scale; it only ever grows, so that the frame stays still while numbers run. */
   const logScale = () => {
     let [low, high] = [0.3, 3];
-    const marks = range(12).flatMap(i => [10 ** (i - 8), 3 * 10 ** (i - 8)]).map(v => Number(v.toPrecision(1)));
+    const marks = range(12)
+      .flatMap(i => [10 ** (i - 8), 3 * 10 ** (i - 8)])
+      .map(v => Number(v.toPrecision(1)));
     return {
-      reset: () => { [low, high] = [0.3, 3]; },
+      reset: () => {
+        [low, high] = [0.3, 3];
+      },
       cover: values => {
         low = marks.findLast(v => v <= Math.min(low, ...values)) ?? marks[0];
         high = marks.find(v => v >= Math.max(high, ...values)) ?? marks.at(-1);
-        const inside = marks.filter(v => v >= low && v <= high), every = Math.ceil(inside.length / 6);
+        const inside = marks.filter(v => v >= low && v <= high);
+        const every = Math.ceil(inside.length / 6);
         return { y: [low, high], ticks: inside.filter((_, i) => i % every === 0) };
       },
     };
@@ -54,23 +75,57 @@
   const withRun = (points, extra = {}) => [{ name: "this run", points, colour: "series-1", dash: 0, ...extra }];
 
   const curves = (host, go) => {
-    const panel = el("section", "hf-panel"), keys = el("div", "hf-keys"), scale = logScale();
-    const lossChart = chart(panel, "Loss", "log scale"), lossCurve = hfAttn.curve(lossChart.picture,
-      { name: "Loss by step, log scale", log: true, showX: false, height: 176, y: [0.3, 3], ticks: [0.3, 1, 3], x: [0, 1], onCursor: go, empty: "this run will be drawn here" });
-    const heldChart = chart(panel, "Held-out accuracy", ""), heldCurve = hfAttn.curve(heldChart.picture,
-      { name: "Held-out accuracy by step", y: [0, 1], ticks: [0, 0.5, 1], x: [0, 1], format: v => percent(v, 0), tell: percent, height: 206, onCursor: go, empty: "this run will be drawn here" });
+    const panel = el("section", "hf-panel");
+    const keys = el("div", "hf-keys");
+    const scale = logScale();
+    const lossChart = chart(panel, "Loss", "log scale");
+    const lossCurve = hfAttn.curve(lossChart.picture, {
+      name: "Loss by step, log scale",
+      log: true,
+      showX: false,
+      height: 206,
+      y: [0.3, 3],
+      ticks: [0.3, 1, 3],
+      x: [0, 1],
+      onCursor: go,
+      empty: "this run will be drawn here",
+    });
+    const heldChart = chart(panel, "Held-out accuracy", "");
+    const heldCurve = hfAttn.curve(heldChart.picture, {
+      name: "Held-out accuracy by step",
+      y: [0, 1],
+      ticks: [0, 0.5, 1],
+      x: [0, 1],
+      format: v => percent(v, 0),
+      tell: percent,
+      height: 256,
+      onCursor: go,
+      empty: "this run will be drawn here",
+    });
     panel.append(el("footer", "", keys));
     host.append(panel);
     let run = null;
     const update = ({ state, meta, step, loss, smoothLoss, heldOut, others, total }) => {
-      if (run !== state.run) { scale.reset(); run = state.run; }
-      const cursor = loss.length ? step : null, x = [0, Math.max(total || 1, ...others.map(o => o.points.at(-1)?.[0] || 0))];
-      lossCurve.update({ x, cursor, ...scale.cover(loss.map(p => p[1]).filter(v => v > 0)), series: withRun(smoothLoss, { raw: loss }) });
+      if (run !== state.run) {
+        scale.reset();
+        run = state.run;
+      }
+      const cursor = loss.length ? step : null;
+      const x = [0, Math.max(total || 1, ...others.map(o => o.points.at(-1)?.[0] || 0))];
+      lossCurve.update({
+        x,
+        cursor,
+        ...scale.cover(loss.map(p => p[1]).filter(v => v > 0)),
+        series: withRun(smoothLoss, { raw: loss }),
+      });
       heldCurve.update({ x, cursor, series: [...withRun(heldOut), ...others] });
       lossChart.say(number(measuredAt(loss, step) ?? NaN, 3));
       heldChart.say(percent(measuredAt(heldOut, step) ?? NaN));
       heldChart.note(meta.metric || "");
-      keys.replaceChildren(curveKey("this run, smoothed; thin: as measured", "series-1", 0), ...others.map(o => curveKey(o.name, o.colour, o.dash)));
+      keys.replaceChildren(
+        curveKey("this run, smoothed; thin: as measured", "series-1", 0),
+        ...others.map(o => curveKey(o.name, o.colour, o.dash)),
+      );
     };
     return { update };
   };
@@ -78,13 +133,30 @@
   /* ---- the map as it forms ---- */
 
   const UNTRAINED = "Untrained weights: this map means nothing yet.";
-  const file = ({ meta, frame, head }) => ["attention", meta.task, `step-${frame?.step ?? 0}`, head ? `head-${head}` : "mean"].filter(Boolean).join("-").replace(/[^\w-]+/g, "-");
+  const file = ({ meta, frame, head }) =>
+    ["attention", meta.task, `step-${frame?.step ?? 0}`, head ? `head-${head}` : "mean"]
+      .filter(Boolean)
+      .join("-")
+      .replace(/[^\w-]+/g, "-");
 
   const mapPanel = (host, go, pickHead) => {
-    const panel = hfAttn.panel("Cross-attention as it forms"), heads = hfAttn.segment("Head", pickHead);
-    const notice = el("p", "hf-notice"), mapHost = el("div"), map = hfAttn.heatmap(mapHost, { name: "Cross-attention", rows: [], cols: [], values: [], maxCell: 52 });
-    const knownHost = el("div", "hf-known"), known = chart(knownHost, "Weight on the known answer", "mean of the rows");
-    const knownCurve = hfAttn.curve(known.picture, { name: "Weight on the known answer by step", y: [0, 1], ticks: [0, 0.5, 1], x: [0, 1], format: v => v.toFixed(1), height: 116, onCursor: go, empty: "nothing learned yet" });
+    const panel = hfAttn.panel("Cross-attention as it forms");
+    const heads = hfAttn.segment("Head", pickHead);
+    const notice = el("p", "hf-notice");
+    const mapHost = el("div");
+    const map = hfAttn.heatmap(mapHost, { name: "Cross-attention", rows: [], cols: [], values: [], maxCell: 52 });
+    const knownHost = el("div", "hf-known");
+    const known = chart(knownHost, "Weight on the known answer", "mean of the rows");
+    const knownCurve = hfAttn.curve(known.picture, {
+      name: "Weight on the known answer by step",
+      y: [0, 1],
+      ticks: [0, 0.5, 1],
+      x: [0, 1],
+      format: v => v.toFixed(1),
+      height: 116,
+      onCursor: go,
+      empty: "nothing learned yet",
+    });
     let shown = null;
     panel.header.append(heads.element);
     panel.body.append(notice, mapHost, knownHost);
@@ -92,7 +164,8 @@
     host.append(panel.section);
     const sentence = ({ state, meta, frame, map: values }) => {
       if (!state.run) return "The weights of a probe example will be drawn here, before the first step and after.";
-      if (!meta.heads || !meta.rows?.length) return "This model has no attention between what it reads and what it writes: there is nothing to draw.";
+      if (!meta.heads || !meta.rows?.length)
+        return "This model has no attention between what it reads and what it writes: there is nothing to draw.";
       if (!values) return "The first map is on its way.";
       return frame.step === 0 ? UNTRAINED : "";
     };
@@ -100,13 +173,24 @@
       const { meta, head, frame, map: values, known: points, step, loss, total } = view;
       shown = view;
       const which = meta.probe ? `probe ${meta.probe}, last layer` : "";
-      panel.rename("Cross-attention as it forms", frame && frame.step !== step ? `${which}, step ${count(frame.step)}` : which);
+      panel.rename(
+        "Cross-attention as it forms",
+        frame && frame.step !== step ? `${which}, step ${count(frame.step)}` : which,
+      );
       heads.element.hidden = !meta.heads;
       heads.update(["mean", ...range(meta.heads || 0).map(h => String(h + 1))], head);
       notice.textContent = sentence(view);
       notice.hidden = !notice.textContent;
+      notice.classList.toggle("hf-blank", !values);
       mapHost.hidden = panel.footer.hidden = !values;
-      if (values) map.update({ rows: meta.rows, cols: meta.cols, values, truth: meta.truth || null, name: `Cross-attention of the probe, ${head ? "head " + head : "mean of the heads"}, step ${count(frame.step)}` });
+      if (values)
+        map.update({
+          rows: meta.rows,
+          cols: meta.cols,
+          values,
+          truth: meta.truth || null,
+          name: `Cross-attention of the probe, ${head ? "head " + head : "mean of the heads"}, step ${count(frame.step)}`,
+        });
       knownHost.hidden = Boolean(view.state.run) && !meta.truth && !points.length;
       knownCurve.update({ x: [0, total || 1], cursor: loss.length ? step : null, series: withRun(points) });
       known.say(number(measuredAt(points, step) ?? NaN, 2));
@@ -118,27 +202,50 @@
 
   const timePanel = (host, go, follow) => {
     const panel = hfAttn.panel("Through time", "moves the map, the predictions and the cursor on the curves");
-    const where = el("b"), how = el("span", "hf-quiet"), play = hfAttn.button("Play", () => start()), end = hfAttn.button("", follow);
+    const where = el("b");
+    const how = el("span", "hf-quiet");
+    const play = hfAttn.button("Play", () => start());
+    const end = hfAttn.button("", follow);
     panel.header.append(el("span", "hf-when", where, how, play, end));
     const film = hfAttn.film(panel.body, { onStep: go });
     host.append(panel.section);
-    let frames = [], playing = null;
-    const stop = () => { clearInterval(playing); playing = null; play.textContent = "Play"; };
+    let frames = [];
+    let playing = null;
+    const stop = () => {
+      clearInterval(playing);
+      playing = null;
+      play.textContent = "Play";
+    };
     const start = () => {
-      if (playing) { stop(); return; }
-      const every = Math.max(1, Math.ceil(frames.length / 60)), shots = frames.filter((_, i) => i % every === 0 || i === frames.length - 1);
+      if (playing) {
+        stop();
+        return;
+      }
+      const every = Math.max(1, Math.ceil(frames.length / 60));
+      const shots = frames.filter((_, i) => i % every === 0 || i === frames.length - 1);
       let at = 0;
-      const tick = () => { if (at < shots.length) go(shots[at++].step, 0, true); else stop(); };
+      const tick = () => {
+        if (at < shots.length) go(shots[at++].step, 0, true);
+        else stop();
+      };
       play.textContent = "Pause";
       tick();
       playing = setInterval(tick, matchMedia("(prefers-reduced-motion: reduce)").matches ? 800 : 100);
     };
     const update = ({ state, step, last, following, head }) => {
       frames = state.frames;
-      const strip = frames.map(f => ({ step: f.step, map: hfAttn.trainState.mapOf(f, head) })).filter(f => f.map), running = ["running", "paused"].includes(state.status);
+      const strip = frames.map(f => ({ step: f.step, map: hfAttn.trainState.mapOf(f, head) })).filter(f => f.map);
+      const running = ["running", "paused"].includes(state.status);
       film.update({ frames: strip, last: state.run ? last : null, cursor: step });
       where.textContent = "step " + count(state.run ? step : 0);
-      how.textContent = !state.run || last === 0 ? "untrained" : !following ? "in the past" : running ? "following the run" : "the last step";
+      how.textContent =
+        !state.run || last === 0
+          ? "untrained"
+          : !following
+            ? "in the past"
+            : running
+              ? "following the run"
+              : "the last step";
       play.disabled = frames.length < 2;
       end.hidden = following || !last;
       end.textContent = running ? "Follow the run" : "Go to the end";
@@ -149,11 +256,13 @@
   /* ---- what it writes ---- */
 
   const writesPanel = host => {
-    const panel = hfAttn.panel("What it writes"), table = hfAttn.predictions(panel.body);
+    const panel = hfAttn.panel("What it writes");
+    const table = hfAttn.predictions(panel.body);
     panel.section.classList.add("hf-writes");
     host.append(panel.section);
     const update = ({ state, meta, frame }) => {
-      const rows = frame?.predictions || (frame && state.frames.findLast(f => f.step <= frame.step && f.predictions)?.predictions);
+      const rows =
+        frame?.predictions || (frame && state.frames.findLast(f => f.step <= frame.step && f.predictions)?.predictions);
       panel.rename("What it writes", [meta.predictions_title, "at this step"].filter(Boolean).join(", "));
       table.update(rows, "Train, and a few held-out examples appear here with their wrong symbols marked.");
     };

@@ -17,16 +17,28 @@
 
   /** Frames with their packed maps opened once: heads[h][row][col], or null where the model has no such map. */
   const mergeFrames = (known, fresh, meta) => {
-    const shape = [meta.heads || 0, meta.rows?.length || 0, meta.cols?.length || 0], have = new Map(known.map(f => [f.step, f]));
+    const shape = [meta.heads || 0, meta.rows?.length || 0, meta.cols?.length || 0];
+    const have = new Map(known.map(f => [f.step, f]));
     const news = (fresh || []).filter(f => !have.get(f.step)?.packed || have.get(f.step).packed !== f.maps);
-    return mergeBySteps(known, news.map(({ maps, ...rest }) => ({ ...rest, packed: maps, heads: unpack(maps, shape), mean: null })));
+    return mergeBySteps(
+      known,
+      news.map(({ maps, ...rest }) => ({ ...rest, packed: maps, heads: unpack(maps, shape), mean: null })),
+    );
   };
 
   const receive = (state, message) => {
     if (!message) return EMPTY;
-    const from = state.run === message.run ? state : EMPTY, meta = { ...from.meta, ...message.meta };
-    return { run: message.run, meta, status: message.status || "running", message: message.message || "", eta: message.eta_seconds ?? null,
-      points: mergeBySteps(from.points, message.points), frames: mergeFrames(from.frames, message.frames, meta) };
+    const from = state.run === message.run ? state : EMPTY;
+    const meta = { ...from.meta, ...message.meta };
+    return {
+      run: message.run,
+      meta,
+      status: message.status || "running",
+      message: message.message || "",
+      eta: message.eta_seconds ?? null,
+      points: mergeBySteps(from.points, message.points),
+      frames: mergeFrames(from.frames, message.frames, meta),
+    };
   };
 
   const atOrBefore = (records, step) => records.findLast(record => record.step <= step) || null;
@@ -45,13 +57,13 @@
     return mean(rows.map(r => sum(map[r].map((w, c) => (truth[r][c] ? w : 0)))));
   };
 
-  /** A running mean of the logarithm, forgetting over some twenty points, without the pull towards its start. */
+  /** The mean of the logarithms around each point, as many before as after: no lag, and the ends are as measured. */
   const smooth = points => {
-    let [total, share] = [0, 0];
-    return points.filter(([, v]) => v > 0).map(([x, v]) => {
-      total = 0.85 * total + 0.15 * Math.log(v);
-      share = 0.85 * share + 0.15;
-      return [x, Math.exp(total / share)];
+    const above = points.filter(([, v]) => v > 0);
+    const logs = above.map(([, v]) => Math.log(v));
+    return above.map(([x], i) => {
+      const reach = Math.min(6, i, above.length - 1 - i);
+      return [x, Math.exp(mean(logs.slice(i - reach, i + reach + 1)))];
     });
   };
 

@@ -9,7 +9,10 @@
     const box = el("span", "hf-verdict");
     const update = ({ correct, check, answer }) => {
       const known = correct === true || correct === false;
-      const words = correct === false ? ["wrong", answer ? `is ${answer}` : check].filter(Boolean).join(", ") : check || (correct ? "right" : "no check for this task");
+      const words =
+        correct === false
+          ? ["wrong", answer ? `is ${answer}` : check].filter(Boolean).join(", ")
+          : check || (correct ? "right" : "no check for this task");
       box.className = "hf-verdict" + (correct === false ? " no" : "");
       box.replaceChildren(known ? el("i", correct ? "yes" : "no") : "", words);
     };
@@ -29,28 +32,47 @@
       cells.forEach(cell => cell.setAttribute("role", role));
       return row;
     };
-    const head = () => line("columnheader", el("span", "", "symbol"), el("span", "", "probability"), el("span", "n"), el("span", "n", "so far"), el("span", "n opt", "after the cut"));
+    const head = () =>
+      line(
+        "columnheader",
+        el("span", "", "symbol"),
+        el("span", "", "probability"),
+        el("span", "n"),
+        el("span", "n", "so far"),
+        el("span", "n opt", "after the cut"),
+      );
     const bar = (entry, top) => {
       const b = el("i", entry.kept === false ? "off" : "");
       b.style.width = (100 * entry.probability) / top + "%";
       return el("span", "", b);
     };
-    const figures = (entry, soFar) => [el("span", "n", number(entry.probability, 3)), el("span", "n", number(soFar, 3)),
-      el("span", "n opt", entry.kept === false ? "0" : number(entry.after ?? NaN, 3))];
+    const figures = (entry, soFar) => [
+      el("span", "n", number(entry.probability, 3)),
+      el("span", "n", number(soFar, 3)),
+      el("span", "n opt", entry.kept === false ? "0" : number(entry.after ?? NaN, 3)),
+    ];
     const update = (entries, cut) => {
-      let soFar = 0, wasKept = true;
-      const top = Math.max(...entries.filter(e => e.token !== undefined).map(e => e.probability), 1e-9), lines = [head()];
+      let soFar = 0;
+      let wasKept = true;
+      const top = Math.max(...entries.filter(e => e.token !== undefined).map(e => e.probability), 1e-9);
+      const lines = [head()];
       for (const entry of entries) {
         soFar += entry.probability;
-        const rest = entry.more !== undefined, kept = entry.kept !== false && !rest;
+        const rest = entry.more !== undefined;
+        const kept = entry.kept !== false && !rest;
         if (wasKept && !kept && cut) lines.push(el("div", "cut", el("span", "", cut)));
         wasKept &&= kept;
         const name = rest ? `${entry.more} more` : shown(entry.token);
-        const row = line("cell", el("span", "hf-mono", name), rest ? el("span") : bar(entry, top), ...figures(rest ? { ...entry, kept: entry.kept ?? !cut } : entry, soFar));
+        const row = line(
+          "cell",
+          el("span", "hf-mono", name),
+          rest ? el("span") : bar(entry, top),
+          ...figures(rest ? { ...entry, kept: entry.kept ?? !cut } : entry, soFar),
+        );
         if (!kept) row.classList.add("off");
         lines.push(row);
       }
-      if (wasKept && cut) lines.push(el("p", "hf-hint", cut));  // nothing was cut here: say so without a rule
+      if (wasKept && cut) lines.push(el("p", "hf-hint", cut)); // nothing was cut here: say so without a rule
       list.replaceChildren(...lines);
     };
     return { update };
@@ -59,9 +81,15 @@
   /* ---- panels ---- */
 
   const answerPanel = host => {
-    const panel = hfAttn.panel("Answer"), said = verdict(), written = el("div", "hf-answer"), treeHost = el("div"), text = el("p", "hf-mono hf-astext");
-    const tree = hfAttn.tree(treeHost), name = () => "tree";
-    const press = (words, what) => hfAttn.button(words, what, ""), asText = press("Show as text", () => {
+    const panel = hfAttn.panel("Answer");
+    const said = verdict();
+    const written = el("div", "hf-answer");
+    const treeHost = el("div");
+    const text = el("p", "hf-mono hf-astext");
+    const tree = hfAttn.tree(treeHost);
+    const name = () => "tree";
+    const press = (words, what) => hfAttn.button(words, what, "");
+    const asText = press("Show as text", () => {
       text.hidden = !text.hidden;
       asText.textContent = text.hidden ? "Show as text" : "Hide text";
       asText.setAttribute("aria-expanded", String(!text.hidden));
@@ -70,15 +98,28 @@
     text.hidden = true;
     panel.header.append(said.element);
     panel.body.append(written, treeHost, text);
-    panel.footer.append(el("div", "hf-take", press("PNG", () => tree.png(name())), press("SVG", () => tree.svg(name())), asText));
+    panel.footer.append(
+      el(
+        "div",
+        "hf-take",
+        press("PNG", () => tree.png(name())),
+        press("SVG", () => tree.svg(name())),
+        asText,
+      ),
+    );
     host.append(panel.section);
     const update = value => {
-      const hasTree = Boolean(value?.tree), tokens = (value?.written || []).map(w => w.token);
+      const hasTree = Boolean(value?.tree);
+      const tokens = (value?.written || []).map(w => w.token);
       panel.rename(hasTree ? "Tree" : "Answer", value ? "as the model wrote it" : "");
       said.element.hidden = !value;
       said.update(value || {});
       written.hidden = hasTree;
-      written.replaceChildren(value ? hfAttn.symbols(tokens, value.wrong) : el("p", "hf-quiet", "The answer will be drawn here, symbol by symbol."));
+      written.replaceChildren(
+        value
+          ? hfAttn.symbols(tokens, value.wrong)
+          : el("p", "hf-blank", "The answer will be drawn here, symbol by symbol."),
+      );
       treeHost.hidden = panel.footer.hidden = !hasTree;
       tree.update(value?.tree || null);
       text.textContent = value?.text ?? tokens.join(" ");
@@ -88,7 +129,9 @@
   };
 
   const stepPanel = (host, onStep) => {
-    const panel = hfAttn.panel("What could come next"), steps = el("div", "hf-steps"), dist = el("div");
+    const panel = hfAttn.panel("What could come next");
+    const steps = el("div", "hf-steps");
+    const dist = el("div");
     const bars = distribution(dist);
     steps.setAttribute("role", "group");
     steps.setAttribute("aria-label", "Step of the answer");
@@ -102,30 +145,58 @@
       return b;
     };
     const update = (value, step) => {
-      const written = value?.written || [], entries = value?.steps?.[step];
-      const before = written.slice(0, step).map(w => shown(w.token)).join(" ");
-      if (value) panel.rename(`Step ${step + 1}: what could come next`, before ? "after " + before : "after nothing yet");
+      const written = value?.written || [];
+      const entries = value?.steps?.[step];
+      const before = written
+        .slice(0, step)
+        .map(w => shown(w.token))
+        .join(" ");
+      if (value)
+        panel.rename(`Step ${step + 1}: what could come next`, before ? "after " + before : "after nothing yet");
       else panel.rename("What could come next", "");
       const focused = [...steps.children].indexOf(document.activeElement);
       steps.replaceChildren(...written.map((w, i) => chip(w, i, value.wrong?.[i], i === step)));
       if (focused >= 0) steps.children[focused]?.focus();
       dist.hidden = !entries;
       if (entries) bars.update(entries, Array.isArray(value.cut) ? value.cut[step] : value.cut);
-      if (!value) steps.replaceChildren(el("p", "hf-quiet", "Each symbol that could have been written, with its probability, will stand here."));
+      if (!value)
+        steps.replaceChildren(
+          el("p", "hf-blank", "Each symbol that could have been written, with its probability, will stand here."),
+        );
     };
     return { update };
   };
 
   const otherPanel = host => {
-    const panel = hfAttn.panel("Other answers", "the best of each beam, with the sum of log-probabilities"), body = el("tbody");
-    const head = el("tr", "", el("th", "", ""), el("th", "", "answer"), el("th", "num", "log p"), el("th", "num len", "÷ length"), el("th", "", "check"));
+    const panel = hfAttn.panel("Other answers", "the best of each beam, with the sum of log-probabilities");
+    const body = el("tbody");
+    const head = el(
+      "tr",
+      "",
+      el("th", "", ""),
+      el("th", "", "answer"),
+      el("th", "num", "log p"),
+      el("th", "num len", "÷ length"),
+      el("th", "", "check"),
+    );
     panel.body.append(el("table", "hf-ends", el("thead", "", head), body));
     host.append(panel.section);
     const row = (one, i, best) => {
-      const chips = one.tokens.map((t, k) => el("span", "hf-tok" + (i && t !== best.tokens[k] ? " other" : ""), shown(t)));
-      const said = [one.correct === true ? "right" : one.correct === false ? "wrong" : "", one.note].filter(Boolean).join(", ");
-      return el("tr", i ? "" : "won", el("td", "", String(i + 1)), el("td", "", el("div", "hf-tokens", ...chips)),
-        el("td", "num", number(one.log_probability, 2)), el("td", "num len", number(one.per_token ?? NaN, 3)), el("td", one.correct === false ? "no" : "", said));
+      const chips = one.tokens.map((t, k) =>
+        el("span", "hf-tok" + (i && t !== best.tokens[k] ? " other" : ""), shown(t)),
+      );
+      const said = [one.correct === true ? "right" : one.correct === false ? "wrong" : "", one.note]
+        .filter(Boolean)
+        .join(", ");
+      return el(
+        "tr",
+        i ? "" : "won",
+        el("td", "", String(i + 1)),
+        el("td", "", el("div", "hf-tokens", ...chips)),
+        el("td", "num", number(one.log_probability, 2)),
+        el("td", "num len", number(one.per_token ?? NaN, 3)),
+        el("td", one.correct === false ? "no" : "", said),
+      );
     };
     const update = value => {
       const all = value?.alternatives || [];
@@ -136,28 +207,68 @@
   };
 
   const crossPanel = (host, onStep) => {
-    const panel = hfAttn.panel("Cross-attention of the answer"), layers = hfAttn.segment("Layer", l => pick({ layer: l })), heads = hfAttn.segment("Head", h => pick({ head: h }));
-    panel.header.append(el("span", "hf-picks", el("span", "hf-label", "layer"), layers.element, el("span", "hf-label", "head"), heads.element));
-    const map = hfAttn.mapView(panel.body, { name: "Cross-attention of the answer", rows: [], cols: [], values: [], onSelect: at => { key = at?.c ?? null; if (at) onStep(at.r); else show(); } });
-    panel.footer.append(map.exports(() => `cross-attention-layer-${at.layer + 1}-${at.head ? "head-" + at.head : "mean"}`));
+    const panel = hfAttn.panel("Cross-attention of the answer");
+    const layers = hfAttn.segment("Layer", l => pick({ layer: l }));
+    const heads = hfAttn.segment("Head", h => pick({ head: h }));
+    panel.header.append(
+      el(
+        "span",
+        "hf-picks",
+        el("span", "hf-label", "layer"),
+        layers.element,
+        el("span", "hf-label", "head"),
+        heads.element,
+      ),
+    );
+    const map = hfAttn.mapView(panel.body, {
+      name: "Cross-attention of the answer",
+      rows: [],
+      cols: [],
+      values: [],
+      onSelect: at => {
+        key = at?.c ?? null;
+        if (at) onStep(at.r);
+        else show();
+      },
+    });
+    panel.footer.append(
+      map.exports(() => `cross-attention-layer-${at.layer + 1}-${at.head ? "head-" + at.head : "mean"}`),
+    );
     host.append(panel.section);
-    const at = { layer: 0, head: 0 };
-    let value = null, maps = null, step = 0, key = null;
-    const pick = patch => { Object.assign(at, patch); show(); };
+    const at = { layer: null, head: 0 };
+    let value = null;
+    let maps = null;
+    let step = 0;
+    let key = null;
+    const pick = patch => {
+      Object.assign(at, patch);
+      show();
+    };
     const show = () => {
       panel.section.hidden = !maps;
       if (!maps) return;
-      layers.update(range(maps.length).map(l => String(l + 1)), at.layer);
+      layers.update(
+        range(maps.length).map(l => String(l + 1)),
+        at.layer,
+      );
       heads.update(["mean", ...range(maps[0].length).map(h => String(h + 1))], at.head);
-      const { rows, cols, truth } = value.cross, values = at.head ? maps[at.layer][at.head - 1] : meanOf(maps[at.layer]);
-      map.update({ rows, cols, values, truth: truth || null, selected: key === null || key >= cols.length || step >= rows.length ? null : { r: step, c: key } });
+      const { rows, cols, truth } = value.cross;
+      const values = at.head ? maps[at.layer][at.head - 1] : meanOf(maps[at.layer]);
+      map.update({
+        rows,
+        cols,
+        values,
+        truth: truth || null,
+        selected: key === null || key >= cols.length || step >= rows.length ? null : { r: step, c: key },
+      });
       panel.footer.hidden = false;
     };
     const update = (next, chosenStep) => {
       if (next !== value) {
         value = next;
         maps = next?.cross ? unpack(next.cross.maps, next.cross.shape) : null;
-        if (maps && (at.layer >= maps.length || !value)) at.layer = maps.length - 1;
+        key = null;
+        if (maps && (at.layer === null || at.layer >= maps.length)) at.layer = maps.length - 1;
         if (maps && at.head > maps[0].length) at.head = 0;
       }
       step = chosenStep;
@@ -167,15 +278,20 @@
   };
 
   hfAttn.try_board = element => {
-    const root = element.querySelector(".hf-try"), two = el("div", "hf-two");
-    let value = null, step = 0;
+    const root = element.querySelector(".hf-try");
+    const two = el("div", "hf-two");
+    let value = null;
+    let step = 0;
     root.append(two);
-    const choose = i => { step = Math.min(i, (value?.written?.length || 1) - 1); show(); };
+    const choose = i => {
+      step = Math.min(i, (value?.written?.length || 1) - 1);
+      show();
+    };
     const panels = [answerPanel(two), stepPanel(two, choose), otherPanel(root), crossPanel(root, choose)];
     const show = () => panels.forEach(panel => panel.update(value, step));
     const update = next => {
       value = next;
-      const wrong = next?.wrong?.indexOf(true) ?? -1;           // begin where it went wrong, else where it was least sure
+      const wrong = next?.wrong?.indexOf(true) ?? -1; // begin where it went wrong, else where it was least sure
       const sure = (next?.written || []).map(w => w.probability);
       step = wrong >= 0 ? wrong : Math.max(0, sure.indexOf(Math.min(...sure)));
       show();

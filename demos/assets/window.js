@@ -4,20 +4,20 @@
 
    const view = hfAttn.mapView(host, options) takes and updates the same options as hfAttn.heatmap. */
 (hfAttn => {
-  const { el, range, clamp, shown, count } = hfAttn;
-  const LONGEST = 64, WINDOW = 48, OVERVIEW = 180;
+  const { el, clamp, shown, count } = hfAttn;
+  const LONGEST = 64;
+  const WINDOW = 48;
+  const OVERVIEW = 180;
   const TOPS = [0.01, 0.02, 0.05, 0.1, 0.2];
 
   /** Where every weight is small the scale ends at a round number above the largest. */
   const topOf = values => TOPS.find(top => values.every(row => row.every(v => v <= top))) ?? 1;
 
-  const pooled = (values, by) => range(Math.ceil(values.length / by)).map(r => range(Math.ceil(values[0].length / by)).map(c => {
-    const block = values.slice(r * by, (r + 1) * by).map(row => Math.max(...row.slice(c * by, (c + 1) * by)));
-    return Math.max(...block);
-  }));
-
   const overview = (host, onMove) => {
-    const picture = el("div", "hf-overview"), canvas = el("canvas"), frame = el("i"), note = el("p", "hf-hint");
+    const picture = el("div", "hf-overview");
+    const canvas = el("canvas");
+    const frame = el("i");
+    const note = el("p", "hf-hint");
     canvas.setAttribute("role", "img");
     picture.append(canvas, frame);
     host.append(picture, note);
@@ -26,24 +26,42 @@
       const box = canvas.getBoundingClientRect();
       onMove((event.clientY - box.top) / box.height, (event.clientX - box.left) / box.width);
     };
-    picture.addEventListener("pointerdown", event => { picture.setPointerCapture(event.pointerId); drag(event); });
-    picture.addEventListener("pointermove", event => { if (event.buttons) drag(event); });
-    const paint = () => { if (o) hfAttn.thumb(canvas, o.small, hfAttn.theme(host), o.top); };
+    picture.addEventListener("pointerdown", event => {
+      picture.setPointerCapture(event.pointerId);
+      drag(event);
+    });
+    picture.addEventListener("pointermove", event => {
+      if (event.buttons) drag(event);
+    });
+    const paint = () => {
+      if (o) hfAttn.thumb(canvas, o.values, hfAttn.theme(host), { most: o.top, longest: OVERVIEW });
+    };
     hfAttn.onLook(canvas, paint);
     const update = (values, at) => {
-      const [m, n] = [values.length, values[0].length], by = Math.ceil(Math.max(m, n) / OVERVIEW);
-      if (o?.values !== values) { o = { values, small: pooled(values, by), top: topOf(values) }; paint(); }
+      const [m, n] = [values.length, values[0].length];
+      const by = Math.ceil(Math.max(m, n) / OVERVIEW);
+      if (o?.values !== values) {
+        o = { values, top: topOf(values) };
+        paint();
+      }
       canvas.setAttribute("aria-label", `Overview of ${count(m)} queries by ${count(n)} keys`);
       const share = (part, whole) => `${(100 * part) / whole}%`;
-      Object.assign(frame.style, { top: share(at.r, m), left: share(at.c, n), height: share(Math.min(WINDOW, m), m), width: share(Math.min(WINDOW, n), n) });
+      Object.assign(frame.style, {
+        top: share(at.r, m),
+        left: share(at.c, n),
+        height: share(Math.min(WINDOW, m), m),
+        width: share(Math.min(WINDOW, n), n),
+      });
       note.textContent = `${by > 1 ? `Each pixel is the largest of ${by} × ${by} weights. ` : ""}Drag the frame, or use Page Up and Page Down.`;
     };
     return { update };
   };
 
   hfAttn.mapView = (host, options) => {
-    const o = { selected: null, ...options }, at = { r: 0, c: 0 };
-    const side = el("div", "hf-overview-side"), main = el("div");
+    const o = { selected: null, ...options };
+    const at = { r: 0, c: 0 };
+    const side = el("div", "hf-overview-side");
+    const main = el("div");
     host.classList.add("hf-map-view");
     host.append(side, main);
 
@@ -53,7 +71,8 @@
       at.c = clamp(Math.round(c), 0, Math.max(0, o.cols.length - WINDOW));
       show();
     };
-    const page = way => {                                       // along the diagonal, where most maps have their weight
+    const page = way => {
+      // along the diagonal, where most maps have their weight
       const part = o.cols.length / o.rows.length;
       move(at.r + way * WINDOW, at.c + way * WINDOW * part);
     };
@@ -62,11 +81,21 @@
       const rows = grid?.slice(at.r, at.r + WINDOW);
       return isRow ? rows : rows?.map(row => row.slice(at.c, at.c + WINDOW));
     };
-    const names = (labels, from) => labels.slice(from, from + WINDOW).map((label, i) => `${shown(label)} ${from + i + 1}`);
+    const names = (labels, from) =>
+      labels.slice(from, from + WINDOW).map((label, i) => `${shown(label)} ${from + i + 1}`);
     const windowed = () => ({
-      ...o, rows: cut(o.rows, true), cols: o.cols.slice(at.c, at.c + WINDOW), values: cut(o.values), most: topOf(cut(o.values)),
-      allowed: cut(o.allowed) || null, truth: cut(o.truth) || null, padding: o.padding?.slice(at.c, at.c + WINDOW), whole: o,
-      rowNames: names(o.rows, at.r), colNames: names(o.cols, at.c), onPage: page,
+      ...o,
+      rows: cut(o.rows, true),
+      cols: o.cols.slice(at.c, at.c + WINDOW),
+      values: cut(o.values),
+      most: topOf(cut(o.values)),
+      allowed: cut(o.allowed) || null,
+      truth: cut(o.truth) || null,
+      padding: o.padding?.slice(at.c, at.c + WINDOW),
+      whole: o,
+      rowNames: names(o.rows, at.r),
+      colNames: names(o.cols, at.c),
+      onPage: page,
       selected: inside(o.selected) ? { r: o.selected.r - at.r, c: o.selected.c - at.c } : null,
     });
     const whole = () => ({ ...o, most: topOf(o.values), whole: null, rowNames: null, colNames: null, onPage: null });
@@ -82,7 +111,8 @@
       map.update({ ...(long() ? windowed() : whole()), onSelect });
       if (long()) small.update(o.values, at);
     };
-    const follow = () => {                                      // a chosen cell outside the window brings the window to it
+    const follow = () => {
+      // a chosen cell outside the window brings the window to it
       if (long() && o.selected && !inside(o.selected)) move(o.selected.r - WINDOW / 2, o.selected.c - WINDOW / 2);
     };
     const update = patch => {

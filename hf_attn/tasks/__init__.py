@@ -3,9 +3,10 @@
 import dataclasses
 
 from hf_attn.tasks.addition import Addition
-from hf_attn.tasks.base import Batch, Recipe, Task, Verdict
+from hf_attn.tasks.base import Recipe, Task, Verdict
 from hf_attn.tasks.copying import Copying
 from hf_attn.tasks.parsing import Parsing
+from hf_attn.tasks.sequences import Batch
 
 TASKS: dict[str, type[Task]] = {
     "copy": Copying,

@@ -1,7 +1,8 @@
 """Add two numbers written in decimal, most significant digit first.
 
-A person writes "7+95"; the model reads "007+095" and writes "0102": every number has as many digits as the largest,
-as in the document, so that a place is always the same column. Reading and writing put the zeros in and take them out.
+A person writes "7+95"; the model reads "007+095" and writes "0102": every number has as many digits as
+the largest, as in the document, so that a place is always the same column. Reading and writing put the zeros
+in and take them out.
 """
 
 import re
@@ -10,7 +11,8 @@ from dataclasses import dataclass
 
 import torch
 
-from hf_attn.tasks.base import SPECIAL_TOKENS, Ragged, Recipe, Task, WorkedExample, constant
+from hf_attn.tasks.base import Recipe, Task, WorkedExample
+from hf_attn.tasks.sequences import SPECIAL_TOKENS, Ragged, constant
 
 ZERO = len(SPECIAL_TOKENS)  # id of the digit 0; the digits' ids are in order
 LEADING_ZEROS = re.compile(r"(?<![0-9])0+(?=[0-9])")
@@ -29,8 +31,8 @@ class Addition(Task):
     Args:
         digits: most digits an addend has, 1 to 9.
         max_addend: largest addend; 10^digits − 1 where None. The document draws from 0 to 499.
-        balanced: draw the number of digits of each addend first, so that short numbers are as common as long ones;
-            else addends are uniform from 0 to the largest, as in the document.
+        balanced: draw the number of digits of each addend first, so that short numbers are as common as long
+            ones; else addends are uniform from 0 to the largest, as in the document.
     """
 
     digits: int = 3
@@ -49,7 +51,8 @@ class Addition(Task):
             raise ValueError(f"digits={self.digits} must be from 1 to 9.")
         if self.max_addend is not None and not 1 <= self.max_addend < 10**self.digits:
             raise ValueError(
-                f"max_addend={self.max_addend} must be from 1 to {10**self.digits - 1} with digits={self.digits}."
+                f"max_addend={self.max_addend} must be from 1 to {10**self.digits - 1} "
+                f"with digits={self.digits}."
             )
 
     @property
@@ -182,16 +185,20 @@ class Addition(Task):
         }
 
     def alignment(self, source: str, target: str) -> list[list[int]]:
-        """A digit of the sum needs the addends' digits of its place (1), and those right of them for the carry (2)."""
+        """A digit needs the addends' digits of its place (1), and those right of them for the carry (2)."""
         tokens = self.split_source(source)
         plus = tokens.index("+")
-        significance = [plus - 1 - place if place < plus else len(tokens) - 1 - place for place in range(len(tokens))]
+        significance = [
+            plus - 1 - place if place < plus else len(tokens) - 1 - place for place in range(len(tokens))
+        ]
         significance[plus] = -2  # no digit
         rows = []
         width = len(self.split_target(target))
         for place in range(width):
             mine = width - 1 - place
-            rows.append([1 if s == mine else 2 if s == mine - 1 and s >= 0 else 0 for s in significance] + [0])
+            rows.append(
+                [1 if s == mine else 2 if s == mine - 1 and s >= 0 else 0 for s in significance] + [0]
+            )
         return [*rows, [0] * len(tokens) + [1]]
 
     def size_of(self, source: str) -> int:

@@ -11,45 +11,21 @@ from typing import ClassVar
 
 import torch
 
-SPECIAL_TOKENS = ("<pad>", "<s>", "</s>", "<unk>")
-PAD, START, END, UNKNOWN = range(len(SPECIAL_TOKENS))
-IGNORED = -100  # a label that is not learned
+from hf_attn.tasks.sequences import (
+    END,
+    IGNORED,
+    PAD,
+    SPECIAL_TOKENS,
+    START,
+    Batch,
+    Ragged,
+    constant,
+    hash_rows,
+    join_batches,
+)
 
 TRAINING, VALIDATION, HELD_OUT = "training", "validation", "held-out"
 SPLITS = (TRAINING, VALIDATION, HELD_OUT)
-HASH_BUCKETS = 10  # bucket 0 is held out, bucket 1 validates, the other eight train
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Examples as tensors.
-
-    Attributes:
-        input_ids: [B, S] source ids, each ending in `</s>`, padded on the right.
-        labels: [B, T] target ids, each ending in `</s>`, padded with −100.
-        attention_mask: [B, S], 1 = token; None where no source is padded, so that kernels need no mask.
-    """
-
-    input_ids: torch.Tensor
-    labels: torch.Tensor
-    attention_mask: torch.Tensor | None = None
-
-    def __len__(self) -> int:
-        return len(self.input_ids)
-
-    def inputs(self) -> dict[str, torch.Tensor]:
-        """What `model(**…)` takes to learn from."""
-        given = {"input_ids": self.input_ids, "labels": self.labels, "attention_mask": self.attention_mask}
-        return {name: tensor for name, tensor in given.items() if tensor is not None}
-
-    def __getitem__(self, rows) -> "Batch":
-        mask = None if self.attention_mask is None else self.attention_mask[rows]
-        return Batch(self.input_ids[rows], self.labels[rows], mask)
-
-    def to(self, device) -> "Batch":
-        """The same batch on another device."""
-        mask = None if self.attention_mask is None else self.attention_mask.to(device)
-        return Batch(self.input_ids.to(device), self.labels.to(device), mask)
 
 
 @dataclass(frozen=True)
@@ -92,6 +68,7 @@ class Recipe:
             0 keeps it constant.
         max_grad_norm: gradients are scaled down to this norm; 0 leaves them.
         report_every: steps between two reports.
+        evaluate_every: steps between two measurements on held-out examples.
         measured: what this recipe was once measured to give: seconds, held_out_exact_match, on what.
     """
 
@@ -105,10 +82,11 @@ class Recipe:
     decay_fraction: float = 0.5
     max_grad_norm: float = 1.0
     report_every: int = 10
+    evaluate_every: int = 10
     measured: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch_size", "report_every"):
+        for name in ("steps", "batch_size", "report_every", "evaluate_every"):
             if not isinstance(value := getattr(self, name), int) or value < 1:
                 raise ValueError(f"{name}={value!r} must be a whole number of at least 1.")
         if not self.learning_rate > 0:
@@ -120,57 +98,11 @@ class Recipe:
             )
 
 
-@dataclass(frozen=True)
-class Ragged:
-    """Sequences of unequal length: ids [B, L] with anything behind `lengths` [B] being 0."""
-
-    ids: torch.Tensor
-    lengths: torch.Tensor
-
-    def __add__(self, other: "Ragged") -> "Ragged":
-        """Write `other` behind this, row by row."""
-        width = self.ids.shape[1] + other.ids.shape[1]
-        ids = self.ids.new_zeros(len(self.ids), width)
-        ids[:, : self.ids.shape[1]] = self.ids
-        places = self.lengths.unsqueeze(1) + torch.arange(other.ids.shape[1], device=ids.device)
-        return Ragged(ids.scatter_(1, places, other.ids), self.lengths + other.lengths)
-
-    def where(self, keep: torch.Tensor) -> "Ragged":
-        """Empty the rows in which `keep` [B] is False."""
-        return Ragged(self.ids * keep.unsqueeze(1), self.lengths * keep)
-
-    def padded(self, value: int) -> torch.Tensor:
-        """[B, longest], with `value` behind each sequence."""
-        longest = int(self.lengths.max())
-        behind = torch.arange(longest, device=self.ids.device) >= self.lengths.unsqueeze(1)
-        return self.ids[:, :longest].masked_fill(behind, value)
-
-
-def constant(token: int, like: torch.Tensor) -> Ragged:
-    """The same one token in each of `like`'s rows [B]."""
-    return Ragged(torch.full_like(like, token).unsqueeze(1), torch.ones_like(like))
-
-
-def hash_rows(ids: torch.Tensor) -> torch.Tensor:
-    """A number from 0 to HASH_BUCKETS − 1 a row, the same on every machine.
-
-    Args:
-        ids: [B, L] non-negative integers; zeros behind an example do not count.
-
-    Returns:
-        [B], an FNV-like hash of the row, its bits stirred so that similar rows part.
-    """
-    state = torch.full_like(ids[:, 0], 2166136261)
-    for column in ids.unbind(1):
-        stirred = ((state ^ column) * 16777619 + 97) & 0x7FFFFFFF
-        state = torch.where(column == PAD, state, stirred ^ (stirred >> 13))
-    return ((state * 2654435761) >> 8) % HASH_BUCKETS
-
-
 class Task(ABC):
     """Something to learn: see DESIGN's contract in each method.
 
-    Subclasses are frozen dataclasses, so that a task with its options is a value: comparable, hashable, printable.
+    Subclasses are frozen dataclasses, so that a task with its options is a value: comparable, hashable,
+    printable.
     """
 
     name: ClassVar[str]
@@ -218,8 +150,8 @@ class Task(ABC):
         """Draw n examples of any split, on the generator's device.
 
         Returns:
-            (sources, targets, keys [n, K]): without `</s>`; keys decide the split, equal for examples that give
-            each other away.
+            (sources, targets, keys [n, K]): without `</s>`; keys decide the split, and are equal for examples
+            that give each other away.
         """
 
     @abstractmethod
@@ -232,7 +164,10 @@ class Task(ABC):
 
     @abstractmethod
     def alignment(self, source: str, target: str) -> list[list[int]]:
-        """[T][S], `</s>` included on both sides: 1 where a target symbol needs a source symbol, 2 where indirectly."""
+        """Which source symbol each target symbol needs: [T][S], `</s>` included on both sides.
+
+        1 where it needs it directly, 2 where indirectly (a carry), 0 elsewhere.
+        """
 
     @abstractmethod
     def size_of(self, source: str) -> int:
@@ -285,7 +220,9 @@ class Task(ABC):
             ValueError: the text is empty, too long, or holds something the task does not know.
         """
         if not text.strip():
-            raise ValueError(f"The input is empty; write {self.notation}, for example {self.worked_example.source!r}.")
+            raise ValueError(
+                f"The input is empty; write {self.notation}, for example {self.worked_example.source!r}."
+            )
         return [*self.ids(*self.split_source(text)), END]
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -318,7 +255,9 @@ class Task(ABC):
         """Judge an answer against the one computed independently."""
         expected = tuple(self.split_target(self.answer(source)))
         written = self.split_target(prediction)
-        wrong = tuple(place >= len(expected) or symbol != expected[place] for place, symbol in enumerate(written))
+        wrong = tuple(
+            place >= len(expected) or symbol != expected[place] for place, symbol in enumerate(written)
+        )
         return Verdict(len(written) == len(expected) and not any(wrong), wrong, expected)
 
     def sample(self, generator: torch.Generator, n: int) -> Batch:
@@ -326,16 +265,16 @@ class Task(ABC):
         return self._draw_split(generator, n, TRAINING)
 
     def held_out(self, n: int, seed: int = 0) -> Batch:
-        """n examples that training never sees, the same on every machine; fewer where there are not so many."""
+        """Draw n examples that training never sees, the same everywhere; fewer where there are fewer."""
         return fixed_set(self, HELD_OUT, n, seed)
 
     def validation(self, n: int, seed: int = 0) -> Batch:
-        """n examples apart from training and held-out, for choosing recipes."""
+        """N examples apart from training and held-out, for choosing recipes."""
         return fixed_set(self, VALIDATION, n, seed)
 
     def split_of(self, keys: torch.Tensor) -> torch.Tensor:
         """[B] index into SPLITS for keys [B, K]."""
-        bucket = hash_rows(keys)
+        bucket = hash_rows(keys)  # bucket 0 is held out, bucket 1 validates, the other eight train
         return torch.where(bucket == 0, SPLITS.index(HELD_OUT), (bucket == 1).long())
 
     def batch(self, sources: Ragged, targets: Ragged) -> Batch:
@@ -352,7 +291,7 @@ class Task(ABC):
         rows = [torch.tensor(self.encode(text)[:-1]) for text in texts]
         answers = [self.answer(text) for text in texts] if targets is None else targets
         written = [torch.tensor(self.ids(*self.split_target(answer)), dtype=torch.long) for answer in answers]
-        return self.batch(_ragged(rows), _ragged(written))
+        return self.batch(Ragged.of(rows), Ragged.of(written))
 
     def _draw_split(self, generator: torch.Generator, n: int, split: str) -> Batch:
         share = {TRAINING: 0.8, VALIDATION: 0.1, HELD_OUT: 0.1}[split]
@@ -361,31 +300,16 @@ class Task(ABC):
         while missing > 0:
             sources, targets, keys = self.draw(generator, int(missing / share * 1.1) + 16)
             rows = (self.split_of(keys) == SPLITS.index(split)).nonzero().squeeze(1)[:missing]
-            kept.append((_rows(sources, rows), _rows(targets, rows)))
+            kept.append((sources.rows(rows), targets.rows(rows)))
             missing -= len(rows)
         if len(kept) == 1:
             return self.batch(*kept[0])
-        return self.batch(_stack([s for s, _ in kept]), _stack([t for _, t in kept]))
-
-
-def _rows(sequences: Ragged, rows: torch.Tensor) -> Ragged:
-    return Ragged(sequences.ids[rows], sequences.lengths[rows])
-
-
-def _stack(parts: Sequence[Ragged]) -> Ragged:
-    width = max(part.ids.shape[1] for part in parts)
-    ids = [torch.nn.functional.pad(part.ids, (0, width - part.ids.shape[1])) for part in parts]
-    return Ragged(torch.cat(ids), torch.cat([part.lengths for part in parts]))
-
-
-def _ragged(rows: Sequence[torch.Tensor]) -> Ragged:
-    lengths = torch.tensor([len(row) for row in rows])
-    return Ragged(torch.nn.utils.rnn.pad_sequence(list(rows), batch_first=True), lengths)
+        return self.batch(Ragged.stack([s for s, _ in kept]), Ragged.stack([t for _, t in kept]))
 
 
 @functools.lru_cache(maxsize=64)
 def fixed_set(task: Task, split: str, n: int, seed: int) -> Batch:
-    """n different examples of a split, drawn once; fewer where ten rounds in a row bring nothing new."""
+    """N different examples of a split, drawn once; fewer where ten rounds in a row bring nothing new."""
     generator = torch.Generator().manual_seed(1_000_003 * (seed + 1) + SPLITS.index(split))
     seen: set[bytes] = set()
     kept: list[Batch] = []
@@ -401,15 +325,4 @@ def fixed_set(task: Task, split: str, n: int, seed: int) -> Batch:
         barren = 0 if rows else barren + 1
         if rows:
             kept.append(batch[torch.tensor(rows)])
-    return _merge(kept)
-
-
-def _merge(batches: Sequence[Batch]) -> Batch:
-    def widen(tensors: list[torch.Tensor], value: int) -> torch.Tensor:
-        width = max(tensor.shape[1] for tensor in tensors)
-        pads = [torch.nn.functional.pad(tensor, (0, width - tensor.shape[1]), value=value) for tensor in tensors]
-        return torch.cat(pads)
-
-    input_ids = widen([batch.input_ids for batch in batches], PAD)
-    mask = (input_ids != PAD).long()
-    return Batch(input_ids, widen([batch.labels for batch in batches], IGNORED), None if mask.all() else mask)
+    return join_batches(kept)

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import torch
 
-from hf_attn.tasks.base import SPECIAL_TOKENS, Ragged, Recipe, Task, WorkedExample
+from hf_attn.tasks.base import Recipe, Task, WorkedExample
+from hf_attn.tasks.sequences import SPECIAL_TOKENS, Ragged
 
 
 @dataclass(frozen=True)
@@ -98,12 +99,13 @@ class Copying(Task):
         for place, symbol in enumerate(symbols, 1):
             if symbol not in self.vocabulary or symbol in SPECIAL_TOKENS:
                 raise ValueError(
-                    f"{symbol!r} (number {place}) is not a symbol of {self.name}: write whole numbers from 1 to "
-                    f"{self.num_symbols} separated by spaces, for example {self.worked_example.source!r}."
+                    f"{symbol!r} (number {place}) is not a symbol of {self.name}: write whole numbers from 1 "
+                    f"to {self.num_symbols} separated by spaces, for example {self.worked_example.source!r}."
                 )
         if not self.min_length <= len(symbols) <= self.max_length:
             raise ValueError(
-                f"The input has {len(symbols)} symbols; this model reads {self.min_length} to {self.max_length}."
+                f"The input has {len(symbols)} symbols; this model reads {self.min_length} to "
+                f"{self.max_length}."
             )
         return symbols
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
-from hf_attn.tasks.base import Ragged, Recipe, Task, WorkedExample, constant
+from hf_attn.tasks.base import Recipe, Task, WorkedExample
+from hf_attn.tasks.sequences import Ragged, constant
 
 VARIABLES = ("x", "y", "z")
 DIGITS = tuple("0123456789")
@@ -107,11 +108,23 @@ class Parsing(Task):
             "decoder_layers": 3,
             "num_attention_heads": 4,
         }
+        if self.depth == 1:
+            product = Recipe(small, steps=60, batch_size=64, learning_rate=5e-3, warmup_steps=5)
+        else:
+            product = Recipe(
+                nested, steps=1200, batch_size=128, learning_rate=2e-3, warmup_steps=50, evaluate_every=50
+            )
         return {
-            "product": Recipe(small, steps=60, batch_size=64, learning_rate=5e-3, warmup_steps=5)
-            if self.depth == 1
-            else Recipe(nested, steps=1500, batch_size=128, learning_rate=1e-3, warmup_steps=50, report_every=50),
-            "document": Recipe(document, steps=40, batch_size=64, learning_rate=2e-3, warmup_steps=3, report_every=5),
+            "product": product,
+            "document": Recipe(
+                document,
+                steps=20,
+                batch_size=64,
+                learning_rate=2e-3,
+                warmup_steps=3,
+                report_every=2,
+                evaluate_every=2,
+            ),
         }
 
     @property
@@ -146,7 +159,7 @@ class Parsing(Task):
                 inner = inner & (operators[:, (node - 1) // 2] != LEAF) & chance(INNER_PROBABILITY, n)
             operators[:, node] = torch.where(inner, whole(len(OPERATORS), n), LEAF)
         names = len(DIGITS) if self.depth == 1 else len(DIGITS) + len(VARIABLES)
-        leaves = (whole(names, n, size) + len(VARIABLES)) % (len(DIGITS) + len(VARIABLES)) + self.vocabulary["x"]
+        leaves = self.vocabulary["x"] + (whole(names, n, size) + len(VARIABLES)) % len(VARIABLES + DIGITS)
         redundant = chance(REDUNDANT_PROBABILITY if self.depth > 1 and self.parentheses else 0.0, n, size)
         needed = torch.zeros_like(wanted, dtype=torch.bool)
         infix, prefix = self._write(0, operators, leaves, redundant, needed)
@@ -174,8 +187,11 @@ class Parsing(Task):
         for is_right, child in enumerate((2 * node + 1, 2 * node + 2)):
             infix, child_prefix = self._write(child, operators, leaves, redundant, needed)
             below = operators[:, child]
-            precedence, below_precedence = operator >= 2, below >= 2  # + − before * /
-            must = is_inner & (below != LEAF) & ((precedence & ~below_precedence) | (bool(is_right) & (precedence == below_precedence)))
+            binds_tight, below_binds_tight = operator >= 2, below >= 2  # * and / bind tighter than + and −
+            must = binds_tight & ~below_binds_tight
+            if is_right:
+                must = must | (binds_tight == below_binds_tight)
+            must = must & is_inner & (below != LEAF)
             needed |= must
             bracketed = must | (redundant[:, child] & (below != LEAF) & is_inner)
             opening = constant(self.vocabulary["("], ones).where(bracketed)
@@ -225,7 +241,8 @@ class Parsing(Task):
             raise ValueError(f"{text!r} nests {depth} operators deep; this model reads {self.depth} at most.")
         if len(text) + 1 > self.max_source_tokens:
             raise ValueError(
-                f"{text!r} has {len(text)} characters; this model reads {self.max_source_tokens - 1} at most."
+                f"{text!r} has {len(text)} characters; this model reads {self.max_source_tokens - 1} at "
+                f"most, brackets included, for example {self.worked_example.source!r}."
             )
         return list(text)
 

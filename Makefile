@@ -1,0 +1,52 @@
+# `make app` and `make test` do everything on a machine with Python 3.11 or newer and nothing installed.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV ?= .venv
+BIN := $(VENV)/bin
+CHECKPOINTS := model_cards
+
+.PHONY: app test test-slow lint bench checkpoints chromium clean
+
+app: $(VENV)/.app
+	$(BIN)/python app.py $(ARGS)
+
+test: $(VENV)/.test chromium lint
+	$(BIN)/python -m pytest
+
+test-slow: $(VENV)/.test chromium
+	$(BIN)/python -m pytest -m slow
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.test
+	$(BIN)/python -m benchmarks.train_speed
+	$(BIN)/python -m benchmarks.time_to_accuracy
+	$(BIN)/python -m benchmarks.time_to_accuracy --product
+
+# Every checkpoint from its seed; what is there is replaced.
+checkpoints: $(VENV)/.app
+	$(BIN)/python -m hf_attn train copy --seed 0 --set steps=400 --output-dir $(CHECKPOINTS)/attn-copy
+	$(BIN)/python -m hf_attn train addition --seed 0 --set steps=1500 --output-dir $(CHECKPOINTS)/attn-addition
+	$(BIN)/python -m hf_attn train parser --seed 0 --set depth=3 --output-dir $(CHECKPOINTS)/attn-parser
+
+# The browser that the tests drive; where there is no apt, install Chromium by hand.
+chromium:
+	@command -v chromium >/dev/null || { command -v apt-get >/dev/null && \
+		apt-get update -qq && apt-get install -y -qq chromium fonts-dejavu-core; } || \
+		echo "No Chromium and no apt-get: the browser tests will be skipped."
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.app: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[app]'
+	touch $@
+
+$(VENV)/.test: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[app,track,test]'
+	touch $@ $(VENV)/.app
+
+clean:
+	rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache build *.egg-info

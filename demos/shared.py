@@ -1,0 +1,214 @@
+"""The look of the app: what every tab shares.
+
+`HEAD` holds all styles and scripts for `demo.launch(head=HEAD, theme=THEME)`; nothing comes from another
+server. `header`, `look_for` and `origin` are the lines on top of a page. `train_board`, `runs_table`,
+`try_board` and `explore_board` are pictures: each is a `gr.HTML` whose value is `to_json(value)` and whose
+drawing is in `demos/assets/*.js`. As an output it wants `show_progress="hidden"`. Its template is constant:
+what a person typed or a model wrote goes in the value only, because gr.HTML evaluates `{{…}}` and `${…}`.
+
+Events. A `gr.HTML` sends any event whose quoted name stands in its `js_on_load`; in Python that is a method
+of the component, and `gr.EventData` carries what was sent. Gradio drops an event that comes while the last
+one is still being handled, unless it is wired with `trigger_mode="multiple"`:
+
+    runs = runs_table("runs")
+    def open_run(event: gr.EventData): return load(event.run)
+    runs.open_run(open_run, outputs=…, trigger_mode="multiple")
+
+Classes of layout: `gr.Row(elem_classes="hf-lead")` around look-for and origin,
+`gr.Row(elem_classes="hf-work")` around a settings column (`gr.Column(elem_classes="hf-panel")`) and a column
+with the board; those of Gradio's own components stand in gradio.css.
+
+Light and dark: Gradio puts the class `dark` on `<body>` (the reader's system setting, or `?__theme=dark`);
+every colour is a variable of tokens.css, and every canvas draws itself again when that class changes.
+"""
+
+import base64
+import html
+import json
+import math
+from pathlib import Path
+
+import gradio as gr
+import numpy as np
+
+ASSETS = Path(__file__).parent / "assets"
+STYLES = ("tokens.css", "gradio.css", "app.css")
+SCRIPTS = (  # in this order: each hangs its functions on the one global hfAttn
+    *("base.js", "svg.js", "heatmap_paint.js", "heatmap.js", "window.js", "curve.js", "film.js", "tokens.js"),
+    *("tree.js", "headgrid.js", "train_state.js", "train_panels.js"),
+    *("train_board.js", "runs_table.js", "try_board.js", "explore_board.js"),
+)
+# names of installed fonts: Gradio's own themes would ask Google for theirs
+FONT = ["Inter", "system-ui", "sans-serif"]
+FONT_MONO = ["ui-monospace", "monospace"]
+
+
+def load_head() -> str:
+    """Return every style and script of the app as one piece of `<head>`."""
+    styles = "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in STYLES)
+    scripts = "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    return f"<style>\n{styles}\n</style>\n<script>\n{scripts}\n</script>"
+
+
+HEAD = load_head()
+THEME = gr.themes.Base(font=FONT, font_mono=FONT_MONO)
+
+
+# ---------------------------------------------------------------- values
+
+
+def encode_maps(weights) -> str:
+    """Pack weights between 0 and 1 for a board: little-endian uint16 in base64, weight = v / 65535.
+
+    Args:
+        weights: array or CPU tensor of any shape; send the shape beside it.
+    """
+    array = np.nan_to_num(np.asarray(weights, dtype=np.float64), nan=0.0)
+    return base64.b64encode(np.round(np.clip(array, 0, 1) * 65535).astype("<u2").tobytes()).decode("ascii")
+
+
+def to_json(value) -> str | None:
+    """Return the value of a board as text that gr.HTML passes on untouched; NaN and infinity become null.
+
+    `<` is escaped, since gr.HTML warns of `<script` even in data.
+    """
+    if value is None:
+        return None
+    return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
+
+
+def _finite(value):
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    if isinstance(value, float | np.floating):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, np.integer | np.bool_):
+        return value.item()
+    return value
+
+
+# ---------------------------------------------------------------- lines of a page
+
+BRAND = """<div class="hf-top"><b><svg width="22" height="22" viewBox="0 0 22 22" aria-hidden="true">\
+<g fill="var(--hf-att-2)"><rect x="8" width="6" height="6" rx="1"/><rect y="8" width="6" height="6" rx="1"/>\
+<rect x="16" y="8" width="6" height="6" rx="1"/><rect x="8" y="16" width="6" height="6" rx="1"/></g>\
+<g fill="var(--hf-accent)"><rect width="6" height="6" rx="1"/><rect x="8" y="8" width="6" height="6" rx="1"/>\
+<rect x="16" y="16" width="6" height="6" rx="1"/></g>\
+<g fill="var(--hf-line)"><rect x="16" width="6" height="6" rx="1"/>\
+<rect y="16" width="6" height="6" rx="1"/></g>\
+</svg>hf_attn</b>\
+<span>Every number of an attention layer</span></div>"""
+
+
+def header() -> str:
+    """Return the brand line on top of the page, for `gr.HTML(header())`."""
+    return BRAND
+
+
+def look_for(sentence: str) -> str:
+    """Return the tab's one sentence, after the words "Look for"; at most 25 words."""
+    return f'<p class="hf-look"><b>Look for</b>{html.escape(sentence)}</p>'
+
+
+def origin(model: str, weights: str, device: str) -> str:
+    """Return where the numbers come from: model, weights (untrained, step 240, a Hub id) and device."""
+    facts = {"model": model, "weights": weights, "device": device}
+    spans = "".join(f"<span>{name} <b>{html.escape(fact)}</b></span>" for name, fact in facts.items())
+    return f'<div class="hf-origin">{spans}</div>'
+
+
+# ---------------------------------------------------------------- boards
+
+
+def _board(name: str, css_class: str, elem_id: str, template: str, events: tuple[str, ...] = ()) -> gr.HTML:
+    sent = ", ".join(
+        f'"{event}"' for event in events
+    )  # gr.HTML offers the events whose quoted names it finds
+    return gr.HTML(
+        elem_id=elem_id,
+        elem_classes=[f"{css_class}-block"],
+        html_template=template,
+        js_on_load=f'hfAttn.mount("{name}", {{ element, props, watch, trigger }}); // sends: {sent}',
+        apply_default_css=False,
+    )
+
+
+def train_board(elem_id: str) -> gr.HTML:
+    """Build the picture of a run: figures, curves, the probe's map, film strip and predictions.
+
+    `with train_board("train-board"): runs = runs_table("runs")` puts the runs beside the predictions.
+
+    Value: `to_json` of None (nothing run yet) or a message. Keys marked * are needed.
+
+        run*            id of the run; a new id starts afresh
+        event           "start" | "progress" | "end"; for the reader of the log, the board does not need it
+        status          "running" | "paused" | "stopped" | "finished" | "error"
+        message         what failed and what to do; shown, in rust, when status is "error"
+        eta_seconds     what is left
+        meta*           in every message: task, probe "153+391", metric "every digit right", total_steps*,
+                        heads, rows, cols (labels), truth [[0|1|2]] (1 known answer, 2 carried),
+                        predictions_title; heads 0 or no rows: this model has no attention to draw
+        points          [{step*, loss*, held_out, tokens_per_second, seconds, on_known}]
+        frames          [{step*, maps: encode_maps([heads, rows, cols]), predictions: [{source,
+                        written [symbols], wrong [bool], right, answer}]}]
+
+    Messages may be lost or merged by the browser: repeat recent points and frames in each, all of them in the
+    last. They are merged by step within one run; a null never hides what was measured before. `on_known` is
+    drawn only for a run without maps or truth, else the board works it out from the maps of the chosen head.
+
+    On the document it leaves `data-hf-status` and `--hf-done` (0 % to 100 %), which a
+    `gr.Button(elem_classes="train")` shows as its progress.
+    """
+    return _board("train_board", "hf-train", elem_id, '<div class="hf-train hf-board"></div>@children')
+
+
+def runs_table(elem_id: str) -> gr.HTML:
+    """Build the table of runs; a click on a row's line lays its curve over the train board's held-out curve.
+
+    Value: `to_json({"runs": [{"id", "name", "details": "928 k, 1 240 steps, 0:31", "held_out": 0.935,
+    "curve": [[step, accuracy]], "kept": bool}], "current": id})`. A row offers Open, Download and Delete;
+    one with `kept` False offers Keep and Delete instead.
+
+    Events, each with `event.run` (the id): `open_run`, `download_run`, `keep_run`, and `delete_run`, sent ten
+    seconds after the click, unless undone.
+    """
+    events = ("open_run", "download_run", "delete_run", "keep_run")
+    return _board("runs_table", "hf-runs", elem_id, '<div class="hf-runs hf-board"></div>', events)
+
+
+def try_board(elem_id: str) -> gr.HTML:
+    """Build the picture of one answer: symbols, verdict, tree, distributions, beams and cross-attention.
+
+    Value: `to_json` of None or a dict; all keys may be left out.
+
+        written         [{token, probability}];  wrong [bool] beside it;  text "ASSIGN x ADD 1 2"
+        correct         True | False | None;  check "the same as Python's ast";  answer: the right one
+        tree            {label, sign, children, wrong, expected} or None
+        steps           one list a written symbol: [{token, probability, kept, after}] from the largest, then
+                        {more: 11, probability}; `after` is the probability after the cut
+        cut             the cut in words, one sentence or one a step
+        alternatives    [{tokens, log_probability, per_token, correct, note}], the best first
+        cross           {maps: encode_maps([L, H, T, S]), shape, rows, cols, truth}
+    """
+    return _board("try_board", "hf-try", elem_id, '<div class="hf-try hf-board"></div>')
+
+
+def explore_board(elem_id: str) -> gr.HTML:
+    """Build the lens: all heads at a glance, one map large, one token's view, entropy, sink and known answer.
+
+    Value: `to_json` of None or a dict.
+
+        kinds           {"encoder" | "decoder" | "cross": {maps: encode_maps([L, H, Q, K]), shape, rows,
+                        cols, allowed [[bool]] (False = masked), padding [bool] (that key is padding),
+                        truth [[0|1|2]]}}
+        kind, layer, head        what is shown first; layers and heads count from 0
+        query, key      the chosen cell, from 0; left out, it stays as it was
+        title           added to the panel's title;  untrained: True puts the notice above the map
+
+    Event `pick`, 0.2 s after a choice: `event.kind`, `.layer`, `.head`, `.query`, `.key` (None: no cell).
+    """
+    return _board(
+        "explore_board", "hf-explore", elem_id, '<div class="hf-explore hf-board"></div>', ("pick",)
+    )

@@ -1,0 +1,83 @@
+"""Figures are measured on held-out examples, written freely, and come with an interval."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from hf_attn.evaluation import evaluate, exact_matches, predict, share_exact, wilson_interval
+from hf_attn.tasks import Recipe, build_task
+from hf_attn.tasks.sequences import END, PAD
+from hf_attn.training import build_model, train
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """A copy model that is good but not perfect."""
+    task = build_task("copy", max_length=6)
+    recipe = dataclasses.replace(task.recipe, steps=60, evaluate_every=60)
+    model = build_model(task, recipe)
+    for _ in train(task, model, recipe):
+        pass
+    return task, model
+
+
+def test_an_untrained_model_is_measured_as_bad():
+    task = build_task("addition")
+    evaluation = evaluate(build_model(task, Recipe()), task, n=100)
+    assert evaluation.overall.exact_match < 0.05
+    assert len(evaluation.failures) == 100 - round(100 * evaluation.overall.exact_match)
+
+
+def test_the_figures_agree_with_the_failures_and_the_sizes(trained):
+    task, model = trained
+    evaluation = evaluate(model, task, n=300)
+    wrong = 1 - evaluation.overall.exact_match
+    assert len(evaluation.failures) == pytest.approx(wrong * evaluation.overall.examples)
+    assert sum(score.examples for score in evaluation.by_size.values()) == evaluation.overall.examples
+    right = sum(score.exact_match * score.examples for score in evaluation.by_size.values())
+    assert right == pytest.approx(evaluation.overall.exact_match * evaluation.overall.examples)
+    assert all(task.answer(source) == answer != written for source, written, answer in evaluation.failures)
+
+
+def test_the_verifier_and_the_labels_agree_on_what_is_right(trained):
+    task, model = trained
+    batch = task.held_out(300)
+    quick = share_exact(predict(model, task, batch), batch)
+    assert evaluate(model, task, n=300).overall.exact_match == pytest.approx(quick)
+    assert quick > 0.2, "the model has learned something, so that agreeing means something"
+
+
+def test_measuring_twice_gives_the_same(trained):
+    task, model = trained
+    assert evaluate(model, task, n=200) == evaluate(model, task, n=200)
+
+
+def test_measuring_leaves_the_model_in_training_as_it_was(trained):
+    task, model = trained
+    model.train()
+    predict(model, task, task.held_out(5))
+    assert model.training
+
+
+def test_what_stands_behind_the_end_does_not_count_and_a_missing_end_does():
+    labels = torch.tensor([[5, 6, END, -100]])
+    assert exact_matches(torch.tensor([[5, 6, END, 9]]), labels).tolist() == [True]
+    assert exact_matches(torch.tensor([[5, 6, 7, END]]), labels).tolist() == [False]
+    assert exact_matches(torch.tensor([[5, 6, PAD, PAD]]), labels).tolist() == [False]
+
+
+def test_the_interval_is_wilson_s():
+    interval = wilson_interval(9, 10)
+    assert (round(interval.low, 3), round(interval.high, 3)) == (
+        0.596,
+        0.982,
+    )  # Agresti & Coull 1998, table 1
+    assert wilson_interval(10, 10).high == 1
+    assert wilson_interval(0, 10).low == 0
+
+
+def test_training_examples_cannot_be_measured_on(trained):
+    task, model = trained
+    with pytest.raises(ValueError, match="split='training'"):
+        evaluate(model, task, split="training")

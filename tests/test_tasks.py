@@ -1,0 +1,270 @@
+"""What is drawn is right, held-out examples stay out, a person's notation is read or refused in words."""
+
+import re
+
+import pytest
+import torch
+
+from hf_attn.tasks import TASKS, build_task
+from hf_attn.tasks.base import HELD_OUT, SPLITS, TRAINING
+from hf_attn.tasks.parsing import read_prefix
+
+VARIANTS = [
+    build_task("copy"),
+    build_task("copy", min_length=20),
+    build_task("addition"),
+    build_task("addition", digits=1),
+    build_task("addition", balanced=False, max_addend=499),
+    build_task("parser"),
+    build_task("parser", depth=2, parentheses=False),
+    build_task("parser", depth=4),
+]
+
+
+def draw(task, n, seed=0):
+    return task.sample(torch.Generator().manual_seed(seed), n)
+
+
+@pytest.mark.parametrize("task", VARIANTS, ids=str)
+def test_every_drawn_example_is_right_by_the_independent_verifier(task):
+    batch = draw(task, 300)
+    for source_ids, label_ids in zip(batch.input_ids.tolist(), batch.labels.tolist(), strict=True):
+        source, target = task.read_source(source_ids), task.decode(label_ids)
+        assert task.verify(source, target).correct, (source, target)
+
+
+@pytest.mark.parametrize("task", VARIANTS, ids=str)
+def test_encoding_what_a_person_wrote_gives_the_ids_that_are_drawn(task):
+    batch = draw(task, 200)
+    again = task.batch_of([task.read_source(row) for row in batch.input_ids.tolist()])
+    assert torch.equal(again.input_ids, batch.input_ids)
+    assert torch.equal(again.labels, batch.labels)
+
+
+@pytest.mark.parametrize("task", VARIANTS, ids=str)
+def test_training_never_sees_a_held_out_or_validating_example(task):
+    def sources(batch):
+        width = task.max_source_tokens - batch.input_ids.shape[1]
+        return {row.tobytes() for row in torch.nn.functional.pad(batch.input_ids, (0, width)).numpy()}
+
+    kept_out = sources(task.held_out(1000)) | sources(task.validation(1000))
+    generator = torch.Generator().manual_seed(3)
+    seen = set()
+    for _ in range(5):
+        seen |= sources(task.sample(generator, 20_000))
+    assert kept_out
+    assert not kept_out & seen
+
+
+def unpadded(ids):
+    return [[index for index in row if index] for row in ids.tolist()]
+
+
+def test_the_mirror_image_of_a_sum_is_in_the_same_split():
+    task = build_task("addition")
+    _, _, keys = task.draw(torch.Generator().manual_seed(0), 500)
+    assert (keys[:, 0] <= keys[:, 1]).all()
+    held = [task.read_source(row) for row in task.held_out(300).input_ids.tolist()]
+    generator = torch.Generator().manual_seed(1)
+    trained = {task.read_source(row) for row in task.sample(generator, 20_000).input_ids.tolist()}
+    mirrored = {"+".join(reversed(source.split("+"))) for source in held}
+    assert not mirrored & trained
+
+
+def test_about_a_tenth_is_held_out_and_a_tenth_validates():
+    for task in VARIANTS:
+        if task.name == "addition" and task.digits == 1:
+            continue  # 55 different pairs: too few for shares
+        _, _, keys = task.draw(torch.Generator().manual_seed(0), 20_000)
+        shares = torch.bincount(task.split_of(keys), minlength=3) / len(keys)
+        assert shares[SPLITS.index(TRAINING)] == pytest.approx(0.8, abs=0.06), task
+        assert shares[SPLITS.index(HELD_OUT)] == pytest.approx(0.1, abs=0.05), task
+
+
+def test_the_held_out_set_is_the_same_everywhere():
+    """These sources were written down once; another machine, version or order must find the same ones."""
+    found = {name: read_first(build_task(name)) for name in TASKS}
+    assert found == FIRST_HELD_OUT
+
+
+def read_first(task):
+    return [task.read_source(row) for row in task.held_out(1000).input_ids.tolist()[:3]]
+
+
+FIRST_HELD_OUT = {
+    "copy": [
+        "16 10 4 18 8 7 13 16",
+        "19 12 7 14 7 8 13 14",
+        "18 2 10 15 15 9 7 12 6 17 3 15 11 14 10 12 4 14 17",
+    ],
+    "addition": ["944+45", "674+50", "73+330"],
+    "parser": ["y=0-6", "z=5-6", "z=9/9"],
+}
+
+
+def test_the_held_out_examples_differ_from_each_other():
+    for task in VARIANTS:
+        sources = unpadded(task.held_out(500).input_ids)
+        assert len({tuple(source) for source in sources}) == len(sources)
+
+
+def test_the_same_seed_draws_the_same_batch_and_another_seed_another():
+    task = build_task("addition")
+    assert torch.equal(draw(task, 64).input_ids, draw(task, 64).input_ids)
+    assert not torch.equal(draw(task, 64).input_ids, draw(task, 64, seed=1).input_ids)
+
+
+def test_nothing_is_masked_where_nothing_is_padded():
+    assert draw(build_task("addition"), 64).attention_mask is None
+    padded = draw(build_task("copy"), 64)
+    assert torch.equal(padded.attention_mask.bool(), padded.input_ids != 0)
+
+
+def test_short_and_long_sums_are_all_drawn():
+    task = build_task("addition")
+    sizes = [task.size_of(task.read_source(row)) for row in draw(task, 500).input_ids.tolist()]
+    assert {1, 2, 3} == set(sizes)
+
+
+def test_nested_expressions_use_every_depth_and_redundant_brackets():
+    task = build_task("parser", depth=4)
+    sources = [task.read_source(row) for row in draw(task, 2000).input_ids.tolist()]
+    assert {task.size_of(source) for source in sources} == {1, 2, 3, 4}
+    redundant = [source for source in sources if re.search(r"=\(\w\*\w\)[*/+-]\w$", source)]
+    assert redundant, "some brackets are not needed"
+
+
+def test_without_parentheses_no_expression_has_any():
+    task = build_task("parser", depth=3, parentheses=False)
+    sources = [task.read_source(row) for row in draw(task, 500).input_ids.tolist()]
+    assert not any("(" in source for source in sources)
+    assert any(task.size_of(source) == 3 for source in sources)
+
+
+@pytest.mark.parametrize(
+    ("source", "tree"),
+    [
+        ("x=1+2", "ASSIGN x ADD 1 2"),
+        ("y=1-2-3", "ASSIGN y SUB SUB 1 2 3"),
+        ("y=1-(2-3)", "ASSIGN y SUB 1 SUB 2 3"),
+        ("z=1+2*3", "ASSIGN z ADD 1 MUL 2 3"),
+        ("z=(1+2)*x", "ASSIGN z MUL ADD 1 2 x"),
+        ("z=((1))/(2)", "ASSIGN z DIV 1 2"),
+    ],
+)
+def test_precedence_order_and_brackets_are_python_s(source, tree):
+    assert build_task("parser", depth=4).answer(source) == tree
+
+
+@pytest.mark.parametrize(
+    ("source", "answer"), [("7+95", "102"), ("007+095", "102"), ("0+0", "0"), (" 499 + 499 ", "998")]
+)
+def test_sums_are_read_with_spaces_and_leading_zeros(source, answer):
+    task = build_task("addition")
+    assert task.answer(source) == answer
+    assert task.verify(source, answer).correct
+    assert not task.verify(source, str(int(answer) + 1)).correct
+
+
+def test_a_wrong_symbol_is_marked_where_it_stands():
+    verdict = build_task("addition").verify("367+285", "642")
+    assert verdict.wrong == (False, False, True, False)
+    assert "".join(verdict.expected) == "0652"
+    verdict = build_task("copy").verify("7 15 2", "7 15")
+    assert not verdict.correct
+    assert verdict.wrong == (False, False)
+
+
+def test_the_alignment_of_a_sum_names_its_columns_and_the_carry():
+    rows = build_task("addition").alignment("153+391", "544")
+    assert rows[1] == [1, 2, 0, 0, 1, 2, 0, 0]  # hundreds, carried from the tens
+    assert rows[3] == [0, 0, 1, 0, 0, 0, 1, 0]  # ones
+    assert rows[4] == [0] * 7 + [1]  # </s>
+
+
+def test_the_alignment_of_a_tree_points_at_each_node_s_own_character():
+    source = "x=(1+2)*3"
+    rows = build_task("parser", depth=2).alignment(source, "ASSIGN x MUL ADD 1 2 3")
+    read = ["".join(c for c, hit in zip(source + "$", row, strict=True) if hit) for row in rows]
+    assert read == ["=", "x", "*", "+", "1", "2", "3", "$"]
+
+
+def test_structural_accuracy_counts_nodes_in_their_places():
+    task = build_task("parser", depth=2)
+    figures = task.measure("x=(1+2)*3", "ASSIGN x MUL SUB 1 2 3")
+    assert figures["node_accuracy"] == pytest.approx(6 / 7)
+    assert figures["tree_accuracy"] == 0
+    assert task.measure("x=(1+2)*3", "ASSIGN x MUL ADD 1 2 3")["tree_accuracy"] == 1
+    assert task.measure("x=(1+2)*3", "")["node_accuracy"] == 0
+
+
+def test_half_a_tree_is_read_as_far_as_it_goes():
+    tree = read_prefix(["ASSIGN", "x", "ADD", "1"])
+    assert tree.paths() == {"": "ASSIGN", "0": "x", "1": "ADD", "10": "1"}
+    assert read_prefix([]) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "named", "remedy"),
+    [
+        ("copy", "7 fish 3", "'fish'", "1 to 19"),
+        ("copy", "7 20", "'20'", "1 to 19"),
+        ("copy", " ", "empty", "7 15 2 3 12"),
+        ("copy", "1 " * 21, "21 symbols", "1 to 20"),
+        ("copy", "<pad>", "<pad>", "1 to 19"),
+        ("addition", "12a+4", "'a' (character 3)", "153+391"),
+        ("addition", "1234+5", "1234", "0 to 999"),
+        ("addition", "12", "'12'", "153+391"),
+        ("addition", "1+2+3", "'1+2+3'", "153+391"),
+        ("addition", "", "empty", "153+391"),
+        ("parser", "x=1&2", "'&' (character 4)", "x=1+2"),
+        ("parser", "x=1+", "does not parse", "x=1+2"),
+        ("parser", "1+2", "does not parse", "x=1+2"),
+        ("parser", "x=12+3", "'12'", "one character"),
+        ("parser", "x=(1+2)*3", "2 operators deep", "1 at most"),
+        ("parser", "x=5", "no operator", "x=1+2"),
+        ("parser", "x=1**2", "does not parse", "x=1+2"),
+        ("parser", "x=+1+2", "does not parse", "x=1+2"),
+        ("parser", "x=((((1+2))))", "brackets", "x=1+2"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_in_words(name, text, named, remedy):
+    with pytest.raises(ValueError, match=re.escape(named)) as refusal:
+        build_task(name).encode(text)
+    assert remedy in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "named"),
+    [
+        ("sums", {}, "'sums'"),
+        ("copy", {"depth": 3}, "'depth'"),
+        ("copy", {"max_length": 0}, "max_length=0"),
+        ("copy", {"num_symbols": 1}, "num_symbols=1"),
+        ("addition", {"digits": 12}, "digits=12"),
+        ("addition", {"max_addend": 5000}, "max_addend=5000"),
+        ("parser", {"depth": 5}, "depth=5"),
+    ],
+)
+def test_impossible_options_are_refused_in_words(name, options, named):
+    with pytest.raises(ValueError, match=named):
+        build_task(name, **options)
+
+
+@pytest.mark.parametrize("task", VARIANTS, ids=str)
+def test_the_worked_example_is_right_and_readable(task):
+    if task.name == "copy" and task.min_length > 5:
+        pytest.skip("the document's example is shorter than this variant's only length")
+    example = task.worked_example
+    assert task.verify(example.source, example.target).correct
+    assert task.source_tokens(example.source)[-1] == "</s>"
+
+
+@pytest.mark.parametrize("task", VARIANTS, ids=str)
+def test_an_alignment_has_a_row_for_each_target_token_and_a_column_for_each_source_token(task):
+    batch = draw(task, 20)
+    for source_ids, label_ids in zip(batch.input_ids.tolist(), batch.labels.tolist(), strict=True):
+        source, target = task.read_source(source_ids), task.decode(label_ids)
+        rows = task.alignment(source, target)
+        assert len(rows) == sum(label >= 0 for label in label_ids)
+        assert {len(row) for row in rows} == {len(task.encode(source))}

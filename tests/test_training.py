@@ -1,0 +1,204 @@
+"""The loop learns, is deterministic, stops and goes on where it was, saves whole or not at all."""
+
+import dataclasses
+import itertools
+
+import pytest
+import torch
+
+from hf_attn.atomic import atomic_directory
+from hf_attn.evaluation import predict, share_exact
+from hf_attn.tasks import Recipe, build_task
+from hf_attn.training import build_accelerator, build_model, learning_rate_at, train
+
+TINY = {
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+    "num_attention_heads": 2,
+}
+
+
+def tiny_run(steps=30, seed=0, dropout=0.0, **options):
+    task = build_task("copy", max_length=5)
+    recipe = Recipe(
+        {**TINY, "dropout": dropout}, steps=steps, batch_size=16, report_every=1, evaluate_every=10
+    )
+    return task, build_model(task, recipe, seed), dataclasses.replace(recipe, **options)
+
+
+def weights(model):
+    return {name: tensor.clone() for name, tensor in model.state_dict().items()}
+
+
+def same(first, second):
+    return all(torch.equal(first[name], second[name]) for name in first)
+
+
+def losses(reports):
+    return [report.loss for report in reports if report.step]
+
+
+def test_copying_is_learned_to_99_per_cent_of_held_out_examples():
+    task = build_task("copy", max_length=8)
+    recipe = dataclasses.replace(task.recipe, steps=250)
+    model = build_model(task, recipe)
+    reports = list(train(task, model, recipe, until=0.99))
+    assert reports[0].held_out_exact_match < 0.05
+    assert reports[-1].held_out_exact_match >= 0.99
+    assert reports[-1].held_out_examples > 200, "the goal was confirmed on more examples"
+    confirming = task.held_out(1000)
+    assert share_exact(predict(model, task, confirming), confirming) == reports[-1].held_out_exact_match
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_seed_others():
+    def run(seed):
+        task, model, recipe = tiny_run(10, seed)
+        list(train(task, model, recipe, generator=torch.Generator().manual_seed(seed)))
+        return weights(model)
+
+    assert same(run(0), run(0))
+    assert not same(run(0), run(1))
+
+
+def test_building_a_model_leaves_the_global_generator_as_it_was():
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    tiny_run()
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+def test_a_stopped_run_goes_on_to_the_same_losses_and_weights_to_the_bit(tmp_path, dropout):
+    task, model, recipe = tiny_run(20, dropout=dropout)
+    torch.manual_seed(0)  # dropout draws from the global generator
+    unbroken = losses(train(task, model, recipe))
+    torch.manual_seed(0)
+    _, broken, _ = tiny_run(20, dropout=dropout)
+    run = train(task, broken, recipe, state_dir=tmp_path / "state")
+    first = losses(itertools.islice(run, 8))
+    run.close()
+    torch.manual_seed(99)
+    _, resumed, _ = tiny_run(20, seed=7, dropout=dropout)  # other weights: what counts is what was saved
+    second = losses(train(task, resumed, recipe, state_dir=tmp_path / "state"))
+    assert first + second == unbroken
+    assert same(weights(resumed), weights(model))
+
+
+def test_a_finished_run_resumes_to_one_last_report_and_the_same_weights(tmp_path):
+    task, model, recipe = tiny_run(5)
+    last = list(train(task, model, recipe, state_dir=tmp_path / "state"))[-1]
+    _, resumed, _ = tiny_run(5, seed=7)
+    (again,) = train(task, resumed, recipe, state_dir=tmp_path / "state")
+    assert (again.step, again.held_out_exact_match) == (5, last.held_out_exact_match)
+    assert same(weights(resumed), weights(model))
+
+
+def test_stopping_keeps_what_was_learned():
+    task, model, recipe = tiny_run(30)
+    untrained = weights(model)
+    run = train(task, model, recipe)
+    for report in run:
+        if report.step == 5:
+            break
+    run.close()
+    assert not same(weights(model), untrained)
+
+
+def test_one_step_on_two_halves_of_a_batch_is_one_step_on_the_whole():
+    """Accumulating with the number of labels of all parts weighs every label alike."""
+    task, model, _ = tiny_run()
+    batch = task.sample(torch.Generator().manual_seed(0), 16)
+    labels = int((batch.labels != -100).sum())
+    model(**batch.inputs(), num_items_in_batch=labels).loss.backward()
+    whole = [weight.grad.clone() for weight in model.parameters()]
+    model.zero_grad()
+    for part in (batch[slice(0, 3)], batch[slice(3, 16)]):
+        model(**part.inputs(), num_items_in_batch=labels).loss.backward()
+    for grad, weight in zip(whole, model.parameters(), strict=True):
+        torch.testing.assert_close(weight.grad, grad, rtol=1e-4, atol=1e-6)
+
+
+def test_the_learning_rate_is_a_trapezoid():
+    recipe = Recipe(steps=100, learning_rate=1.0, warmup_steps=10, decay_fraction=0.5)
+    rates = [learning_rate_at(step, recipe) for step in range(100)]
+    assert rates[0] == pytest.approx(0.1)
+    assert rates[9:51] == pytest.approx([1.0] * 42)
+    assert rates[75] == pytest.approx(0.5)
+    assert rates[99] == pytest.approx(0.02)
+    assert learning_rate_at(99, dataclasses.replace(recipe, decay_fraction=0.0)) == 1.0
+
+
+def test_reports_come_as_often_as_asked_and_measure_as_often_as_asked():
+    task, model, recipe = tiny_run(20, report_every=5, evaluate_every=10)
+    reports = list(train(task, model, recipe))
+    assert [report.step for report in reports] == [0, 5, 10, 15, 20]
+    assert [report.measured_at for report in reports] == [0, 0, 10, 10, 20]
+    assert reports[0].loss != reports[0].loss, "before the first step there is no loss"
+    assert all(report.tokens_per_second > 0 for report in reports[1:])
+
+
+def test_a_probe_s_maps_come_with_every_report():
+    task, model, recipe = tiny_run(2)
+    probe = task.batch_of(["1 2 3"])
+    reports = list(train(task, model, recipe, probe=probe))
+    assert [tuple(report.maps.cross.shape) for report in reports] == [(1, 2, 4, 4)] * 3
+    assert not torch.equal(reports[0].maps.cross, reports[-1].maps.cross)
+
+
+def test_an_impossible_recipe_is_refused_in_words():
+    for options, named in [
+        ({"steps": 0}, "steps=0"),
+        ({"batch_size": 1.5}, "batch_size=1.5"),
+        ({"learning_rate": -1}, "learning_rate=-1"),
+        ({"decay_fraction": 2}, "decay_fraction=2"),
+    ]:
+        with pytest.raises(ValueError, match=named):
+            Recipe(**options)
+
+
+def test_a_device_that_is_not_here_is_refused_in_words():
+    with pytest.raises(ValueError, match="'tpu'"):
+        build_accelerator("tpu")
+    if not torch.cuda.is_available():
+        with pytest.raises(ValueError, match=r"'cuda'.*'auto' or 'cpu'"):
+            build_accelerator("cuda")
+
+
+def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path):
+    target = tmp_path / "run"
+    with atomic_directory(target) as partial:
+        (partial / "a").write_text("old")
+
+    def write_half():
+        with atomic_directory(target) as partial:
+            (partial / "a").write_text("half")
+            raise OSError("no space left on disk")
+
+    with pytest.raises(OSError, match="disk"):
+        write_half()
+    assert (target / "a").read_text() == "old"
+    with atomic_directory(target) as partial:
+        (partial / "b").write_text("new")
+    assert [path.name for path in target.iterdir()] == ["b"]
+    assert [path.name for path in tmp_path.iterdir()] == ["run"], "nothing is left lying about"
+
+
+def test_a_process_killed_between_the_two_renames_loses_nothing(tmp_path):
+    target = tmp_path / "run"
+    (tmp_path / ".run.replaced").mkdir()
+    (tmp_path / ".run.replaced" / "a").write_text(
+        "old"
+    )  # as a kill leaves it: set aside, nothing in its place
+    with pytest.raises(RuntimeError), atomic_directory(target):
+        raise RuntimeError
+    assert (target / "a").read_text() == "old"
+
+
+@pytest.mark.gpu
+def test_a_model_learns_on_the_gpu_as_on_the_cpu():
+    task, model, recipe = tiny_run(40)
+    reports = list(train(task, model, recipe, accelerator=build_accelerator("cuda")))
+    assert next(model.parameters()).is_cuda
+    assert reports[-1].loss < reports[1].loss
