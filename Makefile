@@ -25,10 +25,10 @@ bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.time_to_accuracy
 	$(BIN)/python -m benchmarks.time_to_accuracy --product
 
-# Every checkpoint from its seed; what is there is replaced.
+# Every checkpoint from its seed, with more steps than a live run takes; what is there is replaced.
 checkpoints: $(VENV)/.app
-	$(BIN)/python -m hf_attn train copy --seed 0 --set steps=400 --output-dir $(CHECKPOINTS)/attn-copy
-	$(BIN)/python -m hf_attn train addition --seed 0 --set steps=1500 --output-dir $(CHECKPOINTS)/attn-addition
+	$(BIN)/python -m hf_attn train copy --seed 0 --steps 400 --output-dir $(CHECKPOINTS)/attn-copy
+	$(BIN)/python -m hf_attn train addition --seed 0 --steps 1500 --output-dir $(CHECKPOINTS)/attn-addition
 	$(BIN)/python -m hf_attn train parser --seed 0 --set depth=3 --output-dir $(CHECKPOINTS)/attn-parser
 
 # The browser that the tests drive; where there is no apt, install Chromium by hand.

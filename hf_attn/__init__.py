@@ -1,0 +1,64 @@
+"""Understand attention by building it and watching it learn; what is trained is a Hugging Face checkpoint.
+
+`import hf_attn` makes our models known to transformers: `AutoModelForSeq2SeqLM.from_pretrained(folder)` then
+loads them without `trust_remote_code`. That imports torch and transformers, which takes seconds, so the
+command line (`hf-attn`, `python -m hf_attn`) does it only once a command needs a model: its help answers at
+once.
+"""
+
+import importlib
+import sys
+from pathlib import Path
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "AttentionMaps": "hf_attn.inspection",
+    "AttnEncoderConfig": "hf_attn.models.configuration_attn_encoder",
+    "AttnEncoderForSequenceClassification": "hf_attn.models.modeling_attn_encoder",
+    "AttnEncoderModel": "hf_attn.models.modeling_attn_encoder",
+    "AttnSeq2SeqConfig": "hf_attn.models.configuration_attn_seq2seq",
+    "AttnSeq2SeqForConditionalGeneration": "hf_attn.models.modeling_attn_seq2seq",
+    "AttnSeq2SeqModel": "hf_attn.models.modeling_attn_seq2seq",
+    "Batch": "hf_attn.tasks",
+    "Recipe": "hf_attn.tasks",
+    "TASKS": "hf_attn.tasks",
+    "Task": "hf_attn.tasks",
+    "attention_maps": "hf_attn.inspection",
+    "build_model": "hf_attn.training",
+    "build_task": "hf_attn.tasks",
+    "build_tokenizer": "hf_attn.tokenization",
+    "draw_map": "hf_attn.figures",
+    "evaluate": "hf_attn.evaluation",
+    "list_checkpoints": "hf_attn.hub",
+    "load_checkpoint": "hf_attn.hub",
+    "save_checkpoint": "hf_attn.hub",
+    "train": "hf_attn.training",
+    "write": "hf_attn.decoding",
+}
+
+__all__ = [*_HOMES, "__version__"]
+
+
+def __getattr__(name: str):
+    """Import a public name when it is first used."""
+    if name not in _HOMES:
+        raise AttributeError(
+            f"module {__name__!r} has no attribute {name!r}; it has {', '.join(sorted(_HOMES))}."
+        )
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})
+
+
+def _is_command_line() -> bool:
+    """Whether this process was started as `hf-attn` or as `python -m hf_attn`."""
+    if Path(sys.argv[0]).stem == "hf-attn":
+        return True
+    return sys.argv[0] == "-m" and __name__ in sys.orig_argv  # "-m": Python is still looking for what to run
+
+
+if not _is_command_line():
+    importlib.import_module("hf_attn.registration").register_auto_classes()

@@ -1,7 +1,8 @@
 """Ways to write an answer: greedy, beam, top-k, nucleus; each says how sure it was of every token."""
 
+import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -17,7 +18,8 @@ class Choice:
     Attributes:
         token: id that was written.
         probabilities: [V], the model's own, before temperature and cut.
-        allowed: [V], what the token was drawn from: after temperature and cut, summing to 1.
+        allowed: [V], what the token was drawn from: after temperature and cut, summing to 1; greedy and beam
+            search draw nothing, all weight stands on the token.
     """
 
     token: int
@@ -42,8 +44,22 @@ class Generation:
     alternatives: tuple[tuple[tuple[int, ...], float], ...] = ()
 
 
+@contextlib.contextmanager
+def evaluating(model) -> Iterator[None]:
+    """Let dropout rest; afterwards every module is in the mode that it was in, whatever happened."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, was_training in modes:
+            module.training = was_training
+
+
 def _end_ids(model) -> list[int]:
     end = model.config.eos_token_id
+    if end is None:
+        return []
     return end if isinstance(end, list) else [end]
 
 
@@ -60,36 +76,35 @@ def greedy_ids(model, input_ids, attention_mask=None, max_new_tokens: int = 64) 
     Returns:
         [B, T ≤ max_new_tokens] ids without the start token; padding behind `</s>`.
     """
-    was_training = model.training
-    model.eval()
-    memory = model.get_encoder()(input_ids, attention_mask=attention_mask)
     cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
     token = input_ids.new_full((len(input_ids), 1), model.config.decoder_start_token_id)
-    ends = torch.tensor(_end_ids(model), device=input_ids.device)
+    ends = torch.tensor(_end_ids(model), dtype=torch.long, device=input_ids.device)
     done = torch.zeros_like(token, dtype=torch.bool)
     written = []
-    for _ in range(max_new_tokens):
-        outputs = model(
-            decoder_input_ids=token,
-            encoder_outputs=memory,
-            attention_mask=attention_mask,
-            past_key_values=cache,
-            use_cache=True,
-        )
-        token = outputs.logits[:, -1:].argmax(-1).masked_fill(done, model.config.pad_token_id)
-        written.append(token)
-        done |= torch.isin(token, ends)
-        if done.all():
-            break
-    model.train(was_training)
+    with evaluating(model):
+        memory = model.get_encoder()(input_ids, attention_mask=attention_mask)
+        for _ in range(max_new_tokens):
+            outputs = model(
+                decoder_input_ids=token,
+                encoder_outputs=memory,
+                attention_mask=attention_mask,
+                past_key_values=cache,
+                use_cache=True,
+            )
+            token = outputs.logits[:, -1:].argmax(-1).masked_fill(done, model.config.pad_token_id)
+            written.append(token)
+            done |= torch.isin(token, ends)
+            if done.all():
+                break
     return torch.cat(written, dim=1)
 
 
 def temper(logits: torch.Tensor, temperature: float) -> torch.Tensor:
-    """p ∝ exp(logit / temperature), [V]; at 0 all weight stands on the likeliest."""
+    """Weigh by p ∝ exp(logit / temperature), [V]; at 0 all weight stands on the likeliest."""
     if temperature == 0:
         return torch.zeros_like(logits).scatter_(-1, logits.argmax(-1, keepdim=True), 1.0)
-    return (logits / temperature).softmax(-1)
+    highest = logits.max()  # taken off first, a small temperature cannot make infinity of it
+    return ((logits - highest) / temperature).softmax(-1)
 
 
 def cut_top_k(probabilities: torch.Tensor, top_k: int) -> torch.Tensor:
@@ -136,9 +151,10 @@ def write(
         ValueError: an unknown strategy or a setting out of its range.
     """
     check_settings(strategy, num_beams, temperature, top_k, top_p)
-    limit = max_new_tokens or model.config.max_position_embeddings - 1
+    limit = max_new_tokens or model.config.max_position_embeddings  # the last token written is never read
     if strategy == "beam":
-        return _beam(model, input_ids, num_beams, limit)
+        with evaluating(model):
+            return _beam(model, input_ids, num_beams, limit)
     generator = torch.Generator().manual_seed(seed)
 
     def allowed(logits: torch.Tensor) -> torch.Tensor:
@@ -147,7 +163,8 @@ def write(
         tempered = temper(logits, temperature)
         return cut_top_k(tempered, top_k) if strategy == "top-k" else cut_nucleus(tempered, top_p)
 
-    return _step_by_step(model, input_ids, allowed, generator, limit)
+    with evaluating(model):
+        return _step_by_step(model, input_ids, allowed, generator, limit)
 
 
 def check_settings(strategy: str, num_beams: int, temperature: float, top_k: int, top_p: float) -> None:
@@ -171,7 +188,9 @@ def _step_by_step(
     token = input_ids.new_full((1, 1), model.config.decoder_start_token_id)
     choices: list[Choice] = []
     while len(choices) < limit:
-        outputs = model(decoder_input_ids=token, encoder_outputs=memory, past_key_values=cache, use_cache=True)
+        outputs = model(
+            decoder_input_ids=token, encoder_outputs=memory, past_key_values=cache, use_cache=True
+        )
         logits = outputs.logits[0, -1].float().cpu()
         drawn_from = allowed(logits)
         choice = int(torch.multinomial(drawn_from, 1, generator=generator))
@@ -185,7 +204,7 @@ def _step_by_step(
 
 @torch.no_grad()
 def _beam(model, input_ids, num_beams: int, limit: int) -> Generation:
-    """Beam search by transformers; the tokens' probabilities are read from one more pass over what it chose."""
+    """Beam search by transformers; the tokens' probabilities come from one more pass over what it chose."""
     output = model.generate(
         input_ids,
         num_beams=num_beams,
@@ -203,7 +222,8 @@ def _beam(model, input_ids, num_beams: int, limit: int) -> Generation:
         score = float(probabilities.gather(1, torch.tensor(ids).unsqueeze(1)).log().sum())
         found.append((tuple(ids), score, probabilities))
     best_ids, best_score, best = found[0]
-    choices = tuple(Choice(token, p, temper(p.log(), 0)) for token, p in zip(best_ids, best, strict=True))
+    certain = torch.eye(best.shape[1])
+    choices = tuple(Choice(token, p, certain[token]) for token, p in zip(best_ids, best, strict=True))
     others = tuple((ids, score) for ids, score, _ in found[1:])
     return Generation(best_ids, best_score, choices, others)
 

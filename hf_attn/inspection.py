@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from transformers import PreTrainedModel
 
-from hf_attn.decoding import write
-from hf_attn.tasks.base import IGNORED, Batch
+from hf_attn.decoding import evaluating, write
+from hf_attn.tasks.sequences import IGNORED, Batch
 
 MEMORY_LIMIT = 2**30  # bytes of maps that are computed without being asked twice
 _SWITCHING = threading.Lock()  # the attention implementation belongs to the model, not to the call
@@ -21,7 +21,7 @@ class AttentionMaps:
 
     Attributes:
         encoder: [L, H, S, S]; None where there is none.
-        decoder: [L, H, T, T]; row t is what the t-th token written read of what was written before.
+        decoder: [L, H, T, T]; row t is what the t-th token written read of what was written before it.
         cross: [L, H, T, S]; row t is what the t-th token written read of the source.
         source_tokens: labels of S.
         target_tokens: labels of the rows of `decoder` and `cross`: the token being written.
@@ -50,17 +50,15 @@ def estimate_map_bytes(config, source_length: int, target_length: int, batch_siz
 
 @contextlib.contextmanager
 def eager_attention(model: PreTrainedModel) -> Iterator[None]:
-    """Let the model compute attention by the plain function, the only one that gives maps; put it back after."""
+    """Let the model attend by the plain function, the only one that gives maps; put it back after."""
     with _SWITCHING:
         before = model.config._attn_implementation
-        was_training = model.training
-        model.set_attn_implementation("eager")
-        model.eval()
         try:
-            yield
+            model.set_attn_implementation("eager")
+            with evaluating(model):
+                yield
         finally:
             model.set_attn_implementation(before)
-            model.train(was_training)
 
 
 def attention_maps(
@@ -77,8 +75,8 @@ def attention_maps(
 
     Args:
         model: encoder or encoder-decoder, whatever attention implementation it uses.
-        inputs: a source's text (with a tokenizer), its ids [1, S] or [S], or a Batch of one example, whose labels
-            are then the target.
+        inputs: a source's text (with a tokenizer), its ids [1, S] or [S], or a Batch of one example, whose
+            labels are then the target.
         target: text, or ids [1, T] or [T] of what is to be written; None lets the model write.
         tokenizer: reads text and names the tokens.
         strategy: how the model writes where it must: "greedy" or "beam" (the chosen beam is shown).
@@ -97,24 +95,21 @@ def attention_maps(
             raise ValueError(f"inputs holds {len(inputs)} examples; give one, for example batch[:1].")
         mask, target = inputs.attention_mask, inputs.labels if target is None else target
         inputs = inputs.input_ids
-    device = next(model.parameters()).device
-    source = _ids_of(inputs, tokenizer).to(device)
+    source = _ids_of(inputs, tokenizer).to(next(model.parameters()).device)
     if not model.config.is_encoder_decoder:
-        _refuse_large(model.config, source.shape[1], 0, max_bytes)
-        with eager_attention(model), torch.no_grad():
-            outputs = model(source, output_attentions=True)
-        tokens = _name(source[0], tokenizer)
-        return AttentionMaps(_stack(outputs.attentions), None, None, source_tokens=tokens)
+        return _encoder_maps(model, source, mask, tokenizer, max_bytes)
     if target is None:
         generation = write(model, source, strategy, num_beams=num_beams)
-        written = torch.tensor([generation.ids], device=device)
+        written = torch.tensor([generation.ids], device=source.device)
     else:
-        written = _ids_of(target, tokenizer).to(device)
+        written = _ids_of(target, tokenizer).to(source.device)
         written = written[:, written[0] != IGNORED]
     _refuse_large(model.config, source.shape[1], written.shape[1], max_bytes)
-    read = model.prepare_decoder_input_ids_from_labels(written)
+    read = model.prepare_decoder_input_ids_from_labels(written)  # type: ignore[operator]
     with eager_attention(model), torch.no_grad():
-        outputs = model(source, attention_mask=mask, decoder_input_ids=read, output_attentions=True, use_cache=False)
+        outputs = model(
+            source, attention_mask=mask, decoder_input_ids=read, output_attentions=True, use_cache=False
+        )
     return AttentionMaps(
         encoder=_stack(outputs.encoder_attentions),
         decoder=_stack(outputs.decoder_attentions),
@@ -124,6 +119,14 @@ def attention_maps(
         decoder_tokens=_name(read[0], tokenizer),
         target_ids=tuple(written[0].tolist()),
     )
+
+
+def _encoder_maps(model, source, mask, tokenizer, max_bytes: int) -> AttentionMaps:
+    """The maps of a model that only reads."""
+    _refuse_large(model.config, source.shape[1], 0, max_bytes)
+    with eager_attention(model), torch.no_grad():
+        outputs = model(source, attention_mask=mask, output_attentions=True)
+    return AttentionMaps(_stack(outputs.attentions), None, None, source_tokens=_name(source[0], tokenizer))
 
 
 def weight_on_alignment(weights: torch.Tensor, alignment) -> torch.Tensor:
@@ -168,6 +171,6 @@ def _refuse_large(config, source_length: int, target_length: int, max_bytes: int
     needed = estimate_map_bytes(config, source_length, target_length)
     if needed > max_bytes:
         raise ValueError(
-            f"{source_length} source and {target_length} target tokens would need {needed / 2**20:.0f} MB of maps; "
-            f"max_bytes allows {max_bytes / 2**20:.0f} MB. Shorten the input, or raise max_bytes."
+            f"{source_length} source and {target_length} target tokens would need {needed / 2**20:.0f} MB of "
+            f"maps; max_bytes allows {max_bytes / 2**20:.0f} MB. Shorten the input, or raise max_bytes."
         )

@@ -1,1 +1,1 @@
-"""What ships to the Hub with a checkpoint: flat files that import torch, transformers and their siblings only."""
+"""What ships to the Hub with a checkpoint: flat files that import torch, transformers and each other."""

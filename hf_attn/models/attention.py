@@ -8,7 +8,7 @@ from torch import nn
 from transformers.cache_utils import Cache, EncoderDecoderCache
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from .positions import (rotate,)
+from .positions import rotate
 
 
 def scaled_dot_product_attention(query, key, value, may_attend=None, bias=None, scaling=None):
@@ -40,7 +40,7 @@ def scaled_dot_product_attention(query, key, value, may_attend=None, bias=None, 
 
 
 def eager_attention_forward(
-    module, query, key, value, attention_mask, scaling=None, dropout=0.0, position_bias=None, **kwargs
+    module, query, key, value, attention_mask, scaling=None, dropout=0.0, position_bias=None, **_
 ):
     """The plain attention behind transformers' attention interface.
 
@@ -54,7 +54,7 @@ def eager_attention_forward(
         scaling: what the scores are multiplied with.
         dropout: probability with which a weight is dropped in training.
         position_bias: float, added to the scores.
-        **kwargs: what other kernels take and this one does not need.
+        **_: what other kernels take and this one does not need.
 
     Returns:
         (Y [B, T, H, Dh], A [B, H, T, S]).
@@ -70,10 +70,14 @@ def eager_attention_forward(
     return output.transpose(1, 2), weights
 
 
+class OutputProjection(nn.Linear):
+    """The last linear map of a block, whose output joins the residual stream: it may start at zero."""
+
+
 class MultiHeadAttention(nn.Module):
     """Attention in H subspaces at once, self or cross.
 
-        head_i = Attention(X W_iQ, M W_iK, M W_iV),   Y = [head_1 … head_H] W_O    (Vaswani et al. 2017, §3.2.2)
+        head_i = Attention(X W_iQ, M W_iK, M W_iV),   Y = [head_1 … head_H] W_O  (Vaswani et al. 2017, §3.2.2)
 
     Args:
         config: gives hidden_size, num_attention_heads, attention_dropout and use_bias.
@@ -89,7 +93,7 @@ class MultiHeadAttention(nn.Module):
         self.q_proj = nn.Linear(config.hidden_size, config.hidden_size, bias=config.use_bias)
         self.k_proj = nn.Linear(config.hidden_size, config.hidden_size, bias=config.use_bias)
         self.v_proj = nn.Linear(config.hidden_size, config.hidden_size, bias=config.use_bias)
-        self.o_proj = nn.Linear(config.hidden_size, config.hidden_size, bias=config.use_bias)
+        self.o_proj = OutputProjection(config.hidden_size, config.hidden_size, bias=config.use_bias)
 
     def forward(
         self,

@@ -1,10 +1,10 @@
-"""What the Transformer configurations share: sizes, choices of mechanism, initial weights, and their checks."""
+"""What the Transformer configurations share: sizes, mechanisms, initial weights, and their checks."""
 
 from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 from transformers.activations import ACT2FN
 
-from .positions import (POSITION_TYPES,)
+from .positions import POSITION_TYPES
 
 
 def check_choice(name: str, value: str, allowed) -> None:
@@ -90,8 +90,9 @@ class AttnConfig(PreTrainedConfig):
         head_size, rest = divmod(self.hidden_size, self.num_attention_heads)
         if rest:
             raise ValueError(
-                f"hidden_size={self.hidden_size} cannot be shared by num_attention_heads={self.num_attention_heads}: "
-                f"choose a hidden_size that is a multiple of {self.num_attention_heads}, or another number of heads."
+                f"hidden_size={self.hidden_size} cannot be shared by "
+                f"num_attention_heads={self.num_attention_heads}: choose a hidden_size that is a multiple of "
+                f"{self.num_attention_heads}, or another number of heads."
             )
         if self.position_type == "rotary" and head_size % 2:
             raise ValueError(

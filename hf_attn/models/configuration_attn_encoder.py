@@ -2,7 +2,7 @@
 
 from huggingface_hub.dataclasses import strict
 
-from .configuration_attn import (AttnConfig, check_choice, check_positive, check_probability,)
+from .configuration_attn import AttnConfig, check_choice, check_positive, check_probability
 
 
 @strict

@@ -2,7 +2,7 @@
 
 from huggingface_hub.dataclasses import strict
 
-from .configuration_attn import (AttnConfig, check_positive,)
+from .configuration_attn import AttnConfig, check_positive
 
 
 @strict
@@ -12,7 +12,7 @@ class AttnSeq2SeqConfig(AttnConfig):
     Args:
         encoder_layers: number of encoder layers.
         decoder_layers: number of decoder layers.
-        tie_word_embeddings: whether the output projection is the embedding table.
+        tie_word_embeddings: whether encoder, decoder and output projection are one table; else each has one.
         decoder_start_token_id: what the decoder reads first.
 
     The other fields are AttnConfig's.
@@ -31,7 +31,7 @@ class AttnSeq2SeqConfig(AttnConfig):
     decoder_layers: int = 2
     use_cache: bool = True
     is_encoder_decoder: bool = True
-    tie_word_embeddings: bool = False
+    tie_word_embeddings: bool = True
     decoder_start_token_id: int | None = 1
 
     def __post_init__(self, **kwargs):

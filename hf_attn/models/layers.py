@@ -8,21 +8,21 @@ from transformers import initialization as init
 from transformers.activations import ACT2FN
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from .attention import (MultiHeadAttention,)
-from .positions import (Positions, position_ids_from_mask,)
+from .attention import MultiHeadAttention, OutputProjection
+from .positions import Positions, position_ids_from_mask
 
 
 class FeedForward(nn.Module):
     """Two linear maps with an activation between, each position on its own.
 
-        FFN(x) = act(x W₁ + b₁) W₂ + b₂                     (Vaswani et al. 2017, arXiv:1706.03762, eq. 2)
+    FFN(x) = act(x W₁ + b₁) W₂ + b₂                     (Vaswani et al. 2017, arXiv:1706.03762, eq. 2)
     """
 
     def __init__(self, config):
         super().__init__()
         self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=config.use_bias)
         self.activation = ACT2FN[config.activation]
-        self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=config.use_bias)
+        self.down_proj = OutputProjection(config.intermediate_size, config.hidden_size, bias=config.use_bias)
 
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
         """[B, T, D] → [B, T, D]."""
@@ -32,8 +32,8 @@ class FeedForward(nn.Module):
 class Residual(nn.Module):
     """The road around a block, and where the normalisation stands on it.
 
-        pre:  x + f(LN(x))        (Xiong et al. 2020, arXiv:2002.04745)
-        post: LN(x + f(x))        (Vaswani et al. 2017, §3.1)
+    pre:  x + f(LN(x))        (Xiong et al. 2020, arXiv:2002.04745)
+    post: LN(x + f(x))        (Vaswani et al. 2017, §3.1)
     """
 
     def __init__(self, config):
@@ -64,10 +64,15 @@ class EncoderLayer(GradientCheckpointingLayer):
         self.feed_forward = FeedForward(config)
         self.feed_forward_residual = Residual(config)
 
-    def forward(self, hidden_states: torch.Tensor, attention_mask=None, rotation=None, **kwargs) -> torch.Tensor:
+    def forward(
+        self, hidden_states: torch.Tensor, attention_mask=None, rotation=None, **kwargs
+    ) -> torch.Tensor:
         """[B, S, D] → [B, S, D]; the mask is the kernel's, made once for the stack."""
         read, _ = self.self_attn(
-            self.self_attn_residual.before(hidden_states), attention_mask=attention_mask, rotation=rotation, **kwargs
+            self.self_attn_residual.before(hidden_states),
+            attention_mask=attention_mask,
+            rotation=rotation,
+            **kwargs,
         )
         hidden_states = self.self_attn_residual.after(hidden_states, read)
         thought = self.feed_forward(self.feed_forward_residual.before(hidden_states))
@@ -75,7 +80,7 @@ class EncoderLayer(GradientCheckpointingLayer):
 
 
 class DecoderLayer(GradientCheckpointingLayer):
-    """Causal self-attention, cross-attention to the encoder's memory, then feed-forward, each in a residual."""
+    """Causal self-attention, cross-attention to the memory, then feed-forward, each in a residual."""
 
     def __init__(self, config, layer_idx: int):
         super().__init__()
@@ -117,7 +122,7 @@ class DecoderLayer(GradientCheckpointingLayer):
         return self.feed_forward_residual.after(hidden_states, thought)
 
 
-def embed_tokens(stack, input_ids, inputs_embeds, attention_mask, past_length=0):
+def embed_tokens(stack, input_ids, inputs_embeds, attention_mask, position_ids=None, past_length=0):
     """Look the tokens up and number their places.
 
     Args:
@@ -125,6 +130,7 @@ def embed_tokens(stack, input_ids, inputs_embeds, attention_mask, past_length=0)
         input_ids: [B, T], or None.
         inputs_embeds: [B, T, D], or None; exactly one of the two.
         attention_mask: [B, past + T], 1 = token, 0 = padding; or None.
+        position_ids: [B, T]; counted from the mask where None.
         past_length: how many tokens the cache holds.
 
     Returns:
@@ -143,10 +149,12 @@ def embed_tokens(stack, input_ids, inputs_embeds, attention_mask, past_length=0)
     longest = stack.config.max_position_embeddings
     if not torch.compiler.is_compiling() and past_length + length > longest:
         raise ValueError(
-            f"The sequence has {int(past_length) + length} tokens; this model has max_position_embeddings={longest}. "
-            "Shorten it, or build the model with more positions."
+            f"The sequence has {int(past_length) + length} tokens; this model has "
+            f"max_position_embeddings={longest}. Shorten it, or build the model with more positions."
         )
-    return inputs_embeds, position_ids_from_mask(attention_mask, length, past_length, inputs_embeds.device)
+    if position_ids is None:
+        position_ids = position_ids_from_mask(attention_mask, length, past_length, inputs_embeds.device)
+    return inputs_embeds, position_ids
 
 
 def build_final_norm(config) -> nn.Module:
@@ -157,14 +165,16 @@ def build_final_norm(config) -> nn.Module:
 
 
 def init_weights(config, module: nn.Module) -> None:
-    """Draw one module's weights. Blocks come after their own linear maps, so what they zero stays zero.
+    """Draw one module's weights.
 
     Linear maps: Xavier uniform, or N(0, initializer_range²) where the config gives one. With
     zero_init_residual every block starts as the identity: the last map of attention and of feed-forward is 0
     (Zhang et al. 2019, arXiv:1901.09321), which tiny models learn from in fewer steps.
     """
     if isinstance(module, nn.Linear):
-        if config.initializer_range is None:
+        if config.zero_init_residual and isinstance(module, OutputProjection):
+            init.zeros_(module.weight)
+        elif config.initializer_range is None:
             init.xavier_uniform_(module.weight)
         else:
             init.normal_(module.weight, mean=0.0, std=config.initializer_range)
@@ -179,7 +189,3 @@ def init_weights(config, module: nn.Module) -> None:
             init.zeros_(module.weight[module.padding_idx])
     elif isinstance(module, Positions):
         module.reset()
-    elif config.zero_init_residual and isinstance(module, MultiHeadAttention):
-        init.zeros_(module.o_proj.weight)
-    elif config.zero_init_residual and isinstance(module, FeedForward):
-        init.zeros_(module.down_proj.weight)

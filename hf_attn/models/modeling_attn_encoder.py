@@ -9,10 +9,10 @@ from transformers.utils import can_return_tuple
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
-from .attention import (MultiHeadAttention,)
-from .configuration_attn_encoder import (AttnEncoderConfig,)
-from .layers import (EncoderLayer, build_final_norm, embed_tokens, init_weights,)
-from .positions import (POSITION_TYPES,)
+from .attention import MultiHeadAttention
+from .configuration_attn_encoder import AttnEncoderConfig
+from .layers import EncoderLayer, build_final_norm, embed_tokens, init_weights
+from .positions import POSITION_TYPES
 
 
 class AttnEncoderPreTrainedModel(PreTrainedModel):
@@ -43,7 +43,9 @@ class AttnEncoderModel(AttnEncoderPreTrainedModel):
         super().__init__(config)
         self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size, config.pad_token_id)
         self.positions = POSITION_TYPES[config.position_type](config)
-        self.layers = nn.ModuleList([EncoderLayer(config, index) for index in range(config.num_hidden_layers)])
+        self.layers = nn.ModuleList(
+            [EncoderLayer(config, index) for index in range(config.num_hidden_layers)]
+        )
         self.final_norm = build_final_norm(config)
         self.gradient_checkpointing = False
         self.post_init()
@@ -55,27 +57,34 @@ class AttnEncoderModel(AttnEncoderPreTrainedModel):
         input_ids: torch.LongTensor | None = None,
         attention_mask: torch.Tensor | None = None,
         inputs_embeds: torch.Tensor | None = None,
+        position_ids: torch.LongTensor | None = None,
         **kwargs,
     ) -> BaseModelOutput:
         """Read a batch of sequences.
 
         Args:
             input_ids: [B, S] token ids.
-            attention_mask: [B, S], 1 = token, 0 = padding (left or right); or [B, 1, S, S] as the kernel wants it.
+            attention_mask: [B, S], 1 = token, 0 = padding (left or right); or [B, 1, S, S] as the kernel has.
             inputs_embeds: [B, S, D] instead of input_ids.
+            position_ids: [B, S]; counted from a [B, S] mask, or from 0, where not given.
             **kwargs: `output_attentions`, `output_hidden_states`, `return_dict`, and what the kernel takes.
 
         Returns:
             last_hidden_state [B, S, D]; on demand attentions ([B, H, S, S] a layer) and hidden_states.
 
         Raises:
-            ValueError: both or neither of input_ids and inputs_embeds, or a sequence longer than the positions.
+            ValueError: both or neither of input_ids and inputs_embeds, or a sequence longer than the model's
+                positions.
         """
-        inputs_embeds, position_ids = embed_tokens(self, input_ids, inputs_embeds, attention_mask)
+        inputs_embeds, position_ids = embed_tokens(
+            self, input_ids, inputs_embeds, attention_mask, position_ids
+        )
         hidden_states = self.positions(inputs_embeds, position_ids)
         if self.config.dropout and self.training:
             hidden_states = nn.functional.dropout(hidden_states, self.config.dropout)
-        mask = create_bidirectional_mask(self.config, inputs_embeds=inputs_embeds, attention_mask=attention_mask)
+        mask = create_bidirectional_mask(
+            self.config, inputs_embeds=inputs_embeds, attention_mask=attention_mask
+        )
         rotation = self.positions.rotation(position_ids)
         for layer in self.layers:
             hidden_states = layer(hidden_states, attention_mask=mask, rotation=rotation, **kwargs)
@@ -115,15 +124,26 @@ class AttnEncoderForSequenceClassification(AttnEncoderPreTrainedModel):
         Returns:
             loss (where labels are given), logits [B, labels], and the encoder's maps and states on demand.
         """
-        outputs = self.encoder(input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **kwargs)
+        outputs = self.encoder(
+            input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **kwargs
+        )
         pooled = self._pool(outputs.last_hidden_state, attention_mask)  # [B, D]
         logits = self.classifier(self.dropout(pooled))
         loss = None
         if labels is not None:
-            loss = self.loss_function(labels=labels, pooled_logits=logits, config=self.config)
+            loss = self._loss(logits, labels, **kwargs)
         return SequenceClassifierOutput(
             loss=loss, logits=logits, hidden_states=outputs.hidden_states, attentions=outputs.attentions
         )
+
+    def _loss(self, logits, labels, num_items_in_batch=None, **_) -> torch.Tensor:
+        """Mean over labels, or sum over num_items_in_batch: transformers heeds that for classes only."""
+        loss = self.loss_function(
+            labels=labels, pooled_logits=logits, config=self.config, num_items_in_batch=num_items_in_batch
+        )
+        if num_items_in_batch is not None and self.config.problem_type != "single_label_classification":
+            loss = loss * labels.numel() / num_items_in_batch
+        return loss
 
     def _pool(self, states: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
         """[B, S, D] → [B, D]: the mean over tokens that are not padding, or the first such token."""

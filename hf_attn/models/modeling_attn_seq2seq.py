@@ -15,11 +15,11 @@ from transformers.utils import can_return_tuple
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
-from .attention import (MultiHeadAttention,)
-from .configuration_attn_seq2seq import (AttnSeq2SeqConfig,)
-from .layers import (DecoderLayer, build_final_norm, embed_tokens, init_weights,)
-from .modeling_attn_encoder import (AttnEncoderModel,)
-from .positions import (POSITION_TYPES,)
+from .attention import MultiHeadAttention
+from .configuration_attn_seq2seq import AttnSeq2SeqConfig
+from .layers import DecoderLayer, build_final_norm, embed_tokens, init_weights
+from .modeling_attn_encoder import AttnEncoderModel
+from .positions import POSITION_TYPES, position_ids_from_mask
 
 
 def shift_right(labels: torch.Tensor, pad_token_id: int, start_token_id: int) -> torch.Tensor:
@@ -55,6 +55,13 @@ class AttnSeq2SeqPreTrainedModel(PreTrainedModel):
     def _init_weights(self, module):
         init_weights(self.config, module)
 
+    def resize_token_embeddings(self, *args, **kwargs) -> nn.Embedding:
+        """Give both tables another number of rows, and the output projection with them."""
+        decoder = self.get_decoder()
+        if decoder is not self and not self.config.tie_word_embeddings:
+            decoder.resize_token_embeddings(*args, **kwargs)
+        return super().resize_token_embeddings(*args, **kwargs)
+
 
 class AttnSeq2SeqDecoder(AttnSeq2SeqPreTrainedModel):
     """Reads what is written so far, and the encoder's memory."""
@@ -84,14 +91,19 @@ class AttnSeq2SeqDecoder(AttnSeq2SeqPreTrainedModel):
         encoder_attention_mask: torch.Tensor | None = None,
         past_key_values: Cache | None = None,
         inputs_embeds: torch.Tensor | None = None,
+        position_ids: torch.LongTensor | None = None,
         use_cache: bool | None = None,
         **kwargs,
     ) -> BaseModelOutputWithPastAndCrossAttentions:
         """[B, T] ids after those in the cache → states [B, T, D], reading memory [B, S, D]."""
         if use_cache and past_key_values is None:
-            past_key_values = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
+            past_key_values = EncoderDecoderCache(
+                DynamicCache(config=self.config), DynamicCache(config=self.config)
+            )
         past_length = past_key_values.get_seq_length() if past_key_values is not None else 0
-        inputs_embeds, position_ids = embed_tokens(self, input_ids, inputs_embeds, attention_mask, past_length)
+        inputs_embeds, position_ids = embed_tokens(
+            self, input_ids, inputs_embeds, attention_mask, position_ids, past_length
+        )
         hidden_states = self.positions(inputs_embeds, position_ids)
         if self.config.dropout and self.training:
             hidden_states = nn.functional.dropout(hidden_states, self.config.dropout)
@@ -124,27 +136,25 @@ class AttnSeq2SeqDecoder(AttnSeq2SeqPreTrainedModel):
 
 
 class AttnSeq2SeqModel(AttnSeq2SeqPreTrainedModel):
-    """Encoder and decoder, sharing one table of token embeddings."""
+    """Encoder and decoder: one table of token embeddings, or two without `tie_word_embeddings`."""
 
-    _tied_weights_keys = {
-        "encoder.embed_tokens.weight": "shared.weight",
-        "decoder.embed_tokens.weight": "shared.weight",
-    }
+    _tied_weights_keys = {"decoder.embed_tokens.weight": "encoder.embed_tokens.weight"}
 
     def __init__(self, config: AttnSeq2SeqConfig):
         super().__init__(config)
-        self.shared = nn.Embedding(config.vocab_size, config.hidden_size, config.pad_token_id)
         self.encoder = AttnEncoderModel(config)
         self.decoder = AttnSeq2SeqDecoder(config)
         self.post_init()
 
     def get_input_embeddings(self) -> nn.Embedding:
-        """The table that encoder and decoder share."""
-        return self.shared
+        """The encoder's table."""
+        return self.encoder.embed_tokens
 
     def set_input_embeddings(self, value: nn.Embedding) -> None:
-        """Put another table in place of the shared one."""
-        self.shared = self.encoder.embed_tokens = self.decoder.embed_tokens = value
+        """Put another table in place of the encoder's, and of the decoder's where they are one."""
+        self.encoder.embed_tokens = value
+        if self.config.tie_word_embeddings:
+            self.decoder.embed_tokens = value
 
     @can_return_tuple
     def forward(
@@ -157,6 +167,7 @@ class AttnSeq2SeqModel(AttnSeq2SeqPreTrainedModel):
         past_key_values: Cache | None = None,
         inputs_embeds: torch.Tensor | None = None,
         decoder_inputs_embeds: torch.Tensor | None = None,
+        decoder_position_ids: torch.LongTensor | None = None,
         use_cache: bool | None = None,
         **kwargs,
     ) -> Seq2SeqModelOutput:
@@ -171,23 +182,20 @@ class AttnSeq2SeqModel(AttnSeq2SeqPreTrainedModel):
             past_key_values: keys and values of earlier steps.
             inputs_embeds: [B, S, D] instead of input_ids.
             decoder_inputs_embeds: [B, T, D] instead of decoder_input_ids.
+            decoder_position_ids: [B, T]; counted from decoder_attention_mask, or from 0, where not given.
             use_cache: whether keys and values are returned for the next step.
-            **kwargs: `output_attentions`, `output_hidden_states`, `return_dict`, and what the kernel takes.
+            **kwargs: `output_attentions`, `output_hidden_states`, and what the kernel takes.
 
         Returns:
-            last_hidden_state [B, T, D], the cache, and on demand encoder_attentions [B, H, S, S],
-            decoder_attentions [B, H, T, T] and cross_attentions [B, H, T, S], a tensor a layer.
+            last_hidden_state [B, T, D], the cache, and on demand the maps, a tensor a layer.
         """
         if decoder_input_ids is None and decoder_inputs_embeds is None:
             if input_ids is None:
-                raise ValueError("The decoder has nothing to read: give decoder_input_ids, decoder_inputs_embeds or labels.")
-            decoder_input_ids = shift_right(input_ids, self.config.pad_token_id, self.config.decoder_start_token_id)
-        if encoder_outputs is None:
-            encoder_outputs = self.encoder(
-                input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **kwargs
+                raise ValueError("The decoder has nothing to read: give decoder_input_ids or labels.")
+            decoder_input_ids = shift_right(
+                input_ids, self.config.pad_token_id, self.config.decoder_start_token_id
             )
-        elif not isinstance(encoder_outputs, BaseModelOutput):
-            encoder_outputs = BaseModelOutput(*encoder_outputs[:3])
+        encoder_outputs = self._encode(encoder_outputs, input_ids, attention_mask, inputs_embeds, **kwargs)
         decoder_outputs = self.decoder(
             decoder_input_ids,
             attention_mask=decoder_attention_mask,
@@ -195,6 +203,7 @@ class AttnSeq2SeqModel(AttnSeq2SeqPreTrainedModel):
             encoder_attention_mask=attention_mask,
             past_key_values=past_key_values,
             inputs_embeds=decoder_inputs_embeds,
+            position_ids=decoder_position_ids,
             use_cache=use_cache,
             **kwargs,
         )
@@ -209,11 +218,21 @@ class AttnSeq2SeqModel(AttnSeq2SeqPreTrainedModel):
             encoder_attentions=encoder_outputs.attentions,
         )
 
+    def _encode(self, encoder_outputs, input_ids, attention_mask, inputs_embeds, **kwargs) -> BaseModelOutput:
+        """The encoder's output: as it was given, whole or as a tuple, or computed."""
+        if encoder_outputs is None:
+            return self.encoder(
+                input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **kwargs
+            )
+        if isinstance(encoder_outputs, BaseModelOutput):
+            return encoder_outputs
+        return BaseModelOutput(*encoder_outputs[:3])
+
 
 class AttnSeq2SeqForConditionalGeneration(AttnSeq2SeqPreTrainedModel, GenerationMixin):
     """The encoder-decoder with a linear map to the vocabulary: it writes."""
 
-    _tied_weights_keys = {"lm_head.weight": "model.shared.weight"}
+    _tied_weights_keys = {"lm_head.weight": "model.encoder.embed_tokens.weight"}
 
     def __init__(self, config: AttnSeq2SeqConfig):
         super().__init__(config)
@@ -250,7 +269,8 @@ class AttnSeq2SeqForConditionalGeneration(AttnSeq2SeqPreTrainedModel, Generation
             decoder_inputs_embeds: [B, T, D] instead of decoder_input_ids.
             labels: [B, T] what is to be written; −100 is not learned.
             use_cache: whether keys and values are returned; never while learning.
-            **kwargs: as AttnSeq2SeqModel takes them; `num_items_in_batch` for gradient accumulation.
+            **kwargs: as AttnSeq2SeqModel takes them (`decoder_position_ids`, …); `num_items_in_batch` for
+                gradient accumulation.
 
         Returns:
             loss: mean −log p over labels (over num_items_in_batch where given); logits [B, T, V]; the rest as
@@ -275,8 +295,21 @@ class AttnSeq2SeqForConditionalGeneration(AttnSeq2SeqPreTrainedModel, Generation
         logits = self.lm_head(outputs.last_hidden_state)  # [B, T, V]
         loss = None
         if labels is not None:
-            loss = self.loss_function(logits, labels, vocab_size=self.config.vocab_size, **kwargs)
-        return Seq2SeqLMOutput(loss=loss, logits=logits, **{k: v for k, v in outputs.items() if k in _CARRIED})
+            loss = self.loss_function(
+                logits, labels.contiguous(), vocab_size=self.config.vocab_size, **kwargs
+            )
+        return Seq2SeqLMOutput(
+            loss=loss, logits=logits, **{k: v for k, v in outputs.items() if k in _CARRIED}
+        )
+
+    def prepare_inputs_for_generation(self, input_ids, decoder_attention_mask=None, **kwargs):
+        """Number the decoder's places while its mask is [B, T]: a static cache gets it 4-dimensional."""
+        if decoder_attention_mask is not None and decoder_attention_mask.dim() == 2:
+            counted = position_ids_from_mask(decoder_attention_mask, decoder_attention_mask.shape[1], 0, None)
+            kwargs.setdefault("decoder_position_ids", counted)
+        return super().prepare_inputs_for_generation(
+            input_ids, decoder_attention_mask=decoder_attention_mask, **kwargs
+        )
 
     def prepare_decoder_input_ids_from_labels(self, labels: torch.LongTensor) -> torch.LongTensor:
         """What the decoder reads while it learns to write `labels`, [B, T]."""

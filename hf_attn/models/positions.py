@@ -1,7 +1,7 @@
 """Every way to tell a model where a token stands.
 
-A position module may do two things, both optional: change the embeddings (`forward`), and give the rotation of
-queries and keys (`rotation`). POSITION_TYPES names them as `config.position_type` does.
+A position module may do two things, both optional: change the embeddings (`forward`), and give the rotation
+of queries and keys (`rotation`). POSITION_TYPES names them as `config.position_type` does.
 """
 
 import math
@@ -31,15 +31,18 @@ def position_ids_from_mask(attention_mask, length: int, past_length, device) -> 
 def rotate(states: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> torch.Tensor:
     """Turn each pair (i, i + Dh/2) of a query or key by its position's angle.
 
-        R(p) (x₁, x₂) = (x₁ cos pθ − x₂ sin pθ, x₁ sin pθ + x₂ cos pθ)      (Su et al. 2021, arXiv:2104.09864, eq. 15)
+        R(p)(x₁, x₂) = (x₁ cos pθ − x₂ sin pθ, x₁ sin pθ + x₂ cos pθ)   (Su et al. 2021, arXiv:2104.09864)
 
     Args:
         states: [B, H, T, Dh].
-        cosine: [B, 1, T, Dh].
-        sine: [B, 1, T, Dh].
+        cosine: [B, 1, T, Dh], float32.
+        sine: [B, 1, T, Dh], float32.
+
+    Returns:
+        [B, H, T, Dh], turned in float32 and given back in the states' own type.
     """
     first, second = states.chunk(2, dim=-1)
-    return states * cosine + torch.cat((-second, first), dim=-1) * sine
+    return (states * cosine + torch.cat((-second, first), dim=-1) * sine).to(states.dtype)
 
 
 class Positions(nn.Module):
@@ -60,7 +63,7 @@ class Positions(nn.Module):
         return None
 
     def reset(self) -> None:
-        """Draw weights anew and compute buffers again: loading builds on the meta device and leaves them empty."""
+        """Draw weights and compute buffers anew: loading builds on the meta device and leaves them empty."""
 
 
 class LearnedPositions(Positions):
@@ -83,7 +86,7 @@ class LearnedPositions(Positions):
 def build_sinusoids(length: int, width: int) -> torch.Tensor:
     """The fixed table of sines and cosines.
 
-        PE(p, 2i) = sin(p / 10000^(2i/D)),   PE(p, 2i+1) = cos(p / 10000^(2i/D))    (Vaswani et al. 2017, §3.5)
+        PE(p, 2i) = sin(p / 10000^(2i/D)),   PE(p, 2i+1) = cos(p / 10000^(2i/D))  (Vaswani et al. 2017, §3.5)
 
     Returns:
         [length, width], float32.
@@ -113,30 +116,27 @@ class SinusoidalPositions(Positions):
         init.copy_(self.table, build_sinusoids(*self.shape))
 
 
-def build_inverse_frequencies(head_dim: int, theta: float) -> torch.Tensor:
+def build_inverse_frequencies(head_dim: int, theta: float, device=None) -> torch.Tensor:
     """θ_i = theta^(−2i/Dh), i = 0 … Dh/2 − 1 (Su et al. 2021, eq. 15)."""
-    return theta ** (-torch.arange(0, head_dim, 2, dtype=torch.float32) / head_dim)
+    return theta ** (-torch.arange(0, head_dim, 2, dtype=torch.float32, device=device) / head_dim)
 
 
 class RotaryPositions(Positions):
-    """Turn queries and keys so that their product knows only the distance (Su et al. 2021, arXiv:2104.09864)."""
+    """Turn queries and keys so that their product knows only the distance (Su et al. 2021, arXiv:2104.09864).
+
+    The frequencies are no buffer: `model.half()` would round them, and the error grows with the position.
+    """
 
     def __init__(self, config):
         super().__init__(config)
         self.head_dim, self.theta = config.hidden_size // config.num_attention_heads, config.rope_theta
-        frequencies = build_inverse_frequencies(self.head_dim, self.theta)
-        self.register_buffer("inverse_frequencies", frequencies, persistent=False)
 
     def rotation(self, position_ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return (cos, sin), each [B, 1, T, Dh], for [B, T] positions."""
-        angles = position_ids.unsqueeze(-1) * self.inverse_frequencies.float()  # [B, T, Dh/2]
+        frequencies = build_inverse_frequencies(self.head_dim, self.theta, position_ids.device)
+        angles = position_ids.unsqueeze(-1) * frequencies  # [B, T, Dh/2]
         angles = torch.cat((angles, angles), dim=-1).unsqueeze(1)
-        dtype = self.inverse_frequencies.dtype
-        return angles.cos().to(dtype), angles.sin().to(dtype)
-
-    def reset(self) -> None:
-        """Compute the frequencies again."""
-        init.copy_(self.inverse_frequencies, build_inverse_frequencies(self.head_dim, self.theta))
+        return angles.cos(), angles.sin()
 
 
 POSITION_TYPES = {

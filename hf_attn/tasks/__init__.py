@@ -23,7 +23,7 @@ def build_task(name: str, **options) -> Task:
     """
     if name not in TASKS:
         raise ValueError(f"There is no task {name!r}; choose one of {', '.join(TASKS)}.")
-    known = [field.name for field in dataclasses.fields(TASKS[name])]
+    known = [field.name for field in dataclasses.fields(TASKS[name])]  # type: ignore[arg-type]
     for option in options:
         if option not in known:
             raise ValueError(f"Task {name!r} has no option {option!r}; it has {', '.join(known)}.")

@@ -105,14 +105,15 @@ class Addition(Task):
             "num_attention_heads": 4,
         }
         return {
-            "product": Recipe(small, steps=350, batch_size=128, learning_rate=6e-3, betas=(0.9, 0.98)),
+            "product": Recipe(small, steps=400, batch_size=128, learning_rate=6e-3, betas=(0.9, 0.98)),
             "document": Recipe(document, steps=260, batch_size=128, learning_rate=1e-3, betas=(0.9, 0.98)),
         }
 
     @property
     def worked_example(self) -> WorkedExample:
         """The document's own sum, where its digits are allowed."""
-        source = {1: "7+5", 2: "53+91"}.get(self.digits, "153+391")
+        first, second = {1: (7, 5), 2: (53, 91)}.get(self.digits, (153, 391))
+        source = f"{min(first, self.largest)}+{min(second, self.largest)}"
         return WorkedExample(
             source,
             self.answer(source),

@@ -66,15 +66,18 @@ class Copying(Task):
         }
         return {
             "product": Recipe(model, steps=120, batch_size=64, learning_rate=5e-3, warmup_steps=20),
-            "document": Recipe(model, steps=100, batch_size=40, learning_rate=3e-3, warmup_steps=20),
+            "document": Recipe(model, steps=100, batch_size=40, learning_rate=5e-3, warmup_steps=20),
         }
 
     @property
     def worked_example(self) -> WorkedExample:
-        """The document's own sequence."""
+        """The document's own sequence, as far as the options allow."""
+        own = (7, 15, 2, 3, 12)
+        length = min(max(len(own), self.min_length), self.max_length)
+        source = " ".join(str((own[place % len(own)] - 1) % self.num_symbols + 1) for place in range(length))
         return WorkedExample(
-            "7 15 2 3 12",
-            "7 15 2 3 12",
+            source,
+            source,
             "Each symbol written reads the one at its own place: in the map that is the diagonal.",
         )
 

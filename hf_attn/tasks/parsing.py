@@ -98,7 +98,12 @@ class Parsing(Task):
     @property
     def recipes(self) -> Mapping[str, Recipe]:
         """One operator is learned by a small model at once; nesting takes more steps."""
-        sizes = {"encoder_layers": 2, "decoder_layers": 2, "num_attention_heads": 4}
+        sizes = {
+            "encoder_layers": 2,
+            "decoder_layers": 2,
+            "num_attention_heads": 4,
+            "position_initializer_range": 1.0,
+        }
         small = {"hidden_size": 64, "intermediate_size": 256, **sizes}
         nested = {"hidden_size": 128, "intermediate_size": 512, **sizes, "encoder_layers": 3}
         document = {
@@ -107,6 +112,7 @@ class Parsing(Task):
             "encoder_layers": 3,
             "decoder_layers": 3,
             "num_attention_heads": 4,
+            "position_initializer_range": 1.0,
         }
         if self.depth == 1:
             product = Recipe(small, steps=60, batch_size=64, learning_rate=5e-3, warmup_steps=5)
@@ -120,10 +126,10 @@ class Parsing(Task):
                 document,
                 steps=20,
                 batch_size=64,
-                learning_rate=2e-3,
+                learning_rate=3e-3,
                 warmup_steps=3,
-                report_every=2,
-                evaluate_every=2,
+                report_every=1,
+                evaluate_every=1,
             ),
         }
 

@@ -1,0 +1,71 @@
+"""Which classes a model type has, and how transformers comes to know them.
+
+A new family of models is one row of FAMILIES: saving, loading and the Auto classes then have it.
+"""
+
+from dataclasses import dataclass
+
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForSeq2SeqLM,
+    AutoModelForSequenceClassification,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
+
+from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
+from hf_attn.models.configuration_attn_seq2seq import AttnSeq2SeqConfig
+from hf_attn.models.modeling_attn_encoder import AttnEncoderForSequenceClassification, AttnEncoderModel
+from hf_attn.models.modeling_attn_seq2seq import AttnSeq2SeqForConditionalGeneration, AttnSeq2SeqModel
+
+
+@dataclass(frozen=True)
+class Family:
+    """The classes of one model type.
+
+    Attributes:
+        config: its configuration.
+        base: the model without a head, which AutoModel loads.
+        head: the model with its head.
+        auto_head: the Auto class that loads the head.
+    """
+
+    config: type[PreTrainedConfig]
+    base: type[PreTrainedModel]
+    head: type[PreTrainedModel]
+    auto_head: type
+
+    @property
+    def auto_map(self) -> dict[str, str]:
+        """Auto class → file.class, for config.json: what `trust_remote_code=True` reads."""
+        names = {"AutoConfig": self.config, "AutoModel": self.base, self.auto_head.__name__: self.head}
+        return {auto: f"{cls.__module__.rpartition('.')[2]}.{cls.__name__}" for auto, cls in names.items()}
+
+
+FAMILIES: dict[str, Family] = {
+    "attn_seq2seq": Family(
+        AttnSeq2SeqConfig, AttnSeq2SeqModel, AttnSeq2SeqForConditionalGeneration, AutoModelForSeq2SeqLM
+    ),
+    "attn_encoder": Family(
+        AttnEncoderConfig,
+        AttnEncoderModel,
+        AttnEncoderForSequenceClassification,
+        AutoModelForSequenceClassification,
+    ),
+}
+
+
+def register_auto_classes() -> None:
+    """Let transformers' Auto classes load our models, and `save_pretrained` ship their code.
+
+    After it `AutoModelForSeq2SeqLM.from_pretrained(folder)` needs no `trust_remote_code`, and `push_to_hub`
+    and Trainer too write `auto_map` and the needed files of `hf_attn/models/`. Calling it twice does no harm.
+    """
+    for model_type, family in FAMILIES.items():
+        AutoConfig.register(model_type, family.config, exist_ok=True)
+        AutoModel.register(family.config, family.base, exist_ok=True)
+        family.auto_head.register(family.config, family.head, exist_ok=True)  # type: ignore[attr-defined]
+        family.config.register_for_auto_class()
+        family.base.register_for_auto_class("AutoModel")
+        family.head.register_for_auto_class(family.auto_head.__name__)

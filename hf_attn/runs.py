@@ -1,0 +1,294 @@
+"""A run's folder while it is under way: what it is made of, its state, its reports. It ends as a checkpoint.
+
+    OUT/run.json          task, recipe, seed: enough to begin again
+    OUT/training_state/   weights, optimizer, generators, step: enough to go on
+    OUT/reports.jsonl     one report a line
+
+A finished run leaves none of them: the checkpoint folder takes OUT's place as a whole.
+"""
+
+import contextlib
+import dataclasses
+import json
+import math
+import platform
+import signal
+import sys
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from accelerate import Accelerator
+from accelerate.tracking import filter_trackers
+from transformers import PreTrainedModel
+
+from hf_attn.atomic import clear_leftovers
+from hf_attn.evaluation import Evaluation, evaluate
+from hf_attn.hub import NEEDED_FILES, TRAINING, build_training_record, save_checkpoint
+from hf_attn.settings import apply_settings
+from hf_attn.tasks import Recipe, Task, build_task
+from hf_attn.training import Report, train
+
+TRACK_DIR = "runs"  # where tensorboard's logs go
+TRACKED = ("loss", "learning_rate", "tokens_per_second", "held_out_exact_match")
+RUN, STATE, REPORTS = "run.json", "training_state", "reports.jsonl"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run is made of.
+
+    Attributes:
+        task: what is learned.
+        recipe: how.
+        seed: of weights and examples.
+        until: stop at this held-out accuracy; None to take every step.
+        device: "auto", "cpu", "cuda" or "mps".
+        threads: processor threads for torch.
+    """
+
+    task: Task
+    recipe: Recipe
+    seed: int = 0
+    until: float | None = None
+    device: str = "auto"
+    threads: int = 1
+
+    def is_over(self, report: Report) -> bool:
+        """Whether a report is the run's last: no step is left, or the accuracy is reached."""
+        if report.step == report.steps:
+            return True
+        is_fresh = report.measured_at == report.step
+        return self.until is not None and is_fresh and report.held_out_exact_match >= self.until
+
+
+def report_row(report: Report) -> dict:
+    """A report's figures as JSON can hold them: null where there is no number."""
+    names = (
+        "step",
+        "steps",
+        "loss",
+        "learning_rate",
+        "tokens_per_second",
+        "seconds",
+        "held_out_exact_match",
+        "held_out_examples",
+    )
+    row = {name: getattr(report, name) for name in names}
+    return {name: value if math.isfinite(value) else None for name, value in row.items()}
+
+
+def check_output(directory: Path) -> None:
+    """Refuse a folder that a new run must not take.
+
+    Raises:
+        ValueError: something else is in it, or a run that is not finished.
+    """
+    clear_leftovers(directory)
+    if not directory.exists():
+        return
+    if not directory.is_dir():
+        raise ValueError(f"--output-dir {directory} is a file; name a folder.")
+    if (directory / RUN).exists():
+        raise ValueError(
+            f"--output-dir {directory} holds a run that is not finished: go on with --resume {directory}, "
+            "or delete the folder."
+        )
+    if any(directory.iterdir()) and not is_finished(directory):
+        raise ValueError(
+            f"--output-dir {directory} is not empty and holds no checkpoint of hf_attn, and it would be "
+            "replaced: name another folder."
+        )
+
+
+def is_finished(directory: Path) -> bool:
+    """Whether the folder is a whole checkpoint of ours, with no run under way."""
+    files = (*NEEDED_FILES, TRAINING)
+    return not (directory / RUN).exists() and all((directory / name).is_file() for name in files)
+
+
+def save_run(directory: Path, run: Run) -> None:
+    """Begin a run's folder."""
+    directory.mkdir(parents=True, exist_ok=True)
+    options = dataclasses.asdict(run.task)  # type: ignore[call-overload]
+    content = {
+        "task": {"name": run.task.name, "options": options},
+        "recipe": dataclasses.asdict(run.recipe),
+        **{name: getattr(run, name) for name in ("seed", "until", "device", "threads")},
+    }
+    partial = directory / f".{RUN}.partial"
+    partial.write_text(json.dumps(content, indent=2), encoding="utf-8")
+    partial.replace(directory / RUN)
+
+
+def load_run(directory: Path) -> Run:
+    """What the run in a folder is made of.
+
+    Raises:
+        ValueError: there is none, it is finished, or run.json cannot be read.
+    """
+    clear_leftovers(directory)
+    clear_leftovers(directory / STATE)
+    if not directory.is_dir():
+        raise ValueError(f"--resume {directory}: there is no such folder.")
+    if is_finished(directory):
+        raise ValueError(f"--resume {directory}: that run is finished; train again with --output-dir.")
+    if not (directory / RUN).exists():
+        raise ValueError(f"--resume {directory}: there is no {RUN} in it, so no run can go on there.")
+    try:
+        content = json.loads((directory / RUN).read_text(encoding="utf-8"))
+        recipe = {**content["recipe"], "betas": tuple(content["recipe"]["betas"])}
+        return Run(
+            build_task(content["task"]["name"], **content["task"]["options"]),
+            Recipe(**recipe),
+            **{name: content[name] for name in ("seed", "until", "device", "threads")},
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"--resume {directory}: {RUN} cannot be read ({error}).") from error
+
+
+def add_report(directory: Path, row: dict) -> None:
+    """Note a report."""
+    with (directory / REPORTS).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
+
+
+def load_reports(directory: Path) -> list[dict]:
+    """The run's reports by step, over all resumptions; a step that was reported twice counts once."""
+    rows: dict[int, dict] = {}
+    for line in (directory / REPORTS).read_text(encoding="utf-8").splitlines():
+        with contextlib.suppress(json.JSONDecodeError):  # a killed process may leave half a line
+            row = json.loads(line)
+            rows[row["step"]] = row
+    return [rows[step] for step in sorted(rows)]
+
+
+def follow(
+    run: Run,
+    model: PreTrainedModel,
+    accelerator: Accelerator,
+    directory: Path | None = None,
+    save_every_seconds: float = 30.0,
+    hurry: threading.Event | None = None,
+) -> Generator[Report]:
+    """Train, and keep the run's folder. Stop by closing the generator; another call goes on from there.
+
+    Args:
+        run: what to do.
+        model: is changed in place.
+        accelerator: device and processes.
+        directory: the run's folder; None keeps nothing.
+        save_every_seconds: how often the state is saved on the way.
+        hurry: once set, every step is reported.
+
+    Yields:
+        The loop's reports.
+    """
+    keeps = directory is not None and accelerator.is_main_process
+    if directory is not None and keeps:
+        save_run(directory, run)
+    loop = train(
+        run.task,
+        model,
+        run.recipe,
+        generator=torch.Generator().manual_seed(run.seed),
+        until=run.until,
+        state_dir=None if directory is None else directory / STATE,
+        save_every_seconds=save_every_seconds,
+        accelerator=accelerator,
+        hurry=hurry,
+    )
+    with contextlib.closing(loop):  # type: ignore[type-var]
+        for report in loop:
+            if directory is not None and keeps:
+                add_report(directory, report_row(report))
+            yield report
+
+
+def finish(run: Run, model: PreTrainedModel, accelerator: Accelerator, directory: Path) -> Evaluation:
+    """Measure what was learned, and put the checkpoint in place of the run's folder."""
+    evaluation = evaluate(model, run.task)
+    record = build_training_record(
+        run.task,
+        run.recipe,
+        evaluation,
+        seed=run.seed,
+        until=run.until,
+        reports=load_reports(directory),
+        device=describe_device(accelerator),
+        threads=run.threads,
+    )
+    save_checkpoint(directory, model, run.task, record)
+    return evaluation
+
+
+def describe_device(accelerator: Accelerator) -> str:
+    """What computed, in words."""
+    processes = f", {accelerator.num_processes} processes" if accelerator.num_processes > 1 else ""
+    if accelerator.device.type == "cuda":
+        return torch.cuda.get_device_name(accelerator.device) + processes
+    return f"{accelerator.device.type} ({platform.machine()}){processes}"
+
+
+def check_same(run: Run, resume: Path, task: str | None, settings: Mapping, seed: int | None) -> None:
+    """What is typed beside --resume may repeat the run's own choices, not change them.
+
+    Raises:
+        ValueError: it changes them.
+    """
+    settings = dict(settings)
+    same = {
+        "TASK": task in (None, run.task.name),
+        "--seed": seed in (None, run.seed),
+        "--steps": settings.pop("steps", run.recipe.steps) == run.recipe.steps,
+    }
+    if settings:
+        own = apply_settings(run.task.name, {**settings, "steps": run.recipe.steps})
+        same["--set"] = own == (run.task, run.recipe)
+    if other := [name for name, is_same in same.items() if not is_same]:
+        raise ValueError(
+            f"{other[0]} is not that of the run in {resume}; leave it out to go on with that run."
+        )
+
+
+@contextlib.contextmanager
+def stop_when_asked() -> Iterator[threading.Event]:
+    """Ctrl-C, or a termination, sets an event; the second one interrupts at once."""
+    stop = threading.Event()
+
+    def ask(signum: int, frame: object) -> None:  # noqa: ARG001
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def track(accelerator: Accelerator, tracker: str | None, run: Run) -> Iterator[Callable[[dict], None]]:
+    """Gives what logs a report's row to trackio or tensorboard, through accelerate; nowhere where None."""
+    if tracker is None:
+        yield lambda row: None  # noqa: ARG005
+        return
+    with contextlib.redirect_stdout(sys.stderr):  # trackio greets on standard output
+        accelerator.project_configuration.logging_dir = TRACK_DIR
+        accelerator.log_with = filter_trackers([tracker], TRACK_DIR)
+        settings = {"seed": run.seed, "steps": run.recipe.steps, "batch_size": run.recipe.batch_size}
+        accelerator.init_trackers(f"hf_attn-{run.task.name}", config=settings)
+
+    def log(row: dict) -> None:
+        with contextlib.redirect_stdout(sys.stderr):
+            accelerator.log({name: row[name] for name in TRACKED if row[name] is not None}, step=row["step"])
+
+    try:
+        yield log
+    finally:
+        with contextlib.redirect_stdout(sys.stderr):
+            accelerator.end_training()

@@ -1,0 +1,35 @@
+"""What every test shares: one thread, so that timings and sums do not depend on the machine."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from hf_attn.runs import Run, finish, follow
+from hf_attn.tasks import build_task
+from hf_attn.training import build_accelerator, build_model
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture
+def generator() -> torch.Generator:
+    """Randomness as an argument, the same in every run."""
+    return torch.Generator().manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def tiny_checkpoint(tmp_path_factory) -> Path:
+    """A finished checkpoint of a small copying model, trained for a second. Copy it before changing it."""
+    task = build_task("copy", max_length=5, num_symbols=9)
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "encoder_layers": 1, "decoder_layers": 2}
+    model = {**task.recipe.model, **sizes}
+    run = Run(task, replace(task.recipe, model=model, steps=60, learning_rate=0.01), device="cpu")
+    folder = tmp_path_factory.mktemp("checkpoints") / "attn-copy"
+    accelerator = build_accelerator("cpu")
+    model = build_model(run.task, run.recipe, run.seed)
+    for _ in follow(run, model, accelerator, folder):
+        pass
+    finish(run, model, accelerator, folder)
+    return folder

@@ -1,0 +1,266 @@
+"""The checkpoint folder: what is written, what is refused, and that it is whole or not there at all."""
+
+import json
+import shutil
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForSeq2SeqLM,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+)
+
+import hf_attn
+from hf_attn.evaluation import evaluate
+from hf_attn.hub import list_checkpoints, load_checkpoint, save_checkpoint
+from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
+from hf_attn.models.modeling_attn_encoder import AttnEncoderForSequenceClassification
+from hf_attn.registration import FAMILIES
+from hf_attn.tasks import build_task
+
+FILES = {
+    "README.md",
+    "config.json",
+    "generation_config.json",
+    "model.safetensors",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "training.json",
+}
+
+
+@pytest.fixture
+def folder(tiny_checkpoint, tmp_path):
+    """A copy that a test may break."""
+    return shutil.copytree(tiny_checkpoint, tmp_path / "attn-copy")
+
+
+def edit_json(path, **changes):
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def test_a_folder_holds_what_the_hub_wants_and_nothing_else(tiny_checkpoint):
+    names = {path.name for path in tiny_checkpoint.iterdir()}
+    assert names >= FILES
+    assert all(name.endswith(".py") for name in names - FILES)
+    assert "modeling_attn_seq2seq.py" in names
+    assert {path.stat().st_mode & 0o777 for path in tiny_checkpoint.iterdir()} == {0o644}
+
+
+def test_config_names_the_classes_of_every_auto_class(tiny_checkpoint):
+    config = json.loads((tiny_checkpoint / "config.json").read_text())
+    assert config["auto_map"] == {
+        "AutoConfig": "configuration_attn_seq2seq.AttnSeq2SeqConfig",
+        "AutoModel": "modeling_attn_seq2seq.AttnSeq2SeqModel",
+        "AutoModelForSeq2SeqLM": "modeling_attn_seq2seq.AttnSeq2SeqForConditionalGeneration",
+    }
+
+
+def test_weights_are_safetensors_marked_as_torch_s(tiny_checkpoint):
+    with safe_open(tiny_checkpoint / "model.safetensors", "pt") as file:
+        assert file.metadata() == {"format": "pt"}
+
+
+def test_training_json_tells_how_it_came_about(tiny_checkpoint):
+    training = json.loads((tiny_checkpoint / "training.json").read_text())
+    assert training["task"] == {
+        "name": "copy",
+        "options": {"max_length": 5, "min_length": 1, "num_symbols": 9},
+    }
+    assert training["seed"] == 0
+    assert training["steps"] == 60
+    assert training["seconds"] > 0
+    assert training["recipe"]["batch_size"] == 64
+    assert set(training["versions"]) >= {"python", "torch", "transformers", "hf_attn"}
+    assert [row["step"] for row in training["curve"]][::6] == [0, 60]
+
+
+def test_the_results_are_those_of_an_evaluation_of_what_was_saved(tiny_checkpoint):
+    checkpoint = load_checkpoint(tiny_checkpoint)
+    measured = evaluate(checkpoint.model, checkpoint.task)
+    results = checkpoint.training["results"]
+    assert results["exact_match"] == measured.overall.exact_match
+    assert results["interval"] == [measured.overall.interval.low, measured.overall.interval.high]
+    assert results["measures"] == measured.overall.measures
+    assert {int(size) for size in results["by_size"]} == set(measured.by_size)
+
+
+def test_what_is_loaded_is_what_was_saved(tiny_checkpoint, tmp_path):
+    first = load_checkpoint(tiny_checkpoint)
+    assert not first.model.training
+    assert first.task == build_task("copy", max_length=5, num_symbols=9)
+    save_checkpoint(tmp_path / "again", first.model, first.task, first.training)
+    second = load_checkpoint(tmp_path / "again")
+    for name, tensor in first.model.state_dict().items():
+        assert torch.equal(tensor, second.model.state_dict()[name]), name
+    assert second.training == first.training
+    assert second.tokenizer("1 2 3")["input_ids"] == first.task.encode("1 2 3")
+
+
+def test_a_diverged_run_can_be_saved_all_the_same(tiny_checkpoint, tmp_path):
+    checkpoint = load_checkpoint(tiny_checkpoint)
+    with torch.no_grad():
+        next(checkpoint.model.parameters()).fill_(float("nan"))
+    save_checkpoint(tmp_path / "nan", checkpoint.model, checkpoint.task, {})
+    assert load_checkpoint(tmp_path / "nan").training["task"]["name"] == "copy"
+
+
+def test_a_classifier_is_saved_and_loaded_with_its_head(tmp_path):
+    task = build_task("copy", max_length=5)
+    config = AttnEncoderConfig(vocab_size=len(task.vocabulary), hidden_size=16, num_labels=3)
+    model = AttnEncoderForSequenceClassification(config)
+    save_checkpoint(tmp_path / "classifier", model, task, {})
+    loaded = load_checkpoint(tmp_path / "classifier").model
+    assert type(loaded) is AttnEncoderForSequenceClassification
+    assert torch.equal(loaded.classifier.weight, model.classifier.weight)
+    auto = AutoModelForSequenceClassification.from_pretrained(tmp_path / "classifier")
+    assert torch.equal(auto.classifier.weight, model.classifier.weight)
+
+
+def test_auto_classes_load_it_without_trust_after_importing_hf_attn(tiny_checkpoint):
+    assert type(AutoConfig.from_pretrained(tiny_checkpoint)) is hf_attn.AttnSeq2SeqConfig
+    assert type(AutoModel.from_pretrained(tiny_checkpoint)) is hf_attn.AttnSeq2SeqModel
+    model = AutoModelForSeq2SeqLM.from_pretrained(tiny_checkpoint)
+    assert type(model) is hf_attn.AttnSeq2SeqForConditionalGeneration
+    assert len(AutoTokenizer.from_pretrained(tiny_checkpoint)) == model.config.vocab_size
+
+
+def test_plain_save_pretrained_ships_the_code_too(tiny_checkpoint, tmp_path):
+    load_checkpoint(tiny_checkpoint).model.save_pretrained(tmp_path / "plain")
+    config = json.loads((tmp_path / "plain" / "config.json").read_text())
+    assert config["auto_map"]["AutoModelForSeq2SeqLM"].startswith("modeling_attn_seq2seq.")
+    assert (tmp_path / "plain" / "attention.py").exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"]
+)
+def test_a_missing_file_is_named(folder, name):
+    (folder / name).unlink()
+    with pytest.raises(FileNotFoundError, match=name):
+        load_checkpoint(folder)
+
+
+def test_a_missing_folder_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        load_checkpoint(tmp_path / "nowhere")
+
+
+def test_without_training_json_it_loads_and_knows_no_task(folder):
+    (folder / "training.json").unlink()
+    checkpoint = load_checkpoint(folder)
+    assert checkpoint.task is None
+    assert checkpoint.training == {}
+    with pytest.raises(ValueError, match=r"training\.json"):
+        checkpoint.task_named()
+
+
+def test_another_task_must_have_the_same_symbols(tiny_checkpoint):
+    checkpoint = load_checkpoint(tiny_checkpoint)
+    assert checkpoint.task_named("copy") == checkpoint.task
+    with pytest.raises(ValueError, match="addition"):
+        checkpoint.task_named("addition")
+
+
+def test_a_pickle_is_never_read(folder):
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    with pytest.raises(ValueError, match="pickle"):
+        load_checkpoint(folder)
+
+
+@pytest.mark.parametrize("name", ["config.json", "training.json", "tokenizer.json"])
+@pytest.mark.parametrize("content", ["{half", "[]", "\x00\x01"])
+def test_a_file_that_does_not_parse_is_named(folder, name, content):
+    (folder / name).write_text(content)
+    with pytest.raises(ValueError, match=name):
+        load_checkpoint(folder)
+
+
+def test_an_unknown_model_type_is_told_which_there_are(folder):
+    edit_json(folder / "config.json", model_type="bart")
+    with pytest.raises(ValueError, match="'bart'") as caught:
+        load_checkpoint(folder)
+    assert all(name in str(caught.value) for name in FAMILIES)
+
+
+@pytest.mark.parametrize("change", [{"hidden_size": 33}, {"position_type": "magic"}, {"dropout": "much"}])
+def test_a_configuration_that_is_refused_says_why(folder, change):
+    edit_json(folder / "config.json", **change)
+    with pytest.raises(ValueError, match=next(iter(change))) as caught:
+        load_checkpoint(folder)
+    assert "\n" not in str(caught.value)
+
+
+def test_architectures_of_another_model_are_refused(folder):
+    edit_json(folder / "config.json", architectures=["BartForConditionalGeneration"])
+    with pytest.raises(ValueError, match="BartForConditionalGeneration"):
+        load_checkpoint(folder)
+
+
+def test_a_tensor_of_another_shape_is_named(folder):
+    edit_json(folder / "config.json", intermediate_size=65)
+    with pytest.raises(ValueError, match=r"up_proj.*\[64, 32\].*\[65, 32\]"):
+        load_checkpoint(folder)
+
+
+def test_missing_and_unknown_tensors_are_named(folder):
+    weights = load_file(folder / "model.safetensors")
+    head = weights.pop("lm_head.weight")
+    save_file(weights, folder / "model.safetensors")
+    with pytest.raises(ValueError, match=r"lacks the tensor 'lm_head\.weight'"):
+        load_checkpoint(folder)
+    save_file({**weights, "lm_head.weight": head, "extra": head.clone()}, folder / "model.safetensors")
+    with pytest.raises(ValueError, match="'extra'"):
+        load_checkpoint(folder)
+
+
+def test_half_a_weights_file_is_refused(folder):
+    content = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(content[: len(content) // 2])
+    with pytest.raises(ValueError, match="not a whole safetensors file"):
+        load_checkpoint(folder)
+
+
+def test_a_task_that_the_weights_were_not_trained_on_is_refused(folder):
+    edit_json(folder / "training.json", task={"name": "copy", "options": {"max_length": 5}})
+    with pytest.raises(ValueError, match="vocab_size=13"):
+        load_checkpoint(folder)
+    edit_json(folder / "training.json", task={"name": "juggling", "options": {}})
+    with pytest.raises(ValueError, match="juggling"):
+        load_checkpoint(folder)
+
+
+def test_a_model_of_another_family_is_not_saved(tmp_path):
+    with pytest.raises(ValueError, match="attn_seq2seq"):
+        save_checkpoint(tmp_path / "x", torch.nn.Linear(1, 1), build_task("copy"), {})
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_failed_save_leaves_the_old_checkpoint_and_nothing_beside_it(folder, monkeypatch):
+    before = (folder / "model.safetensors").read_bytes()
+    checkpoint = load_checkpoint(folder)
+
+    def full(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("hf_attn.hub.build_tokenizer", full)
+    with pytest.raises(OSError, match="No space"):
+        save_checkpoint(folder, checkpoint.model, checkpoint.task, {})
+    assert (folder / "model.safetensors").read_bytes() == before
+    assert [path.name for path in folder.parent.iterdir()] == ["attn-copy"]
+
+
+def test_checkpoints_of_a_folder_are_listed_and_nothing_else(tiny_checkpoint, tmp_path):
+    for name in ("b", "a", ".hidden"):
+        shutil.copytree(tiny_checkpoint, tmp_path / name)
+    (tmp_path / "file").write_text("")
+    (tmp_path / "empty").mkdir()
+    shutil.copytree(tiny_checkpoint, tmp_path / "foreign")
+    edit_json(tmp_path / "foreign" / "config.json", model_type="bart")
+    assert [path.name for path in list_checkpoints(tmp_path)] == ["a", "b"]
+    assert list_checkpoints(tmp_path / "nowhere") == []
