@@ -1,5 +1,6 @@
 """The one training loop."""
 
+import contextlib
 import threading
 import time
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from typing import Any
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState, PartialState
+from accelerate.utils import broadcast_object_list
 from transformers import GenerationConfig, PreTrainedModel
 
 from hf_attn.atomic import atomic_directory
@@ -272,6 +274,11 @@ def train(  # noqa: C901 - the loop reads from top to bottom in one piece
 
 
 def save_state(accelerator: Accelerator, state_dir: str | Path) -> None:
-    """Put weights, optimizer, generators and step into a folder, whole or not at all."""
-    with atomic_directory(state_dir) as partial:
-        accelerator.save_state(str(partial))
+    """Put a run's state into a folder, whole or not at all; every process takes part."""
+    with contextlib.ExitStack() as stack:
+        folder: list[str | None] = [None]
+        if accelerator.is_main_process:
+            folder[0] = str(stack.enter_context(atomic_directory(state_dir)))
+        broadcast_object_list(folder)
+        accelerator.save_state(folder[0])
+        accelerator.wait_for_everyone()
