@@ -28,7 +28,7 @@ bench: $(VENV)/.test
 # Every checkpoint from its seed, with more steps than a live run takes; what is there is replaced.
 checkpoints: $(VENV)/.app
 	$(BIN)/python -m hf_attn train copy --seed 0 --steps 400 --output-dir $(CHECKPOINTS)/attn-copy
-	$(BIN)/python -m hf_attn train addition --seed 0 --steps 1500 --output-dir $(CHECKPOINTS)/attn-addition
+	$(BIN)/python -m hf_attn train addition --seed 0 --steps 3000 --output-dir $(CHECKPOINTS)/attn-addition
 	$(BIN)/python -m hf_attn train parser --seed 0 --set depth=3 --output-dir $(CHECKPOINTS)/attn-parser
 
 # The browser that the tests drive; where there is no apt, install Chromium by hand.
