@@ -89,6 +89,70 @@ def _finite(value):
     return value
 
 
+# ---------------------------------------------------------------- numbers, tokens and models in words
+
+NARROW = "\u202f"
+DEVICES = {"cpu": "CPU", "cuda": "GPU", "mps": "Apple GPU"}
+ENDS = {"</s>": "end", "<s>": "start"}
+
+
+def count(number: int) -> str:
+    """Write a whole number with narrow spaces: 1 240."""
+    return f"{number:,}".replace(",", NARROW)
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """Write a share: 93.5 %."""
+    return f"{100 * share:.{digits}f}{NARROW}%"
+
+
+def size_in_words(model) -> str:
+    """Write a model's number of parameters: 928 k, 3.9 M."""
+    number = sum(weight.numel() for weight in model.parameters())
+    return f"{number / 1e6:.1f}{NARROW}M" if number >= 1e6 else f"{number / 1e3:.0f}{NARROW}k"
+
+
+def name_model(model, step: int, seconds: float) -> str:
+    """Describe a run in the table: 928 k, 1 240 steps, 0:31."""
+    steps = f"{count(step)} step{'' if step == 1 else 's'}"
+    return f"{size_in_words(model)}, {steps}, {int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+def label_tokens(tokens) -> list[str]:
+    """Name tokens as people do: `</s>` is the end, `<s>` the start."""
+    return [ENDS.get(token, token) for token in tokens]
+
+
+def wrong_symbols(symbols, verdict) -> list[bool]:
+    """Say which of the written symbols are wrong; from the last, since a verdict may add leading zeros."""
+    flags = list(verdict.wrong)[-len(symbols) :] if symbols else []
+    return [False] * (len(symbols) - len(flags)) + flags
+
+
+def origin_of(model, weights: str) -> str:
+    """Return the origin line of a model: what it is, which weights, where they are."""
+    if model is None:
+        return origin("none yet", "none", "none")  # a run that waits has built nothing yet
+    config, weight = model.config, next(model.parameters())
+    layers = getattr(config, "encoder_layers", config.num_hidden_layers)
+    if config.is_encoder_decoder:
+        layers = f"{layers}+{config.decoder_layers}"
+    heads = config.num_attention_heads
+    name = f"Transformer, {layers} layers, {heads} head{'' if heads == 1 else 's'}"
+    device = DEVICES.get(weight.device.type, weight.device.type)
+    return origin(name, weights, f"{device}, {str(weight.dtype).removeprefix('torch.')}")
+
+
+def field_error(sentence: str = "") -> str:
+    """Return one sentence for a `gr.HTML(elem_classes="hf-field-error")` under a field; empty hides it."""
+    return f'<p role="alert">{html.escape(sentence)}</p>' if sentence else ""
+
+
+def note(sentence: str, *, later: bool = False) -> str:
+    """Return a quiet sentence on what happens; `later` shows it only if it still stands after a moment."""
+    return f'<p class="hf-hint{" hf-later" if later else ""}" role="status">{html.escape(sentence)}</p>'
+
+
 # ---------------------------------------------------------------- lines of a page
 
 BRAND = """<div class="hf-top"><b><svg width="22" height="22" viewBox="0 0 22 22" aria-hidden="true">\

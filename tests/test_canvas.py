@@ -17,10 +17,7 @@ from playwright.sync_api import expect  # noqa: E402
 from demos import shared  # noqa: E402
 from tests.browser import find_chromium, open_browser  # noqa: E402
 
-pytestmark = [
-    pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine"),
-    pytest.mark.filterwarnings("ignore:'future.no_silent_downcasting'"),  # in Gradio's queue
-]
+pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
 
 WORDS = ["the", "bank", "by", "the river"]
 EVIL = "<img src=x onerror=window.bad=1>"

@@ -155,10 +155,11 @@
     host.append(panel.section);
 
     /** One token's view: in a self-attention the token that reads is one of the chips; else it has a strip of its own. */
-    const showStrips = ({ data, kind, shown, row }) => {
+    const showStrips = ({ data, shown, row }) => {
       const name = `One token's view: what ${named(data.rows, row)} reads`;
-      stripHost.lastChild.hidden = kind !== "cross";
-      if (kind === "cross") {
+      const apart = data.rows.join("\n") !== data.cols.join("\n"); // in a decoder what is read is one step behind
+      stripHost.lastChild.hidden = !apart;
+      if (apart) {
         read.update({ labels: data.cols, weights: shown[row], chosen: null, name });
         readers.update({ labels: data.rows, weights: null, chosen: row, name: "The token that reads" });
       } else readers.update({ labels: data.rows, weights: shown[row], chosen: row, name });

@@ -53,12 +53,12 @@
       : right === null || right === undefined
         ? ""
         : answer
-          ? `wrong, is ${shown(answer)}`
+          ? `wrong, is ${answer}`
           : "wrong";
     const line = el(
       "tr",
       "",
-      el("td", "hf-mono", shown(source)),
+      el("td", "hf-mono", source),
       el("td", "", symbols(written, wrong)),
       el("td", right === false ? "no" : "", verdict),
     );

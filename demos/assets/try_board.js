@@ -5,6 +5,8 @@
 (hfAttn => {
   const { el, number, range, shown, unpack, meanOf } = hfAttn;
 
+  const SMALL = 9; // keys of a map that has room beside the distribution
+
   const verdict = () => {
     const box = el("span", "hf-verdict");
     const update = ({ correct, check, answer }) => {
@@ -274,7 +276,7 @@
       step = chosenStep;
       show();
     };
-    return { update };
+    return { update, section: panel.section };
   };
 
   hfAttn.try_board = element => {
@@ -287,8 +289,15 @@
       step = Math.min(i, (value?.written?.length || 1) - 1);
       show();
     };
-    const panels = [answerPanel(two), stepPanel(two, choose), otherPanel(root), crossPanel(root, choose)];
-    const show = () => panels.forEach(panel => panel.update(value, step));
+    const left = el("div", "hf-left");
+    two.append(left);
+    const cross = crossPanel(root, choose);
+    const panels = [answerPanel(left), stepPanel(two, choose), otherPanel(root), cross];
+    const show = () => {
+      const small = !value?.tree && (value?.cross?.cols.length ?? 0) <= SMALL;
+      if (cross.section.parentElement !== (small ? left : root)) (small ? left : root).append(cross.section);
+      panels.forEach(panel => panel.update(value, step));
+    };
     const update = next => {
       value = next;
       const wrong = next?.wrong?.indexOf(true) ?? -1; // begin where it went wrong, else where it was least sure
