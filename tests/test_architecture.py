@@ -142,3 +142,11 @@ def test_a_checkpoint_holds_what_the_hub_wants_and_nothing_else():
             "AutoConfig",
             "AutoModel",
         }
+
+
+def test_the_code_beside_the_weights_is_the_package_s():
+    for copy in (ROOT / "model_cards").glob("*/*.py"):
+        original = ROOT / "hf_attn" / "models" / copy.name
+        assert copy.read_text() == original.read_text(), (
+            f"{copy} is old: run `make checkpoints` or copy it anew"
+        )
