@@ -1,0 +1,92 @@
+"""Taking a run's steps while somebody watches: pace, pause, single steps, stop."""
+
+import logging
+import math
+import time
+from collections.abc import Iterator
+
+from demos.visits import FAILED, FINISHED, PAUSED, RUNNING, STOPPED, Run
+from hf_attn.evaluation import evaluate
+
+MESSAGE_SECONDS = 0.15  # between two messages: the browser has no way to say that it cannot follow
+NAP_SECONDS = 0.05
+SIGN_OF_LIFE_SECONDS = 1.0  # while paused: only at a yield is it noticed that the page was closed
+LONGEST_PAUSE_SECONDS = 900.0  # then the place is given back; the run can still be resumed
+
+
+def drive(run: Run) -> Iterator[None]:
+    """Take steps until the run is over or stopped; yield whenever there is something to show.
+
+    However it ends (also when the page is closed, which raises GeneratorExit at a yield), the weights are
+    kept and the run can go on later.
+    """
+    run.is_live = True
+    run.status = PAUSED if run.wants_pause else RUNNING
+    try:
+        run.begin()
+        yield from _steps(run)
+    except GeneratorExit:
+        run.status = STOPPED
+        raise
+    except Exception as error:  # shown in the run's own panel; other runs go on
+        logging.getLogger(__name__).exception("run %s failed", run.name)
+        run.status, run.message = FAILED, f"{run.name} failed at step {run.step}: {error}"
+    finally:
+        run.is_live = run.wants_stop = run.wants_pause = False
+        run.wanted_steps = 0
+
+
+def _steps(run: Run) -> Iterator[None]:
+    shown_at = next_at = -math.inf
+    while True:
+        if run.wants_stop:
+            run.status = STOPPED
+            break
+        if run.wants_pause and not run.wanted_steps:
+            yield from _rest(run)
+            continue
+        run.status = PAUSED if run.wants_pause else RUNNING
+        if run.pace and not run.wants_pause and (early := next_at - time.monotonic()) > 0:
+            time.sleep(min(early, NAP_SECONDS))
+            continue
+        next_at = max(next_at, time.monotonic() - NAP_SECONDS) + 1 / run.pace if run.pace else -math.inf
+        report = run.advance()
+        if run.wanted_steps and run.step > 0:  # the report before the first step is none
+            run.wanted_steps -= 1
+        if report is None or run.step == run.recipe.steps:
+            run.status, run.loop = FINISHED, None
+            break
+        if run.step and not math.isfinite(report.loss):
+            run.status, run.loop = FAILED, None
+            run.message = (
+                f"The loss became {report.loss} at step {run.step}. Lower the learning rate and train again."
+            )
+            break
+        if time.monotonic() - shown_at >= MESSAGE_SECONDS:
+            run.take_frame()
+            yield
+            shown_at = time.monotonic()
+    run.take_frame()
+
+
+def _rest(run: Run) -> Iterator[None]:
+    """Wait until the pause ends, a step or a stop is asked for; show where it stands first."""
+    run.status = PAUSED
+    if run.model is not None and run.points:
+        run.take_frame()
+    yield
+    began = told = time.monotonic()
+    while run.wants_pause and not run.wanted_steps and not run.wants_stop:
+        time.sleep(NAP_SECONDS)
+        now = time.monotonic()
+        if now - began > LONGEST_PAUSE_SECONDS:
+            run.wants_stop = True
+        if now - told > SIGN_OF_LIFE_SECONDS:
+            told = now
+            yield
+
+
+def measure(run: Run) -> None:
+    """Write 1,000 held-out examples, for the table and the card."""
+    with run.looking() as model:
+        run.evaluation = evaluate(model, run.task)

@@ -1,0 +1,291 @@
+"""Train: choose a task and a size, watch the attention form, go back through time, keep the model."""
+
+import contextlib
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import gradio as gr
+import torch
+
+from demos import driving, shared
+from demos.form import FieldError, build_form, choose_task, describe_form, field_errors, fill_form, read_form
+from demos.page import Page
+from demos.visits import FAILED, FINISHED, PAUSED, RUNNING, STOPPED, Run, Visit
+from hf_attn.hub import build_training_record, save_checkpoint
+from hf_attn.runs import describe_device
+
+TITLE = "Train"
+LOOK_FOR = (
+    "the step at which the loss leaves its plateau: "
+    "there the weight moves onto the rings, the symbols each answer needs."
+)
+
+PACES = ("full speed", "watch")
+WAITING = "Waiting for a free place: others are training here. This run starts by itself."
+SCREEN = ("board", "train", "pause", "stop", "step", "note", "origin", "runs")
+
+
+# ---------------------------------------------------------------- what the page shows
+
+
+def screen(**changes) -> list:
+    """Outputs in the order of SCREEN; what is not named stays."""
+    return [changes.get(name, gr.skip()) for name in SCREEN]
+
+
+def show_controls(visit: Visit) -> dict:
+    """Button, neighbours, sentence and origin, as the visitor's current run has them."""
+    run = visit.run
+    status = run.status if run else None
+    busy = status in (RUNNING, PAUSED)  # under way, or waiting for a free place
+    share = shared.percent(run.step / run.recipe.steps, 0) if run else ""
+    resumes = bool(run and (run.can_go_on or (run.is_live and status == PAUSED)))
+    return {
+        "train": {RUNNING: f"Training, {share}", PAUSED: f"Paused at {share}"}.get(status, "Train"),
+        "pause": gr.update(
+            value="Resume" if resumes else "Pause", interactive=resumes or (busy and run.is_live)
+        ),
+        "stop": gr.update(interactive=busy),
+        "step": gr.update(interactive=not busy or (status == PAUSED and run.is_live)),
+        "note": shared.note(tell(run)),
+        "origin": shared.origin_of(run.model if run else None, run.weights if run else "none"),
+    }
+
+
+def tell(run: Run | None) -> str:
+    """One sentence on what happens or happened."""
+    if run is None:
+        return "Train draws the attention of a held-out example as it forms; copying takes a few seconds."
+    where = f"step {shared.count(run.step)} of {shared.count(run.recipe.steps)}"
+    said = {
+        RUNNING: "Stop takes effect at once and keeps what was learned.",
+        PAUSED: f"Paused at {where}. Resume goes on; Step takes one.",
+        STOPPED: f"Stopped at {where}. The weights are kept; nothing is lost.",
+        FAILED: f"Failed at {where}; the line above the curves says why. Other runs are untouched.",
+        FINISHED: f"Done, {where}.",
+    }[run.status]
+    if run.evaluation is not None:
+        score = run.evaluation.overall
+        low, high = (shared.percent(edge) for edge in (score.interval.low, score.interval.high))
+        share, examples = shared.percent(score.exact_match), shared.count(score.examples)
+        said += f" {share} of {examples} held-out examples are right ({low} to {high})."
+    return said
+
+
+def show_all(visit: Visit) -> list:
+    """Everything, for the run on the board."""
+    run = visit.runs.get(visit.shown)
+    board = run.to_message(whole=True) if run else None
+    runs = shared.to_json(visit.to_table())
+    return screen(board=shared.to_json(board), runs=runs, **show_controls(visit))
+
+
+def follow(visit: Visit) -> Iterator[list]:
+    """Train the visitor's current run, and keep the page up to date: the one handler that takes long."""
+    run = visit.run
+    if run is None or run.is_live or run.status not in (RUNNING, PAUSED):
+        yield screen()
+        return
+    run.evaluation = None
+    first, measured = True, 0
+    with contextlib.closing(driving.drive(run)) as moments:
+        for _ in moments:
+            fresh = {"board": shared.to_json(run.to_message())} if visit.shown == run.id else {}
+            if (
+                first or measured != run.predicted_at
+            ):  # the table is drawn anew only where it says something new
+                first, measured = False, run.predicted_at
+                fresh["runs"] = shared.to_json(visit.to_table())
+            yield screen(**fresh, **show_controls(visit))
+    if run.id not in visit.runs or visit.is_over:
+        return
+    yield show_all(visit)
+    if run.status in (FINISHED, STOPPED) and run.step:
+        driving.measure(run)
+        yield screen(runs=shared.to_json(visit.to_table()), **show_controls(visit))
+
+
+# ---------------------------------------------------------------- buttons
+
+
+def start_run(visit: Visit, form) -> str:
+    """A new run from the settings, to be followed; the sentence that goes with it."""
+    _, gone = visit.add(*read_form(*form))
+    return f"{gone} {WAITING}".strip()
+
+
+def begin(visit: Visit, order: int, said: str = "") -> list:
+    """Outputs of a button that makes `follow` go on: a new order, and settings folded on a phone."""
+    changes = show_controls(visit) | {"note": shared.note(said or WAITING, later=True)}
+    changes["runs"] = shared.to_json(visit.to_table())
+    return [order + 1, gr.update(open=False), *field_errors(), *screen(**changes)]
+
+
+def stay(visit: Visit, order: int, error: FieldError | None = None) -> list:
+    """Outputs of a button that leaves everything to the handler under way, or to nobody."""
+    changes = {} if error else show_controls(visit)
+    return [order, gr.skip(), *field_errors(error), *screen(**changes)]
+
+
+def press_train(visit: Visit, order: int, *form) -> list:
+    """Start a run; while one is under way, pause it or let it go on."""
+    run = visit.run
+    if run is not None and (run.is_live or run.status in (RUNNING, PAUSED)):
+        return press_pause(visit, order)
+    try:
+        said = start_run(visit, form)
+    except FieldError as error:
+        return stay(visit, order, error)
+    return begin(visit, order, said)
+
+
+def press_pause(visit: Visit, order: int) -> list:
+    """Pause, or go on: with the handler that waits, or with a new one where the run was stopped."""
+    run = visit.run
+    if run is None:
+        return stay(visit, order)
+    if run.is_live:
+        run.wants_pause = not run.wants_pause
+        return stay(visit, order)
+    if not run.can_go_on:
+        return stay(visit, order)
+    run.status = RUNNING
+    return begin(visit, order)
+
+
+def press_stop(visit: Visit, order: int) -> list:
+    """Ask the run to stop after the step under way; one that still waits for a place is stopped here."""
+    run = visit.run
+    if run is not None and run.is_live:
+        run.wants_stop = True
+    elif run is not None and run.status in (RUNNING, PAUSED):
+        run.status = STOPPED
+    return stay(visit, order)
+
+
+def press_step(visit: Visit, order: int, *form) -> list:
+    """Take exactly one step: of the paused or stopped run, else of a new one."""
+    run = visit.run
+    if run is not None and run.is_live:
+        run.wanted_steps += int(run.wants_pause)
+        return stay(visit, order)
+    said = ""
+    if run is None or not run.can_go_on:
+        try:
+            said = start_run(visit, form)
+        except FieldError as error:
+            return stay(visit, order, error)
+    visit.run.status, visit.run.wants_pause, visit.run.wanted_steps = PAUSED, True, 1
+    return begin(visit, order, said)
+
+
+def set_pace(visit: Visit, kind: str, rate: float) -> dict:
+    """Steps a second, also for the run under way; and whether the slider is shown."""
+    visit.pace = float(rate) if kind == "watch" else None
+    if visit.run is not None:
+        visit.run.pace = visit.pace
+    return gr.update(visible=kind == "watch")
+
+
+# ---------------------------------------------------------------- table of runs
+
+
+def open_run(visit: Visit, event: gr.EventData) -> list:
+    """Show a run again; it is what the buttons are about unless another is under way."""
+    if event.run in visit.runs:
+        visit.shown = event.run
+        if visit.run is None or not visit.run.is_live:
+            visit.current = event.run
+    return show_all(visit)
+
+
+def delete_run(visit: Visit, event: gr.EventData) -> list:
+    """Forget a run."""
+    visit.forget(event.run)
+    return show_all(visit)
+
+
+def pack_run(visit: Visit, event: gr.EventData) -> tuple[str | None, str]:
+    """Save a run as a checkpoint folder and zip it: (path, sentence)."""
+    run = visit.runs.get(event.run)
+    if run is None or run.model is None:
+        return None, shared.note("This run has no weights yet.")
+    if run.evaluation is None:
+        driving.measure(run)
+    evaluation = run.evaluation
+    folder = visit.new_folder(f"attn-{run.name.replace(' ', '-')}")
+    reports = [{**point, "held_out_exact_match": point["held_out"]} for _, point in run.points]
+    reports = [{k: None if v != v else v for k, v in report.items()} for report in reports]
+    with run.looking() as model:
+        record = build_training_record(
+            run.task,
+            run.recipe,
+            evaluation,
+            seed=run.seed,
+            reports=reports,
+            device=describe_device(run.accelerator),
+            threads=torch.get_num_threads(),
+        )
+        save_checkpoint(folder, model, run.task, record)
+    if run.is_live:
+        run.evaluation = None  # of weights that change
+    path = shutil.make_archive(str(folder), "zip", folder.parent, folder.name)
+    return path, shared.note(f"{Path(path).name} holds a checkpoint that transformers loads.")
+
+
+# ---------------------------------------------------------------- wiring
+
+
+def build(page: Page) -> None:
+    """Lay the tab out and connect it."""
+    with gr.Row(elem_classes="hf-lead"):
+        gr.HTML(shared.look_for(LOOK_FOR))
+        origin = gr.HTML(shared.origin("none yet", "none", page.device))
+    with gr.Row(elem_classes="hf-work"):
+        with gr.Column(elem_classes=["hf-panel", "hf-side"], min_width=0):
+            train = gr.Button("Train", variant="primary", elem_classes="train", elem_id="train")
+            with gr.Row(elem_classes="hf-drive"):
+                pause = gr.Button("Pause", size="md", interactive=False, elem_id="pause", min_width=0)
+                stop = gr.Button(
+                    "Stop", variant="stop", size="md", interactive=False, elem_id="stop", min_width=0
+                )
+                step = gr.Button("Step", size="md", elem_id="step", min_width=0)
+            said = gr.HTML(shared.note(tell(None)), elem_id="note")
+            with gr.Accordion("Settings", elem_classes="hf-settings") as fold:
+                fields, errors, hint = build_form()
+                pace = gr.Radio(list(PACES), value=PACES[0], label="Pace", elem_classes="seg")
+                rate = gr.Slider(1, 60, 10, step=1, label="Steps a second", visible=False)
+        with (
+            gr.Column(min_width=0, elem_classes="hf-result"),
+            shared.train_board("train-board") as board,
+        ):
+            runs = shared.runs_table("runs")
+    zipped = gr.DownloadButton(visible="hidden", elem_id="zip")
+    order = gr.Number(0, visible="hidden")  # counts the runs to follow; its change starts the long handler
+    visit = page.visit
+    shown = [board, train, pause, stop, step, said, origin, runs]
+    answer = [order, fold, *errors, *shown]
+    light = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+
+    train.click(press_train, [visit, order, *fields], answer, **light)
+    pause.click(press_pause, [visit, order], answer, **light)
+    stop.click(press_stop, [visit, order], answer, **light)
+    step.click(press_step, [visit, order, *fields], answer, **light, trigger_mode="multiple")
+    long = {"show_progress": "hidden", "api_visibility": "private"}
+    train_in_turn = {"concurrency_id": "train", "concurrency_limit": page.places}
+    page.run_ended.append(order.change(follow, visit, shown, **long, **train_in_turn))
+
+    described = [hint, *errors]
+    edited = [field.change for field in fields[1:]]
+    gr.on(edited, describe_form, fields, described, **light, trigger_mode="always_last")
+    picked = fields[0].change(choose_task, [fields[0], fields[2]], [fields[1], *fields[3:10]], **light)
+    picked.then(describe_form, fields, described, **light)
+    for chosen in fields[1:3]:
+        chosen.input(lambda *given: [*fill_form(*given).values()], fields[:3], fields[3:10], **light)
+    gr.on([pace.change, rate.change], set_pace, [visit, pace, rate], rate, **light)
+    many = {**light, "trigger_mode": "multiple"}
+    runs.open_run(open_run, visit, shown, **many)
+    runs.delete_run(delete_run, visit, shown, **many)
+    save = "() => setTimeout(() => document.querySelector('#zip')?.click(), 150)"  # once the link is there
+    runs.download_run(pack_run, visit, [zipped, said], **long).success(None, js=save)

@@ -1,0 +1,329 @@
+"""What belongs to one visitor: runs, and which of them is shown. It lives in gr.State, so none meet."""
+
+import contextlib
+import itertools
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+
+from demos.shared import encode_maps, label_tokens, name_model, wrong_symbols
+from hf_attn.evaluation import Evaluation
+from hf_attn.inspection import attention_maps
+from hf_attn.tasks import Recipe, Task
+from hf_attn.training import HELD_OUT_SAMPLE, Report, build_accelerator, build_model, train
+
+RUNNING, PAUSED, STOPPED, FINISHED, FAILED = "running", "paused", "stopped", "finished", "error"
+KEPT_RUNS = 12
+KEPT_POINTS = 2000  # of a run's curve
+KEPT_FRAMES = 60  # of a run's film once it is over
+REPEATED_SECONDS = 3.0  # the browser may lose messages: each repeats what is as recent as this
+EXAMPLES_SHOWN = 6
+
+
+@dataclass(eq=False)
+class Run:
+    """One model learning one task: what the page shows of it, and what the visitor wants of it.
+
+    Attributes:
+        id, name: of the run, within its visit.
+        task, recipe, seed, device: what it is made of.
+        pace: steps a second; None for as fast as it goes.
+        status: "running", "paused", "stopped", "finished" or "error"; message says what failed.
+        wants_pause, wants_stop, wanted_steps: set by the buttons, heeded between two steps.
+        is_live: a handler is taking its steps (or waiting for a free place to do so).
+        points, frames: (when, what) of the curves and of the film.
+    """
+
+    id: str
+    name: str
+    task: Task
+    recipe: Recipe
+    seed: int
+    device: str = "auto"
+    pace: float | None = None
+    status: str = RUNNING
+    message: str = ""
+    wants_pause: bool = False
+    wants_stop: bool = False
+    wanted_steps: int = 0
+    is_live: bool = False
+    step: int = 0
+    model: torch.nn.Module | None = None
+    evaluation: Evaluation | None = None
+    points: list[tuple[float, dict]] = field(default_factory=list)
+    frames: list[tuple[float, dict]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.lock = threading.Lock()  # the model is either learning or being looked at
+        self.readers = 0
+        self.examples, self.probe = choose_examples(self.task)
+        self.active_seconds = 0.0
+        self.loop: Iterator[Report] | None = None
+        self.predictions: list[dict] = []
+        self.predicted_at = -1
+
+    def begin(self) -> None:
+        """Build the model and its loop, once."""
+        if self.loop is None and self.model is None:
+            self.model = build_model(self.task, self.recipe, self.seed)
+            self.accelerator = build_accelerator(self.device)
+            generator = torch.Generator().manual_seed(self.seed)
+            self.loop = train(
+                self.task, self.model, self.recipe, generator=generator, accelerator=self.accelerator
+            )
+
+    def advance(self) -> Report | None:
+        """Take one step and note what it gave; None where there is none left."""
+        while self.readers:  # a lock is not fair: whoever wants to look goes first
+            time.sleep(0.001)
+        started = time.monotonic()
+        with self.lock:
+            report = next(self.loop, None)
+        self.active_seconds += time.monotonic() - started
+        if report is not None:
+            self.step = report.step
+            self._note(report)
+        return report
+
+    @contextlib.contextmanager
+    def looking(self) -> Iterator[torch.nn.Module]:
+        """The model, between two steps."""
+        self.readers += 1
+        try:
+            with self.lock:
+                yield self.model
+        finally:
+            self.readers -= 1
+
+    def take_frame(self) -> None:
+        """Draw the probe's attention as it is now, once a step."""
+        if self.frames and self.frames[-1][1]["step"] == self.step:
+            return
+        with self.lock:
+            cross = attention_maps(self.model, self.task.batch_of([self.probe])).cross
+        frame = {"step": self.step, "predictions": self.predictions}
+        if cross is not None:
+            frame["maps"] = encode_maps(cross[-1])
+        self.frames.append((time.monotonic(), frame))
+        if len(self.frames) > 8 * KEPT_FRAMES:  # a long run keeps every other frame of its past
+            self.frames = self.frames[: 4 * KEPT_FRAMES : 2] + self.frames[4 * KEPT_FRAMES :]
+
+    def _note(self, report: Report) -> None:
+        is_measured = report.measured_at == report.step
+        every = max(1, report.steps // KEPT_POINTS)
+        if not (is_measured or report.step % every == 0):
+            return
+        point = {"step": report.step, "loss": report.loss, "seconds": report.seconds}
+        point["tokens_per_second"] = report.tokens_per_second
+        point["held_out"] = report.held_out_exact_match if is_measured else None
+        self.points.append((time.monotonic(), point))
+        if is_measured and self.predicted_at != report.step:
+            self.predicted_at = report.step
+            self.predictions = read_predictions(self.task, self.examples, report.predictions)
+
+    @property
+    def held_out(self) -> float | None:
+        """The newest accuracy: on 1,000 examples once the run is over, before that on the run's sample."""
+        if self.evaluation is not None:
+            return self.evaluation.overall.exact_match
+        measured = [point["held_out"] for _, point in self.points if point["held_out"] is not None]
+        return measured[-1] if measured else None
+
+    @property
+    def seconds(self) -> float:
+        """Spent on steps."""
+        return self.points[-1][1]["seconds"] if self.points else 0.0
+
+    @property
+    def can_go_on(self) -> bool:
+        """Steps are left, and what they need is still there."""
+        return self.loop is not None and self.step < self.recipe.steps and self.status in (STOPPED, PAUSED)
+
+    @property
+    def weights(self) -> str:
+        """What the weights are, in words."""
+        return f"step {self.step}" if self.step else "untrained"
+
+    def eta_seconds(self) -> float | None:
+        """What is left, at the pace so far."""
+        left = self.recipe.steps - self.step
+        if self.pace:
+            return left / self.pace
+        return left * self.active_seconds / self.step if self.step else None
+
+    def to_message(self, *, whole: bool = False) -> dict:
+        """What the train board is told: the whole run, or what is recent."""
+        if whole:
+            points = thin([point for _, point in self.points], KEPT_POINTS)
+            frames = thin([frame for _, frame in self.frames], KEPT_FRAMES)
+        else:
+            since = time.monotonic() - REPEATED_SECONDS
+            points = [p for _, p in itertools.takewhile(lambda item: item[0] >= since, reversed(self.points))]
+            frames = [f for _, f in itertools.takewhile(lambda item: item[0] >= since, reversed(self.frames))]
+            points, frames = points[::-1] or [p for _, p in self.points[-1:]], frames[::-1]
+        return {
+            "run": self.id,
+            "event": "progress" if self.status in (RUNNING, PAUSED) else "end",
+            "status": self.status,
+            "message": self.message,
+            "eta_seconds": self.eta_seconds(),
+            "meta": self.meta,
+            "points": points,
+            "frames": said_once(frames),
+        }
+
+    @property
+    def meta(self) -> dict:
+        """What does not change during a run."""
+        answer = self.task.answer(self.probe)
+        return {
+            "task": self.task.name,
+            "probe": self.probe,
+            "metric": self.task.metric,
+            "total_steps": self.recipe.steps,
+            "heads": self.recipe.model.get("num_attention_heads", 0),
+            "rows": [*self.task.split_target(answer), "end"],
+            "cols": label_tokens(self.task.source_tokens(self.probe)),
+            "truth": self.task.alignment(self.probe, answer),
+            "predictions_title": f"{EXAMPLES_SHOWN} held-out examples",
+        }
+
+    def to_row(self) -> dict:
+        """The run's line in the table of runs."""
+        curve = [[p["step"], p["held_out"]] for _, p in self.points if p["held_out"] is not None]
+        return {
+            "id": self.id,
+            "name": self.name,
+            "details": name_model(self.model, self.step, self.seconds)
+            if self.model is not None
+            else "waiting",
+            "held_out": self.held_out,
+            "curve": thin(curve, 100),
+            "kept": True,
+        }
+
+
+def choose_examples(task: Task) -> tuple[list[tuple[int, str]], str]:
+    """Held-out examples shaped like the worked one: six to write, with their places, and the probe."""
+    batch = task.held_out(HELD_OUT_SAMPLE)
+    sources = [task.read_source(row) for row in batch.input_ids.tolist()]
+    worked = task.worked_example.source
+    wanted = len(task.source_tokens(worked))
+
+    def unlike(place: int) -> tuple[int, int]:
+        tokens = task.source_tokens(sources[place])
+        repeated = len(tokens) - len(
+            set(tokens)
+        )  # which of two equal symbols is read cannot be seen in an answer
+        shorter = max(0, wanted - len(tokens))
+        return abs(len(tokens) - wanted) + shorter + 2 * repeated, abs(len(sources[place]) - len(worked))
+
+    places = sorted(range(len(sources)), key=unlike)
+    return [(place, sources[place]) for place in sorted(places[:EXAMPLES_SHOWN])], sources[places[0]]
+
+
+def read_predictions(task: Task, examples: list[tuple[int, str]], predictions: torch.Tensor) -> list[dict]:
+    """What was written for the shown examples, judged by the task."""
+    read = []
+    for place, source in examples:
+        ids = predictions[place].tolist()
+        verdict = task.verify(source, task.decode(ids))
+        written = task.decode_symbols(ids)
+        most = len(verdict.expected) + 1  # one that does not end would push everything else away
+        read.append(
+            {
+                "source": source,
+                "written": [*written[:most], *["…"] * (len(written) > most)],
+                "wrong": wrong_symbols(written, verdict)[:most],
+                "right": verdict.correct,
+                "answer": task.answer(source),
+            }
+        )
+    return read
+
+
+def said_once(frames: list[dict]) -> list[dict]:
+    """The frames, with predictions only where they are new: the board shows the last ones until then."""
+    said, told = [], None
+    for frame in frames:
+        is_new = frame["predictions"] is not told
+        told = frame["predictions"]
+        said.append(frame if is_new else {name: frame[name] for name in frame if name != "predictions"})
+    return said
+
+
+def thin(items: list, most: int) -> list:
+    """At most so many, evenly chosen, the first and the last among them."""
+    if len(items) <= most:
+        return items
+    return [items[round(place * (len(items) - 1) / (most - 1))] for place in range(most)]
+
+
+@dataclass(eq=False)
+class Visit:
+    """One visitor: the runs, newest last, the one on the board, and a folder for what is downloaded."""
+
+    runs: dict[str, Run] = field(default_factory=dict)
+    shown: str | None = None
+    current: str | None = None
+    begun: int = 0
+    device: str = "auto"
+    pace: float | None = None
+    folder: str | None = None
+    is_over: bool = False
+
+    @property
+    def run(self) -> Run | None:
+        """The run that the buttons are about."""
+        return self.runs.get(self.current)
+
+    def add(self, task: Task, recipe: Recipe, seed: int) -> tuple[Run, str]:
+        """A new run, shown at once; and what had to go for it, in a sentence."""
+        self.begun += 1
+        gone = ""
+        if len(self.runs) >= KEPT_RUNS:
+            oldest = next(run for run in self.runs.values() if not run.is_live)
+            self.forget(oldest.id)
+            gone = f"{oldest.name} made room: {KEPT_RUNS} runs are kept."
+        run = Run(
+            f"run-{self.begun}", f"{task.name} {self.begun}", task, recipe, seed, self.device, self.pace
+        )
+        self.runs[run.id] = run
+        self.shown = self.current = run.id
+        return run, gone
+
+    def forget(self, run_id: str) -> None:
+        """Delete a run, stopping it first."""
+        run = self.runs.pop(run_id, None)
+        if run is not None:
+            run.wants_stop = True
+        newest = next(reversed(self.runs), None)
+        if self.shown == run_id:
+            self.shown = newest
+        if self.current == run_id:
+            self.current = newest
+
+    def to_table(self) -> dict:
+        """The value of the table of runs, newest first."""
+        return {"runs": [run.to_row() for run in reversed(self.runs.values())], "current": self.shown}
+
+    def new_folder(self, name: str) -> Path:
+        """A fresh path in the visit's own temporary folder."""
+        if self.folder is None:
+            self.folder = tempfile.mkdtemp(prefix="hf_attn_")
+        return Path(tempfile.mkdtemp(dir=self.folder)) / name
+
+    def close(self) -> None:
+        """The visitor has gone: stop what runs, give back memory and disk."""
+        self.is_over = True
+        for run_id in list(self.runs):
+            self.forget(run_id)
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.folder = None
