@@ -26,6 +26,7 @@ _HOMES = {
     "Task": "hf_attn.tasks",
     "attention_maps": "hf_attn.inspection",
     "build_model": "hf_attn.training",
+    "build_preset": "hf_attn.presets",
     "build_task": "hf_attn.tasks",
     "build_tokenizer": "hf_attn.tokenization",
     "draw_map": "hf_attn.figures",

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 # Layers from the ground up: a module imports from its own layer and those below.
 LAYERS = [
     {"models"},
-    {"tokenization", "tasks", "atomic"},
+    {"tokenization", "tasks", "atomic", "presets"},
     {"training", "decoding", "evaluation", "inspection", "figures"},
     {"registration", "hub", "cards", "settings", "runs", "__main__"},
 ]
