@@ -33,6 +33,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+SEED = typer.Option(min=0, max=2**63 - 1, help="Of whatever is drawn; 0 without.")
+THREADS = typer.Option(min=1, max=os.cpu_count(), help="Of the processor; 1 without.")
 INTERRUPTED = 130  # what typer makes of Ctrl-C
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON Lines, one object a line.")]
 Folder = Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="A checkpoint's folder.")]
@@ -90,9 +92,9 @@ def train(
     model: Annotated[Literal["transformer"], typer.Option(help="What learns.")] = "transformer",  # noqa: ARG001
     steps: Annotated[int | None, typer.Option(min=1, help="The recipe's own without.")] = None,
     until: Annotated[float | None, typer.Option(min=0, max=1, help="Stop at this exact match.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Of weights and examples; 0 without.")] = None,
+    seed: Annotated[int | None, SEED] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps; auto without.")] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="Of the processor; 1 without.")] = None,
+    threads: Annotated[int | None, THREADS] = None,
     config: Annotated[Path | None, typer.Option(help="A JSON file of settings, as --set takes them.")] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Of task, recipe or model.")
@@ -146,6 +148,7 @@ def _train(run: "Run", directory: Path | None, save_every: float, track: str | N
 
     disable_progress_bar()
     torch.set_num_threads(run.threads)
+    torch.manual_seed(run.seed)  # what dropout draws from
     with wrong_use():
         accelerator = training.build_accelerator(run.device)
         model = training.build_model(run.task, run.recipe, run.seed)
@@ -188,12 +191,8 @@ def _train(run: "Run", directory: Path | None, save_every: float, track: str | N
 def _show_progress(steps: int, speaks: bool, as_json: bool) -> Iterator[Callable[[dict], None]]:
     """Gives what shows a report: a line on standard output, and a bar where standard error is a terminal."""
     console = Console(stderr=True)
-    columns = (
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("loss {task.fields[loss]}"),
-        TimeRemainingColumn(),
-    )
+    loss_column = TextColumn("loss {task.fields[loss]}")
+    columns = (BarColumn(), MofNCompleteColumn(), loss_column, TimeRemainingColumn())
     bar = Progress(
         *columns,
         console=console,
@@ -275,7 +274,7 @@ def generate(
     strategy: Annotated[Literal["greedy", "beam", "top-k", "nucleus"], typer.Option()] = "greedy",
     num_beams: Annotated[int, typer.Option(min=1, help="Of beam search.")] = 4,
     temperature: Annotated[float, typer.Option(min=0, help="Of top-k and nucleus.")] = 1.0,
-    seed: Annotated[int, typer.Option(min=0, help="Of top-k and nucleus.")] = 0,
+    seed: Annotated[int, SEED] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Let a checkpoint write, and judge what it wrote."""
@@ -387,7 +386,7 @@ def main() -> None:
     except BrokenPipeError:  # whoever read the output has gone
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
         sys.exit(1)
-    except OSError as error:
+    except (OSError, ArithmeticError) as error:  # a full disk, a run that diverged
         _leave(str(error), 1)
     except RuntimeError as error:
         if "memory" not in str(error):

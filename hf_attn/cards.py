@@ -256,7 +256,7 @@ def _settings(training: Mapping) -> dict[str, str]:
     run = {
         "steps taken": training.get("steps"),
         "seed": training.get("seed"),
-        "stopped at": training.get("until"),
+        "to stop at (held-out)": training.get("until"),
     }
     if recipe:
         run |= {"steps planned": recipe.pop("steps"), "optimizer": "AdamW"}

@@ -9,6 +9,7 @@ import torch
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
 STRATEGIES = ("greedy", "beam", "top-k", "nucleus")
+TINY_TEMPERATURE = 1e-6  # below it, float32 cannot tell a softmax from the likeliest token
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Generation:
         ids: token ids, `</s>` last where it was reached.
         score: sum of log p over the tokens, by the model's own probabilities.
         choices: one a token.
-        alternatives: other beams, best first, as (ids, score).
+        alternatives: other beams as (ids, score), in beam search's own order, which divides by the length.
     """
 
     ids: tuple[int, ...]
@@ -101,7 +102,7 @@ def greedy_ids(model, input_ids, attention_mask=None, max_new_tokens: int = 64) 
 
 def temper(logits: torch.Tensor, temperature: float) -> torch.Tensor:
     """Weigh by p ∝ exp(logit / temperature), [V]; at 0 all weight stands on the likeliest."""
-    if temperature == 0:
+    if temperature < TINY_TEMPERATURE:
         return torch.zeros_like(logits).scatter_(-1, logits.argmax(-1, keepdim=True), 1.0)
     highest = logits.max()  # taken off first, a small temperature cannot make infinity of it
     return ((logits - highest) / temperature).softmax(-1)

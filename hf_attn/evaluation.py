@@ -101,14 +101,21 @@ def evaluate(model, task: Task, split: str = HELD_OUT, n: int = 1000, seed: int 
         seed: which examples.
 
     Raises:
-        ValueError: another split; training examples say nothing about what was learned.
+        ValueError: another split (training examples say nothing about what was learned), or n below 1.
     """
+    if n < 1:
+        raise ValueError(f"n={n} must be at least 1.")
     if split not in (HELD_OUT, VALIDATION):
         raise ValueError(f"split={split!r} cannot be measured on; choose {HELD_OUT!r} or {VALIDATION!r}.")
     batch = task.held_out(n, seed) if split == HELD_OUT else task.validation(n, seed)
     sources = [task.read_source(row) for row in batch.input_ids.tolist()]
-    answers = [task.decode(row) for row in predict(model, task, batch).tolist()]
-    rows = [(task.verify(s, a).correct, task.measure(s, a)) for s, a in zip(sources, answers, strict=True)]
+    predictions = predict(model, task, batch)
+    ended = (predictions == END).any(dim=1).tolist()
+    answers = [task.decode(row) for row in predictions.tolist()]
+    rows = [
+        (has_ended and task.verify(source, answer).correct, task.measure(source, answer))
+        for source, answer, has_ended in zip(sources, answers, ended, strict=True)
+    ]
     groups: dict[int, list[tuple[bool, dict[str, float]]]] = defaultdict(list)
     for source, row in zip(sources, rows, strict=True):
         groups[task.size_of(source)].append(row)

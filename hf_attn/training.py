@@ -1,6 +1,8 @@
 """The one training loop."""
 
 import contextlib
+import json
+import math
 import threading
 import time
 from collections.abc import Iterator
@@ -24,7 +26,12 @@ from hf_attn.tasks.sequences import END, IGNORED, PAD, START, Batch
 
 HELD_OUT_SAMPLE = 200  # examples of the held-out set that a report is measured on
 CONFIRMING_SAMPLE = 1000  # examples that confirm a report which says that the goal is reached
+PROGRESS = "progress.json"  # in a state's folder
 _GLOBAL_RANDOM = threading.Lock()  # initial weights are drawn from torch's global generator
+
+
+class Diverged(ArithmeticError):
+    """The loss is no number any more."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +67,7 @@ class Report:
 
 
 class Progress:
-    """What a run must know to go on, besides weights and optimizer: saved and loaded by accelerate."""
+    """What a run must know to go on, besides weights and optimizer."""
 
     def __init__(self, generator: torch.Generator):
         self.generator = generator
@@ -75,11 +82,11 @@ class Progress:
     def state_dict(self) -> dict:
         """What is saved."""
         kept = {name: getattr(self, name) for name in ("step", "seconds", "tokens", "held_out")}
-        return {**kept, "generator": self.generator.get_state()}
+        return {**kept, "generator": self.generator.get_state().tolist()}
 
     def load_state_dict(self, state: dict) -> None:
         """Go on from what was saved."""
-        self.generator.set_state(state["generator"])
+        self.generator.set_state(torch.tensor(state["generator"], dtype=torch.uint8))
         for name in ("step", "seconds", "tokens", "held_out"):
             setattr(self, name, state[name])
 
@@ -177,10 +184,10 @@ def build_accelerator(device: str = "auto") -> Accelerator:
         raise ValueError(f"device={device!r} is not known; choose one of {', '.join(here)}.")
     if not here[device]:
         raise ValueError(f"device={device!r} is not on this machine; choose 'auto' or 'cpu'.")
-    wanted_cpu = device == "cpu"
+    wanted_cpu = device == "cpu" or not (here["cuda"] or here["mps"])
     if PartialState._shared_state and (PartialState().device.type == "cpu") != wanted_cpu:
         AcceleratorState._reset_state(reset_partial_state=True)  # accelerate keeps one device a process
-    return Accelerator(cpu=wanted_cpu)
+    return Accelerator(cpu=wanted_cpu)  # cpu=True also where there is no other: processes then work together
 
 
 def train(  # noqa: C901 - the loop reads from top to bottom in one piece
@@ -212,19 +219,30 @@ def train(  # noqa: C901 - the loop reads from top to bottom in one piece
         accelerator: device and processes; a batch is shared out over the processes.
         hurry: once set, every step is reported, so that whoever wants to stop need not wait for long.
 
+    Dropout draws from torch's global generator: seed it too (`torch.manual_seed`) where a recipe has dropout.
+
     Yields:
         A report before the first step, then every `recipe.report_every` steps, at each measurement, and after
         the last step.
+
+    Raises:
+        OSError: the state cannot be read.
+        ValueError: the batch cannot be shared out evenly over the processes.
+        Diverged: the loss is no finite number; nothing of that step is saved.
     """
     recipe = recipe or task.recipe
     accelerator = accelerator or Accelerator()
     progress = Progress(generator or torch.Generator().manual_seed(0))
     bare_model = model
     model, optimizer = accelerator.prepare(model, build_optimizer(model, recipe))
-    accelerator.register_for_checkpointing(progress)
     if state_dir is not None and Path(state_dir).exists():
-        accelerator.load_state(str(state_dir))
-    share = recipe.batch_size // accelerator.num_processes
+        load_state(accelerator, progress, state_dir)
+    share, rest = divmod(recipe.batch_size, accelerator.num_processes)
+    if rest:
+        raise ValueError(
+            f"batch_size={recipe.batch_size} cannot be shared out evenly over {accelerator.num_processes} "
+            "processes: choose a multiple."
+        )
     mine = slice(accelerator.process_index * share, (accelerator.process_index + 1) * share)
     if progress.step in (0, recipe.steps):  # also where a run is resumed after its last step
         progress.measure(bare_model, task, until)
@@ -258,22 +276,44 @@ def train(  # noqa: C901 - the loop reads from top to bottom in one piece
         if not (is_measured or is_wanted or progress.step % recipe.report_every == 0):
             continue
         mean_loss = float(accelerator.reduce(loss_sum, "mean")) / loss_steps
+        if not math.isfinite(mean_loss):
+            raise Diverged(
+                f"The loss is {mean_loss} at step {progress.step}: training has diverged. "
+                f"Choose a lower learning rate than {recipe.learning_rate}."
+            )
         latest = progress.report(bare_model, recipe, mean_loss, probe)
         loss_sum, loss_steps = torch.zeros_like(loss_sum), 0
         if state_dir is not None and (is_last or time.monotonic() - saved_at > save_every_seconds):
-            save_state(accelerator, state_dir)
+            save_state(accelerator, progress, state_dir)
             saved_at = time.monotonic()
         try:
             yield latest
         except GeneratorExit:
             if state_dir is not None:
-                save_state(accelerator, state_dir)
+                save_state(accelerator, progress, state_dir)
             raise
         if until is not None and is_measured and latest.held_out_exact_match >= until:
             break
 
 
-def save_state(accelerator: Accelerator, state_dir: str | Path) -> None:
+def load_state(accelerator: Accelerator, progress: "Progress", state_dir: str | Path) -> None:
+    """Go on from a saved state.
+
+    Raises:
+        OSError: the folder lacks something or cannot be read.
+    """
+    try:
+        state = json.loads((Path(state_dir) / PROGRESS).read_text(encoding="utf-8"))
+        accelerator.load_state(str(state_dir))
+        progress.load_state_dict(state)
+    except Exception as error:  # whatever torch, safetensors or json make of a damaged file
+        reason = " ".join(str(error).split())[:200]
+        raise OSError(
+            f"The run's state in {state_dir} cannot be read ({reason}). Begin the run again."
+        ) from error
+
+
+def save_state(accelerator: Accelerator, progress: "Progress", state_dir: str | Path) -> None:
     """Put a run's state into a folder, whole or not at all; every process takes part."""
     with contextlib.ExitStack() as stack:
         folder: list[str | None] = [None]
@@ -281,4 +321,7 @@ def save_state(accelerator: Accelerator, state_dir: str | Path) -> None:
             folder[0] = str(stack.enter_context(atomic_directory(state_dir)))
         broadcast_object_list(folder)
         accelerator.save_state(folder[0])
+        if folder[0] is not None and accelerator.is_main_process:
+            text = json.dumps(progress.state_dict())
+            (Path(folder[0]) / PROGRESS).write_text(text, encoding="utf-8")
         accelerator.wait_for_everyone()

@@ -132,7 +132,8 @@ class Addition(Task):
         device = generator.device
         if not self.balanced:
             return torch.randint(0, self.largest + 1, shape, generator=generator, device=device)
-        length = torch.randint(1, self.digits + 1, shape, generator=generator, device=device)
+        longest = len(str(self.largest))
+        length = torch.randint(1, longest + 1, shape, generator=generator, device=device)
         low = torch.where(length == 1, 0, 10 ** (length - 1))
         high = (10**length).clamp(max=self.largest + 1)
         share = torch.rand(shape, generator=generator, device=device, dtype=torch.float64)
@@ -164,8 +165,8 @@ class Addition(Task):
         return LEADING_ZEROS.sub("", "".join(symbols))
 
     def split_target(self, text: str) -> list[str]:
-        """One symbol a digit, leading zeros put in."""
-        return list(text.zfill(self.sum_digits))
+        """One symbol a digit, leading zeros put in; no digits in nothing."""
+        return list(text.zfill(self.sum_digits)) if text else []
 
     def join_target(self, symbols: Sequence[str]) -> str:
         """The number without leading zeros."""

@@ -4,6 +4,7 @@ A subclass says how an example is drawn and how a person writes it; splitting, s
 """
 
 import functools
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +17,6 @@ from hf_attn.tasks.sequences import (
     IGNORED,
     PAD,
     SPECIAL_TOKENS,
-    START,
     Batch,
     Ragged,
     constant,
@@ -26,6 +26,7 @@ from hf_attn.tasks.sequences import (
 
 TRAINING, VALIDATION, HELD_OUT = "training", "validation", "held-out"
 SPLITS = (TRAINING, VALIDATION, HELD_OUT)
+LONGEST_TEXT = 1000  # characters of an input: far more than any task reads, far less than a parser chokes on
 
 
 @dataclass(frozen=True)
@@ -87,10 +88,16 @@ class Recipe:
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_size", "report_every", "evaluate_every"):
-            if not isinstance(value := getattr(self, name), int) or value < 1:
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ValueError(f"{name}={value!r} must be a whole number of at least 1.")
-        if not self.learning_rate > 0:
+        if not 0 < self.learning_rate < math.inf:
             raise ValueError(f"learning_rate={self.learning_rate} must be above 0; 0.003 is a good start.")
+        if not all(0 <= beta < 1 for beta in self.betas):
+            raise ValueError(f"betas={self.betas} must be two numbers of at least 0 and below 1.")
+        for name in ("weight_decay", "max_grad_norm"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 0 and finite.")
         if self.warmup_steps < 0 or not 0 <= self.decay_fraction <= 1:
             raise ValueError(
                 f"warmup_steps={self.warmup_steps} must be at least 0 and "
@@ -219,6 +226,8 @@ class Task(ABC):
         Raises:
             ValueError: the text is empty, too long, or holds something the task does not know.
         """
+        if len(text) > LONGEST_TEXT:
+            raise ValueError(f"The input has {len(text)} characters; {LONGEST_TEXT} at most are read.")
         if not text.strip():
             raise ValueError(
                 f"The input is empty; write {self.notation}, for example {self.worked_example.source!r}."
@@ -226,17 +235,16 @@ class Task(ABC):
         return [*self.ids(*self.split_source(text)), END]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Target ids → text, up to the first `</s>`; the start token and padding are left out."""
+        """Target ids → text, up to the first `</s>`."""
         return self.join_target(self.decode_symbols(ids))
 
     def decode_symbols(self, ids: Sequence[int]) -> list[str]:
-        """Target ids → symbols, up to the first `</s>`."""
+        """Ids → symbols, up to the first `</s>`; a special token written by mistake stays visible."""
         symbols = []
         for index in ids:
             if index == END:
                 break
-            if index not in (PAD, START, IGNORED):
-                symbols.append(self.tokens[index])
+            symbols.append(self.tokens[index])
         return symbols
 
     def source_tokens(self, text: str) -> list[str]:
@@ -296,8 +304,11 @@ class Task(ABC):
     def _draw_split(self, generator: torch.Generator, n: int, split: str) -> Batch:
         share = {TRAINING: 0.8, VALIDATION: 0.1, HELD_OUT: 0.1}[split]
         kept: list[tuple[Ragged, Ragged]] = []
-        missing = n
+        missing, rounds = n, 0
         while missing > 0:
+            rounds += 1
+            if rounds > 100 and missing == n:
+                raise ValueError(f"{self} has no {split} examples: allow more or longer ones.")
             sources, targets, keys = self.draw(generator, int(missing / share * 1.1) + 16)
             rows = (self.split_of(keys) == SPLITS.index(split)).nonzero().squeeze(1)[:missing]
             kept.append((sources.rows(rows), targets.rows(rows)))
