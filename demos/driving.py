@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from demos.visits import FAILED, FINISHED, PAUSED, RUNNING, STOPPED, Run
 from hf_attn.evaluation import evaluate
 
-MESSAGE_SECONDS = 0.15  # between two messages: the browser has no way to say that it cannot follow
+MESSAGE_SECONDS = 0.18  # between two messages: the browser has no way to say that it cannot follow
 NAP_SECONDS = 0.05
 SIGN_OF_LIFE_SECONDS = 1.0  # while paused: only at a yield is it noticed that the page was closed
 LONGEST_PAUSE_SECONDS = 900.0  # then the place is given back; the run can still be resumed

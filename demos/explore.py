@@ -123,6 +123,7 @@ def build(page: Page) -> None:
         target = gr.Textbox(
             "",
             label="Target",
+            max_lines=1,
             placeholder="what the model writes itself",
             elem_id="explore-target",
             elem_classes="hf-mono-input",

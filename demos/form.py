@@ -184,7 +184,7 @@ def build_form() -> tuple[list, list, gr.HTML]:
                 }
                 choices = {"size": sizes, **CHOICES}.get(name)
                 if choices is None:
-                    fields[name] = gr.Textbox(**look)
+                    fields[name] = gr.Textbox(max_lines=1, **look)
                 else:  # numbers may also be typed: read_form says what is allowed
                     fields[name] = gr.Dropdown(list(choices), allow_custom_value=name in ERRORS, **look)
         for name in pair:

@@ -131,8 +131,6 @@ def wrong_symbols(symbols, verdict) -> list[bool]:
 
 def origin_of(model, weights: str) -> str:
     """Return the origin line of a model: what it is, which weights, where they are."""
-    if model is None:
-        return origin("none yet", "none", "none")  # a run that waits has built nothing yet
     config, weight = model.config, next(model.parameters())
     layers = getattr(config, "encoder_layers", config.num_hidden_layers)
     if config.is_encoder_decoder:

@@ -49,7 +49,7 @@ def show_controls(visit: Visit) -> dict:
         "stop": gr.update(interactive=busy),
         "step": gr.update(interactive=not busy or (status == PAUSED and run.is_live)),
         "note": shared.note(tell(run)),
-        "origin": shared.origin_of(run.model if run else None, run.weights if run else "none"),
+        "origin": shared.origin_of(run.model, run.weights) if run and run.model else gr.skip(),
     }
 
 
@@ -88,16 +88,18 @@ def follow(visit: Visit) -> Iterator[list]:
         yield screen()
         return
     run.evaluation = None
-    first, measured = True, 0
+    told, measured = {}, None
     with contextlib.closing(driving.drive(run)) as moments:
         for _ in moments:
-            fresh = {"board": shared.to_json(run.to_message())} if visit.shown == run.id else {}
-            if (
-                first or measured != run.predicted_at
-            ):  # the table is drawn anew only where it says something new
-                first, measured = False, run.predicted_at
-                fresh["runs"] = shared.to_json(visit.to_table())
-            yield screen(**fresh, **show_controls(visit))
+            controls = show_controls(visit)
+            news = {name: value for name, value in controls.items() if told.get(name) != value}
+            told = controls
+            if visit.shown == run.id:
+                news["board"] = shared.to_json(run.to_message())
+            if measured != run.predicted_at:  # the table is drawn anew only where it says something new
+                measured = run.predicted_at
+                news["runs"] = shared.to_json(visit.to_table())
+            yield screen(**news)
     if run.id not in visit.runs or visit.is_over:
         return
     yield show_all(visit)
@@ -123,8 +125,9 @@ def begin(visit: Visit, order: int, said: str = "") -> list:
 
 
 def stay(visit: Visit, order: int, error: FieldError | None = None) -> list:
-    """Outputs of a button that leaves everything to the handler under way, or to nobody."""
-    changes = {} if error else show_controls(visit)
+    """Outputs of a button that changes nothing by itself: a run under way is shown by its own handler."""
+    is_followed = visit.run is not None and visit.run.is_live
+    changes = {} if error or is_followed else show_controls(visit)
     return [order, gr.skip(), *field_errors(error), *screen(**changes)]
 
 

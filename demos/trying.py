@@ -74,7 +74,6 @@ def tell_cut(choice: Choice, strategy: str, top_k: int, top_p: float) -> str:
     of = f"keeps {int(kept.sum())} of {len(kept)} symbols, {share} of the probability"
     return {
         "greedy": f"greedy takes the likeliest of {len(kept)} symbols",
-        "beam": "beam search keeps whole answers; nothing is cut here",
         "top-k": f"top-k {top_k} {of}",
         "nucleus": f"nucleus {top_p:.2f} {of}",
     }[strategy]
@@ -132,7 +131,9 @@ def show_answer(
         "written": shown,
         "wrong": wrong,
         "steps": [read_choice(choice, names, is_cut) for choice in generation.choices],
-        "cut": [tell_cut(choice, strategy, top_k, top_p) for choice in generation.choices],
+        "cut": [tell_cut(choice, strategy, top_k, top_p) for choice in generation.choices]
+        if is_cut
+        else None,
         "alternatives": read_alternatives(opened, source, generation),
         "cross": show_cross(opened, source, ids),
     }
@@ -203,7 +204,7 @@ def build(page: Page) -> None:
     with gr.Row(elem_classes="hf-how"):
         beams = gr.Slider(2, 8, 4, step=1, label="Beams", visible=False, min_width=160)
         top_k = gr.Slider(1, 20, 3, step=1, label="Symbols kept, k", visible=False, min_width=160)
-        top_p = gr.Slider(0.05, 1, 0.9, step=0.05, label="Probability kept, p", visible=False, min_width=160)
+        top_p = gr.Slider(0.05, 1, 0.9, step=0.05, label="Share kept, p", visible=False, min_width=160)
         warmth = gr.Slider(0, 2, 1, step=0.1, label="Temperature", visible=False, min_width=160)
         seed = gr.Number(0, label="Seed", precision=0, visible=False, min_width=80)
     board = shared.try_board("try-board")

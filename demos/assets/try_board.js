@@ -5,7 +5,7 @@
 (hfAttn => {
   const { el, number, range, shown, unpack, meanOf } = hfAttn;
 
-  const SMALL = 9; // keys of a map that has room beside the distribution
+  const SMALL = 12; // keys of a map that has room under the answer, beside the distribution
 
   const verdict = () => {
     const box = el("span", "hf-verdict");
@@ -289,13 +289,11 @@
       step = Math.min(i, (value?.written?.length || 1) - 1);
       show();
     };
-    const left = el("div", "hf-left");
-    two.append(left);
     const cross = crossPanel(root, choose);
-    const panels = [answerPanel(left), stepPanel(two, choose), otherPanel(root), cross];
+    const panels = [answerPanel(two), stepPanel(two, choose), otherPanel(root), cross];
     const show = () => {
-      const small = !value?.tree && (value?.cross?.cols.length ?? 0) <= SMALL;
-      if (cross.section.parentElement !== (small ? left : root)) (small ? left : root).append(cross.section);
+      const place = (value?.cross?.cols.length ?? 0) <= SMALL ? two : root;
+      if (cross.section.parentElement !== place) place.append(cross.section);
       panels.forEach(panel => panel.update(value, step));
     };
     const update = next => {

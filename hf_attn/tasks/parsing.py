@@ -125,8 +125,8 @@ class Parsing(Task):
             "document": Recipe(
                 document,
                 steps=20,
-                batch_size=64,
-                learning_rate=3e-3,
+                batch_size=32,
+                learning_rate=4e-3,
                 warmup_steps=3,
                 report_every=1,
                 evaluate_every=1,
