@@ -6,7 +6,8 @@ import time
 from collections.abc import Iterator
 
 from demos.visits import FAILED, FINISHED, PAUSED, RUNNING, STOPPED, Run
-from hf_attn.evaluation import evaluate
+from hf_attn.evaluation import evaluate, predict
+from hf_attn.training import HELD_OUT_SAMPLE, Diverged
 
 MESSAGE_SECONDS = 0.18  # between two messages: the browser has no way to say that it cannot follow
 NAP_SECONDS = 0.05
@@ -28,9 +29,12 @@ def drive(run: Run) -> Iterator[None]:
     except GeneratorExit:
         run.status = STOPPED
         raise
+    except Diverged as error:
+        run.status, run.loop, run.message = FAILED, None, str(error)
     except Exception as error:  # shown in the run's own panel; other runs go on
         logging.getLogger(__name__).exception("run %s failed", run.name)
-        run.status, run.message = FAILED, f"{run.name} failed at step {run.step}: {error}"
+        run.status, run.loop = FAILED, None
+        run.message = f"{run.name} failed at step {run.step}: {error}"
     finally:
         run.is_live = run.wants_stop = run.wants_pause = False
         run.wanted_steps = 0
@@ -55,12 +59,6 @@ def _steps(run: Run) -> Iterator[None]:
             run.wanted_steps -= 1
         if report is None or run.step == run.recipe.steps:
             run.status, run.loop = FINISHED, None
-            break
-        if run.step and not math.isfinite(report.loss):
-            run.status, run.loop = FAILED, None
-            run.message = (
-                f"The loss became {report.loss} at step {run.step}. Lower the learning rate and train again."
-            )
             break
         if time.monotonic() - shown_at >= MESSAGE_SECONDS:
             run.take_frame()
@@ -87,6 +85,8 @@ def _rest(run: Run) -> Iterator[None]:
 
 
 def measure(run: Run) -> None:
-    """Write 1,000 held-out examples, for the table and the card."""
+    """Write 1,000 held-out examples, for the board, the table and the card."""
     with run.looking() as model:
-        run.evaluation = evaluate(model, run.task)
+        evaluation = evaluate(model, run.task)
+        predictions = predict(model, run.task, run.task.held_out(HELD_OUT_SAMPLE))
+    run.conclude(evaluation, predictions)

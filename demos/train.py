@@ -105,7 +105,7 @@ def follow(visit: Visit) -> Iterator[list]:
     yield show_all(visit)
     if run.status in (FINISHED, STOPPED) and run.step:
         driving.measure(run)
-        yield screen(runs=shared.to_json(visit.to_table()), **show_controls(visit))
+        yield show_all(visit)
 
 
 # ---------------------------------------------------------------- buttons

@@ -127,6 +127,17 @@ class Run:
             self.predicted_at = report.step
             self.predictions = read_predictions(self.task, self.examples, report.predictions)
 
+    def conclude(self, evaluation: Evaluation, predictions: torch.Tensor) -> None:
+        """End curve, film and table with what was measured where the run stands."""
+        self.evaluation = evaluation
+        self.predictions = read_predictions(self.task, self.examples, predictions)
+        if self.points:
+            when, point = self.points[-1]
+            self.points[-1] = (when, {**point, "held_out": evaluation.overall.exact_match})
+        if self.frames:
+            when, frame = self.frames[-1]
+            self.frames[-1] = (when, {**frame, "predictions": self.predictions})
+
     @property
     def held_out(self) -> float | None:
         """The newest accuracy: on 1,000 examples once the run is over, before that on the run's sample."""

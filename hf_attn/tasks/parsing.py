@@ -105,7 +105,7 @@ class Parsing(Task):
             "position_initializer_range": 1.0,
         }
         small = {"hidden_size": 64, "intermediate_size": 256, **sizes}
-        nested = {"hidden_size": 128, "intermediate_size": 512, **sizes, "encoder_layers": 3}
+        nested = {**small, "use_bias": True}
         document = {
             "hidden_size": 128,
             "intermediate_size": 512,
@@ -118,7 +118,7 @@ class Parsing(Task):
             product = Recipe(small, steps=60, batch_size=64, learning_rate=5e-3, warmup_steps=5)
         else:
             product = Recipe(
-                nested, steps=1200, batch_size=128, learning_rate=2e-3, warmup_steps=50, evaluate_every=50
+                nested, steps=800, batch_size=128, learning_rate=4e-3, warmup_steps=50, evaluate_every=50
             )
         return {
             "product": product,

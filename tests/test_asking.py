@@ -1,0 +1,133 @@
+"""Try and Explore, without a browser: what is written, how it is judged, which maps are sent."""
+
+import json
+import math
+import os
+
+import pytest
+
+os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+gr = pytest.importorskip("gradio")
+
+from demos import asking, explore, form, trying  # noqa: E402
+from demos.checkpoints import NONE_YET, Shelf, build_shelf  # noqa: E402
+from demos.visits import Visit  # noqa: E402
+from hf_attn.hub import save_checkpoint  # noqa: E402
+from hf_attn.tasks import build_task  # noqa: E402
+from hf_attn.tasks.parsing import read_prefix  # noqa: E402
+from hf_attn.training import build_model  # noqa: E402
+from tests.visiting import finished  # noqa: E402
+
+EMPTY = Shelf()
+
+
+@pytest.fixture(scope="module")
+def copied():
+    """A visit with one finished run of six steps."""
+    visit, _ = finished()
+    yield visit
+    visit.close()
+
+
+def answer(visit, text, **how):
+    """Return the value of the try board, the error and the origin."""
+    board, error, origin = trying.ask(EMPTY, visit, "run-1", text, **how)
+    return json.loads(board) if isinstance(board, str) else board, error, origin
+
+
+def test_each_symbol_comes_with_its_distribution_and_the_cut_in_words(copied):
+    value, error, origin = answer(copied, "3 1 2", strategy="top-k", top_k=3)
+    assert error == ""
+    assert "step 6" in origin
+    assert len(value["written"]) == len(value["steps"]) == len(value["cut"])
+    assert "top-k 3 keeps 3 of 23 symbols" in value["cut"][0]
+    for entries in value["steps"]:
+        assert math.isclose(sum(entry["probability"] for entry in entries), 1, abs_tol=1e-4)
+        assert sum(entry["kept"] for entry in entries[:-1]) == 3
+        assert math.isclose(sum(entry["after"] for entry in entries), 1, abs_tol=1e-4)
+
+
+def test_a_beam_shows_its_other_answers_judged(copied):
+    value, _, _ = answer(copied, "3 1 2", strategy="beam", num_beams=3)
+    assert len(value["alternatives"]) == 3
+    assert all(isinstance(one["correct"], bool) for one in value["alternatives"])
+    assert "kept" not in value["steps"][0][0]
+
+
+def test_a_wrong_character_is_a_sentence_and_leaves_the_board(copied):
+    board, error, origin = trying.ask(EMPTY, copied, "run-1", "3 x")
+    assert "&#x27;x&#x27; (number 2) is not a symbol" in error
+    assert board == origin == gr.skip()
+
+
+def test_the_verdict_is_checked_by_integers_and_an_answer_that_stops_early_is_marked():
+    task = build_task("addition")
+    _, said = trying.judge(task, "153+391", task.ids(*"0544"))
+    assert said["correct"]
+    assert said["check"] == "right: 153+391 = 544, checked by Python's integers"
+    _, said = trying.judge(task, "367+285", task.ids(*"0642"))
+    assert (said["correct"], said["answer"]) == (False, "652")
+
+
+def test_a_tree_shows_the_right_label_beside_a_wrong_or_missing_node():
+    task = build_task("parser")
+    tree = trying.read_tree(read_prefix(["ASSIGN", "x", "SUB", "1"]), task.tree("x=1+2"))
+    operator = tree["children"][1]
+    assert (operator["label"], operator["expected"], operator["wrong"]) == ("SUB", "ADD", True)
+    assert (operator["sign"], operator["children"][1]["expected"]) == ("−", "2")
+    assert not tree["wrong"]
+
+
+def test_examples_are_the_worked_one_and_three_held_out_ones_that_the_task_reads():
+    for label, (name, option, _, _, size) in form.offers().items():
+        task = build_task(name, **({option: size} if option else {}))
+        examples = asking.examples_of(task)
+        assert len(set(examples)) == asking.CHIPS, label
+        assert examples[0] == task.worked_example.source
+        assert all(task.encode(example) for example in examples)
+
+
+def test_a_new_run_is_chosen_and_an_older_choice_stays(copied):
+    chosen, seen = asking.look_again(EMPTY, copied, None, None)
+    assert (chosen["value"], seen) == ("run-1", "run-1")
+    shelf = Shelf((("attn-copy (bundled)", "/somewhere"),))
+    chosen, _ = asking.look_again(shelf, copied, "/somewhere", seen)
+    assert chosen["value"] == "/somewhere"
+
+
+def test_without_a_checkpoint_the_tabs_say_so():
+    assert NONE_YET in asking.choose(EMPTY, Visit(), None, "")[2]
+    assert trying.ask(EMPTY, Visit(), None, "1")[0] is None
+    assert explore.ask(EMPTY, Visit(), None, "1", "", None)[0] is None
+
+
+def test_every_kind_of_map_comes_with_its_labels_and_the_target_may_be_given(copied):
+    board, error, _ = explore.ask(EMPTY, copied, "run-1", "3 1 2", "3 1 2", None)
+    kinds = json.loads(board)["kinds"]
+    assert error == ""
+    assert kinds["cross"]["shape"] == [2, 2, 4, 4]
+    assert kinds["cross"]["rows"] == ["3", "1", "2", "end"]
+    assert kinds["decoder"]["cols"] == ["start", "3", "1", "2"]
+    assert kinds["decoder"]["allowed"][0] == [True, False, False, False]
+    assert kinds["cross"]["truth"][1] == [0, 1, 0, 0]
+    for target, words in [("3 99", "no symbol of copy"), ("1 " * 30, "writes 5 at most")]:
+        assert words in explore.ask(EMPTY, copied, "run-1", "3 1 2", target, None)[1]
+
+
+def test_maps_too_large_to_draw_are_refused_before_they_are_computed(copied, monkeypatch):
+    monkeypatch.setattr(explore, "MAP_LIMIT", 100)
+    monkeypatch.setattr(explore, "attention_maps", None)
+    _, error, _ = explore.ask(EMPTY, copied, "run-1", "3 1 2", "", None)
+    assert "4 tokens would need" in error
+
+
+def test_a_given_checkpoint_is_listed_and_a_broken_one_is_refused(tmp_path):
+    task = build_task("copy", max_length=5)
+    save_checkpoint(tmp_path / "mine", build_model(task, task.recipe), task, {"steps": 240})
+    shelf = build_shelf(tmp_path / "mine")
+    board, error, origin = trying.ask(shelf, Visit(), str(tmp_path / "mine"), "1 2")
+    assert error == ""
+    assert "step 240" in origin
+    assert json.loads(board)["written"]
+    with pytest.raises(FileNotFoundError):
+        build_shelf(tmp_path / "other")
