@@ -54,10 +54,10 @@ def measure_product_rate() -> float:
     return PRODUCTS * 2 * PRODUCT_SIZE**3 / (time.perf_counter() - started)
 
 
-def our_block(task: Task, steps: int) -> Callable[[], float]:
-    """Our loop itself, told to report every `steps` steps: a call takes them and returns its own seconds."""
+def our_block(task: Task, batch_size: int, steps: int) -> Callable[[], float]:
+    """Our loop itself at the peers' batch, reporting every `steps`: a call returns those steps' seconds."""
     endless = {"steps": ENDLESS, "report_every": steps, "evaluate_every": ENDLESS}
-    recipe = dataclasses.replace(task.recipes["document"], **endless)
+    recipe = dataclasses.replace(task.recipes["document"], batch_size=batch_size, **endless)
     run = train(task, build_model(task, recipe), recipe, accelerator=build_accelerator("cpu"))
     next(run)  # the report before the first step
     seconds = 0.0
@@ -100,7 +100,7 @@ def measure(name: str, repeats: int, steps: int) -> list[dict]:
     settings = DOCUMENT[name]
     task = build_task(name, **settings.task_options)
     arms = {
-        OURS: our_block(task, steps),
+        OURS: our_block(task, settings.batch_size, steps),
         DOCUMENT_ARM: peer_block(build_document_learner(task, settings), steps),
         BART_ARM: peer_block(build_bart_learner(task, settings), steps),
         SAMPLING: sampling_block(task, settings.batch_size, steps),

@@ -149,7 +149,6 @@ def test_all_arms_have_the_same_size(name):
     ]
     counts = [sum(weight.numel() for weight in model.parameters()) for model in models]
     assert max(counts) / min(counts) < 1.02
-    assert recipe.batch_size == settings.batch_size
 
 
 def test_the_documents_recipe_learns(parser):
