@@ -90,7 +90,7 @@ def build_training_record(
     return {
         "task": _describe_task(task),
         "model": "transformer",
-        "recipe": {name: value for name, value in dataclasses.asdict(recipe).items() if name != "measured"},
+        "recipe": dataclasses.asdict(recipe),
         "seed": seed,
         "until": until,
         "steps": last["step"],

@@ -62,7 +62,7 @@ def setting_types(task_name: str) -> dict[str, dict[str, object]]:
         raise ValueError(f"There is no task {task_name!r}; choose one of {', '.join(TASKS)}.")
     task = {field.name: field.type for field in dataclasses.fields(TASKS[task_name])}  # type: ignore[arg-type]
     recipe = {field.name: field.type for field in dataclasses.fields(Recipe)}
-    del recipe["model"], recipe["measured"]
+    del recipe["model"]
     fields = {**inspect.get_annotations(AttnConfig), **inspect.get_annotations(AttnSeq2SeqConfig)}
     return {
         "task": task,
