@@ -106,7 +106,7 @@ class Addition(Task):
         }
         return {
             "product": Recipe(small, steps=400, batch_size=128, learning_rate=6e-3, betas=(0.9, 0.98)),
-            "document": Recipe(document, steps=260, batch_size=128, learning_rate=1e-3, betas=(0.9, 0.98)),
+            "document": Recipe(document, steps=360, batch_size=64, learning_rate=1.2e-3, betas=(0.9, 0.98)),
         }
 
     @property
