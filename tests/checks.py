@@ -222,6 +222,25 @@ def check_labels_shift_once(model) -> None:
     assert_close(model(source, labels=labels).loss, total / count)
 
 
+def accumulating(output_dir, batch_size: int, max_steps: int) -> dict:
+    """Trainer's arguments for plain gradient descent over eight examples a step, `batch_size` at a time."""
+    return {
+        "output_dir": str(output_dir),
+        "per_device_train_batch_size": batch_size,
+        "gradient_accumulation_steps": 8 // batch_size,
+        "max_steps": max_steps,
+        "learning_rate": 0.1,
+        "optim": "sgd",
+        "max_grad_norm": 0,
+        "lr_scheduler_type": "constant",
+        "use_cpu": True,
+        "report_to": [],
+        "save_strategy": "no",
+        "disable_tqdm": True,
+        "dataloader_pin_memory": False,
+    }
+
+
 def check_accumulation_weighs_every_label_alike(model, examples: list[dict], items: int) -> None:
     """Eight batches of one give the gradients of one batch of eight, though their label counts differ.
 

@@ -7,6 +7,7 @@ from checks import (
     POSITIONS,
     SIDES,
     SIZES,
+    accumulating,
     assert_close,
     assert_different,
     assert_same_gradients,
@@ -111,21 +112,7 @@ def test_the_trainer_learns_the_same_from_eight_batches_of_one_and_one_of_eight(
     rows = [{"input_ids": i, "labels": label} for i, label in zip(random_ids(8, 5), labels, strict=True)]
     weights = []
     for batch_size in (1, 8):
-        arguments = TrainingArguments(
-            output_dir=str(tmp_path),
-            per_device_train_batch_size=batch_size,
-            gradient_accumulation_steps=8 // batch_size,
-            max_steps=1,
-            learning_rate=0.1,
-            optim="sgd",
-            max_grad_norm=0,
-            lr_scheduler_type="constant",
-            use_cpu=True,
-            report_to=[],
-            save_strategy="no",
-            disable_tqdm=True,
-            dataloader_pin_memory=False,
-        )
+        arguments = TrainingArguments(**accumulating(tmp_path, batch_size, max_steps=1))
         model = build_classifier(
             problem_type=problem_type, num_labels=1 if problem_type == "regression" else 3
         )

@@ -11,6 +11,7 @@ from checks import (
     SIDES,
     SIZES,
     START,
+    accumulating,
     assert_close,
     assert_different,
     assert_same_gradients,
@@ -157,21 +158,7 @@ def test_the_trainer_learns_the_same_from_eight_batches_of_one_and_one_of_eight(
     rows = [{name: tensor[0] for name, tensor in example.items()} for example in examples]
     weights = []
     for batch_size in (1, 8):
-        arguments = Seq2SeqTrainingArguments(
-            output_dir=str(tmp_path),
-            per_device_train_batch_size=batch_size,
-            gradient_accumulation_steps=8 // batch_size,
-            max_steps=2,
-            learning_rate=0.1,
-            optim="sgd",
-            max_grad_norm=0,
-            lr_scheduler_type="constant",
-            use_cpu=True,
-            report_to=[],
-            save_strategy="no",
-            disable_tqdm=True,
-            dataloader_pin_memory=False,
-        )
+        arguments = Seq2SeqTrainingArguments(**accumulating(tmp_path, batch_size, max_steps=2))
         model = build_seq2seq()
         before = copy.deepcopy(model.lm_head.weight)
         Seq2SeqTrainer(model, arguments, train_dataset=rows).train()
