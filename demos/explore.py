@@ -11,7 +11,7 @@ from hf_attn.decoding import write
 from hf_attn.inspection import AttentionMaps, attention_maps, estimate_map_bytes
 
 TITLE = "Explore"
-LOOK_FOR = "a head of the cross-attention whose rings are dark: it reads what each written symbol needs."
+LOOK_FOR = "a head of the cross-attention whose rings hold weight: it reads what each written symbol needs."
 MAP_LIMIT = 48 * 2**20  # bytes of weights that are sent to a page
 
 
