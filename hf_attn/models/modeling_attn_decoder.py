@@ -1,0 +1,190 @@
+"""The decoder-only Transformer, and its head that writes: a causal language model."""
+
+import torch
+from torch import nn
+from transformers import GenerationMixin, PreTrainedModel
+from transformers.cache_utils import Cache, DynamicCache
+from transformers.masking_utils import create_causal_mask
+from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
+from transformers.modeling_utils import slice_logits_to_keep
+from transformers.utils import can_return_tuple
+from transformers.utils.generic import merge_with_config_defaults
+from transformers.utils.output_capturing import capture_outputs
+
+from .attention import ChoosesKernel, MultiHeadAttention
+from .configuration_attn_decoder import AttnDecoderConfig
+from .layers import EncoderLayer, build_final_norm, embed_tokens, init_weights
+from .positions import POSITION_TYPES
+
+
+class AttnDecoderPreTrainedModel(ChoosesKernel, PreTrainedModel):
+    """What transformers needs to know about the decoder-only family."""
+
+    config: AttnDecoderConfig
+    config_class = AttnDecoderConfig
+    base_model_prefix = "model"
+    main_input_name = "input_ids"
+    supports_gradient_checkpointing = True
+    _no_split_modules = ["EncoderLayer"]
+    _skip_keys_device_placement = ["past_key_values"]
+    _supports_sdpa = True
+    _supports_flash_attn = True
+    _supports_flex_attn = True
+    _supports_attention_backend = True
+    _can_compile_fullgraph = True
+    _can_record_outputs = {"hidden_states": EncoderLayer, "attentions": MultiHeadAttention}
+
+    @torch.no_grad()
+    def _init_weights(self, module):
+        init_weights(self.config, module)
+
+
+class AttnDecoderModel(AttnDecoderPreTrainedModel):
+    """Token embeddings and positions, then a stack of self-attention that never looks ahead.
+
+    A layer is the encoder's: self-attention and feed-forward. The causal mask alone makes it a decoder; there
+    is no memory to read, so no cross-attention (Liu et al. 2018, arXiv:1801.10198, §4.2.3).
+    """
+
+    def __init__(self, config: AttnDecoderConfig):
+        super().__init__(config)
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size, config.pad_token_id)
+        self.positions = POSITION_TYPES[config.position_type](config, is_causal=True)
+        self.layers = nn.ModuleList(
+            [EncoderLayer(config, index, is_causal=True) for index in range(config.num_hidden_layers)]
+        )
+        self.final_norm = build_final_norm(config)
+        self.gradient_checkpointing = False
+        self.post_init()
+
+    @merge_with_config_defaults
+    @capture_outputs
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        position_ids: torch.LongTensor | None = None,
+        past_key_values: Cache | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        use_cache: bool | None = None,
+        **kwargs,
+    ) -> BaseModelOutputWithPast:
+        """Read a batch of sequences, each token seeing itself and those before it.
+
+        Args:
+            input_ids: [B, T] token ids, after those in the cache.
+            attention_mask: [B, past + T], 1 = token, 0 = padding (left or right); or 4-dimensional, as the
+                kernel has it.
+            position_ids: [B, T]; counted from a [B, past + T] mask, or from the cache's end, where not given.
+                Given without mask and cache, each 0 begins a new sequence, which does not see the one before.
+            past_key_values: keys and values of earlier steps.
+            inputs_embeds: [B, T, D] instead of input_ids.
+            use_cache: whether keys and values are returned for the next step.
+            **kwargs: `output_attentions`, `output_hidden_states`, `return_dict`, and what the kernel takes.
+
+        Returns:
+            last_hidden_state [B, T, D], the cache, and on demand attentions ([B, H, T, past + T] a layer) and
+            hidden_states.
+
+        Raises:
+            ValueError: both or neither of input_ids and inputs_embeds, or a sequence longer than the model's
+                positions.
+        """
+        if use_cache and past_key_values is None:
+            past_key_values = DynamicCache(config=self.config)
+        hidden_states, between, rotation = embed_tokens(
+            self, input_ids, inputs_embeds, attention_mask, position_ids, past_key_values
+        )
+        if self.config.dropout and self.training:
+            hidden_states = nn.functional.dropout(hidden_states, self.config.dropout)
+        mask = create_causal_mask(
+            config=self.config,
+            inputs_embeds=hidden_states,
+            attention_mask=attention_mask,
+            past_key_values=past_key_values,
+            position_ids=position_ids,
+        )
+        for layer in self.layers:
+            hidden_states = layer(
+                hidden_states,
+                *between,
+                attention_mask=mask,
+                past_key_values=past_key_values,
+                rotation=rotation,
+                **kwargs,
+            )
+        return BaseModelOutputWithPast(
+            last_hidden_state=self.final_norm(hidden_states), past_key_values=past_key_values
+        )
+
+
+class AttnDecoderForCausalLM(AttnDecoderPreTrainedModel, GenerationMixin):
+    """The decoder with a linear map to the vocabulary: it writes what comes next."""
+
+    _tied_weights_keys = {"lm_head.weight": "model.embed_tokens.weight"}
+
+    def __init__(self, config: AttnDecoderConfig):
+        super().__init__(config)
+        self.loss_type = "ForCausalLM"  # this loss shifts the labels; nothing else here does
+        self.model = AttnDecoderModel(config)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        position_ids: torch.LongTensor | None = None,
+        past_key_values: Cache | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        labels: torch.LongTensor | None = None,
+        use_cache: bool | None = None,
+        logits_to_keep: int | torch.Tensor = 0,
+        **kwargs,
+    ) -> CausalLMOutputWithPast:
+        """Score every next token, and with labels the loss.
+
+            loss = −mean over t of log p(label_{t+1} | input_1 … input_t)
+
+        Args:
+            input_ids: [B, T] token ids, after those in the cache.
+            attention_mask: [B, past + T], 1 = token, 0 = padding (left or right).
+            position_ids: [B, T]; counted from attention_mask, or from the cache's end, where not given.
+            past_key_values: keys and values of earlier steps.
+            inputs_embeds: [B, T, D] instead of input_ids.
+            labels: [B, T] as input_ids, usually a copy of them: the loss shifts them, once; −100 is
+                not learned.
+            use_cache: whether keys and values are returned; not with labels, unless asked for.
+            logits_to_keep: how many of the last positions are scored, or which; 0 for all.
+            **kwargs: as AttnDecoderModel takes them; `num_items_in_batch` for gradient accumulation.
+
+        Returns:
+            loss: mean −log p over labels (over num_items_in_batch where given); logits [B, T, V]; the rest as
+            AttnDecoderModel returns it.
+        """
+        if use_cache is None and labels is not None:
+            use_cache = False
+        outputs = self.model(
+            input_ids,
+            attention_mask=attention_mask,
+            position_ids=position_ids,
+            past_key_values=past_key_values,
+            inputs_embeds=inputs_embeds,
+            use_cache=use_cache,
+            **kwargs,
+        )
+        logits = self.lm_head(slice_logits_to_keep(outputs.last_hidden_state, logits_to_keep))  # [B, T, V]
+        loss = None
+        if labels is not None:
+            loss = self.loss_function(logits, labels, vocab_size=self.config.vocab_size, **kwargs)
+        return CausalLMOutputWithPast(
+            loss=loss,
+            logits=logits,
+            past_key_values=outputs.past_key_values,
+            hidden_states=outputs.hidden_states,
+            attentions=outputs.attentions,
+        )
+
+
+__all__ = ["AttnDecoderForCausalLM", "AttnDecoderModel", "AttnDecoderPreTrainedModel"]
