@@ -5,7 +5,6 @@ import math
 import pytest
 import torch
 from checks import (
-    POSITIONS,
     assert_close,
     assert_different,
     build_classifier,
@@ -15,8 +14,15 @@ from checks import (
     random_ids,
     random_rows,
 )
+from position_checks import ALL
 
-from hf_attn.models.positions import POSITION_TYPES, build_sinusoids, position_ids_from_mask, rotate
+from hf_attn.models.positions import (
+    POSITION_TYPES,
+    build_inverse_frequencies,
+    build_sinusoids,
+    position_ids_from_mask,
+    rotate,
+)
 
 
 def test_positions_count_the_tokens_and_skip_padding_on_either_side():
@@ -34,6 +40,43 @@ def test_sinusoids_equal_the_formula_computed_by_hand(width):
             angle = place / 10000 ** ((index - index % 2) / width)
             expected = math.cos(angle) if index % 2 else math.sin(angle)
             assert table[place, index].item() == pytest.approx(expected, abs=1e-5)
+
+
+def test_the_index_i_counts_pairs_from_0_to_half_the_width_less_1():
+    """Not numbers from 0 to D − 1: a sine and a cosine share one frequency."""
+    table, frequencies = build_sinusoids(30, 16), build_inverse_frequencies(16, 10000)
+    assert len(frequencies) == 8
+    places = torch.arange(30).unsqueeze(1)
+    assert_close(table[:, 0::2], (places * frequencies).sin())
+    assert_close(table[:, 1::2], (places * frequencies).cos())
+
+
+def test_a_period_is_2_pi_times_what_the_document_prints():
+    """It prints 1, 100 and 9646.62 at i = 0, 128 and 255 of D = 512: these are 10000^(2i/D)."""
+    frequencies = build_inverse_frequencies(512, 10000.0).double()
+    for pair, printed in ((0, 1.0), (128, 100.0), (255, 9646.6161991120)):
+        assert 1 / frequencies[pair].item() == pytest.approx(printed, rel=1e-5)
+        period = 2 * math.pi * printed
+        assert math.sin((7 + period) * frequencies[pair].item()) == pytest.approx(
+            math.sin(7 * frequencies[pair].item()), abs=1e-3
+        )
+        assert math.cos(printed * frequencies[pair].item()) == pytest.approx(
+            math.cos(1), abs=1e-3
+        )  # no period
+
+
+def test_keys_times_queries_is_the_transpose_and_not_the_same_matrix(generator):
+    query, key = torch.randn(5, 8, generator=generator), torch.randn(5, 8, generator=generator)
+    assert_close(key @ query.T, (query @ key.T).T)
+    assert_different(key @ query.T, query @ key.T)
+    assert_different((key @ query.T).softmax(-1), (query @ key.T).softmax(-1))
+
+
+def test_sinusoids_at_the_same_distance_have_the_same_product():
+    for width, product in ((512, 189.5967), (32, 11.7774)):
+        table = build_sinusoids(108, width)
+        assert (table[2] @ table[7]).item() == pytest.approx(product, abs=2e-3)
+        assert (table[102] @ table[107]).item() == pytest.approx(product, abs=2e-3)
 
 
 def test_a_rotated_score_depends_on_the_distance_only(generator):
@@ -67,24 +110,7 @@ def test_rotary_frequencies_are_exact_in_a_model_of_half_precision():
     assert_close(halved, exact)
 
 
-def test_a_rotary_encoder_does_not_see_where_the_sequence_begins():
-    ids = random_ids(2, 6)
-    for position_type in POSITIONS:
-        model = build_encoder(position_type=position_type)
-        here, there = (model(ids, position_ids=torch.arange(6)[None] + start)[0] for start in (0, 7))
-        same = position_type in ("none", "rotary")
-        (assert_close if same else assert_different)(there, here)
-
-
-def test_without_positions_an_encoder_is_equivariant_to_permutations(generator):
-    ids, order = random_ids(2, 7), torch.randperm(7, generator=generator)
-    for position_type in POSITIONS:
-        model = build_encoder(position_type=position_type)
-        moved, expected = model(ids[:, order])[0], model(ids)[0][:, order]
-        (assert_close if position_type == "none" else assert_different)(moved, expected)
-
-
-@pytest.mark.parametrize("position_type", POSITIONS)
+@pytest.mark.parametrize("position_type", [t for t in ALL if not POSITION_TYPES[t].extrapolates])
 def test_a_sequence_longer_than_the_positions_is_refused_with_numbers_and_remedy(position_type):
     sentence = r"25 tokens.*max_position_embeddings=24.*Shorten it"
     model = build_seq2seq(position_type=position_type)

@@ -9,7 +9,8 @@ from transformers.activations import ACT2FN
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from .attention import MultiHeadAttention, OutputProjection
-from .positions import Positions, position_ids_from_mask
+from .placing import Placed, place_tokens
+from .position_base import Positions, position_ids_from_mask
 
 
 class FeedForward(nn.Module):
@@ -55,23 +56,31 @@ class Residual(nn.Module):
 
 
 class EncoderLayer(GradientCheckpointingLayer):
-    """Self-attention, then feed-forward, each in a residual."""
+    """Self-attention, then feed-forward, each in a residual; causal, it is the decoder-only model's layer."""
 
-    def __init__(self, config, layer_idx: int):
+    def __init__(self, config, layer_idx: int, is_causal: bool = False):
         super().__init__()
-        self.self_attn = MultiHeadAttention(config, layer_idx)
+        self.self_attn = MultiHeadAttention(config, layer_idx, is_causal=is_causal)
         self.self_attn_residual = Residual(config)
         self.feed_forward = FeedForward(config)
         self.feed_forward_residual = Residual(config)
 
     def forward(
-        self, hidden_states: torch.Tensor, attention_mask=None, rotation=None, **kwargs
+        self,
+        hidden_states: torch.Tensor,
+        position_bias=None,
+        relative_vectors=None,
+        attention_mask=None,
+        rotation=None,
+        **kwargs,
     ) -> torch.Tensor:
-        """[B, S, D] → [B, S, D]; the mask is the kernel's, made once for the stack."""
+        """[B, S, D] → [B, S, D]; mask, bias, vectors and rotation are made once for the stack."""
         read, _ = self.self_attn(
             self.self_attn_residual.before(hidden_states),
             attention_mask=attention_mask,
             rotation=rotation,
+            position_bias=position_bias,
+            relative_vectors=relative_vectors,
             **kwargs,
         )
         hidden_states = self.self_attn_residual.after(hidden_states, read)
@@ -95,18 +104,22 @@ class DecoderLayer(GradientCheckpointingLayer):
         self,
         hidden_states: torch.Tensor,
         memory: torch.Tensor,
+        position_bias=None,
+        relative_vectors=None,
         attention_mask=None,
         memory_mask=None,
         past_key_values=None,
         rotation=None,
         **kwargs,
     ) -> torch.Tensor:
-        """[B, T, D] reading itself and memory [B, S, D] → [B, T, D]; the masks are the kernel's."""
+        """[B, T, D] reading itself and memory [B, S, D] → [B, T, D]; of the memory no places are told."""
         read, _ = self.self_attn(
             self.self_attn_residual.before(hidden_states),
             attention_mask=attention_mask,
             past_key_values=past_key_values,
             rotation=rotation,
+            position_bias=position_bias,
+            relative_vectors=relative_vectors,
             **kwargs,
         )
         hidden_states = self.self_attn_residual.after(hidden_states, read)
@@ -122,19 +135,18 @@ class DecoderLayer(GradientCheckpointingLayer):
         return self.feed_forward_residual.after(hidden_states, thought)
 
 
-def embed_tokens(stack, input_ids, inputs_embeds, attention_mask, position_ids=None, past_length=0):
-    """Look the tokens up and number their places.
+def embed_tokens(
+    stack, input_ids, inputs_embeds, attention_mask, position_ids=None, past_key_values=None
+) -> Placed:
+    """Look the tokens up, number their places, and tell the places.
 
     Args:
-        stack: the encoder or decoder, with `embed_tokens`, `positions` and `config`.
+        stack: the encoder or decoder, with `embed_tokens`, `positions`, `layers` and `config`.
         input_ids: [B, T], or None.
         inputs_embeds: [B, T, D], or None; exactly one of the two.
         attention_mask: [B, past + T], 1 = token, 0 = padding; or None.
         position_ids: [B, T]; counted from the mask where None.
-        past_length: how many tokens the cache holds.
-
-    Returns:
-        (embeddings [B, T, D], position ids [B, T] or [1, T]).
+        past_key_values: the stack's cache, or None.
 
     Raises:
         ValueError: both or neither are given, or the sequence is longer than the positions.
@@ -146,15 +158,14 @@ def embed_tokens(stack, input_ids, inputs_embeds, attention_mask, position_ids=N
     if stack.config.scale_embedding:
         inputs_embeds = inputs_embeds * math.sqrt(stack.config.hidden_size)
     length = inputs_embeds.shape[1]
-    longest = stack.config.max_position_embeddings
-    if not torch.compiler.is_compiling() and past_length + length > longest:
-        raise ValueError(
-            f"The sequence has {int(past_length) + length} tokens; this model has "
-            f"max_position_embeddings={longest}. Shorten it, or build the model with more positions."
-        )
+    past_length = past_key_values.get_seq_length() if past_key_values is not None else 0
+    if not torch.compiler.is_compiling():
+        stack.positions.check_length(past_length + length, past_length)
     if position_ids is None:
         position_ids = position_ids_from_mask(attention_mask, length, past_length, inputs_embeds.device)
-    return inputs_embeds, position_ids
+    return place_tokens(
+        stack.positions, inputs_embeds, position_ids, attention_mask, past_key_values, len(stack.layers)
+    )
 
 
 def build_final_norm(config) -> nn.Module:

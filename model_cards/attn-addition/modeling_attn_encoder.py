@@ -9,13 +9,14 @@ from transformers.utils import can_return_tuple
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
-from .attention import MultiHeadAttention
+from .attention import ChoosesKernel, MultiHeadAttention
 from .configuration_attn_encoder import AttnEncoderConfig
+from .labels import classification_loss
 from .layers import EncoderLayer, build_final_norm, embed_tokens, init_weights
 from .positions import POSITION_TYPES
 
 
-class AttnEncoderPreTrainedModel(PreTrainedModel):
+class AttnEncoderPreTrainedModel(ChoosesKernel, PreTrainedModel):
     """What transformers needs to know about the encoder family."""
 
     config: AttnEncoderConfig
@@ -76,18 +77,16 @@ class AttnEncoderModel(AttnEncoderPreTrainedModel):
             ValueError: both or neither of input_ids and inputs_embeds, or a sequence longer than the model's
                 positions.
         """
-        inputs_embeds, position_ids = embed_tokens(
+        hidden_states, between, rotation = embed_tokens(
             self, input_ids, inputs_embeds, attention_mask, position_ids
         )
-        hidden_states = self.positions(inputs_embeds, position_ids)
         if self.config.dropout and self.training:
             hidden_states = nn.functional.dropout(hidden_states, self.config.dropout)
         mask = create_bidirectional_mask(
-            self.config, inputs_embeds=inputs_embeds, attention_mask=attention_mask
+            self.config, inputs_embeds=hidden_states, attention_mask=attention_mask
         )
-        rotation = self.positions.rotation(position_ids)
         for layer in self.layers:
-            hidden_states = layer(hidden_states, attention_mask=mask, rotation=rotation, **kwargs)
+            hidden_states = layer(hidden_states, *between, attention_mask=mask, rotation=rotation, **kwargs)
         return BaseModelOutput(last_hidden_state=self.final_norm(hidden_states))
 
 
@@ -131,19 +130,10 @@ class AttnEncoderForSequenceClassification(AttnEncoderPreTrainedModel):
         logits = self.classifier(self.dropout(pooled))
         loss = None
         if labels is not None:
-            loss = self._loss(logits, labels, **kwargs)
+            loss = classification_loss(self, logits, labels, kwargs.get("num_items_in_batch"))
         return SequenceClassifierOutput(
             loss=loss, logits=logits, hidden_states=outputs.hidden_states, attentions=outputs.attentions
         )
-
-    def _loss(self, logits, labels, num_items_in_batch=None, **_) -> torch.Tensor:
-        """Mean over labels, or sum over num_items_in_batch: transformers heeds that for classes only."""
-        loss = self.loss_function(
-            labels=labels, pooled_logits=logits, config=self.config, num_items_in_batch=num_items_in_batch
-        )
-        if num_items_in_batch is not None and self.config.problem_type != "single_label_classification":
-            loss = loss * labels.numel() / num_items_in_batch
-        return loss
 
     def _pool(self, states: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
         """[B, S, D] → [B, D]: the mean over tokens that are not padding, or the first such token."""

@@ -8,7 +8,8 @@ from torch import nn
 from transformers.cache_utils import Cache, EncoderDecoderCache
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from .positions import rotate
+from .configuration_attn import AttnConfig
+from .positions import POSITION_TYPES, rotate
 
 
 def scaled_dot_product_attention(query, key, value, may_attend=None, bias=None, scaling=None):
@@ -40,9 +41,20 @@ def scaled_dot_product_attention(query, key, value, may_attend=None, bias=None, 
 
 
 def eager_attention_forward(
-    module, query, key, value, attention_mask, scaling=None, dropout=0.0, position_bias=None, **_
+    module,
+    query,
+    key,
+    value,
+    attention_mask,
+    scaling=None,
+    dropout=0.0,
+    position_bias=None,
+    relative_vectors=None,
+    **_,
 ):
     """The plain attention behind transformers' attention interface.
+
+        A = softmax(Q (K + a^K)ᵀ scaling + bias),   Y = A (V + a^V)
 
     Args:
         module: the attention module that asks; its `training` decides whether dropout acts.
@@ -53,12 +65,16 @@ def eager_attention_forward(
             transformers makes it for eager attention (0 = may attend, the lowest number = may not).
         scaling: what the scores are multiplied with.
         dropout: probability with which a weight is dropped in training.
-        position_bias: float, added to the scores.
+        position_bias: float, broadcastable to [B, H, T, S], added to the scores.
+        relative_vectors: [2, B, T, S, Dh], a^K and a^V (Shaw et al. 2018, arXiv:1803.02155); they stand
+            between a query and a key, so that no kernel can add them to the keys and values beforehand.
         **_: what other kernels take and this one does not need.
 
     Returns:
         (Y [B, T, H, Dh], A [B, H, T, S]).
     """
+    if relative_vectors is not None:
+        position_bias = torch.einsum("bhtd,btsd->bhts", query * scaling, relative_vectors[0])
     may_attend, bias = attention_mask, position_bias
     if attention_mask is not None and attention_mask.dtype != torch.bool:
         may_attend = attention_mask > torch.finfo(attention_mask.dtype).min
@@ -67,7 +83,38 @@ def eager_attention_forward(
     if dropout and module.training:
         weights = nn.functional.dropout(weights, dropout)
         output = weights @ value
+    if relative_vectors is not None:
+        output = output + torch.einsum("bhts,btsd->bhtd", weights, relative_vectors[1])
     return output.transpose(1, 2), weights
+
+
+class ChoosesKernel:
+    """What the families' models share: not every attention kernel can tell every kind of position."""
+
+    config: AttnConfig
+
+    def get_correct_attn_implementation(
+        self, requested_attention: str | None, is_init_check: bool = False
+    ) -> str:
+        """Choose the kernel that transformers would, and refuse one that cannot tell the places.
+
+        Raises:
+            ValueError: the position type needs what the kernel does not do.
+        """
+        position_type = self.config.position_type
+        positions = POSITION_TYPES[position_type]
+        if positions.needs_weights and requested_attention not in (None, "eager"):
+            raise ValueError(
+                f"attn_implementation={requested_attention!r} never forms the attention weights, and "
+                f'position_type={position_type!r} needs them: give attn_implementation="eager".'
+            )
+        if positions.biases_scores and "flash" in (requested_attention or ""):
+            raise ValueError(
+                f"attn_implementation={requested_attention!r} takes no bias on the scores, and "
+                f'position_type={position_type!r} is one: give "sdpa", "flex_attention" or "eager".'
+            )
+        wanted = "eager" if positions.needs_weights else requested_attention
+        return super().get_correct_attn_implementation(wanted, is_init_check)  # type: ignore[misc]
 
 
 class OutputProjection(nn.Linear):
@@ -112,7 +159,7 @@ class MultiHeadAttention(nn.Module):
             attention_mask: as `create_causal_mask` or `create_bidirectional_mask` made it for the kernel.
             past_key_values: cache of this stack; cross-attention computes its keys and values once.
             rotation: (cos, sin) of the queries' and keys' positions, for rotary positions.
-            **kwargs: passed to the kernel.
+            **kwargs: passed to the kernel: `position_bias`, `relative_vectors`, …
 
         Returns:
             (Y [B, T, D], A [B, H, T, S] or None where the kernel does not form it).

@@ -15,27 +15,15 @@ from transformers.utils import can_return_tuple
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
-from .attention import MultiHeadAttention
+from .attention import ChoosesKernel, MultiHeadAttention
 from .configuration_attn_seq2seq import AttnSeq2SeqConfig
+from .labels import shift_right
 from .layers import DecoderLayer, build_final_norm, embed_tokens, init_weights
 from .modeling_attn_encoder import AttnEncoderModel
 from .positions import POSITION_TYPES, position_ids_from_mask
 
 
-def shift_right(labels: torch.Tensor, pad_token_id: int, start_token_id: int) -> torch.Tensor:
-    """What the decoder reads to write `labels`: the start token, then every label but the last.
-
-    Args:
-        labels: [B, T]; −100 where there is nothing to learn.
-        pad_token_id: stands where a label was −100.
-        start_token_id: stands first.
-    """
-    start = labels.new_full((labels.shape[0], 1), start_token_id)
-    shifted = torch.cat((start, labels[:, :-1]), dim=1)
-    return shifted.masked_fill(shifted == -100, pad_token_id)
-
-
-class AttnSeq2SeqPreTrainedModel(PreTrainedModel):
+class AttnSeq2SeqPreTrainedModel(ChoosesKernel, PreTrainedModel):
     """What transformers needs to know about the encoder-decoder family."""
 
     config: AttnSeq2SeqConfig
@@ -75,7 +63,7 @@ class AttnSeq2SeqDecoder(AttnSeq2SeqPreTrainedModel):
     def __init__(self, config: AttnSeq2SeqConfig):
         super().__init__(config)
         self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size, config.pad_token_id)
-        self.positions = POSITION_TYPES[config.position_type](config)
+        self.positions = POSITION_TYPES[config.position_type](config, is_causal=True)
         self.layers = nn.ModuleList([DecoderLayer(config, index) for index in range(config.decoder_layers)])
         self.final_norm = build_final_norm(config)
         self.gradient_checkpointing = False
@@ -100,30 +88,28 @@ class AttnSeq2SeqDecoder(AttnSeq2SeqPreTrainedModel):
             past_key_values = EncoderDecoderCache(
                 DynamicCache(config=self.config), DynamicCache(config=self.config)
             )
-        past_length = past_key_values.get_seq_length() if past_key_values is not None else 0
-        inputs_embeds, position_ids = embed_tokens(
-            self, input_ids, inputs_embeds, attention_mask, position_ids, past_length
+        hidden_states, between, rotation = embed_tokens(
+            self, input_ids, inputs_embeds, attention_mask, position_ids, past_key_values
         )
-        hidden_states = self.positions(inputs_embeds, position_ids)
         if self.config.dropout and self.training:
             hidden_states = nn.functional.dropout(hidden_states, self.config.dropout)
         mask = create_causal_mask(
             config=self.config,
-            inputs_embeds=inputs_embeds,
+            inputs_embeds=hidden_states,
             attention_mask=attention_mask,
             past_key_values=getattr(past_key_values, "self_attention_cache", past_key_values),
         )
         memory_mask = create_bidirectional_mask(
             config=self.config,
-            inputs_embeds=inputs_embeds,
+            inputs_embeds=hidden_states,
             attention_mask=encoder_attention_mask,
             encoder_hidden_states=encoder_hidden_states,
         )
-        rotation = self.positions.rotation(position_ids)
         for layer in self.layers:
             hidden_states = layer(
                 hidden_states,
                 encoder_hidden_states,
+                *between,
                 attention_mask=mask,
                 memory_mask=memory_mask,
                 past_key_values=past_key_values,
