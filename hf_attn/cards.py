@@ -8,9 +8,10 @@ from typing import Any
 import jinja2
 from huggingface_hub import EvalResult, ModelCardData
 
+from hf_attn.citations import cite
 from hf_attn.registration import FAMILIES
 from hf_attn.tasks import Task
-from hf_attn.tasks.sequences import HASH_BUCKETS
+from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
 
 LICENCE = "apache-2.0"
 LIBRARY = "transformers"
@@ -52,9 +53,7 @@ It reads {{ task.notation }}.
 
 {{ about }}
 
-Examples are drawn while training and never stored. Each falls into one of {{ buckets }} buckets by a hash
-of the example itself: training draws from {{ buckets - 2 }} of them, one (10 %) is held out for the results
-below, and one (10 %) is kept apart for choosing settings. The split is the same on every machine.
+{{ task.provenance }}
 
 | option of the task | value |
 |---|---|
@@ -73,8 +72,8 @@ below, and one (10 %) is kept apart for choosing settings. The split is the same
 ## Results
 
 {% if results %}
-On {{ results.examples }} held-out examples, written freely (greedy) and judged by a check that is
-independent of the generator. Right means: {{ task.metric }}. Intervals are Wilson's, 95 %.
+On {{ results.examples }} held-out {{ unit }}{{ how }}. Right means: {{ task.metric }}. Intervals are
+Wilson's, 95 %.
 
 {{ heading }}
 {{ rule }}
@@ -82,6 +81,7 @@ independent of the generator. Right means: {{ task.metric }}. Intervals are Wils
 {{ row }}
 {% endfor %}
 
+{% if task.kind != "text" %}
 ### Known failures
 
 {% if failures %}
@@ -96,6 +96,7 @@ independent of the generator. Right means: {{ task.metric }}. Intervals are Wils
 No failure was found among {{ results.examples }} held-out examples. That does not rule them out: it says
 with 95 % confidence that the true share of right answers is above {{ lowest }}.
 {% endif %}
+{% endif %}
 {% else %}
 Nothing was measured for this checkpoint.
 {% endif %}
@@ -105,8 +106,12 @@ Nothing was measured for this checkpoint.
 - It knows this task and nothing else: {{ vocabulary_size }} tokens, sources of at most
   {{ task.max_source_tokens }} tokens, answers of at most {{ task.max_target_tokens }}, `</s>` included.
 - It was never measured on inputs outside the range above, and should not be expected to go beyond it.
-- It is made for looking inside attention, not for use: ordinary code does this task exactly. Do not rely on
-  its answers where a wrong one matters.
+- It is made for looking inside, not for use{{ exactness }}. Do not rely on its answers where a wrong one
+  matters.
+{% if not task.is_computable %}
+- It has read little, of one kind: whatever is lopsided in its data is lopsided in its answers. Do not judge
+  people or their writing by it.
+{% endif %}
 - Attention weights show what a head reads. They are no proof of why an answer came out.
 
 ## Environmental cost
@@ -122,14 +127,9 @@ Nothing was measured for this checkpoint.
 {{ licence }}. The architecture:
 
 ```bibtex
-@inproceedings{vaswani2017attention,
-  title     = {Attention Is All You Need},
-  author    = {Vaswani, Ashish and Shazeer, Noam and Parmar, Niki and Uszkoreit, Jakob and Jones, Llion and
-               Gomez, Aidan N. and Kaiser, {\\L}ukasz and Polosukhin, Illia},
-  booktitle = {Advances in Neural Information Processing Systems},
-  year      = {2017},
-  url       = {https://arxiv.org/abs/1706.03762}
-}
+{% for entry in citations %}
+{{ entry }}
+{% endfor %}
 @software{hf_attn,
   title   = {hf\\_attn: understand attention by building it and watching it learn},
   version = {{ "{" }}{{ versions.hf_attn }}{{ "}" }},
@@ -138,9 +138,18 @@ Nothing was measured for this checkpoint.
 ```
 """
 
+TASK_TYPES = {SEQUENCE: "text2text-generation", CLASSES: "text-classification", TEXT: "text-generation"}
+UNITS = {SEQUENCE: "examples", CLASSES: "texts", TEXT: "tokens"}
+HOW_JUDGED = {
+    SEQUENCE: ", written freely (greedy) and judged by a check that is independent of the generator",
+    CLASSES: "",
+    TEXT: ", each guessed from the true ones before it",
+}
+NUMBERS = ("perplexity", "bits_per_token")  # figures that are no shares
 LAST_LINES = {
     "AutoModelForSeq2SeqLM": "print(tokenizer.decode(model.generate(**inputs)[0], skip_special_tokens=True))",
-    "AutoModelForSequenceClassification": "print(model(**inputs).logits.softmax(-1))",
+    "AutoModelForCausalLM": "print(tokenizer.decode(model.generate(**inputs)[0], skip_special_tokens=True))",
+    "AutoModelForSequenceClassification": "print(model.config.id2label[int(model(**inputs)[0].argmax())])",
 }
 
 
@@ -173,7 +182,10 @@ def build_card(name: str, task: Task, training: Mapping[str, Any]) -> str:
         source_literal=json.dumps(task.worked_example.source, ensure_ascii=False),
         written=_written(training),
         about=_first_sentence(task),
-        buckets=HASH_BUCKETS,
+        unit=UNITS[task.kind],
+        exactness=": ordinary code does this task exactly" if task.is_computable else "",
+        how=HOW_JUDGED[task.kind],
+        citations=cite(training["model_type"], str(training.get("model"))),
         options={option: _cell(value) for option, value in training["task"]["options"].items()},
         settings=_settings(training),
         results=results,
@@ -199,15 +211,15 @@ def _metadata(name: str, task: Task, training: Mapping) -> ModelCardData:
     if results:
         figures["Exact match"] = ("exact_match", results["exact_match"])
         figures |= {
-            _in_words(key).capitalize(): ("accuracy", value) for key, value in results["measures"].items()
+            _in_words(key).capitalize(): (key if key in NUMBERS else "accuracy", value)
+            for key, value in results["measures"].items()
         }
-    is_classifier = FAMILIES[training["model_type"]].auto_head.__name__.endswith("SequenceClassification")
     evaluated = [
         EvalResult(
-            task_type="text-classification" if is_classifier else "text2text-generation",
+            task_type=TASK_TYPES[task.kind],
             task_name=task.title,
             dataset_type=f"hf_attn/{task.name}",
-            dataset_name=f"{task.title} (generated)",
+            dataset_name=f"{task.title} ({'generated' if task.is_computable else 'text'})",
             dataset_split="held-out",
             metric_type=metric_type,
             metric_name=metric_name,
@@ -218,8 +230,8 @@ def _metadata(name: str, task: Task, training: Mapping) -> ModelCardData:
     return ModelCardData(
         license=LICENCE,
         library_name=LIBRARY,
-        # transformers 5 has no pipeline for encoder-decoders, so only a classifier names one
-        pipeline_tag="text-classification" if is_classifier else None,
+        # transformers 5 has no pipeline for encoder-decoders
+        pipeline_tag=None if task.kind == SEQUENCE else TASK_TYPES[task.kind],
         tags=["hf_attn", "attention", "custom_code", training["model_type"], task.name],
         metrics=["exact_match"] if results else None,
         model_name=name,
@@ -228,20 +240,22 @@ def _metadata(name: str, task: Task, training: Mapping) -> ModelCardData:
 
 
 def _summary(task: Task, training: Mapping) -> str:
-    kind = "encoder" if training["model_type"] == "attn_encoder" else "encoder-decoder"
+    family = FAMILIES[training["model_type"]]
     sentence = (
-        f"A tiny Transformer {kind} ({training['parameters']:,} parameters) that learned one task: "
-        f"{task.title.lower()}. "
-        "It was built with hf_attn to be looked into: who reads whom can be seen in every head."
+        f"A tiny {family.title} ({training['parameters']:,} parameters) that learned one task: "
+        f"{task.title.lower()}. It was built with hf_attn to be looked into."
     )
     results = training.get("results")
-    if results:
-        low, high = results["interval"]
-        sentence += (
-            f" It writes {_percent(results['exact_match'])} of {results['examples']} held-out examples right "
-            f"as a whole (95 % interval {_percent(low)} to {_percent(high)})."
-        )
-    return sentence
+    if not results:
+        return sentence
+    low, high = map(_percent, results["interval"])
+    share, n = _percent(results["exact_match"]), results["examples"]
+    said = {
+        SEQUENCE: f"It writes {share} of {n} held-out examples right as a whole",
+        CLASSES: f"It names the class of {share} of {n} held-out texts right",
+        TEXT: f"It guesses {share} of {n} held-out tokens, each from those before it",
+    }[task.kind]
+    return f"{sentence} {said} (95 % interval {low} to {high})."
 
 
 def _first_sentence(task: Task) -> str:
@@ -271,13 +285,13 @@ def _rows(results: Mapping) -> list[str]:
     named |= {f"{results['size_name']} {size}": score for size, score in results["by_size"].items()}
     return [
         _line(
-            name,
+            row,
             score["examples"],
             _percent(score["exact_match"]),
             " – ".join(map(_percent, score["interval"])),
-            *map(_percent, score["measures"].values()),
+            *(f"{v:.3f}" if name in NUMBERS else _percent(v) for name, v in score["measures"].items()),
         )
-        for name, score in named.items()
+        for row, score in named.items()
     ]
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
-from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
 STRATEGIES = ("greedy", "beam", "top-k", "nucleus")
 TINY_TEMPERATURE = 1e-6  # below it, float32 cannot tell a softmax from the likeliest token
@@ -57,6 +56,14 @@ def evaluating(model) -> Iterator[None]:
             module.training = was_training
 
 
+def _most_tokens(model, source_length: int) -> int:
+    """How many tokens a model can write: as many as it has positions for, the last one is never read."""
+    positions = getattr(model.config, "max_position_embeddings", None)
+    if positions is None:  # a recurrent model could go on for ever
+        return model.generation_config.max_new_tokens or 64
+    return positions - source_length + 1 if is_decoder_only(model) else positions
+
+
 def _end_ids(model) -> list[int]:
     end = model.config.eos_token_id
     if end is None:
@@ -64,35 +71,68 @@ def _end_ids(model) -> list[int]:
     return end if isinstance(end, list) else [end]
 
 
+def is_decoder_only(model) -> bool:
+    """Whether a model reads one sequence, and goes on writing behind what it has read."""
+    return not model.config.is_encoder_decoder and model.can_generate()
+
+
+class Pen:
+    """A model that writes, one token at a time and a batch at once, remembering what it has computed.
+
+    Args:
+        model: an encoder-decoder or a decoder-only model with a head, in evaluation mode.
+        input_ids: [B, S] sources; padded on the left for a decoder-only model.
+        attention_mask: [B, S], 1 = token; None where nothing is padded.
+    """
+
+    def __init__(self, model, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None):
+        self.model, self.mask, self.cache = model, attention_mask, None
+        self.is_decoder_only = is_decoder_only(model)
+        self.prompt = input_ids
+        if not self.is_decoder_only:
+            self.memory = model.get_encoder()(input_ids, attention_mask=attention_mask)
+
+    def next_logits(self, token: torch.Tensor | None = None) -> torch.Tensor:
+        """[B, V]: scores of the next token, after the one just written [B, 1]; None before the first."""
+        inputs = self._after_prompt(token) if self.is_decoder_only else self._after_start(token)
+        outputs = self.model(**inputs, attention_mask=self.mask, past_key_values=self.cache, use_cache=True)
+        self.cache = outputs.past_key_values
+        return outputs.logits[:, -1]
+
+    def _after_start(self, token: torch.Tensor | None) -> dict:
+        if token is None:
+            token = self.prompt.new_full((len(self.prompt), 1), self.model.config.decoder_start_token_id)
+        return {"decoder_input_ids": token, "encoder_outputs": self.memory}
+
+    def _after_prompt(self, token: torch.Tensor | None) -> dict:
+        if token is None:
+            return {"input_ids": self.prompt}
+        if self.mask is not None:
+            self.mask = torch.cat((self.mask, torch.ones_like(token)), dim=1)
+        return {"input_ids": token}
+
+
 @torch.no_grad()
 def greedy_ids(model, input_ids, attention_mask=None, max_new_tokens: int = 64) -> torch.Tensor:
     """Write the likeliest token each time, a whole batch at once. `model.generate` is the plain twin.
 
     Args:
-        model: an encoder-decoder with a head.
-        input_ids: [B, S].
+        model: an encoder-decoder or a decoder-only model with a head.
+        input_ids: [B, S]; padded on the left for a decoder-only model.
         attention_mask: [B, S], 1 = token; None where nothing is padded.
         max_new_tokens: most tokens a row.
 
     Returns:
         [B, T ≤ max_new_tokens] ids without the start token; padding behind `</s>`.
     """
-    cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
-    token = input_ids.new_full((len(input_ids), 1), model.config.decoder_start_token_id)
     ends = torch.tensor(_end_ids(model), dtype=torch.long, device=input_ids.device)
-    done = torch.zeros_like(token, dtype=torch.bool)
-    written = []
+    done = torch.zeros(len(input_ids), 1, dtype=torch.bool, device=input_ids.device)
+    token, written = None, []
     with evaluating(model):
-        memory = model.get_encoder()(input_ids, attention_mask=attention_mask)
+        pen = Pen(model, input_ids, attention_mask)
         for _ in range(max_new_tokens):
-            outputs = model(
-                decoder_input_ids=token,
-                encoder_outputs=memory,
-                attention_mask=attention_mask,
-                past_key_values=cache,
-                use_cache=True,
-            )
-            token = outputs.logits[:, -1:].argmax(-1).masked_fill(done, model.config.pad_token_id)
+            likeliest = pen.next_logits(token).argmax(-1, keepdim=True)
+            token = likeliest.masked_fill(done, model.config.pad_token_id)
             written.append(token)
             done |= torch.isin(token, ends)
             if done.all():
@@ -137,8 +177,10 @@ def write(
 ) -> Generation:
     """Write an answer to one source, and keep what each step chose from.
 
+    A classifier writes one token, the class; strategies other than greedy are for models that write.
+
     Args:
-        model: an encoder-decoder with a head.
+        model: an encoder-decoder, a decoder-only model or a classifier.
         input_ids: [1, S] source ids.
         strategy: "greedy", "beam", "top-k" or "nucleus".
         num_beams: K of beam search.
@@ -149,10 +191,16 @@ def write(
         max_new_tokens: most tokens; as many as the model has positions for where None.
 
     Raises:
-        ValueError: an unknown strategy or a setting out of its range.
+        ValueError: an unknown strategy, a setting out of its range, or more than one source.
     """
     check_settings(strategy, num_beams, temperature, top_k, top_p)
-    limit = max_new_tokens or model.config.max_position_embeddings  # the last token written is never read
+    if input_ids.dim() != 2 or len(input_ids) != 1:
+        raise ValueError(f"input_ids has shape {list(input_ids.shape)}; give one source, [1, S].")
+    if max_new_tokens is not None and max_new_tokens < 1:
+        raise ValueError(f"max_new_tokens={max_new_tokens} must be at least 1.")
+    if not model.can_generate():
+        return _classify(model, input_ids)
+    limit = max_new_tokens or _most_tokens(model, input_ids.shape[1])
     if strategy == "beam":
         with evaluating(model):
             return _beam(model, input_ids, num_beams, limit)
@@ -166,6 +214,18 @@ def write(
 
     with evaluating(model):
         return _step_by_step(model, input_ids, allowed, generator, limit)
+
+
+@torch.no_grad()
+def _classify(model, input_ids) -> Generation:
+    """The likeliest class as the one token that is written."""
+    with evaluating(model):
+        probabilities = model(input_ids).logits[0].float().softmax(-1).cpu()
+    choice = int(probabilities.argmax())
+    allowed = torch.zeros_like(probabilities)
+    allowed[choice] = 1
+    score = math.log(max(float(probabilities[choice]), 1e-45))
+    return Generation((choice,), score, (Choice(choice, probabilities, allowed),))
 
 
 def check_settings(strategy: str, num_beams: int, temperature: float, top_k: int, top_p: float) -> None:
@@ -184,21 +244,17 @@ def check_settings(strategy: str, num_beams: int, temperature: float, top_k: int
 def _step_by_step(
     model, input_ids, allowed: Callable[[torch.Tensor], torch.Tensor], generator, limit: int
 ) -> Generation:
-    memory = model.get_encoder()(input_ids)
-    cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
-    token = input_ids.new_full((1, 1), model.config.decoder_start_token_id)
+    pen = Pen(model, input_ids)
+    token = None
     choices: list[Choice] = []
     while len(choices) < limit:
-        outputs = model(
-            decoder_input_ids=token, encoder_outputs=memory, past_key_values=cache, use_cache=True
-        )
-        logits = outputs.logits[0, -1].float().cpu()
+        logits = pen.next_logits(token)[0].float().cpu()
         drawn_from = allowed(logits)
         choice = int(torch.multinomial(drawn_from, 1, generator=generator))
         choices.append(Choice(choice, logits.softmax(-1), drawn_from))
         if choice in _end_ids(model):
             break
-        token = torch.full_like(token, choice)
+        token = input_ids.new_full((1, 1), choice)
     score = sum(math.log(max(float(c.probabilities[c.token]), 1e-45)) for c in choices)
     return Generation(tuple(c.token for c in choices), score, tuple(choices))
 
@@ -215,11 +271,18 @@ def _beam(model, input_ids, num_beams: int, limit: int) -> Generation:
         return_dict_in_generate=True,
         output_scores=True,
     )
+    begun = input_ids.shape[1] if is_decoder_only(model) else 1  # what a sequence begins with is not written
     found = []
     for row in output.sequences:
-        ids = _until_end(row[1:].tolist(), _end_ids(model))
-        read = torch.tensor([[model.config.decoder_start_token_id, *ids[:-1]]], device=input_ids.device)
-        probabilities = model(input_ids=input_ids, decoder_input_ids=read).logits[0].float().softmax(-1).cpu()
+        ids = _until_end(row[begun:].tolist(), _end_ids(model))
+        read = row[: begun + len(ids) - 1].unsqueeze(0)
+        inputs = (
+            {"input_ids": read}
+            if is_decoder_only(model)
+            else {"input_ids": input_ids, "decoder_input_ids": read}
+        )
+        logits = model(**inputs).logits[0, begun - 1 :]
+        probabilities = logits.float().softmax(-1).cpu()
         score = float(probabilities.gather(1, torch.tensor(ids).unsqueeze(1)).log().sum())
         found.append((tuple(ids), score, probabilities))
     best_ids, best_score, best = found[0]

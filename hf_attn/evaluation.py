@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import torch
 
-from hf_attn.decoding import greedy_ids
-from hf_attn.tasks.base import HELD_OUT, VALIDATION, Task
+from hf_attn.decoding import evaluating, greedy_ids, is_decoder_only
+from hf_attn.tasks.base import CLASSES, HELD_OUT, TEXT, VALIDATION, Task
 from hf_attn.tasks.sequences import END, IGNORED, PAD, Batch
 
 
@@ -27,7 +27,7 @@ class Score:
         examples: how many were tried.
         exact_match: share that is right as a whole.
         interval: Wilson's 95 % interval of exact_match.
-        measures: means of the task's other figures (token_accuracy, …).
+        measures: means of the task's other figures (token_accuracy, …); perplexity of text.
     """
 
     examples: int
@@ -69,13 +69,38 @@ def wilson_interval(right: int, n: int, z: float = 1.96) -> Interval:
 
 
 def predict(model, task: Task, batch: Batch, batch_size: int = 512) -> torch.Tensor:
-    """Greedy answers [B, max_target_tokens], padded behind `</s>`."""
+    """What a model makes of examples.
+
+    Returns:
+        [B, max_target_tokens] answers, written freely and greedily, padded behind `</s>`; for classes [B, 1]
+        their indices; for text [B, T] the next token guessed at each place, given the true ones before it.
+    """
     rows = []
     for start in range(0, len(batch), batch_size):
         part = batch[slice(start, start + batch_size)].to(next(model.parameters()).device)
-        ids = greedy_ids(model, part.input_ids, part.attention_mask, task.max_target_tokens)
-        rows.append(torch.nn.functional.pad(ids, (0, task.max_target_tokens - ids.shape[1]), value=PAD).cpu())
+        if task.kind == CLASSES:
+            rows.append(_next_logits(model, part).argmax(-1, keepdim=True).cpu())
+        elif task.kind == TEXT:
+            rows.append(_next_logits(model, part).argmax(-1).cpu())
+        else:
+            sources = part.prompt() if is_decoder_only(model) else (part.input_ids, part.attention_mask)
+            ids = greedy_ids(model, *sources, task.max_target_tokens)
+            width = task.max_target_tokens - ids.shape[1]
+            rows.append(torch.nn.functional.pad(ids, (0, width), value=PAD).cpu())
     return torch.cat(rows)
+
+
+@torch.no_grad()
+def _next_logits(model, batch: Batch) -> torch.Tensor:
+    """[B, classes], or for a decoder-only model [B, T, V]: the scores of each of the target's tokens."""
+    is_joined = is_decoder_only(model)
+    inputs = batch.joined() if is_joined else batch.inputs()
+    with evaluating(model):
+        logits = model(**{name: ids for name, ids in inputs.items() if name != "labels"}).logits
+    if not is_joined:
+        return logits
+    before = batch.input_ids.shape[1] - 1  # the last token of the source guesses the target's first
+    return logits[:, before:-1]
 
 
 def exact_matches(predictions: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
@@ -85,16 +110,29 @@ def exact_matches(predictions: torch.Tensor, labels: torch.Tensor) -> torch.Tens
     return (predictions.masked_fill(finished, PAD) == labels.masked_fill(labels == IGNORED, PAD)).all(dim=1)
 
 
-def share_exact(predictions: torch.Tensor, batch: Batch) -> float:
-    """Share of a batch that is written right as a whole: the quick figure of a run under way."""
-    return float(exact_matches(predictions, batch.labels.cpu()).float().mean())
+def share_right(task: Task, predictions: torch.Tensor, batch: Batch) -> float:
+    """Share of a batch that is right: the quick figure of a run under way.
+
+    As a whole for sequences, of the classes for classes, of the tokens for text.
+    """
+    labels = batch.labels.cpu()
+    if task.kind == CLASSES:
+        right = predictions[:, 0] == labels
+    elif task.kind == TEXT:
+        right = (predictions == labels)[labels != IGNORED]
+    else:
+        right = exact_matches(predictions, labels)
+    return float(right.float().mean())
 
 
 def evaluate(model, task: Task, split: str = HELD_OUT, n: int = 1000, seed: int = 0) -> Evaluation:
     """Let the model write freely and judge every answer by the task's independent verifier.
 
+    Classes are judged by the data; of text every next token is guessed from the true ones before it, and an
+    "example" is a token.
+
     Args:
-        model: an encoder-decoder with a head, on any device.
+        model: one that learns the task's kind, on any device.
         task: gives examples, verifier and sizes.
         split: "held-out" or "validation".
         n: how many examples; fewer where the split has not so many.
@@ -108,13 +146,16 @@ def evaluate(model, task: Task, split: str = HELD_OUT, n: int = 1000, seed: int 
     if split not in (HELD_OUT, VALIDATION):
         raise ValueError(f"split={split!r} cannot be measured on; choose {HELD_OUT!r} or {VALIDATION!r}.")
     batch = task.held_out(n, seed) if split == HELD_OUT else task.validation(n, seed)
+    if task.kind == TEXT:
+        return _evaluate_text(model, batch)
     sources = [task.read_source(row) for row in batch.input_ids.tolist()]
     predictions = predict(model, task, batch)
-    ended = (predictions == END).any(dim=1).tolist()
+    ended = [task.kind == CLASSES or END in row for row in predictions.tolist()]
     answers = [task.decode(row) for row in predictions.tolist()]
+    references = [task.decode(row) for row in batch.labels.view(len(batch), -1).tolist()]
     rows = [
-        (has_ended and task.verify(source, answer).correct, task.measure(source, answer))
-        for source, answer, has_ended in zip(sources, answers, ended, strict=True)
+        (has_ended and bool(task.verify(*judged).correct), task.measure(*judged))
+        for has_ended, *judged in zip(ended, sources, answers, references, strict=True)
     ]
     groups: dict[int, list[tuple[bool, dict[str, float]]]] = defaultdict(list)
     for source, row in zip(sources, rows, strict=True):
@@ -123,8 +164,26 @@ def evaluate(model, task: Task, split: str = HELD_OUT, n: int = 1000, seed: int 
     return Evaluation(
         overall=_score(rows),
         by_size={size: _score(groups[size]) for size in sorted(groups)},
-        failures=tuple((sources[i], answers[i], task.answer(sources[i])) for i in wrong),
+        failures=tuple((sources[i], answers[i], references[i]) for i in wrong),
     )
+
+
+def _evaluate_text(model, batch: Batch, batch_size: int = 64) -> Evaluation:
+    """Next tokens guessed, and how surprising the true ones are: perplexity exp(mean −log p)."""
+    right = tokens = 0
+    surprise = 0.0
+    for start in range(0, len(batch), batch_size):
+        part = batch[slice(start, start + batch_size)].to(next(model.parameters()).device)
+        logits = _next_logits(model, part).float()  # [B, T, V]
+        counts = part.labels != IGNORED
+        right += int(((logits.argmax(-1) == part.labels) & counts).sum())
+        tokens += int(counts.sum())
+        surprise += float(
+            torch.nn.functional.cross_entropy(logits[counts], part.labels[counts], reduction="sum")
+        )
+    nats = surprise / tokens
+    measures = {"perplexity": math.exp(nats), "bits_per_token": nats / math.log(2)}
+    return Evaluation(Score(tokens, right / tokens, wilson_interval(right, tokens), measures), {}, ())
 
 
 def _score(rows: list[tuple[bool, dict[str, float]]]) -> Score:

@@ -11,13 +11,14 @@ from pathlib import Path
 import torch
 from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError, safe_open
-from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 from hf_attn.atomic import atomic_directory
 from hf_attn.cards import build_card
 from hf_attn.evaluation import Evaluation, Score, predict
 from hf_attn.registration import FAMILIES, register_auto_classes
-from hf_attn.tasks import Recipe, Task, build_task
+from hf_attn.tasks import TASKS, Recipe, Task, build_task, find_task
+from hf_attn.tasks.base import CLASSES, SEQUENCE
 from hf_attn.tokenization import build_tokenizer
 
 CONFIG, WEIGHTS, TRAINING = "config.json", "model.safetensors", "training.json"
@@ -40,24 +41,41 @@ class Checkpoint:
     """
 
     model: PreTrainedModel
-    tokenizer: PreTrainedTokenizerBase
+    tokenizer: PreTrainedTokenizerFast
     task: Task | None
     training: dict
     path: Path
 
-    def task_named(self, name: str | None = None) -> Task:
+    def task_named(self, name: str | type[Task] | None = None, **options) -> Task:
         """The task that the model learned, or another one whose symbols are the same.
+
+        Args:
+            name: a name in TASKS, or a class; the model's own task where None.
+            **options: of the task, where they are to be others.
 
         Raises:
             ValueError: the folder does not say what was learned, no such task, or its symbols are others.
         """
-        if name is None or (self.task is not None and name == self.task.name):
-            if self.task is None:
-                raise ValueError(f"{self.path} does not say what it learned: it has no {TRAINING}.")
-            return self.task
-        task = build_task(name)
+        learned = self.training.get("task") or {}
+        own_name = learned.get("name")
+        if name is not None:
+            chosen = find_task(name) if isinstance(name, str) else name
+        elif self.task is not None:
+            chosen = type(self.task)
+        else:
+            whose = f"it learned {own_name!r}, a task of somebody's own: name its file, --task FILE.py"
+            raise ValueError(
+                f"{self.path} does not say what it learned; {whose if own_name else f'it has no {TRAINING}'}."
+            )
+        if chosen.name == own_name:
+            task = build_task(chosen, **{**learned.get("options", {}), **options})
+            task = task.restore(self.tokenizer, _classes_of(self.model.config))
+        else:
+            task = build_task(chosen, **options)
         if task.vocabulary != self.tokenizer.get_vocab():
-            raise ValueError(f"task={name!r}: its symbols are not those that {self.path} was trained on.")
+            raise ValueError(
+                f"task={task.name!r}: its symbols are not those that {self.path} was trained on."
+            )
         return task
 
 
@@ -89,7 +107,7 @@ def build_training_record(
     last = reports[-1] if reports else {"step": 0, "seconds": 0.0}
     return {
         "task": _describe_task(task),
-        "model": "transformer",
+        "model": recipe.architecture,
         "recipe": dataclasses.asdict(recipe),
         "seed": seed,
         "until": until,
@@ -161,8 +179,10 @@ def load_checkpoint(directory: str | Path) -> Checkpoint:
     model_class = _class_of(config)
     _check_weights(directory / WEIGHTS, config, model_class)
     training = _read_json(directory / TRAINING) if (directory / TRAINING).exists() else {}
-    task = _restore_task(training, directory)
     tokenizer = _load_tokenizer(directory, config)
+    task = _restore_task(training, directory)
+    if task is not None:
+        task = task.restore(tokenizer, _classes_of(config))
     if task is not None and len(task.vocabulary) != config.vocab_size:
         raise ValueError(
             f"{directory / TRAINING} names task {task.name!r} with {len(task.vocabulary)} tokens, "
@@ -188,13 +208,17 @@ def list_checkpoints(folder: str | Path) -> list[Path]:
 
 
 def _describe_task(task: Task) -> dict:
-    return {"name": task.name, "options": dataclasses.asdict(task)}  # type: ignore[call-overload]
+    """Name and options; of a file of the user's only its name, since the folder may be shown to others."""
+    options = dict(task.options)
+    if options.get("path"):
+        options["path"] = Path(str(options["path"])).name
+    return {"name": task.name, "options": options}
 
 
 def _describe_model(model: PreTrainedModel, task: Task) -> dict:
     """Type and size of the model, and what it makes of the task's worked example."""
     described: dict = {"model_type": model.config.model_type, "parameters": model.num_parameters()}
-    if model.config.is_encoder_decoder:
+    if task.kind == (SEQUENCE if model.can_generate() else CLASSES):
         source = task.worked_example.source
         prediction = task.decode(predict(model, task, task.batch_of([source]))[0].tolist())
         correct = task.verify(source, prediction).correct
@@ -294,8 +318,9 @@ def _class_of(config: PreTrainedConfig) -> type[PreTrainedModel]:
     """The class that was saved: the head, or the model without one."""
     family = FAMILIES[config.model_type]
     known = {cls.__name__: cls for cls in (family.head, family.base)}
-    for name in config.architectures or [family.head.__name__]:
-        if name in known:
+    named = config.architectures or [family.head.__name__]
+    for name in named if isinstance(named, list) else [named]:
+        if isinstance(name, str) and name in known:
             return known[name]
     raise ValueError(
         f"{CONFIG} has architectures={config.architectures}; {config.model_type} has {', '.join(known)}."
@@ -311,6 +336,11 @@ def _check_weights(path: Path, config: PreTrainedConfig, model_class: type[PreTr
         raise ValueError(
             f"{path} is not a whole safetensors file ({error}). Save or download it again."
         ) from error
+    layers = max(
+        getattr(config, name, 0) for name in ("num_hidden_layers", "encoder_layers", "decoder_layers")
+    )
+    if layers > len(found):  # every layer has weights: do not try to build what cannot be in the file
+        raise ValueError(f"{path} holds {len(found)} tensors, too few for the {layers} layers of {CONFIG}.")
     with torch.device("meta"):
         empty = model_class(config)
     expected = {name: tuple(tensor.shape) for name, tensor in empty.state_dict().items()}
@@ -330,7 +360,7 @@ def _check_weights(path: Path, config: PreTrainedConfig, model_class: type[PreTr
         )
 
 
-def _load_tokenizer(directory: Path, config: PreTrainedConfig) -> PreTrainedTokenizerBase:
+def _load_tokenizer(directory: Path, config: PreTrainedConfig) -> PreTrainedTokenizerFast:
     try:
         tokenizer = PreTrainedTokenizerFast.from_pretrained(directory)
     except Exception as error:  # `tokenizers` raises plain Exception
@@ -346,9 +376,15 @@ def _load_tokenizer(directory: Path, config: PreTrainedConfig) -> PreTrainedToke
     return tokenizer
 
 
+def _classes_of(config: PreTrainedConfig) -> tuple[str, ...]:
+    """Names of a classifier's classes, in their order."""
+    return tuple(str(name) for _, name in sorted((config.id2label or {}).items()))
+
+
 def _restore_task(training: Mapping, directory: Path) -> Task | None:
+    """The task that was learned; None where the folder does not say, or where it is somebody's own."""
     described = training.get("task")
-    if described is None:
+    if described is None or (isinstance(described, Mapping) and described.get("name") not in TASKS):
         return None
     try:
         return build_task(described["name"], **described.get("options", {}))

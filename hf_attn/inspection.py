@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from transformers import PreTrainedModel
 
-from hf_attn.decoding import evaluating, write
+from hf_attn.decoding import evaluating, is_decoder_only, write
 from hf_attn.tasks.sequences import IGNORED, Batch
 
 MEMORY_LIMIT = 2**30  # bytes of maps that are computed without being asked twice
@@ -27,6 +27,8 @@ class AttentionMaps:
         target_tokens: labels of the rows of `decoder` and `cross`: the token being written.
         decoder_tokens: labels of the columns of `decoder`: the token being read, the start token first.
         target_ids: [T] the tokens being written.
+        written_from: the row of `decoder` that writes the answer's first token: 0, except where one sequence
+            holds source and target (decoder-only); `decoder` is then [L, H, N, N] over both.
     """
 
     encoder: torch.Tensor | None
@@ -36,6 +38,49 @@ class AttentionMaps:
     target_tokens: tuple[str, ...] = ()
     decoder_tokens: tuple[str, ...] = ()
     target_ids: tuple[int, ...] = ()
+    written_from: int = 0
+
+    @property
+    def answering(self) -> "AnsweringMap | None":
+        """The map in which the answer reads the source; without one, in which the source reads itself."""
+        if self.cross is not None:
+            return AnsweringMap("cross", self.cross, self.target_tokens, self.source_tokens)
+        if self.decoder is not None:
+            rows = self.decoder[:, :, self.written_from :]
+            return AnsweringMap("decoder", rows, self.target_tokens[self.written_from :], self.decoder_tokens)
+        if self.encoder is not None:
+            return AnsweringMap("encoder", self.encoder, self.source_tokens, self.source_tokens)
+        return None
+
+
+@dataclass(frozen=True)
+class AnsweringMap:
+    """Who reads what while the answer is written.
+
+    Attributes:
+        kind: "cross", "decoder" or "encoder".
+        weights: [L, H, rows, columns].
+        rows: labels: the tokens written, or of a model that only reads, read.
+        columns: labels of what is read: the source first.
+    """
+
+    kind: str
+    weights: torch.Tensor
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+
+    def align(self, alignment) -> list[list[int]] | None:
+        """A task's alignment [T][S] in this map's shape; None where the answer does not fit it."""
+        if alignment is None or self.kind == "encoder" or len(alignment) < len(self.rows):
+            return None
+        width = len(self.columns)
+        rows = [[*row, *[0] * (width - len(row))] for row in alignment[: len(self.rows)]]
+        return rows if all(len(row) == width for row in rows) else None
+
+
+def is_recurrent(config) -> bool:
+    """Whether a configuration is of a model that reads step by step."""
+    return config.model_type.startswith("recurrent")
 
 
 def estimate_map_bytes(config, source_length: int, target_length: int, batch_size: int = 1) -> int:
@@ -43,9 +88,15 @@ def estimate_map_bytes(config, source_length: int, target_length: int, batch_siz
 
     Four bytes for each weight of encoder [L, H, S, S], decoder [L, H, T, T] and cross [L, H, T, S].
     """
-    encoder = getattr(config, "encoder_layers", config.num_hidden_layers) * source_length**2
-    decoder = getattr(config, "decoder_layers", 0) * (target_length**2 + target_length * source_length)
-    return 4 * batch_size * config.num_attention_heads * (encoder + decoder)
+    if is_recurrent(config):
+        weights = target_length * source_length  # one alignment
+    elif config.is_encoder_decoder:
+        decoder = config.decoder_layers * (target_length**2 + target_length * source_length)
+        weights = config.num_attention_heads * (config.encoder_layers * source_length**2 + decoder)
+    else:
+        length = source_length + target_length
+        weights = config.num_attention_heads * config.num_hidden_layers * length**2
+    return 4 * batch_size * weights
 
 
 @contextlib.contextmanager
@@ -74,7 +125,8 @@ def attention_maps(
     """Who reads whom, for a given target or for what the model writes.
 
     Args:
-        model: encoder or encoder-decoder, whatever attention implementation it uses.
+        model: encoder, encoder-decoder or decoder-only, whatever attention implementation it uses; or
+            recurrent, whose alignment is the one cross map, and without a score function there is none.
         inputs: a source's text (with a tokenizer), its ids [1, S] or [S], or a Batch of one example, whose
             labels are then the target.
         target: text, or ids [1, T] or [T] of what is to be written; None lets the model write.
@@ -91,12 +143,11 @@ def attention_maps(
     """
     mask = None
     if isinstance(inputs, Batch):
-        if len(inputs) != 1:
-            raise ValueError(f"inputs holds {len(inputs)} examples; give one, for example batch[:1].")
+        _refuse_many(inputs)
         mask, target = inputs.attention_mask, inputs.labels if target is None else target
         inputs = inputs.input_ids
     source = _ids_of(inputs, tokenizer).to(next(model.parameters()).device)
-    if not model.config.is_encoder_decoder:
+    if not model.can_generate():
         return _encoder_maps(model, source, mask, tokenizer, max_bytes)
     if target is None:
         generation = write(model, source, strategy, num_beams=num_beams)
@@ -105,15 +156,26 @@ def attention_maps(
         written = _ids_of(target, tokenizer).to(source.device)
         written = written[:, written[0] != IGNORED]
     _refuse_large(model.config, source.shape[1], written.shape[1], max_bytes)
-    read = model.prepare_decoder_input_ids_from_labels(written)  # type: ignore[operator]
+    if is_decoder_only(model):
+        return _decoder_maps(model, source, mask, written, tokenizer)
+    return _encoder_decoder_maps(model, source, mask, written, tokenizer)
+
+
+def _encoder_decoder_maps(model, source, mask, written, tokenizer) -> AttentionMaps:
+    """The maps of a model that reads the source apart from what it writes."""
+    read = model.prepare_decoder_input_ids_from_labels(written)
     with eager_attention(model), torch.no_grad():
         outputs = model(
             source, attention_mask=mask, decoder_input_ids=read, output_attentions=True, use_cache=False
         )
+    encoder, decoder, cross = (
+        None if maps is None and is_recurrent(model.config) else _stack(maps)
+        for maps in (outputs.encoder_attentions, outputs.decoder_attentions, outputs.cross_attentions)
+    )
     return AttentionMaps(
-        encoder=_stack(outputs.encoder_attentions),
-        decoder=_stack(outputs.decoder_attentions),
-        cross=_stack(outputs.cross_attentions),
+        encoder,
+        decoder,
+        cross,
         source_tokens=_name(source[0], tokenizer),
         target_tokens=_name(written[0], tokenizer),
         decoder_tokens=_name(read[0], tokenizer),
@@ -123,10 +185,32 @@ def attention_maps(
 
 def _encoder_maps(model, source, mask, tokenizer, max_bytes: int) -> AttentionMaps:
     """The maps of a model that only reads."""
+    if is_recurrent(model.config):
+        return AttentionMaps(None, None, None, source_tokens=_name(source[0], tokenizer))
     _refuse_large(model.config, source.shape[1], 0, max_bytes)
     with eager_attention(model), torch.no_grad():
         outputs = model(source, attention_mask=mask, output_attentions=True)
     return AttentionMaps(_stack(outputs.attentions), None, None, source_tokens=_name(source[0], tokenizer))
+
+
+def _decoder_maps(model, source, mask, written, tokenizer) -> AttentionMaps:
+    """The maps of a model that reads source and answer as one sequence."""
+    sequence = torch.cat((source, written), dim=1)
+    read = sequence[:, :-1]
+    if mask is not None:
+        mask = torch.nn.functional.pad(mask, (0, read.shape[1] - source.shape[1]), value=1)
+    with eager_attention(model), torch.no_grad():
+        outputs = model(read, attention_mask=mask, output_attentions=True, use_cache=False)
+    return AttentionMaps(
+        None,
+        _stack(outputs.attentions),
+        None,
+        source_tokens=_name(source[0], tokenizer),
+        target_tokens=_name(sequence[0, 1:], tokenizer),
+        decoder_tokens=_name(read[0], tokenizer),
+        target_ids=tuple(written[0].tolist()),
+        written_from=source.shape[1] - 1,
+    )
 
 
 def weight_on_alignment(weights: torch.Tensor, alignment) -> torch.Tensor:
@@ -165,6 +249,11 @@ def _name(ids: torch.Tensor, tokenizer) -> tuple[str, ...]:
     if tokenizer is None:
         return tuple(str(index) for index in ids.tolist())
     return tuple(tokenizer.convert_ids_to_tokens(ids.tolist()))
+
+
+def _refuse_many(batch: Batch) -> None:
+    if len(batch) != 1:
+        raise ValueError(f"inputs holds {len(batch)} examples; give one, for example batch[:1].")
 
 
 def _refuse_large(config, source_length: int, target_length: int, max_bytes: int) -> None:

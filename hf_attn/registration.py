@@ -8,16 +8,26 @@ from dataclasses import dataclass
 from transformers import (
     AutoConfig,
     AutoModel,
+    AutoModelForCausalLM,
     AutoModelForSeq2SeqLM,
     AutoModelForSequenceClassification,
     PreTrainedConfig,
     PreTrainedModel,
 )
 
+from hf_attn.models.configuration_attn_decoder import AttnDecoderConfig
 from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
 from hf_attn.models.configuration_attn_seq2seq import AttnSeq2SeqConfig
+from hf_attn.models.configuration_recurrent import RecurrentConfig
+from hf_attn.models.configuration_recurrent_encoder import RecurrentEncoderConfig
+from hf_attn.models.modeling_attn_decoder import AttnDecoderForCausalLM, AttnDecoderModel
 from hf_attn.models.modeling_attn_encoder import AttnEncoderForSequenceClassification, AttnEncoderModel
 from hf_attn.models.modeling_attn_seq2seq import AttnSeq2SeqForConditionalGeneration, AttnSeq2SeqModel
+from hf_attn.models.modeling_recurrent import RecurrentForConditionalGeneration, RecurrentModel
+from hf_attn.models.modeling_recurrent_encoder import (
+    RecurrentEncoderModel,
+    RecurrentForSequenceClassification,
+)
 
 
 @dataclass(frozen=True)
@@ -25,12 +35,14 @@ class Family:
     """The classes of one model type.
 
     Attributes:
+        title: what it is, in words.
         config: its configuration.
         base: the model without a head, which AutoModel loads.
         head: the model with its head.
         auto_head: the Auto class that loads the head.
     """
 
+    title: str
     config: type[PreTrainedConfig]
     base: type[PreTrainedModel]
     head: type[PreTrainedModel]
@@ -45,12 +57,38 @@ class Family:
 
 FAMILIES: dict[str, Family] = {
     "attn_seq2seq": Family(
-        AttnSeq2SeqConfig, AttnSeq2SeqModel, AttnSeq2SeqForConditionalGeneration, AutoModelForSeq2SeqLM
+        "Transformer encoder-decoder",
+        AttnSeq2SeqConfig,
+        AttnSeq2SeqModel,
+        AttnSeq2SeqForConditionalGeneration,
+        AutoModelForSeq2SeqLM,
+    ),
+    "attn_decoder": Family(
+        "decoder-only Transformer",
+        AttnDecoderConfig,
+        AttnDecoderModel,
+        AttnDecoderForCausalLM,
+        AutoModelForCausalLM,
     ),
     "attn_encoder": Family(
+        "Transformer encoder",
         AttnEncoderConfig,
         AttnEncoderModel,
         AttnEncoderForSequenceClassification,
+        AutoModelForSequenceClassification,
+    ),
+    "recurrent": Family(
+        "recurrent encoder-decoder",
+        RecurrentConfig,
+        RecurrentModel,
+        RecurrentForConditionalGeneration,
+        AutoModelForSeq2SeqLM,
+    ),
+    "recurrent_encoder": Family(
+        "recurrent encoder",
+        RecurrentEncoderConfig,
+        RecurrentEncoderModel,
+        RecurrentForSequenceClassification,
         AutoModelForSequenceClassification,
     ),
 }

@@ -22,18 +22,19 @@ from pathlib import Path
 import torch
 from accelerate import Accelerator
 from accelerate.tracking import filter_trackers
+from filelock import FileLock, Timeout
 from transformers import PreTrainedModel
 
 from hf_attn.atomic import clear_leftovers
 from hf_attn.evaluation import Evaluation, evaluate
 from hf_attn.hub import NEEDED_FILES, TRAINING, build_training_record, save_checkpoint
 from hf_attn.settings import apply_settings
-from hf_attn.tasks import Recipe, Task, build_task
+from hf_attn.tasks import TASKS, Recipe, Task, build_task
 from hf_attn.training import Report, train
 
 TRACK_DIR = "runs"  # where tensorboard's logs go
 TRACKED = ("loss", "learning_rate", "tokens_per_second", "held_out_exact_match")
-RUN, STATE, REPORTS = "run.json", "training_state", "reports.jsonl"
+RUN, STATE, REPORTS, LOCK = "run.json", "training_state", "reports.jsonl", ".lock"
 
 
 @dataclass(frozen=True)
@@ -112,9 +113,8 @@ def is_finished(directory: Path) -> bool:
 def save_run(directory: Path, run: Run) -> None:
     """Begin a run's folder."""
     directory.mkdir(parents=True, exist_ok=True)
-    options = dataclasses.asdict(run.task)  # type: ignore[call-overload]
     content = {
-        "task": {"name": run.task.name, "options": options},
+        "task": {"name": run.task.name, "options": run.task.options},
         "recipe": dataclasses.asdict(run.recipe),
         **{name: getattr(run, name) for name in ("seed", "until", "device", "threads")},
     }
@@ -123,11 +123,15 @@ def save_run(directory: Path, run: Run) -> None:
     partial.replace(directory / RUN)
 
 
-def load_run(directory: Path) -> Run:
+def load_run(directory: Path, own_task: type[Task] | None = None) -> Run:
     """What the run in a folder is made of.
 
+    Args:
+        directory: the run's folder.
+        own_task: what it learns where that is not one of TASKS.
+
     Raises:
-        ValueError: there is none, it is finished, or run.json cannot be read.
+        ValueError: there is none, it is finished, run.json cannot be read, or its task is not known.
     """
     clear_leftovers(directory)
     clear_leftovers(directory / STATE)
@@ -140,8 +144,12 @@ def load_run(directory: Path) -> Run:
     try:
         content = json.loads((directory / RUN).read_text(encoding="utf-8"))
         recipe = {**content["recipe"], "betas": tuple(content["recipe"]["betas"])}
+        name = content["task"]["name"]
+        task = TASKS.get(name, own_task)
+        if task is None or task.name != name:
+            raise ValueError(f"its task {name!r} is from your own file: hf-attn train FILE.py --resume …")
         return Run(
-            build_task(content["task"]["name"], **content["task"]["options"]),
+            build_task(task, **content["task"]["options"]),
             Recipe(**recipe),
             **{name: content[name] for name in ("seed", "until", "device", "threads")},
         )
@@ -187,7 +195,10 @@ def follow(
         The loop's reports.
     """
     keeps = directory is not None and accelerator.is_main_process
-    if directory is not None and keeps:
+    lock = FileLock(directory / LOCK) if directory is not None and keeps else None
+    if directory is not None and lock is not None:
+        directory.mkdir(parents=True, exist_ok=True)
+        _take(lock, directory)
         save_run(directory, run)
     loop = train(
         run.task,
@@ -200,11 +211,23 @@ def follow(
         accelerator=accelerator,
         hurry=hurry,
     )
-    with contextlib.closing(loop):  # type: ignore[type-var]
+    with contextlib.closing(loop), lock or contextlib.nullcontext():  # type: ignore[type-var]
         for report in loop:
             if directory is not None and keeps:
                 add_report(directory, report_row(report))
             yield report
+
+
+def _take(lock: FileLock, directory: Path) -> None:
+    """Hold a run's folder, so that no other process trains in it.
+
+    Raises:
+        BlockingIOError: another one does.
+    """
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise BlockingIOError(f"Another process is training in {directory}: stop it first.") from error
 
 
 def finish(run: Run, model: PreTrainedModel, accelerator: Accelerator, directory: Path) -> Evaluation:
@@ -232,7 +255,9 @@ def describe_device(accelerator: Accelerator) -> str:
     return f"{accelerator.device.type} ({platform.machine()}){processes}"
 
 
-def check_same(run: Run, resume: Path, task: str | None, settings: Mapping, seed: int | None) -> None:
+def check_same(
+    run: Run, resume: Path, task: str | None, model: str | None, settings: Mapping, seed: int | None
+) -> None:
     """What is typed beside --resume may repeat the run's own choices, not change them.
 
     Raises:
@@ -241,11 +266,13 @@ def check_same(run: Run, resume: Path, task: str | None, settings: Mapping, seed
     settings = dict(settings)
     same = {
         "TASK": task in (None, run.task.name),
+        "--model": model in (None, run.recipe.architecture),
         "--seed": seed in (None, run.seed),
         "--steps": settings.pop("steps", run.recipe.steps) == run.recipe.steps,
     }
     if settings:
-        own = apply_settings(run.task.name, {**settings, "steps": run.recipe.steps})
+        steps = {"steps": run.recipe.steps}
+        own = apply_settings(type(run.task), {**settings, **steps}, run.recipe.architecture)
         same["--set"] = own == (run.task, run.recipe)
     if other := [name for name, is_same in same.items() if not is_same]:
         raise ValueError(

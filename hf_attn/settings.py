@@ -1,16 +1,19 @@
 """Settings as a person gives them (`digits=2`, `batch_size=32`), sorted into task, recipe and model."""
 
 import dataclasses
+import difflib
 import inspect
 import json
+import typing
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from huggingface_hub.dataclasses import type_validator
+from transformers import PreTrainedConfig
 
-from hf_attn.models.configuration_attn import AttnConfig
-from hf_attn.models.configuration_attn_seq2seq import AttnSeq2SeqConfig
-from hf_attn.tasks import TASKS, Recipe, Task, build_task
+from hf_attn.architectures import find_architecture
+from hf_attn.tasks import Recipe, Task, build_task, find_task, load_task_file
+from hf_attn.tasks.base import options_of
 
 PRESET = "preset"
 # the vocabulary is the task's, and so are the special tokens
@@ -52,56 +55,81 @@ def read_settings(path: str | Path) -> dict[str, object]:
     return content
 
 
-def setting_types(task_name: str) -> dict[str, dict[str, object]]:
+def name_task(name: str) -> type[Task]:
+    """The task of that name, or the one that a Python file of one's own defines ("path/to/my_task.py").
+
+    Raises:
+        ValueError: there is none.
+    """
+    return load_task_file(name) if name.endswith(".py") else find_task(name)
+
+
+def setting_types(task: type[Task], architecture: str) -> dict[str, dict[str, object]]:
     """Every setting there is, with its type: {"task": …, "recipe": …, "model": …}.
 
     Raises:
-        ValueError: no such task.
+        ValueError: the architecture does not learn such a task.
     """
-    if task_name not in TASKS:
-        raise ValueError(f"There is no task {task_name!r}; choose one of {', '.join(TASKS)}.")
-    task = {field.name: field.type for field in dataclasses.fields(TASKS[task_name])}  # type: ignore[arg-type]
     recipe = {field.name: field.type for field in dataclasses.fields(Recipe)}
-    del recipe["model"]
-    fields = {**inspect.get_annotations(AttnConfig), **inspect.get_annotations(AttnSeq2SeqConfig)}
+    del recipe["model"], recipe["architecture"]
+    found = find_architecture(task, architecture)
+    fields: dict[str, object] = {}
+    for cls in reversed(found.config.__mro__):
+        if issubclass(cls, PreTrainedConfig) and cls is not PreTrainedConfig:
+            fields |= inspect.get_annotations(cls)
+    given = _GIVEN_BY_TASK | set(found.fields)
+    hints = typing.get_type_hints(task)
     return {
-        "task": task,
+        "task": {name: hints[name] for name in options_of(task)},
         "recipe": recipe,
         "model": {
             name: type_
             for name, type_ in fields.items()
-            if name not in _GIVEN_BY_TASK and not name.endswith("token_id")
+            if name not in given
+            and not name.endswith("token_id")
+            and typing.get_origin(type_) is not typing.ClassVar
         },
     }
 
 
-def apply_settings(task_name: str, settings: Mapping[str, object]) -> tuple[Task, Recipe]:
+def apply_settings(
+    task: str | type[Task], settings: Mapping[str, object], architecture: str | None = None
+) -> tuple[Task, Recipe]:
     """The task with its options, and its recipe with what was changed.
 
     Args:
-        task_name: a name in TASKS.
+        task: a name in TASKS, or the class.
         settings: by name; "preset" chooses the recipe that the others change.
+        architecture: which model learns; the one that suits the task where None.
 
     Raises:
-        ValueError: an unknown task, setting or preset, or a value that is refused.
+        ValueError: an unknown task, architecture, setting or preset, or a value that is refused.
     """
-    types = setting_types(task_name)
-    sorted_out: dict[str, dict[str, object]] = {place: {} for place in types}
+    task_class = find_task(task) if isinstance(task, str) else task
+    options = {name: value for name, value in settings.items() if name in options_of(task_class)}
+    hints = typing.get_type_hints(task_class)
+    built = build_task(task_class, **{k: _convert(k, value, hints[k]) for k, value in options.items()})
+    architecture = architecture or built.recipe.architecture
+    types = setting_types(task_class, architecture)
+    changed: dict[str, dict[str, object]] = {"recipe": {}, "model": {}}
     for name, value in settings.items():
-        if name == PRESET:
+        if name == PRESET or name in options:
             continue
-        place = next((place for place, known in types.items() if name in known), None)
+        place = next((place for place in changed if name in types[place]), None)
         if place is None:
-            raise ValueError(_unknown(name, task_name, types))
-        sorted_out[place][name] = _convert(name, value, types[place][name])
-    task = build_task(task_name, **sorted_out["task"])
+            raise ValueError(_unknown(name, task_class.name, types))
+        changed[place][name] = _convert(name, value, types[place][name])
+    recipes = built.recipes_of(architecture)
     preset = settings.get(PRESET, "product")
-    if preset not in task.recipes:
-        raise ValueError(f"{PRESET}={preset!r} is not known; choose one of {', '.join(task.recipes)}.")
-    recipe = task.recipes[str(preset)]
-    model = {**recipe.model, **sorted_out["model"]}
-    changes: dict = {**sorted_out["recipe"], "model": model}
-    return task, dataclasses.replace(recipe, **changes)
+    if preset not in recipes:
+        raise ValueError(
+            f"{PRESET}={preset!r} is not known for {task_class.name} with model {architecture}; "
+            f"choose one of {', '.join(recipes)}."
+        )
+    recipe = recipes[str(preset)]
+    model = {**recipe.model, **changed["model"]}
+    changes: dict = {**changed["recipe"], "model": model}
+    return built, dataclasses.replace(recipe, **changes)
 
 
 def merge_settings(pairs: Iterable[str], path: str | Path | None = None) -> dict[str, object]:
@@ -127,8 +155,11 @@ def _convert(name: str, value: object, wanted) -> object:
 
 
 def _unknown(name: str, task_name: str, types: Mapping[str, Mapping]) -> str:
+    every = [known for place in types.values() for known in place] + [PRESET]
+    if close := difflib.get_close_matches(name, every, n=1):
+        return f"There is no setting {name!r}: did you mean {close[0]!r}?"
     return (
-        f"There is no setting {name!r}. Task {task_name} has {', '.join(types['task'])}; "
+        f"There is no setting {name!r}. Task {task_name} has {', '.join(types['task']) or 'none'}; "
         f"the recipe has {', '.join(types['recipe'])}; the model has {', '.join(types['model'])}; "
         f"and {PRESET}=product or {PRESET}=document."
     )

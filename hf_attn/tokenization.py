@@ -1,5 +1,7 @@
 """Each task's vocabulary as a tokenizer that the Hub knows."""
 
+import copy
+
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
@@ -7,6 +9,7 @@ from hf_attn.tasks.base import Task
 from hf_attn.tasks.sequences import SPECIAL_TOKENS
 
 WORDS_OR_CHARACTERS = Regex(r"[A-Z]+|\S")
+CHARACTERS = Regex(r"[\s\S]")
 LEADING_ZEROS = Regex(r"(?<![0-9])0+(?=[0-9])")
 
 
@@ -15,9 +18,13 @@ def build_tokenizer(task: Task) -> PreTrainedTokenizerFast:
 
     It decodes what a model writes, too. Labels are the task's to write (`task.batch_of`).
     """
+    if task.tokenizer is not None:
+        return copy.deepcopy(task.tokenizer)  # who is given it may set its padding
     tokenizer = Tokenizer(models.WordLevel(task.vocabulary, unk_token="<unk>"))
     if task.number_width:
         tokenizer.normalizer = _build_zero_padding(task.number_width)
+    elif " " in task.symbols:
+        tokenizer.normalizer = _build_space_cleaning()
     tokenizer.pre_tokenizer = _build_splitter(task)
     tokenizer.decoder = _build_joiner(task)
     tokenizer.post_processor = processors.TemplateProcessing(
@@ -44,8 +51,16 @@ def _build_zero_padding(width: int) -> normalizers.Normalizer:
     return normalizers.Sequence([normalizers.Replace(Regex(r"\s+"), ""), *fills])
 
 
+def _build_space_cleaning() -> normalizers.Normalizer:
+    """Composed characters and single plain spaces, none at the ends, as `dates.clean` has it."""
+    single = normalizers.Replace(Regex(r"\s+"), " ")
+    return normalizers.Sequence([normalizers.NFC(), single, normalizers.Strip()])
+
+
 def _build_splitter(task: Task) -> pre_tokenizers.PreTokenizer:
-    """Numbers between spaces (copy), or characters and capital words (addition, parser)."""
+    """Symbols between spaces (copy), every character (dates), or characters and capital words (parser)."""
+    if " " in task.symbols:
+        return pre_tokenizers.Split(CHARACTERS, "isolated")
     if task.is_spaced and not task.signs:
         return pre_tokenizers.WhitespaceSplit()
     parts = [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Split(WORDS_OR_CHARACTERS, "isolated")]

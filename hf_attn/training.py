@@ -8,26 +8,24 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState, PartialState
 from accelerate.utils import broadcast_object_list
-from transformers import GenerationConfig, PreTrainedModel
+from transformers import PreTrainedModel
 
 from hf_attn.atomic import atomic_directory
-from hf_attn.evaluation import predict, share_exact
+from hf_attn.decoding import is_decoder_only
+from hf_attn.evaluation import predict, share_right
 from hf_attn.inspection import AttentionMaps, attention_maps
-from hf_attn.models.configuration_attn_seq2seq import AttnSeq2SeqConfig
-from hf_attn.models.modeling_attn_seq2seq import AttnSeq2SeqForConditionalGeneration
-from hf_attn.tasks.base import Recipe, Task
-from hf_attn.tasks.sequences import END, IGNORED, PAD, START, Batch
+from hf_attn.tasks.base import Task
+from hf_attn.tasks.recipes import Recipe
+from hf_attn.tasks.sequences import IGNORED, Batch
 
 HELD_OUT_SAMPLE = 200  # examples of the held-out set that a report is measured on
 CONFIRMING_SAMPLE = 1000  # examples that confirm a report which says that the goal is reached
 PROGRESS = "progress.json"  # in a state's folder
-_GLOBAL_RANDOM = threading.Lock()  # initial weights are drawn from torch's global generator
 
 
 class Diverged(ArithmeticError):
@@ -45,7 +43,8 @@ class Report:
         learning_rate: of the last step.
         tokens_per_second: source and target tokens, over the time spent on steps.
         seconds: spent on steps since the start, over all resumptions; measuring is not counted.
-        held_out_exact_match: the newest measurement, writing freely.
+        held_out_exact_match: the newest measurement: the share written right as a whole, writing freely; of
+            classes named right; or, for text, of next tokens guessed.
         held_out_examples: how many examples that was measured on.
         measured_at: the step of that measurement.
         predictions: [n, T] what was written for the held-out examples then, padded behind `</s>`; empty right
@@ -94,10 +93,10 @@ class Progress:
         """Let the model write held-out examples; where that reaches `until`, confirm it on more of them."""
         held_out = task.held_out(HELD_OUT_SAMPLE)
         self.predictions = predict(model, task, held_out)
-        exact = share_exact(self.predictions, held_out)
+        exact = share_right(task, self.predictions, held_out)
         if until is not None and exact >= until:
             held_out = task.held_out(CONFIRMING_SAMPLE)
-            exact = share_exact(predict(model, task, held_out), held_out)
+            exact = share_right(task, predict(model, task, held_out), held_out)
         self.held_out = (exact, len(held_out), self.step)
 
     def report(self, model: PreTrainedModel, recipe: Recipe, loss: float, probe: Batch | None) -> Report:
@@ -115,32 +114,6 @@ class Progress:
         )
 
 
-def build_model(task: Task, recipe: Recipe, seed: int = 0) -> PreTrainedModel:
-    """An untrained model of the recipe's size for the task; the same weights for the same seed."""
-    fields: dict[str, Any] = {
-        "vocab_size": len(task.vocabulary),
-        "max_position_embeddings": task.max_position_embeddings,
-        "pad_token_id": PAD,
-        "bos_token_id": START,
-        "eos_token_id": END,
-        "decoder_start_token_id": START,
-        "tie_word_embeddings": False,  # tiny models learn in fewer steps with three tables
-        **recipe.model,
-    }
-    config = AttnSeq2SeqConfig(**fields)
-    with _GLOBAL_RANDOM, torch.random.fork_rng():
-        torch.manual_seed(seed)
-        model = AttnSeq2SeqForConditionalGeneration(config)
-    model.generation_config = GenerationConfig(
-        pad_token_id=PAD,
-        bos_token_id=START,
-        eos_token_id=END,
-        decoder_start_token_id=START,
-        max_new_tokens=task.max_target_tokens,
-    )
-    return model
-
-
 def learning_rate_at(step: int, recipe: Recipe) -> float:
     """Rise over the warm-up, stay, fall to 0 over the last part: a trapezoid.
 
@@ -152,6 +125,39 @@ def learning_rate_at(step: int, recipe: Recipe) -> float:
     falling = recipe.steps * recipe.decay_fraction
     fall = min(1.0, (recipe.steps - step) / falling) if falling else 1.0
     return recipe.learning_rate * rise * fall
+
+
+def share_of_batch(recipe: Recipe, accelerator: Accelerator) -> int:
+    """How many of a batch's examples each process gets.
+
+    Raises:
+        ValueError: the batch cannot be shared out evenly.
+    """
+    share, rest = divmod(recipe.batch_size, accelerator.num_processes)
+    if rest:
+        raise ValueError(
+            f"batch_size={recipe.batch_size} cannot be shared out evenly over {accelerator.num_processes} "
+            "processes: choose a multiple."
+        )
+    return share
+
+
+def teacher_forcing_at(step: int, recipe: Recipe) -> float:
+    """The share of target tokens that are given in training: from 1 in a straight line to the recipe's."""
+    return 1 - (1 - recipe.teacher_forcing) * step / max(1, recipe.steps - 1)
+
+
+def learning_inputs(model: PreTrainedModel, batch: Batch, teacher_forcing: float = 1.0) -> dict:
+    """What `model(**…)` takes to learn from a batch.
+
+    Args:
+        model: one that reads source and target apart, or (decoder-only) one behind the other.
+        batch: examples with their labels.
+        teacher_forcing: the share of target tokens that are given; only recurrent decoders take less than 1.
+    """
+    if teacher_forcing < 1:
+        return {**batch.inputs(), "teacher_forcing_ratio": teacher_forcing}
+    return batch.joined() if is_decoder_only(model) else batch.inputs()
 
 
 def build_optimizer(model: torch.nn.Module, recipe: Recipe) -> torch.optim.AdamW:
@@ -237,12 +243,7 @@ def train(  # noqa: C901 - the loop reads from top to bottom in one piece
     model, optimizer = accelerator.prepare(model, build_optimizer(model, recipe))
     if state_dir is not None and Path(state_dir).exists():
         load_state(accelerator, progress, state_dir)
-    share, rest = divmod(recipe.batch_size, accelerator.num_processes)
-    if rest:
-        raise ValueError(
-            f"batch_size={recipe.batch_size} cannot be shared out evenly over {accelerator.num_processes} "
-            "processes: choose a multiple."
-        )
+    share = share_of_batch(recipe, accelerator)
     mine = slice(accelerator.process_index * share, (accelerator.process_index + 1) * share)
     if progress.step in (0, recipe.steps):  # also where a run is resumed after its last step
         progress.measure(bare_model, task, until)
@@ -257,7 +258,8 @@ def train(  # noqa: C901 - the loop reads from top to bottom in one piece
         batch = whole[mine].to(accelerator.device)
         for group in optimizer.param_groups:
             group["lr"] = learning_rate_at(progress.step, recipe)
-        loss = model(**batch.inputs(), num_items_in_batch=labels_a_process).loss
+        inputs = learning_inputs(bare_model, batch, teacher_forcing_at(progress.step, recipe))
+        loss = model(**inputs, num_items_in_batch=labels_a_process).loss
         accelerator.backward(loss)
         if recipe.max_grad_norm:
             accelerator.clip_grad_norm_(model.parameters(), recipe.max_grad_norm)

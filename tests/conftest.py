@@ -8,7 +8,8 @@ import torch
 
 from hf_attn.runs import Run, finish, follow
 from hf_attn.tasks import build_task
-from hf_attn.training import build_accelerator, build_model
+from hf_attn.architectures import build_model
+from hf_attn.training import build_accelerator
 
 torch.set_num_threads(1)
 

@@ -11,7 +11,8 @@ from hf_attn.evaluation import evaluate
 from hf_attn.models.layers import Residual
 from hf_attn.tasks import Recipe, build_task
 from hf_attn.tasks.sequences import END, PAD
-from hf_attn.training import Diverged, build_model, build_optimizer, train
+from hf_attn.architectures import build_model
+from hf_attn.training import Diverged, build_optimizer, train
 
 
 def test_a_post_norm_residual_normalises_and_a_pre_norm_one_does_not():

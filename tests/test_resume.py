@@ -95,7 +95,7 @@ def test_a_write_that_fails_is_one_line_and_leaves_no_half_file(tmp_path, capsys
     )
     assert errors.count("\n") == 1, errors
     assert str(out) in errors
-    assert {path.name for path in out.iterdir()} <= {"run.json", "reports.jsonl"}
+    assert {path.name for path in out.iterdir()} <= {"run.json", "reports.jsonl", ".lock"}
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     assert in_process(capsys, "train", "--resume", out)[0] == 0
     assert load_checkpoint(out).training["steps"] == 3

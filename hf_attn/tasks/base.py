@@ -3,17 +3,20 @@
 A subclass says how an example is drawn and how a person writes it; splitting, sampling and encoding are here.
 """
 
+import dataclasses
 import functools
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
+from transformers import PreTrainedTokenizerFast
 
+from hf_attn.tasks.recipes import RECURRENT, Recipe
 from hf_attn.tasks.sequences import (
     END,
+    HASH_BUCKETS,
     IGNORED,
     PAD,
     SPECIAL_TOKENS,
@@ -26,6 +29,7 @@ from hf_attn.tasks.sequences import (
 
 TRAINING, VALIDATION, HELD_OUT = "training", "validation", "held-out"
 SPLITS = (TRAINING, VALIDATION, HELD_OUT)
+SEQUENCE, CLASSES, TEXT = "sequence", "classes", "text"  # kinds of tasks: what is learned
 LONGEST_TEXT = 1000  # characters of an input: far more than any task reads, far less than a parser chokes on
 
 
@@ -34,12 +38,12 @@ class Verdict:
     """Whether an answer is right, and where not.
 
     Attributes:
-        correct: every symbol is right and none is missing.
+        correct: every symbol is right and none is missing; None where the right answer is not known.
         wrong: one flag a symbol written, True where it is not what is expected there.
         expected: the right symbols.
     """
 
-    correct: bool
+    correct: bool | None
     wrong: tuple[bool, ...]
     expected: tuple[str, ...]
 
@@ -53,54 +57,13 @@ class WorkedExample:
     story: str
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """A model and training settings that are known to work.
+def options_of(task) -> tuple[str, ...]:
+    """Names of a task's options; a field that is none says so in its metadata.
 
-    Attributes:
-        model: fields of the model's configuration (hidden_size, encoder_layers, …).
-        steps: optimizer steps; the learning rate falls to 0 at the last.
-        batch_size: examples a step, over all processes together.
-        learning_rate: the highest.
-        betas: AdamW's.
-        weight_decay: AdamW's, on matrices only.
-        warmup_steps: steps over which the learning rate rises from 0.
-        decay_fraction: part of the run, at its end, over which the learning rate falls to 0 (a trapezoid);
-            0 keeps it constant.
-        max_grad_norm: gradients are scaled down to this norm; 0 leaves them.
-        report_every: steps between two reports.
-        evaluate_every: steps between two measurements on held-out examples.
+    Args:
+        task: a task, or its class.
     """
-
-    model: Mapping[str, object] = field(default_factory=dict)
-    steps: int = 100
-    batch_size: int = 64
-    learning_rate: float = 3e-3
-    betas: tuple[float, float] = (0.9, 0.95)
-    weight_decay: float = 0.01
-    warmup_steps: int = 20
-    decay_fraction: float = 0.5
-    max_grad_norm: float = 1.0
-    report_every: int = 10
-    evaluate_every: int = 10
-
-    def __post_init__(self) -> None:
-        for name in ("steps", "batch_size", "report_every", "evaluate_every"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"{name}={value!r} must be a whole number of at least 1.")
-        if not 0 < self.learning_rate < math.inf:
-            raise ValueError(f"learning_rate={self.learning_rate} must be above 0; 0.003 is a good start.")
-        if not all(0 <= beta < 1 for beta in self.betas):
-            raise ValueError(f"betas={self.betas} must be two numbers of at least 0 and below 1.")
-        for name in ("weight_decay", "max_grad_norm"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 0 and finite.")
-        if self.warmup_steps < 0 or not 0 <= self.decay_fraction <= 1:
-            raise ValueError(
-                f"warmup_steps={self.warmup_steps} must be at least 0 and "
-                f"decay_fraction={self.decay_fraction} between 0 and 1."
-            )
+    return tuple(field.name for field in dataclasses.fields(task) if field.metadata.get("is_option", True))
 
 
 class Task(ABC):
@@ -108,20 +71,54 @@ class Task(ABC):
 
     Subclasses are frozen dataclasses, so that a task with its options is a value: comparable, hashable,
     printable.
+
+    `kind` says what is learned, and with it how a batch is read and an answer is judged:
+        sequence  to write a target for a source; `labels` [B, T] are the target's ids;
+        classes   to name a source's class; `labels` [B] are indices into `classes`;
+        text      to go on writing; a source is `<s>`, its target a passage. What counts is the share of next
+                  tokens guessed, each from the true ones before it.
     """
 
+    kind: ClassVar[str] = SEQUENCE
     name: ClassVar[str]
     title: ClassVar[str]
     notation: ClassVar[str]  # how a person writes a source, in words
     metric: ClassVar[str]  # what an exact match means here, in words
     size_name: ClassVar[str] = "length"  # what `size_of` counts
+    is_computable: ClassVar[bool] = True  # ordinary code does it exactly
     is_spaced: ClassVar[bool] = True  # a target's symbols have spaces between
     signs: ClassVar[str] = ""  # symbols of a source that have none around
+    longest_text: ClassVar[int] = LONGEST_TEXT
 
     @property
     def number_width(self) -> int:
         """Digits that every number is filled up to with zeros; 0 where numbers stay as they are."""
         return 0
+
+    @property
+    def tokenizer(self) -> PreTrainedTokenizerFast | None:
+        """The task's own tokenizer, trained on its text; None where symbols and notation say it all."""
+        return None
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes; none unless classes are learned."""
+        return ()
+
+    @property
+    def options(self) -> dict[str, object]:
+        """The task's options, as `build_task` takes them."""
+        return {name: getattr(self, name) for name in options_of(self)}
+
+    @property
+    def provenance(self) -> str:
+        """Where the examples come from and how they are split, for the card."""
+        return (
+            "Examples are drawn while training and never stored. Each falls into one of "
+            f"{HASH_BUCKETS} buckets by a hash of the example itself: training draws from "
+            f"{HASH_BUCKETS - 2} of them, one (10 %) is held out for the results below, and one (10 %) is kept apart for choosing "
+            "settings. The split is the same on every machine."
+        )
 
     # What a subclass says
 
@@ -143,7 +140,10 @@ class Task(ABC):
     @property
     @abstractmethod
     def recipes(self) -> Mapping[str, Recipe]:
-        """Recipes by name: "product" (small and fast) and "document" (the documents' exact sizes)."""
+        """Recipes by name, of the architecture that suits the task.
+
+        "product" is small and fast; "document" has a document's exact sizes, where there are any.
+        """
 
     @property
     @abstractmethod
@@ -164,14 +164,14 @@ class Task(ABC):
         """Read what a person wrote into symbols; ValueError names what is wrong and what is allowed."""
 
     @abstractmethod
-    def answer(self, source: str) -> str:
-        """The right answer, computed independently of `draw`."""
+    def answer(self, source: str) -> str | None:
+        """The right answer, computed independently of `draw`; None where nobody knows it."""
 
     @abstractmethod
-    def alignment(self, source: str, target: str) -> list[list[int]]:
+    def alignment(self, source: str, target: str) -> list[list[int]] | None:
         """Which source symbol each target symbol needs: [T][S], `</s>` included on both sides.
 
-        1 where it needs it directly, 2 where indirectly (a carry), 0 elsewhere.
+        1 where it needs it directly, 2 where indirectly (a carry), 0 elsewhere; None where that is not known.
         """
 
     @abstractmethod
@@ -186,11 +186,16 @@ class Task(ABC):
         """Write a target's symbols as a person would."""
         return " ".join(symbols)
 
-    def measure(self, source: str, prediction: str) -> dict[str, float]:
+    def measure(self, source: str, prediction: str, reference: str | None = None) -> dict[str, float]:
         """Figures beyond the exact match: here the share of symbols that are right."""
-        verdict = self.verify(source, prediction)
+        verdict = self.verify(source, prediction, reference)
         longest = max(len(verdict.wrong), len(verdict.expected), 1)
         return {"token_accuracy": (len(verdict.wrong) - sum(verdict.wrong)) / longest}
+
+    @property
+    def recurrent_recipe(self) -> Recipe:
+        """Where recurrent models begin."""
+        return RECURRENT
 
     # What all tasks share
 
@@ -198,6 +203,21 @@ class Task(ABC):
     def recipe(self) -> Recipe:
         """The recipe that is used unless another is asked for."""
         return self.recipes["product"]
+
+    def recipes_of(self, architecture: str) -> Mapping[str, Recipe]:
+        """Recipes by name for one architecture."""
+        if architecture == self.recipe.architecture:
+            return self.recipes
+        if architecture != "decoder":
+            return {"product": dataclasses.replace(self.recurrent_recipe, architecture=architecture)}
+        model = dict(self.recipe.model)  # one stack as high as the two
+        layers = [model.pop(f"{stack}_layers", 2) for stack in ("encoder", "decoder")]
+        model["num_hidden_layers"] = sum(layers)  # type: ignore[arg-type]
+        return {"product": dataclasses.replace(self.recipe, model=model, architecture=architecture)}
+
+    def restore(self, tokenizer: PreTrainedTokenizerFast, classes: Sequence[str]) -> "Task":  # noqa: ARG002
+        """The task as a checkpoint knows it: what was learned from data is the checkpoint's."""
+        return self
 
     @functools.cached_property
     def vocabulary(self) -> dict[str, int]:
@@ -224,8 +244,8 @@ class Task(ABC):
         Raises:
             ValueError: the text is empty, too long, or holds something the task does not know.
         """
-        if len(text) > LONGEST_TEXT:
-            raise ValueError(f"The input has {len(text)} characters; {LONGEST_TEXT} at most are read.")
+        if len(text) > self.longest_text:
+            raise ValueError(f"The input has {len(text)} characters; {self.longest_text} at most are read.")
         if not text.strip():
             raise ValueError(
                 f"The input is empty; write {self.notation}, for example {self.worked_example.source!r}."
@@ -257,9 +277,19 @@ class Task(ABC):
         """Write a source's symbols as a person would."""
         return "".join(symbols)
 
-    def verify(self, source: str, prediction: str) -> Verdict:
-        """Judge an answer against the one computed independently."""
-        expected = tuple(self.split_target(self.answer(source)))
+    def verify(self, source: str, prediction: str, reference: str | None = None) -> Verdict:
+        """Judge an answer against the one computed independently.
+
+        Args:
+            source: as a person writes it.
+            prediction: the answer to judge.
+            reference: what the data say, for tasks that cannot compute an answer.
+        """
+        answer = self.answer(source)
+        right = reference if answer is None else answer
+        if right is None:
+            return Verdict(None, (), ())
+        expected = tuple(self.split_target(right))
         written = self.split_target(prediction)
         wrong = tuple(
             place >= len(expected) or symbol != expected[place] for place, symbol in enumerate(written)
@@ -295,7 +325,7 @@ class Task(ABC):
     def batch_of(self, texts: Sequence[str], targets: Sequence[str] | None = None) -> Batch:
         """Examples that a person wrote; targets are computed where they are not given."""
         rows = [torch.tensor(self.encode(text)[:-1]) for text in texts]
-        answers = [self.answer(text) for text in texts] if targets is None else targets
+        answers = [self.answer(text) or "" for text in texts] if targets is None else targets
         written = [torch.tensor(self.ids(*self.split_target(answer)), dtype=torch.long) for answer in answers]
         return self.batch(Ragged.of(rows), Ragged.of(written))
 

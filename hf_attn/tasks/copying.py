@@ -5,17 +5,29 @@ from dataclasses import dataclass
 
 import torch
 
-from hf_attn.tasks.base import Recipe, Task, WorkedExample
+from hf_attn.tasks.base import WorkedExample
+from hf_attn.tasks.recipes import Recipe
 from hf_attn.tasks.sequences import SPECIAL_TOKENS, Ragged
+from hf_attn.tasks.symbols import SpacedTask
+
+MODEL = {
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "num_attention_heads": 2,
+    "embedding_initializer_range": 1.0,
+    "position_initializer_range": 1.0,
+}
 
 
 @dataclass(frozen=True)
-class Copying(Task):
-    """Write the source again: "7 15 2 3" → "7 15 2 3".
+class SymbolSequences(SpacedTask):
+    """What copying and reversing share: sequences of symbols, read from their places.
 
     Args:
         max_length: longest sequence, 1 to 64 symbols.
-        min_length: shortest; equal to max_length for the document's fixed length.
+        min_length: shortest; equal to max_length for the documents' fixed length.
         num_symbols: how many symbols there are, written 1 … num_symbols.
     """
 
@@ -23,8 +35,6 @@ class Copying(Task):
     min_length: int = 1
     num_symbols: int = 19
 
-    name = "copy"
-    title = "Copy"
     notation = "whole numbers separated by spaces"
     metric = "every symbol right"
 
@@ -53,36 +63,19 @@ class Copying(Task):
         return self.max_length + 1
 
     @property
-    def recipes(self) -> Mapping[str, Recipe]:
-        """The document's size (hidden 64, 2 + 2 layers, 2 heads) is small already: both recipes use it."""
-        model = {
-            "hidden_size": 64,
-            "intermediate_size": 128,
-            "encoder_layers": 2,
-            "decoder_layers": 2,
-            "num_attention_heads": 2,
-            "embedding_initializer_range": 1.0,
-            "position_initializer_range": 1.0,
-        }
-        return {
-            "product": Recipe(model, steps=120, batch_size=64, learning_rate=5e-3, warmup_steps=20),
-            "document": Recipe(model, steps=100, batch_size=40, learning_rate=5e-3, warmup_steps=20),
-        }
+    def allowed(self) -> str:
+        """Numbers within their limits."""
+        return f"whole numbers from 1 to {self.num_symbols} separated by spaces"
 
     @property
-    def worked_example(self) -> WorkedExample:
+    def example(self) -> str:
         """The document's own sequence, as far as the options allow."""
         own = (7, 15, 2, 3, 12)
         length = min(max(len(own), self.min_length), self.max_length)
-        source = " ".join(str((own[place % len(own)] - 1) % self.num_symbols + 1) for place in range(length))
-        return WorkedExample(
-            source,
-            source,
-            "Each symbol written reads the one at its own place: in the map that is the diagonal.",
-        )
+        return " ".join(str((own[place % len(own)] - 1) % self.num_symbols + 1) for place in range(length))
 
-    def draw(self, generator: torch.Generator, n: int) -> tuple[Ragged, Ragged, torch.Tensor]:
-        """Draw symbols uniformly; the symbols are the key.
+    def draw_sequences(self, generator: torch.Generator, n: int) -> Ragged:
+        """Draw symbols uniformly.
 
         A length is the larger of two uniform draws, so that far positions are met often enough to be learned.
         """
@@ -93,28 +86,51 @@ class Copying(Task):
         shape = (n, self.max_length)
         ids = torch.randint(first, first + self.num_symbols, shape, generator=generator, device=device)
         ids *= torch.arange(self.max_length, device=device) < lengths.unsqueeze(1)
-        sequences = Ragged(ids, lengths)
-        return sequences, sequences, ids
+        return Ragged(ids, lengths)
 
-    def split_source(self, text: str) -> list[str]:
-        """Read numbers separated by spaces."""
-        symbols = text.split()
-        for place, symbol in enumerate(symbols, 1):
-            if symbol not in self.vocabulary or symbol in SPECIAL_TOKENS:
-                raise ValueError(
-                    f"{symbol!r} (number {place}) is not a symbol of {self.name}: write whole numbers from 1 "
-                    f"to {self.num_symbols} separated by spaces, for example {self.worked_example.source!r}."
-                )
+    def check_source(self, symbols: Sequence[str]) -> None:
+        """The length must be one that is drawn."""
         if not self.min_length <= len(symbols) <= self.max_length:
             raise ValueError(
                 f"The input has {len(symbols)} symbols; this model reads {self.min_length} to "
                 f"{self.max_length}."
             )
-        return symbols
 
-    def join_source(self, symbols: Sequence[str]) -> str:
-        """Numbers with spaces between."""
-        return " ".join(symbols)
+
+@dataclass(frozen=True)
+class Copying(SymbolSequences):
+    """Write the source again: "7 15 2 3" → "7 15 2 3".
+
+    Args:
+        max_length: longest sequence, 1 to 64 symbols.
+        min_length: shortest; equal to max_length for the document's fixed length.
+        num_symbols: how many symbols there are, written 1 … num_symbols.
+    """
+
+    name = "copy"
+    title = "Copy"
+
+    @property
+    def recipes(self) -> Mapping[str, Recipe]:
+        """The document's size (hidden 64, 2 + 2 layers, 2 heads) is small already: both recipes use it."""
+        return {
+            "product": Recipe(MODEL, steps=120, batch_size=64, learning_rate=5e-3, warmup_steps=20),
+            "document": Recipe(MODEL, steps=100, batch_size=40, learning_rate=5e-3, warmup_steps=20),
+        }
+
+    @property
+    def worked_example(self) -> WorkedExample:
+        """The document's own sequence."""
+        return WorkedExample(
+            self.example,
+            self.example,
+            "Each symbol written reads the one at its own place: in the map that is the diagonal.",
+        )
+
+    def draw(self, generator: torch.Generator, n: int) -> tuple[Ragged, Ragged, torch.Tensor]:
+        """Draw sequences; the symbols are the key."""
+        sequences = self.draw_sequences(generator, n)
+        return sequences, sequences, sequences.ids
 
     def answer(self, source: str) -> str:
         """The source again."""
@@ -124,7 +140,3 @@ class Copying(Task):
         """The diagonal; `</s>` needs `</s>`."""
         size = len(self.encode(source))
         return [[int(row == column) for column in range(size)] for row in range(len(target.split()) + 1)]
-
-    def size_of(self, source: str) -> int:
-        """Number of symbols."""
-        return len(source.split())

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
-from hf_attn.tasks.base import Recipe, Task, WorkedExample
+from hf_attn.tasks.base import Task, WorkedExample
+from hf_attn.tasks.recipes import Recipe
 from hf_attn.tasks.sequences import Ragged, constant
 
 VARIABLES = ("x", "y", "z")
@@ -256,7 +257,7 @@ class Parsing(Task):
         """The tree in prefix order, by Python's `ast`."""
         return " ".join(node.label for node in self.tree(source).prefix())
 
-    def measure(self, source: str, prediction: str) -> dict[str, float]:
+    def measure(self, source: str, prediction: str, reference: str | None = None) -> dict[str, float]:  # noqa: ARG002
         """Token accuracy, and the share of the tree's nodes that stand right in the tree that was written."""
         expected = self.tree(source).paths()
         written = read_prefix(prediction.split())

@@ -18,7 +18,7 @@ class Batch:
 
     Attributes:
         input_ids: [B, S] source ids, each ending in `</s>`, padded on the right.
-        labels: [B, T] target ids, each ending in `</s>`, padded with −100.
+        labels: [B, T] target ids, each ending in `</s>`, padded with −100; or [B] classes.
         attention_mask: [B, S], 1 = token; None where no source is padded, so that kernels need no mask.
     """
 
@@ -33,6 +33,23 @@ class Batch:
         """What `model(**…)` takes to learn from."""
         given = {"input_ids": self.input_ids, "labels": self.labels, "attention_mask": self.attention_mask}
         return {name: tensor for name, tensor in given.items() if tensor is not None}
+
+    def prompt(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """(ids [B, S], mask [B, S]): the sources padded on the left, so that writing goes on behind each."""
+        if self.attention_mask is None:
+            return self.input_ids, torch.ones_like(self.input_ids)
+        order = self.attention_mask.argsort(dim=1, stable=True)
+        return self.input_ids.gather(1, order), self.attention_mask.gather(1, order)
+
+    def joined(self) -> dict[str, torch.Tensor]:
+        """For a model that reads one sequence, source `</s>` target `</s>`: the target is learned."""
+        ids, mask = self.prompt()
+        is_target = self.labels != IGNORED
+        return {
+            "input_ids": torch.cat((ids, self.labels.masked_fill(~is_target, PAD)), dim=1),
+            "labels": torch.cat((torch.full_like(ids, IGNORED), self.labels), dim=1),
+            "attention_mask": torch.cat((mask, is_target.long()), dim=1),
+        }
 
     def __getitem__(self, rows) -> "Batch":
         mask = None if self.attention_mask is None else self.attention_mask[rows]
@@ -111,7 +128,8 @@ def join_batches(batches: Sequence[Batch]) -> Batch:
     """One batch of all the examples."""
     input_ids = _widen([batch.input_ids for batch in batches], PAD)
     mask = (input_ids != PAD).long()
-    labels = _widen([batch.labels for batch in batches], IGNORED)
+    parts = [batch.labels for batch in batches]
+    labels = torch.cat(parts) if parts[0].dim() == 1 else _widen(parts, IGNORED)
     return Batch(input_ids, labels, None if mask.all() else mask)
 
 

@@ -1,0 +1,74 @@
+"""What every command shares: how it prints, and how it says that something went wrong.
+
+Results go to standard output, as a table or with --json as JSON Lines; progress and errors to standard error.
+"""
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from hf_attn.evaluation import Score
+    from hf_attn.hub import Checkpoint
+
+SEED = typer.Option(min=0, max=2**63 - 1, help="Of whatever is drawn; 0 without.")
+THREADS = typer.Option(min=1, max=os.cpu_count(), help="Of the processor; 1 without.")
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON Lines, one object a line.")]
+Folder = Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="A checkpoint's folder.")]
+
+
+class WrongUse(Exception):
+    """The person who typed can put it right."""
+
+
+class Failure(Exception):
+    """It did not work out, and not because of what was typed."""
+
+
+@contextlib.contextmanager
+def wrong_use() -> Iterator[None]:
+    """Whatever is refused in here was typed wrong."""
+    from huggingface_hub.errors import StrictDataclassError
+
+    try:
+        yield
+    except (ValueError, FileNotFoundError, StrictDataclassError) as error:
+        raise WrongUse(str(error)) from error
+
+
+def print_json(event: str, **row: Any) -> None:
+    """One line of JSON."""
+    print(json.dumps({"event": event, **row}, ensure_ascii=False, allow_nan=False), flush=True)
+
+
+def print_table(*columns: str, rows: list[tuple], title: str | None = None) -> None:
+    """A table for people."""
+    table = Table(*columns, title=title, title_justify="left")
+    for row in rows:
+        table.add_row(*(escape(str(cell)) for cell in row))
+    Console().print(table)
+
+
+def open_checkpoint(checkpoint: Path) -> "Checkpoint":
+    """Load a checkpoint's folder, without a progress bar."""
+    from transformers.utils.logging import disable_progress_bar
+
+    from hf_attn.hub import load_checkpoint
+
+    disable_progress_bar()
+    return load_checkpoint(checkpoint)
+
+
+def in_words(score: "Score") -> str:
+    """A score as a sentence."""
+    low, high = score.interval.low, score.interval.high
+    interval = f"95 % interval {low:.2%} to {high:.2%}"
+    return f"{score.exact_match:.2%} of {score.examples} right as a whole ({interval})"
