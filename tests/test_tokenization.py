@@ -13,6 +13,12 @@ VARIANTS = [
     build_task("addition"),
     build_task("addition", digits=5),
     build_task("parser", depth=4),
+    build_task("sort"),
+    build_task("dates"),
+    build_task("recall"),
+    build_task("brackets"),
+    build_task("parity"),
+    build_task("modular"),
 ]
 
 

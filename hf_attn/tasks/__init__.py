@@ -1,33 +1,125 @@
 """What to learn: one file a task. A new task is a file here and a line in TASKS."""
 
 import dataclasses
+import importlib.util
+import inspect
+import sys
+from pathlib import Path
 
 from hf_attn.tasks.addition import Addition
-from hf_attn.tasks.base import Recipe, Task, Verdict
+from hf_attn.tasks.base import Task, Verdict, options_of
+from hf_attn.tasks.brackets import Brackets
 from hf_attn.tasks.copying import Copying
+from hf_attn.tasks.dates import Dates
+from hf_attn.tasks.language import Language
+from hf_attn.tasks.modular_addition import ModularAddition
+from hf_attn.tasks.own_classes import OwnClasses
+from hf_attn.tasks.pairs import Pairs
+from hf_attn.tasks.parity import Parity
 from hf_attn.tasks.parsing import Parsing
+from hf_attn.tasks.phrases import Phrases
+from hf_attn.tasks.pronunciation import Pronunciation
+from hf_attn.tasks.recall import Recall
+from hf_attn.tasks.recipes import Recipe
+from hf_attn.tasks.reversing import Reversing
 from hf_attn.tasks.sequences import Batch
+from hf_attn.tasks.sorting import Sorting
+from hf_attn.tasks.topics import Topics
 
 TASKS: dict[str, type[Task]] = {
     "copy": Copying,
+    "reverse": Reversing,
+    "sort": Sorting,
     "addition": Addition,
     "parser": Parsing,
+    "dates": Dates,
+    "recall": Recall,
+    "brackets": Brackets,
+    "parity": Parity,
+    "modular": ModularAddition,
+    "topics": Topics,
+    "phrases": Phrases,
+    "csv": OwnClasses,
+    "pairs": Pairs,
+    "text": Language,
+    "pronunciation": Pronunciation,
 }
 
 
-def build_task(name: str, **options) -> Task:
-    """The task of that name with its options.
+def find_task(name: str) -> type[Task]:
+    """The task of that name.
+
+    Raises:
+        ValueError: there is none.
+    """
+    if name not in TASKS:
+        raise ValueError(f"There is no task {name!r}; choose one of {', '.join(TASKS)}.")
+    return TASKS[name]
+
+
+def build_task(name: str | type[Task], **options) -> Task:
+    """The task of that name (or class) with its options.
 
     Raises:
         ValueError: no such task or option, or a value it refuses.
     """
-    if name not in TASKS:
-        raise ValueError(f"There is no task {name!r}; choose one of {', '.join(TASKS)}.")
-    known = [field.name for field in dataclasses.fields(TASKS[name])]  # type: ignore[arg-type]
+    task = find_task(name) if isinstance(name, str) else name
+    known = options_of(task)
     for option in options:
         if option not in known:
-            raise ValueError(f"Task {name!r} has no option {option!r}; it has {', '.join(known)}.")
-    return TASKS[name](**options)
+            has = f"it has {', '.join(known)}" if known else "it has none"
+            raise ValueError(f"Task {task.name!r} has no option {option!r}; {has}.")
+    return task(**options)
 
 
-__all__ = ["TASKS", "Batch", "Recipe", "Task", "Verdict", "build_task"]
+def load_task_file(path: str | Path) -> type[Task]:
+    """The one task that a Python file of one's own defines. The file is run: load only what you trust.
+
+    Raises:
+        ValueError: the file is not there, cannot be run, or does not define exactly one task that is whole.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise ValueError(f"There is no task file {str(path)!r}.")
+    name = f"hf_attn_task_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"{path} is no Python file; its name must end in .py.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # where dataclasses look up what annotations name
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:  # whatever the file does
+        del sys.modules[name]
+        raise ValueError(f"{path} cannot be run: {type(error).__name__}: {error}") from error
+    found = {
+        value
+        for value in vars(module).values()
+        if inspect.isclass(value) and issubclass(value, Task) and value.__module__ == name
+    }
+    if len(found) != 1:
+        names = ", ".join(sorted(task.__name__ for task in found)) or "none"
+        raise ValueError(f"{path} must define exactly one subclass of hf_attn.Task; it defines {names}.")
+    task = found.pop()
+    _check_whole(task, path)
+    return task
+
+
+def _check_whole(task: type[Task], path: Path) -> None:
+    """Refuse a task that lacks something.
+
+    Raises:
+        ValueError: and says what.
+    """
+    unsaid = [name for name in ("name", "title", "notation", "metric") if not getattr(task, name, "")]
+    if missing := [*sorted(task.__abstractmethods__), *unsaid]:
+        raise ValueError(f"{task.__name__} in {path} lacks {', '.join(missing)}.")
+    if not dataclasses.is_dataclass(task) or task.__hash__ is None:
+        raise ValueError(
+            f"{task.__name__} in {path} must be a value: write @dataclass(frozen=True) above it."
+        )
+    if task.name in TASKS:
+        raise ValueError(f"{task.__name__} in {path}: name={task.name!r} is taken; choose another name.")
+
+
+__all__ = ["TASKS", "Batch", "Recipe", "Task", "Verdict", "build_task", "find_task", "load_task_file"]

@@ -1,0 +1,90 @@
+"""Write a sequence of symbols backwards: copying's places, mirrored."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+from hf_attn.tasks.base import WorkedExample
+from hf_attn.tasks.copying import MODEL, SymbolSequences
+from hf_attn.tasks.recipes import Recipe
+from hf_attn.tasks.sequences import Ragged
+
+
+@dataclass(frozen=True)
+class Reversing(SymbolSequences):
+    """Write the source backwards: "7 15 2 3" → "3 2 15 7".
+
+    Args:
+        max_length: longest sequence, 1 to 64 symbols; the document's exercises use fixed lengths of 15 to 40.
+        min_length: shortest; equal to max_length for a fixed length.
+        num_symbols: how many symbols there are, written 1 … num_symbols.
+    """
+
+    name = "reverse"
+    title = "Reversal"
+
+    @property
+    def recipes(self) -> Mapping[str, Recipe]:
+        """Copying's model; the document's own is recurrent (see `recipes_of`)."""
+        return {"product": Recipe(MODEL, steps=120, batch_size=64, learning_rate=5e-3, warmup_steps=20)}
+
+    @property
+    def recurrent_recipe(self) -> Recipe:
+        """An LSTM that reads both ways."""
+        return Recipe(
+            {"hidden_size": 128, "attention_size": 64, "bidirectional": True},
+            steps=600,
+            batch_size=64,
+            learning_rate=4e-3,
+            warmup_steps=20,
+            evaluate_every=20,
+        )
+
+    def recipes_of(self, architecture: str) -> Mapping[str, Recipe]:
+        """Without attention and with Bahdanau's, the document's size too: 30 epochs of 2,400 examples."""
+        recipes = super().recipes_of(architecture)
+        if architecture not in ("none", "additive"):
+            return recipes
+        document = Recipe(
+            {"hidden_size": 128, "embedding_size": 64, "attention_size": 64, "bidirectional": False},
+            architecture=architecture,
+            steps=1140,
+            batch_size=64,
+            learning_rate=1e-3,
+            betas=(0.9, 0.999),
+            weight_decay=0.0,
+            warmup_steps=0,
+            decay_fraction=0.0,
+            max_grad_norm=5.0,
+            teacher_forcing=0.2,
+            evaluate_every=38,
+        )
+        return {**recipes, "document": document}
+
+    @property
+    def worked_example(self) -> WorkedExample:
+        """The sequence that copying shows, so that the two maps can be compared."""
+        return WorkedExample(
+            self.example,
+            self.answer(self.example),
+            "The first symbol written reads the source's last: in the map that is the other diagonal.",
+        )
+
+    def draw(self, generator: torch.Generator, n: int) -> tuple[Ragged, Ragged, torch.Tensor]:
+        """Draw sequences and mirror each within its own length; the symbols are the key."""
+        sources = self.draw_sequences(generator, n)
+        places = torch.arange(self.max_length, device=sources.ids.device)
+        mirrored = sources.lengths.unsqueeze(1) - 1 - places  # [B, L], below 0 behind the end
+        ids = sources.ids.gather(1, mirrored.clamp(min=0)) * (mirrored >= 0)
+        return sources, Ragged(ids, sources.lengths), sources.ids
+
+    def answer(self, source: str) -> str:
+        """The source backwards, by Python's slices."""
+        return " ".join(self.split_source(source)[::-1])
+
+    def alignment(self, source: str, target: str) -> list[list[int]]:
+        """The other diagonal; `</s>` needs `</s>`."""
+        end = len(self.encode(source)) - 1
+        needed = [end - 1 - row for row in range(len(target.split()))]
+        return [[int(column == place) for column in range(end + 1)] for place in [*needed, end]]

@@ -1,0 +1,144 @@
+"""Put numbers in order: each one written must be compared with all that are left."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from hf_attn.tasks.base import WorkedExample
+from hf_attn.tasks.recipes import Recipe
+from hf_attn.tasks.sequences import SPECIAL_TOKENS, Ragged
+from hf_attn.tasks.symbols import SpacedTask
+
+
+@dataclass(frozen=True)
+class Sorting(SpacedTask):
+    """Write numbers in ascending order: "9 4 17 4" → "4 4 9 17".
+
+    Args:
+        length: how many numbers there are, 1 to 20; the document sorts 8.
+        smallest: the smallest number, at least 0.
+        largest: the largest, at most 99.
+    """
+
+    length: int = 8
+    smallest: int = 2
+    largest: int = 19
+
+    name = "sort"
+    title = "Sorting"
+    notation = "whole numbers separated by spaces"
+    metric = "every number right"
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.length <= 20:
+            raise ValueError(f"length={self.length} must be from 1 to 20.")
+        if not 0 <= self.smallest < self.largest <= 99:
+            raise ValueError(
+                f"smallest={self.smallest} and largest={self.largest}: choose 0 ≤ smallest < largest ≤ 99."
+            )
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The numbers, in order."""
+        return tuple(str(number) for number in range(self.smallest, self.largest + 1))
+
+    @property
+    def max_source_tokens(self) -> int:
+        """The numbers and `</s>`."""
+        return self.length + 1
+
+    @property
+    def max_target_tokens(self) -> int:
+        """The numbers and `</s>`."""
+        return self.length + 1
+
+    @property
+    def allowed(self) -> str:
+        """So many numbers within their limits."""
+        return f"{self.length} whole numbers from {self.smallest} to {self.largest} separated by spaces"
+
+    @property
+    def recipes(self) -> Mapping[str, Recipe]:
+        """A small Transformer; the document's own model is recurrent (see `recipes_of`)."""
+        model = {
+            "hidden_size": 64,
+            "intermediate_size": 256,
+            "encoder_layers": 1,
+            "decoder_layers": 2,
+            "num_attention_heads": 4,
+        }
+        return {"product": Recipe(model, steps=200, batch_size=64, learning_rate=5e-3)}
+
+    @property
+    def recurrent_recipe(self) -> Recipe:
+        """An LSTM that reads both ways."""
+        return Recipe(
+            {"hidden_size": 128, "attention_size": 64, "bidirectional": True},
+            steps=600,
+            batch_size=64,
+            learning_rate=4e-3,
+            warmup_steps=20,
+            evaluate_every=20,
+        )
+
+    def recipes_of(self, architecture: str) -> Mapping[str, Recipe]:
+        """Without attention, the document's size too: 40 epochs of 3,200 examples, scheduled sampling."""
+        recipes = super().recipes_of(architecture)
+        if architecture != "none":
+            return recipes
+        document = Recipe(
+            {"hidden_size": 128, "embedding_size": 64, "bidirectional": False},
+            architecture=architecture,
+            steps=2000,
+            batch_size=64,
+            learning_rate=1e-3,
+            betas=(0.9, 0.999),
+            weight_decay=0.0,
+            warmup_steps=0,
+            decay_fraction=0.0,
+            max_grad_norm=5.0,
+            teacher_forcing=0.2,
+            evaluate_every=50,
+        )
+        return {**recipes, "document": document}
+
+    @property
+    def worked_example(self) -> WorkedExample:
+        """Numbers with one twice, as far as the options allow."""
+        own = (9, 4, 17, 12, 4, 19, 2, 8)
+        span = self.largest - self.smallest + 1
+        numbers = [self.smallest + (own[place % len(own)] - 2) % span for place in range(self.length)]
+        source = " ".join(map(str, numbers))
+        return WorkedExample(
+            source,
+            self.answer(source),
+            "Each number written reads the smallest that is left, wherever it stands: the map has one dark "
+            "square in every row and no diagonal. Of two equal numbers either would do.",
+        )
+
+    def draw(self, generator: torch.Generator, n: int) -> tuple[Ragged, Ragged, torch.Tensor]:
+        """Draw numbers uniformly; in order they are the key: no order of held-out ones is trained on."""
+        first = len(SPECIAL_TOKENS)  # ids are in the numbers' order
+        shape, device = (n, self.length), generator.device
+        ids = torch.randint(first, first + len(self.symbols), shape, generator=generator, device=device)
+        lengths = torch.full((n,), self.length, device=device)
+        ordered = ids.sort(dim=1).values
+        return Ragged(ids, lengths), Ragged(ordered, lengths), ordered
+
+    def check_source(self, symbols: Sequence[str]) -> None:
+        """As many numbers as are drawn."""
+        if len(symbols) != self.length:
+            self.refuse(f"The input has {len(symbols)} numbers; this model sorts {self.length}")
+
+    def answer(self, source: str) -> str:
+        """The numbers in order, by Python's `sorted`."""
+        return " ".join(map(str, sorted(map(int, self.split_source(source)))))
+
+    def alignment(self, source: str, target: str) -> list[list[int]]:
+        """Each number needs its own place in the source, equal ones in turn; `</s>` needs `</s>`."""
+        numbers = [int(symbol) for symbol in self.split_source(source)]
+        order = sorted(range(len(numbers)), key=numbers.__getitem__)  # Python's sort keeps equals in order
+        written, end = len(target.split()), len(numbers)
+        needed = [*order, *[-1] * (written - len(order))][:written]
+        return [[int(column == place) for column in range(end + 1)] for place in [*needed, end]]

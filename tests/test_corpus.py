@@ -1,0 +1,241 @@
+"""Examples that are read: split so that nothing leaks, the same everywhere; a checkpoint needs no data."""
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+import torch
+
+from hf_attn.tasks.base import HELD_OUT, SPLITS, TRAINING, VALIDATION, WorkedExample
+from hf_attn.tasks.cache import cached_rows
+from hf_attn.tasks.corpus import CorpusTask, Row, Sequences, split_by_group, split_within_targets, stable_hash
+from hf_attn.tokenization import build_tokenizer
+
+
+@dataclass(frozen=True)
+class Numbers(CorpusTask):
+    """Numbers in words, German for English; every row stands there twice, and a group has two rows."""
+
+    count: int = 200
+    is_there: bool = True
+
+    name = "numbers"
+    title = "Numbers"
+    notation = "a number"
+    metric = "every token right"
+    recipes: ClassVar = {}
+    worked_example = WorkedExample("number 7", "Nummer 7", "")
+
+    def read_rows(self):
+        if not self.is_there:
+            raise ValueError("There is no file.")
+        for number in range(self.count):
+            yield Row(f"number {number}", f"Nummer {number}", str(number // 2))
+            yield Row(f"number {number}", f"Nummer {number}", str(number // 2))
+
+
+def sources(task, batch):
+    return [task.read_source(row) for row in batch.input_ids.tolist()]
+
+
+def test_a_row_that_stands_there_twice_counts_once():
+    assert len(Numbers(50).rows) == 50
+
+
+def test_rows_of_one_group_stand_in_one_split():
+    task = Numbers()
+    splits = {}
+    for row, split in zip(task.rows, task.splits, strict=True):
+        assert splits.setdefault(row.group, split) == split
+    assert set(splits.values()) == set(SPLITS)
+
+
+def test_the_split_is_the_same_everywhere():
+    """Written down once; another machine, version or order must find the same."""
+    assert stable_hash("attention") % 1000 == 481
+    groups = [Row("", "", group) for group in "abcdefghij"]
+    shuffled = dict(zip([row.group for row in groups[::-1]], split_by_group(groups[::-1]), strict=True))
+    assert [shuffled[row.group] for row in groups] == split_by_group(groups)
+
+
+def test_training_never_sees_a_held_out_or_validating_text():
+    task = Numbers()
+    kept_out = set(sources(task, task.held_out(1000)) + sources(task, task.validation(1000)))
+    seen = set(sources(task, task.sample(torch.Generator().manual_seed(0), 3000)))
+    assert kept_out
+    assert not kept_out & seen
+    assert len(kept_out | seen) == 200, "and all of them are met"
+
+
+def test_texts_that_read_alike_are_in_one_split_only():
+    @dataclass(frozen=True)
+    class Alike(Numbers):
+        is_lowercase = True
+
+        def read_rows(self):
+            for number in range(self.count):
+                yield Row(f"number {number}", "", f"small {number}")
+                yield Row(f"NUMBER {number}", "", f"large {number}")
+
+    task = Alike()
+    kept_out = sources(task, task.held_out(1000)) + sources(task, task.validation(1000))
+    seen = set(sources(task, task.sample(torch.Generator().manual_seed(0), 5000)))
+    assert task.encoded.repeated > 0
+    assert not set(kept_out) & seen
+    assert len(set(kept_out)) == len(kept_out)
+
+
+def test_the_held_out_rows_are_as_many_as_there_are_and_their_order_follows_the_seed():
+    task = Numbers()
+    everything = task.held_out(10_000)
+    assert len(everything) == task.splits.count(HELD_OUT)
+    assert torch.equal(task.held_out(5).input_ids, everything[:5].input_ids)
+    assert not torch.equal(task.held_out(5, seed=1).input_ids, everything[:5].input_ids)
+
+
+def test_the_same_seed_draws_the_same_batch():
+    draws = [Numbers().sample(torch.Generator().manual_seed(seed), 32).input_ids for seed in (0, 0, 1)]
+    assert torch.equal(draws[0], draws[1])
+    assert not torch.equal(draws[0], draws[2])
+
+
+def test_any_rows_can_be_drawn_and_their_keys_tell_the_split():
+    task = Numbers()
+    drawn, targets, keys = task.draw(torch.Generator().manual_seed(0), 50)
+    splits = task.split_of(keys)
+    batch = task.batch(drawn, targets)
+    held_out = set(sources(task, task.held_out(1000)))
+    for source, split in zip(sources(task, batch), splits.tolist(), strict=True):
+        assert (source in held_out) == (SPLITS[split] == HELD_OUT)
+
+
+def test_the_tokenizer_learns_from_training_rows_only():
+    @dataclass(frozen=True)
+    class Marked(Numbers):
+        """Held-out rows hold a letter that training has not."""
+
+        def read_rows(self):
+            rows = list(super().read_rows())
+            for row, split in zip(rows, split_by_group(rows), strict=True):
+                yield row if split == TRAINING else row._replace(source=row.source + " ø")
+
+    assert not any("ø" in token for token in Marked().vocabulary)
+    assert any("Nummer" in token for token in Marked().vocabulary)
+
+
+def test_sources_and_targets_come_back_as_text():
+    task = Numbers()
+    batch = task.batch_of(["number 12", "number 3"], ["Nummer 12", "Nummer 3"])
+    assert sources(task, batch) == ["number 12", "number 3"]
+    assert [task.decode([i for i in row if i >= 0]) for row in batch.labels.tolist()] == [
+        "Nummer 12",
+        "Nummer 3",
+    ]
+    assert task.verify("number 3", "Nummer 3", "Nummer 3").correct
+    assert not task.verify("number 3", "Nummer 4", "Nummer 3").correct
+    assert task.verify("number 3", "Nummer 3").correct is None, "nobody knows"
+
+
+def test_a_text_too_long_for_the_model_is_refused_in_words():
+    with pytest.raises(ValueError, match=r"tokens; this model reads \d+: shorten it"):
+        Numbers().encode("number " * 100)
+
+
+def test_a_checkpoint_s_task_needs_no_data_until_examples_are_asked_for():
+    task = Numbers()
+    restored = Numbers(is_there=False).restore(task.tokenizer, ())
+    assert restored.vocabulary == task.vocabulary
+    assert restored.encode("number 12") == task.encode("number 12")
+    assert restored.max_position_embeddings == task.max_position_embeddings
+    with pytest.raises(ValueError, match="There is no file"):
+        restored.held_out(1)
+
+
+def test_what_a_checkpoint_knows_makes_another_task_but_is_no_option():
+    task = Numbers()
+    restored = task.restore(task.tokenizer, ())
+    assert restored != task
+    assert restored == task.restore(task.tokenizer, ())
+    assert len({restored, task, task.restore(task.tokenizer, ())}) == 2
+    assert restored.options == task.options == {"count": 200, "is_there": True}
+    json.dumps(restored.options)
+    assert "known" not in repr(restored)
+
+
+def test_padding_a_tokenizer_that_was_given_away_leaves_the_task_s_alone():
+    task = Numbers()
+    build_tokenizer(task)(["number 1", "number"], padding=True, truncation=True, max_length=2)
+    batch = task.batch_of(["number", "number 1"], ["Nummer", "Nummer 1"])
+    assert batch.attention_mask[0].sum() < batch.attention_mask[1].sum()
+    assert len(task.encode("number 1")) > 2
+
+
+def test_a_restored_tokenizer_forgets_how_it_padded():
+    task = Numbers()
+    tokenizer = build_tokenizer(task)
+    tokenizer(["number 1"], padding="max_length", truncation=True, max_length=3)
+    assert task.restore(tokenizer, ()).encode("number") == task.encode("number")
+
+
+def test_every_class_has_its_share_in_every_split_and_groups_stay_whole():
+    rows = [
+        Row(f"{name} {i}", name, f"{name} {i // 4}") for name, n in (("a", 400), ("b", 80)) for i in range(n)
+    ]
+    splits = split_within_targets(rows)
+    counts = Counter((row.target, split) for row, split in zip(rows, splits, strict=True))
+    assert counts["a", HELD_OUT] == counts["a", VALIDATION] == 40
+    assert counts["b", HELD_OUT] == counts["b", VALIDATION] == 8
+    assert len({(row.group, split) for row, split in zip(rows, splits, strict=True)}) == 120
+
+
+def test_a_class_of_three_texts_has_one_in_each_split():
+    rows = [Row(f"text {i}", "rare", f"text {i}") for i in range(3)]
+    assert sorted(split_within_targets(rows)) == sorted(SPLITS)
+
+
+def test_a_class_of_large_groups_holds_the_smallest_out():
+    rows = [
+        Row(f"{group} {i}", "x", group) for group, n in (("p", 50), ("q", 30), ("r", 40)) for i in range(n)
+    ]
+    splits = dict(zip([row.group for row in rows], split_within_targets(rows), strict=True))
+    assert splits == {"q": HELD_OUT, "r": VALIDATION, "p": TRAINING}
+
+
+def test_a_split_without_rows_is_refused_in_words():
+    with pytest.raises(ValueError, match="too few"):
+        Numbers(2).validation(1)
+
+
+def test_sequences_end_to_end_are_found_again():
+    rows = [[5, 6, 7], [], [8], [9, 9]]
+    found = Sequences.of(rows).rows(torch.tensor([3, 0, 1, 2]))
+    assert [ids[:n] for ids, n in zip(found.ids.tolist(), found.lengths.tolist(), strict=True)] == [
+        [9, 9],
+        [5, 6, 7],
+        [],
+        [8],
+    ]
+    assert found.ids.tolist()[2] == [0, 0, 0]
+
+
+def test_what_was_read_is_kept_and_a_damaged_cache_is_built_anew(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_ATTN_CACHE", str(tmp_path / "cache"))
+    built = []
+
+    def build():
+        built.append(1)
+        return [["a", "ö"]]
+
+    assert cached_rows("rows", build) == cached_rows("rows", build) == [["a", "ö"]]
+    assert len(built) == 1
+    (tmp_path / "cache" / "rows" / "content.json").write_text('[["a"')
+    assert cached_rows("rows", build) == [["a", "ö"]]
+    assert len(built) == 2
+
+
+def test_where_nothing_can_be_kept_rows_are_read_each_time(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("HF_ATTN_CACHE", str(tmp_path / "file"))
+    assert cached_rows("rows", lambda: [["a"]]) == [["a"]]

@@ -1,0 +1,209 @@
+"""Reversing, sorting and the classics: what only they promise; test_tasks.py holds what every task does."""
+
+import re
+
+import pytest
+import torch
+
+from hf_attn.architectures import build_model
+from hf_attn.tasks import TASKS, build_task
+from hf_attn.tasks.base import HELD_OUT, SPLITS, TRAINING, VALIDATION
+
+
+def draw(task, n, seed=0):
+    return task.sample(torch.Generator().manual_seed(seed), n)
+
+
+def sources_of(task, batch):
+    return [task.read_source(row) for row in batch.input_ids.tolist()]
+
+
+def read_places(rows, symbols, needed=1):
+    """Which source symbols each row of an alignment names."""
+    return [[s for s, need in zip(symbols, row, strict=True) if need == needed] for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "source", "answer"),
+    [
+        ("reverse", {}, "7 15 2 3", "3 2 15 7"),
+        ("reverse", {}, "19", "19"),
+        ("sort", {}, "9 4 17 12 4 19 2 8", "2 4 4 8 9 12 17 19"),
+        ("sort", {"length": 3, "smallest": 0, "largest": 99}, "10 9 99", "9 10 99"),
+        ("parity", {}, "1 0 1 1", "odd"),
+        ("parity", {}, "0 0", "even"),
+        ("modular", {}, "45 + 82", "30"),
+        ("modular", {"modulus": 5}, "4 + 4", "3"),
+        ("brackets", {}, "([]{()", "})"),
+        ("brackets", {}, "( [ {", "}])"),
+        ("brackets", {}, "()", ""),
+        ("recall", {}, "a 3 b 7 c 1 b", "7"),
+    ],
+)
+def test_answers_worked_out_by_hand(name, options, source, answer):
+    task = build_task(name, **options)
+    assert task.answer(source) == answer
+    assert task.verify(source, answer).correct
+
+
+@pytest.mark.parametrize("name", ["reverse", "sort", "parity", "modular", "brackets", "recall"])
+def test_one_symbol_changed_left_out_or_added_makes_an_answer_wrong(name):
+    task = build_task(name)
+    sources = [source for source in sources_of(task, draw(task, 100)) if task.answer(source)]
+    for source in sources:
+        right = task.split_target(task.answer(source))
+        other = next(symbol for symbol in task.symbols if symbol != right[0])
+        for written in ([other, *right[1:]], right[:-1], [*right, right[-1]]):
+            assert not task.verify(source, task.join_target(written)).correct, (source, written)
+
+
+def test_reversing_reads_the_other_diagonal():
+    rows = build_task("reverse").alignment("7 15 2", "2 15 7")
+    assert rows == [[0, 0, 1, 0], [0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1]]
+
+
+def test_sorting_reads_equal_numbers_in_the_order_in_which_they_stand():
+    rows = build_task("sort", length=4).alignment("9 4 17 4", "4 4 9 17")
+    assert [row.index(1) for row in rows] == [1, 3, 0, 2, 4]
+
+
+def test_all_orders_of_held_out_numbers_are_held_out():
+    task = build_task("sort", length=3, smallest=1, largest=9)
+    held = {tuple(sorted(source.split())) for source in sources_of(task, task.held_out(200))}
+    trained = {tuple(sorted(source.split())) for source in sources_of(task, draw(task, 20_000))}
+    assert held
+    assert not held & trained
+
+
+def test_parity_needs_every_one_and_no_zero():
+    assert build_task("parity").alignment("1 0 1 1", "odd") == [[1, 0, 1, 1, 0], [0, 0, 0, 0, 1]]
+
+
+def test_a_sum_on_the_clock_needs_both_numbers():
+    assert build_task("modular").alignment("45 + 82", "30") == [[1, 0, 1, 0], [0, 0, 0, 1]]
+
+
+def test_each_closing_bracket_needs_the_one_that_it_closes():
+    task = build_task("brackets")
+    assert [row.index(1) for row in task.alignment("([]{()", "})")] == [3, 0, 6]
+    for source in sources_of(task, draw(task, 200)):
+        target = task.answer(source)
+        openers = read_places(task.alignment(source, target), [*source, "</s>"])
+        pairs = ["".join((opener[0], closer)) for opener, closer in zip(openers, target, strict=False)]
+        assert set(pairs) <= {"()", "[]", "{}"}
+
+
+def test_brackets_are_drawn_shallow_and_deep_closed_and_open():
+    task = build_task("brackets", max_length=12)
+    sources = sources_of(task, draw(task, 3000))
+    assert set(range(9)) <= {task.size_of(source) for source in sources}
+    assert any(re.search(r"[\[({][\])}]", source) for source in sources)
+    assert {len(source) for source in sources} == set(range(1, 13))
+
+
+def test_recall_needs_the_value_first_and_both_places_of_the_key():
+    rows = build_task("recall").alignment("a 3 b 7 c 1 b", "7")
+    assert rows[0] == [0, 0, 2, 1, 0, 0, 2, 0]
+    assert rows[1] == [0] * 7 + [1]
+
+
+def test_recall_never_asks_for_a_key_that_is_not_there_or_there_twice():
+    task = build_task("recall", max_pairs=4, num_keys=4)
+    for source in sources_of(task, draw(task, 500)):
+        *pairs, asked = source.split()
+        assert pairs[::2].count(asked) == 1
+        assert len(set(pairs[::2])) == len(pairs) // 2
+
+
+@pytest.mark.parametrize("share", [0.1, 0.4, 0.75])
+def test_modular_sums_are_split_by_their_training_share_and_the_rest_in_halves(share):
+    task = build_task("modular", train_share=share)
+    numbers = torch.arange(task.modulus)
+    shares = torch.bincount(task.split_of(torch.cartesian_prod(numbers, numbers) + 1), minlength=3)
+    shares = shares / shares.sum()
+    assert shares[SPLITS.index(TRAINING)] == pytest.approx(share, abs=0.02)
+    for split in (VALIDATION, HELD_OUT):
+        assert shares[SPLITS.index(split)] == pytest.approx((1 - share) / 2, abs=0.02)
+
+
+def test_a_larger_training_share_keeps_what_a_smaller_one_had():
+    numbers = torch.arange(97)
+    keys = torch.cartesian_prod(numbers, numbers) + 1
+    few, many = (build_task("modular", train_share=share).split_of(keys) == 0 for share in (0.2, 0.6))
+    assert bool((many | ~few).all())
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "named", "remedy"),
+    [
+        ("reverse", "7 fish 3", "'fish' (number 2)", "1 to 19"),
+        ("reverse", "1 " * 21, "21 symbols", "1 to 20"),
+        ("sort", "1 2 3 4 5 6 7 8", "'1' (number 1)", "2 to 19"),
+        ("sort", "4 3", "2 numbers", "9 4 17 12 4 19 2 8"),
+        ("parity", "0 1 2", "'2' (number 3)", "zeros and ones"),
+        ("parity", "odd", "'odd'", "zeros and ones"),
+        ("parity", "1 " * 13, "13 bits", "12 at most"),
+        ("modular", "45+82", "'45+82'", "'45 + 82'"),
+        ("modular", "45 + 97", "'97' (number 3)", "0 to 96"),
+        ("modular", "45 82", "'45 82'", "'45 + 82'"),
+        ("brackets", "(]", "']' (character 2)", "')'"),
+        ("brackets", ")", "')' (character 1)", "open one first"),
+        ("brackets", "(a", "'a' (character 2)", "([]{()"),
+        ("brackets", "(" * 17, "17 brackets", "16 at most"),
+        ("recall", "a 3 b", "'b' is asked for", "a 3 b 7 c 1 b"),
+        ("recall", "a 3 b 7", "asks for no key", "a 3 b 7 c 1 b"),
+        ("recall", "a 3 a 7 a", "'a' has more than one value", "different letters"),
+        ("recall", "3 a 3", "'3' (number 1)", "a letter"),
+        ("recall", "a 3 z 1 a", "'z' (number 3)", "from a to j"),
+        ("recall", "a 1 b 2 c 3 d 4 e 5 f 6 g 7 a", "7 pairs", "6 at most"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_in_words(name, text, named, remedy):
+    with pytest.raises(ValueError, match=re.escape(named)) as refusal:
+        build_task(name).encode(text)
+    assert remedy in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "named"),
+    [
+        ("reverse", {"min_length": 5, "max_length": 4}, "min_length=5"),
+        ("sort", {"length": 21}, "length=21"),
+        ("sort", {"smallest": 5, "largest": 5}, "largest=5"),
+        ("parity", {"length": 1}, "length=1"),
+        ("modular", {"modulus": 1}, "modulus=1"),
+        ("modular", {"train_share": 1.0}, "train_share=1.0"),
+        ("brackets", {"kinds": 4}, "kinds=4"),
+        ("brackets", {"max_length": 0}, "max_length=0"),
+        ("recall", {"max_pairs": 11}, "max_pairs=11"),
+    ],
+)
+def test_impossible_options_are_refused_in_words(name, options, named):
+    with pytest.raises(ValueError, match=named):
+        build_task(name, **options)
+
+
+def test_the_documents_own_exercises_can_be_set():
+    for length in (15, 20, 30, 40):
+        task = build_task("reverse", min_length=length, max_length=length, num_symbols=18)
+        assert {len(source.split()) for source in sources_of(task, draw(task, 20))} == {length}
+    sorting = build_task("sort").recipes_of("none")["document"]
+    assert sorting.model["hidden_size"] == 128
+    assert sorting.steps * sorting.batch_size == 40 * 3200
+    for architecture in ("none", "additive"):
+        assert build_task("reverse").recipes_of(architecture)["document"].architecture == architecture
+
+
+@pytest.mark.parametrize("architecture", ["transformer", "decoder", "none", "additive"])
+@pytest.mark.parametrize("name", ["reverse", "sort", "dates", "recall", "brackets", "parity", "modular"])
+def test_every_architecture_has_a_recipe_whose_model_reads_a_batch(name, architecture):
+    task = build_task(name)
+    recipe = task.recipes_of(architecture)["product"]
+    assert recipe.architecture == architecture
+    batch = draw(task, 4)
+    inputs = batch.joined() if architecture == "decoder" else batch.inputs()
+    assert torch.isfinite(build_model(task, recipe)(**inputs).loss)
+
+
+def test_these_tasks_are_offered_by_name():
+    assert {"reverse", "sort", "dates", "recall", "brackets", "parity", "modular"} <= set(TASKS)

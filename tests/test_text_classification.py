@@ -1,0 +1,318 @@
+"""Classes of texts, from the standard library, Babel or a table of one's own; and what a checkpoint keeps."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import pipeline
+
+from hf_attn.architectures import ARCHITECTURES, build_model
+from hf_attn.evaluation import evaluate, predict
+from hf_attn.hub import build_training_record, load_checkpoint, save_checkpoint
+from hf_attn.inspection import attention_maps
+from hf_attn.presets import PRESETS
+from hf_attn.tasks import build_task
+from hf_attn.tasks.base import HELD_OUT, SPLITS, TRAINING
+from hf_attn.tasks.reading import read_columns
+from hf_attn.tasks.topics import TOPICS, docstrings_of
+from hf_attn.tokenization import build_tokenizer
+from hf_attn.training import build_accelerator, train
+
+FRUIT, TOOLS = ("apple", "pear", "plum", "cherry"), ("hammer", "saw", "plane", "drill")
+SMALL = {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64, "dropout": 0.0}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory):
+    """The standard library is read once for these tests, and not into the user's own cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HF_ATTN_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def write_table(path, rows=None):
+    if rows is None:
+        names = [(name, label) for label, group in (("fruit", FRUIT), ("tool", TOOLS)) for name in group]
+        rows = [(f"{size} {name} {place}", label) for name, label in names for size in ("big", "small")
+                for place in ("here", "there", "anywhere", "nowhere, I think")]  # fmt: skip
+    lines = ["text,label", *(f'"{text}",{label}' for text, label in rows)]
+    Path(path).write_text("\n".join(lines), encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def table(tmp_path):
+    return build_task("csv", path=write_table(tmp_path / "table.csv"))
+
+
+def texts(task, split):
+    return {row.source for row in task.texts_of(split)}
+
+
+@pytest.mark.parametrize("name", ["topics", "phrases"])
+def test_nothing_of_a_group_is_in_two_splits_and_every_class_is_in_each(name):
+    task = build_task(name)
+    groups, classes = {}, {split: set() for split in SPLITS}
+    for row, split in zip(task.rows, task.splits, strict=True):
+        assert groups.setdefault(row.group, split) == split
+        classes[split].add(row.target)
+    assert set(task.classes) == classes[TRAINING] == classes[HELD_OUT]
+    assert len({row.source for row in task.rows}) == len(task.rows), "no text twice, whatever its class"
+
+
+@pytest.mark.parametrize("name", ["topics", "phrases"])
+def test_no_text_that_training_reads_is_held_out(name):
+    task = build_task(name)
+
+    def read(batch):
+        width = task.max_source_tokens - batch.input_ids.shape[1]
+        return {row.tobytes() for row in torch.nn.functional.pad(batch.input_ids, (0, width)).numpy()}
+
+    training = read(task._fixed_rows(TRAINING, 100_000, 0))
+    kept_out = read(task.held_out(100_000)) | read(task.validation(100_000))
+    assert not training & kept_out
+    assert len(kept_out) == len(task.held_out(100_000)) + len(task.validation(100_000))
+
+
+@pytest.mark.parametrize("name", ["topics", "phrases"])
+def test_the_worked_example_is_of_the_data_and_held_out(name):
+    task = build_task(name)
+    example = task.worked_example
+    assert task.verify(example.source, example.target).correct
+    assert example.source in texts(task, HELD_OUT)
+
+
+def test_docstrings_are_read_for_ten_topics_without_importing_anything():
+    task = build_task("topics")
+    assert task.classes == tuple(sorted(TOPICS))
+    assert len(task.classes) == 10
+    assert len(task.rows) > 5000
+    function = b'import nowhere\nclass A:\n    """Too short."""\n    def f(): "a b c  d"'
+    code = b'"""About four words here."""\n' + function
+    assert list(docstrings_of(code)) == ["About four words here.", "a b c d"]
+    assert list(docstrings_of(b"def")) == []
+
+
+def test_a_word_is_blanked_in_training_and_never_elsewhere(table):
+    drawn = table.sample(torch.Generator().manual_seed(0), 500)
+    words = (drawn.input_ids > 2).sum()
+    assert 0.05 < float((drawn.input_ids == 3).sum() / words) < 0.15 + table.unknown_share
+    held_out = table.held_out(500)
+    assert (held_out.input_ids == 3).float().mean() < 0.02
+    assert torch.equal((drawn.input_ids != 0).long(), drawn.attention_mask)
+
+
+def test_labels_are_classes_and_decode_to_their_names(table):
+    assert table.classes == ("fruit", "tool")
+    batch = table.batch_of(["big apple here", "what is this?"])
+    assert batch.labels.tolist() == [0, -100], "nobody knows the class of a text that is not in the data"
+    assert table.batch_of(["what is this?"], ["tool"]).labels.tolist() == [1]
+    assert table.decode([1]) == "tool"
+    assert table.answer("big apple here") == "fruit"
+    assert table.answer("what is this?") is None
+    assert not table.verify("big apple here", "tool").correct
+    assert table.verify("what is this?", "tool").correct is None
+    assert table.alignment("big apple here", "fruit") is None
+
+
+def test_only_the_first_tokens_of_a_long_text_are_read(table):
+    assert len(table.encode("big apple here " * 200)) == table.max_source_tokens
+
+
+def test_the_table_s_worked_example_says_how_its_rows_were_split(table):
+    example = table.worked_example
+    assert table.answer(example.source) == example.target
+    assert example.source in texts(table, HELD_OUT)
+    assert "64 texts, none twice" in example.story
+
+
+@pytest.mark.parametrize("architecture", list(ARCHITECTURES["classes"]))
+def test_every_architecture_learns_a_table(table, architecture):
+    recipe = table.recipes_of(architecture)["product"]
+    recipe = replace(recipe, steps=120, batch_size=16, evaluate_every=120, learning_rate=5e-3)
+    model = build_model(table, recipe)
+    torch.manual_seed(0)
+    *_, last = train(table, model, recipe, accelerator=build_accelerator("cpu"))
+    assert last.held_out_exact_match > 0.8
+    assert evaluate(model, table, n=1000).overall.exact_match == pytest.approx(last.held_out_exact_match)
+
+
+def test_logits_of_a_padded_batch_are_those_of_each_text_alone(table):
+    model = build_model(table, replace(table.recipe, model={**table.recipe.model, **SMALL})).eval()
+    sources = ["big apple", "small hammer anywhere, I think, or nowhere", "saw"]
+    batch = table.batch_of(sources)
+    assert batch.attention_mask is not None
+    with torch.no_grad():
+        together = model(batch.input_ids, attention_mask=batch.attention_mask).logits
+        alone = torch.cat([model(table.batch_of([source]).input_ids).logits for source in sources])
+    torch.testing.assert_close(together, alone, atol=1e-5, rtol=1e-4)
+
+
+@pytest.fixture
+def checkpoint(table, tmp_path):
+    recipe = replace(table.recipe, model={**table.recipe.model, **SMALL})
+    model = build_model(table, recipe)
+    record = build_training_record(
+        table, recipe, evaluate(model, table), seed=0, reports=[], device="cpu", threads=1
+    )
+    return save_checkpoint(tmp_path / "attn-csv", model, table, record)
+
+
+def test_the_pipeline_of_transformers_names_classes_as_the_task_does(table, checkpoint):
+    classify = pipeline("text-classification", model=str(checkpoint), tokenizer=str(checkpoint), device="cpu")
+    sources = ["big apple here", "small drill there, or anywhere"]
+    loaded = load_checkpoint(checkpoint)
+    predicted = predict(loaded.model, table, table.batch_of(sources))
+    assert [found["label"] for found in classify(sources, batch_size=2)] == [
+        table.decode(row) for row in predicted.tolist()
+    ]
+    assert json.loads((checkpoint / "config.json").read_text())["id2label"] == {"0": "fruit", "1": "tool"}
+
+
+def test_a_checkpoint_is_read_and_used_where_the_table_is_not(table, checkpoint):
+    Path(table.path).unlink()
+    loaded = load_checkpoint(checkpoint)
+    task = loaded.task
+    assert task.classes == ("fruit", "tool")
+    assert task.options == table.options
+    assert task.encode("big apple here") == table.encode("big apple here")
+    assert task.answer("big apple here") is None
+    assert task.decode(predict(loaded.model, task, task.batch_of(["a big saw"]))[0].tolist()) in task.classes
+    assert task.worked_example.target == "fruit"
+    assert attention_maps(loaded.model, task.batch_of(["a big saw"])).encoder.dim() == 4
+    with pytest.raises(ValueError, match="There is no file"):
+        evaluate(loaded.model, task)
+
+
+def test_a_checkpoint_refuses_data_with_a_class_that_it_does_not_know(table, checkpoint):
+    rows = [(f"text number {i}", "fruit" if i % 2 else "animal") for i in range(40)]
+    write_table(table.path, rows)
+    with pytest.raises(
+        ValueError, match=r"class 'animal' that this model does not know; it knows fruit, tool"
+    ):
+        load_checkpoint(checkpoint).task.held_out(5)
+
+
+@pytest.mark.parametrize("name", ["topics", "phrases"])
+def test_the_document_s_recipe_has_the_size_of_chapter_1_s_classifier(name):
+    _, fields = PRESETS["chapter-1-classifier"]
+    own = {"vocab_size", "max_position_embeddings", "num_labels"}  # the task's
+    model = build_task(name).recipes["document"].model
+    assert model == {field: value for field, value in fields.items() if field not in own}
+
+
+@pytest.mark.parametrize("name", ["topics", "phrases", "csv"])
+def test_a_card_says_where_the_examples_come_from(name):
+    assert re.search(
+        r"read from .+\. About a tenth is held out .+ stand in one split", build_task(name).provenance
+    )
+
+
+def test_the_tokenizer_of_the_checkpoint_is_the_task_s(table):
+    tokenizer = build_tokenizer(table)
+    assert tokenizer("big apple here")["input_ids"] == table.encode("big apple here")
+    assert tokenizer.model_max_length == table.max_source_tokens
+    assert tokenizer.get_vocab() == table.vocabulary
+
+
+MANY = [(f"text number {i}", "ab"[i % 2]) for i in range(40)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "named", "remedy"),
+    [
+        (MANY[:9] * 5, "has 9 different texts; at least 30", "add some"),
+        ([(text, "a") for text, _ in MANY], "one class only, 'a'", "another column"),
+        (
+            [*MANY, ("Text", "a"), ("Text", "b")],
+            "line 43 has class 'b', and 'a' on line 42",
+            "decide for one",
+        ),
+        ([*MANY, ("rare", "c")], "class 'c' has 1 different texts; at least 3", "add some"),
+        ([(text, str(i)) for i, (text, _) in enumerate(MANY * 3)], "the text on line 42 has class", "decide"),
+        ([(f"t{i}", str(i)) for i in range(300)], "has 300 classes; 100 at most", "right one"),
+    ],
+)
+def test_a_table_that_teaches_nothing_is_refused_in_words(tmp_path, rows, named, remedy):
+    task = build_task("csv", path=write_table(tmp_path / "table.csv", rows))
+    with pytest.raises(ValueError) as refusal:  # noqa: PT011 - what it says is looked at below
+        task.held_out(5)
+    assert named in str(refusal.value)
+    assert remedy in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({}, "path=table.csv"),
+        ({"path": "a.csv", "dataset": "b"}, "give one of them"),
+        ({"path": "a.csv", "text": "x", "label": "x"}, "two columns"),
+        ({"path": "nowhere.csv"}, "There is no file 'nowhere.csv'"),
+    ],
+)
+def test_impossible_options_are_refused_in_words(options, named):
+    with pytest.raises(ValueError, match=named):
+        build_task("csv", **options).held_out(1)
+
+
+def test_a_task_without_its_table_still_says_what_it_wants():
+    assert "path=table.csv" in build_task("csv").worked_example.story
+    with pytest.raises(ValueError, match="The input is empty; write a text like those in your table"):
+        build_task("csv").encode(" ")
+
+
+@pytest.mark.parametrize(
+    ("header", "options", "columns"),
+    [
+        ("review,stars", {}, ("review", "stars")),
+        ("label,review", {}, ("review", "label")),
+        ("stars,text", {}, ("text", "stars")),
+        ("review,stars", {"text": "stars"}, ("stars", "review")),
+        ("review,stars", {"label": "review"}, ("stars", "review")),
+    ],
+)
+def test_columns_are_found_by_their_names_or_their_order(tmp_path, header, options, columns):
+    path = tmp_path / "table.csv"
+    names = header.split(",")
+    path.write_text(
+        "\n".join([header, *(",".join(f"{name}{i % 2}{i}" for name in names) for i in range(30))])
+    )
+    row = next(iter(read_columns(path, build_task("csv", path=str(path), **options).columns)))
+    assert row.cells == tuple(f"{name}00" for name in columns)
+
+
+def test_numbers_may_name_classes_and_repeated_rows_count_once(tmp_path):
+    rows = [(text, str(1 + "ab".index(label))) for text, label in MANY]
+    task = build_task("csv", path=write_table(tmp_path / "table.csv", rows + rows))
+    assert task.classes == ("1", "2")
+    assert len(task.rows) == 40
+
+
+def test_a_folder_of_the_datasets_library_is_read_by_its_column_names(tmp_path):
+    pytest.importorskip("datasets")
+    rows = [
+        *((f"a text {i}", ("good", "bad")[i % 2]) for i in range(40)),
+        ("twice", "good"),
+        ("twice", "bad"),
+    ]
+    lines = [json.dumps({"sentence": text, "kind": label}) for text, label in rows]
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "train.jsonl").write_text("\n".join([*lines, '{"sentence": "x", "kind": null}']))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
+        task = build_task("csv", dataset=str(tmp_path / "data"), text="sentence", label="kind")
+        assert task.classes == ("bad", "good")
+        assert len(task.rows) == 40, "a text of two classes is nobody's, and an empty cell is left out"
+        with pytest.raises(ValueError, match="has no column 'text'; it has 'sentence', 'kind'"):
+            build_task("csv", dataset=str(tmp_path / "data")).held_out(1)
+
+
+def test_a_data_set_that_cannot_be_had_is_refused_in_words(tmp_path):
+    pytest.importorskip("datasets")
+    with pytest.raises(
+        ValueError, match=r"dataset='\./nowhere' cannot be read .* Check its name and the network"
+    ):
+        build_task("csv", dataset="./nowhere").held_out(1)

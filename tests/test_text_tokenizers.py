@@ -1,0 +1,109 @@
+"""Tokenizers learned from text: the first merges are known, every text comes back, the library is right."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from transformers import AutoTokenizer
+
+from hf_attn.tasks.text_tokenizers import KINDS, bpe_steps, merges_of, train_tokenizer
+
+PETER = "Peter Piper picked a peck of pickled peppers"
+TEXTS = [
+    PETER,
+    "Return the size of a file, reported by os.stat(). Raise OSError if the file does not exist.",
+    'Zwölf Boxkämpfer jagen Viktor quer über den Sylter Deich: "1,234.5" (zirka)',
+    "two  spaces, a\ttab and\na new line",
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_was_learned_from_comes_back_as_it_was(kind):
+    texts = TEXTS * 2  # words met once are not learned
+    tokenizer = train_tokenizer(texts, kind, 500)
+    for text in texts:
+        ids = tokenizer(text)["input_ids"]
+        assert ids[-1] == 2
+        assert tokenizer.decode(ids, skip_special_tokens=True) == text
+
+
+def test_the_first_merges_of_peter_piper_are_pe_and_ck():
+    merges = merges_of(train_tokenizer([PETER], "bpe", 100))
+    assert merges[:2] == [("p", "e"), ("c", "k")]
+
+
+def test_the_steps_of_a_text_begin_with_characters_and_merge_one_pair_a_step():
+    merges = merges_of(train_tokenizer([PETER], "bpe", 100))
+    characters, first, second, *_ = bpe_steps("a peck", merges)
+    assert characters.merge is None
+    assert characters.pieces == ("▁", "a", "▁", "p", "e", "c", "k")
+    assert (first.merge, first.pieces) == (("p", "e"), ("▁", "a", "▁", "pe", "c", "k"))
+    assert (second.merge, second.pieces) == (("c", "k"), ("▁", "a", "▁", "pe", "ck"))
+
+
+def test_our_plain_merging_reaches_the_library_s_pieces():
+    tokenizer = train_tokenizer(TEXTS * 2, "bpe", 150)
+    merges = merges_of(tokenizer)
+    for text in [*TEXTS, "reported peppers, a file, the files", "pepepepe ckckck"]:
+        assert list(bpe_steps(text, merges)[-1].pieces) == tokenizer.tokenize(text)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_special_tokens_come_first_and_are_never_read_from_text(kind):
+    tokenizer = train_tokenizer(TEXTS * 2, kind, 500)
+    assert tokenizer.convert_tokens_to_ids(["<pad>", "<s>", "</s>", "<unk>"]) == [0, 1, 2, 3]
+    ids = tokenizer("a <pad> b </s> c")["input_ids"]
+    assert ids.count(0) == 0
+    assert ids.count(2) == 1
+
+
+def test_what_was_never_met_is_unknown():
+    tokenizer = train_tokenizer(["abab baba"], "characters", 50)
+    assert tokenizer.tokenize("aXb") == ["a", "<unk>", "b"]
+
+
+def test_capitals_are_read_as_small_letters_where_that_is_asked_for():
+    tokenizer = train_tokenizer([PETER], "bpe", 100, lowercase=True)
+    assert tokenizer("PETER")["input_ids"] == tokenizer("peter")["input_ids"]
+
+
+def test_the_vocabulary_is_no_larger_than_asked_for():
+    assert len(train_tokenizer(TEXTS * 2, "bpe", 120)) == 120
+    assert len(train_tokenizer(TEXTS * 2, "words", 10)) == 10
+
+
+def test_another_process_learns_the_same_tokenizer():
+    code = (
+        "from hf_attn.tasks.text_tokenizers import train_tokenizer\n"
+        f"print(train_tokenizer({TEXTS!r}, 'bpe', 150).backend_tokenizer.to_str())"
+    )
+    environment = {**os.environ, "PYTHONHASHSEED": "7", "TOKENIZERS_PARALLELISM": "false", "PYTHONUTF8": "1"}
+    other = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
+        encoding="utf-8",
+    )
+    assert other.stdout.strip() == train_tokenizer(TEXTS, "bpe", 150).backend_tokenizer.to_str()
+
+
+def test_saved_and_loaded_by_auto_tokenizer_it_is_the_same(tmp_path):
+    for kind in KINDS:
+        tokenizer = train_tokenizer(TEXTS * 2, kind, 300, model_max_length=77)
+        tokenizer.save_pretrained(tmp_path)
+        loaded = AutoTokenizer.from_pretrained(tmp_path, trust_remote_code=False)
+        assert loaded.model_max_length == 77
+        for text in [*TEXTS, "a <pad> b"]:
+            assert loaded(text)["input_ids"] == tokenizer(text)["input_ids"]
+        assert loaded.decode(loaded(PETER)["input_ids"], skip_special_tokens=True) == PETER
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "named"), [("syllables", 100, "'syllables'"), ("bpe", 4, "vocab_size=4")]
+)
+def test_impossible_tokenizers_are_refused_in_words(kind, size, named):
+    with pytest.raises(ValueError, match=named):
+        train_tokenizer(TEXTS, kind, size)
