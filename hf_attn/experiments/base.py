@@ -1,0 +1,184 @@
+"""What every experiment is and shares: rows as they are measured, findings computed from them."""
+
+import dataclasses
+import math
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+
+from hf_attn.architectures import build_model
+from hf_attn.charts import Chart
+from hf_attn.evaluation import Score, evaluate
+from hf_attn.tasks.base import Task
+from hf_attn.tasks.recipes import Recipe
+from hf_attn.training import build_accelerator, train
+
+Row = dict[str, Any]  # flat: names to numbers and words
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What rows say of a claim.
+
+    Attributes:
+        claim: a sentence that could be false.
+        holds: whether it is true of the rows.
+        measured: the figures that decide.
+    """
+
+    claim: str
+    holds: bool
+    measured: str
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A question, how it is measured, and how rows answer it.
+
+    Attributes:
+        title: a few words.
+        question: one sentence.
+        settings: names of a row's settings; its other figures are measured.
+        sizes: a frozen dataclass of the size that a small processor measures in minutes.
+        full: the same at the document's size.
+        count: how many rows a seed has, at a size.
+        run: measures at a size with a seed, row by row.
+        judge: what the rows of one or more seeds say.
+        draw: their picture.
+    """
+
+    title: str
+    question: str
+    settings: tuple[str, ...]
+    sizes: Any
+    full: Any
+    count: Callable[[Any], int]
+    run: Callable[[Any, int], Iterator[Row]]
+    judge: Callable[[Sequence[Row]], tuple[Finding, ...]]
+    draw: Callable[[Sequence[Row]], Chart]
+
+
+def values_of(rows: Sequence[Row], measure: str, **settings) -> list[float]:
+    """What was measured with these settings, seed by seed.
+
+    Raises:
+        ValueError: nothing was.
+    """
+    found = [row[measure] for row in rows if all(row.get(name) == value for name, value in settings.items())]
+    if not found:
+        wanted = ", ".join(f"{name}={value!r}" for name, value in settings.items())
+        raise ValueError(f"There is no row with {wanted}: run the experiment to its end.")
+    return found
+
+
+def mean_of(rows: Sequence[Row], measure: str, **settings) -> float:
+    """The mean of a measure over all rows with these settings."""
+    return statistics.fmean(values_of(rows, measure, **settings))
+
+
+def settings_of(rows: Sequence[Row], name: str, **settings) -> list:
+    """The values that a setting takes, in the order of the rows."""
+    matching = [row for row in rows if all(row.get(key) == value for key, value in settings.items())]
+    return list(dict.fromkeys(row[name] for row in matching if name in row))
+
+
+def over_seeds(rows: Sequence[Row], settings: Sequence[str]) -> list[Row]:
+    """One row for each choice of settings, its figures the means over seeds.
+
+    Where there are more seeds than one, `seeds` counts them, and each figure that varies has its standard
+    deviation beside it, as `name_sd`.
+    """
+    groups: dict[tuple, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[name] for name in settings), []).append(row)
+    return [_summary(group, settings) for group in groups.values()]
+
+
+def _summary(group: Sequence[Row], settings: Sequence[str]) -> Row:
+    summary: Row = {name: group[0][name] for name in settings}
+    for name in group[0]:
+        values = [row[name] for row in group]
+        if name in summary or name == "seed":
+            continue
+        summary[name] = values[0] if len(set(values)) == 1 else statistics.fmean(values)
+        if len(set(values)) > 1:
+            summary[f"{name}_sd"] = statistics.stdev(values)
+    return summary if len(group) == 1 else {**summary, "seeds": len(group)}
+
+
+def count_parameters(task: Task, recipe: Recipe) -> int:
+    """How many parameters the recipe's model has."""
+    return build_model(task, recipe).num_parameters()
+
+
+def with_parameters(task: Task, recipe: Recipe, wanted: int, multiple: int = 2) -> Recipe:
+    """The recipe with the hidden size whose parameters come nearest to a number, by bisection.
+
+    Args:
+        task: gives vocabulary and lengths.
+        recipe: all else; an `intermediate_size` keeps its ratio to the hidden size.
+        wanted: number of parameters.
+        multiple: what the hidden size must be a multiple of.
+    """
+    ratio = recipe.model.get("intermediate_size", 0) / recipe.model["hidden_size"]  # type: ignore[operator]
+
+    def sized(steps: int) -> Recipe:
+        sizes: dict[str, object] = {"hidden_size": steps * multiple}
+        if ratio:
+            sizes["intermediate_size"] = round(ratio * steps * multiple)
+        return dataclasses.replace(recipe, model={**recipe.model, **sizes})
+
+    low, high = 1, 2
+    while count_parameters(task, sized(high)) < wanted:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if count_parameters(task, sized(middle)) < wanted else (low, middle)
+    return min(map(sized, (low, high)), key=lambda sized: abs(count_parameters(task, sized) - wanted))
+
+
+def learn(task: Task, recipe: Recipe, seed: int) -> tuple[PreTrainedModel, float]:
+    """Train a model from its first step to its last; weights, examples and dropout follow the seed.
+
+    Returns:
+        (the model, seconds spent on steps).
+    """
+    model = build_model(task, recipe, seed)
+    quiet = dataclasses.replace(recipe, report_every=recipe.steps, evaluate_every=recipe.steps)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)  # what dropout and scheduled sampling draw from
+        *_, last = train(task, model, quiet, generator=generator, accelerator=build_accelerator("cpu"))
+    return model, last.seconds
+
+
+def learn_and_measure(task: Task, recipe: Recipe, seed: int, examples: int = 1000) -> Row:
+    """Train, then measure on held-out examples: the figures of a row."""
+    model, seconds = learn(task, recipe, seed)
+    score = evaluate(model, task, n=examples).overall
+    return {
+        "parameters": model.num_parameters(),
+        "steps": recipe.steps,
+        **held_out_figures(score),
+        "seconds": round(seconds, 2),
+    }
+
+
+def held_out_figures(score: Score) -> Row:
+    """A score as figures of a row."""
+    interval = {"low": score.interval.low, "high": score.interval.high}
+    measures: Mapping[str, float] = score.measures
+    return {**measures, "exact_match": score.exact_match, **interval, "examples": score.examples}
+
+
+def slope(xs: Sequence[float], ys: Sequence[float]) -> float:
+    """The exponent b of y = a·xᵇ, by least squares on the logarithms: 1 linear, 2 quadratic.
+
+    >>> round(slope([1, 2, 4], [3, 12, 48]), 6)
+    2.0
+    """
+    return statistics.linear_regression([*map(math.log, xs)], [*map(math.log, ys)]).slope

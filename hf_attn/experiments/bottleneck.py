@@ -1,0 +1,128 @@
+"""All that an encoder-decoder without attention knows of its source must pass through one vector.
+
+Reversal by hidden size and length, without attention (Sutskever et al. 2014, arXiv:1409.3215) and with
+additive attention (Bahdanau et al. 2014, arXiv:1409.0473).
+"""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from hf_attn.charts import Chart
+from hf_attn.experiments.base import Experiment, Finding, Row, learn_and_measure, mean_of, settings_of
+from hf_attn.tasks.recipes import Recipe
+from hf_attn.tasks.reversing import Reversing
+
+MODELS = ("none", "additive")
+NUM_SYMBOLS = 18  # the document draws from 2 to 19
+MARGINAL = 0.05  # of token accuracy: a doubling that brings less brings little
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What is trained.
+
+    Attributes:
+        hidden_sizes: widths of the vector, from small to large.
+        lengths: symbols of every sequence, from short to long.
+        recipe: of each training; model and architecture are filled in.
+        examples: held-out sequences that a model is measured on.
+    """
+
+    hidden_sizes: tuple[int, ...] = (16, 32, 64, 128)
+    lengths: tuple[int, ...] = (10, 20)
+    recipe: Recipe = Recipe(steps=400, batch_size=64, learning_rate=6e-3)  # noqa: RUF009 - frozen
+    examples: int = 1000
+
+
+# 30 epochs of 2,000 sequences in batches of 64; ours are drawn anew, the document's are repeated
+DOCUMENT_RECIPE = Recipe(
+    steps=960,
+    batch_size=64,
+    learning_rate=1e-3,
+    betas=(0.9, 0.999),
+    weight_decay=0.0,
+    warmup_steps=0,
+    decay_fraction=0.0,
+    max_grad_norm=5.0,
+    teacher_forcing=0.2,
+)
+
+
+def run(sizes: Sizes, seed: int) -> Iterator[Row]:
+    """A row for each length, hidden size and model."""
+    for length in sizes.lengths:
+        task = Reversing(min_length=length, max_length=length, num_symbols=NUM_SYMBOLS)
+        for hidden_size in sizes.hidden_sizes:
+            for model in MODELS:
+                fields = {"hidden_size": hidden_size, "attention_size": hidden_size, "bidirectional": False}
+                recipe = dataclasses.replace(sizes.recipe, model=fields, architecture=model)
+                settings = {"length": length, "hidden_size": hidden_size, "model": model, "seed": seed}
+                yield {**settings, **learn_and_measure(task, recipe, seed, sizes.examples)}
+
+
+def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
+    """Does the last doubling still bring much, does length hurt, does attention help?"""
+    widths, lengths = settings_of(rows, "hidden_size"), settings_of(rows, "length")
+
+    def accuracy(model: str, length: int, width: int) -> float:
+        return mean_of(rows, "token_accuracy", model=model, length=length, hidden_size=width)
+
+    squeezed = [accuracy("none", lengths[0], width) for width in widths]
+    longer = [accuracy("none", lengths[-1], width) for width in widths]
+    attending = [accuracy("additive", lengths[-1], width) for width in widths]
+    gain = squeezed[-1] - squeezed[-2]
+    lost = [short - long for short, long in zip(squeezed, longer, strict=True)]
+    return (
+        Finding(
+            f"Without attention, the last doubling ({widths[-2]} to {widths[-1]}) brings little at length "
+            f"{lengths[0]}: less than {MARGINAL:.0%} of the tokens.",
+            gain < MARGINAL,
+            f"token accuracy {' → '.join(f'{share:.3f}' for share in squeezed)}",
+        ),
+        Finding(
+            f"Without attention, length {lengths[-1]} is harder than {lengths[0]} at every width.",
+            all(loss > 0 for loss in lost),
+            f"{' / '.join(f'{share:.3f}' for share in longer)} against "
+            f"{' / '.join(f'{share:.3f}' for share in squeezed)}",
+        ),
+        Finding(
+            f"At length {lengths[-1]}, attention gets more through at every width.",
+            all(read > one for read, one in zip(attending, longer, strict=True)),
+            f"with {' / '.join(f'{share:.3f}' for share in attending)}, "
+            f"without {' / '.join(f'{share:.3f}' for share in longer)}",
+        ),
+    )
+
+
+def draw(rows: Sequence[Row]) -> Chart:
+    """Token accuracy by hidden size; a line for each model and length."""
+    names = {"none": "no attention", "additive": "additive"}
+    series = {
+        f"{names[model]}, length {length}": [
+            (width, mean_of(rows, "token_accuracy", model=model, length=length, hidden_size=width))
+            for width in settings_of(rows, "hidden_size")
+        ]
+        for model in MODELS
+        for length in settings_of(rows, "length")
+    }
+    return Chart(
+        "Reversal through one vector, and with attention",
+        "hidden size",
+        "token accuracy, held out",
+        series,
+        log_x=True,
+    )
+
+
+EXPERIMENT = Experiment(
+    title="The bottleneck",
+    question="How much of a sequence gets through one vector, and what changes when attention reads past it?",
+    settings=("length", "hidden_size", "model"),
+    sizes=Sizes(),
+    full=Sizes((32, 64, 128, 256), (15, 30), DOCUMENT_RECIPE),
+    count=lambda sizes: len(sizes.lengths) * len(sizes.hidden_sizes) * len(MODELS),
+    run=run,
+    judge=judge,
+    draw=draw,
+)
