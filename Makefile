@@ -22,6 +22,7 @@ lint: $(VENV)/.test
 
 bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.train_speed
+	$(BIN)/python -m benchmarks.recurrent_speed
 	$(BIN)/python -m benchmarks.time_to_accuracy
 	$(BIN)/python -m benchmarks.time_to_accuracy --product
 

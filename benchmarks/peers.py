@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from transformers import BartConfig, BartForConditionalGeneration
 
-from hf_attn.models.modeling_attn_seq2seq import shift_right
+from hf_attn.models.labels import shift_right
 from hf_attn.tasks import Batch, Task
 from hf_attn.tasks.sequences import END, IGNORED, PAD, START
 

@@ -15,8 +15,9 @@ import torch
 
 from benchmarks.peers import DOCUMENT, DocumentSettings, Learner, build_bart_learner, build_document_learner
 from benchmarks.report import build_arguments, environment, record, show, summary
-from hf_attn.tasks import Task, build_task
-from hf_attn.training import build_accelerator, build_model, train
+from hf_attn.architectures import build_model
+from hf_attn.tasks import Recipe, Task, build_task
+from hf_attn.training import build_accelerator, train
 
 OURS, DOCUMENT_ARM, BART_ARM, SAMPLING = "ours", "nn.Transformer", "Bart", "our sampling alone"
 ENDLESS = 10**6  # steps of the recipe: more than any benchmark takes, so that its learning rate never falls
@@ -54,10 +55,9 @@ def measure_product_rate() -> float:
     return PRODUCTS * 2 * PRODUCT_SIZE**3 / (time.perf_counter() - started)
 
 
-def our_block(task: Task, batch_size: int, steps: int) -> Callable[[], float]:
-    """Our loop itself at the peers' batch, reporting every `steps`: a call returns those steps' seconds."""
-    endless = {"steps": ENDLESS, "report_every": steps, "evaluate_every": ENDLESS}
-    recipe = dataclasses.replace(task.recipes["document"], batch_size=batch_size, **endless)
+def our_block(task: Task, recipe: Recipe, steps: int) -> Callable[[], float]:
+    """Our loop itself, reporting every `steps`: a call returns those steps' seconds."""
+    recipe = dataclasses.replace(recipe, steps=ENDLESS, report_every=steps, evaluate_every=ENDLESS)
     run = train(task, build_model(task, recipe), recipe, accelerator=build_accelerator("cpu"))
     next(run)  # the report before the first step
     seconds = 0.0
@@ -99,8 +99,9 @@ def measure(name: str, repeats: int, steps: int) -> list[dict]:
     """A row an arm, milliseconds a step."""
     settings = DOCUMENT[name]
     task = build_task(name, **settings.task_options)
+    at_their_batch = dataclasses.replace(task.recipes["document"], batch_size=settings.batch_size)
     arms = {
-        OURS: our_block(task, settings.batch_size, steps),
+        OURS: our_block(task, at_their_batch, steps),
         DOCUMENT_ARM: peer_block(build_document_learner(task, settings), steps),
         BART_ARM: peer_block(build_bart_learner(task, settings), steps),
         SAMPLING: sampling_block(task, settings.batch_size, steps),

@@ -30,8 +30,8 @@ from benchmarks.time_to_accuracy import (  # noqa: E402
     race,
 )
 from benchmarks.train_speed import count_step_flops  # noqa: E402
+from hf_attn.architectures import build_model  # noqa: E402
 from hf_attn.tasks import build_task  # noqa: E402
-from hf_attn.training import build_model  # noqa: E402
 
 SMALL = DocumentSettings(hidden_size=32, intermediate_size=64, layers=1, heads=2, batch_size=32)
 
@@ -64,6 +64,7 @@ def small_peer(parser) -> DocumentTransformer:
     [
         ("train_speed", ["--tasks", "copy"], {"ours", "nn.Transformer", "Bart", "floor"}),
         ("time_to_accuracy", [], {"ours", "document's recipe"}),
+        ("recurrent_speed", [], {"additive: ours", "additive: nn.LSTM, step by step", "none: ours"}),
     ],
 )
 def test_a_quick_run_prints_a_table_and_keeps_a_json_line_a_row(tmp_path, script, options, arms):
