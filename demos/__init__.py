@@ -8,13 +8,13 @@ import weakref
 
 import gradio as gr
 
-from demos import explore, shared, train, trying
+from demos import duel, explore, shared, train, trying
 from demos.checkpoints import Shelf
 from demos.page import Page
 from demos.visits import Visit
 from hf_attn.training import build_accelerator
 
-TABS = (train, trying, explore)
+TABS = (train, trying, explore, duel)
 HOUR = 3600
 
 

@@ -10,8 +10,10 @@ from demos.checkpoints import NONE_YET, Opened, Shelf, refresh
 from demos.page import Page
 from demos.visits import Visit
 from hf_attn.tasks import Task
+from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
 
 CHIPS = 4
+SHORT = 60  # characters of an example
 LIGHT = {"show_progress": "hidden", "api_visibility": "private"}
 
 
@@ -19,6 +21,7 @@ LIGHT = {"show_progress": "hidden", "api_visibility": "private"}
 class Question:
     """The components on top of a tab; more may be put into `row`."""
 
+    look_for: gr.HTML
     row: gr.Row
     chosen: gr.Dropdown
     text: gr.Textbox
@@ -29,22 +32,52 @@ class Question:
 
 
 def examples_of(task: Task | None) -> list[str]:
-    """The worked example and three held-out ones, each of another size where there are such."""
+    """The worked example and three held-out ones, each of another size or class where there are such."""
     if task is None:
         return []
+    worked = task.worked_example.source
+    try:
+        return list(dict.fromkeys([worked, *EXAMPLES[task.kind](task)]))[:CHIPS]
+    except ValueError:  # the data are not on this machine
+        return [worked]
+
+
+def held_out_of(task: Task) -> list[str]:
+    """Held-out sources, of as many sizes as there are."""
     held_out = [task.read_source(row) for row in task.held_out(60).input_ids.tolist()]
     found = {task.size_of(task.worked_example.source): task.worked_example.source}
     for source in sorted(held_out, key=len):
         found.setdefault(task.size_of(source), source)
     others = [source for source in found.values() if source != task.worked_example.source]
-    others += [source for source in held_out if source not in others and len(source) < 40]
-    picked = others[:: max(1, len(others) // (CHIPS - 1))] if len(found) > CHIPS else others
-    return [task.worked_example.source, *picked][:CHIPS]
+    others += [source for source in held_out if source not in others and len(source) < SHORT]
+    return others[:: max(1, len(others) // (CHIPS - 1))] if len(found) > CHIPS else others
+
+
+def one_of_each_class(task: Task) -> list[str]:
+    """A short held-out text of each of the classes."""
+    batch = task.held_out(200)
+    found: dict[int, str] = {}
+    for ids, label in zip(batch.input_ids.tolist(), batch.labels.tolist(), strict=True):
+        source = task.read_source(ids)
+        if 12 < len(source) < SHORT:
+            found.setdefault(label, source)
+    return list(found.values())
+
+
+def beginnings(task: Task) -> list[str]:
+    """How held-out passages begin."""
+    texts = [task.decode([index for index in row if index >= 0]) for row in task.held_out(40).labels.tolist()]
+    return [" ".join(text.split()[:3]) for text in texts if len(text.split()) > 3 and text[0].isupper()]
+
+
+EXAMPLES = {SEQUENCE: held_out_of, CLASSES: one_of_each_class, TEXT: beginnings}
 
 
 def hint_of(task: Task | None) -> str:
     """What may be written."""
-    return shared.note(f"{task.notation}, for example {task.worked_example.source}" if task else "any text")
+    if task is None:
+        return shared.note("any text")
+    return shared.note(f"{task.notation}, for example {shared.shorten(task.worked_example.source, SHORT)}")
 
 
 def look_again(shelf: Shelf, visit: Visit, chosen: str | None, seen: str | None) -> list:
@@ -72,15 +105,11 @@ def choose(shelf: Shelf, visit: Visit, chosen: str | None, text: str) -> list:
     return [text, "", hint_of(task), *shown, *[hidden] * (CHIPS - len(chips))]
 
 
-def known_answer(opened: Opened, source: str, written: list[int]) -> list[list[int]] | None:
+def known_alignment(opened: Opened, source: str, written: list[int]) -> list[list[int]] | None:
     """Where each written token's answer lies in the source, as far as that is known."""
-    if opened.task is None:
+    if opened.task is None or not written:
         return None
-    rows = opened.task.alignment(source, opened.task.decode(written))
-    width = len(opened.task.source_tokens(source))
-    if len(rows) < len(written) or any(len(row) != width for row in rows):
-        return None
-    return rows[: len(written)]
+    return opened.task.alignment(source, opened.task.decode(written))
 
 
 def as_ids(opened: Opened, ids: list[int]) -> torch.Tensor:
@@ -91,7 +120,7 @@ def as_ids(opened: Opened, ids: list[int]) -> torch.Tensor:
 def build_question(look_for: str, name: str) -> tuple[Question, gr.HTML]:
     """Lay out look-for and origin, then checkpoint, input and examples: (components, origin)."""
     with gr.Row(elem_classes="hf-lead"):
-        gr.HTML(shared.look_for(look_for))
+        looked = gr.HTML(shared.look_for(look_for))
         origin = gr.HTML(shared.origin("none yet", "none", "none"), elem_id=f"{name}-origin")
     with gr.Row(elem_classes="hf-ask") as row:
         chosen = gr.Dropdown([], label="Checkpoint", elem_id=f"{name}-checkpoint", min_width=0)
@@ -101,7 +130,7 @@ def build_question(look_for: str, name: str) -> tuple[Question, gr.HTML]:
     with gr.Row(elem_classes="hf-chips"):
         chips = [gr.Button("", visible=False, size="sm", elem_classes="chip") for _ in range(CHIPS)]
         hint = gr.HTML(shared.note(NONE_YET))
-    return Question(row, chosen, text, error, chips, hint, gr.State(None)), origin
+    return Question(looked, row, chosen, text, error, chips, hint, gr.State(None)), origin
 
 
 def wire_question(page: Page, question: Question, ask, asked: list, answer: list) -> None:

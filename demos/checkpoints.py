@@ -10,10 +10,13 @@ from torch import nn
 
 from demos.shared import count, label_tokens
 from demos.visits import Visit
+from hf_attn.decoding import is_decoder_only
 from hf_attn.hub import Checkpoint, list_checkpoints, load_checkpoint
 from hf_attn.tasks import Task
+from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
 from hf_attn.tokenization import build_tokenizer
 
+MOST_TEXT = 80  # tokens that a language model goes on for
 BUNDLED = Path(__file__).parent.parent / "model_cards"
 NONE_YET = (
     "No checkpoint yet: train one in the Train tab (copying takes a few seconds), and it is listed here."
@@ -42,14 +45,35 @@ class Opened:
         if self.task is not None:
             return self.task.encode(text)
         ids = self.tokenizer(text)["input_ids"]
-        most = self.model.config.max_position_embeddings
+        most = getattr(self.model.config, "max_position_embeddings", self.tokenizer.model_max_length)
         if not text.strip() or len(ids) > most:
             raise ValueError(f"The input has {count(len(ids))} tokens; this model reads 1 to {count(most)}.")
         return ids
 
+    @property
+    def kind(self) -> str:
+        """What it learned: to write, to name a class, or to go on writing."""
+        if self.task is not None:
+            return self.task.kind
+        return SEQUENCE if self.model.can_generate() else CLASSES
+
+    def most_written(self, source_length: int) -> int:
+        """How many tokens it writes at most, the end token included."""
+        positions = getattr(self.model.config, "max_position_embeddings", None)
+        if positions is None:  # a recurrent model has no positions
+            return self.model.generation_config.max_new_tokens
+        if self.kind == TEXT:
+            return min(MOST_TEXT, positions - source_length + 1)
+        return positions - source_length + 1 if is_decoder_only(self.model) else positions
+
     def labels(self, ids) -> list[str]:
         """Names of tokens, as the boards show them."""
-        return label_tokens(self.tokenizer.convert_ids_to_tokens(list(ids)))
+        return label_tokens(self.tokenizer.convert_ids_to_tokens([int(index) for index in ids]))
+
+    def class_names(self) -> list[str]:
+        """Names of a classifier's classes, in the order of its outputs."""
+        names = self.model.config.id2label
+        return [names[index] for index in range(len(names))]
 
 
 @dataclass(frozen=True)
@@ -66,6 +90,13 @@ class Shelf:
             if run.model is not None
         ]
         return runs + [(label, str(path)) for label, path in self.folders]
+
+    def kind(self, visit: Visit, chosen: str | None) -> str:
+        """What a checkpoint learned, without waiting for a run that is under way."""
+        if (run := visit.runs.get(chosen)) is not None:
+            return run.task.kind
+        found = chosen in {str(path) for _, path in self.folders} and load_once(chosen)
+        return Opened("", found.model, found.tokenizer, found.task, "").kind if found else SEQUENCE
 
     @contextlib.contextmanager
     def open(self, visit: Visit, chosen: str | None) -> Iterator[Opened]:

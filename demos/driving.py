@@ -18,12 +18,15 @@ LONGEST_PAUSE_SECONDS = 900.0  # then the place is given back; the run can still
 def drive(run: Run) -> Iterator[None]:
     """Take steps until the run is over or stopped; yield whenever there is something to show.
 
+    The first time is at once, before there is a model: the run waits no longer.
+
     However it ends (also when the page is closed, which raises GeneratorExit at a yield), the weights are
     kept and the run can go on later.
     """
     run.is_live = True
     run.status = PAUSED if run.wants_pause else RUNNING
     try:
+        yield
         run.begin()
         yield from _steps(run)
     except GeneratorExit:

@@ -3,15 +3,21 @@
 import gradio as gr
 
 from demos import shared
-from demos.asking import LIGHT, as_ids, build_question, known_answer, wire_question
+from demos.asking import LIGHT, as_ids, build_question, known_alignment, wire_question
 from demos.checkpoints import Opened, Shelf
 from demos.page import Page
+from demos.probing import causal
 from demos.visits import Visit
 from hf_attn.decoding import write
-from hf_attn.inspection import AttentionMaps, attention_maps, estimate_map_bytes
+from hf_attn.inspection import AttentionMaps, attention_maps, estimate_map_bytes, is_recurrent
+from hf_attn.tasks.base import CLASSES, TEXT
 
 TITLE = "Explore"
-LOOK_FOR = "a head of the cross-attention whose rings hold weight: it reads what each written symbol needs."
+LOOK_FOR = "a head whose rings hold weight: it reads what each written symbol needs."
+LOOK_FOR_CLASS = (
+    "a column that many rows read: a word, or the end, in which the encoder gathers what it needs."
+)
+LONGEST_TITLE = 120  # characters
 MAP_LIMIT = 48 * 2**20  # bytes of weights that are sent to a page
 
 
@@ -35,41 +41,75 @@ def read_target(opened: Opened, source: list[int], text: str) -> list[int]:
     Raises:
         ValueError: a symbol that the task does not have, or too many.
     """
-    config = opened.model.config
+    most = opened.most_written(len(source))
     if not text:
-        refuse_large(config, len(source), config.max_position_embeddings)
-        return list(write(opened.model, as_ids(opened, source)).ids)
+        refuse_large(opened.model.config, len(source), most)
+        return list(write(opened.model, as_ids(opened, source), max_new_tokens=most).ids)
     if opened.task is None:
         raise ValueError("This checkpoint names no task, so only what it writes itself can be shown.")
     symbols = opened.task.split_target(text)
-    unknown = [symbol for symbol in symbols if symbol not in opened.task.symbols]
+    unknown = [symbol for symbol in symbols if symbol not in opened.task.vocabulary]
     if unknown:
         example = opened.task.worked_example.target
         raise ValueError(f"{unknown[0]!r} is no symbol of {opened.task.name}: write for example {example!r}.")
-    if len(symbols) >= config.max_position_embeddings:
-        most = shared.count(config.max_position_embeddings - 1)
+    if len(symbols) >= most:
         raise ValueError(
-            f"The target has {shared.count(len(symbols))} symbols; this model writes {most} at most."
+            f"The target has {shared.count(len(symbols))} symbols; this model writes "
+            f"{shared.count(most - 1)} at most."
         )
-    return [*opened.task.ids(*symbols), config.eos_token_id]
+    end = [] if opened.kind == TEXT else [opened.model.config.eos_token_id]
+    return [*opened.task.ids(*symbols), *end]
 
 
 def show_maps(opened: Opened, source: str, read: list[int], written: list[int], maps: AttentionMaps) -> dict:
     """The kinds of maps as the board takes them."""
-    cols, rows = opened.labels(read), opened.labels(written)
-    before = ["start", *rows[:-1]]
     kinds = {}
+    answering, known = maps.answering, known_alignment(opened, source, written)
+    truth = answering.align(known) if answering is not None else None
     if maps.cross is not None:
-        kinds["cross"] = {"rows": rows, "cols": cols, "truth": known_answer(opened, source, written)}
+        kinds["cross"] = {"rows": written, "cols": read, "truth": truth}
     if maps.encoder is not None:
-        kinds["encoder"] = {"rows": cols, "cols": cols}
+        kinds["encoder"] = {"rows": read, "cols": read}
     if maps.decoder is not None:
-        causal = [[key <= query for key in range(len(before))] for query in range(len(rows))]
-        kinds["decoder"] = {"rows": rows, "cols": before, "allowed": causal}
+        rows, cols = maps.target_tokens, maps.decoder_tokens
+        kinds["decoder"] = {"rows": rows, "cols": cols, "allowed": causal(len(rows), len(cols))}
+        if truth is not None and answering.kind == "decoder":
+            kinds["decoder"]["truth"] = [[0] * len(cols)] * maps.written_from + truth
     for name, kind in kinds.items():
         weights = getattr(maps, name)
+        kind |= {side: opened.labels(kind[side]) for side in ("rows", "cols")}
         kind |= {"maps": shared.encode_maps(weights), "shape": list(weights.shape)}
+    if "cross" in kinds and is_recurrent(opened.model.config):
+        kinds["cross"]["title"] = "alignment, written symbols read the input"
     return kinds
+
+
+def show(opened: Opened, text: str, target: str, kept: dict | None) -> dict:
+    """Everything that the board shows of an input.
+
+    Raises:
+        ValueError: input or target cannot be read, or the maps would be too large.
+    """
+    read = opened.encode(text)
+    refuse_large(opened.model.config, len(read), 0)
+    written = read_target(opened, read, target) if opened.model.can_generate() else []
+    refuse_large(opened.model.config, len(read), len(written))
+    given = as_ids(opened, written) if written else None
+    maps = attention_maps(opened.model, as_ids(opened, read), target=given, max_bytes=MAP_LIMIT)
+    value = {"kinds": show_maps(opened, text, read, written, maps), **(kept or {})}
+    if maps.answering is not None and not kept:
+        kind = maps.answering.kind
+        value |= {"kind": kind, "layer": len(maps.answering.weights) - 1}
+        if truth := value["kinds"][kind].get("truth"):
+            query = next((place for place, row in enumerate(truth) if any(row)), 0)
+            value |= {"query": query, "key": truth[query].index(max(truth[query]))}
+    value["title"] = text
+    if written:
+        answer = opened.task.decode(written) if opened.task else " ".join(opened.labels(written))
+        value["title"] = f"{text} → {answer}"
+    value["title"] = shared.shorten(value["title"], LONGEST_TITLE)
+    value["untrained"] = opened.is_untrained
+    return value
 
 
 def ask(shelf: Shelf, visit: Visit, chosen: str | None, text: str, target: str, kept: dict | None) -> list:
@@ -87,28 +127,17 @@ def ask(shelf: Shelf, visit: Visit, chosen: str | None, text: str, target: str, 
         return [None, "", shared.origin("none yet", "none", "none")]
     try:
         with shelf.open(visit, chosen) as opened:
-            text, target = (text or "").strip(), (target or "").strip()
-            read = opened.encode(text)
-            refuse_large(opened.model.config, len(read), 0)
-            written = []
-            if opened.model.config.is_encoder_decoder:
-                written = read_target(opened, read, target)
-                refuse_large(opened.model.config, len(read), len(written))
-            given = as_ids(opened, written) if written else None
-            maps = attention_maps(opened.model, as_ids(opened, read), target=given, max_bytes=MAP_LIMIT)
-            value = {
-                "kinds": show_maps(opened, text, read, written, maps),
-                **(kept or {"kind": "cross"}),
-            }
-            if not kept:
-                if truth := value["kinds"].get("cross", {}).get("truth"):
-                    value |= {"query": 0, "key": truth[0].index(max(truth[0]))}
-                value["layer"] = max(0, len(maps.cross if maps.cross is not None else maps.encoder) - 1)
-            value["title"] = f"{text} → {' '.join(opened.labels(written)[:-1])}" if written else text
-            value["untrained"] = opened.is_untrained
+            value = show(opened, (text or "").strip(), (target or "").strip(), kept)
             return [shared.to_json(value), "", shared.origin_of(opened.model, opened.weights)]
     except ValueError as error:
         return [gr.skip(), shared.field_error(str(error)), gr.skip()]
+
+
+def choose(shelf: Shelf, visit: Visit, chosen: str | None) -> list:
+    """Another checkpoint: [target, look-for]; a classifier writes no target."""
+    kind = shelf.kind(visit, chosen)
+    look_for = shared.look_for(LOOK_FOR_CLASS if kind == CLASSES else LOOK_FOR)
+    return [gr.update(value="", visible=kind != CLASSES), look_for]
 
 
 def keep_pick(event: gr.EventData) -> dict:
@@ -137,10 +166,14 @@ def build(page: Page) -> None:
     def answer(*asked):
         return ask(shelf, *asked)
 
+    def turn(*chosen):
+        return choose(shelf, *chosen)
+
     asked = [page.visit, question.chosen, question.text, target, kept]
     answered = [board, question.error, origin]
     wire_question(page, question, answer, asked, answered)
     show.click(answer, asked, answered, **LIGHT)
     target.submit(answer, asked, answered, **LIGHT)
-    question.chosen.change(lambda: "", None, target, **LIGHT, queue=False)
+    chosen = [page.visit, question.chosen]
+    question.chosen.change(turn, chosen, [target, question.look_for], **LIGHT, queue=False)
     board.pick(keep_pick, None, kept, **LIGHT, queue=False, trigger_mode="multiple")

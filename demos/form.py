@@ -1,66 +1,88 @@
 """The settings of a run as the Train tab asks for them: read, checked, and filled in from the recipes."""
 
 import dataclasses
+import functools
 import math
 
 import gradio as gr
 import torch
 
 from demos import shared
+from demos.tables import COLUMNS, SUFFIXES, Table
+from hf_attn.architectures import ARCHITECTURES, build_model
 from hf_attn.models.positions import POSITION_TYPES
-from hf_attn.settings import apply_settings
-from hf_attn.tasks import TASKS, Recipe, Task
-from hf_attn.training import build_model
+from hf_attn.settings import apply_settings, setting_types
+from hf_attn.tasks import TASKS, Recipe, Task, build_task
 
-# label in the app: task, option that sets its size, the option's name and values, the first of them shown
+# label in the app: task, option that sets its size, the option's name and values, the first of them shown;
+# a task that is not here is offered by its title, with its defaults
 SIZES = {
     "Copy": ("copy", "max_length", "Longest", (5, 10, 20, 40), 20),
+    "Reversal": ("reverse", "max_length", "Longest", (5, 10, 20, 40), 20),
+    "Sorting": ("sort", "length", "Numbers", (4, 8, 12, 16), 8),
     "Addition": ("addition", "digits", "Digits", (1, 2, 3, 4, 5), 3),
     "Parser, one operator": ("parser", "depth", "Depth", (1,), 1),
     "Parser, nested": ("parser", "depth", "Depth", (2, 3, 4), 3),
+    "Associative recall": ("recall", "max_pairs", "Pairs", (2, 4, 6, 8), 6),
+    "Brackets": ("brackets", "max_length", "Longest", (8, 16, 32), 16),
+    "Parity": ("parity", "length", "Longest", (8, 12, 16, 24), 12),
+    "Modular addition": ("modular", "modulus", "Modulus", (59, 97, 113), 97),
+    "Running text": ("text", "window", "Passage", (64, 128, 256), 128),
 }
 PRESETS = {"small": "product", "document": "document"}
+WHOLE = "a whole number from {} to {}; {} works."
 # fields that hold a number: its type, lowest, highest, and what would work
 LIMITS = {
-    "hidden_size": (int, 8, 512, "a whole number from 8 to 512; 64 works."),
-    "num_attention_heads": (int, 1, 16, "a whole number from 1 to 16; 4 works."),
-    "encoder_layers": (int, 1, 6, "a whole number from 1 to 6; 2 works."),
-    "decoder_layers": (int, 1, 6, "a whole number from 1 to 6; 2 works."),
+    "hidden_size": (int, 8, 512, WHOLE.format(8, 512, 64)),
+    "num_attention_heads": (int, 1, 16, WHOLE.format(1, 16, 4)),
+    "attention_size": (int, 1, 512, WHOLE.format(1, 512, 64)),
+    "encoder_layers": (int, 1, 6, WHOLE.format(1, 6, 2)),
+    "decoder_layers": (int, 1, 6, WHOLE.format(1, 6, 2)),
+    "num_hidden_layers": (int, 1, 6, WHOLE.format(1, 6, 2)),
     "learning_rate": (float, 1e-5, 1e-1, "between 0.00001 and 0.1; 0.003 works."),
-    "steps": (int, 1, 20_000, f"a whole number from 1 to {shared.count(20_000)}; 300 works."),
+    "steps": (int, 1, 20_000, WHOLE.format(1, shared.count(20_000), 300)),
     "seed": (int, 0, 2**31 - 1, "a whole number from 0; 0 works."),
 }
-
-FIELDS = ("task", "size", "preset", "hidden_size", "num_attention_heads", "encoder_layers", "decoder_layers")
-FIELDS += ("position_type", "learning_rate", "steps", "seed")
-ERRORS = ("size", *LIMITS)  # fields that can be wrong
-
+# of the model; which of them are shown is the architecture's to say
+MODEL_FIELDS = ("hidden_size", "num_attention_heads", "attention_size", "encoder_layers", "decoder_layers")
+MODEL_FIELDS += ("num_hidden_layers", "position_type", "bidirectional", "input_feeding")
+TRAINING_FIELDS = ("learning_rate", "steps", "seed")
+CHOSEN = ("task", "column_1", "column_2", "model", "size", "preset")
+FIELDS = (*CHOSEN, *MODEL_FIELDS, *TRAINING_FIELDS)
+ERRORS = ("task", "table", "size", *LIMITS)  # fields that can be wrong
 LABELS = {
-    "preset": "Model",
+    "task": "Task",
+    "table": "Your table",
+    "model": "Model",
+    "size": "Longest",
+    "column_1": "Column of texts",
+    "column_2": "Column of answers",
+    "preset": "Size",
     "hidden_size": "Hidden size",
     "num_attention_heads": "Heads",
+    "attention_size": "Attention size",
     "encoder_layers": "Encoder layers",
     "decoder_layers": "Decoder layers",
+    "num_hidden_layers": "Layers",
     "position_type": "Positions",
+    "bidirectional": "Read both ways",
+    "input_feeding": "Input feeding",
     "learning_rate": "Learning rate",
     "steps": "Steps",
     "seed": "Seed",
 }
+FILES = {"csv": "Your table", "pairs": "Your table", "text": "Your own text, if any"}
 CHOICES = {
-    "preset": tuple(PRESETS),
     "hidden_size": (32, 64, 128, 256),
-    "num_attention_heads": (1, 2, 3, 4, 8),
+    "num_attention_heads": (1, 2, 4, 8),
+    "attention_size": (32, 64, 128),
     "encoder_layers": (1, 2, 3, 4),
     "decoder_layers": (1, 2, 3, 4),
+    "num_hidden_layers": (1, 2, 3, 4, 6),
     "position_type": tuple(POSITION_TYPES),
 }
-ROWS = (  # of the form, two fields each
-    ("size", "preset"),
-    ("hidden_size", "num_attention_heads"),
-    ("encoder_layers", "decoder_layers"),
-    ("position_type", "seed"),
-    ("learning_rate", "steps"),
-)
+SWITCHES = ("bidirectional", "input_feeding")
+LONGEST_EXAMPLE = 90  # characters of an example in the line under the settings
 
 
 class FieldError(ValueError):
@@ -72,11 +94,31 @@ class FieldError(ValueError):
 
 
 def offers() -> dict[str, tuple]:
-    """Every task by its label; those that SIZES does not know come with their defaults."""
-    known = {name for name, *_ in SIZES.values()}
-    return SIZES | {
-        TASKS[name].title: (name, None, "Size", ("-",), "-") for name in TASKS if name not in known
-    }
+    """Every task by its label, in the order of TASKS."""
+    offered = {}
+    for name, task in TASKS.items():
+        known = {label: row for label, row in SIZES.items() if row[0] == name}
+        offered |= known or {task.title: (name, None, "Longest", (), None)}
+    return offered
+
+
+@functools.lru_cache(maxsize=16)
+def share_task(task: Task) -> Task:
+    """The first task that equals this one: what it has read from disk is read once for all visitors."""
+    return task
+
+
+def fields_of(task: str, model: str) -> dict[str, str]:
+    """The settings of the model that mean something to an architecture: field → its name there."""
+    architecture = ARCHITECTURES[TASKS[task].kind][model]
+    there = setting_types(TASKS[task], model)["model"]
+    names = {name: name for name in MODEL_FIELDS}
+    if architecture.is_recurrent:
+        names |= {"num_hidden_layers": "num_layers"}
+    score = architecture.fields.get("score_function")
+    silent = {"attention_size"} if score not in ("additive", "concat") else set()
+    silent |= {"input_feeding"} if score == "none" else set()
+    return {name: known for name, known in names.items() if known in there and name not in silent}
 
 
 def read_number(field: str, text: object) -> float:
@@ -92,28 +134,60 @@ def read_number(field: str, text: object) -> float:
     return number
 
 
-def read_form(*form) -> tuple[Task, Recipe, int]:
+def read_options(values: dict, table: Table | None) -> dict[str, object]:
+    """The task's options: its size, or the table and its columns.
+
+    Raises:
+        FieldError: a size that is not offered, or no table yet.
+    """
+    name, option, title, sizes, _ = offers()[values["task"]]
+    given = {}
+    if table is not None and table.fault:
+        raise FieldError("table", table.fault)
+    if table is None and COLUMNS.get(name):
+        raise FieldError("table", "Choose a table first: CSV, TSV or JSON Lines, in UTF-8.")
+    if table is not None and name in COLUMNS:
+        chosen = zip(COLUMNS[name], (values["column_1"], values["column_2"]), strict=False)
+        given = {"path": str(table.path), **{option: column or "" for option, column in chosen}}
+    if option is None:
+        return given
+    size = next((size for size in sizes if str(size) == str(values["size"]).strip()), None)
+    if size is None:
+        raise FieldError("size", f"{title}: choose one of {', '.join(map(str, sizes))}.")
+    return {**given, option: size}
+
+
+def read_form(*form, table: Table | None = None) -> tuple[Task, Recipe, int]:
     """Task, recipe and seed of the settings.
+
+    Args:
+        *form: values in the order of FIELDS.
+        table: what the visitor has uploaded.
 
     Raises:
         FieldError: a field holds what cannot be used.
     """
     values = dict(zip(FIELDS, form, strict=True))
-    name, option, title, sizes, _ = offers()[values["task"]]
-    settings = {field: read_number(field, values[field]) for field in LIMITS}
-    seed, steps = settings.pop("seed"), settings["steps"]
-    settings |= {"preset": PRESETS[values["preset"]], "position_type": values["position_type"]}
-    if option is not None:
-        size = next((size for size in sizes if str(size) == str(values["size"]).strip()), None)
-        if size is None:
-            raise FieldError("size", f"{title}: choose one of {', '.join(map(str, sizes))}.")
-        settings[option] = size
+    name, model = offers()[values["task"]][0], values["model"]
+    shown = fields_of(name, model)
+    numbers = [field for field in (*shown, *TRAINING_FIELDS) if field in LIMITS]
+    given = {field: read_number(field, values[field]) for field in numbers}
+    seed = given.pop("seed")
+    given |= {field: values[field] for field in shown if field not in LIMITS}
+    settings = {shown.get(field, field): value for field, value in given.items()}
+    options = read_options(values, table)
+    blamed = "task" if table is None else "table"
     try:
-        task, recipe = apply_settings(name, settings)
-        recipe = dataclasses.replace(recipe, report_every=1, evaluate_every=max(1, steps // 20))
+        settings |= {**options, "preset": PRESETS[values["preset"]]}
+        task, recipe = apply_settings(name, settings, model)
+        task = share_task(task) if table is None else table.share_task(task)
+        _ = task.vocabulary  # what is read from disk is read here
+        blamed = "num_attention_heads" if "num_attention_heads" in shown else "hidden_size"
+        every = max(1, recipe.steps // 20)
+        recipe = dataclasses.replace(recipe, report_every=1, evaluate_every=every)
         build_empty(task, recipe)
-    except ValueError as error:
-        raise FieldError("num_attention_heads", plain_words(str(error))) from error
+    except (ValueError, ImportError) as error:
+        raise FieldError(blamed, plain_words(str(error), table)) from error
     return task, recipe, seed
 
 
@@ -123,42 +197,93 @@ def build_empty(task: Task, recipe: Recipe) -> torch.nn.Module:
         return build_model(task, recipe)
 
 
-def plain_words(sentence: str) -> str:
-    """A configuration's error with the names that stand on the page."""
-    names = {"num_attention_heads=": "heads ", "hidden_size=": "hidden size ", "hidden_size": "hidden size"}
-    for name, words in names.items():
-        sentence = sentence.replace(name, words)
+def plain_words(sentence: str, table: Table | None = None) -> str:
+    """An error of the package with the names that stand on the page."""
+    if table is not None:
+        sentence = sentence.replace(str(table.path), table.name)
+    for name in sorted(MODEL_FIELDS, key=len, reverse=True):
+        words = LABELS[name].lower()
+        sentence = sentence.replace(f"{name}=", f"{words} ").replace(name, words)
+    if table is not None and sentence.startswith(table.name):
+        return sentence
     return sentence[:1].upper() + sentence[1:]
 
 
-def fill_form(label: str, size: object, preset: str) -> dict[str, object]:
-    """What the recipe of a task's preset says, for the fields below it."""
+# ---------------------------------------------------------------- what the fields show
+
+
+def presets_of(name: str, model: str) -> list[str]:
+    """The sizes that an architecture has for a task."""
+    recipes = build_task(name).recipes_of(model)
+    return [label for label, preset in PRESETS.items() if preset in recipes]
+
+
+def fill_form(label: str, model: str, size: object, preset: str) -> dict[str, dict]:
+    """What the recipe says for the fields of model and training: {field: {visible, value}}."""
     name, option, *_ = offers()[label]
-    settings = {option: size} if option else {}
-    task, recipe = apply_settings(name, {"preset": PRESETS[preset], **settings})
-    config = build_empty(task, recipe).config
-    filled = {name: getattr(config, name) for name in FIELDS[3:8]}
-    return filled | {"learning_rate": f"{recipe.learning_rate:g}", "steps": str(recipe.steps)}
+    given = {option: size} if option else {}
+    try:
+        recipe = build_task(name, **given).recipes_of(model)[PRESETS[preset]]
+    except ValueError:  # a size that was typed and is none
+        recipe = build_task(name).recipes_of(model)[PRESETS[preset]]
+    architecture, shown = ARCHITECTURES[TASKS[name].kind][model], fields_of(name, model)
+    filled = {}
+    for field in MODEL_FIELDS:
+        filled[field] = {"visible": field in shown}
+        if field in shown:
+            value = recipe.model.get(shown[field], getattr(architecture.config, shown[field]))
+            filled[field]["value"] = recipe.model["hidden_size"] if value is None else value
+    filled["learning_rate"] = {"value": f"{recipe.learning_rate:g}"}
+    filled["steps"] = {"value": str(recipe.steps)}
+    return filled
 
 
-def choose_task(label: str, preset: str) -> list:
-    """Another task: its sizes, and the recipe's settings."""
-    _, _, title, values, first = offers()[label]
-    size = gr.update(label=title, choices=list(values), value=first, interactive=len(values) > 1)
-    return [size, *fill_form(label, first, preset).values()]
+def choose_model(label: str, model: str, size: object, preset: str) -> list:
+    """Another model: [preset, fields of FILLED…]."""
+    presets = presets_of(offers()[label][0], model)
+    preset = preset if preset in presets else presets[0]
+    shown = gr.update(choices=presets, value=preset, visible=len(presets) > 1)
+    return [shown, *[gr.update(**change) for change in fill_form(label, model, size, preset).values()]]
 
 
-def describe_form(*form) -> list:
+def choose_task(label: str) -> list:
+    """Another task: [file, column, column, model, size, preset, fields of FILLED…]."""
+    name, _, title, sizes, first = offers()[label]
+    model, known = build_task(name).recipe.architecture, ARCHITECTURES[TASKS[name].kind]
+    size = gr.update(label=title, choices=list(sizes), value=first, visible=len(sizes) > 1)
+    choices = [(architecture.title, key) for key, architecture in known.items()]
+    named = gr.update(choices=choices, value=model, interactive=len(known) > 1)
+    file = gr.update(visible=name in COLUMNS, value=None, label=FILES.get(name, ""))
+    return [file, *show_columns(name, None), named, size, *choose_model(label, model, first, "small")]
+
+
+def show_columns(name: str, table: Table | None) -> list[dict]:
+    """The two fields that name a table's columns; hidden where a task reads none, or none is there."""
+    if table is None or table.fault or not COLUMNS.get(name):
+        return [gr.update(visible=False)] * 2
+    guessed = table.guess_columns(COLUMNS[name])
+    return [
+        gr.update(visible=True, choices=list(table.columns), value=column, label=f"Column: {option}")
+        for option, column in zip(COLUMNS[name], guessed, strict=True)
+    ]
+
+
+FILLED = (*MODEL_FIELDS, "learning_rate", "steps")  # what a recipe says
+
+
+def describe_form(*form, table: Table | None = None) -> list:
     """The line under the settings, and what is wrong with them under each field."""
     try:
-        task, recipe, _ = read_form(*form)
+        task, recipe, _ = read_form(*form, table=table)
     except FieldError as error:
+        if error.field == "table" and table is None:  # nothing is wrong yet
+            return [shared.note(str(error)), *field_errors()]
         return [shared.note("Nothing starts until the settings are in their range."), *field_errors(error)]
     example = task.worked_example
-    model = build_empty(task, recipe)
-    held_out = "held out by hash"
-    sentence = f"{example.source} → {example.target}; {held_out}. {shared.size_in_words(model)} parameters."
-    return [shared.note(sentence), *field_errors()]
+    source = shared.shorten(example.source, LONGEST_EXAMPLE)
+    shown = f"{source} → {example.target}" if example.target else source
+    size = shared.size_in_words(build_empty(task, recipe))
+    return [shared.note(f"{shown}; held out by hash. {size} parameters."), *field_errors()]
 
 
 def field_errors(error: FieldError | None = None) -> list[str]:
@@ -166,30 +291,69 @@ def field_errors(error: FieldError | None = None) -> list[str]:
     return [shared.field_error(str(error)) if error and error.field == field else "" for field in ERRORS]
 
 
-def build_form() -> tuple[list, list, gr.HTML]:
-    """Lay the settings out: (fields in the order of FIELDS, lines in the order of ERRORS, the last line)."""
-    label, (_, _, title, sizes, size) = next(iter(offers().items()))
-    filled = {"size": size, "preset": "small", "seed": "0", **fill_form(label, size, "small")}
-    names = LABELS | {"size": title}
-    fields = {"task": gr.Dropdown(list(offers()), value=label, label="Task", elem_id="task")}
-    errors = {}
-    for pair in ROWS:
-        with gr.Row(elem_classes="hf-two"):
-            for name in pair:
-                look = {
-                    "value": filled[name],
-                    "label": names[name],
-                    "elem_id": f"field-{name}",
-                    "min_width": 0,
-                }
-                choices = {"size": sizes, **CHOICES}.get(name)
-                if choices is None:
-                    fields[name] = gr.Textbox(max_lines=1, **look)
-                else:  # numbers may also be typed: read_form says what is allowed
-                    fields[name] = gr.Dropdown(list(choices), allow_custom_value=name in ERRORS, **look)
-        for name in pair:
+# ---------------------------------------------------------------- components
+
+
+@dataclasses.dataclass
+class Form:
+    """The components.
+
+    Attributes:
+        fields: in the order of FIELDS.
+        errors: lines in the order of ERRORS.
+        table: the upload.
+        hint: the last line.
+    """
+
+    fields: dict[str, gr.components.Component]
+    errors: dict[str, gr.HTML]
+    table: gr.File
+    hint: gr.HTML
+
+    @property
+    def values(self) -> list:
+        """The fields in their order."""
+        return [self.fields[name] for name in FIELDS]
+
+    @property
+    def lines(self) -> list:
+        """The error lines in their order."""
+        return [self.errors[name] for name in ERRORS]
+
+    def named(self, *names: str) -> list:
+        """Some of the fields."""
+        return [self.fields[name] for name in names]
+
+
+def build_field(name: str, look: dict) -> gr.components.Component:
+    """One field; numbers may be typed where they can also be chosen: read_form says what is allowed."""
+    look = {"label": LABELS[name], "elem_id": f"field-{name}", "min_width": 0, **look}
+    if name in SWITCHES:
+        return gr.Checkbox(elem_classes="switch", **look)
+    if name in TRAINING_FIELDS:
+        return gr.Textbox(max_lines=1, **look)
+    choices = look.pop("choices", list(CHOICES.get(name, ())))
+    return gr.Dropdown(choices, allow_custom_value=name in LIMITS or name == "size", **look)
+
+
+def build_form() -> Form:
+    """Lay the settings out, filled in for the first task."""
+    label = next(iter(offers()))
+    file, *changes = choose_task(label)
+    filled = dict(zip((*CHOSEN[1:], *FILLED), changes, strict=True))
+    filled |= {"task": {"value": label, "choices": list(offers())}, "seed": {"value": "0"}}
+    looks = {name: {k: v for k, v in look.items() if k != "__type__"} for name, look in filled.items()}
+    fields, errors = {}, {}
+    with gr.Row(elem_classes="hf-fields"):
+        for name in FIELDS:
+            wide = "hf-wide" if name in ("task", "model") else None
+            fields[name] = build_field(name, {**looks[name], **({"elem_classes": wide} if wide else {})})
             if name in ERRORS:
                 errors[name] = gr.HTML(elem_classes="hf-field-error", elem_id=f"error-{name}")
-    ordered = [fields[name] for name in FIELDS]
-    hint = gr.HTML(describe_form(*(field.value for field in ordered))[0])
-    return ordered, [errors[name] for name in ERRORS], hint
+            if name == "task":
+                table = gr.File(label=LABELS["table"], file_types=list(SUFFIXES), height=96, min_width=0)
+                table.visible, table.elem_id, table.elem_classes = file["visible"], "field-table", ["hf-wide"]
+                errors["table"] = gr.HTML(elem_classes="hf-field-error", elem_id="error-table")
+    form = Form(fields, errors, table, gr.HTML())
+    form.hint.value = describe_form(*(field.value for field in form.values))[0]
+    return form

@@ -31,12 +31,17 @@ from pathlib import Path
 import gradio as gr
 import numpy as np
 
+from hf_attn.architectures import ARCHITECTURES
+from hf_attn.inspection import is_recurrent
+from hf_attn.tasks.text_tokenizers import SPACE
+
 ASSETS = Path(__file__).parent / "assets"
-STYLES = ("tokens.css", "gradio.css", "app.css")
+STYLES = ("tokens.css", "gradio.css", "app.css", "duel.css")
 SCRIPTS = (  # in this order: each hangs its functions on the one global hfAttn
     *("base.js", "svg.js", "heatmap_paint.js", "heatmap.js", "window.js", "curve.js", "film.js", "tokens.js"),
-    *("tree.js", "headgrid.js", "train_state.js", "train_panels.js"),
+    *("tree.js", "headgrid.js", "removal.js", "train_state.js", "train_panels.js"),
     *("train_board.js", "runs_table.js", "try_board.js", "explore_board.js"),
+    *("duel_panels.js", "duel_board.js"),
 )
 # names of installed fonts: Gradio's own themes would ask Google for theirs
 FONT = ["Inter", "system-ui", "sans-serif"]
@@ -108,8 +113,23 @@ def percent(share: float, digits: int = 1) -> str:
 
 def size_in_words(model) -> str:
     """Write a model's number of parameters: 928 k, 3.9 M."""
-    number = sum(weight.numel() for weight in model.parameters())
+    return in_thousands(sum(weight.numel() for weight in model.parameters()))
+
+
+def in_thousands(number: int) -> str:
+    """Write a number of parameters: 928 k, 3.9 M."""
     return f"{number / 1e6:.1f}{NARROW}M" if number >= 1e6 else f"{number / 1e3:.0f}{NARROW}k"
+
+
+def name_architecture(config) -> str:
+    """Name a model as the list of architectures does: Transformer; LSTM, dot attention (Luong)."""
+    for architecture in (row for rows in ARCHITECTURES.values() for row in rows.values()):
+        fields = architecture.fields.items()
+        if architecture.config.model_type == config.model_type and all(
+            getattr(config, name, None) == value for name, value in fields
+        ):
+            return architecture.title
+    return config.model_type
 
 
 def name_model(model, step: int, seconds: float) -> str:
@@ -119,8 +139,13 @@ def name_model(model, step: int, seconds: float) -> str:
 
 
 def label_tokens(tokens) -> list[str]:
-    """Name tokens as people do: `</s>` is the end, `<s>` the start."""
-    return [ENDS.get(token, token) for token in tokens]
+    """Name tokens as people do: `</s>` is the end, `<s>` the start; a sign for a space is a space."""
+    return [ENDS.get(token, token.replace(SPACE, " ")) for token in tokens]
+
+
+def shorten(text: str, most: int) -> str:
+    """Cut a text to so many characters, with … behind."""
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
 def wrong_symbols(symbols, verdict) -> list[bool]:
@@ -132,11 +157,12 @@ def wrong_symbols(symbols, verdict) -> list[bool]:
 def origin_of(model, weights: str) -> str:
     """Return the origin line of a model: what it is, which weights, where they are."""
     config, weight = model.config, next(model.parameters())
-    layers = getattr(config, "encoder_layers", config.num_hidden_layers)
+    layers, heads = config.num_hidden_layers, config.num_attention_heads
     if config.is_encoder_decoder:
-        layers = f"{layers}+{config.decoder_layers}"
-    heads = config.num_attention_heads
-    name = f"Transformer, {layers} layers, {heads} head{'' if heads == 1 else 's'}"
+        layers = f"{config.encoder_layers}+{config.decoder_layers}"
+    name = f"{name_architecture(config)}, {layers} layer{'' if layers == 1 else 's'}"
+    if not is_recurrent(config):
+        name += f", {heads} head{'' if heads == 1 else 's'}"
     device = DEVICES.get(weight.device.type, weight.device.type)
     return origin(name, weights, f"{device}, {str(weight.dtype).removeprefix('torch.')}")
 
@@ -146,9 +172,18 @@ def field_error(sentence: str = "") -> str:
     return f'<p role="alert">{html.escape(sentence)}</p>' if sentence else ""
 
 
-def note(sentence: str, *, later: bool = False) -> str:
-    """Return a quiet sentence on what happens; `later` shows it only if it still stands after a moment."""
-    return f'<p class="hf-hint{" hf-later" if later else ""}" role="status">{html.escape(sentence)}</p>'
+def note(sentence: str, *, later: str = "") -> str:
+    """Return a quiet sentence on what happens, and one that takes its place after a while."""
+    if not later:
+        return f'<p class="hf-hint" role="status">{html.escape(sentence)}</p>'
+    spans = {"hf-soon": sentence, "hf-later": later}
+    both = "".join(f'<span class="{name}">{html.escape(text)}</span>' for name, text in spans.items())
+    return f'<p class="hf-hint" role="status">{both}</p>'
+
+
+def refusal(sentence: str) -> str:
+    """Return why nothing was started; it is shown as long as a field is marked as wrong."""
+    return f'<p class="hf-refused" role="status">{html.escape(sentence)}</p>'
 
 
 # ---------------------------------------------------------------- lines of a page
@@ -210,11 +245,13 @@ def train_board(elem_id: str) -> gr.HTML:
         message         what failed and what to do; shown, in rust, when status is "error"
         eta_seconds     what is left
         meta*           in every message: task, probe "153+391", metric "every digit right", total_steps*,
-                        heads, rows, cols (labels), truth [[0|1|2]] (1 known answer, 2 carried),
-                        predictions_title; heads 0 or no rows: this model has no attention to draw
+                        rows, cols (labels), truth [[0|1|2]] (1 known answer, 2 carried),
+                        predictions_name, predictions_title, predictions_columns; of the probe's map, once
+                        there is a model: heads (0: no attention), map, map_title, layer, allowed [[bool]]
         points          [{step*, loss*, held_out, tokens_per_second, seconds, on_known}]
         frames          [{step*, maps: encode_maps([heads, rows, cols]), predictions: [{source,
-                        written [symbols], wrong [bool], right, answer}]}]
+                        written [symbols], wrong [bool], right, answer}], or with a class
+                        [{source, label, right, answer}], or [{source, text}]}]
 
     Messages may be lost or merged by the browser: repeat recent points and frames in each, all of them in the
     last. They are merged by step within one run; a null never hides what was measured before. `on_known` is
@@ -227,11 +264,11 @@ def train_board(elem_id: str) -> gr.HTML:
 
 
 def runs_table(elem_id: str) -> gr.HTML:
-    """Build the table of runs; a click on a row's line lays its curve over the train board's held-out curve.
+    """Build the table of runs; a click on a row lays its curve over the train board's held-out curve.
 
-    Value: `to_json({"runs": [{"id", "name", "details": "928 k, 1 240 steps, 0:31", "held_out": 0.935,
-    "curve": [[step, accuracy]], "kept": bool}], "current": id})`. A row offers Open, Download and Delete;
-    one with `kept` False offers Keep and Delete instead.
+    Value: `to_json({"runs": [{"id", "name", "model", "details": "928 k, 1 240 steps, 0:31",
+    "held_out": 0.935, "curve": [[step, accuracy]], "kept": bool}], "current": id})`. A row offers Open,
+    Download and Delete; one with `kept` False offers Keep and Delete instead.
 
     Events, each with `event.run` (the id): `open_run`, `download_run`, `keep_run`, and `delete_run`, sent ten
     seconds after the click, unless undone.
@@ -241,7 +278,7 @@ def runs_table(elem_id: str) -> gr.HTML:
 
 
 def try_board(elem_id: str) -> gr.HTML:
-    """Build the picture of one answer: symbols, verdict, tree, distributions, beams and cross-attention.
+    """Build the picture of one answer: symbols, verdict, tree, distributions, beams and its map.
 
     Value: `to_json` of None or a dict; all keys may be left out.
 
@@ -252,7 +289,10 @@ def try_board(elem_id: str) -> gr.HTML:
                         {more: 11, probability}; `after` is the probability after the cut
         cut             the cut in words, one sentence or one a step
         alternatives    [{tokens, log_probability, per_token, correct, note}], the best first
-        cross           {maps: encode_maps([L, H, T, S]), shape, rows, cols, truth}
+        map             {kind "cross" | "alignment" | "decoder" | "encoder", title, rows, cols, truth,
+                        allowed, maps: encode_maps([L, H, rows, cols]), shape}; kind None: no attention
+        removal         of a classifier: {class, before, words: [{word, drop, left, turns}]}
+        passage         of a language model: {prompt, text}
     """
     return _board("try_board", "hf-try", elem_id, '<div class="hf-try hf-board"></div>')
 
@@ -264,7 +304,7 @@ def explore_board(elem_id: str) -> gr.HTML:
 
         kinds           {"encoder" | "decoder" | "cross": {maps: encode_maps([L, H, Q, K]), shape, rows,
                         cols, allowed [[bool]] (False = masked), padding [bool] (that key is padding),
-                        truth [[0|1|2]]}}
+                        truth [[0|1|2]], title}}; empty: the model has no attention
         kind, layer, head        what is shown first; layers and heads count from 0
         query, key      the chosen cell, from 0; left out, it stays as it was
         title           added to the panel's title;  untrained: True puts the notice above the map
@@ -274,3 +314,27 @@ def explore_board(elem_id: str) -> gr.HTML:
     return _board(
         "explore_board", "hf-explore", elem_id, '<div class="hf-explore hf-board"></div>', ("pick",)
     )
+
+
+def duel_board(elem_id: str) -> gr.HTML:
+    """Build the picture of a duel: curves, accuracy by size, standings, and the maps side by side.
+
+    Value: `to_json` of None or a dict with everything, each time.
+
+        duel            which one; a new number starts afresh
+        status          "running" | "stopped" | "finished" | "error";  message: what failed
+        done            0 to 1;  measured: whether the figures by size are all there
+        task, metric, size_name, probe, answer;  budget {steps, seconds}, one of them None
+        contestants     two to four of {id, name, model, parameters, status, message, step, steps, seconds,
+                        spent, held_out, examples, interval [low, high], loss, kept,
+                        points [{step, seconds, held_out, loss}],
+                        sizes [{from, to, examples, held_out, low, high}],
+                        map {maps: encode_maps([heads, rows, cols]), heads, rows, cols, truth, layer, step,
+                        source: how many of the columns} or None,
+                        written {written, wrong, right, answer}}
+
+    Events `keep_run` and `download_run` with `event.run` (the id). On the document it leaves `data-hf-duel`
+    and `--hf-duel-done`, which a `gr.Button(elem_classes="hf-start")` shows as its progress.
+    """
+    events = ("keep_run", "download_run")
+    return _board("duel_board", "hf-duel", elem_id, '<div class="hf-duel hf-board"></div>', events)

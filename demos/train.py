@@ -9,11 +9,29 @@ import gradio as gr
 import torch
 
 from demos import driving, shared
-from demos.form import FieldError, build_form, choose_task, describe_form, field_errors, fill_form, read_form
+from demos.form import (
+    CHOSEN,
+    FIELDS,
+    FILLED,
+    LABELS,
+    FieldError,
+    Form,
+    build_form,
+    choose_model,
+    choose_task,
+    describe_form,
+    field_errors,
+    fill_form,
+    offers,
+    read_form,
+    show_columns,
+)
 from demos.page import Page
+from demos.tables import COLUMNS
 from demos.visits import FAILED, FINISHED, PAUSED, RUNNING, STOPPED, Run, Visit
 from hf_attn.hub import build_training_record, save_checkpoint
 from hf_attn.runs import describe_device
+from hf_attn.tasks.base import CLASSES, TEXT
 
 TITLE = "Train"
 LOOK_FOR = (
@@ -22,7 +40,12 @@ LOOK_FOR = (
 )
 
 PACES = ("full speed", "watch")
+STARTING = "Starting…"
 WAITING = "Waiting for a free place: others are training here. This run starts by itself."
+RIGHT = {  # kind of task → what was measured
+    CLASSES: " {share} of {examples} held-out examples get the right class",
+    TEXT: " {share} of {examples} held-out next tokens are guessed, perplexity {perplexity:.2f}",
+}
 SCREEN = ("board", "train", "pause", "stop", "step", "note", "origin", "runs")
 
 
@@ -57,6 +80,8 @@ def tell(run: Run | None) -> str:
     """One sentence on what happens or happened."""
     if run is None:
         return "Train draws the attention of a held-out example as it forms; copying takes a few seconds."
+    if run.is_live and run.model is None:
+        return "Reading the examples; the first step follows."
     where = f"step {shared.count(run.step)} of {shared.count(run.recipe.steps)}"
     said = {
         RUNNING: "Stop takes effect at once and keeps what was learned.",
@@ -69,7 +94,10 @@ def tell(run: Run | None) -> str:
         score = run.evaluation.overall
         low, high = (shared.percent(edge) for edge in (score.interval.low, score.interval.high))
         share, examples = shared.percent(score.exact_match), shared.count(score.examples)
-        said += f" {share} of {examples} held-out examples are right ({low} to {high})."
+        said += RIGHT.get(run.task.kind, " {share} of {examples} held-out examples are right").format(
+            share=share, examples=examples, **score.measures
+        )
+        said += f" ({low} to {high})."
     return said
 
 
@@ -94,7 +122,7 @@ def follow(visit: Visit) -> Iterator[list]:
             controls = show_controls(visit)
             news = {name: value for name, value in controls.items() if told.get(name) != value}
             told = controls
-            if visit.shown == run.id:
+            if visit.shown == run.id and run.model is not None:
                 news["board"] = shared.to_json(run.to_message())
             if measured != run.predicted_at:  # the table is drawn anew only where it says something new
                 measured = run.predicted_at
@@ -113,13 +141,14 @@ def follow(visit: Visit) -> Iterator[list]:
 
 def start_run(visit: Visit, form) -> str:
     """A new run from the settings, to be followed; the sentence that goes with it."""
-    _, gone = visit.add(*read_form(*form))
-    return f"{gone} {WAITING}".strip()
+    _, gone = visit.add(*read_form(*form, table=visit.table))
+    return gone
 
 
 def begin(visit: Visit, order: int, said: str = "") -> list:
     """Outputs of a button that makes `follow` go on: a new order, and settings folded on a phone."""
-    changes = show_controls(visit) | {"note": shared.note(said or WAITING, later=True)}
+    changes = show_controls(visit)
+    changes["note"] = shared.note(f"{said} {STARTING}".strip(), later=f"{said} {WAITING}".strip())
     changes["runs"] = shared.to_json(visit.to_table())
     return [order + 1, gr.update(open=False), *field_errors(), *screen(**changes)]
 
@@ -128,6 +157,8 @@ def stay(visit: Visit, order: int, error: FieldError | None = None) -> list:
     """Outputs of a button that changes nothing by itself: a run under way is shown by its own handler."""
     is_followed = visit.run is not None and visit.run.is_live
     changes = {} if error or is_followed else show_controls(visit)
+    if error:  # the field itself may be out of sight
+        changes["note"] = shared.refusal(f"{LABELS[error.field]}: {error}")
     return [order, gr.skip(), *field_errors(error), *screen(**changes)]
 
 
@@ -183,6 +214,29 @@ def press_step(visit: Visit, order: int, *form) -> list:
     return begin(visit, order, said)
 
 
+def pick_task(visit: Visit, label: str) -> list:
+    """Another task; a table is chosen for one task."""
+    visit.table = None
+    return choose_task(label)
+
+
+def take_upload(visit: Visit, uploaded: str | None, label: str) -> list[dict]:
+    """A table of the visitor's own, or none any more: [column, column]."""
+    name = offers()[label][0]
+    visit.take(uploaded, COLUMNS[name])
+    return show_columns(name, visit.table)
+
+
+def describe(visit: Visit, *form) -> list:
+    """The line under the settings, and what is wrong with them."""
+    return describe_form(*form, table=visit.table)
+
+
+def refill(label: str, model: str, size: object, preset: str) -> list[dict]:
+    """Another size: the recipe's settings for it."""
+    return [gr.update(**change) for change in fill_form(label, model, size, preset).values()]
+
+
 def set_pace(visit: Visit, kind: str, rate: float) -> dict:
     """Steps a second, also for the run under way; and whether the slider is shown."""
     visit.pace = float(rate) if kind == "watch" else None
@@ -230,6 +284,8 @@ def pack_run(visit: Visit, event: gr.EventData) -> tuple[str | None, str]:
             device=describe_device(run.accelerator),
             threads=torch.get_num_threads(),
         )
+        if path := record["task"]["options"].get("path"):
+            record["task"]["options"]["path"] = Path(path).name  # where it lies here is nobody's business
         save_checkpoint(folder, model, run.task, record)
     if run.is_live:
         run.evaluation = None  # of weights that change
@@ -238,6 +294,24 @@ def pack_run(visit: Visit, event: gr.EventData) -> tuple[str | None, str]:
 
 
 # ---------------------------------------------------------------- wiring
+
+
+def wire_form(form: Form, visit: gr.State, light: dict) -> None:
+    """Keep the settings in step: task, model and size fill in the others, and every change is checked."""
+    task, model, size, preset = (form.fields[name] for name in ("task", "model", "size", "preset"))
+    table, filled, columns = form.table, form.named(*FILLED), form.named("column_1", "column_2")
+    read, described = [visit, *form.values], [form.hint, *form.lines]
+    edited = [form.fields[name].input for name in FIELDS if name not in ("task", "model", "size", "preset")]
+    gr.on(edited, describe, read, described, **light, trigger_mode="always_last")
+    picked = [
+        task.input(pick_task, [visit, task], [table, *form.named(*CHOSEN[1:]), *filled], **light),
+        model.input(choose_model, [task, model, size, preset], [preset, *filled], **light),
+        size.input(refill, [task, model, size, preset], filled, **light),
+        preset.input(refill, [task, model, size, preset], filled, **light),
+        gr.on([table.upload, table.clear], take_upload, [visit, table, task], columns, **light),
+    ]
+    for event in picked:
+        event.then(describe, read, described, **light)
 
 
 def build(page: Page) -> None:
@@ -256,7 +330,7 @@ def build(page: Page) -> None:
                 step = gr.Button("Step", size="md", elem_id="step", min_width=0)
             said = gr.HTML(shared.note(tell(None)), elem_id="note")
             with gr.Accordion("Settings", elem_classes="hf-settings") as fold:
-                fields, errors, hint = build_form()
+                form = build_form()
                 pace = gr.Radio(list(PACES), value=PACES[0], label="Pace", elem_classes="seg")
                 rate = gr.Slider(1, 60, 10, step=1, label="Steps a second", visible=False)
         with (
@@ -268,24 +342,17 @@ def build(page: Page) -> None:
     order = gr.Number(0, visible="hidden")  # counts the runs to follow; its change starts the long handler
     visit = page.visit
     shown = [board, train, pause, stop, step, said, origin, runs]
-    answer = [order, fold, *errors, *shown]
+    answer = [order, fold, *form.lines, *shown]
     light = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
 
-    train.click(press_train, [visit, order, *fields], answer, **light)
+    train.click(press_train, [visit, order, *form.values], answer, **light)
     pause.click(press_pause, [visit, order], answer, **light)
     stop.click(press_stop, [visit, order], answer, **light)
-    step.click(press_step, [visit, order, *fields], answer, **light, trigger_mode="multiple")
+    step.click(press_step, [visit, order, *form.values], answer, **light, trigger_mode="multiple")
     long = {"show_progress": "hidden", "api_visibility": "private"}
     train_in_turn = {"concurrency_id": "train", "concurrency_limit": page.places}
     page.run_ended.append(order.change(follow, visit, shown, **long, **train_in_turn))
-
-    described = [hint, *errors]
-    edited = [field.change for field in fields[1:]]
-    gr.on(edited, describe_form, fields, described, **light, trigger_mode="always_last")
-    picked = fields[0].change(choose_task, [fields[0], fields[2]], [fields[1], *fields[3:10]], **light)
-    picked.then(describe_form, fields, described, **light)
-    for chosen in fields[1:3]:
-        chosen.input(lambda *given: [*fill_form(*given).values()], fields[:3], fields[3:10], **light)
+    wire_form(form, visit, light)
     gr.on([pace.change, rate.change], set_pace, [visit, pace, rate], rate, **light)
     many = {**light, "trigger_mode": "multiple"}
     runs.open_run(open_run, visit, shown, **many)

@@ -3,13 +3,16 @@
 import gradio as gr
 
 from demos import shared
-from demos.asking import LIGHT, as_ids, build_question, known_answer, wire_question
+from demos.asking import LIGHT, as_ids, build_question, known_alignment, wire_question
 from demos.checkpoints import Opened, Shelf
 from demos.page import Page
+from demos.probing import causal
 from demos.visits import Visit
+from hf_attn.ablation import measure_removal
 from hf_attn.decoding import STRATEGIES, Choice, Generation, write
-from hf_attn.inspection import attention_maps
+from hf_attn.inspection import attention_maps, is_recurrent
 from hf_attn.tasks import Task, Verdict
+from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
 from hf_attn.tasks.parsing import SIGNS, Node, read_prefix
 
 TITLE = "Try"
@@ -18,10 +21,31 @@ LOOK_FOR = (
 )
 BARS = 8  # symbols of a distribution that are shown one by one
 SHOWN_SIGNS = {"*": "×", "-": "−", "/": "÷"}
+LOOK_FOR_CLASS = (
+    "the word whose removal costs most: an attention map says what is read, taking it out says what counts."
+)
 CHECKS = {
     "addition": "right: {source} = {answer}, checked by Python's integers",
     "parser": "right: the same tree as Python's ast",
     "copy": "right: the same as the input",
+}
+
+
+RIGHT = {  # kind of task → what is said of an answer that was checked
+    SEQUENCE: "right, by the task's own check",
+    CLASSES: "right: the class that the data give",
+    TEXT: "right",
+}
+MAP_TITLES = {
+    "cross": "Cross-attention of the answer",
+    "alignment": "Alignment of the answer",
+    "decoder": "What each symbol of the answer reads",
+    "encoder": "Self-attention of the input",
+}
+UNKNOWN = {  # … and of one that nobody can check
+    SEQUENCE: "the right answer to this input is not known",
+    CLASSES: "the right class of this text is not known",
+    TEXT: "many ways of going on are right",
 }
 
 
@@ -79,14 +103,22 @@ def tell_cut(choice: Choice, strategy: str, top_k: int, top_p: float) -> str:
     }[strategy]
 
 
+def tell_cuts(opened: Opened, generation: Generation, strategy: str, top_k: int, top_p: float):
+    """The cut of each step in words; None where nothing is cut."""
+    if strategy == "beam" or opened.kind == CLASSES:
+        return None
+    return [tell_cut(choice, strategy, top_k, top_p) for choice in generation.choices]
+
+
 def judge(task: Task | None, source: str, ids) -> tuple[Verdict | None, dict]:
     """The verdict on an answer, and what the board says of it."""
     if task is None:
         return None, {"correct": None}
     prediction = task.decode(ids)
-    verdict = task.verify(source, prediction)
-    answer = task.answer(source)
-    words = CHECKS.get(task.name, "right, by the task's own check").format(source=source, answer=answer)
+    verdict, answer = task.verify(source, prediction), task.answer(source)
+    if verdict.correct is None:
+        return verdict, {"correct": None, "check": UNKNOWN[task.kind], "text": prediction}
+    words = CHECKS.get(task.name, RIGHT[task.kind]).format(source=source, answer=answer)
     return verdict, {"correct": verdict.correct, "check": words, "answer": answer, "text": prediction}
 
 
@@ -113,11 +145,14 @@ def show_answer(
 ) -> dict:
     """Everything that the board shows of one answer."""
     task, ids = opened.task, list(generation.ids)
-    labels, names = opened.labels(ids), tuple(opened.labels(range(opened.model.config.vocab_size)))
+    if opened.kind == CLASSES:
+        labels, names = [opened.class_names()[ids[0]]], tuple(opened.class_names())
+    else:
+        labels, names = opened.labels(ids), tuple(opened.labels(range(opened.model.config.vocab_size)))
     verdict, said = judge(task, source, ids)
     wrong = [False] * len(ids)
-    if verdict is not None:
-        symbols = task.decode_symbols(ids)
+    if verdict is not None and verdict.correct is not None:
+        symbols = labels if opened.kind == CLASSES else task.decode_symbols(ids)
         wrong[: len(symbols)] = shared.wrong_symbols(symbols, verdict)
         if not verdict.correct and not any(wrong):
             wrong[-1] = True  # all that stands there is right: it ended too early, or not at all
@@ -125,35 +160,64 @@ def show_answer(
         {"token": label, "probability": float(choice.probabilities[choice.token])}
         for label, choice in zip(labels, generation.choices, strict=True)
     ]
-    is_cut = strategy != "beam"
+    is_cut = strategy != "beam" and opened.kind != CLASSES
     value = {
         **said,
         "written": shown,
         "wrong": wrong,
         "steps": [read_choice(choice, names, is_cut) for choice in generation.choices],
-        "cut": [tell_cut(choice, strategy, top_k, top_p) for choice in generation.choices]
-        if is_cut
-        else None,
+        "cut": tell_cuts(opened, generation, strategy, top_k, top_p),
         "alternatives": read_alternatives(opened, source, generation),
-        "cross": show_cross(opened, source, ids),
+        "map": show_map(opened, source, ids if opened.model.can_generate() else []),
     }
+    if opened.kind == CLASSES:
+        value["removal"] = show_removal(opened, source)
+    if opened.kind == TEXT:
+        value["passage"] = {"prompt": source, "text": task.decode(ids)}
     if task is not None and task.name == "parser":
         value["tree"] = read_tree(read_prefix(task.decode_symbols(ids)), task.tree(source))
     return value
 
 
-def show_cross(opened: Opened, source: str, ids: list[int]) -> dict | None:
-    """The cross-attention of what was written, with the known answer where there is one."""
+def show_map(opened: Opened, source: str, written: list[int]) -> dict:
+    """Who reads what while the answer is written, with the known answer where there is one."""
     read = opened.encode(source)
-    maps = attention_maps(opened.model, as_ids(opened, read), target=as_ids(opened, ids)).cross
-    if maps is None:
-        return None
+    given = as_ids(opened, written) if written else None
+    answering = attention_maps(opened.model, as_ids(opened, read), target=given).answering
+    if answering is None:
+        return {"kind": None}
+    rows, cols = opened.labels(answering.rows), opened.labels(answering.columns)
+    kind = "alignment" if is_recurrent(opened.model.config) else answering.kind
     return {
-        "maps": shared.encode_maps(maps),
-        "shape": list(maps.shape),
-        "rows": opened.labels(ids),
-        "cols": opened.labels(read),
-        "truth": known_answer(opened, source, ids),
+        "kind": kind,
+        "title": MAP_TITLES[kind],
+        "maps": shared.encode_maps(answering.weights),
+        "shape": list(answering.weights.shape),
+        "rows": rows,
+        "cols": cols,
+        "truth": answering.align(known_alignment(opened, source, written)),
+        "allowed": causal(len(rows), len(cols)) if kind == "decoder" else None,
+    }
+
+
+def show_removal(opened: Opened, text: str) -> dict:
+    """What the named class loses with each word."""
+    removal = measure_removal(opened.model, opened.tokenizer, text)
+    names = opened.class_names()
+    return {
+        "class": names[removal.predicted],
+        "before": removal.probabilities[removal.predicted],
+        "words": [
+            {
+                "word": word,
+                "drop": drop,
+                "left": left,
+                "turns": names[other] if other != removal.predicted else None,
+            }
+            for word, drop, left, other in zip(
+                removal.words, removal.drops, removal.remaining, removal.predicted_without, strict=True
+            )
+        ],
     }
 
 
@@ -177,20 +241,29 @@ def ask(
         with shelf.open(visit, chosen) as opened:
             text = (text or "").strip()
             ids = opened.encode(text)
-            if not opened.model.config.is_encoder_decoder:
-                raise ValueError(f"{opened.name} reads but does not write; look inside it in Explore.")
-            generation = write(opened.model, as_ids(opened, ids), strategy, **settings, seed=int(seed or 0))
+            strategy = "greedy" if opened.kind == CLASSES else strategy
+            if opened.model.can_generate():
+                settings |= {"seed": int(seed or 0), "max_new_tokens": opened.most_written(len(ids))}
+            generation = write(opened.model, as_ids(opened, ids), strategy, **settings)
             value = show_answer(opened, text, generation, strategy, int(top_k), top_p)
             return [shared.to_json(value), "", shared.origin_of(opened.model, opened.weights)]
     except ValueError as error:
         return [gr.skip(), shared.field_error(str(error)), gr.skip()]
 
 
-def show_settings(strategy: str) -> list[dict]:
-    """Which of beams, k, p, temperature and seed the strategy uses."""
+def show_settings(strategy: str, kind: str = SEQUENCE) -> list[dict]:
+    """Which of beams, k, p, temperature and seed the strategy uses; none for a classifier."""
     samples = strategy in ("top-k", "nucleus")
     uses = (strategy == "beam", strategy == "top-k", strategy == "nucleus", samples, samples)
-    return [*(gr.update(visible=shown) for shown in uses)]
+    return [*(gr.update(visible=shown and kind != CLASSES) for shown in uses)]
+
+
+def choose(shelf: Shelf, visit: Visit, chosen: str | None, strategy: str) -> list:
+    """Another checkpoint: [button, strategy, look-for, settings…]; a classifier has no way to choose."""
+    kind = shelf.kind(visit, chosen)
+    button = "Read" if kind == CLASSES else "Write"
+    look_for = shared.look_for(LOOK_FOR_CLASS if kind == CLASSES else LOOK_FOR)
+    return [button, gr.update(visible=kind != CLASSES), look_for, *show_settings(strategy, kind)]
 
 
 def build(page: Page) -> None:
@@ -214,9 +287,14 @@ def build(page: Page) -> None:
     def answer(*asked):
         return ask(shelf, *asked)
 
+    def turn(*chosen):
+        return choose(shelf, *chosen)
+
     asked = [page.visit, question.chosen, question.text, strategy, *how]
     answered = [board, question.error, origin]
     wire_question(page, question, answer, asked, answered)
+    turned = [write_button, strategy, question.look_for, *how]
+    question.chosen.change(turn, [page.visit, question.chosen, strategy], turned, **LIGHT, queue=False)
     write_button.click(answer, asked, answered, **LIGHT)
     strategy.change(show_settings, strategy, how, **LIGHT, queue=False).then(answer, asked, answered, **LIGHT)
     gr.on([slider.release for slider in how[:4]] + [seed.submit], answer, asked, answered, **LIGHT)

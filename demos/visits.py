@@ -12,18 +12,26 @@ from pathlib import Path
 
 import torch
 
-from demos.shared import encode_maps, label_tokens, name_model, wrong_symbols
+from demos.probing import Example, Probe, choose_examples, read_map, read_predictions, write_samples
+from demos.shared import encode_maps, name_architecture, name_model, shorten
+from demos.tables import Table, take_table
+from hf_attn.architectures import build_model
 from hf_attn.evaluation import Evaluation
-from hf_attn.inspection import attention_maps
 from hf_attn.tasks import Recipe, Task
-from hf_attn.training import HELD_OUT_SAMPLE, Report, build_accelerator, build_model, train
+from hf_attn.tasks.base import CLASSES, TEXT
+from hf_attn.training import Report, build_accelerator, train
 
 RUNNING, PAUSED, STOPPED, FINISHED, FAILED = "running", "paused", "stopped", "finished", "error"
 KEPT_RUNS = 12
 KEPT_POINTS = 2000  # of a run's curve
 KEPT_FRAMES = 60  # of a run's film once it is over
 REPEATED_SECONDS = 3.0  # the browser may lose messages: each repeats what is as recent as this
-EXAMPLES_SHOWN = 6
+LONGEST_PROBE = 48  # characters of the probe in the map's title
+WRITES = {  # kind of task → what the predictions are called, and their columns
+    CLASSES: ("What it predicts", ("text", "class"), "{} held-out examples"),
+    TEXT: ("What it writes", ("chosen by", "written"), "from nothing"),
+}
+ANSWERS = ("What it writes", ("source", "written"), "{} held-out examples")
 
 
 @dataclass(eq=False)
@@ -62,14 +70,18 @@ class Run:
     def __post_init__(self) -> None:
         self.lock = threading.Lock()  # the model is either learning or being looked at
         self.readers = 0
-        self.examples, self.probe = choose_examples(self.task)
+        self.examples: list[Example] = []  # chosen when the run begins: reading a corpus may take long
+        self.probe: Probe | None = None
         self.active_seconds = 0.0
         self.loop: Iterator[Report] | None = None
+        self.map: dict = {}  # what the board says of the probe's map; nothing before there is a model
         self.predictions: list[dict] = []
         self.predicted_at = -1
 
     def begin(self) -> None:
-        """Build the model and its loop, once."""
+        """Choose the examples, build the model and its loop, once."""
+        if self.probe is None:
+            self.examples, self.probe = choose_examples(self.task)
         if self.loop is None and self.model is None:
             self.model = build_model(self.task, self.recipe, self.seed)
             self.accelerator = build_accelerator(self.device)
@@ -106,10 +118,10 @@ class Run:
         if self.frames and self.frames[-1][1]["step"] == self.step:
             return
         with self.lock:
-            cross = attention_maps(self.model, self.task.batch_of([self.probe])).cross
+            answering, self.map = read_map(self.model, self.task, self.probe)
         frame = {"step": self.step, "predictions": self.predictions}
-        if cross is not None:
-            frame["maps"] = encode_maps(cross[-1])
+        if answering is not None:
+            frame["maps"] = encode_maps(answering.weights[-1])
         self.frames.append((time.monotonic(), frame))
         if len(self.frames) > 8 * KEPT_FRAMES:  # a long run keeps every other frame of its past
             self.frames = self.frames[: 4 * KEPT_FRAMES : 2] + self.frames[4 * KEPT_FRAMES :]
@@ -125,12 +137,19 @@ class Run:
         self.points.append((time.monotonic(), point))
         if is_measured and self.predicted_at != report.step:
             self.predicted_at = report.step
-            self.predictions = read_predictions(self.task, self.examples, report.predictions)
+            self.predictions = self._answer(report.predictions)
+
+    def _answer(self, predictions: torch.Tensor) -> list[dict]:
+        """The shown examples answered; a language model writes anew."""
+        if self.task.kind != TEXT:
+            return read_predictions(self.task, self.examples, predictions)
+        with self.lock:
+            return write_samples(self.model, self.task, self.probe)
 
     def conclude(self, evaluation: Evaluation, predictions: torch.Tensor) -> None:
         """End curve, film and table with what was measured where the run stands."""
         self.evaluation = evaluation
-        self.predictions = read_predictions(self.task, self.examples, predictions)
+        self.predictions = self._answer(predictions)
         if self.points:
             when, point = self.points[-1]
             self.points[-1] = (when, {**point, "held_out": evaluation.overall.exact_match})
@@ -192,17 +211,16 @@ class Run:
     @property
     def meta(self) -> dict:
         """What does not change during a run."""
-        answer = self.task.answer(self.probe)
+        title, columns, note = WRITES.get(self.task.kind, ANSWERS)
         return {
             "task": self.task.name,
-            "probe": self.probe,
+            "probe": shorten(self.probe.source, LONGEST_PROBE) if self.probe else "",
             "metric": self.task.metric,
             "total_steps": self.recipe.steps,
-            "heads": self.recipe.model.get("num_attention_heads", 0),
-            "rows": [*self.task.split_target(answer), "end"],
-            "cols": label_tokens(self.task.source_tokens(self.probe)),
-            "truth": self.task.alignment(self.probe, answer),
-            "predictions_title": f"{EXAMPLES_SHOWN} held-out examples",
+            "predictions_name": title,
+            "predictions_columns": columns,
+            "predictions_title": note.format(len(self.examples)),
+            **self.map,
         }
 
     def to_row(self) -> dict:
@@ -211,6 +229,7 @@ class Run:
         return {
             "id": self.id,
             "name": self.name,
+            "model": name_architecture(self.model.config) if self.model is not None else "",
             "details": name_model(self.model, self.step, self.seconds)
             if self.model is not None
             else "waiting",
@@ -218,45 +237,6 @@ class Run:
             "curve": thin(curve, 100),
             "kept": True,
         }
-
-
-def choose_examples(task: Task) -> tuple[list[tuple[int, str]], str]:
-    """Held-out examples shaped like the worked one: six to write, with their places, and the probe."""
-    batch = task.held_out(HELD_OUT_SAMPLE)
-    sources = [task.read_source(row) for row in batch.input_ids.tolist()]
-    worked = task.worked_example.source
-    wanted = len(task.source_tokens(worked))
-
-    def unlike(place: int) -> tuple[int, int]:
-        tokens = task.source_tokens(sources[place])
-        repeated = len(tokens) - len(
-            set(tokens)
-        )  # which of two equal symbols is read cannot be seen in an answer
-        shorter = max(0, wanted - len(tokens))
-        return abs(len(tokens) - wanted) + shorter + 2 * repeated, abs(len(sources[place]) - len(worked))
-
-    places = sorted(range(len(sources)), key=unlike)
-    return [(place, sources[place]) for place in sorted(places[:EXAMPLES_SHOWN])], sources[places[0]]
-
-
-def read_predictions(task: Task, examples: list[tuple[int, str]], predictions: torch.Tensor) -> list[dict]:
-    """What was written for the shown examples, judged by the task."""
-    read = []
-    for place, source in examples:
-        ids = predictions[place].tolist()
-        verdict = task.verify(source, task.decode(ids))
-        written = task.decode_symbols(ids)
-        most = len(verdict.expected) + 1  # one that does not end would push everything else away
-        read.append(
-            {
-                "source": source,
-                "written": [*written[:most], *["…"] * (len(written) > most)],
-                "wrong": wrong_symbols(written, verdict)[:most],
-                "right": verdict.correct,
-                "answer": task.answer(source),
-            }
-        )
-    return read
 
 
 def said_once(frames: list[dict]) -> list[dict]:
@@ -278,7 +258,7 @@ def thin(items: list, most: int) -> list:
 
 @dataclass(eq=False)
 class Visit:
-    """One visitor: the runs, newest last, the one on the board, and a folder for what is downloaded."""
+    """One visitor: the runs, newest last, the one on the board, and a folder for files that come and go."""
 
     runs: dict[str, Run] = field(default_factory=dict)
     shown: str | None = None
@@ -287,6 +267,7 @@ class Visit:
     device: str = "auto"
     pace: float | None = None
     folder: str | None = None
+    table: Table | None = None
     is_over: bool = False
 
     @property
@@ -330,11 +311,16 @@ class Visit:
             self.folder = tempfile.mkdtemp(prefix="hf_attn_")
         return Path(tempfile.mkdtemp(dir=self.folder)) / name
 
+    def take(self, uploaded: str | None, columns: tuple[str, ...]) -> None:
+        """Keep an uploaded table instead of the last one, or none; runs on that one go on."""
+        self.table = None if uploaded is None else take_table(uploaded, self.new_folder("table"), columns)
+
     def close(self) -> None:
         """The visitor has gone: stop what runs, give back memory and disk."""
         self.is_over = True
         for run_id in list(self.runs):
             self.forget(run_id)
+        self.table = None
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
             self.folder = None

@@ -20,10 +20,13 @@ from playwright.sync_api import expect
 from hf_attn.hub import load_checkpoint
 from hf_attn.tasks import build_task
 from tests.browser import find_chromium, open_browser
+from tests.tables import write_table
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
 ROOT = Path(__file__).parent.parent
 PATIENCE = 30_000  # ms; the machine may be busy
+LEAVES = "dispatchEvent(new Event('beforeunload', { cancelable: true }))"
+NO_ATTENTION = "No attention: all of the source passes through one vector."
 
 
 def start(*options):
@@ -217,8 +220,10 @@ def test_wrong_settings_are_named_where_they_stand(visit):
     fill(page, "Learning rate", "fast")
     page.get_by_role("button", name="Train", exact=True).click()
     expect(page.locator("#error-learning_rate [role=alert]")).to_contain_text("0.003 works")
+    expect(page.locator("#note")).to_contain_text("Learning rate: fast will not do")  # beside the button, too
     fill(page, "Learning rate", "0.005")
-    choose(page, "Heads", "3")
+    fill(page, "Heads", "3")  # typed: what is offered divides every size
+    page.get_by_label("Heads", exact=True).press("Enter")
     expect(page.locator("#error-num_attention_heads [role=alert]")).to_contain_text("multiple of 3")
     expect(page.locator("#error-learning_rate [role=alert]")).to_have_count(0)
     choose(page, "Task", "Addition")
@@ -234,7 +239,8 @@ def test_two_visitors_train_at_once_never_meet_and_one_who_leaves_harms_nobody(v
     third = visit()
     fill(third, "Steps", "10")
     third.get_by_role("button", name="Train", exact=True).click()
-    expect(third.locator("#note")).to_contain_text("Waiting for a free place")
+    expect(third.locator("#note .hf-later")).to_be_visible()
+    expect(third.locator("#note .hf-later")).to_contain_text("Waiting for a free place")
     for page in (first, second):
         expect(page.locator("#runs tbody tr")).to_have_count(1)
     first.context.close()  # in the middle of its run: its place is free for the third
@@ -245,6 +251,62 @@ def test_two_visitors_train_at_once_never_meet_and_one_who_leaves_harms_nobody(v
     expect(second.get_by_role("option").filter(has_text="this visit")).to_have_count(1)
     second.context.close()
     third.context.close()
+
+
+def test_an_lstm_shows_its_alignment_form_and_one_without_says_that_it_has_none(visit):
+    page = visit()
+    assert page.evaluate(LEAVES) is True
+    for model, steps in (("LSTM, dot attention (Luong)", "12"), ("LSTM without attention", "2")):
+        choose(page, "Model", model)
+        expect(page.get_by_label("Steps", exact=True)).to_have_value("600")
+        expect(page.get_by_label("Heads", exact=True)).to_be_hidden()
+        fill(page, "Steps", steps)
+        page.get_by_role("button", name="Train", exact=True).click()
+        expect(page.locator("#runs tbody tr.on")).to_contain_text(model)
+        expect(page.locator("#note")).to_contain_text(f"step {steps} of {steps}. ")
+        if steps == "12":
+            expect(page.locator("#train-board")).to_contain_text("Alignment as it forms")
+            expect(page.locator("#train-board .hf-film button:not(.blank)").first).to_be_visible()
+        fill(page, "Steps", "1")
+    expect(page.locator("#train-board")).to_contain_text(NO_ATTENTION)
+    page.locator("#runs tbody tr").nth(1).locator("td").nth(1).click()  # anywhere on the row
+    expect(page.locator("#train-board .hf-keys")).to_contain_text("copy 1, LSTM, dot attention (Luong)")
+    tab(page, "Explore")
+    expect(page.locator("#explore-board")).to_contain_text(NO_ATTENTION)
+    assert page.evaluate(LEAVES) is False  # the browser asks first: the runs would be lost
+    page.context.close()
+
+
+def test_a_table_of_ones_own_is_learned_and_try_takes_its_words_out(visit, tmp_path):
+    page = visit()
+    choose(page, "Task", "Your own classes")
+    upload = page.locator("#field-table input[type=file]")
+    (tmp_path / "bad.csv").write_bytes(b"PK\x03\x04 nothing")
+    upload.set_input_files(tmp_path / "bad.csv")
+    expect(page.locator("#error-table [role=alert]")).to_contain_text("bad.csv is a ZIP archive")
+    expect(page.get_by_role("alert")).to_have_count(1)
+    page.locator("#field-table").get_by_role("button", name="Clear").click()
+    upload.set_input_files(write_table(tmp_path))
+    expect(page.get_by_label("Column: label")).to_have_value("label")
+    expect(page.locator(".hf-settings")).to_contain_text("parameters")
+    fill(page, "Steps", "60")
+    page.get_by_role("button", name="Train", exact=True).click()
+    expect(page.locator("#note")).to_contain_text("held-out examples get the right class")
+    expect(page.locator("#train-board .hf-says tbody tr")).to_have_count(6)
+    tab(page, "Try")
+    field = page.locator("#try-text input, #try-text textarea")
+    expect(field).not_to_have_value("")
+    field.fill("a poor film in town")
+    page.get_by_role("button", name="Read", exact=True).click()
+    words = page.locator("#try-board .hf-words span")
+    expect(words).to_have_text(["a", "poor", "film", "in", "town"])
+    page.locator("#try-board").get_by_role("button", name="Show as table").first.click()
+    rows = page.locator("#try-board .hf-numbers tbody tr")
+    changes = [float(row.locator("td").nth(1).inner_text().replace("−", "-")) for row in rows.all()]
+    assert changes.index(min(changes)) == 1  # without "poor" the class loses most
+    words.nth(1).hover()
+    expect(page.locator(".hf-tip")).to_contain_text("without poor")
+    page.context.close()
 
 
 def test_on_a_phone_no_tab_scrolls_sideways_and_the_settings_fold(visit):

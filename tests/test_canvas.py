@@ -248,6 +248,28 @@ def test_the_table_holds_the_numbers_of_the_map(visit):
     expect(rows.nth(3).locator("th")).to_have_text("the␣river")
 
 
+def layout_of(page, labels, width):
+    """Return how a map with these labels is laid out."""
+    return page.evaluate(
+        """([labels, width]) => {
+            const ctx = document.createElement("canvas").getContext("2d");
+            const o = {rows: labels, cols: labels, maxCell: 60};
+            return hfAttn.heatmapPaint.layout(ctx, width, hfAttn.theme(document.body), o);
+        }""",
+        [labels, width],
+    )
+
+
+def test_a_wide_first_or_last_label_reaches_out_and_thins_no_other(visit):
+    page = visit("empty")
+    narrow = [*"x=(1+2)*3-(y/4)-z"]
+    for labels in (narrow, [*narrow, "end"], ["start", *narrow], ["start", *narrow, "end"]):
+        plan = layout_of(page, labels, 420)
+        assert (plan["slanted"], plan["everyC"]) == (False, 1), labels
+        assert plan["width"] <= 420
+    assert layout_of(page, ["river", "bank", "tree"] * 6, 420)["slanted"]
+
+
 def test_hiding_the_first_token_renormalises_the_rest(visit):
     page, row = visit("run"), causal_maps(4)[1, 0][2]
     expect(page.locator("#explore .hf-big")).to_have_text(f"{row[1]:.3f}")

@@ -1,12 +1,14 @@
 """What the tabs do, without a browser: settings, runs, and what the boards are told."""
 
 import asyncio
+import base64
 import copy
 import dataclasses
 import os
 import shutil
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -15,11 +17,14 @@ gr = pytest.importorskip("gradio")
 
 from demos import TABS, build_app, driving, form, train  # noqa: E402
 from demos.checkpoints import Shelf  # noqa: E402
+from demos.tables import take_table  # noqa: E402
 from demos.visits import KEPT_RUNS, PAUSED, STOPPED, Run, Visit, thin  # noqa: E402
+from hf_attn.architectures import ARCHITECTURES  # noqa: E402
 from hf_attn.hub import load_checkpoint  # noqa: E402
 from hf_attn.tasks import TASKS  # noqa: E402
 from hf_attn.training import Diverged  # noqa: E402
-from tests.visiting import COPY, Event, begun, board_of, changed, finished  # noqa: E402
+from tests.tables import write_table  # noqa: E402
+from tests.visiting import Event, begun, board_of, changed, finished  # noqa: E402
 
 EMPTY = Shelf()
 
@@ -30,6 +35,13 @@ def copied():
     visit, _ = finished()
     yield visit
     visit.close()
+
+
+@pytest.fixture(scope="module")
+def own_table(tmp_path_factory):
+    """A table that a visitor uploaded, with columns for classes and for pairs."""
+    folder = tmp_path_factory.mktemp("upload")
+    return take_table(write_table(folder), folder / "kept", ("text", "label"))
 
 
 # ---------------------------------------------------------------- settings
@@ -73,13 +85,61 @@ def test_a_wrong_setting_is_one_sentence_under_its_field_and_starts_nothing(fiel
     assert set(errors.values()) == {""}
 
 
-def test_every_task_is_offered_and_fills_the_settings_with_its_recipe():
-    offered = {name for name, *_ in form.offers().values()}
-    assert offered == set(TASKS)
-    for label in form.offers():
-        for preset in form.PRESETS:
-            size, *filled = form.choose_task(label, preset)
-            form.read_form(label, size["value"], preset, *filled, "0")
+def test_every_task_and_model_is_offered_and_fills_the_settings_with_its_recipe(own_table):
+    assert [name for name, *_ in form.offers().values()] == sorted(
+        (name for name, *_ in form.offers().values()), key=list(TASKS).index
+    )
+    assert {name for name, *_ in form.offers().values()} == set(TASKS)
+    for label, (name, *_) in form.offers().items():
+        names = ("table", *form.CHOSEN[1:], *form.FILLED)
+        filled = dict(zip(names, form.choose_task(label), strict=True))
+        table = own_table if form.COLUMNS.get(name) else None
+        filled |= dict(zip(("column_1", "column_2"), form.show_columns(name, table), strict=True))
+        offered = [model for _, model in filled["model"]["choices"]]
+        assert offered == list(ARCHITECTURES[TASKS[name].kind])
+        for model in offered:
+            chosen = form.choose_model(label, model, filled["size"].get("value"), "small")
+            again = filled | dict(zip(("preset", *form.FILLED), chosen, strict=True))
+            values = {field: update.get("value") for field, update in again.items()}
+            values |= {"task": label, "model": model, "seed": "0"}
+            task, recipe, _ = form.read_form(*(values[field] for field in form.FIELDS), table=table)
+            assert (task.name, recipe.architecture) == (name, model)
+            assert recipe.model == task.recipes_of(model)["product"].model | {
+                known: values[field] for field, known in form.fields_of(name, model).items()
+            }
+
+
+def test_fields_that_mean_nothing_to_a_model_are_not_read_and_not_shown():
+    wrong = {"num_attention_heads": "many", "encoder_layers": "0", "attention_size": "wide"}
+    _, recipe, _ = form.read_form(*changed(model="dot", num_hidden_layers=2, input_feeding=False, **wrong))
+    assert (recipe.architecture, recipe.model["num_layers"], recipe.model["input_feeding"]) == (
+        "dot",
+        2,
+        False,
+    )
+    shown = dict(zip(("preset", *form.FILLED), form.choose_model("Copy", "none", 5, "small"), strict=True))
+    hidden = {name for name, update in shown.items() if not update.get("visible", True)}
+    assert hidden == {
+        *("preset", "num_attention_heads", "attention_size", "encoder_layers", "decoder_layers"),
+        *("position_type", "input_feeding"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("model", "values", "field", "words"),
+    [
+        ("additive", {"attention_size": "0"}, "attention_size", "from 1 to 512"),
+        ("dot", {"hidden_size": 33}, "hidden_size", "choose an even hidden size"),
+        ("decoder", {"num_hidden_layers": "7"}, "num_hidden_layers", "from 1 to 6"),
+        ("decoder", {"num_attention_heads": 5}, "num_attention_heads", "multiple of 5"),
+    ],
+)
+def test_each_models_refusal_names_the_field_as_the_page_does(model, values, field, words):
+    with pytest.raises(form.FieldError) as refused:
+        form.read_form(*changed(model=model, **values))
+    assert refused.value.field == field
+    assert words in str(refused.value)
+    assert f"{field}=" not in str(refused.value)
 
 
 def test_a_task_that_the_form_does_not_know_is_offered_with_its_defaults(monkeypatch):
@@ -87,10 +147,119 @@ def test_a_task_that_the_form_does_not_know_is_offered_with_its_defaults(monkeyp
         TASKS, "mirror", dataclasses.dataclass(frozen=True)(type("Mirror", (TASKS["copy"],), {}))
     )
     monkeypatch.setattr(TASKS["mirror"], "title", "Mirror")
-    assert form.read_form("Mirror", "-", "small", *COPY[3:])[0].max_length == 20
+    assert form.read_form(*changed(task="Mirror"))[0].max_length == 20
+
+
+# ---------------------------------------------------------------- a table of one's own
+
+
+def press_with(visit, label, **values):
+    """Press Train with a task's own settings and two steps; return the errors by field."""
+    names = ("table", *form.CHOSEN[1:], *form.FILLED)
+    filled = dict(zip(names, form.choose_task(label), strict=True))
+    name = form.offers()[label][0]
+    filled |= dict(zip(("column_1", "column_2"), form.show_columns(name, visit.table), strict=True))
+    given = {field: update.get("value") for field, update in filled.items()}
+    given |= {"task": label, "seed": "0", "steps": "2", **values}
+    _, _, *rest = train.press_train(visit, 0, *(given[field] for field in form.FIELDS))
+    return dict(zip(form.ERRORS, rest, strict=False))
+
+
+def test_a_table_is_copied_into_the_visit_learned_from_and_gone_with_it(tmp_path):
+    visit = Visit(device="cpu")
+    columns = train.take_upload(visit, str(write_table(tmp_path)), "Your own classes")
+    assert [column["value"] for column in columns] == ["text", "label"]
+    assert Path(visit.folder) in visit.table.path.parents
+    press_with(visit, "Your own classes")
+    boards = [board for board in map(board_of, train.follow(visit)) if board]
+    assert boards[-1]["meta"]["map_title"] == "Self-attention as it forms"
+    said = boards[-1]["frames"][-1]["predictions"][0]
+    assert (said["label"] in ("like", "dislike"), said["answer"] in ("like", "dislike")) == (True, True)
+    path, _ = train.pack_run(visit, Event("run-1"))
+    shutil.unpack_archive(path, tmp_path / "zip")
+    told = (tmp_path / "zip" / "attn-csv-1" / "training.json").read_text()
+    assert '"path": "films.csv"' in told  # and not where it lay on the server
+    kept = visit.table.path
+    visit.close()
+    assert not kept.exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"PK\x03\x04 nothing", "films.csv is a ZIP archive"),
+        (b"text,label\ngood,like\n", "films.csv has 1 different texts"),
+        (b"text,label\n" + b"good,like\nbad\n" * 40, "films.csv, line 3 has 1 cells"),
+        (b"only\n" + b"good\n" * 40, "must be two columns"),
+    ],
+)
+def test_a_wrong_table_is_one_sentence_under_its_field_and_starts_nothing(content, words, tmp_path):
+    visit = Visit(device="cpu")
+    (tmp_path / "films.csv").write_bytes(content)
+    train.take_upload(visit, str(tmp_path / "films.csv"), "Your own classes")
+    errors = press_with(visit, "Your own classes")
+    assert words in errors.pop("table")
+    assert set(errors.values()) == {""}
+    assert visit.runs == {}
+    assert str(tmp_path) not in str(errors)
+    visit.close()
+
+
+def test_without_a_table_the_page_asks_for_one_and_marks_nothing_until_train_is_pressed():
+    form_values = changed(task="Your own pairs", num_hidden_layers=1)
+    hint, *errors = form.describe_form(*form_values)
+    assert "Choose a table first" in hint
+    assert set(errors) == {""}
+    assert "Choose a table first" in press_with(Visit(), "Your own pairs")["table"]
+
+
+def test_another_task_forgets_the_table_of_the_last():
+    visit = Visit(device="cpu")
+    visit.table = form.Table(Path("nowhere"), "films.csv", ("text", "label"))
+    train.pick_task(visit, "Copy")
+    assert visit.table is None
 
 
 # ---------------------------------------------------------------- a run
+
+
+@pytest.mark.parametrize(
+    ("model", "title", "heads"),
+    [
+        ("dot", "Alignment as it forms", 1),
+        ("decoder", "What each written symbol reads, as it forms", 2),
+        ("none", None, 0),
+    ],
+)
+def test_every_model_shows_the_map_in_which_its_answer_reads_or_says_that_it_has_none(model, title, heads):
+    visit, outputs = finished(model=model, num_hidden_layers=1, hidden_size=32, steps="2")
+    last = [board for board in map(board_of, outputs) if board][-1]
+    meta, frame = last["meta"], last["frames"][-1]
+    assert (meta.get("map_title"), meta["heads"]) == (title, heads)
+    assert ("maps" in frame) == bool(heads)
+    if heads:
+        assert len(meta["truth"]) == len(meta["rows"])
+        assert {len(row) for row in meta["truth"]} == {len(meta["cols"])}
+        shared_rows = len(meta["rows"]) * len(meta["cols"]) * heads
+        assert len(base64.b64decode(frame["maps"])) == 2 * shared_rows
+    if model == "decoder":
+        assert meta["allowed"][0] == [
+            place < len(meta["cols"]) - len(meta["rows"]) + 1 for place in range(len(meta["cols"]))
+        ]
+    visit.close()
+
+
+def test_a_language_model_shows_what_it_writes_and_how_well_it_guesses(tmp_path):
+    (tmp_path / "mine.txt").write_text("\n\n".join(f"the cat {i} sat on the mat" for i in range(60)))
+    visit = Visit(device="cpu")
+    train.take_upload(visit, str(tmp_path / "mine.txt"), "Running text")
+    press_with(visit, "Running text", hidden_size=32, num_hidden_layers=1, size=64)
+    boards = [board for board in map(board_of, train.follow(visit)) if board]
+    rows = boards[-1]["frames"][-1]["predictions"]
+    assert [row["source"] for row in rows][:2] == ["greedy", "nucleus 0.9, seed 0"]
+    assert all(isinstance(row["text"], str) for row in rows)
+    assert "next tokens are guessed, perplexity" in train.tell(visit.run)
+    visit.close()
 
 
 def test_a_run_shows_the_untrained_map_first_and_everything_last():
@@ -141,27 +310,27 @@ def test_stop_takes_effect_after_the_step_under_way_also_in_the_documents_large_
 
 def test_a_pause_waits_one_step_is_exactly_one_and_resume_goes_on():
     visit = begun(steps="40")
-    train.press_step(Visit(), 0, *COPY)
+    train.press_step(Visit(), 0, *changed())
     visit.run.wants_pause, visit.run.wanted_steps = True, 1
     steps = train.follow(visit)
     while visit.run.status != PAUSED or visit.run.wanted_steps:
         next(steps)
     next(steps)
     assert visit.run.step == 1
-    train.press_step(visit, 1, *COPY)
+    train.press_step(visit, 1, *changed())
     while visit.run.step == 1:
         next(steps)
     next(steps)
     assert (visit.run.step, visit.run.status) == (2, PAUSED)
     assert "Paused at step 2 of 40" in train.tell(visit.run)
-    train.press_train(visit, 1, *COPY)  # the progress bar itself resumes
+    train.press_train(visit, 1, *changed())  # the progress bar itself resumes
     list(steps)
     assert visit.run.step == 40
 
 
 def test_step_without_a_run_begins_one_and_takes_its_first_step():
     visit = Visit(device="cpu")
-    assert train.press_step(visit, 0, *COPY)[0] == 1
+    assert train.press_step(visit, 0, *changed())[0] == 1
     steps = train.follow(visit)
     while visit.run.step < 1 or visit.run.wanted_steps:
         next(steps)
@@ -200,6 +369,7 @@ def test_a_crash_is_told_in_the_run_and_not_raised(monkeypatch, caplog):
 def test_each_message_repeats_what_is_recent_and_tells_predictions_once():
     visit, _ = finished(steps="20")
     run = visit.run
+    run.points = [(time.monotonic(), point) for _, point in run.points]
     recent = run.to_message()
     assert len(recent["points"]) == len(run.points)  # all of it happened in the last seconds
     run.points = [(moment - 60, point) for moment, point in run.points]
@@ -236,9 +406,9 @@ def test_two_visits_never_meet_and_a_fresh_one_can_be_copied(copied):
 def test_the_oldest_run_makes_room_and_the_visitor_is_told():
     visit = Visit()
     for _ in range(KEPT_RUNS):
-        train.press_train(visit, 0, *COPY)
+        train.press_train(visit, 0, *changed())
         visit.run.status = STOPPED
-    outputs = train.press_train(visit, 0, *COPY)
+    outputs = train.press_train(visit, 0, *changed())
     assert len(visit.runs) == KEPT_RUNS
     assert "run-1" not in visit.runs
     note = outputs[2 + len(form.ERRORS) + train.SCREEN.index("note")]
@@ -258,7 +428,7 @@ def test_closing_a_visit_stops_its_run_and_empties_its_folder():
 
 def test_a_deleted_run_is_gone_and_another_one_is_shown():
     visit, _ = finished()
-    visit.add(*form.read_form(*COPY))
+    visit.add(*form.read_form(*changed()))
     train.delete_run(visit, Event("run-2"))
     assert list(visit.runs) == ["run-1"]
     assert visit.shown == "run-1"
@@ -289,6 +459,6 @@ def test_the_page_has_its_tabs_and_trains_in_turn():
         return build_app(EMPTY, "cpu")
 
     app = asyncio.run(build())
-    assert [tab.TITLE for tab in TABS] == ["Train", "Try", "Explore"]
+    assert {"Train", "Try", "Explore"} <= {tab.TITLE for tab in TABS}
     turns = [fn for fn in app.fns.values() if fn.concurrency_id == "train"]
-    assert [fn.concurrency_limit for fn in turns] == [2]
+    assert {fn.concurrency_limit for fn in turns} == {2}

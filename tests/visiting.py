@@ -5,12 +5,18 @@ import json
 from demos import form, train
 from demos.visits import Visit
 
-COPY = ("Copy", 5, "small", 64, 2, 2, 2, "learned", "0.005", "6", "0")
+COPY = {
+    **dict.fromkeys(form.FIELDS),
+    **{"task": "Copy", "model": "transformer", "size": 5, "preset": "small", "hidden_size": 64},
+    **{"num_attention_heads": 2, "attention_size": 32, "encoder_layers": 2, "decoder_layers": 2},
+    **{"num_hidden_layers": 1, "position_type": "learned", "bidirectional": True, "input_feeding": True},
+    **{"learning_rate": "0.005", "steps": "6", "seed": "0"},
+}
 
 
 def changed(**values):
     """Return the settings of a small copy run with some of them changed."""
-    return tuple(values.get(name, value) for name, value in zip(form.FIELDS, COPY, strict=True))
+    return tuple({**COPY, **values}.values())
 
 
 def begun(**values):

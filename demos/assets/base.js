@@ -8,6 +8,8 @@
   const mean = values => (values.length ? sum(values) / values.length : 0);
   const clamp = (x, low, high) => Math.max(low, Math.min(high, x));
 
+  const NO_ATTENTION = "No attention: all of the source passes through one vector.";
+
   /* ---- numbers as text ---- */
 
   const NARROW = "\u202f";
@@ -348,9 +350,11 @@
     theme,
     fill,
     css,
+    rgbOf,
     numberOn,
     font,
     DASHES,
+    NO_ATTENTION,
     unpack,
     meanOf,
     onLook,

@@ -3,13 +3,16 @@
 
    const curve = hfAttn.curve(host, options); curve.update({series: …, cursor: 620})
    options  series   [{name, points [[step, value]], raw [[step, value]], colour "series-1", dash 0..3}]; the first is
-                     this run: solid, pale after the cursor; raw is drawn thin and pale behind it
+                     this run: solid, pale after the cursor; raw is drawn thin and pale behind it;
+                     spans [[x, low, high]] are intervals, drawn upright through dots
             x, y     [low, high];  log  true for a logarithmic y
             ticks    gridlines in y;  format(value)  their words
             cursor   step or null;  onCursor(step)
-            showX    step numbers under the picture;  height
+            showX    step numbers under the picture;  xName "step": what x counts;  height
+            tellX(x), valueAt(points, x)   what the tip says of a place
             empty    what to say while this run has no point
             name     for the reader of the screen;  digits  of a value in the tip and the table
+   Without onCursor there is nothing to do on it by keyboard: give the numbers in a table beside it.
    hfAttn.sparkline(host, {points, colour, dash}) is one small curve from 0 to 1. */
 (hfAttn => {
   const { font, count, clamp, range, DASHES } = hfAttn;
@@ -77,7 +80,7 @@
     ticks.forEach((v, i) => {
       const atEnd = i && box.X(v) > box.x1 - 16;
       ctx.textAlign = atEnd ? "right" : i ? "center" : "left";
-      ctx.fillText(i ? count(v) : "step 0", atEnd ? box.x1 : box.X(v), o.height - 4);
+      ctx.fillText(i ? count(v) : `${o.xName} 0`, atEnd ? box.x1 : box.X(v), o.height - 4);
     });
   };
 
@@ -85,6 +88,22 @@
     ctx.beginPath();
     points.forEach(([x, y], i) => ctx[i ? "lineTo" : "moveTo"](box.X(x), box.Y(y)));
     ctx.stroke();
+  };
+
+  const spans = (ctx, theme, box, s) => {
+    ctx.lineWidth = 1.5;
+    for (const [x, low, high] of s.spans) {
+      ctx.beginPath();
+      ctx.moveTo(box.X(x), box.Y(low));
+      ctx.lineTo(box.X(x), box.Y(high));
+      ctx.stroke();
+    }
+    ctx.fillStyle = theme[s.colour];
+    for (const [x, y] of s.points) {
+      ctx.beginPath();
+      ctx.arc(box.X(x), box.Y(y), 3, 0, 2 * Math.PI);
+      ctx.fill();
+    }
   };
 
   const line = (ctx, theme, o, box, s) => {
@@ -104,6 +123,7 @@
     trace(ctx, box, [...s.points.filter(p => p[0] <= cut), ...join]);
     if (join.length) pale([...join, ...s.points.filter(p => p[0] > cut)], 0.3); // after the cursor: pale
     ctx.setLineDash([]);
+    if (s.spans) spans(ctx, theme, box, s);
   };
 
   const cursor = (ctx, theme, o, box) => {
@@ -140,6 +160,8 @@
       height: 148,
       log: false,
       showX: true,
+      xName: "step",
+      valueAt: measuredAt,
       format: String,
       digits: 3,
       cursor: null,
@@ -157,7 +179,7 @@
       if (o.cursor !== null) cursor(ctx, theme, o, box);
     });
     const canvas = picture.canvas;
-    canvas.tabIndex = 0;
+    if (o.onCursor) canvas.tabIndex = 0;
     const stepAt = event => {
       const at = canvas.getBoundingClientRect();
       const u = clamp((event.clientX - at.left - box.x0) / (box.x1 - box.x0), 0, 1);
@@ -165,12 +187,12 @@
     };
     const tell = event => {
       const x = stepAt(event);
-      const say = s => [s, measuredAt(s.raw || s.points, x)];
+      const say = s => [s, o.valueAt(s.raw || s.points, x)];
       const lines = o.series
         .map(say)
         .filter(([, v]) => v !== null)
         .map(([s, v]) => `${s.name} ${o.tell ? o.tell(v) : hfAttn.number(v, o.digits)}`);
-      hfAttn.tip(event, lines.length ? ["step " + count(x), ...lines] : null);
+      hfAttn.tip(event, lines.length ? [o.tellX ? o.tellX(x) : `${o.xName} ${count(x)}`, ...lines] : null);
     };
     const ready = () => box && o.cursor !== null && o.onCursor;
     canvas.addEventListener("pointerdown", event => {
@@ -194,6 +216,7 @@
     return {
       update: patch => {
         Object.assign(o, patch);
+        if (patch.name) picture.relabel(patch.name);
         picture.redraw();
       },
       png: picture.png,

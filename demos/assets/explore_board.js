@@ -52,8 +52,9 @@
     panel.section.classList.add("hf-glance");
     panel.body.append(empty, gridHost);
     host.append(panel.section);
-    const update = ({ data, layer, head }) => {
+    const update = ({ data, layer, head, silent }) => {
       empty.hidden = Boolean(data);
+      empty.textContent = silent ? "No attention, no heads." : "The maps of every head will be drawn here.";
       gridHost.hidden = !data;
       if (data) grid.update({ maps: data.maps, layer, head });
     };
@@ -170,15 +171,24 @@
       notice.textContent = sentence;
     };
     const update = view => {
-      const { data, layer, head, kind, title, untrained, shown, row, key, selected } = view;
+      const { data, layer, head, kind, title, untrained, shown, row, key, selected, silent } = view;
+      const what = data?.title || TITLES[kind] || kind;
       for (const part of [stripHost, one, panel.footer]) part.hidden = !data;
       panel.header.lastChild.hidden = !data;
       if (!data) {
-        panel.rename("One head", "");
-        blank("Choose a checkpoint and an input; the map of one head will be drawn here.");
+        panel.rename(silent ? "No map" : "One head", title);
+        blank(
+          silent
+            ? `${hfAttn.NO_ATTENTION} There is no map to look into; Try shows what the model makes of the input.`
+            : "Choose a checkpoint and an input; the map of one head will be drawn here.",
+        );
         return;
       }
-      panel.rename(`Layer ${layer + 1}, head ${head + 1}`, [TITLES[kind] || kind, title].filter(Boolean).join("; "));
+      const several = data.maps.length * data.maps[0].length > 1;
+      panel.rename(
+        several ? `Layer ${layer + 1}, head ${head + 1}` : "The one map",
+        [what, title].filter(Boolean).join("; "),
+      );
       notice.classList.remove("hf-blank");
       notice.hidden = !untrained;
       notice.textContent = "Untrained weights: this map means nothing yet.";
@@ -192,7 +202,7 @@
         selected,
         padding: data.padding || null,
         sums: !view.sieve.floor,
-        name: `${TITLES[kind] || kind}, layer ${layer + 1}, head ${head + 1}`,
+        name: `${what}, layer ${layer + 1}, head ${head + 1}`,
       });
       facts.update({ ...view, row, key });
       showSieve(view.sieve);
@@ -225,6 +235,7 @@
       sink: false,
       title: "",
       untrained: false,
+      silent: false, // a model without attention
     };
     const data = () => state.kinds[state.kind] || null;
     const settle = () => {
@@ -296,6 +307,7 @@
         key: value?.key ?? state.key,
         title: value?.title || "",
         untrained: Boolean(value?.untrained),
+        silent: Boolean(value) && !first,
       });
       settle();
       show();

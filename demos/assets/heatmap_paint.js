@@ -22,16 +22,25 @@
     const oneLine = width < 420 && gutter < 60; // narrow map, short tokens: both axis names on one line above
     const x0 = Math.ceil(oneLine ? gutter : Math.max(gutter, title));
     const fit = over => Math.max(4, Math.min(o.maxCell, Math.floor((width - x0 - over - 1) / n)));
-    let cell = fit(0);
-    let over = 0;
-    const crowded = colWidths.some((w, c) => (c ? (colWidths[c - 1] + w) / 2 + 6 > cell : w / 2 + 4 > x0));
+    const last = n - 1;
+    const gap = c => (colWidths[c - 1] + colWidths[c]) / 2 + 6; // between the middles of a label and the one before
+    // a first and a last label wider than the others ("start", "end") move outwards, if those have room without them
+    const outwards = cell => (n < 3 ? [0, 0] : [gap(1), gap(last)].map(wanted => Math.max(0, wanted - cell)));
+    const beyond = cell => Math.ceil(Math.max(0, outwards(cell)[1] + (colWidths[last] - cell) / 2));
+    let over = beyond(fit(0));
+    let cell = fit(over);
+    const crowded =
+      (n === 2 && gap(1) > cell) ||
+      range(Math.max(0, n - 3)).some(i => gap(i + 2) > cell) ||
+      colWidths[0] / 2 + outwards(cell)[0] + 4 > x0 + cell / 2;
     const slanted = crowded && widest > 12; // all slanted or none; never on end
-    if (slanted) {
+    if (!slanted) over = beyond(cell);
+    else {
       // the last slanted label needs room on the right
       over = Math.max(0, ...colWidths.map((w, c) => (w + 12) * 0.707 - (n - c - 0.5) * cell));
       cell = fit(over);
     }
-    const everyC = slanted ? Math.ceil(17 / cell) : cell < widest + 4 ? Math.ceil((widest + 4) / cell) : 1;
+    const everyC = slanted ? Math.ceil(17 / cell) : crowded ? Math.ceil((widest + 4) / cell) : 1;
     const y0 = slanted ? 40 + Math.ceil(widest * 0.707) : 50;
     return {
       x0,
@@ -43,6 +52,7 @@
       oneLine,
       title,
       everyC,
+      outwards: slanted ? [0, 0] : outwards(cell),
       everyR: Math.ceil(14 / cell),
       gap: cell >= 18 ? 1 : 0,
       radius: cell >= 24 ? 2 : 0,
@@ -92,7 +102,10 @@
     if (box.slanted) {
       ctx.translate(box.x0 + (c + 0.5) * box.cell - 3, box.y0 - 8);
       ctx.rotate(-Math.PI / 4);
-    } else ctx.translate(box.x0 + (c + 0.5) * box.cell - w / 2 - box.gap / 2, box.y0 - 12);
+    } else {
+      const shift = c === 0 ? -box.outwards[0] : c === box.n - 1 ? box.outwards[1] : 0;
+      ctx.translate(box.x0 + (c + 0.5) * box.cell - w / 2 - box.gap / 2 + shift, box.y0 - 12);
+    }
     if (state === "chosen") pill(ctx, theme["key-soft"], -4, -14, w + 8, 20);
     ctx.fillStyle = state ? theme.key : o.padding?.[c] ? theme["ink-3"] : theme["ink-2"];
     ctx.textAlign = "left";

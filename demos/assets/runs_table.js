@@ -1,5 +1,6 @@
 "use strict";
-/* The table of runs. A click on a row's line lays its curve, dashed, over the held-out curve of the train board.
+/* The table of runs. A click on a row lays its curve, dashed, over the held-out curve of the train board.
+   While there are runs, leaving the page asks first: they are kept only as long as it is open.
    Row actions go to Python as the events open_run, keep_run, download_run and delete_run with {run: id};
    Delete asks nothing, offers Undo for ten seconds, and only then tells Python. */
 (hfAttn => {
@@ -9,7 +10,7 @@
 
   hfAttn.runs_table = (element, trigger) => {
     const root = element.querySelector(".hf-runs");
-    const panel = hfAttn.panel("Runs", "click a line to lay a run over the curves");
+    const panel = hfAttn.panel("Runs", "click one to lay it over the curves");
     const head = el(
       "tr",
       "",
@@ -33,7 +34,8 @@
     };
     const announce = () => {
       const chosen = [...laid].map(id => value.runs.find(r => r.id === id)).filter(Boolean);
-      hfAttn.overlays = chosen.map(r => ({ id: r.id, name: r.name, points: r.curve || [], ...styleOf(r.id) }));
+      const named = r => [r.name, r.model].filter(Boolean).join(", ");
+      hfAttn.overlays = chosen.map(r => ({ id: r.id, name: named(r), points: r.curve || [], ...styleOf(r.id) }));
       document.dispatchEvent(new CustomEvent("hf-overlays"));
     };
     const lay = id => {
@@ -117,9 +119,19 @@
       press.disabled = own;
       press.setAttribute("aria-pressed", String(Boolean(style)));
       press.setAttribute("aria-label", own ? `${run.name} is on the curves` : `Lay ${run.name} over the curves`);
+      if (!own)
+        line.onclick = event => {
+          if (!event.target.closest("button")) lay(run.id);
+        };
       line.append(
         el("td", "", press),
-        el("td", "", el("b", "", run.name), el("small", "", run.details || "")),
+        el(
+          "td",
+          "",
+          el("b", "", run.name),
+          el("small", "", run.model || ""),
+          el("small", "", run.details || ""),
+        ),
         el("td", "", spark),
         el("td", "num", percent(run.held_out ?? NaN)),
         actions(run, line),
@@ -137,6 +149,9 @@
       return el("tr", "", cell);
     };
     const draw = () => body.replaceChildren(...(value.runs.length ? value.runs.map(row) : [empty()]));
+    addEventListener("beforeunload", event => {
+      if (value.runs.length && root.isConnected) event.preventDefault();
+    });
     const update = next => {
       value = { runs: next?.runs || [], current: next?.current ?? null };
       for (const id of [...laid]) if (id === value.current || !value.runs.some(r => r.id === id)) laid.delete(id);

@@ -3,8 +3,11 @@
 
    hfAttn.tokenStrip(host, {onPick(i)}).update({labels, weights, chosen, padding}): one token's view; the chosen query
    in plum, the others tinted by the weight with which it reads them. weights null: no tint.
-   hfAttn.symbols(tokens, wrong): what a model wrote, wrong symbols tinted, underlined and bold.
-   hfAttn.predictions(host).update(rows, emptySentence): rows [{source, written, wrong, right, answer}]. */
+   hfAttn.symbols(tokens, wrong, name): what a model wrote, wrong symbols tinted, underlined and bold; name says how a
+   token is shown (with its spaces visible, unless told otherwise).
+   hfAttn.predictions(host).update(rows, emptySentence, columns): rows [{source, written, wrong, right, answer}], or
+   [{source, label, right, answer}] with a class, or [{source, text}] with running text; columns are the names of the
+   first two. */
 (hfAttn => {
   const { el, shown, number, fill, css, numberOn } = hfAttn;
 
@@ -41,13 +44,18 @@
     return { update };
   };
 
-  const symbols = (tokens, wrong = []) => {
+  const symbols = (tokens, wrong = [], name = shown) => {
     const wide = tokens.some(t => [...t].length > 1);
-    const one = (token, i) => el(wrong[i] ? "b" : "span", wrong[i] ? "wrong" : "", shown(token));
+    const one = (token, i) => el(wrong[i] ? "b" : "span", wrong[i] ? "wrong" : "", name(token));
     return el("span", wide ? "hf-symbols wide" : "hf-symbols", ...tokens.map(one));
   };
 
-  const row = ({ source, written, wrong, right, answer }) => {
+  const row = ({ source, text, label, written, wrong, right, answer }) => {
+    if (text !== undefined) {
+      const cell = el("td", "hf-passage", text || "nothing yet");
+      cell.colSpan = 2;
+      return el("tr", "", el("td", "hf-quiet", source), cell);
+    }
     const verdict = right
       ? "right"
       : right === null || right === undefined
@@ -58,8 +66,8 @@
     const line = el(
       "tr",
       "",
-      el("td", "hf-mono", source),
-      el("td", "", symbols(written, wrong)),
+      el("td", label === undefined ? "hf-mono" : "hf-prose", source),
+      el("td", "", label === undefined ? symbols(written, wrong) : symbols([label], [right === false], String)),
       el("td", right === false ? "no" : "", verdict),
     );
     return line;
@@ -67,13 +75,8 @@
 
   const predictions = host => {
     const body = el("tbody");
-    const head = el(
-      "tr",
-      "",
-      el("th", "", "source"),
-      el("th", "", "written"),
-      el("th", "", el("span", "hf-sr", "verdict")),
-    );
+    const names = [el("th", "", "source"), el("th", "", "written")];
+    const head = el("tr", "", ...names, el("th", "", el("span", "hf-sr", "verdict")));
     host.append(el("div", "hf-scroll", el("table", "hf-says", el("thead", "", head), body)));
     let had = null;
     const empty = sentence => {
@@ -81,7 +84,10 @@
       cell.colSpan = 3;
       return el("tr", "", cell);
     };
-    const update = (rows, sentence) => {
+    const update = (rows, sentence, columns = ["source", "written"]) => {
+      names.forEach((name, i) => {
+        name.textContent = columns[i];
+      });
       const key = JSON.stringify([rows, sentence]);
       if (key !== had) body.replaceChildren(...(rows?.length ? rows.map(row) : [empty(sentence)]));
       had = key;

@@ -133,6 +133,7 @@
   /* ---- the map as it forms ---- */
 
   const UNTRAINED = "Untrained weights: this map means nothing yet.";
+  const AS_IT_FORMS = "Attention as it forms";
   const file = ({ meta, frame, head }) =>
     ["attention", meta.task, `step-${frame?.step ?? 0}`, head ? `head-${head}` : "mean"]
       .filter(Boolean)
@@ -140,11 +141,11 @@
       .replace(/[^\w-]+/g, "-");
 
   const mapPanel = (host, go, pickHead) => {
-    const panel = hfAttn.panel("Cross-attention as it forms");
+    const panel = hfAttn.panel(AS_IT_FORMS);
     const heads = hfAttn.segment("Head", pickHead);
     const notice = el("p", "hf-notice");
     const mapHost = el("div");
-    const map = hfAttn.heatmap(mapHost, { name: "Cross-attention", rows: [], cols: [], values: [], maxCell: 52 });
+    const map = hfAttn.heatmap(mapHost, { name: "Attention", rows: [], cols: [], values: [], maxCell: 52 });
     const knownHost = el("div", "hf-known");
     const known = chart(knownHost, "Weight on the known answer", "mean of the rows");
     const knownCurve = hfAttn.curve(known.picture, {
@@ -164,20 +165,17 @@
     host.append(panel.section);
     const sentence = ({ state, meta, frame, map: values }) => {
       if (!state.run) return "The weights of a probe example will be drawn here, before the first step and after.";
-      if (!meta.heads || !meta.rows?.length)
-        return "This model has no attention between what it reads and what it writes: there is nothing to draw.";
+      if (meta.heads === 0) return hfAttn.NO_ATTENTION;
       if (!values) return "The first map is on its way.";
       return frame.step === 0 ? UNTRAINED : "";
     };
     const update = view => {
       const { meta, head, frame, map: values, known: points, step, loss, total } = view;
       shown = view;
-      const which = meta.probe ? `probe ${meta.probe}, last layer` : "";
-      panel.rename(
-        "Cross-attention as it forms",
-        frame && frame.step !== step ? `${which}, step ${count(frame.step)}` : which,
-      );
-      heads.element.hidden = !meta.heads;
+      const probe = meta.probe ? `probe ${meta.probe}` : values && "a held-out passage";
+      const late = frame && frame.step !== step && `step ${count(frame.step)}`;
+      panel.rename(meta.map_title || AS_IT_FORMS, [probe, values && meta.layer, late].filter(Boolean).join(", "));
+      heads.element.hidden = !(meta.heads > 1);
       heads.update(["mean", ...range(meta.heads || 0).map(h => String(h + 1))], head);
       notice.textContent = sentence(view);
       notice.hidden = !notice.textContent;
@@ -189,7 +187,8 @@
           cols: meta.cols,
           values,
           truth: meta.truth || null,
-          name: `Cross-attention of the probe, ${head ? "head " + head : "mean of the heads"}, step ${count(frame.step)}`,
+          allowed: meta.allowed || null,
+          name: `${meta.map || "Attention"} of the probe, ${head ? "head " + head : "mean of the heads"}, step ${count(frame.step)}`,
         });
       knownHost.hidden = Boolean(view.state.run) && !meta.truth && !points.length;
       knownCurve.update({ x: [0, total || 1], cursor: loss.length ? step : null, series: withRun(points) });
@@ -263,11 +262,18 @@
     const update = ({ state, meta, frame }) => {
       const rows =
         frame?.predictions || (frame && state.frames.findLast(f => f.step <= frame.step && f.predictions)?.predictions);
-      panel.rename("What it writes", [meta.predictions_title, "at this step"].filter(Boolean).join(", "));
-      table.update(rows, "Train, and a few held-out examples appear here with their wrong symbols marked.");
+      panel.rename(
+        meta.predictions_name || "What it writes",
+        [meta.predictions_title, "at this step"].filter(Boolean).join(", "),
+      );
+      table.update(
+        rows,
+        "Train, and a few held-out examples appear here with their wrong symbols marked.",
+        meta.predictions_columns,
+      );
     };
     return { update };
   };
 
-  hfAttn.trainPanels = { figures, curves, mapPanel, timePanel, writesPanel };
+  Object.assign(hfAttn, { logScale, trainPanels: { figures, curves, mapPanel, timePanel, writesPanel } });
 })((window.hfAttn ||= {}));

@@ -1,6 +1,7 @@
 "use strict";
 /* The Try tab's board: what was written, with each step's distribution and its cut; the verdict; the tree; the other
-   answers of a beam; the cross-attention of the answer. One chosen symbol drives distribution and map.
+   answers of a beam; the map in which the answer reads the input. One chosen symbol drives distribution and map.
+   Of a classifier: the class, the probabilities of all, and what changes when a word is taken out.
    The value's contract is in demos/shared.py. */
 (hfAttn => {
   const { el, number, range, shown, unpack, meanOf } = hfAttn;
@@ -34,10 +35,10 @@
       cells.forEach(cell => cell.setAttribute("role", role));
       return row;
     };
-    const head = () =>
+    const head = what =>
       line(
         "columnheader",
-        el("span", "", "symbol"),
+        el("span", "", what),
         el("span", "", "probability"),
         el("span", "n"),
         el("span", "n", "so far"),
@@ -53,18 +54,18 @@
       el("span", "n", number(soFar, 3)),
       el("span", "n opt", entry.kept === false ? "0" : number(entry.after ?? NaN, 3)),
     ];
-    const update = (entries, cut) => {
+    const update = (entries, cut, what = "symbol") => {
       let soFar = 0;
       let wasKept = true;
       const top = Math.max(...entries.filter(e => e.token !== undefined).map(e => e.probability), 1e-9);
-      const lines = [head()];
+      const lines = [head(what)];
       for (const entry of entries) {
         soFar += entry.probability;
         const rest = entry.more !== undefined;
         const kept = entry.kept !== false && !rest;
         if (wasKept && !kept && cut) lines.push(el("div", "cut", el("span", "", cut)));
         wasKept &&= kept;
-        const name = rest ? `${entry.more} more` : shown(entry.token);
+        const name = rest ? `${entry.more} more` : what === "class" ? entry.token : shown(entry.token);
         const row = line(
           "cell",
           el("span", "hf-mono", name),
@@ -113,14 +114,18 @@
     const update = value => {
       const hasTree = Boolean(value?.tree);
       const tokens = (value?.written || []).map(w => w.token);
-      panel.rename(hasTree ? "Tree" : "Answer", value ? "as the model wrote it" : "");
+      const how = value?.removal ? "as the model reads it" : "as the model wrote it";
+      panel.rename(hasTree ? "Tree" : value?.removal ? "Class" : "Answer", value ? how : "");
       said.element.hidden = !value;
       said.update(value || {});
       written.hidden = hasTree;
+      const { prompt, text: goesOn } = value?.passage || {};
       written.replaceChildren(
-        value
-          ? hfAttn.symbols(tokens, value.wrong)
-          : el("p", "hf-blank", "The answer will be drawn here, symbol by symbol."),
+        !value
+          ? el("p", "hf-blank", "The answer will be drawn here, symbol by symbol.")
+          : value.passage
+            ? el("p", "hf-passage", el("span", "hf-quiet", prompt), el("b", "", goesOn))
+            : hfAttn.symbols(tokens, value.wrong, value.removal ? String : shown),
       );
       treeHost.hidden = panel.footer.hidden = !hasTree;
       tree.update(value?.tree || null);
@@ -149,18 +154,20 @@
     const update = (value, step) => {
       const written = value?.written || [];
       const entries = value?.steps?.[step];
-      const before = written
-        .slice(0, step)
-        .map(w => shown(w.token))
-        .join(" ");
-      if (value)
+      const first = Math.max(0, step - 12);
+      const before = [first ? "…" : "", ...written.slice(first, step).map(w => shown(w.token))].join(" ").trim();
+      if (value?.removal) panel.rename("What the text could be", "every class with its probability");
+      else if (value)
         panel.rename(`Step ${step + 1}: what could come next`, before ? "after " + before : "after nothing yet");
       else panel.rename("What could come next", "");
       const focused = [...steps.children].indexOf(document.activeElement);
+      steps.hidden = Boolean(value?.removal); // one step, and it stands beside
       steps.replaceChildren(...written.map((w, i) => chip(w, i, value.wrong?.[i], i === step)));
       if (focused >= 0) steps.children[focused]?.focus();
       dist.hidden = !entries;
-      if (entries) bars.update(entries, Array.isArray(value.cut) ? value.cut[step] : value.cut);
+      const cut = Array.isArray(value?.cut) ? value.cut[step] : value?.cut;
+      if (entries) bars.update(entries, cut, value.removal ? "class" : "symbol");
+      dist.classList.toggle("uncut", !cut);
       if (!value)
         steps.replaceChildren(
           el("p", "hf-blank", "Each symbol that could have been written, with its probability, will stand here."),
@@ -208,8 +215,11 @@
     return { update };
   };
 
-  const crossPanel = (host, onStep) => {
-    const panel = hfAttn.panel("Cross-attention of the answer");
+  const answerMap = (host, onStep) => {
+    const panel = hfAttn.panel("Attention of the answer");
+    const none = el("p", "hf-blank", hfAttn.NO_ATTENTION);
+    const mapHost = el("div");
+    panel.body.append(none, mapHost);
     const layers = hfAttn.segment("Layer", l => pick({ layer: l }));
     const heads = hfAttn.segment("Head", h => pick({ head: h }));
     panel.header.append(
@@ -222,58 +232,67 @@
         heads.element,
       ),
     );
-    const map = hfAttn.mapView(panel.body, {
-      name: "Cross-attention of the answer",
+    const map = hfAttn.mapView(mapHost, {
+      name: "Attention of the answer",
       rows: [],
       cols: [],
       values: [],
       onSelect: at => {
         key = at?.c ?? null;
-        if (at) onStep(at.r);
+        row = at?.r ?? 0;
+        if (at && reads()) onStep(at.r);
         else show();
       },
     });
     panel.footer.append(
-      map.exports(() => `cross-attention-layer-${at.layer + 1}-${at.head ? "head-" + at.head : "mean"}`),
+      map.exports(() => `${value.map.kind}-layer-${at.layer + 1}-${at.head ? "head-" + at.head : "mean"}`),
     );
     host.append(panel.section);
     const at = { layer: null, head: 0 };
     let value = null;
     let maps = null;
-    let step = 0;
+    let row = 0; // the step of the answer; where the input reads itself, a row of its own
     let key = null;
+    const reads = () => value.map.kind !== "encoder";
     const pick = patch => {
       Object.assign(at, patch);
       show();
     };
     const show = () => {
-      panel.section.hidden = !maps;
+      panel.section.hidden = !value?.map;
+      none.hidden = Boolean(maps);
+      mapHost.hidden = panel.header.lastChild.hidden = panel.footer.hidden = !maps;
+      if (!value?.map) return;
+      panel.rename(value.map.title || "Attention of the answer");
       if (!maps) return;
+      for (const [part, many] of [[layers, maps.length > 1], [heads, maps[0].length > 1]])
+        part.element.hidden = part.element.previousSibling.hidden = !many;
       layers.update(
         range(maps.length).map(l => String(l + 1)),
         at.layer,
       );
       heads.update(["mean", ...range(maps[0].length).map(h => String(h + 1))], at.head);
-      const { rows, cols, truth } = value.cross;
+      const { rows, cols, truth, allowed } = value.map;
       const values = at.head ? maps[at.layer][at.head - 1] : meanOf(maps[at.layer]);
       map.update({
         rows,
         cols,
         values,
         truth: truth || null,
-        selected: key === null || key >= cols.length || step >= rows.length ? null : { r: step, c: key },
+        allowed: allowed || null,
+        selected: key === null || key >= cols.length || row >= rows.length ? null : { r: row, c: key },
+        name: value.map.title,
       });
-      panel.footer.hidden = false;
     };
     const update = (next, chosenStep) => {
       if (next !== value) {
         value = next;
-        maps = next?.cross ? unpack(next.cross.maps, next.cross.shape) : null;
+        maps = next?.map?.kind ? unpack(next.map.maps, next.map.shape) : null;
         key = null;
         if (maps && (at.layer === null || at.layer >= maps.length)) at.layer = maps.length - 1;
         if (maps && at.head > maps[0].length) at.head = 0;
       }
-      step = chosenStep;
+      if (maps && reads()) row = chosenStep;
       show();
     };
     return { update, section: panel.section };
@@ -289,11 +308,17 @@
       step = Math.min(i, (value?.written?.length || 1) - 1);
       show();
     };
-    const cross = crossPanel(root, choose);
-    const panels = [answerPanel(two), stepPanel(two, choose), otherPanel(root), cross];
+    const map = answerMap(root, choose);
+    const panels = [
+      answerPanel(two),
+      stepPanel(two, choose),
+      hfAttn.removalPanel(two),
+      otherPanel(root),
+      map,
+    ];
     const show = () => {
-      const place = (value?.cross?.cols.length ?? 0) <= SMALL ? two : root;
-      if (cross.section.parentElement !== place) place.append(cross.section);
+      const place = (value?.map?.cols?.length ?? 0) <= SMALL && !value?.removal ? two : root;
+      if (map.section.parentElement !== place) place.append(map.section);
       panels.forEach(panel => panel.update(value, step));
     };
     const update = next => {

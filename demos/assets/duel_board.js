@@ -1,0 +1,126 @@
+"use strict";
+/* The Duel tab's board: curves, accuracy by size, the models with their figures, and their maps of one probe side
+   by side. Every message holds everything; the value's contract is in demos/shared.py.
+
+   On the document it leaves data-hf-duel and --hf-duel-done (0 % to 100 %), with which duel.css turns the start
+   button into the progress bar. */
+(hfAttn => {
+  const { el, count, percent, unpack, meanOf } = hfAttn;
+  const BLIND = "No attention: all of the source passes through one vector.";
+  const LATER = "The map of each model will be drawn here, for the same example.";
+
+  /* ---- one model's map ---- */
+
+  const mapCell = (host, file, onSelect) => {
+    const [title, note, sentence] = [el("h3"), el("p", "hf-hint"), el("p", "hf-blank")];
+    const [mapHost, writes] = [el("div"), el("p", "hf-writes-line")];
+    const map = hfAttn.heatmap(mapHost, { name: "", rows: [], cols: [], values: [], maxCell: 26, onSelect });
+    const take = map.exports(file);
+    host.append(title, writes, note, sentence, mapHost, take);
+    const written = ({ written: one }) => {
+      writes.hidden = !one;
+      if (!one) return;
+      const verdict = one.right ? el("span", "hf-hint", "writes, right:") : el("span", "no", "writes, wrong:");
+      writes.replaceChildren(verdict, one.written.length ? hfAttn.symbols(one.written, one.wrong) : "nothing");
+    };
+    const update = c => {
+      const stroke = hfAttn.dashLine(c.dash);
+      stroke.style.color = `var(--hf-${c.colour})`;
+      title.replaceChildren(stroke, c.name);
+      written(c);
+      const seen = c.map;
+      sentence.hidden = Boolean(seen);
+      note.hidden = mapHost.hidden = take.hidden = !seen;
+      sentence.textContent = c.points.length ? BLIND : "The first map is on its way.";
+      if (!seen) return;
+      const heads = seen.heads > 1 ? `, mean of ${seen.heads} heads` : "";
+      const layer = seen.layer ? `, ${seen.layer}` : "";
+      const where = `step ${count(seen.step)}${layer}${heads}`;
+      note.textContent = seen.step ? where : "Untrained weights: this map means nothing yet.";
+      const weights = meanOf(unpack(seen.maps, [seen.heads, seen.rows.length, seen.cols.length]));
+      const cut = rows => rows.map(line => line.slice(0, seen.source)); // of what was read, the source
+      map.update({
+        rows: seen.rows,
+        cols: seen.cols.slice(0, seen.source),
+        values: cut(weights),
+        truth: seen.truth && cut(seen.truth),
+        sums: seen.source === seen.cols.length,
+        name: `${c.name}, who reads what at step ${count(seen.step)}`,
+      });
+    };
+    const select = selected => {
+      if (!mapHost.hidden) map.update({ selected });
+    };
+    return { update, select };
+  };
+
+  const mapsPanel = host => {
+    const panel = hfAttn.panel("Who reads what");
+    const grid = el("div", "hf-maps");
+    const blank = el("p", "hf-blank", LATER);
+    panel.body.append(blank, grid);
+    panel.section.classList.add("hf-maps-panel");
+    host.append(panel.section);
+    let cells = [];
+    let shown = null;
+    let view = null;
+    const build = () => {
+      grid.replaceChildren();
+      grid.classList.toggle("four", view.contestants.length === 4);
+      cells = view.contestants.map((_, i) => {
+        const cell = el("div", "hf-map-cell");
+        grid.append(cell);
+        const file = () => hfAttn.duelPanels.fileOf(view, view.contestants[i].model, "map");
+        return mapCell(cell, file, at => cells.forEach((other, k) => k !== i && other.select(at)));
+      });
+    };
+    const update = next => {
+      view = next;
+      blank.hidden = Boolean(view);
+      panel.rename("Who reads what", view ? `the same held-out example: ${view.probe} → ${view.answer}` : "");
+      if (!view) grid.replaceChildren();
+      else if (view.duel !== shown) build();
+      shown = view?.duel ?? null;
+      if (view) view.contestants.forEach((c, i) => cells[i].update(c));
+    };
+    return { update };
+  };
+
+  /* ---- all of it ---- */
+
+  const markDocument = (status, done) => {
+    document.documentElement.dataset.hfDuel = status;
+    document.documentElement.style.setProperty("--hf-duel-done", 100 * done + "%");
+  };
+
+  hfAttn.duel_board = (element, trigger) => {
+    const root = element.querySelector(".hf-duel");
+    const P = hfAttn.duelPanels;
+    const error = el("div", "hf-error");
+    const spoken = hfAttn.live();
+    error.setAttribute("role", "alert");
+    error.hidden = true;
+    root.append(error);
+    const panels = [P.curvesPanel(root), P.standingsPanel(root, trigger), P.sizesPanel(root), mapsPanel(root)];
+    root.append(spoken.element);
+    let told = "";
+    const speak = view => {
+      // each tenth of the duel, not each step
+      const tenth = `${view.duel}, ${Math.floor(10 * view.done)}, ${view.status}`;
+      if (tenth === told) return;
+      told = tenth;
+      const figures = view.contestants.map(c => `${c.name} ${percent(c.held_out ?? NaN)}`);
+      spoken.say(`${percent(view.done, 0)} of the budget: ${figures.join(", ")}`);
+    };
+    const update = value => {
+      const styled = (c, i) => ({ ...c, colour: `series-${i + 1}`, dash: i });
+      const view = value && { ...value, contestants: value.contestants.map(styled) };
+      error.hidden = !view?.message;
+      error.textContent = view?.message || "";
+      panels.forEach(panel => panel.update(view));
+      markDocument(view?.status ?? "ready", view?.done ?? 0);
+      if (view) speak(view);
+    };
+    return { update };
+  };
+})((window.hfAttn ||= {}));

@@ -1,0 +1,147 @@
+"use strict";
+/* What changes when a word is taken out: each word of a text in the signed colour of what the named class loses
+   without it, the value on hover, a scale with its ends named, the same as a table.
+
+   const words = hfAttn.removal(host); words.update({class, before, words: [{word, drop, left, turns}]})
+   drop    what its removal takes from the class's probability; below 0 it gives
+   left    the probability without it;  turns  the class that the text then has, where that is another */
+(hfAttn => {
+  const { el, number, percent, range, rgbOf } = hfAttn;
+  const ENDS = [0.05, 0.1, 0.2, 0.5, 1]; // of the scale: the first that covers every word
+  const STOPS = ["m4", "m3", "m2", "m1", "0", "p1", "p2", "p3", "p4"];
+
+  const signedStops = host => {
+    const style = getComputedStyle(host);
+    return STOPS.map(name => rgbOf(style.getPropertyValue("--hf-sgn-" + name).trim()));
+  };
+  /** A value between −end and end as [r, g, b]. */
+  const colourOf = (stops, value, end) => {
+    const at = (Math.max(-1, Math.min(1, value / end)) + 1) * 4;
+    const i = Math.min(7, Math.floor(at));
+    return stops[i].map((x, k) => Math.round(x + (stops[i + 1][k] - x) * (at - i)));
+  };
+  const signed = (x, digits = 3) => (x > 0 && Number(x.toFixed(digits)) !== 0 ? "+" : "") + number(x, digits);
+  const tells = (value, one) => [
+    `without ${one.word}`,
+    `${value.class} ${number(one.left, 3)} instead of ${number(value.before, 3)} (${signed(-one.drop)})`,
+    ...(one.turns ? [`then the class is ${one.turns}`] : []),
+  ];
+
+  const table = value => {
+    const all = el("table", "hf-numbers");
+    const head = all.createTHead().insertRow();
+    const body = all.createTBody();
+    all.createCaption().textContent = `The probability of ${value.class} without each word; with all words it is ${number(value.before, 3)}.`;
+    head.append(
+      ...["word", "without it", "change", "class then"].map(name => Object.assign(el("th", "", name), { scope: "col" })),
+    );
+    for (const one of value.words)
+      body
+        .insertRow()
+        .append(
+          Object.assign(el("th", "", one.word), { scope: "row" }),
+          el("td", "", number(one.left, 3)),
+          el("td", "", signed(-one.drop)),
+          el("td", "", one.turns || value.class),
+        );
+    const scroll = el("div", "hf-scroll", all);
+    scroll.tabIndex = 0;
+    return scroll;
+  };
+
+  hfAttn.removal = host => {
+    const strip = el("p", "hf-words");
+    const scale = el("div", "hf-signed");
+    const said = hfAttn.live();
+    const tableHost = el("div");
+    host.append(strip, scale, tableHost, said.element);
+    let value = null;
+    let open = false;
+
+    const paint = () => {
+      if (!value) return;
+      const stops = signedStops(strip);
+      const theme = hfAttn.theme(strip);
+      const end = ENDS.find(limit => value.words.every(one => Math.abs(one.drop) <= limit)) ?? 1;
+      [...strip.children].forEach((chip, i) => {
+        const rgb = colourOf(stops, value.words[i].drop, end);
+        chip.style.background = hfAttn.css(rgb);
+        chip.style.color = hfAttn.numberOn(theme, rgb);
+      });
+      const bar = el("i");
+      bar.style.background = `linear-gradient(to right, ${range(17)
+        .map(k => hfAttn.css(colourOf(stops, k / 8 - 1, 1)))
+        .join(", ")})`;
+      const ends = [`−${end}: surer without it`, "0", `${end}: this class needs it`];
+      scale.replaceChildren(bar, ...ends.map(text => el("span", "", text)));
+    };
+    hfAttn.onLook(strip, paint);
+
+    const chipOf = one => {
+      const chip = el("span", one.turns ? "turns" : "", one.word);
+      const show = event => hfAttn.tip(event, tells(value, one));
+      chip.tabIndex = 0;
+      chip.addEventListener("pointermove", show);
+      chip.addEventListener("pointerleave", event => hfAttn.tip(event, null));
+      chip.addEventListener("focus", () => {
+        const box = chip.getBoundingClientRect();
+        hfAttn.tip({ clientX: box.left, clientY: box.top }, tells(value, one));
+        said.say(tells(value, one).join(", "));
+      });
+      chip.addEventListener("blur", event => hfAttn.tip(event, null));
+      return chip;
+    };
+    const fill = () => tableHost.replaceChildren(...(open && value ? [table(value)] : []));
+    const press = hfAttn.button(
+      "Show as table",
+      () => {
+        open = !open;
+        press.textContent = open ? "Hide table" : "Show as table";
+        press.setAttribute("aria-expanded", String(open));
+        fill();
+      },
+      "",
+    );
+    press.setAttribute("aria-expanded", "false");
+    const toCsv = () =>
+      hfAttn.csv([
+        ["word", `p(${value.class}) without it`, "change", "class then"],
+        ...value.words.map(one => [one.word, one.left, -one.drop, one.turns || value.class]),
+      ]);
+    const csv = hfAttn.button(
+      "CSV",
+      () => hfAttn.save("removal.csv", new Blob([toCsv()], { type: "text/csv" })),
+      "",
+    );
+    const update = next => {
+      value = next;
+      strip.replaceChildren(...(value?.words || []).map(chipOf));
+      strip.setAttribute("aria-label", value ? `Words by what ${value.class} loses without them` : "");
+      paint();
+      fill();
+    };
+    return { update, exports: el("div", "hf-take", csv, press) };
+  };
+
+  /** The panel of the Try tab. */
+  hfAttn.removalPanel = host => {
+    const panel = hfAttn.panel("What changes when a word is taken out");
+    const words = hfAttn.removal(panel.body);
+    panel.footer.append(words.exports);
+    panel.footer.hidden = false;
+    host.append(panel.section);
+    const update = value => {
+      const removal = value?.removal;
+      panel.section.hidden = !removal;
+      words.update(removal || null);
+      if (!removal) return;
+      const turning = removal.words.filter(one => one.turns).length;
+      panel.rename(
+        "What changes when a word is taken out",
+        `${removal.class} has ${percent(removal.before)} with all words; underlined: without it the class is another` +
+          (turning ? "" : " (here no single word does that)"),
+      );
+    };
+    return { update };
+  };
+})((window.hfAttn ||= {}));

@@ -1,0 +1,315 @@
+"""Duel: two to four models of one size on one task under one budget, side by side."""
+
+import contextlib
+import functools
+from collections.abc import Iterator
+
+import gradio as gr
+
+from demos import duels, shared, train
+from demos.duels import Duel
+from demos.form import FieldError, offers, read_number, share_task
+from demos.page import Page
+from demos.tables import COLUMNS
+from demos.visits import FAILED, FINISHED, KEPT_RUNS, RUNNING, STOPPED, Visit
+from hf_attn.architectures import ARCHITECTURES
+from hf_attn.dueling import USUAL, Budget, count_parameters, match_parameters
+from hf_attn.tasks import TASKS, Recipe, Task, build_task
+
+TITLE = "Duel"
+LOOK_FOR = (
+    "the length at which the model without attention fails: one vector holds no more, "
+    "while a map still finds each symbol."
+)
+
+FIRST = "Reversal"
+MOST = 4  # series that can be told apart
+SIZES = {"50 k": 50_000, "150 k": 150_000, "400 k": 400_000}
+BUDGETS = ("steps", "seconds")
+SECONDS = "a number from 1 to 600; 20 works."
+FIELDS = ("task", "size", "models", "parameters", "budget", "steps", "seconds", "seed")
+ERRORS = ("task", "models", "steps", "seconds", "seed")  # fields that can be wrong
+SCREEN = ("board", "start", "stop", "note", "origin")
+STARTING = "Starting…"
+WAITING = "Waiting for a free place: others are training here. This duel starts by itself."
+
+
+# ---------------------------------------------------------------- settings
+
+
+def offered() -> dict[str, tuple]:
+    """The tasks that two models can learn: label → (name, option, its name, sizes, the first)."""
+    return {
+        label: row for label, row in offers().items() if TASKS[row[0]].kind in USUAL and row[0] not in COLUMNS
+    }
+
+
+def titles_of(label: str) -> list[tuple[str, str]]:
+    """(title, name) of each model that learns a task, the recurrent ones first: they are older."""
+    known = ARCHITECTURES[TASKS[offered()[label][0]].kind]
+    ordered = sorted(known, key=lambda name: not known[name].is_recurrent)
+    return [(known[name].title, name) for name in ordered]
+
+
+def choose_task(label: str) -> list[dict]:
+    """Another task: [size, models]."""
+    name, _, title, sizes, first = offered()[label]
+    size = gr.update(label=title, choices=list(sizes), value=first, visible=len(sizes) > 1)
+    return [size, gr.update(choices=titles_of(label), value=list(USUAL[TASKS[name].kind]))]
+
+
+def choose_budget(kind: str) -> list[dict]:
+    """Steps or seconds: [steps, seconds]."""
+    return [gr.update(visible=kind == BUDGETS[0]), gr.update(visible=kind == BUDGETS[1])]
+
+
+def read_form(*form) -> tuple[Task, dict[str, Recipe], Budget, int]:
+    """Task, contestants, budget and seed of the settings.
+
+    Args:
+        *form: values in the order of FIELDS.
+
+    Raises:
+        FieldError: a field holds what cannot be used.
+    """
+    values = dict(zip(FIELDS, form, strict=True))
+    models = tuple(name for _, name in titles_of(values["task"]) if name in values["models"])
+    if not 2 <= len(models) <= MOST:
+        raise FieldError("models", f"{len(models)} will not do: choose two to four models.")
+    if values["budget"] == BUDGETS[0]:
+        budget = Budget(steps=read_number("steps", values["steps"]))
+    else:
+        budget = Budget(seconds=read_seconds(values["seconds"]))
+    seed = read_number("seed", values["seed"])
+    name, option, *_ = offered()[values["task"]]
+    try:
+        task = share_task(build_task(name, **({option: values["size"]} if option else {})))
+        return task, match_models(task, models, SIZES[values["parameters"]]), budget, seed
+    except (ValueError, ImportError) as error:
+        raise FieldError("task", str(error)) from error
+
+
+@functools.lru_cache(maxsize=64)
+def match_models(task: Task, models: tuple[str, ...], parameters: int) -> dict[str, Recipe]:
+    """Recipes of equal size: asked for at each change of the form."""
+    return match_parameters(task, models, parameters)
+
+
+def read_seconds(text: object) -> float:
+    """A number within its limits, or a FieldError that says what would work."""
+    with contextlib.suppress(ValueError):
+        if 1 <= (seconds := float(str(text or "").strip())) <= 600:
+            return seconds
+    raise FieldError("seconds", f"{str(text or '').strip() or 'Nothing'} will not do: {SECONDS}")
+
+
+def describe(*form) -> list[str]:
+    """The line under the settings, and what is wrong with them under each field."""
+    try:
+        task, contestants, _, _ = read_form(*form)
+    except FieldError as error:
+        return [shared.note("Nothing starts until the settings are in their range."), *field_errors(error)]
+    widths = [str(recipe.model["hidden_size"]) for recipe in contestants.values()]
+    counts = [shared.in_thousands(count_parameters(task, recipe)) for recipe in contestants.values()]
+    return [
+        shared.note(f"{join_words(counts)} parameters, by hidden sizes {join_words(widths)}."),
+        *field_errors(),
+    ]
+
+
+def join_words(words: list[str]) -> str:
+    """1, 2 and 3."""
+    return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def field_errors(error: FieldError | None = None) -> list[str]:
+    """One sentence a field of ERRORS; empty where nothing is wrong."""
+    return [shared.field_error(str(error)) if error and error.field == field else "" for field in ERRORS]
+
+
+# ---------------------------------------------------------------- what the page shows
+
+
+def screen(**changes) -> list:
+    """Outputs in the order of SCREEN; what is not named stays."""
+    return [changes.get(name, gr.skip()) for name in SCREEN]
+
+
+def tell(duel: Duel) -> str:
+    """One sentence on what happens or happened."""
+    if not duel.runs:
+        return "Each model sees the same examples in the same order; they learn in turns."
+    said = {
+        RUNNING: "Stop takes effect at once and keeps what was learned.",
+        STOPPED: f"Stopped at {shared.percent(duel.done, 0)} of the budget; nothing is lost.",
+        FAILED: "Failed; the line above the curves says why.",
+        FINISHED: "Done.",
+    }[duel.status]
+    if duel.status in (STOPPED, FINISHED):
+        said += " Keep one to try it and to look inside." if duel.is_measured else " Measuring by length…"
+    return said
+
+
+def show(visit: Visit, duel: Duel) -> list:
+    """Everything, as the duel stands."""
+    runs, is_running = duel.runs, duel.status == RUNNING
+    if not runs:
+        return screen(start="Start", stop=gr.update(interactive=False), note=shared.note(tell(duel)))
+    counts = duel.parameters.values()
+    low, high = shared.in_thousands(min(counts)), shared.in_thousands(max(counts))
+    steps = sorted({run.step for run in runs})
+    weights = f"step {shared.count(steps[0])}" + f" to {shared.count(steps[-1])}" * (len(steps) > 1)
+    device = next((run.accelerator.device.type for run in runs if run.model is not None), None)
+    origin = shared.origin(
+        f"{len(runs)} models of {low} to {high}",
+        weights if steps[-1] else "untrained",
+        f"{shared.DEVICES.get(device, device)}, float32",
+    )
+    return screen(
+        board=shared.to_json(duel.to_message(set(visit.runs))),
+        start=f"Learning, {shared.percent(duel.done, 0)}" if is_running else "Start",
+        stop=gr.update(interactive=is_running),
+        note=shared.note(tell(duel)),
+        origin=origin if device else gr.skip(),
+    )
+
+
+def follow(visit: Visit, duel: Duel) -> Iterator[list]:
+    """Let them learn, and keep the page up to date: the one handler that takes long."""
+    if duel.is_live or duel.status != RUNNING or not duel.runs:
+        yield screen()
+        return
+    yield screen(note=shared.note(STARTING))  # no longer waiting
+    with contextlib.closing(duels.drive(duel)) as moments:
+        for _ in moments:
+            if visit.is_over:
+                return
+            yield show(visit, duel)
+    yield show(visit, duel)
+    for _ in duels.measure(duel):
+        yield show(visit, duel)
+
+
+# ---------------------------------------------------------------- buttons
+
+
+def press_start(visit: Visit, duel: Duel, order: int, *form) -> list:
+    """A new duel from the settings, to be followed; nothing while one is under way."""
+    if duel.status == RUNNING:
+        return [order, gr.skip(), *field_errors(), *screen()]
+    try:
+        duel.arrange(*read_form(*form), device=visit.device)
+    except FieldError as error:
+        said = shared.refusal(f"{LABELS[error.field]}: {error}")  # the field itself may be out of sight
+        return [order, gr.skip(), *field_errors(error), *screen(note=said)]
+    changes = dict(zip(SCREEN, show(visit, duel), strict=True)) | {
+        "note": shared.note(STARTING, later=WAITING)
+    }
+    return [order + 1, gr.update(open=False), *field_errors(), *screen(**changes)]
+
+
+def press_stop(visit: Visit, duel: Duel) -> list:
+    """Ask the duel to stop after the step under way; one that still waits for a place is stopped here."""
+    if duel.stop is not None:
+        duel.stop.set()
+    if duel.status == RUNNING and not duel.is_live:
+        duel.status = STOPPED
+        return show(visit, duel)
+    return screen()
+
+
+def keep_run(visit: Visit, duel: Duel, event: gr.EventData) -> list:
+    """Put a contestant among the runs of this visit: Train, Try and Explore then have it."""
+    run = duel.find(event.run)
+    if run is None or run.model is None or run.is_live:
+        return screen()
+    if len(visit.runs) >= KEPT_RUNS and run.id not in visit.runs:
+        return screen(note=shared.note(f"{KEPT_RUNS} runs are kept: delete one in Train first."))
+    visit.runs[run.id] = run
+    shown = dict(zip(SCREEN, show(visit, duel), strict=True))
+    return screen(**shown | {"note": shared.note(f"{run.name} is kept: Try and Explore have it.")})
+
+
+# ---------------------------------------------------------------- wiring
+
+LABELS = {
+    "task": "Task",
+    "size": "Longest",
+    "models": "Models",
+    "parameters": "Parameters each",
+    "budget": "Equal budget in",
+    "steps": "Steps each",
+    "seconds": "Seconds each",
+    "seed": "Seed",
+}
+
+
+def build_form() -> tuple[dict, dict, gr.HTML]:
+    """Lay the settings out: (fields, lines for what is wrong, the last line)."""
+    name, _, title, sizes, size = offered()[FIRST]
+    look = {field: {"label": label, "elem_id": f"duel-{field}"} for field, label in LABELS.items()}
+    fields, lines = {}, {}
+
+    def line(field: str) -> None:
+        lines[field] = gr.HTML(elem_classes="hf-field-error", elem_id=f"duel-error-{field}")
+
+    fields["task"] = gr.Dropdown(list(offered()), value=FIRST, **look["task"])
+    line("task")
+    fields["size"] = gr.Dropdown(list(sizes), value=size, **look["size"] | {"label": title})
+    usual = list(USUAL[TASKS[name].kind])
+    fields["models"] = gr.CheckboxGroup(titles_of(FIRST), value=usual, **look["models"])
+    line("models")
+    fields["parameters"] = gr.Radio(list(SIZES), value="150 k", elem_classes="seg", **look["parameters"])
+    fields["budget"] = gr.Radio(list(BUDGETS), value=BUDGETS[0], elem_classes="seg", **look["budget"])
+    with gr.Row(elem_classes="hf-two"):
+        for field, value in (("steps", "300"), ("seconds", "20"), ("seed", "0")):
+            fields[field] = gr.Textbox(
+                value, max_lines=1, min_width=0, visible=field != "seconds", **look[field]
+            )
+    for field in ("steps", "seconds", "seed"):
+        line(field)
+    hint = gr.HTML(describe(*(fields[field].value for field in FIELDS))[0])
+    return fields, lines, hint
+
+
+def build(page: Page) -> None:
+    """Lay the tab out and connect it."""
+    with gr.Row(elem_classes="hf-lead"):
+        gr.HTML(shared.look_for(LOOK_FOR))
+        origin = gr.HTML(shared.origin("none yet", "none", page.device), elem_id="duel-origin")
+    with gr.Row(elem_classes="hf-work"):
+        with gr.Column(elem_classes=["hf-panel", "hf-side"], min_width=0):
+            start = gr.Button("Start", variant="primary", elem_classes="hf-start", elem_id="duel-start")
+            stop = gr.Button("Stop", variant="stop", size="md", interactive=False, elem_id="duel-stop")
+            said = gr.HTML(shared.note(tell(Duel())), elem_id="duel-note")
+            with gr.Accordion("Settings", elem_classes="hf-settings") as fold:
+                fields, lines, hint = build_form()
+        with gr.Column(min_width=0, elem_classes="hf-result"):
+            board = shared.duel_board("duel-board")
+    zipped = gr.DownloadButton(visible="hidden", elem_id="duel-zip")
+    order = gr.Number(0, visible="hidden")  # counts the duels to follow; its change starts the long handler
+    duel = gr.State(Duel(), time_to_live=12 * 3600, delete_callback=Duel.close)
+    visit, form = page.visit, [fields[field] for field in FIELDS]
+    shown = [board, start, stop, said, origin]
+    light = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+    long = {"show_progress": "hidden", "api_visibility": "private"}
+    in_turn = {"concurrency_id": "train", "concurrency_limit": page.places}
+
+    answer = [order, fold, *(lines[field] for field in ERRORS), *shown]
+    start.click(press_start, [visit, duel, order, *form], answer, **light)
+    stop.click(press_stop, [visit, duel], shown, **light)
+    order.change(follow, [visit, duel], shown, **long, **in_turn)
+
+    described = [hint, *(lines[field] for field in ERRORS)]
+    picked = fields["task"].input(choose_task, fields["task"], [fields["size"], fields["models"]], **light)
+    picked.then(describe, form, described, **light)
+    fields["budget"].input(choose_budget, fields["budget"], [fields["steps"], fields["seconds"]], **light)
+    edited = [fields[field].change for field in FIELDS if field != "task"]
+    gr.on(edited, describe, form, described, **light, trigger_mode="always_last")
+
+    many = {**light, "trigger_mode": "multiple"}
+    page.run_ended.append(board.keep_run(keep_run, [visit, duel], shown, **many))
+    save = (
+        "() => setTimeout(() => document.querySelector('#duel-zip')?.click(), 150)"  # once the link is there
+    )
+    board.download_run(train.pack_run, visit, [zipped, said], **long).success(None, js=save)

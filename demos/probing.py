@@ -1,0 +1,160 @@
+"""What a run is watched by: one example whose attention is drawn, and a few that it answers."""
+
+from dataclasses import dataclass
+
+import torch
+
+from demos.shared import label_tokens, shorten, wrong_symbols
+from hf_attn.decoding import write
+from hf_attn.inspection import AnsweringMap, attention_maps
+from hf_attn.tasks import Batch, Task
+from hf_attn.tasks.base import CLASSES, TEXT
+from hf_attn.tasks.sequences import IGNORED, PAD
+from hf_attn.training import HELD_OUT_SAMPLE
+
+EXAMPLES_SHOWN = 6
+PROBE_TOKENS = 24  # of a passage or of a text with a class: more labels would not be read
+LONGEST_TEXT, LONGEST_SOURCE = 80, 160  # characters of an example with a class, and of another
+SAMPLE_TOKENS = 80  # of what a language model writes
+SAMPLE_SEEDS = (0, 1, 2)
+TITLES = {
+    "cross": "Cross-attention as it forms",
+    "alignment": "Alignment as it forms",
+    "decoder": "What each written symbol reads, as it forms",
+    "encoder": "Self-attention as it forms",
+}
+MAPS = {
+    "cross": "Cross-attention",
+    "alignment": "Alignment",
+    "decoder": "Decoder self-attention",
+    "encoder": "Self-attention",
+}
+
+
+@dataclass(frozen=True)
+class Example:
+    """A held-out example that is answered while a run goes on.
+
+    Attributes:
+        place: in the held-out sample that each report is measured on.
+        source: as a person writes it.
+        answer: the right one, by the data.
+    """
+
+    place: int
+    source: str
+    answer: str
+
+
+@dataclass(frozen=True)
+class Probe:
+    """The example whose attention is drawn.
+
+    Attributes:
+        batch: it alone, without padding.
+        source: as a person writes it.
+        answer: what is to be written.
+    """
+
+    batch: Batch
+    source: str
+    answer: str
+
+
+def choose_examples(task: Task) -> tuple[list[Example], Probe]:
+    """Held-out examples shaped like the worked one: six to answer, and the probe; text has no answers."""
+    batch = task.held_out(HELD_OUT_SAMPLE)
+    if task.kind == TEXT:
+        return [], Probe(take_row(batch, 0, PROBE_TOKENS), "", "")
+    sources = [task.read_source(row) for row in batch.input_ids.tolist()]
+    worked = task.worked_example.source
+    wanted = len(task.source_tokens(worked))
+    answered = 1 + len(task.split_target(task.worked_example.target))
+    if task.kind == CLASSES:
+        wanted, answered = min(wanted, PROBE_TOKENS), 1
+
+    def unlike(place: int) -> tuple[int, int]:
+        ids = batch.input_ids[place]
+        ids = ids[ids != PAD].tolist()
+        repeated = len(ids) - len(set(ids))  # which of two equal symbols is read cannot be seen in an answer
+        answer = batch.labels[place].numel() - int((batch.labels[place] == IGNORED).sum())
+        shorter = max(0, wanted - len(ids)) + max(0, answered - answer)
+        return abs(len(ids) - wanted) + shorter + 2 * repeated, abs(len(sources[place]) - len(worked))
+
+    places = sorted(range(len(sources)), key=unlike)
+    labels = batch.labels.view(len(batch), -1).tolist()
+    examples = [
+        Example(place, sources[place], task.decode(labels[place])) for place in places[:EXAMPLES_SHOWN]
+    ]
+    probe = Probe(take_row(batch, places[0]), examples[0].source, examples[0].answer)
+    return sorted(examples, key=lambda example: example.place), probe
+
+
+def take_row(batch: Batch, place: int, most: int | None = None) -> Batch:
+    """One example without padding; of its target, the first tokens."""
+    ids, labels = batch.input_ids[place], batch.labels[place]
+    labels = labels[labels != IGNORED][:most].unsqueeze(0) if labels.dim() else labels.unsqueeze(0)
+    return Batch(ids[ids != PAD].unsqueeze(0), labels)
+
+
+def read_map(model, task: Task, probe: Probe) -> tuple[AnsweringMap | None, dict]:
+    """The map in which the probe's answer reads its source, and what the board says of every such map."""
+    answering = attention_maps(model, probe.batch).answering
+    if answering is None:
+        return None, {"heads": 0, "rows": [], "cols": []}
+    rows, columns = (
+        label_tokens([task.tokens[int(index)] for index in ids])
+        for ids in (answering.rows, answering.columns)
+    )
+    kind = "alignment" if model.config.model_type == "recurrent" else answering.kind
+    known = task.alignment(probe.source, probe.answer) if probe.answer else None
+    return answering, {
+        "heads": answering.weights.shape[1],
+        "rows": rows,
+        "cols": columns,
+        "truth": answering.align(known),
+        "allowed": causal(len(rows), len(columns)) if answering.kind == "decoder" else None,
+        "map": MAPS[kind],
+        "map_title": TITLES[kind],
+        "layer": "last layer" if len(answering.weights) > 1 else "",
+    }
+
+
+def causal(rows: int, columns: int) -> list[list[bool]]:
+    """What each of the last `rows` of `columns` positions may read: itself and those before it."""
+    return [[column <= row + columns - rows for column in range(columns)] for row in range(rows)]
+
+
+def read_predictions(task: Task, examples: list[Example], predictions: torch.Tensor) -> list[dict]:
+    """What was answered for the shown examples, judged by the task or by the data."""
+    return [read_answer(task, example, predictions[example.place].tolist()) for example in examples]
+
+
+def read_answer(task: Task, example: Example, ids: list[int]) -> dict:
+    """One of them, as the board takes it: symbols, of which some may be wrong, or a class."""
+    prediction = task.decode(ids)
+    verdict = task.verify(example.source, prediction, example.answer)
+    judged = {"right": verdict.correct, "answer": example.answer}
+    if task.kind == CLASSES:
+        return {"source": shorten(example.source, LONGEST_TEXT), "label": prediction, **judged}
+    written = label_tokens(task.decode_symbols(ids))
+    most = len(verdict.expected) + 1  # one that does not end would push everything else away
+    return {
+        "source": shorten(example.source, LONGEST_SOURCE),
+        "written": [*written[:most], *["…"] * (len(written) > most)],
+        "wrong": wrong_symbols(written, verdict)[:most],
+        **judged,
+    }
+
+
+def write_samples(model, task: Task, probe: Probe) -> list[dict]:
+    """What a language model writes from nothing: the likeliest, and drawn from the nucleus with seeds."""
+    start = probe.batch.input_ids.to(next(model.parameters()).device)
+    most = min(SAMPLE_TOKENS, task.max_target_tokens)
+    how = [("greedy", 0), *[("nucleus", seed) for seed in SAMPLE_SEEDS]]
+    samples = []
+    for strategy, seed in how:
+        generation = write(model, start, strategy, seed=seed, max_new_tokens=most)
+        name = "greedy" if strategy == "greedy" else f"nucleus 0.9, seed {seed}"
+        samples.append({"source": name, "text": task.decode(generation.ids), "right": None})
+    return samples

@@ -1,0 +1,61 @@
+"""A visitor's own file: taken from an upload, kept in the visit's folder, and gone with it."""
+
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hf_attn.tasks import Task
+from hf_attn.tasks.reading import column_names
+
+# task → its options that name columns of a table; the last reads plain text, and only if there is any.
+# No other task reads a file here, and a path comes from an upload only.
+COLUMNS = {"csv": ("text", "label"), "pairs": ("source", "target"), "text": ()}
+SUFFIXES = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json", ".md")
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a visitor uploaded.
+
+    Attributes:
+        path: the visit's own copy.
+        name: what the visitor calls it.
+        columns: names in its first line; none in plain text.
+        fault: why it cannot be used, in a sentence; then nothing is kept.
+        tasks: built from it; what they have read is read once.
+    """
+
+    path: Path
+    name: str
+    columns: tuple[str, ...] = ()
+    fault: str = ""
+    tasks: dict[Task, Task] = field(default_factory=dict, compare=False, repr=False)
+
+    def guess_columns(self, wanted: tuple[str, ...]) -> list[str]:
+        """The columns of those names, else the first ones that are left."""
+        known = {column.lower(): column for column in self.columns}
+        left = [column for column in self.columns if column.lower() not in wanted]
+        return [known.get(name) or (left.pop(0) if left else self.columns[0]) for name in wanted]
+
+    def share_task(self, task: Task) -> Task:
+        """The first task on this table that equals this one."""
+        return self.tasks.setdefault(task, task)
+
+
+def take_table(uploaded: str | Path, folder: Path, wanted: tuple[str, ...]) -> Table:
+    """Copy an upload and read which columns it has; where it is no table, say so by the name it has.
+
+    Args:
+        uploaded: where the upload lies.
+        folder: takes the copy.
+        wanted: names of the columns that the task would like; none where it reads plain text.
+    """
+    name = Path(uploaded).name
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / name
+    shutil.copyfile(uploaded, path)
+    try:
+        return Table(path, name, tuple(column_names(path)) if wanted else ())
+    except ValueError as error:
+        path.unlink()
+        return Table(path, name, fault=str(error).replace(str(path), name))
