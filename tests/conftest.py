@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from hf_attn.architectures import build_model
 from hf_attn.runs import Run, finish, follow
 from hf_attn.tasks import build_task
-from hf_attn.architectures import build_model
 from hf_attn.training import build_accelerator
 
 torch.set_num_threads(1)

@@ -13,7 +13,8 @@ ROOT = Path(__file__).parent.parent
 LAYERS = [
     {"models"},
     {"tokenization", "tasks", "atomic", "presets"},
-    {"architectures", "training", "decoding", "evaluation", "baselines", "inspection", "figures", "charts"},
+    {"architectures", "training", "decoding", "evaluation", "baselines", "inspection", "ablation", "figures"}
+    | {"charts"},
     {"registration", "hub", "cards", "citations", "settings", "runs", "dueling", "experiments"},
     {"commands", "__main__"},
 ]

@@ -6,12 +6,12 @@ import pytest
 import torch
 from checks import build_encoder, build_seq2seq, random_ids
 
+from hf_attn.architectures import build_model
 from hf_attn.decoding import cut_nucleus
 from hf_attn.evaluation import evaluate
 from hf_attn.models.layers import Residual
 from hf_attn.tasks import Recipe, build_task
 from hf_attn.tasks.sequences import END, PAD
-from hf_attn.architectures import build_model
 from hf_attn.training import Diverged, build_optimizer, train
 
 

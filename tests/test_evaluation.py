@@ -5,10 +5,10 @@ import dataclasses
 import pytest
 import torch
 
+from hf_attn.architectures import build_model
 from hf_attn.evaluation import evaluate, exact_matches, predict, share_right, wilson_interval
 from hf_attn.tasks import Recipe, build_task
 from hf_attn.tasks.sequences import END, PAD
-from hf_attn.architectures import build_model
 from hf_attn.training import train
 
 

@@ -32,7 +32,7 @@ def read_places(rows, symbols, needed=1):
         ("sort", {"length": 3, "smallest": 0, "largest": 99}, "10 9 99", "9 10 99"),
         ("parity", {}, "1 0 1 1", "odd"),
         ("parity", {}, "0 0", "even"),
-        ("modular", {}, "45 + 82", "30"),
+        ("modular", {}, "45 + 29", "21"),
         ("modular", {"modulus": 5}, "4 + 4", "3"),
         ("brackets", {}, "([]{()", "})"),
         ("brackets", {}, "( [ {", "}])"),
@@ -80,7 +80,7 @@ def test_parity_needs_every_one_and_no_zero():
 
 
 def test_a_sum_on_the_clock_needs_both_numbers():
-    assert build_task("modular").alignment("45 + 82", "30") == [[1, 0, 1, 0], [0, 0, 0, 1]]
+    assert build_task("modular").alignment("45 + 29", "21") == [[1, 0, 1, 0], [0, 0, 0, 1]]
 
 
 def test_each_closing_bracket_needs_the_one_that_it_closes():
@@ -121,13 +121,13 @@ def test_modular_sums_are_split_by_their_training_share_and_the_rest_in_halves(s
     numbers = torch.arange(task.modulus)
     shares = torch.bincount(task.split_of(torch.cartesian_prod(numbers, numbers) + 1), minlength=3)
     shares = shares / shares.sum()
-    assert shares[SPLITS.index(TRAINING)] == pytest.approx(share, abs=0.02)
+    assert shares[SPLITS.index(TRAINING)] == pytest.approx(share, abs=0.03)
     for split in (VALIDATION, HELD_OUT):
-        assert shares[SPLITS.index(split)] == pytest.approx((1 - share) / 2, abs=0.02)
+        assert shares[SPLITS.index(split)] == pytest.approx((1 - share) / 2, abs=0.03)
 
 
 def test_a_larger_training_share_keeps_what_a_smaller_one_had():
-    numbers = torch.arange(97)
+    numbers = torch.arange(build_task("modular").modulus)
     keys = torch.cartesian_prod(numbers, numbers) + 1
     few, many = (build_task("modular", train_share=share).split_of(keys) == 0 for share in (0.2, 0.6))
     assert bool((many | ~few).all())
@@ -142,10 +142,10 @@ def test_a_larger_training_share_keeps_what_a_smaller_one_had():
         ("sort", "4 3", "2 numbers", "9 4 17 12 4 19 2 8"),
         ("parity", "0 1 2", "'2' (number 3)", "zeros and ones"),
         ("parity", "odd", "'odd'", "zeros and ones"),
-        ("parity", "1 " * 13, "13 bits", "12 at most"),
-        ("modular", "45+82", "'45+82'", "'45 + 82'"),
-        ("modular", "45 + 97", "'97' (number 3)", "0 to 96"),
-        ("modular", "45 82", "'45 82'", "'45 + 82'"),
+        ("parity", "1 " * 11, "11 bits", "10 at most"),
+        ("modular", "45+29", "'45+29'", "'45 + 29'"),
+        ("modular", "45 + 53", "'53' (number 3)", "0 to 52"),
+        ("modular", "45 29", "'45 29'", "'45 + 29'"),
         ("brackets", "(]", "']' (character 2)", "')'"),
         ("brackets", ")", "')' (character 1)", "open one first"),
         ("brackets", "(a", "'a' (character 2)", "([]{()"),
@@ -154,8 +154,8 @@ def test_a_larger_training_share_keeps_what_a_smaller_one_had():
         ("recall", "a 3 b 7", "asks for no key", "a 3 b 7 c 1 b"),
         ("recall", "a 3 a 7 a", "'a' has more than one value", "different letters"),
         ("recall", "3 a 3", "'3' (number 1)", "a letter"),
-        ("recall", "a 3 z 1 a", "'z' (number 3)", "from a to j"),
-        ("recall", "a 1 b 2 c 3 d 4 e 5 f 6 g 7 a", "7 pairs", "6 at most"),
+        ("recall", "a 3 z 1 a", "'z' (number 3)", "from a to h"),
+        ("recall", "a 1 b 2 c 3 d 4 e 5 a", "5 pairs", "4 at most"),
     ],
 )
 def test_what_cannot_be_read_is_refused_in_words(name, text, named, remedy):
@@ -175,7 +175,7 @@ def test_what_cannot_be_read_is_refused_in_words(name, text, named, remedy):
         ("modular", {"train_share": 1.0}, "train_share=1.0"),
         ("brackets", {"kinds": 4}, "kinds=4"),
         ("brackets", {"max_length": 0}, "max_length=0"),
-        ("recall", {"max_pairs": 11}, "max_pairs=11"),
+        ("recall", {"max_pairs": 9}, "max_pairs=9"),
     ],
 )
 def test_impossible_options_are_refused_in_words(name, options, named):

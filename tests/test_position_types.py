@@ -69,9 +69,8 @@ def test_a_constant_slope_is_solved_exactly():
     with torch.no_grad():
         positions.outer.weight.zero_()
         positions.outer.bias.copy_(draw(16))
-        assert_close(
-            positions.solve(9), positions.start + torch.arange(9).unsqueeze(1) * positions.outer.bias
-        )
+        slope = positions.outer.bias / math.sqrt(24)
+        assert_close(positions.solve(9), positions.start + torch.arange(9).unsqueeze(1) * slope)
 
 
 def test_moving_on_turns_a_complex_word_and_keeps_its_amplitude():

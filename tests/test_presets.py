@@ -3,11 +3,11 @@
 import pytest
 import torch
 
+from hf_attn.architectures import build_model
 from hf_attn.models.modeling_attn_encoder import AttnEncoderForSequenceClassification
 from hf_attn.models.modeling_attn_seq2seq import AttnSeq2SeqForConditionalGeneration
 from hf_attn.presets import PRESETS, build_preset
 from hf_attn.tasks import build_task
-from hf_attn.architectures import build_model
 
 
 def test_the_classifier_of_chapter_1_has_the_parameters_its_code_has_not_those_its_text_says():

@@ -6,10 +6,10 @@ import itertools
 import pytest
 import torch
 
+from hf_attn.architectures import build_model
 from hf_attn.atomic import atomic_directory
 from hf_attn.evaluation import predict, share_right
 from hf_attn.tasks import Recipe, build_task
-from hf_attn.architectures import build_model
 from hf_attn.training import build_accelerator, learning_rate_at, train
 
 TINY = {

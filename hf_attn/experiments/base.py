@@ -1,7 +1,6 @@
 """What every experiment is and shares: rows as they are measured, findings computed from them."""
 
 import dataclasses
-import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -173,12 +172,3 @@ def held_out_figures(score: Score) -> Row:
     interval = {"low": score.interval.low, "high": score.interval.high}
     measures: Mapping[str, float] = score.measures
     return {**measures, "exact_match": score.exact_match, **interval, "examples": score.examples}
-
-
-def slope(xs: Sequence[float], ys: Sequence[float]) -> float:
-    """The exponent b of y = a·xᵇ, by least squares on the logarithms: 1 linear, 2 quadratic.
-
-    >>> round(slope([1, 2, 4], [3, 12, 48]), 6)
-    2.0
-    """
-    return statistics.linear_regression([*map(math.log, xs)], [*map(math.log, ys)]).slope

@@ -32,12 +32,14 @@ class Sizes:
         task: the text, its tokens, and the passages it is cut into.
         contexts: L of each table, from short to long.
         steps: of the attention model's training.
+        batch_size: passages a step.
         passages: of the validation part, and of the held-out one.
     """
 
     task: Language = Language(window=128)  # noqa: RUF009 - frozen
     contexts: tuple[int, ...] = (1, 2, 3, 4, 5)
     steps: int = 600
+    batch_size: int = 32
     passages: int = 1000
 
 
@@ -161,7 +163,7 @@ def run(sizes: Sizes, seed: int) -> Iterator[Row]:
             "tokens": int((held_out != IGNORED).sum()),
             "seconds": round(time.perf_counter() - started, 2),
         }
-    recipe = dataclasses.replace(task.recipe, steps=sizes.steps)
+    recipe = dataclasses.replace(task.recipe, steps=sizes.steps, batch_size=sizes.batch_size)
     model, seconds = learn(task, recipe, seed)
     score = evaluate(model, task, n=sizes.passages).overall
     yield {

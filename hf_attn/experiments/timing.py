@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 
 from hf_attn.charts import Chart
-from hf_attn.experiments.base import Experiment, Finding, Row, mean_of, settings_of, slope
+from hf_attn.experiments.base import Experiment, Finding, Row, mean_of, settings_of
 from hf_attn.models.attention import MultiHeadAttention
 from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
 from hf_attn.models.configuration_recurrent_encoder import RecurrentEncoderConfig
@@ -20,7 +20,7 @@ from hf_attn.models.modeling_recurrent_encoder import build_cells
 
 ATTENTION = "attention"
 DOCUMENT_LENGTH = 500  # the longest of learn_ai_51_attention_mechanisms
-NEAR_LINEAR = 0.25  # an exponent this near 1 is called linear
+STRAIGHT = 0.99  # R² from which points are said to lie on a straight line
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Sizes:
 
     Attributes:
         layers: the sizes.
-        repeats: of each measurement; the two layers take turns.
+        repeats: of each measurement.
     """
 
     layers: tuple[Layer, ...] = (
@@ -84,32 +84,34 @@ def build_arms(layer: Layer, length: int, seed: int) -> dict[str, tuple[Callable
 
 
 def run(sizes: Sizes, seed: int) -> Iterator[Row]:
-    """A row for each size, length and layer: medians over repeats, in which the layers take turns.
+    """A row for each size, length and layer: medians over repeats, in which lengths and layers take turns.
 
     What counts is processor time: with one thread that is what an idle machine would take, however busy this
     one is; with more, it is what all of them take together.
     """
     for layer in sizes.layers:
-        for length in layer.lengths:
-            arms = build_arms(layer, length, seed)
-            forward: dict[str, list[float]] = {name: [] for name in arms}
-            training: dict[str, list[float]] = {name: [] for name in arms}
-            for repeat in range(sizes.repeats + 1):
-                for name, (compute, weights) in arms.items():
-                    seconds = measure_forward(compute), measure_training(compute, weights)
-                    if repeat:  # the first call prepares what later calls find ready
-                        forward[name].append(seconds[0])
-                        training[name].append(seconds[1])
-            for name in arms:
-                yield {
-                    "size": layer.title,
-                    "length": length,
-                    "model": name,
-                    "seed": seed,
-                    "forward_ms": 1e3 * statistics.median(forward[name]),
-                    "training_ms": 1e3 * statistics.median(training[name]),
-                    "repeats": sizes.repeats,
-                }
+        arms = {
+            (length, model): arm
+            for length in layer.lengths
+            for model, arm in build_arms(layer, length, seed).items()
+        }
+        taken: dict[tuple[int, str], list[tuple[float, float]]] = {key: [] for key in arms}
+        for repeat in range(sizes.repeats + 1):
+            for key, (compute, weights) in arms.items():
+                seconds = measure_forward(compute), measure_training(compute, weights)
+                if repeat:  # the first call prepares what later calls find ready
+                    taken[key].append(seconds)
+        for (length, model), measured in taken.items():
+            forward, training = zip(*measured, strict=True)
+            yield {
+                "size": layer.title,
+                "length": length,
+                "model": model,
+                "seed": seed,
+                "forward_ms": 1e3 * statistics.median(forward),
+                "training_ms": 1e3 * statistics.median(training),
+                "repeats": sizes.repeats,
+            }
 
 
 def measure_forward(compute: Callable[[], torch.Tensor]) -> float:
@@ -137,13 +139,16 @@ def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
         def times(model: str, measure: str, size=size, lengths=lengths) -> list[float]:
             return [mean_of(rows, measure, size=size, length=length, model=model) for length in lengths]
 
-        if len(lengths) > 1:
-            growth = {m: slope(lengths, times(m, "forward_ms")) for m in (recurrent, ATTENTION)}
+        if len(lengths) > 2:
+            forward = {model: times(model, "forward_ms") for model in (recurrent, ATTENTION)}
+            fit = {model: statistics.correlation(lengths, taken) ** 2 for model, taken in forward.items()}
+            grown = (f"{model} ×{taken[-1] / taken[-2]:.1f}" for model, taken in forward.items())
             findings.append(
                 Finding(
-                    f"{size}: the {recurrent}'s forward time grows in proportion to the length.",
-                    abs(growth[recurrent] - 1) <= NEAR_LINEAR,
-                    ", ".join(f"{model} ∝ n^{power:.2f}" for model, power in growth.items()),
+                    f"{size}: the {recurrent}'s forward time grows on a straight line with the length.",
+                    fit[recurrent] >= STRAIGHT,
+                    f"R² {', '.join(f'{model} {share:.3f}' for model, share in fit.items())}; "
+                    f"from {lengths[-2]} to {lengths[-1]} tokens {', '.join(grown)}",
                 )
             )
         compared = [length for length in lengths if length <= DOCUMENT_LENGTH]

@@ -114,10 +114,10 @@ class Task(ABC):
     def provenance(self) -> str:
         """Where the examples come from and how they are split, for the card."""
         return (
-            "Examples are drawn while training and never stored. Each falls into one of "
-            f"{HASH_BUCKETS} buckets by a hash of the example itself: training draws from "
-            f"{HASH_BUCKETS - 2} of them, one (10 %) is held out for the results below, and one (10 %) is kept apart for choosing "
-            "settings. The split is the same on every machine."
+            f"Examples are drawn while training and never stored. Each falls into one of {HASH_BUCKETS} "
+            f"buckets by a hash of the example itself: training draws from {HASH_BUCKETS - 2} of them, one "
+            "(10 %) is held out for the results below, and one (10 %) is kept apart for choosing settings. "
+            "The split is the same on every machine."
         )
 
     # What a subclass says

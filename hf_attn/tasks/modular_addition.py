@@ -15,7 +15,7 @@ PER_MILLE = 1000
 
 @dataclass(frozen=True)
 class ModularAddition(SpacedTask):
-    """Add two numbers and keep the remainder: "45 + 82" → "30", with 97 as modulus.
+    """Add two numbers and keep the remainder: "45 + 29" → "21", with 53 as modulus.
 
     There are modulus² sums in all. With a small share of them to train on, a model knows those by heart long
     before it finds the rule that gives the others: grokking.
@@ -26,8 +26,8 @@ class ModularAddition(SpacedTask):
             half are held out.
     """
 
-    modulus: int = 97
-    train_share: float = 0.4
+    modulus: int = 53
+    train_share: float = 0.5
 
     name = "modular"
     title = "Modular addition"
@@ -74,9 +74,9 @@ class ModularAddition(SpacedTask):
         return {
             "product": Recipe(
                 model,
-                steps=2000,
-                batch_size=512,
-                learning_rate=1e-3,
+                steps=1500,
+                batch_size=256,
+                learning_rate=3e-3,
                 betas=(0.9, 0.98),
                 weight_decay=1.0,
                 decay_fraction=0.0,
@@ -87,12 +87,12 @@ class ModularAddition(SpacedTask):
     @property
     def worked_example(self) -> WorkedExample:
         """A sum that goes once round the clock."""
-        source = f"{45 % self.modulus} + {82 % self.modulus}"
+        source = f"{45 % self.modulus} + {29 % self.modulus}"
         return WorkedExample(
             source,
             self.answer(source),
-            "Both numbers are read alike, as a + b = b + a. Watch the two curves: training is at 100 % while "
-            "held-out sums are still guessed; much later those are right too.",
+            "Both numbers are read alike, as a + b = b + a. Watch the two curves: the training loss is low "
+            "while held-out sums are still guessed; much later those are right too.",
         )
 
     def draw(self, generator: torch.Generator, n: int) -> tuple[Ragged, Ragged, torch.Tensor]:

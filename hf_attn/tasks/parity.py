@@ -22,7 +22,7 @@ class Parity(SpacedTask):
         length: most bits, 2 to 40; shorter sequences are drawn too, and are learned first.
     """
 
-    length: int = 12
+    length: int = 10
 
     name = "parity"
     title = "Parity"
@@ -68,7 +68,7 @@ class Parity(SpacedTask):
             "decoder_layers": 1,
             "num_attention_heads": 4,
         }
-        return {"product": Recipe(model, steps=600, batch_size=128, learning_rate=3e-3)}
+        return {"product": Recipe(model, steps=2500, batch_size=64, learning_rate=1e-3, evaluate_every=50)}
 
     @property
     def worked_example(self) -> WorkedExample:

@@ -34,7 +34,7 @@ class Reversing(SymbolSequences):
         """An LSTM that reads both ways."""
         return Recipe(
             {"hidden_size": 128, "attention_size": 64, "bidirectional": True},
-            steps=600,
+            steps=500,
             batch_size=64,
             learning_rate=4e-3,
             warmup_steps=20,

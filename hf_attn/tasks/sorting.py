@@ -68,14 +68,14 @@ class Sorting(SpacedTask):
             "decoder_layers": 2,
             "num_attention_heads": 4,
         }
-        return {"product": Recipe(model, steps=200, batch_size=64, learning_rate=5e-3)}
+        return {"product": Recipe(model, steps=400, batch_size=64, learning_rate=5e-3)}
 
     @property
     def recurrent_recipe(self) -> Recipe:
         """An LSTM that reads both ways."""
         return Recipe(
             {"hidden_size": 128, "attention_size": 64, "bidirectional": True},
-            steps=600,
+            steps=400,
             batch_size=64,
             learning_rate=4e-3,
             warmup_steps=20,
