@@ -36,7 +36,7 @@ def main() -> int:
         torch.set_num_threads(1)  # two runs at once train faster on two cores than with more threads each
         app = build_app(build_shelf(options.checkpoint), options.device)
         look = {"head": shared.HEAD, "theme": shared.THEME, "footer_links": [], "ssr_mode": False}
-        app.launch(**where, **look, state_session_capacity=500)
+        app.launch(**where, **look, state_session_capacity=500, max_file_size="50mb")
     except (ValueError, OSError, OverflowError) as error:
         sys.stderr.write(f"app.py: {options.host}:{options.port}: {' '.join(str(error).split())}\n")
         return 2

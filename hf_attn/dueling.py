@@ -148,7 +148,8 @@ def match_size(task: Task, recipe: Recipe, parameters: int) -> Recipe:
 def _widened(recipe: Recipe, units: int) -> Recipe:
     """The recipe with a hidden size of so many units: what heads and directions can share evenly."""
     heads = int(recipe.model.get("num_attention_heads", 2))  # type: ignore[call-overload]
-    turning = 2 if recipe.model.get("position_type") == "rotary" else 1  # pairs of numbers
+    positions = str(recipe.model.get("position_type", ""))
+    turning = 2 if positions.startswith("rotary") or positions == "complex" else 1  # pairs of numbers
     hidden_size = units * heads * turning
     before = int(recipe.model["hidden_size"])  # type: ignore[call-overload]
     widths = {
