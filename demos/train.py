@@ -355,6 +355,7 @@ def build(page: Page) -> None:
     wire_form(form, visit, light)
     gr.on([pace.change, rate.change], set_pace, [visit, pace, rate], rate, **light)
     many = {**light, "trigger_mode": "multiple"}
+    page.tab.select(lambda visit: shared.to_json(visit.to_table()), visit, runs, **light)  # Duel adds some
     runs.open_run(open_run, visit, shown, **many)
     runs.delete_run(delete_run, visit, shown, **many)
     save = "() => setTimeout(() => document.querySelector('#zip')?.click(), 150)"  # once the link is there

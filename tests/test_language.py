@@ -195,7 +195,7 @@ def test_the_command_line_trains_measures_and_goes_on_from_a_prompt(book, tmp_pa
     train = ["train", "text", "--set", f"path={book}", "--set", "window=32", *small, "--steps", "30"]
     code, _, errors = in_process(capsys, *train, "--output-dir", out)
     assert code == 0, errors
-    code, output, _ = in_process(capsys, "eval", out, "--json")
+    code, output, _ = in_process(capsys, "eval", out, "--set", f"path={book}", "--json")
     assert code == 0
     assert rows_of(output)[0]["perplexity"] > 1
     for strategy in ("greedy", "nucleus", "beam"):

@@ -29,7 +29,9 @@ def write_csv(path, rows, header=("source", "target"), delimiter=","):
 
 
 @pytest.fixture
-def table(tmp_path):
+def table(tmp_path, monkeypatch):
+    """A table in the working folder: a checkpoint names the file without its folder."""
+    monkeypatch.chdir(tmp_path)
     return write_csv(tmp_path / "pairs.csv", PAIRS)
 
 
@@ -209,14 +211,15 @@ def test_a_trained_checkpoint_writes_without_the_table_and_judges_with_it(table,
     code, output, _ = in_process(capsys, "generate", out, "1 and 2", "12 and 21", "--json")
     assert code == 0
     assert [row["correct"] for row in rows_of(output)] == [False, None]
-    (tmp_path / "pairs.csv").unlink()
+    (tmp_path / "pairs.csv").rename(tmp_path / "moved.csv")
     code, output, _ = in_process(capsys, "generate", out, "1 and 2", "--json")
     assert code == 0
     assert rows_of(output)[0]["correct"] is None
     code, _, errors = in_process(capsys, "eval", out)
     assert code == 2
-    assert "There is no file" in errors
+    assert "There is no file 'pairs.csv'" in errors
     assert errors.count("\n") == 1
+    assert in_process(capsys, "eval", out, "--set", "path=moved.csv")[0] == 0
 
 
 def test_a_checkpoint_s_task_has_the_vocabulary_that_was_trained_whatever_the_table_holds_now(

@@ -21,7 +21,7 @@ from hf_attn.tasks.language import Language
 from hf_attn.tasks.sequences import IGNORED, START
 
 ATTENTION = "attention"
-DISCOUNTS = (0.3, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95)  # what is tried on the validation part
+DISCOUNTS = (0.3, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98)  # what is tried on the validation part
 
 
 @dataclass(frozen=True)

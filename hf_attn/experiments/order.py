@@ -219,7 +219,9 @@ def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
             Finding(f"Which came first is a coin toss to {model}.", is_chance, f"{accuracy[model]:.1%} right")
         )
     for model in ("attention with positions", "LSTM"):
-        found = Finding(f"{model} learns the order.", accuracy[model] >= SURE, f"{accuracy[model]:.1%} right")
+        found = Finding(
+            f"The order is learned by {model}.", accuracy[model] >= SURE, f"{accuracy[model]:.1%} right"
+        )
         findings.append(found)
     return tuple(findings)
 

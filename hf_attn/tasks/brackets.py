@@ -62,7 +62,7 @@ class Brackets(Task):
             "decoder_layers": 2,
             "num_attention_heads": 4,
         }
-        return {"product": Recipe(model, steps=500, batch_size=64, learning_rate=4e-3)}
+        return {"product": Recipe(model, steps=600, batch_size=64, learning_rate=4e-3)}
 
     @property
     def worked_example(self) -> WorkedExample:

@@ -10,16 +10,6 @@ from hf_attn.tasks.recipes import Recipe
 from hf_attn.tasks.sequences import SPECIAL_TOKENS, Ragged
 from hf_attn.tasks.symbols import SpacedTask
 
-MODEL = {
-    "hidden_size": 64,
-    "intermediate_size": 128,
-    "encoder_layers": 2,
-    "decoder_layers": 2,
-    "num_attention_heads": 2,
-    "embedding_initializer_range": 1.0,
-    "position_initializer_range": 1.0,
-}
-
 
 @dataclass(frozen=True)
 class SymbolSequences(SpacedTask):
@@ -113,9 +103,18 @@ class Copying(SymbolSequences):
     @property
     def recipes(self) -> Mapping[str, Recipe]:
         """The document's size (hidden 64, 2 + 2 layers, 2 heads) is small already: both recipes use it."""
+        model = {
+            "hidden_size": 64,
+            "intermediate_size": 128,
+            "encoder_layers": 2,
+            "decoder_layers": 2,
+            "num_attention_heads": 2,
+            "embedding_initializer_range": 1.0,
+            "position_initializer_range": 1.0,
+        }
         return {
-            "product": Recipe(MODEL, steps=120, batch_size=64, learning_rate=5e-3, warmup_steps=20),
-            "document": Recipe(MODEL, steps=100, batch_size=40, learning_rate=5e-3, warmup_steps=20),
+            "product": Recipe(model, steps=120, batch_size=64, learning_rate=5e-3, warmup_steps=20),
+            "document": Recipe(model, steps=100, batch_size=40, learning_rate=5e-3, warmup_steps=20),
         }
 
     @property

@@ -270,7 +270,7 @@ class Dates(Task):
             "decoder_layers": 2,
             "num_attention_heads": 4,
         }
-        return {"product": Recipe(model, steps=1000, batch_size=64, learning_rate=4e-3, evaluate_every=50)}
+        return {"product": Recipe(model, steps=1200, batch_size=64, learning_rate=4e-3, evaluate_every=50)}
 
     @property
     def recurrent_recipe(self) -> Recipe:

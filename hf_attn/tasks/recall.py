@@ -86,7 +86,7 @@ class Recall(SpacedTask):
             "product": Recipe(
                 model,
                 architecture="decoder",
-                steps=1200,
+                steps=800,
                 batch_size=128,
                 learning_rate=1e-3,
                 evaluate_every=20,

@@ -1,0 +1,201 @@
+"""What a claim is, and how its verdict is computed: printed figures against measured ones."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+import torch
+
+REPRODUCED, CORRECTED, NOT_REPRODUCIBLE = "reproduced", "corrected", "not reproducible"
+RARE = 1e-3  # what the document's own code prints less often than this, it did not print
+COUNTED_DRAWS = 100_000  # of a program whose seed is not told
+
+Figure = float | str
+
+
+@dataclass(frozen=True)
+class Chance:
+    """How often a program whose seed is not told comes as far as what was printed.
+
+    Attributes:
+        hits: draws that do.
+        draws: all draws.
+    """
+
+    hits: int
+    draws: int
+
+    def __str__(self) -> str:
+        return f"{self.hits} of {self.draws:,} draws"
+
+
+Measured = tuple[Figure, ...] | Chance
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of a document with its figures, and the function that measures them.
+
+    Attributes:
+        claim: one sentence.
+        claimed: the figures as printed, separated by spaces: a number; a bound such as "<1e-6" or "≥0.90"; a
+            range such as "0.70–0.90"; or a word.
+        measure: gives as many figures, or a Chance; None where there is nothing to compute.
+        why: one sentence: what explains the difference, or what the figure rests on.
+        tolerance: how far a number may lie from the printed one; half a unit of its last digit where None.
+        is_full: needs training or a clock, hence minutes.
+    """
+
+    claim: str
+    claimed: str
+    measure: Callable[[], Measured] | None
+    why: str
+    tolerance: float | None = None
+    is_full: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """A claim beside what was measured.
+
+    Attributes:
+        document: its key in DOCUMENTS.
+        claim: the claim's sentence.
+        claimed: the figures as printed.
+        measured: the figures as measured, or None where there is nothing to compute.
+        verdict: "reproduced", "corrected" or "not reproducible".
+        why: one sentence.
+    """
+
+    document: str
+    claim: str
+    claimed: str
+    measured: str | None
+    verdict: str
+    why: str
+
+
+def measure_claim(document: str, claim: Claim) -> Row:
+    """Measure a claim and judge it.
+
+    Every claim starts from the same state of the global generators, and leaves them as they were.
+    """
+    if claim.measure is None:
+        return Row(document, claim.claim, claim.claimed, None, NOT_REPRODUCIBLE, claim.why)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        measured = claim.measure()
+    verdict = verdict_of(claim.claimed, measured, claim.tolerance)
+    return Row(document, claim.claim, claim.claimed, write(claim.claimed, measured), verdict, claim.why)
+
+
+def verdict_of(claimed: str, measured: Measured, tolerance: float | None = None) -> str:
+    """Compare printed figures with measured ones.
+
+    Raises:
+        ValueError: there are not as many of the one as of the other.
+
+    >>> verdict_of("14.3667", (14.36671,)), verdict_of("62,832", (60_611.4,))
+    ('reproduced', 'corrected')
+    """
+    if isinstance(measured, Chance):
+        return NOT_REPRODUCIBLE if measured.hits < RARE * measured.draws else REPRODUCED
+    pairs = pair(claimed, measured)
+    is_right = all(agrees(printed, figure, tolerance) for printed, figure in pairs)
+    return REPRODUCED if is_right else CORRECTED
+
+
+def pair(claimed: str, measured: Sequence[Figure]) -> list[tuple[str, Figure]]:
+    """Each printed figure with the measured one.
+
+    Raises:
+        ValueError: there are not as many of the one as of the other.
+    """
+    printed = claimed.split()
+    if len(printed) != len(measured):
+        raise ValueError(
+            f"claimed={claimed!r} has {len(printed)} figures and {len(measured)} were measured: "
+            "let the claim's function return one for each."
+        )
+    return list(zip(printed, measured, strict=True))
+
+
+def agrees(printed: str, measured: Figure, tolerance: float | None = None) -> bool:
+    """Whether a measured figure is what was printed.
+
+    >>> agrees("≥0.90", 0.95), agrees("0.70–0.90", 0.99), agrees("True", "True"), agrees("2.2317e-09", 2.24e-9)
+    (True, False, True, False)
+    """
+    if isinstance(measured, str):
+        return printed == measured
+    if printed[0] in "<>≤≥":
+        bound = float(printed[1:])
+        return {
+            "<": measured < bound,
+            ">": measured > bound,
+            "≤": measured <= bound,
+            "≥": measured >= bound,
+        }[printed[0]]
+    if "–" in printed:
+        low, high = printed.split("–")
+        return float(low) <= measured <= float(high)
+    value = Decimal(printed.replace(",", ""))
+    allowed = float(last_digit(value)) / 2 if tolerance is None else tolerance
+    return abs(measured - float(value)) <= allowed * (1 + 1e-6)  # a figure may lie on the edge itself
+
+
+def last_digit(value: Decimal) -> Decimal:
+    """One unit of a number's last digit.
+
+    >>> last_digit(Decimal("14.3667")), last_digit(Decimal("12")), last_digit(Decimal("2.2317e-09"))
+    (Decimal('0.0001'), Decimal('1'), Decimal('1E-13'))
+    """
+    return Decimal(1).scaleb(int(value.as_tuple().exponent))
+
+
+def write(claimed: str, measured: Measured) -> str:
+    """The measured figures with as many digits as the printed ones have."""
+    if isinstance(measured, Chance):
+        return str(measured)
+    return " ".join(_write_figure(printed, figure) for printed, figure in pair(claimed, measured))
+
+
+def _write_figure(printed: str, measured: Figure) -> str:
+    """One figure.
+
+    >>> _write_figure("62,832", 60611.4), _write_figure("2.2317e-09", 2.24e-9), _write_figure("≥0.90", 1 / 3)
+    ('60,611', '2.2400e-09', '0.33')
+    """
+    if isinstance(measured, str):
+        return measured
+    number = re.split("–", printed.lstrip("<>≤≥"))[0].replace(",", "")
+    is_number = printed[0] not in "<>≤≥"
+    if "e" in number and is_number:
+        return f"{measured:.{len(number.split('e')[0].partition('.')[2])}e}"
+    decimals = max(0, -int(Decimal(number).as_tuple().exponent))
+    return f"{measured:,.{decimals}f}".replace("-0." + "0" * decimals, "0." + "0" * decimals)
+
+
+def flat(*tensors) -> tuple[float, ...]:
+    """All numbers of tensors or arrays, row by row."""
+    return tuple(float(number) for tensor in tensors for number in tensor.reshape(-1).tolist())
+
+
+def shape_of(tensor: torch.Tensor) -> str:
+    """A tensor's shape in a word.
+
+    >>> shape_of(torch.zeros(8, 16))
+    '8×16'
+    """
+    return "×".join(map(str, tensor.shape))
+
+
+def difference(ours: torch.Tensor, theirs: torch.Tensor) -> float:
+    """The largest distance between two tensors' numbers."""
+    return float((ours - theirs).abs().max())
+
+
+def count_parameters(module: torch.nn.Module) -> int:
+    """How many numbers a module learns."""
+    return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
