@@ -177,7 +177,7 @@ def test_a_checkpoint_is_read_and_used_where_the_table_is_not(table, checkpoint)
     loaded = load_checkpoint(checkpoint)
     task = loaded.task
     assert task.classes == ("fruit", "tool")
-    assert task.options == table.options
+    assert task.options == {**table.options, "path": "table.csv"}, "the folder keeps no path of the user's"
     assert task.encode("big apple here") == table.encode("big apple here")
     assert task.answer("big apple here") is None
     assert task.decode(predict(loaded.model, task, task.batch_of(["a big saw"]))[0].tolist()) in task.classes
@@ -187,7 +187,8 @@ def test_a_checkpoint_is_read_and_used_where_the_table_is_not(table, checkpoint)
         evaluate(loaded.model, task)
 
 
-def test_a_checkpoint_refuses_data_with_a_class_that_it_does_not_know(table, checkpoint):
+def test_a_checkpoint_refuses_data_with_a_class_that_it_does_not_know(table, checkpoint, monkeypatch):
+    monkeypatch.chdir(Path(table.path).parent)
     rows = [(f"text number {i}", "fruit" if i % 2 else "animal") for i in range(40)]
     write_table(table.path, rows)
     with pytest.raises(
