@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 CHECKPOINTS := model_cards
 
-.PHONY: app test test-slow lint bench checkpoints chromium clean
+.PHONY: app test test-slow lint bench sources checkpoints chromium clean
 
 app: $(VENV)/.app
 	$(BIN)/python app.py $(ARGS)
@@ -26,6 +26,10 @@ bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.time_to_accuracy
 	$(BIN)/python -m benchmarks.time_to_accuracy --product
 
+# The documents' claims that need no training, measured anew.
+sources: $(VENV)/.test
+	$(BIN)/python -m hf_attn sources --output docs/sources.md
+
 # Every checkpoint from its seed, with more steps than a live run takes; what is there is replaced.
 checkpoints: $(VENV)/.app
 	$(BIN)/python -m hf_attn train copy --seed 0 --steps 400 --output-dir $(CHECKPOINTS)/attn-copy
@@ -33,6 +37,12 @@ checkpoints: $(VENV)/.app
 	$(BIN)/python -m hf_attn train parser --seed 0 --set depth=3 --steps 1200 --set hidden_size=128 \
 		--set intermediate_size=512 --set encoder_layers=3 --set use_bias=false --set learning_rate=0.002 \
 		--output-dir $(CHECKPOINTS)/attn-parser
+	$(BIN)/python -m hf_attn train reverse --model additive --seed 0 --output-dir $(CHECKPOINTS)/bahdanau-reverse
+	$(BIN)/python -m hf_attn train reverse --model none --seed 0 --steps 2000 --output-dir $(CHECKPOINTS)/lstm-reverse
+	$(BIN)/python -m hf_attn train sort --seed 0 --steps 1200 --output-dir $(CHECKPOINTS)/attn-sort
+	$(BIN)/python -m hf_attn train dates --seed 0 --output-dir $(CHECKPOINTS)/attn-dates
+	$(BIN)/python -m hf_attn train dates --model additive --seed 0 --output-dir $(CHECKPOINTS)/bahdanau-dates
+	$(BIN)/python -m hf_attn train topics --seed 0 --output-dir $(CHECKPOINTS)/attn-docstring-topics
 
 # The browser that the tests drive; where there is no apt, install Chromium by hand.
 chromium:
@@ -44,11 +54,11 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.app: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install -q -c constraints.txt -e '.[app]'
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[app,text]'
 	touch $@
 
 $(VENV)/.test: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install -q -c constraints.txt -e '.[app,track,test]'
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[app,text,pronunciation,track,test]'
 	touch $@ $(VENV)/.app
 
 clean:

@@ -11,7 +11,7 @@ from typing import NoReturn
 import typer
 from typer.exceptions import TyperException
 
-from hf_attn.commands import duel, experiment, learn, look
+from hf_attn.commands import duel, experiment, learn, look, sources
 from hf_attn.commands.console import Failure, WrongUse
 
 app = typer.Typer(
@@ -29,6 +29,7 @@ app.command("eval")(look.evaluate_checkpoint)
 app.command()(look.generate)
 app.command()(look.attention)
 app.command()(experiment.experiment)
+app.command()(sources.sources)
 
 
 def _leave(message: str, code: int) -> NoReturn:

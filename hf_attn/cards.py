@@ -8,6 +8,7 @@ from typing import Any
 import jinja2
 from huggingface_hub import EvalResult, ModelCardData
 
+from hf_attn.architectures import ARCHITECTURES
 from hf_attn.citations import cite
 from hf_attn.registration import FAMILIES
 from hf_attn.tasks import Task
@@ -241,8 +242,10 @@ def _metadata(name: str, task: Task, training: Mapping) -> ModelCardData:
 
 def _summary(task: Task, training: Mapping) -> str:
     family = FAMILIES[training["model_type"]]
+    known = ARCHITECTURES[task.kind].get(str(training.get("model")))
+    which = f"; {known.title}" if known is not None and known.is_recurrent else ""
     sentence = (
-        f"A tiny {family.title} ({training['parameters']:,} parameters) that learned one task: "
+        f"A tiny {family.title} ({training['parameters']:,} parameters{which}) that learned one task: "
         f"{task.title.lower()}. It was built with hf_attn to be looked into."
     )
     results = training.get("results")

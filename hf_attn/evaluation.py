@@ -65,7 +65,9 @@ def wilson_interval(right: int, n: int, z: float = 1.96) -> Interval:
     middle = share + z * z / (2 * n)
     spread = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     scale = 1 + z * z / n
-    return Interval(max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale))
+    low = 0.0 if right == 0 else (middle - spread) / scale  # exactly there, but for rounding
+    high = 1.0 if right == n else (middle + spread) / scale
+    return Interval(low, high)
 
 
 def predict(model, task: Task, batch: Batch, batch_size: int = 512) -> torch.Tensor:

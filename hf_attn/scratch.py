@@ -118,7 +118,11 @@ class LayerNorm(nn.Module):
 
     def __init__(self, width: int, eps: float = 1e-5):
         super().__init__()
-        self.weight, self.bias, self.eps = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width)), eps
+        self.weight, self.bias, self.eps = (
+            nn.Parameter(torch.ones(width)),
+            nn.Parameter(torch.zeros(width)),
+            eps,
+        )
 
     def forward(self, tokens):
         """[..., D] → [..., D]."""
@@ -182,7 +186,10 @@ class EncoderLayer(nn.Module):
         ours.attention = MultiHeadAttention.copy_of(theirs.self_attn)
         ours.feed_forward.inner.load_state_dict(theirs.linear1.state_dict())
         ours.feed_forward.outer.load_state_dict(theirs.linear2.state_dict())
-        for our_norm, their_norm in ((ours.attention_norm, theirs.norm1), (ours.feed_forward_norm, theirs.norm2)):
+        for our_norm, their_norm in (
+            (ours.attention_norm, theirs.norm1),
+            (ours.feed_forward_norm, theirs.norm2),
+        ):
             our_norm.load_state_dict(their_norm.state_dict())
             our_norm.eps = their_norm.eps
         return ours

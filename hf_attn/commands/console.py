@@ -42,6 +42,8 @@ def wrong_use() -> Iterator[None]:
         yield
     except (ValueError, FileNotFoundError, StrictDataclassError) as error:
         raise WrongUse(str(error)) from error
+    except ImportError as error:  # a package that only some tasks need
+        raise Failure(str(error)) from error
 
 
 def print_json(event: str, **row: Any) -> None:

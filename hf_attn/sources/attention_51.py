@@ -42,9 +42,7 @@ def shuffle(with_positions: bool, length: int, order: list[int]) -> tuple[torch.
 def broken_symmetry() -> Measured:
     """The L2 distance between both outputs of ten tokens, without and with positions."""
     order = torch.randperm(10, generator=torch.Generator().manual_seed(0)).tolist()
-    return tuple(
-        float(torch.dist(*shuffle(with_positions, 10, order))) for with_positions in (False, True)
-    )
+    return tuple(float(torch.dist(*shuffle(with_positions, 10, order))) for with_positions in (False, True))
 
 
 @torch.no_grad()
@@ -135,7 +133,8 @@ CLAIMS = (
         "By the definition of softmax.",
     ),
     Claim(
-        "Without scaling nearly all weight falls on one token: mean highest of ten, without and with scaling.",
+        "Without scaling nearly all weight falls on one token: mean highest of ten, without and with "
+        "scaling.",
         "≥0.90 <0.50",
         saturation,
         "Standard normal vectors of width 1024; “nearly all” is read as .9 or more.",

@@ -124,13 +124,13 @@ def pair(claimed: str, measured: Sequence[Figure]) -> list[tuple[str, Figure]]:
 def agrees(printed: str, measured: Figure, tolerance: float | None = None) -> bool:
     """Whether a measured figure is what was printed.
 
-    >>> agrees("≥0.90", 0.95), agrees("0.70–0.90", 0.99), agrees("True", "True"), agrees("2.2317e-09", 2.24e-9)
+    >>> agrees("≥0.90", 0.95), agrees("0.70–0.90", 0.99), agrees("True", "True"), agrees("0.28", 0.2483)
     (True, False, True, False)
     """
     if isinstance(measured, str):
         return printed == measured
     if printed[0] in "<>≤≥":
-        bound = float(printed[1:])
+        bound = float(printed[1:].replace(",", ""))
         return {
             "<": measured < bound,
             ">": measured > bound,
@@ -174,7 +174,8 @@ def _write_figure(printed: str, measured: Figure) -> str:
     if "e" in number and is_number:
         return f"{measured:.{len(number.split('e')[0].partition('.')[2])}e}"
     decimals = max(0, -int(Decimal(number).as_tuple().exponent))
-    return f"{measured:,.{decimals}f}".replace("-0." + "0" * decimals, "0." + "0" * decimals)
+    separator = "," if "," in printed else ""
+    return f"{round(measured, decimals) + 0.0:{separator}.{decimals}f}"  # + 0.0: no figure is -0.00
 
 
 def flat(*tensors) -> tuple[float, ...]:

@@ -156,7 +156,9 @@ def toeplitz() -> Measured:
     places = torch.arange(length)
     direct = bias[places[:, None] - places + length - 1] @ values
     circle = 2 * length
-    around = torch.cat((bias[length - 1 :], bias.new_zeros(1), bias[: length - 1]))  # b_0 … b_(n−1), 0, b_(1−n) …
+    around = torch.cat(
+        (bias[length - 1 :], bias.new_zeros(1), bias[: length - 1])
+    )  # b_0 … b_(n−1), 0, b_(1−n) …
     fast = torch.fft.irfft(torch.fft.rfft(around) * torch.fft.rfft(values, n=circle), n=circle)[:length]
     return (difference(fast, direct),)
 
@@ -214,7 +216,8 @@ CLAIMS = (
         "E is a vector, which has no minimum, and each of its parts is linear in V, which has none either.",
     ),
     Claim(
-        "The continuous Hopfield equation is asymptotically stable: V falls at spectral radius .31, 1.33, 3.8.",
+        "The continuous Hopfield equation is asymptotically stable: V falls at spectral radius .31, "
+        "1.33, 3.8.",
         "True True True",
         stability,
         "A W that stretches by more than 1 outruns the decay: nothing is guaranteed.",
@@ -244,7 +247,8 @@ CLAIMS = (
         f"{NO_LIMIT}signal and noise of a Transformer's layer, and ResNet-50 has no attention.",
     ),
     Claim(
-        "As a matrix product operator attention has the bond dimension r: rank of Q Kᵀ and of A at r = 3, n = 12.",
+        "As a matrix product operator attention has the bond dimension r: rank of Q Kᵀ and of A at r "
+        "= 3, n = 12.",
         "3 3",
         bond,
         "It holds of the scores; their softmax has full rank.",
@@ -304,7 +308,8 @@ CLAIMS = (
         "The code's comment calls the last div_term[256], which there is not.",
     ),
     Claim(
-        "NTK-aware scaling raises frequencies: fastest and slowest pair at four times the length, over before.",
+        "NTK-aware scaling raises frequencies: fastest and slowest pair at four times the length, "
+        "over before.",
         ">1.00 >1.00",
         ntk_frequencies,
         "It takes a larger base: the fastest stays and all others fall.",

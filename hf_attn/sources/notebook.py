@@ -156,7 +156,8 @@ CLAIMS = (
         "All scores of the second token's query.",
         "-25.1623 9.3602 14.3667 32.1482 53.8976 46.6626 -1.2131 -32.9392",
         lambda: flat(single_head()["scores"]),
-        "They range over 87 where softmax after the scaling still takes differences of 16 for all or nothing.",
+        "They range over 87 where softmax after the scaling still takes differences of 16 for all or "
+        "nothing.",
     ),
     Claim(
         "Its weights, with the scores divided by √16.",

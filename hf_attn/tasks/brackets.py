@@ -61,6 +61,9 @@ class Brackets(Task):
             "encoder_layers": 2,
             "decoder_layers": 2,
             "num_attention_heads": 4,
+            "position_initializer_range": 1.0,
+            "zero_init_residual": False,
+            "use_bias": True,
         }
         return {"product": Recipe(model, steps=600, batch_size=64, learning_rate=4e-3)}
 

@@ -1,0 +1,199 @@
+"""Multi-head attention, and the plain function that every faster kernel must equal."""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import nn
+from transformers.cache_utils import Cache, EncoderDecoderCache
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from .configuration_attn import AttnConfig
+from .positions import POSITION_TYPES, rotate
+
+
+def scaled_dot_product_attention(query, key, value, may_attend=None, bias=None, scaling=None):
+    """Attend from each query to every key it may see.
+
+        A = softmax(Q Kᵀ / √Dh + bias),   Y = A V        (Vaswani et al. 2017, arXiv:1706.03762, eq. 1)
+
+    Args:
+        query: [B, H, T, Dh].
+        key: [B, H, S, Dh].
+        value: [B, H, S, Dh].
+        may_attend: bool, broadcastable to [B, H, T, S]; True = may attend. A query that may attend to
+            nothing gets zeros, never NaN.
+        bias: float, broadcastable to [B, H, T, S], added to the scores before the softmax.
+        scaling: what the scores are multiplied with; 1/√Dh unless given.
+
+    Returns:
+        (Y [B, H, T, Dh], A [B, H, T, S]); every row of A sums to 1, or to 0 where nothing may be attended.
+    """
+    scores = query @ key.transpose(-2, -1) * (scaling or 1 / math.sqrt(query.shape[-1]))  # [B, H, T, S]
+    if bias is not None:
+        scores = scores + bias
+    if may_attend is not None:
+        scores = scores.masked_fill(~may_attend, torch.finfo(scores.dtype).min)
+    weights = scores.softmax(dim=-1, dtype=torch.float32).to(query.dtype)
+    if may_attend is not None:  # a row of nothing but the lowest number would come out uniform
+        weights = weights.masked_fill(~may_attend, 0)
+    return weights @ value, weights
+
+
+def eager_attention_forward(
+    module,
+    query,
+    key,
+    value,
+    attention_mask,
+    scaling=None,
+    dropout=0.0,
+    position_bias=None,
+    relative_vectors=None,
+    **_,
+):
+    """The plain attention behind transformers' attention interface.
+
+        A = softmax(Q (K + a^K)ᵀ scaling + bias),   Y = A (V + a^V)
+
+    Args:
+        module: the attention module that asks; its `training` decides whether dropout acts.
+        query: [B, H, T, Dh].
+        key: [B, H, S, Dh].
+        value: [B, H, S, Dh].
+        attention_mask: None, or broadcastable to [B, H, T, S]: bool (True = may attend), or additive as
+            transformers makes it for eager attention (0 = may attend, the lowest number = may not).
+        scaling: what the scores are multiplied with.
+        dropout: probability with which a weight is dropped in training.
+        position_bias: float, broadcastable to [B, H, T, S], added to the scores.
+        relative_vectors: [2, B, T, S, Dh], a^K and a^V (Shaw et al. 2018, arXiv:1803.02155); they stand
+            between a query and a key, so that no kernel can add them to the keys and values beforehand.
+        **_: what other kernels take and this one does not need.
+
+    Returns:
+        (Y [B, T, H, Dh], A [B, H, T, S]).
+    """
+    if relative_vectors is not None:
+        position_bias = torch.einsum("bhtd,btsd->bhts", query * scaling, relative_vectors[0])
+    may_attend, bias = attention_mask, position_bias
+    if attention_mask is not None and attention_mask.dtype != torch.bool:
+        may_attend = attention_mask > torch.finfo(attention_mask.dtype).min
+        bias = attention_mask if position_bias is None else attention_mask + position_bias
+    output, weights = scaled_dot_product_attention(query, key, value, may_attend, bias, scaling)
+    if dropout and module.training:
+        weights = nn.functional.dropout(weights, dropout)
+        output = weights @ value
+    if relative_vectors is not None:
+        output = output + torch.einsum("bhts,btsd->bhtd", weights, relative_vectors[1])
+    return output.transpose(1, 2), weights
+
+
+class ChoosesKernel:
+    """What the families' models share: not every attention kernel can tell every kind of position."""
+
+    config: AttnConfig
+
+    def get_correct_attn_implementation(
+        self, requested_attention: str | None, is_init_check: bool = False
+    ) -> str:
+        """Choose the kernel that transformers would, and refuse one that cannot tell the places.
+
+        Raises:
+            ValueError: the position type needs what the kernel does not do.
+        """
+        position_type = self.config.position_type
+        positions = POSITION_TYPES[position_type]
+        if positions.needs_weights and requested_attention not in (None, "eager"):
+            raise ValueError(
+                f"attn_implementation={requested_attention!r} never forms the attention weights, and "
+                f'position_type={position_type!r} needs them: give attn_implementation="eager".'
+            )
+        if positions.biases_scores and "flash" in (requested_attention or ""):
+            raise ValueError(
+                f"attn_implementation={requested_attention!r} takes no bias on the scores, and "
+                f'position_type={position_type!r} is one: give "sdpa", "flex_attention" or "eager".'
+            )
+        wanted = "eager" if positions.needs_weights else requested_attention
+        return super().get_correct_attn_implementation(wanted, is_init_check)  # type: ignore[misc]
+
+
+class OutputProjection(nn.Linear):
+    """The last linear map of a block, whose output joins the residual stream: it may start at zero."""
+
+
+class MultiHeadAttention(nn.Module):
+    """Attention in H subspaces at once, self or cross.
+
+        head_i = Attention(X W_iQ, M W_iK, M W_iV),   Y = [head_1 … head_H] W_O  (Vaswani et al. 2017, §3.2.2)
+
+    Args:
+        config: gives hidden_size, num_attention_heads, attention_dropout and use_bias.
+        layer_idx: the layer's place in its stack, which is its place in the cache.
+        is_causal: True for decoder self-attention: kernels that get no mask then hide the future.
+    """
+
+    def __init__(self, config, layer_idx: int, is_causal: bool = False):
+        super().__init__()
+        self.config, self.layer_idx, self.is_causal = config, layer_idx, is_causal
+        self.head_dim = config.hidden_size // config.num_attention_heads
+        self.scaling = self.head_dim**-0.5
+        self.q_proj = nn.Linear(config.hidden_size, config.hidden_size, bias=config.use_bias)
+        self.k_proj = nn.Linear(config.hidden_size, config.hidden_size, bias=config.use_bias)
+        self.v_proj = nn.Linear(config.hidden_size, config.hidden_size, bias=config.use_bias)
+        self.o_proj = OutputProjection(config.hidden_size, config.hidden_size, bias=config.use_bias)
+
+    def forward(
+        self,
+        hidden_states: torch.Tensor,
+        memory: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        past_key_values: Cache | None = None,
+        rotation: tuple[torch.Tensor, torch.Tensor] | None = None,
+        **kwargs,
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Let every position of `hidden_states` read.
+
+        Args:
+            hidden_states: [B, T, D], what asks.
+            memory: [B, S, D], what is read; None for self-attention.
+            attention_mask: as `create_causal_mask` or `create_bidirectional_mask` made it for the kernel.
+            past_key_values: cache of this stack; cross-attention computes its keys and values once.
+            rotation: (cos, sin) of the queries' and keys' positions, for rotary positions.
+            **kwargs: passed to the kernel: `position_bias`, `relative_vectors`, …
+
+        Returns:
+            (Y [B, T, D], A [B, H, T, S] or None where the kernel does not form it).
+        """
+        query = self._split_heads(self.q_proj(hidden_states))  # [B, H, T, Dh]
+        if memory is not None:
+            key, value = self._cross_key_value(memory, past_key_values)
+        else:
+            key, value = (self._split_heads(project(hidden_states)) for project in (self.k_proj, self.v_proj))
+            if rotation is not None:
+                query, key = rotate(query, *rotation), rotate(key, *rotation)
+            if past_key_values is not None:
+                cache = getattr(past_key_values, "self_attention_cache", past_key_values)
+                key, value = cache.update(key, value, self.layer_idx)  # [B, H, S, Dh]
+        attend: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
+            self.config._attn_implementation, eager_attention_forward
+        )
+        dropout = self.config.attention_dropout if self.training else 0.0
+        output, weights = attend(
+            self, query, key, value, attention_mask, dropout=dropout, scaling=self.scaling, **kwargs
+        )
+        return self.o_proj(output.reshape(hidden_states.shape)), weights  # [B, T, D]
+
+    def _split_heads(self, states: torch.Tensor) -> torch.Tensor:
+        """[B, T, D] → [B, H, T, Dh]."""
+        return states.unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
+
+    def _cross_key_value(self, memory, past_key_values):
+        """Keys and values of what is read: from the cache once it holds them."""
+        if isinstance(past_key_values, EncoderDecoderCache):
+            if past_key_values.is_updated.get(self.layer_idx):
+                layer = past_key_values.cross_attention_cache.layers[self.layer_idx]
+                return layer.keys, layer.values
+            key, value = self._split_heads(self.k_proj(memory)), self._split_heads(self.v_proj(memory))
+            past_key_values.is_updated[self.layer_idx] = True
+            return past_key_values.cross_attention_cache.update(key, value, self.layer_idx)
+        return self._split_heads(self.k_proj(memory)), self._split_heads(self.v_proj(memory))

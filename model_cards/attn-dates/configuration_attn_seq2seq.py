@@ -1,0 +1,42 @@
+"""Configuration of the encoder-decoder Transformer."""
+
+from huggingface_hub.dataclasses import strict
+
+from .configuration_attn import AttnConfig, check_positive
+
+
+@strict
+class AttnSeq2SeqConfig(AttnConfig):
+    r"""Sizes and choices of an encoder-decoder Transformer (Vaswani et al. 2017, arXiv:1706.03762).
+
+    Args:
+        encoder_layers: number of encoder layers.
+        decoder_layers: number of decoder layers.
+        tie_word_embeddings: whether encoder, decoder and output projection are one table; else each has one.
+        decoder_start_token_id: what the decoder reads first.
+
+    The other fields are AttnConfig's.
+    """
+
+    model_type = "attn_seq2seq"
+    keys_to_ignore_at_inference = ["past_key_values"]
+    attribute_map = {
+        "num_hidden_layers": "encoder_layers",
+        "encoder_attention_heads": "num_attention_heads",
+        "decoder_attention_heads": "num_attention_heads",
+        "d_model": "hidden_size",
+    }
+
+    encoder_layers: int = 2
+    decoder_layers: int = 2
+    use_cache: bool = True
+    is_encoder_decoder: bool = True
+    tie_word_embeddings: bool = True
+    decoder_start_token_id: int | None = 1
+
+    def __post_init__(self, **kwargs):
+        super().__post_init__(**kwargs)
+        check_positive(encoder_layers=self.encoder_layers, decoder_layers=self.decoder_layers)
+
+
+__all__ = ["AttnSeq2SeqConfig"]

@@ -1,0 +1,33 @@
+"""What every model does with labels: shift them for a decoder, and weigh a classifier's loss."""
+
+import torch
+
+
+def shift_right(labels: torch.Tensor, pad_token_id: int, start_token_id: int) -> torch.Tensor:
+    """What the decoder reads to write `labels`: the start token, then every label but the last.
+
+    Args:
+        labels: [B, T]; −100 where there is nothing to learn.
+        pad_token_id: stands where a label was −100.
+        start_token_id: stands first.
+    """
+    start = labels.new_full((labels.shape[0], 1), start_token_id)
+    shifted = torch.cat((start, labels[:, :-1]), dim=1)
+    return shifted.masked_fill(shifted == -100, pad_token_id)
+
+
+def classification_loss(model, logits, labels, num_items_in_batch=None) -> torch.Tensor:
+    """Mean over labels, or sum over num_items_in_batch: transformers heeds that for classes only.
+
+    Args:
+        model: the classifier, with `loss_function` and `config`.
+        logits: [B, labels].
+        labels: [B] class indices, [B, labels] for multi-label, or [B] numbers for regression.
+        num_items_in_batch: how many labels all accumulated batches hold together; None for this batch's own.
+    """
+    loss = model.loss_function(
+        labels=labels, pooled_logits=logits, config=model.config, num_items_in_batch=num_items_in_batch
+    )
+    if num_items_in_batch is not None and model.config.problem_type != "single_label_classification":
+        loss = loss * labels.numel() / num_items_in_batch
+    return loss

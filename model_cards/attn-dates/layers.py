@@ -1,0 +1,202 @@
+"""The blocks that every Transformer here is built from: feed-forward, encoder layer, decoder layer."""
+
+import math
+
+import torch
+from torch import nn
+from transformers import initialization as init
+from transformers.activations import ACT2FN
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+from .attention import MultiHeadAttention, OutputProjection
+from .placing import Placed, place_tokens
+from .position_base import Positions, position_ids_from_mask
+
+
+class FeedForward(nn.Module):
+    """Two linear maps with an activation between, each position on its own.
+
+    FFN(x) = act(x W₁ + b₁) W₂ + b₂                     (Vaswani et al. 2017, arXiv:1706.03762, eq. 2)
+    """
+
+    def __init__(self, config):
+        super().__init__()
+        self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=config.use_bias)
+        self.activation = ACT2FN[config.activation]
+        self.down_proj = OutputProjection(config.intermediate_size, config.hidden_size, bias=config.use_bias)
+
+    def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
+        """[B, T, D] → [B, T, D]."""
+        return self.down_proj(self.activation(self.up_proj(hidden_states)))
+
+
+class Residual(nn.Module):
+    """The road around a block, and where the normalisation stands on it.
+
+    pre:  x + f(LN(x))        (Xiong et al. 2020, arXiv:2002.04745)
+    post: LN(x + f(x))        (Vaswani et al. 2017, §3.1)
+    """
+
+    def __init__(self, config):
+        super().__init__()
+        self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.is_pre_norm = config.norm_position == "pre"
+        self.dropout = config.dropout
+
+    def before(self, hidden_states: torch.Tensor) -> torch.Tensor:
+        """What the block reads, [B, T, D]."""
+        return self.norm(hidden_states) if self.is_pre_norm else hidden_states
+
+    def after(self, hidden_states: torch.Tensor, block_output: torch.Tensor) -> torch.Tensor:
+        """What leaves, [B, T, D]: the block's output added to what went around it."""
+        if self.dropout and self.training:
+            block_output = nn.functional.dropout(block_output, self.dropout)
+        total = hidden_states + block_output
+        return total if self.is_pre_norm else self.norm(total)
+
+
+class EncoderLayer(GradientCheckpointingLayer):
+    """Self-attention, then feed-forward, each in a residual; causal, it is the decoder-only model's layer."""
+
+    def __init__(self, config, layer_idx: int, is_causal: bool = False):
+        super().__init__()
+        self.self_attn = MultiHeadAttention(config, layer_idx, is_causal=is_causal)
+        self.self_attn_residual = Residual(config)
+        self.feed_forward = FeedForward(config)
+        self.feed_forward_residual = Residual(config)
+
+    def forward(
+        self,
+        hidden_states: torch.Tensor,
+        position_bias=None,
+        relative_vectors=None,
+        attention_mask=None,
+        rotation=None,
+        **kwargs,
+    ) -> torch.Tensor:
+        """[B, S, D] → [B, S, D]; mask, bias, vectors and rotation are made once for the stack."""
+        read, _ = self.self_attn(
+            self.self_attn_residual.before(hidden_states),
+            attention_mask=attention_mask,
+            rotation=rotation,
+            position_bias=position_bias,
+            relative_vectors=relative_vectors,
+            **kwargs,
+        )
+        hidden_states = self.self_attn_residual.after(hidden_states, read)
+        thought = self.feed_forward(self.feed_forward_residual.before(hidden_states))
+        return self.feed_forward_residual.after(hidden_states, thought)
+
+
+class DecoderLayer(GradientCheckpointingLayer):
+    """Causal self-attention, cross-attention to the memory, then feed-forward, each in a residual."""
+
+    def __init__(self, config, layer_idx: int):
+        super().__init__()
+        self.self_attn = MultiHeadAttention(config, layer_idx, is_causal=True)
+        self.self_attn_residual = Residual(config)
+        self.cross_attn = MultiHeadAttention(config, layer_idx)
+        self.cross_attn_residual = Residual(config)
+        self.feed_forward = FeedForward(config)
+        self.feed_forward_residual = Residual(config)
+
+    def forward(
+        self,
+        hidden_states: torch.Tensor,
+        memory: torch.Tensor,
+        position_bias=None,
+        relative_vectors=None,
+        attention_mask=None,
+        memory_mask=None,
+        past_key_values=None,
+        rotation=None,
+        **kwargs,
+    ) -> torch.Tensor:
+        """[B, T, D] reading itself and memory [B, S, D] → [B, T, D]; of the memory no places are told."""
+        read, _ = self.self_attn(
+            self.self_attn_residual.before(hidden_states),
+            attention_mask=attention_mask,
+            past_key_values=past_key_values,
+            rotation=rotation,
+            position_bias=position_bias,
+            relative_vectors=relative_vectors,
+            **kwargs,
+        )
+        hidden_states = self.self_attn_residual.after(hidden_states, read)
+        read, _ = self.cross_attn(
+            self.cross_attn_residual.before(hidden_states),
+            memory=memory,
+            attention_mask=memory_mask,
+            past_key_values=past_key_values,
+            **kwargs,
+        )
+        hidden_states = self.cross_attn_residual.after(hidden_states, read)
+        thought = self.feed_forward(self.feed_forward_residual.before(hidden_states))
+        return self.feed_forward_residual.after(hidden_states, thought)
+
+
+def embed_tokens(
+    stack, input_ids, inputs_embeds, attention_mask, position_ids=None, past_key_values=None
+) -> Placed:
+    """Look the tokens up, number their places, and tell the places.
+
+    Args:
+        stack: the encoder or decoder, with `embed_tokens`, `positions`, `layers` and `config`.
+        input_ids: [B, T], or None.
+        inputs_embeds: [B, T, D], or None; exactly one of the two.
+        attention_mask: [B, past + T], 1 = token, 0 = padding; or None.
+        position_ids: [B, T]; counted from the mask where None.
+        past_key_values: the stack's cache, or None.
+
+    Raises:
+        ValueError: both or neither are given, or the sequence is longer than the positions.
+    """
+    if (input_ids is None) == (inputs_embeds is None):
+        raise ValueError("Give exactly one of input_ids and inputs_embeds.")
+    if inputs_embeds is None:
+        inputs_embeds = stack.embed_tokens(input_ids)
+    if stack.config.scale_embedding:
+        inputs_embeds = inputs_embeds * math.sqrt(stack.config.hidden_size)
+    length = inputs_embeds.shape[1]
+    past_length = past_key_values.get_seq_length() if past_key_values is not None else 0
+    if not torch.compiler.is_compiling():
+        stack.positions.check_length(past_length + length, past_length)
+    if position_ids is None:
+        position_ids = position_ids_from_mask(attention_mask, length, past_length, inputs_embeds.device)
+    return place_tokens(
+        stack.positions, inputs_embeds, position_ids, attention_mask, past_key_values, len(stack.layers)
+    )
+
+
+def build_final_norm(config) -> nn.Module:
+    """The normalisation at the end of a pre-norm stack; a post-norm stack ends in one already."""
+    if config.norm_position == "pre":
+        return nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+    return nn.Identity()
+
+
+def init_weights(config, module: nn.Module) -> None:
+    """Draw one module's weights.
+
+    Linear maps: Xavier uniform, or N(0, initializer_range²) where the config gives one. With
+    zero_init_residual every block starts as the identity: the last map of attention and of feed-forward is 0
+    (Zhang et al. 2019, arXiv:1901.09321), which tiny models learn from in fewer steps.
+    """
+    if isinstance(module, nn.Linear):
+        if config.zero_init_residual and isinstance(module, OutputProjection):
+            init.zeros_(module.weight)
+        elif config.initializer_range is None:
+            init.xavier_uniform_(module.weight)
+        else:
+            init.normal_(module.weight, mean=0.0, std=config.initializer_range)
+        if module.bias is not None:
+            init.zeros_(module.bias)
+    elif isinstance(module, nn.LayerNorm):
+        init.ones_(module.weight)
+        init.zeros_(module.bias)
+    elif isinstance(module, nn.Embedding):
+        init.normal_(module.weight, mean=0.0, std=config.embedding_initializer_range)
+        if module.padding_idx is not None and not getattr(module.weight, "_is_hf_initialized", False):
+            init.zeros_(module.weight[module.padding_idx])
+    elif isinstance(module, Positions):
+        module.reset()

@@ -1,0 +1,150 @@
+"""The Transformer encoder, and a classifier on top of it."""
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+from transformers.masking_utils import create_bidirectional_mask
+from transformers.modeling_outputs import BaseModelOutput, SequenceClassifierOutput
+from transformers.utils import can_return_tuple
+from transformers.utils.generic import merge_with_config_defaults
+from transformers.utils.output_capturing import capture_outputs
+
+from .attention import ChoosesKernel, MultiHeadAttention
+from .configuration_attn_encoder import AttnEncoderConfig
+from .labels import classification_loss
+from .layers import EncoderLayer, build_final_norm, embed_tokens, init_weights
+from .positions import POSITION_TYPES
+
+
+class AttnEncoderPreTrainedModel(ChoosesKernel, PreTrainedModel):
+    """What transformers needs to know about the encoder family."""
+
+    config: AttnEncoderConfig
+    config_class = AttnEncoderConfig
+    base_model_prefix = "encoder"
+    main_input_name = "input_ids"
+    supports_gradient_checkpointing = True
+    _no_split_modules = ["EncoderLayer"]
+    _supports_sdpa = True
+    _supports_flash_attn = True
+    _supports_flex_attn = True
+    _supports_attention_backend = True
+    _can_compile_fullgraph = True
+    _can_record_outputs = {"hidden_states": EncoderLayer, "attentions": MultiHeadAttention}
+
+    @torch.no_grad()
+    def _init_weights(self, module):
+        init_weights(self.config, module)
+
+
+class AttnEncoderModel(AttnEncoderPreTrainedModel):
+    """Token embeddings and positions, then a stack of encoder layers (Vaswani et al. 2017, §3.1)."""
+
+    def __init__(self, config: AttnEncoderConfig):
+        super().__init__(config)
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size, config.pad_token_id)
+        self.positions = POSITION_TYPES[config.position_type](config)
+        self.layers = nn.ModuleList(
+            [EncoderLayer(config, index) for index in range(config.num_hidden_layers)]
+        )
+        self.final_norm = build_final_norm(config)
+        self.gradient_checkpointing = False
+        self.post_init()
+
+    @merge_with_config_defaults
+    @capture_outputs
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        position_ids: torch.LongTensor | None = None,
+        **kwargs,
+    ) -> BaseModelOutput:
+        """Read a batch of sequences.
+
+        Args:
+            input_ids: [B, S] token ids.
+            attention_mask: [B, S], 1 = token, 0 = padding (left or right); or [B, 1, S, S] as the kernel has.
+            inputs_embeds: [B, S, D] instead of input_ids.
+            position_ids: [B, S]; counted from a [B, S] mask, or from 0, where not given.
+            **kwargs: `output_attentions`, `output_hidden_states`, `return_dict`, and what the kernel takes.
+
+        Returns:
+            last_hidden_state [B, S, D]; on demand attentions ([B, H, S, S] a layer) and hidden_states.
+
+        Raises:
+            ValueError: both or neither of input_ids and inputs_embeds, or a sequence longer than the model's
+                positions.
+        """
+        hidden_states, between, rotation = embed_tokens(
+            self, input_ids, inputs_embeds, attention_mask, position_ids
+        )
+        if self.config.dropout and self.training:
+            hidden_states = nn.functional.dropout(hidden_states, self.config.dropout)
+        mask = create_bidirectional_mask(
+            self.config, inputs_embeds=hidden_states, attention_mask=attention_mask
+        )
+        for layer in self.layers:
+            hidden_states = layer(hidden_states, *between, attention_mask=mask, rotation=rotation, **kwargs)
+        return BaseModelOutput(last_hidden_state=self.final_norm(hidden_states))
+
+
+class AttnEncoderForSequenceClassification(AttnEncoderPreTrainedModel):
+    """The encoder, its output pooled over the tokens, and a linear map to the labels."""
+
+    def __init__(self, config: AttnEncoderConfig):
+        super().__init__(config)
+        self.num_labels = config.num_labels
+        self.encoder = AttnEncoderModel(config)
+        dropout = config.dropout if config.classifier_dropout is None else config.classifier_dropout
+        self.dropout = nn.Dropout(dropout)
+        self.classifier = nn.Linear(config.hidden_size, config.num_labels)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        labels: torch.LongTensor | None = None,
+        **kwargs,
+    ) -> SequenceClassifierOutput:
+        """Classify a batch of sequences.
+
+        Args:
+            input_ids: [B, S] token ids.
+            attention_mask: [B, S], 1 = token, 0 = padding; padding is neither read nor averaged.
+            inputs_embeds: [B, S, D] instead of input_ids.
+            labels: [B] class indices, [B, labels] for multi-label, or [B] numbers for regression.
+            **kwargs: as AttnEncoderModel takes them; `num_items_in_batch` for gradient accumulation.
+
+        Returns:
+            loss (where labels are given), logits [B, labels], and the encoder's maps and states on demand.
+        """
+        outputs = self.encoder(
+            input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **kwargs
+        )
+        pooled = self._pool(outputs.last_hidden_state, attention_mask)  # [B, D]
+        logits = self.classifier(self.dropout(pooled))
+        loss = None
+        if labels is not None:
+            loss = classification_loss(self, logits, labels, kwargs.get("num_items_in_batch"))
+        return SequenceClassifierOutput(
+            loss=loss, logits=logits, hidden_states=outputs.hidden_states, attentions=outputs.attentions
+        )
+
+    def _pool(self, states: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
+        """[B, S, D] → [B, D]: the mean over tokens that are not padding, or the first such token."""
+        if attention_mask is None or attention_mask.dim() != 2:
+            return states.mean(dim=1) if self.config.pooling == "mean" else states[:, 0]
+        if self.config.pooling == "first":
+            first = attention_mask.long().argmax(dim=1)
+            return states[torch.arange(len(states), device=states.device), first]
+        share = attention_mask.to(states.dtype)
+        share = share / share.sum(dim=1, keepdim=True).clamp(min=1)  # [B, S]
+        return (share.unsqueeze(1) @ states).squeeze(1)
+
+
+__all__ = ["AttnEncoderForSequenceClassification", "AttnEncoderModel", "AttnEncoderPreTrainedModel"]

@@ -1,0 +1,315 @@
+"""The encoder-decoder Transformer, and its head that writes."""
+
+import torch
+from torch import nn
+from transformers import GenerationMixin, PreTrainedModel
+from transformers.cache_utils import Cache, DynamicCache, EncoderDecoderCache
+from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
+from transformers.modeling_outputs import (
+    BaseModelOutput,
+    BaseModelOutputWithPastAndCrossAttentions,
+    Seq2SeqLMOutput,
+    Seq2SeqModelOutput,
+)
+from transformers.utils import can_return_tuple
+from transformers.utils.generic import merge_with_config_defaults
+from transformers.utils.output_capturing import OutputRecorder, capture_outputs
+
+from .attention import ChoosesKernel, MultiHeadAttention
+from .configuration_attn_seq2seq import AttnSeq2SeqConfig
+from .labels import shift_right
+from .layers import DecoderLayer, build_final_norm, embed_tokens, init_weights
+from .modeling_attn_encoder import AttnEncoderModel
+from .positions import POSITION_TYPES, position_ids_from_mask
+
+
+class AttnSeq2SeqPreTrainedModel(ChoosesKernel, PreTrainedModel):
+    """What transformers needs to know about the encoder-decoder family."""
+
+    config: AttnSeq2SeqConfig
+    config_class = AttnSeq2SeqConfig
+    base_model_prefix = "model"
+    main_input_name = "input_ids"
+    supports_gradient_checkpointing = True
+    _no_split_modules = ["EncoderLayer", "DecoderLayer"]
+    _skip_keys_device_placement = ["past_key_values"]
+    _supports_sdpa = True
+    _supports_flash_attn = True
+    _supports_flex_attn = True
+    _supports_attention_backend = True
+    _can_compile_fullgraph = True
+
+    @torch.no_grad()
+    def _init_weights(self, module):
+        init_weights(self.config, module)
+
+    def resize_token_embeddings(self, *args, **kwargs) -> nn.Embedding:
+        """Give both tables another number of rows, and the output projection with them."""
+        decoder = self.get_decoder()
+        if decoder is not self and not self.config.tie_word_embeddings:
+            decoder.resize_token_embeddings(*args, **kwargs)
+        return super().resize_token_embeddings(*args, **kwargs)
+
+
+class AttnSeq2SeqDecoder(AttnSeq2SeqPreTrainedModel):
+    """Reads what is written so far, and the encoder's memory."""
+
+    _can_record_outputs = {
+        "hidden_states": DecoderLayer,
+        "attentions": OutputRecorder(MultiHeadAttention, index=1, layer_name="self_attn"),
+        "cross_attentions": OutputRecorder(MultiHeadAttention, index=1, layer_name="cross_attn"),
+    }
+
+    def __init__(self, config: AttnSeq2SeqConfig):
+        super().__init__(config)
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size, config.pad_token_id)
+        self.positions = POSITION_TYPES[config.position_type](config, is_causal=True)
+        self.layers = nn.ModuleList([DecoderLayer(config, index) for index in range(config.decoder_layers)])
+        self.final_norm = build_final_norm(config)
+        self.gradient_checkpointing = False
+        self.post_init()
+
+    @merge_with_config_defaults
+    @capture_outputs
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        encoder_hidden_states: torch.Tensor | None = None,
+        encoder_attention_mask: torch.Tensor | None = None,
+        past_key_values: Cache | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        position_ids: torch.LongTensor | None = None,
+        use_cache: bool | None = None,
+        **kwargs,
+    ) -> BaseModelOutputWithPastAndCrossAttentions:
+        """[B, T] ids after those in the cache → states [B, T, D], reading memory [B, S, D]."""
+        if use_cache and past_key_values is None:
+            past_key_values = EncoderDecoderCache(
+                DynamicCache(config=self.config), DynamicCache(config=self.config)
+            )
+        hidden_states, between, rotation = embed_tokens(
+            self, input_ids, inputs_embeds, attention_mask, position_ids, past_key_values
+        )
+        if self.config.dropout and self.training:
+            hidden_states = nn.functional.dropout(hidden_states, self.config.dropout)
+        mask = create_causal_mask(
+            config=self.config,
+            inputs_embeds=hidden_states,
+            attention_mask=attention_mask,
+            past_key_values=getattr(past_key_values, "self_attention_cache", past_key_values),
+        )
+        memory_mask = create_bidirectional_mask(
+            config=self.config,
+            inputs_embeds=hidden_states,
+            attention_mask=encoder_attention_mask,
+            encoder_hidden_states=encoder_hidden_states,
+        )
+        for layer in self.layers:
+            hidden_states = layer(
+                hidden_states,
+                encoder_hidden_states,
+                *between,
+                attention_mask=mask,
+                memory_mask=memory_mask,
+                past_key_values=past_key_values,
+                rotation=rotation,
+                **kwargs,
+            )
+        return BaseModelOutputWithPastAndCrossAttentions(
+            last_hidden_state=self.final_norm(hidden_states), past_key_values=past_key_values
+        )
+
+
+class AttnSeq2SeqModel(AttnSeq2SeqPreTrainedModel):
+    """Encoder and decoder: one table of token embeddings, or two without `tie_word_embeddings`."""
+
+    _tied_weights_keys = {"decoder.embed_tokens.weight": "encoder.embed_tokens.weight"}
+
+    def __init__(self, config: AttnSeq2SeqConfig):
+        super().__init__(config)
+        self.encoder = AttnEncoderModel(config)
+        self.decoder = AttnSeq2SeqDecoder(config)
+        self.post_init()
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        """The encoder's table."""
+        return self.encoder.embed_tokens
+
+    def set_input_embeddings(self, value: nn.Embedding) -> None:
+        """Put another table in place of the encoder's, and of the decoder's where they are one."""
+        self.encoder.embed_tokens = value
+        if self.config.tie_word_embeddings:
+            self.decoder.embed_tokens = value
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        decoder_input_ids: torch.LongTensor | None = None,
+        decoder_attention_mask: torch.Tensor | None = None,
+        encoder_outputs: tuple | BaseModelOutput | None = None,
+        past_key_values: Cache | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        decoder_inputs_embeds: torch.Tensor | None = None,
+        decoder_position_ids: torch.LongTensor | None = None,
+        use_cache: bool | None = None,
+        **kwargs,
+    ) -> Seq2SeqModelOutput:
+        """Read a source and what is written so far.
+
+        Args:
+            input_ids: [B, S] source ids.
+            attention_mask: [B, S], 1 = token, 0 = padding (left or right).
+            decoder_input_ids: [B, T] target ids, beginning with the start token; after those in the cache.
+            decoder_attention_mask: [B, past + T], 1 = token, 0 = padding.
+            encoder_outputs: the encoder's output, so that it is not computed again.
+            past_key_values: keys and values of earlier steps.
+            inputs_embeds: [B, S, D] instead of input_ids.
+            decoder_inputs_embeds: [B, T, D] instead of decoder_input_ids.
+            decoder_position_ids: [B, T]; counted from decoder_attention_mask, or from 0, where not given.
+            use_cache: whether keys and values are returned for the next step.
+            **kwargs: `output_attentions`, `output_hidden_states`, and what the kernel takes.
+
+        Returns:
+            last_hidden_state [B, T, D], the cache, and on demand the maps, a tensor a layer.
+        """
+        if decoder_input_ids is None and decoder_inputs_embeds is None:
+            if input_ids is None:
+                raise ValueError("The decoder has nothing to read: give decoder_input_ids or labels.")
+            decoder_input_ids = shift_right(
+                input_ids, self.config.pad_token_id, self.config.decoder_start_token_id
+            )
+        encoder_outputs = self._encode(encoder_outputs, input_ids, attention_mask, inputs_embeds, **kwargs)
+        decoder_outputs = self.decoder(
+            decoder_input_ids,
+            attention_mask=decoder_attention_mask,
+            encoder_hidden_states=encoder_outputs.last_hidden_state,
+            encoder_attention_mask=attention_mask,
+            past_key_values=past_key_values,
+            inputs_embeds=decoder_inputs_embeds,
+            position_ids=decoder_position_ids,
+            use_cache=use_cache,
+            **kwargs,
+        )
+        return Seq2SeqModelOutput(
+            last_hidden_state=decoder_outputs.last_hidden_state,
+            past_key_values=decoder_outputs.past_key_values,
+            decoder_hidden_states=decoder_outputs.hidden_states,
+            decoder_attentions=decoder_outputs.attentions,
+            cross_attentions=decoder_outputs.cross_attentions,
+            encoder_last_hidden_state=encoder_outputs.last_hidden_state,
+            encoder_hidden_states=encoder_outputs.hidden_states,
+            encoder_attentions=encoder_outputs.attentions,
+        )
+
+    def _encode(self, encoder_outputs, input_ids, attention_mask, inputs_embeds, **kwargs) -> BaseModelOutput:
+        """The encoder's output: as it was given, whole or as a tuple, or computed."""
+        if encoder_outputs is None:
+            return self.encoder(
+                input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **kwargs
+            )
+        if isinstance(encoder_outputs, BaseModelOutput):
+            return encoder_outputs
+        return BaseModelOutput(*encoder_outputs[:3])
+
+
+class AttnSeq2SeqForConditionalGeneration(AttnSeq2SeqPreTrainedModel, GenerationMixin):
+    """The encoder-decoder with a linear map to the vocabulary: it writes."""
+
+    _tied_weights_keys = {"lm_head.weight": "model.encoder.embed_tokens.weight"}
+
+    def __init__(self, config: AttnSeq2SeqConfig):
+        super().__init__(config)
+        self.loss_type = "ForMaskedLM"  # cross-entropy without a shift of its own: shift_right has done it
+        self.model = AttnSeq2SeqModel(config)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        decoder_input_ids: torch.LongTensor | None = None,
+        decoder_attention_mask: torch.Tensor | None = None,
+        encoder_outputs: tuple | BaseModelOutput | None = None,
+        past_key_values: Cache | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        decoder_inputs_embeds: torch.Tensor | None = None,
+        labels: torch.LongTensor | None = None,
+        use_cache: bool | None = None,
+        **kwargs,
+    ) -> Seq2SeqLMOutput:
+        """Score every next token, and with labels the loss.
+
+        Args:
+            input_ids: [B, S] source ids.
+            attention_mask: [B, S], 1 = token, 0 = padding (left or right).
+            decoder_input_ids: [B, T]; made from labels (shifted once to the right) where not given.
+            decoder_attention_mask: [B, past + T], 1 = token, 0 = padding.
+            encoder_outputs: the encoder's output, so that it is not computed again.
+            past_key_values: keys and values of earlier steps.
+            inputs_embeds: [B, S, D] instead of input_ids.
+            decoder_inputs_embeds: [B, T, D] instead of decoder_input_ids.
+            labels: [B, T] what is to be written; −100 is not learned.
+            use_cache: whether keys and values are returned; never while learning.
+            **kwargs: as AttnSeq2SeqModel takes them (`decoder_position_ids`, …); `num_items_in_batch` for
+                gradient accumulation.
+
+        Returns:
+            loss: mean −log p over labels (over num_items_in_batch where given); logits [B, T, V]; the rest as
+            AttnSeq2SeqModel returns it.
+        """
+        if labels is not None:
+            use_cache = False
+            if decoder_input_ids is None and decoder_inputs_embeds is None:
+                decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
+        outputs = self.model(
+            input_ids,
+            attention_mask=attention_mask,
+            decoder_input_ids=decoder_input_ids,
+            decoder_attention_mask=decoder_attention_mask,
+            encoder_outputs=encoder_outputs,
+            past_key_values=past_key_values,
+            inputs_embeds=inputs_embeds,
+            decoder_inputs_embeds=decoder_inputs_embeds,
+            use_cache=use_cache,
+            **kwargs,
+        )
+        logits = self.lm_head(outputs.last_hidden_state)  # [B, T, V]
+        loss = None
+        if labels is not None:
+            loss = self.loss_function(
+                logits, labels.contiguous(), vocab_size=self.config.vocab_size, **kwargs
+            )
+        return Seq2SeqLMOutput(
+            loss=loss, logits=logits, **{k: v for k, v in outputs.items() if k in _CARRIED}
+        )
+
+    def prepare_inputs_for_generation(self, input_ids, decoder_attention_mask=None, **kwargs):
+        """Number the decoder's places while its mask is [B, T]: a static cache gets it 4-dimensional."""
+        if decoder_attention_mask is not None and decoder_attention_mask.dim() == 2:
+            counted = position_ids_from_mask(decoder_attention_mask, decoder_attention_mask.shape[1], 0, None)
+            kwargs.setdefault("decoder_position_ids", counted)
+        return super().prepare_inputs_for_generation(
+            input_ids, decoder_attention_mask=decoder_attention_mask, **kwargs
+        )
+
+    def prepare_decoder_input_ids_from_labels(self, labels: torch.LongTensor) -> torch.LongTensor:
+        """What the decoder reads while it learns to write `labels`, [B, T]."""
+        return shift_right(labels, self.config.pad_token_id, self.config.decoder_start_token_id)
+
+
+_CARRIED = {
+    "past_key_values", "decoder_hidden_states", "decoder_attentions", "cross_attentions",
+    "encoder_last_hidden_state", "encoder_hidden_states", "encoder_attentions",
+}  # fmt: skip
+
+
+__all__ = [
+    "AttnSeq2SeqForConditionalGeneration",
+    "AttnSeq2SeqModel",
+    "AttnSeq2SeqPreTrainedModel",
+]

@@ -1,0 +1,157 @@
+"""What every way to tell a place builds on: how tokens are counted, and what a position module may do."""
+
+import torch
+from torch import nn
+
+APART = -(2**20)  # the position of padding: far from every token's, so that nothing reads across it
+
+
+def position_ids_from_mask(attention_mask, length: int, past_length, device) -> torch.Tensor:
+    """Number the tokens from 0, skipping padding on either side.
+
+    Args:
+        attention_mask: [B, past + T], 1 = token, 0 = padding; or None where nothing is padded.
+        length: T, how many positions are wanted: the last ones.
+        past_length: how many came before (in the cache).
+        device: where the ids are wanted.
+
+    Returns:
+        [B, T], or [1, T] where nothing is padded.
+    """
+    if attention_mask is None or attention_mask.dim() != 2:
+        return (torch.arange(length, device=device) + past_length).unsqueeze(0)
+    return (attention_mask.long().cumsum(-1) - 1).clamp(min=0)[:, -length:]
+
+
+class Positions(nn.Module):
+    """No positions at all: the control, and what the others build on.
+
+        P(i) = 0
+
+    A stack without a causal mask is equivariant to permutations with it. A way to tell a place does one or
+    more of three things: it changes the embeddings (`forward`), turns queries and keys (`rotation`), or says
+    something between each query and key (`between`).
+
+    Attributes:
+        extrapolates: whether a sequence may be longer than max_position_embeddings.
+        reads_neighbours: whether `forward` reads other tokens than its own: it then gets those in the cache
+            too.
+        biases_scores: whether `between` gives something; the keys' positions are then kept in the cache.
+        needs_weights: whether the attention weights themselves are needed, which only the eager kernel forms.
+
+    Args:
+        config: of the model.
+        is_causal: whether the stack may not look ahead.
+    """
+
+    extrapolates = True
+    reads_neighbours = False
+    biases_scores = False
+    needs_weights = False
+
+    def __init__(self, config, is_causal: bool = False):
+        super().__init__()
+        self.longest, self.is_causal = config.max_position_embeddings, is_causal
+
+    def forward(self, embeddings: torch.Tensor, position_ids: torch.Tensor) -> torch.Tensor:
+        """Return the embeddings as they are: [B, T, D] at [B, T] or [1, T] positions → [B, T, D].
+
+        With `reads_neighbours` both hold all that was read so far, padding behind the tokens at APART.
+        """
+        return embeddings
+
+    def rotation(self, position_ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
+        """Return the rotation of queries and keys, (cos, sin): none."""
+        return None
+
+    def between(
+        self, query_positions: torch.Tensor, key_positions: torch.Tensor
+    ) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+        """Return what stands between each query at [B, T] and each key at [B, S]: nothing.
+
+        Returns:
+            bias: [B, H, T, S], added to the scores; or None.
+            vectors: [2, B, T, S, Dh], added to each key and to each value; or None.
+        """
+        return None, None
+
+    def check_length(self, length: int, past_length: int) -> None:
+        """Refuse a sequence for which there are no positions.
+
+        Args:
+            length: tokens in all, those in the cache included.
+            past_length: tokens in the cache.
+
+        Raises:
+            ValueError: the sequence is too long; the sentence says what to do.
+        """
+        if not self.extrapolates and length > self.longest:
+            raise ValueError(
+                f"The sequence has {int(length)} tokens; this model has "
+                f"max_position_embeddings={self.longest}. Shorten it, or build the model with more positions."
+            )
+
+    def reset(self) -> None:
+        """Draw the module's own weights anew: loading builds on the meta device and leaves them empty."""
+
+
+def build_inverse_frequencies(width: int, theta: float, device=None) -> torch.Tensor:
+    """ω_i = theta^(−2i/width), one for each pair of numbers: i = 0 … width/2 − 1 (Su et al. 2021, eq. 15).
+
+    The period of pair i is 2π / ω_i.
+
+    Returns:
+        [width/2, rounded up], float32.
+    """
+    return theta ** (-torch.arange(0, width, 2, dtype=torch.float32, device=device) / width)
+
+
+def compute_sinusoids(position_ids: torch.Tensor, width: int) -> torch.Tensor:
+    """Sines and cosines of falling frequency, two numbers for each i from 0 to D/2 − 1.
+
+        PE(p, 2i) = sin(p / 10000^(2i/D)),   PE(p, 2i+1) = cos(p / 10000^(2i/D))  (Vaswani et al. 2017, §3.5)
+
+    Args:
+        position_ids: [...].
+        width: D.
+
+    Returns:
+        [..., D], float32.
+    """
+    frequencies = build_inverse_frequencies(width, 10000.0, position_ids.device)
+    angles = position_ids.unsqueeze(-1) * frequencies  # [..., D/2]
+    return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)[..., :width]
+
+
+def build_sinusoids(length: int, width: int) -> torch.Tensor:
+    """The table of the first `length` positions' sinusoids, [length, width], float32."""
+    return compute_sinusoids(torch.arange(length), width)
+
+
+class Stretched(Positions):
+    """What lets a row be s times longer than trained: the ways that interpolate and scale share it.
+
+        s = max(1, length / max_position_embeddings), or `position_scaling_factor` where the config gives one
+
+    Without a fixed factor s grows with the row, so that what is in the cache would have to be placed anew:
+    a cached sequence longer than trained is refused.
+    """
+
+    def __init__(self, config, is_causal: bool = False):
+        super().__init__(config, is_causal)
+        self.factor = config.position_scaling_factor
+
+    def stretch(self, position_ids: torch.Tensor) -> torch.Tensor:
+        """Return s of each row, [B, 1], float32."""
+        if self.factor is not None:
+            return torch.full((1, 1), float(self.factor), device=position_ids.device)
+        return ((position_ids.amax(dim=-1, keepdim=True) + 1) / self.longest).clamp(min=1)
+
+    def check_length(self, length: int, past_length: int) -> None:
+        """Refuse to go on from a cache whose keys were placed for a shorter sequence."""
+        if self.factor is None and length > self.longest and past_length > 0:
+            raise ValueError(
+                f"The sequence has {int(length)} tokens, more than max_position_embeddings={self.longest}: "
+                "every further token moves all places, also those in the cache. Give use_cache=False, or fix "
+                "the scale with the configuration's position_scaling_factor."
+            )

@@ -1,0 +1,77 @@
+"""Rotary positions: queries and keys are turned, so that their product knows only the distance."""
+
+import torch
+
+from .position_base import Positions, Stretched, build_inverse_frequencies
+
+
+def rotate(states: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> torch.Tensor:
+    """Turn each pair (i, i + Dh/2) of a query or key by its position's angle.
+
+        R(p)(x₁, x₂) = (x₁ cos pθ − x₂ sin pθ, x₁ sin pθ + x₂ cos pθ)   (Su et al. 2021, arXiv:2104.09864)
+
+    Args:
+        states: [B, H, T, Dh].
+        cosine: [B, 1, T, Dh], float32.
+        sine: [B, 1, T, Dh], float32.
+
+    Returns:
+        [B, H, T, Dh], turned in float32 and given back in the states' own type.
+    """
+    first, second = states.chunk(2, dim=-1)
+    return (states * cosine + torch.cat((-second, first), dim=-1) * sine).to(states.dtype)
+
+
+class RotaryPositions(Positions):
+    """Turn queries and keys so that their product knows only the distance (Su et al. 2021, arXiv:2104.09864).
+
+        (R(m) q) · (R(n) k) = q · R(n − m) k,   θ_i = rope_theta^(−2i/Dh)
+
+    The frequencies are no buffer: `model.half()` would round them, and the error grows with the position.
+    """
+
+    def __init__(self, config, is_causal: bool = False):
+        super().__init__(config, is_causal)
+        self.head_dim, self.theta = config.hidden_size // config.num_attention_heads, config.rope_theta
+
+    def angles(self, position_ids: torch.Tensor) -> torch.Tensor:
+        """pθ_i of [B, T] positions, [B, T, Dh/2]."""
+        return position_ids.unsqueeze(-1) * build_inverse_frequencies(
+            self.head_dim, self.theta, position_ids.device
+        )
+
+    def rotation(self, position_ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return (cos, sin), each [B, 1, T, Dh], for [B, T] positions."""
+        angles = self.angles(position_ids)
+        angles = torch.cat((angles, angles), dim=-1).unsqueeze(1)
+        return angles.cos(), angles.sin()
+
+
+class RotaryInterpolatedPositions(Stretched, RotaryPositions):
+    """Rotary positions moved closer together where the sequence is longer than trained.
+
+        angle = (p / s) θ_i                             (Chen et al. 2023, arXiv:2306.15595, §2.3)
+
+    Every pair turns s times slower: no angle leaves what was trained, but neighbours come closer.
+    """
+
+    def angles(self, position_ids: torch.Tensor) -> torch.Tensor:
+        """(p/s)θ_i of [B, T] positions, [B, T, Dh/2]."""
+        return super().angles(position_ids / self.stretch(position_ids))
+
+
+class RotaryNTKPositions(Stretched, RotaryPositions):
+    """Rotary positions with a larger base where the sequence is longer than trained.
+
+        base' = rope_theta · s^(Dh/(Dh − 2))            ("NTK-aware" scaling, described in Peng et al. 2023,
+                                                         arXiv:2309.00071, §3.1)
+
+    The slowest pair turns s times slower, as if interpolated, the fastest as before: neighbours stay apart.
+    All frequencies fall, none rises.
+    """
+
+    def angles(self, position_ids: torch.Tensor) -> torch.Tensor:
+        """pθ'_i of [B, T] positions, [B, T, Dh/2]."""
+        base = self.theta * self.stretch(position_ids) ** (self.head_dim / (self.head_dim - 2))  # [B, 1]
+        frequencies = build_inverse_frequencies(self.head_dim, base, position_ids.device)  # [B, Dh/2]
+        return position_ids.unsqueeze(-1) * frequencies.unsqueeze(1)

@@ -1,0 +1,204 @@
+"""How well a decoder's state and a token of the memory match: the scores of Bahdanau and of Luong.
+
+Each score stands as a plain function under its equation; the module of the same name holds its weights and
+computes only once a source what does not depend on the decoder's state.
+"""
+
+import torch
+from torch import nn
+
+
+def additive_score(query, memory, query_weight, memory_weight, score_weight) -> torch.Tensor:
+    """Compare by a small network with one hidden layer.
+
+        e_ij = vᵀ tanh(W_s s_i + W_h h_j)           (Bahdanau et al. 2014, arXiv:1409.0473, appendix A.1.2)
+
+    Args:
+        query: s, [B, T, D].
+        memory: h, [B, S, M].
+        query_weight: W_s, [A, D].
+        memory_weight: W_h, [A, M].
+        score_weight: v, [A].
+
+    Returns:
+        [B, T, S].
+    """
+    return _meet(query @ query_weight.T, memory @ memory_weight.T) @ score_weight
+
+
+def luong_dot_score(query, memory) -> torch.Tensor:
+    """Compare by the inner product, without a weight of its own.
+
+        score(s_i, h_j) = s_iᵀ h_j                   (Luong et al. 2015, arXiv:1508.04025, eq. 8, dot)
+
+    Args:
+        query: s, [B, T, D].
+        memory: h, [B, S, D].
+
+    Returns:
+        [B, T, S].
+    """
+    return query @ memory.transpose(1, 2)
+
+
+def luong_general_score(query, memory, weight) -> torch.Tensor:
+    """Compare by a bilinear form, which lets the two be of different width.
+
+        score(s_i, h_j) = s_iᵀ W h_j                 (Luong et al. 2015, arXiv:1508.04025, eq. 8, general)
+
+    Args:
+        query: s, [B, T, D].
+        memory: h, [B, S, M].
+        weight: W, [D, M].
+
+    Returns:
+        [B, T, S].
+    """
+    return luong_dot_score(query, memory @ weight.T)
+
+
+def luong_concat_score(query, memory, weight, score_weight) -> torch.Tensor:
+    """Compare by a small network that reads both, one behind the other.
+
+        score(s_i, h_j) = vᵀ tanh(W [s_i; h_j])      (Luong et al. 2015, arXiv:1508.04025, eq. 8, concat)
+
+    Since W [s; h] = W_s s + W_h h, this is the additive score with one matrix for two.
+
+    Args:
+        query: s, [B, T, D].
+        memory: h, [B, S, M].
+        weight: W, [A, D + M].
+        score_weight: v, [A].
+
+    Returns:
+        [B, T, S].
+    """
+    query_weight, memory_weight = weight.split((query.shape[-1], memory.shape[-1]), dim=1)
+    return additive_score(query, memory, query_weight, memory_weight, score_weight)
+
+
+def _meet(query: torch.Tensor, memory: torch.Tensor) -> torch.Tensor:
+    """Tanh of every sum of a row of query [B, T, A] and a row of memory [B, S, A]: [B, T, S, A]."""
+    return torch.tanh(query.unsqueeze(2) + memory.unsqueeze(1))
+
+
+class ScoreFunction(nn.Module):
+    """A score with its weights: `score(query, score.project(memory))`.
+
+    Args:
+        query_size: D, width of the decoder's states.
+        memory_size: M, width of the memory.
+        attention_size: A, width in which the additive scores compare.
+    """
+
+    def __init__(self, query_size: int, memory_size: int, attention_size: int):  # noqa: ARG002 - one interface
+        super().__init__()
+
+    def project(self, memory: torch.Tensor) -> torch.Tensor:
+        """What of the score depends on the memory alone: [B, S, M] → [B, S, ·], once a source."""
+        return memory
+
+
+class DotScore(ScoreFunction):
+    """The inner product: no weights."""
+
+    def forward(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
+        """Queries [B, T, D] against the projected memory → scores [B, T, S]."""
+        return luong_dot_score(query, projected)
+
+
+class GeneralScore(DotScore):
+    """The bilinear form: W meets the memory once a source, then a state is compared by the inner product."""
+
+    def __init__(self, query_size: int, memory_size: int, attention_size: int):
+        super().__init__(query_size, memory_size, attention_size)
+        self.memory_proj = nn.Linear(memory_size, query_size, bias=False)
+
+    def project(self, memory: torch.Tensor) -> torch.Tensor:
+        """W h, [B, S, D]."""
+        return self.memory_proj(memory)
+
+
+class AdditiveScore(ScoreFunction):
+    """The small network: W_h h is computed once a source, W_s s once a state."""
+
+    def __init__(self, query_size: int, memory_size: int, attention_size: int):
+        super().__init__(query_size, memory_size, attention_size)
+        self.query_proj = nn.Linear(query_size, attention_size, bias=False)
+        self.memory_proj = nn.Linear(memory_size, attention_size, bias=False)
+        self.score_proj = nn.Linear(attention_size, 1, bias=False)
+
+    def project(self, memory: torch.Tensor) -> torch.Tensor:
+        """W_h h, [B, S, A]."""
+        return self.memory_proj(memory)
+
+    def forward(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
+        """Queries [B, T, D] against the projected memory [B, S, A] → scores [B, T, S]."""
+        return self.score_proj(_meet(self.query_proj(query), projected)).squeeze(-1)
+
+
+class ConcatScore(ScoreFunction):
+    """The small network with one matrix for both: its part for the memory is used once a source."""
+
+    def __init__(self, query_size: int, memory_size: int, attention_size: int):
+        super().__init__(query_size, memory_size, attention_size)
+        self.query_size = query_size
+        self.concat_proj = nn.Linear(query_size + memory_size, attention_size, bias=False)
+        self.score_proj = nn.Linear(attention_size, 1, bias=False)
+
+    def project(self, memory: torch.Tensor) -> torch.Tensor:
+        """W_h h, [B, S, A]."""
+        return nn.functional.linear(memory, self.concat_proj.weight[:, self.query_size :])
+
+    def forward(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
+        """Queries [B, T, D] against the projected memory [B, S, A] → scores [B, T, S]."""
+        query = nn.functional.linear(query, self.concat_proj.weight[:, : self.query_size])
+        return self.score_proj(_meet(query, projected)).squeeze(-1)
+
+
+SCORE_FUNCTIONS: dict[str, type[ScoreFunction] | None] = {
+    "none": None,
+    "additive": AdditiveScore,
+    "dot": DotScore,
+    "general": GeneralScore,
+    "concat": ConcatScore,
+}
+
+
+def masked_softmax(scores: torch.Tensor, may_attend: torch.Tensor | None = None) -> torch.Tensor:
+    """Scores → weights.
+
+        α_ij = exp(e_ij) / Σ_k exp(e_ik)             (Bahdanau et al. 2014, arXiv:1409.0473, eq. 6)
+
+    Args:
+        scores: [B, T, S].
+        may_attend: bool, [B, S]; True = may attend. None for all.
+
+    Returns:
+        [B, T, S]; every row sums to 1, or to 0 where nothing may be attended: never NaN.
+    """
+    if may_attend is None:
+        return scores.softmax(dim=-1, dtype=torch.float32).to(scores.dtype)
+    hidden = ~may_attend.unsqueeze(1)  # [B, 1, S]
+    scores = scores.masked_fill(hidden, torch.finfo(scores.dtype).min)
+    weights = scores.softmax(dim=-1, dtype=torch.float32).to(scores.dtype)
+    return weights.masked_fill(hidden, 0)  # a row of nothing but the lowest number would come out uniform
+
+
+def read_memory(score: ScoreFunction, query, projected, memory, may_attend=None):
+    """Let every query read the memory.
+
+        c_i = Σ_j α_ij h_j                           (Bahdanau et al. 2014, arXiv:1409.0473, eq. 5)
+
+    Args:
+        score: a module of SCORE_FUNCTIONS.
+        query: [B, T, D].
+        projected: `score.project(memory)`.
+        memory: [B, S, M].
+        may_attend: bool, [B, S]; True = may attend. None for all.
+
+    Returns:
+        (contexts [B, T, M], weights [B, T, S]).
+    """
+    weights = masked_softmax(score(query, projected), may_attend)
+    return weights @ memory, weights

@@ -1,0 +1,141 @@
+"""What the Transformer configurations share: sizes, mechanisms, initial weights, and their checks."""
+
+from huggingface_hub.dataclasses import strict
+from transformers import PreTrainedConfig
+from transformers.activations import ACT2FN
+
+from .positions import POSITION_TYPES
+
+
+def check_choice(name: str, value: str, allowed) -> None:
+    """Refuse a value that names nothing, and say what there is."""
+    if value not in allowed:
+        raise ValueError(f"{name}={value!r} is not known; choose one of {', '.join(sorted(allowed))}.")
+
+
+def check_positive(**sizes: int) -> None:
+    """Refuse sizes below 1."""
+    for name, value in sizes.items():
+        if value < 1:
+            raise ValueError(f"{name}={value} must be at least 1.")
+
+
+def check_probability(**values: float) -> None:
+    """Refuse dropout probabilities outside [0, 1)."""
+    for name, value in values.items():
+        if not 0 <= value < 1:
+            raise ValueError(f"{name}={value} must be at least 0 and below 1.")
+
+
+@strict
+class AttnConfig(PreTrainedConfig):
+    r"""The fields that every Transformer configuration here has.
+
+    Args:
+        vocab_size: V, number of tokens.
+        hidden_size: D, width of the residual stream.
+        num_attention_heads: H; must divide hidden_size, the head size is D/H.
+        intermediate_size: F, width of the feed-forward block.
+        max_position_embeddings: longest sequence, source or target, in tokens.
+        position_type: how a token's place is told: a name in POSITION_TYPES.
+        norm_position: "pre" or "post" (LayerNorm before each block, or after each residual).
+        activation: the feed-forward's activation, a name transformers knows (relu, gelu, silu, …).
+        use_bias: whether linear maps have a bias.
+        scale_embedding: multiply embeddings by √D (Vaswani et al. 2017, §3.4).
+        dropout: on embeddings and on each block's output.
+        attention_dropout: on the attention weights.
+        layer_norm_eps: ε of LayerNorm.
+        rope_theta: base of the rotary frequencies.
+        position_scaling_factor: how many times longer than trained a sequence may be, for the interpolated
+            and NTK-aware positions; None for as many times as each sequence needs.
+        relative_clip_distance: k, beyond which distances count as one: relative, t5_clipped, composite.
+        relative_attention_num_buckets: of t5.
+        relative_attention_max_distance: of t5, from which on all distances share a bucket.
+        position_kernel_size: K, how many neighbours a convolution reads, itself among them.
+        initializer_range: std of the linear maps' initial weights; None for Xavier uniform.
+        embedding_initializer_range: std of the token embeddings.
+        position_initializer_range: std of learned positions, distances and buckets.
+        zero_init_residual: start with every block's last linear map at 0.
+    """
+
+    vocab_size: int = 30000
+    hidden_size: int = 64
+    num_attention_heads: int = 4
+    intermediate_size: int = 256
+    max_position_embeddings: int = 64
+    position_type: str = "learned"
+    norm_position: str = "pre"
+    activation: str = "relu"
+    use_bias: bool = False
+    scale_embedding: bool = False
+    dropout: float | int = 0.0
+    attention_dropout: float | int = 0.0
+    layer_norm_eps: float = 1e-5
+    rope_theta: float | int = 10000.0
+    position_scaling_factor: float | int | None = None
+    relative_clip_distance: int = 16
+    relative_attention_num_buckets: int = 32
+    relative_attention_max_distance: int = 128
+    position_kernel_size: int = 3
+    initializer_range: float | None = None
+    embedding_initializer_range: float | int = 1.0
+    position_initializer_range: float | int = 0.5
+    zero_init_residual: bool = True
+    pad_token_id: int | None = 0
+    bos_token_id: int | None = 1
+    eos_token_id: int | list[int] | None = 2
+
+    def __post_init__(self, **kwargs):
+        super().__post_init__(**kwargs)
+        check_positive(
+            vocab_size=self.vocab_size,
+            hidden_size=self.hidden_size,
+            num_attention_heads=self.num_attention_heads,
+            intermediate_size=self.intermediate_size,
+            max_position_embeddings=self.max_position_embeddings,
+            relative_clip_distance=self.relative_clip_distance,
+            position_kernel_size=self.position_kernel_size,
+        )
+        check_probability(dropout=self.dropout, attention_dropout=self.attention_dropout)
+        check_choice("position_type", self.position_type, POSITION_TYPES)
+        check_choice("norm_position", self.norm_position, ("pre", "post"))
+        check_choice("activation", self.activation, ACT2FN)
+        head_size, rest = divmod(self.hidden_size, self.num_attention_heads)
+        if rest:
+            raise ValueError(
+                f"hidden_size={self.hidden_size} cannot be shared by "
+                f"num_attention_heads={self.num_attention_heads}: choose a hidden_size that is a multiple of "
+                f"{self.num_attention_heads}, or another number of heads."
+            )
+        self._check_positions(head_size)
+
+    def _check_positions(self, head_size: int) -> None:
+        """Refuse sizes that the chosen way to tell places cannot work with."""
+        if self.position_type.startswith("rotary") and head_size % 2:
+            raise ValueError(
+                f"position_type={self.position_type!r} turns pairs of numbers, and a head of size "
+                f"{head_size} is odd: choose hidden_size / num_attention_heads even."
+            )
+        if self.position_type == "rotary_ntk" and head_size < 4:
+            raise ValueError(
+                f"position_type='rotary_ntk' slows all pairs but the first, and a head of size "
+                f"{head_size} has no other: choose hidden_size / num_attention_heads at least 4."
+            )
+        if self.position_type == "complex" and self.hidden_size % 2:
+            raise ValueError(
+                f"position_type='complex' takes hidden_size={self.hidden_size} as real and imaginary parts: "
+                "choose it even."
+            )
+        if self.position_scaling_factor is not None and self.position_scaling_factor < 1:
+            raise ValueError(
+                f"position_scaling_factor={self.position_scaling_factor} must be at least 1, or None."
+            )
+        buckets = self.relative_attention_num_buckets
+        if buckets < 4 or buckets % 2 or self.relative_attention_max_distance <= buckets // 2:
+            raise ValueError(
+                f"relative_attention_num_buckets={buckets} must be even and at least 4, and "
+                f"relative_attention_max_distance={self.relative_attention_max_distance} above half of it."
+            )
+
+
+__all__ = ["AttnConfig"]

@@ -1,0 +1,211 @@
+"""The recurrent decoder: with an alignment or without, fed by it or not, and the state that it carries."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
+from transformers.utils import can_return_tuple
+
+from .alignment import SCORE_FUNCTIONS, read_memory
+from .configuration_recurrent import RecurrentConfig
+from .modeling_recurrent_encoder import (
+    RecurrentEncoderOutput,
+    State,
+    build_cells,
+    embed,
+    init_recurrent_weights,
+    read_mask,
+    run_cells,
+    wanted,
+)
+
+STEPS: dict[str, Callable] = {"lstm": torch.lstm_cell, "gru": torch.gru_cell, "rnn": torch.rnn_tanh_cell}
+
+
+@dataclass
+class RecurrentState:
+    """All that a recurrent decoder remembers of what is written so far: it does not grow with the length.
+
+    Attributes:
+        parts: an LSTM's (hidden, cell), or (hidden,); each [B, layers, D].
+        projected: the part of the scores that depends on the source alone, [B, S, ·]; None without attention.
+        length: how many tokens were read.
+    """
+
+    parts: State
+    projected: torch.Tensor | None = None
+    length: int = 0
+
+    is_compileable = False  # what generate asks of a cache
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:  # noqa: ARG002 - the signature of transformers' caches
+        """How many tokens were read."""
+        return self.length
+
+    def reorder_cache(self, beam_idx: torch.LongTensor) -> None:
+        """Let row i go on from row beam_idx[i], as beam search asks."""
+        self.parts = tuple(part.index_select(0, beam_idx) for part in self.parts)
+        if self.projected is not None:
+            self.projected = self.projected.index_select(0, beam_idx)
+
+
+class RecurrentPreTrainedModel(PreTrainedModel):
+    """What transformers needs to know about the recurrent encoder-decoder family."""
+
+    config: RecurrentConfig
+    config_class = RecurrentConfig
+    base_model_prefix = "model"
+    main_input_name = "input_ids"
+    supports_gradient_checkpointing = False  # the cells run in one call, with nothing between to let go of
+    _no_split_modules = ["LSTM", "GRU", "RNN"]
+    _skip_keys_device_placement = ["past_key_values"]
+    _is_stateful = True  # a state cannot go back to an earlier token
+
+    @torch.no_grad()
+    def _init_weights(self, module):
+        init_recurrent_weights(self.config, module)
+
+    @classmethod
+    def _supports_default_dynamic_cache(cls) -> bool:
+        """No: the decoder makes a RecurrentState at its first step."""
+        return False
+
+    def resize_token_embeddings(self, *args, **kwargs) -> nn.Embedding:
+        """Give both tables another number of rows, and the output projection with them."""
+        decoder = self.get_decoder()
+        if decoder is not self and not self.config.tie_word_embeddings:
+            decoder.resize_token_embeddings(*args, **kwargs)
+        return super().resize_token_embeddings(*args, **kwargs)
+
+
+class RecurrentDecoder(RecurrentPreTrainedModel):
+    """Reads what is written so far, and with a score function the encoder's memory.
+
+    With input feeding (Bahdanau et al. 2014, arXiv:1409.0473, §3.1) the state before the step asks:
+
+        c_t = Σ_j α_tj h_j,  α_t = softmax_j score(s_{t−1}, h_j),   s_t = cell([y_t; c_t], s_{t−1})
+
+    so that no step can begin before the one before it has ended: a loop, in training too. Without it (Luong
+    et al. 2015, arXiv:1508.04025, §3) the new state asks, and the cells run over all tokens in one call:
+
+        s_t = cell(y_t, s_{t−1}),   c_t = Σ_j α_tj h_j,  α_t = softmax_j score(s_t, h_j)
+
+    Both then write from tanh(W_c [s_t; c_t]) (Luong, eq. 5); without a score function, from s_t.
+    """
+
+    def __init__(self, config: RecurrentConfig):
+        super().__init__(config)
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.input_size, config.pad_token_id)
+        self.dropout = nn.Dropout(config.dropout)
+        fed = config.memory_size if config.feeds_context else 0
+        self.cells = build_cells(config, config.input_size + fed, config.hidden_size, bidirectional=False)
+        self.bridges = nn.ModuleList()  # the encoder's states enter as they are where the widths agree
+        if config.memory_size != config.hidden_size:
+            parts = 2 if config.cell_type == "lstm" else 1
+            self.bridges.extend(nn.Linear(config.memory_size, config.hidden_size) for _ in range(parts))
+        self.score = None
+        if (score := SCORE_FUNCTIONS[config.score_function]) is not None:
+            self.score = score(config.hidden_size, config.memory_size, config.comparing_size)
+            self.readout = nn.Linear(config.hidden_size + config.memory_size, config.hidden_size, bias=False)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        encoder_outputs: RecurrentEncoderOutput | None = None,
+        encoder_attention_mask: torch.Tensor | None = None,
+        past_key_values: RecurrentState | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        use_cache: bool | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
+        **_,
+    ) -> BaseModelOutputWithPastAndCrossAttentions:
+        """[B, T] ids after those the state has read → [B, T, D] to write from, reading memory [B, S, M]."""
+        inputs_embeds = embed(self, input_ids, inputs_embeds)
+        length = inputs_embeds.shape[1]
+        if attention_mask is not None:
+            attention_mask = attention_mask[:, -length:]
+        memory = encoder_outputs.last_hidden_state
+        state = self.begin(encoder_outputs) if past_key_values is None else past_key_values
+        if not isinstance(state, RecurrentState):
+            raise TypeError(
+                f"past_key_values is a {type(state).__name__}; a recurrent decoder carries a RecurrentState: "
+                "give None at the first step, and later what the step before returned."
+            )
+        run = self._run_feeding if self.config.feeds_context else self._run_at_once
+        states, contexts, weights, parts = run(
+            self.dropout(inputs_embeds),
+            read_mask(attention_mask, inputs_embeds),
+            state,
+            memory,
+            read_mask(encoder_attention_mask, memory),
+        )
+        if contexts is not None:
+            states = torch.tanh(self.readout(torch.cat((states, contexts), dim=-1)))  # [B, T, D]
+        maps = None if weights is None else (weights.unsqueeze(1),)  # [B, 1, T, S]
+        carried = RecurrentState(parts, state.projected, state.length + length)
+        return BaseModelOutputWithPastAndCrossAttentions(
+            last_hidden_state=states,
+            past_key_values=carried if wanted(self, "use_cache", use_cache) else None,
+            hidden_states=(inputs_embeds, states)
+            if wanted(self, "output_hidden_states", output_hidden_states)
+            else None,
+            cross_attentions=maps if wanted(self, "output_attentions", output_attentions) else None,
+        )
+
+    def begin(self, encoder_outputs: RecurrentEncoderOutput) -> RecurrentState:
+        """Where the decoder stands before its first token: at the encoder's end, or tanh(W · + b) of it."""
+        final = (encoder_outputs.final_hidden, encoder_outputs.final_cell)
+        parts = tuple(part for part in final if part is not None)
+        if self.bridges:
+            parts = tuple(bridge(part).tanh() for bridge, part in zip(self.bridges, parts, strict=True))
+        projected = None if self.score is None else self.score.project(encoder_outputs.last_hidden_state)
+        return RecurrentState(parts, projected)
+
+    def _run_at_once(self, inputs, is_token, state, memory, may_attend):
+        """All steps in one call of the cells; then all states read the memory."""
+        begin = tuple(part.transpose(0, 1).contiguous() for part in state.parts)  # [layers, B, D]
+        states, end = run_cells(self.cells, inputs, is_token, begin)
+        parts = tuple(part.transpose(0, 1) for part in end)
+        if self.score is None:
+            return states, None, None, parts
+        return states, *read_memory(self.score, states, state.projected, memory, may_attend), parts
+
+    def _run_feeding(self, inputs, is_token, state, memory, may_attend):
+        """One step after the other: the state reads the memory, then token and context move it."""
+        layers = [tuple(part[:, i] for part in state.parts) for i in range(self.config.num_layers)]
+        layer_weights = self.cells.all_weights
+        states, contexts, weights = [], [], []
+        for place, token in enumerate(inputs.unbind(dim=1)):
+            query = layers[-1][0].unsqueeze(1)  # [B, 1, D]
+            context, row = read_memory(self.score, query, state.projected, memory, may_attend)
+            moved = self._step(torch.cat((token, context.squeeze(1)), dim=-1), layers, layer_weights)
+            if is_token is not None:  # padding moves nothing
+                here = is_token[:, place, None]
+                moved = [
+                    tuple(torch.where(here, new, old) for new, old in zip(*both, strict=True))
+                    for both in zip(moved, layers, strict=True)
+                ]
+            layers = moved
+            states.append(layers[-1][0])
+            contexts.append(context)
+            weights.append(row)
+        parts = tuple(torch.stack(part, dim=1) for part in zip(*layers, strict=True))  # [B, layers, D]
+        return torch.stack(states, dim=1), torch.cat(contexts, dim=1), torch.cat(weights, dim=1), parts
+
+    def _step(self, inputs: torch.Tensor, layers: list[State], layer_weights) -> list[State]:
+        """One step of every layer, [B, E + M] → the new states, by the weights of the one-call cells."""
+        step = STEPS[self.config.cell_type]
+        moved: list[State] = []
+        for index, (layer, weights) in enumerate(zip(layers, layer_weights, strict=True)):
+            if index:
+                inputs = self.dropout(moved[-1][0])
+            new = step(inputs, layer if len(layer) == 2 else layer[0], *weights)
+            moved.append(new if isinstance(new, tuple) else (new,))
+        return moved

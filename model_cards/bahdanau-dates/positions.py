@@ -1,0 +1,75 @@
+"""Every way to tell a model where a token stands: POSITION_TYPES names them as `config.position_type` does.
+
+A new way is one class in a `position_*` file, and one row here; the tests then hold it to what holds for all.
+"""
+
+from .position_added import (
+    ComplexPositions,
+    IndexPositions,
+    LearnedInterpolatedPositions,
+    LearnedPositions,
+    ODEPositions,
+    SinusoidalPositions,
+)
+from .position_base import (
+    APART,
+    Positions,
+    build_inverse_frequencies,
+    build_sinusoids,
+    compute_sinusoids,
+    position_ids_from_mask,
+)
+from .position_context import (
+    DepthwiseConvolutionPositions,
+    DynamicPositions,
+    MultiscaleConvolutionPositions,
+    RecurrentPositions,
+)
+from .position_rotary import (
+    RotaryInterpolatedPositions,
+    RotaryNTKPositions,
+    RotaryPositions,
+    rotate,
+)
+from .position_scores import (
+    ALiBiPositions,
+    ClippedBias,
+    CompositePositions,
+    RelativePositions,
+    T5Bias,
+    build_alibi_slopes,
+)
+
+POSITION_TYPES: dict[str, type[Positions]] = {
+    "none": Positions,
+    "index": IndexPositions,
+    "sinusoidal": SinusoidalPositions,
+    "learned": LearnedPositions,
+    "learned_interpolated": LearnedInterpolatedPositions,
+    "rotary": RotaryPositions,
+    "rotary_interpolated": RotaryInterpolatedPositions,
+    "rotary_ntk": RotaryNTKPositions,
+    "relative": RelativePositions,
+    "t5": T5Bias,
+    "t5_clipped": ClippedBias,
+    "alibi": ALiBiPositions,
+    "depthwise_convolution": DepthwiseConvolutionPositions,
+    "multiscale_convolution": MultiscaleConvolutionPositions,
+    "recurrent": RecurrentPositions,
+    "ode": ODEPositions,
+    "complex": ComplexPositions,
+    "composite": CompositePositions,
+    "dynamic": DynamicPositions,
+}
+
+__all__ = [
+    "APART",
+    "POSITION_TYPES",
+    "Positions",
+    "build_alibi_slopes",
+    "build_inverse_frequencies",
+    "build_sinusoids",
+    "compute_sinusoids",
+    "position_ids_from_mask",
+    "rotate",
+]
