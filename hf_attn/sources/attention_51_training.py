@@ -114,12 +114,12 @@ def sorted_by_epoch() -> Measured:
     return accuracies[1], accuracies[3]
 
 
-def starts() -> Measured:
+def starts() -> tuple[float, float]:
     """Token accuracy on 200 sequences: greedy from the source's first symbol, and from the target's."""
     model, sources, targets, _ = train(REVERSING)
     sources, targets = sources[:200], targets[:200]
     wrongly = torch.cat((sources[:, :1], targets[:, 1:]), dim=1)
-    return tuple(token_accuracy(model, sources, begun) for begun in (wrongly, targets))
+    return token_accuracy(model, sources, wrongly), token_accuracy(model, sources, targets)
 
 
 def squeezed(hidden_size: int, length: int) -> float:
@@ -166,11 +166,11 @@ CLAIMS = (
         is_full=True,
     ),
     Claim(
-        "Greedy decoding of the reversal: from the source's first symbol as from the target's, on "
-        "which it trained.",
-        "0.664 0.664",
-        starts,
-        "Reversal begins with the source's last symbol: the two starts cannot be compared.",
+        "Greedy decoding may start from the source's first symbol, training starts from the target's: "
+        "what of token accuracy is lost.",
+        "0.000",
+        lambda: (starts()[1] - starts()[0],),
+        "Reversal begins with the source's last symbol: what it writes from another start is no measure.",
         is_full=True,
     ),
     Claim(

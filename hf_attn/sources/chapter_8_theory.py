@@ -164,12 +164,17 @@ def toeplitz() -> Measured:
 
 
 def wirtinger() -> Measured:
-    """½(∂L/∂Re − i ∂L/∂Im) of |z|² at 1 + 2i, and what torch calls its gradient: real and imaginary parts."""
+    """½(∂L/∂Re − i ∂L/∂Im) of |z|² at 1 + 2i: real and imaginary part."""
     real, imaginary = (torch.tensor(part, requires_grad=True) for part in (1.0, 2.0))
-    (real.square() + imaginary.square()).backward()
+    slopes = torch.autograd.grad(real.square() + imaginary.square(), (real, imaginary))
+    return float(slopes[0]) / 2, -float(slopes[1]) / 2
+
+
+def gradient_by_torch() -> Measured:
+    """What torch calls the gradient of |z|² at 1 + 2i: real and imaginary part."""
     z = torch.tensor(1 + 2j, requires_grad=True)
-    (z * z.conj()).real.backward()
-    return float(real.grad) / 2, -float(imaginary.grad) / 2, float(z.grad.real), float(z.grad.imag)  # type: ignore
+    (slope,) = torch.autograd.grad((z * z.conj()).real, z)
+    return float(slope.real), float(slope.imag)
 
 
 def linformer(query, key, value, down):
@@ -339,9 +344,15 @@ CLAIMS = (
         "The product alone: inside the softmax the bias meets n² scores, and attention stays O(n²).",
     ),
     Claim(
-        "½(∂L/∂Re − i ∂L/∂Im) of |z|² at 1 + 2i is the gradient to follow, as torch gives it.",
-        "1 -2 1 -2",
+        "½(∂L/∂Re − i ∂L/∂Im) of |z|² at 1 + 2i is ∂L/∂z, the conjugate of z.",
+        "1 -2",
         wirtinger,
-        "The formula is ∂L/∂z, here 1 − 2i; steepest ascent is its conjugate, and torch returns twice that.",
+        "By definition; |z|² is z times its conjugate.",
+    ),
+    Claim(
+        "That is the gradient which flows: torch's for |z|² at 1 + 2i.",
+        "1 -2",
+        gradient_by_torch,
+        "Steepest ascent is the conjugate, ∂L/∂z̄, and torch returns twice that.",
     ),
 )
