@@ -109,7 +109,12 @@ def build_model(task: Task, recipe: Recipe, seed: int = 0) -> PreTrainedModel:
             f"teacher_forcing={recipe.teacher_forcing} is for recurrent decoders; "
             f"{recipe.architecture} is always given the true tokens: leave it at 1."
         )
-    config = architecture.config(**{**_fields_of(task, architecture), **recipe.model, **architecture.fields})
+    given = _fields_of(task, architecture)
+    needed = given.get("max_position_embeddings", 0)
+    places = recipe.model.get("max_position_embeddings", needed)
+    if isinstance(places, int) and places < needed:
+        raise ValueError(f"max_position_embeddings={places}: sequences of {task.name} have {needed} tokens.")
+    config = architecture.config(**{**given, **recipe.model, **architecture.fields})
     with _GLOBAL_RANDOM, torch.random.fork_rng():
         torch.manual_seed(seed)
         model = architecture.model(config)

@@ -149,7 +149,8 @@ def _widened(recipe: Recipe, units: int) -> Recipe:
     """The recipe with a hidden size of so many units: what heads and directions can share evenly."""
     heads = int(recipe.model.get("num_attention_heads", 2))  # type: ignore[call-overload]
     positions = str(recipe.model.get("position_type", ""))
-    turning = 2 if positions.startswith("rotary") or positions == "complex" else 1  # pairs of numbers
+    pairs = positions.startswith("rotary") or positions == "complex"
+    turning = 4 if positions == "rotary_ntk" else 2 if pairs else 1  # numbers of a head that turn together
     hidden_size = units * heads * turning
     before = int(recipe.model["hidden_size"])  # type: ignore[call-overload]
     widths = {

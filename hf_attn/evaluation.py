@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import torch
 
 from hf_attn.decoding import evaluating, greedy_ids, is_decoder_only
+from hf_attn.models.positions import POSITION_TYPES
 from hf_attn.tasks.base import CLASSES, HELD_OUT, TEXT, VALIDATION, Task
 from hf_attn.tasks.sequences import END, IGNORED, PAD, Batch
 
@@ -125,6 +126,24 @@ def share_right(task: Task, predictions: torch.Tensor, batch: Batch) -> float:
     else:
         right = exact_matches(predictions, labels)
     return float(right.float().mean())
+
+
+def refuse_too_long(task: Task, model) -> None:
+    """Refuse a task whose sequences have more tokens than the model has positions for.
+
+    Raises:
+        ValueError: so it is.
+    """
+    places = getattr(model.config, "max_position_embeddings", None)
+    needed = task.max_position_embeddings
+    if is_decoder_only(model):
+        needed = task.max_source_tokens + task.max_target_tokens
+    if places is None or places >= needed or POSITION_TYPES[model.config.position_type].extrapolates:
+        return
+    raise ValueError(
+        f"{task} has sequences of {needed} tokens; this model has max_position_embeddings={places} and "
+        "learned nothing of places beyond: measure shorter ones."
+    )
 
 
 def evaluate(model, task: Task, split: str = HELD_OUT, n: int = 1000, seed: int = 0) -> Evaluation:

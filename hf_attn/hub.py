@@ -15,7 +15,7 @@ from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerF
 
 from hf_attn.atomic import atomic_directory
 from hf_attn.cards import build_card
-from hf_attn.evaluation import Evaluation, Score, predict
+from hf_attn.evaluation import Evaluation, Score, predict, refuse_too_long
 from hf_attn.registration import FAMILIES, register_auto_classes
 from hf_attn.tasks import TASKS, Recipe, Task, build_task, find_task
 from hf_attn.tasks.base import CLASSES, SEQUENCE
@@ -73,9 +73,9 @@ class Checkpoint:
         else:
             task = build_task(chosen, **options)
         if task.vocabulary != self.tokenizer.get_vocab():
-            raise ValueError(
-                f"task={task.name!r}: its symbols are not those that {self.path} was trained on."
-            )
+            other = f"task={task.name!r}: its symbols are not those that"
+            raise ValueError(f"{other} {self.path} was trained on.")
+        refuse_too_long(task, self.model)
         return task
 
 

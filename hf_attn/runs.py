@@ -97,6 +97,11 @@ def check_output(directory: Path) -> None:
             f"--output-dir {directory} holds a run that is not finished: go on with --resume {directory}, "
             "or delete the folder."
         )
+    if inside := [path.name for path in sorted(directory.iterdir()) if path.is_dir()]:
+        raise ValueError(
+            f"--output-dir {directory} holds a folder, {inside[0]!r}, which would be lost with what is "
+            "replaced: name another folder."
+        )
     if any(directory.iterdir()) and not is_finished(directory):
         raise ValueError(
             f"--output-dir {directory} is not empty and holds no checkpoint of hf_attn, and it would be "

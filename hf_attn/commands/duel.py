@@ -69,8 +69,11 @@ def _choose(
     from hf_attn.dueling import find_usual, match_size
     from hf_attn.settings import apply_settings
 
-    if "hidden_size" in settings:
-        raise ValueError("--set hidden_size: it is chosen to match --parameters; leave it out.")
+    chosen_here = {"hidden_size": "--parameters", "steps": "--steps or --seconds"}
+    chosen_here |= dict.fromkeys(("report_every", "evaluate_every"), "--steps or --seconds")
+    for name, option in chosen_here.items():
+        if name in settings:
+            raise ValueError(f"--set {name}: in a duel it follows from {option}; leave it out.")
     names = [name.strip() for name in models.split(",")] if models is not None else find_usual(task)
     if len(set(names)) < max(2, len(names)):
         raise ValueError(f"--models {','.join(names)}: name two models or more, each once.")

@@ -148,8 +148,7 @@ def _train(run: "Run", directory: Path | None, save_every: float, track: str | N
         )
         return
     print(f"{report.step} steps in {report.seconds:.1f} s. Held out: {in_words(evaluation.overall)}.")
-    if directory:
-        print(f"Saved in {directory}.")
+    print(f"Saved in {directory}." if directory else "Not saved; --output-dir keeps what is learned.")
 
 
 @contextlib.contextmanager

@@ -32,8 +32,9 @@ def evaluate_checkpoint(
     ] = None,
     split: Annotated[Literal["held-out", "validation"], typer.Option(help="Which examples.")] = "held-out",
     by: Annotated[
-        Literal["length", "digits", "depth"] | None, typer.Option(help="Also tell sizes apart.")
+        str | None, typer.Option(help="Also tell sizes apart: length, digits, depth, words or tokens.")
     ] = None,
+    examples: Annotated[int, typer.Option(min=1, help="How many, where there are so many.")] = 1000,
     as_json: AsJson = False,
 ) -> None:
     """Measure a checkpoint on examples that training never saw, writing freely."""
@@ -47,7 +48,7 @@ def evaluate_checkpoint(
         if by is not None and by != chosen.size_name:
             raise ValueError(f"--by {by}: examples of {chosen.name} are told apart by {chosen.size_name}.")
         chosen.held_out(1)  # data that are not here are refused
-    evaluation = evaluate(loaded.model, chosen, split)
+    evaluation = evaluate(loaded.model, chosen, split, examples)
     overall, sizes = evaluation.overall, evaluation.by_size if by else {}
     if as_json:
         found = {str(size): _score_row(score) for size, score in sizes.items()}
@@ -77,7 +78,7 @@ def generate(
     texts: Annotated[list[str], typer.Argument(metavar="TEXT…", help="Sources, as the task writes them.")],
     task: TaskName = None,
     strategy: Annotated[Literal["greedy", "beam", "top-k", "nucleus"], typer.Option()] = "greedy",
-    num_beams: Annotated[int, typer.Option(min=1, help="Of beam search.")] = 4,
+    num_beams: Annotated[int, typer.Option(min=1, max=100, help="Of beam search.")] = 4,
     temperature: Annotated[float, typer.Option(min=0, help="Of top-k and nucleus.")] = 1.0,
     seed: Annotated[int, SEED] = 0,
     as_json: AsJson = False,
@@ -93,6 +94,8 @@ def generate(
         learned = loaded.task_named(task and name_task(task))
         sources = [learned.encode(text) for text in texts]
         check_settings(strategy, num_beams, temperature, 5, 0.9)
+        if strategy != "greedy" and not loaded.model.can_generate():
+            raise ValueError(f"--strategy {strategy}: a classifier names its likeliest class; leave it out.")
     rows = []
     for text, source in zip(texts, sources, strict=True):
         written = write(

@@ -109,6 +109,8 @@ def read_text(path: Path, wanted: str = TABLE, remedy: str = SAVE_AS) -> str:
         raise ValueError(f"{path} is a folder; give the file in it.")
     if not path.exists():
         raise ValueError(f"There is no file {str(path)!r}.")
+    if not path.is_file():
+        raise ValueError(f"{path} is no file of a fixed size; give one.")
     try:
         size = path.stat().st_size
         if size > MOST_BYTES:

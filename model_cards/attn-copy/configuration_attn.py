@@ -20,6 +20,13 @@ def check_positive(**sizes: int) -> None:
             raise ValueError(f"{name}={value} must be at least 1.")
 
 
+def check_spread(**stds: float | None) -> None:
+    """Refuse standard deviations that nothing can be drawn with."""
+    for name, value in stds.items():
+        if value is not None and not 0 <= value < float("inf"):
+            raise ValueError(f"{name}={value} must be at least 0 and finite.")
+
+
 def check_probability(**values: float) -> None:
     """Refuse dropout probabilities outside [0, 1)."""
     for name, value in values.items():
@@ -97,6 +104,14 @@ class AttnConfig(PreTrainedConfig):
             position_kernel_size=self.position_kernel_size,
         )
         check_probability(dropout=self.dropout, attention_dropout=self.attention_dropout)
+        check_spread(
+            initializer_range=self.initializer_range,
+            embedding_initializer_range=self.embedding_initializer_range,
+            position_initializer_range=self.position_initializer_range,
+        )
+        for name in ("layer_norm_eps", "rope_theta"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise ValueError(f"{name}={getattr(self, name)} must be above 0 and finite.")
         check_choice("position_type", self.position_type, POSITION_TYPES)
         check_choice("norm_position", self.norm_position, ("pre", "post"))
         check_choice("activation", self.activation, ACT2FN)
@@ -126,10 +141,9 @@ class AttnConfig(PreTrainedConfig):
                 f"position_type='complex' takes hidden_size={self.hidden_size} as real and imaginary parts: "
                 "choose it even."
             )
-        if self.position_scaling_factor is not None and self.position_scaling_factor < 1:
-            raise ValueError(
-                f"position_scaling_factor={self.position_scaling_factor} must be at least 1, or None."
-            )
+        factor = self.position_scaling_factor
+        if factor is not None and not 1 <= factor < float("inf"):
+            raise ValueError(f"position_scaling_factor={factor} must be at least 1 and finite, or None.")
         buckets = self.relative_attention_num_buckets
         if buckets < 4 or buckets % 2 or self.relative_attention_max_distance <= buckets // 2:
             raise ValueError(

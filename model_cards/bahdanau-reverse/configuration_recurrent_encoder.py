@@ -3,7 +3,7 @@
 from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 
-from .configuration_attn import check_choice, check_positive, check_probability
+from .configuration_attn import check_choice, check_positive, check_probability, check_spread
 
 CELL_TYPES = ("lstm", "gru", "rnn")
 
@@ -52,6 +52,10 @@ class BaseRecurrentConfig(PreTrainedConfig):
         )
         check_choice("cell_type", self.cell_type, CELL_TYPES)
         check_probability(dropout=self.dropout)
+        check_spread(
+            initializer_range=self.initializer_range,
+            embedding_initializer_range=self.embedding_initializer_range,
+        )
 
     @property
     def input_size(self) -> int:
