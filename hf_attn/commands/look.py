@@ -107,7 +107,9 @@ def generate(
             seed=seed,
             max_new_tokens=learned.max_target_tokens,
         )
-        prediction, tokens = learned.decode(written.ids), learned.decode_symbols(written.ids)
+        prediction = learned.decode(written.ids)
+        names_class = not loaded.model.can_generate()
+        tokens = [prediction] if names_class else learned.decode_symbols(written.ids)
         correct = learned.verify(text, prediction).correct
         judged = {True: "right", False: "wrong", None: ""}[correct]
         if as_json:

@@ -126,10 +126,6 @@ class TextClassification(CorpusTask):
         """[index] → the class's name."""
         return self.classes[ids[0]]
 
-    def decode_symbols(self, ids: Sequence[int]) -> list[str]:
-        """[index] → the class's name, alone in a list."""
-        return [self.decode(ids)]
-
     def measure(self, source: str, prediction: str, reference: str | None = None) -> dict[str, float]:  # noqa: ARG002
         """Nothing beyond right or wrong."""
         return {}
