@@ -308,7 +308,14 @@ def wire_form(form: Form, visit: gr.State, light: dict) -> None:
         model.input(choose_model, [task, model, size, preset], [preset, *filled], **light),
         size.input(refill, [task, model, size, preset], filled, **light),
         preset.input(refill, [task, model, size, preset], filled, **light),
-        gr.on([table.upload, table.clear], take_upload, [visit, table, task], columns, **light),
+        gr.on(
+            [table.upload, table.clear],
+            take_upload,
+            [visit, table, task],
+            columns,
+            **light,
+            trigger_mode="always_last",
+        ),
     ]
     for event in picked:
         event.then(describe, read, described, **light)
