@@ -279,7 +279,7 @@ def test_flash_attention_is_refused_where_a_bias_is_needed(position_type):
         ({"hidden_size": 6, "position_type": "rotary_interpolated"}, r"'rotary_interpolated'.*size 3 is odd"),
         ({"hidden_size": 4, "position_type": "rotary_ntk"}, r"'rotary_ntk'.*size 2 has no other.*at least 4"),
         ({"hidden_size": 7, "num_attention_heads": 1, "position_type": "complex"}, r"hidden_size=7.*even"),
-        ({"position_scaling_factor": 0.5}, r"position_scaling_factor=0.5 must be at least 1 and finite, or None"),
+        ({"position_scaling_factor": 0.5}, r"position_scaling_factor=0.5 must be at least 1 and finite"),
         ({"relative_clip_distance": 0}, r"relative_clip_distance=0 must be at least 1"),
         ({"position_kernel_size": 0}, r"position_kernel_size=0 must be at least 1"),
         ({"relative_attention_num_buckets": 7}, r"num_buckets=7 must be even and at least 4"),
