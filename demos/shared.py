@@ -219,7 +219,16 @@ def origin(model: str, weights: str, device: str) -> str:
 # ---------------------------------------------------------------- boards
 
 
-def _board(name: str, css_class: str, elem_id: str, template: str, events: tuple[str, ...] = ()) -> gr.HTML:
+def board(name: str, css_class: str, elem_id: str, template: str, events: tuple[str, ...] = ()) -> gr.HTML:
+    """Build a picture that JavaScript draws; its value is `to_json(value)`.
+
+    Args:
+        name: under which the script in demos/assets registered it.
+        css_class: of the element that it draws in; the block around it has it with `-block` behind.
+        elem_id: of the block.
+        template: the constant HTML that holds the element.
+        events: names of what it may send.
+    """
     sent = ", ".join(
         f'"{event}"' for event in events
     )  # gr.HTML offers the events whose quoted names it finds
@@ -260,7 +269,7 @@ def train_board(elem_id: str) -> gr.HTML:
     On the document it leaves `data-hf-status` and `--hf-done` (0 % to 100 %), which a
     `gr.Button(elem_classes="train")` shows as its progress.
     """
-    return _board("train_board", "hf-train", elem_id, '<div class="hf-train hf-board"></div>@children')
+    return board("train_board", "hf-train", elem_id, '<div class="hf-train hf-board"></div>@children')
 
 
 def runs_table(elem_id: str) -> gr.HTML:
@@ -274,7 +283,7 @@ def runs_table(elem_id: str) -> gr.HTML:
     seconds after the click, unless undone.
     """
     events = ("open_run", "download_run", "delete_run", "keep_run")
-    return _board("runs_table", "hf-runs", elem_id, '<div class="hf-runs hf-board"></div>', events)
+    return board("runs_table", "hf-runs", elem_id, '<div class="hf-runs hf-board"></div>', events)
 
 
 def try_board(elem_id: str) -> gr.HTML:
@@ -294,7 +303,7 @@ def try_board(elem_id: str) -> gr.HTML:
         removal         of a classifier: {class, before, words: [{word, drop, left, turns}]}
         passage         of a language model: {prompt, text}
     """
-    return _board("try_board", "hf-try", elem_id, '<div class="hf-try hf-board"></div>')
+    return board("try_board", "hf-try", elem_id, '<div class="hf-try hf-board"></div>')
 
 
 def explore_board(elem_id: str) -> gr.HTML:
@@ -311,9 +320,7 @@ def explore_board(elem_id: str) -> gr.HTML:
 
     Event `pick`, 0.2 s after a choice: `event.kind`, `.layer`, `.head`, `.query`, `.key` (None: no cell).
     """
-    return _board(
-        "explore_board", "hf-explore", elem_id, '<div class="hf-explore hf-board"></div>', ("pick",)
-    )
+    return board("explore_board", "hf-explore", elem_id, '<div class="hf-explore hf-board"></div>', ("pick",))
 
 
 def duel_board(elem_id: str) -> gr.HTML:
@@ -337,4 +344,4 @@ def duel_board(elem_id: str) -> gr.HTML:
     and `--hf-duel-done`, which a `gr.Button(elem_classes="hf-start")` shows as its progress.
     """
     events = ("keep_run", "download_run")
-    return _board("duel_board", "hf-duel", elem_id, '<div class="hf-duel hf-board"></div>', events)
+    return board("duel_board", "hf-duel", elem_id, '<div class="hf-duel hf-board"></div>', events)

@@ -2,14 +2,13 @@
 
 import copy
 
-from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from hf_attn.tasks.base import Task
-from hf_attn.tasks.sequences import SPECIAL_TOKENS
+from hf_attn.tasks.text_tokenizers import CHARACTERS, wrap_tokenizer
 
 WORDS_OR_CHARACTERS = Regex(r"[A-Z]+|\S")
-CHARACTERS = Regex(r"[\s\S]")
 LEADING_ZEROS = Regex(r"(?<![0-9])0+(?=[0-9])")
 
 
@@ -27,19 +26,7 @@ def build_tokenizer(task: Task) -> PreTrainedTokenizerFast:
         tokenizer.normalizer = _build_space_cleaning()
     tokenizer.pre_tokenizer = _build_splitter(task)
     tokenizer.decoder = _build_joiner(task)
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", task.vocabulary["</s>"])]
-    )
-    pad, start, end, unknown = SPECIAL_TOKENS
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        pad_token=pad,
-        bos_token=start,
-        eos_token=end,
-        unk_token=unknown,
-        model_max_length=task.max_position_embeddings,
-        clean_up_tokenization_spaces=False,
-    )
+    return wrap_tokenizer(tokenizer, task.max_position_embeddings)
 
 
 def _build_zero_padding(width: int) -> normalizers.Normalizer:

@@ -37,9 +37,7 @@ LSTM = {"hidden_size": 64, "attention_size": 64, "bidirectional": False}
 # learning rates: 3e-3 and 6e-3 were tried on the validation part at length 20, 100,000 parameters, 300 steps
 RECIPES: Mapping[str, Recipe] = MappingProxyType(
     {
-        "none": Recipe(LSTM, "none", learning_rate=6e-3),
-        "additive": Recipe(LSTM, "additive", learning_rate=6e-3),
-        "general": Recipe(LSTM, "general", learning_rate=6e-3),
+        **{name: Recipe(LSTM, name, learning_rate=6e-3) for name in ("none", "additive", "general")},
         "transformer": Recipe(TRANSFORMER, "transformer", learning_rate=6e-3),
     }
 )

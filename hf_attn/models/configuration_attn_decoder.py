@@ -2,7 +2,8 @@
 
 from huggingface_hub.dataclasses import strict
 
-from .configuration_attn import AttnConfig, check_positive
+from .checking import check_positive
+from .configuration_attn import AttnConfig
 
 
 @strict

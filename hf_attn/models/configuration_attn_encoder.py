@@ -2,7 +2,8 @@
 
 from huggingface_hub.dataclasses import strict
 
-from .configuration_attn import AttnConfig, check_choice, check_positive, check_probability
+from .checking import check_choice, check_positive, check_probability
+from .configuration_attn import AttnConfig
 
 
 @strict

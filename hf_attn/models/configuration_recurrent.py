@@ -3,7 +3,7 @@
 from huggingface_hub.dataclasses import strict
 
 from .alignment import SCORE_FUNCTIONS
-from .configuration_attn import check_choice, check_positive
+from .checking import check_choice, check_positive
 from .configuration_recurrent_encoder import BaseRecurrentConfig
 
 

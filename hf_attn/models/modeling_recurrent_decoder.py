@@ -11,6 +11,7 @@ from transformers.utils import can_return_tuple
 
 from .alignment import SCORE_FUNCTIONS, read_memory
 from .configuration_recurrent import RecurrentConfig
+from .encoder_decoder import ResizesBothTables
 from .modeling_recurrent_encoder import (
     RecurrentEncoderOutput,
     State,
@@ -52,7 +53,7 @@ class RecurrentState:
             self.projected = self.projected.index_select(0, beam_idx)
 
 
-class RecurrentPreTrainedModel(PreTrainedModel):
+class RecurrentPreTrainedModel(ResizesBothTables, PreTrainedModel):
     """What transformers needs to know about the recurrent encoder-decoder family."""
 
     config: RecurrentConfig
@@ -72,13 +73,6 @@ class RecurrentPreTrainedModel(PreTrainedModel):
     def _supports_default_dynamic_cache(cls) -> bool:
         """No: the decoder makes a RecurrentState at its first step."""
         return False
-
-    def resize_token_embeddings(self, *args, **kwargs) -> nn.Embedding:
-        """Give both tables another number of rows, and the output projection with them."""
-        decoder = self.get_decoder()
-        if decoder is not self and not self.config.tie_word_embeddings:
-            decoder.resize_token_embeddings(*args, **kwargs)
-        return super().resize_token_embeddings(*args, **kwargs)
 
 
 class RecurrentDecoder(RecurrentPreTrainedModel):

@@ -91,7 +91,7 @@ class Addition(Task):
         """A small model for the product; the document's hidden 256 with 3 + 3 layers beside it."""
         small = {
             "hidden_size": 64,
-            "intermediate_size": 256,
+            "intermediate_size": 192,
             "encoder_layers": 1,
             "decoder_layers": 2,
             "num_attention_heads": 4,
@@ -108,7 +108,7 @@ class Addition(Task):
             "use_bias": True,
         }
         return {
-            "product": Recipe(small, steps=400, batch_size=128, learning_rate=6e-3, betas=(0.9, 0.98)),
+            "product": Recipe(small, steps=340, batch_size=128, learning_rate=6e-3, betas=(0.9, 0.98)),
             "document": Recipe(document, steps=340, batch_size=64, learning_rate=1.2e-3, betas=(0.9, 0.98)),
         }
 

@@ -8,7 +8,7 @@ import functools
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from transformers import PreTrainedTokenizerFast
@@ -64,6 +64,16 @@ def options_of(task) -> tuple[str, ...]:
         task: a task, or its class.
     """
     return tuple(field.name for field in dataclasses.fields(task) if field.metadata.get("is_option", True))
+
+
+def restack(model: Mapping[str, object], architecture: str) -> dict[str, object]:
+    """The sizes of one Transformer for the other: one stack as high as the two, or a decoder half as high."""
+    sizes: dict[str, Any] = dict(model)
+    if architecture == "decoder":
+        heights = [sizes.pop(f"{stack}_layers", 2) for stack in ("encoder", "decoder")]
+        return {**sizes, "num_hidden_layers": sum(heights)}
+    height = sizes.pop("num_hidden_layers", 2)
+    return {**sizes, "encoder_layers": height, "decoder_layers": max(1, height // 2)}
 
 
 class Task(ABC):
@@ -197,6 +207,11 @@ class Task(ABC):
         """Where recurrent models begin."""
         return RECURRENT
 
+    @property
+    def documents(self) -> Mapping[str, Recipe]:
+        """A document's exact sizes by architecture, where that is another than the one of `recipes`."""
+        return {}
+
     # What all tasks share
 
     @property
@@ -208,12 +223,16 @@ class Task(ABC):
         """Recipes by name for one architecture."""
         if architecture == self.recipe.architecture:
             return self.recipes
-        if architecture != "decoder":
-            return {"product": dataclasses.replace(self.recurrent_recipe, architecture=architecture)}
-        model = dict(self.recipe.model)  # one stack as high as the two
-        layers = [model.pop(f"{stack}_layers", 2) for stack in ("encoder", "decoder")]
-        model["num_hidden_layers"] = sum(layers)  # type: ignore[arg-type]
-        return {"product": dataclasses.replace(self.recipe, model=model, architecture=architecture)}
+        if architecture in ("transformer", "decoder"):
+            restacked = restack(self.recipe.model, architecture)
+            recipes = {"product": dataclasses.replace(self.recipe, model=restacked)}
+        else:
+            recipes = {"product": self.recurrent_recipe}
+        if architecture in self.documents:
+            recipes["document"] = self.documents[architecture]
+        return {
+            name: dataclasses.replace(recipe, architecture=architecture) for name, recipe in recipes.items()
+        }
 
     def restore(self, tokenizer: PreTrainedTokenizerFast, classes: Sequence[str]) -> "Task":  # noqa: ARG002
         """The task as a checkpoint knows it: what was learned from data is the checkpoint's."""

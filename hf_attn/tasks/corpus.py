@@ -18,7 +18,7 @@ from transformers import PreTrainedTokenizerFast
 
 from hf_attn.tasks.base import HELD_OUT, SPLITS, TRAINING, VALIDATION, Task
 from hf_attn.tasks.sequences import SPECIAL_TOKENS, Batch, Ragged
-from hf_attn.tasks.text_tokenizers import train_tokenizer, wrap_tokenizer
+from hf_attn.tasks.text_tokenizers import train_tokenizer, wrap_text_tokenizer
 
 MOST_POSITIONS = 512  # tokens of the longest text that a model is built for
 
@@ -210,7 +210,7 @@ class CorpusTask(Task):
     def tokenizer(self) -> PreTrainedTokenizerFast:
         """The checkpoint's, or one trained on the training rows."""
         if self.known is not None:
-            return wrap_tokenizer(Tokenizer.from_str(self.known.tokenizer), self.known.max_length)
+            return wrap_text_tokenizer(Tokenizer.from_str(self.known.tokenizer), self.known.max_length)
         training = [row for row, split in zip(self.rows, self.splits, strict=True) if split == TRAINING]
         tokenizer = train_tokenizer(
             self.tokenizer_texts(training),

@@ -11,12 +11,12 @@ import functools
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from hf_attn.tasks.base import Task, WorkedExample
-from hf_attn.tasks.recipes import Recipe
+from hf_attn.tasks.recipes import RECURRENT, Recipe
 from hf_attn.tasks.sequences import SPECIAL_TOKENS, Ragged
 
 # The vocabulary is the same whatever Babel knows: a format that needs another character is left out.
@@ -275,14 +275,7 @@ class Dates(Task):
     @property
     def recurrent_recipe(self) -> Recipe:
         """An LSTM that reads both ways; with attention it needs fewer steps than the Transformer."""
-        return Recipe(
-            {"hidden_size": 128, "attention_size": 64, "bidirectional": True},
-            steps=400,
-            batch_size=64,
-            learning_rate=4e-3,
-            warmup_steps=20,
-            evaluate_every=20,
-        )
+        return replace(RECURRENT, steps=400)
 
     @property
     def worked_example(self) -> WorkedExample:

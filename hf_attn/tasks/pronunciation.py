@@ -5,14 +5,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from hf_attn.tasks.base import Verdict, WorkedExample
 from hf_attn.tasks.corpus import CorpusTask, Row
 from hf_attn.tasks.recipes import Recipe
-from hf_attn.tasks.sequences import END, SPECIAL_TOKENS
-from hf_attn.tasks.text_tokenizers import wrap_tokenizer
+from hf_attn.tasks.sequences import SPECIAL_TOKENS
+from hf_attn.tasks.text_tokenizers import wrap_text_tokenizer
 
 LETTERS = tuple("abcdefghijklmnopqrstuvwxyz'-.")
 ARPABET = (
@@ -116,10 +116,7 @@ class Pronunciation(CorpusTask):
             [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Split(Regex(r"[A-Z]+|\S"), "isolated")]
         )
         tokenizer.decoder = decoders.WordPiece(prefix="##", cleanup=False)  # spaces between
-        tokenizer.post_processor = processors.TemplateProcessing(
-            single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", END)]
-        )
-        return wrap_tokenizer(tokenizer, MOST_SYMBOLS + 1)
+        return wrap_text_tokenizer(tokenizer, MOST_SYMBOLS + 1)
 
     def split_source(self, text: str) -> list[str]:
         """The word's letters, capitals as small ones."""

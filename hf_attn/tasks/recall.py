@@ -1,6 +1,5 @@
 """Look a key up among pairs: what an induction head does (Olsson et al. 2022, arXiv:2209.11895)."""
 
-import dataclasses
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -92,14 +91,6 @@ class Recall(SpacedTask):
                 evaluate_every=20,
             )
         }
-
-    def recipes_of(self, architecture: str) -> Mapping[str, Recipe]:
-        """An encoder and a decoder need fewer steps: the encoder reads to both sides."""
-        if architecture != "transformer":
-            return super().recipes_of(architecture)
-        sizes = {name: size for name, size in self.recipe.model.items() if name != "num_hidden_layers"}
-        model = {**sizes, "encoder_layers": 2, "decoder_layers": 1}
-        return {"product": dataclasses.replace(self.recipe, model=model, architecture=architecture)}
 
     @property
     def worked_example(self) -> WorkedExample:

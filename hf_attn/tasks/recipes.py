@@ -72,3 +72,18 @@ RECURRENT = Recipe(
     warmup_steps=20,
     evaluate_every=20,
 )
+
+# The recurrent models of learn_ai_51_attention_mechanisms: Adam at one rate, ever fewer true tokens.
+RECURRENT_DOCUMENT = Recipe(
+    {"hidden_size": 128, "embedding_size": 64, "attention_size": 64, "bidirectional": False},
+    steps=1140,
+    batch_size=64,
+    learning_rate=1e-3,
+    betas=(0.9, 0.999),
+    weight_decay=0.0,
+    warmup_steps=0,
+    decay_fraction=0.0,
+    max_grad_norm=5.0,
+    teacher_forcing=0.2,
+    evaluate_every=38,
+)

@@ -1,13 +1,13 @@
 """Write a sequence of symbols backwards: copying's places, mirrored."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from hf_attn.tasks.base import WorkedExample
 from hf_attn.tasks.copying import SymbolSequences
-from hf_attn.tasks.recipes import Recipe
+from hf_attn.tasks.recipes import RECURRENT, RECURRENT_DOCUMENT, Recipe
 from hf_attn.tasks.sequences import Ragged
 
 
@@ -26,7 +26,7 @@ class Reversing(SymbolSequences):
 
     @property
     def recipes(self) -> Mapping[str, Recipe]:
-        """A small Transformer; the document's own model is recurrent (see `recipes_of`).
+        """A small Transformer; the document's own model is recurrent (see `documents`).
 
         The place to read is the length less the place to write: waves tell that (an angle less an angle is a
         rotation) where a learned table has every pair of places to learn. 300 steps gave .99 against .19.
@@ -46,35 +46,12 @@ class Reversing(SymbolSequences):
     @property
     def recurrent_recipe(self) -> Recipe:
         """An LSTM that reads both ways."""
-        return Recipe(
-            {"hidden_size": 128, "attention_size": 64, "bidirectional": True},
-            steps=500,
-            batch_size=64,
-            learning_rate=4e-3,
-            warmup_steps=20,
-            evaluate_every=20,
-        )
+        return replace(RECURRENT, steps=500)
 
-    def recipes_of(self, architecture: str) -> Mapping[str, Recipe]:
-        """Without attention and with Bahdanau's, the document's size too: 30 epochs of 2,400 examples."""
-        recipes = super().recipes_of(architecture)
-        if architecture not in ("none", "additive"):
-            return recipes
-        document = Recipe(
-            {"hidden_size": 128, "embedding_size": 64, "attention_size": 64, "bidirectional": False},
-            architecture=architecture,
-            steps=1140,
-            batch_size=64,
-            learning_rate=1e-3,
-            betas=(0.9, 0.999),
-            weight_decay=0.0,
-            warmup_steps=0,
-            decay_fraction=0.0,
-            max_grad_norm=5.0,
-            teacher_forcing=0.2,
-            evaluate_every=38,
-        )
-        return {**recipes, "document": document}
+    @property
+    def documents(self) -> Mapping[str, Recipe]:
+        """Without attention and with Bahdanau's: 30 epochs of 2,400 examples."""
+        return {"none": RECURRENT_DOCUMENT, "additive": RECURRENT_DOCUMENT}
 
     @property
     def worked_example(self) -> WorkedExample:

@@ -1,12 +1,12 @@
 """Put numbers in order: each one written must be compared with all that are left."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from hf_attn.tasks.base import WorkedExample
-from hf_attn.tasks.recipes import Recipe
+from hf_attn.tasks.recipes import RECURRENT, RECURRENT_DOCUMENT, Recipe
 from hf_attn.tasks.sequences import SPECIAL_TOKENS, Ragged
 from hf_attn.tasks.symbols import SpacedTask
 
@@ -60,7 +60,7 @@ class Sorting(SpacedTask):
 
     @property
     def recipes(self) -> Mapping[str, Recipe]:
-        """A small Transformer; the document's own model is recurrent (see `recipes_of`)."""
+        """A small Transformer; the document's own model is recurrent (see `documents`)."""
         model = {
             "hidden_size": 64,
             "intermediate_size": 256,
@@ -73,35 +73,12 @@ class Sorting(SpacedTask):
     @property
     def recurrent_recipe(self) -> Recipe:
         """An LSTM that reads both ways."""
-        return Recipe(
-            {"hidden_size": 128, "attention_size": 64, "bidirectional": True},
-            steps=400,
-            batch_size=64,
-            learning_rate=4e-3,
-            warmup_steps=20,
-            evaluate_every=20,
-        )
+        return replace(RECURRENT, steps=400)
 
-    def recipes_of(self, architecture: str) -> Mapping[str, Recipe]:
-        """Without attention, the document's size too: 40 epochs of 3,200 examples, scheduled sampling."""
-        recipes = super().recipes_of(architecture)
-        if architecture != "none":
-            return recipes
-        document = Recipe(
-            {"hidden_size": 128, "embedding_size": 64, "bidirectional": False},
-            architecture=architecture,
-            steps=2000,
-            batch_size=64,
-            learning_rate=1e-3,
-            betas=(0.9, 0.999),
-            weight_decay=0.0,
-            warmup_steps=0,
-            decay_fraction=0.0,
-            max_grad_norm=5.0,
-            teacher_forcing=0.2,
-            evaluate_every=50,
-        )
-        return {**recipes, "document": document}
+    @property
+    def documents(self) -> Mapping[str, Recipe]:
+        """Without attention: 40 epochs of 3,200 examples."""
+        return {"none": replace(RECURRENT_DOCUMENT, steps=2000, evaluate_every=50)}
 
     @property
     def worked_example(self) -> WorkedExample:

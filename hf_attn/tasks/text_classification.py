@@ -8,6 +8,7 @@ from typing import ClassVar
 import torch
 from transformers import PreTrainedTokenizerFast
 
+from hf_attn.presets import PRESETS
 from hf_attn.tasks.base import CLASSES
 from hf_attn.tasks.corpus import CorpusTask, Row, split_within_targets
 from hf_attn.tasks.reading import MOST_CHARACTERS
@@ -16,16 +17,9 @@ from hf_attn.tasks.sequences import IGNORED, UNKNOWN, Batch, Ragged
 
 # chapter_1_self_attention's classifier (presets.py), with as many labels and tokens as the task has
 DOCUMENT_MODEL: Mapping[str, object] = {
-    "hidden_size": 256,
-    "num_attention_heads": 8,
-    "intermediate_size": 1024,
-    "num_hidden_layers": 1,
-    "position_type": "sinusoidal",
-    "norm_position": "post",
-    "activation": "relu",
-    "use_bias": True,
-    "dropout": 0.1,
-    "pooling": "mean",
+    name: value
+    for name, value in PRESETS["chapter-1-classifier"][1].items()
+    if name not in ("vocab_size", "max_position_embeddings", "num_labels")
 }
 # a few thousand texts teach a small model as much as a wide one, in half the time
 PRODUCT_MODEL: Mapping[str, object] = {

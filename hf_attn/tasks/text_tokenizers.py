@@ -73,18 +73,29 @@ def train_tokenizer(
     tokenizer.pre_tokenizer = _build_splitter(kind)
     tokenizer.decoder = decoders.Metaspace(SPACE, _prepend(kind))
     tokenizer.train_from_iterator(texts, trainer)
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", END)]
-    )
-    return wrap_tokenizer(tokenizer, model_max_length)
+    return wrap_text_tokenizer(tokenizer, model_max_length)
 
 
-def wrap_tokenizer(tokenizer: Tokenizer, model_max_length: int) -> PreTrainedTokenizerFast:
-    """A `tokenizers.Tokenizer` with our special tokens, as transformers knows it."""
-    pad, start, end, unknown = SPECIAL_TOKENS
+def wrap_text_tokenizer(tokenizer: Tokenizer, model_max_length: int) -> PreTrainedTokenizerFast:
+    """A tokenizer of any text, as transformers knows it: "</s>" in a text is four signs, not the end."""
     tokenizer.no_padding()  # a saved one may remember how it padded last
     tokenizer.no_truncation()
-    tokenizer.encode_special_tokens = True  # "</s>" in a text is four signs, not the end
+    tokenizer.encode_special_tokens = True
+    return wrap_tokenizer(tokenizer, model_max_length, split_special_tokens=True)
+
+
+def wrap_tokenizer(tokenizer: Tokenizer, model_max_length: int, **settings) -> PreTrainedTokenizerFast:
+    """A `tokenizers.Tokenizer` with our special tokens and `</s>` behind every text.
+
+    Args:
+        tokenizer: one whose ids 0 … 3 are the special tokens.
+        model_max_length: tokens that a model reads, `</s>` included.
+        **settings: further ones of PreTrainedTokenizerFast.
+    """
+    pad, start, end, unknown = SPECIAL_TOKENS
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A </s>", pair="$A </s> $B </s>", special_tokens=[(end, END)]
+    )
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         pad_token=pad,
@@ -93,7 +104,7 @@ def wrap_tokenizer(tokenizer: Tokenizer, model_max_length: int) -> PreTrainedTok
         unk_token=unknown,
         model_max_length=model_max_length,
         clean_up_tokenization_spaces=False,
-        split_special_tokens=True,
+        **settings,
     )
 
 

@@ -17,13 +17,13 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .attention import ChoosesKernel, MultiHeadAttention
 from .configuration_attn_seq2seq import AttnSeq2SeqConfig
-from .labels import shift_right
+from .encoder_decoder import EncoderDecoder, ResizesBothTables, WritesLabels
 from .layers import DecoderLayer, build_final_norm, embed_tokens, init_weights
 from .modeling_attn_encoder import AttnEncoderModel
 from .positions import POSITION_TYPES, position_ids_from_mask
 
 
-class AttnSeq2SeqPreTrainedModel(ChoosesKernel, PreTrainedModel):
+class AttnSeq2SeqPreTrainedModel(ResizesBothTables, ChoosesKernel, PreTrainedModel):
     """What transformers needs to know about the encoder-decoder family."""
 
     config: AttnSeq2SeqConfig
@@ -42,13 +42,6 @@ class AttnSeq2SeqPreTrainedModel(ChoosesKernel, PreTrainedModel):
     @torch.no_grad()
     def _init_weights(self, module):
         init_weights(self.config, module)
-
-    def resize_token_embeddings(self, *args, **kwargs) -> nn.Embedding:
-        """Give both tables another number of rows, and the output projection with them."""
-        decoder = self.get_decoder()
-        if decoder is not self and not self.config.tie_word_embeddings:
-            decoder.resize_token_embeddings(*args, **kwargs)
-        return super().resize_token_embeddings(*args, **kwargs)
 
 
 class AttnSeq2SeqDecoder(AttnSeq2SeqPreTrainedModel):
@@ -121,26 +114,14 @@ class AttnSeq2SeqDecoder(AttnSeq2SeqPreTrainedModel):
         )
 
 
-class AttnSeq2SeqModel(AttnSeq2SeqPreTrainedModel):
+class AttnSeq2SeqModel(EncoderDecoder, AttnSeq2SeqPreTrainedModel):
     """Encoder and decoder: one table of token embeddings, or two without `tie_word_embeddings`."""
-
-    _tied_weights_keys = {"decoder.embed_tokens.weight": "encoder.embed_tokens.weight"}
 
     def __init__(self, config: AttnSeq2SeqConfig):
         super().__init__(config)
         self.encoder = AttnEncoderModel(config)
         self.decoder = AttnSeq2SeqDecoder(config)
         self.post_init()
-
-    def get_input_embeddings(self) -> nn.Embedding:
-        """The encoder's table."""
-        return self.encoder.embed_tokens
-
-    def set_input_embeddings(self, value: nn.Embedding) -> None:
-        """Put another table in place of the encoder's, and of the decoder's where they are one."""
-        self.encoder.embed_tokens = value
-        if self.config.tie_word_embeddings:
-            self.decoder.embed_tokens = value
 
     @can_return_tuple
     def forward(
@@ -175,12 +156,7 @@ class AttnSeq2SeqModel(AttnSeq2SeqPreTrainedModel):
         Returns:
             last_hidden_state [B, T, D], the cache, and on demand the maps, a tensor a layer.
         """
-        if decoder_input_ids is None and decoder_inputs_embeds is None:
-            if input_ids is None:
-                raise ValueError("The decoder has nothing to read: give decoder_input_ids or labels.")
-            decoder_input_ids = shift_right(
-                input_ids, self.config.pad_token_id, self.config.decoder_start_token_id
-            )
+        decoder_input_ids = self.choose_decoder_input(input_ids, decoder_input_ids, decoder_inputs_embeds)
         encoder_outputs = self._encode(encoder_outputs, input_ids, attention_mask, inputs_embeds, **kwargs)
         decoder_outputs = self.decoder(
             decoder_input_ids,
@@ -215,10 +191,8 @@ class AttnSeq2SeqModel(AttnSeq2SeqPreTrainedModel):
         return BaseModelOutput(*encoder_outputs[:3])
 
 
-class AttnSeq2SeqForConditionalGeneration(AttnSeq2SeqPreTrainedModel, GenerationMixin):
+class AttnSeq2SeqForConditionalGeneration(WritesLabels, AttnSeq2SeqPreTrainedModel, GenerationMixin):
     """The encoder-decoder with a linear map to the vocabulary: it writes."""
-
-    _tied_weights_keys = {"lm_head.weight": "model.encoder.embed_tokens.weight"}
 
     def __init__(self, config: AttnSeq2SeqConfig):
         super().__init__(config)
@@ -296,10 +270,6 @@ class AttnSeq2SeqForConditionalGeneration(AttnSeq2SeqPreTrainedModel, Generation
         return super().prepare_inputs_for_generation(
             input_ids, decoder_attention_mask=decoder_attention_mask, **kwargs
         )
-
-    def prepare_decoder_input_ids_from_labels(self, labels: torch.LongTensor) -> torch.LongTensor:
-        """What the decoder reads while it learns to write `labels`, [B, T]."""
-        return shift_right(labels, self.config.pad_token_id, self.config.decoder_start_token_id)
 
 
 _CARRIED = {

@@ -7,31 +7,19 @@ from transformers.modeling_outputs import Seq2SeqLMOutput, Seq2SeqModelOutput
 from transformers.utils import can_return_tuple
 
 from .configuration_recurrent import RecurrentConfig
-from .labels import shift_right
+from .encoder_decoder import EncoderDecoder, WritesLabels
 from .modeling_recurrent_decoder import RecurrentDecoder, RecurrentPreTrainedModel, RecurrentState
 from .modeling_recurrent_encoder import RecurrentEncoderModel, RecurrentEncoderOutput
 
 
-class RecurrentModel(RecurrentPreTrainedModel):
+class RecurrentModel(EncoderDecoder, RecurrentPreTrainedModel):
     """Encoder and decoder: one table of token embeddings, or two without `tie_word_embeddings`."""
-
-    _tied_weights_keys = {"decoder.embed_tokens.weight": "encoder.embed_tokens.weight"}
 
     def __init__(self, config: RecurrentConfig):
         super().__init__(config)
         self.encoder = RecurrentEncoderModel(config)
         self.decoder = RecurrentDecoder(config)
         self.post_init()
-
-    def get_input_embeddings(self) -> nn.Embedding:
-        """The encoder's table."""
-        return self.encoder.embed_tokens
-
-    def set_input_embeddings(self, value: nn.Embedding) -> None:
-        """Put another table in place of the encoder's, and of the decoder's where they are one."""
-        self.encoder.embed_tokens = value
-        if self.config.tie_word_embeddings:
-            self.decoder.embed_tokens = value
 
     @can_return_tuple
     def forward(
@@ -65,12 +53,7 @@ class RecurrentModel(RecurrentPreTrainedModel):
             last_hidden_state [B, T, D], the state, and on demand cross_attentions: a tuple of one
             [B, 1, T, S], whose rows sum to 1 over the source's tokens; None without a score function.
         """
-        if decoder_input_ids is None and decoder_inputs_embeds is None:
-            if input_ids is None:
-                raise ValueError("The decoder has nothing to read: give decoder_input_ids or labels.")
-            decoder_input_ids = shift_right(
-                input_ids, self.config.pad_token_id, self.config.decoder_start_token_id
-            )
+        decoder_input_ids = self.choose_decoder_input(input_ids, decoder_input_ids, decoder_inputs_embeds)
         encoder_outputs = self.encode(encoder_outputs, input_ids, attention_mask, inputs_embeds, **kwargs)
         decoder_outputs = self.decoder(
             decoder_input_ids,
@@ -110,10 +93,8 @@ class RecurrentModel(RecurrentPreTrainedModel):
         return RecurrentEncoderOutput(*encoder_outputs[:needed])
 
 
-class RecurrentForConditionalGeneration(RecurrentPreTrainedModel, GenerationMixin):
+class RecurrentForConditionalGeneration(WritesLabels, RecurrentPreTrainedModel, GenerationMixin):
     """The encoder-decoder with a linear map to the vocabulary: it writes."""
-
-    _tied_weights_keys = {"lm_head.weight": "model.encoder.embed_tokens.weight"}
 
     def __init__(self, config: RecurrentConfig):
         super().__init__(config)
@@ -224,10 +205,6 @@ class RecurrentForConditionalGeneration(RecurrentPreTrainedModel, GenerationMixi
                 is_true = torch.rand(own.shape, device=own.device) < teacher_forcing_ratio
                 token = torch.where(is_true, true_token, own)
         return _join(steps)
-
-    def prepare_decoder_input_ids_from_labels(self, labels: torch.LongTensor) -> torch.LongTensor:
-        """What the decoder reads while it learns to write `labels`, [B, T]."""
-        return shift_right(labels, self.config.pad_token_id, self.config.decoder_start_token_id)
 
 
 def _join(steps: list[Seq2SeqModelOutput]) -> Seq2SeqModelOutput:

@@ -3,7 +3,7 @@
 from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 
-from .configuration_attn import check_choice, check_positive, check_probability, check_spread
+from .checking import check_choice, check_positive, check_probability, check_spread
 
 CELL_TYPES = ("lstm", "gru", "rnn")
 

@@ -1,0 +1,65 @@
+"""What every encoder-decoder shares: its tables of embeddings, and labels that make the decoder's input."""
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from .labels import shift_right
+
+
+class ResizesBothTables:
+    """Of all classes of a family: two tables grow or shrink together."""
+
+    config: Any
+
+    def resize_token_embeddings(self, *args, **kwargs) -> nn.Embedding:
+        """Give both tables another number of rows, and the output projection with them."""
+        decoder = self.get_decoder()  # type: ignore[attr-defined]
+        if decoder is not self and not self.config.tie_word_embeddings:
+            decoder.resize_token_embeddings(*args, **kwargs)
+        return super().resize_token_embeddings(*args, **kwargs)  # type: ignore[misc]
+
+
+class EncoderDecoder:
+    """Encoder and decoder: one table of token embeddings, or two without `tie_word_embeddings`."""
+
+    _tied_weights_keys = {"decoder.embed_tokens.weight": "encoder.embed_tokens.weight"}
+
+    config: Any
+    encoder: Any
+    decoder: Any
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        """The encoder's table."""
+        return self.encoder.embed_tokens
+
+    def set_input_embeddings(self, value: nn.Embedding) -> None:
+        """Put another table in place of the encoder's, and of the decoder's where they are one."""
+        self.encoder.embed_tokens = value
+        if self.config.tie_word_embeddings:
+            self.decoder.embed_tokens = value
+
+    def choose_decoder_input(self, input_ids, decoder_input_ids, decoder_inputs_embeds):
+        """What the decoder reads, [B, T]: as given; with nothing given, the source behind the start token.
+
+        Raises:
+            ValueError: there is no source either.
+        """
+        if decoder_input_ids is not None or decoder_inputs_embeds is not None:
+            return decoder_input_ids
+        if input_ids is None:
+            raise ValueError("The decoder has nothing to read: give decoder_input_ids or labels.")
+        return shift_right(input_ids, self.config.pad_token_id, self.config.decoder_start_token_id)
+
+
+class WritesLabels:
+    """The encoder-decoder with a linear map to the vocabulary, which learns to write labels."""
+
+    _tied_weights_keys = {"lm_head.weight": "model.encoder.embed_tokens.weight"}
+
+    config: Any
+
+    def prepare_decoder_input_ids_from_labels(self, labels: torch.LongTensor) -> torch.LongTensor:
+        """What the decoder reads while it learns to write `labels`, [B, T]."""
+        return shift_right(labels, self.config.pad_token_id, self.config.decoder_start_token_id)
