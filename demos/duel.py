@@ -188,6 +188,9 @@ def follow(visit: Visit, duel: Duel) -> Iterator[list]:
     yield show(visit, duel)
     for _ in duels.measure(duel):
         yield show(visit, duel)
+    if duel.runs and duel.is_measured:
+        duel.baseline = visit.measure_beside(duel.runs[0].task)
+        yield show(visit, duel)
 
 
 # ---------------------------------------------------------------- buttons

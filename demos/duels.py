@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from demos import driving
 from demos.probing import Example, Probe, take_row
 from demos.shared import shorten
-from demos.visits import FAILED, FINISHED, LONGEST_PROBE, RUNNING, STOPPED, Run
+from demos.visits import FAILED, FINISHED, LONGEST_PROBE, RUNNING, STOPPED, Run, tell_baseline
 from hf_attn.architectures import ARCHITECTURES
+from hf_attn.baselines import Baseline
 from hf_attn.dueling import Budget, count_parameters, next_in_turn, plan_duel, pool_sizes
 from hf_attn.tasks import Recipe, Task
 from hf_attn.tasks.sequences import PAD
@@ -34,6 +35,7 @@ class Duel:
         status: "running", "stopped", "finished" or "error"; message says what failed.
         stop: set by the button, heeded between two steps.
         is_live: a handler is taking steps.
+        baseline: what stands beside classifiers, once all are measured.
     """
 
     number: int = 0
@@ -45,13 +47,14 @@ class Duel:
     message: str = ""
     stop: threading.Event | None = None
     is_live: bool = False
+    baseline: Baseline | None = None
 
     def arrange(
         self, task: Task, contestants: dict[str, Recipe], budget: Budget, seed: int, device: str
     ) -> None:
         """Take the place of the last duel; nothing is computed yet."""
         self.number += 1
-        self.budget, self.status, self.message = budget, RUNNING, ""
+        self.budget, self.status, self.message, self.baseline = budget, RUNNING, "", None
         self.stop = threading.Event()
         example, probe = choose_probe(task)
         self.runs = []
@@ -110,6 +113,7 @@ class Duel:
             "budget": dataclasses.asdict(self.budget),
             "probe": shorten(probe.source, LONGEST_PROBE),
             "answer": shorten(probe.answer, LONGEST_PROBE),
+            "baseline": tell_baseline(self.baseline),
             "contestants": [
                 {
                     **tell_run(run),

@@ -255,7 +255,8 @@ def train_board(elem_id: str) -> gr.HTML:
         eta_seconds     what is left
         meta*           in every message: task, probe "153+391", metric "every digit right", total_steps*,
                         rows, cols (labels), truth [[0|1|2]] (1 known answer, 2 carried),
-                        predictions_name, predictions_title, predictions_columns; of the probe's map, once
+                        predictions_name, predictions_title, predictions_columns; baseline {name, held_out}
+                        or None, drawn as a level beside a classifier; of the probe's map, once
                         there is a model: heads (0: no attention), map, map_title, layer, allowed [[bool]]
         points          [{step*, loss*, held_out, tokens_per_second, seconds, on_known}]
         frames          [{step*, maps: encode_maps([heads, rows, cols]), predictions: [{source,
@@ -331,7 +332,8 @@ def duel_board(elem_id: str) -> gr.HTML:
         duel            which one; a new number starts afresh
         status          "running" | "stopped" | "finished" | "error";  message: what failed
         done            0 to 1;  measured: whether the figures by size are all there
-        task, metric, size_name, probe, answer;  budget {steps, seconds}, one of them None
+        task, metric, size_name, probe, answer;  baseline {name, parameters, seconds, held_out, interval} or
+                        None;  budget {steps, seconds}, one of them None
         contestants     two to four of {id, name, model, parameters, status, message, step, steps, seconds,
                         spent, held_out, examples, interval [low, high], loss, kept,
                         points [{step, seconds, held_out, loss}],

@@ -29,6 +29,7 @@ from demos.form import (
 from demos.page import Page
 from demos.tables import COLUMNS
 from demos.visits import FAILED, FINISHED, PAUSED, RUNNING, STOPPED, Run, Visit
+from hf_attn.baselines import NAME
 from hf_attn.hub import build_training_record, save_checkpoint
 from hf_attn.runs import describe_device
 from hf_attn.tasks.base import CLASSES, TEXT
@@ -97,8 +98,19 @@ def tell(run: Run | None) -> str:
         said += RIGHT.get(run.task.kind, " {share} of {examples} held-out examples are right").format(
             share=share, examples=examples, **score.measures
         )
-        said += f" ({low} to {high})."
+        said += f" ({low} to {high}).{tell_beside(run)}"
     return said
+
+
+def tell_beside(run: Run) -> str:
+    """What stands beside a classifier, in a sentence."""
+    if run.task.kind != CLASSES or (run.is_compared and run.baseline is None):
+        return ""
+    if run.baseline is None:
+        return f" Beside it, {NAME}, is learning the same texts."
+    score = run.baseline.score
+    low, high = (shared.percent(edge) for edge in (score.interval.low, score.interval.high))
+    return f" Beside it, {NAME}: {shared.percent(score.exact_match)} ({low} to {high})."
 
 
 def show_all(visit: Visit) -> list:
@@ -134,6 +146,10 @@ def follow(visit: Visit) -> Iterator[list]:
     if run.status in (FINISHED, STOPPED) and run.step:
         driving.measure(run)
         yield show_all(visit)
+        if run.task.kind == CLASSES:
+            run.baseline = visit.measure_beside(run.task)
+            run.is_compared = True
+            yield show_all(visit)
 
 
 # ---------------------------------------------------------------- buttons
@@ -283,6 +299,7 @@ def pack_run(visit: Visit, event: gr.EventData) -> tuple[str | None, str]:
             reports=reports,
             device=describe_device(run.accelerator),
             threads=torch.get_num_threads(),
+            baseline=run.baseline,
         )
         if path := record["task"]["options"].get("path"):
             record["task"]["options"]["path"] = Path(path).name  # where it lies here is nobody's business

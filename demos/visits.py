@@ -16,6 +16,7 @@ from demos.probing import Example, Probe, choose_examples, read_map, read_predic
 from demos.shared import encode_maps, name_architecture, name_model, shorten
 from demos.tables import Table, take_table
 from hf_attn.architectures import build_model
+from hf_attn.baselines import NAME, Baseline, measure_beside
 from hf_attn.evaluation import Evaluation
 from hf_attn.tasks import Recipe, Task
 from hf_attn.tasks.base import CLASSES, TEXT
@@ -45,6 +46,7 @@ class Run:
         status: "running", "paused", "stopped", "finished" or "error"; message says what failed.
         wants_pause, wants_stop, wanted_steps: set by the buttons, heeded between two steps.
         is_live: a handler is taking its steps (or waiting for a free place to do so).
+        baseline, is_compared: what stands beside a classifier, and whether it was looked for.
         points, frames: (when, what) of the curves and of the film.
     """
 
@@ -64,6 +66,8 @@ class Run:
     step: int = 0
     model: torch.nn.Module | None = None
     evaluation: Evaluation | None = None
+    baseline: Baseline | None = None
+    is_compared: bool = False
     points: list[tuple[float, dict]] = field(default_factory=list)
     frames: list[tuple[float, dict]] = field(default_factory=list)
 
@@ -220,6 +224,7 @@ class Run:
             "predictions_name": title,
             "predictions_columns": columns,
             "predictions_title": note.format(len(self.examples)),
+            "baseline": tell_baseline(self.baseline),
             **self.map,
         }
 
@@ -237,6 +242,15 @@ class Run:
             "curve": thin(curve, 100),
             "kept": True,
         }
+
+
+def tell_baseline(baseline: Baseline | None) -> dict | None:
+    """The baseline as the boards draw it: a level over the whole run."""
+    if baseline is None:
+        return None
+    score = baseline.score
+    figures = {"held_out": score.exact_match, "interval": [score.interval.low, score.interval.high]}
+    return {"name": NAME, "parameters": baseline.parameters, "seconds": baseline.seconds, **figures}
 
 
 def said_once(frames: list[dict]) -> list[dict]:
@@ -268,6 +282,7 @@ class Visit:
     pace: float | None = None
     folder: str | None = None
     table: Table | None = None
+    baselines: dict[Task, Baseline | None] = field(default_factory=dict)
     is_over: bool = False
 
     @property
@@ -304,6 +319,12 @@ class Visit:
     def to_table(self) -> dict:
         """The value of the table of runs, newest first."""
         return {"runs": [run.to_row() for run in reversed(self.runs.values())], "current": self.shown}
+
+    def measure_beside(self, task: Task) -> Baseline | None:
+        """What stands beside a task's models, measured once a visit; a table has a task of its own."""
+        if task not in self.baselines:
+            self.baselines[task] = measure_beside(task)
+        return self.baselines[task]
 
     def new_folder(self, name: str) -> Path:
         """A fresh path in the visit's own temporary folder."""

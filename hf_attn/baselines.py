@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from hf_attn.evaluation import Score, wilson_interval
-from hf_attn.tasks.base import HELD_OUT, TRAINING, VALIDATION
+from hf_attn.tasks.base import CLASSES, HELD_OUT, TRAINING, VALIDATION, Task
 from hf_attn.tasks.text_classification import TextClassification
 
+NAME = "TF-IDF, logistic regression"
 # what is counted: words and pairs of neighbours, or up to four characters in a row within a word
 FEATURES: Mapping[str, Mapping[str, Any]] = {
     "words": {"ngram_range": (1, 2), "token_pattern": r"(?u)\b\w+\b"},
@@ -16,6 +17,10 @@ FEATURES: Mapping[str, Mapping[str, Any]] = {
 }
 STRENGTHS = (3.0, 10.0, 30.0)  # C, the inverse of how strongly weights are held down
 MOST_ITERATIONS = 2000
+
+
+class NoBaseline(ValueError):
+    """There is nothing to count with."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,8 @@ def measure_baseline(task: TextClassification, split: str = HELD_OUT) -> Baselin
         split: "held-out" or "validation".
 
     Raises:
-        ValueError: another split, or scikit-learn is not installed.
+        ValueError: another split.
+        NoBaseline: scikit-learn is not installed.
     """
     if split not in (HELD_OUT, VALIDATION):
         raise ValueError(f"split={split!r} cannot be measured on; choose {HELD_OUT!r} or {VALIDATION!r}.")
@@ -58,7 +64,7 @@ def measure_baseline(task: TextClassification, split: str = HELD_OUT) -> Baselin
         from sklearn.feature_extraction.text import TfidfVectorizer
         from sklearn.linear_model import LogisticRegression
     except ImportError as error:
-        raise ValueError("The baseline needs scikit-learn: pip install 'hf_attn[text]'.") from error
+        raise NoBaseline("The baseline needs scikit-learn: pip install 'hf_attn[text]'.") from error
     started = time.process_time()
     texts, labels = _columns(task, TRAINING)
     tried = []
@@ -74,6 +80,16 @@ def measure_baseline(task: TextClassification, split: str = HELD_OUT) -> Baselin
     right, n = _count_right(task, split, vectorizer, model)
     score = Score(n, right / n, wilson_interval(right, n))
     return Baseline(score, features, strength, model.coef_.size + model.intercept_.size, seconds)
+
+
+def measure_beside(task: Task) -> Baseline | None:
+    """What stands beside a model of the task: None where it names no class, or scikit-learn is missing."""
+    if task.kind != CLASSES or not isinstance(task, TextClassification):
+        return None
+    try:
+        return measure_baseline(task)
+    except NoBaseline:
+        return None
 
 
 def _columns(task: TextClassification, split: str) -> tuple[list[str], list[str]]:

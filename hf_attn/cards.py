@@ -9,6 +9,7 @@ import jinja2
 from huggingface_hub import EvalResult, ModelCardData
 
 from hf_attn.architectures import ARCHITECTURES
+from hf_attn.baselines import NAME as BASELINE
 from hf_attn.citations import cite
 from hf_attn.registration import FAMILIES
 from hf_attn.tasks import Task
@@ -283,8 +284,10 @@ def _settings(training: Mapping) -> dict[str, str]:
 
 
 def _rows(results: Mapping) -> list[str]:
-    """One line of the table over all examples, and one a size."""
+    """One line of the table over all examples, one of the baseline beside, and one a size."""
     named = {"all": results}
+    if baseline := results.get("baseline"):
+        named[BASELINE] = {**baseline, "measures": dict.fromkeys(results["measures"])}
     named |= {f"{results['size_name']} {size}": score for size, score in results["by_size"].items()}
     return [
         _line(
@@ -292,7 +295,7 @@ def _rows(results: Mapping) -> list[str]:
             score["examples"],
             _percent(score["exact_match"]),
             " – ".join(map(_percent, score["interval"])),
-            *(f"{v:.3f}" if name in NUMBERS else _percent(v) for name, v in score["measures"].items()),
+            *(_figure(name, value) for name, value in score["measures"].items()),
         )
         for row, score in named.items()
     ]
@@ -320,6 +323,13 @@ def _cost(training: Mapping) -> str:
         f"{training['seconds']:.1f} s of training on {training.get('device', 'a device that was not noted')}"
         f"{with_threads}; measuring is not counted. Energy was not measured."
     )
+
+
+def _figure(name: str, value: float | None) -> str:
+    """A further measure; a baseline has none."""
+    if value is None:
+        return "–"
+    return f"{value:.3f}" if name in NUMBERS else _percent(value)
 
 
 def _percent(share: float) -> str:

@@ -14,6 +14,7 @@ from safetensors import SafetensorError, safe_open
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 from hf_attn.atomic import atomic_directory
+from hf_attn.baselines import Baseline
 from hf_attn.cards import build_card
 from hf_attn.evaluation import Evaluation, Score, predict, refuse_too_long
 from hf_attn.registration import FAMILIES, register_auto_classes
@@ -89,6 +90,7 @@ def build_training_record(
     device: str,
     threads: int,
     until: float | None = None,
+    baseline: Baseline | None = None,
 ) -> dict:
     """How a model came about and what it can do, for training.json and the card.
 
@@ -102,6 +104,7 @@ def build_training_record(
         device: where it was trained, in words.
         threads: processor threads that torch used.
         until: the accuracy at which the run was to stop, if any.
+        baseline: of a task that names classes, measured on the same held-out examples.
     """
     reports = list(reports)
     last = reports[-1] if reports else {"step": 0, "seconds": 0.0}
@@ -115,7 +118,7 @@ def build_training_record(
         "seconds": round(last["seconds"], 3),
         "device": device,
         "threads": threads,
-        "results": None if evaluation is None else _describe_results(task, evaluation),
+        "results": None if evaluation is None else _describe_results(task, evaluation, baseline),
         "curve": _thin(
             [
                 {name: report.get(name) for name in ("step", "loss", "held_out_exact_match")}
@@ -235,7 +238,7 @@ def _describe_score(score: Score) -> dict:
     }
 
 
-def _describe_results(task: Task, evaluation: Evaluation) -> dict:
+def _describe_results(task: Task, evaluation: Evaluation, baseline: Baseline | None) -> dict:
     failures = [
         dict(zip(("source", "prediction", "answer"), row, strict=True))
         for row in evaluation.failures[:KEPT_FAILURES]
@@ -245,6 +248,7 @@ def _describe_results(task: Task, evaluation: Evaluation) -> dict:
         **_describe_score(evaluation.overall),
         "size_name": task.size_name,
         "by_size": {str(size): _describe_score(score) for size, score in evaluation.by_size.items()},
+        "baseline": None if baseline is None else _describe_score(baseline.score),
         "failures": failures,
     }
 

@@ -26,6 +26,7 @@ from filelock import FileLock, Timeout
 from transformers import PreTrainedModel
 
 from hf_attn.atomic import clear_leftovers
+from hf_attn.baselines import Baseline
 from hf_attn.evaluation import Evaluation, evaluate
 from hf_attn.hub import NEEDED_FILES, TRAINING, build_training_record, save_checkpoint
 from hf_attn.settings import apply_settings
@@ -235,8 +236,22 @@ def _take(lock: FileLock, directory: Path) -> None:
         raise BlockingIOError(f"Another process is training in {directory}: stop it first.") from error
 
 
-def finish(run: Run, model: PreTrainedModel, accelerator: Accelerator, directory: Path) -> Evaluation:
-    """Measure what was learned, and put the checkpoint in place of the run's folder."""
+def finish(
+    run: Run,
+    model: PreTrainedModel,
+    accelerator: Accelerator,
+    directory: Path,
+    baseline: Baseline | None = None,
+) -> Evaluation:
+    """Measure what was learned, and put the checkpoint in place of the run's folder.
+
+    Args:
+        run: what was done.
+        model: what learned.
+        accelerator: what it learned on.
+        directory: the run's folder.
+        baseline: what stands beside the result in training.json and on the card.
+    """
     evaluation = evaluate(model, run.task)
     record = build_training_record(
         run.task,
@@ -247,6 +262,7 @@ def finish(run: Run, model: PreTrainedModel, accelerator: Accelerator, directory
         reports=load_reports(directory),
         device=describe_device(accelerator),
         threads=run.threads,
+        baseline=baseline,
     )
     save_checkpoint(directory, model, run.task, record)
     return evaluation

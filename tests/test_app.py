@@ -268,7 +268,22 @@ def test_an_lstm_shows_its_alignment_form_and_one_without_says_that_it_has_none(
         fill(page, "Steps", "1")
     expect(page.locator("#train-board")).to_contain_text(NO_ATTENTION)
     page.locator("#runs tbody tr").nth(1).locator("td").nth(1).click()  # anywhere on the row
-    expect(page.locator("#train-board .hf-keys")).to_contain_text("copy 1, LSTM, dot attention (Luong)")
+    expect(page.locator("#train-board .hf-keys").first).to_contain_text("copy 1, LSTM, dot attention (Luong)")
+    tab(page, "Explore")
+    expect(page.locator("#explore-board")).to_contain_text(NO_ATTENTION)
+    page.context.close()
+
+
+def test_leaving_asks_first_once_there_is_a_run_to_lose(visit):
+    page = visit()
+    fill(page, "Steps", "2")
+    page.get_by_role("button", name="Train", exact=True).click()
+    expect(page.locator("#note")).to_contain_text("held-out examples are right")
+    with page.expect_event("dialog") as asked:
+        page.close(run_before_unload=True)
+    assert asked.value.type == "beforeunload"
+    asked.value.dismiss()
+    expect(page.locator("#runs tbody tr")).to_have_count(1)
     page.context.close()
 
 
@@ -288,6 +303,8 @@ def test_a_table_of_ones_own_is_learned_and_try_takes_its_words_out(visit, tmp_p
     page.get_by_role("button", name="Train", exact=True).click()
     expect(page.locator("#note")).to_contain_text("held-out examples get the right class")
     expect(page.locator("#train-board .hf-says tbody tr")).to_have_count(6)
+    expect(page.locator("#note")).to_contain_text("Beside it, TF-IDF, logistic regression: ")
+    expect(page.locator("#train-board .hf-keys").first).to_contain_text("TF-IDF, logistic regression")
     tab(page, "Try")
     field = page.locator("#try-text input, #try-text textarea")
     expect(field).not_to_have_value("")

@@ -145,18 +145,20 @@
       const isLoss = chosen.what === 1;
       const losses = series.flatMap(s => s.points.map(p => p[1]));
       const y = isLoss ? scale.cover(losses) : { y: [0, 1], ticks: [0, 0.25, 0.5, 0.75, 1] };
+      const x = [0, view ? lastX() : 1];
+      const beside = isLoss ? [] : hfAttn.besideOf(view?.baseline, x[1]);
       curve.update({
         ...y,
         log: isLoss,
-        series,
-        x: [0, view ? lastX() : 1],
+        series: [...series, ...beside],
+        x,
         xName: BY[chosen.by].name,
         format: isLoss ? String : v => percent(v, 0),
         tell: isLoss ? null : percent,
         name: `${title} by ${BY[chosen.by].name}, ${series.length} models`,
       });
       keys.hidden = !series.length;
-      keys.replaceChildren(...series.map(s => curveKey(s.name, s.colour, s.dash)));
+      keys.replaceChildren(...[...series, ...beside].map(s => curveKey(s.name, s.colour, s.dash)));
       fill();
     };
     const update = next => {
@@ -281,8 +283,26 @@
       cell.colSpan = heads.length + 1;
       return el("tr", "", cell);
     };
-    const update = view =>
-      body.replaceChildren(...(view ? view.contestants.map(c => row(c, view)) : [empty()]));
+    const beside = ({ name, parameters, seconds, held_out: share, interval: sure }) => {
+      const said = `${thousands(parameters)}, ${minutes(seconds)}`;
+      return el(
+        "tr",
+        "",
+        el("td"),
+        el("td", "", el("b", "", name), el("small", "hf-narrow", said)),
+        el("td", "num", thousands(parameters)),
+        el("td", "num", "–"),
+        el("td", "num", number(seconds, 1)),
+        el("td", "num", "–"),
+        el("td", "num", percent(share), el("small", "", interval(sure))),
+        el("td"),
+      );
+    };
+    const rows = view => [
+      ...view.contestants.map(c => row(c, view)),
+      ...(view.baseline ? [beside(view.baseline)] : []),
+    ];
+    const update = view => body.replaceChildren(...(view ? rows(view) : [empty()]));
     return { update };
   };
 

@@ -10,10 +10,19 @@
 
   const pairs = (points, key) => points.filter(p => Number.isFinite(p[key])).map(p => [p.step, p[key]]);
 
-  const knownPoints = ({ frames, points, meta }, head) => {
+  const seenMaps = ({ frames, meta }, head) =>
+    meta.truth ? frames.map(f => [f.step, mapOf(f, head)]).filter(([, map]) => map) : [];
+  const knownPoints = (state, head) => {
     // from the maps where there are any, so that it is this head's
-    const seen = meta.truth ? frames.map(f => [f.step, mapOf(f, head)]).filter(([, map]) => map) : [];
-    return seen.length ? seen.map(([step, map]) => [step, onKnown(map, meta.truth)]) : pairs(points, "on_known");
+    const seen = seenMaps(state, head);
+    if (!seen.length) return pairs(state.points, "on_known");
+    return seen.map(([step, map]) => [step, onKnown(map, state.meta.truth)]);
+  };
+  /** What is needed directly, where something is needed indirectly too: of recall, the induction head's value. */
+  const directPoints = (state, head) => {
+    if (!state.meta.truth?.some(row => row.includes(2))) return [];
+    const direct = state.meta.truth.map(row => row.map(need => (need === 1 ? 1 : 0)));
+    return seenMaps(state, head).map(([step, map]) => [step, onKnown(map, direct)]);
   };
 
   const markDocument = (status, done) => {
@@ -64,6 +73,7 @@
         smoothLoss: smooth(loss),
         heldOut: pairs(points, "held_out"),
         known: knownPoints(state, cursor.head),
+        direct: directPoints(state, cursor.head),
         others,
         total: total(),
       };

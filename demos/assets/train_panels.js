@@ -1,6 +1,7 @@
 "use strict";
 /* The panels of the Train tab, each with update(view). A view is what train_board.js worked out for the shown step:
-   {state, meta, step (shown), last, following, head, frame, map, loss, smoothLoss, heldOut, known, others, total}. */
+   {state, meta, step (shown), last, following, head, frame, map, loss, smoothLoss, heldOut, known, direct, others,
+   total}. */
 (hfAttn => {
   const { el, number, count, percent, minutes, range, measuredAt, curveKey } = hfAttn;
 
@@ -74,6 +75,13 @@
 
   const withRun = (points, extra = {}) => [{ name: "this run", points, colour: "series-1", dash: 0, ...extra }];
 
+  /** What stands beside a classifier: a level from the first step to the last. */
+  const besideOf = (baseline, last) => {
+    if (!baseline) return [];
+    const points = [0, last].map(step => [step, baseline.held_out]);
+    return [{ name: baseline.name, points, colour: "ink-3", dash: 2 }];
+  };
+
   const curves = (host, go) => {
     const panel = el("section", "hf-panel");
     const keys = el("div", "hf-keys");
@@ -118,13 +126,14 @@
         ...scale.cover(loss.map(p => p[1]).filter(v => v > 0)),
         series: withRun(smoothLoss, { raw: loss }),
       });
-      heldCurve.update({ x, cursor, series: [...withRun(heldOut), ...others] });
+      const beside = besideOf(meta.baseline, x[1]);
+      heldCurve.update({ x, cursor, series: [...withRun(heldOut), ...others, ...beside] });
       lossChart.say(number(measuredAt(loss, step) ?? NaN, 3));
       heldChart.say(percent(measuredAt(heldOut, step) ?? NaN));
       heldChart.note(meta.metric || "");
       keys.replaceChildren(
         curveKey("this run, smoothed; thin: as measured", "series-1", 0),
-        ...others.map(o => curveKey(o.name, o.colour, o.dash)),
+        ...[...others, ...beside].map(o => curveKey(o.name, o.colour, o.dash)),
       );
     };
     return { update };
@@ -133,6 +142,7 @@
   /* ---- the map as it forms ---- */
 
   const UNTRAINED = "Untrained weights: this map means nothing yet.";
+  const [NEEDED, DIRECT] = ["all that is needed", "needed directly: the ring without dots"];
   const AS_IT_FORMS = "Attention as it forms";
   const file = ({ meta, frame, head }) =>
     ["attention", meta.task, `step-${frame?.step ?? 0}`, head ? `head-${head}` : "mean"]
@@ -158,7 +168,9 @@
       onCursor: go,
       empty: "nothing learned yet",
     });
+    const knownKeys = el("div", "hf-keys");
     let shown = null;
+    knownHost.append(knownKeys);
     panel.header.append(heads.element);
     panel.body.append(notice, mapHost, knownHost);
     panel.footer.append(map.exports(() => file(shown)));
@@ -170,7 +182,7 @@
       return frame.step === 0 ? UNTRAINED : "";
     };
     const update = view => {
-      const { meta, head, frame, map: values, known: points, step, loss, total } = view;
+      const { meta, head, frame, map: values, known: points, direct, step, loss, total } = view;
       shown = view;
       const probe = meta.probe ? `probe ${meta.probe}` : values && "a held-out passage";
       const late = frame && frame.step !== step && `step ${count(frame.step)}`;
@@ -191,8 +203,12 @@
           name: `${meta.map || "Attention"} of the probe, ${head ? "head " + head : "mean of the heads"}, step ${count(frame.step)}`,
         });
       knownHost.hidden = Boolean(view.state.run) && !meta.truth && !points.length;
-      knownCurve.update({ x: [0, total || 1], cursor: loss.length ? step : null, series: withRun(points) });
-      known.say(number(measuredAt(points, step) ?? NaN, 2));
+      const near = direct.length ? [{ name: DIRECT, points: direct, colour: "series-3", dash: 2 }] : [];
+      const series = [...withRun(points, { name: near.length ? NEEDED : "this run" }), ...near];
+      knownCurve.update({ x: [0, total || 1], cursor: loss.length ? step : null, series });
+      known.say([points, direct].filter(p => p.length).map(p => number(measuredAt(p, step) ?? NaN, 2)).join(" · "));
+      knownKeys.hidden = !near.length;
+      knownKeys.replaceChildren(...(near.length ? series : []).map(s => curveKey(s.name, s.colour, s.dash)));
     };
     return { update };
   };
@@ -275,5 +291,5 @@
     return { update };
   };
 
-  Object.assign(hfAttn, { logScale, trainPanels: { figures, curves, mapPanel, timePanel, writesPanel } });
+  Object.assign(hfAttn, { logScale, besideOf, trainPanels: { figures, curves, mapPanel, timePanel, writesPanel } });
 })((window.hfAttn ||= {}));

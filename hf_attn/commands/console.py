@@ -16,8 +16,10 @@ from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
+    from hf_attn.baselines import Baseline
     from hf_attn.evaluation import Score
     from hf_attn.hub import Checkpoint
+    from hf_attn.tasks import Task
 
 SEED = typer.Option(min=0, max=2**63 - 1, help="Of whatever is drawn; 0 without.")
 THREADS = typer.Option(min=1, max=os.cpu_count(), help="Of the processor; 1 without.")
@@ -67,6 +69,21 @@ def open_checkpoint(checkpoint: Path) -> "Checkpoint":
 
     disable_progress_bar()
     return load_checkpoint(checkpoint)
+
+
+def print_baseline(task: "Task", baseline: "Baseline") -> None:
+    """What stands beside the models, as a line of JSON."""
+    overall = baseline.score
+    print_json(
+        "baseline",
+        task=task.name,
+        features=baseline.features,
+        parameters=baseline.parameters,
+        seconds=round(baseline.seconds, 3),
+        examples=overall.examples,
+        held_out_exact_match=overall.exact_match,
+        interval=[overall.interval.low, overall.interval.high],
+    )
 
 
 def in_words(score: "Score") -> str:

@@ -8,9 +8,19 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from hf_attn.commands.console import SEED, THREADS, AsJson, Failure, print_json, print_table, wrong_use
+from hf_attn.commands.console import (
+    SEED,
+    THREADS,
+    AsJson,
+    Failure,
+    print_baseline,
+    print_json,
+    print_table,
+    wrong_use,
+)
 
 if TYPE_CHECKING:
+    from hf_attn.baselines import Baseline
     from hf_attn.dueling import Budget, Turn
     from hf_attn.evaluation import Evaluation
     from hf_attn.tasks import Recipe, Task
@@ -41,7 +51,7 @@ def duel(
     """
     import torch
 
-    from hf_attn import dueling, training
+    from hf_attn import baselines, dueling, training
     from hf_attn.settings import merge_settings, name_task
 
     with wrong_use():
@@ -54,12 +64,15 @@ def duel(
     torch.manual_seed(seed)  # what dropout draws from
     measured = _follow(learned, contestants, budget, seed, device, as_json)
     counts = {name: dueling.count_parameters(learned, recipe) for name, recipe in contestants.items()}
+    beside = baselines.measure_beside(learned)
     if as_json:
+        if beside is not None:
+            print_baseline(learned, beside)
         for turn, evaluation in measured:
             _print_result(learned, turn, evaluation, counts[turn.name])
         return
     options = "".join(f", {name}={value}" for name, value in learned.options.items())
-    _print_scores(f"{task}{options}, seed {seed}", learned, measured, counts)
+    _print_scores(f"{task}{options}, seed {seed}", learned, measured, counts, beside)
 
 
 def _choose(
@@ -143,21 +156,32 @@ def _print_result(task: "Task", turn: "Turn", evaluation: "Evaluation", paramete
 
 
 def _print_scores(
-    title: str, task: "Task", measured: "list[tuple[Turn, Evaluation]]", counts: dict[str, int]
+    title: str,
+    task: "Task",
+    measured: "list[tuple[Turn, Evaluation]]",
+    counts: dict[str, int],
+    beside: "Baseline | None",
 ) -> None:
     """Two tables with a line a contestant: what it was and is, and how it does by size."""
+    from hf_attn.baselines import NAME
     from hf_attn.dueling import pool_sizes
 
+    scored = [
+        (turn.name, counts[turn.name], f"{turn.report.step:,}", turn.report.seconds, evaluation.overall)
+        for turn, evaluation in measured
+    ]
+    if beside is not None:
+        scored.append((NAME, beside.parameters, "–", beside.seconds, beside.score))
     rows = [
         (
-            turn.name,
-            f"{counts[turn.name]:,}",
-            f"{turn.report.step:,}",
-            f"{turn.report.seconds:.1f}",
-            f"{evaluation.overall.exact_match:.1%}",
-            f"{evaluation.overall.interval.low:.1%} – {evaluation.overall.interval.high:.1%}",
+            name,
+            f"{parameters:,}",
+            steps,
+            f"{seconds:.1f}",
+            f"{score.exact_match:.1%}",
+            f"{score.interval.low:.1%} – {score.interval.high:.1%}",
         )
-        for turn, evaluation in measured
+        for name, parameters, steps, seconds, score in scored
     ]
     print_table(
         "model", "parameters", "steps", "seconds", "held out", "95 % interval", rows=rows, title=title

@@ -18,6 +18,7 @@ from hf_attn.commands.console import (
     AsJson,
     Failure,
     in_words,
+    print_baseline,
     print_json,
     print_table,
     wrong_use,
@@ -106,7 +107,7 @@ def _train(run: "Run", directory: Path | None, save_every: float, track: str | N
     import torch
     from transformers.utils.logging import disable_progress_bar
 
-    from hf_attn import architectures, runs, training
+    from hf_attn import architectures, baselines, runs, training
     from hf_attn.evaluation import evaluate
 
     disable_progress_bar()
@@ -135,8 +136,14 @@ def _train(run: "Run", directory: Path | None, save_every: float, track: str | N
         raise Failure(f"Stopped after step {report.step} of {report.steps}; {kept}.")
     if not speaks:
         return
-    evaluation = runs.finish(run, model, accelerator, directory) if directory else evaluate(model, run.task)
+    beside = baselines.measure_beside(run.task)
+    if directory:
+        evaluation = runs.finish(run, model, accelerator, directory, beside)
+    else:
+        evaluation = evaluate(model, run.task)
     if as_json:
+        if beside is not None:
+            print_baseline(run.task, beside)
         print_json(
             "result",
             task=run.task.name,
@@ -148,6 +155,8 @@ def _train(run: "Run", directory: Path | None, save_every: float, track: str | N
         )
         return
     print(f"{report.step} steps in {report.seconds:.1f} s. Held out: {in_words(evaluation.overall)}.")
+    if beside is not None:
+        print(f"Beside it, {baselines.NAME}: {in_words(beside.score)}.")
     print(f"Saved in {directory}." if directory else "Not saved; --output-dir keeps what is learned.")
 
 

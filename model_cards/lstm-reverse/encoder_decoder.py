@@ -34,7 +34,7 @@ class EncoderDecoder:
         """The encoder's table."""
         return self.encoder.embed_tokens
 
-    def set_input_embeddings(self, value: nn.Embedding) -> None:
+    def set_input_embeddings(self, value: nn.Module) -> None:
         """Put another table in place of the encoder's, and of the decoder's where they are one."""
         self.encoder.embed_tokens = value
         if self.config.tie_word_embeddings:
