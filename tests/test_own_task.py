@@ -14,7 +14,7 @@ from tests.commands import in_process, rows_of
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "your_own_task.md").read_text(encoding="utf-8")
-(EXAMPLE,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+SHORT, EXAMPLE = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 (COMMANDS,) = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
 FEW_STEPS = ["--steps", "20", "--set", "report_every=5", "--set", "evaluate_every=10"]
 
@@ -44,6 +44,17 @@ def test_the_page_s_example_and_its_commands_work_as_they_stand(here, capsys):
         if arguments[0] == "generate":
             assert re.search(r"cab\s.*fde\s.*right", output), "300 steps are enough for letters"
     assert (here / "map.png").stat().st_size > 1000
+
+
+def test_a_task_that_resembles_one_of_ours_is_thirty_lines_and_is_learned(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("shifted.py").write_text(SHORT, encoding="utf-8")
+    assert len(SHORT.splitlines()) <= 30
+    shorter = ["--set", "max_length=5", "--set", "shift=4", "--until", "0.95"]
+    assert in_process(capsys, "train", "shifted.py", *shorter, "--output-dir", "shifted-model")[0] == 0
+    _, output, _ = in_process(capsys, "generate", "shifted-model", "7 15 2", "--task", "shifted.py", "--json")
+    assert rows_of(output)[0]["prediction"] == "11 19 6"
+    assert rows_of(output)[0]["correct"]
 
 
 def test_the_page_s_task_is_right_by_its_own_answer_and_nothing_leaks(here):
