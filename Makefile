@@ -9,8 +9,9 @@ CHECKPOINTS := model_cards
 app: $(VENV)/.app
 	$(BIN)/python app.py $(ARGS)
 
+# A worker for each core; the tests of one file stay together, since they share servers and checkpoints.
 test: $(VENV)/.test chromium lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 test-slow: $(VENV)/.test chromium
 	$(BIN)/python -m pytest -m slow
@@ -23,6 +24,7 @@ lint: $(VENV)/.test
 bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.train_speed
 	$(BIN)/python -m benchmarks.recurrent_speed
+	$(BIN)/python -m benchmarks.attention_scaling
 	$(BIN)/python -m benchmarks.time_to_accuracy
 	$(BIN)/python -m benchmarks.time_to_accuracy --product
 

@@ -8,13 +8,13 @@ import weakref
 
 import gradio as gr
 
-from demos import duel, explore, shared, train, trying
+from demos import attention, duel, explore, language, positions, shared, train, trying
 from demos.checkpoints import Shelf
 from demos.page import Page
 from demos.visits import Visit
 from hf_attn.training import build_accelerator
 
-TABS = (train, trying, explore, duel)
+TABS = (attention, train, trying, explore, duel, positions, language)
 HOUR = 3600
 
 

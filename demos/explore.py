@@ -1,10 +1,12 @@
-"""Explore: every head of a checkpoint, for an input of your own."""
+"""Explore: every head of a checkpoint, for an input of your own, and what the answer is without it."""
 
 import gradio as gr
 
 from demos import shared
 from demos.asking import LIGHT, as_ids, build_question, known_alignment, wire_question
+from demos.checking import build_part
 from demos.checkpoints import Opened, Shelf
+from demos.measuring import Checks
 from demos.page import Page
 from demos.probing import causal
 from demos.visits import Visit
@@ -13,7 +15,9 @@ from hf_attn.inspection import AttentionMaps, attention_maps, estimate_map_bytes
 from hf_attn.tasks.base import CLASSES, TEXT
 
 TITLE = "Explore"
-LOOK_FOR = "a head whose rings hold weight: it reads what each written symbol needs."
+LOOK_FOR = (
+    "a head whose rings hold weight: it reads what each symbol needs; take it away, and see what is left."
+)
 LOOK_FOR_CLASS = (
     "a column that many rows read: a word, or the end, in which the encoder gathers what it needs."
 )
@@ -84,8 +88,8 @@ def show_maps(opened: Opened, source: str, read: list[int], written: list[int], 
     return kinds
 
 
-def show(opened: Opened, text: str, target: str, kept: dict | None) -> dict:
-    """Everything that the board shows of an input.
+def look(opened: Opened, text: str, target: str) -> tuple[list[int], list[int], AttentionMaps]:
+    """Ids of an input, ids of what is written, and the maps of both.
 
     Raises:
         ValueError: input or target cannot be read, or the maps would be too large.
@@ -95,7 +99,11 @@ def show(opened: Opened, text: str, target: str, kept: dict | None) -> dict:
     written = read_target(opened, read, target) if opened.model.can_generate() else []
     refuse_large(opened.model.config, len(read), len(written))
     given = as_ids(opened, written) if written else None
-    maps = attention_maps(opened.model, as_ids(opened, read), target=given, max_bytes=MAP_LIMIT)
+    return read, written, attention_maps(opened.model, as_ids(opened, read), given, max_bytes=MAP_LIMIT)
+
+
+def show(opened: Opened, text: str, read, written, maps: AttentionMaps, kept: dict | None) -> dict:
+    """Everything that the board shows of an input."""
     value = {"kinds": show_maps(opened, text, read, written, maps), **(kept or {})}
     if maps.answering is not None and not kept:
         kind = maps.answering.kind
@@ -112,7 +120,15 @@ def show(opened: Opened, text: str, target: str, kept: dict | None) -> dict:
     return value
 
 
-def ask(shelf: Shelf, visit: Visit, chosen: str | None, text: str, target: str, kept: dict | None) -> list:
+def ask(
+    shelf: Shelf,
+    visit: Visit,
+    chosen: str | None,
+    text: str,
+    target: str,
+    kept: dict | None,
+    checks: Checks | None = None,
+) -> list:
     """Compute every map for an input: [board, error, origin]. Wrong input leaves the board as it is.
 
     Args:
@@ -122,12 +138,19 @@ def ask(shelf: Shelf, visit: Visit, chosen: str | None, text: str, target: str, 
         text: the input.
         target: what is to be written; empty for what the model writes itself.
         kept: kind, layer, head and cell that the visitor picked last.
+        checks: told of what is shown, so that questions are about it.
     """
+    checks, text, target = checks or Checks(), (text or "").strip(), (target or "").strip()
     if chosen is None:
+        checks.clear()
         return [None, "", shared.origin("none yet", "none", "none")]
     try:
         with shelf.open(visit, chosen) as opened:
-            value = show(opened, (text or "").strip(), (target or "").strip(), kept)
+            read, written, maps = look(opened, text, target)
+            value = show(opened, text, read, written, maps, kept)
+            known = known_alignment(opened, text, written)
+            checks.begin(opened, chosen, text, read, written, maps, known, is_own=not target)
+            value["turn"] = checks.turn
             return [shared.to_json(value), "", shared.origin_of(opened.model, opened.weights)]
     except ValueError as error:
         return [gr.skip(), shared.field_error(str(error)), gr.skip()]
@@ -160,17 +183,18 @@ def build(page: Page) -> None:
         )
         show = gr.Button("Show", variant="primary", elem_id="explore-show", min_width=0)
     board = shared.explore_board("explore-board")
-    kept = gr.State(None)
+    kept, checks = gr.State(None), gr.State(Checks())
+    checked = build_part(page, checks)
     shelf = page.shelf
 
     def answer(*asked):
-        return ask(shelf, *asked)
+        return [*ask(shelf, *asked), asked[-1].to_value()]
 
     def turn(*chosen):
         return choose(shelf, *chosen)
 
-    asked = [page.visit, question.chosen, question.text, target, kept]
-    answered = [board, question.error, origin]
+    asked = [page.visit, question.chosen, question.text, target, kept, checks]
+    answered = [board, question.error, origin, checked]
     wire_question(page, question, answer, asked, answered)
     show.click(answer, asked, answered, **LIGHT)
     target.submit(answer, asked, answered, **LIGHT)

@@ -23,10 +23,10 @@ SIZES = {
     "Addition": ("addition", "digits", "Digits", (1, 2, 3, 4, 5), 3),
     "Parser, one operator": ("parser", "depth", "Depth", (1,), 1),
     "Parser, nested": ("parser", "depth", "Depth", (2, 3, 4), 3),
-    "Associative recall": ("recall", "max_pairs", "Pairs", (2, 4, 6, 8), 6),
+    "Associative recall": ("recall", "max_pairs", "Pairs", (2, 4, 6, 8), 4),
     "Brackets": ("brackets", "max_length", "Longest", (8, 16, 32), 16),
-    "Parity": ("parity", "length", "Longest", (8, 12, 16, 24), 12),
-    "Modular addition": ("modular", "modulus", "Modulus", (59, 97, 113), 97),
+    "Parity": ("parity", "length", "Longest", (8, 10, 12, 16), 10),
+    "Modular addition": ("modular", "modulus", "Modulus", (53, 97, 113), 53),
     "Running text": ("text", "window", "Passage", (64, 128, 256), 128),
 }
 PRESETS = {"small": "product", "document": "document"}

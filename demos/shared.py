@@ -36,12 +36,21 @@ from hf_attn.inspection import is_recurrent
 from hf_attn.tasks.text_tokenizers import SPACE
 
 ASSETS = Path(__file__).parent / "assets"
-STYLES = ("tokens.css", "gradio.css", "app.css", "duel.css")
+STYLES = (
+    *("tokens.css", "gradio.css", "app.css", "duel.css", "attention.css", "language.css", "positions.css"),
+    "checks.css",
+)
 SCRIPTS = (  # in this order: each hangs its functions on the one global hfAttn
     *("base.js", "svg.js", "heatmap_paint.js", "heatmap.js", "window.js", "curve.js", "film.js", "tokens.js"),
+    "take_away.js",
     *("tree.js", "headgrid.js", "removal.js", "train_state.js", "train_panels.js"),
     *("train_board.js", "runs_table.js", "try_board.js", "explore_board.js"),
     *("duel_panels.js", "duel_board.js"),
+    *("signed.js", "arithmetic.js", "printed.js", "attention_board.js", "hand_board.js", "roles_board.js"),
+    *("language_board.js", "language_tokens.js", "language_order.js", "language_ngrams.js"),
+    "language_neighbours.js",
+    *("positions_panels.js", "positions_board.js"),
+    *("checks_panels.js", "checks_board.js"),
 )
 # names of installed fonts: Gradio's own themes would ask Google for theirs
 FONT = ["Inter", "system-ui", "sans-serif"]
@@ -318,6 +327,7 @@ def explore_board(elem_id: str) -> gr.HTML:
         kind, layer, head        what is shown first; layers and heads count from 0
         query, key      the chosen cell, from 0; left out, it stays as it was
         title           added to the panel's title;  untrained: True puts the notice above the map
+        turn            number of this input, for the boards beside the lens
 
     Event `pick`, 0.2 s after a choice: `event.kind`, `.layer`, `.head`, `.query`, `.key` (None: no cell).
     """

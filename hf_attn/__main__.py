@@ -11,7 +11,7 @@ from typing import NoReturn
 import typer
 from typer.exceptions import TyperException
 
-from hf_attn.commands import duel, experiment, learn, look, sources
+from hf_attn.commands import ablate, duel, experiment, heads, learn, look, sources
 from hf_attn.commands.console import Failure, WrongUse
 
 app = typer.Typer(
@@ -28,6 +28,8 @@ app.command()(duel.duel)
 app.command("eval")(look.evaluate_checkpoint)
 app.command()(look.generate)
 app.command()(look.attention)
+app.command()(heads.heads)
+app.command()(ablate.ablate)
 app.command()(experiment.experiment)
 app.command()(sources.sources)
 

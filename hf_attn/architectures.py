@@ -3,8 +3,9 @@
 A new architecture is one row of ARCHITECTURES: training, the command line and the app then have it.
 """
 
+import contextlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -97,6 +98,14 @@ def find_architecture(task: Task | type[Task], name: str) -> Architecture:
     return known[name]
 
 
+@contextlib.contextmanager
+def drawing_weights(seed: int) -> Iterator[None]:
+    """Let a model that is built here draw its weights from a seed; the global generator stays as it was."""
+    with _GLOBAL_RANDOM, torch.random.fork_rng():
+        torch.manual_seed(seed)
+        yield
+
+
 def build_model(task: Task, recipe: Recipe, seed: int = 0) -> PreTrainedModel:
     """An untrained model of the recipe's architecture and size; the same weights for the same seed.
 
@@ -115,8 +124,7 @@ def build_model(task: Task, recipe: Recipe, seed: int = 0) -> PreTrainedModel:
     if isinstance(places, int) and places < needed:
         raise ValueError(f"max_position_embeddings={places}: sequences of {task.name} have {needed} tokens.")
     config = architecture.config(**{**given, **recipe.model, **architecture.fields})
-    with _GLOBAL_RANDOM, torch.random.fork_rng():
-        torch.manual_seed(seed)
+    with drawing_weights(seed):
         model = architecture.model(config)
     if task.kind != CLASSES:
         model.generation_config = _generation_config(task, config)

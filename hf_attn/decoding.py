@@ -56,7 +56,7 @@ def evaluating(model) -> Iterator[None]:
             module.training = was_training
 
 
-def _most_tokens(model, source_length: int) -> int:
+def most_tokens(model, source_length: int) -> int:
     """How many tokens a model can write: as many as it has positions for, the last one is never read."""
     positions = getattr(model.config, "max_position_embeddings", None)
     if positions is None:  # a recurrent model could go on for ever
@@ -200,7 +200,7 @@ def write(
         raise ValueError(f"max_new_tokens={max_new_tokens} must be at least 1.")
     if not model.can_generate():
         return _classify(model, input_ids)
-    limit = max_new_tokens or _most_tokens(model, input_ids.shape[1])
+    limit = max_new_tokens or most_tokens(model, input_ids.shape[1])
     if strategy == "beam":
         with evaluating(model):
             return _beam(model, input_ids, num_beams, limit)

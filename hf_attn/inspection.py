@@ -12,7 +12,8 @@ from hf_attn.decoding import evaluating, is_decoder_only, write
 from hf_attn.tasks.sequences import IGNORED, Batch
 
 MEMORY_LIMIT = 2**30  # bytes of maps that are computed without being asked twice
-_SWITCHING = threading.Lock()  # the attention implementation belongs to the model, not to the call
+INTERVENED = "hf_attn_intervened"  # the plain function with changed weights, of hf_attn.interventions
+_SWITCHING = threading.RLock()  # the attention implementation belongs to the model, not to the call
 
 
 @dataclass(frozen=True)
@@ -101,9 +102,15 @@ def estimate_map_bytes(config, source_length: int, target_length: int, batch_siz
 
 @contextlib.contextmanager
 def eager_attention(model: PreTrainedModel) -> Iterator[None]:
-    """Let the model attend by the plain function, the only one that gives maps; put it back after."""
+    """Let the model attend by the plain function, the only one that gives maps; put it back after.
+
+    Inside `hf_attn.interventions.intervening` it already does, with changed weights, and goes on so.
+    """
     with _SWITCHING:
         before = model.config._attn_implementation
+        if before == INTERVENED:
+            yield
+            return
         try:
             model.set_attn_implementation("eager")
             with evaluating(model):

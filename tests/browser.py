@@ -3,6 +3,10 @@
 import contextlib
 import os
 import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
@@ -32,3 +36,21 @@ def open_browser():
             yield browser
         finally:
             browser.close()
+
+
+@contextlib.contextmanager
+def serve_app():
+    """Run the app in a process of its own for the length of a `with`, and give its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "app.py", "--port", str(port), "--device", "cpu"]
+    root = Path(__file__).parent.parent
+    server = subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True)
+    try:
+        while "Running on" not in server.stdout.readline():
+            assert server.poll() is None
+        yield f"http://127.0.0.1:{port}/"
+    finally:
+        server.terminate()
+        server.communicate(timeout=20)

@@ -81,6 +81,7 @@ def visit(chromium, url):
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("console", lambda line: complaints.append(line.text) if line.type == "error" else None)
         page.goto(url)
+        tab(page, "Train")
         return page
 
     expect.set_options(timeout=PATIENCE)

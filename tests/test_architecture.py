@@ -14,8 +14,10 @@ LAYERS = [
     {"models"},
     {"tokenization", "tasks", "atomic", "presets", "scratch"},
     {"architectures", "training", "decoding", "evaluation", "baselines", "inspection", "ablation", "figures"}
-    | {"charts"},
+    | {"charts", "theory", "hopfield", "roles", "interventions", "arithmetic", "walkthrough", "placement_views"}
+    | {"embeddings"},
     {"registration", "hub", "cards", "citations", "settings", "runs", "dueling", "experiments"} | {"sources"},
+    {"worked", "exercises"},
     {"commands", "__main__"},
 ]
 LONGEST_FILE, LONGEST_FUNCTION, LONGEST_LOOP, LONGEST_BUILD = 400, 60, 120, 90

@@ -19,7 +19,7 @@ from demos.tables import take_table  # noqa: E402
 from demos.visits import KEPT_RUNS, PAUSED, STOPPED, Run, Visit, thin  # noqa: E402
 from hf_attn.architectures import ARCHITECTURES  # noqa: E402
 from hf_attn.hub import load_checkpoint  # noqa: E402
-from hf_attn.tasks import TASKS  # noqa: E402
+from hf_attn.tasks import TASKS, build_task  # noqa: E402
 from hf_attn.training import Diverged  # noqa: E402
 from tests.tables import write_table  # noqa: E402
 from tests.visiting import Event, begun, board_of, changed, finished  # noqa: E402
@@ -105,6 +105,13 @@ def test_every_task_and_model_is_offered_and_fills_the_settings_with_its_recipe(
             assert recipe.model == task.recipes_of(model)["product"].model | {
                 known: values[field] for field, known in form.fields_of(name, model).items()
             }
+
+
+def test_the_size_shown_first_is_the_one_that_the_recipe_was_found_for():
+    for label, (name, option, _, offered, first) in form.SIZES.items():
+        own = {"Parser, nested": 3}.get(label, getattr(build_task(name), option))
+        assert first == own, label
+        assert first in offered, label
 
 
 def test_fields_that_mean_nothing_to_a_model_are_not_read_and_not_shown():

@@ -16,15 +16,18 @@ from hf_attn.experiments import (
     EXPERIMENTS,
     beams,
     bottleneck,
+    digits,
     find_experiment,
     gradients,
     ngrams,
     order,
     over_seeds,
+    positions,
     reversal,
     timing,
 )
 from hf_attn.experiments.base import count_parameters, learn, mean_of, with_parameters
+from hf_attn.experiments.growing import Growth
 from hf_attn.tasks.language import Language
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.tasks.reversing import Reversing
@@ -55,6 +58,8 @@ def tiny(tmp_path_factory):
             (timing.Layer("lstm", 8, 1, (4, 20, 40)), timing.Layer("rnn", 8, 2, (4,))), repeats=2
         ),
         "ngrams": ngrams.Sizes(Language(window=16, path=str(path)), (1, 2), steps=2, passages=50),
+        "positions": positions.Sizes(("none", "learned"), (Growth("copy", 3, (4,), steps=2),), examples=20),
+        "digits": digits.Sizes((("padded", ("learned",)),), (1,), longest=2, steps=2, examples=20),
     }
 
 

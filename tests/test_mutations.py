@@ -20,7 +20,7 @@ from checks import (
 )
 from transformers.cache_utils import DynamicLayer
 
-from hf_attn.models import attention, layers, modeling_attn_encoder, modeling_attn_seq2seq
+from hf_attn.models import attention, encoder_decoder, layers, modeling_attn_encoder, modeling_attn_seq2seq
 
 
 def assert_caught(check, *arguments, **settings) -> None:
@@ -61,7 +61,7 @@ def test_labels_shifted_twice_are_caught(loss_type):
 
 def test_labels_never_shifted_are_caught(monkeypatch):
     model = build_seq2seq()
-    monkeypatch.setattr(modeling_attn_seq2seq, "shift_right", lambda labels, *_: labels.clamp(min=0))
+    monkeypatch.setattr(encoder_decoder, "shift_right", lambda labels, *_: labels.clamp(min=0))
     assert_caught(check_labels_shift_once, model)
 
 

@@ -27,7 +27,7 @@ from transformers import Seq2SeqTrainer, Seq2SeqTrainingArguments
 
 from hf_attn.models import (
     alignment,
-    modeling_recurrent,
+    encoder_decoder,
     modeling_recurrent_decoder,
     modeling_recurrent_encoder,
 )
@@ -165,7 +165,7 @@ def test_an_encoder_that_runs_on_through_padding_is_caught(monkeypatch):
 
 def test_labels_never_shifted_are_caught(monkeypatch):
     model = build_recurrent()
-    monkeypatch.setattr(modeling_recurrent, "shift_right", lambda labels, *_: labels.clamp(min=0))
+    monkeypatch.setattr(encoder_decoder, "shift_right", lambda labels, *_: labels.clamp(min=0))
     with pytest.raises(AssertionError):
         check_labels_shift_once(model)
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from hf_attn.commands.sources import write_page
+from hf_attn.inspection import attention_maps
 from hf_attn.sources import (
     DOCUMENTS,
     Chance,
@@ -17,16 +18,17 @@ from hf_attn.sources import (
     measure_claim,
 )
 from hf_attn.sources.base import CORRECTED, NOT_REPRODUCIBLE, REPRODUCED, verdict_of, write
+from hf_attn.sources.chapter_8_views import long_examples, open_bundled, queries_and_keys
 from tests.commands import in_process, rows_of
 
 PAGE = Path(__file__).parent.parent / "docs" / "sources.md"
 # fast claims of each document, and those that need training or a clock
 COUNTS = {
-    "chapter-1": (22, 6),
-    "attention-51": (15, 6),
+    "chapter-1": (25, 7),
+    "attention-51": (15, 7),
     "notebook": (16, 0),
-    "chapter-8": (44, 6),
-    "transformers-1": (21, 3),
+    "chapter-8": (55, 3),
+    "transformers-1": (26, 5),
 }
 
 
@@ -158,6 +160,7 @@ def test_every_row_says_in_a_sentence_what_it_claims_and_why(rows):
         ("chapter-1", "dominates", "1.5", CORRECTED),
         ("chapter-1", "overtakes", "2.5", CORRECTED),
         ("chapter-1", "Head 1 attends", "0.306", CORRECTED),
+        ("chapter-1", "specific words", "0.09 1.00", CORRECTED),
         ("attention-51", "Bahdanau's score", "16,448", REPRODUCED),
         ("attention-51", "Luong's dot", "0 16,384 32,896", REPRODUCED),
         ("attention-51", "one head of 64", "12,480 12,480 16,640", REPRODUCED),
@@ -170,7 +173,7 @@ def test_every_row_says_in_a_sentence_what_it_claims_and_why(rows):
         ("chapter-8", "“I” and “love”", "1.90 1.60 1.80", CORRECTED),
         ("chapter-8", "periods of the first", "6.28 628.32 60611.48", CORRECTED),
         ("chapter-8", "constant token", "0.000000 False True", CORRECTED),
-        ("chapter-8", "Hopfield", "True False False", CORRECTED),
+        ("chapter-8", "continuous Hopfield", "True False False", CORRECTED),
         ("chapter-8", "is ∂L/∂z", "1 -2", REPRODUCED),
         ("chapter-8", "torch's for |z|²", "2 4", CORRECTED),
         ("chapter-8", "GLUE", None, NOT_REPRODUCIBLE),
@@ -185,6 +188,7 @@ def test_every_row_says_in_a_sentence_what_it_claims_and_why(rows):
         ("transformers-1", "average_attn_weights", "False True", CORRECTED),
         ("transformers-1", "index i", "255", CORRECTED),
         ("transformers-1", "Byte pair encoding", "pe ck", REPRODUCED),
+        ("transformers-1", "rank of Rome", "1 1", REPRODUCED),
     ],
 )
 def test_what_was_found_on_reading_the_documents_is_what_is_measured(
@@ -208,6 +212,36 @@ def test_the_demonstration_s_lowest_weight_hardly_ever_comes_out(rows):
     assert row.verdict == NOT_REPRODUCIBLE
 
 
+@pytest.mark.parametrize(
+    ("words", "verdict"),
+    [
+        ("rank of at most", CORRECTED),
+        ("its first singular values", CORRECTED),
+        ("Low frequencies hold", CORRECTED),
+        ("is in its low frequencies", CORRECTED),
+        ("Deep layers compress", REPRODUCED),
+        ("trained heads", CORRECTED),
+        ("kernel is asymmetric", REPRODUCED),
+        ("minimises an energy", CORRECTED),
+    ],
+)
+def test_what_is_claimed_of_trained_maps_is_measured_on_trained_maps(rows, words, verdict):
+    assert find(rows, "chapter-8", words).verdict == verdict
+
+
+def test_one_update_lowers_every_trained_query_s_energy_and_is_not_its_minimum(rows):
+    rising, left = find(rows, "chapter-8", "minimises an energy").measured.split()
+    assert rising == "0"
+    assert 0.05 < float(left) < 0.5
+
+
+def test_queries_and_keys_are_those_of_the_map_that_the_model_gives():
+    ((source, _), *_), ((query, key), *_) = long_examples("attn-parser"), queries_and_keys()
+    weights = (query @ key.transpose(1, 2) / query.shape[-1] ** 0.5).softmax(-1)
+    encoder = open_bundled("attn-parser").model.get_encoder()
+    torch.testing.assert_close(weights, attention_maps(encoder, source).encoder[-1], atol=1e-5, rtol=1e-4)
+
+
 def test_all_of_the_notebook_is_reproduced_but_its_missing_cells_and_its_placeholder(rows):
     own = [row for row in rows if row.document == "notebook"]
     corrected = [row for row in own if row.verdict != REPRODUCED]
@@ -229,11 +263,10 @@ def test_all_of_the_notebook_is_reproduced_but_its_missing_cells_and_its_placeho
         ("attention-51", "Sorting 8 numbers", CORRECTED),
         ("attention-51", "what of token accuracy is lost", CORRECTED),
         ("attention-51", "bottleneck", CORRECTED),
-        ("chapter-8", "rank of at most", CORRECTED),
-        ("chapter-8", "Low frequencies", CORRECTED),
         ("chapter-8", "Copying 20 symbols", CORRECTED),
         ("chapter-8", "Parsing one assignment", CORRECTED),
         ("transformers-1", "bag of words", REPRODUCED),
+        ("transformers-1", "By the clock", REPRODUCED),
     ],
 )
 def test_what_was_found_by_training_is_what_is_measured(document, words, verdict):

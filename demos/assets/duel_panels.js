@@ -2,7 +2,7 @@
 /* The panels of the Duel tab, each with update(view). A view is the value of the board (its contract is in
    demos/shared.py) whose contestants also have `colour` and `dash`; null before the first duel. */
 (hfAttn => {
-  const { el, count, number, percent, minutes, curveKey, button, csv } = hfAttn;
+  const { el, count, number, percent, minutes, curveKey, button } = hfAttn;
 
   const thousands = n => (n >= 1e6 ? `${(n / 1e6).toFixed(1)}\u202fM` : `${Math.round(n / 1e3)}\u202fk`);
   const span = ({ from, to }) => (from === to ? String(from) : `${from}–${to}`);
@@ -12,55 +12,6 @@
       .filter(Boolean)
       .join("-")
       .replace(/[^\w-]+/g, "-");
-
-  /** Buttons that take a chart away, and its numbers as a table: lines() gives [heads, …rows]. */
-  const takeAway = (panel, picture, file, lines, caption) => {
-    const host = el("div");
-    let open = false;
-    const fill = () => {
-      host.replaceChildren();
-      if (!open) return;
-      const [heads, ...rows] = lines();
-      const head = heads.map(text => Object.assign(el("th", "", text), { scope: "col" }));
-      const line = ([first, ...cells]) =>
-        el("tr", "", Object.assign(el("th", "", first), { scope: "row" }), ...cells.map(text => el("td", "", text)));
-      const table = el("table", "hf-numbers", el("caption", "", caption()), el("thead", "", el("tr", "", ...head)));
-      table.append(el("tbody", "", ...rows.map(line)));
-      const scroll = el("div", "hf-scroll", table);
-      scroll.tabIndex = 0;
-      scroll.setAttribute("role", "region");
-      scroll.setAttribute("aria-label", `${caption()}, as a table`);
-      host.append(scroll);
-    };
-    const toggle = button(
-      "Show as table",
-      () => {
-        open = !open;
-        toggle.setAttribute("aria-expanded", String(open));
-        toggle.textContent = open ? "Hide table" : "Show as table";
-        fill();
-      },
-      "",
-    );
-    toggle.setAttribute("aria-expanded", "false");
-    const plain = text => String(text).replace(/\u202f/g, "");
-    const saveCsv = () => {
-      const blob = new Blob([csv(lines().map(line => line.map(plain)))], { type: "text/csv" });
-      hfAttn.save(file() + ".csv", blob);
-    };
-    const take = el(
-      "div",
-      "hf-take",
-      button("PNG", () => picture.png(file()), ""),
-      button("SVG", () => picture.svg(file()), ""),
-      button("CSV", saveCsv, ""),
-      toggle,
-    );
-    panel.footer.hidden = false;
-    panel.footer.append(take);
-    panel.section.append(host);
-    return fill;
-  };
 
   /* ---- accuracy and loss, by step and by second ---- */
 
@@ -122,13 +73,12 @@
     ];
     const keys = el("div", "hf-keys");
     panel.footer.append(keys);
-    const fill = takeAway(
-      panel,
-      curve,
-      () => fileOf(view, WHAT[chosen.what].key, BY[chosen.by].name),
+    const fill = hfAttn.takeAway(panel, {
+      picture: curve,
+      file: () => fileOf(view, WHAT[chosen.what].key, BY[chosen.by].name),
       lines,
-      () => "Accuracy and loss of each model at each measurement",
-    );
+      caption: () => "Accuracy and loss of each model at each measurement",
+    });
     host.append(panel.section);
     const lastX = () => {
       const given = chosen.by ? view.budget.seconds : view.budget.steps;
@@ -153,7 +103,7 @@
         series: [...series, ...beside],
         x,
         xName: BY[chosen.by].name,
-        format: isLoss ? String : v => percent(v, 0),
+        format: isLoss ? hfAttn.logMark : v => percent(v, 0),
         tell: isLoss ? null : percent,
         name: `${title} by ${BY[chosen.by].name}, ${series.length} models`,
       });
@@ -207,13 +157,12 @@
       ["model", ...groups().map(g => `${view.size_name} ${span(g)}`)],
       ...measured().map(c => [c.name, ...c.sizes.map(said)]),
     ];
-    const fill = takeAway(
-      panel,
-      curve,
-      () => fileOf(view, "by", view?.size_name),
+    const fill = hfAttn.takeAway(panel, {
+      picture: curve,
+      file: () => fileOf(view, "by", view?.size_name),
       lines,
-      () => `Held-out accuracy by ${view?.size_name || "length"}, with its 95 % interval`,
-    );
+      caption: () => `Held-out accuracy by ${view?.size_name || "length"}, with its 95 % interval`,
+    });
     host.append(panel.section);
     const update = next => {
       view = next;

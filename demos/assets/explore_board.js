@@ -1,7 +1,9 @@
 "use strict";
 /* The Explore tab's board: all heads at a glance, one head large, one token's view, and figures of the chosen row and
    of the whole head. The chosen cell drives everything. The value's contract is in demos/shared.py.
-   Each choice is sent to Python as the event pick {kind, layer, head, query, key}; query and key are null without a cell. */
+   Each choice is sent to Python as the event pick {kind, layer, head, query, key}; query and key are null without a cell.
+   What is chosen is also told to the boards beside it: hfAttn.lens.listen(host, view => …), until host leaves the page;
+   hfAttn.lens.pick({kind, layer, head}) chooses from there. */
 (hfAttn => {
   const { el, range, number, percent, sum, mean, unpack, named, clamp } = hfAttn;
   const TITLES = {
@@ -212,6 +214,23 @@
 
   /* ---- the board ---- */
 
+  const listeners = new Set();
+  hfAttn.lens = {
+    now: null,
+    pick: () => {},
+    listen: (host, hear) => {
+      listeners.add({ host, hear });
+      if (hfAttn.lens.now) hear(hfAttn.lens.now);
+    },
+  };
+  const tellOthers = view => {
+    hfAttn.lens.now = view;
+    listeners.forEach(one => {
+      if (one.host.isConnected) one.hear(view);
+      else listeners.delete(one);
+    });
+  };
+
   const opened = kinds =>
     Object.fromEntries(
       Object.entries(kinds || {})
@@ -236,6 +255,7 @@
       title: "",
       untrained: false,
       silent: false, // a model without attention
+      turn: null, // number of the input
     };
     const data = () => state.kinds[state.kind] || null;
     const settle = () => {
@@ -295,6 +315,8 @@
       bar.hidden = names.length < 2;
       kinds.update(names, names.indexOf(state.kind));
       panels.forEach(panel => panel.update(view));
+      hfAttn.lens.pick = pick;
+      tellOthers(view);
     };
     const update = value => {
       state.kinds = opened(value?.kinds);
@@ -308,6 +330,7 @@
         title: value?.title || "",
         untrained: Boolean(value?.untrained),
         silent: Boolean(value) && !first,
+        turn: value?.turn ?? null,
       });
       settle();
       show();

@@ -1,7 +1,9 @@
 "use strict";
 /* All heads at a glance: rows are layers, columns are heads, no words but the indices; the chosen one is ringed.
 
-   const grid = hfAttn.headGrid(host, {onPick(layer, head)}); grid.update({maps[L][H][Q][K], layer, head}) */
+   const grid = hfAttn.headGrid(host, {onPick(layer, head)}); grid.update({maps[L][H][Q][K], layer, head})
+   or, with a number in each cell in place of its map, grid.update({left[L][H] {text, title, value} or null, layer, head}):
+   value, from −1 to 1, is the cell's signed colour. */
 (hfAttn => {
   const { el, range } = hfAttn;
 
@@ -14,13 +16,29 @@
     let o = null;
     let presses = [];
 
+    const write = (press, l, h) => {
+      const cell = o.left[l][h];
+      const place = `layer ${l + 1}, head ${h + 1}`;
+      const number = el("span", "", cell ? cell.text : "–");
+      number.dataset.value = cell ? cell.value : 0;
+      number.dataset.end = 1;
+      press.title = cell ? `${place}: ${cell.title}` : place;
+      press.setAttribute("aria-label", press.title);
+      press.replaceChildren(number);
+    };
     const paint = () => {
       if (!o) return;
+      if (o.left) {
+        presses.forEach(({ press, l, h }) => write(press, l, h));
+        hfAttn.paintSigned(grid);
+        return;
+      }
       const theme = hfAttn.theme(grid);
       presses.forEach(({ canvas, l, h }) => hfAttn.thumb(canvas, o.maps[l][h], theme));
     };
     hfAttn.onLook(grid, paint);
 
+    const cells = of => of.maps || of.left;
     const thumbnail = (l, h) => {
       const canvas = el("canvas");
       const press = hfAttn.button("", () => onPick(l, h), "");
@@ -30,7 +48,7 @@
       return { press, canvas, l, h };
     };
     const build = () => {
-      const [layers, heads] = [o.maps.length, o.maps[0].length];
+      const [layers, heads] = [cells(o).length, cells(o)[0].length];
       const index = i => el("b", "", String(i + 1));
       presses = range(layers).flatMap(l => range(heads).map(h => thumbnail(l, h)));
       grid.style.setProperty("--heads", heads);
@@ -53,8 +71,9 @@
       next.press.focus();
     });
     const update = next => {
-      const sameShape = o && o.maps.length === next.maps.length && o.maps[0].length === next.maps[0].length;
-      const sameMaps = o?.maps === next.maps;
+      const [had, has] = [o && cells(o), cells(next)];
+      const sameShape = had && had.length === has.length && had[0].length === has[0].length;
+      const sameMaps = had === has;
       o = next;
       if (!sameShape) build();
       if (!sameMaps) paint();

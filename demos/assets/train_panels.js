@@ -73,6 +73,9 @@
     };
   };
 
+  /** A mark of the logarithmic scale: 0.003, then 3e−4. */
+  const logMark = v => (v < 1e-3 ? v.toExponential(0).replace("-", "−") : String(v));
+
   const withRun = (points, extra = {}) => [{ name: "this run", points, colour: "series-1", dash: 0, ...extra }];
 
   /** What stands beside a classifier: a level from the first step to the last. */
@@ -94,6 +97,7 @@
       height: 206,
       y: [0.3, 3],
       ticks: [0.3, 1, 3],
+      format: logMark,
       x: [0, 1],
       onCursor: go,
       empty: "this run will be drawn here",
@@ -291,5 +295,5 @@
     return { update };
   };
 
-  Object.assign(hfAttn, { logScale, besideOf, trainPanels: { figures, curves, mapPanel, timePanel, writesPanel } });
+  Object.assign(hfAttn, { logScale, logMark, besideOf, trainPanels: { figures, curves, mapPanel, timePanel, writesPanel } });
 })((window.hfAttn ||= {}));

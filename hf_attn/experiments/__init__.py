@@ -1,6 +1,16 @@
 """The documents' experiments: one module each. A new one is a module here and a line in EXPERIMENTS."""
 
-from hf_attn.experiments import beams, bottleneck, gradients, ngrams, order, reversal, timing
+from hf_attn.experiments import (
+    beams,
+    bottleneck,
+    digits,
+    gradients,
+    ngrams,
+    order,
+    positions,
+    reversal,
+    timing,
+)
 from hf_attn.experiments.base import Experiment, Finding, Row, over_seeds
 
 EXPERIMENTS: dict[str, Experiment] = {
@@ -11,6 +21,8 @@ EXPERIMENTS: dict[str, Experiment] = {
     "gradients": gradients.EXPERIMENT,
     "timing": timing.EXPERIMENT,
     "ngrams": ngrams.EXPERIMENT,
+    "positions": positions.EXPERIMENT,
+    "digits": digits.EXPERIMENT,
 }
 
 

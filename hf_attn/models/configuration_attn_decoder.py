@@ -4,6 +4,7 @@ from huggingface_hub.dataclasses import strict
 
 from .checking import check_positive
 from .configuration_attn import AttnConfig
+from .efficient import EFFICIENT_ATTENTION
 
 
 @strict
@@ -33,6 +34,14 @@ class AttnDecoderConfig(AttnConfig):
     def __post_init__(self, **kwargs):
         super().__post_init__(**kwargs)
         check_positive(num_hidden_layers=self.num_hidden_layers)
+        attention = EFFICIENT_ATTENTION.get(self.attention_type)
+        if attention is not None and attention.not_causal:
+            raise ValueError(
+                f"attention_type={self.attention_type!r} cannot hide the future, as a decoder must: "
+                f"{attention.not_causal}. Choose "
+                + " or ".join(name for name, kind in EFFICIENT_ATTENTION.items() if not kind.not_causal)
+                + ", or full."
+            )
 
 
 __all__ = ["AttnDecoderConfig"]

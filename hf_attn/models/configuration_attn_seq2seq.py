@@ -16,7 +16,8 @@ class AttnSeq2SeqConfig(AttnConfig):
         tie_word_embeddings: whether encoder, decoder and output projection are one table; else each has one.
         decoder_start_token_id: what the decoder reads first.
 
-    The other fields are AttnConfig's.
+    The other fields are AttnConfig's. With an attention_type that cannot hide the future ("linformer",
+    "reformer") it is the encoder's, and the decoder's self-attention stays full.
     """
 
     model_type = "attn_seq2seq"

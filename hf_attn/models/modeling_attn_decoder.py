@@ -11,13 +11,14 @@ from transformers.utils import can_return_tuple
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
-from .attention import ChoosesKernel, MultiHeadAttention
+from .attention import MultiHeadAttention
 from .configuration_attn_decoder import AttnDecoderConfig
+from .efficient import ChoosesAttention, EfficientAttention, mark_sequences
 from .layers import EncoderLayer, build_final_norm, embed_tokens, init_weights
 from .positions import POSITION_TYPES
 
 
-class AttnDecoderPreTrainedModel(ChoosesKernel, PreTrainedModel):
+class AttnDecoderPreTrainedModel(ChoosesAttention, PreTrainedModel):
     """What transformers needs to know about the decoder-only family."""
 
     config: AttnDecoderConfig
@@ -97,13 +98,16 @@ class AttnDecoderModel(AttnDecoderPreTrainedModel):
         )
         if self.config.dropout and self.training:
             hidden_states = nn.functional.dropout(hidden_states, self.config.dropout)
-        mask = create_causal_mask(
-            config=self.config,
-            inputs_embeds=hidden_states,
-            attention_mask=attention_mask,
-            past_key_values=past_key_values,
-            position_ids=position_ids,
-        )
+        if isinstance(self.layers[0].self_attn, EfficientAttention):
+            mask = mark_sequences(hidden_states, attention_mask, past_key_values, position_ids)
+        else:
+            mask = create_causal_mask(
+                config=self.config,
+                inputs_embeds=hidden_states,
+                attention_mask=attention_mask,
+                past_key_values=past_key_values,
+                position_ids=position_ids,
+            )
         for layer in self.layers:
             hidden_states = layer(
                 hidden_states,

@@ -10,6 +10,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from hf_attn.experiments import beams, reversal, timing
 from hf_attn.sources.base import Claim, Measured
+from hf_attn.sources.timed import layer_exponents
 
 VOCABULARY, FIRST_SYMBOL = 20, 2
 
@@ -157,6 +158,14 @@ def faster() -> Measured:
     return tuple(times[length, "LSTM"] / times[length, timing.ATTENTION] for length in layer.lengths)
 
 
+def growth() -> Measured:
+    """Exponents of an LSTM's and of attention's time: at the document's lengths, then at longer ones."""
+    ranges = ((50, 100, 200, 500), (1000, 2000, 4000))
+    return tuple(
+        exponent for lengths in ranges for exponent in layer_exponents(timing.Layer("lstm", 64, 1, lengths))
+    )
+
+
 CLAIMS = (
     Claim(
         "Sorting 8 numbers: token accuracy reaches 70 to 90 % (epochs 10 and 30).",
@@ -194,6 +203,15 @@ CLAIMS = (
         ">1.00 >1.00 >1.00 >1.00",
         faster,
         "Forward, width 64, one thread of a processor.",
+        is_full=True,
+    ),
+    Claim(
+        "An LSTM's time grows as n and self-attention's as n²: exponents from 50 to 500 tokens, then "
+        "from 1,000 to 4,000.",
+        "1.0 2.0 1.0 2.0",
+        growth,
+        "So it is for long sequences; at the document's lengths overhead and projections cost most.",
+        tolerance=0.3,
         is_full=True,
     ),
     Claim(

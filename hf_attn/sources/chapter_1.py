@@ -15,6 +15,8 @@ from hf_attn.scratch import MultiHeadAttention, SelfAttention
 from hf_attn.sources.base import COUNTED_DRAWS, Chance, Claim, Measured, count_parameters, flat
 
 WORDS = ("The", "cat", "sat", "on", "the", "mat")
+HAND_QUERY = HAND_KEY = ((1.0, 0.0), (0.0, 1.0), (1.0, 1.0))  # of the first exercise
+HAND_VALUE = ((2.0, 0.0), (0.0, 2.0), (1.0, 1.0))
 UNIFORM = 0.32  # of five words' weight, what falls on neighbours where every word gets a fifth
 
 
@@ -26,12 +28,19 @@ def demonstration() -> Chance:
     return Chance(int((weights.flatten(1).amin(dim=1) >= 0.1234).sum()), COUNTED_DRAWS)
 
 
+def draw_layer() -> tuple[torch.Tensor, SelfAttention]:
+    """The sentence's vectors [6, 64] and the layer over them, with the printed seed: input first."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(42)
+        vectors = torch.randn(len(WORDS), 64)
+        return vectors, SelfAttention(64, 64, 64)
+
+
 @torch.no_grad()
 def heatmap() -> torch.Tensor:
-    """The map over the sentence, with the printed seed: input first, then the layer; [6, 6]."""
-    torch.manual_seed(42)
-    vectors = torch.randn(1, len(WORDS), 64)
-    return SelfAttention(64, 64, 64)(vectors)[1][0]
+    """The map over the sentence, [6, 6]."""
+    vectors, layer = draw_layer()
+    return layer(vectors)[1]
 
 
 def strongest() -> Measured:
@@ -85,9 +94,8 @@ def compared_sizes() -> Measured:
 
 def by_hand() -> tuple[torch.Tensor, torch.Tensor]:
     """Weights and outputs of the first exercise, [3, 3] and [3, 2]."""
-    query = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
-    value = torch.tensor([[2.0, 0.0], [0.0, 2.0], [1.0, 1.0]])
-    output, weights = scaled_dot_product_attention(query[None, None], query[None, None], value[None, None])
+    query, key, value = (torch.tensor(rows) for rows in (HAND_QUERY, HAND_KEY, HAND_VALUE))
+    output, weights = scaled_dot_product_attention(query[None, None], key[None, None], value[None, None])
     return weights[0, 0], output[0, 0]
 
 

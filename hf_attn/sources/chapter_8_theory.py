@@ -335,7 +335,8 @@ CLAIMS = (
         "Accuracy on GLUE by kind of positions.",
         "88.2 89.7 87.9 90.1 90.3",
         None,
-        "No model, no task of GLUE, no training and no seed are given.",
+        "No model, no task of GLUE, no training and no seed are given; `hf-attn experiment positions` "
+        "measures in its place.",
     ),
     Claim(
         "A relative bias is a Toeplitz matrix, whose product needs O(n log n) by Fourier transforms.",

@@ -29,12 +29,31 @@ def raw_attention() -> tuple[torch.Tensor, torch.Tensor]:
     return weights, weights @ vectors
 
 
+def draw_maps() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """U_query, U_key and U_value of cell 52, [16, 16] each."""
+    generator = torch.Generator().manual_seed(123)
+    query_map, key_map, value_map = (torch.rand(WIDTH, WIDTH, generator=generator) for _ in range(3))
+    return query_map, key_map, value_map
+
+
+def draw_head_maps(skipped: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The maps of cell 75, [8, 16, 16] each.
+
+    Args:
+        skipped: draws thrown away after the one matrix of cell 62.
+    """
+    generator = torch.Generator().manual_seed(123)
+    torch.rand(WIDTH, WIDTH, generator=generator)
+    torch.rand(skipped, generator=generator)
+    queries, keys, values = (torch.rand(HEADS, WIDTH, WIDTH, generator=generator) for _ in range(3))
+    return queries, keys, values
+
+
 @cache
 def single_head() -> Mapping[str, torch.Tensor]:
     """Query of the second token, all keys and values, its scores, weights and context."""
     vectors = embed()
-    generator = torch.Generator().manual_seed(123)
-    query_map, key_map, value_map = (torch.rand(WIDTH, WIDTH, generator=generator) for _ in range(3))
+    query_map, key_map, value_map = draw_maps()
     query, keys, values = vectors[SECOND] @ query_map.T, vectors @ key_map.T, vectors @ value_map.T
     context, weights = scaled_dot_product_attention(
         query.view(1, 1, 1, -1), keys[None, None], values[None, None]
@@ -52,16 +71,9 @@ def single_head() -> Mapping[str, torch.Tensor]:
 
 @cache
 def many_heads(skipped: int) -> Mapping[str, torch.Tensor]:
-    """Queries of the second token [8, 16], keys and values [8, 8, 16] of eight heads.
-
-    Args:
-        skipped: draws thrown away after the one matrix of cell 62.
-    """
+    """Queries of the second token [8, 16], keys and values [8, 8, 16] of the heads of `draw_head_maps`."""
     vectors = embed()
-    generator = torch.Generator().manual_seed(123)
-    torch.rand(WIDTH, WIDTH, generator=generator)
-    torch.rand(skipped, generator=generator)
-    maps = [torch.rand(HEADS, WIDTH, WIDTH, generator=generator) for _ in range(3)]
+    maps = draw_head_maps(skipped)
     query = maps[0] @ vectors[SECOND]
     keys, values = (vectors @ part.transpose(1, 2) for part in maps[1:])
     return {"query": query, "keys": keys, "values": values}

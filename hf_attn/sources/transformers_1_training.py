@@ -2,8 +2,12 @@
 
 from functools import cache
 
+import torch
+
 from hf_attn.experiments import ngrams, order
+from hf_attn.scratch import FeedForward, attend
 from hf_attn.sources.base import Claim, Measured
+from hf_attn.sources.timed import measure_exponent
 
 
 def which_came_first() -> Measured:
@@ -30,6 +34,15 @@ def cells() -> Measured:
     return (three / two / two**0.5,)
 
 
+@torch.no_grad()
+def timed_costs() -> Measured:
+    """How the times of scores and mixing, and of the MLP, grow with N: exponents at width 64."""
+    lengths, width = (512, 1024, 2048), 64
+    mlp = FeedForward(width, 4 * width)
+    mixing = measure_exponent(lambda length: attend(*torch.randn(3, 1, length, width)), lengths)
+    return mixing, measure_exponent(lambda length: mlp(torch.randn(1, length, width)), lengths)
+
+
 CLAIMS = (
     Claim(
         "A bag of words forgets order: naive Bayes is at chance where only order counts, attention is not.",
@@ -50,6 +63,14 @@ CLAIMS = (
         "1.00",
         cells,
         "V^(L + 1) cells.",
+        is_full=True,
+    ),
+    Claim(
+        "By the clock, too, the attention part costs N²D and the MLP ND²: exponents of N, 512 to 2,048.",
+        "2.0 1.0",
+        timed_costs,
+        "Scores and mixing alone, as counted above; one thread of a processor, width 64.",
+        tolerance=0.3,
         is_full=True,
     ),
 )

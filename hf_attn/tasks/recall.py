@@ -143,13 +143,12 @@ class Recall(SpacedTask):
         return dict(zip(pairs[::2], pairs[1::2], strict=True))[asked]
 
     def alignment(self, source: str, target: str) -> list[list[int]]:
-        """The value needs its own place (1), and the key before it and the key asked for (2)."""
+        """The value needs its place (1), the key before it and the key asked for (2); `</s>` needs nothing."""
         symbols = self.split_source(source)
         place = symbols.index(symbols[-1])
         row = [0] * (len(symbols) + 1)
         row[place], row[place + 1], row[-2] = 2, 1, 2
-        end = [*[0] * len(symbols), 1]
-        return [*[row] * len(target.split()), end]
+        return [*[row] * len(target.split()), [0] * len(row)]
 
     def size_of(self, source: str) -> int:
         """Number of pairs."""

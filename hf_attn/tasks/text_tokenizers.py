@@ -134,18 +134,18 @@ def bpe_steps(text: str, merges: Sequence[tuple[str, str]]) -> list[BpeStep]:
         if not pairs:
             return steps
         oldest = min(pairs, key=lambda pair: ages[pair])
-        words = [_merge(word, oldest) for word in words]
+        words = [merge_pair(word, oldest) for word in words]
         steps.append(BpeStep(oldest, tuple(piece for word in words for piece in word)))
 
 
-def _merge(pieces: list[str], pair: tuple[str, str]) -> list[str]:
+def merge_pair(pieces: Sequence[str], pair: tuple[str, str]) -> list[str]:
     """Make one piece of every such pair, from left to right."""
     merged: list[str] = []
-    place = 0
-    while place < len(pieces):
-        is_pair = tuple(pieces[place : place + 2]) == pair
-        merged.append("".join(pair) if is_pair else pieces[place])
-        place += 2 if is_pair else 1
+    for piece in pieces:
+        if merged and (merged[-1], piece) == pair:
+            merged[-1] = "".join(pair)
+        else:
+            merged.append(piece)
     return merged
 
 

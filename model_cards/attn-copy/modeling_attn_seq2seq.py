@@ -15,15 +15,16 @@ from transformers.utils import can_return_tuple
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
-from .attention import ChoosesKernel, MultiHeadAttention
+from .attention import MultiHeadAttention
 from .configuration_attn_seq2seq import AttnSeq2SeqConfig
+from .efficient import ChoosesAttention, EfficientAttention, mark_sequences
 from .encoder_decoder import EncoderDecoder, ResizesBothTables, WritesLabels
 from .layers import DecoderLayer, build_final_norm, embed_tokens, init_weights
 from .modeling_attn_encoder import AttnEncoderModel
 from .positions import POSITION_TYPES, position_ids_from_mask
 
 
-class AttnSeq2SeqPreTrainedModel(ResizesBothTables, ChoosesKernel, PreTrainedModel):
+class AttnSeq2SeqPreTrainedModel(ResizesBothTables, ChoosesAttention, PreTrainedModel):
     """What transformers needs to know about the encoder-decoder family."""
 
     config: AttnSeq2SeqConfig
@@ -86,12 +87,16 @@ class AttnSeq2SeqDecoder(AttnSeq2SeqPreTrainedModel):
         )
         if self.config.dropout and self.training:
             hidden_states = nn.functional.dropout(hidden_states, self.config.dropout)
-        mask = create_causal_mask(
-            config=self.config,
-            inputs_embeds=hidden_states,
-            attention_mask=attention_mask,
-            past_key_values=getattr(past_key_values, "self_attention_cache", past_key_values),
-        )
+        cache = getattr(past_key_values, "self_attention_cache", past_key_values)
+        if isinstance(self.layers[0].self_attn, EfficientAttention):
+            mask = mark_sequences(hidden_states, attention_mask, cache)
+        else:
+            mask = create_causal_mask(
+                config=self.config,
+                inputs_embeds=hidden_states,
+                attention_mask=attention_mask,
+                past_key_values=cache,
+            )
         memory_mask = create_bidirectional_mask(
             config=self.config,
             inputs_embeds=hidden_states,

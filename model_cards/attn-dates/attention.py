@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
 from transformers.cache_utils import Cache, EncoderDecoderCache
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from .configuration_attn import AttnConfig
 from .positions import POSITION_TYPES, rotate
 
 
@@ -91,7 +91,7 @@ def eager_attention_forward(
 class ChoosesKernel:
     """What the families' models share: not every attention kernel can tell every kind of position."""
 
-    config: AttnConfig
+    config: Any
 
     def get_correct_attn_implementation(
         self, requested_attention: str | None, is_init_check: bool = False
@@ -156,7 +156,8 @@ class MultiHeadAttention(nn.Module):
         Args:
             hidden_states: [B, T, D], what asks.
             memory: [B, S, D], what is read; None for self-attention.
-            attention_mask: as `create_causal_mask` or `create_bidirectional_mask` made it for the kernel.
+            attention_mask: as `create_causal_mask` or `create_bidirectional_mask` made it for the kernel; the
+                efficient kinds take what `mark_sequences` made.
             past_key_values: cache of this stack; cross-attention computes its keys and values once.
             rotation: (cos, sin) of the queries' and keys' positions, for rotary positions.
             **kwargs: passed to the kernel: `position_bias`, `relative_vectors`, …
@@ -174,14 +175,17 @@ class MultiHeadAttention(nn.Module):
             if past_key_values is not None:
                 cache = getattr(past_key_values, "self_attention_cache", past_key_values)
                 key, value = cache.update(key, value, self.layer_idx)  # [B, H, S, Dh]
-        attend: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
-            self.config._attn_implementation, eager_attention_forward
-        )
         dropout = self.config.attention_dropout if self.training else 0.0
-        output, weights = attend(
+        output, weights = self.choose_kernel()(
             self, query, key, value, attention_mask, dropout=dropout, scaling=self.scaling, **kwargs
         )
         return self.o_proj(output.reshape(hidden_states.shape)), weights  # [B, T, D]
+
+    def choose_kernel(self) -> Callable:
+        """What attends, called as `eager_attention_forward` is: the kernel that the model is set to."""
+        return ALL_ATTENTION_FUNCTIONS.get_interface(
+            self.config._attn_implementation, eager_attention_forward
+        )
 
     def _split_heads(self, states: torch.Tensor) -> torch.Tensor:
         """[B, T, D] → [B, H, T, Dh]."""

@@ -5,6 +5,7 @@ from transformers import PreTrainedConfig
 from transformers.activations import ACT2FN
 
 from .checking import check_choice, check_positive, check_probability, check_spread
+from .efficient import EFFICIENT_ATTENTION
 from .positions import POSITION_TYPES
 
 
@@ -19,12 +20,20 @@ class AttnConfig(PreTrainedConfig):
         intermediate_size: F, width of the feed-forward block.
         max_position_embeddings: longest sequence, source or target, in tokens.
         position_type: how a token's place is told: a name in POSITION_TYPES.
+        attention_type: how a stack's self-attention saves: a name in EFFICIENT_ATTENTION, or "full" for all
+            pairs. Cross-attention is full with all of them.
+        attention_window: W of "local", how many places on either side are read.
+        linformer_size: k of "linformer", how many mixtures of places are read.
+        performer_features: m of "performer", how many random features stand for the softmax.
+        reformer_buckets: of "reformer", how many values its hash has; even.
+        reformer_rounds: of "reformer", how often tokens are hashed, each time with another hash.
+        reformer_chunk: m of "reformer", how many tokens read each other and the chunk before.
         norm_position: "pre" or "post" (LayerNorm before each block, or after each residual).
         activation: the feed-forward's activation, a name transformers knows (relu, gelu, silu, …).
         use_bias: whether linear maps have a bias.
         scale_embedding: multiply embeddings by √D (Vaswani et al. 2017, §3.4).
         dropout: on embeddings and on each block's output.
-        attention_dropout: on the attention weights.
+        attention_dropout: on the attention weights of full attention.
         layer_norm_eps: ε of LayerNorm.
         rope_theta: base of the rotary frequencies.
         position_scaling_factor: how many times longer than trained a sequence may be, for the interpolated
@@ -45,6 +54,13 @@ class AttnConfig(PreTrainedConfig):
     intermediate_size: int = 256
     max_position_embeddings: int = 64
     position_type: str = "learned"
+    attention_type: str = "full"
+    attention_window: int = 16
+    linformer_size: int = 32
+    performer_features: int = 64
+    reformer_buckets: int = 8
+    reformer_rounds: int = 2
+    reformer_chunk: int = 16
     norm_position: str = "pre"
     activation: str = "relu"
     use_bias: bool = False
@@ -76,6 +92,12 @@ class AttnConfig(PreTrainedConfig):
             max_position_embeddings=self.max_position_embeddings,
             relative_clip_distance=self.relative_clip_distance,
             position_kernel_size=self.position_kernel_size,
+            attention_window=self.attention_window,
+            linformer_size=self.linformer_size,
+            performer_features=self.performer_features,
+            reformer_buckets=self.reformer_buckets,
+            reformer_rounds=self.reformer_rounds,
+            reformer_chunk=self.reformer_chunk,
         )
         check_probability(dropout=self.dropout, attention_dropout=self.attention_dropout)
         check_spread(
@@ -87,6 +109,7 @@ class AttnConfig(PreTrainedConfig):
             if not 0 < getattr(self, name) < float("inf"):
                 raise ValueError(f"{name}={getattr(self, name)} must be above 0 and finite.")
         check_choice("position_type", self.position_type, POSITION_TYPES)
+        check_choice("attention_type", self.attention_type, ("full", *EFFICIENT_ATTENTION))
         check_choice("norm_position", self.norm_position, ("pre", "post"))
         check_choice("activation", self.activation, ACT2FN)
         head_size, rest = divmod(self.hidden_size, self.num_attention_heads)
@@ -97,6 +120,7 @@ class AttnConfig(PreTrainedConfig):
                 f"{self.num_attention_heads}, or another number of heads."
             )
         self._check_positions(head_size)
+        self._check_attention()
 
     def _check_positions(self, head_size: int) -> None:
         """Refuse sizes that the chosen way to tell places cannot work with."""
@@ -123,6 +147,29 @@ class AttnConfig(PreTrainedConfig):
             raise ValueError(
                 f"relative_attention_num_buckets={buckets} must be even and at least 4, and "
                 f"relative_attention_max_distance={self.relative_attention_max_distance} above half of it."
+            )
+
+    def _check_attention(self) -> None:
+        """Refuse what the chosen kind of self-attention cannot do."""
+        if self.reformer_buckets % 2:
+            raise ValueError(
+                f"reformer_buckets={self.reformer_buckets} must be even: the hash takes a vector's largest "
+                "coordinate or its smallest."
+            )
+        if self.attention_type == "full":
+            return
+        positions = POSITION_TYPES[self.position_type]
+        attention = EFFICIENT_ATTENTION[self.attention_type]
+        if positions.needs_weights or (positions.biases_scores and not attention.adds_bias):
+            raise ValueError(
+                f"position_type={self.position_type!r} adds to what stands between each query and key, and "
+                f"attention_type={self.attention_type!r} has no such thing: choose a position_type that is "
+                'added to the embeddings or turns queries and keys, or attention_type="full".'
+            )
+        if self.attention_dropout:
+            raise ValueError(
+                f"attention_dropout={self.attention_dropout} falls on the weights of full attention, and "
+                f"attention_type={self.attention_type!r} does without them: choose 0; `dropout` acts as ever."
             )
 
 

@@ -9,6 +9,7 @@ from transformers.activations import ACT2FN
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from .attention import MultiHeadAttention, OutputProjection
+from .efficient import EfficientAttention, find_self_attention
 from .placing import Placed, place_tokens
 from .position_base import Positions, position_ids_from_mask
 
@@ -60,7 +61,7 @@ class EncoderLayer(GradientCheckpointingLayer):
 
     def __init__(self, config, layer_idx: int, is_causal: bool = False):
         super().__init__()
-        self.self_attn = MultiHeadAttention(config, layer_idx, is_causal=is_causal)
+        self.self_attn = find_self_attention(config, is_causal)(config, layer_idx, is_causal=is_causal)
         self.self_attn_residual = Residual(config)
         self.feed_forward = FeedForward(config)
         self.feed_forward_residual = Residual(config)
@@ -93,7 +94,7 @@ class DecoderLayer(GradientCheckpointingLayer):
 
     def __init__(self, config, layer_idx: int):
         super().__init__()
-        self.self_attn = MultiHeadAttention(config, layer_idx, is_causal=True)
+        self.self_attn = find_self_attention(config, True)(config, layer_idx, is_causal=True)
         self.self_attn_residual = Residual(config)
         self.cross_attn = MultiHeadAttention(config, layer_idx)
         self.cross_attn_residual = Residual(config)
@@ -198,5 +199,5 @@ def init_weights(config, module: nn.Module) -> None:
         init.normal_(module.weight, mean=0.0, std=config.embedding_initializer_range)
         if module.padding_idx is not None and not getattr(module.weight, "_is_hf_initialized", False):
             init.zeros_(module.weight[module.padding_idx])
-    elif isinstance(module, Positions):
+    elif isinstance(module, (Positions, EfficientAttention)):
         module.reset()

@@ -9,14 +9,15 @@ from transformers.utils import can_return_tuple
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
-from .attention import ChoosesKernel, MultiHeadAttention
+from .attention import MultiHeadAttention
 from .configuration_attn_encoder import AttnEncoderConfig
+from .efficient import ChoosesAttention, EfficientAttention, mark_sequences
 from .labels import classification_loss
 from .layers import EncoderLayer, build_final_norm, embed_tokens, init_weights
 from .positions import POSITION_TYPES
 
 
-class AttnEncoderPreTrainedModel(ChoosesKernel, PreTrainedModel):
+class AttnEncoderPreTrainedModel(ChoosesAttention, PreTrainedModel):
     """What transformers needs to know about the encoder family."""
 
     config: AttnEncoderConfig
@@ -82,9 +83,12 @@ class AttnEncoderModel(AttnEncoderPreTrainedModel):
         )
         if self.config.dropout and self.training:
             hidden_states = nn.functional.dropout(hidden_states, self.config.dropout)
-        mask = create_bidirectional_mask(
-            self.config, inputs_embeds=hidden_states, attention_mask=attention_mask
-        )
+        if isinstance(self.layers[0].self_attn, EfficientAttention):
+            mask = mark_sequences(hidden_states, attention_mask)
+        else:
+            mask = create_bidirectional_mask(
+                self.config, inputs_embeds=hidden_states, attention_mask=attention_mask
+            )
         for layer in self.layers:
             hidden_states = layer(hidden_states, *between, attention_mask=mask, rotation=rotation, **kwargs)
         return BaseModelOutput(last_hidden_state=self.final_norm(hidden_states))

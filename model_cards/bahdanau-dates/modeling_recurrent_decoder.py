@@ -7,6 +7,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.utils import can_return_tuple
 
 from .alignment import SCORE_FUNCTIONS, read_memory
@@ -169,7 +170,7 @@ class RecurrentDecoder(RecurrentPreTrainedModel):
         parts = tuple(part.transpose(0, 1) for part in end)
         if self.score is None:
             return states, None, None, parts
-        return states, *read_memory(self.score, states, state.projected, memory, may_attend), parts
+        return states, *self._read(states, state, memory, may_attend), parts
 
     def _run_feeding(self, inputs, is_token, state, memory, may_attend):
         """One step after the other: the state reads the memory, then token and context move it."""
@@ -178,7 +179,7 @@ class RecurrentDecoder(RecurrentPreTrainedModel):
         states, contexts, weights = [], [], []
         for place, token in enumerate(inputs.unbind(dim=1)):
             query = layers[-1][0].unsqueeze(1)  # [B, 1, D]
-            context, row = read_memory(self.score, query, state.projected, memory, may_attend)
+            context, row = self._read(query, state, memory, may_attend)
             moved = self._step(torch.cat((token, context.squeeze(1)), dim=-1), layers, layer_weights)
             if is_token is not None:  # padding moves nothing
                 here = is_token[:, place, None]
@@ -192,6 +193,11 @@ class RecurrentDecoder(RecurrentPreTrainedModel):
             weights.append(row)
         parts = tuple(torch.stack(part, dim=1) for part in zip(*layers, strict=True))  # [B, layers, D]
         return torch.stack(states, dim=1), torch.cat(contexts, dim=1), torch.cat(weights, dim=1), parts
+
+    def _read(self, query, state, memory, may_attend):
+        """Read the memory by the plain function, or by what transformers' attention interface has instead."""
+        attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, read_memory)
+        return attend(self.score, query, state.projected, memory, may_attend)
 
     def _step(self, inputs: torch.Tensor, layers: list[State], layer_weights) -> list[State]:
         """One step of every layer, [B, E + M] → the new states, by the weights of the one-call cells."""

@@ -1,0 +1,281 @@
+"""Attention: any cell of any map taken apart, number by number; the documents' examples; an exercise by hand.
+
+The boards' values, each `shared.to_json` of a dict:
+
+    attention_board  what `walking.to_value` gives: title, notice, rows, cols, weights [T][S], truth [T][S] or
+                     None, allowed [T][S] or None, padding [S]; head, width (Dk), scale, has_bias,
+                     score_digits; cell: `Explanation` as a dict; same {largest, where}; code; printed
+                     [{claim, why, figures [{printed, computed, verdict, station, row, column, head}]}];
+                     beside {sentence, word, row, output, apart} or None.
+                     Event `pick`: `event.row`, `.column`, `.head` (None: the same as before).
+    hand_board       {query, key, value, names, printed [{printed, computed}] of the third row, checks: None
+                     or {name: [[{is_right, hint}]]}}. Event `check`: `event.scores`, `.weights`, `.outputs`,
+                     as typed.
+    roles_board      {words, steps [{title, equation, weights, scores, asymmetry}]}.
+"""
+
+import dataclasses
+
+import gradio as gr
+
+from demos import shared, walking
+from demos.asking import LIGHT
+from demos.checkpoints import Shelf
+from demos.page import Page
+from demos.visits import Visit
+from demos.walking import RANDOM, WORKED, Settings, Walked
+from hf_attn.exercises import BANKS, check_by_hand, separate_roles
+from hf_attn.walkthrough import HEADS
+from hf_attn.worked import EXAMPLES, exercise_1
+
+TITLE = "Attention"
+FIELDS = ("weights", "text", "place", "head", "num_heads", "scale", "causal", "positions", "hidden")
+SCREEN = ("board", "walked", "error", "look_for", "origin", *FIELDS)
+FORGOTTEN = {  # what was changed → what no longer holds then
+    "weights": ("text", "place", "head", "scale", "causal", "hidden"),
+    "text": ("hidden",),
+    "place": ("head", "scale", "causal", "hidden"),
+    "num_heads": ("head",),
+}
+CHIPS = (
+    ("river bank", Settings(RANDOM, BANKS[0])),
+    ("cash bank", Settings(RANDOM, BANKS[1])),
+    *((example.title, Settings(WORKED + name)) for name, example in EXAMPLES.items()),
+)
+KINDS = {"cross": "answer reads input", "encoder": "input reads itself", "decoder": "answer reads itself"}
+# waits for the Train tab to be there, then presses its button, unless something else is set or under way
+START_COPY = """() => {
+    const begin = (left) => {
+        const press = document.querySelector('#train');
+        const task = document.querySelector('#field-task input');
+        if (!press || !task) return left && setTimeout(() => begin(left - 1), 50);
+        if (press.textContent.trim() === 'Train' && task.value === 'Copy') press.click();
+    };
+    begin(100);
+}"""
+
+
+# ---------------------------------------------------------------- what the page shows
+
+
+def controls(walked: Walked) -> dict[str, dict]:
+    """What the fields hold, as the components take it."""
+    settings, head = walked.settings, walked.head
+    is_random, places = settings.weights == RANDOM, walked.places
+    is_square = len(head.rows) == len(head.columns) and not (settings.place or "").startswith("cross")
+    return {
+        "weights": {"value": settings.weights},
+        "text": {"value": settings.text, "interactive": settings.example is None},
+        "place": {
+            "choices": [(tell_place(place), place) for place in places],
+            "value": settings.place if places else None,
+            "visible": len(places) > 1,
+        },
+        "head": {
+            "choices": [(str(index + 1), index) for index in range(walked.num_heads)],
+            "value": settings.head,
+            "visible": walked.num_heads > 1,
+        },
+        "num_heads": {"value": settings.num_heads, "visible": is_random},
+        "scale": {"value": settings.scale, "label": f"Scale by √{head.key.shape[1]}"},
+        "causal": {"value": settings.causal, "interactive": is_square},
+        "positions": {"value": settings.positions, "visible": is_random},
+        "hidden": {"choices": walking.labels_of(head), "value": list(settings.hidden)},
+    }
+
+
+def tell_place(place: str) -> str:
+    """A map of a checkpoint in words: answer reads input, layer 2."""
+    kind, layer = place.split()
+    return f"{KINDS[kind]}, layer {int(layer) + 1}"
+
+
+def show(walked: Walked) -> list:
+    """Outputs in the order of SCREEN."""
+    lines = [shared.to_json(walking.to_value(walked)), walked, ""]
+    lines += [shared.look_for(walked.look_for), walked.origin]
+    return [*lines, *(gr.update(**change) for change in controls(walked).values())]
+
+
+def answer(shelf: Shelf, visit: Visit, settings: Settings, before: Walked | None = None) -> list:
+    """Walk through what was chosen; wrong input is one sentence, and everything else stays.
+
+    Args:
+        shelf: checkpoints that everybody may open.
+        visit: the visitor's own runs.
+        settings: what was chosen.
+        before: what was shown; on a map of the same tokens its cell stays chosen.
+    """
+    try:
+        walked = walking.walk(shelf, visit, settings)
+        if before is not None and tokens_of(before) == tokens_of(walked):
+            walked = dataclasses.replace(walked, cell=before.cell)
+        return show(walked)
+    except ValueError as error:
+        stays = {name: gr.skip() for name in SCREEN}
+        return list({**stays, "error": shared.field_error(str(error))}.values())
+
+
+def tokens_of(walked: Walked) -> tuple:
+    """What reads and what is read."""
+    return walked.head.rows, walked.head.columns
+
+
+def read(changed: str, *fields) -> Settings:
+    """The settings after one of them was changed.
+
+    Args:
+        changed: which; what hung on it is forgotten.
+        *fields: values in the order of FIELDS.
+    """
+    values = dict(zip(FIELDS, fields, strict=True))
+    values["hidden"] = tuple(values["hidden"] or ())
+    values["text"] = values["text"] or ""
+    return Settings(**{**values, **dict.fromkeys(FORGOTTEN.get(changed, ()))})
+
+
+def pick(shelf: Shelf, visit: Visit, walked: Walked, event: gr.EventData) -> list:
+    """Another cell, or a figure of another head: [board, walked, head]."""
+    head = walked.settings.head
+    if event.head is not None and event.head != head:
+        head = event.head
+        walked = walking.walk(shelf, visit, dataclasses.replace(walked.settings, head=head))
+    walked = dataclasses.replace(walked, cell=(event.row, event.column))
+    return [shared.to_json(walking.to_value(walked)), walked, head]
+
+
+def refresh(shelf: Shelf, visit: Visit, weights: str) -> dict:
+    """The weights that there are now: runs come and go."""
+    found = walking.choices(shelf, visit)
+    is_there = weights in {value for _, value in found}
+    return gr.update(choices=found, **({} if is_there else {"value": found[0][1]}))
+
+
+# ---------------------------------------------------------------- exercise and roles
+
+
+def show_hand(checks: dict | None = None) -> str:
+    """The value of the hand board."""
+    head = exercise_1()
+    figures = EXAMPLES["exercise-1"].compare(EXAMPLES["exercise-1"].printed[2])[6:]
+    told = zip(figures, head.weights[2].tolist(), strict=True)
+    return shared.to_json(
+        {
+            "names": head.rows,
+            "query": head.query.tolist(),
+            "key": head.key.tolist(),
+            "value": head.value.tolist(),
+            "printed": [{"printed": figure.printed, "computed": weight} for figure, weight in told],
+            "checks": checks,
+        }
+    )
+
+
+def check(event: gr.EventData) -> str:
+    """Judge the figures that were written by hand."""
+    written = {name: getattr(event, name) for name in ("scores", "weights", "outputs")}
+    judged = check_by_hand(written)
+    return show_hand(
+        {
+            name: [[dataclasses.asdict(one) for one in line] for line in lines]
+            for name, lines in judged.items()
+        }
+    )
+
+
+def show_roles() -> str:
+    """The value of the roles board."""
+    roles = separate_roles()
+    steps = [
+        {
+            "title": role.title,
+            "equation": role.equation,
+            "weights": role.head.weights.tolist(),
+            "scores": role.head.scores.tolist(),
+            "asymmetry": role.asymmetry,
+        }
+        for role in roles
+    ]
+    return shared.to_json({"words": roles[0].head.rows, "steps": steps})
+
+
+# ---------------------------------------------------------------- wiring
+
+
+def build_fields(shelf: Shelf, first: Walked) -> tuple[dict, gr.Button, gr.Button, gr.HTML, list]:
+    """Lay the settings out: (fields, show, train, error, chips)."""
+    look = {
+        name: {"elem_id": f"attention-{name.replace('_', '-')}", "min_width": 0, **shown}
+        for name, shown in controls(first).items()
+    }
+    fields = {}
+    with gr.Row(elem_classes="hf-ask hf-attention-ask"):
+        offered = walking.choices(shelf, Visit())
+        fields["weights"] = gr.Dropdown(offered, label="Weights", **look["weights"])
+        typed = {"elem_classes": "hf-mono-input", "max_lines": 1, "label": "Sentence or input"}
+        fields["text"] = gr.Textbox(**typed, **look["text"])
+        show = gr.Button("Show", elem_id="attention-show", min_width=0)
+        train = gr.Button("Train a copy model", variant="primary", elem_id="attention-train", min_width=0)
+    error = gr.HTML("", elem_classes="hf-field-error", elem_id="attention-error")
+    with gr.Row(elem_classes="hf-chips"):
+        chips = [gr.Button(label, size="sm", elem_classes="chip") for label, _ in CHIPS]
+    with gr.Row(elem_classes="hf-switches"):
+        fields["scale"] = gr.Checkbox(elem_classes="switch", **look["scale"])
+        fields["causal"] = gr.Checkbox(label="Causal mask", elem_classes="switch", **look["causal"])
+        fields["positions"] = gr.Checkbox(label="Sinusoids", elem_classes="switch", **look["positions"])
+        fields["hidden"] = gr.Dropdown(label="Hidden as padding", multiselect=True, **look["hidden"])
+        fields["place"] = gr.Dropdown(label="Map", **look["place"])
+        heads = {"choices": [(str(number), number) for number in HEADS], "elem_classes": "seg"}
+        fields["num_heads"] = gr.Radio(label="Number of heads", **heads, **look["num_heads"])
+        fields["head"] = gr.Radio(label="Head shown", elem_classes="seg", **look["head"])
+    return {name: fields[name] for name in FIELDS}, show, train, error, chips
+
+
+def attention_board() -> gr.HTML:
+    """Build the picture of a head: its map, one cell's arithmetic, the document's figures."""
+    template = '<div class="hf-attention hf-board"></div>@children'
+    return shared.board("attention_board", "hf-attention", "attention-board", template, ("pick",))
+
+
+def build(page: Page) -> None:
+    """Lay the tab out and connect it."""
+    shelf = page.shelf
+    first = walking.walk(shelf, Visit(), walking.begin_with(shelf))
+    with gr.Row(elem_classes="hf-lead"):
+        look_for = gr.HTML(shared.look_for(first.look_for))
+        origin = gr.HTML(first.origin, elem_id="attention-origin")
+    fields, show, train, error, chips = build_fields(shelf, first)
+    with attention_board() as board:
+        blank = '<div class="hf-hand hf-board"></div>'
+        hand = shared.board("hand_board", "hf-hand", "hand-board", blank, ("check",))
+    roles = shared.board("roles_board", "hf-roles", "roles-board", '<div class="hf-roles hf-board"></div>')
+    board.value, hand.value, roles.value = shared.to_json(walking.to_value(first)), show_hand(), show_roles()
+    walked = gr.State(first, time_to_live=12 * 3600)
+    visit, named = page.visit, [fields[name] for name in FIELDS]
+    outputs = [board, walked, error, look_for, origin, *named]
+    now = {**LIGHT, "trigger_mode": "always_last"}
+
+    def choose_cell(visit, walked, event: gr.EventData):
+        return pick(shelf, visit, walked, event)
+
+    def changed(name: str):
+        return lambda visit, walked, *values: answer(shelf, visit, read(name, *values), walked)
+
+    for name in ("weights", "place", "num_heads", "scale", "causal", "positions", "hidden", "head"):
+        fields[name].input(changed(name), [visit, walked, *named], outputs, **now)
+    gr.on([show.click, fields["text"].submit], changed("text"), [visit, walked, *named], outputs, **now)
+    for chip, (_, settings) in zip(chips, CHIPS, strict=True):
+        chip.click(lambda visit, settings=settings: answer(shelf, visit, settings), visit, outputs, **now)
+    picked = [board, walked, fields["head"]]
+    board.pick(choose_cell, [visit, walked], picked, **LIGHT, queue=False, trigger_mode="multiple")
+    hand.check(check, None, hand, **LIGHT, queue=False, trigger_mode="always_last")
+    page.tab.select(
+        lambda visit, weights: refresh(shelf, visit, weights),
+        [visit, fields["weights"]],
+        fields["weights"],
+        **LIGHT,
+        queue=False,
+    )
+    train.click(lambda: gr.Tabs(selected="train"), None, page.tab.parent, **LIGHT, queue=False).then(
+        None, None, None, js=START_COPY
+    )

@@ -1,0 +1,162 @@
+"""A visitor's ways to tell places, trained on short examples in turn and measured on longer ones."""
+
+import contextlib
+import logging
+import statistics
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from demos.position_ways import WAYS
+from demos.visits import FAILED, FINISHED, RUNNING, STOPPED
+from hf_attn.experiments.growing import ADDITION, Growth, Moment, grow
+from hf_attn.training import Diverged
+
+MESSAGE_SECONDS = 0.25  # between two messages
+# label → what is learned, and at which sizes it is measured
+GROWTHS = {
+    "Copy": Growth("copy", 10, (2, 4, 6, 8, 10, 11, 12, 14, 16, 20)),
+    "Reversal": Growth("reverse", 10, (2, 4, 6, 8, 10, 11, 12, 14, 16, 20)),
+    "Addition": Growth(ADDITION, 2, (1, 2, 3, 4)),
+}
+ROUNDS = 3  # measurements of a way on its way
+EXAMPLES = 100  # of each size
+
+
+@dataclass(eq=False)
+class Growing:
+    """Up to four ways to tell places on one task; empty before the first.
+
+    Attributes:
+        number: which of this visitor; 0 before the first.
+        growth: what is learned and measured.
+        types: ways, names in POSITION_TYPES, in the order in which they learn.
+        seed: of weights and examples.
+        device: where they learn.
+        moments: how each stands that has begun.
+        status: "running", "stopped", "finished" or "error"; message says what failed.
+        stop: set by the button, heeded after some steps.
+        is_live: a handler is taking steps.
+    """
+
+    number: int = 0
+    growth: Growth | None = None
+    types: tuple[str, ...] = ()
+    seed: int = 0
+    device: str = "cpu"
+    moments: dict[str, Moment] = field(default_factory=dict)
+    status: str | None = None
+    message: str = ""
+    stop: threading.Event | None = None
+    is_live: bool = False
+
+    def arrange(self, growth: Growth, types: tuple[str, ...], seed: int, device: str) -> None:
+        """Take the place of the last one; nothing is computed yet."""
+        self.number += 1
+        self.growth, self.types, self.seed, self.device = growth, types, seed, device
+        self.moments, self.status, self.message = {}, RUNNING, ""
+        self.stop = threading.Event()
+
+    @property
+    def done(self) -> float:
+        """The share of all steps that is taken."""
+        steps = [moment.step / moment.steps for moment in self.moments.values()]
+        return sum(steps) / len(self.types) if self.types else 0.0
+
+    def close(self) -> None:
+        """The visitor has gone: stop what runs."""
+        if self.stop is not None:
+            self.stop.set()
+
+    def to_message(self) -> dict | None:
+        """What the board is told: everything, each time."""
+        if self.growth is None:
+            return None
+        task = self.growth.learned()
+        unit = "digits" if self.growth.task == ADDITION else "symbols"
+        return {
+            "run": self.number,
+            "status": self.status,
+            "message": self.message,
+            "done": self.done,
+            "task": self.growth.task,
+            "metric": task.metric,
+            "size_name": task.size_name,
+            "how": f"trained on up to {self.growth.trained} {unit}, 95 % intervals",
+            "trained": self.growth.trained,
+            "tested": list(self.growth.tested),
+            "ways": [tell_way(self, name) for name in self.types],
+        }
+
+
+def tell_way(growing: Growing, position_type: str) -> dict:
+    """One way as the board shows it."""
+    moment = growing.moments.get(position_type)
+    scores = dict(moment.scores) if moment else {}
+    trained = growing.growth.trained
+    known = {size: score.exact_match for size, score in scores.items() if score is not None}
+    inside = [share for size, share in known.items() if size <= trained]
+    beyond = [share for size, share in known.items() if size > trained]
+    return {
+        "type": position_type,
+        "title": WAYS[position_type].title,
+        "step": moment.step if moment else None,
+        "steps": moment.steps if moment else None,
+        "loss": moment.loss if moment else None,
+        "inside": statistics.fmean(inside) if inside else None,
+        "beyond": statistics.fmean(beyond) if beyond else None,
+        "refuses": any(score is None for score in scores.values()),
+        "scores": [
+            {
+                "size": size,
+                "right": score.exact_match if score else None,
+                "low": score.interval.low if score else None,
+                "high": score.interval.high if score else None,
+            }
+            for size, score in sorted(scores.items())
+        ],
+    }
+
+
+def drive(growing: Growing) -> Iterator[None]:
+    """Let each way learn in turn until all have, or the visitor stops; yield what there is to show.
+
+    However it ends (also when the page is closed, which raises GeneratorExit at a yield), what was measured
+    stays.
+    """
+    growing.is_live = True
+    try:
+        yield from _learn(growing)
+        growing.status = STOPPED if growing.stop.is_set() else FINISHED
+    except GeneratorExit:
+        growing.status = STOPPED
+        raise
+    except Exception as error:  # shown on the board; other visitors go on
+        if not isinstance(error, Diverged):
+            logging.getLogger(__name__).exception("run %s of positions failed", growing.number)
+        growing.status, growing.message = FAILED, f"The run failed: {error}"
+    finally:
+        growing.is_live = False
+
+
+def _learn(growing: Growing) -> Iterator[None]:
+    shown_at = time.monotonic()
+    for position_type in growing.types:
+        moments = grow(
+            growing.growth,
+            position_type,
+            seed=growing.seed,
+            rounds=ROUNDS,
+            examples=EXAMPLES,
+            device=growing.device,
+            hurry=growing.stop,
+        )
+        with contextlib.closing(moments):
+            for moment in moments:
+                growing.moments[position_type] = moment
+                if growing.stop.is_set():
+                    return
+                if time.monotonic() - shown_at >= MESSAGE_SECONDS:
+                    yield
+                    shown_at = time.monotonic()

@@ -1,0 +1,356 @@
+"""Positions: every way to tell a place as numbers, and trained models beyond their length.
+
+Value of `positions_board` (`gr.HTML`, drawn by positions_board.js): `to_json` of None or
+    type, title, sentence, equation, paper   the way, in words
+    untrained    whether weights of its own, as they were drawn, are in the numbers
+    pictures     [{name, kind "vectors" | "angles" | "bias", values [[number]], rows [number],
+                 similarity [[number]], waves [[number]], points [number]}], as
+                 `hf_attn.placement_views.Picture` has them
+    order        {words, order, without, with_positions, shift, shifted, norm, rounding}, as `OrderTest`
+                 has them; below `rounding` two outputs are the same
+
+Value of `growth_board`: `to_json` of None (nothing run yet) or everything, each time:
+    run, status "running" | "stopped" | "finished" | "error", message, done (0 to 1), task, metric,
+    size_name, how, trained (largest size learned), tested [sizes]
+    ways         up to four of {type, title, step, steps, loss, inside, beyond, refuses,
+                 scores [{size, right, low, high}]}; right is None where the way refuses so long a sequence
+It leaves `data-hf-growth` and `--hf-growth-done` on the document: its start button shows its progress.
+"""
+
+import contextlib
+import dataclasses
+import math
+import re
+from collections.abc import Iterator
+
+import gradio as gr
+import torch
+
+from demos import growths, shared
+from demos.form import FieldError
+from demos.growths import GROWTHS, Growing
+from demos.page import Page
+from demos.position_ways import WAYS
+from demos.visits import FAILED, FINISHED, RUNNING, STOPPED, Visit
+from hf_attn.placement_views import Picture, Settings, is_learned, measure_order, view_positions
+
+TITLE = "Positions"
+LOOK_FOR = (
+    "the cosine that falls and rises again, and the output that stays when words without positions "
+    "are moved about."
+)
+
+FIRST = "sinusoidal"
+SENTENCE = "the cat sat on the mat"
+MOST = 4  # series that can be told apart
+ROUNDING = 1e-4  # an L2 below it is rounding; another order gives 0.1 and more
+# field: its type, lowest, highest, and its first value
+NUMBERS = {
+    "length": (int, 2, 64, 50),
+    "width": (int, 4, 128, 32),
+    "trained": (int, 2, 64, 50),
+    "heads": (int, 1, 8, 2),
+    "theta": (float, 2, 1e7, 10_000),
+    "clip": (int, 1, 64, 8),
+    "seed": (int, 0, 2**31 - 1, 0),
+}
+LABELS = {
+    "type": "Positions",
+    "length": "Places",
+    "width": "Dimensions",
+    "trained": "Trained for",
+    "heads": "Heads",
+    "theta": "Base theta",
+    "clip": "Clip distance",
+    "seed": "Seed",
+    "sentence": "Your sentence",
+}
+# names in the package's errors, and what they are called here: with a number before them, and alone
+PLAIN = {
+    "num_attention_heads": ("heads", "number of heads"),
+    "hidden_size": ("dimensions", "number of dimensions"),
+    "max_position_embeddings": ("places that it was trained for", "places trained for"),
+}
+ALWAYS = ("length", "width")  # fields that every way has; the others are the way's to name
+FIELDS = tuple(LABELS)
+VIEW_ERRORS = (*NUMBERS, "sentence")
+RUN_FIELDS = ("task", "types", "run_seed")
+RUN_ERRORS = ("types", "run_seed")
+RUN_LABELS = {"task": "Task", "types": "Ways", "run_seed": "Seed"}
+COMPARED = ("sinusoidal", "learned", "relative")
+SCREEN = ("board", "start", "stop", "note")
+STARTING = "Starting…"
+WAITING = "Waiting for a free place: others are training here. This run starts by itself."
+
+
+# ---------------------------------------------------------------- one way
+
+
+def read_number(field: str, text: object) -> float:
+    """A number within its limits.
+
+    Raises:
+        FieldError: it is none; the sentence says what would work.
+    """
+    kind, low, high, first = NUMBERS[field]
+    text = str("" if text is None else text).strip().replace(shared.NARROW, "")
+    with contextlib.suppress(ValueError):
+        if low <= (number := kind(text)) <= high and math.isfinite(number):
+            return number
+    allowed = f"from {shared.count(low)} to {shared.count(int(high))}; {shared.count(first)} works."
+    whole = "a whole number " if kind is int else "a number "
+    raise FieldError(field, f"{text or 'Nothing'} will not do: {whole}{allowed}")
+
+
+def read_view(*form) -> tuple[str, Settings, list[str]]:
+    """Type, settings and sentence of the fields.
+
+    Args:
+        *form: values in the order of FIELDS; those that the type does not have are not read.
+
+    Raises:
+        FieldError: a field holds what cannot be used.
+    """
+    values = dict(zip(FIELDS, form, strict=True))
+    known = (*ALWAYS, *WAYS[values["type"]].settings)
+    given = {field: read_number(field, values[field]) for field in known}
+    if "trained" not in known:
+        given["trained"] = NUMBERS["trained"][2]
+    return values["type"], Settings(**given), (values["sentence"] or "").split()
+
+
+def show_view(*form) -> list:
+    """Everything of one way: [board, origin, *lines of the fields]; wrong input leaves the board as it is."""
+    try:
+        position_type, settings, words = read_view(*form)
+        value = tell_view(position_type, settings, words)
+    except FieldError as error:
+        return [gr.skip(), gr.skip(), *errors_of(VIEW_ERRORS, error)]
+    weights = "untrained" if value["untrained"] else "none in what is drawn"
+    heads = f"{settings.heads} head{'' if settings.heads == 1 else 's'}"
+    origin = shared.origin(f"Transformer encoder, 1 layer, {heads}", weights, "CPU, float32")
+    return [shared.to_json(value), origin, *errors_of(VIEW_ERRORS)]
+
+
+def tell_view(position_type: str, settings: Settings, words: list[str]) -> dict:
+    """A way as the board shows it.
+
+    Raises:
+        FieldError: a size that the way cannot work with, or no sentence.
+    """
+    way = WAYS[position_type]
+    try:
+        pictures = view_positions(position_type, settings)
+    except ValueError as error:
+        field = "length" if settings.length > settings.trained else "width"
+        raise FieldError(field, plain_words(str(error))) from error
+    try:
+        order = measure_order(position_type, settings, words)
+    except ValueError as error:
+        raise FieldError("sentence", str(error)) from error
+    return {
+        **{name: getattr(way, name) for name in ("title", "sentence", "equation", "paper")},
+        "type": position_type,
+        "untrained": is_learned(position_type, settings),
+        "pictures": [tell_picture(picture) for picture in pictures],
+        "order": {"words": words, "rounding": ROUNDING, **dataclasses.asdict(order)},
+    }
+
+
+def plain_words(sentence: str) -> str:
+    """An error of the package with the names that stand on the page."""
+    for name, (counted, alone) in PLAIN.items():
+        sentence = re.sub(rf"{name}=(\d+)", rf"\1 {counted}", sentence).replace(name, alone)
+    return sentence
+
+
+def tell_picture(picture: Picture) -> dict:
+    """A picture as the board draws it: five digits of each number."""
+
+    def rounded(table: torch.Tensor) -> list[list[float]]:
+        return [[float(f"{number:.5g}") for number in row] for row in table.tolist()]
+
+    return {
+        "name": picture.name,
+        "kind": picture.kind,
+        "rows": list(picture.rows),
+        "points": list(picture.points),
+        **{name: rounded(getattr(picture, name)) for name in ("values", "similarity", "waves")},
+    }
+
+
+def choose_type(position_type: str) -> list[dict]:
+    """Another way: which of the number fields are seen, in the order of NUMBERS."""
+    known = (*ALWAYS, *WAYS[position_type].settings)
+    return [gr.update(visible=field in known) for field in NUMBERS]
+
+
+def errors_of(fields: tuple[str, ...], error: FieldError | None = None) -> list[str]:
+    """One sentence a field; empty where nothing is wrong."""
+    return [shared.field_error(str(error)) if error and error.field == field else "" for field in fields]
+
+
+# ---------------------------------------------------------------- beyond the trained length
+
+
+def screen(**changes) -> list:
+    """Outputs in the order of SCREEN; what is not named stays."""
+    return [changes.get(name, gr.skip()) for name in SCREEN]
+
+
+def tell(growing: Growing) -> str:
+    """One sentence on what happens or happened."""
+    return {
+        None: "Each way learns for some seconds, one after the other, from the same examples.",
+        RUNNING: "Stop takes effect at once and keeps what was measured.",
+        STOPPED: f"Stopped at {shared.percent(growing.done, 0)}; what was measured stays.",
+        FAILED: "Failed; the line above the curves says why.",
+        FINISHED: "Done. Another seed says how much is chance.",
+    }[growing.status]
+
+
+def show_growth(growing: Growing) -> list:
+    """Everything, as the run stands."""
+    is_running = growing.status == RUNNING
+    return screen(
+        board=shared.to_json(growing.to_message()),
+        start=f"Learning, {shared.percent(growing.done, 0)}" if is_running else "Train beyond",
+        stop=gr.update(interactive=is_running),
+        note=shared.note(tell(growing)),
+    )
+
+
+def read_run(task: str, types: list[str], seed: object) -> tuple:
+    """Growth, types and seed of the fields.
+
+    Raises:
+        FieldError: a field holds what cannot be used.
+    """
+    if not 1 <= len(types or []) <= MOST:
+        raise FieldError("types", f"{len(types or [])} will not do: choose one to four ways.")
+    try:
+        number = read_number("seed", seed)
+    except FieldError as error:
+        raise FieldError("run_seed", str(error)) from error
+    return GROWTHS[task], tuple(types), int(number)
+
+
+def press_start(visit: Visit, growing: Growing, order: int, *form) -> list:
+    """A new run from the fields, to be followed; nothing while one is under way."""
+    if growing.status == RUNNING:
+        return [order, *errors_of(RUN_ERRORS), *screen()]
+    try:
+        growing.arrange(*read_run(*form), visit.device)
+    except FieldError as error:
+        return [order, *errors_of(RUN_ERRORS, error), *screen()]
+    changes = dict(zip(SCREEN, show_growth(growing), strict=True))
+    return [
+        order + 1,
+        *errors_of(RUN_ERRORS),
+        *screen(**changes | {"note": shared.note(STARTING, later=WAITING)}),
+    ]
+
+
+def press_stop(growing: Growing) -> list:
+    """Ask the run to stop; one that still waits for a place is stopped here."""
+    if growing.stop is not None:
+        growing.stop.set()
+    if growing.status == RUNNING and not growing.is_live:
+        growing.status = STOPPED
+        return show_growth(growing)
+    return screen()
+
+
+def follow(visit: Visit, growing: Growing) -> Iterator[list]:
+    """Let them learn, and keep the page up to date: the one handler that takes long."""
+    if growing.is_live or growing.status != RUNNING:
+        yield screen()
+        return
+    yield screen(note=shared.note(STARTING))  # no longer waiting
+    with contextlib.closing(growths.drive(growing)) as moments:
+        for _ in moments:
+            if visit.is_over:
+                return
+            yield show_growth(growing)
+    yield show_growth(growing)
+
+
+# ---------------------------------------------------------------- wiring
+
+
+def build_fields() -> tuple[dict, dict]:
+    """Lay the fields of one way out: (fields, lines for what is wrong)."""
+    fields, lines = {}, {}
+    look = {field: {"label": label, "elem_id": f"positions-{field}"} for field, label in LABELS.items()}
+    choices = [(way.title, name) for name, way in WAYS.items()]
+    fields["type"] = gr.Dropdown(choices, value=FIRST, **look["type"])
+    seen = (*ALWAYS, *WAYS[FIRST].settings)
+    with gr.Row(elem_classes="hf-fields"):
+        for field, (_, _, _, first) in NUMBERS.items():
+            fields[field] = gr.Textbox(
+                str(first), max_lines=1, min_width=0, visible=field in seen, **look[field]
+            )
+        for field in reversed(NUMBERS):  # a line next to the fields marks the last of them
+            lines[field] = build_line(field)
+    fields["sentence"] = gr.Textbox(SENTENCE, max_lines=1, **look["sentence"])
+    lines["sentence"] = build_line("sentence")
+    return fields, lines
+
+
+def build_line(field: str) -> gr.HTML:
+    """The line under a field."""
+    return gr.HTML(elem_classes="hf-field-error", elem_id=f"positions-error-{field}")
+
+
+def build_run() -> tuple[dict, dict, gr.Button, gr.Button, gr.HTML]:
+    """Lay the fields of a run out: (fields, lines for what is wrong, start, stop, note)."""
+    look = {field: {"label": label, "elem_id": f"positions-{field}"} for field, label in RUN_LABELS.items()}
+    start = gr.Button("Train beyond", variant="primary", elem_classes="hf-start", elem_id="positions-start")
+    stop = gr.Button("Stop", variant="stop", size="md", interactive=False, elem_id="positions-stop")
+    note = gr.HTML(shared.note(tell(Growing())), elem_id="positions-note")
+    fields, lines = {}, {}
+    fields["task"] = gr.Radio(list(GROWTHS), value="Copy", elem_classes="seg", **look["task"])
+    choices = [(way.title, name) for name, way in WAYS.items()]
+    fields["types"] = gr.Dropdown(choices, value=list(COMPARED), multiselect=True, **look["types"])
+    lines["types"] = build_line("types")
+    fields["run_seed"] = gr.Textbox("0", max_lines=1, **look["run_seed"])
+    lines["run_seed"] = build_line("run_seed")
+    return fields, lines, start, stop, note
+
+
+def build(page: Page) -> None:
+    """Lay the tab out and connect it."""
+    with gr.Row(elem_classes="hf-lead"):
+        gr.HTML(shared.look_for(LOOK_FOR))
+        origin = gr.HTML(shared.origin("none yet", "none", page.device), elem_id="positions-origin")
+    with gr.Row(elem_classes="hf-work"):
+        with gr.Column(elem_classes=["hf-panel", "hf-side"], min_width=0):
+            fields, lines = build_fields()
+        with gr.Column(min_width=0, elem_classes="hf-result"):
+            template = '<div class="hf-positions hf-board"></div>'
+            board = shared.board("positions_board", "hf-positions", "positions-board", template)
+    with gr.Row(elem_classes="hf-work"):
+        with gr.Column(elem_classes=["hf-panel", "hf-side"], min_width=0):
+            chosen, wrong, start, stop, note = build_run()
+        with gr.Column(min_width=0, elem_classes="hf-result"):
+            template = '<div class="hf-growth hf-board"></div>'
+            curves = shared.board("growth_board", "hf-growth", "growth-board", template)
+    order = gr.Number(0, visible="hidden")  # counts the runs to follow; its change starts the long handler
+    growing = gr.State(Growing(), time_to_live=12 * 3600, delete_callback=Growing.close)
+    light = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+
+    form = [fields[field] for field in FIELDS]
+    answer = [board, origin, *(lines[field] for field in VIEW_ERRORS)]
+    page.blocks.load(show_view, form, answer, **light)
+    numbers = [fields[field] for field in NUMBERS]
+    fields["type"].change(choose_type, fields["type"], numbers, **light)
+    gr.on([field.change for field in form], show_view, form, answer, **light, trigger_mode="always_last")
+
+    shown = [curves, start, stop, note]
+    run = [chosen[field] for field in RUN_FIELDS]
+    told = [order, *(wrong[field] for field in RUN_ERRORS), *shown]
+    start.click(press_start, [page.visit, growing, order, *run], told, **light)
+    stop.click(press_stop, growing, shown, **light)
+    in_turn = {"concurrency_id": "train", "concurrency_limit": page.places}
+    long = {"show_progress": "hidden", "api_visibility": "private"}
+    order.change(follow, [page.visit, growing], shown, **long, **in_turn)

@@ -1,0 +1,239 @@
+"""Word vectors: what is drawn and lost, that they learn, and what is asked of them."""
+
+import dataclasses
+import itertools
+
+import pytest
+import torch
+from babel import Locale
+from babel.languages import get_official_languages
+from babel.numbers import get_territory_currencies
+from torch.nn.functional import normalize
+
+from hf_attn.embeddings import (
+    KINDS,
+    NO_WORD,
+    Settings,
+    UnknownWord,
+    WordVectors,
+    batch_loss,
+    choose_settings,
+    draw_batch,
+    learn_vectors,
+    look_up,
+    read_text,
+    share_first,
+    train_vectors,
+)
+from hf_attn.tasks.countries import COUNTRIES, compose_sentences, find_capital
+from hf_attn.tasks.sentences import split_sentences, split_words
+
+PAIRS = [(country.name, country.capital) for country in COUNTRIES]
+SHORT = Settings(steps=12, width=8, batch_size=64)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def learned(request):
+    """Vectors of the composed text, of either kind."""
+    return learn_vectors(compose_sentences(), Settings(request.param))
+
+
+@pytest.fixture
+def square():
+    """Four vectors whose sums can be worked out by hand, and one apart."""
+    rows = [[1, 0, 1], [1, 0, -1], [0, 1, 1], [0, 1, -1], [-1, -1, 0]]
+    return WordVectors(("paris", "france", "rome", "italy", "stone"), torch.tensor(rows).float())
+
+
+# ---------------------------------------------------------------- what is learned
+
+
+def test_paris_minus_france_plus_italy_is_nearest_to_rome(learned):
+    first = learned.analogy("Paris", "France", "Italy")[0]
+    assert (first.word, first.rank) == ("rome", 1)
+    assert share_first(learned, PAIRS) > 0.7
+
+
+def test_a_capital_s_neighbours_are_capitals(learned):
+    capitals = {capital.lower() for _, capital in PAIRS}
+    near = learned.neighbours("Rome", 8)
+    assert {one.word for one in near} <= capitals
+    assert [one.rank for one in near] == list(range(1, 9))
+    assert all(a.cosine >= b.cosine for a, b in itertools.pairwise(near))
+
+
+def test_no_sentence_names_a_capital_with_its_country():
+    for sentence in compose_sentences():
+        words = sentence.split()
+        assert not any(name in words and capital in words for name, capital in PAIRS), sentence
+
+
+def test_the_same_seed_gives_the_same_vectors_and_leaves_global_randomness_alone():
+    torch.manual_seed(3)
+    wanted = torch.rand(2)
+    torch.manual_seed(3)
+    one, other = (learn_vectors(compose_sentences(), SHORT, seed=1).vectors for _ in range(2))
+    assert torch.equal(torch.rand(2), wanted)
+    assert torch.equal(one, other)
+    assert not torch.equal(one, learn_vectors(compose_sentences(), SHORT, seed=2).vectors)
+
+
+def test_training_reports_from_the_beginning_to_the_end_and_its_loss_falls():
+    settings = Settings(steps=90)
+    reports = list(train_vectors(compose_sentences(), settings, torch.Generator().manual_seed(0)))
+    assert (reports[0].step, reports[-1].step) == (0, 90)
+    assert len(reports) <= 92
+    assert reports[-1].loss < reports[1].loss
+    assert not torch.equal(reports[0].vectors.vectors, reports[-1].vectors.vectors)
+
+
+# ---------------------------------------------------------------- what is drawn
+
+
+def test_a_word_s_company_is_as_far_as_the_window_and_ends_with_its_sentence():
+    text = read_text(["a b c d e f g h i j k"] * 2, dataclasses.replace(SHORT, window=2))
+    place = text.words.index("c")
+    row = (text.centres == place).nonzero()[0, 0]
+    assert [text.words[word] for word in text.company[row]] == ["b", "d", "a", "e"]
+    first = (text.centres == text.words.index("a")).nonzero()[0, 0]
+    assert text.company[first].tolist()[0::2] == [NO_WORD, NO_WORD]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_holds_words_that_stand_together_and_frequent_ones_are_thinned_out(kind, generator):
+    sentences = ["the a the b the c the d the e the f the g the h the i the"] * 4
+    settings = Settings(kind=kind, window=1, frequent=1.0, batch_size=2000)
+    text = read_text(sentences, settings)
+    inputs, weights, true, noise = draw_batch(text, settings, generator)
+    assert weights.sum(dim=1).allclose(torch.ones(len(true)))
+    the = text.words.index("the")
+    partners = torch.where(weights > 0, inputs, the)
+    assert ((partners == the).any(dim=1) | (true == the)).all()  # every other word is "the"
+    assert noise.shape == (len(true), settings.negatives)
+    assert (noise == the).float().mean() == pytest.approx(
+        float(text.counts[the] ** 0.75 / (text.counts**0.75).sum()), abs=0.03
+    )
+    thinned = draw_batch(text, dataclasses.replace(settings, frequent=1e-2), generator)[2]
+    assert len(thinned) < len(true) / 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_loss_is_the_papers_equation_word_by_word(kind, generator):
+    text = read_text(compose_sentences(), SHORT)
+    vectors, outputs = torch.randn(2, len(text.words), 6, generator=generator).double()
+    inputs, weights, true, noise = draw_batch(text, Settings(kind=kind, batch_size=20), generator)
+    losses = []
+    for row in range(len(true)):
+        around = [vectors[word] for word, share in zip(inputs[row], weights[row], strict=True) if share]
+        hidden = sum(around) / len(around)
+        loss = -torch.sigmoid(outputs[true[row]] @ hidden).log()
+        for word in noise[row]:
+            loss -= torch.sigmoid(-outputs[word] @ hidden).log()
+        losses.append(loss)
+    expected = sum(losses) / len(losses)
+    assert torch.allclose(batch_loss(vectors, outputs, inputs, weights.double(), true, noise), expected)
+
+
+# ---------------------------------------------------------------- what is asked
+
+
+def test_an_analogy_leaves_its_own_words_out_and_ranks_all_others(square):
+    found = square.analogy("Paris", "France", "Italy")
+    assert [near.word for near in found] == ["rome", "stone"]
+    assert [near.rank for near in found] == [1, 2]
+
+
+def test_the_share_of_right_sums_is_that_of_the_sums_one_by_one(learned):
+    some = PAIRS[:7]
+    right = [
+        learned.analogy(capital, name, other)[0].word == answer.lower()
+        for (name, capital), (other, answer) in itertools.permutations(some, 2)
+    ]
+    assert share_first(learned, some) == pytest.approx(sum(right) / len(right))
+
+
+def test_a_word_without_a_vector_is_refused_with_words_of_a_like_spelling(square):
+    with pytest.raises(UnknownWord, match=r"'pariss' is not among the 5 words .* did you mean paris\?"):
+        square.neighbours("pariss")
+    with pytest.raises(UnknownWord, match="A word is missing: try"):
+        square.analogy("paris", " ", "italy")
+
+
+def test_a_picture_keeps_most_of_what_differs_and_is_the_same_each_time(learned):
+    words = [word for pair in PAIRS[:6] for word in pair]
+    plane = learned.project(words)
+    rows = learned.vectors[[learned.find(word) for word in words]]
+    spread = (rows - rows.mean(dim=0)).pow(2).sum()
+    assert float(plane.places.pow(2).sum() / spread) == pytest.approx(plane.share, abs=1e-4)
+    assert 0.3 < plane.share <= 1
+    assert torch.equal(plane.places, learned.project(words).places)
+    with pytest.raises(ValueError, match="at least three"):
+        learned.project(words[:2])
+
+
+def test_looking_up_is_a_one_hot_product(generator):
+    table = torch.randn(5000, 100, generator=generator)
+    ids = torch.randint(5000, (4, 15), generator=generator)
+    found, apart = look_up(ids, table)
+    assert found.shape == (4, 15, 100)
+    assert torch.equal(found[2, 7], table[ids[2, 7]])
+    assert apart < 1e-6
+
+
+def test_a_direction_counts_and_not_a_length(square):
+    longer = dataclasses.replace(square, vectors=square.vectors * torch.tensor([[1.0], [9], [2], [5], [3]]))
+    assert [near.word for near in longer.neighbours("paris")] == [n.word for n in square.neighbours("paris")]
+    assert normalize(longer.vectors, dim=1).allclose(normalize(square.vectors, dim=1))
+
+
+# ---------------------------------------------------------------- texts and settings
+
+
+def test_a_text_of_too_few_words_is_refused():
+    with pytest.raises(ValueError, match=r"Only 2 different words are met 2 times or more; at least 10"):
+        read_text(["one two", "one two three"], SHORT)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"kind": "glove"}, "kind='glove' .* skip-gram or CBOW"),
+        ({"window": 0}, "window=0 must be at least 1"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(settings, words):
+    with pytest.raises(ValueError, match=words):
+        Settings(**settings)
+
+
+def test_a_long_text_is_learned_with_settings_of_its_own():
+    assert choose_settings(["a b"] * 20_000, "CBOW").least_count == 5
+    assert choose_settings(compose_sentences(), "CBOW") == Settings("CBOW")
+
+
+def test_words_and_sentences_are_found():
+    assert split_sentences("Is it? Yes.\nNo! 3.14 is a number.") == [
+        "Is it?",
+        "Yes.",
+        "No!",
+        "3.14 is a number.",
+    ]
+    assert split_words("It’s 3 o'clock, naïve 東京!") == ["it's", "o'clock", "naïve", "東京"]
+
+
+def test_the_table_of_countries_agrees_with_the_unicode_consortium_s():
+    english = Locale("en")
+    codes = {name: code for code, name in english.territories.items()} | {"Turkey": "TR"}
+    for country in COUNTRIES:
+        code = codes[country.name]
+        languages = get_official_languages(code, regional=True, de_facto=True)
+        names = {english.languages.get(language.split("_")[0]) for language in languages}
+        assert country.language in names, country
+        currency = english.currencies[get_territory_currencies(code)[0]].lower()
+        assert country.money in currency, (country, currency)
+
+
+def test_the_right_answer_is_known_of_capitals_alone():
+    assert find_capital(" PARIS", "france", "Japan ") == "tokyo"
+    assert find_capital("rome", "france", "italy") is None
+    assert find_capital("paris", "france", "atlantis") is None

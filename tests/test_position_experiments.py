@@ -1,0 +1,209 @@
+"""Positions inside and beyond the trained length, and digit growth: what is learned, measured and judged."""
+
+import threading
+
+import pytest
+import torch
+
+from hf_attn.architectures import build_model
+from hf_attn.evaluation import predict
+from hf_attn.experiments import digits, positions
+from hf_attn.experiments.growing import (
+    ADDITION,
+    CANNOT,
+    Growth,
+    PaddedAddition,
+    explain_refusal,
+    grow,
+    measure_size,
+    stretch,
+)
+from hf_attn.models.positions import POSITION_TYPES
+from hf_attn.tasks.addition import Addition
+from hf_attn.tasks.sequences import IGNORED
+
+COPY = Growth("copy", 4, (3, 4, 5, 8), steps=4)
+ADD = Growth(ADDITION, 2, (1, 2, 3), steps=4)
+OWN_WIDTH = Growth(ADDITION, 1, (1, 2), steps=2, own_width=True)
+
+
+def untrained(growth, position_type):
+    return build_model(growth.learned(), growth.recipe(position_type)).eval()
+
+
+# What is learned and what is measured
+
+
+@pytest.mark.parametrize("growth", [COPY, ADD, OWN_WIDTH], ids=["copy", "padded", "own width"])
+def test_a_size_is_measured_in_the_symbols_that_were_learned(growth):
+    for size in growth.tested:
+        task = growth.sized(size)
+        assert task.vocabulary == growth.learned().vocabulary
+        sources = [task.read_source(row) for row in task.held_out(50).input_ids.tolist()]
+        assert size in {task.size_of(source) for source in sources}
+    assert growth.beyond == tuple(size for size in growth.tested if size > growth.trained)
+
+
+def test_an_addition_beyond_is_padded_to_places_that_training_has_met():
+    learned, beyond = ADD.learned(), ADD.sized(3)
+    assert learned.source_tokens("7+95") == [*"007+095", "</s>"]
+    assert learned.max_position_embeddings == beyond.max_position_embeddings
+    for task in (learned, beyond):
+        batch = task.sample(torch.Generator().manual_seed(0), 200)
+        assert batch.input_ids.shape[1] == len("999+999") + 1
+        assert (batch.labels != IGNORED).sum(1).unique().tolist() == [len("1998") + 1]
+    assert learned.verify("95+7", "102").correct
+    first_digits = learned.sample(torch.Generator().manual_seed(0), 200).input_ids[:, 0]
+    assert first_digits.unique().tolist() == [learned.vocabulary["0"]]
+
+
+def test_no_held_out_sum_is_drawn_in_training_at_any_size():
+    held_out = {tuple(row) for row in ADD.sized(2).held_out(300).input_ids.tolist()}
+    drawn = ADD.learned().sample(torch.Generator().manual_seed(1), 3000).input_ids.tolist()
+    assert held_out.isdisjoint(map(tuple, drawn))
+
+
+def test_an_addition_of_its_own_width_grows_with_its_numbers():
+    assert OWN_WIDTH.learned() == Addition(digits=1)
+    assert not isinstance(OWN_WIDTH.sized(2), PaddedAddition)
+    assert OWN_WIDTH.sized(2).max_position_embeddings > OWN_WIDTH.learned().max_position_embeddings
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [(("sort", 4, (5,)), "choose one of copy, reverse, addition"), (("copy", 4, ()), "tested is empty")],
+)
+def test_what_cannot_grow_is_refused_in_words(fields, words):
+    with pytest.raises(ValueError, match=words):
+        Growth(*fields)
+
+
+# Beyond is beyond
+
+
+@pytest.mark.parametrize("position_type", POSITION_TYPES)
+def test_only_ways_without_a_place_beyond_refuse_it_and_in_their_own_words(position_type):
+    model = untrained(COPY, position_type)
+    assert model.config.max_position_embeddings == COPY.learned().max_position_embeddings
+    assert explain_refusal(model, COPY.sized(4)) is None
+    refusal = explain_refusal(model, COPY.sized(8))
+    assert (refusal is None) == POSITION_TYPES[position_type].extrapolates
+    score = measure_size(model, COPY, 8, examples=4)
+    assert (score is None) == (refusal is not None)
+    if refusal:
+        assert "9 tokens" in refusal
+        assert "max_position_embeddings=5" in refusal
+
+
+@pytest.mark.parametrize("position_type", ["learned_interpolated", "rotary_interpolated", "rotary_ntk"])
+def test_a_stretched_model_writes_long_answers_and_leaves_the_first_as_it_was(position_type):
+    model = untrained(COPY, position_type)
+    batch = COPY.sized(4).held_out(4)
+    before = predict(model, COPY.sized(4), batch)
+    stretched = stretch(model, 9)
+    assert stretched.config.position_scaling_factor == 9 / 5
+    assert predict(stretched, COPY.sized(8), COPY.sized(8).held_out(4)).shape == (4, 9)
+    assert model.config.position_scaling_factor is None
+    assert torch.equal(predict(model, COPY.sized(4), batch), before)
+    assert stretch(model, 5) is model
+
+
+# A step's time and memory
+
+
+def test_what_a_pass_keeps_is_counted_once_and_without_the_weights():
+    class Two(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(1000))
+
+        def forward(self, given):
+            doubled = given * self.weight  # keeps what is given
+            return type("Output", (), {"loss": (doubled * doubled).sum()})()  # keeps the product, twice
+
+    assert positions.measure_kept(Two(), {"given": torch.ones(1000)}) == 2 * 4 * 1000
+
+
+def test_a_step_that_forms_more_holds_more():
+    sizes = {
+        kind: positions.measure_step(COPY.learned(), COPY.recipe(kind))
+        for kind in ("none", "relative", "learned")
+    }
+    assert sizes["none"]["step_mb"] < sizes["learned"]["step_mb"] < sizes["relative"]["step_mb"]
+    assert all(step["step_ms"] > 0 for step in sizes.values())
+
+
+# Rows and verdicts
+
+
+@pytest.fixture(scope="module")
+def rows():
+    sizes = positions.Sizes(("none", "learned", "alibi"), (COPY, ADD), examples=10)
+    return list(positions.run(sizes, 0))
+
+
+def test_a_way_that_cannot_go_beyond_says_so_and_is_no_nought(rows):
+    beyond = {(row["task"], row["position_type"]): row["beyond"] for row in rows}
+    assert beyond["copy", "learned"] == CANNOT
+    assert isinstance(beyond["copy", "alibi"], float)
+    assert isinstance(beyond[ADDITION, "learned"], float)  # all its places were met
+    refusing = positions.judge(rows)[-1]
+    assert refusing.holds
+    assert "learned" in refusing.measured
+
+
+def changed(rows, **figures):
+    return [{**row, **figures} for row in rows]
+
+
+def test_positions_verdicts_follow_the_rows(rows):
+    able = changed(rows, inside=1.0, beyond=1.0, tokens_beyond=1.0, step_ms=1.0)
+    assert [finding.holds for finding in positions.judge(able)] == [True, True, False, True, False]
+    lost = [
+        {**row, "inside": 0.0 if row["position_type"] == "none" else 1.0, "beyond": 0.1, "tokens_beyond": 0.5}
+        for row in rows
+    ]
+    lost = [{**row, "step_ms": 2.0 if row["position_type"] == "alibi" else 1.0} for row in lost]
+    assert [finding.holds for finding in positions.judge(lost)] == [False, False, True, False, False]
+
+
+def test_digits_rows_and_verdicts_follow_what_is_measured():
+    formats = ((digits.PADDED, ("learned",)), (digits.OWN_WIDTH, ("learned", "alibi")))
+    sizes = digits.Sizes(formats, (1, 2), longest=3, steps=2, examples=10)
+    rows = list(digits.run(sizes, 0))
+    assert len(rows) == digits.EXPERIMENT.count(sizes) == 3 * 2 * 3
+    refused = [row for row in rows if row["sums"] == CANNOT]
+    assert {(row["format"], row["position_type"]) for row in refused} == {(digits.OWN_WIDTH, "learned")}
+    assert all(row["digits"] > row["trained"] for row in refused)
+    padded, cannot, alibi = digits.judge(
+        [row if row["sums"] == CANNOT else {**row, "sums": 0.0} for row in rows]
+    )
+    assert [padded.holds, cannot.holds, alibi.holds] == [True, True, True]
+    assert "cannot even be read" in cannot.claim
+    padded, _, alibi = digits.judge([row if row["sums"] == CANNOT else {**row, "sums": 1.0} for row in rows])
+    assert [padded.holds, alibi.holds] == [False, False]
+
+
+# Watched
+
+
+def test_a_watched_run_measures_every_size_and_says_where_it_stands():
+    moments = list(grow(COPY, "learned", rounds=2, examples=5))
+    assert next(moment.measured_at for moment in moments if moment.scores) == 2
+    last = moments[-1]
+    assert (last.step, last.steps, last.measured_at) == (4, 4, 4)
+    assert {size: score is None for size, score in last.scores.items()} == {
+        3: False,
+        4: False,
+        5: True,
+        8: True,
+    }
+    assert moments[0].step == 0
+    assert len(moments[0].scores) == 0
+
+
+def test_once_hurried_a_watched_run_says_every_step():
+    hurry = threading.Event()
+    hurry.set()
+    steps = [moment.step for moment in grow(COPY, "none", rounds=1, examples=2, hurry=hurry)]
+    assert list(dict.fromkeys(steps)) == [0, 1, 2, 3, 4]

@@ -1,0 +1,195 @@
+"""Words as tokens, bags and n-grams: byte pairs learned step by step, orders compared, next words counted."""
+
+import collections
+import itertools
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hf_attn.experiments import next_words
+from hf_attn.experiments.bags import PLACES, compare_orders, follow_order, twins
+from hf_attn.experiments.order import NAIVE_BAYES, Order, Sizes
+from hf_attn.models.configuration_attn_decoder import AttnDecoderConfig
+from hf_attn.models.modeling_attn_decoder import AttnDecoderForCausalLM
+from hf_attn.tasks.base import HELD_OUT, TRAINING, VALIDATION
+from hf_attn.tasks.language import PRODUCT_MODEL
+from hf_attn.tasks.segmentation import (
+    learn_merges,
+    library_merges,
+    split_at_words,
+    split_bytes,
+    split_characters,
+)
+from hf_attn.tasks.sequences import END, IGNORED, UNKNOWN
+from hf_attn.tasks.text_tokenizers import SPACE
+
+PIPER = "Peter Piper picked a peck of pickled peppers"
+TEXT = " ".join(
+    f"the {a} {b} the {c}." for a in ("cat", "dog") for b in ("sees", "eats") for c in ("rat", "bat", "cat")
+)
+
+# ---------------------------------------------------------------- tokens
+
+
+def test_pe_merges_first_and_then_ck():
+    first, second = learn_merges(PIPER, 2)[1:]
+    assert (first.merge, first.count) == (("p", "e"), 4)
+    assert (second.merge, second.count) == (("c", "k"), 3)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.text("ab c.é", max_size=60))
+def test_the_merges_learned_step_by_step_are_the_library_s(text):
+    steps = learn_merges(text, 12)
+    assert [step.merge for step in steps[1:]] == library_merges(text, 12)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.text(min_size=1, max_size=40))
+def test_every_step_is_the_same_text_and_every_token_has_its_id(text):
+    steps = learn_merges(text, 8)
+    whole = "".join(steps[0].pieces)
+    for before, after in itertools.pairwise(steps):
+        assert "".join(after.pieces) == whole
+        assert len(after.pieces) == len(before.pieces) - after.count or after.merge[0] == after.merge[1]
+        assert after.vocabulary[: len(before.vocabulary)] == before.vocabulary
+        assert before.pairs[0] == (after.merge, after.count)
+    for cut in (split_characters(text), split_bytes(text), split_at_words(text)):
+        assert [cut.vocabulary[place] for place in cut.ids] == list(cut.tokens)
+
+
+def test_pairs_are_counted_within_words():
+    (step,) = learn_merges("ab cd", 0)
+    assert dict(step.pairs) == {(SPACE, "a"): 1, ("a", "b"): 1, (SPACE, "c"): 1, ("c", "d"): 1}
+
+
+def test_bytes_write_any_text_with_256_tokens():
+    cut = split_bytes("a€")
+    assert cut.tokens == ("a", "<0xE2>", "<0x82>", "<0xAC>")
+    assert bytes(cut.ids).decode() == "a€"
+    assert len(set(cut.vocabulary)) == 256
+
+
+# ---------------------------------------------------------------- order
+
+
+def test_without_positions_each_word_s_output_is_permuted_and_with_them_it_changes():
+    found = compare_orders(["dog", "bites", "man"], ["man", "bites", "dog"])
+    assert [(row.word, row.places) for row in found.rows[:-1]] == [
+        ("dog", (0, 2)),
+        ("bites", (1, 1)),
+        ("man", (2, 0)),
+    ]
+    without, with_ = PLACES
+    assert all(row.distance[without] < 1e-12 for row in found.rows)
+    assert all(row.distance[with_] > 1e-2 for row in found.rows)
+    assert found.rows[-1].places is None
+
+
+def test_a_word_that_occurs_twice_is_met_twice():
+    found = compare_orders(["the", "bank", "by", "the", "river"], ["the", "river", "by", "the", "bank"])
+    assert found.bag == {"the": 2, "bank": 1, "by": 1, "river": 1}
+    assert [row.places for row in found.rows if row.word == "the"] == [(0, 0), (3, 3)]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "words"),
+    [
+        ("a b", "a c", "only the first has b; only the second has c"),
+        ("a a b", "a b", "only the first has a"),
+        ("a", "a", "One word has no order"),
+    ],
+)
+def test_sentences_of_different_words_are_refused(one, other, words):
+    with pytest.raises(ValueError, match=words):
+        compare_orders(one.split(), other.split())
+
+
+def test_models_learn_which_came_first_one_after_the_other():
+    sizes = Sizes(length=6, steps=20, examples=200)
+    moments = list(follow_order(sizes, 0))
+    names = [model.name for model in moments[-1]]
+    assert names == [NAIVE_BAYES, *(f"attention {place}" for place in PLACES)]
+    assert all(model.is_done and len(model.answers) == 2 for model in moments[-1])
+    bayes, without, _ = moments[-1]
+    assert bayes.points[0][1] == pytest.approx(0.5, abs=0.01)
+    assert without.points[-1] == (20, pytest.approx(0.5, abs=0.01))
+    assert without.answers[0] == without.answers[1]  # equal bags
+    one, other = twins(sizes)
+    task = Order(sizes.length)
+    assert collections.Counter(one) == collections.Counter(other)
+    assert task.answer(one) != task.answer(other)
+
+
+# ---------------------------------------------------------------- n-grams
+
+
+@pytest.fixture(scope="module")
+def passages():
+    return next_words.read_own(TEXT)
+
+
+@pytest.fixture(scope="module")
+def tables(passages):
+    return list(next_words.count_tables(passages))
+
+
+def test_of_five_sentences_one_is_held_out_and_one_chooses_the_discount(passages):
+    sentences = TEXT.split(".")[:-1]
+    rows = [row[row != IGNORED].tolist() for row in passages.parts[HELD_OUT]]
+    assert [passages.words[place] for place in rows[0][:-1]] == sentences[4].split()
+    assert rows[0][-1] == END
+    assert [len(passages.parts[split]) for split in (TRAINING, VALIDATION, HELD_OUT)] == [8, 2, 2]
+    assert passages.encode(["cat", "zebra"])[1] == UNKNOWN
+
+
+def test_next_words_are_a_distribution_with_the_counts_of_the_text(passages, tables):
+    for table in tables:
+        found = next_words.follow_up(passages, table, "The dog", n=len(passages.words))
+        assert sum(chance for _, chance, _ in found.words) == pytest.approx(1)
+        assert sum(times for *_, times in found.words) == found.seen
+    bigram = next_words.follow_up(passages, tables[1], "see the dog")
+    training = [row[row != IGNORED].tolist() for row in passages.parts[TRAINING]]
+    dog, sees = passages.encode(["dog", "sees"])
+    pairs = [pair for row in training for pair in itertools.pairwise(row)]
+    assert bigram.context == ("dog",)
+    assert bigram.seen == sum(first == dog for first, _ in pairs)
+    assert {word: times for word, _, times in bigram.words}["sees"] == pairs.count((dog, sees))
+
+
+def test_an_empty_beginning_reads_the_start_of_a_sentence(passages, tables):
+    found = next_words.follow_up(passages, tables[2], "")
+    assert found.context == ("<s>", "<s>")
+    assert found.words[0][0] == "the"
+
+
+def test_a_longer_context_is_surprised_less_by_this_text_and_fills_less_of_its_table(tables):
+    assert tables[0].perplexity > tables[1].perplexity > tables[2].perplexity
+    shares = [table.met / table.cells for table in tables]
+    assert shares == sorted(shares, reverse=True)
+
+
+def test_a_table_grows_by_the_vocabulary_and_attention_does_not_grow():
+    sizes = [cells for _, cells in next_words.sizes_by_context(50)]
+    assert {after / before for before, after in itertools.pairwise(sizes)} == {50}
+    config = AttnDecoderConfig(
+        vocab_size=50, max_position_embeddings=512, tie_word_embeddings=False, **PRODUCT_MODEL
+    )
+    assert next_words.attention_size(50) == AttnDecoderForCausalLM(config).num_parameters()
+
+
+def test_a_text_of_few_sentences_is_refused():
+    with pytest.raises(ValueError, match="The text has 1 sentence; at least 10"):
+        next_words.read_own("Only one.")
+
+
+def test_a_causal_model_s_next_tokens_are_its_most_probable_ones():
+    config = AttnDecoderConfig(vocab_size=9, hidden_size=16, num_attention_heads=2, intermediate_size=16)
+    model = AttnDecoderForCausalLM(config).eval()
+    found = next_words.next_tokens(model, [1, 4, 5], n=9)
+    with torch.no_grad():
+        chances = model(torch.tensor([[1, 4, 5]])).logits[0, -1].softmax(dim=0)
+    assert sum(chance for _, chance in found) == pytest.approx(1, abs=1e-5)
+    assert found[0] == (int(chances.argmax()), pytest.approx(float(chances.max())))
