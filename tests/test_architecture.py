@@ -14,7 +14,16 @@ LAYERS = [
     {"models"},
     {"tokenization", "tasks", "atomic", "presets", "scratch"},
     {"architectures", "training", "decoding", "evaluation", "baselines", "inspection", "ablation", "figures"}
-    | {"charts", "theory", "hopfield", "roles", "interventions", "arithmetic", "walkthrough", "placement_views"}
+    | {
+        "charts",
+        "theory",
+        "hopfield",
+        "roles",
+        "interventions",
+        "arithmetic",
+        "walkthrough",
+        "placement_views",
+    }
     | {"embeddings"},
     {"registration", "hub", "cards", "citations", "settings", "runs", "dueling", "experiments"} | {"sources"},
     {"worked", "exercises"},

@@ -95,8 +95,8 @@ CLAIMS = (
         "Paris − France + Italy: the rank of Rome, by skip-gram and by CBOW.",
         "1 1",
         rank_of_rome,
-        "It names no vectors. These are our own, of 600 sentences composed from a table of 30 countries: none "
-        "of them names a capital with its country.",
+        "It names no vectors. These are our own, of 600 sentences composed from a table of 30 countries; "
+        "none of them names a capital with its country.",
     ),
     Claim(
         "Word vectors capture relations: how many of the sums of any two of 30 countries and their capitals "

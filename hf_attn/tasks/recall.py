@@ -143,7 +143,7 @@ class Recall(SpacedTask):
         return dict(zip(pairs[::2], pairs[1::2], strict=True))[asked]
 
     def alignment(self, source: str, target: str) -> list[list[int]]:
-        """The value needs its place (1), the key before it and the key asked for (2); `</s>` needs nothing."""
+        """The value needs its place (1), the key before it and the key asked for (2); `</s>` nothing."""
         symbols = self.split_source(source)
         place = symbols.index(symbols[-1])
         row = [0] * (len(symbols) + 1)

@@ -97,12 +97,11 @@ def positive_features(query, key, sequences, features) -> tuple[torch.Tensor, to
     scale, features = query.shape[-1] ** -0.25, features.float()
     query, key = query.float() * scale, key.float() * scale
     padding = (sequences == 0)[:, None, :, None]
-    with torch.autocast(query.device.type, enabled=False):  # a rounded exponent is another weight
-        queries, keys = query @ features.T, key @ features.T  # [B, H, T, m], [B, H, S, m]
+    keys = (key @ features.T).float()  # [B, H, S, m]; autocast gives half precision
     keys = keys.sub_(key.square().sum(dim=-1, keepdim=True) / 2)
     keys = keys.masked_fill_(padding, torch.finfo(torch.float32).min)  # whose exponential is 0
     highest = keys.detach().amax(dim=-2, keepdim=True)  # [B, H, 1, m]
-    queries = queries.add_(highest)
+    queries = (query @ features.T).float().add_(highest)  # [B, H, T, m]
     queries = queries.sub_(queries.detach().amax(dim=-1, keepdim=True)).exp_()
     return queries, keys.sub_(highest).exp_()
 
