@@ -24,7 +24,7 @@ from hf_attn.training import build_optimizer, learning_inputs
 SURE = 0.95  # an accuracy that says: learned
 FEW = 0.05  # an accuracy below this says: not learned
 DEAR = 1.5  # times as long a step
-CHARTED = 6  # types that a chart has room for
+CHARTED = 5  # types that a chart has room for
 TIMED_STEPS = 7
 GROWTHS = (
     Growth("copy", 20, (21, 25, 30)),
@@ -157,8 +157,8 @@ def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
         dearest = sorted(types, key=lambda kind: -cost[kind])[:3]
         findings.append(
             Finding(
-                f"No way makes a step {DEAR} times as long as without positions, over the tasks.",
-                max(cost.values()) < DEAR,
+                f"Some way makes a step at least {DEAR} times as long as without positions, over the tasks.",
+                max(cost.values()) >= DEAR,
                 "longest " + ", ".join(f"{kind} ×{cost[kind]:.2f}" for kind in dearest),
             )
         )

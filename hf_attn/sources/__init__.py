@@ -9,6 +9,7 @@ from hf_attn.sources import (
     chapter_1_training,
     chapter_1_views,
     chapter_8,
+    chapter_8_efficient,
     chapter_8_positions,
     chapter_8_theory,
     chapter_8_training,
@@ -24,7 +25,14 @@ DOCUMENTS: dict[str, tuple[ModuleType, ...]] = {
     "chapter-1": (chapter_1, chapter_1_views, chapter_1_training),
     "attention-51": (attention_51, attention_51_training),
     "notebook": (notebook,),
-    "chapter-8": (chapter_8, chapter_8_theory, chapter_8_positions, chapter_8_views, chapter_8_training),
+    "chapter-8": (
+        chapter_8,
+        chapter_8_theory,
+        chapter_8_efficient,
+        chapter_8_positions,
+        chapter_8_views,
+        chapter_8_training,
+    ),
     "transformers-1": (transformers_1, transformers_1_language, transformers_1_training),
 }
 

@@ -1,9 +1,8 @@
-"""`chapter_8_transformer`: positions, the views of attention as something else, and cheaper attention."""
+"""`chapter_8_transformer`: positions, and the views of attention as something else."""
 
 import math
 
 import torch
-from torch.utils.flop_counter import FlopCounterMode
 
 from hf_attn.models.attention import scaled_dot_product_attention
 from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
@@ -177,35 +176,6 @@ def gradient_by_torch() -> Measured:
     return float(slope.real), float(slope.imag)
 
 
-def linformer(query, key, value, down):
-    """Attention to keys and values projected from n places to r (Wang et al. 2020, arXiv:2006.04768)."""
-    return (query @ (down @ key).T).softmax(dim=1) @ (down @ value)
-
-
-def performer(query, key, value, features):
-    """Attention by positive random features, keys first (Choromanski et al. 2020, arXiv:2009.14794, eq. 5).
-
-    φ(x) = exp(Ω x − ‖x‖²/2) / √r,   Y = φ(Q) (φ(K)ᵀ V) / (φ(Q) Σ φ(k))
-    """
-    query, key = (
-        (states @ features.T - states.square().sum(dim=1, keepdim=True) / 2).exp() for states in (query, key)
-    )
-    return query @ (key.T @ value) / (query @ key.sum(dim=0, keepdim=True).T)
-
-
-def doubled(method) -> float:
-    """By how much the multiplications grow when 1,024 places become 2,048."""
-    counts = []
-    for length in (1024, 2048):
-        query, key, value = torch.randn(3, length, 16) / 4
-        extra = torch.randn(32, length if method is linformer else 16)
-        counter = FlopCounterMode(display=False)
-        with counter:
-            method(query, key, value, extra)
-        counts.append(counter.get_total_flops())
-    return counts[1] / counts[0]
-
-
 NO_LIMIT = "Named without a definition that could be computed: "
 CLAIMS = (
     Claim(
@@ -226,12 +196,6 @@ CLAIMS = (
         "True True True",
         stability,
         "A W that stretches by more than 1 outruns the decay: nothing is guaranteed.",
-    ),
-    Claim(
-        "Multiplications when n doubles: Linformer O(n), and Performer O(n log n).",
-        "2.0 2.2",
-        lambda: (doubled(linformer), doubled(performer)),
-        "Both are O(n); log₂ 2048 / log₂ 1024 would make 2.2 of Performer's 2.0.",
     ),
     Claim(
         "Softmax gives the weights of highest entropy: that of “flies”, as a share of ln 5.",
