@@ -180,7 +180,7 @@ _RAW = (
     "Each row of the softmax",
     "The context",
 )
-_HEADS = ("Shapes of eight heads'", "The vectors that are projected", "Eight heads side by side")
+_HEADS = ("Shapes of eight heads'", "Eight heads side by side")
 
 
 def _notebook(*beginnings: str) -> tuple[Printed, ...]:

@@ -189,7 +189,7 @@ CLAIMS = (
         "-1.1907 -1.8279 -1.5237 0.2820 -1.6944 -1.6440 -0.7748 -1.2830 -1.6806 -0.1230 -0.4647 -0.0889 "
         "-2.0839 -2.7138 -0.7688 -1.9872",
         lambda: flat(many_heads(SKIPPED)["query"][3]),
-        f"Holds once {SKIPPED:,} draws are skipped: the state that cells 63 to 74, which are not printed, left; "
+        f"Holds once {SKIPPED:,} draws are skipped, as by cells 63 to 74, which are not printed; "
         "the printed cells alone give other numbers.",
     ),
     Claim(
