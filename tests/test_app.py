@@ -24,7 +24,7 @@ from tests.tables import write_table
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
 ROOT = Path(__file__).parent.parent
-PATIENCE = 30_000  # ms; the machine may be busy
+PATIENCE = 60_000  # ms; the machine may be busy
 NO_ATTENTION = "No attention: all of the source passes through one vector."
 
 

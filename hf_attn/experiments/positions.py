@@ -69,7 +69,7 @@ def measure(growth: Growth, position_type: str, seed: int, examples: int) -> Row
     """
     task, recipe = growth.learned(), growth.recipe(position_type)
     step = measure_step(task, recipe)
-    model, seconds = learn(task, recipe, seed)
+    model, _ = learn(task, recipe, seed)
     inside = evaluate(model, task, n=examples).overall
     beyond = [measure_size(model, growth, size, examples) for size in growth.beyond]
     measured = [score for score in beyond if score is not None]
@@ -89,7 +89,7 @@ def measure(growth: Growth, position_type: str, seed: int, examples: int) -> Row
         row["tokens_beyond"] = statistics.fmean(score.measures["token_accuracy"] for score in measured)
     else:
         row["beyond"] = row["tokens_beyond"] = CANNOT
-    return {**row, **step, "seconds": round(seconds, 2)}
+    return {**row, **step}
 
 
 def measure_step(task: Task, recipe: Recipe) -> Row:
