@@ -24,6 +24,7 @@ from demos.checkpoints import Shelf
 from demos.page import Page
 from demos.visits import Visit
 from demos.walking import RANDOM, WORKED, Settings, Walked
+from hf_attn.arithmetic import is_whole
 from hf_attn.exercises import BANKS, check_by_hand, separate_roles
 from hf_attn.walkthrough import HEADS
 from hf_attn.worked import EXAMPLES, exercise_1
@@ -135,13 +136,21 @@ def read(changed: str, *fields) -> Settings:
 
 
 def pick(shelf: Shelf, visit: Visit, walked: Walked, event: gr.EventData) -> list:
-    """Another cell, or a figure of another head: [board, walked, head]."""
-    head = walked.settings.head
-    if event.head is not None and event.head != head:
-        head = event.head
-        walked = walking.walk(shelf, visit, dataclasses.replace(walked.settings, head=head))
-    walked = dataclasses.replace(walked, cell=(event.row, event.column))
-    return [shared.to_json(walking.to_value(walked)), walked, head]
+    """Another cell, or a figure of another head: [board, walked, head, error]; what is not there is refused.
+
+    The map may have been replaced between the click and this.
+    """
+    row, column, head = (getattr(event, name, None) for name in ("row", "column", "head"))
+    head = walked.settings.head if head is None else head
+    try:
+        if not is_whole(head) or not 0 <= head < walked.num_heads:
+            raise ValueError(f"head={head!r} is not there: heads are 0 to {walked.num_heads - 1}.")
+        if head != walked.settings.head:
+            walked = walking.walk(shelf, visit, dataclasses.replace(walked.settings, head=head))
+        walked = dataclasses.replace(walked, cell=(row, column))
+        return [shared.to_json(walking.to_value(walked)), walked, head, ""]
+    except ValueError as error:
+        return [*[gr.skip()] * 3, shared.field_error(str(error))]
 
 
 def refresh(shelf: Shelf, visit: Visit, weights: str) -> dict:
@@ -171,10 +180,13 @@ def show_hand(checks: dict | None = None) -> str:
     )
 
 
-def check(event: gr.EventData) -> str:
-    """Judge the figures that were written by hand."""
-    written = {name: getattr(event, name) for name in ("scores", "weights", "outputs")}
-    judged = check_by_hand(written)
+def check(event: gr.EventData) -> str | dict:
+    """Judge the figures that were written by hand; what are no rows of text stays unread."""
+    written = {name: getattr(event, name, None) for name in ("scores", "weights", "outputs")}
+    try:
+        judged = check_by_hand(written)
+    except (AttributeError, IndexError, TypeError):  # the board itself sends texts, [3][3] or [3][2]
+        return gr.skip()
     return show_hand(
         {
             name: [[dataclasses.asdict(one) for one in line] for line in lines]
@@ -266,7 +278,7 @@ def build(page: Page) -> None:
     gr.on([show.click, fields["text"].submit], changed("text"), [visit, walked, *named], outputs, **now)
     for chip, (_, settings) in zip(chips, CHIPS, strict=True):
         chip.click(lambda visit, settings=settings: answer(shelf, visit, settings), visit, outputs, **now)
-    picked = [board, walked, fields["head"]]
+    picked = [board, walked, fields["head"], error]
     board.pick(choose_cell, [visit, walked], picked, **LIGHT, queue=False, trigger_mode="multiple")
     hand.check(check, None, hand, **LIGHT, queue=False, trigger_mode="always_last")
     page.tab.select(

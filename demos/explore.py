@@ -110,7 +110,7 @@ def show(opened: Opened, text: str, read, written, maps: AttentionMaps, kept: di
         value |= {"kind": kind, "layer": len(maps.answering.weights) - 1}
         if truth := value["kinds"][kind].get("truth"):
             query = next((place for place, row in enumerate(truth) if any(row)), 0)
-            value |= {"query": query, "key": truth[query].index(max(truth[query]))}
+            value |= {"query": query, "key": int(getattr(maps, kind)[-1, 0, query].argmax())}
     value["title"] = text
     if written:
         answer = opened.task.decode(written) if opened.task else " ".join(opened.labels(written))
@@ -183,7 +183,7 @@ def build(page: Page) -> None:
         )
         show = gr.Button("Show", variant="primary", elem_id="explore-show", min_width=0)
     board = shared.explore_board("explore-board")
-    kept, checks = gr.State(None), gr.State(Checks())
+    kept, checks = gr.State(None), gr.State(Checks(), time_to_live=12 * 3600, delete_callback=Checks.clear)
     checked = build_part(page, checks)
     shelf = page.shelf
 

@@ -14,6 +14,7 @@ import contextlib
 import dataclasses
 import functools
 import logging
+import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -279,7 +280,8 @@ def train(lesson: Lesson, source: str, kind: str, text: str | None, *words) -> I
         with contextlib.closing(moments):
             for report in moments:
                 lesson.report = report
-                lesson.losses.append((report.step, report.loss))
+                if math.isfinite(report.loss):  # a short text may give batches in which nothing is read
+                    lesson.losses.append((report.step, report.loss))
                 if lesson.wants_stop:
                     break
                 if time.monotonic() - shown_at >= MESSAGE_SECONDS:

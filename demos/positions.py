@@ -36,8 +36,8 @@ from hf_attn.placement_views import Picture, Settings, is_learned, measure_order
 
 TITLE = "Positions"
 LOOK_FOR = (
-    "the cosine that falls and rises again, and the output that stays when words without positions "
-    "are moved about."
+    "“Does it notice?”: words moved about give the same output where no places are told, and another "
+    "where they are."
 )
 
 FIRST = "sinusoidal"
@@ -126,7 +126,7 @@ def show_view(*form) -> list:
         value = tell_view(position_type, settings, words)
     except FieldError as error:
         return [gr.skip(), gr.skip(), *errors_of(VIEW_ERRORS, error)]
-    weights = "untrained" if value["untrained"] else "none in what is drawn"
+    weights = "untrained" if value["untrained"] else "none: a formula"
     heads = f"{settings.heads} head{'' if settings.heads == 1 else 's'}"
     origin = shared.origin(f"Transformer encoder, 1 layer, {heads}", weights, "CPU, float32")
     return [shared.to_json(value), origin, *errors_of(VIEW_ERRORS)]

@@ -172,6 +172,8 @@ def _walk_random(settings: Settings) -> Walked:
 
 def _walk_example(settings: Settings) -> Walked:
     name = settings.example
+    if name not in EXAMPLES:
+        raise ValueError(f"{name!r} is no worked example; choose {', '.join(EXAMPLES)}.")
     example = EXAMPLES[name]
     index = min(settings.head or 0, example.num_heads - 1)
     own = example.build(index)

@@ -153,8 +153,10 @@ def measure_outcomes(
         seed: which examples.
 
     Raises:
-        ValueError: a trial leaves tokens out, or the model has no such kind, layer or head.
+        ValueError: no example, a trial leaves tokens out, or the model has no such kind, layer or head.
     """
+    if examples < 1:
+        raise ValueError(f"examples={examples} must be at least 1.")
     trials = list_trials(model) if trials is None else trials
     for trial in trials:
         if trial.without:
@@ -217,9 +219,8 @@ def _next_logits(model, input_ids, attention_mask, answers: torch.Tensor, memory
         return model(input_ids, attention_mask=attention_mask).logits.unsqueeze(1)
     if not is_decoder_only(model):
         source = {"input_ids": input_ids} if memory is None else {"encoder_outputs": memory}
-        read = model.prepare_decoder_input_ids_from_labels(answers)
-        outputs = model(**source, attention_mask=attention_mask, decoder_input_ids=read, use_cache=False)
-        return outputs.logits
+        begun = {"decoder_input_ids": model.prepare_decoder_input_ids_from_labels(answers)}
+        return model(**source, **begun, attention_mask=attention_mask, use_cache=False).logits
     if attention_mask is not None:
         attention_mask = torch.nn.functional.pad(attention_mask, (0, answers.shape[1] - 1), value=1)
     read = torch.cat((input_ids, answers[:, :-1]), dim=1)
@@ -239,9 +240,11 @@ def measure_changes(
         max_new_tokens: most tokens of an answer; as many as the model has positions for where None.
 
     Raises:
-        ValueError: more than one source, a place that the source or the model has not, or a trial that leaves
-            nothing of the source.
+        ValueError: more than one source, a place that the source or the model has not, a trial that leaves
+            nothing of the source, or an answer of no tokens.
     """
+    if max_new_tokens is not None and max_new_tokens < 1:
+        raise ValueError(f"max_new_tokens={max_new_tokens} must be at least 1.")
     if input_ids.dim() != 2 or len(input_ids) != 1:
         raise ValueError(f"input_ids has shape {list(input_ids.shape)}; give one source, [1, S].")
     input_ids = input_ids.to(next(model.parameters()).device)
@@ -281,6 +284,9 @@ def _compare(model, input_ids: torch.Tensor, trials: Sequence[Trial], limit: int
         else:
             logits = _next_logits(model, *sources, input_ids)
             answers = [(choice,) for choice in logits[:, 0].argmax(-1).tolist()]
+    if model.can_generate():
+        written = len(answers[0]) + (input_ids.shape[1] - 1 if is_decoder_only(model) else 0)
+        _refuse_queries(trials, written)
     log_p = logits.double().log_softmax(-1).cpu()  # [1 + trials, T, V]
     p, whole = log_p.exp(), log_p[0]
     varied = (p - p[0]).abs().sum(-1) / 2
@@ -289,6 +295,16 @@ def _compare(model, input_ids: torch.Tensor, trials: Sequence[Trial], limit: int
         Change(trial, answers[0], answers[row], tuple(varied[row].tolist()), tuple(diverged[row].tolist()))
         for row, trial in enumerate(trials, start=1)
     ]
+
+
+def _refuse_queries(trials: Sequence[Trial], written: int) -> None:
+    """Refuse places that nothing was written at: nothing was changed there."""
+    for intervention in (one for trial in trials for one in trial.interventions):
+        if intervention.kind != "encoder" and (intervention.query or 0) >= written:
+            raise ValueError(
+                f"query={intervention.query} is not there: {intervention.kind} attention has queries 0 to "
+                f"{written - 1} while this answer is written."
+            )
 
 
 def _strip(row: list[int], padding: int) -> tuple[int, ...]:
@@ -330,11 +346,8 @@ def group_words(text: str, tokenizer: PreTrainedTokenizerFast) -> list[tuple[str
         pieces = [(text[begin:end].strip(), [place]) for place, begin, end in tokens]
         return [(piece, places) for piece, places in pieces if piece]
     groups: dict[tuple[int, int], list[int]] = {}
-    for (
-        place,
-        _,
-        end,
-    ) in tokens:  # a token may begin with the space before its word: its last character decides
+    for place, _, end in tokens:
+        # a token may begin with the space before its word: its last character decides
         span = next((span for span in spans if span[0] < end <= span[1]), None)
         if span is not None:
             groups.setdefault(span, []).append(place)

@@ -139,10 +139,16 @@ class Head:
                 f"causal=True needs as many queries as keys, and there are {len(self.rows)} and "
                 f"{len(self.columns)}: leave it off where one sequence reads another."
             )
-        if unknown := [place for place in self.hidden if not 0 <= place < len(self.columns)]:
-            raise ValueError(f"hidden={unknown[0]} is no key: places are 0 to {len(self.columns) - 1}.")
+        places = range(len(self.columns))
+        if unknown := [place for place in self.hidden if not is_whole(place) or place not in places]:
+            raise ValueError(f"hidden={unknown[0]!r} is no key: places are 0 to {len(self.columns) - 1}.")
         if len(set(self.hidden)) == len(self.columns):
             raise ValueError(f"hidden={self.hidden} leaves no key to read: leave one in.")
+        if self.bias is not None and self.bias.shape != (len(self.rows), len(self.columns)):
+            raise ValueError(
+                f"bias has shape {list(self.bias.shape)}; give {[len(self.rows), len(self.columns)]}, a row "
+                "for each query and a column for each key."
+            )
 
     @property
     def scaling(self) -> float:
@@ -194,9 +200,10 @@ class Head:
         Raises:
             ValueError: there is no such cell.
         """
-        if not (0 <= row < len(self.rows) and 0 <= column < len(self.columns)):
+        are_whole = is_whole(row) and is_whole(column)
+        if not (are_whole and 0 <= row < len(self.rows) and 0 <= column < len(self.columns)):
             raise ValueError(
-                f"({row}, {column}) is no cell: rows are 0 to {len(self.rows) - 1}, columns 0 to "
+                f"({row!r}, {column!r}) is no cell: rows are 0 to {len(self.rows) - 1}, columns 0 to "
                 f"{len(self.columns) - 1}."
             )
         bias = torch.zeros(len(self.columns)) if self.bias is None else self.bias[row]
@@ -249,6 +256,11 @@ class Head:
         place = int(apart.argmax())
         row = int(reads.nonzero()[place // apart.shape[1]])
         return Difference(float(apart.max()), row, place % apart.shape[1])
+
+
+def is_whole(number: object) -> bool:
+    """Whether something is a whole number, and neither 1.0 nor True."""
+    return isinstance(number, int) and not isinstance(number, bool)
 
 
 def digits_that_sum(products: Sequence[float], score: float) -> int:

@@ -2,6 +2,8 @@
 
 import contextlib
 import math
+import threading
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -9,6 +11,9 @@ import torch
 
 STRATEGIES = ("greedy", "beam", "top-k", "nucleus")
 TINY_TEMPERATURE = 1e-6  # below it, float32 cannot tell a softmax from the likeliest token
+# model → its lock: mode and attention implementation belong to the model, not to the call
+_LOCKS: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+_LOCKING = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -46,14 +51,20 @@ class Generation:
 
 @contextlib.contextmanager
 def evaluating(model) -> Iterator[None]:
-    """Let dropout rest; afterwards every module is in the mode that it was in, whatever happened."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, was_training in modes:
-            module.training = was_training
+    """Let dropout rest; afterwards every module is in the mode that it was in, whatever happened.
+
+    Whoever reads with the same model in here from another thread waits: one may have switched its attention.
+    """
+    with _LOCKING:
+        lock = _LOCKS.setdefault(model, threading.RLock())
+    with lock:
+        modes = [(module, module.training) for module in model.modules()]
+        model.eval()
+        try:
+            yield
+        finally:
+            for module, was_training in modes:
+                module.training = was_training
 
 
 def most_tokens(model, source_length: int) -> int:

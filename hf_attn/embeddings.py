@@ -60,8 +60,11 @@ class Settings:
         if self.kind not in KINDS:
             raise ValueError(f"kind={self.kind!r} of word vectors is not known; choose {' or '.join(KINDS)}.")
         for name in ("width", "window", "negatives", "least_count", "most_words", "steps", "batch_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1.")
+            if not isinstance(value := getattr(self, name), int) or isinstance(value, bool) or value < 1:
+                raise ValueError(f"{name}={value!r} must be a whole number of at least 1.")
+        for name in ("frequent", "learning_rate"):
+            if not 0 < (value := getattr(self, name)) < torch.inf:
+                raise ValueError(f"{name}={value} must be finite, above 0; {getattr(Settings, name)} works.")
 
 
 # at so many words a text is long: rare words and frequent ones then only cost time
@@ -171,9 +174,8 @@ class WordVectors:
         rows = self.vectors[[self.find(word) for word in words]]
         left, sizes, _ = torch.linalg.svd(rows - rows.mean(dim=0), full_matrices=False)
         places = left[:, :2] * sizes[:2]  # [n, 2]
-        signs = places.gather(
-            0, places.abs().argmax(dim=0, keepdim=True)
-        ).sign()  # the same picture each time
+        farthest = places.abs().argmax(dim=0, keepdim=True)
+        signs = places.gather(0, farthest).sign()  # the same picture each time
         return Plane(places * signs, float((sizes[:2] ** 2).sum() / (sizes**2).sum()))
 
 
@@ -184,7 +186,7 @@ class Report:
     Attributes:
         step: batches read.
         steps: batches in all.
-        loss: mean over the batches since the last report, for each true word with its noise; NaN before.
+        loss: mean over the batches since the last report, for each true word with its noise; NaN for none.
         seconds: spent on batches.
         vectors: as they are now.
     """
@@ -223,7 +225,7 @@ def read_text(sentences: Sequence[str], settings: Settings) -> Text:
     """Number the words of sentences and their company.
 
     Raises:
-        ValueError: too few different words are met often enough.
+        ValueError: too few different words are met often enough, or none of them stands beside another.
     """
     split = [split_words(sentence) for sentence in sentences]
     met = Counter(itertools.chain.from_iterable(split))
@@ -242,9 +244,13 @@ def read_text(sentences: Sequence[str], settings: Settings) -> Text:
             around = (place + offset for offset in offsets)
             centres.append(centre)
             company.append([ids[at] if 0 <= at < len(ids) else NO_WORD for at in around])
-    return Text(
-        tuple(number), torch.tensor([n for _, n in kept]), torch.tensor(centres), torch.tensor(company)
-    )
+    around_each, counts = torch.tensor(company), torch.tensor([n for _, n in kept])
+    if (around_each == NO_WORD).all():
+        raise ValueError(
+            f"None of the {len(kept)} words that are met {settings.least_count} times or more stands beside "
+            "another in its sentence, and a vector is learned from a word's company: bring longer sentences."
+        )
+    return Text(tuple(number), counts, torch.tensor(centres), around_each)
 
 
 def train_vectors(
@@ -258,7 +264,7 @@ def train_vectors(
         generator: draws first vectors, places and noise, on the processor.
 
     Raises:
-        ValueError: too few different words.
+        ValueError: a text that `read_text` refuses.
     """
     text = read_text(sentences, settings)
     size = len(text.words)
@@ -278,11 +284,13 @@ def train_vectors(
     for step in range(1, settings.steps + 1):
         started = time.perf_counter()
         optimizer.param_groups[0]["lr"] = settings.learning_rate * (1 - (step - 1) / settings.steps)
-        loss = batch_loss(vectors, outputs, *draw_batch(text, settings, generator))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
+        batch = draw_batch(text, settings, generator)
+        if len(batch[0]):  # chance may leave out all that was drawn
+            loss = batch_loss(vectors, outputs, *batch)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
         seconds += time.perf_counter() - started
         if step % every == 0 or step == settings.steps:
             yield report(step)
@@ -296,7 +304,7 @@ def draw_batch(
 
     Returns:
         (inputs [P, M] whose vectors are averaged, weights [P, M] of that mean, the true word [P], noise
-        [P, K]). CBOW has a row for each word read, and M = 2W; skip-gram one for each pair of words, M = 1.
+        [P, K]); P may be 0. CBOW has a row for each word read, and M = 2W; skip-gram one a pair, and M = 1.
     """
     share = text.counts / text.counts.sum()
     kept = (settings.frequent / share).sqrt().clamp(max=1)  # [V], arXiv:1310.4546, eq. 5
@@ -317,10 +325,9 @@ def draw_batch(
         row, slot = is_read.nonzero(as_tuple=True)
         inputs, true = centres[row].unsqueeze(1), company[row, slot]
         weights = torch.ones(len(row), 1)
-    noise = torch.multinomial(
-        text.counts.float() ** NOISE_POWER, len(true) * settings.negatives, True, generator=generator
-    )
-    return inputs, weights, true, noise.view(len(true), settings.negatives)
+    chances, n = text.counts.float() ** NOISE_POWER, max(1, len(true)) * settings.negatives
+    noise = torch.multinomial(chances, n, replacement=True, generator=generator)
+    return inputs, weights, true, noise.view(-1, settings.negatives)[: len(true)]
 
 
 def batch_loss(
@@ -358,11 +365,14 @@ def share_first(vectors: WordVectors, pairs: Sequence[tuple[str, str]]) -> float
 
     Args:
         vectors: of all the words.
-        pairs: such as ("France", "Paris").
+        pairs: such as ("France", "Paris"); two or more.
 
     Raises:
         UnknownWord: one of them has no vector.
+        ValueError: fewer than two pairs.
     """
+    if len(pairs) < 2:
+        raise ValueError(f"pairs holds {len(pairs)}, and a sum is made of two: give at least two.")
     table = normalize(vectors.vectors, dim=1)
     one, other = (torch.tensor([vectors.find(word) for word in side]) for side in zip(*pairs, strict=True))
     offset = table[other] - table[one]  # [n, D]

@@ -29,10 +29,10 @@ def hopfield_energy(
         [..., Q], float64, not negative; NaN for a state that has no pattern.
 
     Raises:
-        ValueError: widths that differ, or a beta that is not above 0.
+        ValueError: no pattern, widths that differ, or a beta that is not above 0.
     """
-    beta = _check_beta(beta, state)
     scores = inner_products(state, patterns)
+    beta = _check_beta(beta, state)
     if may_attend is None:
         may_attend = torch.ones_like(scores, dtype=torch.bool)
     may_attend = may_attend.broadcast_to(scores.shape)
@@ -66,9 +66,9 @@ def hopfield_update(
         [..., Q, D], float64; zeros for a state that has no pattern.
 
     Raises:
-        ValueError: widths that differ, or a beta that is not above 0.
+        ValueError: no pattern, widths that differ, or a beta that is not above 0.
     """
-    scores = _check_beta(beta, state) * inner_products(state, patterns)
+    scores = inner_products(state, patterns) * _check_beta(beta, state)
     if may_attend is None:
         return scores.softmax(-1) @ patterns.double()
     weights = scores.masked_fill(~may_attend, -math.inf).softmax(-1)
@@ -96,7 +96,7 @@ def hopfield_descent(
         [steps + 1, ..., Q], float64, from one row to the next never higher but for rounding.
 
     Raises:
-        ValueError: no step, widths that differ, or a beta that is not above 0.
+        ValueError: no step, no pattern, widths that differ, or a beta that is not above 0.
     """
     if steps < 1:
         raise ValueError(f"steps={steps} must be at least 1.")
@@ -111,8 +111,13 @@ def inner_products(query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
     """Each query [..., Q, D] times each key [..., K, D]: [..., Q, K], float64.
 
     Raises:
-        ValueError: widths that differ.
+        ValueError: widths that differ, or no key, or keys without numbers.
     """
+    if key.dim() < 2 or 0 in key.shape[-2:]:
+        raise ValueError(
+            f"Keys, or patterns, of shape {list(key.shape)} hold nothing to be asked for: give one or more "
+            "of width 1 or more, [..., K, D]."
+        )
     if query.shape[-1] != key.shape[-1]:
         raise ValueError(
             f"queries are {query.shape[-1]} wide and keys {key.shape[-1]}: give vectors of one width."

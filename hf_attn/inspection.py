@@ -1,7 +1,6 @@
 """Look inside: who reads whom."""
 
 import contextlib
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -13,7 +12,6 @@ from hf_attn.tasks.sequences import IGNORED, Batch
 
 MEMORY_LIMIT = 2**30  # bytes of maps that are computed without being asked twice
 INTERVENED = "hf_attn_intervened"  # the plain function with changed weights, of hf_attn.interventions
-_SWITCHING = threading.RLock()  # the attention implementation belongs to the model, not to the call
 
 
 @dataclass(frozen=True)
@@ -104,17 +102,17 @@ def estimate_map_bytes(config, source_length: int, target_length: int, batch_siz
 def eager_attention(model: PreTrainedModel) -> Iterator[None]:
     """Let the model attend by the plain function, the only one that gives maps; put it back after.
 
-    Inside `hf_attn.interventions.intervening` it already does, with changed weights, and goes on so.
+    Inside `hf_attn.interventions.intervening` it already does, with changed weights, and goes on so. All that
+    reads with the model through hf_attn waits meanwhile; call the model itself from no other thread.
     """
-    with _SWITCHING:
+    with evaluating(model):
         before = model.config._attn_implementation
         if before == INTERVENED:
             yield
             return
         try:
             model.set_attn_implementation("eager")
-            with evaluating(model):
-                yield
+            yield
         finally:
             model.set_attn_implementation(before)
 

@@ -23,6 +23,7 @@ from hf_attn.inspection import INTERVENED, eager_attention, is_recurrent
 ACTIONS = ("remove", "uniform", "permute")
 KINDS = ("encoder", "decoder", "cross")
 PLAIN = ("eager_attention_forward", "read_memory")  # what a file of models calls its plain attention
+PLURALS = {"layer": "layers", "head": "heads", "query": "queries", "key": "keys"}
 GRAMMAR = "KIND[.LAYER[.HEAD[.QUERY.KEY]]], for example cross.1.0 or cross.1.0.3.5, with all for every one"
 
 
@@ -156,8 +157,8 @@ def intervening(model: PreTrainedModel, interventions: Sequence[Intervention]) -
     """Let every row of whatever the model reads have its attention changed; afterwards all is as before.
 
     Inside, call the model, `attention_maps`, `greedy_ids`, `evaluate` or `generate`, with a cache or without;
-    maps are the changed ones. The model is in evaluation mode, only this thread sees its attention changed,
-    and other threads that switch a kernel wait.
+    maps are the changed ones. The model is in evaluation mode. What reads with the same model from another
+    thread through hf_attn waits; call the model itself from no other thread meanwhile.
 
     Args:
         model: ours, or another that attends by transformers' attention interface.
@@ -183,10 +184,8 @@ def intervening_by_row(model: PreTrainedModel, rows: Sequence[Sequence[Intervent
         raise RuntimeError("attention is being intervened in already: give all interventions at once.")
     under_way = _UnderWay(model, rows)
     with eager_attention(model), contextlib.ExitStack() as undo:
-        for (
-            stack
-        ) in model.modules():  # past set_attn_implementation, which asks whether a kernel forms weights
-            if isinstance(stack, PreTrainedModel):
+        for stack in model.modules():
+            if isinstance(stack, PreTrainedModel):  # set_attn_implementation asks what a kernel can do
                 stack.config._attn_implementation = INTERVENED
         if "decoder" in under_way.kinds or "cross" in under_way.kinds:
             hook = model.get_decoder().register_forward_pre_hook(under_way.begin, with_kwargs=True)
@@ -261,7 +260,8 @@ def _choose_layers(model, attentions: dict[str, list[nn.Module]], intervention: 
 
 def _refuse_missing(name: str, index: int | None, size: int, kind: str) -> None:
     if index is not None and index >= size:
-        raise ValueError(f"{name}={index} is not there: {kind} attention has {name}s 0 to {size - 1}.")
+        there = f"{PLURALS[name]} 0 to {size - 1}"
+        raise ValueError(f"{name}={index} is not there: {kind} attention has {there}.")
 
 
 def _may_attend(attention_mask, weights: torch.Tensor) -> torch.Tensor:

@@ -43,7 +43,7 @@ class Role:
 ROLES: Mapping[str, Role] = {
     "diagonal": Role("weight on the key at the query's own place", "1/n"),
     "previous": Role("weight on the key one place before the query's", "1/n"),
-    "next": Role("weight on the key one place behind the query's", "1/n"),
+    "next": Role("weight on the key one place after the query's", "1/n"),
     "first": Role("weight on the first key, a sink where nothing is to be read there", "1/n"),
     "separator": Role("weight on ends and punctuation", "their share of the keys"),
     "uniform": Role("entropy over its highest, ln n", "1"),
@@ -61,7 +61,7 @@ class HeadRoles:
     Attributes:
         examples: how many.
         trained: kind ("encoder", "decoder", "cross") → name in ROLES and in THEORY → [L, H]; NaN where no
-            query had an occasion, such as the key behind it in a decoder.
+            query had an occasion, such as the key after it in a decoder.
         untrained: the same of the same model before its first step; empty where it was not asked for.
         even: kind → name → what even attention scores on the same examples.
     """
@@ -102,7 +102,14 @@ def find_keys(kind: str, queries: int, keys: int, key_tokens: Sequence[str] = ()
         queries: Q; of a decoder the last Q places of K.
         keys: K.
         key_tokens: K labels; without them nothing is a separator.
+
+    Raises:
+        ValueError: tokens of another number, or a text that is not cut.
     """
+    if isinstance(key_tokens, str):
+        raise ValueError(f"key_tokens={key_tokens!r} is a text: give its tokens, one a key.")
+    if key_tokens and len(key_tokens) != keys:
+        raise ValueError(f"key_tokens has {len(key_tokens)} tokens for {keys} keys: give one a key.")
     places = torch.arange(queries) + (keys - queries if kind == "decoder" else 0)
     offsets = torch.arange(keys) - places[:, None]
     separators = [is_separator(token) for token in key_tokens] or [False] * keys
@@ -154,7 +161,8 @@ def measure_roles(
         kind: "encoder", "decoder" or "cross".
         key_tokens: K labels; without them there is no "separator".
         alignment: [Q][K], above 0 where a query is known to depend on a key; without it no "alignment".
-        may_attend: bool [Q, K]; as `build_mask` has it where None. Padding must not be attended.
+        may_attend: bool [Q, K]; as `build_mask` has it where None. Padding must not be attended; "first" is
+            the first key that may be.
 
     Returns:
         Role → [L, H], from 0 to 1; NaN where no query has an occasion.
@@ -163,10 +171,8 @@ def measure_roles(
         ValueError: an unknown kind, or tokens or an alignment of another shape.
     """
     queries, keys = weights.shape[-2:]
-    if may_attend is None:
-        may_attend = build_mask(kind, queries, keys)
-    if key_tokens and len(key_tokens) != keys:
-        raise ValueError(f"key_tokens has {len(key_tokens)} tokens for {keys} keys: give one a key.")
+    usual = build_mask(kind, queries, keys)
+    may_attend = usual if may_attend is None else may_attend
     weights = weights.double() * may_attend.any(-1, keepdim=True)  # what padding asks does not count
     places = find_keys(kind, queries, keys, key_tokens)
     if not key_tokens:
@@ -179,7 +185,8 @@ def measure_roles(
                 f"queries and one column for each of {keys} keys."
             )
     scores = {role: share_on(weights, chosen, may_attend) for role, chosen in places.items()}
-    scores["first"] = sink_share(weights, may_attend)
+    first = int(may_attend.any(-2).int().argmax())
+    scores["first"] = sink_share(weights[..., first:], may_attend[..., first:])
     scores["uniform"] = normalised_entropy(weights, may_attend).nanmean(-1)
     return {role: scores[role] for role in ROLES if role in scores}
 

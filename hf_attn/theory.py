@@ -17,7 +17,8 @@ FIRST_SHARE = (
 )
 COUNTED = 0.01  # of the largest singular value: smaller ones do not count to a rank
 LOW = 0.5  # of the highest frequency
-LEAKED = 1e-4  # weight on hidden keys that rounding explains
+LEAKED = 1e-4  # weight on hidden keys, or above 1, that rounding explains
+WHOLE = 1e-9  # below a whole number that rounding explains: 0.29 · 100 is 28.999999999999996
 
 # what `measure_theory` measures of a head; n is the number of keys that a query may attend to
 THEORY: Mapping[str, str] = {
@@ -157,7 +158,7 @@ def leading_energy(weights: torch.Tensor, share: float = FIRST_SHARE) -> torch.T
     if not 0 < share <= 1:
         raise ValueError(f"share={share} must be above 0 and at most 1: 0.1 is the largest tenth.")
     squares = singular_values(weights).square()
-    first = max(1, int(share * squares.shape[-1]))
+    first = max(1, int(share * squares.shape[-1] + WHOLE))
     return squares[..., :first].sum(-1) / squares.sum(-1)
 
 
@@ -363,6 +364,11 @@ def _check_weights(weights: torch.Tensor) -> None:
         )
     if not (weights >= 0).all():
         raise ValueError("weights holds negative numbers or NaN; give them as they leave the softmax.")
+    if (weights > 1 + LEAKED).any():
+        raise ValueError(
+            f"weights reaches {float(weights.max()):.3g}, and a weight is at most 1; give them as they leave "
+            "the softmax."
+        )
 
 
 def _count_keys(weights: torch.Tensor, may_attend: torch.Tensor | None) -> torch.Tensor:

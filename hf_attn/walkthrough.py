@@ -18,13 +18,14 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from hf_attn.arithmetic import Head
+from hf_attn.arithmetic import Head, is_whole
 from hf_attn.inspection import attention_maps, is_recurrent
 from hf_attn.models.positions import compute_sinusoids, rotate
 
 LONGEST = 64  # tokens on either side of a map whose every number is to be read
 WIDTH = 16  # D of a sentence's random vectors: four numbers and more for each of four heads
 HEADS = (1, 2, 4)  # into which WIDTH is divided
+LARGEST_SEED = 2**63 - 1  # that PyTorch takes
 PADDING = "<pad>"
 _TOKENS = re.compile(rf"{PADDING}|\w+|[^\w\s]")
 
@@ -76,7 +77,7 @@ def walk_sentence(
         hidden: places that nobody may read; None for those of `<pad>`.
 
     Raises:
-        ValueError: nothing is written, it is too long, or there are no such heads.
+        ValueError: nothing is written, it is too long, or there are no such heads, seed or places.
     """
     words = split_words(text)
     if not words:
@@ -85,11 +86,14 @@ def walk_sentence(
         raise ValueError(
             f"The sentence has {len(words)} words; up to {LONGEST} are walked through. Shorten it."
         )
-    if num_heads not in HEADS or not 0 <= head < num_heads:
+    are_whole = is_whole(num_heads) and is_whole(head)
+    if not are_whole or num_heads not in HEADS or not 0 <= head < num_heads:
         allowed = ", ".join(map(str, HEADS))
         raise ValueError(
-            f"head={head} of num_heads={num_heads}: choose {allowed} heads, and one of them from 0."
+            f"head={head!r} of num_heads={num_heads!r}: choose {allowed} heads, and one of them from 0."
         )
+    if not is_whole(seed) or not 0 <= seed <= LARGEST_SEED:
+        raise ValueError(f"seed={seed!r} must be a whole number from 0 to {LARGEST_SEED}; 0 works.")
     if hidden is None:
         hidden = [place for place, word in enumerate(words) if word == PADDING]
     if len(set(hidden)) >= len(words):

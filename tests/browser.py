@@ -10,6 +10,7 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
+PATIENCE = 60_000  # ms; the machine may be busy
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -54,3 +55,18 @@ def serve_app():
     finally:
         server.terminate()
         server.communicate(timeout=20)
+
+
+@contextlib.contextmanager
+def open_tab(address, name):
+    """Give a fresh page with a tab of the app open; afterwards no script has failed on it."""
+    complaints = []
+    with open_browser() as chromium:
+        page = chromium.new_context(viewport={"width": 1280, "height": 900}).new_page()
+        page.set_default_timeout(PATIENCE)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda line: complaints.append(line.text) if line.type == "error" else None)
+        page.goto(address)
+        page.get_by_role("tab", name=name, exact=True).click()
+        yield page
+    assert complaints == []

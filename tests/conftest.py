@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import hypothesis
 import pytest
 import torch
 
@@ -12,12 +13,23 @@ from hf_attn.tasks import build_task
 from hf_attn.training import build_accelerator
 
 torch.set_num_threads(1)
+hypothesis.settings.register_profile("the same everywhere", derandomize=True, deadline=None)
+hypothesis.settings.load_profile("the same everywhere")
 
 
 @pytest.fixture
 def generator() -> torch.Generator:
     """Randomness as an argument, the same in every run."""
     return torch.Generator().manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def served_app():
+    """Address of the app in a process of its own, for all tests that visit it with pages of their own."""
+    from tests.browser import serve_app
+
+    with serve_app() as address:
+        yield address
 
 
 @pytest.fixture(scope="session")

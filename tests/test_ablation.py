@@ -196,6 +196,12 @@ def test_two_sources_are_refused():
         measure_changes(build_decoder(), random_ids(2, 7), [Trial()])
 
 
+@pytest.mark.parametrize("most", [0, -1])
+def test_an_answer_of_no_tokens_is_refused(most):
+    with pytest.raises(ValueError, match=f"max_new_tokens={most} must be at least 1"):
+        measure_changes(build_decoder(), random_ids(1, 7), [Trial()], max_new_tokens=most)
+
+
 # Held-out examples
 
 
@@ -260,6 +266,8 @@ def test_tokens_of_held_out_examples_are_not_left_out():
     assert list_trials(loaded.model) == []
     with pytest.raises(ValueError, match="'without token 1': each held-out example has other tokens"):
         next(measure_outcomes(loaded.model, loaded.task_named(), [Trial(without=(1,))]))
+    with pytest.raises(ValueError, match="examples=0 must be at least 1"):
+        next(measure_outcomes(loaded.model, loaded.task_named(), examples=0))
 
 
 # The command

@@ -27,7 +27,7 @@ from hf_attn.exercises import BANKS  # noqa: E402
 from hf_attn.hub import load_checkpoint  # noqa: E402
 from hf_attn.inspection import attention_maps  # noqa: E402
 from hf_attn.worked import EXAMPLES  # noqa: E402
-from tests.browser import find_chromium, open_browser, serve_app  # noqa: E402
+from tests.browser import PATIENCE, find_chromium, open_tab  # noqa: E402
 from tests.visiting import begun, finished  # noqa: E402
 
 SHELF = build_shelf()
@@ -125,11 +125,26 @@ def test_the_same_word_in_the_other_sentence_stands_beside_it():
 
 def test_a_chosen_cell_comes_back_explained_and_a_figure_of_another_head_brings_its_head():
     before = walked(f"{WORKED}notebook-heads")
-    value, after, head = attention.pick(SHELF, Visit(), before, picked(1, 4, 3))
-    assert (after.settings.head, head, after.cell) == (3, 3, (1, 4))
+    value, after, head, error = attention.pick(SHELF, Visit(), before, picked(1, 4, 3))
+    assert (after.settings.head, head, after.cell, error) == (3, 3, (1, 4), "")
     assert json.loads(value)["cell"]["query"][0] == pytest.approx(-1.1907, abs=5e-5)
     same = attention.pick(SHELF, Visit(), after, picked(0, 0))[1]
     assert same.head is after.head
+
+
+@pytest.mark.parametrize(
+    "event", [picked(9, 0), picked(0.5, 0), picked(0, 0, "x"), picked(0, 0, 7), object()]
+)
+def test_a_cell_of_a_map_that_is_gone_is_refused_and_the_board_stays(event):
+    before = walked(f"{WORKED}exercise-1")
+    *stays, error = attention.pick(SHELF, Visit(), before, event)
+    assert stays == [gr.skip()] * 3
+    assert "is no cell" in error or "is not there" in error
+
+
+def test_an_example_that_there_is_not_is_refused():
+    with pytest.raises(ValueError, match="'nope' is no worked example; choose exercise-1, "):
+        walked(f"{WORKED}nope")
 
 
 def test_a_switch_keeps_the_cell_and_says_that_the_model_computes_something_else():
@@ -204,23 +219,19 @@ def test_figures_by_hand_are_judged_where_they_are_typed():
     assert [one["is_right"] for one in value["checks"]["scores"][0]] == [True, True, False]
     assert [f"{one['computed']:.4f}" for one in value["printed"]] == ["0.2483", "0.2483", "0.5035"]
     assert [one["printed"] for one in value["printed"]] == ["0.28", "0.28", "0.44"]
+    for sent in (None, [[None] * 3] * 3, [["1"] * 9] * 9):
+        wrong = SimpleNamespace(scores=sent, weights=blank, outputs=blank)
+        assert attention.check(wrong) == gr.skip()
 
 
 # ---------------------------------------------------------------- the page
 
 
 @pytest.fixture(scope="module")
-def page():
-    """The app in a real browser; afterwards no script has failed."""
-    complaints = []
-    with serve_app() as url, open_browser() as chromium:
-        opened = chromium.new_context(viewport={"width": 1280, "height": 900}).new_page()
-        opened.set_default_timeout(30_000)
-        opened.on("pageerror", lambda error: complaints.append(str(error)))
-        opened.on("console", lambda line: complaints.append(line.text) if line.type == "error" else None)
-        opened.goto(url)
+def page(served_app):
+    """The app in a real browser, as it opens."""
+    with open_tab(served_app, "Attention") as opened:
         yield opened
-    assert complaints == []
 
 
 def number(text):
@@ -240,7 +251,7 @@ def products_of(board):
 
 @pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
 def test_a_newcomer_sees_an_explained_example_clicks_a_cell_and_checks_figures_by_hand(page):
-    expect.set_options(timeout=30_000)
+    expect.set_options(timeout=PATIENCE)
     board = page.locator("#attention-board")
     expect(page.get_by_role("tab", name="Attention")).to_have_attribute("aria-selected", "true")
     expect(board.locator(".hf-pair")).to_have_text("MUL reads *")

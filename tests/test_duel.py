@@ -5,12 +5,8 @@ import json
 import os
 import re
 import shutil
-import socket
-import subprocess
-import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
@@ -25,10 +21,9 @@ from hf_attn.dueling import count_parameters  # noqa: E402
 from hf_attn.hub import load_checkpoint  # noqa: E402
 from hf_attn.tasks import TASKS  # noqa: E402
 from hf_attn.training import Diverged  # noqa: E402
-from tests.browser import find_chromium, open_browser  # noqa: E402
+from tests.browser import PATIENCE, find_chromium, open_tab  # noqa: E402
 from tests.visiting import Event  # noqa: E402
 
-ROOT = Path(__file__).parent.parent
 TINY = {
     **{"task": "Copy", "size": 5, "models": ["none", "transformer"], "parameters": "50 k"},
     **{"budget": "steps", "steps": "6", "seconds": "1", "seed": "0"},
@@ -274,34 +269,17 @@ def test_nothing_can_be_kept_of_a_duel_that_is_under_way():
 
 
 @pytest.fixture(scope="module")
-def page():
-    """The Duel tab of an app in a process of its own; afterwards no script has failed."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "app.py", "--port", str(port), "--device", "cpu"]
-    server = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    while "Running on" not in server.stdout.readline():
-        assert server.poll() is None
-    complaints = []
-    with open_browser() as chromium:
-        opened = chromium.new_context(viewport={"width": 1280, "height": 900}).new_page()
-        opened.set_default_timeout(30_000)
-        opened.on("pageerror", lambda error: complaints.append(str(error)))
-        opened.on("console", lambda line: complaints.append(line.text) if line.type == "error" else None)
-        opened.goto(f"http://127.0.0.1:{port}/")
-        opened.get_by_role("tab", name="Duel", exact=True).click()
+def page(served_app):
+    """The Duel tab in a real browser."""
+    with open_tab(served_app, "Duel") as opened:
         yield opened
-    server.terminate()
-    server.communicate(timeout=20)
-    assert complaints == []
 
 
 @pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
 def test_a_duel_in_the_browser_runs_stops_and_shows_curves_maps_and_accuracy_by_length(page):
     from playwright.sync_api import expect
 
-    expect.set_options(timeout=30_000)
+    expect.set_options(timeout=PATIENCE)
     board, note = page.locator("#duel-board"), page.locator("#duel-note")
     expect(board).to_contain_text("the same example")
     page.locator("#duel-size input").click()

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
+from transformers import DynamicCache
 
 from hf_attn.models.attention import scaled_dot_product_attention
 from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
@@ -301,6 +302,26 @@ def test_multiplications_double_with_the_length(kind, is_causal):
 def test_a_mask_of_pairs_is_refused():
     with pytest.raises(ValueError, match=r"shape \[2, 1, 5, 5\].*forms no pairs.*\[B, S\]"):
         mark_sequences(draw(2, 5, 16), torch.ones(2, 1, 5, 5))
+
+
+@pytest.mark.parametrize("shape", [(2, 4), (2, 6), (1, 5), (3, 5)])
+def test_a_mask_that_does_not_fit_the_tokens_is_refused(shape):
+    with pytest.raises(ValueError, match=rf"shape \[{shape[0]}, {shape[1]}\] does not fit 2 rows.*\[2, 5\]"):
+        mark_sequences(draw(2, 5, 16), torch.ones(shape))
+
+
+def test_a_mask_has_a_place_for_each_token_in_the_cache():
+    cache = DynamicCache()
+    cache.update(draw(2, 1, 3, 4), draw(2, 1, 3, 4), 0)
+    assert mark_sequences(draw(2, 1, 16), torch.ones(2, 4), cache).shape == (2, 4)
+    with pytest.raises(ValueError, match=r"shape \[2, 1\] does not fit.*\[2, 4\]"):
+        mark_sequences(draw(2, 1, 16), torch.ones(2, 1), cache)
+
+
+@pytest.mark.parametrize("size", [(2, 0), (0, 3)])
+def test_a_row_without_tokens_is_refused(size):
+    with pytest.raises(ValueError, match=f"{size[0]} rows of {size[1]} tokens hold nothing to read"):
+        mark_sequences(torch.ones(*size, 16), None)
 
 
 def test_linformer_refuses_a_row_longer_than_its_mixtures():

@@ -194,11 +194,38 @@ def test_a_text_of_too_few_words_is_refused():
         read_text(["one two", "one two three"], SHORT)
 
 
+def test_a_text_in_which_no_word_has_company_is_refused_before_learning():
+    alone = [f"word{chr(97 + place)}" for place in range(12)] * 3
+    with pytest.raises(
+        ValueError, match=r"None of the 12 words .* 2 times or more .* bring longer sentences"
+    ):
+        next(train_vectors(alone, SHORT, torch.Generator()))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_that_chance_leaves_empty_is_passed_over(kind):
+    settings = dataclasses.replace(SHORT, kind=kind, batch_size=1, frequent=1e-3, steps=30)
+    text = read_text(compose_sentences(), settings)
+    sizes = {len(draw_batch(text, settings, torch.Generator().manual_seed(seed))[3]) for seed in range(30)}
+    assert 0 in sizes
+    assert learn_vectors(compose_sentences(), settings).vectors.isfinite().all()
+
+
+def test_one_pair_makes_no_sum(learned):
+    with pytest.raises(ValueError, match="pairs holds 1, and a sum is made of two"):
+        share_first(learned, PAIRS[:1])
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
         ({"kind": "glove"}, "kind='glove' .* skip-gram or CBOW"),
-        ({"window": 0}, "window=0 must be at least 1"),
+        ({"window": 0}, "window=0 must be a whole number of at least 1"),
+        ({"width": 1.5}, "width=1.5 must be a whole number"),
+        ({"steps": True}, "steps=True must be a whole number"),
+        ({"frequent": 0.0}, "frequent=0.0 must be finite, above 0; 0.01 works"),
+        ({"learning_rate": float("inf")}, "learning_rate=inf must be finite, above 0; 0.02 works"),
+        ({"learning_rate": float("nan")}, "learning_rate=nan must be finite"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(settings, words):

@@ -21,7 +21,7 @@ from hf_attn.inspection import attention_maps  # noqa: E402
 from hf_attn.roles import ROLES, measure_even, measure_head_roles, measure_heads  # noqa: E402
 from hf_attn.theory import singular_values  # noqa: E402
 from hf_attn.walkthrough import walk_model  # noqa: E402
-from tests.browser import find_chromium  # noqa: E402
+from tests.browser import PATIENCE, find_chromium, open_tab  # noqa: E402
 from tests.visiting import finished  # noqa: E402
 
 SHELF = build_shelf()
@@ -249,27 +249,18 @@ def test_a_given_target_is_said_to_be_set_aside_and_too_long_an_input_is_not_mea
 
 
 @pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
-def test_in_the_browser_a_removed_head_changes_the_answer_shown(needed):
-    pytest.importorskip("playwright")
+def test_in_the_browser_a_removed_head_changes_the_answer_shown(needed, served_app):
     from playwright.sync_api import expect
 
-    from tests.browser import open_browser, serve_app
-
+    expect.set_options(timeout=PATIENCE)
     pick, change = needed
     place = f"layer {pick.layer + 1}, head {pick.head + 1}"
-    found, complaints = load_once(folder("attn-addition")), []
+    found = load_once(folder("attn-addition"))
     whole, left = (
         f"{100 * outcome.exact_match:.1f}"
         for outcome in measure_outcomes(found.model, found.task, [change.trial], checking.EXAMPLES)
     )
-    with serve_app() as url, open_browser() as chromium:
-        page = chromium.new_context(viewport={"width": 1280, "height": 900}).new_page()
-        page.set_default_timeout(30_000)
-        expect.set_options(timeout=30_000)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("console", lambda line: complaints.append(line.text) if line.type == "error" else None)
-        page.goto(url)
-        page.get_by_role("tab", name="Explore", exact=True).click()
+    with open_tab(served_app, "Explore") as page:
         lens, checks = page.locator("#explore-board"), page.locator("#checks-board")
         answers = checks.locator(".hf-said .hf-symbols")
         roles = checks.locator(".hf-roles-table tbody tr")
@@ -301,4 +292,3 @@ def test_in_the_browser_a_removed_head_changes_the_answer_shown(needed):
             page.set_viewport_size({"width": width, "height": 900})
             assert page.evaluate("document.documentElement.scrollWidth") <= width
     expect.set_options(timeout=5_000)
-    assert complaints == []

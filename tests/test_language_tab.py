@@ -3,10 +3,6 @@
 import json
 import os
 import re
-import socket
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -20,9 +16,8 @@ from hf_attn.architectures import build_model  # noqa: E402
 from hf_attn.experiments.order import Sizes  # noqa: E402
 from hf_attn.tasks import Recipe  # noqa: E402
 from hf_attn.tasks.language import Language  # noqa: E402
-from tests.browser import find_chromium, open_browser  # noqa: E402
+from tests.browser import PATIENCE, find_chromium, open_tab  # noqa: E402
 
-ROOT = Path(__file__).parent.parent
 EVIL = "<img src=x onerror=window.bad=1> {{value}} ${value}"
 
 
@@ -241,7 +236,15 @@ def test_an_unknown_word_is_refused_under_its_field_and_the_board_stays(learned)
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("", "Nothing is written"), ("one two " * 9, "Only 2 different"), ("a" * 100_001, "up to 100")],
+    [
+        ("", "Nothing is written"),
+        ("one two " * 9, "Only 2 different"),
+        ("a" * 100_001, "up to 100"),
+        (
+            ". ".join(["one", "two", "six", "ten", "a", "b", "c", "d", "e", "f", "g", "h"] * 3),
+            "stands beside",
+        ),
+    ],
 )
 def test_an_own_text_that_will_not_do_is_refused_and_the_vectors_stay(learned, text, words):
     lesson, _ = learned
@@ -284,27 +287,10 @@ def test_words_before_there_are_vectors_say_what_to_press():
 
 
 @pytest.fixture(scope="module")
-def page():
-    """The Language tab of an app in a process of its own; afterwards no script has failed."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "app.py", "--port", str(port), "--device", "cpu"]
-    server = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    while "Running on" not in server.stdout.readline():
-        assert server.poll() is None
-    complaints = []
-    with open_browser() as chromium:
-        opened = chromium.new_context(viewport={"width": 1280, "height": 900}).new_page()
-        opened.set_default_timeout(30_000)
-        opened.on("pageerror", lambda error: complaints.append(str(error)))
-        opened.on("console", lambda line: complaints.append(line.text) if line.type == "error" else None)
-        opened.goto(f"http://127.0.0.1:{port}/")
-        opened.get_by_role("tab", name="Language", exact=True).click()
+def page(served_app):
+    """The Language tab in a real browser."""
+    with open_tab(served_app, "Language") as opened:
         yield opened
-    server.terminate()
-    server.communicate(timeout=20)
-    assert complaints == []
 
 
 def part(page, name):
@@ -315,7 +301,7 @@ def part(page, name):
 def test_in_the_browser_pairs_merge_vectors_are_learned_and_a_wrong_word_is_refused(page):
     from playwright.sync_api import expect
 
-    expect.set_options(timeout=30_000)
+    expect.set_options(timeout=PATIENCE)
     board = page.locator("#tokens-board")
     expect(board.locator(".hf-merge").first).to_have_text("Characters, before the first of 9 merges.")
     expect(board.locator(".hf-bars .next .hf-mono")).to_have_text("p e")

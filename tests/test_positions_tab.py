@@ -4,12 +4,8 @@ import copy
 import json
 import os
 import re
-import socket
-import subprocess
-import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 import torch
@@ -24,10 +20,9 @@ from demos.visits import FAILED, FINISHED, RUNNING, STOPPED, Visit  # noqa: E402
 from hf_attn.experiments.growing import Growth  # noqa: E402
 from hf_attn.models.positions import POSITION_TYPES  # noqa: E402
 from hf_attn.placement_views import Settings, measure_order, view_positions  # noqa: E402
-from tests.browser import find_chromium, open_browser  # noqa: E402
+from tests.browser import PATIENCE, find_chromium, open_tab  # noqa: E402
 from tests.position_checks import INVARIANT_TO_SHIFTS  # noqa: E402
 
-ROOT = Path(__file__).parent.parent
 WORDS = ["the", "cat", "sat", "on", "the", "mat"]
 SMALL = Settings(length=12, width=16, trained=12, clip=3)
 FORM = {
@@ -252,34 +247,17 @@ def test_start_while_one_is_under_way_changes_nothing_and_visits_never_meet(monk
 
 
 @pytest.fixture(scope="module")
-def page():
-    """The Positions tab of an app in a process of its own; afterwards no script has failed."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "app.py", "--port", str(port), "--device", "cpu"]
-    server = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    while "Running on" not in server.stdout.readline():
-        assert server.poll() is None
-    complaints = []
-    with open_browser() as chromium:
-        opened = chromium.new_context(viewport={"width": 1280, "height": 900}).new_page()
-        opened.set_default_timeout(30_000)
-        opened.on("pageerror", lambda error: complaints.append(str(error)))
-        opened.on("console", lambda line: complaints.append(line.text) if line.type == "error" else None)
-        opened.goto(f"http://127.0.0.1:{port}/")
-        opened.get_by_role("tab", name="Positions", exact=True).click()
+def page(served_app):
+    """The Positions tab in a real browser."""
+    with open_tab(served_app, "Positions") as opened:
         yield opened
-    server.terminate()
-    server.communicate(timeout=20)
-    assert complaints == []
 
 
 @pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
 def test_in_the_browser_a_way_is_switched_read_refused_and_trained_beyond_its_length(page):
     from playwright.sync_api import expect
 
-    expect.set_options(timeout=30_000)
+    expect.set_options(timeout=PATIENCE)
     board, curves = page.locator("#positions-board"), page.locator("#growth-board")
     noticed = board.locator(".hf-order tbody tr")
     expect(board.get_by_role("heading", name="Sinusoidal")).to_be_visible()

@@ -31,7 +31,7 @@ from hf_attn.roles import (
     spread_evenly,
 )
 from hf_attn.tasks import build_task
-from hf_attn.theory import THEORY
+from hf_attn.theory import THEORY, measure_theory
 
 CARDS = Path(__file__).parent.parent / "model_cards"
 FEW = settings(max_examples=25, deadline=None)
@@ -268,6 +268,12 @@ def test_what_does_not_fit_is_refused_in_words():
         measure_roles(even, "self")
     with pytest.raises(ValueError, match="key_tokens has 3 tokens for 4 keys: give one a key"):
         measure_roles(even, "cross", key_tokens=("a", "b", "c"))
+    with pytest.raises(ValueError, match="key_tokens has 1 tokens for 4 keys"):
+        find_keys("cross", 3, 4, (".",))
+    with pytest.raises(ValueError, match="key_tokens='abcd' is a text: give its tokens"):
+        measure_roles(even, "cross", key_tokens="abcd")
+    with pytest.raises(ValueError, match="kind='self' is not known"):
+        measure_roles(even, "self", may_attend=torch.ones(3, 4, dtype=torch.bool))
     with pytest.raises(ValueError, match=r"alignment has shape \[2, 4\]; give one row for each of 3 queries"):
         measure_roles(even, "cross", alignment=[[0] * 4] * 2)
     with pytest.raises(ValueError, match="5 queries need as many keys, not 4"):
@@ -283,3 +289,14 @@ def test_what_does_not_fit_is_refused_in_words():
 def test_separators_are_ends_and_punctuation_and_no_operators():
     tokens = ("</s>", "[SEP]", ".", "Ġ,", "。", "-", "(", "x", "▁", "")
     assert tuple(token for token in tokens if is_separator(token)) == tokens[:5]
+
+
+def test_the_first_key_is_the_first_that_may_be_attended():
+    may_attend = torch.ones(4, 4, dtype=torch.bool).tril()
+    padded = torch.zeros(6, 6, dtype=torch.bool)
+    padded[2:, 2:] = may_attend
+    weights = put_weight([0] * 4, 4, 4)
+    left = torch.nn.functional.pad(weights, (2, 0, 2, 0))
+    figures = measure_roles(left, "decoder", may_attend=padded)
+    assert figures["first"].item() == measure_roles(weights, "decoder")["first"].item() == 1
+    assert figures["first"].item() == measure_theory(left, padded)["sink"].item()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from hf_attn.commands.sources import write_page
+from hf_attn.commands.sources import NAMES, write_page
 from hf_attn.inspection import attention_maps
 from hf_attn.sources import (
     DOCUMENTS,
@@ -240,6 +240,10 @@ def test_queries_and_keys_are_those_of_the_map_that_the_model_gives():
     weights = (query @ key.transpose(1, 2) / query.shape[-1] ** 0.5).softmax(-1)
     encoder = open_bundled("attn-parser").model.get_encoder()
     torch.testing.assert_close(weights, attention_maps(encoder, source).encoder[-1], atol=1e-5, rtol=1e-4)
+
+
+def test_the_help_names_every_document():
+    assert tuple(DOCUMENTS) == NAMES
 
 
 def test_all_of_the_notebook_is_reproduced_once_its_missing_cells_have_drawn(rows):

@@ -214,6 +214,8 @@ def test_weight_on_hidden_keys_and_a_mask_of_another_shape_are_refused():
         (torch.zeros(2, 0), r"\[2, 0\]"),
         (-EVEN, "negative numbers or NaN; give them as they leave the softmax"),
         (EVEN * math.nan, "negative numbers or NaN"),
+        (EVEN * 9, "weights reaches 1.5, and a weight is at most 1"),
+        (EVEN.index_fill(0, torch.tensor([2]), math.inf), "weights reaches inf"),
     ],
 )
 def test_what_is_no_attention_map_is_refused_in_words(weights, words):
@@ -233,6 +235,11 @@ def test_shares_out_of_their_range_are_refused():
     for figure, wrong in ((numerical_rank, 1.0), (leading_energy, 0.0), (low_frequency_share, 1.5)):
         with pytest.raises(ValueError, match=f"={wrong} must be "):
             figure(EVEN, wrong)
+
+
+def test_a_share_of_the_singular_values_is_counted_without_rounding():
+    assert leading_energy(torch.eye(100), 0.29).item() == pytest.approx(0.29)
+    assert leading_energy(torch.eye(6), 0.49).item() == pytest.approx(2 / 6)
 
 
 # The memory
@@ -285,6 +292,10 @@ def test_patterns_that_are_hidden_do_not_count(generator):
 def test_what_cannot_be_compared_is_refused_in_words():
     with pytest.raises(ValueError, match="queries are 4 wide and keys 5"):
         inner_products(torch.ones(2, 4), torch.ones(2, 5))
+    for figure in (hopfield_energy, hopfield_update, hopfield_descent, kernel_matrix):
+        for shape in ((0, 4), (2, 0)):
+            with pytest.raises(ValueError, match=rf"shape \[{shape[0]}, {shape[1]}\] hold nothing"):
+                figure(torch.ones(2, shape[1]), torch.ones(shape))
     with pytest.raises(ValueError, match="beta=0 must be a number above 0"):
         hopfield_energy(torch.ones(2, 4), torch.ones(2, 4), beta=0)
     with pytest.raises(ValueError, match="steps=0 must be at least 1"):

@@ -94,6 +94,10 @@ def test_what_does_not_fit_is_refused_in_words():
         dataclasses.replace(head, hidden=(0, 1, 2))
     with pytest.raises(ValueError, match="hidden=5 is no key"):
         dataclasses.replace(head, hidden=(5,))
+    with pytest.raises(ValueError, match=r"bias has shape \[3\]; give \[3, 3\]"):
+        dataclasses.replace(head, bias=torch.zeros(3))
+    with pytest.raises(ValueError, match=r"\(0.5, 'x'\) is no cell"):
+        head.explain(0.5, "x")
     with pytest.raises(ValueError, match="give one row a token"):
         dataclasses.replace(head, rows=("a", "b"))
     with pytest.raises(ValueError, match="as many queries as keys"):
@@ -204,6 +208,20 @@ def test_a_word_has_one_vector_in_every_sentence_and_becomes_another_thing_in_ea
 def test_a_sentence_that_cannot_be_walked_through_is_refused(text, words):
     with pytest.raises(ValueError, match=words):
         walk_sentence(text)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"head": 1.0}, "head=1.0 of num_heads=2: choose 1, 2, 4 heads"),
+        ({"num_heads": 2.0}, "num_heads=2.0"),
+        ({"hidden": [True]}, "hidden=True is no key: places are 0 to 2"),
+        ({"seed": 2**70}, "seed=1180591620717411303424 must be a whole number from 0"),
+    ],
+)
+def test_a_setting_of_a_sentence_that_cannot_be_is_refused(given, words):
+    with pytest.raises(ValueError, match=words):
+        walk_sentence("time flies fast", **given)
 
 
 # The documents

@@ -169,12 +169,14 @@ def print_changes(
                 divergence=change.divergence,
             )
         most = f"{max(change.total_variation):.3f}", f"{max(change.divergence):.3f}"
-        rows.append((named, after, "other" if change.is_other_answer else "", *most))
+        rows.append((named, after, "other" if change.is_other_answer else "the same", *most))
     if as_json:
         return
     title = f"{text} → {before}; how far the next token's distribution moves, at most"
-    print_table("", "answer", "", "total variation", "KL in nats", rows=rows, title=title)
+    print_table("", "answer", "is", "total variation", "KL in nats", rows=rows, title=title)
     if len(changes) == 1:
         figures = zip(written, changes[0].total_variation, changes[0].divergence, strict=True)
         moved = [(symbol, f"{varied:.3f}", f"{diverged:.3f}") for symbol, varied, diverged in figures]
         print_table("token", "total variation", "KL in nats", rows=moved)
+    print("total variation: half of what all probabilities change by, from 0 to 1 (another token for sure)")
+    print("KL in nats: Σ p ln p/p′, what the whole model's distribution p has that the changed one p′ lacks")

@@ -109,6 +109,7 @@ def _train(run: "Run", directory: Path | None, save_every: float, track: str | N
 
     from hf_attn import architectures, baselines, runs, training
     from hf_attn.evaluation import evaluate
+    from hf_attn.tasks.base import CLASSES
 
     disable_progress_bar()
     torch.set_num_threads(run.threads)
@@ -136,6 +137,8 @@ def _train(run: "Run", directory: Path | None, save_every: float, track: str | N
         raise Failure(f"Stopped after step {report.step} of {report.steps}; {kept}.")
     if not speaks:
         return
+    if run.task.kind == CLASSES:
+        print(f"{baselines.NAME} learns the same texts, to stand beside …", file=sys.stderr, flush=True)
     beside = baselines.measure_beside(run.task)
     if directory:
         evaluation = runs.finish(run, model, accelerator, directory, beside)

@@ -12,6 +12,7 @@ from hf_attn.commands.console import THREADS, AsJson, WrongUse, print_json, prin
 if TYPE_CHECKING:
     from hf_attn.sources import Row
 
+NAMES = ("chapter-1", "attention-51", "notebook", "chapter-8", "transformers-1")  # help imports nothing
 COLUMNS = ("claim", "claimed", "measured", "verdict", "why")
 NOTHING = "–"  # measured where there is nothing to compute
 PAGE_HEADER = """# The documents' claims, measured
@@ -32,7 +33,7 @@ data or definition are missing, or what was printed hardly ever comes out.
 
 def sources(
     document: Annotated[
-        str | None, typer.Argument(metavar="DOCUMENT", help="Which one: all without; a wrong one lists them.")
+        str | None, typer.Argument(metavar="DOCUMENT", help=f"One of {', '.join(NAMES)}; all without.")
     ] = None,
     full: Annotated[
         bool, typer.Option("--full", help="Also what needs training, which takes minutes.")

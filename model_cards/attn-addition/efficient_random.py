@@ -67,10 +67,15 @@ class PerformerAttention(RandomAttention):
             directions.append(orthogonal * triangular.diagonal().sign())  # else some directions are likelier
         return torch.cat(directions)[: len(lengths)] * lengths
 
+    def precision(self, query: torch.Tensor) -> torch.dtype:
+        """float64 in a causal stack, where its device has it: later keys may outweigh those that are read."""
+        wide = self.is_causal and query.device.type != "mps"
+        return torch.float64 if wide else torch.float32
+
     def attend(self, query, key, value, sequences, _bias=None) -> torch.Tensor:
         """Sum the keys' features and values, then let each query read the sum."""
-        queries, keys = positive_features(query, key, sequences, self.drawn)
-        values = nn.functional.pad(value.float(), (0, 1), value=1.0)  # [B, H, S, Dh + 1]: the last one counts
+        queries, keys = positive_features(query, key, sequences, self.drawn, self.precision(query))
+        values = nn.functional.pad(value.to(keys.dtype), (0, 1), value=1.0)  # [B, H, S, Dh + 1]: one counts
         if self.is_causal:
             read = read_prefixes(queries, keys, values, sequences)
         else:
@@ -79,7 +84,7 @@ class PerformerAttention(RandomAttention):
 
     def attend_plainly(self, query, key, value, sequences, _bias=None) -> tuple[torch.Tensor, torch.Tensor]:
         """Multiply every query's features with every key's."""
-        queries, keys = positive_features(query, key, sequences, self.drawn)
+        queries, keys = positive_features(query, key, sequences, self.drawn, self.precision(query))
         weights = queries @ keys.transpose(-2, -1)  # [B, H, T, S]
         if self.is_causal:
             weights = weights.masked_fill(~may_read(sequences, query.shape[2], is_causal=True), 0)
@@ -87,27 +92,29 @@ class PerformerAttention(RandomAttention):
         return weights @ value, weights
 
 
-def positive_features(query, key, sequences, features) -> tuple[torch.Tensor, torch.Tensor]:
-    """φ(q) [B, H, T, m] and φ(k) [B, H, S, m], float32, but for factors that Y's quotient does not have.
+def positive_features(
+    query, key, sequences, features, dtype: torch.dtype = torch.float32
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """φ(q) [B, H, T, m] and φ(k) [B, H, S, m] of a dtype, but for factors that Y's quotient does not have.
 
     Each feature of the keys is divided by its largest and the queries' multiplied with it, then each query by
     its largest: nothing overflows, and a query that reads all keys finds at least one feature at 1. In place,
     for pages fetched anew cost more than the arithmetic.
     """
-    scale, features = query.shape[-1] ** -0.25, features.float()
-    query, key = query.float() * scale, key.float() * scale
+    scale, features = query.shape[-1] ** -0.25, features.to(dtype)
+    query, key = query.to(dtype) * scale, key.to(dtype) * scale
     padding = (sequences == 0)[:, None, :, None]
-    keys = (key @ features.T).float()  # [B, H, S, m]; autocast gives half precision
+    keys = (key @ features.T).to(dtype)  # [B, H, S, m]; autocast gives half precision
     keys = keys.sub_(key.square().sum(dim=-1, keepdim=True) / 2)
-    keys = keys.masked_fill_(padding, torch.finfo(torch.float32).min)  # whose exponential is 0
+    keys = keys.masked_fill_(padding, torch.finfo(dtype).min)  # whose exponential is 0
     highest = keys.detach().amax(dim=-2, keepdim=True)  # [B, H, 1, m]
-    queries = (query @ features.T).float().add_(highest)  # [B, H, T, m]
+    queries = (query @ features.T).to(dtype).add_(highest)  # [B, H, T, m]
     queries = queries.sub_(queries.detach().amax(dim=-1, keepdim=True)).exp_()
     return queries, keys.sub_(highest).exp_()
 
 
 def avoid_zero(total: torch.Tensor) -> torch.Tensor:
-    """Put 1 where nothing is read, or by a causal query e⁴³ times less than it would read of later keys."""
+    """Put 1 where nothing is read, or by a causal query e³⁵⁰ times less than it would read of later keys."""
     return total.masked_fill(total < torch.finfo(total.dtype).tiny ** 0.5, 1)  # its gradient takes the square
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from transformers import initialization as init
 
-from .position_base import APART, Positions, compute_sinusoids
+from .position_base import Positions, compute_sinusoids
 
 
 def find_neighbours(embeddings: torch.Tensor, position_ids: torch.Tensor, offsets: range) -> torch.Tensor:
@@ -25,9 +25,9 @@ def find_neighbours(embeddings: torch.Tensor, position_ids: torch.Tensor, offset
     """
     before, after = -offsets[0], offsets[-1]
     windows = nn.functional.pad(embeddings, (0, 0, before, after)).unfold(1, len(offsets), 1)  # [B, S, D, K]
-    places = nn.functional.pad(position_ids, (before, after), value=APART).unfold(1, len(offsets), 1)
-    wanted = position_ids.unsqueeze(-1) + torch.arange(-before, after + 1, device=places.device)  # [B, S, K]
-    return (windows * (places == wanted).unsqueeze(2)).transpose(2, 3)
+    runs = number_sequences(position_ids)
+    theirs = nn.functional.pad(runs, (before, after), value=-1).unfold(1, len(offsets), 1)  # [B, S, K]
+    return (windows * (theirs == runs.unsqueeze(-1)).unsqueeze(2)).transpose(2, 3)
 
 
 def number_sequences(position_ids: torch.Tensor) -> torch.Tensor:

@@ -70,21 +70,32 @@ def mark_sequences(inputs_embeds, attention_mask, past_key_values=None, position
         position_ids: [B, T]; without mask and cache each 0 begins a new sequence.
 
     Raises:
-        ValueError: the mask has a place for each pair.
+        ValueError: no tokens, or a mask that has a place for each pair, or not one for each token.
     """
+    batch, length = inputs_embeds.shape[:2]
+    if batch == 0 or length == 0:
+        raise ValueError(f"{batch} rows of {length} tokens hold nothing to read: give at least one token.")
+    past_length = 0 if past_key_values is None else past_key_values.get_seq_length()
     if attention_mask is not None:
         if attention_mask.dim() != 2:
             raise ValueError(
                 f"attention_mask of shape {list(attention_mask.shape)} says of each pair whether it may be "
                 'read, and this attention_type forms no pairs: give [B, S], or choose attention_type="full".'
             )
+        # a static cache counts in a tensor, which would have to be waited for
+        is_counted = not isinstance(past_length, torch.Tensor)
+        wanted = past_length + length if is_counted else max(length, attention_mask.shape[1])
+        if attention_mask.shape != (batch, wanted):
+            raise ValueError(
+                f"attention_mask of shape {list(attention_mask.shape)} does not fit {batch} rows of {length} "
+                f"tokens: give {[batch, wanted]}, a 1 or 0 for each token, those in the cache included."
+            )
         return (attention_mask != 0).long()
-    length, past_length = inputs_embeds.shape[1], 0
-    if past_key_values is not None:
-        past_length = int(past_key_values.get_seq_length())
-    elif position_ids is not None and (packed := find_packed_sequence_indices(position_ids)) is not None:
-        return packed + 1
-    return torch.ones(1, past_length + length, dtype=torch.long, device=inputs_embeds.device)
+    if past_key_values is None and position_ids is not None:
+        packed = find_packed_sequence_indices(position_ids)
+        if packed is not None:
+            return packed + 1
+    return torch.ones(1, int(past_length) + length, dtype=torch.long, device=inputs_embeds.device)
 
 
 def may_read(sequences: torch.Tensor, length: int, is_causal: bool) -> torch.Tensor:

@@ -60,6 +60,7 @@ def local_attention(query, key, value, sequences, window: int, is_causal: bool, 
         [B, H, T, Dh].
     """
     length, past = query.shape[2], key.shape[2] - query.shape[2]
+    window = min(window, key.shape[2])  # beyond there is nothing to read
     size = min(length, max(window, SMALLEST_BLOCK))
     blocks = -(-length // size)
     span = window + size + (0 if is_causal else window)  # keys beside a block
