@@ -30,6 +30,8 @@ from hf_attn.walkthrough import HEADS
 from hf_attn.worked import EXAMPLES, exercise_1
 
 TITLE = "Attention"
+TYPED = "Sentence or input"
+GIVEN = "The example's own sentence; with random weights you write yours"
 FIELDS = ("weights", "text", "place", "head", "num_heads", "scale", "causal", "positions", "hidden")
 SCREEN = ("board", "walked", "error", "look_for", "origin", *FIELDS)
 FORGOTTEN = {  # what was changed → what no longer holds then
@@ -66,7 +68,11 @@ def controls(walked: Walked) -> dict[str, dict]:
     is_square = len(head.rows) == len(head.columns) and not (settings.place or "").startswith("cross")
     return {
         "weights": {"value": settings.weights},
-        "text": {"value": settings.text, "interactive": settings.example is None},
+        "text": {
+            "value": settings.text,
+            "interactive": settings.example is None,
+            "label": TYPED if settings.example is None else GIVEN,
+        },
         "place": {
             "choices": [(tell_place(place), place) for place in places],
             "value": settings.place if places else None,
@@ -224,7 +230,7 @@ def build_fields(shelf: Shelf, first: Walked) -> tuple[dict, gr.Button, gr.Butto
     with gr.Row(elem_classes="hf-ask hf-attention-ask"):
         offered = walking.choices(shelf, Visit())
         fields["weights"] = gr.Dropdown(offered, label="Weights", **look["weights"])
-        typed = {"elem_classes": "hf-mono-input", "max_lines": 1, "label": "Sentence or input"}
+        typed = {"elem_classes": "hf-mono-input", "max_lines": 1, "label": TYPED}
         fields["text"] = gr.Textbox(**typed, **look["text"])
         show = gr.Button("Show", elem_id="attention-show", min_width=0)
         train = gr.Button("Train a copy model", variant="primary", elem_id="attention-train", min_width=0)
