@@ -230,7 +230,7 @@ def build_fields(shelf: Shelf, first: Walked) -> tuple[dict, gr.Button, gr.Butto
     with gr.Row(elem_classes="hf-ask hf-attention-ask"):
         offered = walking.choices(shelf, Visit())
         fields["weights"] = gr.Dropdown(offered, label="Weights", **look["weights"])
-        typed = {"elem_classes": "hf-mono-input", "max_lines": 1, "label": TYPED}
+        typed = {"elem_classes": "hf-mono-input", "max_lines": 1}
         fields["text"] = gr.Textbox(**typed, **look["text"])
         show = gr.Button("Show", elem_id="attention-show", min_width=0)
         train = gr.Button("Train a copy model", variant="primary", elem_id="attention-train", min_width=0)
