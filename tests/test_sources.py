@@ -25,7 +25,7 @@ from tests.commands import in_process, rows_of
 PAGE = Path(__file__).parent.parent / "docs" / "sources.md"
 # fast claims of each document, and those that need training or a clock
 COUNTS = {
-    "chapter-1": (25, 7),
+    "chapter-1": (26, 7),
     "attention-51": (15, 7),
     "notebook": (14, 0),
     "chapter-8": (59, 3),
@@ -202,6 +202,8 @@ def test_the_third_row_of_exercise_1_differs_and_its_outputs_hold(rows):
     weights = find(rows, "chapter-1", "three rows of weights")
     assert weights.measured.split()[6:] == ["0.25", "0.25", "0.50"]
     assert weights.verdict == CORRECTED
+    third = find(rows, "chapter-1", "third row of weights")
+    assert (third.measured, third.verdict) == ("0.2483 0.2483 0.5035", CORRECTED)
     assert find(rows, "chapter-1", "Exercise 1: the outputs").verdict == REPRODUCED
 
 

@@ -245,6 +245,12 @@ CLAIMS = (
         "The first two rows hold; e^.71, e^.71 and e^1.41 give the third another one.",
     ),
     Claim(
+        "Exercise 1: the third row of weights, here to four digits.",
+        "0.28 0.28 0.44",
+        lambda: tuple(f"{weight:.4f}" for weight in flat(by_hand()[0][2])),
+        "Its scores are 1, 1 and 2 over √2.",
+    ),
+    Claim(
         "Exercise 1: the outputs.",
         "1.2 0.8 0.8 1.2 1.0 1.0",
         lambda: flat(by_hand()[1]),
