@@ -151,9 +151,14 @@ def wire_question(page: Page, question: Question, ask, asked: list, answer: list
     def pick(visit, chosen, text):
         return choose(shelf, visit, chosen, text)
 
+    def ask_again(*given):
+        if not given[asked.index(question.text)]:  # not filled yet: what fills it asks, too
+            return [gr.skip()] * len(answer)
+        return ask(*given)
+
     light, now = LIGHT, {**LIGHT, "queue": False}
     offered, reads = [question.chosen, question.seen], [visit, question.chosen, question.seen]
-    page.tab.select(look, reads, offered, **now).then(ask, asked, answer, **light)
+    page.tab.select(look, reads, offered, **now).then(ask_again, asked, answer, **light)
     for ended in page.run_ended:
         ended.then(look, reads, offered, **now)
     filled = [question.text, question.error, question.hint, *question.chips]
