@@ -157,14 +157,13 @@ def wire_question(page: Page, question: Question, ask, asked: list, answer: list
         return ask(*given)
 
     light, now = LIGHT, {**LIGHT, "queue": False}
-    last = {**LIGHT, "trigger_mode": "always_last"}  # else what comes while one is answered is dropped
     offered, reads = [question.chosen, question.seen], [visit, question.chosen, question.seen]
-    page.tab.select(look, reads, offered, **now).then(ask_again, asked, answer, **last)
+    page.tab.select(look, reads, offered, **now).then(ask_again, asked, answer, **light)
     for ended in page.run_ended:
         ended.then(look, reads, offered, **now)
     filled = [question.text, question.error, question.hint, *question.chips]
     changed = question.chosen.change(pick, [visit, question.chosen, question.text], filled, **now)
-    changed.then(ask, asked, answer, **last)
+    changed.then(ask, asked, answer, **light)
     question.text.submit(ask, asked, answer, **light)
     for chip in question.chips:
-        chip.click(lambda example: example, chip, question.text, **now).then(ask, asked, answer, **last)
+        chip.click(lambda example: example, chip, question.text, **now).then(ask, asked, answer, **light)
