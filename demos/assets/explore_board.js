@@ -256,6 +256,7 @@
       untrained: false,
       silent: false, // a model without attention
       turn: null, // number of the input
+      picked: false, // something was, since the input was shown
     };
     const data = () => state.kinds[state.kind] || null;
     const settle = () => {
@@ -268,7 +269,7 @@
       if (state.key !== null && state.key >= d.cols.length) state.key = null;
     };
     const pick = patch => {
-      Object.assign(state, patch);
+      Object.assign(state, patch, { picked: true });
       settle();
       show();
       clearTimeout(telling); // an arrow key held down is one choice
@@ -321,13 +322,20 @@
     const update = value => {
       state.kinds = opened(value?.kinds);
       const first = Object.keys(state.kinds)[0] || null;
+      const title = value?.title || "";
+      // the same input, answered once more: what was picked meanwhile stays
+      if (!(state.picked && title === state.title && state.kinds[state.kind])) {
+        Object.assign(state, {
+          kind: state.kinds[value?.kind] ? value.kind : first,
+          layer: value?.layer ?? 0,
+          head: value?.head ?? 0,
+          row: value?.query ?? state.row,
+          key: value?.key ?? state.key,
+          picked: false,
+        });
+      }
       Object.assign(state, {
-        kind: state.kinds[value?.kind] ? value.kind : first,
-        layer: value?.layer ?? 0,
-        head: value?.head ?? 0,
-        row: value?.query ?? state.row,
-        key: value?.key ?? state.key,
-        title: value?.title || "",
+        title,
         untrained: Boolean(value?.untrained),
         silent: Boolean(value) && !first,
         turn: value?.turn ?? null,
