@@ -4,15 +4,29 @@ Exit codes: 0 done, 1 failed or interrupted, 2 wrong use. What takes seconds to 
 commands, so that help answers at once.
 """
 
+import functools
 import os
 import sys
+from collections.abc import Callable
 from typing import NoReturn
 
 import typer
 from typer.exceptions import TyperException
 
-from hf_attn.commands import ablate, duel, experiment, heads, learn, look, sources
-from hf_attn.commands.console import Failure, WrongUse
+from hf_attn.commands import (
+    ablate,
+    cards,
+    dataset,
+    duel,
+    experiment,
+    heads,
+    learn,
+    look,
+    share,
+    sources,
+    space,
+)
+from hf_attn.commands.console import Failure, WrongUse, working
 
 app = typer.Typer(
     help="Understand attention by building it and watching it learn.",
@@ -22,16 +36,35 @@ app = typer.Typer(
 )
 INTERRUPTED = 130  # what typer makes of Ctrl-C
 
-app.command("tasks")(learn.list_tasks)
-app.command()(learn.train)
-app.command()(duel.duel)
-app.command("eval")(look.evaluate_checkpoint)
-app.command()(look.generate)
-app.command()(look.attention)
-app.command()(heads.heads)
-app.command()(ablate.ablate)
-app.command()(experiment.experiment)
-app.command()(sources.sources)
+
+def loads_first(command: Callable[..., None]) -> Callable[..., None]:
+    """The same command, which first imports what takes seconds; a terminal is told so meanwhile."""
+
+    @functools.wraps(command)
+    def run(*args, **options) -> None:
+        with working("Loading torch and transformers …"):
+            import transformers.modeling_utils  # noqa: F401
+        command(*args, **options)
+
+    return run
+
+
+app.command("tasks")(loads_first(learn.list_tasks))
+app.command()(loads_first(learn.train))
+app.command()(loads_first(duel.duel))
+app.command("eval")(loads_first(look.evaluate_checkpoint))
+app.command()(loads_first(look.generate))
+app.command()(loads_first(look.attention))
+app.command()(loads_first(heads.heads))
+app.command()(loads_first(ablate.ablate))
+app.command()(loads_first(experiment.experiment))
+app.command()(loads_first(sources.sources))
+app.command()(loads_first(share.push))
+app.command()(loads_first(share.pull))
+app.command()(loads_first(cards.cards))
+app.command()(loads_first(dataset.dataset))
+app.command()(space.space)
+app.command("push-space")(loads_first(space.push_space))
 
 
 def _leave(message: str, code: int) -> NoReturn:
@@ -43,7 +76,7 @@ def _leave(message: str, code: int) -> NoReturn:
 def main() -> None:
     """Run the command line; errors that are no bugs become one line, a bug shows its traceback."""
     try:
-        code = app(prog_name="hf-attn", standalone_mode=False)
+        code = app(sys.argv[1:] or ["--help"], prog_name="hf-attn", standalone_mode=False)
         sys.exit(code) if code != INTERRUPTED else _leave("interrupted.", 1)
     except TyperException as error:
         _leave(f"{error.format_message()} (--help tells more)", 2)

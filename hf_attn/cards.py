@@ -1,7 +1,6 @@
 """The model card: what a checkpoint is and can do, told from training.json. Nothing that was not measured."""
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,9 +10,21 @@ from huggingface_hub import EvalResult, ModelCardData
 from hf_attn.architectures import ARCHITECTURES
 from hf_attn.baselines import NAME as BASELINE
 from hf_attn.citations import cite
+from hf_attn.known_failures import find_worst, write_failures
+from hf_attn.markdown import (
+    NUMBERS,
+    in_words,
+    write_cell,
+    write_line,
+    write_measure,
+    write_percent,
+    write_rule,
+    write_score,
+)
 from hf_attn.registration import FAMILIES
 from hf_attn.tasks import Task
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
+from hf_attn.worked_map import MAP
 
 LICENCE = "apache-2.0"
 LIBRARY = "transformers"
@@ -49,6 +60,12 @@ The model's classes are in the files beside the weights, so hf_attn need not be 
 This model writes {{ written.prediction }}: {{ written.verdict }}.
 {% endif %}
 
+{% if map_caption %}
+![Attention map of the worked example]({{ map_file }})
+
+{{ map_caption }}
+
+{% endif %}
 It reads {{ task.notation }}.
 
 ## Training data
@@ -74,40 +91,29 @@ It reads {{ task.notation }}.
 ## Results
 
 {% if results %}
-On {{ results.examples }} held-out {{ unit }}{{ how }}. Right means: {{ task.metric }}. Intervals are
-Wilson's, 95 %.
+On {{ '{:,}'.format(results.examples) }} held-out {{ unit }}{{ how }}. Right means: {{ task.metric }}.
+Intervals are Wilson's, 95 %.
 
-{{ heading }}
-{{ rule }}
 {% for row in rows %}
 {{ row }}
 {% endfor %}
-
-{% if task.kind != "text" %}
-### Known failures
-
-{% if failures %}
-{{ failure_count }} of {{ results.examples }} examples were wrong. {{ failures|length }} of them:
-
-| source | written | right |
-|---|---|---|
-{% for failure in failures %}
-| {{ failure.source }} | {{ failure.prediction }} | {{ failure.answer }} |
-{% endfor %}
-{% else %}
-No failure was found among {{ results.examples }} held-out examples. That does not rule them out: it says
-with 95 % confidence that the true share of right answers is above {{ lowest }}.
-{% endif %}
-{% endif %}
 {% else %}
 Nothing was measured for this checkpoint.
 {% endif %}
 
+{% if failures %}
+### Known failures
+
+{% for paragraph in failures %}
+{{ paragraph }}
+
+{% endfor %}
+{% endif %}
 ## Limits and misuse
 
 - It knows this task and nothing else: {{ vocabulary_size }} tokens, sources of at most
   {{ task.max_source_tokens }} tokens, answers of at most {{ task.max_target_tokens }}, `</s>` included.
-- It was never measured on inputs outside the range above, and should not be expected to go beyond it.
+- On inputs that none of the tables above speaks of it was never measured: do not expect it to go further.
 - It is made for looking inside, not for use{{ exactness }}. Do not rely on its answers where a wrong one
   matters.
 {% if not task.is_computable %}
@@ -147,7 +153,6 @@ HOW_JUDGED = {
     CLASSES: "",
     TEXT: ", each guessed from the true ones before it",
 }
-NUMBERS = ("perplexity", "bits_per_token")  # figures that are no shares
 LAST_LINES = {
     "AutoModelForSeq2SeqLM": "print(tokenizer.decode(model.generate(**inputs)[0], skip_special_tokens=True))",
     "AutoModelForCausalLM": "print(tokenizer.decode(model.generate(**inputs)[0], skip_special_tokens=True))",
@@ -168,8 +173,6 @@ def build_card(name: str, task: Task, training: Mapping[str, Any]) -> str:
     """
     results = training.get("results") or {}
     family = FAMILIES[training["model_type"]]
-    failures = [{key: _cell(value) for key, value in row.items()} for row in results.get("failures", [])]
-    measures = [_in_words(name) for name in results.get("measures", {})]
     environment = jinja2.Environment(
         undefined=jinja2.StrictUndefined, trim_blocks=True, keep_trailing_newline=True
     )
@@ -188,20 +191,17 @@ def build_card(name: str, task: Task, training: Mapping[str, Any]) -> str:
         exactness=": ordinary code does this task exactly" if task.is_computable else "",
         how=HOW_JUDGED[task.kind],
         citations=cite(training["model_type"], str(training.get("model"))),
-        options={option: _cell(value) for option, value in training["task"]["options"].items()},
+        options={option: write_cell(value) for option, value in training["task"]["options"].items()},
         settings=_settings(training),
         results=results,
-        heading=_line("held-out", "examples", "exact match", "95 % interval", *measures),
-        rule="|---|" + "---:|" * (3 + len(measures)),
-        rows=_rows(results) if results else [],
-        failures=failures,
-        failure_count=round(results.get("examples", 0) * (1 - results.get("exact_match", 1))),
-        lowest=_percent(results["interval"][0]) if results else "",
+        map_caption=_describe_map(training),
+        map_file=MAP,
+        rows=_result_rows(results) if results else [],
+        failures=write_failures(name, training),
         vocabulary_size=len(task.vocabulary),
         cost=_cost(training),
         versions=training["versions"],
-        versions_line=", ".join(f"{package} {version}" for package, version in training["versions"].items())
-        + ".",
+        versions_line=_versions(training),
         licence=LICENCE,
     )
 
@@ -213,7 +213,7 @@ def _metadata(name: str, task: Task, training: Mapping) -> ModelCardData:
     if results:
         figures["Exact match"] = ("exact_match", results["exact_match"])
         figures |= {
-            _in_words(key).capitalize(): (key if key in NUMBERS else "accuracy", value)
+            in_words(key).capitalize(): (key if key in NUMBERS else "accuracy", value)
             for key, value in results["measures"].items()
         }
     evaluated = [
@@ -226,6 +226,7 @@ def _metadata(name: str, task: Task, training: Mapping) -> ModelCardData:
             metric_type=metric_type,
             metric_name=metric_name,
             metric_value=round(value, 6),
+            metric_args=_sureness(results or {}) if metric_type == "exact_match" else None,
         )
         for metric_name, (metric_type, value) in figures.items()
     ]
@@ -241,6 +242,12 @@ def _metadata(name: str, task: Task, training: Mapping) -> ModelCardData:
     )
 
 
+def _sureness(results: Mapping) -> dict:
+    """How sure an exact match is, for the model-index, which has no word for it."""
+    low, high = (round(end, 6) for end in results["interval"])
+    return {"examples": results["examples"], "confidence": 0.95, "low": low, "high": high}
+
+
 def _summary(task: Task, training: Mapping) -> str:
     family = FAMILIES[training["model_type"]]
     known = ARCHITECTURES[task.kind].get(str(training.get("model")))
@@ -252,14 +259,20 @@ def _summary(task: Task, training: Mapping) -> str:
     results = training.get("results")
     if not results:
         return sentence
-    low, high = map(_percent, results["interval"])
-    share, n = _percent(results["exact_match"]), results["examples"]
+    low, high = map(write_percent, results["interval"])
+    share, n = write_percent(results["exact_match"]), f"{results['examples']:,}"
     said = {
         SEQUENCE: f"It writes {share} of {n} held-out examples right as a whole",
         CLASSES: f"It names the class of {share} of {n} held-out texts right",
         TEXT: f"It guesses {share} of {n} held-out tokens, each from those before it",
     }[task.kind]
-    return f"{sentence} {said} (95 % interval {low} to {high})."
+    patterns = (training.get("search") or {}).get("patterns", {})
+    if worst := find_worst(patterns):
+        hard = f" Of the patterns that were tried it does worst on “{worst}”: "
+        hard += f"{write_percent(patterns[worst]['exact_match'])}."
+    else:
+        hard = ""
+    return f"{sentence} {said} (95 % interval {low} to {high}).{hard}"
 
 
 def _first_sentence(task: Task) -> str:
@@ -280,30 +293,40 @@ def _settings(training: Mapping) -> dict[str, str]:
         run |= {"steps planned": recipe.pop("steps"), "optimizer": "AdamW"}
         recipe.pop("report_every")
     table = {**sizes, **run, **recipe}
-    return {name: _cell(value) for name, value in table.items() if value is not None}
+    return {name: write_cell(value) for name, value in table.items() if value is not None}
 
 
-def _rows(results: Mapping) -> list[str]:
-    """One line of the table over all examples, one of the baseline beside, and one a size."""
+def _result_rows(results: Mapping) -> list[str]:
+    """The table: all examples, the baseline beside, and a line a size."""
     named = {"all": results}
     if baseline := results.get("baseline"):
         named[BASELINE] = {**baseline, "measures": dict.fromkeys(results["measures"])}
     named |= {f"{results['size_name']} {size}": score for size, score in results["by_size"].items()}
     return [
-        _line(
-            row,
-            score["examples"],
-            _percent(score["exact_match"]),
-            " – ".join(map(_percent, score["interval"])),
-            *(_figure(name, value) for name, value in score["measures"].items()),
-        )
-        for row, score in named.items()
+        write_line(
+            "held-out", "examples", "exact match", "95 % interval", *map(in_words, results["measures"])
+        ),
+        write_rule(1, 3 + len(results["measures"])),
+        *(
+            write_line(
+                row, *write_score(score), *(write_measure(*measure) for measure in score["measures"].items())
+            )
+            for row, score in named.items()
+        ),
     ]
 
 
-def _line(*cells: object) -> str:
-    """A line of a Markdown table."""
-    return f"| {' | '.join(map(str, cells))} |"
+def _describe_map(training: Mapping) -> str:
+    """What the picture shows; nothing where there is none."""
+    if not (shown := training.get("map")):
+        return ""
+    head = f"{shown['kind'].capitalize()} attention of layer {shown['layer']}, head {shown['head']}"
+    weight = write_percent(shown["weight"])
+    if shown["is_aligned"]:
+        why = f"lays most of its weight where the answer is known to lie (ringed): {weight}"
+    else:
+        why = f"is the sharpest: a row's greatest weight is {weight} on average"
+    return f"{head} (counted from 0), in this example. Of the {shown['heads']} heads it {why}."
 
 
 def _written(training: Mapping) -> dict | None:
@@ -312,6 +335,18 @@ def _written(training: Mapping) -> dict | None:
         return None
     prediction = f"`{written['prediction']}`" if written["prediction"] else "nothing"
     return {"prediction": prediction, "verdict": "right" if written["correct"] else "wrong"}
+
+
+def _versions(training: Mapping) -> str:
+    """What it was trained with, and measured with where that is another."""
+    measured = training.get("measured_with", training["versions"])
+    if measured == training["versions"]:
+        return f"{_list(measured)}."
+    return f"Trained with {_list(training['versions'])}; measured with {_list(measured)}."
+
+
+def _list(versions: Mapping[str, str]) -> str:
+    return ", ".join(f"{package} {version}" for package, version in versions.items())
 
 
 def _cost(training: Mapping) -> str:
@@ -323,30 +358,3 @@ def _cost(training: Mapping) -> str:
         f"{training['seconds']:.1f} s of training on {training.get('device', 'a device that was not noted')}"
         f"{with_threads}; measuring is not counted. Energy was not measured."
     )
-
-
-def _figure(name: str, value: float | None) -> str:
-    """A further measure; a baseline has none."""
-    if value is None:
-        return "–"
-    return f"{value:.3f}" if name in NUMBERS else _percent(value)
-
-
-def _percent(share: float) -> str:
-    """A share as the card writes it; never rounded up to 100 %."""
-    hundredths = int(share * 10000 + 0.5)
-    if hundredths == 10000 and share < 1:
-        hundredths = 9999
-    return f"{hundredths / 100:.2f} %".replace(".00 %", " %")
-
-
-def _in_words(name: str) -> str:
-    return name.replace("_", " ")
-
-
-def _cell(value: object) -> str:
-    """A value that a Markdown table can hold."""
-    if value is None or value == "":
-        return "(nothing)"
-    text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-    return re.sub(r"([|\\`*_<>])", r"\\\1", " ".join(text.split()))

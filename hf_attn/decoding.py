@@ -6,8 +6,11 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
+
+from hf_attn.beams import BeamSearch, search
 
 STRATEGIES = ("greedy", "beam", "top-k", "nucleus")
 TINY_TEMPERATURE = 1e-6  # below it, float32 cannot tell a softmax from the likeliest token
@@ -40,13 +43,13 @@ class Generation:
         ids: token ids, `</s>` last where it was reached.
         score: sum of log p over the tokens, by the model's own probabilities.
         choices: one a token.
-        alternatives: other beams as (ids, score), in beam search's own order, which divides by the length.
+        beams: all that beam search saw; None where it was not asked.
     """
 
     ids: tuple[int, ...]
     score: float
     choices: tuple[Choice, ...]
-    alternatives: tuple[tuple[tuple[int, ...], float], ...] = ()
+    beams: BeamSearch | None = None
 
 
 @contextlib.contextmanager
@@ -110,6 +113,18 @@ class Pen:
         self.cache = outputs.past_key_values
         return outputs.logits[:, -1]
 
+    def follow(self, rows: torch.Tensor) -> None:
+        """Go on with these rows [R], each as often as it is named."""
+        rows = rows.to(self.prompt.device)
+        self.prompt = self.prompt.index_select(0, rows)
+        if self.mask is not None:
+            self.mask = self.mask.index_select(0, rows)
+        if self.cache is not None:
+            self.cache.reorder_cache(rows)
+        if not self.is_decoder_only:
+            states = {name: part for name, part in self.memory.items() if isinstance(part, torch.Tensor)}
+            self.memory = type(self.memory)(**{name: part[rows] for name, part in states.items()})
+
     def _after_start(self, token: torch.Tensor | None) -> dict:
         if token is None:
             token = self.prompt.new_full((len(self.prompt), 1), self.model.config.decoder_start_token_id)
@@ -117,7 +132,7 @@ class Pen:
 
     def _after_prompt(self, token: torch.Tensor | None) -> dict:
         if token is None:
-            return {"input_ids": self.prompt}
+            return {"input_ids": self.prompt, "logits_to_keep": 1}
         if self.mask is not None:
             self.mask = torch.cat((self.mask, torch.ones_like(token)), dim=1)
         return {"input_ids": token}
@@ -180,6 +195,7 @@ def write(
     strategy: str = "greedy",
     *,
     num_beams: int = 4,
+    length_penalty: float = 1.0,
     temperature: float = 1.0,
     top_k: int = 5,
     top_p: float = 0.9,
@@ -195,6 +211,7 @@ def write(
         input_ids: [1, S] source ids.
         strategy: "greedy", "beam", "top-k" or "nucleus".
         num_beams: K of beam search.
+        length_penalty: of beam search: answers are ranked by log p / length ** penalty.
         temperature: of sampling; below 1 sharper, above 1 flatter, 0 is greedy.
         top_k: how many tokens top-k keeps.
         top_p: how much probability nucleus keeps.
@@ -205,16 +222,16 @@ def write(
         ValueError: an unknown strategy, a setting out of its range, or more than one source.
     """
     check_settings(strategy, num_beams, temperature, top_k, top_p)
-    if input_ids.dim() != 2 or len(input_ids) != 1:
-        raise ValueError(f"input_ids has shape {list(input_ids.shape)}; give one source, [1, S].")
-    if max_new_tokens is not None and max_new_tokens < 1:
-        raise ValueError(f"max_new_tokens={max_new_tokens} must be at least 1.")
+    _check_source(input_ids, max_new_tokens)
     if not model.can_generate():
         return _classify(model, input_ids)
-    limit = max_new_tokens or most_tokens(model, input_ids.shape[1])
     if strategy == "beam":
-        with evaluating(model):
-            return _beam(model, input_ids, num_beams, limit)
+        found = search_beams(
+            model, input_ids, num_beams, length_penalty=length_penalty, max_new_tokens=max_new_tokens
+        )
+        best = found.answers[0]
+        return Generation(best.ids, best.log_probability, choices_of(found, best.node), found)
+    limit = max_new_tokens or most_tokens(model, input_ids.shape[1])
     generator = torch.Generator().manual_seed(seed)
 
     def allowed(logits: torch.Tensor) -> torch.Tensor:
@@ -239,7 +256,17 @@ def _classify(model, input_ids) -> Generation:
     return Generation((choice,), score, (Choice(choice, probabilities, allowed),))
 
 
-def check_settings(strategy: str, num_beams: int, temperature: float, top_k: int, top_p: float) -> None:
+def _check_source(input_ids: torch.Tensor, max_new_tokens: int | None) -> None:
+    """Refuse several sources at once, and an answer of no token."""
+    if input_ids.dim() != 2 or len(input_ids) != 1:
+        raise ValueError(f"input_ids has shape {list(input_ids.shape)}; give one source, [1, S].")
+    if max_new_tokens is not None and max_new_tokens < 1:
+        raise ValueError(f"max_new_tokens={max_new_tokens} must be at least 1.")
+
+
+def check_settings(
+    strategy: str, num_beams: int = 1, temperature: float = 1.0, top_k: int = 1, top_p: float = 1.0
+) -> None:
     """Refuse what no strategy can use."""
     if strategy not in STRATEGIES:
         raise ValueError(f"strategy={strategy!r} is not known; choose one of {', '.join(STRATEGIES)}.")
@@ -270,42 +297,46 @@ def _step_by_step(
     return Generation(tuple(c.token for c in choices), score, tuple(choices))
 
 
-@torch.no_grad()
-def _beam(model, input_ids, num_beams: int, limit: int) -> Generation:
-    """Beam search by transformers; the tokens' probabilities come from one more pass over what it chose."""
-    output = model.generate(
-        input_ids,
-        num_beams=num_beams,
-        num_return_sequences=num_beams,
-        do_sample=False,
-        max_new_tokens=limit,
-        return_dict_in_generate=True,
-        output_scores=True,
-    )
-    begun = input_ids.shape[1] if is_decoder_only(model) else 1  # what a sequence begins with is not written
-    found = []
-    for row in output.sequences:
-        ids = _until_end(row[begun:].tolist(), _end_ids(model))
-        read = row[: begun + len(ids) - 1].unsqueeze(0)
-        inputs = (
-            {"input_ids": read}
-            if is_decoder_only(model)
-            else {"input_ids": input_ids, "decoder_input_ids": read}
+def search_beams(
+    model,
+    input_ids: torch.Tensor,
+    num_beams: int = 4,
+    *,
+    length_penalty: float = 1.0,
+    early_stopping: bool | Literal["never"] = False,
+    max_new_tokens: int | None = None,
+) -> BeamSearch:
+    """Search the likeliest answers to one source, and keep the whole tree: see `hf_attn.beams.search`.
+
+    Raises:
+        ValueError: a setting out of its range, more than one source, or a model that does not write.
+    """
+    check_settings("beam", num_beams)
+    _check_source(input_ids, max_new_tokens)
+    if not model.can_generate():
+        raise ValueError(f"{type(model).__name__} names a class; beam search is for models that write.")
+    if not math.isfinite(length_penalty):
+        raise ValueError(f"length_penalty={length_penalty} must be a finite number; 1.0 works.")
+    if early_stopping not in (True, False, "never"):
+        raise ValueError(f'early_stopping={early_stopping!r} must be True, False or "never".')
+    limit = max_new_tokens or most_tokens(model, input_ids.shape[1])
+    with evaluating(model), torch.no_grad():
+        return search(
+            Pen(model, input_ids),
+            num_beams,
+            limit,
+            _end_ids(model),
+            length_penalty=length_penalty,
+            early_stopping=early_stopping,
         )
-        logits = model(**inputs).logits[0, begun - 1 :]
-        probabilities = logits.float().softmax(-1).cpu()
-        score = float(probabilities.gather(1, torch.tensor(ids).unsqueeze(1)).log().sum())
-        found.append((tuple(ids), score, probabilities))
-    best_ids, best_score, best = found[0]
-    certain = torch.eye(best.shape[1])
-    choices = tuple(Choice(token, p, certain[token]) for token, p in zip(best_ids, best, strict=True))
-    others = tuple((ids, score) for ids, score, _ in found[1:])
-    return Generation(best_ids, best_score, choices, others)
 
 
-def _until_end(ids: list[int], ends: list[int]) -> list[int]:
-    """Ids up to the first end, that one included."""
-    for place, token in enumerate(ids):
-        if token in ends:
-            return ids[: place + 1]
-    return ids
+def choices_of(found: BeamSearch, node: int) -> tuple[Choice, ...]:
+    """What each token of a beginning was chosen from."""
+    choices = []
+    for place in found.path(node):
+        probabilities = found.nodes[found.nodes[place].parent].probabilities
+        token = found.nodes[place].token
+        allowed = torch.zeros_like(probabilities).index_fill(0, torch.tensor(token), 1.0)
+        choices.append(Choice(token, probabilities, allowed))
+    return tuple(choices)

@@ -8,7 +8,7 @@ import torch
 
 from hf_attn.decoding import evaluating, greedy_ids, is_decoder_only
 from hf_attn.models.positions import POSITION_TYPES
-from hf_attn.tasks.base import CLASSES, HELD_OUT, TEXT, VALIDATION, Task
+from hf_attn.tasks.base import CLASSES, HELD_OUT, SEQUENCE, TEXT, VALIDATION, Task
 from hf_attn.tasks.sequences import END, IGNORED, PAD, Batch
 
 
@@ -71,14 +71,22 @@ def wilson_interval(right: int, n: int, z: float = 1.96) -> Interval:
     return Interval(low, high)
 
 
-def predict(model, task: Task, batch: Batch, batch_size: int = 512) -> torch.Tensor:
+def predict(model, task: Task, batch: Batch, batch_size: int = 512, most: int | None = None) -> torch.Tensor:
     """What a model makes of examples.
 
+    Args:
+        model: one that learns the task's kind, on any device.
+        task: says of which kind it is.
+        batch: examples.
+        batch_size: how many at once.
+        most: tokens of an answer; as many as the task's longest has where None.
+
     Returns:
-        [B, max_target_tokens] answers, written freely and greedily, padded behind `</s>`; for classes [B, 1]
-        their indices; for text [B, T] the next token guessed at each place, given the true ones before it.
+        [B, most] answers, written freely and greedily, padded behind `</s>`; for classes [B, 1] their
+        indices; for text [B, T] the next token guessed at each place, given the true ones before it.
     """
     rows = []
+    most = most or task.max_target_tokens
     for start in range(0, len(batch), batch_size):
         part = batch[slice(start, start + batch_size)].to(next(model.parameters()).device)
         if task.kind == CLASSES:
@@ -87,19 +95,20 @@ def predict(model, task: Task, batch: Batch, batch_size: int = 512) -> torch.Ten
             rows.append(_next_logits(model, part).argmax(-1).cpu())
         else:
             sources = part.prompt() if is_decoder_only(model) else (part.input_ids, part.attention_mask)
-            ids = greedy_ids(model, *sources, task.max_target_tokens)
-            width = task.max_target_tokens - ids.shape[1]
-            rows.append(torch.nn.functional.pad(ids, (0, width), value=PAD).cpu())
+            ids = greedy_ids(model, *sources, most)
+            rows.append(torch.nn.functional.pad(ids, (0, most - ids.shape[1]), value=PAD).cpu())
     return torch.cat(rows)
 
 
 @torch.no_grad()
 def _next_logits(model, batch: Batch) -> torch.Tensor:
-    """[B, classes], or for a decoder-only model [B, T, V]: the scores of each of the target's tokens."""
+    """[B, classes] scores, or [B, T, V] those of each of the target's tokens, given the true ones before."""
     is_joined = is_decoder_only(model)
     inputs = batch.joined() if is_joined else batch.inputs()
+    if not model.config.is_encoder_decoder:  # which makes its decoder's input of them
+        inputs.pop("labels")
     with evaluating(model):
-        logits = model(**{name: ids for name, ids in inputs.items() if name != "labels"}).logits
+        logits = model(**inputs).logits
     if not is_joined:
         return logits
     before = batch.input_ids.shape[1] - 1  # the last token of the source guesses the target's first
@@ -113,19 +122,23 @@ def exact_matches(predictions: torch.Tensor, labels: torch.Tensor) -> torch.Tens
     return (predictions.masked_fill(finished, PAD) == labels.masked_fill(labels == IGNORED, PAD)).all(dim=1)
 
 
-def share_right(task: Task, predictions: torch.Tensor, batch: Batch) -> float:
-    """Share of a batch that is right: the quick figure of a run under way.
+def measure_quickly(model, task: Task, batch: Batch, batch_size: int = 512) -> float:
+    """Share of examples that are right, in one pass and without writing: the figure of a run under way.
 
-    As a whole for sequences, of the classes for classes, of the tokens for text.
+    As a whole for sequences: what is written greedily is right to its last token exactly where the likeliest
+    token is the true one at every place, given the true ones before it. (`exact_matches` of `predict` is the
+    plain twin.) Of the classes for classes, of the tokens for text.
     """
-    labels = batch.labels.cpu()
-    if task.kind == CLASSES:
-        right = predictions[:, 0] == labels
-    elif task.kind == TEXT:
-        right = (predictions == labels)[labels != IGNORED]
-    else:
-        right = exact_matches(predictions, labels)
-    return float(right.float().mean())
+    right = []
+    for start in range(0, len(batch), batch_size):
+        part = batch[slice(start, start + batch_size)].to(next(model.parameters()).device)
+        is_right = _next_logits(model, part).argmax(-1) == part.labels
+        counts = part.labels != IGNORED
+        if task.kind == SEQUENCE:
+            right.append((is_right | ~counts).all(dim=1))
+        else:
+            right.append(is_right[counts])
+    return float(torch.cat(right).float().mean())
 
 
 def refuse_too_long(task: Task, model) -> None:

@@ -1,18 +1,20 @@
-"""Attention maps outside the app: PNG, SVG, one self-contained HTML page, NPZ, CSV."""
+"""One head's attention map as a file: PNG, SVG, a self-contained HTML page, NPZ, CSV."""
 
 import csv
-import html
+import functools
 import io
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from hf_attn.canvas import build_page, pack_kind
 from hf_attn.inspection import AttentionMaps
 
-# Weight 0, 0.1, … 1: the light --hf-att-0…10 of demos/assets/tokens.css, equal steps in OKLab. A weight of
+# Weight 0, 0.1, … 1: the light --hf-att-0…10 of canvas/tokens.css, equal steps in OKLab. A weight of
 # exactly 0, such as that of a token which may not be read, stays white.
 ATTENTION_COLOURS = (
     "#f3f7fa",
@@ -31,6 +33,10 @@ INK, QUERY, KEY = "#161b24", "#8c1060", "#017b55"
 QUERY_AXIS, KEY_AXIS = "query: reads", "key: is read"
 CELLS_WITH_NUMBERS = 24  # keys up to which a weight fits into its cell
 LONGEST_LABEL = 14
+WIDE_FONTS = (  # those of usual systems, if they are there
+    *("Noto Sans CJK SC", "Noto Sans CJK JP", "Source Han Sans SC", "WenQuanYi Zen Hei", "PingFang SC"),
+    *("Hiragino Sans", "Microsoft YaHei", "Yu Gothic", "Malgun Gothic", "Noto Emoji"),
+)
 Alignment = Sequence[Sequence[int]]
 
 
@@ -103,7 +109,7 @@ def draw_map(
     if known is not None and known.shape != grid.shape:
         known = None
     content = WRITERS[path.suffix](grid, tuple(query_tokens), tuple(key_tokens), known, title)
-    return _write(path, content)
+    return write_file(path, content)
 
 
 def save_maps(maps: AttentionMaps, path: str | os.PathLike) -> Path:
@@ -117,13 +123,24 @@ def save_maps(maps: AttentionMaps, path: str | os.PathLike) -> Path:
         for name in ("encoder", "decoder", "cross", "source_tokens", "target_tokens", "decoder_tokens")
         if (value := getattr(maps, name)) is not None
     }
-    return _write(Path(path), _npz(**arrays))
+    return write_file(Path(path), _npz(**arrays))
 
 
 def check_suffix(path: str | os.PathLike) -> None:
     """Refuse a format that cannot be written."""
     if (suffix := Path(path).suffix) not in WRITERS:
         raise ValueError(f"{str(path)!r} ends in {suffix!r}; choose one of {', '.join(WRITERS)}.")
+
+
+def write_file(path: Path, content: bytes) -> Path:
+    """Put a file in place at once: whole, or what was there stays."""
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        partial.write_bytes(content)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+    return path
 
 
 def colour_of(weight: float) -> str:
@@ -168,17 +185,6 @@ def _clip(token: str) -> str:
     return token if len(token) <= LONGEST_LABEL else token[: LONGEST_LABEL - 1] + "…"
 
 
-def _write(path: Path, content: bytes) -> Path:
-    """Put a file in place at once."""
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        partial.write_bytes(content)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-    return path
-
-
 def _picture(suffix: str) -> Callable[..., bytes]:
     def draw(grid: np.ndarray, queries: tuple, keys: tuple, known: np.ndarray | None, title: str) -> bytes:
         import matplotlib
@@ -187,8 +193,13 @@ def _picture(suffix: str) -> Callable[..., bytes]:
         rows, columns = grid.shape
         cell = 0.42 if columns <= CELLS_WITH_NUMBERS else max(0.12, 10 / columns)  # inches
         figure = Figure(figsize=(columns * cell + 2.2, rows * cell + 2.0), layout="constrained")
-        settings: dict = {"svg.fonttype": "none", "svg.hashsalt": "hf_attn", "font.family": "DejaVu Sans"}
-        with matplotlib.rc_context(settings):
+        families = _find_families()
+        settings: dict = {"svg.fonttype": "none", "svg.hashsalt": "hf_attn", "font.family": families}
+        if suffix != "svg":  # where text stays text, the reader's own fonts draw it
+            queries, keys = (tuple(_spell(token, families) for token in side) for side in (queries, keys))
+            title = _spell(title, families)
+        with matplotlib.rc_context(settings), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph .* missing")  # measured only, in an SVG
             _paint(figure, grid, queries, keys, known, title)
             stream = io.BytesIO()
             date = {"Date": None} if suffix == "svg" else {}
@@ -196,6 +207,31 @@ def _picture(suffix: str) -> Callable[..., bytes]:
         return stream.getvalue()
 
     return draw
+
+
+@functools.cache
+def _find_families() -> tuple[str, ...]:
+    """The fonts of a picture that are here: one for most scripts, then Chinese, Japanese and Korean ones."""
+    from matplotlib import font_manager
+
+    installed = {font.name for font in font_manager.fontManager.ttflist}
+    return ("DejaVu Sans", *(name for name in WIDE_FONTS if name in installed))
+
+
+@functools.cache
+def _signs_of(family: str) -> frozenset[int]:
+    """Code points that a font can draw."""
+    from matplotlib import font_manager
+
+    return frozenset(font_manager.get_font(font_manager.findfont(family)).get_charmap())
+
+
+def _spell(text: str, families: tuple[str, ...]) -> str:
+    """A text whose signs without a shape in any font are spelled as code points, never as empty boxes."""
+    return "".join(
+        sign if any(ord(sign) in _signs_of(family) for family in families) else f"<U+{ord(sign):04X}>"
+        for sign in text
+    )
 
 
 def _paint(
@@ -262,65 +298,12 @@ def _npz_of_map(grid: np.ndarray, queries: tuple, keys: tuple, known: np.ndarray
     return _npz(weights=grid.astype(np.float32), **tokens, **alignment)
 
 
-PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>{title}</title>
-<style>
-body {{ font: 14px system-ui, "DejaVu Sans", sans-serif; color: #161b24; background: #fff; margin: 24px }}
-.wide {{ overflow-x: auto }}
-table {{ border-collapse: separate; border-spacing: 1px; font-variant-numeric: tabular-nums }}
-th {{ font-weight: 400; padding: 2px 6px; white-space: pre }}
-tbody th {{ text-align: right }}
-td {{ min-width: 34px; height: 34px; text-align: center; font-size: 12px; border-radius: 2px }}
-td.needed {{ outline: 2px solid currentColor; outline-offset: -4px; border-radius: 50% }}
-td.indirect {{ outline-style: dotted }}
-.query {{ color: #8c1060; font-weight: 600 }} .key {{ color: #017b55; font-weight: 600 }}
-#tip {{ min-height: 1.5em; margin: 12px 0 }}
-.legend {{ height: 12px; width: 260px; background: linear-gradient(90deg, {stops}) }}
-.ends {{ display: flex; justify-content: space-between; width: 260px; font-size: 12px }}
-</style></head><body>
-<h1 style="font-size:20px">{title}</h1>
-<div class="wide"><table>
-<caption style="text-align:left;padding-bottom:8px"><span class="query">query: reads</span> ↓ (rows),
-<span class="key">key: is read</span> → (columns)</caption>
-<thead><tr><td></td>{head}</tr></thead>
-<tbody>
-{rows}
-</tbody></table></div>
-<p id="tip" aria-live="polite">Point at a cell, or walk there with Tab, to read its weight.</p>
-<div class="legend" role="img" aria-label="colours of weights from 0 to 1"></div>
-<div class="ends"><span>0 (white)</span><span>weight</span><span>1</span></div>
-{ring}
-<script>
-const tip = document.getElementById("tip");
-for (const cell of document.querySelectorAll("tbody td")) {{
-  cell.tabIndex = 0;
-  cell.onmouseenter = cell.onfocus = () => {{ tip.textContent = cell.title; }};
-}}
-</script>
-</body></html>
-"""
-
-
 def _page(grid: np.ndarray, queries: tuple, keys: tuple, known: np.ndarray | None, title: str) -> bytes:
-    """A table whose cells are the map: the same thing is seen, hovered and read aloud."""
-
-    def cell(row: int, column: int) -> str:
-        weight = float(grid[row, column])
-        need = 0 if known is None else int(known[row, column])
-        ring = ("", ' class="needed"', ' class="needed indirect"')[min(need, 2)]
-        tip = html.escape(f"{queries[row]} reads {keys[column]}: weight {weight:.3f}", quote=True)
-        style = f"background:{colour_of(weight)};color:{_number_colour(weight)}"
-        return f'<td{ring} style="{style}" title="{tip}">{write_weight(weight)}</td>'
-
-    head = "".join(f'<th scope="col">{html.escape(key)}</th>' for key in keys)
-    lines = ["".join(cell(row, column) for column in range(len(keys))) for row in range(len(queries))]
-    labels = [f'<th scope="row">{html.escape(query)}</th>' for query in queries]
-    rows = "\n".join(f"<tr>{label}{line}</tr>" for label, line in zip(labels, lines, strict=True))
-    ring = "" if known is None else "<p>Ring: known to be needed; dotted: indirectly.</p>"
-    stops = ", ".join(ATTENTION_COLOURS)
-    page = PAGE.format(title=html.escape(title or "Attention"), head=head, rows=rows, stops=stops, ring=ring)
-    return page.encode("utf-8")
+    """The lens with this one map: seen, pointed at, walked through by keys, or read as a table."""
+    truth = None if known is None else known.tolist()
+    kinds = {"attention": pack_kind(grid[None, None], queries, keys, truth=truth)}
+    value = {"kinds": kinds, "title": title, "query": 0, "key": int(grid[0].argmax())}
+    return build_page(value, title or "Attention").encode("utf-8")
 
 
 WRITERS: dict[str, Callable[..., bytes]] = {

@@ -1,17 +1,24 @@
 """Look inside: who reads whom."""
 
 import contextlib
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from inspect import signature
 
 import torch
+from torch import nn
 from transformers import PreTrainedModel
 
-from hf_attn.decoding import evaluating, is_decoder_only, write
+from hf_attn.decoding import evaluating, is_decoder_only, most_tokens, write
+from hf_attn.labelling import name_patches, name_tokens
+from hf_attn.shapes import estimate_map_bytes, is_recurrent
 from hf_attn.tasks.sequences import IGNORED, Batch
 
+KINDS = ("encoder", "decoder", "cross")  # of attention, as AttentionMaps has them
 MEMORY_LIMIT = 2**30  # bytes of maps that are computed without being asked twice
 INTERVENED = "hf_attn_intervened"  # the plain function with changed weights, of hf_attn.interventions
+RECORDED = "hf_attn_recorded"  # the plain function, which notes what it is given, of hf_attn.native_heads
 
 
 @dataclass(frozen=True)
@@ -77,44 +84,69 @@ class AnsweringMap:
         return rows if all(len(row) == width for row in rows) else None
 
 
-def is_recurrent(config) -> bool:
-    """Whether a configuration is of a model that reads step by step."""
-    return config.model_type.startswith("recurrent")
+def find_attentions(model: PreTrainedModel) -> dict[str, list[nn.Module]]:
+    """The modules that attend, by kind and layer, in the order in which transformers returns their maps.
 
-
-def estimate_map_bytes(config, source_length: int, target_length: int, batch_size: int = 1) -> int:
-    """Bytes that the maps of a forward pass will take, before it is run.
-
-    Four bytes for each weight of encoder [L, H, S, S], decoder [L, H, T, T] and cross [L, H, T, S].
+    Works on every model that tells transformers what `output_attentions` records, also an outsider's.
     """
-    if is_recurrent(config):
-        weights = target_length * source_length  # one alignment
-    elif config.is_encoder_decoder:
-        decoder = config.decoder_layers * (target_length**2 + target_length * source_length)
-        weights = config.num_attention_heads * (config.encoder_layers * source_length**2 + decoder)
-    else:
-        length = source_length + target_length
-        weights = config.num_attention_heads * config.num_hidden_layers * length**2
-    return 4 * batch_size * weights
+    if is_recurrent(model.config):
+        score = model.get_decoder().score if model.config.is_encoder_decoder else None
+        return {} if score is None else {"cross": [score]}
+    encoder: set[nn.Module] = set()
+    own_kind = "decoder" if model.can_generate() else "encoder"
+    if model.config.is_encoder_decoder:
+        encoder, own_kind = set(model.get_encoder().modules()), "decoder"
+    kinds: dict[nn.Module, str] = {}
+    for stack in model.modules():  # from the outside in: an inner stack knows better
+        recorded = getattr(stack, "_can_record_outputs", None) or {}
+        for output, kind in (
+            ("attentions", "encoder" if stack in encoder else own_kind),
+            ("cross_attentions", "cross"),
+        ):
+            for module in _recorded(stack, recorded.get(output)):
+                kinds[module] = kind
+    return {kind: [m for m, of in kinds.items() if of == kind] for kind in KINDS if kind in kinds.values()}
+
+
+def _recorded(stack: nn.Module, recorder) -> list[nn.Module]:
+    """Modules whose output transformers records by an entry of `_can_record_outputs`.
+
+    Not those that bring a kernel of their own (attention_type other than "full"): they form no weights.
+    """
+    target = getattr(recorder, "target_class", recorder)
+    if not (isinstance(target, type) and issubclass(target, nn.Module)):
+        return []
+    named = (getattr(recorder, "layer_name", None) or "").strip(".")
+    return [
+        module
+        for name, module in stack.named_modules()
+        if isinstance(module, target)
+        and f".{named}." in f".{name}.."
+        and not hasattr(module, "attend_plainly")
+    ]
 
 
 @contextlib.contextmanager
 def eager_attention(model: PreTrainedModel) -> Iterator[None]:
     """Let the model attend by the plain function, the only one that gives maps; put it back after.
 
-    Inside `hf_attn.interventions.intervening` it already does, with changed weights, and goes on so. All that
-    reads with the model through hf_attn waits meanwhile; call the model itself from no other thread.
+    Inside `hf_attn.interventions.intervening` it already does, with changed weights, and goes on so; likewise
+    while a head is recorded. All that reads with the model through hf_attn waits meanwhile; call the model
+    itself from no other thread.
     """
     with evaluating(model):
-        before = model.config._attn_implementation
-        if before == INTERVENED:
+        if model.config._attn_implementation in (INTERVENED, RECORDED):
             yield
             return
+        # from the outside in, so that a stack with an implementation of its own gets it back
+        stacks = [stack for stack in model.modules() if isinstance(stack, PreTrainedModel)]
+        before = [stack.config._attn_implementation for stack in stacks]
         try:
             model.set_attn_implementation("eager")
             yield
         finally:
-            model.set_attn_implementation(before)
+            for stack, implementation in zip(stacks, before, strict=True):
+                stack.set_attn_implementation(implementation)
 
 
 def attention_maps(
@@ -125,41 +157,54 @@ def attention_maps(
     tokenizer=None,
     strategy: str = "greedy",
     num_beams: int = 4,
+    max_new_tokens: int | None = None,
     max_bytes: int = MEMORY_LIMIT,
 ) -> AttentionMaps:
     """Who reads whom, for a given target or for what the model writes.
 
     Args:
-        model: encoder, encoder-decoder or decoder-only, whatever attention implementation it uses; or
-            recurrent, whose alignment is the one cross map, and without a score function there is none.
+        model: encoder, encoder-decoder or decoder-only, ours or one of transformers' own, whatever attention
+            implementation it uses; a vision encoder, whose tokens are patches; or recurrent, whose alignment
+            is the one cross map, and without a score function there is none.
         inputs: a source's text (with a tokenizer), its ids [1, S] or [S], or a Batch of one example, whose
-            labels are then the target.
-        target: text, or ids [1, T] or [T] of what is to be written; None lets the model write.
+            labels are then the target. Of a vision encoder an image (with its image processor as the
+            tokenizer), or its pixel_values [1, C, height, width].
+        target: text, or ids [1, T] or [T] of what is to be written; None lets the model write; "" shows a
+            decoder-only model the source alone. An encoder-decoder without a head reads its input again.
         tokenizer: reads text and names the tokens.
         strategy: how the model writes where it must: "greedy" or "beam" (the chosen beam is shown).
         num_beams: K of beam search.
+        max_new_tokens: most tokens that it writes; as many as it has positions for where None.
         max_bytes: refuse to compute maps larger than this.
 
     Returns:
         Maps [layers, heads, queries, keys] on the CPU, float32; rows sum to 1 over what may be attended.
 
     Raises:
-        ValueError: the maps would be larger than max_bytes, or text came without a tokenizer.
+        ValueError: the maps would be too large, the model gives none, or text came without a tokenizer.
     """
+    _refuse_strange(model)
+    if model.main_input_name == "pixel_values":
+        return _patch_maps(model, inputs, target, tokenizer, max_bytes)
     mask = None
     if isinstance(inputs, Batch):
         _refuse_many(inputs)
         mask, target = inputs.attention_mask, inputs.labels if target is None else target
         inputs = inputs.input_ids
     source = _ids_of(inputs, tokenizer).to(next(model.parameters()).device)
-    if not model.can_generate():
-        return _encoder_maps(model, source, mask, tokenizer, max_bytes)
-    if target is None:
-        generation = write(model, source, strategy, num_beams=num_beams)
+    _refuse_long(model, source.shape[1])
+    _refuse_large(model.config, source.shape[1], 0, max_bytes)
+    if not (model.can_generate() or "decoder_input_ids" in signature(model.forward).parameters):
+        return _encoder_maps(model, source, mask, target, tokenizer)
+    if target is not None:
+        written = _target_ids(model, source, target, tokenizer)
+    elif model.can_generate():
+        most = most_tokens(model, source.shape[1])
+        most = most if max_new_tokens is None else min(most, max_new_tokens)
+        generation = write(model, source, strategy, num_beams=num_beams, max_new_tokens=most)
         written = torch.tensor([generation.ids], device=source.device)
     else:
-        written = _ids_of(target, tokenizer).to(source.device)
-        written = written[:, written[0] != IGNORED]
+        written = source
     _refuse_large(model.config, source.shape[1], written.shape[1], max_bytes)
     if is_decoder_only(model):
         return _decoder_maps(model, source, mask, written, tokenizer)
@@ -168,51 +213,68 @@ def attention_maps(
 
 def _encoder_decoder_maps(model, source, mask, written, tokenizer) -> AttentionMaps:
     """The maps of a model that reads the source apart from what it writes."""
-    read = model.prepare_decoder_input_ids_from_labels(written)
-    with eager_attention(model), torch.no_grad():
-        outputs = model(
-            source, attention_mask=mask, decoder_input_ids=read, output_attentions=True, use_cache=False
-        )
+    start = written.new_full((1, 1), model.config.decoder_start_token_id)
+    read = torch.cat((start, written[:, :-1]), dim=1)
+    outputs = _look(model, source, attention_mask=mask, decoder_input_ids=read, use_cache=False)
     encoder, decoder, cross = (
-        None if maps is None and is_recurrent(model.config) else _stack(maps)
+        None if maps is None and is_recurrent(model.config) else _stack(model, maps)
         for maps in (outputs.encoder_attentions, outputs.decoder_attentions, outputs.cross_attentions)
     )
     return AttentionMaps(
         encoder,
         decoder,
         cross,
-        source_tokens=_name(source[0], tokenizer),
-        target_tokens=_name(written[0], tokenizer),
-        decoder_tokens=_name(read[0], tokenizer),
+        source_tokens=name_tokens(source[0], tokenizer),
+        target_tokens=name_tokens(written[0], tokenizer),
+        decoder_tokens=name_tokens(read[0], tokenizer),
         target_ids=tuple(written[0].tolist()),
     )
 
 
-def _encoder_maps(model, source, mask, tokenizer, max_bytes: int) -> AttentionMaps:
+def _encoder_maps(model, source, mask, target, tokenizer) -> AttentionMaps:
     """The maps of a model that only reads."""
+    _refuse_target(model, target)
+    names = name_tokens(source[0], tokenizer)
     if is_recurrent(model.config):
-        return AttentionMaps(None, None, None, source_tokens=_name(source[0], tokenizer))
-    _refuse_large(model.config, source.shape[1], 0, max_bytes)
-    with eager_attention(model), torch.no_grad():
-        outputs = model(source, attention_mask=mask, output_attentions=True)
-    return AttentionMaps(_stack(outputs.attentions), None, None, source_tokens=_name(source[0], tokenizer))
+        return AttentionMaps(None, None, None, source_tokens=names)
+    outputs = _look(model, source, attention_mask=mask)
+    return AttentionMaps(_stack(model, outputs.get("attentions")), None, None, source_tokens=names)
+
+
+def _patch_maps(model, image, target, processor, max_bytes: int) -> AttentionMaps:
+    """The maps of a model that reads an image, patch by patch."""
+    _refuse_target(model, target)
+    if not (isinstance(image, torch.Tensor) and image.dim() == 4):
+        if processor is None:
+            raise ValueError("An image was given without its image processor: pass it, or pixel_values.")
+        image = processor(images=image, return_tensors="pt")["pixel_values"]
+    weight = next(model.parameters())
+    pixels = image[:1].to(weight.device, weight.dtype)
+    patch = getattr(model.config, "patch_size", None) or 1
+    sides = (patch, patch) if isinstance(patch, int) else patch
+    expected = math.prod(size // side for size, side in zip(pixels.shape[-2:], sides, strict=True))
+    _refuse_large(model.config, expected, 0, max_bytes)
+    maps = _stack(model, _look(model, pixels).get("attentions"))
+    names = name_patches(maps.shape[-1], pixels.shape[-2:], sides)
+    return AttentionMaps(maps, None, None, source_tokens=names)
 
 
 def _decoder_maps(model, source, mask, written, tokenizer) -> AttentionMaps:
     """The maps of a model that reads source and answer as one sequence."""
     sequence = torch.cat((source, written), dim=1)
     read = sequence[:, :-1]
+    if read.shape[1] == 0:
+        raise ValueError("One token reads nothing: give a longer text, or a target.")
     if mask is not None:
         mask = torch.nn.functional.pad(mask, (0, read.shape[1] - source.shape[1]), value=1)
-    with eager_attention(model), torch.no_grad():
-        outputs = model(read, attention_mask=mask, output_attentions=True, use_cache=False)
+    outputs = _look(model, read, attention_mask=mask, use_cache=False)
     return AttentionMaps(
         None,
-        _stack(outputs.attentions),
+        _stack(model, outputs.get("attentions")),
         None,
-        source_tokens=_name(source[0], tokenizer),
-        target_tokens=_name(sequence[0, 1:], tokenizer),
-        decoder_tokens=_name(read[0], tokenizer),
+        source_tokens=name_tokens(source[0], tokenizer),
+        target_tokens=name_tokens(sequence[0, 1:], tokenizer),
+        decoder_tokens=name_tokens(read[0], tokenizer),
         target_ids=tuple(written[0].tolist()),
         written_from=source.shape[1] - 1,
     )
@@ -233,10 +295,22 @@ def weight_on_alignment(weights: torch.Tensor, alignment) -> torch.Tensor:
     return (weights * known).sum(-1)[..., rows].mean(-1)
 
 
-def _stack(layers) -> torch.Tensor:
+def _look(model, *inputs, **more):
+    """One forward pass by the plain function, without what does not apply."""
+    with eager_attention(model), torch.no_grad():
+        return model(*inputs, **more, output_attentions=True)
+
+
+def _stack(model, layers) -> torch.Tensor:
     """A tuple of [1, H, T, S], one a layer → [L, H, T, S]."""
+    name = type(model).__name__
     if not layers or any(layer is None or layer.dim() != 4 for layer in layers):
-        raise RuntimeError("the model returned no attention although it was asked for it")
+        raise ValueError(f"{name} gives no attention maps: not every layer of it attends by softmax weights.")
+    if len(shapes := {tuple(layer.shape) for layer in layers}) > 1 or len(layers[0]) > 1:
+        raise ValueError(
+            f"{name} does not attend from every token to every token: its layers gave maps of shape "
+            f"{', '.join(map(str, sorted(shapes)))}."
+        )
     return torch.stack([layer[0] for layer in layers]).float().cpu()
 
 
@@ -245,15 +319,48 @@ def _ids_of(text_or_ids, tokenizer) -> torch.Tensor:
     if isinstance(text_or_ids, str):
         if tokenizer is None:
             raise ValueError("Text was given without a tokenizer: pass tokenizer=…, or ids.")
-        return torch.tensor([tokenizer(text_or_ids)["input_ids"]])
+        text_or_ids = tokenizer(text_or_ids)["input_ids"]
     ids = torch.as_tensor(text_or_ids)
+    if ids.numel() == 0:
+        raise ValueError("There is no token in what was given: write something.")
     return ids.unsqueeze(0) if ids.dim() == 1 else ids
 
 
-def _name(ids: torch.Tensor, tokenizer) -> tuple[str, ...]:
-    if tokenizer is None:
-        return tuple(str(index) for index in ids.tolist())
-    return tuple(tokenizer.convert_ids_to_tokens(ids.tolist()))
+def _target_ids(model, source: torch.Tensor, target, tokenizer) -> torch.Tensor:
+    """[1, T] ids of what is to be written; what a decoder-only model writes has no beginning of its own."""
+    if is_decoder_only(model) and isinstance(target, str) and not target:
+        return source[:, :0]
+    ids = _ids_of(target, tokenizer).to(source.device)
+    ids = ids[:, ids[0] != IGNORED]
+    begins = is_decoder_only(model) and ids[0, 0] == getattr(tokenizer, "bos_token_id", None)
+    return ids[:, 1:] if begins else ids
+
+
+def _refuse_strange(model) -> None:
+    """Refuse what is no model of transformers, or does not read text or images."""
+    if not isinstance(model, PreTrainedModel):
+        raise ValueError(f"model is a {type(model).__name__}; give a model of transformers.")
+    if model.main_input_name not in ("input_ids", "pixel_values") or (
+        model.main_input_name == "pixel_values" and model.config.is_encoder_decoder
+    ):
+        raise ValueError(
+            f"{type(model).__name__} reads {model.main_input_name}; maps are shown of models that read text, "
+            "and of encoders of images."
+        )
+
+
+def _refuse_target(model, target) -> None:
+    if target is not None and not isinstance(target, torch.Tensor):  # a Batch brings its class
+        raise ValueError(f"{type(model).__name__} only reads: leave target out.")
+
+
+def _refuse_long(model, length: int) -> None:
+    """Refuse more tokens than a model has positions for; ours say so themselves, not all are bound to it."""
+    most = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    if not hasattr(model.config, "position_type") and most and 0 < most < length:
+        raise ValueError(
+            f"{length:,} tokens are more than the {most:,} positions of this model: shorten the input."
+        )
 
 
 def _refuse_many(batch: Batch) -> None:
@@ -264,7 +371,9 @@ def _refuse_many(batch: Batch) -> None:
 def _refuse_large(config, source_length: int, target_length: int, max_bytes: int) -> None:
     needed = estimate_map_bytes(config, source_length, target_length)
     if needed > max_bytes:
+        fitting = int(source_length * math.sqrt(max_bytes / needed))
         raise ValueError(
             f"{source_length} source and {target_length} target tokens would need {needed / 2**20:.0f} MB of "
-            f"maps; max_bytes allows {max_bytes / 2**20:.0f} MB. Shorten the input, or raise max_bytes."
+            f"maps; max_bytes allows {max_bytes / 2**20:.0f} MB, enough for a source of about {fitting} "
+            f"tokens. Shorten the input, or raise max_bytes."
         )

@@ -18,10 +18,9 @@ from torch import nn
 from transformers import AttentionInterface, PreTrainedModel
 from transformers.masking_utils import AttentionMaskInterface, eager_mask
 
-from hf_attn.inspection import INTERVENED, eager_attention, is_recurrent
+from hf_attn.inspection import INTERVENED, KINDS, eager_attention, find_attentions, is_recurrent
 
 ACTIONS = ("remove", "uniform", "permute")
-KINDS = ("encoder", "decoder", "cross")
 PLAIN = ("eager_attention_forward", "read_memory")  # what a file of models calls its plain attention
 PLURALS = {"layer": "layers", "head": "heads", "query": "queries", "key": "keys"}
 GRAMMAR = "KIND[.LAYER[.HEAD[.QUERY.KEY]]], for example cross.1.0 or cross.1.0.3.5, with all for every one"
@@ -93,48 +92,6 @@ def parse_intervention(action: str, place: str, seed: int = 0) -> Intervention:
     kind = match[1]
     layer, head, query, key = (None if p in (None, "all") else int(p) for p in match.groups()[1:])
     return Intervention(action, kind, layer, head, query, key, seed)
-
-
-def find_attentions(model: PreTrainedModel) -> dict[str, list[nn.Module]]:
-    """The modules that attend, by kind and layer, in the order in which transformers returns their maps.
-
-    Works on every model that tells transformers what `output_attentions` records, also an outsider's.
-    """
-    if is_recurrent(model.config):
-        score = model.get_decoder().score if model.config.is_encoder_decoder else None
-        return {} if score is None else {"cross": [score]}
-    encoder: set[nn.Module] = set()
-    own_kind = "decoder" if model.can_generate() else "encoder"
-    if model.config.is_encoder_decoder:
-        encoder, own_kind = set(model.get_encoder().modules()), "decoder"
-    kinds: dict[nn.Module, str] = {}
-    for stack in model.modules():  # from the outside in: an inner stack knows better
-        recorded = getattr(stack, "_can_record_outputs", None) or {}
-        for output, kind in (
-            ("attentions", "encoder" if stack in encoder else own_kind),
-            ("cross_attentions", "cross"),
-        ):
-            for module in _recorded(stack, recorded.get(output)):
-                kinds[module] = kind
-    return {kind: [m for m, of in kinds.items() if of == kind] for kind in KINDS if kind in kinds.values()}
-
-
-def _recorded(stack: nn.Module, recorder) -> list[nn.Module]:
-    """Modules whose output transformers records by an entry of `_can_record_outputs`.
-
-    Not those that bring a kernel of their own (attention_type other than "full"): they form no weights.
-    """
-    target = getattr(recorder, "target_class", recorder)
-    if not (isinstance(target, type) and issubclass(target, nn.Module)):
-        return []
-    named = (getattr(recorder, "layer_name", None) or "").strip(".")
-    return [
-        module
-        for name, module in stack.named_modules()
-        if isinstance(module, target)
-        and f".{named}." in f".{name}.."
-        and not hasattr(module, "attend_plainly")
-    ]
 
 
 def count_heads(model: PreTrainedModel) -> dict[str, tuple[int, ...]]:

@@ -16,13 +16,12 @@ import torch
 from transformers import PreTrainedModel
 
 from hf_attn.architectures import drawing_weights
-from hf_attn.inspection import AttentionMaps, attention_maps
+from hf_attn.inspection import KINDS, AttentionMaps, attention_maps
 from hf_attn.tasks.base import CLASSES, Task
 from hf_attn.tasks.sequences import IGNORED
 from hf_attn.theory import mean_over_queries, measure_theory, normalised_entropy, sink_share
 from hf_attn.tokenization import build_tokenizer
 
-KINDS = ("encoder", "decoder", "cross")
 SEPARATORS = frozenset((*".,;:!?。、，；：！？", "</s>", "[SEP]", "<sep>", "<|endoftext|>", "<|im_end|>"))
 SPACES = "▁Ġ "  # how tokenizers write the space before a word
 

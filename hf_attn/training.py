@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 
 from hf_attn.atomic import atomic_directory
 from hf_attn.decoding import is_decoder_only
-from hf_attn.evaluation import predict, share_right
+from hf_attn.evaluation import measure_quickly
 from hf_attn.inspection import AttentionMaps, attention_maps
 from hf_attn.tasks.base import Task
 from hf_attn.tasks.recipes import Recipe
@@ -43,12 +43,10 @@ class Report:
         learning_rate: of the last step.
         tokens_per_second: source and target tokens, over the time spent on steps.
         seconds: spent on steps since the start, over all resumptions; measuring is not counted.
-        held_out_exact_match: the newest measurement: the share written right as a whole, writing freely; of
+        held_out_exact_match: the newest measurement: the share that is written right as a whole, greedily; of
             classes named right; or, for text, of next tokens guessed.
         held_out_examples: how many examples that was measured on.
         measured_at: the step of that measurement.
-        predictions: [n, T] what was written for the held-out examples then, padded behind `</s>`; empty right
-            after a resumption.
         maps: the probe's attention, where a probe was given.
     """
 
@@ -61,7 +59,6 @@ class Report:
     held_out_exact_match: float
     held_out_examples: int
     measured_at: int
-    predictions: torch.Tensor
     maps: AttentionMaps | None = None
 
 
@@ -74,9 +71,6 @@ class Progress:
         self.seconds = 0.0
         self.tokens = 0
         self.held_out = (0.0, 0, 0)  # share, examples, step
-        self.predictions = torch.empty(
-            0, 0, dtype=torch.long
-        )  # not saved: the next measurement brings new ones
 
     def state_dict(self) -> dict:
         """What is saved."""
@@ -90,13 +84,12 @@ class Progress:
             setattr(self, name, state[name])
 
     def measure(self, model: PreTrainedModel, task: Task, until: float | None) -> None:
-        """Let the model write held-out examples; where that reaches `until`, confirm it on more of them."""
+        """Ask the model for held-out examples; where that reaches `until`, confirm it on more of them."""
         held_out = task.held_out(HELD_OUT_SAMPLE)
-        self.predictions = predict(model, task, held_out)
-        exact = share_right(task, self.predictions, held_out)
+        exact = measure_quickly(model, task, held_out)
         if until is not None and exact >= until:
             held_out = task.held_out(CONFIRMING_SAMPLE)
-            exact = share_right(task, predict(model, task, held_out), held_out)
+            exact = measure_quickly(model, task, held_out)
         self.held_out = (exact, len(held_out), self.step)
 
     def report(self, model: PreTrainedModel, recipe: Recipe, loss: float, probe: Batch | None) -> Report:
@@ -109,7 +102,6 @@ class Progress:
             self.tokens / self.seconds if self.seconds else 0.0,
             self.seconds,
             *self.held_out,
-            self.predictions,
             attention_maps(model, probe) if probe is not None else None,
         )
 

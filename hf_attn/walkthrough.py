@@ -12,14 +12,13 @@ import threading
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import nn
 from transformers import PreTrainedModel
 
 from hf_attn.arithmetic import Head, is_whole
-from hf_attn.inspection import attention_maps, is_recurrent
+from hf_attn.inspection import attention_maps, find_attentions, is_recurrent
 from hf_attn.models.positions import compute_sinusoids, rotate
 
 LONGEST = 64  # tokens on either side of a map whose every number is to be read
@@ -155,16 +154,8 @@ def find_attention(model: PreTrainedModel) -> dict[str, list[nn.Module]]:
         raise ValueError(
             f"attention_type={kind!r} does not weigh every key against every query: choose a model that does."
         )
-    if model.config.is_encoder_decoder:
-        encoder, decoder = model.get_encoder().layers, model.get_decoder().layers
-        return {
-            "cross": [layer.cross_attn for layer in decoder],
-            "encoder": [layer.self_attn for layer in encoder],
-            "decoder": [layer.self_attn for layer in decoder],
-        }
-    kind = "decoder" if model.can_generate() else "encoder"
-    stack: Any = model.base_model
-    return {kind: [layer.self_attn for layer in stack.layers]}
+    found = find_attentions(model)
+    return {kind: found[kind] for kind in ("cross", "encoder", "decoder") if kind in found}
 
 
 def walk_model(

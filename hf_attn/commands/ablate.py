@@ -11,6 +11,7 @@ from hf_attn.commands.console import (
     open_checkpoint,
     print_json,
     print_table,
+    working,
     wrong_use,
 )
 from hf_attn.commands.look import TaskName
@@ -94,7 +95,8 @@ def measure_held_out(
     trials = [Trial(tuple(changes))] if changes else list_trials(loaded.model)
     if not trials:
         raise ValueError(f"{loaded.path} has no attention to change; give a TEXT to leave tokens out of.")
-    return list(measure_outcomes(loaded.model, task, trials, examples, seed))
+    with working(f"Measuring {examples} held-out examples as they are and {len(trials)} times changed …"):
+        return list(measure_outcomes(loaded.model, task, trials, examples, seed))
 
 
 def measure_text(

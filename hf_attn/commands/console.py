@@ -4,15 +4,19 @@ Results go to standard output, as a table or with --json as JSON Lines; progress
 """
 
 import contextlib
+import dataclasses
 import json
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.live import Live
 from rich.markup import escape
+from rich.spinner import Spinner
 from rich.table import Table
 
 if TYPE_CHECKING:
@@ -59,6 +63,32 @@ def print_table(*columns: str, rows: list[tuple], title: str | None = None) -> N
     for row in rows:
         table.add_row(*(escape(str(cell)) for cell in row))
     Console().print(table)
+
+
+def tell(line: str) -> None:
+    """Say how far it is, where it disturbs no output."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def working(line: str) -> contextlib.AbstractContextManager:
+    """Say what takes a while as long as the `with` lasts, where standard error is a terminal."""
+    spinner = Spinner("dots", text=line)  # as Console.status, which would also take what others print
+    return Live(
+        spinner, console=Console(stderr=True), transient=True, redirect_stdout=False, redirect_stderr=False
+    )
+
+
+def follow(events: Iterator, as_json: bool) -> Any:
+    """Say how far it is with the Hub, and give the result, which comes last."""
+    from hf_attn.remote import Progress
+
+    event = None
+    for event in events:
+        if isinstance(event, Progress) and as_json:
+            print_json("progress", **dataclasses.asdict(event))
+        elif isinstance(event, Progress):
+            tell(f"{event.stage:>12}  {event.message}")
+    return event
 
 
 def open_checkpoint(checkpoint: Path) -> "Checkpoint":

@@ -16,6 +16,7 @@ from hf_attn.commands.console import (
     print_baseline,
     print_json,
     print_table,
+    tell,
     wrong_use,
 )
 
@@ -118,17 +119,21 @@ def _follow(
 
 @contextlib.contextmanager
 def _show_progress(names: list[str], budget: "Budget", speaks: bool) -> "Iterator[Callable[[Turn], None]]":
-    """Gives what shows a turn: a bar for each contestant, where standard error is a terminal."""
+    """Gives what shows a turn: bars where standard error is a terminal, else a line a tenth."""
     console = Console(stderr=True)
-    told = TextColumn("{task.fields[held_out]} held out")
-    columns = (TextColumn("{task.description}"), BarColumn(), told)
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[held_out]} held out"))
     bars = Progress(*columns, console=console, transient=True, disable=not (speaks and console.is_terminal))
     lines = {name: bars.add_task(name, total=1.0, held_out="–") for name in names}
+    told_of = dict.fromkeys(names, -1)  # tenths of the budget
 
     def show(turn: "Turn") -> None:
         report = turn.report
         share = max(budget.spent(report.step, report.seconds), report.step / report.steps)
-        bars.update(lines[turn.name], completed=share, held_out=f"{report.held_out_exact_match:.1%}")
+        held_out = f"{report.held_out_exact_match:.1%}"
+        bars.update(lines[turn.name], completed=share, held_out=held_out)
+        if speaks and not console.is_terminal and int(10 * share) > told_of[turn.name]:
+            told_of[turn.name] = int(10 * share)
+            tell(f"{turn.name}: {share:.0%} of the budget, {held_out} held out")
 
     with bars:
         yield show

@@ -12,6 +12,7 @@ from hf_attn.commands.console import (
     open_checkpoint,
     print_json,
     print_table,
+    working,
     wrong_use,
 )
 from hf_attn.commands.look import TaskName
@@ -69,7 +70,9 @@ def heads(
         learned = loaded.task_named(task and name_task(task))
         if text is None:
             number = EXAMPLES if examples is None else examples
-            found = measure_head_roles(loaded.model, learned, number, seed, with_untrained=untrained)
+            beside = ", and of the same model before its training" if untrained else ""
+            with working(f"Measuring the heads on {number} held-out examples{beside} …"):
+                found = measure_head_roles(loaded.model, learned, number, seed, with_untrained=untrained)
             over = f"mean of {found.examples} held-out examples"
         else:
             found = measure_text(loaded, learned, text, seed, untrained)

@@ -21,6 +21,7 @@ from hf_attn.commands.console import (
     print_baseline,
     print_json,
     print_table,
+    tell,
     wrong_use,
 )
 
@@ -138,7 +139,7 @@ def _train(run: "Run", directory: Path | None, save_every: float, track: str | N
     if not speaks:
         return
     if run.task.kind == CLASSES:
-        print(f"{baselines.NAME} learns the same texts, to stand beside …", file=sys.stderr, flush=True)
+        tell(f"{baselines.NAME} learns the same texts, to stand beside …")
     beside = baselines.measure_beside(run.task)
     if directory:
         evaluation = runs.finish(run, model, accelerator, directory, beside)

@@ -1,5 +1,6 @@
 """Commands that look at a checkpoint: measure it, let it write, draw what it reads."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -12,11 +13,16 @@ from hf_attn.commands.console import (
     open_checkpoint,
     print_json,
     print_table,
+    working,
     wrong_use,
 )
 
 if TYPE_CHECKING:
+    from hf_attn.beams import Answer
     from hf_attn.evaluation import Score
+    from hf_attn.hub import Checkpoint
+    from hf_attn.showing import AttentionView
+    from hf_attn.tasks import Task
 
 TaskName = Annotated[
     str | None,
@@ -38,8 +44,8 @@ def evaluate_checkpoint(
     as_json: AsJson = False,
 ) -> None:
     """Measure a checkpoint on examples that training never saw, writing freely."""
-    from hf_attn.cards import NUMBERS
     from hf_attn.evaluation import evaluate
+    from hf_attn.markdown import NUMBERS
     from hf_attn.settings import merge_settings, name_task
 
     with wrong_use():
@@ -48,7 +54,8 @@ def evaluate_checkpoint(
         if by is not None and by != chosen.size_name:
             raise ValueError(f"--by {by}: examples of {chosen.name} are told apart by {chosen.size_name}.")
         chosen.held_out(1)  # data that are not here are refused
-    evaluation = evaluate(loaded.model, chosen, split, examples)
+    with working(f"Measuring up to {examples:,} {split} examples …"):
+        evaluation = evaluate(loaded.model, chosen, split, examples)
     overall, sizes = evaluation.overall, evaluation.by_size if by else {}
     if as_json:
         found = {str(size): _score_row(score) for size, score in sizes.items()}
@@ -79,7 +86,12 @@ def generate(
     task: TaskName = None,
     strategy: Annotated[Literal["greedy", "beam", "top-k", "nucleus"], typer.Option()] = "greedy",
     num_beams: Annotated[int, typer.Option(min=1, max=100, help="Of beam search.")] = 4,
-    temperature: Annotated[float, typer.Option(min=0, help="Of top-k and nucleus.")] = 1.0,
+    length_penalty: Annotated[
+        float, typer.Option(min=-10, max=10, help="Of beam search: log p / length ** this.")
+    ] = 1.0,
+    temperature: Annotated[float, typer.Option(min=0, help="Of top-k and nucleus; 0 is greedy.")] = 1.0,
+    top_k: Annotated[int, typer.Option(min=1, help="How many tokens top-k keeps.")] = 5,
+    top_p: Annotated[float, typer.Option(min=0, max=1, help="How much probability nucleus keeps.")] = 0.9,
     seed: Annotated[int, SEED] = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -93,7 +105,7 @@ def generate(
         loaded = open_checkpoint(checkpoint)
         learned = loaded.task_named(task and name_task(task))
         sources = [learned.encode(text) for text in texts]
-        check_settings(strategy, num_beams, temperature, 5, 0.9)
+        check_settings(strategy, num_beams, temperature, top_k, top_p)
         if strategy != "greedy" and not loaded.model.can_generate():
             raise ValueError(f"--strategy {strategy}: a classifier names its likeliest class; leave it out.")
     rows = []
@@ -103,7 +115,10 @@ def generate(
             torch.tensor([source]),
             strategy,
             num_beams=num_beams,
+            length_penalty=length_penalty,
             temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
             seed=seed,
             max_new_tokens=learned.max_target_tokens,
         )
@@ -113,54 +128,115 @@ def generate(
         correct = learned.verify(text, prediction).correct
         judged = {True: "right", False: "wrong", None: ""}[correct]
         if as_json:
-            figures = {"correct": correct, "tokens": tokens, "score": written.score}
+            figures: dict = {"correct": correct, "tokens": tokens, "score": written.score}
+            if written.beams is not None:
+                figures["beams"] = [_beam_row(learned, text, answer) for answer in written.beams.answers]
             print_json("generation", source=text, prediction=prediction, **figures)
         rows.append((text, prediction, judged, f"{written.score:.3f}"))
     if not as_json:
         print_table("source", "prediction", "", "log p", rows=rows)
 
 
+def _beam_row(task: "Task", text: str, answer: "Answer") -> dict:
+    """One of a beam search's answers, judged; `score` divides by the length, `log_probability` does not."""
+    prediction = task.decode(answer.ids)
+    return {
+        "prediction": prediction,
+        "tokens": task.decode_symbols(answer.ids),
+        "log_probability": answer.log_probability,
+        "score": answer.score,
+        "correct": task.verify(text, prediction).correct,
+    }
+
+
 def attention(
-    checkpoint: Folder,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="A source, as the task writes it.")],
-    layer: Annotated[int, typer.Option(min=0, help="Which layer; 0 is the first.")],
-    head: Annotated[int, typer.Option(min=0, help="Which head; 0 is the first.")],
-    output: Annotated[Path, typer.Option(help="map.png, .svg, .html, .npz (every layer and head) or .csv")],
+    checkpoint: Annotated[
+        str, typer.Argument(metavar="CHECKPOINT", help="A model's folder, or its id on the Hub.")
+    ],
+    text: Annotated[
+        str, typer.Argument(metavar="TEXT", help="A source, as the task writes it; or the path of an image.")
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(help="maps.html (the whole lens), .npz (every weight), or one head: .png, .svg, .csv"),
+    ],
+    layer: Annotated[
+        int | None, typer.Option(min=0, help="Which layer; 0 is the first, the last without.")
+    ] = None,
+    head: Annotated[
+        int | None, typer.Option(min=0, help="Which head; 0 is the first, and so without.")
+    ] = None,
     kind: Annotated[
         Literal["encoder", "decoder", "cross"] | None,
         typer.Option(help="Which attention; that in which the answer reads the source without."),
     ] = None,
+    target: Annotated[str | None, typer.Option(help="What is written; without, the model writes.")] = None,
     task: TaskName = None,
 ) -> None:
-    """Draw who reads whom while a checkpoint writes its answer to TEXT."""
-    import torch
+    """Show who reads whom, in a checkpoint of ours or any model of transformers."""
+    from transformers.utils.logging import disable_progress_bar
 
-    from hf_attn.figures import check_suffix, choose_head, draw_map, save_maps
-    from hf_attn.inspection import attention_maps
+    from hf_attn.figures import check_suffix
+    from hf_attn.outsiders import open_model
     from hf_attn.settings import name_task
+    from hf_attn.showing import show_attention
 
     with wrong_use():
         check_suffix(output)
         if not output.parent.is_dir():
             raise ValueError(f"--output {output}: there is no folder {output.parent}.")
-        loaded = open_checkpoint(checkpoint)
-        learned = loaded.task_named(task and name_task(task))
-        source = torch.tensor([learned.encode(text)])
-        maps = attention_maps(loaded.model, source, tokenizer=loaded.tokenizer)
-        answering = maps.answering
-        if answering is None:
-            raise ValueError(f"{checkpoint} has no attention to draw: it reads step by step.")
-        shown: str = kind or answering.kind
-        weights, query_tokens, key_tokens = choose_head(maps, shown, layer, head)
-    if output.suffix == ".npz":
-        save_maps(maps, output)
-    else:
-        alignment = None
-        if shown == "cross":
-            alignment = answering.align(learned.alignment(text, learned.decode(maps.target_ids)))
-        title = f"{checkpoint.resolve().name}: {shown} attention, layer {layer}, head {head}"
-        draw_map(weights, query_tokens, key_tokens, output, alignment=alignment, title=title)
+        disable_progress_bar()
+        loaded = open_model(checkpoint)
+        if loaded.task is not None or task is not None:
+            view = _view_of_task(loaded, loaded.task_named(task and name_task(task)), text, target)
+        elif loaded.model.main_input_name == "pixel_values":
+            view = show_attention(loaded.model, loaded.tokenizer, _open_image(text), target)
+        else:
+            view = show_attention(loaded.model, loaded.tokenizer, text, target)
+        name = loaded.path.resolve().name if loaded.path.is_dir() else checkpoint
+        view = replace(view, title=f"{name}: {view.title}")
+        view.save(output, layer=layer, head=head, kind=kind)
     print(f"Saved {output}.")
+
+
+def _view_of_task(loaded: "Checkpoint", task: "Task", text: str, target: str | None) -> "AttentionView":
+    """A view of a model that learned a task here, with the known answer where there is one."""
+    import torch
+
+    from hf_attn.inspection import attention_maps
+    from hf_attn.showing import AttentionView
+
+    writes = loaded.model.can_generate()
+    given = None if target is None else torch.tensor([_read_target(task, target)])
+    source = torch.tensor([task.encode(text)])
+    maps = attention_maps(loaded.model, source, given, tokenizer=loaded.tokenizer)
+    answer = task.decode(maps.target_ids) if writes else ""
+    title = f"{text} → {answer}" if writes else text
+    return AttentionView(maps, title, truth=task.alignment(text, answer) if writes else None)
+
+
+def _read_target(task: "Task", target: str) -> list[int]:
+    """Ids of an answer that a person wrote."""
+    from hf_attn.tasks.base import TEXT
+    from hf_attn.tasks.sequences import END
+
+    symbols = task.split_target(target)
+    if unknown := [symbol for symbol in symbols if symbol not in task.vocabulary]:
+        example = task.worked_example.target
+        raise ValueError(
+            f"--target: {unknown[0]!r} is no symbol of {task.name}; write for example {example!r}."
+        )
+    end = [] if task.kind == TEXT else [END]
+    return [*task.ids(*symbols), *end]
+
+
+def _open_image(path: str):
+    """An image from a file."""
+    from PIL import Image
+
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"TEXT {path!r}: this model reads images, and there is no such file.")
+    return Image.open(path).convert("RGB")
 
 
 def _score_row(score: "Score") -> dict:

@@ -149,7 +149,7 @@ def learn(task: Task, recipe: Recipe, seed: int) -> tuple[PreTrainedModel, float
     model = build_model(task, recipe, seed)
     quiet = dataclasses.replace(recipe, report_every=recipe.steps, evaluate_every=recipe.steps)
     generator = torch.Generator().manual_seed(seed)
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)  # what dropout and scheduled sampling draw from
         *_, last = train(task, model, quiet, generator=generator, accelerator=build_accelerator("cpu"))
     return model, last.seconds

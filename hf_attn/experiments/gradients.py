@@ -46,7 +46,7 @@ class Sizes:
 def build(model: str, sizes: Sizes, seed: int) -> PreTrainedModel:
     """An untrained encoder that reads from left to right, or has one layer of attention."""
     width, length = sizes.hidden_size, sizes.distances[-1] + 1
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         if model == ATTENTION:
             config = AttnEncoderConfig(

@@ -14,7 +14,8 @@ import torch
 from hf_attn.charts import Chart
 from hf_attn.evaluation import wilson_interval
 from hf_attn.experiments.base import Experiment, Finding, Row, learn_and_measure, mean_of, settings_of
-from hf_attn.tasks.base import CLASSES, WorkedExample
+from hf_attn.tasks.base import WorkedExample
+from hf_attn.tasks.classes import ClassTask
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.tasks.sequences import Batch, Ragged
 from hf_attn.tasks.symbols import SpacedTask
@@ -27,7 +28,7 @@ CHANCE = 0.05  # an accuracy within this of one half is a coin's
 
 
 @dataclass(frozen=True)
-class Order(SpacedTask):
+class Order(ClassTask, SpacedTask):
     """Say whether a stands before b: "c a d b" → "a first".
 
     Every example is drawn together with its twin, in which a and b have changed places: the same bag, the
@@ -39,7 +40,6 @@ class Order(SpacedTask):
 
     length: int = 12
 
-    kind = CLASSES
     name = "order"
     title = "Order"
     notation = "letters separated by spaces, one a and one b among them"
@@ -59,11 +59,6 @@ class Order(SpacedTask):
     def max_source_tokens(self) -> int:
         """The symbols and `</s>`."""
         return self.length + 1
-
-    @property
-    def max_target_tokens(self) -> int:
-        """One class."""
-        return 1
 
     @property
     def allowed(self) -> str:
@@ -97,11 +92,6 @@ class Order(SpacedTask):
         labels = Ragged(is_second.long().reshape(-1, 1), torch.ones_like(lengths))
         return Ragged(twins.flatten(0, 1), lengths), labels, keys.repeat_interleave(2, dim=0)
 
-    def batch(self, sources: Ragged, targets: Ragged) -> Batch:
-        """Close the sources with `</s>`; labels [B] are classes."""
-        closed = super().batch(sources, targets)
-        return Batch(closed.input_ids, targets.ids[:, 0], closed.attention_mask)
-
     def check_source(self, symbols: Sequence[str]) -> None:
         """As long as those drawn, with both letters once."""
         if len(symbols) != self.length or symbols.count(FIRST) != 1 or symbols.count(SECOND) != 1:
@@ -114,18 +104,6 @@ class Order(SpacedTask):
     def alignment(self, source: str, target: str) -> list[list[int]]:  # noqa: ARG002
         """The class needs both letters."""
         return [[int(symbol in (FIRST, SECOND)) for symbol in self.source_tokens(source)]]
-
-    def split_target(self, text: str) -> list[str]:
-        """A class is one symbol."""
-        return [text]
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """[index] → the class's name."""
-        return self.classes[ids[0]]
-
-    def measure(self, source: str, prediction: str, reference: str | None = None) -> dict[str, float]:  # noqa: ARG002
-        """Nothing beyond right or wrong."""
-        return {}
 
 
 ATTENTION = {

@@ -70,7 +70,7 @@ def build_arms(layer: Layer, length: int, seed: int) -> dict[str, tuple[Callable
         hidden_size=layer.hidden_size, num_attention_heads=1, max_position_embeddings=length
     )
     attending._attn_implementation = "sdpa"
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         cells = build_cells(recurrent, layer.hidden_size, layer.hidden_size, bidirectional=False)
         attention = MultiHeadAttention(attending, layer_idx=0)

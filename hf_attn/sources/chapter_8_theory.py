@@ -10,6 +10,7 @@ from hf_attn.models.position_base import build_inverse_frequencies, build_sinuso
 from hf_attn.models.positions import ComplexPositions, RotaryNTKPositions, RotaryPositions, rotate
 from hf_attn.sources.base import Claim, Measured, difference, flat
 from hf_attn.sources.chapter_8 import EMBEDDINGS, similarity
+from hf_attn.theory import kernel_matrix
 
 WIDTH = 512
 PAIRS = (0, 128, 255)  # whose periods are printed
@@ -74,7 +75,7 @@ def kernel() -> Measured:
     """How far attention's weights are from the normalised kernel exp(q·k / √d)."""
     query, key = torch.randn(2, 1, 1, 6, 16)
     _, weights = scaled_dot_product_attention(query, key, key)
-    values = (query @ key.transpose(2, 3) / 4).exp()
+    values = kernel_matrix(query, key)
     return (difference(weights, values / values.sum(dim=-1, keepdim=True)),)
 
 

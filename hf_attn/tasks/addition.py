@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
-from hf_attn.tasks.base import Task, WorkedExample
+from hf_attn.tasks.base import Task, WorkedExample, find_foreign
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.tasks.sequences import SPECIAL_TOKENS, Ragged, constant
 
@@ -144,13 +144,12 @@ class Addition(Task):
 
     def split_source(self, text: str) -> list[str]:
         """Read "a+b"; spaces and leading zeros do not matter."""
+        if foreign := find_foreign(text, self.symbols):
+            raise ValueError(
+                f"{foreign[0]!r} (character {foreign[1]}) is not allowed: write digits and one +, "
+                f"for example {self.worked_example.source!r}."
+            )
         text = "".join(text.split())
-        for place, character in enumerate(text, 1):
-            if character not in self.symbols:
-                raise ValueError(
-                    f"{character!r} (character {place}) is not allowed: write digits and one +, "
-                    f"for example {self.worked_example.source!r}."
-                )
         addends = text.split("+")
         if len(addends) != 2 or not all(addends):
             raise ValueError(f"{text!r} is not a sum of two numbers: write {self.worked_example.source!r}.")

@@ -6,7 +6,7 @@ A subclass says how an example is drawn and how a person writes it; splitting, s
 import dataclasses
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -55,6 +55,12 @@ class WorkedExample:
     source: str
     target: str
     story: str
+
+
+def find_foreign(text: str, known: Container[str]) -> tuple[str, int] | None:
+    """The first character of a text that is neither known nor a space: (it, its place in the text from 1)."""
+    places = enumerate(text, 1)
+    return next(((one, place) for place, one in places if not one.isspace() and one not in known), None)
 
 
 def options_of(task) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from hf_attn.tasks.base import Task, WorkedExample
+from hf_attn.tasks.base import Task, WorkedExample, find_foreign
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.tasks.sequences import Ragged
 
@@ -116,13 +116,12 @@ class Brackets(Task):
 
     def split_source(self, text: str) -> list[str]:
         """One symbol a bracket, spaces left out; each closing bracket must close the last that is open."""
+        if foreign := find_foreign(text, self.symbols):
+            raise ValueError(
+                f"{foreign[0]!r} (character {foreign[1]}) is not allowed: write brackets, "
+                f"{' '.join(self.symbols)}, for example {self.worked_example.source!r}."
+            )
         symbols = list("".join(text.split()))
-        for place, symbol in enumerate(symbols, 1):
-            if symbol not in self.symbols:
-                raise ValueError(
-                    f"{symbol!r} (character {place}) is not allowed: write brackets, "
-                    f"{' '.join(self.symbols)}, for example {self.worked_example.source!r}."
-                )
         if len(symbols) > self.max_length:
             raise ValueError(
                 f"The input has {len(symbols)} brackets; this model reads {self.max_length} at most, "

@@ -12,6 +12,7 @@ from transformers import PreTrainedTokenizerFast
 
 from hf_attn.tasks.base import HELD_OUT, SPLITS, TEXT, WorkedExample
 from hf_attn.tasks.corpus import Encoded, Row, Sequences, encode_all, stable_hash
+from hf_attn.tasks.hub_data import read_dataset
 from hf_attn.tasks.own_classes import FEWEST_ROWS
 from hf_attn.tasks.own_text import OwnText
 from hf_attn.tasks.reading import read_text
@@ -46,11 +47,14 @@ class Language(OwnText):
         window: tokens of a passage. A quarter is for the prompt, the rest for what is written.
         path: a text file in UTF-8; the standard library's docstrings where empty. Blank lines part its
             documents; where there are too few of them, each line is a document.
+        dataset: instead of a file, a data set: its name on the Hub, or a folder that `datasets` reads.
+        text: the data set's column; each of its rows is a document.
         tokenizer_kind: "characters", "bpe" or "words".
         vocab_size: most tokens of the vocabulary.
     """
 
     window: int = 128
+    text: str = "text"
 
     kind = TEXT
     name = "text"
@@ -101,6 +105,8 @@ class Language(OwnText):
         Raises:
             ValueError: the file cannot be read, or has too few documents.
         """
+        if self.dataset:
+            return self._read_dataset()
         if not self.path:
             return [Row("", row.source, row.group) for row in Topics().rows]
         text = read_text(Path(self.path), "a text", SAVE_AS)
@@ -109,6 +115,16 @@ class Language(OwnText):
             raise ValueError(
                 f"{self.path} has {len(documents)} lines with text; at least {FEWEST_ROWS} are needed, or as "
                 "many paragraphs with blank lines between: bring a longer text."
+            )
+        return [Row("", document, document) for document in documents]
+
+    def _read_dataset(self) -> list[Row]:
+        """A data set's documents, none twice."""
+        lines = read_dataset(self.dataset, (self.text,))
+        documents = list(dict.fromkeys(line.cells[0] for line in lines))
+        if len(documents) < FEWEST_ROWS:
+            raise ValueError(
+                f"{self.dataset} has {len(documents)} different texts; at least {FEWEST_ROWS} are needed."
             )
         return [Row("", document, document) for document in documents]
 

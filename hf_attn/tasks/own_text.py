@@ -20,15 +20,19 @@ class OwnText(CorpusTask):
 
     Args:
         path: the file.
+        dataset: instead of a file, a data set: its name on the Hub, or a folder that `datasets` reads.
         tokenizer_kind: "characters", "bpe" or "words"; words met once are read and written as `<unk>`.
         vocab_size: most tokens of the vocabulary.
     """
 
     path: str = ""
+    dataset: str = ""
     tokenizer_kind: str = "characters"  # type: ignore[misc]  # an option here
     vocab_size: int = 2000
 
     def __post_init__(self) -> None:
+        if self.path and self.dataset:
+            raise ValueError(f"path={self.path!r} and dataset={self.dataset!r}: give one of them.")
         if self.tokenizer_kind not in KINDS:
             raise ValueError(
                 f"tokenizer_kind={self.tokenizer_kind!r} is not known; choose one of {', '.join(KINDS)}."

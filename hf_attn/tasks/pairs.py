@@ -9,6 +9,7 @@ from transformers import PreTrainedTokenizerFast
 
 from hf_attn.tasks.base import HELD_OUT, SPLITS, Verdict, WorkedExample
 from hf_attn.tasks.corpus import MOST_POSITIONS, Row, encode_all, stable_hash
+from hf_attn.tasks.hub_data import read_dataset
 from hf_attn.tasks.own_classes import FEWEST_ROWS
 from hf_attn.tasks.own_text import OwnText
 from hf_attn.tasks.reading import column_names, read_columns
@@ -36,8 +37,11 @@ class Pairs(OwnText):
 
     Args:
         path: a CSV, TSV or JSON Lines file, in UTF-8; the first line of a CSV names the columns.
-        source: the column that is read; the first that is not the target's where empty.
-        target: the column that is written; the first that is not the source's where empty.
+        dataset: instead of a file, a data set: its name on the Hub, or a folder that `datasets` reads.
+        source: the column that is read; where empty, the first that is not the target's ("source" in a
+            data set).
+        target: the column that is written; where empty, the first that is not the source's ("target" in a
+            data set).
         tokenizer_kind: "characters", "bpe" or "words"; words met once are read and written as `<unk>`.
         vocab_size: most tokens of the vocabulary.
         max_length: most tokens of a source or target, `</s>` included.
@@ -97,8 +101,14 @@ class Pairs(OwnText):
         Raises:
             ValueError: nothing was named, or the table cannot be read.
         """
+        if self.dataset:
+            columns = (self.source or "source", self.target or "target")
+            return list(dict.fromkeys(line.cells for line in read_dataset(self.dataset, columns)))
         if not self.path:
-            raise ValueError("Task 'pairs' has no data: give path=table.csv, a table of sources and targets.")
+            raise ValueError(
+                "Task 'pairs' has no data: give path=table.csv, a table of sources and targets, or dataset=… "
+                "for a data set on the Hub."
+            )
         names = column_names(self.path)
         source = self.source or next((name for name in names if name != self.target), "source")
         target = self.target or next((name for name in names if name != source), "target")
@@ -120,8 +130,8 @@ class Pairs(OwnText):
             targets.setdefault(source, target)
         if len(targets) < FEWEST_ROWS:
             raise ValueError(
-                f"{self.path} has {len(targets)} different sources; at least {FEWEST_ROWS} are needed: "
-                "add some."
+                f"{self.path or self.dataset} has {len(targets)} different sources; at least "
+                f"{FEWEST_ROWS} are needed: add some."
             )
         return [Row(*pair, " ".join(pair[0].casefold().split())) for pair in targets.items()]
 
@@ -137,9 +147,10 @@ class Pairs(OwnText):
         if longest > self.max_length:
             long = sum(length > self.max_length for length in lengths)
             raise ValueError(
-                f"{self.path} has {long:,} texts of more than max_length={self.max_length} tokens, the "
-                f"longest of {longest} ({texts[lengths.index(longest)][:40]!r}…): set max_length={longest} "
-                f"({MOST_POSITIONS} at most), choose tokenizer_kind=bpe, or shorten them."
+                f"{self.path or self.dataset} has {long:,} texts of more than max_length={self.max_length} "
+                f"tokens, the longest of {longest} ({texts[lengths.index(longest)][:40]!r}…): "
+                f"set max_length={longest} ({MOST_POSITIONS} at most), choose tokenizer_kind=bpe, or shorten "
+                "them."
             )
         return longest
 

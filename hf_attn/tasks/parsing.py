@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from hf_attn.tasks.base import Task, WorkedExample
+from hf_attn.tasks.base import Task, WorkedExample, find_foreign
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.tasks.sequences import Ragged, constant
 
@@ -215,15 +215,17 @@ class Parsing(Task):
         Raises:
             ValueError: a character, a name or a construction that the task does not have.
         """
+        if foreign := find_foreign(text, self.vocabulary):
+            raise ValueError(
+                f"{foreign[0]!r} (character {foreign[1]}) is not allowed: write x, y or z, =, digits, "
+                f"+ - * / and brackets, for example {self.worked_example.source!r}."
+            )
         text = "".join(text.split())
-        for place, character in enumerate(text, 1):
-            if character not in self.vocabulary:
-                raise ValueError(
-                    f"{character!r} (character {place}) is not allowed: write x, y or z, =, digits, "
-                    f"+ - * / and brackets, for example {self.worked_example.source!r}."
-                )
         if longer := re.search(r"[0-9xyz]{2,}", text):
-            raise ValueError(f"{longer.group()!r} is too long: numbers and names are one character here.")
+            raise ValueError(
+                f"{longer.group()!r} is too long: numbers and names are one character here, "
+                f"for example {self.worked_example.source!r}."
+            )
         variable, equals, expression = text.partition("=")
         try:
             body = ast.parse(expression, mode="eval").body

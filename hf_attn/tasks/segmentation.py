@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hf_attn.tasks.text_tokenizers import LEAST_COUNT, merge_pair, merges_of, train_tokenizer
+from hf_attn.tasks.text_tokenizers import LEAST_COUNT, merge_pair, train_tokenizer
 
 BYTES = 256
 
@@ -99,13 +99,6 @@ def learn_merges(text: str, most: int) -> list[LearningStep]:
         pieces_of = {word: tuple(merge_pair(pieces, merge)) for word, pieces in pieces_of.items()}
         if (joined := "".join(merge)) not in vocabulary:  # two pairs may read alike
             vocabulary += (joined,)
-
-
-def library_merges(text: str, most: int) -> list[tuple[str, str]]:
-    """The merges that the `tokenizers` library learns from the same text, faster."""
-    characters = len({piece for word in _split_for_merging(text) for piece in word})
-    special = len(train_tokenizer([], "bpe"))
-    return merges_of(train_tokenizer([text], "bpe", special + characters + most))
 
 
 def _split_for_merging(text: str) -> list[str]:

@@ -9,7 +9,7 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from hf_attn.presets import PRESETS
-from hf_attn.tasks.base import CLASSES
+from hf_attn.tasks.classes import ClassTask
 from hf_attn.tasks.corpus import CorpusTask, Row, split_within_targets
 from hf_attn.tasks.reading import MOST_CHARACTERS
 from hf_attn.tasks.recipes import Recipe
@@ -39,14 +39,13 @@ RECURRENT_MODEL: Mapping[str, object] = {
 }
 
 
-class TextClassification(CorpusTask):
+class TextClassification(ClassTask, CorpusTask):
     """A class for each text, learned from texts whose class is known.
 
     A text's first `max_tokens` − 1 tokens are read. In training, a share of them (`unknown_share`) is blanked
     to `<unk>`, so that no single word decides, and that a word never met is nothing new.
     """
 
-    kind = CLASSES
     metric = "the right class"
     longest_text = MOST_CHARACTERS
     max_tokens: ClassVar[int] = 64
@@ -77,11 +76,6 @@ class TextClassification(CorpusTask):
             self.known.classes if self.known is not None else tuple(sorted({row.target for row in self.rows}))
         )
 
-    @property
-    def max_target_tokens(self) -> int:
-        """One class."""
-        return 1
-
     def encode_targets(self, rows: Sequence[Row]) -> list[list[int]]:
         """The class's index.
 
@@ -111,23 +105,6 @@ class TextClassification(CorpusTask):
     def split_source(self, text: str) -> list[str]:
         """The text's first tokens."""
         return self.tokens_of(text)[: self.max_source_tokens - 1]
-
-    def split_target(self, text: str) -> list[str]:
-        """A class is one symbol."""
-        return [text]
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """[index] → the class's name."""
-        return self.classes[ids[0]]
-
-    def measure(self, source: str, prediction: str, reference: str | None = None) -> dict[str, float]:  # noqa: ARG002
-        """Nothing beyond right or wrong."""
-        return {}
-
-    def batch(self, sources: Ragged, targets: Ragged) -> Batch:
-        """Close and pad the sources; labels [B] are classes."""
-        closed = super().batch(sources, targets)
-        return Batch(closed.input_ids, targets.ids[:, 0], closed.attention_mask)
 
     def batch_of(self, texts: Sequence[str], targets: Sequence[str] | None = None) -> Batch:
         """Texts that a person wrote; a class that nobody knows is not learned."""

@@ -1,0 +1,114 @@
+"""The canvas components: what draws a map, a curve or a tree, in the app and in a page of its own.
+
+Each script hangs its functions on the one global `hfAttn`; each is described at its top. Nothing comes from
+another server. `read_asset` gives a file's text; the app's own boards lie in `demos/assets`. `encode_maps`
+and `to_json` make the value of a board, `build_page` a whole page that holds the lens and its value.
+"""
+
+import base64
+import html
+import json
+import math
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+FOLDER = Path(__file__).parent
+STYLES = ("tokens.css", "canvas.css")
+SCRIPTS = (  # in this order
+    *(
+        "base.js",
+        "mount.js",
+        "svg.js",
+        "heatmap_paint.js",
+        "heatmap.js",
+        "window.js",
+        "curve.js",
+        "film.js",
+        "tokens.js",
+    ),
+    *("npz.js", "one_file.js", "take_away.js", "tree.js", "headgrid.js", "signed.js"),
+    *("take_heads.js", "lens_facts.js", "lens_panels.js", "explore_board.js"),
+)
+THEMES = ("auto", "light", "dark")
+
+
+def read_asset(name: str, folder: Path = FOLDER) -> str:
+    """Return the text of a style or a script."""
+    return (folder / name).read_text(encoding="utf-8")
+
+
+def encode_maps(weights) -> str:
+    """Pack weights between 0 and 1 for a board: little-endian uint16 in base64, weight = v / 65535.
+
+    Args:
+        weights: array or CPU tensor of any shape; send the shape beside it.
+    """
+    array = np.nan_to_num(np.asarray(weights, dtype=np.float64), nan=0.0)
+    return base64.b64encode(np.round(np.clip(array, 0, 1) * 65535).astype("<u2").tobytes()).decode("ascii")
+
+
+def pack_kind(weights, rows: Iterable[str], cols: Iterable[str], **more) -> dict:
+    """One kind of maps as the lens takes it.
+
+    Args:
+        weights: [L, H, Q, K].
+        rows: labels of Q.
+        cols: labels of K.
+        **more: allowed [[0|1]], padding, truth [[0|1|2]], title; None is left out.
+    """
+    kept = {name: value for name, value in more.items() if value is not None}
+    return {
+        "maps": encode_maps(weights),
+        "shape": list(weights.shape),
+        "rows": list(rows),
+        "cols": list(cols),
+        **kept,
+    }
+
+
+def to_json(value) -> str | None:
+    """Return the value of a board as text that a page passes on untouched; NaN and infinity become null.
+
+    `<` is escaped: no page takes data for markup then, and gr.HTML, which warns of `<script`, is quiet.
+    """
+    if value is None:
+        return None
+    return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
+
+
+def _finite(value):
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    if isinstance(value, float | np.floating):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, np.integer | np.bool_):
+        return value.item()
+    return value
+
+
+def build_page(value: dict, title: str, theme: str = "auto") -> str:
+    """One self-contained HTML page with the lens: styles, scripts and data are in it, nothing is asked for.
+
+    Args:
+        value: of the board, as `explore_board` in canvas/explore_board.js takes it.
+        title: of the page.
+        theme: "light", "dark", or "auto" for what the reader's system is set to.
+
+    Raises:
+        ValueError: another theme.
+    """
+    if theme not in THEMES:
+        raise ValueError(f"theme={theme!r} is not known; choose one of {', '.join(THEMES)}.")
+    parts = {
+        "TITLE": html.escape(title),
+        "THEME": theme,
+        "STYLES": "\n".join(map(read_asset, (*STYLES, "page.css"))),
+        "SCRIPTS": "\n".join(map(read_asset, SCRIPTS)),
+        "VALUE": to_json(value),
+    }
+    pieces = read_asset("page.html").split("%%")  # text, name of a part, text, …
+    return "".join(str(parts[piece]) if place % 2 else piece for place, piece in enumerate(pieces))

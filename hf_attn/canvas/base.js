@@ -1,0 +1,400 @@
+"use strict";
+/* What every component shares: numbers as text, small page elements, theme and colour, packed maps, the tip,
+   and a canvas that follows its host's width, the theme and the pixel ratio.
+   Text from a model or a person reaches the page only through textContent and fillText. */
+(hfAttn => {
+  const range = n => Array.from({ length: n }, (_, i) => i);
+  const sum = values => values.reduce((a, b) => a + b, 0);
+  const mean = values => (values.length ? sum(values) / values.length : 0);
+  const clamp = (x, low, high) => Math.max(low, Math.min(high, x));
+
+  const NO_ATTENTION = "No attention: all of the source passes through one vector.";
+
+  /* ---- numbers as text ---- */
+
+  const NARROW = "\u202f";
+  const number = (x, digits = 2) => {
+    // a true minus sign, and never "−0.00"
+    if (!Number.isFinite(x)) return "–";
+    const text = Math.abs(x).toFixed(digits);
+    return (x < 0 && Number(text) !== 0 ? "−" : "") + text;
+  };
+  const weight = x => (x < 0.005 ? "0" : x > 0.995 ? "1" : x.toFixed(2).slice(1)); // inside a cell: .46
+  const count = x =>
+    Number.isFinite(x)
+      ? Math.round(x)
+          .toString()
+          .replace(/\B(?=(\d{3})+$)/g, NARROW)
+      : "–";
+  const percent = (x, digits = 1) => (Number.isFinite(x) ? (100 * x).toFixed(digits) + NARROW + "%" : "–");
+  const minutes = seconds => {
+    if (!Number.isFinite(seconds)) return "–";
+    const whole = Math.round(seconds);
+    const pad = n => String(n).padStart(2, "0");
+    const [h, m, s] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
+    return h ? `${h}:${pad(m)}:${pad(s)}` : `${m}:${pad(s)}`;
+  };
+
+  /* ---- tokens as text ---- */
+
+  const shown = token => String(token).replace(/ /g, "␣").replace(/\n/g, "⏎").replace(/\t/g, "⇥") || "∅";
+  const clip = (token, most = 14) => {
+    // by code point: CJK and emoji stay whole
+    const letters = [...token];
+    return letters.length <= most ? token : letters.slice(0, most - 1).join("") + "…";
+  };
+  const named = (labels, i) => {
+    // a token that occurs twice is named with its place
+    const token = shown(labels[i]);
+    return labels.indexOf(labels[i]) === labels.lastIndexOf(labels[i]) ? token : `${token} ${i + 1}`;
+  };
+
+  /* ---- page elements ---- */
+
+  const el = (tag, cls, ...content) => {
+    // strings become text, never markup
+    const element = document.createElement(tag);
+    if (cls) element.className = cls;
+    element.append(...content.filter(part => part !== null && part !== undefined));
+    return element;
+  };
+  const panel = (title, note = "") => {
+    const heading = el("h2", "", title, " ", el("small", "", note));
+    const header = el("header", "", heading);
+    const body = el("div", "hf-body");
+    const footer = el("footer");
+    const section = el("section", "hf-panel", header, body, footer);
+    footer.hidden = true;
+    const rename = (name, small = "") => heading.replaceChildren(name, " ", el("small", "", small));
+    return { section, header, body, footer, rename };
+  };
+  const button = (text, onClick, cls = "hf-btn") => {
+    const b = el("button", cls, text);
+    b.type = "button";
+    b.onclick = onClick;
+    return b;
+  };
+  const segment = (label, onPick) => {
+    // a row of choices, one of them pressed
+    const group = el("span", "hf-seg");
+    group.setAttribute("role", "group");
+    group.setAttribute("aria-label", label);
+    let had = null;
+    const update = (names, chosen) => {
+      const key = JSON.stringify(names);
+      if (key !== had) group.replaceChildren(...names.map((name, i) => button(name, () => onPick(i), "")));
+      had = key;
+      [...group.children].forEach((b, i) => b.setAttribute("aria-pressed", String(i === chosen)));
+    };
+    return { element: group, update };
+  };
+  const slider = (label, min, max, step, onInput) => {
+    const input = el("input");
+    Object.assign(input, { type: "range", min, max, step });
+    input.setAttribute("aria-label", label);
+    const paint = () =>
+      input.style.setProperty("--at", (100 * (input.value - input.min)) / (input.max - input.min || 1) + "%");
+    input.addEventListener("input", () => {
+      paint();
+      onInput(Number(input.value));
+    });
+    const update = (value, last = input.max) => {
+      input.max = last;
+      input.value = value;
+      paint();
+    };
+    return { element: input, update };
+  };
+  const live = () => {
+    // read aloud when it changes, seen by nobody
+    const line = el("p", "hf-sr");
+    line.setAttribute("aria-live", "polite");
+    return {
+      element: line,
+      say: text => {
+        if (line.textContent !== text) line.textContent = text;
+      },
+    };
+  };
+  const save = (name, blob) => {
+    const link = el("a");
+    link.href = URL.createObjectURL(blob);
+    link.download = name;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000); // the download has begun long before
+  };
+  const csvCell = value => {
+    // a leading = + - @ would run as a formula in a spreadsheet
+    const text = typeof value === "number" ? String(value) : String(value).replace(/^(?=[=+\-@\t\r])/, "'");
+    return /[",\n\r]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
+  };
+  const csv = lines => lines.map(line => line.map(csvCell).join(",")).join("\r\n") + "\r\n";
+
+  /* ---- theme and colour ---- */
+
+  const NAMES = [
+    "bg",
+    "panel",
+    "sunken",
+    "line",
+    "line-strong",
+    "control",
+    "ink",
+    "ink-2",
+    "ink-3",
+    "accent",
+    "accent-soft",
+    "on-accent",
+    "query",
+    "query-soft",
+    "key",
+    "key-soft",
+    "bad",
+    "bad-soft",
+    "cell-dark",
+    "cell-light",
+    "series-1",
+    "series-2",
+    "series-3",
+    "series-4",
+  ];
+  const rgbOf = hex => [1, 3, 5].map(i => parseInt(hex.slice(i, i + 2), 16));
+  const reduced = matchMedia("(prefers-reduced-motion: reduce)");
+  let known = { look: null };
+  const theme = element => {
+    const look = `${document.body.className} ${reduced.matches}`; // all that the variables hang on
+    if (known.look !== look) known = { look, ...readTheme(element) };
+    return known;
+  };
+  /** What is read of an element that has the night's colours, whatever the page has. */
+  const atNight = read => {
+    const night = el("div", "dark");
+    document.body.append(night);
+    const found = read(night);
+    night.remove();
+    return found;
+  };
+  const readTheme = element => {
+    const style = getComputedStyle(element);
+    const get = name => style.getPropertyValue("--hf-" + name).trim();
+    const read = { font: get("font"), mono: get("font-mono"), fade: parseFloat(get("t-map")) || 0 };
+    for (const name of NAMES) read[name] = get(name);
+    read.attention = range(11).map(i => rgbOf(get("att-" + i)));
+    return read;
+  };
+  const fill = (colours, value, most = 1) => {
+    // one weight as [r, g, b] on the attention scale
+    const stops = colours.attention;
+    const at = clamp(value / most || 0, 0, 1) * (stops.length - 1);
+    const i = Math.min(stops.length - 2, Math.floor(at));
+    return stops[i].map((x, k) => Math.round(x + (stops[i + 1][k] - x) * (at - i)));
+  };
+  const css = rgb => `rgb(${rgb.join(",")})`;
+  const numberOn = (colours, rgb) => {
+    // black or white, whichever contrasts more
+    const [r, g, b] = rgb.map(v => ((v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? colours["cell-dark"] : colours["cell-light"];
+  };
+  const font = (colours, size, weightOf = 400, family = colours.font) => `${weightOf} ${size}px ${family}`;
+  const DASHES = [[], [7, 4], [2, 3], [9, 3, 2, 3]]; // one a series, beside its colour
+
+  /* ---- packed maps: little-endian uint16, weight = v / 65535 ---- */
+
+  const unpack = (base64, shape) => {
+    // nested arrays of the given shape, or null
+    if (!base64 || !shape || shape.some(n => !n)) return null;
+    const bytes = Uint8Array.from(atob(base64), c => c.charCodeAt(0));
+    const view = new DataView(bytes.buffer);
+    if (bytes.length !== 2 * shape.reduce((a, b) => a * b, 1)) return null;
+    let at = 0;
+    const read = depth =>
+      range(shape[depth]).map(() => {
+        if (depth + 1 < shape.length) return read(depth + 1);
+        at += 2;
+        return view.getUint16(at - 2, true) / 65535;
+      });
+    return read(0);
+  };
+  const meanOf = maps => maps[0].map((row, r) => row.map((_, c) => mean(maps.map(m => m[r][c]))));
+
+  /* ---- redraw when the look changes ---- */
+
+  const lookers = new Set();
+  const lookChanged = () =>
+    lookers.forEach(one => {
+      if (one.host.isConnected) one.redraw();
+      else lookers.delete(one);
+    });
+  const watchRatio = () => {
+    matchMedia(`(resolution: ${devicePixelRatio}dppx)`).addEventListener(
+      "change",
+      () => {
+        lookChanged();
+        watchRatio();
+      },
+      { once: true },
+    );
+  };
+  const watchLook = () => {
+    const observer = new MutationObserver(lookChanged);
+    const what = { attributes: true, attributeFilter: ["class"] };
+    observer.observe(document.documentElement, what);
+    observer.observe(document.body, what);
+    watchRatio();
+  };
+  let watching = false;
+  const onLook = (host, redraw) => {
+    // until the host leaves the page
+    if (!watching) {
+      watching = true;
+      watchLook();
+    }
+    lookers.add({ host, redraw });
+  };
+
+  /* ---- the tip ---- */
+
+  let tipBox = null;
+  const tip = (event, lines) => {
+    if (!tipBox) {
+      tipBox = Object.assign(el("div", "hf-tip"), { ariaHidden: "true" });
+      document.body.append(tipBox);
+    }
+    tipBox.hidden = !lines;
+    if (!lines) return;
+    tipBox.replaceChildren(...lines.map(line => el("div", "", line)));
+    const box = tipBox.getBoundingClientRect();
+    tipBox.style.left = clamp(event.clientX + 14, 8, Math.max(8, innerWidth - box.width - 8)) + "px";
+    tipBox.style.top = Math.max(8, event.clientY - box.height - 12) + "px";
+  };
+
+  /** A word with its meaning, line by line: under the pointer, and with keyboard or finger on it. */
+  const term = (text, ...lines) => {
+    const word = Object.assign(el("abbr", "", text), { title: lines.join("\n"), tabIndex: 0 });
+    word.onfocus = () => {
+      const { left: clientX, top: clientY } = word.getBoundingClientRect();
+      tip({ clientX, clientY }, lines);
+    };
+    word.onblur = event => tip(event, null);
+    return word;
+  };
+
+  /* ---- a canvas that follows its host ----
+     paint(ctx, width, theme, size) measures first, calls size(w, h) once, then draws. The same paint also draws
+     the PNG and the SVG, so that what is saved is what is seen. */
+
+  const drawings = new WeakMap(); // canvas → (colours) → the same picture as SVG
+
+  const surface = (host, label, paint) => {
+    const canvas = el("canvas");
+    canvas.setAttribute("role", "img");
+    canvas.setAttribute("aria-label", label);
+    host.append(canvas);
+    let asked = false;
+    let width = 0;
+    const onto = (target, ratio, ground) => {
+      const ctx = target.getContext("2d");
+      const colours = theme(host);
+      paint(ctx, width, colours, (w, h) => {
+        target.width = Math.round(w * ratio);
+        target.height = Math.round(h * ratio);
+        ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
+        if (ground) {
+          ctx.fillStyle = colours.panel;
+          ctx.fillRect(0, 0, w, h);
+        } else {
+          target.style.width = w + "px";
+          target.style.height = h + "px";
+        }
+      });
+    };
+    const now = () => {
+      asked = false;
+      width ||= host.clientWidth; // later the observer says it: asking here would lay the page out once a canvas
+      if (width) onto(canvas, devicePixelRatio || 1, false);
+    };
+    const redraw = () => {
+      if (!asked) {
+        asked = true;
+        requestAnimationFrame(now);
+      }
+    };
+    new ResizeObserver(() => {
+      if (host.clientWidth === width) return;
+      width = host.clientWidth;
+      redraw();
+    }).observe(host);
+    onLook(canvas, redraw);
+    const png = name => {
+      const copy = el("canvas");
+      onto(copy, Math.max(2, devicePixelRatio || 1), true);
+      copy.toBlob(blob => save(name + ".png", blob));
+    };
+    const drawn = colours => hfAttn.drawSvg(paint, width, colours, canvas.getAttribute("aria-label"));
+    drawings.set(canvas, drawn);
+    const svg = name => save(name + ".svg", new Blob([drawn(theme(host))], { type: "image/svg+xml" }));
+    return { canvas, redraw, png, svg, relabel: text => canvas.setAttribute("aria-label", text) };
+  };
+
+  const pooled = (values, by) =>
+    range(Math.ceil(values.length / by)).map(r =>
+      range(Math.ceil(values[0].length / by)).map(c => {
+        const block = values.slice(r * by, (r + 1) * by).map(row => Math.max(...row.slice(c * by, (c + 1) * by)));
+        return Math.max(...block);
+      }),
+    );
+
+  /* one small map: no labels, no numbers, one pixel a cell; over `longest` cells it is pooled by the maximum */
+  const thumb = (canvas, values, colours, { most = 1, longest = 64 } = {}) => {
+    const by = Math.ceil(Math.max(values.length, values[0].length) / longest);
+    const small = by > 1 ? pooled(values, by) : values;
+    const [m, n] = [small.length, small[0].length];
+    const ctx = canvas.getContext("2d");
+    Object.assign(canvas, { width: n, height: m });
+    const image = ctx.createImageData(n, m);
+    small.forEach((row, r) => row.forEach((v, c) => image.data.set([...fill(colours, v, most), 255], 4 * (r * n + c))));
+    ctx.putImageData(image, 0, 0);
+  };
+
+  Object.assign(hfAttn, {
+    range,
+    sum,
+    mean,
+    clamp,
+    number,
+    weight,
+    count,
+    percent,
+    minutes,
+    shown,
+    clip,
+    named,
+    el,
+    panel,
+    button,
+    segment,
+    slider,
+    live,
+    save,
+    csv,
+    theme,
+    readTheme,
+    atNight,
+    fill,
+    css,
+    rgbOf,
+    numberOn,
+    font,
+    DASHES,
+    NO_ATTENTION,
+    unpack,
+    meanOf,
+    onLook,
+    tip,
+    term,
+    drawings,
+    surface,
+    pooled,
+    thumb,
+  });
+})((window.hfAttn ||= {}));

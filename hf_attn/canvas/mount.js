@@ -1,0 +1,61 @@
+"use strict";
+/* A board inside its gr.HTML: value in, events out; and what it chose itself, for a link.
+
+   hfAttn.mount(name, {id, element, props, watch, trigger}) draws hfAttn[name] and keeps it up to date. A board gives
+   {update(value)} and, where a link can carry its own choices, state() → JSON and restore(state).
+   hfAttn.boards.states(within)   what the boards inside an element chose: {id: state}
+   hfAttn.boards.restore(states)  chooses it again: at once, or where a board has nothing to show yet, with its first value
+   hfAttn.boards.redraw(names, {keep})  gives the boards of these names their value once more; kept is what they chose
+   hfAttn.veil(name, value)       what a board sees of a value; the page may put a veil of its own here */
+(hfAttn => {
+  const mounted = new Map(); // id → {name, board, element, receive, filled}
+  const wanted = new Map(); // id → what a link chose for a board that has nothing to show yet
+
+  hfAttn.veil = (name, value) => value;
+
+  const settle = id => {
+    const one = mounted.get(id);
+    if (!one?.filled || !wanted.has(id)) return;
+    const state = wanted.get(id);
+    wanted.delete(id);
+    try {
+      one.board.restore?.(state);
+    } catch (error) {
+      console.warn(`A link chose in ${id} what is not there:`, error); // somebody else wrote the link
+    }
+  };
+
+  hfAttn.mount = (name, { id, element, props, watch, trigger }) => {
+    const board = hfAttn[name](element, trigger);
+    const one = { name, board, element, filled: false };
+    one.receive = () => {
+      const value = typeof props.value === "string" ? JSON.parse(props.value || "null") : props.value;
+      hfAttn.keepLines(element, value);
+      board.update(hfAttn.veil(name, value));
+      one.filled = value !== null && value !== undefined;
+      settle(id);
+    };
+    mounted.set(id, one);
+    watch("value", one.receive);
+    one.receive();
+  };
+
+  hfAttn.boards = {
+    states: within => {
+      const here = [...mounted].filter(([, one]) => one.filled && one.board.state && within.contains(one.element));
+      return Object.fromEntries(here.map(([id, one]) => [id, one.board.state()]));
+    },
+    restore: states => {
+      for (const [id, state] of Object.entries(states)) {
+        wanted.set(id, state);
+        settle(id);
+      }
+    },
+    redraw: (names, { keep }) =>
+      [...mounted].forEach(([id, one]) => {
+        if (!names.includes(one.name) || !one.filled) return;
+        if (keep && one.board.state && !wanted.has(id)) wanted.set(id, one.board.state());
+        one.receive();
+      }),
+  };
+})((window.hfAttn ||= {}));

@@ -1,0 +1,115 @@
+"use strict";
+/* Numbers below and above zero: their colour, and strips of them.
+
+   hfAttn.signedColour(stops, value, end)   a value between −end and end as [r, g, b]; stops from signedStops(host)
+   hfAttn.numberStrip(host, {file}).update({lines, digits})
+       lines     [{name () => nodes, label, role "q" | "k" | "", values, digits, total (text)}]: rows of one length
+       up to 16 numbers stand 8 in a line with their figures; more stand 16 in a line, values on hover and in a table
+   hfAttn.miniStrip(values, end)            a line of small cells without figures, values in the title */
+(hfAttn => {
+  const { el, number, range, rgbOf, css, numberOn } = hfAttn;
+  const STOPS = ["m4", "m3", "m2", "m1", "0", "p1", "p2", "p3", "p4"];
+  const FIGURES = 16; // numbers of a vector up to which each is written out
+
+  const signedStops = host => {
+    const style = getComputedStyle(host);
+    return STOPS.map(name => rgbOf(style.getPropertyValue("--hf-sgn-" + name).trim()));
+  };
+  const signedColour = (stops, value, end) => {
+    const at = (Math.max(-1, Math.min(1, value / (end || 1))) + 1) * 4;
+    const i = Math.min(7, Math.floor(at));
+    return stops[i].map((x, k) => Math.round(x + (stops[i + 1][k] - x) * (at - i)));
+  };
+  /** Paint every element of a host that carries data-value, on a scale that ends at data-end. */
+  const paintSigned = host => {
+    const stops = signedStops(host);
+    const theme = hfAttn.theme(host);
+    for (const cell of host.querySelectorAll("[data-value]")) {
+      const rgb = signedColour(stops, Number(cell.dataset.value), Number(cell.dataset.end));
+      cell.style.background = css(rgb);
+      cell.style.color = numberOn(theme, rgb);
+    }
+  };
+  const signedCell = (value, end, digits, isWritten) => {
+    const cell = el("span", "", isWritten ? number(value, digits) : "");
+    cell.dataset.value = value;
+    cell.dataset.end = end;
+    if (!isWritten) cell.title = number(value, 3);
+    return cell;
+  };
+  const miniStrip = (values, end) =>
+    el(
+      "div",
+      values.length > 8 ? "hf-mini many" : "hf-mini",
+      ...values.map(value => signedCell(value, end, 2, false)),
+    );
+
+  const table = (lines, caption) => {
+    const all = el("table", "hf-numbers", el("caption", "", caption));
+    const head = all.createTHead().insertRow();
+    const header = (text, scope) => Object.assign(el("th", "", text), { scope });
+    head.append(header("number", "col"), ...lines.map(line => header(line.label, "col")));
+    const body = all.createTBody();
+    for (const i of range(lines[0].values.length))
+      body
+        .insertRow()
+        .append(header(String(i + 1), "row"), ...lines.map(line => el("td", "", number(line.values[i], line.digits))));
+    if (lines.some(line => line.total)) {
+      const foot = all.createTFoot().insertRow();
+      foot.append(header("sum", "row"), ...lines.map(line => el("td", "", line.total || "")));
+    }
+    const scroll = el("div", "hf-scroll", all);
+    scroll.tabIndex = 0;
+    scroll.setAttribute("role", "region");
+    scroll.setAttribute("aria-label", caption + ", as a table");
+    return scroll;
+  };
+
+  const numberStrip = (host, caption) => {
+    const strip = el("div", "hf-strip");
+    const closed = () => (strip.classList.contains("bare") ? "Show every number" : "Show as table");
+    const press = hfAttn.button("Show as table", () => toggle(), "");
+    const take = el("div", "hf-take", press);
+    const tableHost = el("div");
+    let [lines, open] = [[], false];
+    host.append(strip, take, tableHost);
+    press.setAttribute("aria-expanded", "false");
+    const fill = () => tableHost.replaceChildren(...(open && lines.length ? [table(lines, caption())] : []));
+    const toggle = () => {
+      open = !open;
+      press.textContent = open ? "Hide table" : closed();
+      press.setAttribute("aria-expanded", String(open));
+      fill();
+    };
+    const one = (line, from, to, end, isWritten) => {
+      const name = el("b", line.role ? `hf-${line.role}` : "", ...line.name());
+      const cells = line.values.slice(from, to).map(value => signedCell(value, end(line), line.digits, isWritten));
+      const total = el("span", "total", ...(line.total && to >= line.values.length ? [el("small", "", "sum "), line.total] : []));
+      const row = el("div", "line", name, el("div", "cells", ...cells), total);
+      row.dataset.line = line.label;
+      return row;
+    };
+    /** Lines of one scale share its end; a product has its own. */
+    const update = next => {
+      lines = next;
+      const size = lines[0].values.length;
+      const isWritten = size <= FIGURES;
+      const by = isWritten ? 8 : 16;
+      const end = line =>
+        Math.max(1e-9, ...lines.filter(other => other.scale === line.scale).flatMap(other => other.values.map(Math.abs)));
+      strip.style.setProperty("--by", Math.min(by, size));
+      strip.classList.toggle("bare", !isWritten);
+      if (!open) press.textContent = closed();
+      const starts = range(Math.ceil(size / by)).map(part => part * by);
+      strip.replaceChildren(
+        ...starts.map(from => el("div", "part", ...lines.map(line => one(line, from, from + by, end, isWritten)))),
+      );
+      paintSigned(strip);
+      fill();
+    };
+    hfAttn.onLook(strip, () => paintSigned(strip));
+    return { update };
+  };
+
+  Object.assign(hfAttn, { signedStops, signedColour, paintSigned, miniStrip, numberStrip });
+})((window.hfAttn ||= {}));

@@ -1,0 +1,145 @@
+"use strict";
+/* What a view holds, to take away: the picture, the numbers, the view as one file, the lines of Python that give the
+   same, and the numbers as a table. On a phone the buttons fold behind one.
+
+   const take = hfAttn.takeRow({picture, file, lines, caption, arrays, page, python, table}); take.row are the buttons,
+   take.below is what opens under the view; take.refresh() after each update
+   const refresh = hfAttn.takeAway(panel, {…}) puts them at a panel's foot
+   options  picture    with png(file) and svg(file); left out where there is none
+            file()     the files' name without its ending
+            lines()    [heads, …rows], each a list of words or numbers; the first of a row is its head
+            caption()  of the table; left out where there is no table, and no page but page()
+            table()    a table of its own, in place of that of the lines
+            arrays()   what the .npz holds, as hfAttn.npz takes it; left out where there are no maps
+            page()     {kind, title, value} as hfAttn.pageOf takes them; else the panel's pictures with the lines
+            python(text)   the board's lines as this view has them
+
+   hfAttn.keepLines(element, value) keeps the board's value.python for every view inside the element. */
+(hfAttn => {
+  const { el, number, button, csv } = hfAttn;
+
+  const show = value => (typeof value === "number" ? number(value, Number.isInteger(value) ? 0 : 3) : String(value));
+  const plain = value => (typeof value === "number" ? value : String(value).replace(/\u202f/g, ""));
+  const header = (text, scope) => Object.assign(el("th", "", show(text)), { scope });
+  const row = ([first, ...cells]) =>
+    el("tr", "", header(first, "row"), ...cells.map(text => el("td", "", show(text))));
+
+  hfAttn.numbersTable = ([heads, ...rows], caption) => {
+    const head = el("thead", "", el("tr", "", ...heads.map(text => header(text, "col"))));
+    const table = el("table", "hf-numbers", el("caption", "", caption), head, el("tbody", "", ...rows.map(row)));
+    const scroll = el("div", "hf-scroll", table);
+    scroll.tabIndex = 0;
+    scroll.setAttribute("role", "region");
+    scroll.setAttribute("aria-label", `${caption}, as a table`);
+    return scroll;
+  };
+
+  /* ---- lines of Python: a board's, seen by every view inside it ---- */
+
+  const kept = new WeakMap();
+  hfAttn.keepLines = (element, value) => {
+    if (value === null || value === undefined) kept.delete(element);
+    else if (typeof value.python === "string") kept.set(element, value.python);
+  };
+  const linesAt = node => {
+    while (node && !kept.has(node)) node = node.parentElement;
+    return node ? kept.get(node) : "";
+  };
+
+  const pythonButton = (near, change) => {
+    const code = el("pre", "hf-code");
+    code.tabIndex = 0;
+    code.setAttribute("aria-label", "Lines of Python");
+    code.hidden = true;
+    const press = button("Copy as Python", async () => {
+      refresh();
+      code.hidden = false;
+      press.setAttribute("aria-expanded", "true");
+      try {
+        await navigator.clipboard.writeText(code.textContent);
+        press.textContent = "Copied";
+      } catch {
+        getSelection().selectAllChildren(code); // a page that may not write to the clipboard: ready for Ctrl+C
+      }
+    }, "");
+    press.setAttribute("aria-expanded", "false");
+    press.hidden = true;
+    const refresh = () => {
+      const lines = linesAt(near());
+      const text = lines && change ? change(lines) : lines;
+      press.hidden = !text;
+      if (!text) code.hidden = true;
+      if (code.textContent === text) return;
+      code.textContent = text;
+      press.textContent = "Copy as Python";
+    };
+    return { press, code, refresh };
+  };
+
+  /* ---- the row of buttons ---- */
+
+  const foldButton = take => {
+    const fold = button("Save", () => {
+      const isOpen = take.classList.toggle("open");
+      fold.setAttribute("aria-expanded", String(isOpen));
+    }, "hf-take-fold");
+    fold.setAttribute("aria-expanded", "false");
+    return fold;
+  };
+
+  const tableButton = (host, build) => {
+    let open = false;
+    const refresh = () => host.replaceChildren(...(open ? [build()] : []));
+    const press = button("Show as table", () => {
+      open = !open;
+      press.setAttribute("aria-expanded", String(open));
+      press.textContent = open ? "Hide table" : "Show as table";
+      refresh();
+    }, "");
+    press.setAttribute("aria-expanded", "false");
+    return { press, refresh };
+  };
+
+  const titleOf = node => node.closest(".hf-panel")?.querySelector("h2")?.firstChild?.textContent.trim() || "hf_attn";
+
+  hfAttn.takeRow = options => {
+    const { picture, file, lines, caption, arrays, python } = options;
+    const take = el("div", "hf-take hf-takes");
+    const tableHost = el("div");
+    const code = pythonButton(() => take, python);
+    const table = caption && tableButton(tableHost, options.table || (() => hfAttn.numbersTable(lines(), caption())));
+    const put = (ending, blob) => hfAttn.save(`${file()}.${ending}`, blob);
+    const figure = () => {
+      const drawings = hfAttn.drawingsIn(take.closest(".hf-panel"));
+      return { kind: "figure", title: titleOf(take), value: { drawings, lines: lines(), caption: caption() } };
+    };
+    const savePage = () => {
+      const { kind, title, value } = (options.page || figure)();
+      const text = hfAttn.pageOf(kind, title, { ...value, python: code.code.textContent });
+      put("html", new Blob([text], { type: "text/html" }));
+    };
+    const kinds = {
+      PNG: picture && (() => picture.png(file())),
+      SVG: picture && (() => picture.svg(file())),
+      CSV: lines && (() => put("csv", new Blob([csv(lines().map(line => line.map(plain)))], { type: "text/csv" }))),
+      NPZ: arrays && (() => put("npz", hfAttn.npz(arrays()))),
+      HTML: (options.page || caption) && savePage,
+    };
+    const offered = Object.entries(kinds).filter(([, save]) => save);
+    take.append(foldButton(take), ...offered.map(([name, save]) => button(name, save, "")), code.press);
+    if (table) take.append(table.press);
+    const refresh = () => {
+      code.refresh();
+      table?.refresh();
+    };
+    return { row: take, below: el("div", "hf-taken", code.code, tableHost), refresh };
+  };
+
+  hfAttn.takeAway = (panel, options) => {
+    const take = hfAttn.takeRow(options);
+    panel.footer.hidden = false;
+    panel.footer.append(take.row);
+    panel.section.append(take.below);
+    return take.refresh;
+  };
+})((window.hfAttn ||= {}));

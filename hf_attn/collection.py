@@ -1,0 +1,82 @@
+"""The page that lists the checkpoints of a folder: what each learned, how large it is, and how good."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from hf_attn.architectures import ARCHITECTURES
+from hf_attn.folder_checks import WEIGHTS
+from hf_attn.known_failures import find_worst
+from hf_attn.markdown import write_cell, write_line, write_percent, write_score
+from hf_attn.registration import FAMILIES
+from hf_attn.tasks import TASKS
+from hf_attn.worked_map import MAP
+
+HEADER = """# Checkpoints
+
+Small models, each of one task, made to be looked into. Each folder is a repository as the Hugging Face Hub
+wants it: weights, tokenizer, the model's code, a card, and how it was trained. They load with `transformers`,
+with hf_attn installed or without; a card's first lines of code do it.
+
+`make checkpoints` trains them from their seeds. `make cards` measures them anew, and writes this page and
+their cards.
+"""
+FOOTER = """*Right* is the share of held-out examples that are right as a whole, of texts the share classed
+right, with Wilson's 95 % interval. *Worst found* is the pattern with the smallest share right among those
+that were tried; each card says what they were, and on how many inputs. *Weights* is the size of
+`model.safetensors`.
+"""
+COLUMNS = (
+    *("checkpoint", "task", "model", "held-out", "right", "95 % interval", "worst found"),
+    *("parameters", "weights", "trained"),
+)
+MAP_WIDTH = 260  # pixels
+
+
+def build_collection(folder: Path, records: Mapping[str, Mapping]) -> str:
+    """Write the page.
+
+    Args:
+        folder: of the checkpoints' folders.
+        records: by their names, what their training.json holds.
+
+    Returns:
+        The whole README.md.
+    """
+    names = sorted(records)
+    table = [
+        write_line(*COLUMNS),
+        "|---|---|---|---:|---:|---:|---|---:|---:|---:|",
+        *(_row(folder / name, records[name]) for name in names),
+    ]
+    maps = [
+        f'<a href="{name}"><img src="{name}/{MAP}" width="{MAP_WIDTH}" alt="Attention map of {name}"></a>'
+        for name in names
+        if records[name].get("map")
+    ]
+    return "\n".join([HEADER, *table, "", FOOTER, *maps]).rstrip() + "\n"
+
+
+def _row(directory: Path, record: Mapping) -> str:
+    """A checkpoint's line."""
+    task, results = record["task"], record["results"]
+    options = ", ".join(f"{name} {value}" for name, value in task["options"].items() if value is not None)
+    patterns = (record.get("search") or {}).get("patterns", {})
+    worst = find_worst(patterns)
+    found = f"{worst}: {write_percent(patterns[worst]['exact_match'])}" if worst else "no failure"
+    return write_line(
+        f"[`{directory.name}`]({directory.name})",
+        write_cell(TASKS[task["name"]].title + (f" ({options})" if options else "")),
+        write_cell(_name_model(record)),
+        *write_score(results),
+        write_cell(found),
+        f"{record['parameters']:,}",
+        f"{(directory / WEIGHTS).stat().st_size / 1e6:.1f} MB",
+        f"{record['steps']:,} steps, {record['seconds']:.0f} s",
+    )
+
+
+def _name_model(record: Mapping) -> str:
+    """What it is; of a recurrent one also how it attends."""
+    known = ARCHITECTURES[TASKS[record["task"]["name"]].kind].get(record["model"])
+    family = FAMILIES[record["model_type"]].title
+    return f"{family}, {known.title}" if known is not None and known.is_recurrent else family

@@ -1,0 +1,100 @@
+"""A folder's files to a repo of the Hub in one commit: the repo is as it was, or as the folder is."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
+from huggingface_hub.errors import HfHubHTTPError
+
+from hf_attn.remote import HubError, is_same
+
+
+@dataclass(frozen=True)
+class Committed:
+    """What the Hub has now.
+
+    Attributes:
+        url: of the repo, or of the pull request.
+        commit: its hash; the one that was there where nothing has changed.
+        sent, removed: names of the files that the commit changed.
+    """
+
+    url: str
+    commit: str
+    sent: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class FolderCommit:
+    """A commit that is compared anew each time it is tried: a lost answer may have been a yes.
+
+    Attributes:
+        api: the Hub.
+        repo_id, repo_type: of the repo, which is there.
+        folder: holds the files.
+        names: of them that the repo is to have.
+        title: the commit's.
+        is_ours: which files of the repo go where the folder has none of that name; all but .gitattributes.
+        revision: a branch; main where None.
+        create_pr: propose it as a pull request to main.
+    """
+
+    api: HfApi
+    repo_id: str
+    folder: Path
+    names: tuple[str, ...]
+    title: str
+    repo_type: str = "model"
+    is_ours: Callable[[str], bool] = lambda name: name != ".gitattributes"
+    revision: str | None = None
+    create_pr: bool = False
+
+    def compare(self, there) -> Committed:
+        """What the commit would change in a repo of which `repo_info` with files_metadata told this."""
+        on_hub = {file.rfilename: file for file in getattr(there, "siblings", None) or []}
+        sent = [
+            name for name in self.names if name not in on_hub or not is_same(self.folder / name, on_hub[name])
+        ]
+        removed = sorted(name for name in set(on_hub) - set(self.names) if self.is_ours(name))
+        kind = "" if self.repo_type == "model" else f"{self.repo_type}s/"
+        url = f"{self.api.endpoint}/{kind}{self.repo_id}"
+        return Committed(url, str(there.sha), tuple(sent), tuple(removed))
+
+    def __call__(self) -> Committed:
+        """Compare and commit.
+
+        Raises:
+            HfHubHTTPError, TransportError: the Hub refused or could not be reached.
+            HubError: huggingface_hub refused a file.
+        """
+        changes = self.compare(
+            self.api.repo_info(
+                self.repo_id, repo_type=self.repo_type, revision=self.revision, files_metadata=True
+            )
+        )
+        if not changes.sent and not changes.removed:
+            return changes
+        try:
+            made = self.api.create_commit(
+                self.repo_id,
+                [CommitOperationAdd(name, self.folder / name) for name in changes.sent]
+                + [CommitOperationDelete(name) for name in changes.removed],
+                commit_message=self.title,
+                repo_type=self.repo_type,
+                revision=self.revision,
+                create_pr=self.create_pr,
+                parent_commit=changes.commit,
+            )
+        except (RuntimeError, ValueError) as error:
+            raise self._why(error) from None
+        return Committed(made.pr_url or changes.url, made.oid, changes.sent, changes.removed)
+
+    def _why(self, error: Exception) -> Exception:
+        """What huggingface_hub wrapped, or the sentence in which it refused a file."""
+        if isinstance(error, HfHubHTTPError):
+            return error
+        if isinstance(error.__cause__, Exception) and isinstance(error, RuntimeError):
+            return error.__cause__  # "Error while uploading": an answer, or a cut connection
+        return HubError(f"{self.repo_id} was not changed: {' '.join(str(error).split())}")

@@ -1,0 +1,80 @@
+"""Figures and cells as a page in Markdown writes them."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+NUMBERS = ("perplexity", "bits_per_token")  # figures that are no shares
+LONGEST_CELL = 120  # characters of an example; a docstring is longer
+
+
+def write_line(*cells: object) -> str:
+    """A line of a table.
+
+    >>> write_line("all", 1000)
+    '| all | 1000 |'
+    """
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def write_rule(words: int, figures: int) -> str:
+    """The line under a table's heading: columns of words stand left, those of figures right.
+
+    >>> write_rule(1, 2)
+    '|---|---:|---:|'
+    """
+    return "|" + "---|" * words + "---:|" * figures
+
+
+def write_cell(value: object) -> str:
+    r"""A value that a cell can hold.
+
+    >>> write_cell("a|b"), write_cell([1, 2]), write_cell("")
+    ('a\\|b', '1, 2', '(nothing)')
+    """
+    if value is None or value == "":
+        return "(nothing)"
+    text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    text = " ".join(text.split())
+    if len(text) > LONGEST_CELL:
+        text = text[: LONGEST_CELL - 1] + "…"
+    return re.sub(r"([|\\`*_<>])", r"\\\1", text)
+
+
+def write_percent(share: float) -> str:
+    """A share in percent; nearly all is never written as all, nor hardly any as none.
+
+    >>> write_percent(0.999999), write_percent(1), write_percent(0.5), write_percent(0.000001)
+    ('99.99 %', '100 %', '50 %', '0.01 %')
+    """
+    hundredths = int(share * 10000 + 0.5)
+    if hundredths == 10000 and share < 1:
+        hundredths = 9999
+    if hundredths == 0 and share > 0:
+        hundredths = 1
+    return f"{hundredths / 100:.2f} %".replace(".00 %", " %")
+
+
+def write_interval(interval: Sequence[float]) -> str:
+    """Both ends in percent.
+
+    >>> write_interval([0.25, 1])
+    '25 % – 100 %'
+    """
+    return " – ".join(map(write_percent, interval))
+
+
+def write_measure(name: str, value: float | None) -> str:
+    """A further figure of a task; a baseline has none."""
+    if value is None:
+        return "–"
+    return f"{value:.3f}" if name in NUMBERS else write_percent(value)
+
+
+def write_score(score: Mapping) -> tuple[str, str, str]:
+    """How many were tried, the share that was right, and its interval: three cells."""
+    return f"{score['examples']:,}", write_percent(score["exact_match"]), write_interval(score["interval"])
+
+
+def in_words(name: str) -> str:
+    """A name of Python's as people write it."""
+    return name.replace("_", " ")

@@ -1,0 +1,92 @@
+"""Measure a checkpoint anew and write its card from that; its weights stay as they are."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from hf_attn.baselines import measure_beside
+from hf_attn.cards import build_card
+from hf_attn.collection import build_collection
+from hf_attn.evaluation import evaluate
+from hf_attn.failures import HELD_OUT_TRIED, look_for_failures
+from hf_attn.folder_checks import TRAINING
+from hf_attn.hub import list_checkpoints, load_checkpoint
+from hf_attn.records import describe_model, describe_results, describe_search, find_versions, write_record
+from hf_attn.tasks.base import TEXT
+from hf_attn.worked_map import MAP, find_worked_map
+
+CARD = "README.md"
+
+
+def remeasure(directory: Path, tried: int = HELD_OUT_TRIED) -> tuple[dict, bool]:
+    """Measure a checkpoint, look for failures, and rewrite its card, map and record where they differ.
+
+    Args:
+        directory: the checkpoint's folder.
+        tried: held-out inputs among which failures are looked for.
+
+    Returns:
+        (what training.json now holds, whether a file changed).
+
+    Raises:
+        FileNotFoundError, ValueError: it cannot be loaded, or does not say what it learned.
+    """
+    checkpoint = load_checkpoint(directory)
+    model, task = checkpoint.model, checkpoint.task_named()
+    worked_map = find_worked_map(model, task)
+    fresh: dict = {
+        "results": describe_results(task, evaluate(model, task), measure_beside(task)),
+        **describe_model(model, task),
+        "search": None if task.kind == TEXT else describe_search(look_for_failures(model, task, tried)),
+        "map": None if worked_map is None else worked_map.describe(),
+    }
+    before = checkpoint.training
+    if any(before.get(name) != value for name, value in fresh.items()):
+        fresh["measured_with"] = find_versions()
+    record = {"versions": find_versions(), **before, **fresh}
+    changed = _put(directory / TRAINING, write_record(record))
+    changed |= _put(directory / CARD, build_card(directory.resolve().name, task, record))
+    if worked_map is None:
+        (directory / MAP).unlink(missing_ok=True)
+    elif before.get("map") != fresh["map"] or not (directory / MAP).exists():
+        worked_map.draw(directory)  # another matplotlib would draw the same map with other bytes
+        changed = True
+    return record, changed
+
+
+def write_collection(folder: Path, records: Mapping[str, Mapping]) -> bool:
+    """Write the page that lists a folder's checkpoints; whether it changed.
+
+    Args:
+        folder: of the checkpoints' folders.
+        records: by their names, what their training.json holds.
+    """
+    return _put(folder / CARD, build_collection(folder, records))
+
+
+def find_folders(path: Path) -> list[Path]:
+    """The checkpoint that a folder is, or those that lie in it.
+
+    Raises:
+        ValueError: there is none.
+    """
+    if (path / TRAINING).is_file():
+        return [path]
+    if not (found := list_checkpoints(path)):
+        raise ValueError(
+            f"{path} is no checkpoint, and there is none in it: name a folder that hf-attn saved."
+        )
+    return found
+
+
+def _put(path: Path, text: str) -> bool:
+    """Put a file in place at once, unless it is there already; whether it was written."""
+    if path.is_file() and path.read_text(encoding="utf-8") == text:
+        return False
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+    return True

@@ -1,0 +1,276 @@
+"""Talking to the Hub: what a repo may be called, what is asked again, and every refusal as a sentence.
+
+A token is only ever passed on: no report, error or file here holds one.
+"""
+
+import email.utils
+import hashlib
+import time
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from httpx2 import ConnectError, TimeoutException, TransportError
+from huggingface_hub import HfApi, get_token
+from huggingface_hub.errors import (
+    DisabledRepoError,
+    GatedRepoError,
+    HfHubHTTPError,
+    HFValidationError,
+    OfflineModeIsEnabled,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+from huggingface_hub.hf_api import RepoSibling
+from huggingface_hub.utils import validate_repo_id
+
+import hf_attn.models
+from hf_attn.folder_checks import GENERATION, NEEDED_FILES, TRAINING
+
+ATTEMPTS = 4
+FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0  # seconds
+PASSING = (408, 425, 429, 500, 502, 503, 504)  # statuses that may be gone the next time
+TOKENS = "https://huggingface.co/settings/tokens"
+MODEL_FILES = Path(hf_attn.models.__path__[0])
+CODE = frozenset(path.name for path in MODEL_FILES.glob("*.py")) - {"__init__.py"}
+OTHER_FILES = frozenset((GENERATION, TRAINING, "README.md", "LICENSE", "special_tokens_map.json"))
+PICTURES = (".png", ".svg")
+Answer = TypeVar("Answer")
+Sleep = Callable[[float], Any]
+
+
+class HubError(OSError):
+    """The Hub refused, or could not be reached. The message is for a person.
+
+    Attributes:
+        status: of the answer; None where there was none.
+    """
+
+    def __init__(self, message: str, status: int | None = None):
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far it is.
+
+    Attributes:
+        stage: one word: checking, connecting, comparing, uploading, downloading, waiting, …
+        message: a sentence.
+        done, total: bytes, or 0 where nothing is counted.
+    """
+
+    stage: str
+    message: str
+    done: int = 0
+    total: int = 0
+
+
+class Compared:
+    """A result with what the model answers otherwise than before: `differences`."""
+
+    differences: tuple[str, ...]
+
+    @property
+    def verified(self) -> bool:
+        """Whether the model answers as it did before."""
+        return not self.differences
+
+
+def check_repo_id(repo_id: str) -> str:
+    """The id, if a repo can be called that.
+
+    Raises:
+        ValueError: it cannot.
+    """
+    try:
+        validate_repo_id(repo_id)
+    except HFValidationError as error:
+        raise ValueError(
+            f"repo_id={repo_id!r} is no name for a repo: write OWNER/NAME, or NAME for one of your own, with "
+            "letters, digits, '-', '_' and '.' (not two in a row, nor first or last; no .git at the end)."
+        ) from error
+    return repo_id
+
+
+def check_revision(revision: str | None) -> str | None:
+    """The revision, if git can call one that.
+
+    Raises:
+        ValueError: it cannot.
+    """
+    forbidden = ("..", "~", "^", ":", "?", "*", "[", "\\", " ", "@{", "//")
+    if revision is None or (
+        revision and revision == revision.strip("/.") and not any(part in revision for part in forbidden)
+    ):
+        return revision
+    raise ValueError(f"revision={revision!r} is no name for a branch: write one like main, v1 or try/2.")
+
+
+def open_hub(token: str | bool | None, endpoint: str | None) -> HfApi:
+    """The Hub, asked with this token: None takes the one that is logged in, False takes none."""
+    return HfApi(endpoint=endpoint, token=token, library_name="hf_attn")
+
+
+def find_token(token: str | bool | None) -> str:
+    """The token to write with.
+
+    Raises:
+        HubError: there is none.
+    """
+    found = token if isinstance(token, str) else None if token is False else get_token()
+    if not found:
+        raise HubError(
+            f"There is no token, and pushing needs one that may write: make one at {TOKENS}, then "
+            "`hf auth login`, or set HF_TOKEN."
+        )
+    return found
+
+
+def ask(
+    call: Callable[[], Answer],
+    api: HfApi,
+    repo_id: str,
+    sleep: Sleep = time.sleep,
+    repeat_when_cut: bool = True,
+) -> Generator[Progress, None, Answer]:
+    """Ask the Hub, and again after a while where it is busy or the connection was cut.
+
+    The waits double, or are as long as the Hub asks where it says so.
+
+    Args:
+        call: asks.
+        api: whom, and with which token, which no sentence may repeat.
+        repo_id: for the sentences.
+        sleep: waits for so many seconds.
+        repeat_when_cut: whether what may have been done already may be done twice.
+
+    Yields:
+        Why it waits, before it does.
+
+    Returns:
+        What the call gave.
+
+    Raises:
+        HubError: refused, or busy to the end.
+    """
+    wait = FIRST_WAIT
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            return call()
+        except (HfHubHTTPError, TransportError, OfflineModeIsEnabled) as error:
+            status = _status_of(error)
+            is_cut = isinstance(error, TransportError) and repeat_when_cut
+            pause = max(wait, _asked_wait(error))
+            if attempt == ATTEMPTS or not (status in PASSING or is_cut) or pause > LONGEST_WAIT:
+                raise HubError(explain(error, api, repo_id), status) from None  # its request holds the token
+        reason = f"The Hub answered {status}" if status else "The connection was cut"
+        yield Progress("waiting", f"{reason}; asking again in {pause:.0f} s ({attempt} of {ATTEMPTS - 1}).")
+        sleep(pause)
+        wait *= 2
+    raise AssertionError("the last attempt returns or raises")
+
+
+def explain(error: Exception, api: HfApi, repo_id: str) -> str:
+    """What the Hub, or the way there, has against it, and what to do."""
+    if isinstance(error, OfflineModeIsEnabled):
+        return "HF_HUB_OFFLINE is set, so the Hub is not asked: unset it to push or pull."
+    if isinstance(error, ConnectError):
+        return f"{api.endpoint} cannot be reached: check the network, a proxy in between, and HF_ENDPOINT."
+    if isinstance(error, TimeoutException):
+        return f"{api.endpoint} did not answer in time: try again, what has arrived is not sent twice."
+    if not isinstance(error, HfHubHTTPError):
+        return f"The connection to {api.endpoint} was cut: try again, what has arrived is not sent twice."
+    text = _explain_status(error, repo_id)
+    said = " ".join((error.server_message or "").split())
+    for secret in (api.token, get_token()):
+        if isinstance(secret, str) and secret:
+            said = said.replace(secret, "hf_…")
+    return f"{text} The Hub says: {said[:300]}" if said else text
+
+
+def git_hash(path: Path) -> str:
+    """What git calls a file of these bytes."""
+    digest = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def is_same(path: Path, there: RepoSibling) -> bool:
+    """Whether a file here has the bytes of one on the Hub, by size and hash."""
+    if path.stat().st_size != there.size:
+        return False
+    if there.lfs is None:
+        return git_hash(path) == there.blob_id
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() == there.lfs.sha256
+
+
+def belongs(name: str) -> bool:
+    """Whether a file of this name is part of a checkpoint: weights, tokenizer, card, pictures or our code."""
+    if name in NEEDED_FILES or name in OTHER_FILES or name in CODE:
+        return True
+    return "/" not in name and not name.startswith(".") and name.endswith(PICTURES)
+
+
+def in_megabytes(size: int) -> str:
+    """Bytes for a person."""
+    return f"{size / 1e6:,.1f} MB" if size >= 100_000 else f"{size / 1e3:,.1f} kB"
+
+
+def listed(names: Sequence[str], most: int = 6) -> str:
+    """Names in a row, the first ones where there are many."""
+    shown = ", ".join(names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+
+
+def _status_of(error: Exception) -> int | None:
+    return error.response.status_code if isinstance(error, HfHubHTTPError) else None
+
+
+def _asked_wait(error: Exception) -> float:
+    """Seconds that the Hub asks to wait: a number of them, or a date."""
+    said = error.response.headers.get("Retry-After", "") if isinstance(error, HfHubHTTPError) else ""
+    if said.strip().isdigit():
+        return float(said)
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(said).timestamp() - time.time())
+    except ValueError:
+        return 0.0
+
+
+def _explain_status(error: HfHubHTTPError, repo_id: str) -> str:
+    """The sentence for an answer's status."""
+    status, response = error.response.status_code, error.response
+    is_known = "authorization" in response.request.headers
+    if isinstance(error, GatedRepoError):
+        return f"{repo_id} is gated ({status}): ask for access on its page, then use that account's token."
+    if isinstance(error, DisabledRepoError):
+        return f"{repo_id} has been disabled ({status})."
+    if isinstance(error, RevisionNotFoundError):
+        return f"{repo_id} has no such revision ({status}): name one of its branches, tags or commits."
+    if status == 401 and (is_known or not isinstance(error, RepositoryNotFoundError)):
+        return f"The Hub does not know this token (401): it was revoked or mistyped. Make one at {TOKENS}."
+    if isinstance(error, RepositoryNotFoundError):
+        who = "this token may not see it" if is_known else "it is private: then log in with `hf auth login`"
+        return f"There is no repo {repo_id}, or {who} ({status})."
+    sentences = {
+        403: f"This token may not do that to {repo_id} (403): take one that may write, and a repo of yours.",
+        404: f"{repo_id} lacks what was asked for (404).",
+        409: f"{repo_id} is in the way, or in another's hands (409): try again, or choose another name.",
+        412: f"{repo_id} was changed meanwhile (412): push again to compare anew.",
+        413: f"This is more than the Hub takes at once (413); {repo_id} is as it was. Push a smaller model.",
+        429: f"The Hub asks for patience (429): too much was asked of it. Try again{_in_seconds(error)}.",
+    }
+    if status >= 500:
+        return f"The Hub has trouble of its own ({status}): try again later; nothing is left half done."
+    return sentences.get(status, f"The Hub refused ({status}).")
+
+
+def _in_seconds(error: HfHubHTTPError) -> str:
+    wait = _asked_wait(error)
+    return f" in {wait:.0f} s" if wait else " later"
