@@ -19,7 +19,14 @@ def parse() -> argparse.Namespace:
     options.add_argument("--share", action="store_true", help="a public link through Gradio's servers")
     options.add_argument("--checkpoint", metavar="PATH", help="a checkpoint folder for Try and Explore")
     options.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda", "mps"))
+    options.add_argument("--mcp", action="store_true", help="offer the named endpoints to agents, by MCP")
     return options.parse_args()
+
+
+def say(line: str) -> None:
+    """Tell whoever started the app how far it is."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def main() -> int:
@@ -28,15 +35,23 @@ def main() -> int:
     where = {"server_name": options.host, "server_port": options.port, "share": options.share}
     try:
         socket.create_server((options.host, options.port)).close()  # before the imports, which take seconds
+        say("Loading hf_attn; this takes some seconds …")
         import torch
 
         from demos import build_app, shared
         from demos.checkpoints import build_shelf
+        from demos.limits import limits_here
 
         torch.set_num_threads(1)  # two runs at once train faster on two cores than with more threads each
         app = build_app(build_shelf(options.checkpoint), options.device)
         look = {"head": shared.HEAD, "theme": shared.THEME, "footer_links": [], "ssr_mode": False}
-        app.launch(**where, **look, state_session_capacity=500, max_file_size="50mb")
+        most = {"state_session_capacity": limits_here().visits, "max_file_size": "50mb"}
+        own_words = {"quiet": True, "prevent_thread_lock": True}
+        _, local, public = app.launch(**where, **look, **most, **own_words, mcp_server=options.mcp)
+        if options.mcp and app.mcp_error:
+            raise OSError(f"--mcp cannot start: {app.mcp_error}")
+        say(f"Running on {local} (Ctrl-C ends)" + (f"; for everybody on {public}" if public else ""))
+        app.block_thread()
     except (ValueError, OSError, OverflowError) as error:
         sys.stderr.write(f"app.py: {options.host}:{options.port}: {' '.join(str(error).split())}\n")
         return 2

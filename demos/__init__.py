@@ -8,18 +8,35 @@ import weakref
 
 import gradio as gr
 
-from demos import attention, duel, explore, language, positions, shared, train, trying
+from demos import (
+    attention,
+    door,
+    duel,
+    endpoints,
+    explore,
+    language,
+    linking,
+    positions,
+    shared,
+    sharing,
+    train,
+    trying,
+)
 from demos.checkpoints import Shelf
-from demos.page import Page
+from demos.limits import limits_here
+from demos.page import LIGHT, Page
+from demos.slicing import has_zero_gpu
 from demos.visits import Visit
 from hf_attn.training import build_accelerator
 
-TABS = (attention, train, trying, explore, duel, positions, language)
+TABS = (attention, train, trying, explore, duel, positions, language, sharing)
 HOUR = 3600
 
 
 def name_device(device: str) -> str:
     """Say what runs will train on."""
+    if has_zero_gpu():
+        return "GPU, lent a slice at a time, float32"
     kind = build_accelerator(device).device.type
     return f"{shared.DEVICES.get(kind, kind)}, float32"
 
@@ -42,14 +59,20 @@ def build_app(shelf: Shelf, device: str = "auto") -> gr.Blocks:
             visit.close()
 
     places = 4 if name_device(device).startswith("GPU") else 2
-    with gr.Blocks(title="hf_attn", delete_cache=(HOUR, HOUR), analytics_enabled=False) as app:
-        visit = gr.State(Visit(device=device), time_to_live=12 * HOUR, delete_callback=Visit.close)
+    with door.GuardedBlocks(title="hf_attn", delete_cache=(HOUR, HOUR), analytics_enabled=False) as app:
+        app.space_id = None  # with it a page asks the Hub for a header, and Google for the header's fonts
+        visit = gr.State(
+            Visit(device=device), time_to_live=limits_here().visit_seconds, delete_callback=Visit.close
+        )
         page = Page(app, visit, shelf, name_device(device), places)
-        gr.HTML(shared.header())
-        with gr.Tabs():
+        endpoints.build(page, device)  # first, so that no handler of a tab has taken their names
+        header = linking.build_header([tab.TITLE.lower() for tab in TABS])
+        with gr.Tabs() as page.tabs:
             for tab in TABS:
-                with gr.Tab(tab.TITLE, id=tab.TITLE.lower()) as page.tab:
+                name = tab.TITLE.lower()
+                with gr.Tab(tab.TITLE, id=name, elem_id=f"tab-{name}") as page.tab:
                     tab.build(page)
-        app.load(arrive, visit, visit, show_progress="hidden", api_visibility="private")
+        linking.wire(page, header)
+        app.load(arrive, visit, visit, **LIGHT)
         app.unload(leave)
     return app.queue(max_size=40, default_concurrency_limit=4)

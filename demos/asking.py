@@ -1,5 +1,6 @@
 """What Try and Explore have in common: a checkpoint, an input, examples to click."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import gradio as gr
@@ -7,14 +8,26 @@ import torch
 
 from demos import shared
 from demos.checkpoints import NONE_YET, Opened, Shelf, refresh
-from demos.page import Page
+from demos.page import LAST, LIGHT, Page, change_of, with_value
 from demos.visits import Visit
 from hf_attn.tasks import Task
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
 
 CHIPS = 4
 SHORT = 60  # characters of an example
-LIGHT = {"show_progress": "hidden", "api_visibility": "private"}
+
+
+@dataclass(eq=False)
+class Shown:
+    """What a visitor's tab shows.
+
+    Attributes:
+        asked: the newest question; the answer to an older one that comes late is dropped.
+        of: checkpoint, and step of its weights, that were asked; None before the first.
+    """
+
+    asked: object = None
+    of: tuple | None = None
 
 
 @dataclass
@@ -29,6 +42,12 @@ class Question:
     chips: list[gr.Button]
     hint: gr.HTML
     seen: gr.State
+    shown: gr.State
+
+    @property
+    def filled(self) -> list:
+        """What a checkpoint fills in, in the order of `choose`."""
+        return [self.text, self.error, self.hint, *self.chips]
 
 
 def examples_of(task: Task | None) -> list[str]:
@@ -81,9 +100,28 @@ def hint_of(task: Task | None) -> str:
 
 
 def look_again(shelf: Shelf, visit: Visit, chosen: str | None, seen: str | None) -> list:
-    """The tab is opened, or a run has ended: [checkpoint, seen]."""
+    """The tab is opened: [checkpoint, seen]."""
     choices, value, newest = refresh(shelf, visit, chosen, seen)
     return [gr.update(choices=choices, value=value), newest]
+
+
+def weights_of(visit: Visit, chosen: str | None) -> tuple:
+    """A checkpoint, and the step at which a run's weights are."""
+    run = visit.runs.get(chosen)
+    return chosen, run.step if run is not None else None
+
+
+def updated(given: dict, changes: dict) -> dict:
+    """Inputs by component, as these updates of components leave them."""
+    skip = gr.skip()
+    return {one: change_of(changes.get(one, skip)).get("value", value) for one, value in given.items()}
+
+
+def watched_of(visit: Visit, chosen: str) -> list[str]:
+    """The example whose attention Train drew for a run, if it is one and is short enough for a button."""
+    run = visit.runs.get(chosen)
+    watched = run.probe.source if run is not None and run.probe is not None else ""
+    return [watched] if 0 < len(watched) < SHORT else []
 
 
 def choose(shelf: Shelf, visit: Visit, chosen: str | None, text: str) -> list:
@@ -94,7 +132,8 @@ def choose(shelf: Shelf, visit: Visit, chosen: str | None, text: str) -> list:
     try:
         with shelf.open(visit, chosen) as opened:
             task = opened.task
-            chips = examples_of(task)
+            chips = [*watched_of(visit, chosen), *examples_of(task)]
+            chips = list(dict.fromkeys(chips))[:CHIPS]
             try:
                 opened.encode(text)
             except ValueError:
@@ -130,40 +169,155 @@ def build_question(look_for: str, name: str) -> tuple[Question, gr.HTML]:
     with gr.Row(elem_classes="hf-chips"):
         chips = [gr.Button("", visible=False, size="sm", elem_classes="chip") for _ in range(CHIPS)]
         hint = gr.HTML(shared.note(NONE_YET))
-    return Question(looked, row, chosen, text, error, chips, hint, gr.State(None)), origin
+    states = gr.State(None), gr.State(Shown(), time_to_live=12 * 3600)
+    return Question(looked, row, chosen, text, error, chips, hint, *states), origin
 
 
-def wire_question(page: Page, question: Question, ask, asked: list, answer: list) -> None:
-    """Keep checkpoints, input and examples in step, and ask anew whenever one of them changes.
+@dataclass(frozen=True, eq=False)
+class Asking:
+    """The handlers of a tab's question: they keep checkpoints, input and examples in step, and answer.
 
-    Args:
+    A tab answers once when it is opened, and again only where there is something new: another checkpoint,
+    or weights that have learned since. What is shown is read and written by the handler that answers.
+
+    Attributes:
         page: gives visit, shelf and the events after which there is something new.
         question: the components.
         ask: the tab's handler; reads `asked` and fills `answer`.
         asked: its inputs.
         answer: its outputs.
+        turn: what else another checkpoint changes: (handler, its inputs, which are of `asked`, its outputs).
+        others: the tab's own fields, {name in a link: component}, all of them of `asked`.
     """
-    visit, shelf = page.visit, page.shelf
+
+    page: Page
+    question: Question
+    ask: Callable[..., list]
+    asked: list
+    answer: list
+    turn: tuple[Callable[..., list], list, list]
+    others: dict
+
+    @property
+    def now(self) -> tuple:
+        """(handler, inputs, outputs) of every button that asks."""
+        return self.answer_now, [self.question.shown, *self.asked], self.answer
+
+    def answer_now(self, shown: Shown, *given) -> dict:
+        """Answer what stands in the fields."""
+        return self._answer(shown, self._by_component(given))
+
+    def answer_new(self, shown: Shown, *given) -> Iterator[dict]:
+        """The tab is opened, or a checkpoint chosen: what goes with it, then the answer, where it is new."""
+        given = self._by_component(given)
+        chosen = given[self.question.chosen]
+        if shown.of == weights_of(given[self.page.visit], chosen):
+            yield {self.question.error: gr.skip()}
+            return
+        changes = self._pick(given) if shown.of is None or shown.of[0] != chosen else {}
+        yield changes or {self.question.error: gr.skip()}
+        yield self._answer(shown, updated(given, changes))
+
+    def restore(self, values: dict, shown: Shown, *given) -> dict:
+        """The tab is opened by a link that carries these values.
+
+        Raises:
+            ValueError: there is no such checkpoint.
+        """
+        wanted = {component: values[name] for name, component in self.fields.items()}
+        given, question = self._by_component(given) | wanted, self.question
+        visit, chosen = given[self.page.visit], given[question.chosen]
+        choices = self.page.shelf.choices(visit)
+        if chosen not in [value for _, value in choices]:
+            chosen = given[question.chosen] = self._take(visit, chosen)
+            choices = self.page.shelf.choices(visit)
+        changes = self._pick(given)
+        for component, value in wanted.items():
+            changes[component] = with_value(value, changes.get(component))
+        changes[question.chosen] = gr.update(choices=choices, value=chosen)
+        changes[question.seen] = look_again(self.page.shelf, visit, chosen, None)[1]
+        return changes | self._answer(shown, given)
+
+    def _take(self, visit: Visit, name: object) -> str:
+        """A folder or a Hub id that a link names is opened as one that is typed."""
+        try:
+            return self.page.shelf.take(visit, str(name or "").strip())
+        except (ValueError, OSError) as error:
+            raise ValueError(f"The checkpoint of this link cannot be opened. {error}") from error
+
+    @property
+    def fields(self) -> dict:
+        """{name in a link: component}."""
+        return {"checkpoint": self.question.chosen, "text": self.question.text, **self.others}
+
+    def _by_component(self, given: tuple) -> dict:
+        return dict(zip(self.asked, given, strict=True))
+
+    def _pick(self, given: dict) -> dict:
+        """What goes with a checkpoint: {component: update}."""
+        turn, turned_by, turned = self.turn
+        changes = dict(zip(turned, turn(*(given[one] for one in turned_by)), strict=True))
+        shelf, chosen, text = self.page.shelf, given[self.question.chosen], given[self.question.text]
+        picked = choose(shelf, given[self.page.visit], chosen, text)
+        return changes | dict(zip(self.question.filled, picked, strict=True))
+
+    def _answer(self, shown: Shown, given: dict) -> dict:
+        mine = shown.asked = object()
+        shown.of = weights_of(given[self.page.visit], given[self.question.chosen])
+        found = dict(zip(self.answer, self.ask(*given.values()), strict=True))
+        return (
+            found if shown.asked is mine else dict.fromkeys(self.answer, gr.skip())
+        )  # asked again meanwhile
+
+
+def wire_ask(asked_by: Callable, asking: tuple, waiting: tuple[str, str] | None) -> None:
+    """Let an event ask; `waiting` is the JavaScript that says so, and that ends it.
+
+    Gradio takes an event's listeners in their order, so what says that one waits comes first.
+    """
+    begin, end = waiting or (None, None)
+    if begin:
+        asked_by(None, js=begin, **LIGHT)
+    answered = asked_by(*asking, **LAST)
+    if end:
+        answered.then(None, js=end, **LIGHT)
+
+
+def wire_question(
+    page: Page, question: Question, ask, asked: list, answer: list, turn, others=None, waiting=None
+) -> tuple:
+    """Connect a tab's question, and let links carry it; the arguments are Asking's, waiting is `wire_ask`'s.
+
+    Returns:
+        (handler, inputs, outputs) of every button that asks: `button.click(*asking, **LAST)`.
+    """
+    asking = Asking(page, question, ask, asked, answer, turn, others or {})
+    shown, seen, chosen = question.shown, question.seen, question.chosen
+    filled = list(dict.fromkeys([*question.filled, *turn[2], *answer]))
+    now = {**LIGHT, "queue": False}
 
     def look(visit, chosen, seen):
-        return look_again(shelf, visit, chosen, seen)
+        return look_again(page.shelf, visit, chosen, seen)
 
-    def pick(visit, chosen, text):
-        return choose(shelf, visit, chosen, text)
+    def offer(visit):
+        return gr.update(choices=page.shelf.choices(visit))
 
-    def ask_again(*given):
-        if not given[asked.index(question.text)]:  # not filled yet: what fills it asks, too
-            return [gr.skip()] * len(answer)
-        return ask(*given)
-
-    light, now = LIGHT, {**LIGHT, "queue": False}
-    offered, reads = [question.chosen, question.seen], [visit, question.chosen, question.seen]
-    page.tab.select(look, reads, offered, **now).then(ask_again, asked, answer, **light)
+    new = (asking.answer_new, [shown, *asked], filled)
+    page.tab.select(look, [page.visit, chosen, seen], [chosen, seen], **now).then(*new, **LAST)
     for ended in page.run_ended:
-        ended.then(look, reads, offered, **now)
-    filled = [question.text, question.error, question.hint, *question.chips]
-    changed = question.chosen.change(pick, [visit, question.chosen, question.text], filled, **now)
-    changed.then(ask, asked, answer, **light)
-    question.text.submit(ask, asked, answer, **light)
+        ended.then(offer, page.visit, chosen, **now)
+    wire_ask(chosen.input, new, waiting)
+    wire_ask(question.text.submit, asking.now, waiting)
     for chip in question.chips:
-        chip.click(lambda example: example, chip, question.text, **now).then(ask, asked, answer, **light)
+        picked = chip.click(lambda example: example, chip, question.text, **now)
+        wire_ask(picked.then, asking.now, waiting)
+    page.keep(
+        asking.fields,
+        varying=("checkpoint",),
+        weights="checkpoint",
+        restore=asking.restore,
+        inputs=(shown, *asked),
+        outputs=(chosen, seen, *filled),
+        buttons=tuple(question.chips),
+    )
+    return asking.now

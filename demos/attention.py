@@ -4,24 +4,24 @@ The boards' values, each `shared.to_json` of a dict:
 
     attention_board  what `walking.to_value` gives: title, notice, rows, cols, weights [T][S], truth [T][S] or
                      None, allowed [T][S] or None, padding [S]; head, width (Dk), scale, has_bias,
-                     score_digits; cell: `Explanation` as a dict; same {largest, where}; code; printed
+                     score_digits; cell: `Explanation` as a dict; same {largest, where}; python; printed
                      [{claim, why, figures [{printed, computed, verdict, station, row, column, head}]}];
                      beside {sentence, word, row, output, apart} or None.
                      Event `pick`: `event.row`, `.column`, `.head` (None: the same as before).
     hand_board       {query, key, value, names, printed [{printed, computed}] of the third row, checks: None
-                     or {name: [[{is_right, hint}]]}}. Event `check`: `event.scores`, `.weights`, `.outputs`,
-                     as typed.
-    roles_board      {words, steps [{title, equation, weights, scores, asymmetry}]}.
+                     or {name: [[{is_right, hint}]]}, python}. Event `check`: `event.scores`, `.weights`,
+                     `.outputs`, as typed.
+    roles_board      {words, steps [{title, equation, weights, scores, asymmetry}], python}.
 """
 
 import dataclasses
 
 import gradio as gr
 
-from demos import shared, walking
-from demos.asking import LIGHT
+from demos import python_lines, shared, walking
 from demos.checkpoints import Shelf
-from demos.page import Page
+from demos.limits import refuse_longer
+from demos.page import LIGHT, Page
 from demos.visits import Visit
 from demos.walking import RANDOM, WORKED, Settings, Walked
 from hf_attn.arithmetic import is_whole
@@ -30,7 +30,9 @@ from hf_attn.walkthrough import HEADS
 from hf_attn.worked import EXAMPLES, exercise_1
 
 TITLE = "Attention"
+LONGEST = 1000  # characters
 TYPED = "Sentence or input"
+OWN_SENTENCE = " A sentence of your own is read by “random weights, any sentence”, under Weights."
 GIVEN = "The example's own sentence; with random weights you write yours"
 FIELDS = ("weights", "text", "place", "head", "num_heads", "scale", "causal", "positions", "hidden")
 SCREEN = ("board", "walked", "error", "look_for", "origin", *FIELDS)
@@ -45,6 +47,7 @@ CHIPS = (
     ("cash bank", Settings(RANDOM, BANKS[1])),
     *((example.title, Settings(WORKED + name)) for name, example in EXAMPLES.items()),
 )
+NOTHING_WRITTEN = {"scores": [[""] * 3] * 3, "weights": [[""] * 3] * 3, "outputs": [[""] * 2] * 3}
 KINDS = {"cross": "answer reads input", "encoder": "input reads itself", "decoder": "answer reads itself"}
 # waits for the Train tab to be there, then presses its button, unless something else is set or under way
 START_COPY = """() => {
@@ -114,13 +117,15 @@ def answer(shelf: Shelf, visit: Visit, settings: Settings, before: Walked | None
         before: what was shown; on a map of the same tokens its cell stays chosen.
     """
     try:
+        refuse_longer("text", settings.text, LONGEST)
         walked = walking.walk(shelf, visit, settings)
         if before is not None and tokens_of(before) == tokens_of(walked):
             walked = dataclasses.replace(walked, cell=before.cell)
         return show(walked)
     except ValueError as error:
         stays = {name: gr.skip() for name in SCREEN}
-        return list({**stays, "error": shared.field_error(str(error))}.values())
+        own = "" if settings.weights == RANDOM or " " not in settings.text.strip() else OWN_SENTENCE
+        return list({**stays, "error": shared.field_error(f"{error}{own}")}.values())
 
 
 def tokens_of(walked: Walked) -> tuple:
@@ -166,11 +171,28 @@ def refresh(shelf: Shelf, visit: Visit, weights: str) -> dict:
     return gr.update(choices=found, **({} if is_there else {"value": found[0][1]}))
 
 
+def restore(shelf: Shelf, visit: Visit, values: dict) -> list:
+    """The tab is opened by a link with these values: outputs in the order of SCREEN.
+
+    Raises:
+        ValueError: what it names is not here, or cannot be read.
+    """
+    offered = walking.choices(shelf, visit)
+    if values["weights"] not in [value for _, value in offered]:
+        raise ValueError(f"This link shows {values['weights']!r}, which is not here.")
+    walked = walking.walk(shelf, visit, read("", *(values[name] for name in FIELDS)))
+    if values["head"] is not None and not 0 <= values["head"] < walked.num_heads:
+        raise ValueError(f"This link shows head {values['head'] + 1}; here are {walked.num_heads}.")
+    shown = dict(zip(SCREEN, show(walked), strict=True))
+    shown["weights"] = gr.update(choices=offered, value=values["weights"])
+    return list(shown.values())
+
+
 # ---------------------------------------------------------------- exercise and roles
 
 
-def show_hand(checks: dict | None = None) -> str:
-    """The value of the hand board."""
+def show_hand(checks: dict | None = None, written: dict | None = None) -> str:
+    """The value of the hand board; `written` as it was judged."""
     head = exercise_1()
     figures = EXAMPLES["exercise-1"].compare(EXAMPLES["exercise-1"].printed[2])[6:]
     told = zip(figures, head.weights[2].tolist(), strict=True)
@@ -182,6 +204,7 @@ def show_hand(checks: dict | None = None) -> str:
             "value": head.value.tolist(),
             "printed": [{"printed": figure.printed, "computed": weight} for figure, weight in told],
             "checks": checks,
+            "python": python_lines.explain_by_hand(written or NOTHING_WRITTEN),
         }
     )
 
@@ -197,7 +220,8 @@ def check(event: gr.EventData) -> str | dict:
         {
             name: [[dataclasses.asdict(one) for one in line] for line in lines]
             for name, lines in judged.items()
-        }
+        },
+        written,
     )
 
 
@@ -214,7 +238,8 @@ def show_roles() -> str:
         }
         for role in roles
     ]
-    return shared.to_json({"words": roles[0].head.rows, "steps": steps})
+    python = python_lines.explain_three_steps()
+    return shared.to_json({"words": roles[0].head.rows, "steps": steps, "python": python})
 
 
 # ---------------------------------------------------------------- wiring
@@ -293,6 +318,15 @@ def build(page: Page) -> None:
         fields["weights"],
         **LIGHT,
         queue=False,
+    )
+    page.keep(
+        fields,
+        varying=("weights", "place", "head", "hidden"),
+        weights="weights",
+        restore=lambda values, visit: dict(zip(outputs, restore(shelf, visit, values), strict=True)),
+        inputs=(visit,),
+        outputs=tuple(outputs),
+        buttons=(*chips, show),
     )
     train.click(lambda: gr.Tabs(selected="train"), None, page.tab.parent, **LIGHT, queue=False).then(
         None, None, None, js=START_COPY

@@ -7,21 +7,23 @@ each time. Layers and heads count from 0; the page shows them from 1.
     source      labels of the input's tokens
     heads       {kind: heads of each layer}; empty: the model has no attention
     is_own      False: the lens shows a target that was given
+    no_answer   why nothing can be asked: a model that writes nothing and names no class; else empty
     can_count   whether there are held-out examples
     error       why the last question was not answered
     answer      None or {what, option (of `hf-attn ablate`), is_shorter (the input), before, after, moved,
-                differ, held_out}
+                differ, held_out, python}
                 before, after   {symbols, changed [bool], correct True | False | None}
                 moved           [[symbol, total variation, divergence]], one a symbol of `before`
                 held_out        {status "running"}, {why} or {examples, whole, left, low, high, drop, error}
     each        None or {status "running" | "stopped" | "finished", done, of, examples, whole,
-                rows [{kind, layer, head, left, low, high, drop, error}]}
-    measured    None or {why}, or {roles, views, trained, even, spectrum, offsets, profile}
+                rows [{kind, layer, head, left, low, high, drop, error}], python}
+    measured    None or {why}, or {roles, views, trained, even, spectrum, offsets, profile, python, theory}
                 roles, views    [[name, title, definition, of even attention]]
                 trained         {kind: {name: [layers][heads]}};  even {kind: {name: figure}}
                 spectrum        {kind: [layers][heads][singular values]}
                 offsets         {kind: [key − query]};  profile {kind: [layers][heads][mean weights]}
-    compared    None or {status "running"}, {why} or {examples, trained, untrained, even}
+                python, theory  lines of Python of the roles, and of one head's views
+    compared    None or {status "running"}, {why} or {examples, trained, untrained, even, python}
     energies    {"cross.1.0": {before, after} or {why}}, of the heads looked at
 """
 
@@ -33,12 +35,12 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from demos import shared
-from demos.asking import LIGHT, as_ids
+from demos import python_heads, shared
+from demos.asking import as_ids
 from demos.checkpoints import Opened, Shelf
 from demos.driving import MESSAGE_SECONDS
 from demos.measuring import Checks, measure_energy, to_lists
-from demos.page import Page
+from demos.page import LAST, LIGHT, Page
 from demos.visits import FINISHED, RUNNING, STOPPED, Visit
 from hf_attn.ablation import Change, Outcome, Trial, list_trials, measure_changes, measure_outcomes
 from hf_attn.decoding import is_decoder_only
@@ -140,14 +142,26 @@ def name_token(labels: Sequence[str], place: int) -> str:
 # ---------------------------------------------------------------- asking
 
 
+def add_lines(visit: Visit, opened: Opened, checks: Checks) -> None:
+    """Put the lines of Python beside what was measured of the input that is shown."""
+    measured = checks.shown["measured"]
+    if measured is None or "why" in measured:
+        return
+    given = (visit, checks.chosen, opened, checks.read, checks.written)
+    measured["python"] = python_heads.explain_roles(*given, checks.text)
+    measured["theory"] = python_heads.explain_theory(*given, next(iter(checks.labels)))
+
+
 def compare(opened: Opened, checks: Checks, pick: Pick) -> dict:
     """The answer with and without, symbol by symbol.
 
     Raises:
         ValueError: the question cannot be put to this model and input.
     """
+    if checks.shown["no_answer"]:
+        raise ValueError(checks.shown["no_answer"])
     trial = build_trial(pick)
-    most = opened.most_written(len(checks.read)) if opened.model.can_generate() else None
+    most = opened.most_own(len(checks.read)) if opened.model.can_generate() else None
     (change,) = measure_changes(opened.model, as_ids(opened, checks.read), [trial], most)
     before, after = (read_answer(opened, checks.text, ids) for ids in (change.before, change.after))
     after["changed"] = [
@@ -211,6 +225,9 @@ def ask_model(shelf: Shelf, visit: Visit, checks: Checks, pick: Pick) -> Iterato
     try:
         with shelf.open(visit, checks.chosen) as opened:
             asked = checks.answer = compare(opened, checks, pick)
+            counted = 0 if "why" in asked["held_out"] else EXAMPLES
+            given = (opened, checks.read, build_trial(pick), counted)
+            asked["python"] = python_heads.explain_trial(visit, checks.chosen, *given)
     except ValueError as error:
         checks.error = str(error)
         yield checks.to_value()
@@ -239,6 +256,7 @@ def ask_each_head(shelf: Shelf, visit: Visit, checks: Checks) -> Iterator[str | 
         with shelf.open(visit, checks.chosen) as opened:
             heads = [trial for trial in list_trials(opened.model) if trial.interventions[0].head is not None]
             each["of"] = len(heads)
+            each["python"] = python_heads.explain_each_head(visit, checks.chosen, opened, EXAMPLES)
             yield checks.to_value()
             outcomes = measure_outcomes(opened.model, opened.task, heads, EXAMPLES)
             for outcome in outcomes:
@@ -280,11 +298,13 @@ def compare_roles(shelf: Shelf, visit: Visit, checks: Checks) -> Iterator[str | 
     try:
         with shelf.open(visit, checks.chosen) as opened:
             found = measure_head_roles(opened.model, opened.task, ROLE_EXAMPLES)
+            python = python_heads.explain_held_out_roles(visit, checks.chosen, opened, ROLE_EXAMPLES)
         compared = {
             "examples": found.examples,
             "trained": to_lists(found.trained),
             "untrained": to_lists(found.untrained),
             "even": found.even,
+            "python": python,
         }
     except Exception as error:  # shown on the board; the page goes on
         logging.getLogger(__name__).exception("measuring the roles failed")
@@ -332,7 +352,7 @@ def build_part(page: Page, checks: gr.State) -> gr.HTML:
         checks.wants_stop = True
 
     counting = {**LIGHT, "concurrency_id": "checks", "concurrency_limit": page.places}
-    board.ask_model(ask, asked, board, **LIGHT)
+    board.ask_model(ask, asked, board, **LAST)
     board.each_head(without_each, asked, board, **counting)
     board.compare_roles(compare_on_held_out, asked, board, **counting)
     board.descend(look, asked, board, **LIGHT, trigger_mode="multiple")

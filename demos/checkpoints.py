@@ -2,21 +2,28 @@
 
 import contextlib
 import functools
+import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from torch import nn
 
-from demos.shared import count, label_tokens
+from demos.limits import limits_here
+from demos.shared import DEVICES, count, label_tokens, origin, origin_of
 from demos.visits import Visit
 from hf_attn.decoding import is_decoder_only
 from hf_attn.hub import Checkpoint, list_checkpoints, load_checkpoint
+from hf_attn.labelling import is_byte_level, name_tokens
+from hf_attn.outsiders import open_model
 from hf_attn.tasks import Task
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
 from hf_attn.tokenization import build_tokenizer
 
 MOST_TEXT = 80  # tokens that a language model goes on for
+MOST_OTHER = 64  # … and a model that names no task
+UNLIMITED = 10**9  # what a tokenizer that knows no limit says is far above
+KEPT_OTHERS = 4  # folders and Hub ids that a visitor opened
 BUNDLED = Path(__file__).parent.parent / "model_cards"
 NONE_YET = (
     "No checkpoint yet: train one in the Train tab (copying takes a few seconds), and it is listed here."
@@ -42,13 +49,41 @@ class Opened:
 
     def encode(self, text: str) -> list[int]:
         """Ids of what a person wrote; ValueError says what is wrong."""
+        limits_here().refuse_more("characters", len(text))
+        text = text.encode("utf-8", "replace").decode()  # half a pair of surrogates is no text
         if self.task is not None:
             return self.task.encode(text)
-        ids = self.tokenizer(text)["input_ids"]
-        most = getattr(self.model.config, "max_position_embeddings", self.tokenizer.model_max_length)
-        if not text.strip() or len(ids) > most:
-            raise ValueError(f"The input has {count(len(ids))} tokens; this model reads 1 to {count(most)}.")
+        ids, most = self.tokenizer(text)["input_ids"], self.most_read
+        if not text.strip() or (most is not None and len(ids) > most):
+            there = f"1 to {count(most)}" if most is not None else "1 and more"
+            raise ValueError(f"The input has {count(len(ids))} tokens; this model reads {there}.")
         return ids
+
+    def encode_target(self, text: str) -> list[int]:
+        """Ids of what a model that names no task is to write."""
+        if not is_decoder_only(self.model):
+            return self.tokenizer(text_target=text)["input_ids"]
+        before = " " if is_byte_level(self.tokenizer) else ""  # whose words bring the space before them
+        return self.tokenizer(before + text, add_special_tokens=False)["input_ids"]
+
+    def read_text(self, ids: list[int]) -> str:
+        """What was written, as a person reads it."""
+        return self.task.decode(ids) if self.task else self.tokenizer.decode(ids, skip_special_tokens=True)
+
+    @property
+    def most_read(self) -> int | None:
+        """How many tokens a model that names no task reads; None where nothing but memory ends it."""
+        limits = (
+            getattr(self.model.config, "max_position_embeddings", None),
+            self.tokenizer.model_max_length,
+        )
+        known = [limit for limit in limits if limit is not None and limit < UNLIMITED]
+        return min(known, default=None)
+
+    @property
+    def has_answer(self) -> bool:
+        """Whether it writes or names a class, so that an answer can be asked for."""
+        return self.model.can_generate() or type(self.model).__name__.endswith("ForSequenceClassification")
 
     @property
     def kind(self) -> str:
@@ -60,15 +95,34 @@ class Opened:
     def most_written(self, source_length: int) -> int:
         """How many tokens it writes at most, the end token included."""
         positions = getattr(self.model.config, "max_position_embeddings", None)
-        if positions is None:  # a recurrent model has no positions
-            return self.model.generation_config.max_new_tokens
+        if positions is None:  # a recurrent model has no positions, and one like T5 only distances
+            return self.model.generation_config.max_new_tokens or MOST_OTHER
         if self.kind == TEXT:
             return min(MOST_TEXT, positions - source_length + 1)
         return positions - source_length + 1 if is_decoder_only(self.model) else positions
 
+    def most_own(self, source_length: int) -> int:
+        """How many tokens it writes where nothing is given: models that name no task may never end."""
+        most = self.most_written(source_length)
+        return most if self.task is not None else min(MOST_OTHER, most)
+
     def labels(self, ids) -> list[str]:
         """Names of tokens, as the boards show them."""
-        return label_tokens(self.tokenizer.convert_ids_to_tokens([int(index) for index in ids]))
+        ids = [int(index) for index in ids]
+        if self.task is None:
+            return list(name_tokens(ids, self.tokenizer))
+        return label_tokens(self.tokenizer.convert_ids_to_tokens(ids))
+
+    @property
+    def origin(self) -> str:
+        """The origin line: model, weights, device."""
+        if self.task is not None:
+            return origin_of(self.model, self.weights)
+        config, weight = self.model.config.get_text_config(), next(self.model.parameters())
+        sizes = f"{config.num_hidden_layers} layers, {config.num_attention_heads} heads"
+        device = DEVICES.get(weight.device.type, weight.device.type)
+        name = f"{type(self.model).__name__}, {sizes}"
+        return origin(name, self.weights, f"{device}, {str(weight.dtype).removeprefix('torch.')}")
 
     def class_names(self) -> list[str]:
         """Names of a classifier's classes, in the order of its outputs."""
@@ -78,9 +132,10 @@ class Opened:
 
 @dataclass(frozen=True)
 class Shelf:
-    """Folders that every visitor may open, each with its label."""
+    """Folders that every visitor may open, each with its label, and what each visitor opened besides."""
 
     folders: tuple[tuple[str, Path], ...] = ()
+    others: weakref.WeakKeyDictionary = field(default_factory=weakref.WeakKeyDictionary, compare=False)
 
     def choices(self, visit: Visit) -> list[tuple[str, str]]:
         """(label, value) of all there is: this visit's runs first, the newest on top."""
@@ -89,14 +144,46 @@ class Shelf:
             for run in reversed(visit.runs.values())
             if run.model is not None
         ]
-        return runs + [(label, str(path)) for label, path in self.folders]
+        pulled = [(f"{name} (pulled)", name) for name in reversed(visit.pulled)]
+        others = [name for name in self.others.get(visit, []) if name not in visit.pulled]
+        opened = [(name, name) for name in reversed(others)]
+        return runs + pulled + opened + [(label, str(path)) for label, path in self.folders]
+
+    def take(self, visit: Visit, name: str) -> str:
+        """Open a folder or a Hub id and offer it to this visitor; returns its value among the choices.
+
+        Raises:
+            ValueError, OSError: nothing is written, or it cannot be opened; the sentence says why.
+        """
+        if not name:
+            raise ValueError("Write a folder, or a Hub id such as google-bert/bert-base-uncased.")
+        if name in (value for _, value in self.choices(visit)):
+            return name
+        limits_here().refuse_path(name)
+        found = open_once(name)
+        if found.model.main_input_name != "input_ids":
+            raise ValueError(
+                f"{name} reads {found.model.main_input_name}; here text is read: choose another."
+            )
+        before = [other for other in self.others.get(visit, []) if other != name]
+        self.others[visit] = [*before, name][-KEPT_OTHERS:]
+        return name
+
+    def find(self, visit: Visit, chosen: str | None) -> tuple[str, Checkpoint] | None:
+        """(label, checkpoint) of a choice that is no run."""
+        if chosen in visit.pulled:
+            return chosen, open_once(str(visit.pulled[chosen]))
+        if chosen in self.others.get(visit, []):
+            return chosen, open_once(chosen)
+        label = next((label for label, path in self.folders if str(path) == chosen), None)
+        return None if label is None else (label, load_once(chosen))
 
     def kind(self, visit: Visit, chosen: str | None) -> str:
         """What a checkpoint learned, without waiting for a run that is under way."""
         if (run := visit.runs.get(chosen)) is not None:
             return run.task.kind
-        found = chosen in {str(path) for _, path in self.folders} and load_once(chosen)
-        return Opened("", found.model, found.tokenizer, found.task, "").kind if found else SEQUENCE
+        found = self.find(visit, chosen)
+        return Opened("", found[1].model, found[1].tokenizer, found[1].task, "").kind if found else SEQUENCE
 
     @contextlib.contextmanager
     def open(self, visit: Visit, chosen: str | None) -> Iterator[Opened]:
@@ -110,10 +197,10 @@ class Shelf:
             with run.looking() as model:
                 yield Opened(run.name, model, build_tokenizer(run.task), run.task, run.weights, run.step == 0)
             return
-        label = next((label for label, path in self.folders if str(path) == chosen), None)
-        if label is None:
+        known = self.find(visit, chosen)
+        if known is None:
             raise ValueError(NONE_YET if not self.choices(visit) else "Choose a checkpoint first.")
-        found = load_once(chosen)
+        label, found = known
         steps = found.training.get("steps")
         weights = f"{label}, step {count(steps)}" if steps else label
         yield Opened(Path(chosen).name, found.model, found.tokenizer, found.task, weights)
@@ -123,6 +210,14 @@ class Shelf:
 def load_once(folder: str) -> Checkpoint:
     """A checkpoint that nobody changes, read once for all visitors."""
     return load_checkpoint(folder)
+
+
+@functools.lru_cache(maxsize=2)
+def open_once(name: str) -> Checkpoint:
+    """A folder or a Hub id that a visitor named; the last two are held, others are read again."""
+    # where everybody may come, what only the server's own account may read stays closed
+    here = limits_here()
+    return open_model(name, token=None if here.takes_paths else False, max_bytes=here.download_bytes)
 
 
 def build_shelf(given: str | Path | None = None) -> Shelf:

@@ -1,18 +1,38 @@
 """Taking a run's steps while somebody watches: pace, pause, single steps, stop."""
 
+import contextlib
 import logging
 import math
 import time
 from collections.abc import Iterator
+from typing import Any
 
+from demos.limits import limits_here
 from demos.visits import FAILED, FINISHED, PAUSED, RUNNING, STOPPED, Run
-from hf_attn.evaluation import evaluate, predict
-from hf_attn.training import HELD_OUT_SAMPLE, Diverged
+from hf_attn.evaluation import evaluate
+from hf_attn.training import Diverged
 
-MESSAGE_SECONDS = 0.18  # between two messages: the browser has no way to say that it cannot follow
+MESSAGE_SECONDS = 0.12  # between two messages: the browser has no way to say that it cannot follow
 NAP_SECONDS = 0.05
 SIGN_OF_LIFE_SECONDS = 1.0  # while paused: only at a yield is it noticed that the page was closed
-LONGEST_PAUSE_SECONDS = 900.0  # then the place is given back; the run can still be resumed
+
+
+@contextlib.contextmanager
+def ending(thing: Any, failed: str) -> Iterator[None]:
+    """Give what learns in the `with` its `status` and `message` when it ends otherwise than by itself.
+
+    A page that was closed (GeneratorExit at a yield) has stopped it; what fails is told on its board, begun
+    with `failed`, and other visitors go on.
+    """
+    try:
+        yield
+    except GeneratorExit:
+        thing.status = STOPPED
+        raise
+    except Exception as error:
+        if not isinstance(error, Diverged):
+            logging.getLogger(__name__).exception(failed)
+        thing.status, thing.message = FAILED, f"{failed}: {error}"
 
 
 def drive(run: Run) -> Iterator[None]:
@@ -23,7 +43,7 @@ def drive(run: Run) -> Iterator[None]:
     However it ends (also when the page is closed, which raises GeneratorExit at a yield), the weights are
     kept and the run can go on later.
     """
-    run.is_live = True
+    run.is_live, run.message = True, ""
     run.status = PAUSED if run.wants_pause else RUNNING
     try:
         yield
@@ -45,7 +65,10 @@ def drive(run: Run) -> Iterator[None]:
 
 def _steps(run: Run) -> Iterator[None]:
     shown_at = next_at = -math.inf
+    until = time.monotonic() + limits_here().run_seconds
     while True:
+        if time.monotonic() > until:
+            run.wants_stop, run.message = True, "Its time here is up, others wait: Resume goes on."
         if run.wants_stop:
             run.status = STOPPED
             break
@@ -58,8 +81,8 @@ def _steps(run: Run) -> Iterator[None]:
             continue
         next_at = max(next_at, time.monotonic() - NAP_SECONDS) + 1 / run.pace if run.pace else -math.inf
         report = run.advance()
-        if run.wanted_steps and run.step > 0:  # the report before the first step is none
-            run.wanted_steps -= 1
+        if run.film is not None:
+            run.take_frame()
         if report is None or run.step == run.recipe.steps:
             run.status, run.loop = FINISHED, None
             break
@@ -67,6 +90,8 @@ def _steps(run: Run) -> Iterator[None]:
             run.take_frame()
             yield
             shown_at = time.monotonic()
+        if report.measured_at > run.predicted_at:  # behind the message: both would keep one waiting
+            run.answer()
     run.take_frame()
 
 
@@ -80,7 +105,7 @@ def _rest(run: Run) -> Iterator[None]:
     while run.wants_pause and not run.wanted_steps and not run.wants_stop:
         time.sleep(NAP_SECONDS)
         now = time.monotonic()
-        if now - began > LONGEST_PAUSE_SECONDS:
+        if now - began > limits_here().pause_seconds:  # the place is given back; the run can go on
             run.wants_stop = True
         if now - told > SIGN_OF_LIFE_SECONDS:
             told = now
@@ -91,5 +116,4 @@ def measure(run: Run) -> None:
     """Write 1,000 held-out examples, for the board, the table and the card."""
     with run.looking() as model:
         evaluation = evaluate(model, run.task)
-        predictions = predict(model, run.task, run.task.held_out(HELD_OUT_SAMPLE))
-    run.conclude(evaluation, predictions)
+    run.conclude(evaluation)

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import gradio as gr
 
-from demos import duels, shared, train
+from demos import duels, python_lines, shared, train
 from demos.duels import Duel
-from demos.form import FieldError, offers, read_number, share_task
-from demos.page import Page
+from demos.form import FieldError, offers, parse_number, quote, read_number, share_task
+from demos.limits import limits_here
+from demos.page import LIGHT, Page, with_value
 from demos.tables import COLUMNS
 from demos.visits import FAILED, FINISHED, KEPT_RUNS, RUNNING, STOPPED, Visit
 from hf_attn.architectures import ARCHITECTURES
@@ -26,7 +27,8 @@ FIRST = "Reversal"
 MOST = 4  # series that can be told apart
 SIZES = {"50 k": 50_000, "150 k": 150_000, "400 k": 400_000}
 BUDGETS = ("steps", "seconds")
-SECONDS = "a number from 1 to 600; 20 works."
+MOST_SECONDS = 600.0
+SECONDS = "a number from 1 to {:.0f}; 20 works."
 FIELDS = ("task", "size", "models", "parameters", "budget", "steps", "seconds", "seed")
 ERRORS = ("task", "models", "steps", "seconds", "seed")  # fields that can be wrong
 SCREEN = ("board", "start", "stop", "note", "origin")
@@ -56,6 +58,24 @@ def choose_task(label: str) -> list[dict]:
     name, _, title, sizes, first = offered()[label]
     size = gr.update(label=title, choices=list(sizes), value=first, visible=len(sizes) > 1)
     return [size, gr.update(choices=titles_of(label), value=list(USUAL[TASKS[name].kind]))]
+
+
+def restore(values: dict) -> dict[str, dict]:
+    """The updates of the fields that show these values, choices and all.
+
+    Raises:
+        ValueError: no such size or model.
+    """
+    sizes, known = offered()[values["task"]][3], [name for _, name in titles_of(values["task"])]
+    if sizes and values["size"] not in sizes:
+        raise ValueError(
+            f"{values['size']!r} is no size of {values['task']}: {', '.join(map(str, sizes))} are."
+        )
+    if unknown := sorted(set(values["models"]) - set(known)):
+        raise ValueError(f"{unknown[0]!r} does not learn {values['task']}: {', '.join(known)} do.")
+    changes = dict(zip(("size", "models"), choose_task(values["task"]), strict=True))
+    changes |= dict(zip(BUDGETS, choose_budget(values["budget"]), strict=True))
+    return {name: with_value(values[name], changes.get(name)) for name in FIELDS}
 
 
 def choose_budget(kind: str) -> list[dict]:
@@ -97,10 +117,10 @@ def match_models(task: Task, models: tuple[str, ...], parameters: int) -> dict[s
 
 def read_seconds(text: object) -> float:
     """A number within its limits, or a FieldError that says what would work."""
-    with contextlib.suppress(ValueError):
-        if 1 <= (seconds := float(str(text or "").strip())) <= 600:
-            return seconds
-    raise FieldError("seconds", f"{str(text or '').strip() or 'Nothing'} will not do: {SECONDS}")
+    most = min(MOST_SECONDS, limits_here().run_seconds)
+    if 1 <= (seconds := parse_number(text, float)) <= most:
+        return seconds
+    raise FieldError("seconds", f"{quote(text)} will not do: {SECONDS.format(most)}")
 
 
 def describe(*form) -> list[str]:
@@ -139,8 +159,10 @@ def tell(duel: Duel) -> str:
     """One sentence on what happens or happened."""
     if not duel.runs:
         return "Each model sees the same examples in the same order; they learn in turns."
+    seconds = duel.seconds_left
+    left = "" if seconds is None else f"About {shared.clock(seconds)} left. "
     said = {
-        RUNNING: "Stop takes effect at once and keeps what was learned.",
+        RUNNING: f"{left}Stop takes effect at once and keeps what was learned.",
         STOPPED: f"Stopped at {shared.percent(duel.done, 0)} of the budget; nothing is lost.",
         FAILED: "Failed; the line above the curves says why.",
         FINISHED: "Done.",
@@ -166,7 +188,9 @@ def show(visit: Visit, duel: Duel) -> list:
         f"{shared.DEVICES.get(device, device)}, float32",
     )
     return screen(
-        board=shared.to_json(duel.to_message(set(visit.runs))),
+        board=shared.to_json(
+            {**duel.to_message(set(visit.runs)), "python": python_lines.explain_duel(runs, duel.budget)}
+        ),
         start=f"Learning, {shared.percent(duel.done, 0)}" if is_running else "Start",
         stop=gr.update(interactive=is_running),
         note=shared.note(tell(duel)),
@@ -202,6 +226,7 @@ def press_start(visit: Visit, duel: Duel, order: int, *form) -> list:
         return [order, gr.skip(), *field_errors(), *screen()]
     try:
         duel.arrange(*read_form(*form), device=visit.device)
+        duel.form = dict(zip(FIELDS, form, strict=True))
     except FieldError as error:
         said = shared.refusal(f"{LABELS[error.field]}: {error}")  # the field itself may be out of sight
         return [order, gr.skip(), *field_errors(error), *screen(note=said)]
@@ -209,6 +234,21 @@ def press_start(visit: Visit, duel: Duel, order: int, *form) -> list:
         "note": shared.note(STARTING, later=WAITING)
     }
     return [order + 1, gr.update(open=False), *field_errors(), *screen(**changes)]
+
+
+def learn_again(form: dict, taken: list[int], visit: Visit, duel: Duel, order: int) -> list:
+    """A link's duel, to be followed until each model stands where the sender's did: as `press_start`.
+
+    Raises:
+        ValueError: the settings make none, or one of other models.
+    """
+    restore(form)
+    _, contestants, _, _ = read_form(*(form[name] for name in FIELDS))
+    if len(taken) != len(contestants):
+        raise ValueError(f"This link says how far {len(taken)} models of {len(contestants)} came.")
+    answer = press_start(visit, duel, order, *(form[name] for name in FIELDS))
+    duel.until = taken
+    return answer
 
 
 def press_stop(visit: Visit, duel: Duel) -> list:
@@ -294,14 +334,13 @@ def build(page: Page) -> None:
     duel = gr.State(Duel(), time_to_live=12 * 3600, delete_callback=Duel.close)
     visit, form = page.visit, [fields[field] for field in FIELDS]
     shown = [board, start, stop, said, origin]
-    light = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
-    long = {"show_progress": "hidden", "api_visibility": "private"}
+    light = {**LIGHT, "queue": False}
     in_turn = {"concurrency_id": "train", "concurrency_limit": page.places}
 
     answer = [order, fold, *(lines[field] for field in ERRORS), *shown]
     start.click(press_start, [visit, duel, order, *form], answer, **light)
     stop.click(press_stop, [visit, duel], shown, **light)
-    order.change(follow, [visit, duel], shown, **long, **in_turn)
+    order.change(follow, [visit, duel], shown, **LIGHT, **in_turn)
 
     described = [hint, *(lines[field] for field in ERRORS)]
     picked = fields["task"].input(choose_task, fields["task"], [fields["size"], fields["models"]], **light)
@@ -310,9 +349,20 @@ def build(page: Page) -> None:
     edited = [fields[field].change for field in FIELDS if field != "task"]
     gr.on(edited, describe, form, described, **light, trigger_mode="always_last")
 
+    def open_link(values):
+        changes = {fields[name]: update for name, update in restore(values).items()}
+        return changes | dict(zip(described, describe(*(values[name] for name in FIELDS)), strict=True))
+
+    def open_again(*link):
+        begun = dict(zip(answer, learn_again(*link), strict=True))
+        return begun | {fold: gr.skip()}  # folded before it is seen, it could not be opened on a wide screen
+
+    page.keep(fields, varying=("size", "models"), restore=open_link, outputs=tuple(described))
+    begins = {"inputs": (visit, duel, order), "outputs": tuple(answer)}
+    page.learns("duel", fields, duel, open_again, varying=("size", "models"), count=None, **begins)
     many = {**light, "trigger_mode": "multiple"}
     page.run_ended.append(board.keep_run(keep_run, [visit, duel], shown, **many))
     save = (
         "() => setTimeout(() => document.querySelector('#duel-zip')?.click(), 150)"  # once the link is there
     )
-    board.download_run(train.pack_run, visit, [zipped, said], **long).success(None, js=save)
+    board.download_run(train.pack_run, visit, [zipped, said], **LIGHT).success(None, js=save)

@@ -1,15 +1,15 @@
 """A visitor's duel: the runs that learn in turns, and what the duel board is told of them."""
 
 import dataclasses
-import logging
 import math
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from demos import driving
-from demos.probing import Example, Probe, take_row
+from demos.limits import limits_here
+from demos.probing import Examples, Probe, take_row
 from demos.shared import shorten
 from demos.visits import FAILED, FINISHED, LONGEST_PROBE, RUNNING, STOPPED, Run, tell_baseline
 from hf_attn.architectures import ARCHITECTURES
@@ -22,6 +22,7 @@ from hf_attn.training import HELD_OUT_SAMPLE, Diverged
 MESSAGE_SECONDS = 0.3  # between two messages: each draws the map of every contestant
 PROBE_TOKENS = 13  # about: three maps of that size stand side by side
 SIZE_GROUPS = 8  # of the accuracy by size
+TOO_EARLY = 0.03  # of a budget: first steps are slow
 
 
 @dataclass(eq=False)
@@ -36,6 +37,8 @@ class Duel:
         stop: set by the button, heeded between two steps.
         is_live: a handler is taking steps.
         baseline: what stands beside classifiers, once all are measured.
+        form: the settings from which it was begun; None before.
+        until: the step at which each run ends, where a link says so.
     """
 
     number: int = 0
@@ -48,6 +51,8 @@ class Duel:
     stop: threading.Event | None = None
     is_live: bool = False
     baseline: Baseline | None = None
+    form: dict[str, object] | None = None
+    until: list[int] | None = None
 
     def arrange(
         self, task: Task, contestants: dict[str, Recipe], budget: Budget, seed: int, device: str
@@ -55,13 +60,14 @@ class Duel:
         """Take the place of the last duel; nothing is computed yet."""
         self.number += 1
         self.budget, self.status, self.message, self.baseline = budget, RUNNING, "", None
+        self.until = None
         self.stop = threading.Event()
-        example, probe = choose_probe(task)
+        examples, probe = choose_probe(task)
         self.runs = []
         for place, (name, recipe) in enumerate(contestants.items()):
             title = f"{task.name} {name} {self.number}"
             run = Run(f"duel-{self.number}-{place + 1}", title, task, recipe, seed, device)
-            run.examples, run.probe = [example], probe
+            run.examples, run.probe = examples, probe
             self.runs.append(run)
         self.seconds = {}
         self.parameters = {run.id: count_parameters(task, run.recipe) for run in self.runs}
@@ -76,10 +82,38 @@ class Duel:
             return 1.0
         return min(1.0, self.budget.spent(run.step, self.seconds.get(run.id, 0.0)))
 
+    def reached(self, run: Run) -> float:
+        """The share of what a run is to take: of its budget, or of a link's steps; 1 is all of it."""
+        if self.until is None or run.status == FAILED:
+            return self.spent(run)
+        most = self.until[self.runs.index(run)]
+        is_late = self.seconds.get(run.id, 0.0) >= limits_here().run_seconds
+        is_over = bool(run.step) and run.step == run.recipe.steps
+        return 1.0 if run.step >= most or is_late or is_over else run.step / most
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether a link ends it before its budget of steps is spent."""
+        return bool(self.until and self.budget.steps and min(self.until) < self.budget.steps)
+
+    @property
+    def taken(self) -> list[int]:
+        """How far each run has come: for a link, in which a failed one fails again."""
+        return [run.recipe.steps if run.status == FAILED else run.step for run in self.runs]
+
     @property
     def done(self) -> float:
         """The share of all that is over."""
-        return sum(map(self.spent, self.runs)) / len(self.runs) if self.runs else 0.0
+        return self._mean(self.spent)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """About how long it will take to the end, by what it took so far; None while that says little."""
+        share = self._mean(self.reached)
+        return sum(self.seconds.values()) * (1 / share - 1) if share > TOO_EARLY else None
+
+    def _mean(self, share: Callable[[Run], float]) -> float:
+        return sum(map(share, self.runs)) / len(self.runs) if self.runs else 0.0
 
     @property
     def is_measured(self) -> bool:
@@ -127,7 +161,7 @@ class Duel:
         }
 
 
-def choose_probe(task: Task) -> tuple[Example, Probe]:
+def choose_probe(task: Task) -> tuple[Examples, Probe]:
     """A held-out example of a good size for a map; it is also one that each measurement answers."""
     batch = task.held_out(HELD_OUT_SAMPLE)
     rows = [[index for index in row if index != PAD] for row in batch.input_ids.tolist()]
@@ -139,7 +173,8 @@ def choose_probe(task: Task) -> tuple[Example, Probe]:
     place = min(range(len(rows)), key=unlike)
     source = task.read_source(rows[place])
     answer = task.decode(batch.labels.view(len(batch), -1)[place].tolist())
-    return Example(place, source, answer), Probe(take_row(batch, place), source, answer)
+    examples = Examples(batch[place : place + 1], [source], [answer])
+    return examples, Probe(take_row(batch, place), source, answer)
 
 
 # ---------------------------------------------------------------- learning in turns
@@ -152,15 +187,10 @@ def drive(duel: Duel) -> Iterator[None]:
     """
     duel.is_live = True
     try:
-        yield from _begin(duel)
-        yield from _turns(duel)
-        duel.status = STOPPED if duel.stop.is_set() else FINISHED
-    except GeneratorExit:
-        duel.status = STOPPED
-        raise
-    except Exception as error:  # shown on the board; other visitors go on
-        logging.getLogger(__name__).exception("duel %s failed", duel.number)
-        duel.status, duel.message = FAILED, f"The duel failed: {error}"
+        with driving.ending(duel, "The duel failed"):
+            yield from _begin(duel)
+            yield from _turns(duel)
+            duel.status = STOPPED if duel.stop.is_set() or duel.is_cut else FINISHED
     finally:
         duel.is_live = False
         for run in duel.runs:
@@ -178,6 +208,7 @@ def _begin(duel: Duel) -> Iterator[None]:
             return
         run.begin()
         run.advance()  # the report before the first step
+        run.answer()
         run.take_frame()
         yield
 
@@ -185,12 +216,14 @@ def _begin(duel: Duel) -> Iterator[None]:
 def _turns(duel: Duel) -> Iterator[None]:
     shown_at = time.monotonic()
     while not duel.stop.is_set():
-        run = next_in_turn({run: duel.spent(run) for run in duel.runs})
+        run = next_in_turn({run: duel.reached(run) for run in duel.runs})
         if run is None:
             break
         try:
             if (report := run.advance()) is not None:
                 duel.seconds[run.id] = report.seconds
+                if report.measured_at > run.predicted_at:
+                    run.answer()
         except Diverged as error:  # the others go on
             run.status, run.loop, run.message = FAILED, None, str(error)
         if time.monotonic() - shown_at >= MESSAGE_SECONDS:
@@ -284,4 +317,5 @@ def tell_map(run: Run) -> dict | None:
     _, frame = run.frames[-1]
     names = ("heads", "rows", "cols", "truth", "layer")
     source = run.probe.batch.input_ids.shape[1]  # a decoder's map goes on over the answer
-    return {"maps": frame["maps"], "step": frame["step"], "source": source, **{n: run.map[n] for n in names}}
+    seen = {"maps": frame["maps"][-1], "step": frame["step"], "source": source}
+    return {**seen, **{name: run.map[name] for name in names}}

@@ -2,17 +2,15 @@
 
 import gradio as gr
 
-from demos import shared
-from demos.asking import LIGHT, as_ids, build_question, known_alignment, wire_question
-from demos.checking import build_part
+from demos import asking, python_heads, python_lines, shared
+from demos.asking import build_question, wire_ask, wire_question
+from demos.checking import add_lines, build_part
 from demos.checkpoints import Opened, Shelf
+from demos.looking import Looked, TargetError, fetch_cell, fetch_head, look, look_again, show
 from demos.measuring import Checks
-from demos.page import Page
-from demos.probing import causal
+from demos.page import LAST, LIGHT, Page
 from demos.visits import Visit
-from hf_attn.decoding import write
-from hf_attn.inspection import AttentionMaps, attention_maps, estimate_map_bytes, is_recurrent
-from hf_attn.tasks.base import CLASSES, TEXT
+from hf_attn.tasks.base import CLASSES
 
 TITLE = "Explore"
 LOOK_FOR = (
@@ -21,103 +19,7 @@ LOOK_FOR = (
 LOOK_FOR_CLASS = (
     "a column that many rows read: a word, or the end, in which the encoder gathers what it needs."
 )
-LONGEST_TITLE = 120  # characters
-MAP_LIMIT = 48 * 2**20  # bytes of weights that are sent to a page
-
-
-def refuse_large(config, source_length: int, target_length: int) -> None:
-    """Refuse maps that are too large to be drawn, before they are computed.
-
-    Raises:
-        ValueError: how much it would be, and what would do.
-    """
-    needed = estimate_map_bytes(config, source_length, target_length)
-    if needed > MAP_LIMIT:
-        raise ValueError(
-            f"{shared.count(source_length)} tokens would need {shared.count(round(needed / 2**20))} MB "
-            f"of maps; this page draws up to {MAP_LIMIT // 2**20} MB. Shorten the input."
-        )
-
-
-def read_target(opened: Opened, source: list[int], text: str) -> list[int]:
-    """Ids of the given target, or of what the model writes itself.
-
-    Raises:
-        ValueError: a symbol that the task does not have, or too many.
-    """
-    most = opened.most_written(len(source))
-    if not text:
-        refuse_large(opened.model.config, len(source), most)
-        return list(write(opened.model, as_ids(opened, source), max_new_tokens=most).ids)
-    if opened.task is None:
-        raise ValueError("This checkpoint names no task, so only what it writes itself can be shown.")
-    symbols = opened.task.split_target(text)
-    unknown = [symbol for symbol in symbols if symbol not in opened.task.vocabulary]
-    if unknown:
-        example = opened.task.worked_example.target
-        raise ValueError(f"{unknown[0]!r} is no symbol of {opened.task.name}: write for example {example!r}.")
-    if len(symbols) >= most:
-        raise ValueError(
-            f"The target has {shared.count(len(symbols))} symbols; this model writes "
-            f"{shared.count(most - 1)} at most."
-        )
-    end = [] if opened.kind == TEXT else [opened.model.config.eos_token_id]
-    return [*opened.task.ids(*symbols), *end]
-
-
-def show_maps(opened: Opened, source: str, read: list[int], written: list[int], maps: AttentionMaps) -> dict:
-    """The kinds of maps as the board takes them."""
-    kinds = {}
-    answering, known = maps.answering, known_alignment(opened, source, written)
-    truth = answering.align(known) if answering is not None else None
-    if maps.cross is not None:
-        kinds["cross"] = {"rows": written, "cols": read, "truth": truth}
-    if maps.encoder is not None:
-        kinds["encoder"] = {"rows": read, "cols": read}
-    if maps.decoder is not None:
-        rows, cols = maps.target_tokens, maps.decoder_tokens
-        kinds["decoder"] = {"rows": rows, "cols": cols, "allowed": causal(len(rows), len(cols))}
-        if truth is not None and answering.kind == "decoder":
-            kinds["decoder"]["truth"] = [[0] * len(cols)] * maps.written_from + truth
-    for name, kind in kinds.items():
-        weights = getattr(maps, name)
-        kind |= {side: opened.labels(kind[side]) for side in ("rows", "cols")}
-        kind |= {"maps": shared.encode_maps(weights), "shape": list(weights.shape)}
-    if "cross" in kinds and is_recurrent(opened.model.config):
-        kinds["cross"]["title"] = "alignment, written symbols read the input"
-    return kinds
-
-
-def look(opened: Opened, text: str, target: str) -> tuple[list[int], list[int], AttentionMaps]:
-    """Ids of an input, ids of what is written, and the maps of both.
-
-    Raises:
-        ValueError: input or target cannot be read, or the maps would be too large.
-    """
-    read = opened.encode(text)
-    refuse_large(opened.model.config, len(read), 0)
-    written = read_target(opened, read, target) if opened.model.can_generate() else []
-    refuse_large(opened.model.config, len(read), len(written))
-    given = as_ids(opened, written) if written else None
-    return read, written, attention_maps(opened.model, as_ids(opened, read), given, max_bytes=MAP_LIMIT)
-
-
-def show(opened: Opened, text: str, read, written, maps: AttentionMaps, kept: dict | None) -> dict:
-    """Everything that the board shows of an input."""
-    value = {"kinds": show_maps(opened, text, read, written, maps), **(kept or {})}
-    if maps.answering is not None and not kept:
-        kind = maps.answering.kind
-        value |= {"kind": kind, "layer": len(maps.answering.weights) - 1}
-        if truth := value["kinds"][kind].get("truth"):
-            query = next((place for place, row in enumerate(truth) if any(row)), 0)
-            value |= {"query": query, "key": int(getattr(maps, kind)[-1, 0, query].argmax())}
-    value["title"] = text
-    if written:
-        answer = opened.task.decode(written) if opened.task else " ".join(opened.labels(written))
-        value["title"] = f"{text} → {answer}"
-    value["title"] = shared.shorten(value["title"], LONGEST_TITLE)
-    value["untrained"] = opened.is_untrained
-    return value
+WAITING = ("() => hfAttn.lens.wait(true)", "() => hfAttn.lens.wait(false)")
 
 
 def ask(
@@ -129,7 +31,7 @@ def ask(
     kept: dict | None,
     checks: Checks | None = None,
 ) -> list:
-    """Compute every map for an input: [board, error, origin]. Wrong input leaves the board as it is.
+    """Compute the maps of an input: [board, error, target's error, origin]; a wrong one leaves the board.
 
     Args:
         shelf: checkpoints that everybody may open.
@@ -143,17 +45,70 @@ def ask(
     checks, text, target = checks or Checks(), (text or "").strip(), (target or "").strip()
     if chosen is None:
         checks.clear()
-        return [None, "", shared.origin("none yet", "none", "none")]
+        return [None, "", "", shared.origin("none yet", "none", "none")]
     try:
         with shelf.open(visit, chosen) as opened:
-            read, written, maps = look(opened, text, target)
-            value = show(opened, text, read, written, maps, kept)
-            known = known_alignment(opened, text, written)
-            checks.begin(opened, chosen, text, read, written, maps, known, is_own=not target)
+            looked = look(opened, text, target)
+            value = show(opened, text, looked, kept)
+            checks.begin(opened, chosen, text, looked, is_own=not target)
+            add_lines(visit, opened, checks)
             value["turn"] = checks.turn
-            return [shared.to_json(value), "", shared.origin_of(opened.model, opened.weights)]
+            value["python"] = say_lines(visit, chosen, opened, looked, value)
+            return [shared.to_json(value), "", "", opened.origin]
+    except TargetError as error:
+        return [gr.skip(), "", shared.field_error(str(error)), gr.skip()]
     except ValueError as error:
-        return [gr.skip(), shared.field_error(str(error)), gr.skip()]
+        return [gr.skip(), shared.field_error(str(error)), "", gr.skip()]
+
+
+def say_lines(visit: Visit, chosen: str, opened: Opened, looked: Looked, value: dict) -> str:
+    """The lines of Python for the head that is shown first; the lens puts others in their place."""
+    layer, head = (value.get(name) or 0 for name in ("layer", "head"))
+    return python_lines.explain_maps(visit, chosen, opened, looked, layer, head, value.get("kind"))
+
+
+def move_window(shelf: Shelf, visit: Visit, checks: Checks, kept: dict | None, row: int, column: int):
+    """Show another window of the long input that is shown."""
+    if checks.chosen is None or not checks.long:
+        return gr.skip()
+    try:
+        with shelf.open(visit, checks.chosen) as opened:
+            looked = look_again(opened, checks.read, checks.written, (row, column))
+            value = show(opened, checks.text, looked, kept)
+            value["python"] = say_lines(visit, checks.chosen, opened, looked, value)
+    except ValueError:  # the checkpoint is gone by now
+        return gr.skip()
+    checks.long = looked.long
+    return shared.to_json({**value, "turn": checks.turn})
+
+
+def send_head(checks: Checks, turn: int, kind: str, layer: int, head: int | None):
+    """The map of a head of a long input; nothing where another input is shown by now."""
+    return gr.skip() if turn != checks.turn else shared.to_json(fetch_head(checks, kind, layer, head))
+
+
+def look_inside(shelf: Shelf, visit: Visit, checks: Checks, turn: int, *cell):
+    """What is behind a cell (kind, layer, head, query, key)."""
+    if turn != checks.turn or checks.chosen is None:
+        return gr.skip()
+    try:
+        with shelf.open(visit, checks.chosen) as opened:
+            value = fetch_cell(opened, checks, *cell)
+            given = (visit, checks.chosen, opened, checks.read, checks.written)
+            value["cell"]["python"] = python_heads.explain_cell(*given, cell)
+            return shared.to_json(value)
+    except ValueError:  # the checkpoint is gone by now
+        return gr.skip()
+
+
+def open_other(shelf: Shelf, visit: Visit, name: str, text: str) -> list:
+    """A folder or a Hub id: [checkpoint, error, text, text's error, hint, chips…]; a bad one changes none."""
+    try:
+        chosen = shelf.take(visit, (name or "").strip())
+    except (ValueError, OSError) as error:
+        return [gr.skip(), shared.field_error(str(error)), *[gr.skip()] * (3 + asking.CHIPS)]
+    offered = gr.update(choices=shelf.choices(visit), value=chosen)
+    return [offered, "", *asking.choose(shelf, visit, chosen, text)]
 
 
 def choose(shelf: Shelf, visit: Visit, chosen: str | None) -> list:
@@ -168,20 +123,38 @@ def keep_pick(event: gr.EventData) -> dict:
     return {name: getattr(event, name) for name in ("kind", "layer", "head", "query", "key")}
 
 
+def build_target(question: asking.Question) -> tuple[gr.Textbox, gr.HTML, gr.Button]:
+    """Lay out the target with its own line for what is wrong: (target, its error, button)."""
+    with question.row:
+        typed = {"elem_id": "explore-target", "elem_classes": "hf-mono-input", "min_width": 0}
+        hint = "what the model writes itself"
+        target = gr.Textbox("", label="Target", max_lines=1, placeholder=hint, **typed)
+        show = gr.Button("Show", variant="primary", elem_id="explore-show", min_width=0)
+        error = gr.HTML("", elem_classes="hf-field-error", elem_id="explore-target-error")
+    return target, error, show
+
+
+def build_other() -> tuple[gr.Textbox, gr.Button, gr.HTML]:
+    """Lay out the field for a folder or a Hub id: (name, button, error)."""
+    with gr.Row(elem_classes="hf-other"):
+        typed = {"elem_id": "explore-other", "elem_classes": "hf-mono-input", "min_width": 0}
+        name = gr.Textbox(
+            "",
+            label="Or a folder or a Hub id",
+            max_lines=1,
+            placeholder="google-bert/bert-base-uncased",
+            **typed,
+        )
+        press = gr.Button("Open", elem_id="explore-open", min_width=0)
+        error = gr.HTML("", elem_classes="hf-field-error", elem_id="explore-other-error")
+    return name, press, error
+
+
 def build(page: Page) -> None:
     """Lay the tab out and connect it."""
     question, origin = build_question(LOOK_FOR, "explore")
-    with question.row:
-        target = gr.Textbox(
-            "",
-            label="Target",
-            max_lines=1,
-            placeholder="what the model writes itself",
-            elem_id="explore-target",
-            elem_classes="hf-mono-input",
-            min_width=0,
-        )
-        show = gr.Button("Show", variant="primary", elem_id="explore-show", min_width=0)
+    target, target_error, press = build_target(question)
+    other, open_press, other_error = build_other()
     board = shared.explore_board("explore-board")
     kept, checks = gr.State(None), gr.State(Checks(), time_to_live=12 * 3600, delete_callback=Checks.clear)
     checked = build_part(page, checks)
@@ -193,11 +166,31 @@ def build(page: Page) -> None:
     def turn(*chosen):
         return choose(shelf, *chosen)
 
+    def fetch(checks, event: gr.EventData):
+        return send_head(checks, event.turn, event.kind, event.layer, event.head)
+
+    def inside(visit, checks, event: gr.EventData):
+        cell = (event.kind, event.layer, event.head, event.query, event.key)
+        return look_inside(shelf, visit, checks, event.turn, *cell)
+
+    def move(visit, checks, kept, event: gr.EventData):
+        return move_window(shelf, visit, checks, kept, event.row, event.column)
+
+    def take(visit, name, text):
+        return open_other(shelf, visit, name, text)
+
     asked = [page.visit, question.chosen, question.text, target, kept, checks]
-    answered = [board, question.error, origin, checked]
-    wire_question(page, question, answer, asked, answered)
-    show.click(answer, asked, answered, **LIGHT)
-    target.submit(answer, asked, answered, **LIGHT)
-    chosen = [page.visit, question.chosen]
-    question.chosen.change(turn, chosen, [target, question.look_for], **LIGHT, queue=False)
+    answered = [board, question.error, target_error, origin, checked]
+    changed = (turn, [page.visit, question.chosen], [target, question.look_for])
+    own = {"target": target}
+    asks = wire_question(page, question, answer, asked, answered, changed, own, WAITING)
+    for asked_by in (press.click, target.submit):
+        wire_ask(asked_by, asks, WAITING)
+    filled = [question.chosen, other_error, question.text, question.error, question.hint, *question.chips]
+    opened = gr.on([open_press.click, other.submit], take, [page.visit, other, question.text], filled, **LAST)
+    turned = opened.success(turn, *changed[1:], **LIGHT)
+    wire_ask(turned.then, asks, WAITING)
     board.pick(keep_pick, None, kept, **LIGHT, queue=False, trigger_mode="multiple")
+    board.fetch(fetch, checks, board, **LIGHT, queue=False, trigger_mode="multiple")
+    board.look_inside(inside, [page.visit, checks], board, **LIGHT, trigger_mode="multiple")
+    board.move_window(move, [page.visit, checks, kept], board, **LAST)

@@ -8,7 +8,9 @@ import gradio as gr
 import torch
 
 from demos import shared
-from demos.tables import COLUMNS, SUFFIXES, Table
+from demos.limits import limits_here, refuse_longer
+from demos.probing import Probe, read_own_probe
+from demos.tables import COLUMNS, Table
 from hf_attn.architectures import ARCHITECTURES, build_model
 from hf_attn.models.positions import POSITION_TYPES
 from hf_attn.settings import apply_settings, setting_types
@@ -40,7 +42,7 @@ LIMITS = {
     "decoder_layers": (int, 1, 6, WHOLE.format(1, 6, 2)),
     "num_hidden_layers": (int, 1, 6, WHOLE.format(1, 6, 2)),
     "learning_rate": (float, 1e-5, 1e-1, "between 0.00001 and 0.1; 0.003 works."),
-    "steps": (int, 1, 20_000, WHOLE.format(1, shared.count(20_000), 300)),
+    "steps": (int, 1, limits_here().steps, WHOLE.format(1, shared.count(limits_here().steps), 300)),
     "seed": (int, 0, 2**31 - 1, "a whole number from 0; 0 works."),
 }
 # of the model; which of them are shown is the architecture's to say
@@ -48,8 +50,8 @@ MODEL_FIELDS = ("hidden_size", "num_attention_heads", "attention_size", "encoder
 MODEL_FIELDS += ("num_hidden_layers", "position_type", "bidirectional", "input_feeding")
 TRAINING_FIELDS = ("learning_rate", "steps", "seed")
 CHOSEN = ("task", "column_1", "column_2", "model", "size", "preset")
-FIELDS = (*CHOSEN, *MODEL_FIELDS, *TRAINING_FIELDS)
-ERRORS = ("task", "table", "size", *LIMITS)  # fields that can be wrong
+FIELDS = (*CHOSEN, *MODEL_FIELDS, *TRAINING_FIELDS, "probe")
+ERRORS = ("task", "table", "size", *LIMITS, "probe")  # fields that can be wrong
 LABELS = {
     "task": "Task",
     "table": "Your table",
@@ -70,6 +72,7 @@ LABELS = {
     "learning_rate": "Learning rate",
     "steps": "Steps",
     "seed": "Seed",
+    "probe": "Your example to watch (optional)",
 }
 FILES = {"csv": "Your table", "pairs": "Your table", "text": "Your own text, if any"}
 CHOICES = {
@@ -124,14 +127,23 @@ def fields_of(task: str, model: str) -> dict[str, str]:
 def read_number(field: str, text: object) -> float:
     """A number within its limits, or a FieldError that says what would work."""
     kind, low, high, remedy = LIMITS[field]
-    text = "" if text is None else str(text).strip()
-    try:
-        number = kind(text.replace(shared.NARROW, ""))
-    except ValueError:
-        number = math.nan
+    number = parse_number(text, kind)
     if not low <= number <= high:
-        raise FieldError(field, f"{text or 'Nothing'} will not do: {remedy}")
+        raise FieldError(field, f"{quote(text)} will not do: {remedy}")
     return number
+
+
+def parse_number(text: object, kind: type[int] | type[float]) -> float:
+    """A typed number, in any script's digits; NaN where it is none of this kind."""
+    try:
+        return kind(str("" if text is None else text).strip().replace(shared.NARROW, ""))
+    except ValueError:
+        return math.nan
+
+
+def quote(text: object) -> str:
+    """What was typed, for the sentence that refuses it."""
+    return shared.shorten(str("" if text is None else text).strip(), 20) or "Nothing"
 
 
 def read_options(values: dict, table: Table | None) -> dict[str, object]:
@@ -151,10 +163,15 @@ def read_options(values: dict, table: Table | None) -> dict[str, object]:
         given = {"path": str(table.path), **{option: column or "" for option, column in chosen}}
     if option is None:
         return given
-    size = next((size for size in sizes if str(size) == str(values["size"]).strip()), None)
+    size = find_size(sizes, values["size"])
     if size is None:
         raise FieldError("size", f"{title}: choose one of {', '.join(map(str, sizes))}.")
     return {**given, option: size}
+
+
+def find_size(sizes: tuple, given: object) -> object:
+    """The size that was chosen or typed; None where it is not offered."""
+    return next((size for size in sizes if str(size) == str(given).strip()), None)
 
 
 def read_form(*form, table: Table | None = None) -> tuple[Task, Recipe, int]:
@@ -185,10 +202,36 @@ def read_form(*form, table: Table | None = None) -> tuple[Task, Recipe, int]:
         blamed = "num_attention_heads" if "num_attention_heads" in shown else "hidden_size"
         every = max(1, recipe.steps // 20)
         recipe = dataclasses.replace(recipe, report_every=1, evaluate_every=every)
-        build_empty(task, recipe)
+        model = build_empty(task, recipe)
+        blamed = "hidden_size"
+        limits_here().refuse_more("parameters", model.num_parameters())
     except (ValueError, ImportError) as error:
         raise FieldError(blamed, plain_words(str(error), table)) from error
     return task, recipe, seed
+
+
+def read_probe(task: Task, *form) -> Probe | None:
+    """The example to watch; None where the visitor leaves it to us.
+
+    Raises:
+        FieldError: the task does not read it.
+    """
+    try:
+        written = str(form[FIELDS.index("probe")] or "")
+        refuse_longer("example", written, limits_here().characters)
+        return read_own_probe(task, written)
+    except ValueError as error:
+        raise FieldError("probe", str(error)) from error
+
+
+def offer_heads(hidden_size: object) -> tuple[int, ...]:
+    """Numbers of heads into which a hidden size can be divided; the usual ones while it is none."""
+    low, high = LIMITS["num_attention_heads"][1:3]
+    try:
+        size = read_number("hidden_size", hidden_size)
+    except FieldError:
+        return CHOICES["num_attention_heads"]
+    return tuple(heads for heads in range(low, high + 1) if size % heads == 0)
 
 
 def build_empty(task: Task, recipe: Recipe) -> torch.nn.Module:
@@ -220,12 +263,10 @@ def presets_of(name: str, model: str) -> list[str]:
 
 def fill_form(label: str, model: str, size: object, preset: str) -> dict[str, dict]:
     """What the recipe says for the fields of model and training: {field: {visible, value}}."""
-    name, option, *_ = offers()[label]
-    given = {option: size} if option else {}
-    try:
-        recipe = build_task(name, **given).recipes_of(model)[PRESETS[preset]]
-    except ValueError:  # a size that was typed and is none
-        recipe = build_task(name).recipes_of(model)[PRESETS[preset]]
+    name, option, _, sizes, _ = offers()[label]
+    chosen = find_size(sizes, size)  # None where one was typed that is not offered
+    given = {} if chosen is None else {option: chosen}
+    recipe = build_task(name, **given).recipes_of(model)[PRESETS[preset]]
     architecture, shown = ARCHITECTURES[TASKS[name].kind][model], fields_of(name, model)
     filled = {}
     for field in MODEL_FIELDS:
@@ -251,10 +292,18 @@ def choose_task(label: str) -> list:
     name, _, title, sizes, first = offers()[label]
     model, known = build_task(name).recipe.architecture, ARCHITECTURES[TASKS[name].kind]
     size = gr.update(label=title, choices=list(sizes), value=first, visible=len(sizes) > 1)
-    choices = [(architecture.title, key) for key, architecture in known.items()]
+    # without a word that all but one share, the names are not cut in a narrow field
+    choices = [(known[key].title.replace(" attention (", " ("), key) for key in known]
     named = gr.update(choices=choices, value=model, interactive=len(known) > 1)
     file = gr.update(visible=name in COLUMNS, value=None, label=FILES.get(name, ""))
     return [file, *show_columns(name, None), named, size, *choose_model(label, model, first, "small")]
+
+
+def clear_probe(label: str) -> dict:
+    """Another task: its own held-out example is watched unless another is written."""
+    name = offers()[label][0]
+    example = "a held-out one" if COLUMNS.get(name) else build_task(name).worked_example.source
+    return gr.update(value="", placeholder=example)
 
 
 def show_columns(name: str, table: Table | None) -> list[dict]:
@@ -272,88 +321,27 @@ FILLED = (*MODEL_FIELDS, "learning_rate", "steps")  # what a recipe says
 
 
 def describe_form(*form, table: Table | None = None) -> list:
-    """The line under the settings, and what is wrong with them under each field."""
+    """[the line under the settings, what is wrong under each field…, and that again for another place]."""
     try:
         task, recipe, _ = read_form(*form, table=table)
+        read_probe(task, *form)
     except FieldError as error:
         if error.field == "table" and table is None:  # nothing is wrong yet
-            return [shared.note(str(error)), *field_errors()]
-        return [shared.note("Nothing starts until the settings are in their range."), *field_errors(error)]
+            return [shared.note(str(error)), *field_errors(), ""]
+        hint = shared.note("Nothing starts until the settings are in their range.")
+        return [hint, *field_errors(error), refuse(error)]
     example = task.worked_example
     source = shared.shorten(example.source, LONGEST_EXAMPLE)
     shown = f"{source} → {example.target}" if example.target else source
     size = shared.size_in_words(build_empty(task, recipe))
-    return [shared.note(f"{shown}; held out by hash. {size} parameters."), *field_errors()]
+    return [shared.note(f"{shown}; held out by hash. {size} parameters."), *field_errors(), ""]
+
+
+def refuse(error: FieldError) -> str:
+    """The sentence under the Train button: the field itself may be out of sight."""
+    return shared.refusal(f"{LABELS[error.field]}: {error}")
 
 
 def field_errors(error: FieldError | None = None) -> list[str]:
     """One sentence a field of ERRORS; empty where nothing is wrong."""
     return [shared.field_error(str(error)) if error and error.field == field else "" for field in ERRORS]
-
-
-# ---------------------------------------------------------------- components
-
-
-@dataclasses.dataclass
-class Form:
-    """The components.
-
-    Attributes:
-        fields: in the order of FIELDS.
-        errors: lines in the order of ERRORS.
-        table: the upload.
-        hint: the last line.
-    """
-
-    fields: dict[str, gr.components.Component]
-    errors: dict[str, gr.HTML]
-    table: gr.File
-    hint: gr.HTML
-
-    @property
-    def values(self) -> list:
-        """The fields in their order."""
-        return [self.fields[name] for name in FIELDS]
-
-    @property
-    def lines(self) -> list:
-        """The error lines in their order."""
-        return [self.errors[name] for name in ERRORS]
-
-    def named(self, *names: str) -> list:
-        """Some of the fields."""
-        return [self.fields[name] for name in names]
-
-
-def build_field(name: str, look: dict) -> gr.components.Component:
-    """One field; numbers may be typed where they can also be chosen: read_form says what is allowed."""
-    look = {"label": LABELS[name], "elem_id": f"field-{name}", "min_width": 0, **look}
-    if name in SWITCHES:
-        return gr.Checkbox(elem_classes="switch", **look)
-    if name in TRAINING_FIELDS:
-        return gr.Textbox(max_lines=1, **look)
-    choices = look.pop("choices", list(CHOICES.get(name, ())))
-    return gr.Dropdown(choices, allow_custom_value=name in LIMITS or name == "size", **look)
-
-
-def build_form() -> Form:
-    """Lay the settings out, filled in for the first task."""
-    label = next(iter(offers()))
-    file, *changes = choose_task(label)
-    filled = dict(zip((*CHOSEN[1:], *FILLED), changes, strict=True))
-    filled |= {"task": {"value": label, "choices": list(offers())}, "seed": {"value": "0"}}
-    looks = {name: {k: v for k, v in look.items() if k != "__type__"} for name, look in filled.items()}
-    fields, errors = {}, {}
-    with gr.Row(elem_classes="hf-fields"):
-        for name in FIELDS:
-            wide = "hf-wide" if name in ("task", "model") else None
-            fields[name] = build_field(name, {**looks[name], **({"elem_classes": wide} if wide else {})})
-            if name in ERRORS:
-                errors[name] = gr.HTML(elem_classes="hf-field-error", elem_id=f"error-{name}")
-            if name == "task":
-                table = gr.File(label=LABELS["table"], file_types=list(SUFFIXES), height=96, min_width=0)
-                table.visible, table.elem_id, table.elem_classes = file["visible"], "field-table", ["hf-wide"]
-                errors["table"] = gr.HTML(elem_classes="hf-field-error", elem_id="error-table")
-    form = Form(fields, errors, table, gr.HTML())
-    form.hint.value = describe_form(*(field.value for field in form.values))[0]
-    return form

@@ -1,17 +1,16 @@
 """A visitor's ways to tell places, trained on short examples in turn and measured on longer ones."""
 
 import contextlib
-import logging
 import statistics
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from demos.driving import ending
 from demos.position_ways import WAYS
-from demos.visits import FAILED, FINISHED, RUNNING, STOPPED
+from demos.visits import FINISHED, RUNNING, STOPPED
 from hf_attn.experiments.growing import ADDITION, Growth, Moment, grow
-from hf_attn.training import Diverged
 
 MESSAGE_SECONDS = 0.25  # between two messages
 # label → what is learned, and at which sizes it is measured
@@ -38,6 +37,9 @@ class Growing:
         status: "running", "stopped", "finished" or "error"; message says what failed.
         stop: set by the button, heeded after some steps.
         is_live: a handler is taking steps.
+        form: the settings from which it was begun; None before.
+        taken: one number, how many moments it has come through.
+        until: the same, where a link says when it ends.
     """
 
     number: int = 0
@@ -50,12 +52,16 @@ class Growing:
     message: str = ""
     stop: threading.Event | None = None
     is_live: bool = False
+    form: dict[str, object] | None = None
+    taken: list[int] = field(default_factory=lambda: [0])
+    until: list[int] | None = None
 
     def arrange(self, growth: Growth, types: tuple[str, ...], seed: int, device: str) -> None:
         """Take the place of the last one; nothing is computed yet."""
         self.number += 1
         self.growth, self.types, self.seed, self.device = growth, types, seed, device
         self.moments, self.status, self.message = {}, RUNNING, ""
+        self.taken, self.until = [0], None
         self.stop = threading.Event()
 
     @property
@@ -127,15 +133,9 @@ def drive(growing: Growing) -> Iterator[None]:
     """
     growing.is_live = True
     try:
-        yield from _learn(growing)
-        growing.status = STOPPED if growing.stop.is_set() else FINISHED
-    except GeneratorExit:
-        growing.status = STOPPED
-        raise
-    except Exception as error:  # shown on the board; other visitors go on
-        if not isinstance(error, Diverged):
-            logging.getLogger(__name__).exception("run %s of positions failed", growing.number)
-        growing.status, growing.message = FAILED, f"The run failed: {error}"
+        with ending(growing, "The run failed"):
+            yield from _learn(growing)
+            growing.status = STOPPED if growing.stop.is_set() else FINISHED
     finally:
         growing.is_live = False
 
@@ -154,9 +154,12 @@ def _learn(growing: Growing) -> Iterator[None]:
         )
         with contextlib.closing(moments):
             for moment in moments:
-                growing.moments[position_type] = moment
+                if growing.taken == growing.until:
+                    growing.stop.set()
                 if growing.stop.is_set():
                     return
+                growing.moments[position_type] = moment
+                growing.taken = [growing.taken[0] + 1]
                 if time.monotonic() - shown_at >= MESSAGE_SECONDS:
                     yield
                     shown_at = time.monotonic()

@@ -15,7 +15,7 @@ def build(page: Page) -> None:
     names = [part.TITLE for part in PARTS]
     with gr.Column(elem_classes="hf-parts"):
         with gr.Row(elem_classes="hf-part-choice"):
-            gr.Radio(
+            part_shown = gr.Radio(
                 names,
                 value=names[0],
                 show_label=False,
@@ -25,6 +25,7 @@ def build(page: Page) -> None:
                 min_width=0,
             )
             gr.HTML(shared.note(ELSEWHERE))
+        page.keep({"part": part_shown})
         for part in PARTS:
             with gr.Column(elem_classes="hf-part", elem_id=f"language-{part.NAME}", min_width=0):
                 part.build_part(page)

@@ -11,9 +11,7 @@ The board's value (demos/assets/language_neighbours.js): `to_json` of None or
 """
 
 import contextlib
-import dataclasses
 import functools
-import logging
 import math
 import time
 from collections.abc import Iterator, Sequence
@@ -22,22 +20,22 @@ from dataclasses import dataclass, field
 import gradio as gr
 import torch
 
-from demos import shared
-from demos.asking import LIGHT
-from demos.driving import MESSAGE_SECONDS
-from demos.page import Page
+from demos import python_lines, shared
+from demos.driving import MESSAGE_SECONDS, ending
+from demos.limits import limits_here
+from demos.nearness import draw_plane, find_analogy, find_near
+from demos.page import LAST, LIGHT, Page, with_value
 from demos.visits import FAILED, FINISHED, RUNNING, STOPPED
 from hf_attn.embeddings import (
     KINDS,
     Report,
     Settings,
     UnknownWord,
-    WordVectors,
     choose_settings,
     share_first,
     train_vectors,
 )
-from hf_attn.tasks.countries import COUNTRIES, compose_sentences, find_capital
+from hf_attn.tasks.countries import COUNTRIES, compose_sentences
 from hf_attn.tasks.sentences import split_sentences, split_words
 from hf_attn.tasks.topics import Topics
 
@@ -57,8 +55,8 @@ ABOUT = {
     DOCSTRINGS: "The docstrings of Python's standard library; this takes some seconds.",
     OWN: "Your text: the more it says of a word, the better its vector.",
 }
-LONGEST = 100_000  # characters
-NEAREST = 8
+LONGEST = limits_here().characters
+LONGEST_WORD = 200
 PAIRS = [(country.name, country.capital) for country in COUNTRIES]
 DRAWN = ("france", "italy", "germany", "spain", "greece", "japan", "egypt", "norway")  # and their capitals
 
@@ -69,15 +67,18 @@ class Lesson:
 
     Attributes:
         source: of TEXTS, what they are learned from.
+        text: the visitor's own, where that is the source.
         settings: how.
         report: the newest; losses are those of all reports.
         share: of the capitals' sums that come out right; None for other texts, and while they are learned.
         status: "running", "stopped", "finished" or "error"; message says what failed.
         words: the asked one, then the sum's three.
         wants_stop: set by the button, heeded at the next report.
+        asked, until: what a link has learned again, as `train` takes it, and the step at which that ends.
     """
 
     source: str = COMPOSED
+    text: str = ""
     settings: Settings | None = None
     report: Report | None = None
     losses: list[tuple[int, float]] = field(default_factory=list)
@@ -86,6 +87,20 @@ class Lesson:
     message: str = ""
     words: tuple[str, ...] = ASKED[COMPOSED]
     wants_stop: bool = False
+    asked: tuple = ()
+    until: int | None = None
+
+    @property
+    def form(self) -> dict[str, str] | None:
+        """The settings as it was begun with them, and the words that are asked; None before."""
+        if self.report is None:
+            return None
+        return dict(zip(KEPT, (self.source, self.settings.kind, self.text, *self.words), strict=True))
+
+    @property
+    def taken(self) -> list[int]:
+        """One number, the step it has come to."""
+        return [self.report.step]
 
 
 @functools.lru_cache(maxsize=1)
@@ -114,47 +129,7 @@ def read(source: str, text: str | None) -> Sequence[str]:
     return split_sentences(text)
 
 
-# ---------------------------------------------------------------- what is asked of vectors
-
-
-def find_near(vectors: WordVectors, word: str) -> dict:
-    """A word's neighbours as the board shows them."""
-    found = [dataclasses.asdict(near) for near in vectors.neighbours(word, NEAREST)]
-    return {"word": word.strip().lower(), "found": found}
-
-
-def find_analogy(vectors: WordVectors, word: str, without: str, plus: str) -> dict:
-    """A sum's nearest words, and the rank of the right one where the table of countries knows it."""
-    ranked = vectors.analogy(word, without, plus)
-    wanted = find_capital(word, without, plus)
-    right = next((near for near in ranked if near.word == wanted), None)
-    found = [dataclasses.asdict(near) | {"is_right": near.word == wanted} for near in ranked[:NEAREST]]
-    given = {
-        name: text.strip().lower() for name, text in (("word", word), ("without", without), ("plus", plus))
-    }
-    told = dataclasses.asdict(right) if right else None
-    return given | {"found": found, "others": len(ranked), "right": told}
-
-
-def draw_plane(vectors: WordVectors, source: str, near: dict, analogy: dict) -> dict | None:
-    """The asked words, their neighbours and, of the countries, some pairs, in a plane."""
-    asked = [analogy["without"], analogy["word"], analogy["plus"], analogy["found"][0]["word"]]
-    pairs = [(asked[0], asked[1]), (asked[2], asked[3])]
-    others = [near["word"], *(one["word"] for one in near["found"])]
-    if source == COMPOSED:
-        pairs += [(name, find_capital(asked[1], asked[0], name)) for name in DRAWN]
-        others = [near["word"]]
-    known = [(a, b) for a, b in dict.fromkeys(pairs) if a in vectors.words and b in vectors.words]
-    words = list(dict.fromkeys([*asked, *(word for pair in known for word in pair), *others]))
-    place = {word: number for number, word in enumerate(words)}
-    plane = vectors.project(words)
-    points = [
-        {"word": word, "x": x, "y": y, "asked": word in asked or word == near["word"]}
-        for word, (x, y) in zip(words, plane.places.tolist(), strict=True)
-    ]
-    arrows = [{"from": place[a], "to": place[b], "asked": (a, b) in pairs[:2]} for a, b in known]
-    title = f"arrows from {asked[0]} to {asked[1]} and from {asked[2]} to {asked[3]}"
-    return {"points": points, "share": plane.share, "arrows": arrows, "arrows_title": title}
+# ---------------------------------------------------------------- what the board is told
 
 
 def usual_words(lesson: Lesson) -> tuple[str, str, str, str]:
@@ -169,7 +144,8 @@ def to_value(lesson: Lesson, near: dict | None = None, analogy: dict | None = No
     if lesson.report is None:
         return None
     vectors = lesson.report.vectors
-    plane = draw_plane(vectors, lesson.source, near, analogy) if near and analogy else None
+    countries = DRAWN if lesson.source == COMPOSED else ()
+    plane = draw_plane(vectors, near, analogy, countries) if near and analogy else None
     return shared.to_json(
         {
             "status": lesson.status,
@@ -185,12 +161,21 @@ def to_value(lesson: Lesson, near: dict | None = None, analogy: dict | None = No
             "share": lesson.share,
             "pairs": len(PAIRS) * (len(PAIRS) - 1),
             "plane": plane,
+            "python": say_lines(lesson),
         }
     )
 
 
+def say_lines(lesson: Lesson) -> str:
+    """The lines of Python that give the same vectors."""
+    text = lesson.text if lesson.source == OWN else None
+    is_composed = lesson.source == COMPOSED
+    return python_lines.explain_vectors(text, lesson.settings.kind, lesson.words, is_composed=is_composed)
+
+
 # ---------------------------------------------------------------- learning
 
+KEPT = tuple(f"vectors_{name}" for name in ("source", "kind", "text", "word", "a", "b", "c"))  # by links
 FIELDS = ("word", "analogy")  # that can be wrong, beside the text
 SHOWN = 8  # what `screen` gives
 
@@ -253,7 +238,14 @@ def tell_origin(lesson: Lesson) -> str:
     return shared.origin(f"{lesson.settings.kind}, {lesson.settings.width} numbers a word", weights, "CPU")
 
 
-def train(lesson: Lesson, source: str, kind: str, text: str | None, *words) -> Iterator[list]:
+def train_again(lesson: Lesson) -> Iterator[list]:
+    """Learn what a link asks for, up to its step: as `train`."""
+    yield from train(lesson, *lesson.asked, until=lesson.until)
+
+
+def train(
+    lesson: Lesson, source: str, kind: str, text: str | None, *words, until: int | None = None
+) -> Iterator[list]:
     """Learn from the chosen text: as `screen`, then the asked words; nothing while one is under way."""
     same = [gr.skip()] * len(words)
     if lesson.status == RUNNING:
@@ -268,6 +260,7 @@ def train(lesson: Lesson, source: str, kind: str, text: str | None, *words) -> I
         yield [*screen(lesson, text_error=str(error)), *same]
         return
     lesson.source, lesson.settings, lesson.report = source, settings, first
+    lesson.text = text or ""
     lesson.losses, lesson.share, lesson.status = [], None, RUNNING
     lesson.message, lesson.wants_stop = "", False
     is_known = all(
@@ -276,26 +269,20 @@ def train(lesson: Lesson, source: str, kind: str, text: str | None, *words) -> I
     lesson.words = tuple(words) if is_known else usual_words(lesson)
     yield [*screen(lesson), *lesson.words]
     shown_at = time.monotonic()
-    try:
+    with ending(lesson, "Learning failed"):
         with contextlib.closing(moments):
             for report in moments:
                 lesson.report = report
                 if math.isfinite(report.loss):  # a short text may give batches in which nothing is read
                     lesson.losses.append((report.step, report.loss))
-                if lesson.wants_stop:
+                if lesson.wants_stop or (until is not None and report.step >= until):
                     break
                 if time.monotonic() - shown_at >= MESSAGE_SECONDS:
                     yield [*screen(lesson), *same]
                     shown_at = time.monotonic()
         if source == COMPOSED:
             lesson.share = share_first(lesson.report.vectors, PAIRS)
-        lesson.status = STOPPED if lesson.wants_stop else FINISHED
-    except GeneratorExit:
-        lesson.status = STOPPED
-        raise
-    except Exception as error:  # shown on the board; other visitors go on
-        logging.getLogger(__name__).exception("learning word vectors failed")
-        lesson.status, lesson.message = FAILED, f"Learning failed: {error}"
+        lesson.status = STOPPED if lesson.report.step < lesson.report.steps else FINISHED
     yield [*screen(lesson), *same]
 
 
@@ -309,7 +296,7 @@ def ask(lesson: Lesson, *words) -> list:
     if lesson.report is None:
         told = shared.field_error("No vectors yet: press Train vectors first.")
         return [*[gr.skip()] * 5, told, "", gr.skip()]
-    lesson.words = tuple(word or "" for word in words)
+    lesson.words = tuple(shared.shorten(word or "", LONGEST_WORD) for word in words)
     return screen(lesson)
 
 
@@ -371,6 +358,22 @@ def build_part(page: Page) -> None:
     asked = [lesson, has["source"], has["kind"], has["text"], *words]
     has["train"].click(train, asked, [*shown, *words], **LIGHT, **in_turn)
     has["stop"].click(stop, lesson, None, **LIGHT, queue=False)
+    kept = {name: has[name.removeprefix("vectors_")] for name in KEPT}
+    turned = [has["text"], has["about"], look_for]
+
+    def open_link(values):
+        turns = dict(zip(turned, turn(values["vectors_source"]), strict=True))
+        return turns | {part: with_value(values[name], turns.get(part)) for name, part in kept.items()}
+
+    page.keep(kept, restore=open_link, outputs=tuple(turned[1:]))
+    order = gr.Number(0, visible="hidden")  # its change starts what a link learns again
+    order.change(train_again, lesson, [*shown, *words], **LIGHT, **in_turn)
+
+    def open_again(form, taken, lesson, last):
+        lesson.asked, lesson.until = tuple(form[name] for name in KEPT), taken[0]
+        return {order: last + 1}
+
+    page.learns("vectors", kept, lesson, open_again, inputs=(lesson, order), outputs=(order,))
     for field_ in words:
-        field_.submit(ask, [lesson, *words], shown, **LIGHT)
+        field_.submit(ask, [lesson, *words], shown, **LAST)
     has["source"].input(turn, has["source"], [has["text"], has["about"], look_for], **LIGHT, queue=False)

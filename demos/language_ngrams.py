@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 
 import gradio as gr
 
-from demos import shared
-from demos.asking import LIGHT
-from demos.page import Page
+from demos import python_lines, shared
+from demos.page import LAST, LIGHT, Page, with_value
 from demos.visits import Run, Visit
 from hf_attn.experiments.next_words import (
     NAMES,
@@ -56,8 +55,9 @@ READY = "Of an own text every fifth sentence is held out; of the docstrings whol
 
 @dataclass(eq=False)
 class Counting:
-    """What a visitor has counted; nothing before the first."""
+    """What a visitor has counted, and the call that reads it; nothing before the first."""
 
+    reading: str = ""
     passages: Passages | None = None
     tables: list[Table] = field(default_factory=list)
     wants_stop: bool = False
@@ -113,6 +113,12 @@ def ask_model(visit: Visit, prompt: str) -> dict | None:
     }
 
 
+def tell_own(visit: Visit) -> str:
+    """That the visitor's own language model is not carried by a link."""
+    run = newest_model(visit)
+    return f"What {run.name} says stays here: a link carries what is counted." if run else ""
+
+
 def to_value(visit: Visit, counting: Counting, prompt: str) -> str:
     """What the board is told."""
     passages, size = counting.passages, len(counting.passages.words)
@@ -135,6 +141,7 @@ def to_value(visit: Visit, counting: Counting, prompt: str) -> str:
             "following": following,
             "model": ask_model(visit, prompt),
             "growth": growth,
+            "python": python_lines.explain_ngrams(counting.reading, prompt),
         }
     )
 
@@ -186,6 +193,7 @@ def count(
         if counting.wants_stop:
             break
         yield screen(note=f"Counted the {NAMES[table.context]}s…", is_running=True)
+    counting.reading = "read_docstrings()" if source == DOCSTRINGS else f"read_own({text!r})"
     counting.passages, counting.tables = passages, tables
     said = "Stopped; what was counted is shown." if counting.wants_stop else READY
     yield screen(to_value(visit, counting, start), note=said)
@@ -250,8 +258,15 @@ def build_part(page: Page) -> None:
     counting = gr.State(Counting(), time_to_live=12 * 3600, delete_callback=stop)
     asked = [page.visit, counting, source, text, prompt]
     shown = [board, text_error, prompt_error, said, press, halt]
+
+    def open_link(values):
+        shown, _ = turn(values["source"])
+        set_by_link = {source: with_value(values["source"]), prompt: with_value(values["prompt"])}
+        return {text: with_value(values["counted"], shown), **set_by_link}
+
+    page.keep({"source": source, "counted": text, "prompt": prompt}, restore=open_link, stays=tell_own)
     page.tab.select(begin, asked, shown, **LIGHT)
     press.click(count, asked, shown, **LIGHT)
-    prompt.submit(ask, [page.visit, counting, prompt], [board, prompt_error], **LIGHT)
+    prompt.submit(ask, [page.visit, counting, prompt], [board, prompt_error], **LAST)
     halt.click(stop, counting, None, **LIGHT, queue=False)
     source.input(turn, source, [text, prompt], **LIGHT, queue=False)

@@ -12,7 +12,6 @@ Values of the boards (demos/assets/language_order.js), each `to_json` of None or
 
 import contextlib
 import dataclasses
-import logging
 import math
 import time
 from collections.abc import Iterator
@@ -20,10 +19,10 @@ from dataclasses import dataclass, field
 
 import gradio as gr
 
-from demos import shared
-from demos.asking import LIGHT
-from demos.driving import MESSAGE_SECONDS
-from demos.page import Page
+from demos import python_lines, shared
+from demos.driving import MESSAGE_SECONDS, ending
+from demos.limits import refuse_longer
+from demos.page import LAST, LIGHT, Page
 from demos.visits import FAILED, FINISHED, RUNNING, STOPPED
 from hf_attn.experiments.bags import PLACES, Learned, compare_orders, follow_order, twins
 from hf_attn.experiments.order import Order, Sizes
@@ -40,7 +39,8 @@ CHIPS = (
     "the bank by the river / the river by the bank",
 )
 MOST_WORDS = 24
-SIZES = Sizes()
+LONGEST = 300  # characters of a sentence
+SIZES, SEED = Sizes(), 0
 ORIGIN = ("one encoder layer, 2 heads", "untrained, seed 0", "CPU")
 READY = "Naive Bayes counts letters; attention learns without and with positions, from the same examples."
 
@@ -53,12 +53,18 @@ class Lesson:
         models: as they stand.
         status: "running", "stopped", "finished" or "error"; message says what failed.
         wants_stop: set by the button, heeded at the next report.
+        form: no settings, once it was begun; None before.
+        taken: one number, how many reports it has come through.
+        until: the same, where a link says when it ends.
     """
 
     models: list[Learned] = field(default_factory=list)
     status: str | None = None
     message: str = ""
     wants_stop: bool = False
+    form: dict | None = None
+    taken: list[int] = field(default_factory=lambda: [0])
+    until: list[int] | None = None
 
     @property
     def done(self) -> float:
@@ -73,6 +79,7 @@ def read_sentence(text: str | None, which: str) -> list[str]:
     Raises:
         ValueError: none, or too many.
     """
+    refuse_longer(f"{which} sentence", text, LONGEST)
     words = split_words(text or "")
     if not words:
         raise ValueError(f"The {which} sentence is empty: write two words or more.")
@@ -86,11 +93,13 @@ def read_sentence(text: str | None, which: str) -> list[str]:
 def ask(one: str | None, other: str | None) -> list:
     """Compare two sentences: [board, error]; refused ones leave the board as it is."""
     try:
-        found = compare_orders(read_sentence(one, "first"), read_sentence(other, "second"))
+        words = read_sentence(one, "first"), read_sentence(other, "second")
+        found = compare_orders(*words)
     except ValueError as error:
         return [gr.skip(), shared.field_error(str(error))]
     rows = [dataclasses.asdict(row) for row in found.rows]
-    return [shared.to_json({"bag": found.bag, "names": list(PLACES), "rows": rows}), ""]
+    told = {"bag": found.bag, "names": list(PLACES), "rows": rows}
+    return [shared.to_json({**told, "python": python_lines.explain_bags(*words)}), ""]
 
 
 # ---------------------------------------------------------------- learning
@@ -108,7 +117,8 @@ def to_value(lesson: Lesson) -> str | None:
         for model in lesson.models
     ]
     told = {"status": lesson.status, "message": lesson.message, "examples": SIZES.examples}
-    return shared.to_json(told | {"twins": pair, "models": models})
+    python = python_lines.explain_order(SIZES, SEED)
+    return shared.to_json(told | {"twins": pair, "models": models, "python": python})
 
 
 def tell(lesson: Lesson) -> str:
@@ -140,22 +150,20 @@ def learn(lesson: Lesson) -> Iterator[list]:
         yield [gr.skip()] * 4
         return
     lesson.models, lesson.status, lesson.message, lesson.wants_stop = [], RUNNING, "", False
+    lesson.form, lesson.taken = {}, [0]
     shown_at = -math.inf
-    try:
-        with contextlib.closing(follow_order(SIZES, 0)) as moments:
-            for lesson.models in moments:
+    with ending(lesson, "Learning failed"):
+        with contextlib.closing(follow_order(SIZES, SEED)) as moments:
+            for models in moments:
+                lesson.wants_stop |= lesson.taken == lesson.until
                 if lesson.wants_stop:
                     break
+                lesson.models, lesson.taken = models, [lesson.taken[0] + 1]
                 if time.monotonic() - shown_at >= MESSAGE_SECONDS:
                     yield show(lesson)
                     shown_at = time.monotonic()
         lesson.status = STOPPED if lesson.wants_stop else FINISHED
-    except GeneratorExit:
-        lesson.status = STOPPED
-        raise
-    except Exception as error:  # shown on the board; other visitors go on
-        logging.getLogger(__name__).exception("learning the order failed")
-        lesson.status, lesson.message = FAILED, f"Learning failed: {error}"
+    lesson.until = None
     yield show(lesson)
 
 
@@ -190,16 +198,18 @@ def build_part(page: Page) -> None:
     board = shared.board("order_board", "hf-language", "order-board", template)
     lesson = gr.State(Lesson(), time_to_live=12 * 3600, delete_callback=stop)
     answered = [bags, error]
-    gr.on([press.click, one.submit, other.submit, page.tab.select], ask, [one, other], answered, **LIGHT)
+    page.keep({"first": one, "second": other}, buttons=tuple(chips))
+    gr.on([press.click, one.submit, other.submit, page.tab.select], ask, [one, other], answered, **LAST)
     for chip in chips:
         picked = chip.click(lambda pair: pair.split(" / "), chip, [one, other], **LIGHT, queue=False)
-        picked.then(ask, [one, other], answered, **LIGHT)
-    start.click(
-        learn,
-        lesson,
-        [board, start, halt, said],
-        **LIGHT,
-        concurrency_id="train",
-        concurrency_limit=page.places,
-    )
+        picked.then(ask, [one, other], answered, **LAST)
+    order = gr.Number(0, visible="hidden")  # its change starts what a link learns again
+    in_turn = {"concurrency_id": "train", "concurrency_limit": page.places}
+    gr.on([start.click, order.change], learn, lesson, [board, start, halt, said], **LIGHT, **in_turn)
+
+    def open_again(_form, taken, lesson, last):
+        lesson.until = taken
+        return {order: last + 1}
+
+    page.learns("order", {}, lesson, open_again, inputs=(lesson, order), outputs=(order,))
     halt.click(stop, lesson, None, **LIGHT, queue=False)

@@ -13,9 +13,8 @@ The board's value (demos/assets/language_tokens.js): `to_json` of None or
 import gradio as gr
 import torch
 
-from demos import shared
-from demos.asking import LIGHT
-from demos.page import Page
+from demos import python_lines, shared
+from demos.page import LAST, LIGHT, Page
 from hf_attn.embeddings import look_up
 from hf_attn.tasks.segmentation import (
     LearningStep,
@@ -93,6 +92,7 @@ def cut(text: str) -> dict:
         "text": text,
         "kinds": {name: embed(found) for name, found in kinds.items()} | {"bpe": pairs},
         "steps": [tell_step(step, number) for step in steps],
+        "python": python_lines.explain_tokens(text, MOST_MERGES),
     }
 
 
@@ -122,7 +122,8 @@ def build_part(page: Page) -> None:
         "tokens_board", "hf-language", "tokens-board", '<div class="hf-language hf-board"></div>'
     )
     answered = [board, error]
-    gr.on([press.click, text.submit, page.tab.select], ask, text, answered, **LIGHT)
+    page.keep({"tokens": text}, buttons=tuple(chips))
+    gr.on([press.click, text.submit, page.tab.select], ask, text, answered, **LAST)
     for chip in chips:
         picked = chip.click(lambda example: example, chip, text, **LIGHT, queue=False)
-        picked.then(ask, text, answered, **LIGHT)
+        picked.then(ask, text, answered, **LAST)

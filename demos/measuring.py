@@ -6,17 +6,21 @@ from dataclasses import dataclass, field
 import torch
 
 from demos import shared
-from demos.asking import as_ids
+from demos.asking import as_ids, known_alignment
 from demos.checkpoints import Opened
+from demos.looking import SENT_WEIGHTS, Looked
+from hf_attn.arithmetic import Head
 from hf_attn.hopfield import hopfield_descent
-from hf_attn.inspection import AttentionMaps, is_recurrent
+from hf_attn.inspection import KINDS, is_recurrent
 from hf_attn.interventions import count_heads
+from hf_attn.long_maps import LongMap
+from hf_attn.native_heads import read_native_head
+from hf_attn.registration import FAMILIES
 from hf_attn.roles import ROLES, build_mask, measure_even, measure_heads
 from hf_attn.theory import THEORY, distance_profile, singular_values
 from hf_attn.walkthrough import walk_model
 
-MOST_WEIGHTS = 2**20  # of an input whose every head is measured at once
-KINDS = ("encoder", "decoder", "cross")
+NO_ANSWER = "{} writes nothing and names no class, so there is no answer that could change."
 VIEWS = {
     "entropy": "Entropy, share of its highest",
     "effective_rank": "Effective rank",
@@ -36,10 +40,12 @@ class Checks:
         turn: number of the lens's input.
         chosen, text, read, written: checkpoint, input, its ids, and the ids written.
         labels: kind → (rows, columns) of its maps.
+        long: the maps by kind, where they are too many to be sent at once.
         shown: what does not change until the next input.
         of: checkpoint and weights that `each` and `compared` were measured of.
         answer, each, compared, energies, error: as in the board's value.
         wants_stop: set by the button, heeded between two heads.
+        inside: the head whose queries and keys were read last, and which one it is.
     """
 
     turn: int = 0
@@ -48,6 +54,7 @@ class Checks:
     read: list[int] = field(default_factory=list)
     written: list[int] = field(default_factory=list)
     labels: dict[str, tuple[list[str], list[str]]] = field(default_factory=dict)
+    long: dict[str, LongMap] = field(default_factory=dict)
     shown: dict | None = None
     of: tuple[str | None, str] = (None, "")
     answer: dict | None = None
@@ -56,71 +63,78 @@ class Checks:
     energies: dict = field(default_factory=dict)
     error: str = ""
     wants_stop: bool = False
+    inside: tuple[tuple, Head] | None = None
 
-    def begin(
-        self,
-        opened: Opened,
-        chosen: str,
-        text: str,
-        read: list[int],
-        written: list[int],
-        maps: AttentionMaps,
-        alignment: list[list[int]] | None,
-        *,
-        is_own: bool,
-    ) -> None:
+    def begin(self, opened: Opened, chosen: str, text: str, looked: Looked, *, is_own: bool) -> None:
         """Another input is shown; what was measured of the checkpoint alone stays with it."""
         self.turn += 1
         if self.of != (chosen, opened.weights):
             self.each = self.compared = None
             self.wants_stop = True
         self.of = (chosen, opened.weights)
-        self.chosen, self.text, self.read, self.written = chosen, text, read, written
-        self.answer, self.energies, self.error = None, {}, ""
-        sides = {
-            "encoder": (maps.source_tokens, maps.source_tokens),
-            "decoder": (maps.target_tokens, maps.decoder_tokens),
-            "cross": (maps.target_tokens, maps.source_tokens),
-        }
+        self.chosen, self.text, self.read, self.written = chosen, text, looked.read, looked.written
+        self.answer, self.energies, self.error, self.inside = None, {}, "", None
+        self.long = looked.long
         self.labels = {
             kind: (opened.labels(rows), opened.labels(columns))
-            for kind, (rows, columns) in sides.items()
-            if getattr(maps, kind) is not None
+            for kind in looked.kinds
+            for rows, columns in [looked.sides(kind)]
         }
+        alignment = known_alignment(opened, text, looked.written)
         self.shown = {
-            "source": opened.labels(read),
+            "source": opened.labels(looked.read),
             "heads": {kind: list(counts) for kind, counts in count_heads(opened.model).items()},
             "is_own": is_own,
+            "no_answer": "" if opened.has_answer else NO_ANSWER.format(type(opened.model).__name__),
             "can_count": opened.task is not None,
-            "measured": measure(opened, maps, alignment) if self.labels else None,
+            "measured": measure(opened, looked, alignment) if self.labels else None,
         }
 
     def clear(self) -> None:
         """Nothing is shown any more."""
         self.turn += 1
-        self.chosen = self.shown = None
+        self.chosen = self.shown = self.inside = None
+        self.long = {}
         self.of, self.wants_stop = (None, ""), True
+
+    def head_of(self, opened: Opened, kind: str, layer: int, head: int) -> Head:
+        """A head with its queries, keys and values on this input; read once while it stays chosen.
+
+        Raises:
+            ValueError: this model's cannot be read.
+        """
+        place = (self.turn, kind, layer, head)
+        if self.inside is None or self.inside[0] != place:
+            written = as_ids(opened, self.written) if self.written else None
+            self.inside = place, read_head(opened, as_ids(opened, self.read), written, kind, layer, head)
+        return self.inside[1]
 
     def to_value(self) -> str | None:
         """What the board is told."""
         if self.shown is None:
             return None
         names = ("turn", "error", "answer", "each", "compared", "energies")
-        return shared.to_json({**self.shown, **{name: getattr(self, name) for name in names}})
+        python = self.answer.get("python", "") if self.answer else ""
+        return shared.to_json(
+            {**self.shown, **{name: getattr(self, name) for name in names}, "python": python}
+        )
 
 
-def measure(opened: Opened, maps: AttentionMaps, alignment: list[list[int]] | None) -> dict:
+def measure(opened: Opened, looked: Looked, alignment: list[list[int]] | None) -> dict:
     """Roles and theory views of every head on one input; {why} where it is too long."""
+    maps = looked.maps
     weights = {kind: maps_of for kind in KINDS if (maps_of := getattr(maps, kind)) is not None}
-    cells = sum(each.numel() for each in weights.values())
-    if cells > MOST_WEIGHTS:
+    if looked.long:
         return {
-            "why": f"All heads together have {shared.count(cells)} weights; up to "
-            f"{shared.count(MOST_WEIGHTS)} are measured at once. Shorten the input."
+            "why": f"All heads together have {shared.count(looked.needed // 4)} weights; up to "
+            f"{shared.count(SENT_WEIGHTS)} are measured at once. Shorten the input."
         }
     sides = ("source_tokens", "target_tokens", "decoder_tokens")
     names = {
-        side: tuple(opened.tokenizer.convert_ids_to_tokens([int(index) for index in getattr(maps, side)]))
+        side: tuple(
+            name or ""  # a model may have more ids than its tokenizer
+            for name in opened.tokenizer.convert_ids_to_tokens([int(index) for index in getattr(maps, side)])
+        )
         for side in sides
     }
     named = dataclasses.replace(maps, **names)
@@ -146,14 +160,22 @@ def measure_energy(opened: Opened, checks: Checks, kind: str, layer: int, head: 
     """Hopfield energy of a head's queries among its keys before and after one update, the mean; or {why}."""
     if is_recurrent(opened.model.config):
         return {"why": "no queries and keys: the alignment comes from a score of two states"}
-    written = as_ids(opened, checks.written) if checks.written else None
     try:
-        read = walk_model(
-            opened.model, as_ids(opened, checks.read), written, kind=kind, layer=layer, head=head
-        )
-    except (ValueError, AttributeError) as error:  # an outsider's attention is laid out otherwise
-        return {"why": f"queries and keys cannot be read here: {error}"}
+        read = checks.head_of(opened, kind, layer, head)
+    except ValueError as error:
+        return {"why": str(error)}
     if read.bias is not None:
         return {"why": "positions add to the scores, which a Hopfield network does not know"}
     before, after = hopfield_descent(read.query, read.key, beta=read.scaling, may_attend=read.may_attend)
     return {"before": float(before.nanmean()), "after": float(after.nanmean())}
+
+
+def read_head(opened: Opened, source, written, kind: str, layer: int, head: int) -> Head:
+    """One head as the model's own forward pass has it.
+
+    Raises:
+        ValueError: its weights do not come from queries and keys, or not from them alone.
+    """
+    is_ours = opened.model.config.model_type in FAMILIES
+    read = walk_model if is_ours else read_native_head
+    return read(opened.model, source, written, kind=kind, layer=layer, head=head)

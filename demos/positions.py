@@ -19,17 +19,17 @@ It leaves `data-hf-growth` and `--hf-growth-done` on the document: its start but
 
 import contextlib
 import dataclasses
-import math
 import re
 from collections.abc import Iterator
 
 import gradio as gr
 import torch
 
-from demos import growths, shared
-from demos.form import FieldError
+from demos import growths, python_lines, shared
+from demos.form import FieldError, parse_number, quote
 from demos.growths import GROWTHS, Growing
-from demos.page import Page
+from demos.limits import refuse_longer
+from demos.page import LAST, LIGHT, Page, with_value
 from demos.position_ways import WAYS
 from demos.visits import FAILED, FINISHED, RUNNING, STOPPED, Visit
 from hf_attn.placement_views import Picture, Settings, is_learned, measure_order, view_positions
@@ -42,6 +42,7 @@ LOOK_FOR = (
 
 FIRST = "sinusoidal"
 SENTENCE = "the cat sat on the mat"
+LONGEST_SENTENCE = 200  # characters
 MOST = 4  # series that can be told apart
 ROUNDING = 1e-4  # an L2 below it is rounding; another order gives 0.1 and more
 # field: its type, lowest, highest, and its first value
@@ -93,13 +94,11 @@ def read_number(field: str, text: object) -> float:
         FieldError: it is none; the sentence says what would work.
     """
     kind, low, high, first = NUMBERS[field]
-    text = str("" if text is None else text).strip().replace(shared.NARROW, "")
-    with contextlib.suppress(ValueError):
-        if low <= (number := kind(text)) <= high and math.isfinite(number):
-            return number
+    if low <= (number := parse_number(text, kind)) <= high:
+        return number
     allowed = f"from {shared.count(low)} to {shared.count(int(high))}; {shared.count(first)} works."
     whole = "a whole number " if kind is int else "a number "
-    raise FieldError(field, f"{text or 'Nothing'} will not do: {whole}{allowed}")
+    raise FieldError(field, f"{quote(text)} will not do: {whole}{allowed}")
 
 
 def read_view(*form) -> tuple[str, Settings, list[str]]:
@@ -116,6 +115,10 @@ def read_view(*form) -> tuple[str, Settings, list[str]]:
     given = {field: read_number(field, values[field]) for field in known}
     if "trained" not in known:
         given["trained"] = NUMBERS["trained"][2]
+    try:
+        refuse_longer("sentence", values["sentence"], LONGEST_SENTENCE)
+    except ValueError as error:
+        raise FieldError("sentence", str(error)) from error
     return values["type"], Settings(**given), (values["sentence"] or "").split()
 
 
@@ -152,6 +155,7 @@ def tell_view(position_type: str, settings: Settings, words: list[str]) -> dict:
         **{name: getattr(way, name) for name in ("title", "sentence", "equation", "paper")},
         "type": position_type,
         "untrained": is_learned(position_type, settings),
+        "python": python_lines.explain_positions(position_type, settings, words),
         "pictures": [tell_picture(picture) for picture in pictures],
         "order": {"words": words, "rounding": ROUNDING, **dataclasses.asdict(order)},
     }
@@ -211,12 +215,19 @@ def tell(growing: Growing) -> str:
 
 def show_growth(growing: Growing) -> list:
     """Everything, as the run stands."""
-    is_running = growing.status == RUNNING
+    is_running, told = growing.status == RUNNING, growing.to_message()
     return screen(
-        board=shared.to_json(growing.to_message()),
+        board=shared.to_json(told and {**told, "python": say_growth(growing)}),
         start=f"Learning, {shared.percent(growing.done, 0)}" if is_running else "Train beyond",
         stop=gr.update(interactive=is_running),
         note=shared.note(tell(growing)),
+    )
+
+
+def say_growth(growing: Growing) -> str:
+    """The lines of Python that give the same figures."""
+    return python_lines.explain_growth(
+        growing.growth, growing.types, growing.seed, growths.ROUNDS, growths.EXAMPLES
     )
 
 
@@ -241,6 +252,7 @@ def press_start(visit: Visit, growing: Growing, order: int, *form) -> list:
         return [order, *errors_of(RUN_ERRORS), *screen()]
     try:
         growing.arrange(*read_run(*form), visit.device)
+        growing.form = dict(zip(RUN_FIELDS, form, strict=True))
     except FieldError as error:
         return [order, *errors_of(RUN_ERRORS, error), *screen()]
     changes = dict(zip(SCREEN, show_growth(growing), strict=True))
@@ -249,6 +261,15 @@ def press_start(visit: Visit, growing: Growing, order: int, *form) -> list:
         *errors_of(RUN_ERRORS),
         *screen(**changes | {"note": shared.note(STARTING, later=WAITING)}),
     ]
+
+
+def learn_again(form: dict, taken: list[int], visit: Visit, growing: Growing, order: int) -> list:
+    """A link's run, to be followed until it stands where the sender's did: as `press_start`."""
+    fields = [form[name] for name in RUN_FIELDS]
+    read_run(*fields)  # refuses in words
+    answer = press_start(visit, growing, order, *fields)
+    growing.until = taken
+    return answer
 
 
 def press_stop(growing: Growing) -> list:
@@ -337,20 +358,34 @@ def build(page: Page) -> None:
             curves = shared.board("growth_board", "hf-growth", "growth-board", template)
     order = gr.Number(0, visible="hidden")  # counts the runs to follow; its change starts the long handler
     growing = gr.State(Growing(), time_to_live=12 * 3600, delete_callback=Growing.close)
-    light = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+    light = {**LIGHT, "queue": False}
 
     form = [fields[field] for field in FIELDS]
     answer = [board, origin, *(lines[field] for field in VIEW_ERRORS)]
-    page.blocks.load(show_view, form, answer, **light)
     numbers = [fields[field] for field in NUMBERS]
     fields["type"].change(choose_type, fields["type"], numbers, **light)
-    gr.on([field.change for field in form], show_view, form, answer, **light, trigger_mode="always_last")
+    # One event: the answer to the tab's opening, where it comes late, takes back nothing that came after it.
+    asked_by = [page.tab.select, *(field.change for field in form)]
+    gr.on(asked_by, show_view, form, answer, **LAST, queue=False)
 
     shown = [curves, start, stop, note]
     run = [chosen[field] for field in RUN_FIELDS]
     told = [order, *(wrong[field] for field in RUN_ERRORS), *shown]
     start.click(press_start, [page.visit, growing, order, *run], told, **light)
+
+    def open_link(values):
+        seen = dict(zip(numbers, choose_type(values["type"]), strict=True))
+        changes = {part: with_value(values[name], seen.get(part)) for name, part in kept.items()}
+        return changes | dict(zip(answer, show_view(*(values[name] for name in FIELDS)), strict=True))
+
+    kept = {**fields, **chosen}
+    page.keep(kept, restore=open_link, outputs=tuple(answer))
+
+    def open_again(*link):
+        return dict(zip(told, learn_again(*link), strict=True))
+
+    begins = {"inputs": (page.visit, growing, order), "outputs": tuple(told)}
+    page.learns("growth", chosen, growing, open_again, **begins)
     stop.click(press_stop, growing, shown, **light)
     in_turn = {"concurrency_id": "train", "concurrency_limit": page.places}
-    long = {"show_progress": "hidden", "api_visibility": "private"}
-    order.change(follow, [page.visit, growing], shown, **long, **in_turn)
+    order.change(follow, [page.visit, growing], shown, **LIGHT, **in_turn)

@@ -6,7 +6,8 @@ import torch
 
 from demos.shared import label_tokens, shorten, wrong_symbols
 from hf_attn.decoding import write
-from hf_attn.inspection import AnsweringMap, attention_maps
+from hf_attn.evaluation import predict
+from hf_attn.inspection import attention_maps
 from hf_attn.tasks import Batch, Task
 from hf_attn.tasks.base import CLASSES, TEXT
 from hf_attn.tasks.sequences import IGNORED, PAD
@@ -15,6 +16,8 @@ from hf_attn.training import HELD_OUT_SAMPLE
 EXAMPLES_SHOWN = 6
 PROBE_TOKENS = 24  # of a passage or of a text with a class: more labels would not be read
 LONGEST_TEXT, LONGEST_SOURCE = 80, 160  # characters of an example with a class, and of another
+LONGEST_OWN = 48  # tokens of an example that the visitor wrote
+LARGEST_MAPS = 12_000  # weights of all layers in one frame: some hundred frames are kept and sent
 SAMPLE_TOKENS = 80  # of what a language model writes
 SAMPLE_SEEDS = (0, 1, 2)
 TITLES = {
@@ -32,18 +35,21 @@ MAPS = {
 
 
 @dataclass(frozen=True)
-class Example:
-    """A held-out example that is answered while a run goes on.
+class Examples:
+    """Held-out examples that are answered while a run goes on.
 
     Attributes:
-        place: in the held-out sample that each report is measured on.
-        source: as a person writes it.
-        answer: the right one, by the data.
+        batch: of them.
+        sources: as a person writes them.
+        answers: the right ones, by the data.
     """
 
-    place: int
-    source: str
-    answer: str
+    batch: Batch
+    sources: list[str]
+    answers: list[str]
+
+    def __len__(self) -> int:
+        return len(self.sources)
 
 
 @dataclass(frozen=True)
@@ -61,11 +67,11 @@ class Probe:
     answer: str
 
 
-def choose_examples(task: Task) -> tuple[list[Example], Probe]:
+def choose_examples(task: Task) -> tuple[Examples, Probe]:
     """Held-out examples shaped like the worked one: six to answer, and the probe; text has no answers."""
     batch = task.held_out(HELD_OUT_SAMPLE)
     if task.kind == TEXT:
-        return [], Probe(take_row(batch, 0, PROBE_TOKENS), "", "")
+        return Examples(batch[:0], [], []), Probe(take_row(batch, 0, PROBE_TOKENS), "", "")
     sources = [task.read_source(row) for row in batch.input_ids.tolist()]
     worked = task.worked_example.source
     wanted = len(task.source_tokens(worked))
@@ -83,11 +89,11 @@ def choose_examples(task: Task) -> tuple[list[Example], Probe]:
 
     places = sorted(range(len(sources)), key=unlike)
     labels = batch.labels.view(len(batch), -1).tolist()
-    examples = [
-        Example(place, sources[place], task.decode(labels[place])) for place in places[:EXAMPLES_SHOWN]
-    ]
-    probe = Probe(take_row(batch, places[0]), examples[0].source, examples[0].answer)
-    return sorted(examples, key=lambda example: example.place), probe
+    shown = sorted(places[:EXAMPLES_SHOWN])
+    answers = [task.decode(labels[place]) for place in shown]
+    examples = Examples(batch[shown], [sources[place] for place in shown], answers)
+    best = shown.index(places[0])
+    return examples, Probe(take_row(batch, places[0]), examples.sources[best], answers[best])
 
 
 def take_row(batch: Batch, place: int, most: int | None = None) -> Batch:
@@ -97,26 +103,55 @@ def take_row(batch: Batch, place: int, most: int | None = None) -> Batch:
     return Batch(ids[ids != PAD].unsqueeze(0), labels)
 
 
-def read_map(model, task: Task, probe: Probe) -> tuple[AnsweringMap | None, dict]:
-    """The map in which the probe's answer reads its source, and what the board says of every such map."""
+def read_own_probe(task: Task, text: str) -> Probe | None:
+    """The example that a visitor wrote, to be watched; None where nothing was written.
+
+    Raises:
+        ValueError: the task does not read it, or does not know its answer.
+    """
+    text = text.strip()
+    if not text:
+        return None
+    ids = task.encode(text)
+    if len(ids) > LONGEST_OWN:
+        raise ValueError(f"This has {len(ids)} tokens; of {LONGEST_OWN} at most the map can be watched.")
+    if task.kind == CLASSES:  # only what is read is drawn
+        return Probe(Batch(torch.tensor([ids]), torch.zeros(1, dtype=torch.long)), text, "")
+    if task.kind == TEXT:  # behind the start, all of it is to be written
+        return Probe(Batch(torch.tensor([ids[:1]]), torch.tensor([ids[1:]])), text, "")
+    if (answer := task.answer(text)) is None:
+        known = task.worked_example.source
+        raise ValueError(f"The answer to it is not in the data, so nothing can be watched; {known!r} works.")
+    return Probe(task.batch_of([text], [answer]), text, answer)
+
+
+def read_map(model, task: Task, probe: Probe) -> tuple[torch.Tensor | None, dict]:
+    """The maps in which the probe's answer reads its source, and what the board says of every such map.
+
+    Returns:
+        ([layers, heads, rows, columns] of the last layers, all unless that were too large; words and labels).
+    """
     answering = attention_maps(model, probe.batch).answering
     if answering is None:
-        return None, {"heads": 0, "rows": [], "cols": []}
+        return None, {"heads": 0, "layers": [], "rows": [], "cols": []}
     rows, columns = (
         label_tokens([task.tokens[int(index)] for index in ids])
         for ids in (answering.rows, answering.columns)
     )
     kind = "alignment" if model.config.model_type == "recurrent" else answering.kind
     known = task.alignment(probe.source, probe.answer) if probe.answer else None
-    return answering, {
+    layers = len(answering.weights)
+    kept = min(layers, max(1, LARGEST_MAPS // answering.weights[0].numel()))
+    return answering.weights[-kept:], {
         "heads": answering.weights.shape[1],
+        "layers": list(range(layers - kept + 1, layers + 1)),
         "rows": rows,
         "cols": columns,
         "truth": answering.align(known),
         "allowed": causal(len(rows), len(columns)) if answering.kind == "decoder" else None,
         "map": MAPS[kind],
         "map_title": TITLES[kind],
-        "layer": "last layer" if len(answering.weights) > 1 else "",
+        "layer": "last layer" if layers > 1 else "",
     }
 
 
@@ -125,22 +160,29 @@ def causal(rows: int, columns: int) -> list[list[bool]]:
     return [[column <= row + columns - rows for column in range(columns)] for row in range(rows)]
 
 
-def read_predictions(task: Task, examples: list[Example], predictions: torch.Tensor) -> list[dict]:
-    """What was answered for the shown examples, judged by the task or by the data."""
-    return [read_answer(task, example, predictions[example.place].tolist()) for example in examples]
+def answer_examples(model, task: Task, examples: Examples) -> list[dict]:
+    """What a model answers for the shown examples, judged by the task or by the data.
+
+    Nothing is written on where an answer is twice as long as the right one.
+    """
+    longest = int((examples.batch.labels.view(len(examples), -1) != IGNORED).sum(1).max())
+    most = min(2 * longest, task.max_target_tokens)
+    answered = predict(model, task, examples.batch, most=most).tolist()
+    rows = zip(examples.sources, examples.answers, answered, strict=True)
+    return [read_answer(task, *row) for row in rows]
 
 
-def read_answer(task: Task, example: Example, ids: list[int]) -> dict:
+def read_answer(task: Task, source: str, answer: str, ids: list[int]) -> dict:
     """One of them, as the board takes it: symbols, of which some may be wrong, or a class."""
     prediction = task.decode(ids)
-    verdict = task.verify(example.source, prediction, example.answer)
-    judged = {"right": verdict.correct, "answer": example.answer}
+    verdict = task.verify(source, prediction, answer)
+    judged = {"right": verdict.correct, "answer": answer}
     if task.kind == CLASSES:
-        return {"source": shorten(example.source, LONGEST_TEXT), "label": prediction, **judged}
+        return {"source": shorten(source, LONGEST_TEXT), "label": prediction, **judged}
     written = label_tokens(task.decode_symbols(ids))
     most = len(verdict.expected) + 1  # one that does not end would push everything else away
     return {
-        "source": shorten(example.source, LONGEST_SOURCE),
+        "source": shorten(source, LONGEST_SOURCE),
         "written": [*written[:most], *["…"] * (len(written) > most)],
         "wrong": wrong_symbols(written, verdict)[:most],
         **judged,

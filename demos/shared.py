@@ -1,10 +1,11 @@
 """The look of the app: what every tab shares.
 
 `HEAD` holds all styles and scripts for `demo.launch(head=HEAD, theme=THEME)`; nothing comes from another
-server. `header`, `look_for` and `origin` are the lines on top of a page. `train_board`, `runs_table`,
+server. `look_for` and `origin` are the lines on top of a tab. `train_board`, `runs_table`,
 `try_board` and `explore_board` are pictures: each is a `gr.HTML` whose value is `to_json(value)` and whose
-drawing is in `demos/assets/*.js`. As an output it wants `show_progress="hidden"`. Its template is constant:
-what a person typed or a model wrote goes in the value only, because gr.HTML evaluates `{{…}}` and `${…}`.
+drawing is in `demos/assets/*.js`, made of the components in `hf_attn/canvas`. As an output it wants
+`show_progress="hidden"`. Its template is constant: what a person typed or a model wrote goes in the value
+only, because gr.HTML evaluates `{{…}}` and `${…}`.
 
 Events. A `gr.HTML` sends any event whose quoted name stands in its `js_on_load`; in Python that is a method
 of the component, and `gr.EventData` carries what was sent. Gradio drops an event that comes while the last
@@ -22,35 +23,33 @@ Light and dark: Gradio puts the class `dark` on `<body>` (the reader's system se
 every colour is a variable of tokens.css, and every canvas draws itself again when that class changes.
 """
 
-import base64
 import html
-import json
-import math
+import re
 from pathlib import Path
 
 import gradio as gr
-import numpy as np
 
+from hf_attn import canvas
 from hf_attn.architectures import ARCHITECTURES
 from hf_attn.inspection import is_recurrent
 from hf_attn.tasks.text_tokenizers import SPACE
 
 ASSETS = Path(__file__).parent / "assets"
-STYLES = (
-    *("tokens.css", "gradio.css", "app.css", "duel.css", "attention.css", "language.css", "positions.css"),
-    "checks.css",
+STYLES = (  # after those of the canvas components
+    *("gradio.css", "app.css", "train.css", "try.css", "duel.css", "attention.css", "language.css"),
+    *("positions.css", "checks.css", "link.css", "share.css"),
 )
-SCRIPTS = (  # in this order: each hangs its functions on the one global hfAttn
-    *("base.js", "svg.js", "heatmap_paint.js", "heatmap.js", "window.js", "curve.js", "film.js", "tokens.js"),
-    "take_away.js",
-    *("tree.js", "headgrid.js", "removal.js", "train_state.js", "train_panels.js"),
-    *("train_board.js", "runs_table.js", "try_board.js", "explore_board.js"),
+SCRIPTS = (  # after the canvas components, in this order
+    *("removal.js", "train_state.js", "train_panels.js", "train_board.js", "runs_table.js"),
+    *("distribution.js", "beam_tree.js", "try_panels.js", "try_board.js"),
+    "compare_board.js",
     *("duel_panels.js", "duel_board.js"),
-    *("signed.js", "arithmetic.js", "printed.js", "attention_board.js", "hand_board.js", "roles_board.js"),
+    *("arithmetic.js", "printed.js", "attention_board.js", "hand_board.js", "roles_board.js"),
     *("language_board.js", "language_tokens.js", "language_order.js", "language_ngrams.js"),
     "language_neighbours.js",
     *("positions_panels.js", "positions_board.js"),
     *("checks_panels.js", "checks_board.js"),
+    *("answers.js", "link_board.js", "share_board.js"),
 )
 # names of installed fonts: Gradio's own themes would ask Google for theirs
 FONT = ["Inter", "system-ui", "sans-serif"]
@@ -58,10 +57,18 @@ FONT_MONO = ["ui-monospace", "monospace"]
 
 
 def load_head() -> str:
-    """Return every style and script of the app as one piece of `<head>`."""
-    styles = "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in STYLES)
-    scripts = "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS)
-    return f"<style>\n{styles}\n</style>\n<script>\n{scripts}\n</script>"
+    """Return every style and script of the app as one piece of `<head>`.
+
+    What a view saved as one page takes with it is marked; the style of that page sleeps here.
+    """
+    pieces = (
+        ('style data-hf="canvas"', map(canvas.read_asset, canvas.STYLES)),
+        ('style data-hf="canvas" media="not all"', [canvas.read_asset("page.css")]),
+        ("style", (canvas.read_asset(name, ASSETS) for name in STYLES)),
+        ('script data-hf="canvas"', map(canvas.read_asset, canvas.SCRIPTS)),
+        ("script", (canvas.read_asset(name, ASSETS) for name in SCRIPTS)),
+    )
+    return "\n".join("<{}>\n{}\n</{}>".format(tag, "\n".join(texts), tag.split()[0]) for tag, texts in pieces)
 
 
 HEAD = load_head()
@@ -71,36 +78,7 @@ THEME = gr.themes.Base(font=FONT, font_mono=FONT_MONO)
 # ---------------------------------------------------------------- values
 
 
-def encode_maps(weights) -> str:
-    """Pack weights between 0 and 1 for a board: little-endian uint16 in base64, weight = v / 65535.
-
-    Args:
-        weights: array or CPU tensor of any shape; send the shape beside it.
-    """
-    array = np.nan_to_num(np.asarray(weights, dtype=np.float64), nan=0.0)
-    return base64.b64encode(np.round(np.clip(array, 0, 1) * 65535).astype("<u2").tobytes()).decode("ascii")
-
-
-def to_json(value) -> str | None:
-    """Return the value of a board as text that gr.HTML passes on untouched; NaN and infinity become null.
-
-    `<` is escaped, since gr.HTML warns of `<script` even in data.
-    """
-    if value is None:
-        return None
-    return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
-
-
-def _finite(value):
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    if isinstance(value, float | np.floating):
-        return float(value) if math.isfinite(value) else None
-    if isinstance(value, np.integer | np.bool_):
-        return value.item()
-    return value
+encode_maps, to_json = canvas.encode_maps, canvas.to_json
 
 
 # ---------------------------------------------------------------- numbers, tokens and models in words
@@ -108,6 +86,11 @@ def _finite(value):
 NARROW = "\u202f"
 DEVICES = {"cpu": "CPU", "cuda": "GPU", "mps": "Apple GPU"}
 ENDS = {"</s>": "end", "<s>": "start"}
+UNSEEN = re.compile(  # Unicode's controls, ends of lines and signs of direction
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+)
+ENDLESS = re.compile(r"(\S{60})\S+")
+MOST_SAID = 800  # characters of a sentence
 
 
 def count(number: int) -> str:
@@ -141,10 +124,15 @@ def name_architecture(config) -> str:
     return config.model_type
 
 
-def name_model(model, step: int, seconds: float) -> str:
-    """Describe a run in the table: 928 k, 1 240 steps, 0:31."""
-    steps = f"{count(step)} step{'' if step == 1 else 's'}"
-    return f"{size_in_words(model)}, {steps}, {int(seconds) // 60}:{int(seconds) % 60:02d}"
+def name_model(run) -> str:
+    """Describe a run in the table: 928 k, 1 240 steps, seed 0, 0:31."""
+    steps = f"{count(run.step)} step{'' if run.step == 1 else 's'}"
+    return f"{size_in_words(run.model)}, {steps}, seed {run.seed}, {clock(run.seconds)}"
+
+
+def clock(seconds: float) -> str:
+    """Minutes and seconds: 1:05."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
 def label_tokens(tokens) -> list[str]:
@@ -176,15 +164,21 @@ def origin_of(model, weights: str) -> str:
     return origin(name, weights, f"{device}, {str(weight.dtype).removeprefix('torch.')}")
 
 
+def plain(sentence: str) -> str:
+    """Return a sentence that may quote anything: � for what is unseen or turns lines, … for what is long."""
+    said = ENDLESS.sub(r"\1…", UNSEEN.sub("\ufffd", sentence))
+    return said if len(said) <= MOST_SAID else f"{said[: MOST_SAID // 2]}… {said[-MOST_SAID // 4 :]}"
+
+
 def field_error(sentence: str = "") -> str:
     """Return one sentence for a `gr.HTML(elem_classes="hf-field-error")` under a field; empty hides it."""
-    return f'<p role="alert">{html.escape(sentence)}</p>' if sentence else ""
+    return f'<p role="alert">{html.escape(plain(sentence))}</p>' if sentence else ""
 
 
 def note(sentence: str, *, later: str = "") -> str:
     """Return a quiet sentence on what happens, and one that takes its place after a while."""
     if not later:
-        return f'<p class="hf-hint" role="status">{html.escape(sentence)}</p>'
+        return f'<p class="hf-hint" role="status">{html.escape(plain(sentence))}</p>'
     spans = {"hf-soon": sentence, "hf-later": later}
     both = "".join(f'<span class="{name}">{html.escape(text)}</span>' for name, text in spans.items())
     return f'<p class="hf-hint" role="status">{both}</p>'
@@ -192,7 +186,7 @@ def note(sentence: str, *, later: str = "") -> str:
 
 def refusal(sentence: str) -> str:
     """Return why nothing was started; it is shown as long as a field is marked as wrong."""
-    return f'<p class="hf-refused" role="status">{html.escape(sentence)}</p>'
+    return f'<p class="hf-refused" role="status">{html.escape(plain(sentence))}</p>'
 
 
 # ---------------------------------------------------------------- lines of a page
@@ -208,20 +202,15 @@ BRAND = """<div class="hf-top"><b><svg width="22" height="22" viewBox="0 0 22 22
 <span>Every number of an attention layer</span></div>"""
 
 
-def header() -> str:
-    """Return the brand line on top of the page, for `gr.HTML(header())`."""
-    return BRAND
-
-
 def look_for(sentence: str) -> str:
     """Return the tab's one sentence, after the words "Look for"; at most 25 words."""
-    return f'<p class="hf-look"><b>Look for</b>{html.escape(sentence)}</p>'
+    return f'<p class="hf-look"><b>Look for</b>{html.escape(plain(sentence))}</p>'
 
 
 def origin(model: str, weights: str, device: str) -> str:
     """Return where the numbers come from: model, weights (untrained, step 240, a Hub id) and device."""
     facts = {"model": model, "weights": weights, "device": device}
-    spans = "".join(f"<span>{name} <b>{html.escape(fact)}</b></span>" for name, fact in facts.items())
+    spans = "".join(f"<span>{name} <b>{html.escape(plain(fact))}</b></span>" for name, fact in facts.items())
     return f'<div class="hf-origin">{spans}</div>'
 
 
@@ -245,7 +234,8 @@ def board(name: str, css_class: str, elem_id: str, template: str, events: tuple[
         elem_id=elem_id,
         elem_classes=[f"{css_class}-block"],
         html_template=template,
-        js_on_load=f'hfAttn.mount("{name}", {{ element, props, watch, trigger }}); // sends: {sent}',
+        js_on_load=f'hfAttn.mount("{name}", {{ id: "{elem_id}", element, props, watch, trigger }}); '
+        f"// sends: {sent}",
         apply_default_css=False,
     )
 
@@ -266,9 +256,10 @@ def train_board(elem_id: str) -> gr.HTML:
                         rows, cols (labels), truth [[0|1|2]] (1 known answer, 2 carried),
                         predictions_name, predictions_title, predictions_columns; baseline {name, held_out}
                         or None, drawn as a level beside a classifier; of the probe's map, once
-                        there is a model: heads (0: no attention), map, map_title, layer, allowed [[bool]]
+                        there is a model: heads (0: no attention), layers [1, 2] (their numbers), map,
+                        map_title, allowed [[bool]]; own_probe: the visitor wrote the probe
         points          [{step*, loss*, held_out, tokens_per_second, seconds, on_known}]
-        frames          [{step*, maps: encode_maps([heads, rows, cols]), predictions: [{source,
+        frames          [{step*, maps: [encode_maps([heads, rows, cols]) a layer], predictions: [{source,
                         written [symbols], wrong [bool], right, answer}], or with a class
                         [{source, label, right, answer}], or [{source, text}]}]
 
@@ -283,55 +274,66 @@ def train_board(elem_id: str) -> gr.HTML:
 
 
 def runs_table(elem_id: str) -> gr.HTML:
-    """Build the table of runs; a click on a row lays its curve over the train board's held-out curve.
+    """Build the table of runs; a click on a row lays its curves over the train board's and compares it.
 
     Value: `to_json({"runs": [{"id", "name", "model", "details": "928 k, 1 240 steps, 0:31",
-    "held_out": 0.935, "curve": [[step, accuracy]], "kept": bool}], "current": id})`. A row offers Open,
-    Download and Delete; one with `kept` False offers Keep and Delete instead.
+    "held_out": 0.935, "curve": [[step, accuracy]], "loss": [[step, loss]], "settings": [[name, text]],
+    "results": [[name, text]]}], "current": id, "refused": {"run", "name", "why"}})`; the last only for a name
+    that will not do.
 
-    Events, each with `event.run` (the id): `open_run`, `download_run`, `keep_run`, and `delete_run`, sent ten
-    seconds after the click, unless undone.
+    Events, each with `event.run` (the id): `open_run`, `download_run`, `share_run`, `rename_run` with
+    `event.name`, and `delete_run`, sent ten seconds after the click, unless undone; `compare_runs` with
+    `event.runs`, the ids of those laid over the curves.
     """
-    events = ("open_run", "download_run", "delete_run", "keep_run")
+    events = ("open_run", "download_run", "share_run", "rename_run", "delete_run", "compare_runs")
     return board("runs_table", "hf-runs", elem_id, '<div class="hf-runs hf-board"></div>', events)
+
+
+def compare_board(elem_id: str) -> gr.HTML:
+    """Build the comparison of this run with those laid over it; nothing is seen while there are none.
+
+    Value: `to_json` of a list of whole messages, as the train board takes them.
+    """
+    return board("compare_board", "hf-compare", elem_id, '<div class="hf-compare hf-board"></div>')
 
 
 def try_board(elem_id: str) -> gr.HTML:
     """Build the picture of one answer: symbols, verdict, tree, distributions, beams and its map.
 
-    Value: `to_json` of None or a dict; all keys may be left out.
+    Value: `to_json` of None or a dict; all but `written` may be left out.
 
         written         [{token, probability}];  wrong [bool] beside it;  text "ASSIGN x ADD 1 2"
+        steps           [place in distributions] beside it
         correct         True | False | None;  check "the same as Python's ast";  answer: the right one
         tree            {label, sign, children, wrong, expected} or None
-        steps           one list a written symbol: [{token, probability, kept, after}] from the largest, then
-                        {more: 11, probability}; `after` is the probability after the cut
-        cut             the cut in words, one sentence or one a step
-        alternatives    [{tokens, log_probability, per_token, correct, note}], the best first
+        passage         of a language model: {prompt, text}
+        log_probability, per_token
         map             {kind "cross" | "alignment" | "decoder" | "encoder", title, rows, cols, truth,
                         allowed, maps: encode_maps([L, H, rows, cols]), shape}; kind None: no attention
+
+    All these tell the best answer; `others` has the same of other beams or draws, `seeds` those of all draws.
+
+        distributions   [{names, log_p, more, weights}], each from the largest; `more` symbols are not named,
+                        `weights` is what they weigh together at each temperature of the slider
+        how             {strategy, temperature, top_k, top_p, num_beams, seed}, as far as they are used
+        beams           {nodes: [{token, parent, p, score, fate, step, map}], ends, maps}: parents first;
+                        they count from 1, 0 is the beginning; `step` is a place in distributions, `map` one
+                        among the maps of the answers and then of `maps`; `ends` are the answers' last nodes
         removal         of a classifier: {class, before, words: [{word, drop, left, turns}]}
-        passage         of a language model: {prompt, text}
+        source, chosen  what was asked of which checkpoint: the same again keeps the chosen step
+
+    Event `rewrite`: the reader wants the answer with the settings as they stand.
     """
-    return board("try_board", "hf-try", elem_id, '<div class="hf-try hf-board"></div>')
+    return board("try_board", "hf-try", elem_id, '<div class="hf-try hf-board"></div>', ("rewrite",))
 
 
 def explore_board(elem_id: str) -> gr.HTML:
     """Build the lens: all heads at a glance, one map large, one token's view, entropy, sink and known answer.
 
-    Value: `to_json` of None or a dict.
-
-        kinds           {"encoder" | "decoder" | "cross": {maps: encode_maps([L, H, Q, K]), shape, rows,
-                        cols, allowed [[bool]] (False = masked), padding [bool] (that key is padding),
-                        truth [[0|1|2]], title}}; empty: the model has no attention
-        kind, layer, head        what is shown first; layers and heads count from 0
-        query, key      the chosen cell, from 0; left out, it stays as it was
-        title           added to the panel's title;  untrained: True puts the notice above the map
-        turn            number of this input, for the boards beside the lens
-
-    Event `pick`, 0.2 s after a choice: `event.kind`, `.layer`, `.head`, `.query`, `.key` (None: no cell).
+    The contract of its value and of its events stands at the top of hf_attn/canvas/explore_board.js.
     """
-    return board("explore_board", "hf-explore", elem_id, '<div class="hf-explore hf-board"></div>', ("pick",))
+    events = ("pick", "fetch", "look_inside", "move_window")
+    return board("explore_board", "hf-explore", elem_id, '<div class="hf-explore hf-board"></div>', events)
 
 
 def duel_board(elem_id: str) -> gr.HTML:

@@ -1,124 +1,46 @@
 """Train: choose a task and a size, watch the attention form, go back through time, keep the model."""
 
 import contextlib
-import shutil
-from collections.abc import Iterator
-from pathlib import Path
+import functools
+from collections.abc import Callable, Iterator
 
 import gradio as gr
-import torch
 
-from demos import driving, shared
+from demos import driving, rerunning, returning, shared
+from demos.fields import Form, build_form
 from demos.form import (
     CHOSEN,
     FIELDS,
     FILLED,
-    LABELS,
     FieldError,
-    Form,
-    build_form,
     choose_model,
     choose_task,
+    clear_probe,
     describe_form,
     field_errors,
     fill_form,
+    offer_heads,
     offers,
     read_form,
+    read_probe,
+    refuse,
     show_columns,
 )
-from demos.page import Page
+from demos.page import LIGHT, Page
+from demos.runs_table import compare_runs, delete_run, open_run, pack_run, rename_run
 from demos.tables import COLUMNS
-from demos.visits import FAILED, FINISHED, PAUSED, RUNNING, STOPPED, Run, Visit
-from hf_attn.baselines import NAME
-from hf_attn.hub import build_training_record, save_checkpoint
-from hf_attn.runs import describe_device
-from hf_attn.tasks.base import CLASSES, TEXT
+from demos.telling import SCREEN, look_for, screen, show_all, show_controls, show_table, tell, tell_board
+from demos.visits import FINISHED, PAUSED, RUNNING, STOPPED, Visit
+from hf_attn.tasks import build_task
+from hf_attn.tasks.base import CLASSES
 
 TITLE = "Train"
-LOOK_FOR = (
-    "the step at which the loss leaves its plateau: "
-    "there the weight moves onto the rings, the symbols each answer needs."
-)
 
 PACES = ("full speed", "watch")
 STARTING = "Starting…"
 WAITING = "Waiting for a free place: others are training here. This run starts by itself."
-RIGHT = {  # kind of task → what was measured
-    CLASSES: " {share} of {examples} held-out examples get the right class",
-    TEXT: " {share} of {examples} held-out next tokens are guessed, perplexity {perplexity:.2f}",
-}
-SCREEN = ("board", "train", "pause", "stop", "step", "note", "origin", "runs")
-
 
 # ---------------------------------------------------------------- what the page shows
-
-
-def screen(**changes) -> list:
-    """Outputs in the order of SCREEN; what is not named stays."""
-    return [changes.get(name, gr.skip()) for name in SCREEN]
-
-
-def show_controls(visit: Visit) -> dict:
-    """Button, neighbours, sentence and origin, as the visitor's current run has them."""
-    run = visit.run
-    status = run.status if run else None
-    busy = status in (RUNNING, PAUSED)  # under way, or waiting for a free place
-    share = shared.percent(run.step / run.recipe.steps, 0) if run else ""
-    resumes = bool(run and (run.can_go_on or (run.is_live and status == PAUSED)))
-    return {
-        "train": {RUNNING: f"Training, {share}", PAUSED: f"Paused at {share}"}.get(status, "Train"),
-        "pause": gr.update(
-            value="Resume" if resumes else "Pause", interactive=resumes or (busy and run.is_live)
-        ),
-        "stop": gr.update(interactive=busy),
-        "step": gr.update(interactive=not busy or (status == PAUSED and run.is_live)),
-        "note": shared.note(tell(run)),
-        "origin": shared.origin_of(run.model, run.weights) if run and run.model else gr.skip(),
-    }
-
-
-def tell(run: Run | None) -> str:
-    """One sentence on what happens or happened."""
-    if run is None:
-        return "Train draws the attention of a held-out example as it forms; copying takes a few seconds."
-    if run.is_live and run.model is None:
-        return "Reading the examples; the first step follows."
-    where = f"step {shared.count(run.step)} of {shared.count(run.recipe.steps)}"
-    said = {
-        RUNNING: "Stop takes effect at once and keeps what was learned.",
-        PAUSED: f"Paused at {where}. Resume goes on; Step takes one.",
-        STOPPED: f"Stopped at {where}. The weights are kept; nothing is lost.",
-        FAILED: f"Failed at {where}; the line above the curves says why. Other runs are untouched.",
-        FINISHED: f"Done, {where}.",
-    }[run.status]
-    if run.evaluation is not None:
-        score = run.evaluation.overall
-        low, high = (shared.percent(edge) for edge in (score.interval.low, score.interval.high))
-        share, examples = shared.percent(score.exact_match), shared.count(score.examples)
-        said += RIGHT.get(run.task.kind, " {share} of {examples} held-out examples are right").format(
-            share=share, examples=examples, **score.measures
-        )
-        said += f" ({low} to {high}).{tell_beside(run)}"
-    return said
-
-
-def tell_beside(run: Run) -> str:
-    """What stands beside a classifier, in a sentence."""
-    if run.task.kind != CLASSES or (run.is_compared and run.baseline is None):
-        return ""
-    if run.baseline is None:
-        return f" Beside it, {NAME}, is learning the same texts."
-    score = run.baseline.score
-    low, high = (shared.percent(edge) for edge in (score.interval.low, score.interval.high))
-    return f" Beside it, {NAME}: {shared.percent(score.exact_match)} ({low} to {high})."
-
-
-def show_all(visit: Visit) -> list:
-    """Everything, for the run on the board."""
-    run = visit.runs.get(visit.shown)
-    board = run.to_message(whole=True) if run else None
-    runs = shared.to_json(visit.to_table())
-    return screen(board=shared.to_json(board), runs=runs, **show_controls(visit))
 
 
 def follow(visit: Visit) -> Iterator[list]:
@@ -135,10 +57,10 @@ def follow(visit: Visit) -> Iterator[list]:
             news = {name: value for name, value in controls.items() if told.get(name) != value}
             told = controls
             if visit.shown == run.id and run.model is not None:
-                news["board"] = shared.to_json(run.to_message())
+                news["board"] = shared.to_json(tell_board(run))
             if measured != run.predicted_at:  # the table is drawn anew only where it says something new
                 measured = run.predicted_at
-                news["runs"] = shared.to_json(visit.to_table())
+                news["runs"] = show_table(visit)
             yield screen(**news)
     if run.id not in visit.runs or visit.is_over:
         return
@@ -157,15 +79,16 @@ def follow(visit: Visit) -> Iterator[list]:
 
 def start_run(visit: Visit, form) -> str:
     """A new run from the settings, to be followed; the sentence that goes with it."""
-    _, gone = visit.add(*read_form(*form, table=visit.table))
+    task, recipe, seed = read_form(*form, table=visit.table)
+    _, gone = visit.add(task, recipe, seed, read_probe(task, *form))
     return gone
 
 
-def begin(visit: Visit, order: int, said: str = "") -> list:
+def begin(visit: Visit, order: int, said: str = "", is_full: Callable[[], bool] = bool) -> list:
     """Outputs of a button that makes `follow` go on: a new order, and settings folded on a phone."""
     changes = show_controls(visit)
-    changes["note"] = shared.note(f"{said} {STARTING}".strip(), later=f"{said} {WAITING}".strip())
-    changes["runs"] = shared.to_json(visit.to_table())
+    changes["note"] = shared.note(f"{said} {WAITING if is_full() else STARTING}".strip())
+    changes["runs"] = show_table(visit)
     return [order + 1, gr.update(open=False), *field_errors(), *screen(**changes)]
 
 
@@ -173,24 +96,31 @@ def stay(visit: Visit, order: int, error: FieldError | None = None) -> list:
     """Outputs of a button that changes nothing by itself: a run under way is shown by its own handler."""
     is_followed = visit.run is not None and visit.run.is_live
     changes = {} if error or is_followed else show_controls(visit)
-    if error:  # the field itself may be out of sight
-        changes["note"] = shared.refusal(f"{LABELS[error.field]}: {error}")
+    if error:
+        changes["note"] = refuse(error)
     return [order, gr.skip(), *field_errors(error), *screen(**changes)]
 
 
-def press_train(visit: Visit, order: int, *form) -> list:
-    """Start a run; while one is under way, pause it or let it go on."""
+def press_train(visit: Visit, order: int, *form, is_full: Callable[[], bool] = bool) -> list:
+    """Start a run; while one is under way, pause it or let it go on.
+
+    Args:
+        visit: whose.
+        order: counts the runs that were followed.
+        *form: the settings, in the order of FIELDS.
+        is_full: asked whether others have all places; the run then waits.
+    """
     run = visit.run
     if run is not None and (run.is_live or run.status in (RUNNING, PAUSED)):
-        return press_pause(visit, order)
+        return press_pause(visit, order, is_full=is_full)
     try:
         said = start_run(visit, form)
     except FieldError as error:
         return stay(visit, order, error)
-    return begin(visit, order, said)
+    return begin(visit, order, said, is_full)
 
 
-def press_pause(visit: Visit, order: int) -> list:
+def press_pause(visit: Visit, order: int, *, is_full: Callable[[], bool] = bool) -> list:
     """Pause, or go on: with the handler that waits, or with a new one where the run was stopped."""
     run = visit.run
     if run is None:
@@ -201,7 +131,24 @@ def press_pause(visit: Visit, order: int) -> list:
     if not run.can_go_on:
         return stay(visit, order)
     run.status = RUNNING
-    return begin(visit, order)
+    return begin(visit, order, is_full=is_full)
+
+
+def press_again(
+    visit: Visit, order: int, *, other_seed: bool = False, is_full: Callable[[], bool] = bool
+) -> list:
+    """Train the current run's like from step 0: from the same weights, or from those of another seed."""
+    run = visit.run
+    if run is None or run.is_live or run.status in (RUNNING, PAUSED):
+        return stay(visit, order)
+    again, gone = visit.add_again(run, other_seed=other_seed)
+    start = f"seed {again.seed}" if other_seed else "the same start"
+    return begin(visit, order, f"{gone} {run.name} again, from {start}.".strip(), is_full)
+
+
+def tell_seed(visit: Visit, shown: str) -> str:
+    """The seed of the current run, for its field."""
+    return shown if visit.run is None else str(visit.run.seed)
 
 
 def press_stop(visit: Visit, order: int) -> list:
@@ -214,7 +161,7 @@ def press_stop(visit: Visit, order: int) -> list:
     return stay(visit, order)
 
 
-def press_step(visit: Visit, order: int, *form) -> list:
+def press_step(visit: Visit, order: int, *form, is_full: Callable[[], bool] = bool) -> list:
     """Take exactly one step: of the paused or stopped run, else of a new one."""
     run = visit.run
     if run is not None and run.is_live:
@@ -227,13 +174,13 @@ def press_step(visit: Visit, order: int, *form) -> list:
         except FieldError as error:
             return stay(visit, order, error)
     visit.run.status, visit.run.wants_pause, visit.run.wanted_steps = PAUSED, True, 1
-    return begin(visit, order, said)
+    return begin(visit, order, said, is_full)
 
 
 def pick_task(visit: Visit, label: str) -> list:
-    """Another task; a table is chosen for one task."""
+    """Another task, a table is chosen for one: [as choose_task…, example to watch, look for]."""
     visit.table = None
-    return choose_task(label)
+    return [*choose_task(label), clear_probe(label), look_for(build_task(offers()[label][0]))]
 
 
 def take_upload(visit: Visit, uploaded: str | None, label: str) -> list[dict]:
@@ -244,13 +191,24 @@ def take_upload(visit: Visit, uploaded: str | None, label: str) -> list[dict]:
 
 
 def describe(visit: Visit, *form) -> list:
-    """The line under the settings, and what is wrong with them."""
-    return describe_form(*form, table=visit.table)
+    """The line under the settings, what is wrong under each field, and that again under the Train button."""
+    *told, refused = describe_form(*form, table=visit.table)
+    is_followed = visit.run is not None and visit.run.is_live
+    return [*told, gr.skip() if is_followed else refused or shared.note(tell(visit.run))]
 
 
-def refill(label: str, model: str, size: object, preset: str) -> list[dict]:
-    """Another size: the recipe's settings for it."""
-    return [gr.update(**change) for change in fill_form(label, model, size, preset).values()]
+def refill_heads(hidden_size: object) -> dict:
+    """Another hidden size: the numbers of heads that divide it."""
+    return gr.update(choices=list(offer_heads(hidden_size)))
+
+
+def refill(label: str, model: str, size: object, preset: str, *standing) -> list[dict]:
+    """Another size: the recipe's settings for it, where others stand; what is typed meanwhile stays."""
+    filled = fill_form(label, model, size, preset).values()
+    return [
+        gr.update(value=change["value"]) if change.get("value", stands) != stands else gr.skip()
+        for change, stands in zip(filled, standing, strict=True)
+    ]
 
 
 def set_pace(visit: Visit, kind: str, rate: float) -> dict:
@@ -261,70 +219,22 @@ def set_pace(visit: Visit, kind: str, rate: float) -> dict:
     return gr.update(visible=kind == "watch")
 
 
-# ---------------------------------------------------------------- table of runs
-
-
-def open_run(visit: Visit, event: gr.EventData) -> list:
-    """Show a run again; it is what the buttons are about unless another is under way."""
-    if event.run in visit.runs:
-        visit.shown = event.run
-        if visit.run is None or not visit.run.is_live:
-            visit.current = event.run
-    return show_all(visit)
-
-
-def delete_run(visit: Visit, event: gr.EventData) -> list:
-    """Forget a run."""
-    visit.forget(event.run)
-    return show_all(visit)
-
-
-def pack_run(visit: Visit, event: gr.EventData) -> tuple[str | None, str]:
-    """Save a run as a checkpoint folder and zip it: (path, sentence)."""
-    run = visit.runs.get(event.run)
-    if run is None or run.model is None:
-        return None, shared.note("This run has no weights yet.")
-    if run.evaluation is None:
-        driving.measure(run)
-    evaluation = run.evaluation
-    folder = visit.new_folder(f"attn-{run.name.replace(' ', '-')}")
-    reports = [{**point, "held_out_exact_match": point["held_out"]} for _, point in run.points]
-    reports = [{k: None if v != v else v for k, v in report.items()} for report in reports]
-    with run.looking() as model:
-        record = build_training_record(
-            run.task,
-            run.recipe,
-            evaluation,
-            seed=run.seed,
-            reports=reports,
-            device=describe_device(run.accelerator),
-            threads=torch.get_num_threads(),
-            baseline=run.baseline,
-        )
-        if path := record["task"]["options"].get("path"):
-            record["task"]["options"]["path"] = Path(path).name  # where it lies here is nobody's business
-        save_checkpoint(folder, model, run.task, record)
-    if run.is_live:
-        run.evaluation = None  # of weights that change
-    path = shutil.make_archive(str(folder), "zip", folder.parent, folder.name)
-    return path, shared.note(f"{Path(path).name} holds a checkpoint that transformers loads.")
-
-
 # ---------------------------------------------------------------- wiring
 
 
-def wire_form(form: Form, visit: gr.State, light: dict) -> None:
+def wire_form(form: Form, visit: gr.State, said: gr.HTML, looked: gr.HTML, light: dict) -> None:
     """Keep the settings in step: task, model and size fill in the others, and every change is checked."""
     task, model, size, preset = (form.fields[name] for name in ("task", "model", "size", "preset"))
     table, filled, columns = form.table, form.named(*FILLED), form.named("column_1", "column_2")
-    read, described = [visit, *form.values], [form.hint, *form.lines]
+    read, described = [visit, *form.values], [form.hint, *form.lines, said]
+    chosen = [table, *form.named(*CHOSEN[1:]), *filled]
     edited = [form.fields[name].input for name in FIELDS if name not in ("task", "model", "size", "preset")]
     gr.on(edited, describe, read, described, **light, trigger_mode="always_last")
     picked = [
-        task.input(pick_task, [visit, task], [table, *form.named(*CHOSEN[1:]), *filled], **light),
+        task.input(pick_task, [visit, task], [*chosen, form.fields["probe"], looked], **light),
         model.input(choose_model, [task, model, size, preset], [preset, *filled], **light),
-        size.input(refill, [task, model, size, preset], filled, **light),
-        preset.input(refill, [task, model, size, preset], filled, **light),
+        size.input(refill, [task, model, size, preset, *filled], filled, **light),
+        preset.input(refill, [task, model, size, preset, *filled], filled, **light),
         gr.on(
             [table.upload, table.clear],
             take_upload,
@@ -336,51 +246,90 @@ def wire_form(form: Form, visit: gr.State, light: dict) -> None:
     ]
     for event in picked:
         event.then(describe, read, described, **light)
+    hidden, heads = form.named("hidden_size", "num_attention_heads")
+    gr.on([hidden.change], refill_heads, hidden, heads, **light, trigger_mode="always_last")
+
+
+def build_drive() -> dict[str, gr.Button]:
+    """Lay the buttons of a run out: name in SCREEN → button."""
+    look = {"size": "md", "min_width": 0}
+    train = gr.Button("Train", variant="primary", elem_classes="train", elem_id="train")
+    with gr.Row(elem_classes="hf-drive"):
+        pause = gr.Button("Pause", interactive=False, elem_id="pause", **look)
+        stop = gr.Button("Stop", variant="stop", interactive=False, elem_id="stop", **look)
+        step = gr.Button("Step", elem_id="step", **look)
+    with gr.Row(elem_classes="hf-drive hf-again"):
+        again = gr.Button("Again, same start", interactive=False, elem_id="again", **look)
+        reseed = gr.Button("Other seed", interactive=False, elem_id="reseed", **look)
+    return {"train": train, "pause": pause, "stop": stop, "step": step, "again": again, "reseed": reseed}
+
+
+def is_full(blocks: gr.Blocks) -> bool:
+    """Whether others have every place to train, so that the next run waits."""
+    turns = blocks._queue.event_queue_per_concurrency_id.get("train")  # there from the first run on
+    return turns is not None and turns.current_concurrency >= turns.concurrency_limit
+
+
+def wire_drive(page: Page, drive: dict, form: Form, order: gr.Number, answer: list, light: dict) -> None:
+    """Connect the buttons of a run; what each does is followed when it makes `order` change."""
+    visit, waits = page.visit, functools.partial(is_full, page.blocks)
+    pressed = {
+        "train": functools.partial(press_train, is_full=waits),
+        "pause": functools.partial(press_pause, is_full=waits),
+        "stop": press_stop,
+        "step": functools.partial(press_step, is_full=waits),
+        "again": functools.partial(press_again, is_full=waits),
+        "reseed": functools.partial(press_again, is_full=waits, other_seed=True),
+    }
+    for name, press in pressed.items():
+        read = [visit, order, *(form.values if name in ("train", "step") else ())]
+        mode = "multiple" if name == "step" else "once"
+        pressed_once = drive[name].click(press, read, answer, **light, trigger_mode=mode)
+        if name == "reseed":
+            pressed_once.then(tell_seed, [visit, *form.named("seed")], form.named("seed"), **light)
+
+
+def wire_table(page: Page, runs: gr.HTML, compared: gr.HTML, shown: list, zipped, said, light: dict) -> None:
+    """Connect the table of runs and the comparison under it."""
+    visit, many = page.visit, {**light, "trigger_mode": "multiple"}
+    page.tab.select(lambda visit: show_table(visit), visit, runs, **light)  # Duel adds some
+    runs.open_run(open_run, visit, shown, **many)
+    runs.delete_run(delete_run, visit, shown, **many)
+    runs.rename_run(rename_run, visit, runs, **many)
+    runs.compare_runs(compare_runs, visit, compared, **{**light, "trigger_mode": "always_last"})
+    save = "() => setTimeout(() => document.querySelector('#zip')?.click(), 150)"  # once the link is there
+    runs.download_run(pack_run, visit, [zipped, said], **LIGHT).success(None, js=save)
 
 
 def build(page: Page) -> None:
     """Lay the tab out and connect it."""
     with gr.Row(elem_classes="hf-lead"):
-        gr.HTML(shared.look_for(LOOK_FOR))
+        looked = gr.HTML(look_for(build_task(next(iter(offers().values()))[0])))
         origin = gr.HTML(shared.origin("none yet", "none", page.device))
     with gr.Row(elem_classes="hf-work"):
         with gr.Column(elem_classes=["hf-panel", "hf-side"], min_width=0):
-            train = gr.Button("Train", variant="primary", elem_classes="train", elem_id="train")
-            with gr.Row(elem_classes="hf-drive"):
-                pause = gr.Button("Pause", size="md", interactive=False, elem_id="pause", min_width=0)
-                stop = gr.Button(
-                    "Stop", variant="stop", size="md", interactive=False, elem_id="stop", min_width=0
-                )
-                step = gr.Button("Step", size="md", elem_id="step", min_width=0)
+            drive = build_drive()
             said = gr.HTML(shared.note(tell(None)), elem_id="note")
             with gr.Accordion("Settings", elem_classes="hf-settings") as fold:
                 form = build_form()
                 pace = gr.Radio(list(PACES), value=PACES[0], label="Pace", elem_classes="seg")
                 rate = gr.Slider(1, 60, 10, step=1, label="Steps a second", visible=False)
-        with (
-            gr.Column(min_width=0, elem_classes="hf-result"),
-            shared.train_board("train-board") as board,
-        ):
-            runs = shared.runs_table("runs")
+        with gr.Column(min_width=0, elem_classes="hf-result"):
+            with shared.train_board(rerunning.BOARD) as board:
+                runs = shared.runs_table("runs")
+            compared = shared.compare_board("compared")
     zipped = gr.DownloadButton(visible="hidden", elem_id="zip")
     order = gr.Number(0, visible="hidden")  # counts the runs to follow; its change starts the long handler
     visit = page.visit
-    shown = [board, train, pause, stop, step, said, origin, runs]
-    answer = [order, fold, *form.lines, *shown]
-    light = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
-
-    train.click(press_train, [visit, order, *form.values], answer, **light)
-    pause.click(press_pause, [visit, order], answer, **light)
-    stop.click(press_stop, [visit, order], answer, **light)
-    step.click(press_step, [visit, order, *form.values], answer, **light, trigger_mode="multiple")
-    long = {"show_progress": "hidden", "api_visibility": "private"}
+    screen_of = {**drive, "board": board, "note": said, "origin": origin, "runs": runs, "look_for": looked}
+    shown = [screen_of[name] for name in SCREEN]
+    light = {**LIGHT, "queue": False}
+    wire_drive(page, drive, form, order, [order, fold, *form.lines, *shown], light)
     train_in_turn = {"concurrency_id": "train", "concurrency_limit": page.places}
-    page.run_ended.append(order.change(follow, visit, shown, **long, **train_in_turn))
-    wire_form(form, visit, light)
+    page.run_ended.append(order.change(follow, visit, shown, **LIGHT, **train_in_turn))
+    wire_form(form, visit, said, looked, light)
+    wire_table(page, runs, compared, shown, zipped, said, light)
     gr.on([pace.change, rate.change], set_pace, [visit, pace, rate], rate, **light)
-    many = {**light, "trigger_mode": "multiple"}
-    page.tab.select(lambda visit: shared.to_json(visit.to_table()), visit, runs, **light)  # Duel adds some
-    runs.open_run(open_run, visit, shown, **many)
-    runs.delete_run(delete_run, visit, shown, **many)
-    save = "() => setTimeout(() => document.querySelector('#zip')?.click(), 150)"  # once the link is there
-    runs.download_run(pack_run, visit, [zipped, said], **long).success(None, js=save)
+    page.runs = runs
+    returning.wire(page, shown, light)
+    rerunning.keep_form(page, form, order, looked, drive["reseed"])

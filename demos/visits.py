@@ -6,24 +6,31 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 
-from demos.probing import Example, Probe, choose_examples, read_map, read_predictions, write_samples
-from demos.shared import encode_maps, name_architecture, name_model, shorten
+from demos.chance import draw_apart, draws
+from demos.limits import limits_here
+from demos.probing import Examples, Probe, answer_examples, choose_examples, read_map, write_samples
+from demos.shared import encode_maps, shorten
+from demos.slicing import begin_loop, has_zero_gpu
 from demos.tables import Table, take_table
 from hf_attn.architectures import build_model
 from hf_attn.baselines import NAME, Baseline, measure_beside
 from hf_attn.evaluation import Evaluation
 from hf_attn.tasks import Recipe, Task
 from hf_attn.tasks.base import CLASSES, TEXT
-from hf_attn.training import Report, build_accelerator, train
+from hf_attn.training import Report
 
 RUNNING, PAUSED, STOPPED, FINISHED, FAILED = "running", "paused", "stopped", "finished", "error"
-KEPT_RUNS = 12
+KEPT_RUNS = limits_here().runs
+LONGEST_NAME = 40  # characters of a run's name
+LARGEST_SEED = 2**31 - 1
+UNSEEN = ("Cc", "Co", "Cs", "Zl", "Zp")  # kinds of characters that a name cannot have
 KEPT_POINTS = 2000  # of a run's curve
 KEPT_FRAMES = 60  # of a run's film once it is over
 REPEATED_SECONDS = 3.0  # the browser may lose messages: each repeats what is as recent as this
@@ -42,12 +49,14 @@ class Run:
     Attributes:
         id, name: of the run, within its visit.
         task, recipe, seed, device: what it is made of.
+        own_probe: the example whose attention is drawn, where the visitor wrote one.
         pace: steps a second; None for as fast as it goes.
         status: "running", "paused", "stopped", "finished" or "error"; message says what failed.
         wants_pause, wants_stop, wanted_steps: set by the buttons, heeded between two steps.
         is_live: a handler is taking its steps (or waiting for a free place to do so).
         baseline, is_compared: what stands beside a classifier, and whether it was looked for.
         points, frames: (when, what) of the curves and of the film.
+        film: the steps of which there is a frame, where a link says so; else whenever there is one to show.
     """
 
     id: str
@@ -56,6 +65,7 @@ class Run:
     recipe: Recipe
     seed: int
     device: str = "auto"
+    own_probe: Probe | None = None
     pace: float | None = None
     status: str = RUNNING
     message: str = ""
@@ -70,14 +80,16 @@ class Run:
     is_compared: bool = False
     points: list[tuple[float, dict]] = field(default_factory=list)
     frames: list[tuple[float, dict]] = field(default_factory=list)
+    film: frozenset[int] | None = None
 
     def __post_init__(self) -> None:
         self.lock = threading.Lock()  # the model is either learning or being looked at
         self.readers = 0
-        self.examples: list[Example] = []  # chosen when the run begins: reading a corpus may take long
+        self.examples: Examples | None = None  # chosen when the run begins: reading a corpus may take long
         self.probe: Probe | None = None
         self.active_seconds = 0.0
-        self.loop: Iterator[Report] | None = None
+        self.loop: Iterator[Sequence[Report]] | None = None
+        self.computed_on = ""  # the device that trains, in words; nothing before the first step
         self.map: dict = {}  # what the board says of the probe's map; nothing before there is a model
         self.predictions: list[dict] = []
         self.predicted_at = -1
@@ -85,27 +97,27 @@ class Run:
     def begin(self) -> None:
         """Choose the examples, build the model and its loop, once."""
         if self.probe is None:
-            self.examples, self.probe = choose_examples(self.task)
+            self.examples, chosen = choose_examples(self.task)
+            self.probe = self.own_probe or chosen
         if self.loop is None and self.model is None:
             self.model = build_model(self.task, self.recipe, self.seed)
-            self.accelerator = build_accelerator(self.device)
-            generator = torch.Generator().manual_seed(self.seed)
-            self.loop = train(
-                self.task, self.model, self.recipe, generator=generator, accelerator=self.accelerator
-            )
+            loop = begin_loop(self)
+            self.loop = draw_apart(loop, self.seed) if draws(self.recipe) and not has_zero_gpu() else loop
 
     def advance(self) -> Report | None:
-        """Take one step and note what it gave; None where there is none left."""
+        """Take one step, or a slice of them, and note what it gave; None where there is none left."""
         while self.readers:  # a lock is not fair: whoever wants to look goes first
             time.sleep(0.001)
         started = time.monotonic()
         with self.lock:
-            report = next(self.loop, None)
+            reports = next(self.loop, ())
         self.active_seconds += time.monotonic() - started
-        if report is not None:
+        for report in reports:
             self.step = report.step
             self._note(report)
-        return report
+        if self.wanted_steps and self.step > 0:  # the report before the first step is none
+            self.wanted_steps -= 1
+        return reports[-1] if reports else None
 
     @contextlib.contextmanager
     def looking(self) -> Iterator[torch.nn.Module]:
@@ -118,14 +130,17 @@ class Run:
             self.readers -= 1
 
     def take_frame(self) -> None:
-        """Draw the probe's attention as it is now, once a step."""
+        """Draw the probe's attention as it is now, once a step; of a link's film that, and where it halts."""
         if self.frames and self.frames[-1][1]["step"] == self.step:
             return
+        is_kept = self.film is None or self.step in self.film or self.wants_pause or self.wants_stop
+        if not is_kept:
+            return
         with self.lock:
-            answering, self.map = read_map(self.model, self.task, self.probe)
+            weights, self.map = read_map(self.model, self.task, self.probe)
         frame = {"step": self.step, "predictions": self.predictions}
-        if answering is not None:
-            frame["maps"] = encode_maps(answering.weights[-1])
+        if weights is not None:
+            frame["maps"] = [encode_maps(layer) for layer in weights]
         self.frames.append((time.monotonic(), frame))
         if len(self.frames) > 8 * KEPT_FRAMES:  # a long run keeps every other frame of its past
             self.frames = self.frames[: 4 * KEPT_FRAMES : 2] + self.frames[4 * KEPT_FRAMES :]
@@ -139,27 +154,27 @@ class Run:
         point["tokens_per_second"] = report.tokens_per_second
         point["held_out"] = report.held_out_exact_match if is_measured else None
         self.points.append((time.monotonic(), point))
-        if is_measured and self.predicted_at != report.step:
-            self.predicted_at = report.step
-            self.predictions = self._answer(report.predictions)
 
-    def _answer(self, predictions: torch.Tensor) -> list[dict]:
-        """The shown examples answered; a language model writes anew."""
-        if self.task.kind != TEXT:
-            return read_predictions(self.task, self.examples, predictions)
+    def answer(self) -> None:
+        """Answer the shown examples at this step, or let a language model write, for the step's frame."""
+        if self.predicted_at == self.step:
+            return
+        self.predicted_at = self.step
         with self.lock:
-            return write_samples(self.model, self.task, self.probe)
+            if self.task.kind == TEXT:
+                self.predictions = write_samples(self.model, self.task, self.probe)
+            else:
+                self.predictions = answer_examples(self.model, self.task, self.examples)
+        if self.frames and self.frames[-1][1]["step"] == self.step:
+            self.frames[-1] = (time.monotonic(), {**self.frames[-1][1], "predictions": self.predictions})
 
-    def conclude(self, evaluation: Evaluation, predictions: torch.Tensor) -> None:
+    def conclude(self, evaluation: Evaluation) -> None:
         """End curve, film and table with what was measured where the run stands."""
         self.evaluation = evaluation
-        self.predictions = self._answer(predictions)
+        self.answer()
         if self.points:
             when, point = self.points[-1]
             self.points[-1] = (when, {**point, "held_out": evaluation.overall.exact_match})
-        if self.frames:
-            when, frame = self.frames[-1]
-            self.frames[-1] = (when, {**frame, "predictions": self.predictions})
 
     @property
     def held_out(self) -> float | None:
@@ -176,8 +191,9 @@ class Run:
 
     @property
     def can_go_on(self) -> bool:
-        """Steps are left, and what they need is still there."""
-        return self.loop is not None and self.step < self.recipe.steps and self.status in (STOPPED, PAUSED)
+        """Steps are left, and what they need is still there, or was not made yet."""
+        is_whole = self.loop is not None or self.model is None
+        return is_whole and self.step < self.recipe.steps and self.status in (STOPPED, PAUSED)
 
     @property
     def weights(self) -> str:
@@ -195,7 +211,8 @@ class Run:
         """What the train board is told: the whole run, or what is recent."""
         if whole:
             points = thin([point for _, point in self.points], KEPT_POINTS)
-            frames = thin([frame for _, frame in self.frames], KEPT_FRAMES)
+            most = KEPT_FRAMES if self.film is None else len(self.frames)
+            frames = thin([frame for _, frame in self.frames], most)
         else:
             since = time.monotonic() - REPEATED_SECONDS
             points = [p for _, p in itertools.takewhile(lambda item: item[0] >= since, reversed(self.points))]
@@ -219,28 +236,14 @@ class Run:
         return {
             "task": self.task.name,
             "probe": shorten(self.probe.source, LONGEST_PROBE) if self.probe else "",
+            "own_probe": self.own_probe is not None,
             "metric": self.task.metric,
             "total_steps": self.recipe.steps,
             "predictions_name": title,
             "predictions_columns": columns,
-            "predictions_title": note.format(len(self.examples)),
+            "predictions_title": note.format(len(self.examples or ())),
             "baseline": tell_baseline(self.baseline),
             **self.map,
-        }
-
-    def to_row(self) -> dict:
-        """The run's line in the table of runs."""
-        curve = [[p["step"], p["held_out"]] for _, p in self.points if p["held_out"] is not None]
-        return {
-            "id": self.id,
-            "name": self.name,
-            "model": name_architecture(self.model.config) if self.model is not None else "",
-            "details": name_model(self.model, self.step, self.seconds)
-            if self.model is not None
-            else "waiting",
-            "held_out": self.held_out,
-            "curve": thin(curve, 100),
-            "kept": True,
         }
 
 
@@ -283,14 +286,16 @@ class Visit:
     folder: str | None = None
     table: Table | None = None
     baselines: dict[Task, Baseline | None] = field(default_factory=dict)
+    pulled: dict[str, Path] = field(default_factory=dict)  # Hub id → folder
     is_over: bool = False
+    when_closed: Callable[[], None] | None = None
 
     @property
     def run(self) -> Run | None:
         """The run that the buttons are about."""
         return self.runs.get(self.current)
 
-    def add(self, task: Task, recipe: Recipe, seed: int) -> tuple[Run, str]:
+    def add(self, task: Task, recipe: Recipe, seed: int, own_probe: Probe | None = None) -> tuple[Run, str]:
         """A new run, shown at once; and what had to go for it, in a sentence."""
         self.begun += 1
         gone = ""
@@ -298,9 +303,8 @@ class Visit:
             oldest = next(run for run in self.runs.values() if not run.is_live)
             self.forget(oldest.id)
             gone = f"{oldest.name} made room: {KEPT_RUNS} runs are kept."
-        run = Run(
-            f"run-{self.begun}", f"{task.name} {self.begun}", task, recipe, seed, self.device, self.pace
-        )
+        name = f"{task.name} {self.begun}"
+        run = Run(f"run-{self.begun}", name, task, recipe, seed, self.device, own_probe, self.pace)
         self.runs[run.id] = run
         self.shown = self.current = run.id
         return run, gone
@@ -316,9 +320,29 @@ class Visit:
         if self.current == run_id:
             self.current = newest
 
-    def to_table(self) -> dict:
-        """The value of the table of runs, newest first."""
-        return {"runs": [run.to_row() for run in reversed(self.runs.values())], "current": self.shown}
+    def add_again(self, run: Run, *, other_seed: bool = False) -> tuple[Run, str]:
+        """The same run once more, from the same start; or from the next seed that none of its like has."""
+        like = [one.seed for one in self.runs.values() if (one.task, one.recipe) == (run.task, run.recipe)]
+        seed = (max(like, default=run.seed) + 1) % (LARGEST_SEED + 1) if other_seed else run.seed
+        return self.add(run.task, run.recipe, seed, run.own_probe)
+
+    def rename(self, run_id: str, text: str) -> None:
+        """Give a run another name.
+
+        Raises:
+            ValueError: nothing is left of it, it is too long, or another run has it.
+        """
+        seen = "".join(letter for letter in text if unicodedata.category(letter) not in UNSEEN)
+        name = " ".join(seen.split())
+        if run_id not in self.runs:
+            return
+        if not name:
+            raise ValueError(f"A name has 1 to {LONGEST_NAME} characters; {self.runs[run_id].name} stays.")
+        if len(name) > LONGEST_NAME:
+            raise ValueError(f"This name has {len(name)} characters; {LONGEST_NAME} at most are kept.")
+        if any(run.name == name for run in self.runs.values() if run.id != run_id):
+            raise ValueError(f"Another run is called {name}; choose a name of its own.")
+        self.runs[run_id].name = name
 
     def measure_beside(self, task: Task) -> Baseline | None:
         """What stands beside a task's models, measured once a visit; a table has a task of its own."""
@@ -334,14 +358,42 @@ class Visit:
 
     def take(self, uploaded: str | None, columns: tuple[str, ...]) -> None:
         """Keep an uploaded table instead of the last one, or none; runs on that one go on."""
-        self.table = None if uploaded is None else take_table(uploaded, self.new_folder("table"), columns)
+        self.table = None
+        if uploaded is None:
+            return
+        try:
+            limits_here().refuse_more("upload_bytes", Path(uploaded).stat().st_size)
+        except ValueError as error:
+            self.table = Table(Path(uploaded), Path(uploaded).name, fault=str(error))
+        else:
+            self.table = take_table(uploaded, self.new_folder("table"), columns)
+
+    def take_over(self, other: "Visit") -> None:
+        """Go on with what the same visitor's last visit has, whose page was left; that one is empty then."""
+        for run in other.runs.values():
+            run.wants_stop = run.is_live
+            run.status = STOPPED if run.status in (RUNNING, PAUSED) else run.status
+        for name in ("runs", "shown", "current", "begun", "folder", "table", "baselines", "pulled"):
+            setattr(self, name, getattr(other, name))
+        other.runs, other.shown, other.current, other.folder, other.table = {}, None, None, None, None
+        other.pulled = {}
 
     def close(self) -> None:
-        """The visitor has gone: stop what runs, give back memory and disk."""
+        """The page has gone: stop what runs. What was learned stays a while for the page that comes back."""
         self.is_over = True
+        for run in self.runs.values():
+            run.wants_stop = run.is_live
+        if self.when_closed is None:
+            self.empty()
+        else:
+            self.when_closed()
+
+    def empty(self) -> None:
+        """Give back memory and disk."""
         for run_id in list(self.runs):
             self.forget(run_id)
         self.table = None
+        self.pulled = {}
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
             self.folder = None

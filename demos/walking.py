@@ -6,10 +6,10 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from demos import shared
+from demos import python_lines, shared
 from demos.asking import as_ids, known_alignment
-from demos.checkpoints import BUNDLED, Opened, Shelf
-from demos.explore import read_target
+from demos.checkpoints import Opened, Shelf
+from demos.looking import read_target
 from demos.visits import Visit
 from hf_attn.arithmetic import SCORE_DIGITS, Difference, Head
 from hf_attn.exercises import BANKS, set_beside
@@ -24,7 +24,6 @@ UNTRAINED = "Untrained weights: this map means nothing yet."
 CHANGED = "Changed by a switch: this is no longer what the model computes."
 HALF, NEARLY_ALL = 0.5, 0.95
 LONGEST_TITLE = 60  # characters
-MODEL_IMPORTS = "from hf_attn import load_checkpoint\nfrom hf_attn.walkthrough import walk_model"
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ class Walked:
         num_heads: how many heads there are to choose from.
         places: maps of the checkpoint; empty for the others.
         look_for, origin, title: lines of the page.
-        code: the Python lines that give the same.
+        python: the lines of Python that give the same.
         notice: what is to be known of the map before it is read.
         truth: the known answer in the map's shape, or None.
     """
@@ -80,7 +79,7 @@ class Walked:
     look_for: str
     origin: str
     title: str
-    code: str
+    python: str
     places: tuple[str, ...] = ()
     notice: str = ""
     truth: list[list[int]] | None = None
@@ -128,7 +127,7 @@ def walk(shelf: Shelf, visit: Visit, settings: Settings) -> Walked:
     if settings.example is not None:
         return _walk_example(settings)
     with shelf.open(visit, settings.weights) as opened:
-        return _walk_checkpoint(opened, settings)
+        return _walk_checkpoint(visit, opened, settings)
 
 
 def _switch(head: Head, settings: Settings) -> Head:
@@ -149,7 +148,7 @@ def _walk_random(settings: Settings) -> Walked:
     named = {"num_heads": settings.num_heads, "head": index, "positions": settings.positions}
     own = walk_sentence(text, **named)
     head = _switch(own, settings)
-    build = f"head = walk_sentence({text!r}{''.join(f', {name}={said!r}' for name, said in named.items())})\n"
+    build = f"head = walk_sentence({text!r}{''.join(f', {name}={said!r}' for name, said in named.items())})"
     width = head.key.shape[1]
     last = len(head.rows) - 1
     return Walked(
@@ -165,7 +164,7 @@ def _walk_random(settings: Settings) -> Walked:
             f"{settings.num_heads} × {width} numbers a token", "random, seed 0", "CPU, float64"
         ),
         title=text,
-        code=write_code("from hf_attn.walkthrough import walk_sentence", build, own, head),
+        python=say_head(["walk_sentence"], [build], own, head),
         notice=UNTRAINED,
     )
 
@@ -178,7 +177,7 @@ def _walk_example(settings: Settings) -> Walked:
     index = min(settings.head or 0, example.num_heads - 1)
     own = example.build(index)
     head = _switch(own, settings)
-    build = f"head = EXAMPLES[{name!r}].build({index})\n"
+    build = f"head = EXAMPLES[{name!r}].build({index})"
     return Walked(
         _settle(settings, head, head=index, text=" ".join(head.columns)),
         head,
@@ -187,7 +186,7 @@ def _walk_example(settings: Settings) -> Walked:
         look_for=example.look_for,
         origin=shared.origin(example.document, "the document's own", "CPU, float64"),
         title=example.title,
-        code=write_code("from hf_attn.worked import EXAMPLES", build, own, head),
+        python=say_head(["from hf_attn.worked import EXAMPLES"], [build], own, head),
     )
 
 
@@ -197,17 +196,18 @@ def say_switches(own: Head, head: Head) -> str:
     turned = [
         f"{name}={getattr(head, name)!r}" for name in names if getattr(head, name) != getattr(own, name)
     ]
-    return f"head = dataclasses.replace(head, {', '.join(turned)})\n" if turned else ""
+    return f"head = dataclasses.replace(head, {', '.join(turned)})" if turned else ""
 
 
-def write_code(imports: str, build: str, own: Head, head: Head) -> str:
+def say_head(imports: list[str], lines: list[str], own: Head, head: Head) -> str:
     """The Python lines that give the same head."""
     switches = say_switches(own, head)
-    first = "import dataclasses\n\n" if switches else ""
-    return f"{first}{imports}\n\n{build}{switches}"
+    if switches:
+        imports, lines = [*imports, "import dataclasses"], [*lines, switches]
+    return python_lines.join(imports, *lines)
 
 
-def _walk_checkpoint(opened: Opened, settings: Settings) -> Walked:
+def _walk_checkpoint(visit: Visit, opened: Opened, settings: Settings) -> Walked:
     """One head of a model as it answers an input."""
     model, stacks = opened.model, find_attention(opened.model)
     text = settings.text
@@ -233,7 +233,8 @@ def _walk_checkpoint(opened: Opened, settings: Settings) -> Walked:
         rings = [[0] * len(columns)] * maps.written_from + rings
     cell = best_cell(head, rings)
     answer = f" → {opened.task.decode(written)}" if written and opened.task and opened.kind != TEXT else ""
-    build = say_model(settings.weights, opened, source, written, place)
+    imports, lines = python_lines.say_model(visit, settings.weights, opened)
+    lines.append(say_walk(source, written, place))
     return Walked(
         _settle(settings, head, text=text, place=f"{kind} {layer}", head=index),
         head,
@@ -242,7 +243,7 @@ def _walk_checkpoint(opened: Opened, settings: Settings) -> Walked:
         look_for=tell_cell(head, cell),
         origin=shared.origin_of(model, opened.weights),
         title=shared.shorten(f"{text}{answer}", LONGEST_TITLE),
-        code=write_code(MODEL_IMPORTS, build, own, head),
+        python=say_head([*imports, "walk_model"], lines, own, head),
         places=places,
         notice=UNTRAINED if opened.is_untrained else CHANGED if say_switches(own, head) else "",
         truth=rings,
@@ -297,19 +298,11 @@ def tell_cell(head: Head, cell: tuple[int, int]) -> str:
     return f"{reads}, so what comes out is mostly the value of “{column}”."
 
 
-def say_model(weights: str, opened: Opened, source: list[int], written: list[int], place: dict) -> str:
-    """The Python line that gives a head of a checkpoint."""
-    path = Path(weights)
-    if path.parent == BUNDLED:
-        folder = f"model_cards/{path.name}"
-    else:  # a run of this visit, once it is downloaded; or a folder given at the start, wherever it lies
-        folder = path.name if path.is_dir() else f"attn-{opened.name.replace(' ', '-')}"
+def say_walk(source: list[int], written: list[int], place: dict) -> str:
+    """The Python line that gives a head of a model."""
     target = f", {written}" if written else ""
     chosen = ", ".join(f"{name}={value!r}" for name, value in place.items())
-    return (
-        f"found = load_checkpoint({folder!r})\n"
-        f"head = walk_model(found.model, {source}{target}, tokenizer=found.tokenizer, {chosen})\n"
-    )
+    return f"head = walk_model(model, {source}{target}, tokenizer=tokenizer, {chosen})"
 
 
 # ---------------------------------------------------------------- what the board is told
@@ -321,7 +314,6 @@ def to_value(walked: Walked) -> dict:
     row, column = walked.cell
     shown = head.explain(row, column)
     apart = head.measure_torch_difference()
-    code = f"{walked.code}print(head.explain({row}, {column}))"
     return {
         "title": walked.title,
         "notice": walked.notice,
@@ -338,7 +330,7 @@ def to_value(walked: Walked) -> dict:
         "score_digits": SCORE_DIGITS,
         "cell": dataclasses.asdict(shown),
         "same": {"largest": apart.largest, "where": tell_place(head, apart)},
-        "code": code,
+        "python": f"{walked.python}\nprint(head.explain({row}, {column}))",
         "printed": read_printed(settings.example) if settings.example else [],
         "beside": read_beside(walked),
     }

@@ -163,37 +163,6 @@
     ["output", "", "", "", "", cell.exp_sum, "", ...cell.output],
   ];
 
-  const takeAway = (host, current) => {
-    const code = el("pre", "hf-code");
-    code.hidden = true;
-    code.tabIndex = 0;
-    const csv = hfAttn.button(
-      "CSV",
-      () => hfAttn.save("attention-cell.csv", new Blob([hfAttn.csv(csvOf(current()))], { type: "text/csv" })),
-      "",
-    );
-    const copy = hfAttn.button(
-      "Copy as Python",
-      async () => {
-        code.hidden = false;
-        copy.setAttribute("aria-expanded", "true");
-        try {
-          await navigator.clipboard.writeText(code.textContent);
-          copy.textContent = "Copied";
-        } catch {
-          getSelection().selectAllChildren(code); // a page that may not write to the clipboard: ready for Ctrl+C
-        }
-      },
-      "",
-    );
-    copy.setAttribute("aria-expanded", "false");
-    host.append(el("div", "hf-take", csv, copy), code);
-    return text => {
-      if (code.textContent !== text) copy.textContent = "Copy as Python";
-      code.textContent = text;
-    };
-  };
-
   /* ---- all of it ---- */
 
   const stepHead = (host, places, title, ...note) => {
@@ -224,7 +193,8 @@
     const foot = el("div", "hf-same");
     section.append(apart, foot);
     const told = same(foot);
-    const code = takeAway(foot, () => current);
+    const take = hfAttn.takeRow({ file: () => "attention-cell", lines: () => csvOf(current) });
+    foot.append(take.row, take.below);
 
     const tellBeside = ({ beside, cell }) => {
       const here = beside && beside.row === cell.row ? beside : null;
@@ -263,7 +233,7 @@
       const becomes = { name: () => letter("y", query()), label: "y", role: "q", values: cell.output, digits: 2, scale: "y" };
       output.update([becomes, ...tellBeside(value)]);
       told(value.same);
-      code(value.code);
+      take.refresh();
     };
     return { update };
   };

@@ -79,6 +79,8 @@
       arithmetic.update(value);
       printed.update(value.printed, value.rows, value.cols);
     };
-    return { update };
+    /** A cell of a link's; Python explains it, and has its map by then. */
+    const restore = ({ row, column }) => choose({ row, column, head: null });
+    return { update, state: () => ({ row: at.row, column: at.column }), restore };
   };
 })((window.hfAttn ||= {}));

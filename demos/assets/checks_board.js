@@ -45,10 +45,16 @@
     );
 
     const at = () => {
-      const { kind, layer, head, row, key } = lens?.data ? lens : { kind: "cross", layer: 0, head: 0, row: 0, key: null };
-      return { kind, layer, head, query: key === null ? null : row, key };
+      if (!lens?.data) return { kind: "cross", layer: 0, head: 0, query: null, key: null };
+      const { kind, layer, head } = lens;
+      const { query, key } = lens.at; // in the whole input, of which the lens may show a window
+      return { kind, layer, head, query: key === null ? null : query, key };
     };
-    const send = () => trigger("ask_model", { ...ask, ...at() });
+    let sent = null; // what was asked last, and of which input
+    const send = () => {
+      sent = { turn: view.turn, asked: { ...ask, ...at() } };
+      trigger("ask_model", sent.asked);
+    };
     const set = patch => {
       Object.assign(ask, patch);
       show();
@@ -56,7 +62,7 @@
     const edge = () => {
       const { data, row, key } = lens;
       if (key === null) return { no: "No cell is chosen: choose one in the map above." };
-      const [reads, read] = [hfAttn.named(data.rows, row), hfAttn.named(data.cols, key)];
+      const [reads, read] = [hfAttn.nameAt(data, "row", row), hfAttn.nameAt(data, "col", key)];
       if (data.allowed && !data.allowed[row][key])
         return { no: `${reads} may not read ${read}: the cell is masked, there is nothing to remove.` };
       return { text: [el("span", "hf-q", reads), " reads ", el("span", "hf-k", read), ` in ${lens.place}`] };
@@ -74,7 +80,8 @@
     const show = () => {
       if (!view) return;
       const heads = lens?.data ? lens.data.maps[0].length : 0;
-      offered = Object.keys(WHATS).filter(name => name === "token" || (heads && (name !== "layer" || heads > 1)));
+      const suits = { head: heads && !lens.mean, layer: heads > 1, edge: heads && !lens.mean, token: true };
+      offered = Object.keys(WHATS).filter(name => suits[name]);
       if (!offered.includes(ask.what)) ask.what = offered[0];
       if (ask.token !== null && ask.token >= view.source.length) ask.token = null;
       const whole = ask.what === "head" || ask.what === "layer";
@@ -84,7 +91,7 @@
       seeded.hidden = !whole || ask.how !== "permute";
       stripHost.hidden = ask.what !== "token";
       tokens.update({ labels: view.source, weights: null, chosen: ask.token, name: "The token to leave out" });
-      const { no, text } = meaning();
+      const { no, text } = view.no_answer ? { no: view.no_answer } : meaning();
       meant.replaceChildren(no ? el("span", "", no) : el("span", "", "Asked about ", ...text, "."));
       press.disabled = Boolean(no);
       problem.hidden = !view.error;
@@ -95,7 +102,19 @@
       [view, lens] = [next, at];
       show();
     };
-    return { update };
+    /** What was asked of this input; null where nothing was. */
+    const state = () => (view.answer && sent?.turn === view.turn ? sent.asked : null);
+    const isPlace = place => place === null || Number.isInteger(place);
+    const restore = (asked, turn) => {
+      const { what, how, token, kind, ...places } = asked;
+      const isOne = (names, name) => Object.hasOwn(names, name);
+      if (!isOne(WHATS, what) || !isOne(HOWS, how) || !isOne(NAMES, kind) || ![token, ...Object.values(places)].every(isPlace)) return;
+      Object.assign(ask, { what, how, token, seed: asked.seed ?? 0 });
+      seed.value = ask.seed;
+      sent = { turn, asked };
+      trigger("ask_model", asked);
+    };
+    return { update, state, restore };
   };
 
   /* ---- the answer ---- */
@@ -140,20 +159,21 @@
       ]),
     ];
     const caption = () => `${answer?.what}: each symbol of the answer, and how far its distribution moves`;
-    const away = hfAttn.takeInside({ file: () => "ask-the-model", caption, lines });
+    const page = () => ({ kind: "figure", title: "Ask the model", value: { drawings: [], lines: lines(), caption: caption() } });
+    const away = hfAttn.takeInside({ file: () => "ask-the-model", caption, lines, page });
     const paint = () => box.isConnected && hfAttn.paintSigned(box);
     hfAttn.onLook(box, paint);
     const differs = ({ differ, before }) =>
       differ
         ? `${differ} of ${before.symbols.length} symbol${before.symbols.length === 1 ? " differs" : "s differ"}.`
-        : "The answer stays the same.";
+        : "The answer stays the same: this input does not need it.";
     const show = view => {
       answer = view.answer;
-      const key = JSON.stringify([answer?.what, answer?.option, answer?.after, answer?.moved, view.turn]);
+      const key = JSON.stringify([answer?.what, answer?.option, answer?.after, answer?.moved, view.turn, view.no_answer]);
       if (key === drawn) return; // only the held-out part has changed
       drawn = key;
       if (!answer) {
-        const why = "Ask, and the answer before and after is set here, symbol by symbol.";
+        const why = view.no_answer || "Ask, and the answer before and after is set here, symbol by symbol.";
         box.replaceChildren(el("p", "hf-blank", why));
         return;
       }
@@ -180,8 +200,9 @@
 
   /* ---- held-out accuracy ---- */
 
-  const fallOf = answer => {
+  const fallOf = ({ answer, can_count: can }) => {
     const held = answer?.held_out;
+    if (!can) return [el("p", "hf-hint", "This checkpoint names no task, so there are no held-out examples.")];
     if (!held) return [el("p", "hf-hint", "Ask, and the accuracy with and without is measured on 200 held-out examples.")];
     if (held.why) return [el("p", "hf-hint", held.why)];
     if (held.status) return [el("p", "hf-hint hf-busy", "Answering 200 held-out examples, with and without…")];
@@ -212,7 +233,24 @@
       ...(view?.each?.rows || []).map(r => [r.kind, r.layer + 1, r.head + 1, r.left, r.low, r.high, r.drop, r.error]),
     ];
     const caption = () => `Held-out accuracy without each head; with all of them ${percent(view?.each?.whole)}`;
-    const away = hfAttn.takeInside({ file: () => "without-each-head", caption, lines });
+    /** The grid as a picture, of the map's kind. */
+    const shaded = theme => {
+      const rows = (view?.each?.rows || []).filter(r => r.kind === lens.kind);
+      if (!rows.length) return null;
+      const counts = view.heads[lens.kind];
+      const stops = hfAttn.stopsFor(theme);
+      const cells = counts.map((count, l) =>
+        hfAttn.range(count).map(h => {
+          const row = rows.find(r => r.layer === l && r.head === h);
+          return row ? { text: number(100 * row.left, 0), rgb: hfAttn.signedColour(stops, -Math.max(0, row.drop), 1) } : null;
+        }),
+      );
+      const cols = hfAttn.range(Math.max(...counts)).map(h => `head ${h + 1}`);
+      return { rows: counts.map((_, l) => `layer ${l + 1}`), cols, cells };
+    };
+    const picture = hfAttn.shades(gridHost, shaded);
+    const page = () => ({ kind: "figure", title: "Without each head", value: { drawings: picture.drawings(), lines: lines(), caption: caption() } });
+    const away = hfAttn.takeInside({ file: () => "without-each-head", caption, lines, picture, page });
     host.append(
       el("h3", "", "Held-out accuracy"),
       fall,
@@ -248,7 +286,7 @@
       [view, lens] = [next, at];
       const each = view.each;
       running = each?.status === "running";
-      fall.replaceChildren(...fallOf(view.answer));
+      fall.replaceChildren(...fallOf(view));
       const count = hfAttn.sum(Object.values(view.heads).flat());
       const can = Boolean(view.can_count && count > 1 && lens?.data && view.heads[lens.kind]);
       for (const part of [name.parentElement, note]) part.hidden = !can;
@@ -258,6 +296,8 @@
       if (!can) return;
       note.textContent = sentence(each);
       if (each) showGrid(each);
+      picture.update(`${caption()}, in %, ${lens.name}`);
+      hfAttn.keepLines(host, { python: each?.python || "" });
       away.fill();
     };
     return { update };
@@ -289,7 +329,7 @@
     const descend = () => {
       // the chosen head's energies, once it stays chosen
       const place = `${lens.kind}.${lens.layer}.${lens.head}`;
-      if (!view.heads[lens.kind] || view.energies[place]) return;
+      if (!view.heads[lens.kind] || view.energies[place] || view.measured?.why) return;
       trigger("descend", { kind: lens.kind, layer: lens.layer, head: lens.head });
     };
     const show = () => {
@@ -314,6 +354,11 @@
       view = value;
       show();
     };
-    return { update };
+    const state = () => ({ asked: view && question.state(), each: Boolean(view?.each) });
+    const restore = ({ asked, each }) => {
+      if (asked && typeof asked === "object") question.restore(asked, view.turn);
+      if (each === true) trigger("each_head", {});
+    };
+    return { update, state, restore };
   };
 })((window.hfAttn ||= {}));

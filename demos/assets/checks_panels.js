@@ -2,6 +2,8 @@
 /* Below the lens: roles of all heads as a table, theory views of the chosen one. The contract is in demos/checking.py.
 
    hfAttn.takeInside(options) → {take, table, fill}: as hfAttn.takeAway, in two places of a panel of many parts
+   hfAttn.shades(host, describe) → a picture that is only saved, of a table of shaded numbers: describe(theme) gives
+   {rows, cols, cells[r][c] {text, below, rgb} or null}; picture.update(name) after each change
    hfAttn.bars(host, {name, tell}).update({values, labels, xName}): a bar a value, null where there is none */
 (hfAttn => {
   const { el, range, number, button, fill, css, numberOn, clamp } = hfAttn;
@@ -14,6 +16,60 @@
     const [footer, section] = [el("div"), el("div")];
     const fill = hfAttn.takeAway({ footer, section }, options);
     return { take: footer, table: section, fill };
+  };
+
+  /* ---- a table of shades, to be saved ---- */
+
+  /** The shades of signed numbers in a drawing, which may be made for the other look than the page's. */
+  hfAttn.stopsFor = theme => {
+    const isDay = hfAttn.sum(hfAttn.rgbOf(theme.panel)) > 384;
+    return isDay ? hfAttn.signedStops(document.documentElement) : hfAttn.atNight(hfAttn.signedStops);
+  };
+
+  const [TALL, TOP] = [34, 26];
+  const paintShades = (ctx, theme, size, { rows, cols, cells }) => {
+    const put = (text, x, y, colour, align = "center", weight = 400, points = 12) => {
+      ctx.fillStyle = colour;
+      ctx.font = hfAttn.font(theme, points, weight);
+      ctx.textAlign = align;
+      ctx.textBaseline = "middle";
+      ctx.fillText(text, x, y);
+    };
+    ctx.font = hfAttn.font(theme, 12);
+    const widest = texts => Math.max(...texts.map(text => ctx.measureText(text).width));
+    const [left, wide] = [widest(rows) + 12, Math.max(48, widest(cols) + 14)];
+    size(left + cols.length * wide, TOP + rows.length * TALL);
+    cols.forEach((name, c) => put(name, left + (c + 0.5) * wide, TOP / 2, theme["ink-3"]));
+    rows.forEach((name, r) => {
+      const y = TOP + (r + 0.5) * TALL;
+      put(name, left - 8, y, theme["ink-2"], "right");
+      cells[r].forEach((cell, c) => {
+        if (!cell) return;
+        const x = left + (c + 0.5) * wide;
+        if (cell.rgb) {
+          ctx.fillStyle = css(cell.rgb);
+          ctx.fillRect(x - wide / 2 + 1, y - TALL / 2 + 1, wide - 2, TALL - 2);
+        }
+        const colour = cell.rgb ? numberOn(theme, cell.rgb) : theme.ink;
+        put(cell.text, x, cell.below ? y - 6 : y, colour, "center", 500);
+        if (cell.below) put(cell.below, x, y + 9, colour, "center", 400, 10);
+      });
+    });
+  };
+
+  hfAttn.shades = (host, describe) => {
+    const hidden = el("div", "hf-unseen");
+    host.append(hidden);
+    const picture = hfAttn.surface(hidden, "", (ctx, _, theme, size) => {
+      const table = describe(theme);
+      if (table) paintShades(ctx, theme, size, table);
+    });
+    picture.canvas.setAttribute("aria-hidden", "true");
+    const update = name => {
+      picture.relabel(name);
+      picture.redraw();
+    };
+    return { update, png: picture.png, svg: picture.svg, drawings: () => hfAttn.drawingsIn(hidden) };
   };
 
   /* ---- bars ---- */
@@ -117,13 +173,29 @@
       rows.push(["even attention", ...roles.map(([name]) => orNone(found.even[lens.kind][name]))]);
       return [["layer·head", ...roles.map(([, title]) => title)], ...rows];
     };
-    const away = hfAttn.takeInside({
-      file: () => `roles-${lens?.kind}`,
-      caption: () => `Roles of every head, ${lens?.kind}`,
-      lines,
-    });
+    const caption = () => `Roles of every head, ${lens?.kind}`;
+    /** The table as a picture: each score on its shade, the untrained head's below it. */
+    const shaded = theme => {
+      const found = view && lens?.data ? shown() : null;
+      if (!found?.trained?.[lens.kind]) return null;
+      const [of, before] = [found.trained[lens.kind], found.untrained?.[lens.kind]];
+      const roles = columns(found);
+      const cells = placesOf(of).map(({ l, h }) =>
+        roles.map(([name]) => {
+          const value = of[name][l][h];
+          const rgb = name !== "uniform" && Number.isFinite(value) ? fill(theme, value) : null;
+          return { text: score(value), below: before && score(before[name][l][h]), rgb };
+        }),
+      );
+      const even = roles.map(([name]) => ({ text: score(found.even[lens.kind][name]) }));
+      const names = placesOf(of).map(({ l, h }) => `${l + 1}·${h + 1}`);
+      return { rows: [...names, "even"], cols: roles.map(([, title]) => title), cells: [...cells, even] };
+    };
+    const picture = hfAttn.shades(panel.body, shaded);
+    const away = hfAttn.takeInside({ file: () => `roles-${lens?.kind}`, caption, lines, picture });
     away.take.querySelector(".hf-take").lastChild.remove(); // it is a table already
     panel.footer.append(away.take);
+    panel.section.append(away.table);
 
     const cell = (value, before, isWeight, theme) => {
       const own = el("b", "", score(value));
@@ -159,6 +231,9 @@
         el("li", "", el("b", "", title), `: ${definition}; even attention scores ${chance}`),
       );
       terms.replaceChildren(...rows);
+      picture.update(caption());
+      hfAttn.keepLines(panel.section, { python: found.python });
+      away.fill();
     };
     const show = () => {
       const has = Boolean(view?.measured && lens?.data);
@@ -200,8 +275,6 @@
     const facts = el("table", "hf-theory-facts", el("thead", "", head), body);
     const plots = el("div", "hf-theory-plots");
     panel.section.classList.add("hf-theory");
-    panel.body.append(note, el("div", "hf-theory-two", facts, plots));
-    host.append(panel.section);
     let [view, lens] = [null, null];
 
     const sigma = () => view.measured.spectrum[lens.kind][lens.layer][lens.head];
@@ -209,10 +282,11 @@
     const offsets = () => view.measured.offsets[lens.kind];
     const fileOf = what => `${what}-${lens.kind}-layer-${lens.layer + 1}-head-${lens.head + 1}`;
     const signed = x => (x > 0 ? "+" : "") + number(x, 0);
+    const python = text => hfAttn.linesForHead(text, lens);
     const plot = (title, sentence, what, tell, lines) => {
       const pictureHost = el("div");
       const picture = hfAttn.bars(pictureHost, { name: title, tell });
-      const away = hfAttn.takeInside({ file: () => fileOf(what), caption: () => title, lines, picture });
+      const away = hfAttn.takeInside({ file: () => fileOf(what), caption: () => title, lines, picture, python });
       plots.append(
         el("div", "hf-theory-plot", el("h3", "", title), el("p", "hf-hint", sentence), pictureHost, away.take, away.table),
       );
@@ -232,6 +306,21 @@
       i => [`key − query ${signed(offsets()[i])}`, `mean weight ${number(profile()[i], 3)}`],
       () => [["key − query", "mean weight"], ...offsets().map((value, i) => [value, orNone(profile()[i])])],
     );
+
+    /** The table of figures, energies included, as it stands. */
+    const factLines = () => [
+      ["view", "this head", "even"],
+      ...[...body.rows].map(row => [...row.cells].map((cell, i) => (i ? cell : cell.firstChild).textContent)),
+    ];
+    const factsAway = hfAttn.takeInside({
+      file: () => fileOf("views"),
+      caption: () => "Theory views of one head",
+      lines: factLines,
+      python,
+    });
+    factsAway.take.querySelector(".hf-take").lastChild.remove(); // it is a table already
+    panel.body.append(note, el("div", "hf-theory-two", el("div", "", facts, factsAway.take, factsAway.table), plots));
+    host.append(panel.section);
 
     const fact = (title, definition, own, even) =>
       el(
@@ -257,7 +346,7 @@
       panel.rename("Theory views", `${lens.place}, on this input`);
       note.hidden = !measured.why;
       note.textContent = measured.why || "";
-      facts.parentElement.hidden = Boolean(measured.why);
+      plots.parentElement.hidden = Boolean(measured.why);
       if (measured.why || !measured.spectrum[lens.kind]) return;
       const own = measured.trained[lens.kind];
       const even = measured.even[lens.kind];
@@ -266,6 +355,8 @@
         fact(title, definition, write(name, own[name][lens.layer][lens.head]), write(name, even[name])),
       );
       body.replaceChildren(...rows, ...energies());
+      hfAttn.keepLines(panel.section, { python: measured.theory });
+      factsAway.fill();
       spectrum.picture.update({ values: sigma(), labels: range(sigma().length).map(i => i + 1), xName: "direction" });
       distances.picture.update({ values: profile(), labels: offsets(), xName: "key − query, in places" });
       spectrum.away.fill();

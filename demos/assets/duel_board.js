@@ -16,6 +16,7 @@
     const [mapHost, writes] = [el("div"), el("p", "hf-writes-line")];
     const map = hfAttn.heatmap(mapHost, { name: "", rows: [], cols: [], values: [], maxCell: 26, onSelect });
     const take = map.exports(file);
+    let shown = null;
     host.append(title, writes, note, sentence, mapHost, take);
     const written = ({ written: one }) => {
       writes.hidden = !one;
@@ -24,6 +25,7 @@
       writes.replaceChildren(verdict, one.written.length ? hfAttn.symbols(one.written, one.wrong) : "nothing");
     };
     const update = c => {
+      shown = c;
       const stroke = hfAttn.dashLine(c.dash);
       stroke.style.color = `var(--hf-${c.colour})`;
       title.replaceChildren(stroke, c.name);
@@ -48,8 +50,10 @@
         name: `${c.name}, who reads what at step ${count(seen.step)}`,
       });
     };
-    const select = selected => {
-      if (!mapHost.hidden) map.update({ selected });
+    /** Choose the cell that was chosen in another model's map, where this one has it. */
+    const select = at => {
+      const seen = shown?.map;
+      if (seen) map.update({ selected: at && at.r < seen.rows.length && at.c < seen.source ? at : null });
     };
     return { update, select };
   };
@@ -64,14 +68,20 @@
     let cells = [];
     let shown = null;
     let view = null;
+    let chosen = null; // the cell, in every map
+    const choose = (at, from) => {
+      chosen = at;
+      cells.forEach((cell, i) => i !== from && cell.select(at));
+    };
     const build = () => {
       grid.replaceChildren();
       grid.classList.toggle("four", view.contestants.length === 4);
+      chosen = null;
       cells = view.contestants.map((_, i) => {
         const cell = el("div", "hf-map-cell");
         grid.append(cell);
         const file = () => hfAttn.duelPanels.fileOf(view, view.contestants[i].model, "map");
-        return mapCell(cell, file, at => cells.forEach((other, k) => k !== i && other.select(at)));
+        return mapCell(cell, file, at => choose(at, i));
       });
     };
     const update = next => {
@@ -82,8 +92,9 @@
       else if (view.duel !== shown) build();
       shown = view?.duel ?? null;
       if (view) view.contestants.forEach((c, i) => cells[i].update(c));
+      if (chosen) choose(chosen); // maps that have come meanwhile
     };
-    return { update };
+    return { update, state: () => chosen, restore: at => choose(at) };
   };
 
   /* ---- all of it ---- */
@@ -101,7 +112,9 @@
     error.setAttribute("role", "alert");
     error.hidden = true;
     root.append(error);
-    const panels = [P.curvesPanel(root), P.standingsPanel(root, trigger), P.sizesPanel(root), mapsPanel(root)];
+    const [curves, standings] = [P.curvesPanel(root), P.standingsPanel(root, trigger)];
+    const [sizes, maps] = [P.sizesPanel(root), mapsPanel(root)];
+    const panels = [curves, standings, sizes, maps];
     root.append(spoken.element);
     let told = "";
     const speak = view => {
@@ -121,6 +134,12 @@
       markDocument(view?.status ?? "ready", view?.done ?? 0);
       if (view) speak(view);
     };
-    return { update };
+    const state = () => ({ ...curves.state(), cell: maps.state() });
+    /** A link's curves and cell; its maps may still be on their way. */
+    const restore = ({ what, by, cell }) => {
+      curves.restore({ what, by });
+      if (Number.isInteger(cell?.r) && Number.isInteger(cell?.c)) maps.restore({ r: cell.r, c: cell.c });
+    };
+    return { update, state, restore };
   };
 })((window.hfAttn ||= {}));

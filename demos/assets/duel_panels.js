@@ -107,7 +107,7 @@
         tell: isLoss ? null : percent,
         name: `${title} by ${BY[chosen.by].name}, ${series.length} models`,
       });
-      keys.hidden = !series.length;
+      panel.footer.hidden = !series.length;
       keys.replaceChildren(...[...series, ...beside].map(s => curveKey(s.name, s.colour, s.dash)));
       fill();
     };
@@ -121,7 +121,13 @@
       view = next;
       draw();
     };
-    return { update };
+    /** Accuracy or loss, by step or by second, for a link. */
+    const restore = ({ what: of, by: over }) => {
+      if ([0, 1].includes(of)) chosen.what = of;
+      if ([0, 1].includes(over)) chosen.by = over;
+      draw();
+    };
+    return { update, state: () => ({ ...chosen }), restore };
   };
 
   /* ---- accuracy by size at the end ---- */
@@ -180,7 +186,7 @@
       panel.rename(`Accuracy by ${name}`, how);
       const x = [0, all.length ? most * 1.02 : 1];
       curve.update({ series, x, xName: name, name: `Accuracy by ${name}, ${all.length} models` });
-      keys.hidden = !all.length;
+      panel.footer.hidden = !all.length;
       keys.replaceChildren(...all.map(c => curveKey(c.name, c.colour, c.dash)));
       fill();
     };

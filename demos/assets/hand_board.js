@@ -64,13 +64,28 @@
     return verdict.replaceChildren(el("b", "no", "Not yet. "), `${right}.`, el("ul", "", ...shown, ...more));
   };
 
+  const VERDICTS = { true: "right", false: "wrong", null: "" };
+  /** Every figure: where it stands, what is written there, and what was said of it. */
+  const listed = ({ checks, names }, sheets) =>
+    PARTS.flatMap(([name, title, , columns], part) =>
+      sheets[part].read().flatMap((line, r) =>
+        line.map((text, c) => {
+          const is = checks?.[name][r][c].is_right ?? null;
+          return [title, names[r], columns === 3 ? names[c] : `number ${c + 1}`, text, VERDICTS[is]];
+        }),
+      ),
+    );
+
   hfAttn.hand_board = (element, trigger) => {
     const root = element.querySelector(".hf-hand");
     const panel = hfAttn.panel("By hand");
     const verdict = el("div", "hf-hand-verdict");
     verdict.setAttribute("aria-live", "polite");
     root.append(panel.section);
-    let sheets = null;
+    let [sheets, shown] = [null, null];
+    const lines = () => [["figure", "row", "column", "written", "is it right"], ...listed(shown, sheets)];
+    const caption = () => "Figures by hand, as they were written and judged";
+    const refresh = hfAttn.takeAway(panel, { file: () => "by-hand", lines, caption });
     const send = () => trigger("check", Object.fromEntries(sheets.map(one => [one.name, one.read()])));
     const build = value => {
       const given = `Q = K = ${value.query.map(vector).join(" ")}, V = ${value.value.map(vector).join(" ")}`;
@@ -87,8 +102,10 @@
     const update = value => {
       if (!value) return;
       if (!sheets) build(value);
+      shown = value;
       sheets.forEach(one => one.mark(value.checks?.[one.name]));
       if (value.checks) tell(verdict, value);
+      refresh();
     };
     return { update };
   };

@@ -269,6 +269,13 @@
       value = next;
       draw();
     };
-    return { update };
+    /** A link's cut, merge and token; what this text does not have stays as it is. */
+    const restore = ({ kind, merge, chosen }) => {
+      if (Number.isInteger(kind) && kind in KINDS) state.kind = kind;
+      if (Number.isInteger(merge) && merge in value.steps) state.at = merge;
+      for (const name of KINDS) if (Number.isInteger(chosen?.[name])) state.chosen[name] = chosen[name];
+      draw();
+    };
+    return { update, state: () => ({ kind: state.kind, merge: state.at, chosen: state.chosen }), restore };
   };
 })((window.hfAttn ||= {}));

@@ -251,7 +251,17 @@
       state.value = value;
       show();
     };
-    return { update };
+    /** A link's table and cell; what this way does not have stays as it is. */
+    const restore = ({ picture, row, column }) => {
+      const { pictures } = state.value;
+      const has = (list, i) => Number.isInteger(i) && i in list;
+      if (has(pictures, picture)) Object.assign(state, { at: picture, selected: null });
+      const values = pictures[state.at]?.values ?? [];
+      if (has(values, row) && has(values[0], column)) state.selected = { r: row, c: column };
+      show();
+    };
+    const kept = () => ({ picture: state.at, row: state.selected?.r ?? null, column: state.selected?.c ?? null });
+    return { update, state: kept, restore };
   };
 
   /* ---- beyond the trained length ---- */
@@ -311,6 +321,7 @@
       const mark = view ? { x: view.trained, text: `trained to ${view.trained}` } : null;
       plot.update({ ...end, series, mark, format: v => percent(v, 0), tell: percent, name: `Accuracy by ${name}` });
       body.replaceChildren(...(ways.length ? ways.map(row) : [el("tr", "", empty())]));
+      panel.footer.hidden = !ways.length;
       fill();
       document.documentElement.dataset.hfGrowth = view?.status ?? "ready";
       document.documentElement.style.setProperty("--hf-growth-done", `${100 * (view?.done ?? 0)}%`);

@@ -53,10 +53,8 @@
     const strip = el("p", "hf-words");
     const scale = el("div", "hf-signed");
     const said = hfAttn.live();
-    const tableHost = el("div");
-    host.append(strip, scale, tableHost, said.element);
+    host.append(strip, scale, said.element);
     let value = null;
-    let open = false;
 
     const paint = () => {
       if (!value) return;
@@ -91,50 +89,32 @@
       chip.addEventListener("blur", event => hfAttn.tip(event, null));
       return chip;
     };
-    const fill = () => tableHost.replaceChildren(...(open && value ? [table(value)] : []));
-    const press = hfAttn.button(
-      "Show as table",
-      () => {
-        open = !open;
-        press.textContent = open ? "Hide table" : "Show as table";
-        press.setAttribute("aria-expanded", String(open));
-        fill();
-      },
-      "",
-    );
-    press.setAttribute("aria-expanded", "false");
-    const toCsv = () =>
-      hfAttn.csv([
-        ["word", `p(${value.class}) without it`, "change", "class then"],
-        ...value.words.map(one => [one.word, one.left, -one.drop, one.turns || value.class]),
-      ]);
-    const csv = hfAttn.button(
-      "CSV",
-      () => hfAttn.save("removal.csv", new Blob([toCsv()], { type: "text/csv" })),
-      "",
-    );
+    const lines = () => [
+      ["word", `p(${value.class}) without it`, "change", "class then"],
+      ...value.words.map(one => [one.word, one.left, -one.drop, one.turns || value.class]),
+    ];
+    const caption = () => `What ${value.class} loses without each word`;
     const update = next => {
       value = next;
       strip.replaceChildren(...(value?.words || []).map(chipOf));
       strip.setAttribute("aria-label", value ? `Words by what ${value.class} loses without them` : "");
       paint();
-      fill();
     };
-    return { update, exports: el("div", "hf-take", csv, press) };
+    return { update, taken: { file: () => "removal", lines, caption, table: () => table(value) } };
   };
 
   /** The panel of the Try tab. */
   hfAttn.removalPanel = host => {
     const panel = hfAttn.panel("What changes when a word is taken out");
     const words = hfAttn.removal(panel.body);
-    panel.footer.append(words.exports);
-    panel.footer.hidden = false;
+    const refresh = hfAttn.takeAway(panel, words.taken);
     host.append(panel.section);
     const update = value => {
       const removal = value?.removal;
       panel.section.hidden = !removal;
       words.update(removal || null);
       if (!removal) return;
+      refresh();
       const turning = removal.words.filter(one => one.turns).length;
       panel.rename(
         "What changes when a word is taken out",

@@ -22,7 +22,8 @@
     host.append(cell);
     const name = `${data.title}: weights`;
     const map = hfAttn.heatmap(mapHost, { rows: words, cols: words, values: data.weights, name, maxCell: 44, onSelect });
-    cell.append(map.exports(() => `roles-step-${place}`));
+    const python = text => text.replace(/^place = .*$/m, `place = ${place - 1}`);
+    cell.append(map.exports(() => `roles-step-${place}`, { python }));
     const select = at => {
       map.update({ selected: at });
       pair.hidden = !at;

@@ -5,24 +5,36 @@
    On the document it leaves data-hf-status and --hf-done (0 % to 100 %), with which app.css turns the train button
    into the progress bar. */
 (hfAttn => {
-  const { el, clamp, count, number, percent } = hfAttn;
-  const { EMPTY, receive, atOrBefore, mapOf, onKnown, smooth } = hfAttn.trainState;
+  const { el, range, clamp, count, number, percent } = hfAttn;
+  const { EMPTY, receive, atOrBefore, lastLayer, mapOf, onKnown, smooth } = hfAttn.trainState;
+
+  const FILM = 120; // places of a film that a link names; the strip shows some of them
+  const WIDE = 14; // columns of a map that stand beside the curves
 
   const pairs = (points, key) => points.filter(p => Number.isFinite(p[key])).map(p => [p.step, p[key]]);
 
-  const seenMaps = ({ frames, meta }, head) =>
-    meta.truth ? frames.map(f => [f.step, mapOf(f, head)]).filter(([, map]) => map) : [];
-  const knownPoints = (state, head) => {
+  const seenMaps = ({ frames, meta }, layer, head) =>
+    meta.truth ? frames.map(f => [f.step, mapOf(f, layer, head)]).filter(([, map]) => map) : [];
+  const knownPoints = (state, layer, head) => {
     // from the maps where there are any, so that it is this head's
-    const seen = seenMaps(state, head);
+    const seen = seenMaps(state, layer, head);
     if (!seen.length) return pairs(state.points, "on_known");
     return seen.map(([step, map]) => [step, onKnown(map, state.meta.truth)]);
   };
   /** What is needed directly, where something is needed indirectly too: of recall, the induction head's value. */
-  const directPoints = (state, head) => {
+  const directPoints = (state, layer, head) => {
     if (!state.meta.truth?.some(row => row.includes(2))) return [];
     const direct = state.meta.truth.map(row => row.map(need => (need === 1 ? 1 : 0)));
-    return seenMaps(state, head).map(([step, map]) => [step, onKnown(map, direct)]);
+    return seenMaps(state, layer, head).map(([step, map]) => [step, onKnown(map, direct)]);
+  };
+
+  /** The steps of the frames, or where there are many of those nearest to evenly spread places and of the shown one. */
+  const filmOf = (frames, shown) => {
+    const steps = frames.map(f => f.step);
+    if (steps.length <= FILM) return steps;
+    const near = at => steps.reduce((best, s) => (Math.abs(s - at) < Math.abs(best - at) ? s : best));
+    const spread = range(FILM + 1).map(i => near((i * steps.at(-1)) / FILM));
+    return [...new Set([...spread, ...(shown ? [shown.step] : [])])].sort((a, b) => a - b);
   };
 
   const markDocument = (status, done) => {
@@ -46,7 +58,7 @@
   hfAttn.train_board = element => {
     const root = element.querySelector(".hf-train");
     const [duo, top] = [el("div", "hf-duo"), el("div", "hf-main")];
-    const cursor = { step: 0, following: true, head: 0 };
+    const cursor = { step: 0, following: true, layer: null, head: 0 }; // no layer: the last
     const spoken = hfAttn.live();
     let state = EMPTY;
     let view = null;
@@ -54,26 +66,29 @@
 
     const total = () => state.meta.total_steps || state.points.at(-1)?.step || 0;
     const look = () => {
-      const { points, frames, meta } = state;
+      const seen = hfAttn.veil("train_state", state);
+      const { points, frames, meta } = seen;
       const last = Math.max(points.at(-1)?.step ?? 0, frames.at(-1)?.step ?? 0);
       const step = cursor.following ? last : Math.min(cursor.step, last);
       const loss = pairs(points, "loss");
       const frame = atOrBefore(frames, step);
-      const others = (hfAttn.overlays || []).filter(o => o.id !== state.run);
+      const layer = Math.min(cursor.layer ?? Infinity, lastLayer(meta));
+      const others = (hfAttn.overlays || []).filter(o => o.id !== seen.run);
       return {
-        state,
+        state: seen,
         meta,
         step,
         last,
         following: cursor.following,
+        layer,
         head: cursor.head,
         frame,
-        map: mapOf(frame, cursor.head),
+        map: mapOf(frame, layer, cursor.head),
         loss,
         smoothLoss: smooth(loss),
         heldOut: pairs(points, "held_out"),
-        known: knownPoints(state, cursor.head),
-        direct: directPoints(state, cursor.head),
+        known: knownPoints(seen, layer, cursor.head),
+        direct: directPoints(seen, layer, cursor.head),
         others,
         total: total(),
       };
@@ -95,8 +110,8 @@
       cursor.following = true;
       show();
     };
-    const pickHead = head => {
-      cursor.head = head;
+    const pick = changes => {
+      Object.assign(cursor, changes);
       show();
     };
 
@@ -106,14 +121,16 @@
     panels.figures = P.figures(top);
     top.append(duo);
     panels.curves = P.curves(duo, go);
-    panels.map = P.mapPanel(duo, go, pickHead);
+    panels.map = P.mapPanel(duo, go, pick);
     panels.time = P.timePanel(top, go, follow);
     root.append(top, spoken.element);
     panels.writes = P.writesPanel(root);
 
     const show = () => {
       view = look();
+      duo.classList.toggle("wide", (view.meta.cols?.length ?? 0) > WIDE); // so that every column has its label
       Object.values(panels).forEach(panel => panel.update(view));
+      document.dispatchEvent(new CustomEvent("hf-shown", { detail: view }));
     };
     const speak = done => {
       // each tenth of the run, not each step
@@ -138,6 +155,20 @@
       speak(done);
     };
     document.addEventListener("hf-overlays", show);
-    return { update };
+    /** A link's step, layer and head. */
+    const restore = ({ step, layer, head }) => {
+      if (Number.isInteger(layer)) cursor.layer = layer;
+      if (Number.isInteger(head) && head <= (state.meta.heads || 0)) cursor.head = head;
+      if (Number.isFinite(step)) go(step);
+      else follow();
+    };
+    /** What is shown, and the film: frames are taken by the clock, and elsewhere by these steps. */
+    const kept = () => ({
+      layer: cursor.layer ?? null,
+      head: cursor.head,
+      step: cursor.following ? null : cursor.step,
+      film: filmOf(state.frames, view.frame),
+    });
+    return { update, state: kept, restore };
   };
 })((window.hfAttn ||= {}));

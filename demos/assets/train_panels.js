@@ -1,9 +1,18 @@
 "use strict";
 /* The panels of the Train tab, each with update(view). A view is what train_board.js worked out for the shown step:
-   {state, meta, step (shown), last, following, head, frame, map, loss, smoothLoss, heldOut, known, direct, others,
-   total}. */
+   {state, meta, step (shown), last, following, layer, head, frame, map, loss, smoothLoss, heldOut, known, direct,
+   others, total}. */
 (hfAttn => {
   const { el, number, count, percent, minutes, range, measuredAt, curveKey } = hfAttn;
+
+  const MEANINGS = {
+    probe: "one example whose attention is drawn again and again while the model learns",
+    "held-out": "examples that training never draws, chosen by a hash: what is measured on them is not memory",
+    loss: "the mean of −log p, where p is what the model gives the right next symbol; 0 would be certain and right",
+    "known answer": "the symbols that the task's own rule needs for each symbol of the answer; rings in the map",
+  };
+  /** A term of art, with what it means. */
+  const term = (text, name = text.toLowerCase()) => hfAttn.term(text, MEANINGS[name]);
 
   /* ---- figures: the run as it is now, whatever step is shown ---- */
 
@@ -11,9 +20,9 @@
     const list = el("dl", "hf-stats");
     const values = {};
     for (const name of ["Step", "Loss", "Held-out", "Speed", "Left"]) {
-      const [term, value, unit] = [el("dt", "", name), el("span"), el("small")];
-      list.append(el("div", "", term, el("dd", "", value, unit)));
-      values[name] = { term, value, unit };
+      const [label, value, unit] = [el("dt", "", MEANINGS[name.toLowerCase()] ? term(name) : name), el("span"), el("small")];
+      list.append(el("div", "", label, el("dd", "", value, unit)));
+      values[name] = { label, value, unit };
     }
     host.append(list);
     const put = (name, text, unit = "") => {
@@ -27,7 +36,7 @@
       put("Loss", number(loss.at(-1)?.[1] ?? NaN, 3));
       put("Held-out", percent(heldOut.at(-1)?.[1] ?? NaN));
       put("Speed", count(now?.tokens_per_second ?? NaN), now?.tokens_per_second ? " tokens/s" : "");
-      values.Left.term.textContent = over ? "Took" : "Left";
+      values.Left.label.textContent = over ? "Took" : "Left";
       put("Left", minutes((over ? now?.seconds : state.eta) ?? NaN));
     };
     return { update };
@@ -76,6 +85,8 @@
   /** A mark of the logarithmic scale: 0.003, then 3e−4. */
   const logMark = v => (v < 1e-3 ? v.toExponential(0).replace("-", "−") : String(v));
 
+  const [HELD_HEIGHT, MOST_HEIGHT] = [256, 480];
+
   const withRun = (points, extra = {}) => [{ name: "this run", points, colour: "series-1", dash: 0, ...extra }];
 
   /** What stands beside a classifier: a level from the first step to the last. */
@@ -110,35 +121,70 @@
       x: [0, 1],
       format: v => percent(v, 0),
       tell: percent,
-      height: 256,
+      height: HELD_HEIGHT,
       onCursor: go,
       empty: "this run will be drawn here",
     });
-    panel.append(el("footer", "", keys));
+    const footer = el("footer", "", keys);
+    panel.append(footer);
     host.append(panel);
     let run = null;
-    const update = ({ state, meta, step, loss, smoothLoss, heldOut, others, total }) => {
+    let view = null;
+    let height = HELD_HEIGHT;
+    /** Beside a taller map the lower curve takes what is left; only a new run makes it small again. */
+    const grow = () => {
+      const free = footer.getBoundingClientRect().top - heldChart.picture.getBoundingClientRect().bottom - 28;
+      if (free < 8 || height + free > MOST_HEIGHT) return;
+      height += Math.floor(free);
+      heldCurve.update({ height });
+    };
+    new ResizeObserver(grow).observe(panel);
+    const both = kind => name => {
+      lossCurve[kind](name + "-loss");
+      heldCurve[kind](name + "-held-out");
+    };
+    const lines = () => [
+      ["step", "seconds", "loss", "held-out"],
+      ...(view?.state.points || []).map(p => [p.step, p.seconds ?? "", p.loss ?? "", p.held_out ?? ""]),
+    ];
+    const fill = hfAttn.takeAway(
+      { footer, section: panel },
+      {
+        picture: { png: both("png"), svg: both("svg") },
+        file: () => ["run", view?.meta.task].filter(Boolean).join("-"),
+        lines,
+        caption: () => "Loss and held-out accuracy by step",
+      },
+    );
+    const update = next => {
+      view = next;
+      const { state, meta, step, loss, smoothLoss, heldOut, others, total } = view;
       if (run !== state.run) {
         scale.reset();
+        height = HELD_HEIGHT;
         run = state.run;
       }
       const cursor = loss.length ? step : null;
-      const x = [0, Math.max(total || 1, ...others.map(o => o.points.at(-1)?.[0] || 0))];
+      const x = [0, Math.max(total || 1, ...others.map(o => o.loss.at(-1)?.[0] || 0))];
       lossCurve.update({
         x,
         cursor,
-        ...scale.cover(loss.map(p => p[1]).filter(v => v > 0)),
-        series: withRun(smoothLoss, { raw: loss }),
+        ...scale.cover([...loss, ...others.flatMap(o => o.loss)].map(p => p[1]).filter(v => v > 0)),
+        series: [
+          ...withRun(smoothLoss, { raw: loss }),
+          ...others.map(o => ({ ...o, points: hfAttn.trainState.smooth(o.loss) })),
+        ],
       });
       const beside = besideOf(meta.baseline, x[1]);
-      heldCurve.update({ x, cursor, series: [...withRun(heldOut), ...others, ...beside] });
+      heldCurve.update({ x, cursor, height, series: [...withRun(heldOut), ...others.map(o => ({ ...o, points: o.curve })), ...beside] });
       lossChart.say(number(measuredAt(loss, step) ?? NaN, 3));
       heldChart.say(percent(measuredAt(heldOut, step) ?? NaN));
       heldChart.note(meta.metric || "");
       keys.replaceChildren(
         curveKey("this run, smoothed; thin: as measured", "series-1", 0),
-        ...[...others, ...beside].map(o => curveKey(o.name, o.colour, o.dash)),
+        ...[...others, ...beside].map(o => curveKey(o.model ? `${o.name}, ${o.model}` : o.name, o.colour, o.dash)),
       );
+      fill();
     };
     return { update };
   };
@@ -148,20 +194,23 @@
   const UNTRAINED = "Untrained weights: this map means nothing yet.";
   const [NEEDED, DIRECT] = ["all that is needed", "needed directly: the ring without dots"];
   const AS_IT_FORMS = "Attention as it forms";
-  const file = ({ meta, frame, head }) =>
-    ["attention", meta.task, `step-${frame?.step ?? 0}`, head ? `head-${head}` : "mean"]
+  const file = ({ meta, frame, layer, head }) =>
+    ["attention", meta.task, `step-${frame?.step ?? 0}`, `layer-${meta.layers?.[layer] ?? 1}`, head ? `head-${head}` : "mean"]
       .filter(Boolean)
       .join("-")
       .replace(/[^\w-]+/g, "-");
 
-  const mapPanel = (host, go, pickHead) => {
+  const mapPanel = (host, go, pick) => {
     const panel = hfAttn.panel(AS_IT_FORMS);
-    const heads = hfAttn.segment("Head", pickHead);
+    const layers = hfAttn.segment("Layer", layer => pick({ layer }));
+    const heads = hfAttn.segment("Head", head => pick({ head }));
+    const layerPicks = el("span", "hf-pick", el("span", "hf-label", "layer"), layers.element);
+    const headPicks = el("span", "hf-pick", el("span", "hf-label", "head"), heads.element);
     const notice = el("p", "hf-notice");
     const mapHost = el("div");
     const map = hfAttn.heatmap(mapHost, { name: "Attention", rows: [], cols: [], values: [], maxCell: 52 });
     const knownHost = el("div", "hf-known");
-    const known = chart(knownHost, "Weight on the known answer", "mean of the rows");
+    const known = chart(knownHost, el("span", "", "Weight on the ", term("known answer")), "mean of the rows");
     const knownCurve = hfAttn.curve(known.picture, {
       name: "Weight on the known answer by step",
       y: [0, 1],
@@ -175,7 +224,7 @@
     const knownKeys = el("div", "hf-keys");
     let shown = null;
     knownHost.append(knownKeys);
-    panel.header.append(heads.element);
+    panel.header.append(el("span", "hf-picks", layerPicks, headPicks));
     panel.body.append(notice, mapHost, knownHost);
     panel.footer.append(map.exports(() => file(shown)));
     host.append(panel.section);
@@ -186,12 +235,15 @@
       return frame.step === 0 ? UNTRAINED : "";
     };
     const update = view => {
-      const { meta, head, frame, map: values, known: points, direct, step, loss, total } = view;
+      const { meta, layer, head, frame, map: values, known: points, direct, step, loss, total } = view;
       shown = view;
-      const probe = meta.probe ? `probe ${meta.probe}` : values && "a held-out passage";
-      const late = frame && frame.step !== step && `step ${count(frame.step)}`;
-      panel.rename(meta.map_title || AS_IT_FORMS, [probe, values && meta.layer, late].filter(Boolean).join(", "));
-      heads.element.hidden = !(meta.heads > 1);
+      const late = frame && frame.step !== step && `, step ${count(frame.step)}`;
+      const note = meta.probe ? [term(meta.own_probe ? "your probe" : "probe", "probe"), ` ${meta.probe}`] : [];
+      if (values && !meta.probe) note.push("a held-out passage");
+      panel.rename(meta.map_title || AS_IT_FORMS, el("span", "", ...note, late || ""));
+      layerPicks.hidden = !(meta.layers?.length > 1);
+      layers.update((meta.layers || []).map(String), layer);
+      headPicks.hidden = !(meta.heads > 1);
       heads.update(["mean", ...range(meta.heads || 0).map(h => String(h + 1))], head);
       notice.textContent = sentence(view);
       notice.hidden = !notice.textContent;
@@ -204,7 +256,7 @@
           values,
           truth: meta.truth || null,
           allowed: meta.allowed || null,
-          name: `${meta.map || "Attention"} of the probe, ${head ? "head " + head : "mean of the heads"}, step ${count(frame.step)}`,
+          name: `${meta.map || "Attention"} of the probe, layer ${meta.layers?.[layer] ?? 1}, ${head ? "head " + head : "mean of the heads"}, step ${count(frame.step)}`,
         });
       knownHost.hidden = Boolean(view.state.run) && !meta.truth && !points.length;
       const near = direct.length ? [{ name: DIRECT, points: direct, colour: "series-3", dash: 2 }] : [];
@@ -251,9 +303,10 @@
       tick();
       playing = setInterval(tick, matchMedia("(prefers-reduced-motion: reduce)").matches ? 800 : 100);
     };
-    const update = ({ state, step, last, following, head }) => {
+    const update = ({ state, step, last, following, layer, head }) => {
       frames = state.frames;
-      const strip = frames.map(f => ({ step: f.step, map: hfAttn.trainState.mapOf(f, head) })).filter(f => f.map);
+      const { mapOf } = hfAttn.trainState;
+      const strip = frames.map(f => ({ step: f.step, map: mapOf(f, layer, head) })).filter(f => f.map);
       const running = ["running", "paused"].includes(state.status);
       film.update({ frames: strip, last: state.run ? last : null, cursor: step });
       where.textContent = "step " + count(state.run ? step : 0);

@@ -15,14 +15,16 @@
     return [...bySteps.values()].sort((a, b) => a.step - b.step);
   };
 
-  /** Frames with their packed maps opened once: heads[h][row][col], or null where the model has no such map. */
+  /** Frames with their maps, packed[layer], opened when first shown; none where the model has no such map. */
   const mergeFrames = (known, fresh, meta) => {
     const shape = [meta.heads || 0, meta.rows?.length || 0, meta.cols?.length || 0];
     const have = new Map(known.map(f => [f.step, f]));
-    const news = (fresh || []).filter(f => !have.get(f.step)?.packed || have.get(f.step).packed !== f.maps);
+    const isKnown = (step, maps) => maps && have.get(step)?.packed?.at(-1) === maps.at(-1);
     return mergeBySteps(
       known,
-      news.map(({ maps, ...rest }) => ({ ...rest, packed: maps, heads: unpack(maps, shape), mean: null })),
+      (fresh || []).map(({ maps, ...rest }) =>
+        isKnown(rest.step, maps) ? rest : { ...rest, packed: maps, shape, opened: [], means: [] },
+      ),
     );
   };
 
@@ -43,12 +45,15 @@
 
   const atOrBefore = (records, step) => records.findLast(record => record.step <= step) || null;
 
-  /** The map of a frame: the mean over the heads for head 0, else that head. */
-  const mapOf = (frame, head) => {
-    if (!frame?.heads) return null;
-    if (head > 0) return frame.heads[head - 1] || null;
-    frame.mean ||= meanOf(frame.heads);
-    return frame.mean;
+  /** The last of the layers whose maps are sent. */
+  const lastLayer = meta => Math.max(0, (meta.layers?.length ?? 1) - 1);
+
+  /** The map of a frame in a layer: the mean over the heads for head 0, else that head. */
+  const mapOf = (frame, layer, head) => {
+    if (!frame?.packed?.[layer]) return null;
+    const heads = (frame.opened[layer] ||= unpack(frame.packed[layer], frame.shape));
+    if (!heads) return null;
+    return head > 0 ? heads[head - 1] || null : (frame.means[layer] ||= meanOf(heads));
   };
 
   /** Mean over the rows with a known answer of the weight that lies on it. */
@@ -67,5 +72,5 @@
     });
   };
 
-  Object.assign(hfAttn, { trainState: { EMPTY, receive, atOrBefore, mapOf, onKnown, smooth } });
+  Object.assign(hfAttn, { trainState: { EMPTY, receive, atOrBefore, lastLayer, mapOf, onKnown, smooth } });
 })((window.hfAttn ||= {}));

@@ -1,333 +1,200 @@
 "use strict";
-/* The Try tab's board: what was written, with each step's distribution and its cut; the verdict; the tree; the other
-   answers of a beam; the map in which the answer reads the input. One chosen symbol drives distribution and map.
+/* The Try tab's board: what was written, with each step's distribution and its cut; the verdict; the tree; other beams
+   or draws; the map in which the answer reads the input. One chosen symbol drives distribution, beam tree and map.
    Of a classifier: the class, the probabilities of all, and what changes when a word is taken out.
-   The value's contract is in demos/shared.py. */
+   The value's contract is in demos/shared.py. The event hf-try-how on the document brings the sliders' settings. */
 (hfAttn => {
-  const { el, number, range, shown, unpack, meanOf } = hfAttn;
+  const { el, range, unpack, meanOf } = hfAttn;
 
   const SMALL = 12; // keys of a map that has room under the answer, beside the distribution
 
-  const verdict = () => {
-    const box = el("span", "hf-verdict");
-    const update = ({ correct, check, answer }) => {
-      const known = correct === true || correct === false;
-      const words =
-        correct === false
-          ? ["wrong", answer ? `is ${answer}` : check].filter(Boolean).join(", ")
-          : check || (correct ? "right" : "no check for this task");
-      box.className = "hf-verdict" + (correct === false ? " no" : "");
-      box.replaceChildren(known ? el("i", correct ? "yes" : "no") : "", words);
-    };
-    return { element: box, update };
-  };
+  const LEFT_OUT = "Of the many branches that died out, this one's map was not sent; choose an answer to see its map.";
 
-  /* ---- one step's distribution ---- */
-
-  const distribution = host => {
-    const list = el("div", "hf-dist");
-    list.setAttribute("role", "table");
-    list.setAttribute("aria-label", "What could come next");
-    host.append(list);
-    const line = (role, ...cells) => {
-      const row = el("div", "line", ...cells);
-      row.setAttribute("role", "row");
-      cells.forEach(cell => cell.setAttribute("role", role));
-      return row;
-    };
-    const head = what =>
-      line(
-        "columnheader",
-        el("span", "", what),
-        el("span", "", "probability"),
-        el("span", "n"),
-        el("span", "n", "so far"),
-        el("span", "n opt", "after the cut"),
-      );
-    const bar = (entry, top) => {
-      const b = el("i", entry.kept === false ? "off" : "");
-      b.style.width = (100 * entry.probability) / top + "%";
-      return el("span", "", b);
-    };
-    const figures = (entry, soFar) => [
-      el("span", "n", number(entry.probability, 3)),
-      el("span", "n", number(soFar, 3)),
-      el("span", "n opt", entry.kept === false ? "0" : number(entry.after ?? NaN, 3)),
-    ];
-    const update = (entries, cut, what = "symbol") => {
-      let soFar = 0;
-      let wasKept = true;
-      const top = Math.max(...entries.filter(e => e.token !== undefined).map(e => e.probability), 1e-9);
-      const lines = [head(what)];
-      for (const entry of entries) {
-        soFar += entry.probability;
-        const rest = entry.more !== undefined;
-        const kept = entry.kept !== false && !rest;
-        if (wasKept && !kept && cut) lines.push(el("div", "cut", el("span", "", cut)));
-        wasKept &&= kept;
-        const name = rest ? `${entry.more} more` : what === "class" ? entry.token : shown(entry.token);
-        const row = line(
-          "cell",
-          el("span", "hf-mono", name),
-          rest ? el("span") : bar(entry, top),
-          ...figures(rest ? { ...entry, kept: entry.kept ?? !cut } : entry, soFar),
-        );
-        if (!kept) row.classList.add("off");
-        lines.push(row);
-      }
-      if (wasKept && cut) lines.push(el("p", "hf-hint", cut)); // nothing was cut here: say so without a rule
-      list.replaceChildren(...lines);
-    };
-    return { update };
-  };
-
-  /* ---- panels ---- */
-
-  const answerPanel = host => {
-    const panel = hfAttn.panel("Answer");
-    const said = verdict();
-    const written = el("div", "hf-answer");
-    const treeHost = el("div");
-    const text = el("p", "hf-mono hf-astext");
-    const tree = hfAttn.tree(treeHost);
-    const name = () => "tree";
-    const press = (words, what) => hfAttn.button(words, what, "");
-    const asText = press("Show as text", () => {
-      text.hidden = !text.hidden;
-      asText.textContent = text.hidden ? "Show as text" : "Hide text";
-      asText.setAttribute("aria-expanded", String(!text.hidden));
-    });
-    asText.setAttribute("aria-expanded", "false");
-    text.hidden = true;
-    panel.header.append(said.element);
-    panel.body.append(written, treeHost, text);
-    panel.footer.append(
-      el(
-        "div",
-        "hf-take",
-        press("PNG", () => tree.png(name())),
-        press("SVG", () => tree.svg(name())),
-        asText,
-      ),
-    );
-    host.append(panel.section);
-    const update = value => {
-      const hasTree = Boolean(value?.tree);
-      const tokens = (value?.written || []).map(w => w.token);
-      const how = value?.removal ? "as the model reads it" : "as the model wrote it";
-      panel.rename(hasTree ? "Tree" : value?.removal ? "Class" : "Answer", value ? how : "");
-      said.element.hidden = !value;
-      said.update(value || {});
-      written.hidden = hasTree;
-      const { prompt, text: goesOn } = value?.passage || {};
-      written.replaceChildren(
-        !value
-          ? el("p", "hf-blank", "The answer will be drawn here, symbol by symbol.")
-          : value.passage
-            ? el("p", "hf-passage", el("span", "hf-quiet", prompt), el("b", "", goesOn))
-            : hfAttn.symbols(tokens, value.wrong, value.removal ? String : shown),
-      );
-      treeHost.hidden = panel.footer.hidden = !hasTree;
-      tree.update(value?.tree || null);
-      text.textContent = value?.text ?? tokens.join(" ");
-      if (!hasTree) text.hidden = true;
-    };
-    return { update };
-  };
-
-  const stepPanel = (host, onStep) => {
-    const panel = hfAttn.panel("What could come next");
-    const steps = el("div", "hf-steps");
-    const dist = el("div");
-    const bars = distribution(dist);
-    steps.setAttribute("role", "group");
-    steps.setAttribute("aria-label", "Step of the answer");
-    panel.body.append(steps, dist);
-    host.append(panel.section);
-    const chip = (w, i, wrong, chosen) => {
-      const b = hfAttn.button(shown(w.token), () => onStep(i), wrong ? "wrong" : "");
-      b.append(el("small", "", number(w.probability, 2)));
-      b.setAttribute("aria-pressed", String(chosen));
-      if (wrong) b.append(el("span", "hf-sr", "wrong"));
-      return b;
-    };
-    const update = (value, step) => {
-      const written = value?.written || [];
-      const entries = value?.steps?.[step];
-      const first = Math.max(0, step - 12);
-      const before = [first ? "…" : "", ...written.slice(first, step).map(w => shown(w.token))].join(" ").trim();
-      if (value?.removal) panel.rename("What the text could be", "every class with its probability");
-      else if (value)
-        panel.rename(`Step ${step + 1}: what could come next`, before ? "after " + before : "after nothing yet");
-      else panel.rename("What could come next", "");
-      const focused = [...steps.children].indexOf(document.activeElement);
-      steps.hidden = Boolean(value?.removal); // one step, and it stands beside
-      steps.replaceChildren(...written.map((w, i) => chip(w, i, value.wrong?.[i], i === step)));
-      if (focused >= 0) steps.children[focused]?.focus();
-      dist.hidden = !entries;
-      const cut = Array.isArray(value?.cut) ? value.cut[step] : value?.cut;
-      if (entries) bars.update(entries, cut, value.removal ? "class" : "symbol");
-      dist.classList.toggle("uncut", !cut);
-      if (!value)
-        steps.replaceChildren(
-          el("p", "hf-blank", "Each symbol that could have been written, with its probability, will stand here."),
-        );
-    };
-    return { update };
-  };
-
-  const otherPanel = host => {
-    const panel = hfAttn.panel("Other answers", "the best of each beam, with the sum of log-probabilities");
-    const body = el("tbody");
-    const head = el(
-      "tr",
-      "",
-      el("th", "", ""),
-      el("th", "", "answer"),
-      el("th", "num", "log p"),
-      el("th", "num len", "÷ length"),
-      el("th", "", "check"),
-    );
-    panel.body.append(el("table", "hf-ends", el("thead", "", head), body));
-    host.append(panel.section);
-    const row = (one, i, best) => {
-      const chips = one.tokens.map((t, k) =>
-        el("span", "hf-tok" + (i && t !== best.tokens[k] ? " other" : ""), shown(t)),
-      );
-      const said = [one.correct === true ? "right" : one.correct === false ? "wrong" : "", one.note]
-        .filter(Boolean)
-        .join(", ");
-      return el(
-        "tr",
-        i ? "" : "won",
-        el("td", "", String(i + 1)),
-        el("td", "", el("div", "hf-tokens", ...chips)),
-        el("td", "num", number(one.log_probability, 2)),
-        el("td", "num len", number(one.per_token ?? NaN, 3)),
-        el("td", one.correct === false ? "no" : "", said),
-      );
-    };
-    const update = value => {
-      const all = value?.alternatives || [];
-      panel.section.hidden = !all.length;
-      body.replaceChildren(...all.map((one, i) => row(one, i, all[0])));
-    };
-    return { update };
-  };
+  const strongest = row => row.indexOf(Math.max(...row));
 
   const answerMap = (host, onStep) => {
     const panel = hfAttn.panel("Attention of the answer");
-    const none = el("p", "hf-blank", hfAttn.NO_ATTENTION);
+    const none = el("p", "hf-blank");
     const mapHost = el("div");
     panel.body.append(none, mapHost);
     const layers = hfAttn.segment("Layer", l => pick({ layer: l }));
     const heads = hfAttn.segment("Head", h => pick({ head: h }));
-    panel.header.append(
-      el(
-        "span",
-        "hf-picks",
-        el("span", "hf-label", "layer"),
-        layers.element,
-        el("span", "hf-label", "head"),
-        heads.element,
-      ),
-    );
+    const label = text => el("span", "hf-label", text);
+    panel.header.append(el("span", "hf-picks", label("layer"), layers.element, label("head"), heads.element));
     const map = hfAttn.mapView(mapHost, {
       name: "Attention of the answer",
       rows: [],
       cols: [],
       values: [],
-      onSelect: at => {
-        key = at?.c ?? null;
-        row = at?.r ?? 0;
-        if (at && reads()) onStep(at.r);
+      onSelect: cell => {
+        key = cell?.c ?? null;
+        isLet = !cell;
+        row = cell?.r ?? row;
+        if (cell && reads()) onStep(cell.r);
         else show();
       },
     });
-    panel.footer.append(
-      map.exports(() => `${value.map.kind}-layer-${at.layer + 1}-${at.head ? "head-" + at.head : "mean"}`),
-    );
-    host.append(panel.section);
     const at = { layer: null, head: 0 };
-    let value = null;
+    const file = () => `${shownMap.kind}-layer-${at.layer + 1}-${at.head ? "head-" + at.head : "mean"}`;
+    panel.footer.append(map.exports(file));
+    host.append(panel.section);
+    let shownMap = null;
     let maps = null;
     let row = 0; // the step of the answer; where the input reads itself, a row of its own
-    let key = null;
-    const reads = () => value.map.kind !== "encoder";
+    let key = null; // the cell's column that was chosen; without one, the row's largest weight
+    let isLet = false; // the reader let go of the cell
+    const reads = () => shownMap.kind !== "encoder";
     const pick = patch => {
       Object.assign(at, patch);
       show();
     };
+    const selected = values => {
+      if (isLet || row >= values.length || (key === null && !reads())) return null;
+      return { r: row, c: key !== null && key < values[0].length ? key : strongest(values[row]) };
+    };
     const show = () => {
-      panel.section.hidden = !value?.map;
+      panel.section.hidden = !shownMap;
       none.hidden = Boolean(maps);
+      none.textContent = shownMap?.left ? LEFT_OUT : hfAttn.NO_ATTENTION;
       mapHost.hidden = panel.header.lastChild.hidden = panel.footer.hidden = !maps;
-      if (!value?.map) return;
-      panel.rename(value.map.title || "Attention of the answer");
+      if (!shownMap) return;
+      panel.rename(shownMap.title || "Attention of the answer");
       if (!maps) return;
       for (const [part, many] of [[layers, maps.length > 1], [heads, maps[0].length > 1]])
         part.element.hidden = part.element.previousSibling.hidden = !many;
-      layers.update(
-        range(maps.length).map(l => String(l + 1)),
-        at.layer,
-      );
+      layers.update(range(maps.length).map(l => String(l + 1)), at.layer);
       heads.update(["mean", ...range(maps[0].length).map(h => String(h + 1))], at.head);
-      const { rows, cols, truth, allowed } = value.map;
+      const { rows, cols, truth, allowed, title } = shownMap;
       const values = at.head ? maps[at.layer][at.head - 1] : meanOf(maps[at.layer]);
-      map.update({
-        rows,
-        cols,
-        values,
-        truth: truth || null,
-        allowed: allowed || null,
-        selected: key === null || key >= cols.length || row >= rows.length ? null : { r: row, c: key },
-        name: value.map.title,
-      });
+      const look = { truth: truth || null, allowed: allowed || null, selected: selected(values), name: title };
+      map.update({ rows, cols, values, ...look });
     };
-    const update = (next, chosenStep) => {
-      if (next !== value) {
-        value = next;
-        maps = next?.map?.kind ? unpack(next.map.maps, next.map.shape) : null;
-        key = null;
+    const update = ({ view, step }) => {
+      if (view?.map !== shownMap) {
+        shownMap = view?.map ?? null;
+        maps = shownMap?.kind ? (shownMap.weights ??= unpack(shownMap.maps, shownMap.shape)) : null;
+        [key, isLet] = [null, false];
         if (maps && (at.layer === null || at.layer >= maps.length)) at.layer = maps.length - 1;
         if (maps && at.head > maps[0].length) at.head = 0;
       }
-      if (maps && reads()) row = chosenStep;
+      if (maps && reads()) {
+        if (row !== step) isLet = false;
+        row = step;
+      }
       show();
     };
-    return { update, section: panel.section };
+    /** Layer, head and cell, for a link; what the map does not have stays as it is. */
+    const state = () => ({ ...at, row, key, isLet });
+    const restore = kept => {
+      if (!maps) return;
+      if (kept.layer in maps) at.layer = kept.layer;
+      if (kept.head === 0 || kept.head - 1 in maps[0]) at.head = kept.head;
+      if (kept.key === null || kept.key in maps[0][0][0]) key = kept.key;
+      if (!reads() && kept.row in maps[0][0]) row = kept.row;
+      isLet = kept.isLet === true;
+      show();
+    };
+    return { update, section: panel.section, state, restore };
   };
 
-  hfAttn.try_board = element => {
+  /** The map of a branch: what a longer answer on the same way reads, up to the branch's last symbol. */
+  const cutMap = (map, written) => {
+    if (!map?.kind) return { kind: null, left: !map };
+    const weights = unpack(map.maps, map.shape);
+    const [long, rows] = [map.rows.length, written.length];
+    const cols = map.kind === "decoder" ? map.cols.length - (long - rows) : map.cols.length;
+    const cut = grid => grid?.slice(0, rows).map(line => line.slice(0, cols));
+    return {
+      ...map,
+      rows: written.map(w => w.token),
+      cols: map.cols.slice(0, cols),
+      weights: weights.map(layer => layer.map(cut)),
+      allowed: cut(map.allowed),
+      truth: null,
+    };
+  };
+
+  /** Nodes of the beam tree from the first symbol to one of them, each with its place. */
+  const wayTo = ({ nodes }, place) =>
+    place ? [...wayTo({ nodes }, nodes[place - 1].parent), { ...nodes[place - 1], place }] : [];
+
+  const answersOf = value => [value, ...(value.others || [])];
+
+  /** An answer as the panels take it, with its way through the beam tree. */
+  const viewAnswer = (value, rank) => {
+    const end = value.beams?.ends[rank];
+    return { ...answersOf(value)[rank], rank, end, way: end ? wayTo(value.beams, end) : null };
+  };
+
+  const viewBranch = (value, place) => {
+    const way = wayTo(value.beams, place);
+    const last = way.at(-1);
+    const written = way.map(n => ({ token: n.token, probability: n.p }));
+    const maps = [...answersOf(value).map(one => one.map), ...value.beams.maps];
+    const fate = { kept: "kept here, dropped later", ended: "outdone by others", dropped: "dropped" }[last.fate];
+    const map = cutMap(maps[last.map], written);
+    return { written, steps: way.map(n => n.step), map, branch: fate, end: place, way, rank: -1 };
+  };
+
+  hfAttn.try_board = (element, trigger) => {
     const root = element.querySelector(".hf-try");
     const two = el("div", "hf-two");
-    let value = null;
-    let step = 0;
+    const state = { value: null, view: null, step: 0, how: null };
     root.append(two);
-    const choose = i => {
-      step = Math.min(i, (value?.written?.length || 1) - 1);
+    const look = (view, step) => {
+      Object.assign(state, { view, step: Math.max(0, Math.min(step, view.written.length - 1)) });
       show();
     };
-    const map = answerMap(root, choose);
-    const panels = [
-      answerPanel(two),
-      stepPanel(two, choose),
-      hfAttn.removalPanel(two),
-      otherPanel(root),
-      map,
+    const pickNode = place => {
+      const { value, view } = state;
+      const ranks = range(answersOf(value).length);
+      const onWay = rank => viewAnswer(value, rank).way?.some(n => n.place === place);
+      const rank = [view.rank, ...ranks].find(r => r >= 0 && onWay(r));
+      look(rank === undefined ? viewBranch(value, place) : viewAnswer(value, rank), wayTo(value.beams, place).length - 1);
+    };
+    const chooseStep = i => look(state.view, i);
+    const panels = hfAttn.tryPanels;
+    const parts = [
+      panels.answer(two),
+      panels.steps(two, chooseStep, () => trigger("rewrite")),
+      panels.others(root, rank => look(viewAnswer(state.value, rank), state.step), pickNode),
     ];
+    const removal = hfAttn.removalPanel(two);
+    const map = answerMap(root, chooseStep);
     const show = () => {
-      const place = (value?.map?.cols?.length ?? 0) <= SMALL && !value?.removal ? two : root;
+      const { value, view, step } = state;
+      const place = (view?.map?.cols?.length ?? 0) <= SMALL && !value?.removal ? two : root;
       if (map.section.parentElement !== place) place.append(map.section);
-      panels.forEach(panel => panel.update(value, step));
+      if (view) view.node = view.way?.[step]?.place ?? null;
+      [...parts, map].forEach(part => part.update(state));
+      removal.update(value);
     };
-    const update = next => {
-      value = next;
-      const wrong = next?.wrong?.indexOf(true) ?? -1; // begin where it went wrong, else where it was least sure
-      const sure = (next?.written || []).map(w => w.probability);
-      step = wrong >= 0 ? wrong : Math.max(0, sure.indexOf(Math.min(...sure)));
-      show();
+    const begin = value => {
+      // where it went wrong, else where it was least sure
+      const wrong = value.wrong?.indexOf(true) ?? -1;
+      const sure = value.written.map(w => w.probability);
+      return wrong >= 0 ? wrong : Math.max(0, sure.indexOf(Math.min(...sure)));
     };
-    return { update };
+    const update = value => {
+      const before = state.value;
+      const isSame = before && value && before.source === value.source && before.chosen === value.chosen;
+      Object.assign(state, { value, view: null, how: value?.how ?? null });
+      if (value) look(viewAnswer(value, 0), isSame ? state.step : begin(value));
+      else show();
+    };
+    const follow = event => {
+      if (!element.isConnected) document.removeEventListener("hf-try-how", follow);
+      else if (state.value?.how) {
+        state.how = { ...state.how, ...event.detail, strategy: state.value.how.strategy };
+        show();
+      }
+    };
+    document.addEventListener("hf-try-how", follow);
+    const kept = () => ({ rank: state.view?.rank ?? 0, step: state.step, map: map.state() });
+    const restore = ({ rank, step, map: cell }) => {
+      look(viewAnswer(state.value, range(answersOf(state.value).length).includes(rank) ? rank : 0), Number(step) || 0);
+      map.restore(cell || {});
+    };
+    return { update, state: kept, restore };
   };
 })((window.hfAttn ||= {}));

@@ -1,0 +1,173 @@
+"use strict";
+/* The top of the page: Copy link with the link itself and a teacher's two switches; what a link that was opened says.
+   A copy is asked for by the event copy_<tab> {turn, boards, locked, hidden}; the contract is in demos/linking.py. */
+(hfAttn => {
+  const { el } = hfAttn;
+  const PARAMETER = "view";
+  const SET = "set by the link";
+  const [HIDDEN, SHOWN] = ["Right answers are hidden until you ask for them.", "Right answers are shown."];
+  const ONLY_HERE = "It opens on this machine only; for others run the app with its option share, or as a Space.";
+  const isOnlyHere = () => ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
+
+  /** The tab that is open: its name, and the element that holds it. */
+  const openTab = () => {
+    const panel = [...document.querySelectorAll("[role=tabpanel][id^=tab-]")].find(one => one.offsetParent);
+    return { name: panel?.id.slice("tab-".length), panel };
+  };
+  /** The address with another link; for others without the look that this reader chose. */
+  const addressOf = (text, forOthers) => {
+    const address = new URL(location.href);
+    address.searchParams.set(PARAMETER, text);
+    if (forOthers) address.searchParams.delete("__theme");
+    address.hash = "";
+    return address.href;
+  };
+  const switchOf = (words, onChange) => {
+    const input = el("input");
+    input.type = "checkbox";
+    input.onchange = onChange;
+    return { input, label: el("label", "hf-switch", input, words) };
+  };
+
+  /** The field with the link under the button, and what goes into it. */
+  const linkPanel = (root, ask) => {
+    const field = el("input");
+    const said = el("p", "hf-hint");
+    const lock = switchOf("Lock the settings", () => ask());
+    const hide = switchOf("Hide the answers: rings, verdicts, printed figures", () => ask());
+    const close = hfAttn.button("Close", () => show(false));
+    const box = el(
+      "div",
+      "hf-link-panel",
+      field,
+      close,
+      el("div", "hf-lesson", el("span", "hf-label", "For a lesson"), lock.label, hide.label),
+      said,
+    );
+    Object.assign(field, { type: "text", readOnly: true });
+    field.setAttribute("aria-label", "The link");
+    field.onfocus = () => field.select();
+    said.setAttribute("role", "status");
+    box.onkeydown = event => event.key === "Escape" && show(false);
+    const show = on => {
+      box.hidden = !on;
+    };
+    show(false);
+    root.append(box);
+    const fill = (address, words) => {
+      field.hidden = !address;
+      field.value = address;
+      said.textContent = words;
+      said.classList.toggle("hf-bad", !address);
+      show(true);
+    };
+    const options = () => ({ locked: lock.input.checked, hidden: hide.input.checked });
+    const choose = ({ locked, hidden }) => {
+      lock.input.checked = locked;
+      hide.input.checked = hidden;
+    };
+    return { fill, field, options, choose };
+  };
+
+  /** Put a text on the clipboard: by the new way, or where a page may not use it, from the field itself. */
+  const copy = async (text, field) => {
+    try {
+      await navigator.clipboard.writeText(text);
+      return true;
+    } catch {
+      const before = document.activeElement;
+      field.focus();
+      field.select();
+      const done = document.execCommand("copy");
+      if (done) before?.focus?.();
+      return done;
+    }
+  };
+
+  /** What a link that was opened says, with the button that shows the answers. */
+  const notice = root => {
+    const words = el("p");
+    let said = "";
+    const show = hfAttn.button("Show the answer", () => {
+      show.hidden = true;
+      words.textContent = `${said} ${SHOWN}`.trim();
+      hfAttn.hideAnswers(false);
+    });
+    const box = el("div", "hf-link-says", words, show);
+    words.setAttribute("role", "status");
+    box.hidden = show.hidden = true;
+    root.append(box);
+    return (text, { wrong = false, hides = false } = {}) => {
+      box.hidden = !text && !hides;
+      box.classList.toggle("hf-error", wrong);
+      words.setAttribute("role", wrong ? "alert" : "status");
+      said = text;
+      words.textContent = `${said} ${hides ? HIDDEN : ""}`.trim();
+      show.hidden = !hides;
+    };
+  };
+
+  /** Say beside each locked field that the link has set it; fields may come and go. */
+  const markLocked = ids => {
+    const sheet = document.getElementById("hf-locked") || el("style");
+    sheet.id = "hf-locked";
+    const labels = ids.map(id => `#${CSS.escape(id)} :is([data-testid=block-info], .switch-label, label > span.label-text)`);
+    const boxes = ids.map(id => `#${CSS.escape(id)}`);
+    sheet.textContent = ids.length
+      ? `${labels.map(one => one + "::after").join(",")}{content:"${SET}";display:inline-block;margin-left:.3em;white-space:nowrap;color:var(--hf-ink-3);font-weight:400}` +
+        `${boxes.join(",")}{cursor:not-allowed}`
+      : "";
+    document.head.append(sheet);
+    // a button is out of reach however often the page enables it
+    for (const id of ids) if (document.getElementById(id)?.matches("button")) document.getElementById(id).inert = true;
+  };
+
+  hfAttn.link_board = (element, trigger) => {
+    const root = element.querySelector(".hf-link");
+    const asked = { turn: 0 };
+    const ask = () => {
+      const { name, panel } = openTab();
+      if (!name) return;
+      asked.turn += 1;
+      trigger(`copy_${name}`, { turn: asked.turn, boards: hfAttn.boards.states(panel), ...link.options() });
+    };
+    let tab = null; // of which the switches speak
+    const press = hfAttn.button("Copy link", () => {
+      if (tab !== openTab().name) link.choose({ locked: false, hidden: false });
+      tab = openTab().name;
+      ask();
+    });
+    root.append(press);
+    const link = linkPanel(root, ask);
+    const say = notice(root);
+
+    const made = async ({ made: text, said }) => {
+      history.replaceState(history.state, "", addressOf(text, false));
+      const address = addressOf(text, true);
+      link.fill(address, said);
+      const done = await copy(address, link.field);
+      const { locked, hidden } = link.options();
+      const lesson = [locked && "its settings are locked", hidden && "right answers are hidden"].filter(Boolean).join(", ");
+      const where = isOnlyHere() ? ONLY_HERE : "";
+      const copied = `${done ? "Copied" : "Copy it from the field"}${lesson && `; ${lesson}`}.`;
+      link.fill(address, [copied, said, where].filter(Boolean).join(" "));
+    };
+    const opened = ({ boards, locked, hidden, said }) => {
+      tab = openTab().name;
+      link.choose({ locked: locked.length > 0, hidden: Boolean(hidden) });
+      markLocked(locked);
+      hfAttn.hideAnswers(Boolean(hidden));
+      // what came with this message is drawn first
+      setTimeout(() => hfAttn.boards.restore(boards), 0);
+      say(said, { hides: hidden });
+    };
+    const update = value => {
+      if (!value) return;
+      if (value.opened) opened(value.opened);
+      else if (value.turn === 0) say(value.refused, { wrong: true });
+      else if (value.turn === asked.turn && value.refused) link.fill("", value.refused);
+      else if (value.turn === asked.turn) made(value);
+    };
+    return { update };
+  };
+})((window.hfAttn ||= {}));

@@ -1,0 +1,55 @@
+"""A model card as the Hub will show it: Markdown without its HTML, and no picture but the folder's own."""
+
+import base64
+import html
+import re
+from pathlib import Path
+
+from markdown_it import MarkdownIt
+
+from hf_attn.remote import PICTURES
+
+CARD = "README.md"
+METADATA = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)
+LARGEST_PICTURE = 2_000_000  # bytes
+SCROLLED = '<pre tabindex="0">'  # what scrolls can be reached by the keyboard
+KINDS = {".png": "image/png", ".svg": "image/svg+xml"}
+
+
+def render_card(folder: Path) -> str:
+    """HTML of a folder's card; what is written as HTML in it is shown as text.
+
+    Nothing is loaded from elsewhere: a picture is one of the folder's own files, or its description.
+    """
+    text = (folder / CARD).read_text(encoding="utf-8")
+    metadata = METADATA.match(text)
+    body = text[metadata.end() :] if metadata else text
+    rendered = _renderer(folder).render(body).replace("<pre>", SCROLLED)
+    block = f"{SCROLLED}{html.escape(metadata[1])}</pre>" if metadata else ""
+    head = f"<details><summary>Metadata for the Hub</summary>{block}</details>"
+    return f'<article class="hf-card">{head if metadata else ""}{rendered}</article>'
+
+
+def _renderer(folder: Path) -> MarkdownIt:
+    """Markdown with tables, without raw HTML; links open beside the app."""
+    markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
+
+    def image(tokens, index, *_) -> str:
+        name, alt = str(tokens[index].attrGet("src")), html.escape(tokens[index].content)
+        picture = folder / name
+        is_own = (
+            "/" not in name and name.endswith(PICTURES) and picture.is_file() and not picture.is_symlink()
+        )
+        if not is_own or picture.stat().st_size > LARGEST_PICTURE:
+            return f"<em>{alt}</em>"
+        data = base64.b64encode(picture.read_bytes()).decode("ascii")
+        return f'<img src="data:{KINDS[picture.suffix]};base64,{data}" alt="{alt}">'
+
+    def link_open(tokens, index, options, env) -> str:
+        tokens[index].attrSet("target", "_blank")
+        tokens[index].attrSet("rel", "noopener noreferrer nofollow")
+        return markdown.renderer.renderToken(tokens, index, options, env)
+
+    markdown.renderer.rules["image"] = image
+    markdown.renderer.rules["link_open"] = link_open
+    return markdown

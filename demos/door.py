@@ -1,0 +1,108 @@
+"""The page's door: what no field of the page can hold is refused in a sentence, before a handler sees it.
+
+What a visitor types may be wrong in many ways, and each tab says under the field what is. Beside that anyone
+can send the server any JSON for any field: a list for a number, a choice that is not offered, half of a pair
+of surrogates. Here that is looked at once for all fields, so that a handler gets a text from a field of text,
+a number from a number, and one of its choices from a list of choices.
+"""
+
+import json
+
+import gradio as gr
+from gradio import components
+from gradio.components import Component
+
+from demos import links, shared
+
+MOST_CHARACTERS = 1_000_000  # of any text: below that the field's own limit is said under it
+LARGEST = 2**53  # that a browser's numbers count to
+LONGEST_SAID = 40  # characters of what is refused
+TYPED = (components.Textbox, components.Button)
+NUMBERS = (components.Number, components.Slider)
+CHOSEN = (components.Dropdown, components.Radio, components.CheckboxGroup)
+
+
+def mend_text(value: object) -> object:
+    """The same with � for each half of a pair of surrogates in its texts: no answer can carry one."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [mend_text(one) for one in value]
+    if isinstance(value, dict):
+        return {mend_text(name): mend_text(one) for name, one in value.items()}
+    return value
+
+
+def allowed_of(component: Component, value: object) -> str:
+    """What a field takes, in words; empty where it takes this value."""
+    if isinstance(component, TYPED):
+        if not isinstance(value, str | None):
+            return "give a text"
+        is_short = len(value or "") <= MOST_CHARACTERS
+        return "" if is_short else f"up to {shared.count(MOST_CHARACTERS)} characters are read"
+    if isinstance(component, components.File):
+        return "" if value is None or (isinstance(value, dict) and "path" in value) else "upload a file"
+    if isinstance(component, NUMBERS):
+        is_number = links.can_hold(component, value) and abs(value) <= LARGEST
+        return "" if is_number else "give a number that the field shows"
+    if isinstance(component, components.Checkbox):
+        return "" if links.can_hold(component, value) else "true or false"
+    if isinstance(component, CHOSEN):
+        is_open = getattr(component, "allow_custom_value", False)
+        return "" if links.can_hold(component, value, varies=is_open) else "choose what the field offers"
+    return ""
+
+
+def may_be_empty(component: Component) -> bool:
+    """Whether nothing is chosen as the page opens; Gradio chooses the first once there are choices."""
+    return isinstance(component, CHOSEN) and (component.value is None or not component.choices)
+
+
+def tell(value: object) -> str:
+    """A refused value, cut where it is long."""
+    if isinstance(value, str) and len(value) > MOST_CHARACTERS:
+        return f"a text of {shared.count(len(value))} characters"
+    return shared.shorten(json.dumps(value, ensure_ascii=False, default=str), LONGEST_SAID)
+
+
+class GuardedBlocks(gr.Blocks):
+    """A page that no JSON gets past: whoever sends what a field cannot hold is told so."""
+
+    async def process_api(self, block_fn, inputs, state=None, *, iterator=None, event_data=None, **more):
+        """As Gradio's own, with inputs that the fields can hold.
+
+        Raises:
+            gr.Error: one cannot be held; nothing was run.
+        """
+        if event_data is not None:
+            event_data = type(event_data)(event_data.target, mend_text(event_data._data))
+        if iterator is None:
+            known = self.fns[block_fn].inputs if isinstance(block_fn, int) else block_fn.inputs
+            try:
+                inputs = [mend_text(value) for value in inputs]
+            except RecursionError as error:
+                raise gr.Error(
+                    "Lists lie too deep in lists.", title="Not taken", print_exception=False
+                ) from error
+            for component, value in zip(known, inputs, strict=False):  # Gradio itself counts them
+                if value is None and may_be_empty(component):
+                    continue
+                refuse(
+                    state[component._id] if state is not None and component._id in state else component, value
+                )
+        given = {"iterator": iterator, "event_data": event_data, **more}
+        return await super().process_api(block_fn, inputs, state, **given)
+
+
+def refuse(component: Component, value: object) -> None:
+    """Refuse what a field cannot hold.
+
+    Raises:
+        gr.Error: which field, what was sent, and what it takes.
+    """
+    if getattr(component, "stateful", False):
+        return
+    if allowed := allowed_of(component, value):
+        name = getattr(component, "label", None) or component.elem_id or type(component).__name__
+        said = f"“{name}” cannot be {tell(value)}: {allowed}."
+        raise gr.Error(said, title="Not taken", print_exception=False)

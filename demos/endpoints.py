@@ -1,0 +1,321 @@
+"""For scripts and agents: the app's work as named endpoints, without the page.
+
+`gradio_client` and, with `python app.py --mcp`, any MCP client list them with their descriptions and types;
+docs/agents.md shows both. Whoever trains gets the run's name, which nobody can guess: the last MOST_RUNS runs
+are kept for an hour.
+"""
+
+import collections
+import secrets
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import gradio as gr
+from gradio.data_classes import FileData
+
+from demos import driving, runs_table
+from demos.asking import as_ids
+from demos.checkpoints import Shelf
+from demos.limits import limits_here
+from demos.looking import look
+from demos.page import Page
+from demos.visits import FAILED, Visit
+from hf_attn.decoding import write
+from hf_attn.settings import apply_settings
+from hf_attn.tasks import TASKS, build_task
+
+MOST_RUNS = 16
+KEPT_SECONDS = 3600.0
+OWN_DATA = ("csv", "pairs")  # tasks that need a file, which no endpoint takes
+Strategy = Literal["greedy", "beam", "top-k", "nucleus"]
+Kind = Literal["answering", "encoder", "decoder", "cross"]
+
+
+@dataclass
+class Desk:
+    """Runs that scripts trained, each in a visit of its own, the oldest first."""
+
+    shelf: Shelf
+    device: str = "auto"
+    kept: collections.OrderedDict[str, tuple[float, Visit]] = field(default_factory=collections.OrderedDict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def keep(self, visit: Visit) -> str:
+        """Give a visit a name that cannot be guessed, and let go of what is too old or too many."""
+        name = f"run-{secrets.token_hex(8)}"
+        with self.lock:
+            self.kept[name] = (time.monotonic(), visit)
+            while len(self.kept) > MOST_RUNS or self._oldest() > KEPT_SECONDS:
+                _, (_, old) = self.kept.popitem(last=False)
+                old.close()
+        return name
+
+    def _oldest(self) -> float:
+        return time.monotonic() - next(iter(self.kept.values()))[0]
+
+    def find(self, checkpoint: str) -> tuple[Visit, str]:
+        """(visit, choice in it) of a run's name or of a bundled checkpoint's.
+
+        Raises:
+            ValueError: there is none, or none any more.
+        """
+        with self.lock:
+            known = self.kept.get(checkpoint)
+        if known is not None:
+            return known[1], next(iter(known[1].runs))
+        bundled = {path.name: str(path) for _, path in self.shelf.folders}
+        if checkpoint not in bundled:
+            raise ValueError(
+                f"checkpoint={checkpoint!r} is not here: give the run's name that /train returned within the "
+                f"last hour, or one of {', '.join(bundled)}."
+            )
+        return Visit(), bundled[checkpoint]
+
+
+def list_tasks() -> list[dict[str, str]]:
+    """List the tasks that /train learns, with a worked example of each.
+
+    Returns:
+        For each task its name, how an input is written (notation), an input, its answer, and what to look
+        for.
+    """
+    found = []
+    for name in TASKS:
+        if name not in OWN_DATA:
+            task = build_task(name)
+            example = task.worked_example
+            told = {"source": example.source, "target": example.target, "story": example.story}
+            found.append({"name": name, "notation": task.notation, **told})
+    return found
+
+
+def train(
+    desk: Desk, task: str, model: str, steps: int, seed: int, settings: dict[str, Any] | None
+) -> dict[str, Any]:
+    """Train as the command line does, and keep the run: its name, and what was measured on held-out examples.
+
+    Raises:
+        ValueError: an unknown task, model or setting, or more than this server gives.
+        RuntimeError: the run failed on the way.
+    """
+    if task in OWN_DATA:
+        raise ValueError(
+            f"task={task!r} needs a file, which no endpoint takes: train it in the app or the shell."
+        )
+    given = {**(settings or {}), **({"steps": int(steps)} if steps else {})}
+    for name in ("path", "dataset"):
+        if given.get(name):
+            raise ValueError(f"{name}={given[name]!r}: no files and data sets of others are read here.")
+    built, recipe = apply_settings(task, given, model or None)
+    here = limits_here()
+    if recipe.steps > here.steps:
+        raise ValueError(f"steps={recipe.steps} is more than the {here.steps} that are given here.")
+    visit = Visit(device=desk.device)
+    run, _ = visit.add(built, recipe, int(seed))
+    collections.deque(driving.drive(run), maxlen=0)
+    if run.status == FAILED:
+        raise RuntimeError(run.message)
+    driving.measure(run)
+    score = run.evaluation.overall
+    return {
+        "checkpoint": desk.keep(visit),
+        "task": built.name,
+        "steps": run.step,
+        "seconds": round(run.seconds, 3),
+        "held_out_exact_match": score.exact_match,
+        "interval": [score.interval.low, score.interval.high],
+        "examples": score.examples,
+    }
+
+
+def pack(desk: Desk, checkpoint: str) -> str:
+    """Path of a zip with the checkpoint folder of a run that /train kept.
+
+    Raises:
+        ValueError: there is no such run.
+    """
+    visit, chosen = desk.find(checkpoint)
+    if chosen not in visit.runs:
+        raise ValueError(
+            f"checkpoint={checkpoint!r} is bundled with the app; name a run that /train returned."
+        )
+    path, _ = runs_table.pack_run(visit, gr.EventData(None, {"run": chosen}))
+    return str(path)
+
+
+def answer(
+    desk: Desk,
+    checkpoint: str,
+    text: str,
+    strategy: Strategy,
+    num_beams: int,
+    temperature: float,
+    top_k: int,
+    top_p: float,
+    seed: int,
+) -> dict[str, Any]:
+    """What a checkpoint writes, whether it is right, and how sure it was of every symbol.
+
+    Raises:
+        ValueError: no such checkpoint, an input that it cannot read, or a setting out of range.
+    """
+    visit, chosen = desk.find(checkpoint)
+    how = {"num_beams": num_beams, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    with desk.shelf.open(visit, chosen) as opened:
+        ids = opened.encode(text.strip())
+        if opened.model.can_generate():
+            how["max_new_tokens"] = opened.most_own(len(ids))
+        else:
+            strategy = "greedy"
+        written = write(opened.model, as_ids(opened, ids), strategy, **how)
+        prediction = opened.read_text(list(written.ids))
+        verdict = opened.task.verify(text.strip(), prediction) if opened.task else None
+        labels = opened.labels(written.ids) if opened.model.can_generate() else [prediction]
+        sure = [float(choice.probabilities[choice.token]) for choice in written.choices]
+    return {
+        "prediction": prediction,
+        "correct": verdict.correct if verdict else None,
+        "log_probability": written.score,
+        "symbols": [{"symbol": s, "probability": p} for s, p in zip(labels, sure, strict=True)],
+    }
+
+
+def read_map(
+    desk: Desk, checkpoint: str, text: str, target: str, kind: Kind, layer: int, head: int
+) -> dict[str, Any]:
+    """One head's attention map: who reads whom, with what weight; layers and heads count from 0.
+
+    Raises:
+        ValueError: no such checkpoint, kind, layer or head, or an input that it cannot read.
+    """
+    visit, chosen = desk.find(checkpoint)
+    with desk.shelf.open(visit, chosen) as opened:
+        looked = look(opened, text.strip(), target.strip())
+        if looked.answering is None:
+            raise ValueError(f"checkpoint={checkpoint!r} has no attention: it reads step by step.")
+        shown = looked.answering if kind == "answering" else kind
+        if shown not in looked.kinds:
+            raise ValueError(f"kind={kind!r}: this model has {', '.join(looked.kinds)}.")
+        if looked.long:
+            raise ValueError("text and answer are too long for one reply: Explore shows them in windows.")
+        weights = getattr(looked.maps, shown)
+        layers, heads = weights.shape[:2]
+        for name, number, most in (("layer", layer, layers), ("head", head, heads)):
+            if not 0 <= number < most:
+                raise ValueError(f"{name}={number}: this model has {name}s 0 to {most - 1}.")
+        queries, keys = (opened.labels(ids) for ids in looked.sides(shown))
+        answer = opened.read_text(looked.written) if looked.written else ""
+    return {
+        "kind": shown,
+        "layer": layer,
+        "head": head,
+        "layers": layers,
+        "heads": heads,
+        "queries": queries,
+        "keys": keys,
+        "weights": weights[layer, head].tolist(),
+        "answer": answer,
+    }
+
+
+def build(page: Page, device: str) -> None:
+    """Name the endpoints; their docstrings are what a client reads."""
+    desk = Desk(page.shelf, device)
+
+    def checkpoints() -> list[str]:
+        """List the checkpoints that are bundled with the app, by name."""
+        return [path.name for _, path in desk.shelf.folders]
+
+    def train_model(
+        task: str, model: str = "", steps: int = 0, seed: int = 0, settings: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Train a tiny model on one of the tasks and keep it for an hour.
+
+        Args:
+            task: A name from /tasks, for example copy or addition.
+            model: transformer, decoder, none, additive, dot, general, concat, lstm, gru or rnn; what suits
+                the task where empty.
+            steps: How many training steps; the recipe's own where 0.
+            seed: Of weights and examples: the same seed gives the same model.
+            settings: Options of task, recipe and model by name, like {"max_length": 8, "hidden_size": 32}.
+
+        Returns:
+            The run's name (checkpoint, for the other endpoints), steps, seconds, and the share of held-out
+            examples that are right, with its 95 % interval.
+        """
+        return _answered(train, desk, task, model, steps, seed, settings)
+
+    def download(checkpoint: str) -> FileData:
+        """Download a run that /train kept, as a zip of the checkpoint folder that transformers loads.
+
+        Args:
+            checkpoint: The run's name that /train returned.
+        """
+        path = Path(_answered(pack, desk, checkpoint))
+        return FileData(path=str(path), orig_name=path.name, size=path.stat().st_size)
+
+    def write_answer(
+        checkpoint: str,
+        text: str,
+        strategy: Strategy = "greedy",
+        num_beams: int = 4,
+        temperature: float = 1.0,
+        top_k: int = 3,
+        top_p: float = 0.9,
+        seed: int = 0,
+    ) -> dict[str, Any]:
+        """Let a checkpoint answer an input, and check the answer.
+
+        Args:
+            checkpoint: A name from /checkpoints, or a run's name that /train returned.
+            text: The input, as the task writes it, for example 153+391.
+            strategy: How each symbol is chosen.
+            num_beams: Of beam search.
+            temperature: Of top-k and nucleus sampling.
+            top_k: How many symbols top-k keeps.
+            top_p: How much probability nucleus keeps.
+            seed: Of sampling.
+
+        Returns:
+            The prediction, whether it is right (null where nobody knows), its log probability, and each
+            symbol with its probability.
+        """
+        settings = (num_beams, temperature, top_k, top_p, seed)
+        return _answered(answer, desk, checkpoint, text, strategy, *settings)
+
+    def attention_map(
+        checkpoint: str, text: str, target: str = "", kind: Kind = "answering", layer: int = 0, head: int = 0
+    ) -> dict[str, Any]:
+        """Fetch the attention map of one head: who reads whom, and with what weight.
+
+        Args:
+            checkpoint: A name from /checkpoints, or a run's name that /train returned.
+            text: The input, as the task writes it.
+            target: What is to be written; what the model writes itself where empty.
+            kind: Which attention; answering is that in which the answer reads the input.
+            layer: Which layer; 0 is the first.
+            head: Which head; 0 is the first.
+
+        Returns:
+            Names of the tokens that read (queries) and that are read (keys), and weights as rows of
+            queries, each summing to 1.
+        """
+        return _answered(read_map, desk, checkpoint, text, target, kind, layer, head)
+
+    gr.api(list_tasks, api_name="tasks", queue=False)
+    gr.api(checkpoints, api_name="checkpoints", queue=False)
+    gr.api(train_model, api_name="train", concurrency_limit=page.places, concurrency_id="train")
+    gr.api(download, api_name="download")
+    gr.api(write_answer, api_name="write")
+    gr.api(attention_map, api_name="attention_map")
+
+
+def _answered(handler, *given):
+    """What a handler gives; a refusal becomes the sentence that the client sees."""
+    try:
+        return handler(*given)
+    except (ValueError, RuntimeError, OverflowError, TypeError) as error:
+        raise gr.Error(str(error), print_exception=False) from error

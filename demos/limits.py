@@ -1,0 +1,117 @@
+"""What one visitor may ask of the server: generous on a machine of one's own, less on a public one."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from demos.shared import count
+
+MEGABYTE = 10**6
+CODE = (".py", ".ipynb")
+REMEDY = "the app on a machine of your own takes more."
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The most of everything; a refusal is a sentence under the field that it is about.
+
+    Attributes:
+        parameters: of a model that is trained here.
+        steps: of a run, or of each contestant of a duel.
+        run_seconds: that a run may hold a place; then it is paused as if by hand, and can go on.
+        pause_seconds: that a paused run may hold a place.
+        characters: of a typed text.
+        upload_bytes: of a file.
+        download_bytes: of a model's weights on the Hub.
+        runs: kept in a visit; the oldest makes room.
+        visits: with a state at once; the oldest is forgotten.
+        visit_seconds: until what a visit keeps is forgotten.
+        takes_paths: whether a typed path to the server's own files is followed.
+    """
+
+    parameters: int = 50_000_000
+    steps: int = 20_000
+    run_seconds: float = 12 * 3600.0
+    pause_seconds: float = 900.0
+    characters: int = 100_000
+    upload_bytes: int = 50 * MEGABYTE
+    download_bytes: int = 4000 * MEGABYTE
+    runs: int = 12
+    visits: int = 500
+    visit_seconds: int = 12 * 3600
+    takes_paths: bool = True
+
+    def refuse_more(self, what: str, amount: int) -> None:
+        """Refuse what is beyond a limit.
+
+        Args:
+            what: "parameters", "characters" or "upload_bytes".
+            amount: how much is asked for.
+
+        Raises:
+            ValueError: more than the limit, in a sentence that says it.
+        """
+        most = getattr(self, what)
+        if amount <= most:
+            return
+        if what == "upload_bytes":
+            said = f"A file of {amount / MEGABYTE:.1f} MB will not do: up to {most / MEGABYTE:.0f} MB"
+        else:
+            said = f"{count(amount)} {what} will not do: up to {count(most)}"
+        raise ValueError(f"{said} are taken here; {REMEDY}")
+
+    def refuse_path(self, text: str) -> None:
+        """Refuse a typed name that would be read from the server's own disk, or run as code.
+
+        A Hub id ("owner/name") is none, unless the app's folder holds a file of that name; whatever begins
+        like a path, has a backslash or more than one slash is one.
+
+        Raises:
+            ValueError: it is one, and this server does not take them.
+        """
+        name = text.strip()
+        looks_local = name.startswith(("/", "~", ".")) or "\\" in name or name.count("/") > 1 or ":" in name
+        is_local = looks_local or Path(name).exists() or Path(name).suffix.lower() in CODE
+        if is_local and not self.takes_paths:
+            raise ValueError(
+                f"{name!r} will not do: this server opens no files of its own and runs no code of visitors; "
+                "give a Hub id, owner/name, or upload a table."
+            )
+
+
+HOME = Limits()
+PUBLIC = Limits(
+    parameters=5_000_000,
+    steps=5_000,
+    run_seconds=300.0,
+    pause_seconds=120.0,
+    characters=20_000,
+    upload_bytes=5 * MEGABYTE,
+    download_bytes=600 * MEGABYTE,
+    runs=6,
+    visits=100,
+    visit_seconds=2 * 3600,
+    takes_paths=False,
+)
+
+
+def refuse_longer(what: str, text: str | None, most: int) -> None:
+    """Refuse a text that is longer than a field reads.
+
+    Raises:
+        ValueError: more characters than that, in a sentence that says it.
+    """
+    if len(text or "") > most:
+        raise ValueError(
+            f"The {what} has {count(len(text or ''))} characters; up to {count(most)} are read: shorten it."
+        )
+
+
+def is_space() -> bool:
+    """Whether a Space runs the app: everybody may come."""
+    return "SPACE_ID" in os.environ
+
+
+def limits_here() -> Limits:
+    """The limits of this server."""
+    return PUBLIC if is_space() else HOME

@@ -1,0 +1,89 @@
+"""The table of runs: open, compare, rename, delete, take away; and a run begun again."""
+
+import re
+import shutil
+from pathlib import Path
+
+import gradio as gr
+import torch
+
+from demos import driving, python_lines, shared
+from demos.telling import show_all, show_table
+from demos.visits import Run, Visit
+from hf_attn.hub import save_checkpoint
+from hf_attn.records import build_training_record
+
+
+def open_run(visit: Visit, event: gr.EventData) -> list:
+    """Show a run again; it is what the buttons are about unless another is under way."""
+    if event.run in visit.runs:
+        visit.shown = event.run
+        if visit.run is None or not visit.run.is_live:
+            visit.current = event.run
+    return show_all(visit)
+
+
+def delete_run(visit: Visit, event: gr.EventData) -> list:
+    """Forget a run."""
+    visit.forget(event.run)
+    return show_all(visit)
+
+
+def rename_run(visit: Visit, event: gr.EventData) -> str:
+    """Give a run another name; a name that will not do is refused under its field."""
+    try:
+        visit.rename(event.run, str(event.name))
+    except ValueError as error:
+        return show_table(visit, refused={"run": event.run, "name": str(event.name), "why": str(error)})
+    return show_table(visit)
+
+
+def compare_runs(visit: Visit, event: gr.EventData) -> str:
+    """The whole of the runs that lie over the curves, and the lines of Python of these and the shown one."""
+    wanted = event.runs if isinstance(event.runs, list) else []
+    runs = [visit.runs[run] for run in wanted if run in visit.runs]
+    compared = [*([visit.runs[visit.shown]] if visit.shown in visit.runs else []), *runs]
+    messages = [{"name": run.name, **run.to_message(whole=True)} for run in runs]
+    return shared.to_json({"runs": messages, "python": python_lines.explain_comparison(compared)})
+
+
+def file_name(name: str) -> str:
+    """A run's name as part of a file's name, on every system."""
+    return re.sub(r"[^\w.]+", "-", name, flags=re.ASCII).strip("-.") or "run"
+
+
+def save_run(visit: Visit, run: Run, name: str) -> Path:
+    """Save a run as a checkpoint folder of this name in the visit's own, measured as it is now."""
+    if run.evaluation is None:
+        driving.measure(run)
+    evaluation = run.evaluation
+    folder = visit.new_folder(name)
+    reports = [{**point, "held_out_exact_match": point["held_out"]} for _, point in run.points]
+    reports = [{k: None if v != v else v for k, v in report.items()} for report in reports]
+    with run.looking() as model:
+        record = build_training_record(
+            run.task,
+            run.recipe,
+            evaluation,
+            seed=run.seed,
+            reports=reports,
+            device=run.computed_on,
+            threads=torch.get_num_threads(),
+            baseline=run.baseline,
+        )
+        if path := record["task"]["options"].get("path"):
+            record["task"]["options"]["path"] = Path(path).name  # where it lies here is nobody's business
+        save_checkpoint(folder, model, run.task, record)
+    if run.is_live:
+        run.evaluation = None  # of weights that change
+    return folder
+
+
+def pack_run(visit: Visit, event: gr.EventData) -> tuple[str | None, str]:
+    """Save a run as a checkpoint folder and zip it: (path, sentence)."""
+    run = visit.runs.get(event.run)
+    if run is None or run.model is None:
+        return None, shared.note("This run has no weights yet.")
+    folder = save_run(visit, run, f"attn-{file_name(run.name)}")
+    path = shutil.make_archive(str(folder), "zip", folder.parent, folder.name)
+    return path, shared.note(f"{Path(path).name} holds a checkpoint that transformers loads.")
