@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 CHECKPOINTS := model_cards
 
-.PHONY: app test test-slow lint bench sources checkpoints chromium clean
+.PHONY: app test test-slow lint bench sources checkpoints cards space pictures chromium clean
 
 app: $(VENV)/.app
 	$(BIN)/python app.py $(ARGS)
@@ -25,6 +25,7 @@ bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.train_speed
 	$(BIN)/python -m benchmarks.recurrent_speed
 	$(BIN)/python -m benchmarks.attention_scaling
+	$(BIN)/python -m benchmarks.app_speed
 	$(BIN)/python -m benchmarks.time_to_accuracy
 	$(BIN)/python -m benchmarks.time_to_accuracy --product
 
@@ -47,6 +48,18 @@ checkpoints: $(VENV)/.app
 	$(BIN)/python -m hf_attn train dates --model additive --seed 0 --output-dir $(CHECKPOINTS)/bahdanau-dates
 	$(BIN)/python -m hf_attn train topics --seed 0 --output-dir $(CHECKPOINTS)/attn-docstring-topics
 
+# Measures every checkpoint anew, looks for its failures, and writes its card and the page that lists them all.
+cards: $(VENV)/.app
+	$(BIN)/python -m hf_attn cards $(CHECKPOINTS)
+
+# The exact folder that `hf-attn push-space` pushes, to look at or to push by git.
+space: $(VENV)/.app
+	$(BIN)/python -m hf_attn space build/space
+
+# The README's pictures, taken anew from the app.
+pictures: $(VENV)/.test chromium
+	$(BIN)/python -m docs.pictures
+
 # The browser that the tests drive; where there is no apt, install Chromium by hand.
 chromium:
 	@command -v chromium >/dev/null || { command -v apt-get >/dev/null && \
@@ -61,7 +74,7 @@ $(VENV)/.app: $(VENV)/bin/python pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.test: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install -q -c constraints.txt -e '.[app,text,pronunciation,track,test]'
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[app,agents,text,pronunciation,track,test]'
 	touch $@ $(VENV)/.app
 
 clean:

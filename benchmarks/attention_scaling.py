@@ -75,6 +75,13 @@ def build_arm(arm: str, length: int, **sizes: int) -> Attend:
         return torch.nn.functional.scaled_dot_product_attention
     if arm == PLAIN:
         return lambda query, key, value: scaled_dot_product_attention(query, key, value)[0]
+    attention, sequences = build_efficient(arm, length, **sizes)
+    attention.reset()
+    return lambda query, key, value: attention.attend(query, key, value, sequences)
+
+
+def build_efficient(arm: str, length: int, **sizes):
+    """One head of an efficient kind, not yet drawn, and one sequence's numbers: (module, [1, length])."""
     config = AttnEncoderConfig(
         hidden_size=WIDTH,
         num_attention_heads=1,
@@ -82,9 +89,7 @@ def build_arm(arm: str, length: int, **sizes: int) -> Attend:
         attention_type=arm,
         **{**SIZES, **sizes},
     )
-    attention, sequences = EFFICIENT_ATTENTION[arm](config, 0), torch.ones(1, length, dtype=torch.long)
-    attention.reset()
-    return lambda query, key, value: attention.attend(query, key, value, sequences)
+    return EFFICIENT_ATTENTION[arm](config, 0), torch.ones(1, length, dtype=torch.long)
 
 
 def draw_states(length: int) -> list[torch.Tensor]:
@@ -225,14 +230,7 @@ def build_for_error(arm: str, size: int, length: int, generator: torch.Generator
     attention is its own with one chunk: of shared keys, and of no token to itself.
     """
     field = ERROR_SIZES[arm][0]
-    config = AttnEncoderConfig(
-        hidden_size=WIDTH,
-        num_attention_heads=1,
-        max_position_embeddings=length,
-        attention_type=arm,
-        **{**SIZES, field: size},
-    )
-    attention, sequences = EFFICIENT_ATTENTION[arm](config, 0), torch.ones(1, length, dtype=torch.long)
+    attention, sequences = build_efficient(arm, length, **{field: size})
     if arm == "linformer":
         places = torch.arange(length) * size // length
         means = torch.nn.functional.one_hot(places, size).T.float()

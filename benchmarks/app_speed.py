@@ -1,0 +1,166 @@
+"""How long a visitor waits, by a real browser: the page, the first live map, updates, a large map, a click.
+
+    python -m benchmarks.app_speed [--repeats R] [--output DIR]
+
+Each measurement is of a fresh page; the large map is of a random BERT-like model, 12 layers of 12 heads,
+which reads 256 tokens. Needs Chromium (see tests/browser.py).
+"""
+
+import argparse
+import itertools
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Page
+
+from benchmarks.report import RESULTS, environment, record, show, summary
+from tests.browser import PATIENCE, open_browser, serve_app
+from tests.native import build_native
+
+GOALS = {  # seconds, but for updates a second
+    "imports": (6.0, "torch, transformers and Gradio imported: nothing of ours"),
+    "server": (6.0, "server started, imports included"),
+    "page": (6.0, "page usable"),
+    "first map": (1.0, "first live map after Train"),
+    "updates": (5.0, "updates a second while training, at least"),
+    "longest gap": (0.15, "longest time between two updates, beyond the 0.12 s that they are apart"),
+    "large map": (1.5, "12 layers, 12 heads, 256 tokens: from Show to the drawn map"),
+    "click": (0.1, "another cell: from the key press to its figures"),
+}
+APART = 0.12  # seconds between two messages of a run, demos/driving.py
+TOKENS = 256
+# when the figures of the board change, in seconds
+WATCH = """selector => {
+  const told = (window.told = []);
+  const board = document.querySelector(selector);
+  const options = { childList: true, subtree: true, characterData: true };
+  new MutationObserver(() => told.push(performance.now() / 1000)).observe(board, options);
+}"""
+# seconds from a click to when something is there, as the page itself counts them
+CLICK = """async ([press, there]) => {
+  const seen = () => [...document.querySelectorAll(there)].some(one => one.offsetParent);
+  document.querySelector(press).click();
+  const began = performance.now();
+  while (!seen() && performance.now() - began < 30000) await new Promise(requestAnimationFrame);
+  await new Promise(requestAnimationFrame); // painted
+  return (performance.now() - began) / 1000;
+}"""
+PRESS = """async () => {
+  const line = document.querySelector("#explore-board .hf-cell");
+  const before = line.textContent;
+  const canvas = document.querySelector("#explore-board .hf-map-view canvas[tabindex]");
+  canvas.focus();
+  const began = performance.now();
+  canvas.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
+  const waits = () => line.textContent === before && performance.now() - began < 5000;
+  while (waits()) await new Promise(requestAnimationFrame);
+  return (performance.now() - began) / 1000;
+}"""
+
+
+def measure_imports() -> float:
+    """Seconds that a process takes to import what the app stands on."""
+    began = time.monotonic()
+    subprocess.run([sys.executable, "-c", "import gradio, transformers.modeling_utils"], check=True)
+    return time.monotonic() - began
+
+
+@contextmanager
+def visiting() -> Iterator[Page]:
+    """A fresh page of a fresh browser."""
+    with open_browser() as chromium:
+        page = chromium.new_context(viewport={"width": 1280, "height": 900}).new_page()
+        page.set_default_timeout(PATIENCE)
+        yield page
+
+
+def open_train(page: Page, address: str) -> float:
+    """Seconds until the Train tab can be used."""
+    began = time.monotonic()
+    page.goto(address)
+    page.get_by_role("tab", name="Train", exact=True).click()
+    page.locator("#train:enabled").wait_for()
+    return time.monotonic() - began
+
+
+def measure_training(address: str) -> dict[str, float]:
+    """The page, the first map of a run, and the updates until its end."""
+    with visiting() as page:
+        usable = open_train(page, address)
+        page.evaluate(WATCH, "#train-board .hf-stats")
+        first_map = page.evaluate(CLICK, ["#train", "#train-board .hf-film button:not(.blank)"])
+        page.locator("#note", has_text="Done").wait_for()
+        told = page.evaluate("told")
+    # one update changes many nodes
+    moments = [told[0], *(b for a, b in itertools.pairwise(told) if b - a > 0.02)]
+    gaps = [b - a for a, b in itertools.pairwise(moments)]
+    return {
+        "page": usable,
+        "first map": first_map,
+        "updates": len(gaps) / (moments[-1] - moments[0]),
+        "longest gap": max(gaps) - APART,
+    }
+
+
+def measure_lens(address: str, folder: Path, text: str) -> dict[str, float]:
+    """The large map, and a click in it."""
+    with visiting() as page:
+        page.goto(address)
+        page.get_by_role("tab", name="Explore", exact=True).click()
+        page.locator("#explore-board .hf-grid button").first.wait_for()
+        page.locator("#explore-other :is(input, textarea)").fill(str(folder))
+        page.locator("#explore-open").click()
+        page.locator("#explore-origin", has_text="12 layers").wait_for()
+        page.locator("#explore-text :is(input, textarea)").fill(text)
+        large = page.evaluate(CLICK, ["#explore-show", "#explore-board .hf-overview-side"])
+        page.locator("#explore-board .hf-map-view canvas[tabindex]").first.click(
+            position={"x": 200, "y": 200}
+        )
+        clicks = [page.evaluate(PRESS) for _ in range(9)]
+    return {"large map": large, "click": statistics.median(clicks)}
+
+
+def main() -> None:
+    """Measure, tell, keep."""
+    parser = argparse.ArgumentParser(description="How long a visitor of the app waits.")
+    parser.add_argument("--repeats", type=int, default=3)
+    folder = "folder of the lines (default: %(default)s)"
+    parser.add_argument("--output", type=Path, default=RESULTS, help=folder)
+    options = parser.parse_args()
+    around, found = environment(), {name: [] for name in GOALS}
+    sizes = {"num_hidden_layers": 12, "num_attention_heads": 12, "hidden_size": 192, "intermediate_size": 384}
+    with tempfile.TemporaryDirectory() as scratch:
+        model, tokenizer = build_native("bert", **sizes, max_position_embeddings=512)
+        for part in (model, tokenizer):
+            part.save_pretrained(scratch)
+        text = " ".join(["river"] * TOKENS)
+        while len(tokenizer(text)["input_ids"]) > TOKENS:
+            text = text.rsplit(" ", 1)[0]
+        for _ in range(options.repeats):
+            found["imports"].append(measure_imports())
+            began = time.monotonic()
+            with serve_app() as address:
+                found["server"].append(time.monotonic() - began)
+                measured = measure_training(address) | measure_lens(address, Path(scratch), text)
+            for name, value in measured.items():
+                found[name].append(value)
+    rows = [
+        {"measured": name, "goal": GOALS[name][0], "what": GOALS[name][1], **summary(values)}
+        for name, values in found.items()
+    ]
+    cells = [
+        (row["what"], row["measured"], f"{row['goal']:g}", f"{row['median']:.2f}", f"{row['range'][1]:.2f}")
+        for row in rows
+    ]
+    show("What a visitor waits for", ("what", "name", "goal", "median", "largest"), cells, around)
+    record(options.output / "app_speed.jsonl", rows, around)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""The README's pictures, taken anew from the app by a real browser: `make pictures`."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from playwright.sync_api import Page, expect
+
+from tests.browser import PATIENCE, open_browser, serve_app
+
+HERE = Path(__file__).parent
+WIDTH, HEIGHT = 1280, 800
+
+
+def look_at_attention(page: Page) -> None:
+    """The finished example that opens with the page, a cell chosen."""
+    page.locator("#attention-board canvas:visible").first.click(position={"x": 150, "y": 150})
+
+
+def look_at_train(page: Page) -> None:
+    """A copying run to its end."""
+    page.locator("#train").click()
+    expect(page.locator("#note")).to_contain_text("Done", timeout=PATIENCE)
+
+
+def look_at_explore(page: Page) -> None:
+    """Every head of the bundled parser."""
+    page.locator("#explore-checkpoint input").click()
+    page.get_by_role("option", name="attn-parser (bundled)").click()
+    expect(page.locator("#explore-origin")).to_contain_text("attn-parser")
+    page.locator("#explore-board .hf-grid button").nth(5).click()
+
+
+TOUR: dict[str, Callable[[Page], None]] = {
+    "Attention": look_at_attention,
+    "Train": look_at_train,
+    "Explore": look_at_explore,
+}
+
+
+def main() -> None:
+    """Take each tab's picture."""
+    with serve_app() as address, open_browser() as chromium:
+        page = chromium.new_context(viewport={"width": WIDTH, "height": HEIGHT}).new_page()
+        page.set_default_timeout(PATIENCE)
+        page.goto(f"{address}?__theme=light")
+        for name, look in TOUR.items():
+            page.get_by_role("tab", name=name, exact=True).click()
+            look(page)
+            page.mouse.move(2, 2)
+            page.wait_for_timeout(500)  # the maps fade in
+            page.screenshot(path=HERE / f"{name.lower()}.png")
+
+
+if __name__ == "__main__":
+    main()
