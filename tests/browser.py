@@ -40,18 +40,24 @@ def open_browser():
 
 
 @contextlib.contextmanager
-def serve_app():
-    """Run the app in a process of its own for the length of a `with`, and give its address."""
+def serve_app(env=None, options=()):
+    """Run the app in a process of its own, with these variables and options, and give its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "app.py", "--port", str(port), "--device", "cpu"]
-    root = Path(__file__).parent.parent
-    server = subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "app.py", "--port", str(port), "--device", "cpu", *options]
+    with running(command, cwd=Path(__file__).parent.parent, env=env):
+        yield f"http://127.0.0.1:{port}/"
+
+
+@contextlib.contextmanager
+def running(command, **settings):
+    """Run an app from when it says where until the end of the `with`."""
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **settings)
     try:
         while "Running on" not in server.stdout.readline():
             assert server.poll() is None
-        yield f"http://127.0.0.1:{port}/"
+        yield
     finally:
         server.terminate()
         server.communicate(timeout=20)

@@ -32,6 +32,15 @@ def served_app():
         yield address
 
 
+@pytest.fixture(scope="module")
+def chromium():
+    """A browser for the tests of one module; its pages belong to each test."""
+    from tests.browser import open_browser
+
+    with open_browser() as browser:
+        yield browser
+
+
 @pytest.fixture(scope="session")
 def tiny_checkpoint(tmp_path_factory) -> Path:
     """A finished checkpoint of a small copying model, trained for a second. Copy it before changing it."""

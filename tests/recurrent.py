@@ -1,12 +1,10 @@
 """Small recurrent models for the tests, and every mechanism they are tested with."""
 
 import itertools
-import os
 
 import pytest
 import torch
 from checks import START
-from test_clean_interpreter import run_python
 
 from hf_attn.models.configuration_recurrent import RecurrentConfig
 from hf_attn.models.modeling_recurrent import RecurrentForConditionalGeneration
@@ -50,39 +48,3 @@ def written_by_hand(model, source, steps: int, mask=None) -> torch.Tensor:
         logits = model(source, attention_mask=mask, decoder_input_ids=read, use_cache=False).logits
         read = torch.cat((read, logits[:, -1:].argmax(-1)), dim=1)
     return read[:, 1:]
-
-
-CLEAN = """
-import sys
-sys.path.insert(0, {site_packages!r})
-try:
-    import hf_attn
-except ModuleNotFoundError:
-    pass
-else:
-    sys.exit("hf_attn can be imported: this test would prove nothing")
-import json, torch, transformers
-folder, source = {folder!r}, torch.tensor({source})
-config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=True)
-base = transformers.AutoModel.from_pretrained(folder, trust_remote_code=True)
-model = transformers.{auto_head}.from_pretrained(folder, trust_remote_code=True)
-settings = {{"max_new_tokens": 8, "num_beams": 2, "do_sample": False}}
-ids = model.generate(source, **settings) if model.can_generate() else source
-print(json.dumps({{
-    "ids": ids.tolist(),
-    "logits": model(source).logits.tolist(),
-    "states": base(source).last_hidden_state.tolist(),
-    "modules": [type(thing).__module__ for thing in (config, base, model)],
-}}))
-"""
-
-
-def run_without_hf_attn(folder, source: torch.Tensor, auto_head: str, tmp_path) -> dict:
-    """What a fresh interpreter that has no hf_attn reads from a saved folder with trust_remote_code."""
-    site_packages = os.path.dirname(os.path.dirname(torch.__file__))
-    code = CLEAN.format(
-        site_packages=site_packages, folder=str(folder), source=source.tolist(), auto_head=auto_head
-    )
-    found = run_python(code, tmp_path, "-I", "-S")
-    assert all(module.startswith("transformers_modules.") for module in found["modules"])
-    return found

@@ -9,10 +9,11 @@ import pytest
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 gr = pytest.importorskip("gradio")
 
-from demos import asking, explore, form, train, trying  # noqa: E402
+from demos import answers, asking, explore, form, looking, train, trying  # noqa: E402
 from demos.checkpoints import NONE_YET, Shelf, build_shelf  # noqa: E402
 from demos.visits import Visit  # noqa: E402
 from hf_attn.architectures import build_model  # noqa: E402
+from hf_attn.evaluation import measure_quickly, predict  # noqa: E402
 from hf_attn.hub import save_checkpoint  # noqa: E402
 from hf_attn.tasks import build_task  # noqa: E402
 from hf_attn.tasks.parsing import read_prefix  # noqa: E402
@@ -32,47 +33,28 @@ def copied():
 
 def answer(visit, text, **how):
     """Return the value of the try board, the error and the origin."""
-    board, error, origin = trying.ask(EMPTY, visit, "run-1", text, **how)
+    board, error, origin, _ = trying.ask(EMPTY, visit, "run-1", text, **how)
     return json.loads(board) if isinstance(board, str) else board, error, origin
 
 
-def test_each_symbol_comes_with_its_distribution_and_the_cut_in_words(copied):
-    value, error, origin = answer(copied, "3 1 2", strategy="top-k", top_k=3)
-    assert error == ""
-    assert "step 6" in origin
-    assert len(value["written"]) == len(value["steps"]) == len(value["cut"])
-    assert "top-k 3 keeps 3 of 23 symbols" in value["cut"][0]
-    for entries in value["steps"]:
-        assert math.isclose(sum(entry["probability"] for entry in entries), 1, abs_tol=1e-4)
-        assert sum(entry["kept"] for entry in entries[:-1]) == 3
-        assert math.isclose(sum(entry["after"] for entry in entries), 1, abs_tol=1e-4)
-
-
-def test_a_beam_shows_its_other_answers_judged(copied):
-    value, _, _ = answer(copied, "3 1 2", strategy="beam", num_beams=3)
-    assert len(value["alternatives"]) == 3
-    assert all(isinstance(one["correct"], bool) for one in value["alternatives"])
-    assert "kept" not in value["steps"][0][0]
-
-
 def test_a_wrong_character_is_a_sentence_and_leaves_the_board(copied):
-    board, error, origin = trying.ask(EMPTY, copied, "run-1", "3 x")
+    board, error, origin, _ = trying.ask(EMPTY, copied, "run-1", "3 x")
     assert "&#x27;x&#x27; (number 2) is not a symbol" in error
     assert board == origin == gr.skip()
 
 
 def test_the_verdict_is_checked_by_integers_and_an_answer_that_stops_early_is_marked():
     task = build_task("addition")
-    _, said = trying.judge(task, "153+391", task.ids(*"0544"))
+    _, said = answers.judge(task, "153+391", task.ids(*"0544"))
     assert said["correct"]
     assert said["check"] == "right: 153+391 = 544, checked by Python's integers"
-    _, said = trying.judge(task, "367+285", task.ids(*"0642"))
+    _, said = answers.judge(task, "367+285", task.ids(*"0642"))
     assert (said["correct"], said["answer"]) == (False, "652")
 
 
 def test_a_tree_shows_the_right_label_beside_a_wrong_or_missing_node():
     task = build_task("parser")
-    tree = trying.read_tree(read_prefix(["ASSIGN", "x", "SUB", "1"]), task.tree("x=1+2"))
+    tree = answers.read_tree(read_prefix(["ASSIGN", "x", "SUB", "1"]), task.tree("x=1+2"))
     operator = tree["children"][1]
     assert (operator["label"], operator["expected"], operator["wrong"]) == ("SUB", "ADD", True)
     assert (operator["sign"], operator["children"][1]["expected"]) == ("−", "2")
@@ -92,6 +74,13 @@ def test_examples_are_the_worked_one_and_three_held_out_ones_that_the_task_reads
 
 def test_without_its_data_a_task_still_has_its_worked_example():
     assert asking.examples_of(build_task("csv")) == [build_task("csv").worked_example.source]
+
+
+def test_the_example_that_was_watched_while_it_trained_is_what_is_asked_first(copied):
+    watched = copied.runs["run-1"].probe.source
+    text, _, _, *chips = asking.choose(EMPTY, copied, "run-1", "x=1+2")
+    assert text == chips[0]["value"] == watched != build_task("copy").worked_example.source
+    assert asking.choose(EMPTY, copied, "run-1", "1 2")[0] == "1 2", "what the model can read stays"
 
 
 @pytest.fixture(scope="module")
@@ -142,6 +131,14 @@ def test_a_model_without_attention_says_so(read):
     assert looked["kinds"] == {}
 
 
+def test_a_classifiers_quick_figure_is_that_of_what_it_predicts(classified):
+    run = classified.run
+    batch = run.task.held_out(200)
+    right = (predict(run.model, run.task, batch)[:, 0] == batch.labels).float().mean()
+    assert measure_quickly(run.model, run.task, batch) == pytest.approx(float(right))
+    assert run.points[-1][1]["held_out"] == pytest.approx(run.evaluation.overall.exact_match)
+
+
 @pytest.fixture(scope="module")
 def classified(tmp_path_factory):
     """A visit with a classifier that was trained on a table of its own."""
@@ -163,8 +160,9 @@ def test_a_classifier_shows_its_classes_its_map_and_what_each_word_is_worth(clas
     assert error == ""
     assert "Transformer, 1 layer, 2 heads" in origin
     assert [w["token"] for w in value["written"]] == ["dislike"]
-    assert {entry["token"] for entry in value["steps"][0]} == {"like", "dislike"}
-    assert math.isclose(sum(entry["probability"] for entry in value["steps"][0]), 1, abs_tol=1e-4)
+    (classes,) = value["distributions"]
+    assert set(classes["names"]) == {"like", "dislike"}
+    assert math.isclose(sum(map(math.exp, classes["log_p"])), 1, abs_tol=1e-4)
     assert value["map"]["kind"] == "encoder"
     removal = value["removal"]
     worth = {one["word"]: one["drop"] for one in removal["words"]}
@@ -189,7 +187,7 @@ def test_a_classifier_has_no_strategy_to_choose_and_no_target_to_write(classifie
     assert "removal" in look_for
     assert not any(setting["visible"] for setting in how)
     assert not explore.choose(EMPTY, classified, "run-1")[0]["visible"]
-    board, _, _ = explore.ask(EMPTY, classified, "run-1", "a good film", "", None)
+    board, *_ = explore.ask(EMPTY, classified, "run-1", "a good film", "", None)
     assert list(json.loads(board)["kinds"]) == ["encoder"]
 
 
@@ -225,7 +223,7 @@ def test_without_a_checkpoint_the_tabs_say_so():
 
 
 def test_every_kind_of_map_comes_with_its_labels_and_the_target_may_be_given(copied):
-    board, error, _ = explore.ask(EMPTY, copied, "run-1", "3 1 2", "3 1 2", None)
+    board, error, *_ = explore.ask(EMPTY, copied, "run-1", "3 1 2", "3 1 2", None)
     kinds = json.loads(board)["kinds"]
     assert error == ""
     assert kinds["cross"]["shape"] == [2, 2, 4, 4]
@@ -234,13 +232,14 @@ def test_every_kind_of_map_comes_with_its_labels_and_the_target_may_be_given(cop
     assert kinds["decoder"]["allowed"][0] == [True, False, False, False]
     assert kinds["cross"]["truth"][1] == [0, 1, 0, 0]
     for target, words in [("3 99", "no symbol of copy"), ("1 " * 30, "writes 5 at most")]:
-        assert words in explore.ask(EMPTY, copied, "run-1", "3 1 2", target, None)[1]
+        _, error, target_error, _ = explore.ask(EMPTY, copied, "run-1", "3 1 2", target, None)
+        assert (error, words in target_error) == ("", True)
 
 
-def test_maps_too_large_to_draw_are_refused_before_they_are_computed(copied, monkeypatch):
-    monkeypatch.setattr(explore, "MAP_LIMIT", 100)
-    monkeypatch.setattr(explore, "attention_maps", None)
-    _, error, _ = explore.ask(EMPTY, copied, "run-1", "3 1 2", "", None)
+def test_a_layer_too_large_for_memory_is_refused_before_it_is_computed(copied, monkeypatch):
+    monkeypatch.setattr("hf_attn.long_maps.LAYER_LIMIT", 100)
+    monkeypatch.setattr(looking, "attention_maps", None)
+    _, error, _, _ = explore.ask(EMPTY, copied, "run-1", "3 1 2", "", None)
     assert "4 tokens would need" in error
 
 
@@ -248,7 +247,7 @@ def test_a_given_checkpoint_is_listed_and_a_broken_one_is_refused(tmp_path):
     task = build_task("copy", max_length=5)
     save_checkpoint(tmp_path / "mine", build_model(task, task.recipe), task, {"steps": 240})
     shelf = build_shelf(tmp_path / "mine")
-    board, error, origin = trying.ask(shelf, Visit(), str(tmp_path / "mine"), "1 2")
+    board, error, origin, _ = trying.ask(shelf, Visit(), str(tmp_path / "mine"), "1 2")
     assert error == ""
     assert "step 240" in origin
     assert json.loads(board)["written"]

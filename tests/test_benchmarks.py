@@ -59,6 +59,7 @@ def small_peer(parser) -> DocumentTransformer:
 # The scripts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "options", "arms"),
     [

@@ -15,6 +15,7 @@ pytest.importorskip("playwright")
 from playwright.sync_api import expect  # noqa: E402
 
 from demos import shared  # noqa: E402
+from hf_attn import canvas  # noqa: E402
 from tests.browser import find_chromium, open_browser  # noqa: E402
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
@@ -65,7 +66,7 @@ def message(run, steps, total=200, **more):
     meta |= {"rows": TARGET, "cols": SOURCE, "truth": TRUTH, "heads": 2, "predictions_title": "one sum"}
     points = [{"step": s, "loss": 2 / (1 + s / 20), "held_out": s / 200} for s in steps]
     maps = {s: shared.encode_maps(cross_maps(s)) for s in steps}
-    frames = [{"step": s, "maps": maps[s], "predictions": predictions(s)} for s in steps]
+    frames = [{"step": s, "maps": [maps[s]], "predictions": predictions(s)} for s in steps]
     return {"run": run, "status": "running", "meta": meta, "points": points, "frames": frames, **more}
 
 
@@ -76,21 +77,23 @@ def predictions(step):
              "right": right, "answer": "46"}]  # fmt: skip
 
 
-NOW = {"id": "a", "name": "addition, now", "held_out": 0.5, "curve": [[0, 0], [100, 0.5]]}
-BEFORE = {"id": "b", "name": "addition, before", "held_out": 0.2, "curve": [[0, 0], [150, 0.2]]}
+LOSS = [[1, 2.0], [100, 1.0]]
+NOW = {"id": "a", "name": "addition, now", "held_out": 0.5, "curve": [[0, 0], [100, 0.5]], "loss": LOSS}
+BEFORE = {"id": "b", "name": "addition, before", "held_out": 0.2, "curve": [[0, 0], [150, 0.2]], "loss": LOSS}
 RUNS = {"runs": [NOW, BEFORE], "current": "a"}
 
 
 def try_value(words=("ASSIGN", "x", "7")):
     """Return an answer of three symbols with the distribution of each step."""
     wide = softmax(np.array([[3.0, 1.0, 0.0], [4.0, 0.0, 0.0], [1.0, 0.5, 0.0]]))
-    steps = [[{"token": t, "probability": p, "kept": i == 0, "after": float(i == 0)}
-              for i, (t, p) in enumerate(zip([word, "5", "y"], row, strict=True))]
-             for word, row in zip(words, wide, strict=True)]  # fmt: skip
+    log_p = np.log(wide).tolist()
+    chosen_from = [{"names": [word, "5", "y"], "log_p": row} for word, row in zip(words, log_p, strict=True)]
     written = [{"token": word, "probability": row[0]} for word, row in zip(words, wide, strict=True)]
     tree = {"label": words[0], "sign": "=", "children": [{"label": words[1]}, {"label": words[2]}]}
     said = {"correct": False, "answer": "ASSIGN x 8", "wrong": [False, False, True], "text": " ".join(words)}
-    return {"written": written, "tree": tree, "steps": steps, "cut": "greedy keeps 1 of 3 symbols", **said}
+    how = {"strategy": "greedy", "temperature": 1.0}
+    steps = {"steps": [0, 1, 2], "distributions": chosen_from, "how": how}
+    return {"written": written, "tree": tree, **steps, **said}
 
 
 FAILED = message("a", [0, 10], status="error", message="The loss became NaN at step 10.")
@@ -108,7 +111,6 @@ CASES = {
 def build_app():
     """Return a page with the boards filled by ?case=, a field for more train messages, and the last event."""
     with gr.Blocks() as app:
-        gr.HTML(shared.header())
         gr.HTML(shared.look_for(f"the row of {EVIL}."))
         with shared.train_board("train") as train:
             runs = shared.runs_table("runs")
@@ -199,7 +201,7 @@ def colour_at(page, board, row, col):
 
 def scale_colour(weight, theme="light"):
     """Return the colour of a weight by the stops in tokens.css, as [r, g, b]."""
-    css = (shared.ASSETS / "tokens.css").read_text().split(".dark {")
+    css = canvas.read_asset("tokens.css").split(".dark {")
     stops = dict(re.findall(r"--hf-att-(\d+): #(\w{6})", css[0] if theme == "light" else css[1]))
     rgb = np.array([[int(stops[str(i)][k : k + 2], 16) for k in (0, 2, 4)] for i in range(11)])
     return [float(np.interp(10 * weight, range(11), rgb[:, k])) for k in range(3)]
@@ -241,7 +243,7 @@ def test_arrows_move_the_chosen_cell_and_the_live_line_says_so(visit):
 
 def test_the_table_holds_the_numbers_of_the_map(visit):
     page, weights = visit("run"), causal_maps(4)[1, 0]
-    page.locator("#explore").get_by_role("button", name="Show as table").click()
+    page.locator("#explore .hf-glance + .hf-panel").get_by_role("button", name="Show as table").click()
     rows = page.locator("#explore .hf-numbers tbody tr")
     wanted = [[f"{weights[r, c]:.3f}" if c <= r else "masked" for c in range(4)] for r in range(4)]
     assert [row.locator("td").all_text_contents() for row in rows.all()] == wanted
@@ -261,7 +263,7 @@ def test_a_wide_first_or_last_label_reaches_out_and_thins_no_other(visit):
 def test_hiding_the_first_token_renormalises_the_rest(visit):
     page, row = visit("run"), causal_maps(4)[1, 0][2]
     expect(page.locator("#explore .hf-big")).to_have_text(f"{row[1]:.3f}")
-    page.locator("#explore .hf-switch input").check()
+    page.locator("#explore").get_by_label("Hide the first token, renormalise").check()
     expect(page.locator("#explore .hf-big")).to_have_text(f"{row[1] / (1 - row[0]):.3f}")
 
 
@@ -274,7 +276,7 @@ def test_the_figures_of_a_row_are_its_entropy_and_its_weight_on_the_first_key(vi
 def test_the_svg_shows_the_same_labels_and_weights(visit):
     page, weights = visit("run"), causal_maps(4)[1, 0]
     with page.expect_download() as download:
-        page.locator("#explore").get_by_role("button", name="SVG").click()
+        page.locator("#explore .hf-glance + .hf-panel").get_by_role("button", name="SVG").click()
     svg = ElementTree.parse(download.value.path()).getroot()
     texts = {text.text for text in svg.iter("{http://www.w3.org/2000/svg}text")}
     assert {"bank", "the␣river", "query", ": reads ↓", f"{weights[3, 1]:.2f}"[1:]} <= texts
@@ -290,7 +292,7 @@ def test_packed_maps_are_read_to_a_part_in_65535(visit):
 def test_over_64_tokens_a_window_with_an_overview_is_shown(visit):
     page = visit("long")
     expect(page.locator("#explore .hf-overview-side")).to_be_visible()
-    page.locator("#explore").get_by_role("button", name="Show as table").click()
+    page.locator("#explore .hf-glance + .hf-panel").get_by_role("button", name="Show as table").click()
     expect(page.locator("#explore .hf-numbers tbody tr")).to_have_count(48)
     map_canvas(page, "explore").focus()
     page.keyboard.press("PageDown")
@@ -309,7 +311,7 @@ def test_markup_in_a_token_is_text(visit):
     expect(page.locator("#explore .hf-tok").nth(1)).to_have_text(EVIL.replace(" ", "␣"))
     expect(page.locator("#try .hf-steps button").nth(1)).to_contain_text("${1+1}")
     expect(page.locator(".hf-look")).to_contain_text(EVIL)
-    page.locator("#explore").get_by_role("button", name="Show as table").click()
+    page.locator("#explore .hf-glance + .hf-panel").get_by_role("button", name="Show as table").click()
     expect(page.locator("#explore .hf-numbers")).to_contain_text(EVIL.replace(" ", "␣"))
     assert page.evaluate("[window.bad ?? null, document.querySelectorAll('img[src=x]').length]") == [None, 0]
 
@@ -385,7 +387,7 @@ def test_a_click_on_a_written_symbol_shows_that_steps_distribution(visit):
     expect(page.locator("#try h2").nth(1)).to_contain_text("Step 2: what could come next after ASSIGN")
     p = softmax(np.array([4.0, 0.0, 0.0]))[0]
     expect(page.locator("#try .hf-dist .line").nth(1)).to_contain_text(f"x{p:.3f}{p:.3f}1.000")
-    expect(page.locator("#try .hf-dist .cut")).to_have_text("greedy keeps 1 of 3 symbols")
+    expect(page.locator("#try .hf-dist .cut")).to_have_text("greedy takes the likeliest of 3 symbols")
 
 
 def test_values_for_a_board_survive_nan_and_script_tags():

@@ -1,68 +1,35 @@
 """Checkpoints load where hf_attn is not installed, with trust_remote_code; and with it, without."""
 
-import json
-import os
-import subprocess
-import sys
-
 import pytest
 import torch
+from interpreters import run_python, run_without_hf_attn
 
 from hf_attn.hub import load_checkpoint
 
-# `-S` keeps Python from reading the .pth files, and with them the editable hf_attn; site-packages then comes
-# in by hand.
 CLEAN = """
-import sys
-sys.path.insert(0, {site_packages!r})
-try:
-    import hf_attn
-except ModuleNotFoundError:
-    pass
-else:
-    sys.exit("hf_attn can be imported: this test would prove nothing")
-import json, torch
+import torch
 from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer
-folder = {folder!r}
+folder = given["folder"]
 tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
 config = AutoConfig.from_pretrained(folder, trust_remote_code=True)
 base = AutoModel.from_pretrained(folder, trust_remote_code=True)
 model = AutoModelForSeq2SeqLM.from_pretrained(folder, trust_remote_code=True)
 ids = model.generate(**tokenizer("1 2 3", return_tensors="pt"))
-logits = model(torch.tensor([{source}]), decoder_input_ids=torch.tensor([[1, 5]])).logits
-print(json.dumps({{
+logits = model(torch.tensor(given["source"]), decoder_input_ids=torch.tensor([[1, 5]])).logits
+print(json.dumps({
     "ids": ids[0].tolist(),
     "text": tokenizer.decode(ids[0], skip_special_tokens=True),
-    "logits": logits[0].tolist(),
+    "logits": logits.tolist(),
     "modules": [type(thing).__module__ for thing in (config, base, model)],
-}}))
+}))
 """
 INSTALLED = """
-import json
-{imports}
-folder = {folder!r}
-tokenizer = AutoTokenizer.from_pretrained(folder)
-model = AutoModelForSeq2SeqLM.from_pretrained(folder)
+exec(given["imports"])
+tokenizer = AutoTokenizer.from_pretrained(given["folder"])
+model = AutoModelForSeq2SeqLM.from_pretrained(given["folder"])
 ids = model.generate(**tokenizer("1 2 3", return_tensors="pt"))
-print(json.dumps({{"ids": ids[0].tolist(), "module": type(model).__module__}}))
+print(json.dumps({"ids": ids[0].tolist(), "module": type(model).__module__}))
 """
-
-
-def run_python(code, tmp_path, *flags):
-    """The JSON that a fresh interpreter prints, somewhere else, with an empty cache and no Hub."""
-    environment = {
-        "HF_HOME": str(tmp_path / "hf"),
-        "HF_MODULES_CACHE": str(tmp_path / "modules"),
-        "HF_HUB_OFFLINE": "1",
-        "OMP_NUM_THREADS": "1",
-        "PATH": os.environ["PATH"],
-        "HOME": str(tmp_path),
-    }
-    done = subprocess.run(
-        [sys.executable, *flags, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 @pytest.fixture
@@ -75,14 +42,23 @@ def expected(tiny_checkpoint):
 @torch.no_grad()
 def test_a_checkpoint_loads_where_hf_attn_is_not_installed(tiny_checkpoint, tmp_path, expected):
     model, source = expected
-    site_packages = os.path.dirname(os.path.dirname(torch.__file__))
-    code = CLEAN.format(site_packages=site_packages, folder=str(tiny_checkpoint), source=source[0].tolist())
-    found = run_python(code, tmp_path, "-I", "-S")
+    found = run_without_hf_attn(CLEAN, tmp_path, folder=str(tiny_checkpoint), source=source.tolist())
     assert found["ids"] == model.generate(source)[0].tolist()
     assert found["text"] == "1 2 3"
     assert all(module.startswith("transformers_modules.") for module in found["modules"])
-    logits = model(source, decoder_input_ids=torch.tensor([[1, 5]])).logits[0]
+    logits = model(source, decoder_input_ids=torch.tensor([[1, 5]])).logits
     torch.testing.assert_close(torch.tensor(found["logits"]), logits)
+
+
+@pytest.mark.parametrize("module", ["hf_attn", "hf_attn.models.attention"])
+def test_the_clean_interpreter_has_no_hf_attn(tmp_path, module):
+    code = """
+try:
+    __import__(given["module"])
+except ModuleNotFoundError as error:
+    print(json.dumps({"missing": error.name.split(".")[0]}))
+"""
+    assert run_without_hf_attn(code, tmp_path, module=module) == {"missing": "hf_attn"}
 
 
 @pytest.mark.parametrize(
@@ -95,7 +71,7 @@ def test_a_checkpoint_loads_where_hf_attn_is_not_installed(tiny_checkpoint, tmp_
 )
 def test_with_hf_attn_imported_it_loads_without_trust(tiny_checkpoint, tmp_path, expected, imports):
     model, source = expected
-    found = run_python(INSTALLED.format(imports=imports, folder=str(tiny_checkpoint)), tmp_path)
+    found = run_python(INSTALLED, tmp_path, folder=str(tiny_checkpoint), imports=imports)
     assert found == {
         "ids": model.generate(source)[0].tolist(),
         "module": "hf_attn.models.modeling_attn_seq2seq",

@@ -1,7 +1,6 @@
 """The decoder-only model: the future, padding, caching, labels, writing, and all that Hugging Face does."""
 
 import copy
-import os
 
 import pytest
 import torch
@@ -31,7 +30,7 @@ from decoder_checks import (
     check_the_future_is_hidden,
     decoder_examples,
 )
-from test_clean_interpreter import run_python
+from interpreters import load_without_hf_attn
 from transformers import AutoModelForCausalLM, Trainer, TrainingArguments, pipeline
 
 import hf_attn
@@ -41,29 +40,6 @@ from hf_attn.registration import FAMILIES
 from hf_attn.tasks.copying import Copying
 from hf_attn.tokenization import build_tokenizer
 
-CLEAN = """
-import sys
-sys.path.insert(0, {site_packages!r})
-try:
-    import hf_attn
-except ModuleNotFoundError:
-    pass
-else:
-    sys.exit("hf_attn can be imported: this test would prove nothing")
-import json, torch
-from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
-folder = {folder!r}
-config = AutoConfig.from_pretrained(folder, trust_remote_code=True)
-base = AutoModel.from_pretrained(folder, trust_remote_code=True)
-model = AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True)
-ids = torch.tensor([{ids}])
-print(json.dumps({{
-    "ids": model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=5)[0].tolist(),
-    "logits": model(ids).logits[0].tolist(),
-    "states": base(ids).last_hidden_state[0].tolist(),
-    "modules": [type(thing).__module__ for thing in (config, base, model)],
-}}))
-"""
 EXACTLY_6 = {"max_new_tokens": 6, "min_new_tokens": 6, "do_sample": False}
 CACHES = ({"use_cache": False}, {"use_cache": True}, {"cache_implementation": "static"})
 
@@ -322,16 +298,12 @@ def test_a_saved_model_loads_where_hf_attn_is_not_installed(tmp_path):
     model, ids = build_decoder(), random_ids(1, 4)
     model.config.auto_map = FAMILIES["attn_decoder"].auto_map
     model.save_pretrained(tmp_path / "model")
-    site_packages = os.path.dirname(os.path.dirname(torch.__file__))
-    folder = str(tmp_path / "model")
-    code = CLEAN.format(site_packages=site_packages, folder=folder, ids=ids[0].tolist())
-    found = run_python(code, tmp_path, "-I", "-S")
+    folder = tmp_path / "model"
+    found = load_without_hf_attn(folder, ids, "AutoModelForCausalLM", tmp_path, max_new_tokens=5)
     output = model(ids, output_hidden_states=True)
-    assert_close(torch.tensor(found["logits"]), output.logits[0])
-    assert_close(torch.tensor(found["states"]), output.hidden_states[-1][0])
-    written = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=5)
-    assert found["ids"] == written[0].tolist()
-    assert all(module.startswith("transformers_modules.") for module in found["modules"])
+    assert_close(torch.tensor(found["logits"]), output.logits)
+    assert_close(torch.tensor(found["states"]), output.hidden_states[-1])
+    assert found["ids"] == model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=5).tolist()
     assert type(AutoModelForCausalLM.from_pretrained(folder)) is hf_attn.AttnDecoderForCausalLM
 
 

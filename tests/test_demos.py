@@ -99,7 +99,7 @@ def test_every_task_and_model_is_offered_and_fills_the_settings_with_its_recipe(
             chosen = form.choose_model(label, model, filled["size"].get("value"), "small")
             again = filled | dict(zip(("preset", *form.FILLED), chosen, strict=True))
             values = {field: update.get("value") for field, update in again.items()}
-            values |= {"task": label, "model": model, "seed": "0"}
+            values |= {"task": label, "model": model, "seed": "0", "probe": ""}
             task, recipe, _ = form.read_form(*(values[field] for field in form.FIELDS), table=table)
             assert (task.name, recipe.architecture) == (name, model)
             assert recipe.model == task.recipes_of(model)["product"].model | {
@@ -358,3 +358,7 @@ def test_the_page_has_its_tabs_and_trains_in_turn():
     assert {"Train", "Try", "Explore"} <= {tab.TITLE for tab in TABS}
     turns = [fn for fn in app.fns.values() if fn.concurrency_id == "train"]
     assert {fn.concurrency_limit for fn in turns} == {2}
+    own = [fn for fn in app.fns.values() if fn.api_visibility == "private" and fn.outputs]
+    assert len(own) > 100
+    named = [fn.name for fn in own if fn.show_progress_on is None]
+    assert not named, "their outputs would be told of every message of every event"

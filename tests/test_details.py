@@ -128,7 +128,7 @@ def test_a_batch_has_as_many_examples_as_asked_and_the_loop_uses_all():
     model = build_model(task, Recipe())
     seen = []
     model.register_forward_pre_hook(
-        lambda _module, _args, kwargs: seen.append(len(kwargs["labels"])) if "labels" in kwargs else None,
+        lambda module, _args, kwargs: seen.append(len(kwargs["labels"])) if module.training else None,
         with_kwargs=True,
     )
     list(train(task, model, Recipe(steps=2, batch_size=13)))

@@ -16,6 +16,7 @@ gr = pytest.importorskip("gradio")
 from demos import duel, duels, shared, train  # noqa: E402
 from demos.checkpoints import Shelf  # noqa: E402
 from demos.duels import Duel  # noqa: E402
+from demos.limits import PUBLIC  # noqa: E402
 from demos.visits import FAILED, FINISHED, KEPT_RUNS, RUNNING, STOPPED, Run, Visit  # noqa: E402
 from hf_attn.dueling import count_parameters  # noqa: E402
 from hf_attn.hub import load_checkpoint  # noqa: E402
@@ -82,6 +83,13 @@ def test_seconds_are_checked_only_where_they_count():
     assert duel.read_form(*settings(seconds="soon"))[2].steps == 6
     with pytest.raises(duel.FieldError, match="soon will not do: a number from 1 to 600"):
         duel.read_form(*settings(budget="seconds", seconds="soon"))
+
+
+def test_a_public_server_gives_a_duel_no_more_seconds_than_a_run(monkeypatch):
+    assert duel.read_seconds("600") == 600
+    monkeypatch.setenv("SPACE_ID", "ada/attn")
+    with pytest.raises(duel.FieldError, match=f"from 1 to {PUBLIC.run_seconds:.0f}; 20 works"):
+        duel.read_seconds("600")
 
 
 def test_every_offered_task_comes_with_models_that_learn_it():

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from hf_attn.architectures import build_model
-from hf_attn.evaluation import evaluate, exact_matches, predict, share_right, wilson_interval
+from hf_attn.evaluation import evaluate, exact_matches, measure_quickly, predict, wilson_interval
 from hf_attn.tasks import Recipe, build_task
 from hf_attn.tasks.sequences import END, PAD
 from hf_attn.training import train
@@ -44,7 +44,7 @@ def test_the_figures_agree_with_the_failures_and_the_sizes(trained):
 def test_the_verifier_and_the_labels_agree_on_what_is_right(trained):
     task, model = trained
     batch = task.held_out(300)
-    quick = share_right(task, predict(model, task, batch), batch)
+    quick = measure_quickly(model, task, batch)
     assert evaluate(model, task, n=300).overall.exact_match == pytest.approx(quick)
     assert quick > 0.2, "the model has learned something, so that agreeing means something"
 

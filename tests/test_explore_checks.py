@@ -55,7 +55,7 @@ def symbols_of(ids):
 def looking_at(name, text, target=""):
     """Return the checks of a lens that shows an input, and its visit."""
     checks, visit = Checks(), Visit(device="cpu")
-    _, error, _ = explore.ask(SHELF, visit, folder(name), text, target, None, checks)
+    _, error, *_ = explore.ask(SHELF, visit, folder(name), text, target, None, checks)
     assert error == ""
     return checks, visit
 
@@ -243,7 +243,7 @@ def test_another_input_starts_afresh_and_what_comes_late_is_not_shown(needed):
 def test_a_given_target_is_said_to_be_set_aside_and_too_long_an_input_is_not_measured(monkeypatch):
     checks, _ = looking_at("attn-addition", SUM, "0544")
     assert json.loads(checks.to_value())["is_own"] is False
-    monkeypatch.setattr("demos.measuring.MOST_WEIGHTS", 100)
+    monkeypatch.setattr("demos.looking.SENT_WEIGHTS", 100)  # so many are sent, and measured, at once
     checks, _ = looking_at("attn-addition", SUM)
     assert "Shorten the input" in json.loads(checks.to_value())["measured"]["why"]
 

@@ -1,9 +1,10 @@
 """Maps as files: the weights are the model's, every format opens, nothing comes from the network."""
 
+import base64
 import csv
+import json
 import re
 import xml.etree.ElementTree as ElementTree
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,8 @@ import torch
 from hf_attn.figures import (
     ATTENTION_COLOURS,
     WRITERS,
+    _find_families,
+    _spell,
     choose_head,
     colour_of,
     draw_map,
@@ -24,7 +27,7 @@ from hf_attn.inspection import attention_maps
 QUERIES, KEYS = ("5", "</s>"), ("1", "+", "<&\"'>")
 WEIGHTS = torch.tensor([[0.9, 0.1, 0.0], [0.25, 0.25, 0.5]])
 KNOWN = [[1, 0, 2], [0, 0, 1]]
-TOKENS_CSS = Path(__file__).parent.parent / "demos" / "assets" / "tokens.css"
+TOKENS_CSS = Path(__file__).parent.parent / "hf_attn" / "canvas" / "tokens.css"
 
 
 @pytest.fixture(scope="module")
@@ -69,48 +72,37 @@ def test_svg_of_the_same_map_is_the_same_file(tmp_path):
     assert draw(tmp_path, ".svg").read_bytes() == first
 
 
-class Page(HTMLParser):
-    def __init__(self):
-        super().__init__()
-        self.cells, self.headers, self.outside = [], [], []
-
-    def handle_starttag(self, tag, attributes):
-        given = dict(attributes)
-        if tag == "td" and "title" in given:
-            self.cells.append(given)
-        if tag == "th":
-            self.headers.append(given["scope"])
-        self.outside += [value for name, value in attributes if name in ("src", "href")]
+def value_in(page):
+    """Return what the lens of a page draws."""
+    (data,) = re.findall(r'<script type="application/json" id="value">(.*?)</script>', page, re.DOTALL)
+    return json.loads(data)
 
 
-def test_html_is_one_file_with_every_weight_as_a_table_and_on_hover(tmp_path):
+def test_html_is_the_lens_with_this_one_map_in_one_file(tmp_path):
     text = draw(tmp_path, ".html", alignment=KNOWN).read_text()
-    page = Page()
-    page.feed(text)
-    assert page.outside == []
-    assert "http" not in text
-    assert [cell["title"] for cell in page.cells][:3] == [
-        "5 reads 1: weight 0.900",
-        "5 reads +: weight 0.100",
-        "5 reads <&\"'>: weight 0.000",
-    ]
-    assert page.headers == ["col"] * 3 + ["row"] * 2
-    assert "query: reads" in text
-    assert "key: is read" in text
-    assert [cell.get("class") for cell in page.cells] == [
-        "needed",
-        None,
-        "needed indirect",
-        None,
-        None,
-        "needed",
-    ]
+    assert not re.findall(r"(?:src|href)=[\"']|@import|https?://(?!www\.w3\.org/)", text)
+    shown = value_in(text)
+    (kind,) = shown["kinds"].values()
+    assert shown["title"] == "a <map> of $5"
+    assert (kind["rows"], kind["cols"], kind["truth"]) == (list(QUERIES), list(KEYS), KNOWN)
+    packed = np.frombuffer(base64.b64decode(kind["maps"]), "<u2").reshape(kind["shape"])
+    assert np.allclose(packed[0, 0] / 65535, WEIGHTS, atol=1e-5)
+    assert all(asset in text for asset in ("hfAttn.explore_board", "--hf-att-10"))
 
 
 def test_html_escapes_what_a_person_wrote(tmp_path):
-    evil = "<img src=x onerror=alert(1)>"
-    path = draw_map(torch.ones(1, 1), [evil], [evil], tmp_path / "map.html", title=evil)
-    assert "<img" not in path.read_text()
+    evil = "</script><img src=x onerror=alert(1)>"
+    text = draw_map(torch.ones(1, 1), [evil], [evil], tmp_path / "map.html", title=evil).read_text()
+    assert "<img" not in text
+    assert value_in(text)["title"] == evil
+
+
+def test_a_sign_without_a_shape_is_spelled_in_a_picture_and_kept_in_an_svg(tmp_path):
+    rare = "\U00012000"  # cuneiform, which no font of WIDE_FONTS has
+    for suffix in (".png", ".svg"):
+        draw_map(torch.ones(1, 1), [rare], [rare], tmp_path / f"map{suffix}")
+    assert rare in (tmp_path / "map.svg").read_text()
+    assert _spell(f"a{rare}", _find_families()) == "a<U+12000>"
 
 
 def test_csv_holds_the_weights_to_the_last_digit(tmp_path):

@@ -93,7 +93,7 @@ def test_beams_are_generates_beams_best_first(num_beams):
     expected = model.generate(
         source, num_beams=num_beams, num_return_sequences=num_beams, max_new_tokens=10, do_sample=False
     )
-    written = [list(found.ids), *(list(ids) for ids, _ in found.alternatives)]
+    written = [list(answer.ids) for answer in found.beams.answers]
     assert len(written) == num_beams
     for own, row in zip(written, expected[:, 1:].tolist(), strict=True):
         assert own == (row[: row.index(END) + 1] if END in row else row)
@@ -109,8 +109,9 @@ def test_a_score_is_the_sum_of_the_models_own_log_probabilities():
             assert float(choice.probabilities.sum()) == pytest.approx(1, abs=1e-5)
             assert float(choice.allowed.sum()) == pytest.approx(1, abs=1e-5)
             assert choice.allowed[token] > 0
-    for ids, score in write(model, source, "beam", max_new_tokens=10).alternatives:
-        assert score == pytest.approx(log_probability(model, source, ids), abs=1e-3)
+    for answer in write(model, source, "beam", max_new_tokens=10).beams.answers:
+        expected = log_probability(model, source, answer.ids)
+        assert answer.log_probability == pytest.approx(expected, abs=1e-3)
 
 
 def test_sampling_repeats_with_its_seed_and_leaves_the_global_generator_alone():

@@ -27,6 +27,7 @@ FILES = {
     "README.md",
     "config.json",
     "generation_config.json",
+    "map.png",
     "model.safetensors",
     "tokenizer.json",
     "tokenizer_config.json",
@@ -264,5 +265,7 @@ def test_checkpoints_of_a_folder_are_listed_and_nothing_else(tiny_checkpoint, tm
     (tmp_path / "empty").mkdir()
     shutil.copytree(tiny_checkpoint, tmp_path / "foreign")
     edit_json(tmp_path / "foreign" / "config.json", model_type="bart")
+    shutil.copytree(tiny_checkpoint, tmp_path / "odd")
+    edit_json(tmp_path / "odd" / "config.json", model_type=["attn_seq2seq"])
     assert [path.name for path in list_checkpoints(tmp_path)] == ["a", "b"]
     assert list_checkpoints(tmp_path / "nowhere") == []

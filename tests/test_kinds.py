@@ -13,6 +13,7 @@ pytest.importorskip("gradio")
 from demos import form, train
 from demos.tables import Table
 from demos.visits import Visit
+from hf_attn.evaluation import evaluate, measure_quickly
 from tests.tables import write_table
 from tests.visiting import Event, board_of, changed, finished
 
@@ -24,7 +25,7 @@ def press_with(visit, label, **values):
     name = form.offers()[label][0]
     filled |= dict(zip(("column_1", "column_2"), form.show_columns(name, visit.table), strict=True))
     given = {field: update.get("value") for field, update in filled.items()}
-    given |= {"task": label, "seed": "0", "steps": "2", **values}
+    given |= {"task": label, "seed": "0", "steps": "2", "probe": "", **values}
     _, _, *rest = train.press_train(visit, 0, *(given[field] for field in form.FIELDS))
     return dict(zip(form.ERRORS, rest, strict=False))
 
@@ -102,7 +103,7 @@ def test_every_model_shows_the_map_in_which_its_answer_reads_or_says_that_it_has
         assert len(meta["truth"]) == len(meta["rows"])
         assert {len(row) for row in meta["truth"]} == {len(meta["cols"])}
         shared_rows = len(meta["rows"]) * len(meta["cols"]) * heads
-        assert len(base64.b64decode(frame["maps"])) == 2 * shared_rows
+        assert len(base64.b64decode(frame["maps"][-1])) == 2 * shared_rows
     if model == "decoder":
         assert meta["allowed"][0] == [
             place < len(meta["cols"]) - len(meta["rows"]) + 1 for place in range(len(meta["cols"]))
@@ -120,4 +121,8 @@ def test_a_language_model_shows_what_it_writes_and_how_well_it_guesses(tmp_path)
     assert [row["source"] for row in rows][:2] == ["greedy", "nucleus 0.9, seed 0"]
     assert all(isinstance(row["text"], str) for row in rows)
     assert "next tokens are guessed, perplexity" in train.tell(visit.run)
+    model, task = visit.run.model, visit.run.task
+    guessed = measure_quickly(model, task, task.held_out(50))
+    assert guessed == pytest.approx(evaluate(model, task, n=50).overall.exact_match)
+    assert 0 < guessed < 1
     visit.close()

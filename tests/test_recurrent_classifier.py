@@ -17,7 +17,7 @@ from checks import (
     random_ids,
     random_rows,
 )
-from recurrent import run_without_hf_attn
+from interpreters import load_without_hf_attn
 from transformers import Trainer, TrainingArguments, pipeline
 
 from hf_attn.models import modeling_recurrent_encoder
@@ -231,7 +231,7 @@ def test_a_saved_folder_loads_where_hf_attn_is_not_installed(tmp_path):
     model, source = build_reader(pooling="max"), random_ids(2, 4)
     model.config.auto_map = FAMILIES["recurrent_encoder"].auto_map
     model.save_pretrained(tmp_path / "model")
-    found = run_without_hf_attn(tmp_path / "model", source, "AutoModelForSequenceClassification", tmp_path)
+    found = load_without_hf_attn(tmp_path / "model", source, "AutoModelForSequenceClassification", tmp_path)
     assert_close(torch.tensor(found["logits"]), model(source).logits)
     assert_close(torch.tensor(found["states"]), model.encoder(source).last_hidden_state)
 

@@ -240,6 +240,7 @@ def test_half_a_tree_is_read_as_far_as_it_goes():
         ("addition", "1+2+3", "'1+2+3'", "153+391"),
         ("addition", "", "empty", "153+391"),
         ("parser", "x=1&2", "'&' (character 4)", "x=1+2"),
+        ("parser", "x = 1 & 2", "'&' (character 7)", "x=1+2"),
         ("parser", "x=1+", "does not parse", "x=1+2"),
         ("parser", "1+2", "does not parse", "x=1+2"),
         ("parser", "x=12+3", "'12'", "one character"),

@@ -11,9 +11,10 @@ from transformers import pipeline
 
 from hf_attn.architectures import ARCHITECTURES, build_model
 from hf_attn.evaluation import evaluate, predict
-from hf_attn.hub import build_training_record, load_checkpoint, save_checkpoint
+from hf_attn.hub import load_checkpoint, save_checkpoint
 from hf_attn.inspection import attention_maps
 from hf_attn.presets import PRESETS
+from hf_attn.records import build_training_record
 from hf_attn.tasks import build_task
 from hf_attn.tasks.base import HELD_OUT, SPLITS, TRAINING
 from hf_attn.tasks.reading import read_columns

@@ -17,13 +17,12 @@ from hf_attn.tasks.base import HELD_OUT, TRAINING, VALIDATION
 from hf_attn.tasks.language import PRODUCT_MODEL
 from hf_attn.tasks.segmentation import (
     learn_merges,
-    library_merges,
     split_at_words,
     split_bytes,
     split_characters,
 )
-from hf_attn.tasks.sequences import END, IGNORED, UNKNOWN
-from hf_attn.tasks.text_tokenizers import SPACE
+from hf_attn.tasks.sequences import END, IGNORED, SPECIAL_TOKENS, UNKNOWN
+from hf_attn.tasks.text_tokenizers import SPACE, merges_of, train_tokenizer
 
 PIPER = "Peter Piper picked a peck of pickled peppers"
 TEXT = " ".join(
@@ -43,7 +42,8 @@ def test_pe_merges_first_and_then_ck():
 @given(st.text("ab c.é", max_size=60))
 def test_the_merges_learned_step_by_step_are_the_library_s(text):
     steps = learn_merges(text, 12)
-    assert [step.merge for step in steps[1:]] == library_merges(text, 12)
+    vocab_size = len(SPECIAL_TOKENS) + len(steps[0].vocabulary) + 12
+    assert [step.merge for step in steps[1:]] == merges_of(train_tokenizer([text], "bpe", vocab_size))
 
 
 @settings(max_examples=25, deadline=None)

@@ -1,0 +1,82 @@
+"""The app's page without a browser: what each tab keeps for links, and a page that is opened by one."""
+
+import asyncio
+import copy
+import json
+import os
+
+os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+
+import gradio as gr
+
+from demos import TABS, linking, links, train
+from demos.checkpoints import build_shelf
+from demos.page import Page
+from demos.visits import Visit
+
+SHELF = build_shelf()
+NAMES = ("attention", "train", "try", "explore", "duel", "positions", "language")
+DUEL = {"task": "Copy", "size": 5, "models": ["none", "transformer"], "parameters": "50 k"}
+DUEL |= {"budget": "steps", "steps": "6", "seconds": "1", "seed": "3"}
+
+
+async def build_page():  # outside an event loop Gradio opens some and never closes them
+    """Return the handlers that open links, for every tab."""
+    with gr.Blocks() as blocks:
+        page = Page(blocks, gr.State(Visit(device="cpu")), SHELF)
+        header = linking.build_header([tab.TITLE.lower() for tab in TABS])
+        with gr.Tabs() as page.tabs:
+            for tab in TABS:
+                with gr.Tab(tab.TITLE, id=tab.TITLE.lower()) as page.tab:
+                    tab.build(page)
+        return linking.Opening(page, header, gr.State(None))
+
+
+OPENING = asyncio.run(build_page())
+KEPT = {name: [one for one in OPENING.page.kept if one.tab == name] for name in NAMES}
+LEARNED = {one.name: one for one in OPENING.page.learned}
+FIELDS = {name: {n: part for one in KEPT[name] for n, part in one.fields.items()} for name in NAMES}
+
+
+def weights_in(name):
+    return [one.weights for one in KEPT[name] if one.weights is not None]
+
+
+def values_of(name):
+    """Return what the fields of a tab hold when the page is built; where a checkpoint lacks, the first."""
+    values = {field: part.value for field, part in FIELDS[name].items()}
+    values |= {field: str(SHELF.folders[0][1]) for field in weights_in(name) if values[field] is None}
+    return values | ({"text": "153+391"} if name in ("try", "explore") else {})
+
+
+def state_of(name, visit=None, **changes):
+    """Return the state of a tab as Copy link describes it."""
+    boards = {"explore-board": {"layer": 1, "head": 2, "row": 0, "key": None}}
+    state, said = links.describe_view(KEPT[name], SHELF, visit or Visit(), values_of(name) | changes, boards)
+    return state, said
+
+
+def opened(text, visit=None, **states):
+    """Return the updates with which a page opens at an address, by component, and what the header is told.
+
+    Args:
+        text: of the address.
+        visit: of whom it opens.
+        **states: what learns there, by its name in a link; else fresh ones.
+    """
+    held = {LEARNED[name].state: state for name, state in states.items()}
+    held[OPENING.page.visit] = visit or Visit(device="cpu")
+    given = [held[one] if one in held else copy.deepcopy(one.value) for one in OPENING.inputs]
+    updates = OPENING.open_page(gr.Request(query_params={"view": text}), *given)
+    return updates, json.loads(updates[OPENING.board])
+
+
+def value_in(update):
+    return update["value"] if isinstance(update, dict) else update
+
+
+def trained_by(visit):
+    """Let the visit's current run go on to its end; returns its weights."""
+    for _ in train.follow(visit):
+        pass
+    return visit.run.model.state_dict()

@@ -1,0 +1,194 @@
+"""A checkpoint that somebody has tampered with is one sentence, before anything is run or built."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+from safetensors.torch import load_file, save_file
+
+from hf_attn.folder_checks import LARGEST_JSON
+from hf_attn.hub import load_checkpoint, save_checkpoint
+from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
+from hf_attn.models.modeling_attn_encoder import AttnEncoderForSequenceClassification
+from hf_attn.tasks import build_task
+
+
+class Deleted:
+    """Stands for a key that is taken out; its name is the same in every process."""
+
+    def __repr__(self):
+        return "deleted"
+
+
+DELETED = Deleted()
+
+
+@pytest.fixture
+def folder(tiny_checkpoint, tmp_path):
+    """A copy that a test may break."""
+    return shutil.copytree(tiny_checkpoint, tmp_path / "attn-copy")
+
+
+@pytest.fixture(scope="module")
+def saved_classifier(tmp_path_factory):
+    """A classifier of random weights, saved once."""
+    task = build_task("copy", max_length=5)
+    config = AttnEncoderConfig(vocab_size=len(task.vocabulary), hidden_size=16, num_labels=3)
+    folder = tmp_path_factory.mktemp("saved") / "classifier"
+    return save_checkpoint(folder, AttnEncoderForSequenceClassification(config), task, {})
+
+
+@pytest.fixture
+def classifier(saved_classifier, tmp_path):
+    """A copy of it that a test may break."""
+    return shutil.copytree(saved_classifier, tmp_path / "classifier")
+
+
+def edit(path, **changes):
+    content = {**json.loads(path.read_text()), **changes}
+    path.write_text(json.dumps({name: value for name, value in content.items() if value is not DELETED}))
+
+
+def refusal(folder):
+    """The sentence."""
+    with pytest.raises(ValueError, match=folder.name) as refused:
+        load_checkpoint(folder)
+    assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) < 700
+    return str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"model_type": ["attn_seq2seq"]}, "model_type=['attn_seq2seq'], which hf_attn does not know"),
+        ({"model_type": DELETED}, "model_type=None"),
+        ({"position_type": ["rotary"]}, "position_type"),
+        ({"is_encoder_decoder": False}, "is_encoder_decoder=False; a attn_seq2seq has True"),
+        ({"dtype": "foo"}, "dtype='foo'"),
+        ({"dtype": 3}, "dtype=3"),
+        ({"dtype": []}, "dtype=[]"),
+        ({"pad_token_id": 13}, "pad_token_id=13; ids are whole numbers from 0 to 12"),
+        ({"pad_token_id": 3}, "pad_token_id=0, but config.json has 3"),
+        ({"eos_token_id": []}, "eos_token_id=[]"),
+        ({"bos_token_id": -1}, "bos_token_id=-1"),
+        ({"decoder_start_token_id": 10**30}, "more than any model has"),
+        ({"decoder_start_token_id": None}, "no decoder_start_token_id"),
+        ({"hidden_size": 10**12}, "more than any model has"),
+        ({"hidden_size": 2 * 10**9}, "No model can be built"),
+        ({"encoder_layers": 10**6}, "too few for the 1000000 layers"),
+        ({"tie_word_embeddings": True}, "ties to another"),
+        ({"architectures": "AttnSeq2SeqForConditionalGeneration"}, "list of class names"),
+        ({"num_labels": 10**12}, "fields that hf_attn does not know: num_labels"),
+        ({"quantization_config": {"quant_method": "awq"}}, "quantization_config"),
+        ({"_attn_implementation": "somebody/kernel"}, "_attn_implementation"),
+        ({"return_dict": False}, "return_dict=False; leave it out"),
+        ({"output_attentions": True}, "output_attentions=True; leave it out"),
+        ({"auto_map": {"AutoConfig": "evil.Config"}}, "names code that is not hf_attn's"),
+        ({"auto_map": "evil.Config"}, "names code that is not hf_attn's"),
+    ],
+    ids=str,
+)
+def test_a_configuration_that_cannot_be_true_is_refused(folder, changes, words):
+    edit(folder / "config.json", **changes)
+    assert words in refusal(folder)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"id2label": {"0": "a", "1": "b"}, "label2id": DELETED}, "has shape [3, 16]"),
+        ({"id2label": {"0": "a", "1": "b", "5": "c"}}, "id2label"),
+        ({"id2label": ["a", "b", "c"]}, "id2label"),
+        ({"id2label": {}}, "id2label"),
+        ({"label2id": {"LABEL_0": 2, "LABEL_1": 1, "LABEL_2": 0}}, "label2id"),
+        ({"pooling": "last"}, "pooling"),
+        ({"pooling": ["mean"]}, "pooling"),
+        ({"problem_type": "guessing"}, "problem_type='guessing'"),
+    ],
+    ids=str,
+)
+def test_classes_that_do_not_fit_are_refused(classifier, changes, words):
+    edit(classifier / "config.json", **changes)
+    assert words in refusal(classifier)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "words"),
+    [
+        ("generation_config.json", {"eos_token_id": 99}, "eos_token_id=99"),
+        ("generation_config.json", {"max_new_tokens": 10**12}, "max_new_tokens=1000000000000"),
+        ("generation_config.json", {"max_new_tokens": "many"}, "generation_config.json is refused"),
+        (
+            "tokenizer_config.json",
+            {"auto_map": {"AutoTokenizer": ["evil.Tokenizer", None]}},
+            "code of its own",
+        ),
+        ("tokenizer_config.json", {"pad_token": "</s>"}, "pad_token_id=2, but config.json has 0"),
+        ("tokenizer.json", {"model": {"type": "WordLevel"}}, "cannot be read"),
+        ("training.json", {"curve": "steep"}, "curve=steep, which is no curve"),
+        ("training.json", {"results": [1]}, "results"),
+        (
+            "training.json",
+            {"task": {"name": "pairs", "options": {"path": "/etc/passwd"}}},
+            "elsewhere on this",
+        ),
+        ("training.json", {"task": {"name": "copy", "options": 3}}, "no task that can be built"),
+    ],
+    ids=str,
+)
+def test_other_files_that_cannot_be_true_are_refused(folder, name, changes, words):
+    edit(folder / name, **changes)
+    assert words in refusal(folder)
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json", "generation_config.json"])
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, '{"a": 1' + "0" * 10_000 + "}"])
+def test_json_that_is_made_to_exhaust_a_parser_is_refused(folder, name, text):
+    (folder / name).write_text(text)
+    assert name in refusal(folder)
+
+
+def test_json_that_is_too_large_is_not_read(folder):
+    with (folder / "config.json").open("r+b") as file:
+        file.truncate(LARGEST_JSON + 1)  # a file with a hole: no bytes on the disk
+    assert "50,000,001 bytes" in refusal(folder)
+
+
+def test_both_of_two_tied_tensors_are_refused_and_one_is_not(folder):
+    edit(folder / "config.json", tie_word_embeddings=True)
+    weights = load_file(folder / "model.safetensors")
+    for name in [name for name in weights if name.startswith("lm_head") or "decoder.embed" in name]:
+        del weights[name]
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    assert load_checkpoint(folder).model.config.tie_word_embeddings
+
+
+def test_code_beside_the_weights_is_not_run(folder):
+    for path in folder.glob("*.py"):
+        path.write_text("raise SystemExit('this code ran')")
+    assert load_checkpoint(folder).task.name == "copy"
+
+
+def test_a_checkpoint_of_a_newer_version_says_what_to_install(folder):
+    edit(folder / "training.json", versions={"hf_attn": "12.3"})
+    edit(folder / "config.json", flux_capacitor=True)
+    assert "flux_capacitor. It was saved by hf_attn 12.3" in refusal(folder)
+    edit(folder / "training.json", versions={"hf_attn": ["?"]})
+    assert "Take them out if they came from elsewhere." in refusal(folder)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("changes", [{"num_labels": 10**12}, {"hidden_size": 2 * 10**9}], ids=str)
+def test_what_asks_for_all_memory_is_refused_with_little(folder, changes):
+    edit(folder / "config.json", **changes)
+    code = (
+        "import resource, sys; from hf_attn.hub import load_checkpoint\n"
+        "used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "try: load_checkpoint(sys.argv[1])\n"
+        "except ValueError: print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - used)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True)
+    assert int(done.stdout) < 300_000, "kilobytes"

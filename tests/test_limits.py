@@ -1,0 +1,169 @@
+"""What a public server refuses, in a sentence that says the limit; the same is taken at home."""
+
+import importlib.util
+import sys
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("gradio")
+
+import gradio as gr
+
+from demos import driving, form, login, visits
+from demos.checkpoints import Opened, Shelf
+from demos.limits import HOME, PUBLIC, limits_here
+from demos.shared import count
+from demos.visits import KEPT_RUNS, PAUSED, RUNNING, STOPPED, Visit
+from hf_attn.tasks import build_task
+from tests.visiting import begun, changed
+
+LARGE = {"hidden_size": 512, "num_attention_heads": 4, "encoder_layers": 6, "decoder_layers": 6}
+
+
+@pytest.fixture
+def space(monkeypatch):
+    """The settings' form and the visits as they are where SPACE_ID was set before they were imported."""
+    monkeypatch.setenv("SPACE_ID", "ada/attn")
+
+    def anew(module):
+        spec = importlib.util.spec_from_file_location(module.__name__, module.__file__)
+        fresh = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, module.__name__, fresh)  # where dataclasses look for their names
+        spec.loader.exec_module(fresh)
+        return fresh
+
+    return SimpleNamespace(form=anew(form), visits=anew(visits))
+
+
+@pytest.mark.parametrize(
+    ("field", "changes", "most"),
+    [
+        ("hidden_size", LARGE, count(PUBLIC.parameters)),
+        ("steps", {"steps": "5001"}, count(PUBLIC.steps)),
+    ],
+)
+def test_a_space_says_under_the_field_how_much_it_trains(space, field, changes, most):
+    with pytest.raises(space.form.FieldError, match=most) as refused:
+        space.form.read_form(*changed(**changes))
+    assert refused.value.field == field
+
+
+def test_a_space_says_how_long_a_text_may_be(space):
+    with pytest.raises(ValueError, match=count(PUBLIC.characters)):
+        Opened("", None, None, build_task("copy"), "").encode("1 " * 10_001)
+
+
+def test_a_space_keeps_no_file_that_is_too_large_and_says_so_under_it(space, tmp_path):
+    path = tmp_path / "table.csv"
+    with path.open("wb") as file:
+        file.truncate(PUBLIC.upload_bytes + 1)
+    visit = space.visits.Visit()
+    visit.take(str(path), ("source", "target"))
+    assert visit.folder is None, "not copied"
+    with pytest.raises(space.form.FieldError, match="up to 5 MB") as refused:
+        space.form.read_options({"task": "Your own pairs"}, visit.table)
+    assert refused.value.field == "table"
+
+
+@pytest.mark.parametrize(
+    "place", ["/etc/passwd", "../secret", "own_task.py", "a/b/c", "C:\\x", "model_cards"]
+)
+def test_a_space_opens_no_file_of_the_server_and_runs_no_code(space, place):
+    with pytest.raises(ValueError, match="opens no files of its own"):
+        Shelf().take(Visit(), place)
+    PUBLIC.refuse_path("google-bert/bert-base-uncased")
+
+
+def test_a_space_keeps_fewer_runs_of_a_visit(space):
+    assert space.visits.KEPT_RUNS == PUBLIC.runs < KEPT_RUNS == HOME.runs
+
+
+def test_at_home_the_same_is_taken():
+    assert limits_here() == HOME
+    _, recipe, _ = form.read_form(*changed(steps="5001", hidden_size=512, num_attention_heads=4))
+    assert recipe.steps == 5001
+    HOME.refuse_path("/home/me/checkpoint")
+    HOME.refuse_more("characters", PUBLIC.characters + 1)
+
+
+def test_every_limit_of_a_space_is_lower():
+    for name in vars(HOME):
+        assert getattr(PUBLIC, name) < getattr(HOME, name), name
+
+
+@pytest.mark.parametrize("name", ["copy", "reverse", "addition", "parser", "modular", "parity"])
+def test_every_recipe_can_be_trained_in_a_space(name):
+    task = build_task(name)
+    for model in form.ARCHITECTURES[task.kind]:
+        for recipe in task.recipes_of(model).values():
+            assert recipe.steps <= PUBLIC.steps
+            PUBLIC.refuse_more("parameters", form.build_empty(task, recipe).num_parameters())
+
+
+def test_a_text_at_home_is_limited_too():
+    with pytest.raises(ValueError, match=count(HOME.characters)):
+        Opened("", None, None, build_task("copy"), "").encode("1" * (HOME.characters + 1))
+
+
+def limit(monkeypatch, **changes):
+    monkeypatch.setattr(driving, "limits_here", lambda: replace(HOME, **changes))
+
+
+def test_a_run_whose_time_is_up_gives_its_place_back_and_can_go_on(monkeypatch):
+    visit = begun(steps="8")
+    limit(monkeypatch, run_seconds=0.0)
+    list(driving.drive(visit.run))
+    assert visit.run.status == STOPPED
+    assert "Resume goes on" in visit.run.message
+    assert visit.run.can_go_on
+    limit(monkeypatch)
+    visit.run.status = RUNNING
+    list(driving.drive(visit.run))
+    assert visit.run.step == 8
+    assert visit.run.message == ""
+
+
+def test_a_run_that_rests_too_long_gives_its_place_back(monkeypatch):
+    visit = begun(steps="8")
+    limit(monkeypatch, pause_seconds=0.0)
+    visit.run.wants_pause = True
+    statuses = [visit.run.status for _ in driving.drive(visit.run)]
+    assert PAUSED in statuses
+    assert visit.run.status == STOPPED
+
+
+# ---------------------------------------------------------------- signing in
+
+
+def test_nobody_can_sign_in_outside_of_a_space(monkeypatch):
+    monkeypatch.delenv("SPACE_ID", raising=False)
+    assert not login.offers_login()
+    assert login.login_button() is None
+
+
+def test_a_space_without_an_oauth_app_offers_no_login(monkeypatch):
+    monkeypatch.setenv("SPACE_ID", "ada/attn")
+    for name in login.NEEDED:
+        monkeypatch.delenv(name, raising=False)
+    assert not login.offers_login()
+
+
+def test_a_typed_token_goes_before_being_signed_in():
+    facts = {"name": "Ada", "preferred_username": "ada", "profile": "", "picture": ""}
+    profile, signed = gr.OAuthProfile(facts), gr.OAuthToken("hf_signed", "contribute-repos", 0)
+    assert login.visitor_token(" hf_typed ", profile, signed) == ("", "hf_typed")
+    assert login.visitor_token("", profile, signed) == ("ada", "hf_signed")
+    with pytest.raises(ValueError, match="Nobody is signed in"):
+        login.visitor_token(None)
+
+
+def test_gradio_gives_a_handler_the_visitor_s_token():
+    from gradio.helpers import special_args
+
+    def handler(typed: str, profile: gr.OAuthProfile | None, signed: gr.OAuthToken | None):
+        return login.visitor_token(typed, profile, signed)
+
+    inputs, *_ = special_args(handler, ["hf_typed"], None, None)
+    assert inputs == ["hf_typed", None, None], "nobody is signed in here"

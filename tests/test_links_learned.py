@@ -1,0 +1,203 @@
+"""Links to what was trained: films, dropout, and what tabs learn on their own boards, to the same place."""
+
+import copy
+import dataclasses
+import json
+
+import pytest
+import torch
+
+gr = pytest.importorskip("gradio")
+
+from demos import (  # noqa: E402
+    chance,
+    driving,
+    duel,
+    duels,
+    growths,
+    language_neighbours,
+    language_order,
+    links,
+    positions,
+    rerunning,
+)
+from demos.visits import Visit  # noqa: E402
+from tests.linked import DUEL, KEPT, LEARNED, OPENING, SHELF, opened, trained_by, values_of  # noqa: E402
+from tests.visiting import begun  # noqa: E402
+
+
+def test_a_links_film_has_the_senders_frames_though_they_were_taken_by_the_clock():
+    sender, friend = begun(), Visit(device="cpu")
+    sender.run.film = frozenset({0, 2, 5})
+    trained_by(sender)
+    boards = {rerunning.BOARD: {"step": 2, "layer": None, "head": 1, "film": [0, 2, 5]}}
+    state, _ = links.describe_view(KEPT["train"], SHELF, sender, values_of("train"), boards)
+    text = links.write_link(state)
+    opened(text, friend)
+    trained_by(friend)
+    maps = [[frame["maps"] for _, frame in one.run.frames] for one in (sender, friend)]
+    assert rerunning.steps_of(friend.run) == {0, 2, 5}
+    assert maps[0] == maps[1]
+    again, _ = opened(text, friend)
+    assert OPENING.page.order not in again, "the run is there with its film"
+    state["boards"][rerunning.BOARD]["film"] = [0, 3]
+    again, _ = opened(links.write_link(state), friend)
+    assert OPENING.page.order in again, "the film of the run that is there lacks a frame"
+    for visit in (sender, friend):
+        visit.close()
+
+
+def test_what_a_run_draws_for_dropout_does_not_hang_on_who_else_draws():
+    visit = begun()
+    task, recipe = visit.run.task, visit.run.recipe
+    recipe = dataclasses.replace(recipe, model={**recipe.model, "dropout": 0.3})
+    assert chance.draws(recipe)
+    assert not chance.draws(visit.run.recipe)
+    alone, _ = visit.add(task, recipe, 1)
+    for _ in driving.drive(alone):
+        pass
+    beside, other = visit.add(task, recipe, 1)[0], visit.add(task, recipe, 2)[0]
+    for one in (beside, other):
+        one.begin()
+    while other.advance() and beside.advance():
+        torch.rand(1)
+    for name, weight in alone.model.state_dict().items():
+        assert torch.equal(beside.model.state_dict()[name], weight), name
+    visit.close()
+
+
+def learn_duel(visit, held):
+    return duel.follow(visit, held)
+
+
+def learn_growth(visit, held):
+    return positions.follow(visit, held)
+
+
+def learn_order(_, held):
+    return language_order.learn(held)
+
+
+def learn_vectors(_, held):
+    return language_neighbours.train_again(held)
+
+
+def begin_duel(visit, held, **other):
+    duel.press_start(visit, held, 0, *{**DUEL, **other}.values())
+
+
+def begin_growth(visit, held):
+    positions.press_start(visit, held, 0, "Copy", ["sinusoidal", "none"], "3")
+
+
+def begin_vectors(_, held):
+    held.asked = ("countries", "CBOW", "", "oslo", *language_neighbours.ASKED["countries"][1:])
+
+
+BEGUN = {
+    "duel": (duels.Duel, begin_duel, learn_duel, duel.press_stop),
+    "growth": (growths.Growing, begin_growth, learn_growth, lambda _, held: positions.press_stop(held)),
+    "order": (language_order.Lesson, lambda *_: None, learn_order, lambda _, held: language_order.stop(held)),
+    "vectors": (
+        language_neighbours.Lesson,
+        begin_vectors,
+        learn_vectors,
+        lambda _, held: language_neighbours.stop(held),
+    ),
+}
+TIMED = ("seconds", "spent", "done", "duel", "run", "python")
+
+
+def timeless(value):
+    """Return a board's value without what hangs on the clock."""
+    if isinstance(value, dict):
+        return {name: timeless(part) for name, part in value.items() if name not in TIMED}
+    return [timeless(part) for part in value] if isinstance(value, list) else value
+
+
+def last_board(outputs):
+    """Return the last value that a board was sent; it is the first of the outputs."""
+    return timeless(json.loads([one[0] for one in outputs if isinstance(one[0], str)][-1]))
+
+
+@pytest.mark.parametrize(("name", "messages"), [("duel", 9), ("growth", 4), ("order", 4), ("vectors", 4)])
+def test_what_was_learned_and_stopped_is_learned_again_from_a_link_to_the_same_place(
+    name, messages, monkeypatch
+):
+    for module in (duels, growths, language_order, language_neighbours):
+        monkeypatch.setattr(module, "MESSAGE_SECONDS", 0.0)
+    make, begin, learn, stop = BEGUN[name]
+    sender, friend = Visit(device="cpu"), Visit(device="cpu")
+    held, theirs = make(), make()
+    begin(sender, held)
+    seen = []
+    for outputs in learn(sender, held):
+        seen.append(outputs)
+        if len(seen) == messages:
+            stop(sender, held)
+    assert held.status == "stopped"
+    tab = LEARNED[name].tab
+    learned = links.tell_learned(OPENING.page.learned, tab, states_of(tab, name, held))
+    state, said = links.describe_view(KEPT[tab], SHELF, sender, values_of(tab), {}, learned)
+    assert "opening the link trains it again" in said
+    updates, told = opened(links.write_link(state), friend, **{name: theirs})
+    assert "is trained here again" in told["opened"]["said"]
+    assert any(part in updates for part in LEARNED[name].outputs)
+    assert last_board(learn(friend, theirs)) == last_board(seen)
+    assert (theirs.status, theirs.taken) == (held.status, held.taken)
+    for visit in (sender, friend):
+        visit.close()
+
+
+def states_of(tab, name, held):
+    """Return what learns in a tab, by its component: nothing has begun beside the one that is given."""
+    here = [one for one in OPENING.page.learned if one.tab == tab]
+    return {one.state: held if one.name == name else copy.deepcopy(one.state.value) for one in here}
+
+
+def link_of(tab, name, form, taken):
+    return links.write_link({"tab": tab, "learned": {name: {"form": form, "taken": taken}}})
+
+
+@pytest.mark.parametrize("taken", [[], [1, 2], [-1], ["1"], [True], {}])
+def test_a_link_that_says_wrongly_how_far_something_came_is_refused_in_a_sentence(taken):
+    form = {name: part.value for name, part in LEARNED["vectors"].fields.items()}
+    _, told = opened(link_of("language", "vectors", form, taken))
+    assert told["refused"] == links.BROKEN
+
+
+def test_a_link_that_lies_deep_in_itself_is_refused_in_a_sentence():
+    deep = []
+    for _ in range(600):
+        deep = [deep]
+    _, told = opened(links.write_link({"tab": "duel", "boards": {"duel-board": deep}}))
+    assert told["refused"] == links.BROKEN
+
+
+def test_a_duel_of_a_link_ends_with_its_budget_though_the_link_says_more():
+    friend, theirs = Visit(device="cpu"), duels.Duel()
+    form = {name: part.value for name, part in LEARNED["duel"].fields.items()} | DUEL
+    opened(link_of("duel", "duel", form, [10**6, 10**6]), friend, duel=theirs)
+    for _ in duel.follow(friend, theirs):
+        pass
+    assert [run.step for run in theirs.runs] == [6, 6]
+    assert theirs.status == "finished"
+    friend.close()
+
+
+def test_a_duel_over_seconds_takes_the_senders_steps_and_not_its_seconds(monkeypatch):
+    monkeypatch.setattr(duels, "MESSAGE_SECONDS", 0.0)
+    sender, friend = Visit(device="cpu"), Visit(device="cpu")
+    held, theirs = duels.Duel(), duels.Duel()
+    begin_duel(sender, held, budget="seconds", seconds="60")
+    seen = []
+    for outputs in duel.follow(sender, held):
+        seen.append(outputs)
+        if len(seen) == 9:
+            held.stop.set()
+    learned = links.tell_learned(OPENING.page.learned, "duel", {LEARNED["duel"].state: held})
+    opened(links.write_link({"tab": "duel", "learned": learned}), friend, duel=theirs)
+    again = last_board(duel.follow(friend, theirs))
+    assert again["status"] == "finished", "of a link's steps none is left"
+    status = {"status": "stopped"}
+    assert [one | status for one in again["contestants"]] == last_board(seen)["contestants"]

@@ -1,0 +1,196 @@
+"""Models that were not made here: opened with native classes, or refused in a sentence; no code is run."""
+
+import json
+import math
+import shutil
+
+import pytest
+import torch
+from transformers import (
+    BertConfig,
+    BertForPreTraining,
+    BertForSequenceClassification,
+    GPT2Model,
+    ProphetNetConfig,
+    ViTImageProcessorPil,
+)
+
+from hf_attn import outsiders
+from hf_attn.inspection import KINDS, attention_maps, estimate_map_bytes
+from hf_attn.long_maps import count_weights
+from hf_attn.outsiders import choose_class, open_model
+from tests.hub_server import serve_hub
+from tests.native import NATIVE, build_native, build_vit
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Return a folder for each native model, as save_pretrained writes it."""
+    root = tmp_path_factory.mktemp("native")
+    for name in NATIVE:
+        for part in build_native(name):
+            part.save_pretrained(root / name)
+    return root
+
+
+@pytest.fixture
+def gpt2(folders, tmp_path):
+    return shutil.copytree(folders / "gpt2", tmp_path / "gpt2")
+
+
+def rewrite(folder, **changes):
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+@pytest.mark.parametrize("name", NATIVE)
+def test_a_folder_opens_with_the_class_that_its_configuration_names(folders, name):
+    opened, (model, tokenizer) = open_model(folders / name), build_native(name)
+    assert type(opened.model) is type(model)
+    assert (opened.task, opened.training, opened.model.training) == (None, {}, False)
+    text = "the cat sat"
+    target = None if name == "bert" else "the"
+    found = attention_maps(opened.model, text, target, tokenizer=opened.tokenizer).answering
+    wanted = attention_maps(model, text, target, tokenizer=tokenizer).answering
+    assert torch.equal(found.weights, wanted.weights)
+    assert found.columns == wanted.columns
+
+
+def test_a_folder_of_patches_brings_its_image_processor(tmp_path):
+    build_vit().save_pretrained(tmp_path)
+    ViTImageProcessorPil(size={"height": 24, "width": 32}).save_pretrained(tmp_path)
+    opened = open_model(tmp_path)
+    image = torch.randint(0, 255, (40, 50, 3), dtype=torch.uint8).numpy()
+    assert attention_maps(opened.model, image, tokenizer=opened.tokenizer).encoder.shape == (2, 2, 13, 13)
+
+
+def test_our_own_checkpoints_open_as_ever(tiny_checkpoint):
+    assert open_model(tiny_checkpoint).task.name == "copy"
+
+
+def test_a_head_that_is_not_known_is_left_out():
+    config = BertConfig(architectures=["BertForPreTraining"])
+    assert choose_class(config).__name__ == "BertModel"
+    assert (
+        choose_class(BertConfig(architectures=["BertForSequenceClassification"]))
+        is BertForSequenceClassification
+    )
+    assert issubclass(BertForPreTraining, choose_class(config).__base__)
+
+
+@pytest.mark.parametrize("name", NATIVE)
+def test_the_maps_of_a_model_are_counted_before_they_are_computed_also_where_its_sides_differ(name):
+    model, tokenizer = build_native(name)
+    if name == "bart":
+        sides = (model.config.encoder_attention_heads, model.config.decoder_attention_heads)
+        assert sides == (2, 4), "this is what is tested"
+    ids = torch.tensor([tokenizer("the cat sat on the mat")["input_ids"]])
+    target = None if name == "bert" else ids[:, :3]
+    maps = attention_maps(model, ids, target)
+    counted = count_weights(model.config, ids.shape[1], 0 if target is None else 3)
+    there = {kind: weights for kind in KINDS if (weights := getattr(maps, kind)) is not None}
+    assert counted == {kind: tuple(weights.shape) for kind, weights in there.items()}
+
+
+def test_the_sides_are_counted_also_where_a_configuration_names_them_otherwise():
+    layers = {"num_encoder_layers": 2, "num_decoder_layers": 3}
+    heads = {"num_encoder_attention_heads": 4, "num_decoder_attention_heads": 8}
+    config = ProphetNetConfig(hidden_size=32, **layers, **heads)
+    counted = count_weights(config, 5, 6)
+    assert estimate_map_bytes(config, 5, 6) == 4 * sum(map(math.prod, counted.values()))
+    assert counted == {"encoder": (2, 4, 5, 5), "decoder": (3, 8, 6, 6), "cross": (3, 8, 6, 5)}
+
+
+REFUSED = {
+    "auto_map": ({"auto_map": {"AutoModel": "modeling_x.X"}}, "needs code of its own .auto_map.*no code"),
+    "type": ({"model_type": "nobody"}, "model_type='nobody', which this transformers does not know"),
+    "quantised": ({"quantization_config": {"quant_method": "gptq"}}, "is quantised"),
+    "sound": ({"model_type": "whisper", "architectures": ["WhisperModel"]}, "reads neither text nor images"),
+    "sizes": ({"n_embd": 32}, "cannot be opened"),
+    "more layers": ({"n_layer": 3}, "lacks 12 tensors of a GPT2LMHeadModel"),
+    "nonsense": ({"n_layer": "many"}, "cannot be opened"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_must_not_or_cannot_be_opened_is_refused_in_a_sentence(gpt2, what):
+    changes, sentence = REFUSED[what]
+    rewrite(gpt2, **changes)
+    with pytest.raises(ValueError, match=sentence) as refused:
+        open_model(gpt2)
+    assert "\n" not in str(refused.value)
+
+
+def test_pickles_missing_files_and_broken_weights_are_refused(gpt2, tmp_path):
+    weights = gpt2 / "model.safetensors"
+    content = weights.read_bytes()
+    weights.write_bytes(content[: len(content) // 2])
+    with pytest.raises(ValueError, match="cannot be opened"):
+        open_model(gpt2)
+    weights.unlink()
+    with pytest.raises(FileNotFoundError, match=r"has no model\.safetensors"):
+        open_model(gpt2)
+    (gpt2 / "pytorch_model.bin").write_bytes(b"never read")
+    with pytest.raises(ValueError, match=r"as a pickle \(pytorch_model\.bin\)"):
+        open_model(gpt2)
+    (gpt2 / "config.json").unlink()
+    with pytest.raises(FileNotFoundError, match=r"no config\.json"):
+        open_model(gpt2)
+    with pytest.raises(FileNotFoundError, match="There is no folder"):
+        open_model(tmp_path / "nowhere")
+
+
+def test_weights_that_are_too_large_are_refused_before_they_are_read(gpt2, monkeypatch):
+    monkeypatch.setattr(outsiders, "_load", lambda *_: pytest.fail("it was read"))
+    with pytest.raises(ValueError, match=r"GB of weights; up to 0\.0 GB are opened.*raise max_bytes"):
+        open_model(gpt2, max_bytes=1000)
+
+
+def test_weights_of_a_model_without_its_head_open_too(tmp_path):
+    model, tokenizer = build_native("gpt2")
+    model.transformer.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    assert isinstance(open_model(tmp_path).model, GPT2Model)
+
+
+# ---------------------------------------------------------------- the Hub
+
+
+def put(hub, name, folder, **kept):
+    """Upload a folder's files to the test's Hub."""
+    from huggingface_hub import HfApi
+
+    api = HfApi(endpoint=hub.endpoint, token=hub.token)
+    api.create_repo(name, private=kept.get("private", False))
+    api.upload_folder(repo_id=name, folder_path=folder)
+
+
+def test_a_hub_id_opens_and_what_the_hub_refuses_is_said(gpt2, tmp_path):
+    with serve_hub(tmp_path / "served") as hub:
+        here = {"endpoint": hub.endpoint, "cache_dir": tmp_path / "cache"}
+        put(hub, "ada/gpt2", gpt2)
+        put(hub, "ada/secret", gpt2, private=True)
+        assert open_model("ada/gpt2", token=hub.token, **here).model.config.n_layer == 2
+        assert open_model("ada/secret", token=hub.token, **here).task is None
+        for name, token in (("ada/secret", False), ("ada/none", hub.token)):
+            with pytest.raises(ValueError, match=f"There is no repo {name}, or "):
+                open_model(name, token=token, **here)
+        with pytest.raises(ValueError, match="ada/gpt2 has no such revision"):
+            open_model("ada/gpt2", revision="v9", token=hub.token, **here)
+        with pytest.raises(ValueError, match="is no name for a repo"):
+            open_model("ada gpt2!", **here)
+        sent = len(hub.requests)
+        with pytest.raises(ValueError, match="GB of weights"):
+            open_model("ada/gpt2", token=hub.token, max_bytes=1000, **here)
+        assert len(hub.requests) == sent + 1, "nothing was downloaded"
+        hub.repo("ada/gpt2").configure(gated="manual")
+        bob = {"token": hub.add_user("bob"), "endpoint": hub.endpoint, "cache_dir": tmp_path / "bob"}
+        with pytest.raises(ValueError, match=r"ada/gpt2 is gated .*ask for access"):
+            open_model("ada/gpt2", **bob)
+        hub.fail("info", 500)
+        with pytest.raises(ValueError, match=r"trouble of its own \(500\): try again later"):
+            open_model("ada/gpt2", token=hub.token, **here)
+    nowhere = {**here, "endpoint": "http://127.0.0.1:9"}
+    assert open_model("ada/gpt2", **nowhere).task is None, "downloaded before, it opens without a network"
+    with pytest.raises(ValueError, match=r"127\.0\.0\.1:9 cannot be reached: check the network"):
+        open_model("ada/other", **nowhere)

@@ -1,0 +1,228 @@
+"""The Try tab: what each symbol was chosen from, beams and draws with their maps, and what it refuses."""
+
+import base64
+import json
+import math
+import os
+
+import pytest
+import torch
+
+os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+gr = pytest.importorskip("gradio")
+
+from demos import answers, shared, trying  # noqa: E402
+from demos.checkpoints import build_shelf, load_once  # noqa: E402
+from demos.visits import Visit  # noqa: E402
+from hf_attn.decoding import STRATEGIES, search_beams, temper, write  # noqa: E402
+from hf_attn.inspection import attention_maps  # noqa: E402
+
+SHELF = build_shelf()
+VISIT = Visit(device="cpu")
+SUM = "999+999"
+
+
+def folder(name):
+    return next(str(path) for _, path in SHELF.folders if path.name == name)
+
+
+def asked(text, name="attn-addition", **how):
+    """Return the board's value."""
+    board, error, _, wrong = trying.ask(SHELF, VISIT, folder(name), text, **how)
+    assert (error, wrong) == ("", "")
+    return json.loads(board)
+
+
+def model_of(name="attn-addition", text=SUM):
+    """Return a bundled model, its task and a source."""
+    found = load_once(folder(name))
+    return found.model, found.task, torch.tensor([found.task.encode(text)])
+
+
+def all_answers(value):
+    return [value, *value.get("others", [])]
+
+
+@pytest.fixture(scope="module")
+def beamed():
+    return asked(SUM, strategy="beam", num_beams=4)
+
+
+def test_each_symbol_comes_with_all_that_it_was_chosen_from():
+    model, _, source = model_of()
+    value = asked(SUM)
+    generation = write(model, source, max_new_tokens=5)
+    for step, choice, written in zip(value["steps"], generation.choices, value["written"], strict=True):
+        sent = value["distributions"][step]
+        order = choice.probabilities.argsort(descending=True, stable=True)
+        assert sent["log_p"] == pytest.approx(choice.probabilities[order].log().tolist(), abs=1e-4)
+        assert len(sent["names"]) == model.config.vocab_size
+        assert "more" not in sent
+        assert written["probability"] == float(choice.probabilities[choice.token])
+
+
+def test_of_a_large_vocabulary_the_rest_is_summed_for_every_temperature():
+    logits = torch.randn(answers.SENT + 900, generator=torch.Generator().manual_seed(0)).double()
+    sent = answers.Distributions(lambda ids: [str(index) for index in ids])
+    sent.add(logits.softmax(-1))
+    (value,) = sent.to_value()
+    assert (len(value["names"]), value["more"]) == (answers.SENT, 900)
+    for warmth, rest in zip(answers.TEMPERATURES[1:], value["weights"][1:], strict=True):
+        named = sum(math.exp((log_p - value["log_p"][0]) / warmth) for log_p in value["log_p"])
+        expected = temper(logits, warmth).sort(descending=True).values[answers.SENT :].sum()
+        assert rest / (named + rest) == pytest.approx(float(expected), rel=1e-6)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("name", ["attn-addition", "bahdanau-reverse"])
+def test_every_answer_of_every_strategy_has_the_map_that_the_model_gives_it(name, strategy):
+    text = SUM if name == "attn-addition" else "7 15 2 3 12"
+    model, task, source = model_of(name, text)
+    how = {"num_beams": 3, "temperature": 1.8, "top_p": 0.95, "top_k": 3, "seed": 3}
+    value = asked(text, name, strategy=strategy, **how)
+    for one in all_answers(value):
+        labels = [written["token"] for written in one["written"]]
+        assert one["map"]["rows"] == labels
+        assert len(one["steps"]) == len(one["wrong"]) == len(labels)
+        ids = task.ids(*("</s>" if label == "end" else label for label in labels))
+        expected = attention_maps(model, source, target=torch.tensor([ids])).answering.weights
+        assert one["map"]["maps"] == shared.encode_maps(expected)
+        total = sum(math.log(written["probability"]) for written in one["written"])
+        assert one["log_probability"] == pytest.approx(total, abs=1e-3)
+
+
+def test_the_other_beams_are_judged_and_ranked_as_the_search_ranks_them(beamed):
+    model, _, source = model_of()
+    found = search_beams(model, source, 4, max_new_tokens=5)
+    assert [one["correct"] for one in all_answers(beamed)] == [True, False, False, False]
+    assert [one["log_probability"] for one in all_answers(beamed)] == pytest.approx(
+        [answer.log_probability for answer in found.answers]
+    )
+    assert [one["per_token"] for one in all_answers(beamed)] == pytest.approx(
+        [answer.score for answer in found.answers]
+    )
+
+
+def way_to(beams, place):
+    """Return the nodes from the first symbol to one of them; places count from 1."""
+    node = beams["nodes"][place - 1]
+    return [*(way_to(beams, node["parent"]) if node["parent"] else []), node]
+
+
+def test_the_beam_tree_holds_the_answers_and_of_the_dropped_the_likeliest_two_a_step(beamed):
+    beams, distributions = beamed["beams"], beamed["distributions"]
+    for end, one in zip(beams["ends"], all_answers(beamed), strict=True):
+        way = way_to(beams, end)
+        assert [node["token"] for node in way] == [written["token"] for written in one["written"]]
+        assert [node["step"] for node in way] == one["steps"]
+        assert way[-1]["score"] == pytest.approx(one["log_probability"], abs=1e-4)
+    dropped = [0] * 5
+    for place, node in enumerate(beams["nodes"], start=1):
+        assert node["parent"] < place
+        offered = distributions[node["step"]]
+        log_p = dict(zip(offered["names"], offered["log_p"], strict=True))[node["token"]]
+        assert math.log(node["p"]) == pytest.approx(log_p, abs=1e-3)
+        dropped[len(way_to(beams, place)) - 1] += node["fate"] == "dropped"
+    assert max(dropped) == answers.DROPPED
+
+
+def test_every_node_has_the_map_row_that_the_model_reads_there(beamed):
+    """The row depends on what stands before alone: a branch's comes from any answer that begins so."""
+    model, task, source = model_of()
+    beams = beamed["beams"]
+    maps = [*(one["map"] for one in all_answers(beamed)), *beams["maps"]]
+    for place, node in enumerate(beams["nodes"], start=1):
+        labels = [one["token"] for one in way_to(beams, place)]
+        shown = maps[node["map"]]
+        assert shown["rows"][: len(labels) - 1] == labels[:-1]
+        names = ("</s>" if label == "end" else "<s>" if label == "start" else label for label in labels)
+        target = torch.tensor([task.ids(*names)])
+        expected = attention_maps(model, source, target=target).answering.weights[..., -1, :]
+        sent = attention_weights(shown)[..., len(labels) - 1, :]
+        torch.testing.assert_close(sent, expected, atol=2e-5, rtol=0)
+
+
+def attention_weights(shown):
+    """Unpack a map as the page does."""
+    raw = torch.frombuffer(bytearray(base64.b64decode(shown["maps"])), dtype=torch.uint16)
+    return raw.float().view(shown["shape"]) / 65535
+
+
+def test_the_same_seed_draws_the_same_and_the_next_seeds_stand_beside_it():
+    how = {"strategy": "nucleus", "temperature": 2.0, "top_p": 1.0}
+    first, again, third = (asked("7 15 2 3 12", "lstm-reverse", seed=seed, **how) for seed in (0, "0", 2))
+    assert first == again
+    assert first["seeds"] == [0, 1, 2, 3, 4]
+    assert first["others"][1]["written"] == third["written"]
+    assert len({tuple(w["token"] for w in one["written"]) for one in all_answers(first)}) > 1
+    assert all(isinstance(one["correct"], bool) for one in all_answers(first))
+    assert trying.next_seed("3") == "4"
+    assert trying.next_seed(str(trying.MOST_SEED)) == "0"
+    assert trying.next_seed("three") == "three", "what is wrong is told, not replaced"
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ({"seed": "three"}, "Seed: three will not do. Give a whole number from 0 to"),
+        ({"seed": None}, "Seed: nothing will not do"),
+        ({"seed": "nan"}, "Seed: nan will not do"),
+        ({"seed": "-1"}, "Seed: -1 will not do"),
+        ({"seed": "1.5"}, "Seed: 1.5 will not do"),
+        ({"seed": "9" * 5000}, "Seed: 9999999999999999999… will not do"),
+        ({"seed": "<b>1</b>"}, "Seed: &lt;b&gt;1&lt;/b&gt; will not do"),
+        ({"seed": "\u202e1\x00"}, "will not do"),
+        ({"temperature": math.nan}, "Temperature: nan will not do"),
+        ({"temperature": 2.1}, "Temperature: 2.1 will not do. Give a number from 0.0 to 2.0."),
+        ({"top_p": 0}, "Share kept, p: 0 will not do"),
+        ({"strategy": "beam", "num_beams": 99}, "Beams: 99 will not do. Give a whole number from 2 to 8."),
+        ({"strategy": "top-k", "top_k": 2.5}, "Symbols kept, k: 2.5 will not do"),
+        ({"strategy": "best"}, "no way to write called best"),
+    ],
+)
+def test_a_setting_that_will_not_do_is_a_sentence_beside_it_and_the_board_stays(setting, words):
+    how = {"strategy": "nucleus", **setting}
+    board, error, origin, wrong = trying.ask(SHELF, VISIT, folder("attn-addition"), SUM, **how)
+    assert words in wrong.replace(shared.NARROW, " ")
+    assert len(wrong) < 200
+    assert (board, error, origin) == (gr.skip(), "", gr.skip())
+
+
+def test_digits_of_other_scripts_are_digits_in_a_setting_and_what_a_strategy_leaves_unused_is_not_read():
+    assert trying.read_setting("seed", "٣") == 3
+    assert asked(SUM, strategy="greedy", seed="nonsense", num_beams=None)["written"]
+
+
+HARD = {
+    "empty": "",
+    "blank": " \t\n",
+    "far too long": "9" * 100_000,
+    "emoji": "👩‍👩‍👧+1",
+    "combining marks": "1̈2+3",
+    "right to left": "שלום",
+    "turned around": "\u202e1+2",
+    "markup": "<script>alert(1)</script>",
+    "template": "{{1+1}}${1+1}",
+    "control characters": "1\x00+\x072",
+    "other numerals": "١٢+٣",
+    "half a pair": "\ud800",
+}
+
+
+@pytest.mark.parametrize("name", ["attn-addition", "attn-parser", "attn-copy", "lstm-reverse"])
+@pytest.mark.parametrize("kind", HARD)
+def test_what_a_task_cannot_read_is_one_short_sentence_under_the_field(name, kind):
+    board, error, origin, wrong = trying.ask(SHELF, VISIT, folder(name), HARD[kind])
+    assert error.startswith('<p role="alert">')
+    assert len(error) < 400
+    assert "<script" not in error
+    assert (board, origin, wrong) == (gr.skip(), gr.skip(), "")
+
+
+def test_text_of_any_kind_is_read_by_a_classifier_or_refused_in_words():
+    for kind, text in HARD.items():
+        board, error, _, _ = trying.ask(SHELF, VISIT, folder("attn-docstring-topics"), text)
+        assert error if board == gr.skip() else json.loads(board)["written"], kind
+
+
+# ---------------------------------------------------------------- in a browser

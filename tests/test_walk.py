@@ -1,0 +1,151 @@
+"""Every tab walked as a person would, light and dark, wide and on a phone.
+
+On the way no script fails, nothing is asked of another server, no text lies on another, no page scrolls
+sideways, and axe (tests/vendor/axe-core, 4.14.1) finds nothing serious.
+"""
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser import PATIENCE, find_chromium, open_browser
+
+pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
+HERE = Path(__file__).parent
+SCRIPTS = (HERE / "vendor" / "axe-core" / "axe.min.js", HERE / "walk.js")
+LOOKS = [
+    ("light", 1280),
+    ("dark", 390),
+    pytest.param("dark", 1280, marks=pytest.mark.slow),
+    pytest.param("light", 390, marks=pytest.mark.slow),
+]
+
+
+def open_tab(page, name):
+    """Click a tab, in Gradio's own More menu where the page is narrow."""
+    tab = page.get_by_role("tab", name=name, exact=True)
+    if tab.count() and tab.first.is_visible():
+        tab.first.click()
+        return
+    page.locator(".overflow-menu > button").first.click()
+    page.locator(".overflow-dropdown button", has_text=name).first.click()
+
+
+def look(page, where, complaints):
+    """Note what is wrong with what is on the screen now."""
+    if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+        complaints.append(f"{where}: scrolls sideways")
+    complaints += [f"{where}: {line}" for line in page.evaluate("findOverlaps()")]
+    complaints += [f"{where}: {line}" for line in page.evaluate("findFaults()")]
+
+
+def use_attention(page):
+    """A cell of the finished example."""
+    page.locator("#attention-board canvas:visible").first.click(position={"x": 120, "y": 120})
+
+
+def use_train(page):
+    """A short run to its end."""
+    page.locator("#train").click()
+    expect(page.locator("#note")).to_contain_text("Done", timeout=PATIENCE)
+
+
+def use_try(page):
+    """The run's answer to its example."""
+    expect(page.locator("#try-board .hf-steps button").first).to_be_visible()
+    page.get_by_role("radio", name="beam").click()
+    expect(page.locator("#try-board")).to_contain_text("beam")
+
+
+def use_explore(page):
+    """Another head."""
+    expect(page.locator("#explore-board .hf-grid button").first).to_be_visible()
+    page.locator("#explore-board .hf-grid button").nth(1).click()
+
+
+def use_duel(page):
+    """A duel too short to learn anything, to its end."""
+    page.locator("#duel-steps input").fill("4")
+    page.locator("#duel-start").click()
+    expect(page.locator("#duel-note")).to_contain_text("Keep one", timeout=PATIENCE)
+    expect(page.locator("#duel-board canvas:visible").first).to_be_visible()
+
+
+def use_positions(page):
+    """Another way than the first; then its own cell."""
+    page.locator("#positions-type input").click()
+    page.get_by_role("option", name="Rotary (RoPE)").click()
+    expect(page.locator("#positions-board")).to_contain_text("Rotary")
+    page.locator("#positions-board canvas:visible").first.click(position={"x": 60, "y": 40})
+
+
+def use_language(page):
+    """Each of its parts, which draw themselves without a click."""
+    for part in ("Order", "n-grams", "Neighbours", "Tokens"):
+        page.locator("#language-part").get_by_role("radio", name=part, exact=True).click()
+        expect(page.locator(".hf-part:visible .hf-panel").first).to_be_visible()
+
+
+def use_share(page):
+    """What is missing is said under its field; the card is unfolded."""
+    page.locator("#share-push").click()
+    expect(page.locator("#share-token-error")).not_to_be_empty()
+    page.locator("#share-card > button").click()
+    expect(page.locator("#share-card")).to_contain_text("license")
+
+
+TOUR = {
+    "Attention": use_attention,
+    "Train": use_train,
+    "Try": use_try,
+    "Explore": use_explore,
+    "Duel": use_duel,
+    "Positions": use_positions,
+    "Language": use_language,
+    "Share": use_share,
+}
+
+
+@pytest.mark.parametrize(("theme", "width"), LOOKS)
+def test_every_tab_can_be_walked(served_app, theme, width):
+    complaints = []
+    with open_browser() as chromium:
+        page = chromium.new_context(viewport={"width": width, "height": 900}).new_page()
+        page.set_default_timeout(PATIENCE)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda line: complaints.append(line.text) if line.type == "error" else None)
+        page.on(
+            "request",
+            lambda request: (
+                complaints.append(f"asks {request.url}")
+                if not request.url.startswith((served_app, "data:", "blob:"))
+                else None
+            ),
+        )
+        for script in SCRIPTS:
+            page.add_init_script(path=script)
+        page.goto(f"{served_app}?__theme={theme}")
+        for name, use in TOUR.items():
+            if name != "Attention":
+                open_tab(page, name)
+            use(page)
+            look(page, name, complaints)
+    assert not complaints, "\n".join(complaints)
+
+
+def test_the_walk_sees_what_it_looks_for():
+    page_of_faults = """<html lang="en"><title>faults</title><body style="margin: 0">
+    <p style="height: 8px; margin: 0">one line</p><p style="margin: 0">laid upon another</p><input>
+    <p style="color: #aaa; background: #bbb">pale</p><div style="width: 4000px">wide</div></body></html>"""
+    with open_browser() as chromium:
+        page = chromium.new_context(viewport={"width": 800, "height": 600}).new_page()
+        for script in SCRIPTS:
+            page.add_init_script(path=script)
+        page.goto("about:blank")
+        page.set_content(page_of_faults)
+        complaints = []
+        look(page, "here", complaints)
+    said = "\n".join(complaints)
+    for fault in ("scrolls sideways", "one line | laid upon another", "label", "color-contrast"):
+        assert fault in said
