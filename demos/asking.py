@@ -165,7 +165,7 @@ def build_question(look_for: str, name: str) -> tuple[Question, gr.HTML]:
         chosen = gr.Dropdown([], label="Checkpoint", elem_id=f"{name}-checkpoint", min_width=0)
         typed = {"elem_id": f"{name}-text", "elem_classes": "hf-mono-input", "min_width": 0}
         text = gr.Textbox("", label="Input", max_lines=1, **typed)
-    error = gr.HTML("", elem_classes="hf-field-error", elem_id=f"{name}-error")
+        error = gr.HTML("", elem_classes="hf-field-error", elem_id=f"{name}-error")
     with gr.Row(elem_classes="hf-chips"):
         chips = [gr.Button("", visible=False, size="sm", elem_classes="chip") for _ in range(CHIPS)]
         hint = gr.HTML(shared.note(NONE_YET))

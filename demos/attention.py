@@ -257,9 +257,9 @@ def build_fields(shelf: Shelf, first: Walked) -> tuple[dict, gr.Button, gr.Butto
         fields["weights"] = gr.Dropdown(offered, label="Weights", **look["weights"])
         typed = {"elem_classes": "hf-mono-input", "max_lines": 1}
         fields["text"] = gr.Textbox(**typed, **look["text"])
+        error = gr.HTML("", elem_classes="hf-field-error", elem_id="attention-error")
         show = gr.Button("Show", elem_id="attention-show", min_width=0)
         train = gr.Button("Train a copy model", variant="primary", elem_id="attention-train", min_width=0)
-    error = gr.HTML("", elem_classes="hf-field-error", elem_id="attention-error")
     with gr.Row(elem_classes="hf-chips"):
         chips = [gr.Button(label, size="sm", elem_classes="chip") for label, _ in CHIPS]
     with gr.Row(elem_classes="hf-switches"):

@@ -115,5 +115,4 @@ def _rest(run: Run) -> Iterator[None]:
 def measure(run: Run) -> None:
     """Write 1,000 held-out examples, for the board, the table and the card."""
     with run.looking() as model:
-        evaluation = evaluate(model, run.task)
-    run.conclude(evaluation)
+        run.conclude(evaluate(model, run.task))

@@ -14,7 +14,7 @@ Value of `growth_board`: `to_json` of None (nothing run yet) or everything, each
     size_name, how, trained (largest size learned), tested [sizes]
     ways         up to four of {type, title, step, steps, loss, inside, beyond, refuses,
                  scores [{size, right, low, high}]}; right is None where the way refuses so long a sequence
-It leaves `data-hf-growth` and `--hf-growth-done` on the document: its start button shows its progress.
+The page's button `positions-start` shows its progress.
 """
 
 import contextlib
@@ -237,13 +237,14 @@ def read_run(task: str, types: list[str], seed: object) -> tuple:
     Raises:
         FieldError: a field holds what cannot be used.
     """
-    if not 1 <= len(types or []) <= MOST:
-        raise FieldError("types", f"{len(types or [])} will not do: choose one to four ways.")
+    types = tuple(dict.fromkeys(types or ()))
+    if not 1 <= len(types) <= MOST:
+        raise FieldError("types", f"{len(types)} will not do: choose one to four ways.")
     try:
         number = read_number("seed", seed)
     except FieldError as error:
         raise FieldError("run_seed", str(error)) from error
-    return GROWTHS[task], tuple(types), int(number)
+    return GROWTHS[task], types, int(number)
 
 
 def press_start(visit: Visit, growing: Growing, order: int, *form) -> list:

@@ -267,8 +267,7 @@ def train_board(elem_id: str) -> gr.HTML:
     last. They are merged by step within one run; a null never hides what was measured before. `on_known` is
     drawn only for a run without maps or truth, else the board works it out from the maps of the chosen head.
 
-    On the document it leaves `data-hf-status` and `--hf-done` (0 % to 100 %), which a
-    `gr.Button(elem_classes="train")` shows as its progress.
+    A `gr.Button(elem_classes="train")` of the page shows its progress.
     """
     return board("train_board", "hf-train", elem_id, '<div class="hf-train hf-board"></div>@children')
 
@@ -354,8 +353,8 @@ def duel_board(elem_id: str) -> gr.HTML:
                         source: how many of the columns} or None,
                         written {written, wrong, right, answer}}
 
-    Events `keep_run` and `download_run` with `event.run` (the id). On the document it leaves `data-hf-duel`
-    and `--hf-duel-done`, which a `gr.Button(elem_classes="hf-start")` shows as its progress.
+    Events `keep_run` and `download_run` with `event.run` (the id). The page's button `duel-start` shows its
+    progress.
     """
     events = ("keep_run", "download_run")
     return board("duel_board", "hf-duel", elem_id, '<div class="hf-duel hf-board"></div>', events)

@@ -83,7 +83,7 @@ class Run:
     film: frozenset[int] | None = None
 
     def __post_init__(self) -> None:
-        self.lock = threading.Lock()  # the model is either learning or being looked at
+        self.lock = threading.RLock()  # the model is either learning or being looked at
         self.readers = 0
         self.examples: Examples | None = None  # chosen when the run begins: reading a corpus may take long
         self.probe: Probe | None = None
@@ -111,10 +111,10 @@ class Run:
         started = time.monotonic()
         with self.lock:
             reports = next(self.loop, ())
-        self.active_seconds += time.monotonic() - started
-        for report in reports:
-            self.step = report.step
-            self._note(report)
+            self.active_seconds += time.monotonic() - started
+            for report in reports:
+                self.step = report.step
+                self._note(report)
         if self.wanted_steps and self.step > 0:  # the report before the first step is none
             self.wanted_steps -= 1
         return reports[-1] if reports else None
@@ -157,10 +157,10 @@ class Run:
 
     def answer(self) -> None:
         """Answer the shown examples at this step, or let a language model write, for the step's frame."""
-        if self.predicted_at == self.step:
-            return
-        self.predicted_at = self.step
         with self.lock:
+            if self.predicted_at == self.step:
+                return
+            self.predicted_at = self.step
             if self.task.kind == TEXT:
                 self.predictions = write_samples(self.model, self.task, self.probe)
             else:
@@ -169,7 +169,7 @@ class Run:
             self.frames[-1] = (time.monotonic(), {**self.frames[-1][1], "predictions": self.predictions})
 
     def conclude(self, evaluation: Evaluation) -> None:
-        """End curve, film and table with what was measured where the run stands."""
+        """End curve, film and table with what was measured where the run stands; hold it there meanwhile."""
         self.evaluation = evaluation
         self.answer()
         if self.points:

@@ -112,6 +112,7 @@ def build_app():
     """Return a page with the boards filled by ?case=, a field for more train messages, and the last event."""
     with gr.Blocks() as app:
         gr.HTML(shared.look_for(f"the row of {EVIL}."))
+        gr.Button("Train", elem_classes="train")
         with shared.train_board("train") as train:
             runs = shared.runs_table("runs")
         boards = [train, runs, shared.try_board("try"), shared.explore_board("explore")]
@@ -344,7 +345,7 @@ def test_messages_are_merged_within_a_run_and_a_new_run_starts_afresh(visit):
 
     send(message("a", [120]))
     expect(page.locator("#train .hf-when")).to_contain_text("step 120")
-    assert page.evaluate("document.documentElement.style.getPropertyValue('--hf-done')") == "60%"
+    assert page.evaluate("document.querySelector('button.train').style.getPropertyValue('--hf-done')") == "60%"
     expect(page.locator("#train .hf-film button").first).to_have_text("0")
     page.locator("#train .hf-film button").nth(4).click()
     expect(page.locator("#train .hf-when")).to_contain_text("step 60in the past")

@@ -2,8 +2,7 @@
 /* The Duel tab's board: curves, accuracy by size, the models with their figures, and their maps of one probe side
    by side. Every message holds everything; the value's contract is in demos/shared.py.
 
-   On the document it leaves data-hf-duel and --hf-duel-done (0 % to 100 %), with which duel.css turns the start
-   button into the progress bar. */
+   The page's #duel-start is its progress bar. */
 (hfAttn => {
   const { el, count, percent, unpack, meanOf } = hfAttn;
   const BLIND = "No attention: all of the source passes through one vector.";
@@ -99,11 +98,6 @@
 
   /* ---- all of it ---- */
 
-  const markDocument = (status, done) => {
-    document.documentElement.dataset.hfDuel = status;
-    document.documentElement.style.setProperty("--hf-duel-done", 100 * done + "%");
-  };
-
   hfAttn.duel_board = (element, trigger) => {
     const root = element.querySelector(".hf-duel");
     const P = hfAttn.duelPanels;
@@ -131,7 +125,7 @@
       error.hidden = !view?.message;
       error.textContent = view?.message || "";
       panels.forEach(panel => panel.update(view));
-      markDocument(view?.status ?? "ready", view?.done ?? 0);
+      hfAttn.showProgress("#duel-start", view?.status ?? "ready", view?.done ?? 0);
       if (view) speak(view);
     };
     const state = () => ({ ...curves.state(), cell: maps.state() });

@@ -323,8 +323,7 @@
       body.replaceChildren(...(ways.length ? ways.map(row) : [el("tr", "", empty())]));
       panel.footer.hidden = !ways.length;
       fill();
-      document.documentElement.dataset.hfGrowth = view?.status ?? "ready";
-      document.documentElement.style.setProperty("--hf-growth-done", `${100 * (view?.done ?? 0)}%`);
+      hfAttn.showProgress("#positions-start", view?.status ?? "ready", view?.done ?? 0);
       if (view) spoken.say(`${percent(Math.floor(10 * view.done) / 10, 0)} done`);
     };
     return { update };

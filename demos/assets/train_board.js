@@ -2,8 +2,7 @@
 /* The Train tab's board: one cursor moves curves, map, film strip and predictions together.
    While it stands at the end it follows the run; touched, it stays. The value's contract is in demos/shared.py.
 
-   On the document it leaves data-hf-status and --hf-done (0 % to 100 %), with which app.css turns the train button
-   into the progress bar. */
+   The page's button.train is its progress bar. */
 (hfAttn => {
   const { el, range, clamp, count, number, percent } = hfAttn;
   const { EMPTY, receive, atOrBefore, lastLayer, mapOf, onKnown, smooth } = hfAttn.trainState;
@@ -35,11 +34,6 @@
     const near = at => steps.reduce((best, s) => (Math.abs(s - at) < Math.abs(best - at) ? s : best));
     const spread = range(FILM + 1).map(i => near((i * steps.at(-1)) / FILM));
     return [...new Set([...spread, ...(shown ? [shown.step] : [])])].sort((a, b) => a - b);
-  };
-
-  const markDocument = (status, done) => {
-    document.documentElement.dataset.hfStatus = status;
-    document.documentElement.style.setProperty("--hf-done", 100 * done + "%");
   };
 
   const errorLine = host => {
@@ -151,7 +145,7 @@
       error(state.status === "error" ? state.message || "The run failed." : "");
       show();
       const done = total() ? Math.min(1, view.last / total()) : 0;
-      markDocument(state.status, done);
+      hfAttn.showProgress("button.train", state.status, done);
       speak(done);
     };
     document.addEventListener("hf-overlays", show);

@@ -3,7 +3,7 @@
    {state, meta, step (shown), last, following, layer, head, frame, map, loss, smoothLoss, heldOut, known, direct,
    others, total}. */
 (hfAttn => {
-  const { el, number, count, percent, minutes, range, measuredAt, curveKey } = hfAttn;
+  const { el, write, number, count, percent, minutes, range, measuredAt, curveKey } = hfAttn;
 
   const MEANINGS = {
     probe: "one example whose attention is drawn again and again while the model learns",
@@ -26,8 +26,8 @@
     }
     host.append(list);
     const put = (name, text, unit = "") => {
-      values[name].value.textContent = text;
-      values[name].unit.textContent = unit;
+      write(values[name].value, text);
+      write(values[name].unit, unit);
     };
     const update = ({ state, last, total, loss, heldOut }) => {
       const now = state.points.at(-1);
@@ -36,7 +36,7 @@
       put("Loss", number(loss.at(-1)?.[1] ?? NaN, 3));
       put("Held-out", percent(heldOut.at(-1)?.[1] ?? NaN));
       put("Speed", count(now?.tokens_per_second ?? NaN), now?.tokens_per_second ? " tokens/s" : "");
-      values.Left.label.textContent = over ? "Took" : "Left";
+      write(values.Left.label, over ? "Took" : "Left");
       put("Left", minutes((over ? now?.seconds : state.eta) ?? NaN));
     };
     return { update };
@@ -54,10 +54,10 @@
       head,
       picture,
       say: text => {
-        now.textContent = text;
+        write(now, text);
       },
       note: text => {
-        small.textContent = text;
+        write(small, text);
       },
     };
   };
@@ -245,7 +245,7 @@
       layers.update((meta.layers || []).map(String), layer);
       headPicks.hidden = !(meta.heads > 1);
       heads.update(["mean", ...range(meta.heads || 0).map(h => String(h + 1))], head);
-      notice.textContent = sentence(view);
+      write(notice, sentence(view));
       notice.hidden = !notice.textContent;
       notice.classList.toggle("hf-blank", !values);
       mapHost.hidden = panel.footer.hidden = !values;
@@ -309,7 +309,7 @@
       const strip = frames.map(f => ({ step: f.step, map: mapOf(f, layer, head) })).filter(f => f.map);
       const running = ["running", "paused"].includes(state.status);
       film.update({ frames: strip, last: state.run ? last : null, cursor: step });
-      where.textContent = "step " + count(state.run ? step : 0);
+      write(where, "step " + count(state.run ? step : 0));
       how.textContent =
         !state.run || last === 0
           ? "untrained"
@@ -320,7 +320,7 @@
               : "the last step";
       play.disabled = frames.length < 2;
       end.hidden = following || !last;
-      end.textContent = running ? "Follow the run" : "Go to the end";
+      write(end, running ? "Follow the run" : "Go to the end");
     };
     return { update, stop };
   };

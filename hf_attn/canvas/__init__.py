@@ -19,6 +19,7 @@ STYLES = ("tokens.css", "canvas.css")
 SCRIPTS = (  # in this order
     *(
         "base.js",
+        "surface.js",
         "mount.js",
         "svg.js",
         "heatmap_paint.js",

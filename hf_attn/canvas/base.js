@@ -1,6 +1,5 @@
 "use strict";
-/* What every component shares: numbers as text, small page elements, theme and colour, packed maps, the tip,
-   and a canvas that follows its host's width, the theme and the pixel ratio.
+/* What every component shares: numbers as text, small page elements, theme and colour, packed maps, the tip.
    Text from a model or a person reaches the page only through textContent and fillText. */
 (hfAttn => {
   const range = n => Array.from({ length: n }, (_, i) => i);
@@ -58,14 +57,23 @@
     element.append(...content.filter(part => part !== null && part !== undefined));
     return element;
   };
+  /** Text that stands there already stays: whatever is put in has styles looked at around it. */
+  const write = (element, text) => {
+    if (element.textContent !== text) element.textContent = text;
+  };
   const panel = (title, note = "") => {
-    const heading = el("h2", "", title, " ", el("small", "", note));
+    const [named, small] = [el("span", "", title), el("small", "", note)];
+    const heading = el("h2", "", named, " ", small);
     const header = el("header", "", heading);
     const body = el("div", "hf-body");
     const footer = el("footer");
     const section = el("section", "hf-panel", header, body, footer);
     footer.hidden = true;
-    const rename = (name, small = "") => heading.replaceChildren(name, " ", el("small", "", small));
+    const rename = (name, more = "") => {
+      write(named, name);
+      if (more instanceof Element) small.replaceChildren(more);
+      else write(small, more);
+    };
     return { section, header, body, footer, rename };
   };
   const button = (text, onClick, cls = "hf-btn") => {
@@ -87,6 +95,14 @@
       [...group.children].forEach((b, i) => b.setAttribute("aria-pressed", String(i === chosen)));
     };
     return { element: group, update };
+  };
+  /** Turn a button of the page into the progress bar of what runs. The variable is the button's alone: a change of
+      the document's would have every element of the page styled anew, with each message. */
+  const showProgress = (selector, status, done) => {
+    for (const one of document.querySelectorAll(selector)) {
+      one.dataset.hfStatus = status;
+      one.style.setProperty("--hf-done", 100 * done + "%");
+    }
   };
   const slider = (label, min, max, step, onInput) => {
     const input = el("input");
@@ -111,9 +127,7 @@
     line.setAttribute("aria-live", "polite");
     return {
       element: line,
-      say: text => {
-        if (line.textContent !== text) line.textContent = text;
-      },
+      say: text => write(line, text),
     };
   };
   const save = (name, blob) => {
@@ -279,83 +293,6 @@
     return word;
   };
 
-  /* ---- a canvas that follows its host ----
-     paint(ctx, width, theme, size) measures first, calls size(w, h) once, then draws. The same paint also draws
-     the PNG and the SVG, so that what is saved is what is seen. */
-
-  const drawings = new WeakMap(); // canvas → (colours) → the same picture as SVG
-
-  const surface = (host, label, paint) => {
-    const canvas = el("canvas");
-    canvas.setAttribute("role", "img");
-    canvas.setAttribute("aria-label", label);
-    host.append(canvas);
-    let asked = false;
-    let width = 0;
-    const onto = (target, ratio, ground) => {
-      const ctx = target.getContext("2d");
-      const colours = theme(host);
-      paint(ctx, width, colours, (w, h) => {
-        target.width = Math.round(w * ratio);
-        target.height = Math.round(h * ratio);
-        ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
-        if (ground) {
-          ctx.fillStyle = colours.panel;
-          ctx.fillRect(0, 0, w, h);
-        } else {
-          target.style.width = w + "px";
-          target.style.height = h + "px";
-        }
-      });
-    };
-    const now = () => {
-      asked = false;
-      width ||= host.clientWidth; // later the observer says it: asking here would lay the page out once a canvas
-      if (width) onto(canvas, devicePixelRatio || 1, false);
-    };
-    const redraw = () => {
-      if (!asked) {
-        asked = true;
-        requestAnimationFrame(now);
-      }
-    };
-    new ResizeObserver(() => {
-      if (host.clientWidth === width) return;
-      width = host.clientWidth;
-      redraw();
-    }).observe(host);
-    onLook(canvas, redraw);
-    const png = name => {
-      const copy = el("canvas");
-      onto(copy, Math.max(2, devicePixelRatio || 1), true);
-      copy.toBlob(blob => save(name + ".png", blob));
-    };
-    const drawn = colours => hfAttn.drawSvg(paint, width, colours, canvas.getAttribute("aria-label"));
-    drawings.set(canvas, drawn);
-    const svg = name => save(name + ".svg", new Blob([drawn(theme(host))], { type: "image/svg+xml" }));
-    return { canvas, redraw, png, svg, relabel: text => canvas.setAttribute("aria-label", text) };
-  };
-
-  const pooled = (values, by) =>
-    range(Math.ceil(values.length / by)).map(r =>
-      range(Math.ceil(values[0].length / by)).map(c => {
-        const block = values.slice(r * by, (r + 1) * by).map(row => Math.max(...row.slice(c * by, (c + 1) * by)));
-        return Math.max(...block);
-      }),
-    );
-
-  /* one small map: no labels, no numbers, one pixel a cell; over `longest` cells it is pooled by the maximum */
-  const thumb = (canvas, values, colours, { most = 1, longest = 64 } = {}) => {
-    const by = Math.ceil(Math.max(values.length, values[0].length) / longest);
-    const small = by > 1 ? pooled(values, by) : values;
-    const [m, n] = [small.length, small[0].length];
-    const ctx = canvas.getContext("2d");
-    Object.assign(canvas, { width: n, height: m });
-    const image = ctx.createImageData(n, m);
-    small.forEach((row, r) => row.forEach((v, c) => image.data.set([...fill(colours, v, most), 255], 4 * (r * n + c))));
-    ctx.putImageData(image, 0, 0);
-  };
-
   Object.assign(hfAttn, {
     range,
     sum,
@@ -370,9 +307,11 @@
     clip,
     named,
     el,
+    write,
     panel,
     button,
     segment,
+    showProgress,
     slider,
     live,
     save,
@@ -392,9 +331,5 @@
     onLook,
     tip,
     term,
-    drawings,
-    surface,
-    pooled,
-    thumb,
   });
 })((window.hfAttn ||= {}));

@@ -40,7 +40,7 @@
       press.className = frame ? "" : "blank";
       press.setAttribute("aria-pressed", String(Boolean(frame) && pressed));
       press.setAttribute("aria-label", frame ? "step " + count(frame.step) : "no frame yet");
-      label.textContent = frame ? count(frame.step) : "";
+      hfAttn.write(label, frame ? count(frame.step) : "");
       if (frame && frame.map !== drawn) {
         drawn = frame.map;
         draw();

@@ -72,6 +72,7 @@
   const strongest = o => ({ r: 0, c: o.values[0].indexOf(Math.max(...o.values[0])) });
 
   /* one map fades into the next; a new size, or a reader who wants no motion, gets it at once */
+  const APART = 25; // ms between two frames: while a model learns one map always fades, on its machine
   const fader = redraw => {
     let from = null;
     let since = 0;
@@ -87,9 +88,19 @@
           from = null;
           return values;
         }
-        redraw();
+        setTimeout(redraw, APART);
         return values.map((row, r) => row.map((v, c) => from[r][c] + (v - from[r][c]) * t));
       },
+    };
+  };
+
+  /* where everything goes, found anew only where something that it hangs on is new: not in each frame of a fade */
+  const laidOut = o => {
+    let had = { on: [], plan: null };
+    return (ctx, width, theme) => {
+      const on = [width, theme, o.rows.join("\n"), o.cols.join("\n"), o.maxCell];
+      if (on.some((one, i) => one !== had.on[i])) had = { on, plan: heatmapPaint.layout(ctx, width, theme, o) };
+      return had.plan;
     };
   };
 
@@ -99,11 +110,12 @@
     const legendHost = el("div", "hf-legend");
     const spoken = hfAttn.live();
     host.append(pictureHost, legendHost, spoken.element);
+    const layout = laidOut(o);
     let box = null;
     let hover = null;
     const label = () => `${o.name}: ${o.rows.length} queries by ${o.cols.length} keys`;
     const picture = hfAttn.surface(pictureHost, label(), (ctx, width, theme, size) => {
-      const plan = heatmapPaint.layout(ctx, width, theme, o);
+      const plan = layout(ctx, width, theme);
       size(Math.min(width, plan.width), plan.height);
       heatmapPaint.paint(ctx, theme, plan, o, fade.now(o.values, theme.fade), hover);
       if (width === pictureHost.clientWidth) box = plan;
@@ -158,13 +170,13 @@
 
     let take = null; // once the map can be taken away
     const update = patch => {
-      const before = o.values;
+      const { values: before, most } = o;
       Object.assign(o, patch);
       if (hover && (hover.r >= o.rows.length || hover.c >= o.cols.length)) hover = null;
       fade.start(before, o.values);
       picture.relabel(label());
       picture.redraw();
-      scale.redraw();
+      if (o.most !== most) scale.redraw();
       take?.refresh();
     };
     const short = v => Number(v.toFixed(5));

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from hf_attn.architectures import build_model
+from hf_attn.architectures import build_model, drawing_weights
 from hf_attn.evaluation import predict
 from hf_attn.experiments import order
 from hf_attn.experiments.base import count_parameters
@@ -128,8 +128,7 @@ def read_untrained(ids: Sequence[int], words: int, position_type: str, seed: int
         zero_init_residual=False,
         pad_token_id=None,
     )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with drawing_weights(seed):
         model = AttnEncoderModel(config).double().eval()
     return model(torch.tensor([ids])).last_hidden_state[0]
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from transformers import PreTrainedModel
 
+from hf_attn.architectures import drawing_weights
 from hf_attn.charts import Chart
 from hf_attn.experiments.base import Experiment, Finding, Row, mean_of, settings_of
 from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
@@ -46,8 +47,7 @@ class Sizes:
 def build(model: str, sizes: Sizes, seed: int) -> PreTrainedModel:
     """An untrained encoder that reads from left to right, or has one layer of attention."""
     width, length = sizes.hidden_size, sizes.distances[-1] + 1
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with drawing_weights(seed):
         if model == ATTENTION:
             config = AttnEncoderConfig(
                 vocab_size=4,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
+from hf_attn.architectures import drawing_weights
 from hf_attn.charts import Chart
 from hf_attn.experiments.base import Experiment, Finding, Row, mean_of, settings_of
 from hf_attn.models.attention import MultiHeadAttention
@@ -70,8 +71,7 @@ def build_arms(layer: Layer, length: int, seed: int) -> dict[str, tuple[Callable
         hidden_size=layer.hidden_size, num_attention_heads=1, max_position_embeddings=length
     )
     attending._attn_implementation = "sdpa"
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with drawing_weights(seed):
         cells = build_cells(recurrent, layer.hidden_size, layer.hidden_size, bidirectional=False)
         attention = MultiHeadAttention(attending, layer_idx=0)
     inputs = torch.randn(
