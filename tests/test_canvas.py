@@ -345,7 +345,7 @@ def test_messages_are_merged_within_a_run_and_a_new_run_starts_afresh(visit):
 
     send(message("a", [120]))
     expect(page.locator("#train .hf-when")).to_contain_text("step 120")
-    assert page.evaluate("document.querySelector('button.train').style.getPropertyValue('--hf-done')") == "60%"
+    assert page.locator("button.train").evaluate("one => one.style.getPropertyValue('--hf-done')") == "60%"
     expect(page.locator("#train .hf-film button").first).to_have_text("0")
     page.locator("#train .hf-film button").nth(4).click()
     expect(page.locator("#train .hf-when")).to_contain_text("step 60in the past")
