@@ -39,12 +39,17 @@ def open_browser():
             browser.close()
 
 
+def find_free_port():
+    """Return a port that nobody listens on."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
 @contextlib.contextmanager
 def serve_app(env=None, options=()):
     """Run the app in a process of its own, with these variables and options, and give its address."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = find_free_port()
     command = [sys.executable, "app.py", "--port", str(port), "--device", "cpu", *options]
     with running(command, cwd=Path(__file__).parent.parent, env=env):
         yield f"http://127.0.0.1:{port}/"

@@ -16,7 +16,7 @@ from playwright.sync_api import expect  # noqa: E402
 
 from demos import shared  # noqa: E402
 from hf_attn import canvas  # noqa: E402
-from tests.browser import find_chromium, open_browser  # noqa: E402
+from tests.browser import find_chromium, find_free_port, open_browser  # noqa: E402
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
 
@@ -134,7 +134,8 @@ def build_app():
 @pytest.fixture(scope="module")
 def app_url():
     app = build_app()
-    _, url, _ = app.launch(head=shared.HEAD, theme=shared.THEME, prevent_thread_lock=True, quiet=True)
+    here = {"server_port": find_free_port()}  # Gradio, looking for one, leaves a socket open at each that is taken
+    _, url, _ = app.launch(head=shared.HEAD, theme=shared.THEME, prevent_thread_lock=True, quiet=True, **here)
     yield url
     app.close()
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import re
-import socket
 import sys
 from pathlib import Path
 
@@ -13,7 +12,7 @@ pytest.importorskip("playwright")
 
 from playwright.sync_api import expect
 
-from tests.browser import PATIENCE, find_chromium, running
+from tests.browser import PATIENCE, find_chromium, find_free_port, running
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
 PIXELS = "host => [...host.querySelectorAll('canvas')].filter(c => c.offsetParent).map(c => c.toDataURL())"
@@ -84,9 +83,7 @@ def serving(port):
 
 @pytest.fixture(scope="module")
 def port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
+    return find_free_port()
 
 
 @pytest.fixture(scope="module")

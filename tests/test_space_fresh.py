@@ -1,7 +1,6 @@
 """The folder of a Space as the Hub runs it: its own requirements in a fresh environment, and a browser."""
 
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +13,7 @@ from huggingface_hub import metadata_load
 from playwright.sync_api import expect
 
 from hf_attn.space import assemble_space
-from tests.browser import find_chromium, open_browser, running
+from tests.browser import find_chromium, find_free_port, open_browser, running
 
 pytestmark = [
     pytest.mark.slow,
@@ -46,9 +45,7 @@ def python(folder, tmp_path_factory):
 @pytest.fixture(scope="module")
 def url(folder, python, tmp_path_factory):
     """Address of the app as a Space starts it."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+    port = str(find_free_port())
     kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
     home = str(tmp_path_factory.mktemp("home"))
     space = {"SPACE_ID": "ada/attn", "SYSTEM": "spaces", "SPACE_HOST": "127.0.0.1", "HOME": home, **OAUTH}

@@ -36,9 +36,11 @@
       if (!seen) return;
       const heads = seen.heads > 1 ? `, mean of ${seen.heads} heads` : "";
       const layer = seen.layer ? `, ${seen.layer}` : "";
-      const where = `step ${count(seen.step)}${layer}${heads}`;
-      note.textContent = seen.step ? where : "Untrained weights: this map means nothing yet.";
       const weights = meanOf(unpack(seen.maps, [seen.heads, seen.rows.length, seen.cols.length]));
+      const share = () => percent(hfAttn.trainState.onKnown(weights, seen.truth), 0);
+      const known = seen.truth?.some(row => row.some(Boolean)) ? `; ${share()} of the weight on the known answer` : "";
+      const where = `step ${count(seen.step)}${layer}${heads}${known}`;
+      hfAttn.write(note, seen.step ? where : "Untrained weights: this map means nothing yet.");
       const cut = rows => rows.map(line => line.slice(0, seen.source)); // of what was read, the source
       map.update({
         rows: seen.rows,

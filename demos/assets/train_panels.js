@@ -7,7 +7,9 @@
 
   const MEANINGS = {
     probe: "one example whose attention is drawn again and again while the model learns",
-    "held-out": "examples that training never draws, chosen by a hash: what is measured on them is not memory",
+    "held-out":
+      "examples that training never draws, chosen by a hash: what is measured on them is not memory; " +
+      "200 of them while the model learns, 1\u202f000 where the run ends, so that the last figure may step",
     loss: "the mean of −log p, where p is what the model gives the right next symbol; 0 would be certain and right",
     "known answer": "the symbols that the task's own rule needs for each symbol of the answer; rings in the map",
   };
