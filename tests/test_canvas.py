@@ -134,7 +134,7 @@ def build_app():
 @pytest.fixture(scope="module")
 def app_url():
     app = build_app()
-    here = {"server_port": find_free_port()}  # Gradio, looking for one, leaves a socket open at each that is taken
+    here = {"server_port": find_free_port()}  # Gradio's own search leaves a socket open at each that is taken
     _, url, _ = app.launch(head=shared.HEAD, theme=shared.THEME, prevent_thread_lock=True, quiet=True, **here)
     yield url
     app.close()
