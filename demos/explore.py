@@ -129,8 +129,8 @@ def build_target(question: asking.Question) -> tuple[gr.Textbox, gr.HTML, gr.But
         typed = {"elem_id": "explore-target", "elem_classes": "hf-mono-input", "min_width": 0}
         hint = "what the model writes itself"
         target = gr.Textbox("", label="Target", max_lines=1, placeholder=hint, **typed)
-        show = gr.Button("Show", variant="primary", elem_id="explore-show", min_width=0)
         error = gr.HTML("", elem_classes="hf-field-error", elem_id="explore-target-error")
+        show = gr.Button("Show", variant="primary", elem_id="explore-show", min_width=0)
     return target, error, show
 
 
