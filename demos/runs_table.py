@@ -7,9 +7,10 @@ from pathlib import Path
 import gradio as gr
 import torch
 
-from demos import driving, python_lines, shared
+from demos import python_lines, shared
 from demos.telling import show_all, show_table
 from demos.visits import Run, Visit
+from hf_attn.evaluation import evaluate
 from hf_attn.hub import save_checkpoint
 from hf_attn.records import build_training_record
 
@@ -54,17 +55,16 @@ def file_name(name: str) -> str:
 
 def save_run(visit: Visit, run: Run, name: str) -> Path:
     """Save a run as a checkpoint folder of this name in the visit's own, measured as it is now."""
-    if run.evaluation is None:
-        driving.measure(run)
-    evaluation = run.evaluation
     folder = visit.new_folder(name)
-    reports = [{**point, "held_out_exact_match": point["held_out"]} for _, point in run.points]
-    reports = [{k: None if v != v else v for k, v in report.items()} for report in reports]
     with run.looking() as model:
+        if run.evaluation is None:
+            run.conclude(evaluate(model, run.task))
+        reports = [{**point, "held_out_exact_match": point["held_out"]} for _, point in run.points]
+        reports = [{k: None if v != v else v for k, v in report.items()} for report in reports]
         record = build_training_record(
             run.task,
             run.recipe,
-            evaluation,
+            run.evaluation,
             seed=run.seed,
             reports=reports,
             device=run.computed_on,
@@ -74,8 +74,6 @@ def save_run(visit: Visit, run: Run, name: str) -> Path:
         if path := record["task"]["options"].get("path"):
             record["task"]["options"]["path"] = Path(path).name  # where it lies here is nobody's business
         save_checkpoint(folder, model, run.task, record)
-    if run.is_live:
-        run.evaluation = None  # of weights that change
     return folder
 
 

@@ -49,7 +49,6 @@ def follow(visit: Visit) -> Iterator[list]:
     if run is None or run.is_live or run.status not in (RUNNING, PAUSED):
         yield screen()
         return
-    run.evaluation = None
     told, measured = {}, None
     with contextlib.closing(driving.drive(run)) as moments:
         for _ in moments:

@@ -83,7 +83,7 @@ class Run:
     film: frozenset[int] | None = None
 
     def __post_init__(self) -> None:
-        self.lock = threading.RLock()  # the model is either learning or being looked at
+        self.lock = threading.Lock()  # the model is either learning or being looked at
         self.readers = 0
         self.examples: Examples | None = None  # chosen when the run begins: reading a corpus may take long
         self.probe: Probe | None = None
@@ -112,6 +112,8 @@ class Run:
         with self.lock:
             reports = next(self.loop, ())
             self.active_seconds += time.monotonic() - started
+            if reports:
+                self.evaluation = None  # was of the weights before
             for report in reports:
                 self.step = report.step
                 self._note(report)
@@ -158,20 +160,23 @@ class Run:
     def answer(self) -> None:
         """Answer the shown examples at this step, or let a language model write, for the step's frame."""
         with self.lock:
-            if self.predicted_at == self.step:
-                return
-            self.predicted_at = self.step
-            if self.task.kind == TEXT:
-                self.predictions = write_samples(self.model, self.task, self.probe)
-            else:
-                self.predictions = answer_examples(self.model, self.task, self.examples)
+            self._answer()
+
+    def _answer(self) -> None:
+        if self.predicted_at == self.step:
+            return
+        self.predicted_at = self.step
+        if self.task.kind == TEXT:
+            self.predictions = write_samples(self.model, self.task, self.probe)
+        else:
+            self.predictions = answer_examples(self.model, self.task, self.examples)
         if self.frames and self.frames[-1][1]["step"] == self.step:
             self.frames[-1] = (time.monotonic(), {**self.frames[-1][1], "predictions": self.predictions})
 
     def conclude(self, evaluation: Evaluation) -> None:
-        """End curve, film and table with what was measured where the run stands; hold it there meanwhile."""
+        """End curve, film and table with what was measured where the run stands, while it is looked at."""
         self.evaluation = evaluation
-        self.answer()
+        self._answer()
         if self.points:
             when, point = self.points[-1]
             self.points[-1] = (when, {**point, "held_out": evaluation.overall.exact_match})
@@ -313,7 +318,7 @@ class Visit:
         """Delete a run, stopping it first."""
         run = self.runs.pop(run_id, None)
         if run is not None:
-            run.wants_stop = True
+            run.wants_stop = run.is_live  # a duel may hand it back, to go on
         newest = next(reversed(self.runs), None)
         if self.shown == run_id:
             self.shown = newest
