@@ -6,14 +6,18 @@ are kept for an hour.
 """
 
 import collections
+import functools
+import inspect
 import secrets
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import gradio as gr
+import pydantic
 from gradio.data_classes import FileData
 
 from demos import driving, runs_table
@@ -22,8 +26,11 @@ from demos.checkpoints import Shelf
 from demos.limits import limits_here
 from demos.looking import look
 from demos.page import Page
-from demos.visits import FAILED, Visit
+from demos.shared import shorten
+from demos.trying import read_settings
+from demos.visits import FAILED, LARGEST_SEED, Visit
 from hf_attn.decoding import write
+from hf_attn.dueling import count_parameters
 from hf_attn.settings import apply_settings
 from hf_attn.tasks import TASKS, build_task
 
@@ -41,6 +48,7 @@ class Desk:
     shelf: Shelf
     device: str = "auto"
     kept: collections.OrderedDict[str, tuple[float, Visit]] = field(default_factory=collections.OrderedDict)
+    packed: dict[str, str] = field(default_factory=dict)  # a run's name → its zip
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def keep(self, visit: Visit) -> str:
@@ -49,7 +57,8 @@ class Desk:
         with self.lock:
             self.kept[name] = (time.monotonic(), visit)
             while len(self.kept) > MOST_RUNS or self._oldest() > KEPT_SECONDS:
-                _, (_, old) = self.kept.popitem(last=False)
+                gone, (_, old) = self.kept.popitem(last=False)
+                self.packed.pop(gone, None)
                 old.close()
         return name
 
@@ -105,16 +114,19 @@ def train(
         raise ValueError(
             f"task={task!r} needs a file, which no endpoint takes: train it in the app or the shell."
         )
-    given = {**(settings or {}), **({"steps": int(steps)} if steps else {})}
+    given = {**(settings or {}), **({"steps": steps} if steps else {})}
     for name in ("path", "dataset"):
         if given.get(name):
             raise ValueError(f"{name}={given[name]!r}: no files and data sets of others are read here.")
     built, recipe = apply_settings(task, given, model or None)
     here = limits_here()
-    if recipe.steps > here.steps:
-        raise ValueError(f"steps={recipe.steps} is more than the {here.steps} that are given here.")
+    here.refuse_more("steps", recipe.steps)
+    here.refuse_more("examples", recipe.batch_size)
+    here.refuse_more("parameters", count_parameters(built, recipe))
+    if not 0 <= seed <= LARGEST_SEED:
+        raise ValueError(f"seed={seed}: give a whole number from 0 to {LARGEST_SEED}.")
     visit = Visit(device=desk.device)
-    run, _ = visit.add(built, recipe, int(seed))
+    run, _ = visit.add(built, recipe, seed)
     collections.deque(driving.drive(run), maxlen=0)
     if run.status == FAILED:
         raise RuntimeError(run.message)
@@ -142,8 +154,10 @@ def pack(desk: Desk, checkpoint: str) -> str:
         raise ValueError(
             f"checkpoint={checkpoint!r} is bundled with the app; name a run that /train returned."
         )
-    path, _ = runs_table.pack_run(visit, gr.EventData(None, {"run": chosen}))
-    return str(path)
+    if checkpoint not in desk.packed:
+        path, _ = runs_table.pack_run(visit, gr.EventData(None, {"run": chosen}))
+        desk.packed[checkpoint] = str(path)
+    return desk.packed[checkpoint]
 
 
 def answer(
@@ -163,14 +177,15 @@ def answer(
         ValueError: no such checkpoint, an input that it cannot read, or a setting out of range.
     """
     visit, chosen = desk.find(checkpoint)
-    how = {"num_beams": num_beams, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    given = {"num_beams": num_beams, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    how = read_settings(strategy, **given)
     with desk.shelf.open(visit, chosen) as opened:
         ids = opened.encode(text.strip())
         if opened.model.can_generate():
-            how["max_new_tokens"] = opened.most_own(len(ids))
+            most = opened.most_own(len(ids))
+            written = write(opened.model, as_ids(opened, ids), strategy, max_new_tokens=most, **how)
         else:
-            strategy = "greedy"
-        written = write(opened.model, as_ids(opened, ids), strategy, **how)
+            written = write(opened.model, as_ids(opened, ids))
         prediction = opened.read_text(list(written.ids))
         verdict = opened.task.verify(text.strip(), prediction) if opened.task else None
         labels = opened.labels(written.ids) if opened.model.can_generate() else [prediction]
@@ -246,7 +261,7 @@ def build(page: Page, device: str) -> None:
             The run's name (checkpoint, for the other endpoints), steps, seconds, and the share of held-out
             examples that are right, with its 95 % interval.
         """
-        return _answered(train, desk, task, model, steps, seed, settings)
+        return train(desk, task, model, steps, seed, settings)
 
     def download(checkpoint: str) -> FileData:
         """Download a run that /train kept, as a zip of the checkpoint folder that transformers loads.
@@ -254,7 +269,7 @@ def build(page: Page, device: str) -> None:
         Args:
             checkpoint: The run's name that /train returned.
         """
-        path = Path(_answered(pack, desk, checkpoint))
+        path = Path(pack(desk, checkpoint))
         return FileData(path=str(path), orig_name=path.name, size=path.stat().st_size)
 
     def write_answer(
@@ -284,7 +299,7 @@ def build(page: Page, device: str) -> None:
             symbol with its probability.
         """
         settings = (num_beams, temperature, top_k, top_p, seed)
-        return _answered(answer, desk, checkpoint, text, strategy, *settings)
+        return answer(desk, checkpoint, text, strategy, *settings)
 
     def attention_map(
         checkpoint: str, text: str, target: str = "", kind: Kind = "answering", layer: int = 0, head: int = 0
@@ -303,19 +318,30 @@ def build(page: Page, device: str) -> None:
             Names of the tokens that read (queries) and that are read (keys), and weights as rows of
             queries, each summing to 1.
         """
-        return _answered(read_map, desk, checkpoint, text, target, kind, layer, head)
+        return read_map(desk, checkpoint, text, target, kind, layer, head)
 
     gr.api(list_tasks, api_name="tasks", queue=False)
     gr.api(checkpoints, api_name="checkpoints", queue=False)
-    gr.api(train_model, api_name="train", concurrency_limit=page.places, concurrency_id="train")
-    gr.api(download, api_name="download")
-    gr.api(write_answer, api_name="write")
-    gr.api(attention_map, api_name="attention_map")
+    gr.api(_told(train_model), api_name="train", concurrency_limit=page.places, concurrency_id="train")
+    gr.api(_told(download), api_name="download")
+    gr.api(_told(write_answer), api_name="write")
+    gr.api(_told(attention_map), api_name="attention_map")
 
 
-def _answered(handler, *given):
-    """What a handler gives; a refusal becomes the sentence that the client sees."""
-    try:
-        return handler(*given)
-    except (ValueError, RuntimeError, OverflowError, TypeError) as error:
-        raise gr.Error(str(error), print_exception=False) from error
+def _told(endpoint: Callable) -> Callable:
+    """The same endpoint: what is not of its type or is refused becomes the sentence that the client sees."""
+    checked, arguments = pydantic.validate_call(endpoint), inspect.signature(endpoint)
+
+    @functools.wraps(endpoint)
+    def told(*given, **named):
+        try:
+            return checked(**arguments.bind(*given, **named).arguments)
+        except pydantic.ValidationError as error:
+            wrong = error.errors()[0]
+            name, allowed = wrong["loc"][0], wrong["msg"].removeprefix("Input should be ")
+            sentence = f"{name}={shorten(repr(wrong['input']), 60)} will not do: give {allowed}."
+            raise gr.Error(sentence, print_exception=False) from error
+        except (ValueError, RuntimeError, OverflowError, TypeError) as error:
+            raise gr.Error(str(error), print_exception=False) from error
+
+    return told

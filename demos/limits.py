@@ -17,6 +17,7 @@ class Limits:
 
     Attributes:
         parameters: of a model that is trained here.
+        examples: of a step's batch.
         steps: of a run, or of each contestant of a duel.
         run_seconds: that a run may hold a place; then it is paused as if by hand, and can go on.
         pause_seconds: that a paused run may hold a place.
@@ -30,6 +31,7 @@ class Limits:
     """
 
     parameters: int = 50_000_000
+    examples: int = 8_192
     steps: int = 20_000
     run_seconds: float = 12 * 3600.0
     pause_seconds: float = 900.0
@@ -45,7 +47,7 @@ class Limits:
         """Refuse what is beyond a limit.
 
         Args:
-            what: "parameters", "characters" or "upload_bytes".
+            what: "parameters", "examples", "steps", "characters" or "upload_bytes".
             amount: how much is asked for.
 
         Raises:
@@ -82,6 +84,7 @@ class Limits:
 HOME = Limits()
 PUBLIC = Limits(
     parameters=5_000_000,
+    examples=512,
     steps=5_000,
     run_seconds=300.0,
     pause_seconds=120.0,

@@ -109,6 +109,7 @@ def check_run(run: dict) -> tuple[dict, int]:
         raise ValueError("This link does not say how the sender's run is trained.")
     if not all(value is None or isinstance(value, str | int | float) for value in fields.values()):
         raise ValueError("This link sets a field of Train to what no field holds.")
+    restore_form(fields)  # task, model, size and preset are of those that there are
     return {name: fields[name] for name in FIELDS}, steps
 
 

@@ -4,7 +4,7 @@
 
    The page's #duel-start is its progress bar. */
 (hfAttn => {
-  const { el, count, percent, unpack, meanOf } = hfAttn;
+  const { el, range, isPlace, count, percent, unpack, meanOf } = hfAttn;
   const BLIND = "No attention: all of the source passes through one vector.";
   const LATER = "The map of each model will be drawn here, for the same example.";
 
@@ -54,7 +54,8 @@
     /** Choose the cell that was chosen in another model's map, where this one has it. */
     const select = at => {
       const seen = shown?.map;
-      if (seen) map.update({ selected: at && at.r < seen.rows.length && at.c < seen.source ? at : null });
+      const isThere = at && isPlace(at.r, seen?.rows ?? []) && isPlace(at.c, range(seen?.source ?? 0));
+      if (seen) map.update({ selected: isThere ? at : null });
     };
     return { update, select };
   };

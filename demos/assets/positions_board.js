@@ -3,7 +3,7 @@
    The chosen cell drives its board: its row is the place that others are compared with, its column the wave in front.
    The values' contracts are in demos/positions.py. */
 (hfAttn => {
-  const { el, range, number, percent, count, curveKey, takeAway } = hfAttn;
+  const { el, range, isPlace, number, percent, count, curveKey, takeAway } = hfAttn;
   const TITLES = { vectors: "What is added", angles: "How queries and keys are turned", bias: "What is put on the score" };
   const COLUMNS = { vectors: "dimension", angles: "pair", bias: "key" };
   const ROUND = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
@@ -254,10 +254,9 @@
     /** A link's table and cell; what this way does not have stays as it is. */
     const restore = ({ picture, row, column }) => {
       const { pictures } = state.value;
-      const has = (list, i) => Number.isInteger(i) && i in list;
-      if (has(pictures, picture)) Object.assign(state, { at: picture, selected: null });
+      if (isPlace(picture, pictures)) Object.assign(state, { at: picture, selected: null });
       const values = pictures[state.at]?.values ?? [];
-      if (has(values, row) && has(values[0], column)) state.selected = { r: row, c: column };
+      if (isPlace(row, values) && isPlace(column, values[0])) state.selected = { r: row, c: column };
       show();
     };
     const kept = () => ({ picture: state.at, row: state.selected?.r ?? null, column: state.selected?.c ?? null });

@@ -4,7 +4,7 @@
 
    The page's button.train is its progress bar. */
 (hfAttn => {
-  const { el, range, clamp, count, number, percent } = hfAttn;
+  const { el, range, clamp, isPlace, count, number, percent } = hfAttn;
   const { EMPTY, receive, atOrBefore, lastLayer, mapOf, onKnown, smooth } = hfAttn.trainState;
 
   const FILM = 120; // places of a film that a link names; the strip shows some of them
@@ -151,8 +151,8 @@
     document.addEventListener("hf-overlays", show);
     /** A link's step, layer and head. */
     const restore = ({ step, layer, head }) => {
-      if (Number.isInteger(layer)) cursor.layer = layer;
-      if (Number.isInteger(head) && head <= (state.meta.heads || 0)) cursor.head = head;
+      if (Number.isInteger(layer) && layer >= 0) cursor.layer = layer;
+      if (isPlace(head, range((state.meta.heads || 0) + 1))) cursor.head = head;
       if (Number.isFinite(step)) go(step);
       else follow();
     };

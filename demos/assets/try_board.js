@@ -4,7 +4,7 @@
    Of a classifier: the class, the probabilities of all, and what changes when a word is taken out.
    The value's contract is in demos/shared.py. The event hf-try-how on the document brings the sliders' settings. */
 (hfAttn => {
-  const { el, range, unpack, meanOf } = hfAttn;
+  const { el, range, isPlace, unpack, meanOf } = hfAttn;
 
   const SMALL = 12; // keys of a map that has room under the answer, beside the distribution
 
@@ -87,10 +87,10 @@
     const state = () => ({ ...at, row, key, isLet });
     const restore = kept => {
       if (!maps) return;
-      if (kept.layer in maps) at.layer = kept.layer;
-      if (kept.head === 0 || kept.head - 1 in maps[0]) at.head = kept.head;
-      if (kept.key === null || kept.key in maps[0][0][0]) key = kept.key;
-      if (!reads() && kept.row in maps[0][0]) row = kept.row;
+      if (isPlace(kept.layer, maps)) at.layer = kept.layer;
+      if (kept.head === 0 || isPlace(kept.head - 1, maps[0])) at.head = kept.head;
+      if (kept.key === null || isPlace(kept.key, maps[0][0][0])) key = kept.key;
+      if (!reads() && isPlace(kept.row, maps[0][0])) row = kept.row;
       isLet = kept.isLet === true;
       show();
     };

@@ -94,11 +94,15 @@
     };
   };
 
+  /** What the legend hangs on. */
+  const legendOf = ({ most, sums, truth }) =>
+    JSON.stringify([most, sums === false, Boolean(truth), Boolean(truth?.flat().includes(2))]);
+
   /* where everything goes, found anew only where something that it hangs on is new: not in each frame of a fade */
   const laidOut = o => {
     let had = { on: [], plan: null };
     return (ctx, width, theme) => {
-      const on = [width, theme, o.rows.join("\n"), o.cols.join("\n"), o.maxCell];
+      const on = [width, theme, JSON.stringify([o.rows, o.cols]), o.maxCell];
       if (on.some((one, i) => one !== had.on[i])) had = { on, plan: heatmapPaint.layout(ctx, width, theme, o) };
       return had.plan;
     };
@@ -170,13 +174,13 @@
 
     let take = null; // once the map can be taken away
     const update = patch => {
-      const { values: before, most } = o;
+      const [before, told] = [o.values, legendOf(o)];
       Object.assign(o, patch);
       if (hover && (hover.r >= o.rows.length || hover.c >= o.cols.length)) hover = null;
       fade.start(before, o.values);
       picture.relabel(label());
       picture.redraw();
-      if (o.most !== most) scale.redraw();
+      if (legendOf(o) !== told) scale.redraw();
       take?.refresh();
     };
     const short = v => Number(v.toFixed(5));

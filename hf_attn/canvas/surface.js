@@ -9,9 +9,11 @@
 
   const drawings = new WeakMap(); // canvas → (colours) → the same picture as SVG
 
-  /** Clear a canvas. A size that is set has the page's styles computed again, even where it is the same. */
+  /** Clear a canvas. A size that is set has the page's styles computed again, even where it is the same: it is set
+      only where it changes, and in browsers of before 2024 that cannot clear otherwise. */
   const resize = (canvas, width, height) => {
-    if (canvas.width === width && canvas.height === height) canvas.getContext("2d").reset();
+    const ctx = canvas.getContext("2d");
+    if (ctx.reset && canvas.width === width && canvas.height === height) ctx.reset();
     else Object.assign(canvas, { width, height });
   };
 
