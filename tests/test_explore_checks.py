@@ -1,8 +1,10 @@
 """Ask the model: what is taken away changes the answer shown, and every figure is the package's own."""
 
+import itertools
 import json
 import os
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -14,7 +16,7 @@ from demos import checking, explore  # noqa: E402
 from demos.checking import Pick  # noqa: E402
 from demos.checkpoints import Shelf, build_shelf, load_once  # noqa: E402
 from demos.measuring import VIEWS, Checks  # noqa: E402
-from demos.visits import Visit  # noqa: E402
+from demos.visits import FINISHED, Visit  # noqa: E402
 from hf_attn.ablation import list_trials, measure_changes, measure_outcomes  # noqa: E402
 from hf_attn.hopfield import hopfield_descent  # noqa: E402
 from hf_attn.inspection import attention_maps  # noqa: E402
@@ -246,6 +248,21 @@ def test_a_given_target_is_said_to_be_set_aside_and_too_long_an_input_is_not_mea
     monkeypatch.setattr("demos.looking.SENT_WEIGHTS", 100)  # so many are sent, and measured, at once
     checks, _ = looking_at("attn-addition", SUM)
     assert "Shorten the input" in json.loads(checks.to_value())["measured"]["why"]
+
+
+def test_each_head_is_taken_away_by_whatever_threads_come_by_and_the_run_goes_on():
+    visit, _ = finished()
+    run = visit.run
+    checks = Checks()
+    _, error, *_ = explore.ask(SHELF, visit, run.id, "1 2 3", "", None, checks)
+    assert error == ""
+    told = checking.ask_each_head(SHELF, visit, checks)
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
+        for worker in itertools.cycle((one, other)):  # as a server's threads take a generator's turns
+            if worker.submit(next, told, "over").result() == "over":
+                break
+    assert checks.each["status"] == FINISHED
+    assert not run.lock.locked()
 
 
 @pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")

@@ -126,6 +126,20 @@ def test_the_state_of_a_lens_goes_into_another_one_and_shows_the_same_pixels(len
     assert page.evaluate(PIXELS) == other.evaluate(PIXELS)
 
 
+def test_the_legend_tells_of_rings_only_where_there_are_some(lens):
+    value, _ = random_value()
+    kind = value["kinds"]["encoder"]
+    known = [[1, 0, 0, 0, 2]] + [[0] * 5 for _ in range(4)]
+    legend = PIXELS.replace("canvas[tabindex]", ".hf-legend canvas")
+    ringed = {**value, "kinds": {"encoder": {**kind, "truth": known}, "decoder": kind}}
+    page, plain = lens(ringed), lens({**value, "kind": "decoder", "kinds": {"decoder": kind}})
+    before = page.evaluate(legend)
+    page.get_by_role("button", name="decoder", exact=True).click()
+    assert page.evaluate(legend) == plain.evaluate(legend) != before
+    page.get_by_role("button", name="encoder", exact=True).click()
+    assert page.evaluate(legend) == before
+
+
 PIXELS = """new Promise(done => requestAnimationFrame(() => requestAnimationFrame(
     () => done(document.querySelector("canvas[tabindex]").toDataURL()))))"""
 

@@ -277,3 +277,12 @@ def test_an_answer_that_comes_after_the_next_question_is_dropped():
     assert json.loads(newer[0][ASKING.answer[0]])["kinds"]
     assert late == dict.fromkeys(ASKING.answer, gr.skip())
     visit.close()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("task", "Nope"), ("model", "mamba"), ("preset", "huge"), ("size", 3)]
+)
+def test_a_links_run_of_a_task_or_a_model_that_there_is_not_is_refused_in_words(field, value):
+    fields = rerunning.form_of(begun().run) | {field: value}
+    with pytest.raises(ValueError, match=str(value)):
+        rerunning.check_run({"form": fields, "steps": 3})
