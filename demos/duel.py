@@ -8,7 +8,7 @@ import gradio as gr
 
 from demos import duels, python_lines, shared, train
 from demos.duels import Duel
-from demos.form import FieldError, offers, parse_number, quote, read_number, share_task
+from demos.form import FieldError, count_chosen, offers, parse_number, read_number, refuse_text, share_task
 from demos.limits import limits_here
 from demos.page import LIGHT, Page, with_value
 from demos.tables import COLUMNS
@@ -95,7 +95,7 @@ def read_form(*form) -> tuple[Task, dict[str, Recipe], Budget, int]:
     values = dict(zip(FIELDS, form, strict=True))
     models = tuple(name for _, name in titles_of(values["task"]) if name in values["models"])
     if not 2 <= len(models) <= MOST:
-        raise FieldError("models", f"{len(models)} will not do: choose two to four models.")
+        raise FieldError("models", f"{count_chosen(models)}: choose two to four models.")
     if values["budget"] == BUDGETS[0]:
         budget = Budget(steps=read_number("steps", values["steps"]))
     else:
@@ -120,7 +120,7 @@ def read_seconds(text: object) -> float:
     most = min(MOST_SECONDS, limits_here().run_seconds)
     if 1 <= (seconds := parse_number(text, float)) <= most:
         return seconds
-    raise FieldError("seconds", f"{quote(text)} will not do: {SECONDS.format(most)}")
+    raise FieldError("seconds", refuse_text(text, SECONDS.format(most)))
 
 
 def describe(*form) -> list[str]:
@@ -135,6 +135,23 @@ def describe(*form) -> list[str]:
         shared.note(f"{join_words(counts)} parameters, by hidden sizes {join_words(widths)}."),
         *field_errors(),
     ]
+
+
+def check(duel: Duel, *form) -> list:
+    """What `describe` says; and under the Start button that a setting will not do, as long as that is so."""
+    told = describe(*form)
+    if duel.status == RUNNING:
+        return [*told, gr.skip()]
+    try:
+        read_form(*form)
+    except FieldError as error:
+        return [*told, refuse(error)]
+    return [*told, shared.note(tell(duel))]
+
+
+def refuse(error: FieldError) -> str:
+    """The sentence under the Start button: the field itself may be out of sight."""
+    return shared.refusal(f"{LABELS[error.field]}: {error}")
 
 
 def join_words(words: list[str]) -> str:
@@ -228,8 +245,7 @@ def press_start(visit: Visit, duel: Duel, order: int, *form) -> list:
         duel.arrange(*read_form(*form), device=visit.device)
         duel.form = dict(zip(FIELDS, form, strict=True))
     except FieldError as error:
-        said = shared.refusal(f"{LABELS[error.field]}: {error}")  # the field itself may be out of sight
-        return [order, gr.skip(), *field_errors(error), *screen(note=said)]
+        return [order, gr.skip(), *field_errors(error), *screen(note=refuse(error))]
     changes = dict(zip(SCREEN, show(visit, duel), strict=True)) | {
         "note": shared.note(STARTING, later=WAITING)
     }
@@ -343,11 +359,12 @@ def build(page: Page) -> None:
     order.change(follow, [visit, duel], shown, **LIGHT, **in_turn)
 
     described = [hint, *(lines[field] for field in ERRORS)]
+    checked = {"fn": check, "inputs": [duel, *form], "outputs": [*described, said]}
     picked = fields["task"].input(choose_task, fields["task"], [fields["size"], fields["models"]], **light)
-    picked.then(describe, form, described, **light)
+    picked.then(**checked, **light)
     fields["budget"].input(choose_budget, fields["budget"], [fields["steps"], fields["seconds"]], **light)
     edited = [fields[field].change for field in FIELDS if field != "task"]
-    gr.on(edited, describe, form, described, **light, trigger_mode="always_last")
+    gr.on(edited, **checked, **light, trigger_mode="always_last")
 
     def open_link(values):
         changes = {fields[name]: update for name, update in restore(values).items()}

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import math
+from collections.abc import Sequence
 
 import gradio as gr
 import torch
@@ -11,6 +12,7 @@ from demos import shared
 from demos.limits import limits_here, refuse_longer
 from demos.probing import Probe, read_own_probe
 from demos.tables import COLUMNS, Table
+from demos.visits import LARGEST_SEED
 from hf_attn.architectures import ARCHITECTURES, build_model
 from hf_attn.models.positions import POSITION_TYPES
 from hf_attn.settings import apply_settings, setting_types
@@ -43,7 +45,7 @@ LIMITS = {
     "num_hidden_layers": (int, 1, 6, WHOLE.format(1, 6, 2)),
     "learning_rate": (float, 1e-5, 1e-1, "between 0.00001 and 0.1; 0.003 works."),
     "steps": (int, 1, limits_here().steps, WHOLE.format(1, shared.count(limits_here().steps), 300)),
-    "seed": (int, 0, 2**31 - 1, "a whole number from 0; 0 works."),
+    "seed": (int, 0, LARGEST_SEED, WHOLE.format(0, shared.count(LARGEST_SEED), 0)),
 }
 # of the model; which of them are shown is the architecture's to say
 MODEL_FIELDS = ("hidden_size", "num_attention_heads", "attention_size", "encoder_layers", "decoder_layers")
@@ -129,7 +131,7 @@ def read_number(field: str, text: object) -> float:
     kind, low, high, remedy = LIMITS[field]
     number = parse_number(text, kind)
     if not low <= number <= high:
-        raise FieldError(field, f"{quote(text)} will not do: {remedy}")
+        raise FieldError(field, refuse_text(text, remedy))
     return number
 
 
@@ -141,9 +143,15 @@ def parse_number(text: object, kind: type[int] | type[float]) -> float:
         return math.nan
 
 
-def quote(text: object) -> str:
-    """What was typed, for the sentence that refuses it."""
-    return shared.shorten(str("" if text is None else text).strip(), 20) or "Nothing"
+def refuse_text(text: object, remedy: str) -> str:
+    """What was typed will not do, and what would."""
+    typed = shared.shorten(str("" if text is None else text).strip(), 20)
+    return f"{typed} will not do: {remedy}" if typed else f"This is empty: {remedy}"
+
+
+def count_chosen(chosen: Sequence) -> str:
+    """How many are chosen, as the beginning of a sentence."""
+    return {0: "None is chosen", 1: "Only one is chosen"}.get(len(chosen), f"{len(chosen)} are chosen")
 
 
 def read_options(values: dict, table: Table | None) -> dict[str, object]:

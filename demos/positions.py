@@ -26,10 +26,20 @@ import gradio as gr
 import torch
 
 from demos import growths, python_lines, shared
-from demos.form import FieldError, parse_number, quote
+from demos.form import FieldError, count_chosen
 from demos.growths import GROWTHS, Growing
-from demos.limits import refuse_longer
 from demos.page import LAST, LIGHT, Page, with_value
+from demos.position_fields import (
+    ALWAYS,
+    FIELDS,
+    FIRST,
+    LABELS,
+    NUMBERS,
+    SENTENCE,
+    VIEW_ERRORS,
+    read_number,
+    read_view,
+)
 from demos.position_ways import WAYS
 from demos.visits import FAILED, FINISHED, RUNNING, STOPPED, Visit
 from hf_attn.placement_views import Picture, Settings, is_learned, measure_order, view_positions
@@ -40,41 +50,14 @@ LOOK_FOR = (
     "where they are."
 )
 
-FIRST = "sinusoidal"
-SENTENCE = "the cat sat on the mat"
-LONGEST_SENTENCE = 200  # characters
 MOST = 4  # series that can be told apart
 ROUNDING = 1e-4  # an L2 below it is rounding; another order gives 0.1 and more
-# field: its type, lowest, highest, and its first value
-NUMBERS = {
-    "length": (int, 2, 64, 50),
-    "width": (int, 4, 128, 32),
-    "trained": (int, 2, 64, 50),
-    "heads": (int, 1, 8, 2),
-    "theta": (float, 2, 1e7, 10_000),
-    "clip": (int, 1, 64, 8),
-    "seed": (int, 0, 2**31 - 1, 0),
-}
-LABELS = {
-    "type": "Positions",
-    "length": "Places",
-    "width": "Dimensions",
-    "trained": "Trained for",
-    "heads": "Heads",
-    "theta": "Base theta",
-    "clip": "Clip distance",
-    "seed": "Seed",
-    "sentence": "Your sentence",
-}
 # names in the package's errors, and what they are called here: with a number before them, and alone
 PLAIN = {
     "num_attention_heads": ("heads", "number of heads"),
     "hidden_size": ("dimensions", "number of dimensions"),
     "max_position_embeddings": ("places that it was trained for", "places trained for"),
 }
-ALWAYS = ("length", "width")  # fields that every way has; the others are the way's to name
-FIELDS = tuple(LABELS)
-VIEW_ERRORS = (*NUMBERS, "sentence")
 RUN_FIELDS = ("task", "types", "run_seed")
 RUN_ERRORS = ("types", "run_seed")
 RUN_LABELS = {"task": "Task", "types": "Ways", "run_seed": "Seed"}
@@ -87,46 +70,14 @@ WAITING = "Waiting for a free place: others are training here. This run starts b
 # ---------------------------------------------------------------- one way
 
 
-def read_number(field: str, text: object) -> float:
-    """A number within its limits.
-
-    Raises:
-        FieldError: it is none; the sentence says what would work.
-    """
-    kind, low, high, first = NUMBERS[field]
-    if low <= (number := parse_number(text, kind)) <= high:
-        return number
-    allowed = f"from {shared.count(low)} to {shared.count(int(high))}; {shared.count(first)} works."
-    whole = "a whole number " if kind is int else "a number "
-    raise FieldError(field, f"{quote(text)} will not do: {whole}{allowed}")
-
-
-def read_view(*form) -> tuple[str, Settings, list[str]]:
-    """Type, settings and sentence of the fields.
-
-    Args:
-        *form: values in the order of FIELDS; those that the type does not have are not read.
-
-    Raises:
-        FieldError: a field holds what cannot be used.
-    """
-    values = dict(zip(FIELDS, form, strict=True))
-    known = (*ALWAYS, *WAYS[values["type"]].settings)
-    given = {field: read_number(field, values[field]) for field in known}
-    if "trained" not in known:
-        given["trained"] = NUMBERS["trained"][2]
-    try:
-        refuse_longer("sentence", values["sentence"], LONGEST_SENTENCE)
-    except ValueError as error:
-        raise FieldError("sentence", str(error)) from error
-    return values["type"], Settings(**given), (values["sentence"] or "").split()
-
-
 def show_view(*form) -> list:
     """Everything of one way: [board, origin, *lines of the fields]; wrong input leaves the board as it is."""
+    given, wrong = read_view(*form)
+    if wrong:
+        return [gr.skip(), gr.skip(), *errors_of(VIEW_ERRORS, *wrong)]
+    words, settings = given.pop("sentence"), Settings(**given)
     try:
-        position_type, settings, words = read_view(*form)
-        value = tell_view(position_type, settings, words)
+        value = tell_view(form[FIELDS.index("type")], settings, words)
     except FieldError as error:
         return [gr.skip(), gr.skip(), *errors_of(VIEW_ERRORS, error)]
     weights = "untrained" if value["untrained"] else "none: a formula"
@@ -189,9 +140,10 @@ def choose_type(position_type: str) -> list[dict]:
     return [gr.update(visible=field in known) for field in NUMBERS]
 
 
-def errors_of(fields: tuple[str, ...], error: FieldError | None = None) -> list[str]:
+def errors_of(fields: tuple[str, ...], *errors: FieldError) -> list[str]:
     """One sentence a field; empty where nothing is wrong."""
-    return [shared.field_error(str(error)) if error and error.field == field else "" for field in fields]
+    said = {error.field: shared.field_error(str(error)) for error in errors}
+    return [said.get(field, "") for field in fields]
 
 
 # ---------------------------------------------------------------- beyond the trained length
@@ -239,12 +191,21 @@ def read_run(task: str, types: list[str], seed: object) -> tuple:
     """
     types = tuple(dict.fromkeys(types or ()))
     if not 1 <= len(types) <= MOST:
-        raise FieldError("types", f"{len(types)} will not do: choose one to four ways.")
+        raise FieldError("types", f"{count_chosen(types)}: choose one to four ways.")
     try:
         number = read_number("seed", seed)
     except FieldError as error:
         raise FieldError("run_seed", str(error)) from error
     return GROWTHS[task], types, int(number)
+
+
+def check_run(*form) -> list[str]:
+    """What is wrong with the settings of a run, under each field."""
+    try:
+        read_run(*form)
+    except FieldError as error:
+        return errors_of(RUN_ERRORS, error)
+    return errors_of(RUN_ERRORS)
 
 
 def press_start(visit: Visit, growing: Growing, order: int, *form) -> list:
@@ -372,6 +333,8 @@ def build(page: Page) -> None:
     shown = [curves, start, stop, note]
     run = [chosen[field] for field in RUN_FIELDS]
     told = [order, *(wrong[field] for field in RUN_ERRORS), *shown]
+    edited = [chosen[field].change for field in RUN_FIELDS]
+    gr.on(edited, check_run, run, [wrong[field] for field in RUN_ERRORS], **LAST, queue=False)
     start.click(press_start, [page.visit, growing, order, *run], told, **light)
 
     def open_link(values):

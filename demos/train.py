@@ -227,24 +227,16 @@ def wire_form(form: Form, visit: gr.State, said: gr.HTML, looked: gr.HTML, light
     table, filled, columns = form.table, form.named(*FILLED), form.named("column_1", "column_2")
     read, described = [visit, *form.values], [form.hint, *form.lines, said]
     chosen = [table, *form.named(*CHOSEN[1:]), *filled]
-    edited = [form.fields[name].input for name in FIELDS if name not in ("task", "model", "size", "preset")]
+    # Of a change: to Gradio what is pasted with the mouse is no input. One event: the last answer stands.
+    edited = [form.fields[name].change for name in FIELDS]
     gr.on(edited, describe, read, described, **light, trigger_mode="always_last")
-    picked = [
-        task.input(pick_task, [visit, task], [*chosen, form.fields["probe"], looked], **light),
-        model.input(choose_model, [task, model, size, preset], [preset, *filled], **light),
-        size.input(refill, [task, model, size, preset, *filled], filled, **light),
-        preset.input(refill, [task, model, size, preset, *filled], filled, **light),
-        gr.on(
-            [table.upload, table.clear],
-            take_upload,
-            [visit, table, task],
-            columns,
-            **light,
-            trigger_mode="always_last",
-        ),
-    ]
-    for event in picked:
-        event.then(describe, read, described, **light)
+    task.input(pick_task, [visit, task], [*chosen, form.fields["probe"], looked], **light)
+    model.input(choose_model, [task, model, size, preset], [preset, *filled], **light)
+    size.input(refill, [task, model, size, preset, *filled], filled, **light)
+    preset.input(refill, [task, model, size, preset, *filled], filled, **light)
+    taken = {"inputs": [visit, table, task], "outputs": columns, "trigger_mode": "always_last"}
+    uploaded = gr.on([table.upload, table.clear], take_upload, **taken, **light)
+    uploaded.then(describe, read, described, **light)  # whose columns may be called as those of the last
     hidden, heads = form.named("hidden_size", "num_attention_heads")
     gr.on([hidden.change], refill_heads, hidden, heads, **light, trigger_mode="always_last")
 

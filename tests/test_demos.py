@@ -66,7 +66,7 @@ def test_the_settings_become_a_task_and_a_recipe():
         ("learning_rate", "30", "0.1"),
         ("steps", "0", "from 1 to 20"),
         ("steps", "20001", "from 1 to 20"),
-        ("steps", "", "Nothing"),
+        ("steps", "", "empty"),
         ("size", 21, "choose one of 5, 10, 20, 40"),
         ("hidden_size", "4096", "from 8 to 512"),
         ("seed", "one", "whole number"),

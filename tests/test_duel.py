@@ -64,7 +64,7 @@ def ended():
     ("field", "value", "words"),
     [
         ("models", ["none"], "choose two to four"),
-        ("models", ["none", "additive", "dot", "general", "concat"], "5 will not do"),
+        ("models", ["none", "additive", "dot", "general", "concat"], "5 are chosen"),
         ("steps", "none", "whole number"),
         ("seed", "-1", "whole number"),
     ],

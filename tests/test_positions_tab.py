@@ -115,7 +115,7 @@ def test_the_board_is_told_each_way_whole(position_type):
     [
         ({"length": "many"}, "length", "many will not do: a whole number from 2 to 64; 50 works."),
         ({"length": "65"}, "length", "from 2 to 64"),
-        ({"width": ""}, "width", "Nothing will not do"),
+        ({"width": ""}, "width", "This is empty: a whole number from 4"),
         ({"type": "rotary", "theta": "inf"}, "theta", "a number from 2"),
         ({"type": "relative", "clip": "0"}, "clip", "from 1 to 64"),
         ({"type": "learned", "length": "13"}, "length", "this model has 12 places that it was trained for"),
@@ -222,7 +222,7 @@ def test_a_page_that_is_closed_stops_its_run(monkeypatch):
     ("form", "field", "words"),
     [
         (("Copy", [], "0"), "types", "choose one to four"),
-        (("Copy", list(WAYS)[:5], "0"), "types", "5 will not do"),
+        (("Copy", list(WAYS)[:5], "0"), "types", "5 are chosen"),
         (("Copy", ["none"], "first"), "run_seed", "first will not do"),
     ],
 )
