@@ -194,7 +194,11 @@ def pull(
             yield [board, "", *busy]
         yield [gr.skip(), "", *idle]
     except (ValueError, OSError) as error:
-        yield [transfer.tell("failed", "Nothing was kept."), shared.field_error(str(error)), *idle]
+        yield [
+            transfer.tell("failed", "Nothing was pulled: see under the Hub id."),
+            shared.field_error(str(error)),
+            *idle,
+        ]
 
 
 def keep(visit: Visit, pulled: Pulled) -> None:

@@ -88,9 +88,10 @@ def check_repo_id(repo_id: str) -> str:
     try:
         validate_repo_id(repo_id)
     except HFValidationError as error:
+        wrong = f"A repo cannot be called {repo_id!r}" if repo_id else "The repo's name is empty"
         raise ValueError(
-            f"repo_id={repo_id!r} is no name for a repo: write OWNER/NAME, or NAME for one of your own, with "
-            "letters, digits, '-', '_' and '.' (not two in a row, nor first or last; no .git at the end)."
+            f"{wrong}: write OWNER/NAME, or NAME for one of your own, in letters and digits, with single "
+            "'-', '_' or '.' between them."
         ) from error
     return repo_id
 

@@ -177,7 +177,7 @@ def test_a_hub_id_opens_and_what_the_hub_refuses_is_said(gpt2, tmp_path):
                 open_model(name, token=token, **here)
         with pytest.raises(ValueError, match="ada/gpt2 has no such revision"):
             open_model("ada/gpt2", revision="v9", token=hub.token, **here)
-        with pytest.raises(ValueError, match="is no name for a repo"):
+        with pytest.raises(ValueError, match="A repo cannot be called"):
             open_model("ada gpt2!", **here)
         sent = len(hub.requests)
         with pytest.raises(ValueError, match="GB of weights"):

@@ -154,4 +154,4 @@ def test_the_command_saves_and_says_how_many(tmp_path, capsys):
         capsys, "dataset", "copy", "--output-dir", tmp_path / "copies", "--push", "a b"
     )
     assert code == 2
-    assert "is no name for a repo" in errors
+    assert "A repo cannot be called" in errors
