@@ -89,13 +89,13 @@
     const send = () => trigger("check", Object.fromEntries(sheets.map(one => [one.name, one.read()])));
     const build = value => {
       const given = `Q = K = ${value.query.map(vector).join(" ")}, V = ${value.value.map(vector).join(" ")}`;
-      panel.rename("By hand", `exercise 1 of chapter 1: ${given}`);
+      panel.rename("By hand", `exercise 1 of the textbook chapter “Self-Attention and Multi-Head Attention”: ${given}`);
       panel.body.append(
         el("p", "hf-hint", "Write any of the figures, two decimals or more; each is checked by itself."),
       );
       sheets = PARTS.map(([name, title, how, columns]) => sheet(panel.body, name, title, how, columns, value, send));
       const corrected = value.printed.map(one => `${one.printed} is ${one.computed.toFixed(4)}`).join(", ");
-      const fold = el("details", "hf-document", el("summary", "", "What the document prints in the third row"));
+      const fold = el("details", "hf-document", el("summary", "", "What the chapter prints in the third row"));
       fold.append(el("p", "", `${corrected}: the other two rows hold.`));
       panel.body.append(hfAttn.button("Check", send, "hf-btn"), verdict, fold);
     };
