@@ -154,7 +154,7 @@ def check_prompt(prompt: str | None) -> str:
     """
     if len(prompt or "") > LONGEST_PROMPT:
         raise ValueError(
-            f"The beginning has {len(prompt)} characters; up to {LONGEST_PROMPT} are read: shorten it."
+            f"The text so far has {len(prompt)} characters; up to {LONGEST_PROMPT} are read: shorten it."
         )
     return (prompt or "").strip()
 

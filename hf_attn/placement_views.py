@@ -231,8 +231,9 @@ def measure_order(position_type: str, settings: Settings, words: list[str], shif
         ValueError: too few or too many words, or sizes that the way cannot work with.
     """
     if not FEWEST_WORDS <= len(words) <= MOST_WORDS:
+        count = f"{len(words)} word{'' if len(words) == 1 else 's'}"
         raise ValueError(
-            f"The sentence has {len(words)} words: write {FEWEST_WORDS} to {MOST_WORDS}, with spaces between."
+            f"The sentence has {count}: write {FEWEST_WORDS} to {MOST_WORDS}, with spaces between."
         )
     settings = replace(settings, trained=len(words) + shift)
     vocabulary = sorted(set(words))

@@ -49,7 +49,8 @@
       panel.section.hidden = !value;
       if (!value) return;
       const most = Math.max(...all().flatMap(one => one.words.map(word => word[1])));
-      panel.rename("What follows", `“${value.prompt}”, probability, and how often it followed`);
+      const before = value.prompt ? `“${value.prompt}”` : "nothing yet: how a sentence begins";
+      panel.rename("What follows", `${before}, probability, and how often it followed`);
       grid.replaceChildren(...all().map(one => cell(one, most)));
       refresh();
     };
