@@ -124,7 +124,7 @@ def test_the_board_is_told_each_way_whole(position_type):
             "width",
             "9 dimensions cannot be shared by 2 heads: choose a number of",
         ),
-        ({"sentence": "alone"}, "sentence", "has 1 words: write 2 to 24"),
+        ({"sentence": "alone"}, "sentence", "has 1 word: write 2 to 24"),
     ],
 )
 def test_a_wrong_field_is_one_sentence_under_it_and_leaves_the_picture(changes, field, words):
