@@ -99,7 +99,7 @@ def test_attention_weights_look_back_only_and_sum_to_one():
     assert torch.equal(plain[0], output.logits)
 
 
-@pytest.mark.parametrize("position_type", (*POSITIONS, "alibi", "t5"))
+@pytest.mark.parametrize("position_type", [*POSITIONS, "alibi", "t5"])
 def test_padding_on_the_left_and_the_future_have_weight_0(position_type):
     check_padding_and_the_future_weigh_nothing(build_decoder("eager", position_type=position_type))
 
