@@ -11,6 +11,7 @@ from typing import Literal
 import torch
 
 from hf_attn.beams import BeamSearch, search
+from hf_attn.shapes import side_of
 
 STRATEGIES = ("greedy", "beam", "top-k", "nucleus")
 TINY_TEMPERATURE = 1e-6  # below it, float32 cannot tell a softmax from the likeliest token
@@ -72,17 +73,33 @@ def evaluating(model) -> Iterator[None]:
 
 def most_tokens(model, source_length: int) -> int:
     """How many tokens a model can write: as many as it has positions for, the last one is never read."""
-    positions = getattr(model.config, "max_position_embeddings", None)
-    if positions is None:  # a recurrent model could go on for ever
+    positions = getattr(side_of(model.config, "decoder"), "max_position_embeddings", None)
+    if positions is None or positions < 0:  # a recurrent model could go on for ever
         return model.generation_config.max_new_tokens or 64
     return positions - source_length + 1 if is_decoder_only(model) else positions
 
 
 def _end_ids(model) -> list[int]:
-    end = model.config.eos_token_id
+    holder = model.config if hasattr(model.config, "eos_token_id") else model.generation_config
+    end = holder.eos_token_id
     if end is None:
         return []
     return end if isinstance(end, list) else [end]
+
+
+def find_start(model) -> int:
+    """The token that an encoder-decoder's answers start with.
+
+    Raises:
+        ValueError: nothing says which one.
+    """
+    for holder in (model.config, getattr(model, "generation_config", None)):
+        if (start := getattr(holder, "decoder_start_token_id", None)) is not None:
+            return start
+    raise ValueError(
+        f"{type(model).__name__} does not say which token its answers start with: set "
+        "model.config.decoder_start_token_id, of two BERTs to tokenizer.cls_token_id."
+    )
 
 
 def is_decoder_only(model) -> bool:
@@ -107,10 +124,19 @@ class Pen:
             self.memory = model.get_encoder()(input_ids, attention_mask=attention_mask)
 
     def next_logits(self, token: torch.Tensor | None = None) -> torch.Tensor:
-        """[B, V]: scores of the next token, after the one just written [B, 1]; None before the first."""
+        """[B, V]: scores of the next token, after the one just written [B, 1]; None before the first.
+
+        Raises:
+            ValueError: the model remembers nothing of what it has computed.
+        """
         inputs = self._after_prompt(token) if self.is_decoder_only else self._after_start(token)
         outputs = self.model(**inputs, attention_mask=self.mask, past_key_values=self.cache, use_cache=True)
-        self.cache = outputs.past_key_values
+        self.cache = outputs.get("past_key_values")
+        if self.cache is None:
+            raise ValueError(
+                f"{type(self.model).__name__} gives no past_key_values, and nothing is written here without: "
+                "write with model.generate, and give that as the target."
+            )
         return outputs.logits[:, -1]
 
     def follow(self, rows: torch.Tensor) -> None:
@@ -127,7 +153,7 @@ class Pen:
 
     def _after_start(self, token: torch.Tensor | None) -> dict:
         if token is None:
-            token = self.prompt.new_full((len(self.prompt), 1), self.model.config.decoder_start_token_id)
+            token = self.prompt.new_full((len(self.prompt), 1), find_start(self.model))
         return {"decoder_input_ids": token, "encoder_outputs": self.memory}
 
     def _after_prompt(self, token: torch.Tensor | None) -> dict:

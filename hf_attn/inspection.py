@@ -10,8 +10,17 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from hf_attn.decoding import evaluating, is_decoder_only, most_tokens, write
+from hf_attn.decoding import evaluating, find_start, is_decoder_only, most_tokens, write
 from hf_attn.labelling import name_patches, name_tokens
+from hf_attn.refusals import (
+    as_one_row,
+    check_ids,
+    refuse_large,
+    refuse_length,
+    refuse_many,
+    refuse_strange,
+    refuse_target,
+)
 from hf_attn.shapes import estimate_map_bytes, is_recurrent
 from hf_attn.tasks.sequences import IGNORED, Batch
 
@@ -183,17 +192,17 @@ def attention_maps(
     Raises:
         ValueError: the maps would be too large, the model gives none, or text came without a tokenizer.
     """
-    _refuse_strange(model)
+    _refuse_without_attention(model)
     if model.main_input_name == "pixel_values":
         return _patch_maps(model, inputs, target, tokenizer, max_bytes)
     mask = None
     if isinstance(inputs, Batch):
-        _refuse_many(inputs)
+        refuse_many(inputs)
         mask, target = inputs.attention_mask, inputs.labels if target is None else target
         inputs = inputs.input_ids
-    source = _ids_of(inputs, tokenizer).to(next(model.parameters()).device)
-    _refuse_long(model, source.shape[1])
-    _refuse_large(model.config, source.shape[1], 0, max_bytes)
+    source = check_ids("input", _ids_of("input", inputs, tokenizer), model)
+    source = source.to(next(model.parameters()).device)
+    refuse_length(model, source.shape[1], 0, max_bytes)
     if not (model.can_generate() or "decoder_input_ids" in signature(model.forward).parameters):
         return _encoder_maps(model, source, mask, target, tokenizer)
     if target is not None:
@@ -205,7 +214,7 @@ def attention_maps(
         written = torch.tensor([generation.ids], device=source.device)
     else:
         written = source
-    _refuse_large(model.config, source.shape[1], written.shape[1], max_bytes)
+    refuse_length(model, source.shape[1], written.shape[1], max_bytes)
     if is_decoder_only(model):
         return _decoder_maps(model, source, mask, written, tokenizer)
     return _encoder_decoder_maps(model, source, mask, written, tokenizer)
@@ -213,7 +222,7 @@ def attention_maps(
 
 def _encoder_decoder_maps(model, source, mask, written, tokenizer) -> AttentionMaps:
     """The maps of a model that reads the source apart from what it writes."""
-    start = written.new_full((1, 1), model.config.decoder_start_token_id)
+    start = written.new_full((1, 1), find_start(model))
     read = torch.cat((start, written[:, :-1]), dim=1)
     outputs = _look(model, source, attention_mask=mask, decoder_input_ids=read, use_cache=False)
     encoder, decoder, cross = (
@@ -233,7 +242,7 @@ def _encoder_decoder_maps(model, source, mask, written, tokenizer) -> AttentionM
 
 def _encoder_maps(model, source, mask, target, tokenizer) -> AttentionMaps:
     """The maps of a model that only reads."""
-    _refuse_target(model, target)
+    refuse_target(model, target)
     names = name_tokens(source[0], tokenizer)
     if is_recurrent(model.config):
         return AttentionMaps(None, None, None, source_tokens=names)
@@ -243,17 +252,19 @@ def _encoder_maps(model, source, mask, target, tokenizer) -> AttentionMaps:
 
 def _patch_maps(model, image, target, processor, max_bytes: int) -> AttentionMaps:
     """The maps of a model that reads an image, patch by patch."""
-    _refuse_target(model, target)
+    refuse_target(model, target)
     if not (isinstance(image, torch.Tensor) and image.dim() == 4):
         if processor is None:
             raise ValueError("An image was given without its image processor: pass it, or pixel_values.")
         image = processor(images=image, return_tensors="pt")["pixel_values"]
+    if len(image) != 1:
+        raise ValueError(f"The input holds {len(image)} images; give one, for example pixel_values[:1].")
     weight = next(model.parameters())
-    pixels = image[:1].to(weight.device, weight.dtype)
+    pixels = image.to(weight.device, weight.dtype)
     patch = getattr(model.config, "patch_size", None) or 1
     sides = (patch, patch) if isinstance(patch, int) else patch
     expected = math.prod(size // side for size, side in zip(pixels.shape[-2:], sides, strict=True))
-    _refuse_large(model.config, expected, 0, max_bytes)
+    refuse_large(model.config, expected, 0, max_bytes)
     maps = _stack(model, _look(model, pixels).get("attentions"))
     names = name_patches(maps.shape[-1], pixels.shape[-2:], sides)
     return AttentionMaps(maps, None, None, source_tokens=names)
@@ -314,66 +325,28 @@ def _stack(model, layers) -> torch.Tensor:
     return torch.stack([layer[0] for layer in layers]).float().cpu()
 
 
-def _ids_of(text_or_ids, tokenizer) -> torch.Tensor:
-    """[1, L] ids of what was given."""
+def _refuse_without_attention(model) -> None:
+    """Refuse what is no model that maps can be shown of, or has no attention."""
+    refuse_strange(model)
+    if estimate_map_bytes(model.config, 1, 1) == 0 and not find_attentions(model):
+        raise ValueError(f"{type(model).__name__} gives no attention maps: it has no attention.")
+
+
+def _ids_of(name: str, text_or_ids, tokenizer) -> torch.Tensor:
+    """[1, L] ids of what was given as the `name`, "input" or "target"."""
     if isinstance(text_or_ids, str):
         if tokenizer is None:
             raise ValueError("Text was given without a tokenizer: pass tokenizer=…, or ids.")
         text_or_ids = tokenizer(text_or_ids)["input_ids"]
-    ids = torch.as_tensor(text_or_ids)
-    if ids.numel() == 0:
-        raise ValueError("There is no token in what was given: write something.")
-    return ids.unsqueeze(0) if ids.dim() == 1 else ids
+    return as_one_row(name, text_or_ids)
 
 
 def _target_ids(model, source: torch.Tensor, target, tokenizer) -> torch.Tensor:
     """[1, T] ids of what is to be written; what a decoder-only model writes has no beginning of its own."""
     if is_decoder_only(model) and isinstance(target, str) and not target:
         return source[:, :0]
-    ids = _ids_of(target, tokenizer).to(source.device)
+    ids = _ids_of("target", target, tokenizer).to(source.device)
     ids = ids[:, ids[0] != IGNORED]
+    check_ids("target", ids, model.get_decoder() if model.config.is_encoder_decoder else model)
     begins = is_decoder_only(model) and ids[0, 0] == getattr(tokenizer, "bos_token_id", None)
     return ids[:, 1:] if begins else ids
-
-
-def _refuse_strange(model) -> None:
-    """Refuse what is no model of transformers, or does not read text or images."""
-    if not isinstance(model, PreTrainedModel):
-        raise ValueError(f"model is a {type(model).__name__}; give a model of transformers.")
-    if model.main_input_name not in ("input_ids", "pixel_values") or (
-        model.main_input_name == "pixel_values" and model.config.is_encoder_decoder
-    ):
-        raise ValueError(
-            f"{type(model).__name__} reads {model.main_input_name}; maps are shown of models that read text, "
-            "and of encoders of images."
-        )
-
-
-def _refuse_target(model, target) -> None:
-    if target is not None and not isinstance(target, torch.Tensor):  # a Batch brings its class
-        raise ValueError(f"{type(model).__name__} only reads: leave target out.")
-
-
-def _refuse_long(model, length: int) -> None:
-    """Refuse more tokens than a model has positions for; ours say so themselves, not all are bound to it."""
-    most = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-    if not hasattr(model.config, "position_type") and most and 0 < most < length:
-        raise ValueError(
-            f"{length:,} tokens are more than the {most:,} positions of this model: shorten the input."
-        )
-
-
-def _refuse_many(batch: Batch) -> None:
-    if len(batch) != 1:
-        raise ValueError(f"inputs holds {len(batch)} examples; give one, for example batch[:1].")
-
-
-def _refuse_large(config, source_length: int, target_length: int, max_bytes: int) -> None:
-    needed = estimate_map_bytes(config, source_length, target_length)
-    if needed > max_bytes:
-        fitting = int(source_length * math.sqrt(max_bytes / needed))
-        raise ValueError(
-            f"{source_length} source and {target_length} target tokens would need {needed / 2**20:.0f} MB of "
-            f"maps; max_bytes allows {max_bytes / 2**20:.0f} MB, enough for a source of about {fitting} "
-            f"tokens. Shorten the input, or raise max_bytes."
-        )

@@ -15,8 +15,9 @@ from torch import nn
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from hf_attn.decoding import is_decoder_only
+from hf_attn.decoding import find_start, is_decoder_only
 from hf_attn.inspection import AttentionMaps, eager_attention, find_attentions
+from hf_attn.refusals import refuse_bands
 from hf_attn.shapes import count_sides, is_recurrent
 
 LAYER_LIMIT = 2**28  # bytes of one layer's weights, the least that a pass under plain attention needs
@@ -48,7 +49,7 @@ class LongMap:
 
 def count_weights(config, source_length: int, target_length: int) -> dict[str, tuple[int, int, int, int]]:
     """How many layers, heads, queries and keys the maps of each kind will have, before they are computed."""
-    config = config.get_text_config()
+    config = config if config.is_encoder_decoder else config.get_text_config()
     if is_recurrent(config):
         return {"cross": (1, 1, target_length, source_length)} if target_length else {}
     if config.is_encoder_decoder:  # whose two sides may differ in both
@@ -120,6 +121,7 @@ def read_long_maps(
     Raises:
         ValueError: the model gives no weights of every query on every key.
     """
+    refuse_bands(model)
     found: dict[str, list[LongMap]] = {}
 
     def reduce(kind: str, weights: torch.Tensor) -> None:
@@ -159,7 +161,7 @@ def _lay_out(model, source: torch.Tensor, target: torch.Tensor | None) -> tuple[
             None, None, None, named(source), rows, named(read), written_from=source.shape[1] - 1
         )
         return names, {"input_ids": read, "use_cache": False}
-    start = target.new_full((1, 1), model.config.decoder_start_token_id)
+    start = target.new_full((1, 1), find_start(model))
     read = torch.cat((start, target[:, :-1]), dim=1)
     names = AttentionMaps(None, None, None, named(source), named(target), named(read))
     return names, {"input_ids": source, "decoder_input_ids": read, "use_cache": False}

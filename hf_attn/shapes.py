@@ -2,6 +2,8 @@
 
 import math
 
+from transformers import PreTrainedConfig
+
 
 def is_recurrent(config) -> bool:
     """Whether a configuration is of a model that reads step by step."""
@@ -14,7 +16,7 @@ def estimate_map_bytes(config, source_length: int, target_length: int, batch_siz
     Four bytes for each weight of encoder [L, H, S, S], decoder [L, H, T, T] and cross [L, H, T, S]. A
     configuration that says nothing of layers or heads, as one without attention, counts as none.
     """
-    config = config.get_text_config()
+    config = config if config.is_encoder_decoder else config.get_text_config()
     if is_recurrent(config):
         weights = target_length * source_length  # one alignment
     elif config.is_encoder_decoder:
@@ -27,13 +29,19 @@ def estimate_map_bytes(config, source_length: int, target_length: int, batch_siz
     return 4 * batch_size * weights
 
 
+def side_of(config, side: str):
+    """How the "encoder" or the "decoder" is built: in a configuration of its own where two models are one."""
+    own = getattr(config, side, None) if config.is_encoder_decoder else None
+    return own if isinstance(own, PreTrainedConfig) else config.get_text_config()
+
+
 def count_sides(config) -> list[tuple[int, int]]:
     """(layers, heads) of an encoder-decoder's encoder and of its decoder, by whichever names it has them."""
     sides = []
     for side in ("encoder", "decoder"):
-        of = f"{side}_attention_heads"
-        layers = _count_of(config, f"{side}_layers", f"num_{side}_layers", "num_layers", "num_hidden_layers")
-        sides.append((layers, _count_of(config, of, f"num_{of}", "num_attention_heads")))
+        own, of = side_of(config, side), f"{side}_attention_heads"
+        layers = _count_of(own, f"{side}_layers", f"num_{side}_layers", "num_layers", "num_hidden_layers")
+        sides.append((layers, _count_of(own, of, f"num_{of}", "num_attention_heads")))
     return sides
 
 

@@ -4,6 +4,7 @@ import html
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from operator import index
 from pathlib import Path
 from unicodedata import category
 
@@ -63,8 +64,8 @@ class AttentionView:
             for name, chosen, size in zip(
                 ("layer", "head"), (self.layers, self.heads), weights.shape[:2], strict=True
             ):
-                for index in chosen or ():
-                    if not 0 <= index < size:
+                for place in chosen or ():
+                    if not 0 <= place < size:
                         raise ValueError(
                             f"{name}s={list(chosen)}: {kind} attention has {name}s 0 to {size - 1}."
                         )
@@ -76,7 +77,7 @@ class AttentionView:
 
     def choose(self, layers: Sequence[int] | None = None, heads: Sequence[int] | None = None):
         """The same maps with only these layers and heads in the lens; a file may still hold any."""
-        return replace(self, layers=_tuple_of(layers), heads=_tuple_of(heads))
+        return replace(self, layers=_tuple_of("layers", layers), heads=_tuple_of("heads", heads))
 
     def save(
         self,
@@ -260,6 +261,7 @@ def show_attention(
     Raises:
         ValueError: the model gives no maps, they would be too large, or the input cannot be read.
     """
+    layers, heads = _tuple_of("layers", layers), _tuple_of("heads", heads)
     maps = attention_maps(
         model,
         text,
@@ -271,7 +273,7 @@ def show_attention(
         max_bytes=max_bytes,
     )
     title = "an image" if model.main_input_name == "pixel_values" else _title_of(tokenizer, text, maps)
-    return AttentionView(maps, title, layers=_tuple_of(layers), heads=_tuple_of(heads), theme=theme)
+    return AttentionView(maps, title, layers=layers, heads=heads, theme=theme)
 
 
 def _title_of(tokenizer, text, maps: AttentionMaps) -> str:
@@ -283,5 +285,9 @@ def _title_of(tokenizer, text, maps: AttentionMaps) -> str:
     return title if len(title) <= LONGEST_TITLE else title[: LONGEST_TITLE - 1].rstrip() + "…"
 
 
-def _tuple_of(places: Sequence[int] | None) -> tuple[int, ...] | None:
-    return None if places is None else tuple(places)
+def _tuple_of(name: str, places: Sequence[int] | None) -> tuple[int, ...] | None:
+    """What was given as `layers` or `heads`."""
+    try:
+        return None if places is None else tuple(map(index, places))
+    except TypeError:
+        raise ValueError(f"{name}={places!r} is no list of numbers: give for example [0, 1].") from None

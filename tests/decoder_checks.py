@@ -50,6 +50,17 @@ def check_the_future_is_hidden(model) -> None:
 
 
 @torch.no_grad()
+def check_padding_and_the_future_weigh_nothing(model) -> None:
+    """Padded on the left, under the plain kernel: rows and columns of padding and the future are 0."""
+    ids, mask = pad(random_rows(7, 3), "left")
+    is_token = mask.bool()
+    may_attend = (is_token[:, :, None] & is_token[:, None]).tril().unsqueeze(1)  # [B, 1, T, T]
+    for weights in model(ids, attention_mask=mask, output_attentions=True).attentions:
+        assert (weights.masked_fill(may_attend, 0) == 0).all()
+        assert_close(weights.sum(-1), is_token[:, None].expand(weights.shape[:-1]).float())
+
+
+@torch.no_grad()
 def check_cached_equals_uncached(model, side: str | None = None, chunks=(1,) * 7) -> None:
     """Chunk by chunk through the cache gives the logits of one pass; `side` is where a row is padded."""
     ids, mask = pad(random_rows(sum(chunks), sum(chunks) - (3 if side else 0), seed=9), side or "left")

@@ -84,6 +84,7 @@ def test_a_query_that_may_attend_to_nothing_gives_finite_gradients(generator):
 def test_a_mask_of_numbers_means_what_a_mask_of_booleans_means(generator):
     query, key, value = (torch.randn(2, 2, 4, 8, generator=generator) for _ in range(3))
     may_attend = torch.rand(2, 1, 4, 4, generator=generator) > 0.5
+    may_attend[0, :, 2] = False  # a query of padding may read nothing
     lowest = torch.finfo(torch.float32).min
     added = torch.zeros(2, 1, 4, 4).masked_fill(~may_attend, lowest)
     for mask in (added, added.masked_fill(~may_attend, float("-inf"))):

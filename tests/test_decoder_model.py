@@ -26,6 +26,7 @@ from decoder_checks import (
     build_decoder,
     check_cached_equals_uncached,
     check_labels_shift_once,
+    check_padding_and_the_future_weigh_nothing,
     check_rows_stand_alone,
     check_the_future_is_hidden,
     decoder_examples,
@@ -96,6 +97,11 @@ def test_attention_weights_look_back_only_and_sum_to_one():
         assert (weights[1, :, :, 4:] == 0).all()
     plain = model(ids, attention_mask=mask, output_attentions=True, return_dict=False)
     assert torch.equal(plain[0], output.logits)
+
+
+@pytest.mark.parametrize("position_type", [*POSITIONS, "alibi", "t5"])
+def test_padding_on_the_left_and_the_future_have_weight_0(position_type):
+    check_padding_and_the_future_weigh_nothing(build_decoder("eager", position_type=position_type))
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

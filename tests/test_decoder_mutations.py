@@ -7,6 +7,7 @@ from decoder_checks import (
     build_decoder,
     check_cached_equals_uncached,
     check_labels_shift_once,
+    check_padding_and_the_future_weigh_nothing,
     check_rows_stand_alone,
     check_the_future_is_hidden,
     decoder_examples,
@@ -14,7 +15,7 @@ from decoder_checks import (
 from test_mutations import assert_caught
 from transformers.cache_utils import DynamicLayer
 
-from hf_attn.models import layers, modeling_attn_decoder
+from hf_attn.models import attention, layers, modeling_attn_decoder
 
 
 @pytest.mark.parametrize("ahead", [1, 7], ids=["one place off", "dropped"])
@@ -40,6 +41,18 @@ def test_an_ignored_padding_mask_is_caught(kernel, monkeypatch):
         lambda attention_mask, position_ids, **given: create(attention_mask=None, position_ids=None, **given),
     )
     assert_caught(check_rows_stand_alone, model, "left")
+
+
+@pytest.mark.parametrize("position_type", ["learned", "alibi"])
+def test_the_lowest_number_of_a_mask_taken_for_a_key_that_may_be_read_is_caught(position_type, monkeypatch):
+    model, plain = build_decoder("eager", position_type=position_type), attention.scaled_dot_product_attention
+    check_padding_and_the_future_weigh_nothing(model)
+    monkeypatch.setattr(  # `>=` where the mask is compared with the lowest number
+        attention,
+        "scaled_dot_product_attention",
+        lambda q, k, v, may, bias, scaling: plain(q, k, v, torch.ones_like(may), bias, scaling),
+    )
+    assert_caught(check_padding_and_the_future_weigh_nothing, model)
 
 
 @pytest.mark.parametrize("position_type", ["learned", "sinusoidal"])

@@ -127,6 +127,17 @@ def test_sequences_packed_in_a_row_are_read_apart(kind):
         assert_close(whole[:, :, start:stop], attention.attend(*own, one(stop - start)), tolerance=1e-4)
 
 
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_local_padding_reads_nothing_and_weighs_nothing_in_kernel_and_twin(is_causal):
+    attention = build("local", is_causal)
+    sequences = torch.tensor([[0, 0, 1, 1, 1, 0, 0, 2, 2, 0]])
+    query, key, value = (draw(1, 2, 10, 8, seed=seed) for seed in range(3))
+    twin, weights = attention.attend_plainly(query, key, value, sequences)
+    for output in (attention.attend(query, key, value, sequences), twin, weights):
+        assert ((output != 0).any(-1) == (sequences != 0)).all()
+    assert (weights[..., (sequences == 0)[0]] == 0).all()
+
+
 # What a kind is at one end of its size
 
 

@@ -10,17 +10,26 @@ from transformers import (
     BertConfig,
     BertForPreTraining,
     BertForSequenceClassification,
+    EncoderDecoderConfig,
+    EncoderDecoderModel,
     GPT2Model,
+    LEDConfig,
+    LEDModel,
+    MambaConfig,
+    MambaForCausalLM,
     ProphetNetConfig,
     ViTImageProcessorPil,
+    XLMConfig,
+    XLMWithLMHeadModel,
 )
 
 from hf_attn import outsiders
 from hf_attn.inspection import KINDS, attention_maps, estimate_map_bytes
-from hf_attn.long_maps import count_weights
+from hf_attn.long_maps import count_weights, read_long_maps
 from hf_attn.outsiders import choose_class, open_model
+from hf_attn.showing import show_attention
 from tests.hub_server import serve_hub
-from tests.native import NATIVE, build_native, build_vit
+from tests.native import NATIVE, TINY, build_native, build_vit, wordpiece_tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -151,6 +160,90 @@ def test_weights_of_a_model_without_its_head_open_too(tmp_path):
     model.transformer.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
     assert isinstance(open_model(tmp_path).model, GPT2Model)
+
+
+# ---------------------------------------------------------------- what is given, and what cannot be shown
+
+IDS = torch.tensor([[5, 6, 7, 8, 9]])
+HEADS = {"encoder_attention_heads": 2, "decoder_attention_heads": 2, "vocab_size": 40, "d_model": 16}
+WITHOUT_MAPS = {
+    "attention_window=.4, 4., and its maps are bands": lambda: LEDModel(
+        LEDConfig(**HEADS, encoder_layers=2, decoder_layers=1, encoder_ffn_dim=8, attention_window=4)
+    ),
+    "MambaForCausalLM gives no attention maps: it has no attention": lambda: MambaForCausalLM(
+        MambaConfig(vocab_size=40, hidden_size=16, num_hidden_layers=1, state_size=4)
+    ),
+    "gives no past_key_values, .*write with model.generate": lambda: XLMWithLMHeadModel(
+        XLMConfig(vocab_size=40, emb_dim=16, n_layers=1, n_heads=2, mask_index=3, bos_index=0)
+    ),
+}
+
+
+@pytest.mark.parametrize("sentence", WITHOUT_MAPS)
+def test_a_model_that_cannot_be_shown_is_refused_in_a_sentence(sentence):
+    with pytest.raises(ValueError, match=sentence):
+        show_attention(WITHOUT_MAPS[sentence]().eval(), None, IDS)
+
+
+def test_bands_are_refused_also_of_a_long_input():
+    model = next(iter(WITHOUT_MAPS.values()))()
+    with pytest.raises(ValueError, match="bands whose columns are distances"):
+        read_long_maps(model, IDS, IDS)
+
+
+@pytest.mark.parametrize("strategy", ["greedy", "beam"])
+def test_two_models_that_are_one_write_and_have_all_three_kinds_of_maps(strategy):
+    tokenizer = wordpiece_tokenizer()
+    sizes = {**TINY, "vocab_size": len(tokenizer), "max_position_embeddings": 16}
+    sides = BertConfig(**{**sizes, "num_hidden_layers": 3}), BertConfig(**sizes)
+    config = EncoderDecoderConfig.from_encoder_decoder_configs(*sides)
+    model = EncoderDecoderModel(config).eval()
+    with pytest.raises(
+        ValueError, match=r"which token its answers start with: set model\.config\.decoder_start"
+    ):
+        show_attention(model, tokenizer, "the cat sat")
+    model.config.decoder_start_token_id = tokenizer.convert_tokens_to_ids("[CLS]")
+    maps = show_attention(model, tokenizer, "the cat sat", strategy=strategy).maps
+    written = len(maps.target_ids)
+    assert 0 < written <= 16
+    assert maps.encoder.shape == (3, 4, 5, 5)
+    assert maps.decoder.shape == (2, 4, written, written)
+    assert maps.cross.shape == (2, 4, written, 5)
+    assert count_weights(config, 5, written)["encoder"] == (3, 4, 5, 5)
+    assert estimate_map_bytes(config, 5, 7) == 4 * sum(map(math.prod, count_weights(config, 5, 7).values()))
+
+
+WRONG_INPUTS = {
+    "The input holds the id 9999, and this model knows 0 to": (torch.tensor([[5, 9999]]), None),
+    "The input holds the id -3, ": (torch.tensor([[5, -3]]), None),
+    "The target holds the id 9999, ": (IDS, torch.tensor([[5, 9999]])),
+    "The input holds 2 rows of ids; give one": (torch.cat((IDS, IDS)), None),
+    "The target holds 2 rows of ids; give one": (IDS, torch.cat((IDS, IDS))),
+    "The input has shape .1, 1, 5.; give the ids of one text": (IDS[None], None),
+    "The input holds numbers of torch.float32; ids are whole": (IDS.float(), None),
+    "The input is a list: give a text with its tokenizer, or ids": (["the", "cat"], None),
+    "The input is a NoneType: ": (None, None),
+    "70 tokens are more than the 64 positions": (IDS, torch.full((1, 70), 5)),
+}
+
+
+@pytest.mark.parametrize("sentence", WRONG_INPUTS)
+def test_what_is_no_one_text_of_the_model_is_refused_in_a_sentence(sentence):
+    model, tokenizer = build_native("bart")
+    with pytest.raises(ValueError, match=sentence):
+        show_attention(model, tokenizer, *WRONG_INPUTS[sentence])
+
+
+@pytest.mark.parametrize("name", ["layers", "heads"])
+@pytest.mark.parametrize("value", [1, "1", [0.5]])
+def test_layers_and_heads_that_are_no_list_of_numbers_are_refused_before_anything_is_read(name, value):
+    with pytest.raises(ValueError, match=f"{name}=.* is no list of numbers: give for example .0, 1."):
+        show_attention(None, None, IDS, **{name: value})
+
+
+def test_several_images_are_refused():
+    with pytest.raises(ValueError, match="The input holds 2 images; give one"):
+        show_attention(build_vit(), None, torch.rand(2, 3, 24, 32))
 
 
 # ---------------------------------------------------------------- the Hub
