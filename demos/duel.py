@@ -195,12 +195,12 @@ def show(visit: Visit, duel: Duel) -> list:
     if not runs:
         return screen(start="Start", stop=gr.update(interactive=False), note=shared.note(tell(duel)))
     counts = duel.parameters.values()
-    low, high = shared.in_thousands(min(counts)), shared.in_thousands(max(counts))
+    sizes = dict.fromkeys(shared.in_thousands(count) for count in (min(counts), max(counts)))
     steps = sorted({run.step for run in runs})
     weights = f"step {shared.count(steps[0])}" + f" to {shared.count(steps[-1])}" * (len(steps) > 1)
     device = next((run.accelerator.device.type for run in runs if run.model is not None), None)
     origin = shared.origin(
-        f"{len(runs)} models of {low} to {high}",
+        f"{len(runs)} models of {' to '.join(sizes)}",
         weights if steps[-1] else "untrained",
         f"{shared.DEVICES.get(device, device)}, float32",
     )

@@ -283,7 +283,7 @@ def test_in_the_browser_a_removed_head_changes_the_answer_shown(needed, served_a
         roles = checks.locator(".hf-roles-table tbody tr")
         expect(lens).to_contain_text(f"{SUM} → 544")
         lens.get_by_role("button", name=place).click()
-        expect(checks.locator(".hf-meant")).to_have_text(f"Asked about {place} of cross-attention.")
+        expect(checks.locator(".hf-meant")).to_have_text(f"This asks about {place} of cross-attention.")
         expect(roles).to_have_count(9)  # eight heads and even attention
         expect(checks.locator(".hf-roles-table tr.on")).to_contain_text(f"{pick.layer + 1}·{pick.head + 1}")
         expect(checks.locator(".hf-theory-facts")).to_contain_text("after one update")

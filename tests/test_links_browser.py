@@ -245,3 +245,45 @@ def test_a_broken_link_is_one_sentence_and_the_page_is_as_it_always_is(chromium,
         page.get_by_role("button", name="Copy link").click()
         expect(page.locator(".hf-link-panel [role=status]")).to_contain_text(re.compile("Copied|Copy it"))
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_what_copy_link_says_closes_on_escape_on_a_click_elsewhere_and_with_its_tab(
+    chromium, served_app, width
+):
+    with visiting(chromium, served_app, width) as page:
+        press, panel = page.get_by_role("button", name="Copy link"), page.locator(".hf-link-panel")
+
+        def asked():
+            press.click()
+            expect(panel.get_by_role("status")).to_contain_text("--share")
+            expect(panel).to_be_visible()
+
+        asked()
+        page.keyboard.press("Escape")
+        expect(panel).to_be_hidden()
+        expect(press).to_be_focused()
+        asked()
+        panel.get_by_text("Lock the settings").click()
+        expect(panel.get_by_role("status")).to_contain_text("its settings are locked")
+        page.locator(".hf-look:visible").click()
+        expect(panel).to_be_hidden()
+        asked()
+        tab(page, "Train")  # which it leaves free on a phone
+        expect(panel).to_be_hidden()
+        asked()
+        assert page.get_by_label("The link").input_value() == page.url
+
+
+def test_a_tab_that_a_button_opens_begins_at_the_top_of_the_page(chromium, served_app):
+    with visiting(chromium, served_app) as page:
+        tab(page, "Train")
+        page.get_by_label("Steps", exact=True).fill("5")
+        page.get_by_role("button", name="Train", exact=True).click()
+        expect(page.locator("#note")).to_contain_text("held-out examples are right")
+        page.get_by_role("button", name="Open copy 1", exact=True).click()
+        expect(page.locator("#train-board .hf-stats")).to_be_in_viewport()
+        page.get_by_role("button", name="Share copy 1", exact=True).click()
+        expect(page.get_by_label("Checkpoint").locator("visible=true")).to_have_value("copy 1 (this visit)")
+        expect(page.get_by_role("tab", name="Share", exact=True)).to_be_in_viewport()
+        page.wait_for_function("scrollY === 0")

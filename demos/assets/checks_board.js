@@ -92,7 +92,7 @@
       stripHost.hidden = ask.what !== "token";
       tokens.update({ labels: view.source, weights: null, chosen: ask.token, name: "The token to leave out" });
       const { no, text } = view.no_answer ? { no: view.no_answer } : meaning();
-      meant.replaceChildren(no ? el("span", "", no) : el("span", "", "Asked about ", ...text, "."));
+      meant.replaceChildren(no ? el("span", "", no) : el("span", "", "This asks about ", ...text, "."));
       press.disabled = Boolean(no);
       problem.hidden = !view.error;
       problem.textContent = view.error;
@@ -276,7 +276,7 @@
       grid.update({ left: drawn.left, layer: lens.layer, head: lens.head });
     };
     const sentence = each => {
-      if (!each) return "What is left, in %, with each head taken away in turn.";
+      if (!each) return "Ask tests the one choice above; this removes every head in turn and shows the held-out accuracy that is left, in %.";
       const done = `${each.done} of ${each.of} heads`;
       const of = `${lens.name}; with every head ${percent(each.whole)}, on ${each.examples} held-out examples.`;
       const whole = Number.isFinite(each.whole) ? of : "";

@@ -11,6 +11,16 @@
   const roundUp = most => ROUND.find(end => most <= end) ?? most;
   const header = (text, scope) => Object.assign(el("th", "", String(text)), { scope });
 
+  /** A line that says that a table goes on, while it does: {element, look}. */
+  const sideways = scroll => {
+    const element = el("p", "hf-hint", "Goes on to the right: scrolls sideways →");
+    const look = () => {
+      element.hidden = scroll.scrollWidth <= scroll.clientWidth + 1;
+    };
+    new ResizeObserver(look).observe(scroll);
+    return { element, look };
+  };
+
   /** Export buttons and table inside a panel: {take, table, fill}. */
   hfAttn.takeInside = options => {
     const [footer, section] = [el("div"), el("div")];
@@ -154,7 +164,8 @@
     scroll.tabIndex = 0;
     scroll.setAttribute("role", "region");
     panel.header.append(over.element);
-    panel.body.append(note, scroll, terms);
+    const goesOn = sideways(scroll);
+    panel.body.append(note, goesOn.element, scroll, terms);
     host.append(panel.section);
 
     const shown = () => (onHeldOut ? view.compared : view.measured);
@@ -227,6 +238,7 @@
       const table = el("table", "", el("thead", "", el("tr", "", header("layer·head", "col"), ...names)));
       table.append(el("tbody", "", ...body, foot));
       scroll.replaceChildren(table);
+      goesOn.look();
       const rows = roles.map(([, title, definition, chance]) =>
         el("li", "", el("b", "", title), `: ${definition}; even attention scores ${chance}`),
       );

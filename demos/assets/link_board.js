@@ -1,12 +1,13 @@
 "use strict";
-/* The top of the page: Copy link with the link itself and a teacher's two switches; what a link that was opened says.
+/* The top of the page: Copy link with the link itself and a teacher's two switches; what a link that was opened says;
+   what a change of tab closes, and where the new one begins.
    A copy is asked for by the event copy_<tab> {turn, boards, locked, hidden}; the contract is in demos/linking.py. */
 (hfAttn => {
   const { el } = hfAttn;
   const PARAMETER = "view";
   const SET = "set by the link";
   const [HIDDEN, SHOWN] = ["Right answers are hidden until you ask for them.", "Right answers are shown."];
-  const ONLY_HERE = "It opens on this machine only; for others run the app with its option share, or as a Space.";
+  const ONLY_HERE = "It opens on this machine only; for others run the app with --share, or as a Space.";
   const isOnlyHere = () => ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
 
   /** The tab that is open: its name, and the element that holds it. */
@@ -29,13 +30,28 @@
     return { input, label: el("label", "hf-switch", input, words) };
   };
 
+  /** Tell when another tab is open, whoever opened it: a click, a button elsewhere, a link. */
+  const onTab = tell => {
+    const list = document.querySelector("[role=tablist]");
+    const find = () => list.querySelector("[aria-selected=true]")?.dataset.tabId;
+    let open = find();
+    const look = () => {
+      const now = find();
+      if (!now || now === open) return;
+      open = now;
+      tell(list);
+    };
+    // on a phone a tab of the More menu joins the list when it is opened
+    new MutationObserver(look).observe(list, { subtree: true, childList: true, attributeFilter: ["aria-selected"] });
+  };
+
   /** The field with the link under the button, and what goes into it. */
-  const linkPanel = (root, ask) => {
+  const linkPanel = (root, ask, onClose) => {
     const field = el("input");
     const said = el("p", "hf-hint");
     const lock = switchOf("Lock the settings", () => ask());
     const hide = switchOf("Hide the answers: rings, verdicts, printed figures", () => ask());
-    const close = hfAttn.button("Close", () => show(false));
+    const close = hfAttn.button("Close", () => shut());
     const box = el(
       "div",
       "hf-link-panel",
@@ -48,25 +64,26 @@
     field.setAttribute("aria-label", "The link");
     field.onfocus = () => field.select();
     said.setAttribute("role", "status");
-    box.onkeydown = event => event.key === "Escape" && show(false);
-    const show = on => {
-      box.hidden = !on;
+    const shut = () => {
+      if (box.hidden) return;
+      box.hidden = true;
+      onClose();
     };
-    show(false);
+    box.hidden = true;
     root.append(box);
     const fill = (address, words) => {
       field.hidden = !address;
       field.value = address;
       said.textContent = words;
       said.classList.toggle("hf-bad", !address);
-      show(true);
+      box.hidden = false;
     };
     const options = () => ({ locked: lock.input.checked, hidden: hide.input.checked });
     const choose = ({ locked, hidden }) => {
       lock.input.checked = locked;
       hide.input.checked = hidden;
     };
-    return { fill, field, options, choose };
+    return { box, fill, field, options, choose, shut };
   };
 
   /** Put a text on the clipboard: by the new way, or where a page may not use it, from the field itself. */
@@ -138,14 +155,33 @@
       ask();
     });
     root.append(press);
-    const link = linkPanel(root, ask);
+    const forget = () => {
+      asked.turn += 1; // an answer under way is to a question that nobody asks any more
+    };
+    const link = linkPanel(root, ask, forget);
     const say = notice(root);
+    document.addEventListener("keydown", event => {
+      if (event.key !== "Escape" || event.defaultPrevented || link.box.hidden) return;
+      link.shut();
+      press.focus();
+    });
+    const onClick = event => {
+      if (!link.box.contains(event.target) && event.target !== press) link.shut();
+    };
+    document.addEventListener("click", onClick, true); // before a board has its clicks to itself
+    onTab(tabs => {
+      forget();
+      link.shut();
+      // a button far down the page opened it: what it opened begins on top
+      if (tabs.getBoundingClientRect().top < 0) scrollTo(0, 0);
+    });
 
-    const made = async ({ made: text, said }) => {
+    const made = async ({ turn, made: text, said }) => {
       history.replaceState(history.state, "", addressOf(text, false));
       const address = addressOf(text, true);
       link.fill(address, said);
       const done = await copy(address, link.field);
+      if (turn !== asked.turn) return;
       const { locked, hidden } = link.options();
       const lesson = [locked && "its settings are locked", hidden && "right answers are hidden"].filter(Boolean).join(", ");
       const where = isOnlyHere() ? ONLY_HERE : "";

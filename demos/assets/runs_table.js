@@ -149,8 +149,13 @@
 
     const actions = (run, line) => {
       const send = event => () => trigger(event, { run: run.id });
+      const open = () => {
+        send("open_run")();
+        document.getElementById("train-board")?.scrollIntoView(); // what was opened, also where it was there already
+        spoken.say(`${run.name} is shown`);
+      };
       const does = [
-        act("Open", run, send("open_run")),
+        act("Open", run, open),
         act("Download", run, send("download_run")),
         act("Share", run, send("share_run")),
         act("Delete", run, () => remove(run)),
