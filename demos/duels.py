@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from demos import driving
 from demos.limits import limits_here
 from demos.probing import Examples, Probe, take_row
-from demos.shared import shorten
-from demos.visits import FAILED, FINISHED, LONGEST_PROBE, RUNNING, STOPPED, Run, tell_baseline
+from demos.shared import shorten, tell_baseline
+from demos.visits import FAILED, FINISHED, LONGEST_PROBE, RUNNING, STOPPED, Run
 from hf_attn.architectures import ARCHITECTURES
 from hf_attn.baselines import Baseline
 from hf_attn.dueling import Budget, count_parameters, next_in_turn, plan_duel, pool_sizes

@@ -31,6 +31,7 @@ import gradio as gr
 
 from hf_attn import canvas
 from hf_attn.architectures import ARCHITECTURES
+from hf_attn.baselines import NAME, Baseline
 from hf_attn.inspection import is_recurrent
 from hf_attn.tasks.text_tokenizers import SPACE
 
@@ -187,6 +188,15 @@ def note(sentence: str, *, later: str = "") -> str:
 def refusal(sentence: str) -> str:
     """Return why nothing was started; it is shown as long as a field is marked as wrong."""
     return f'<p class="hf-refused" role="status">{html.escape(plain(sentence))}</p>'
+
+
+def tell_baseline(baseline: Baseline | None) -> dict | None:
+    """The baseline as the boards draw it: a level over the whole run."""
+    if baseline is None:
+        return None
+    score = baseline.score
+    figures = {"held_out": score.exact_match, "interval": [score.interval.low, score.interval.high]}
+    return {"name": NAME, "parameters": baseline.parameters, "seconds": baseline.seconds, **figures}
 
 
 # ---------------------------------------------------------------- lines of a page

@@ -16,11 +16,11 @@ import torch
 from demos.chance import draw_apart, draws
 from demos.limits import limits_here
 from demos.probing import Examples, Probe, answer_examples, choose_examples, read_map, write_samples
-from demos.shared import encode_maps, shorten
+from demos.shared import encode_maps, shorten, tell_baseline
 from demos.slicing import begin_loop, has_zero_gpu
 from demos.tables import Table, take_table
 from hf_attn.architectures import build_model
-from hf_attn.baselines import NAME, Baseline, measure_beside
+from hf_attn.baselines import Baseline, measure_beside
 from hf_attn.evaluation import Evaluation
 from hf_attn.tasks import Recipe, Task
 from hf_attn.tasks.base import CLASSES, TEXT
@@ -250,15 +250,6 @@ class Run:
             "baseline": tell_baseline(self.baseline),
             **self.map,
         }
-
-
-def tell_baseline(baseline: Baseline | None) -> dict | None:
-    """The baseline as the boards draw it: a level over the whole run."""
-    if baseline is None:
-        return None
-    score = baseline.score
-    figures = {"held_out": score.exact_match, "interval": [score.interval.low, score.interval.high]}
-    return {"name": NAME, "parameters": baseline.parameters, "seconds": baseline.seconds, **figures}
 
 
 def said_once(frames: list[dict]) -> list[dict]:
