@@ -5,6 +5,7 @@ commands, so that help answers at once.
 """
 
 import functools
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -33,6 +34,10 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+)
+NUMBERS = (  # what pydantic calls a number that cannot be read, or is out of its range
+    *("int_parsing", "int_parsing_size", "int_from_float", "float_parsing"),
+    *("greater_than_equal", "less_than_equal"),
 )
 INTERRUPTED = 130  # what typer makes of Ctrl-C
 
@@ -73,13 +78,30 @@ def _leave(message: str, code: int) -> NoReturn:
     sys.exit(code)
 
 
+def _explain(error: TyperException) -> str:
+    """What was typed and what may be, where a number was wanted; typer has a library's sentence for that.
+
+    Its error holds the option (annotation, min, max) and, as its cause, pydantic's list of what is wrong.
+    """
+    wrong: list = getattr(error.__cause__, "errors", list)()
+    option = getattr(error, "param", None)
+    if option is None or not wrong or wrong[0]["type"] not in NUMBERS:
+        return error.format_message().replace("Value error, ", "")
+    kind = "number" if "float" in str(option.type_descriptor.annotation) else "whole number"
+    bounds = {"from": option.min, "to": option.max}
+    allowed = "".join(f" {word} {bound}" for word, bound in bounds.items() if bound is not None)
+    example = min((option.min or 0) + 1, option.max or math.inf)
+    named = option.get_error_hint().strip("'")
+    return f"{named} {wrong[0]['input']} is no {kind}{allowed}; give for example {named} {example}."
+
+
 def main() -> None:
     """Run the command line; errors that are no bugs become one line, a bug shows its traceback."""
     try:
         code = app(sys.argv[1:] or ["--help"], prog_name="hf-attn", standalone_mode=False)
         sys.exit(code) if code != INTERRUPTED else _leave("interrupted.", 1)
     except TyperException as error:
-        _leave(f"{error.format_message()} (--help tells more)", 2)
+        _leave(f"{_explain(error)} (--help tells more)", 2)
     except WrongUse as error:
         _leave(str(error), 2)
     except Failure as error:

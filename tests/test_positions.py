@@ -16,6 +16,7 @@ from checks import (
 )
 from position_checks import ALL
 
+from hf_attn.models.placing import APART, mark_padding
 from hf_attn.models.positions import (
     POSITION_TYPES,
     build_inverse_frequencies,
@@ -30,6 +31,14 @@ def test_positions_count_the_tokens_and_skip_padding_on_either_side():
     assert position_ids_from_mask(mask, 5, 0, None).tolist() == [[0, 0, 0, 1, 2], [0, 1, 2, 2, 2]]
     assert position_ids_from_mask(mask, 2, 3, None).tolist() == [[1, 2], [2, 2]]
     assert position_ids_from_mask(None, 3, 4, None).tolist() == [[4, 5, 6]]
+
+
+def test_padding_stands_apart_whichever_kind_of_mask_tells_it():
+    tokens, newest, places = torch.tensor([[0, 1, 1]]), torch.arange(3), torch.tensor([[0, 0, 1]])
+    may_attend = tokens.bool()[:, None, :, None] & tokens.bool()[:, None, None]
+    added = torch.zeros(1, 1, 3, 3).masked_fill(~may_attend, torch.finfo(torch.float32).min)
+    for mask in (tokens, may_attend, added):
+        assert mark_padding(places, mask, newest).tolist() == [[APART, 0, 1]]
 
 
 @pytest.mark.parametrize("width", [6, 7])

@@ -6,6 +6,7 @@ import typer
 
 from hf_attn.commands.console import (
     SEED,
+    THREADS,
     AsJson,
     Folder,
     open_checkpoint,
@@ -56,6 +57,7 @@ def ablate(
         int | None, typer.Option(min=1, help=f"How many held-out examples; {EXAMPLES} without.")
     ] = None,
     seed: Annotated[int, SEED] = 0,
+    threads: Annotated[int, THREADS] = 1,
     task: TaskName = None,
     as_json: AsJson = False,
 ) -> None:
@@ -64,9 +66,12 @@ def ablate(
     All that is given is done at once. With nothing given, each head, each layer and, of TEXT, each token is
     taken away in turn. Layers and heads are numbered as `hf-attn attention` takes them.
     """
+    import torch
+
     from hf_attn.interventions import parse_intervention
     from hf_attn.settings import name_task
 
+    torch.set_num_threads(threads)
     with wrong_use():
         if text is not None and examples is not None:
             raise ValueError(f"--examples {examples} is for held-out examples, and TEXT is one: give either.")

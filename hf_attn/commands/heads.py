@@ -7,6 +7,7 @@ import typer
 
 from hf_attn.commands.console import (
     SEED,
+    THREADS,
     AsJson,
     Folder,
     open_checkpoint,
@@ -53,6 +54,7 @@ def heads(
         bool, typer.Option("--untrained/--no-untrained", help="Also the same model before its training.")
     ] = True,
     seed: Annotated[int, SEED] = 0,
+    threads: Annotated[int, THREADS] = 1,
     task: TaskName = None,
     as_json: AsJson = False,
 ) -> None:
@@ -60,9 +62,12 @@ def heads(
 
     Layers and heads are numbered as `hf-attn attention` takes them.
     """
+    import torch
+
     from hf_attn.roles import measure_head_roles
     from hf_attn.settings import name_task
 
+    torch.set_num_threads(threads)
     with wrong_use():
         if text is not None and examples is not None:
             raise ValueError(f"--examples {examples} is for held-out examples, and TEXT is one: give either.")

@@ -8,6 +8,7 @@ import typer
 
 from hf_attn.commands.console import (
     SEED,
+    THREADS,
     AsJson,
     Folder,
     open_checkpoint,
@@ -41,13 +42,17 @@ def evaluate_checkpoint(
         str | None, typer.Option(help="Also tell sizes apart: length, digits, depth, words or tokens.")
     ] = None,
     examples: Annotated[int, typer.Option(min=1, help="How many, where there are so many.")] = 1000,
+    threads: Annotated[int, THREADS] = 1,
     as_json: AsJson = False,
 ) -> None:
     """Measure a checkpoint on examples that training never saw, writing freely."""
+    import torch
+
     from hf_attn.evaluation import evaluate
     from hf_attn.markdown import NUMBERS
     from hf_attn.settings import merge_settings, name_task
 
+    torch.set_num_threads(threads)
     with wrong_use():
         loaded = open_checkpoint(checkpoint)
         chosen = loaded.task_named(task and name_task(task), **merge_settings(settings or ()))
@@ -93,6 +98,7 @@ def generate(
     top_k: Annotated[int, typer.Option(min=1, help="How many tokens top-k keeps.")] = 5,
     top_p: Annotated[float, typer.Option(min=0, max=1, help="How much probability nucleus keeps.")] = 0.9,
     seed: Annotated[int, SEED] = 0,
+    threads: Annotated[int, THREADS] = 1,
     as_json: AsJson = False,
 ) -> None:
     """Let a checkpoint write, and judge what it wrote."""
@@ -101,6 +107,7 @@ def generate(
     from hf_attn.decoding import check_settings, write
     from hf_attn.settings import name_task
 
+    torch.set_num_threads(threads)
     with wrong_use():
         loaded = open_checkpoint(checkpoint)
         learned = loaded.task_named(task and name_task(task))
@@ -171,9 +178,11 @@ def attention(
         typer.Option(help="Which attention; that in which the answer reads the source without."),
     ] = None,
     target: Annotated[str | None, typer.Option(help="What is written; without, the model writes.")] = None,
+    threads: Annotated[int, THREADS] = 1,
     task: TaskName = None,
 ) -> None:
     """Show who reads whom, in a checkpoint of ours or any model of transformers."""
+    import torch
     from transformers.utils.logging import disable_progress_bar
 
     from hf_attn.figures import check_suffix
@@ -181,6 +190,7 @@ def attention(
     from hf_attn.settings import name_task
     from hf_attn.showing import show_attention
 
+    torch.set_num_threads(threads)
     with wrong_use():
         check_suffix(output)
         if not output.parent.is_dir():
