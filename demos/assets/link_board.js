@@ -33,6 +33,10 @@
   /** Tell when another tab is open, whoever opened it: a click, a button elsewhere, a link. */
   const onTab = tell => {
     const list = document.querySelector("[role=tablist]");
+    if (!list) {
+      requestAnimationFrame(() => onTab(tell)); // the header may be there before the tabs
+      return;
+    }
     const find = () => list.querySelector("[aria-selected=true]")?.dataset.tabId;
     let open = find();
     const look = () => {
