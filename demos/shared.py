@@ -110,10 +110,8 @@ def size_in_words(model) -> str:
 
 
 def in_thousands(number: int) -> str:
-    """Write a number of parameters: 928 k, 3.9 M."""
-    return (
-        f"{number / 1e6:.1f}{NARROW}M" if number >= 1e6 else f"{(number + 500) // 1000}{NARROW}k"
-    )  # as the boards round
+    """Write a number of parameters, rounded as the boards do: 928 k, 3.9 M."""
+    return f"{number / 1e6:.1f}{NARROW}M" if number >= 1e6 else f"{(number + 500) // 1000}{NARROW}k"
 
 
 def name_architecture(config) -> str:
