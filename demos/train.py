@@ -192,8 +192,8 @@ def take_upload(visit: Visit, uploaded: str | None, label: str) -> list[dict]:
 def describe(visit: Visit, *form) -> list:
     """The line under the settings, what is wrong under each field, and that again under the Train button."""
     *told, refused = describe_form(*form, table=visit.table)
-    is_followed = visit.run is not None and visit.run.is_live
-    return [*told, gr.skip() if is_followed else refused or shared.note(tell(visit.run))]
+    is_under_way = visit.run is not None and (visit.run.is_live or visit.run.status in (RUNNING, PAUSED))
+    return [*told, gr.skip() if is_under_way else refused or shared.note(tell(visit.run))]
 
 
 def refill_heads(hidden_size: object) -> dict:
