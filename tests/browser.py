@@ -20,6 +20,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+PARTING = "this page is left"
 
 
 def find_chromium():
@@ -68,15 +69,40 @@ def running(command, **settings):
         server.communicate(timeout=20)
 
 
+def listen(page, home=None):
+    """Return the list of what goes wrong on a page from now on: failing scripts, errors on the console, and
+    requests whose address begins with none of `home`, if that is given.
+
+    Gradio says of each stream that it cuts as a page is left that it was cut: that is no fault of the page.
+    """
+    complaints, leaving = [], []
+
+    def complain(said):
+        if not leaving:
+            complaints.append(said)
+
+    def hear(line):
+        if line.text == PARTING:
+            leaving.append(line)
+        elif line.type == "error":
+            complain(line.text)
+
+    page.add_init_script(f"addEventListener('beforeunload', () => console.debug('{PARTING}'))")
+    page.on("console", hear)
+    page.on("pageerror", lambda error: complain(error.stack or str(error)))
+    page.on("framenavigated", lambda frame: leaving.clear() if frame == page.main_frame else None)
+    if home is not None:
+        page.on("request", lambda sent: None if sent.url.startswith(home) else complain(f"asks {sent.url}"))
+    return complaints
+
+
 @contextlib.contextmanager
 def open_tab(address, name):
     """Give a fresh page with a tab of the app open; afterwards no script has failed on it."""
-    complaints = []
     with open_browser() as chromium:
         page = chromium.new_context(viewport={"width": 1280, "height": 900}).new_page()
         page.set_default_timeout(PATIENCE)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("console", lambda line: complaints.append(line.text) if line.type == "error" else None)
+        complaints = listen(page)
         page.goto(address)
         page.get_by_role("tab", name=name, exact=True).click()
         yield page

@@ -12,6 +12,8 @@ from hf_attn.runs import Run, finish, follow
 from hf_attn.tasks import build_task
 from hf_attn.training import build_accelerator
 
+pytest.register_assert_rewrite("tests.browser")  # so that what failed there is told
+
 torch.set_num_threads(1)
 hypothesis.settings.register_profile("the same everywhere", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("the same everywhere")

@@ -17,7 +17,7 @@ from playwright.sync_api import expect
 
 from hf_attn.hub import load_checkpoint
 from hf_attn.tasks import build_task
-from tests.browser import find_chromium, serve_app
+from tests.browser import find_chromium, listen, serve_app
 from tests.tables import write_table
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
@@ -47,19 +47,13 @@ def port(url):
 @pytest.fixture(scope="module")
 def visit(chromium, url):
     """Open the page as a new visitor; afterwards no script has failed and nothing outside was asked for."""
-    complaints = []
-
-    def outside(route):
-        complaints.append(route.request.url)
-        route.abort()
+    heard = []
 
     def open_page(width=1280):
         context = chromium.new_context(viewport={"width": width, "height": 900}, accept_downloads=True)
         context.set_default_timeout(PATIENCE)
-        context.route(lambda asked: not asked.startswith((url, "data:", "blob:")), outside)
         page = context.new_page()
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("console", lambda line: complaints.append(line.text) if line.type == "error" else None)
+        heard.append(listen(page, (url, "data:", "blob:")))
         page.goto(url)
         tab(page, "Train")
         return page
@@ -67,7 +61,7 @@ def visit(chromium, url):
     expect.set_options(timeout=PATIENCE)
     yield open_page
     expect.set_options(timeout=5_000)
-    assert complaints == []
+    assert not any(heard), heard
 
 
 @pytest.fixture(scope="module")

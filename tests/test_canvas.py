@@ -16,7 +16,7 @@ from playwright.sync_api import expect  # noqa: E402
 
 from demos import shared  # noqa: E402
 from hf_attn import canvas  # noqa: E402
-from tests.browser import find_chromium, find_free_port, open_browser  # noqa: E402
+from tests.browser import find_chromium, find_free_port, listen, open_browser  # noqa: E402
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
 
@@ -150,15 +150,13 @@ def context():
 @pytest.fixture
 def visit(context, app_url):
     """Open the page in a case; afterwards no script has failed and nothing outside was asked for."""
-    pages, complaints, home = [], [], (app_url, "data:", "blob:")
+    pages, heard = [], []
 
     def open_page(case, width=1280, theme="light"):
         page = context.new_page()
         page.set_viewport_size({"width": width, "height": 900})
         page.set_default_timeout(10_000)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("console", lambda line: complaints.append(line.text) if line.type == "error" else None)
-        page.on("request", lambda asked: None if asked.url.startswith(home) else complaints.append(asked.url))
+        heard.append(listen(page, (app_url, "data:", "blob:")))
         page.goto(f"{app_url}?case={case}&__theme={theme}")
         signs = {"empty": "The answer will be drawn here", "evil": "Layer 2", "long": "Layer 2"}
         expect(page.locator("body")).to_contain_text(signs.get(case, "of 200"))
@@ -168,7 +166,7 @@ def visit(context, app_url):
     yield open_page
     for page in pages:
         page.close()
-    assert complaints == []
+    assert not any(heard), heard
 
 
 def map_canvas(page, board):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hf_attn import canvas
-from tests.browser import PATIENCE, find_chromium, open_browser
+from tests.browser import PATIENCE, find_chromium, listen, open_browser
 
 pytest.importorskip("playwright")
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
@@ -27,14 +27,13 @@ def browser():
 @pytest.fixture
 def lens(browser):
     """Open a page with a lens: window.lens, and in window.sent what it asked for; no script fails on it."""
-    complaints, pages = [], []
+    heard, pages = [], []
 
     def draw(value, width=1280):
         page = browser.new_page(viewport={"width": width, "height": 900}, reduced_motion="reduce")
         pages.append(page)
         page.set_default_timeout(PATIENCE)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("console", lambda line: complaints.append(line.text) if line.type == "error" else None)
+        heard.append(listen(page))
         styles = "\n".join(canvas.read_asset(name) for name in canvas.STYLES)
         styles += " [hidden] { display: none !important }"
         page.set_content(f"<style>{styles}</style><body><main class=hf-explore-block>")
@@ -55,7 +54,7 @@ def lens(browser):
     yield draw
     for page in pages:
         page.close()
-    assert complaints == []
+    assert not any(heard), heard
 
 
 def random_value(queries=5, keys=5, heads=2):

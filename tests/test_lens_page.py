@@ -15,7 +15,7 @@ from playwright.sync_api import expect
 from hf_attn.figures import draw_map
 from hf_attn.inspection import AttentionMaps
 from hf_attn.showing import AttentionView, show_attention
-from tests.browser import find_chromium
+from tests.browser import find_chromium, listen
 from tests.native import build_native, build_vit
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
@@ -26,7 +26,7 @@ EVIL = "</script><img src=https://example.org/x onerror=window.bad=1>"
 @pytest.fixture
 def visit(chromium, tmp_path):
     """Open HTML without a network; afterwards nothing was asked for and no script has failed."""
-    complaints, contexts = [], []
+    heard, contexts = [], []
 
     def open_page(text, scheme="light", width=1280):
         path = tmp_path / f"page-{len(contexts)}.html"
@@ -36,17 +36,15 @@ def visit(chromium, tmp_path):
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(20_000)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("console", lambda line: complaints.append(line.text) if line.type == "error" else None)
         allowed = (path.as_uri(), "about:srcdoc", "blob:", "data:")
-        page.on("request", lambda sent: None if sent.url.startswith(allowed) else complaints.append(sent.url))
+        heard.append(listen(page, allowed))
         page.goto(path.as_uri())
         return page
 
     yield open_page
     for context in contexts:
         context.close()
-    assert complaints == []
+    assert not any(heard), heard
 
 
 @pytest.fixture(scope="module")

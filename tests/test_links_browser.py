@@ -12,7 +12,7 @@ pytest.importorskip("playwright")
 
 from playwright.sync_api import expect
 
-from tests.browser import PATIENCE, find_chromium, find_free_port, running
+from tests.browser import PATIENCE, find_chromium, find_free_port, listen, running
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
 PIXELS = "host => [...host.querySelectorAll('canvas')].filter(c => c.offsetParent).map(c => c.toDataURL())"
@@ -30,12 +30,10 @@ def patient():
 @contextlib.contextmanager
 def visiting(chromium, address, width=1280):
     """Give a page of a visitor of its own; afterwards no script has failed."""
-    complaints = []
     context = chromium.new_context(viewport={"width": width, "height": 900})
     context.set_default_timeout(PATIENCE)
     page = context.new_page()
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("console", lambda line: complaints.append(line.text) if line.type == "error" else None)
+    complaints = listen(page)
     page.goto(address)
     yield page
     context.close()

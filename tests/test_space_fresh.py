@@ -13,7 +13,7 @@ from huggingface_hub import metadata_load
 from playwright.sync_api import expect
 
 from hf_attn.space import assemble_space
-from tests.browser import find_chromium, find_free_port, open_browser, running
+from tests.browser import find_chromium, find_free_port, listen, open_browser, running
 
 pytestmark = [
     pytest.mark.slow,
@@ -60,19 +60,12 @@ def url(folder, python, tmp_path_factory):
 
 
 def test_the_pushed_folder_trains_by_its_own_requirements_and_asks_nothing_of_anybody(url):
-    complaints = []
-
-    def outside(route):
-        complaints.append(route.request.url)
-        route.abort()
-
     expect.set_options(timeout=PATIENCE)
     with open_browser() as chromium:
         context = chromium.new_context(viewport={"width": 1280, "height": 900})
         context.set_default_timeout(PATIENCE)
-        context.route(lambda asked: not asked.startswith((url, "data:", "blob:")), outside)
         page = context.new_page()
-        page.on("pageerror", lambda error: complaints.append(str(error)))
+        complaints = listen(page, (url, "data:", "blob:"))
         page.goto(url)
         page.get_by_role("tab", name="Train", exact=True).click()
         train = page.get_by_role("button", name="Train", exact=True)

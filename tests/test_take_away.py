@@ -18,7 +18,7 @@ from playwright.sync_api import expect
 
 from demos.checkpoints import BUNDLED
 from hf_attn import attention_maps, load_checkpoint
-from tests.browser import PATIENCE, find_chromium
+from tests.browser import PATIENCE, find_chromium, listen
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
 
@@ -34,10 +34,9 @@ INK = """canvas => {
 @pytest.fixture(scope="module")
 def explore(chromium, served_app):
     """Explore with a bundled checkpoint's map; afterwards no script has failed."""
-    complaints = []
     page = chromium.new_context(viewport={"width": 1280, "height": 900}).new_page()
     page.set_default_timeout(PATIENCE)
-    page.on("pageerror", lambda error: complaints.append(str(error)))
+    complaints = listen(page)
     page.goto(served_app)
     page.get_by_role("tab", name="Explore", exact=True).click()
     expect(heads(page).get_by_role("button", name="NPZ")).to_be_visible(timeout=PATIENCE)

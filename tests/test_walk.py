@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser import PATIENCE, find_chromium, open_browser
+from tests.browser import PATIENCE, find_chromium, listen, open_browser
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
 HERE = Path(__file__).parent
@@ -109,20 +109,10 @@ TOUR = {
 
 @pytest.mark.parametrize(("theme", "width"), LOOKS)
 def test_every_tab_can_be_walked(served_app, theme, width):
-    complaints = []
     with open_browser() as chromium:
         page = chromium.new_context(viewport={"width": width, "height": 900}).new_page()
         page.set_default_timeout(PATIENCE)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("console", lambda line: complaints.append(line.text) if line.type == "error" else None)
-        page.on(
-            "request",
-            lambda request: (
-                complaints.append(f"asks {request.url}")
-                if not request.url.startswith((served_app, "data:", "blob:"))
-                else None
-            ),
-        )
+        complaints = listen(page, (served_app, "data:", "blob:"))
         for script in SCRIPTS:
             page.add_init_script(path=script)
         page.goto(f"{served_app}?__theme={theme}")
@@ -149,3 +139,21 @@ def test_the_walk_sees_what_it_looks_for():
     said = "\n".join(complaints)
     for fault in ("scrolls sideways", "one line | laid upon another", "label", "color-contrast"):
         assert fault in said
+
+
+def test_listening_hears_faults_but_not_the_streams_that_a_left_page_cuts():
+    page_of_faults = """data:text/html,<script>
+    addEventListener("load", () => { throw new Error("a script fails") });
+    addEventListener("beforeunload", () => console.error("a stream is cut"));
+    </script>"""
+    with open_browser() as chromium:
+        page = chromium.new_page()
+        complaints = listen(page, "data:")
+        page.goto(page_of_faults)
+        page.reload()
+        page.evaluate("fetch('http://127.0.0.1:1/').catch(() => console.error('no answer'))")
+        page.wait_for_timeout(200)
+    said = "\n".join(complaints)
+    assert said.count("Error: a script fails") == 2
+    assert "a stream is cut" not in said
+    assert "asks http://127.0.0.1:1/" in said
