@@ -33,6 +33,8 @@ from hf_attn.decoding import write
 from hf_attn.dueling import count_parameters
 from hf_attn.settings import apply_settings
 from hf_attn.tasks import TASKS, build_task
+from hf_attn.tasks.base import Task
+from hf_attn.tasks.recipes import Recipe
 
 MOST_RUNS = 16
 KEPT_SECONDS = 3600.0
@@ -43,7 +45,10 @@ Kind = Literal["answering", "encoder", "decoder", "cross"]
 
 @dataclass
 class Desk:
-    """Runs that scripts trained, each in a visit of its own, the oldest first."""
+    """What scripts ask for, and the runs that they trained: each in a visit of its own, the oldest first.
+
+    A refusal is a ValueError, a run that fails on the way a RuntimeError.
+    """
 
     shelf: Shelf
     device: str = "auto"
@@ -83,169 +88,17 @@ class Desk:
             )
         return Visit(), bundled[checkpoint]
 
-
-def list_tasks() -> list[dict[str, str]]:
-    """List the tasks that /train learns, with a worked example of each.
-
-    Returns:
-        For each task its name, how an input is written (notation), an input, its answer, and what to look
-        for.
-    """
-    found = []
-    for name in TASKS:
-        if name not in OWN_DATA:
-            task = build_task(name)
-            example = task.worked_example
-            told = {"source": example.source, "target": example.target, "story": example.story}
-            found.append({"name": name, "notation": task.notation, **told})
-    return found
-
-
-def train(
-    desk: Desk, task: str, model: str, steps: int, seed: int, settings: dict[str, Any] | None
-) -> dict[str, Any]:
-    """Train as the command line does, and keep the run: its name, and what was measured on held-out examples.
-
-    Raises:
-        ValueError: an unknown task, model or setting, or more than this server gives.
-        RuntimeError: the run failed on the way.
-    """
-    if task in OWN_DATA:
-        raise ValueError(
-            f"task={task!r} needs a file, which no endpoint takes: train it in the app or the shell."
-        )
-    given = {**(settings or {}), **({"steps": steps} if steps else {})}
-    for name in ("path", "dataset"):
-        if given.get(name):
-            raise ValueError(f"{name}={given[name]!r}: no files and data sets of others are read here.")
-    built, recipe = apply_settings(task, given, model or None)
-    here = limits_here()
-    here.refuse_more("steps", recipe.steps)
-    here.refuse_more("examples", recipe.batch_size)
-    here.refuse_more("parameters", count_parameters(built, recipe))
-    if not 0 <= seed <= LARGEST_SEED:
-        raise ValueError(f"seed={seed}: give a whole number from 0 to {LARGEST_SEED}.")
-    visit = Visit(device=desk.device)
-    run, _ = visit.add(built, recipe, seed)
-    collections.deque(driving.drive(run), maxlen=0)
-    if run.status == FAILED:
-        raise RuntimeError(run.message)
-    driving.measure(run)
-    score = run.evaluation.overall
-    return {
-        "checkpoint": desk.keep(visit),
-        "task": built.name,
-        "steps": run.step,
-        "seconds": round(run.seconds, 3),
-        "held_out_exact_match": score.exact_match,
-        "interval": [score.interval.low, score.interval.high],
-        "examples": score.examples,
-    }
-
-
-def pack(desk: Desk, checkpoint: str) -> str:
-    """Path of a zip with the checkpoint folder of a run that /train kept.
-
-    Raises:
-        ValueError: there is no such run.
-    """
-    visit, chosen = desk.find(checkpoint)
-    if chosen not in visit.runs:
-        raise ValueError(
-            f"checkpoint={checkpoint!r} is bundled with the app; name a run that /train returned."
-        )
-    if checkpoint not in desk.packed:
-        path, _ = runs_table.pack_run(visit, gr.EventData(None, {"run": chosen}))
-        desk.packed[checkpoint] = str(path)
-    return desk.packed[checkpoint]
-
-
-def answer(
-    desk: Desk,
-    checkpoint: str,
-    text: str,
-    strategy: Strategy,
-    num_beams: int,
-    temperature: float,
-    top_k: int,
-    top_p: float,
-    seed: int,
-) -> dict[str, Any]:
-    """What a checkpoint writes, whether it is right, and how sure it was of every symbol.
-
-    Raises:
-        ValueError: no such checkpoint, an input that it cannot read, or a setting out of range.
-    """
-    visit, chosen = desk.find(checkpoint)
-    given = {"num_beams": num_beams, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    how = read_settings(strategy, **given)
-    with desk.shelf.open(visit, chosen) as opened:
-        ids = opened.encode(text.strip())
-        if opened.model.can_generate():
-            most = opened.most_own(len(ids))
-            written = write(opened.model, as_ids(opened, ids), strategy, max_new_tokens=most, **how)
-        else:
-            written = write(opened.model, as_ids(opened, ids))
-        prediction = opened.read_text(list(written.ids))
-        verdict = opened.task.verify(text.strip(), prediction) if opened.task else None
-        labels = opened.labels(written.ids) if opened.model.can_generate() else [prediction]
-        sure = [float(choice.probabilities[choice.token]) for choice in written.choices]
-    return {
-        "prediction": prediction,
-        "correct": verdict.correct if verdict else None,
-        "log_probability": written.score,
-        "symbols": [{"symbol": s, "probability": p} for s, p in zip(labels, sure, strict=True)],
-    }
-
-
-def read_map(
-    desk: Desk, checkpoint: str, text: str, target: str, kind: Kind, layer: int, head: int
-) -> dict[str, Any]:
-    """One head's attention map: who reads whom, with what weight; layers and heads count from 0.
-
-    Raises:
-        ValueError: no such checkpoint, kind, layer or head, or an input that it cannot read.
-    """
-    visit, chosen = desk.find(checkpoint)
-    with desk.shelf.open(visit, chosen) as opened:
-        looked = look(opened, text.strip(), target.strip())
-        if looked.answering is None:
-            raise ValueError(f"checkpoint={checkpoint!r} has no attention: it reads step by step.")
-        shown = looked.answering if kind == "answering" else kind
-        if shown not in looked.kinds:
-            raise ValueError(f"kind={kind!r}: this model has {', '.join(looked.kinds)}.")
-        if looked.long:
-            raise ValueError("text and answer are too long for one reply: Explore shows them in windows.")
-        weights = getattr(looked.maps, shown)
-        layers, heads = weights.shape[:2]
-        for name, number, most in (("layer", layer, layers), ("head", head, heads)):
-            if not 0 <= number < most:
-                raise ValueError(f"{name}={number}: this model has {name}s 0 to {most - 1}.")
-        queries, keys = (opened.labels(ids) for ids in looked.sides(shown))
-        answer = opened.read_text(looked.written) if looked.written else ""
-    return {
-        "kind": shown,
-        "layer": layer,
-        "head": head,
-        "layers": layers,
-        "heads": heads,
-        "queries": queries,
-        "keys": keys,
-        "weights": weights[layer, head].tolist(),
-        "answer": answer,
-    }
-
-
-def build(page: Page, device: str) -> None:
-    """Name the endpoints; their docstrings are what a client reads."""
-    desk = Desk(page.shelf, device)
-
-    def checkpoints() -> list[str]:
+    def checkpoints(self) -> list[str]:
         """List the checkpoints that are bundled with the app, by name."""
-        return [path.name for _, path in desk.shelf.folders]
+        return [path.name for _, path in self.shelf.folders]
 
     def train_model(
-        task: str, model: str = "", steps: int = 0, seed: int = 0, settings: dict[str, Any] | None = None
+        self,
+        task: str,
+        model: str = "",
+        steps: int = 0,
+        seed: int = 0,
+        settings: dict[str, Any] | None = None,
     ) -> dict[str, Any]:
         """Train a tiny model on one of the tasks and keep it for an hour.
 
@@ -261,18 +114,43 @@ def build(page: Page, device: str) -> None:
             The run's name (checkpoint, for the other endpoints), steps, seconds, and the share of held-out
             examples that are right, with its 95 % interval.
         """
-        return train(desk, task, model, steps, seed, settings)
+        built, recipe = _read_recipe(task, model, steps, seed, settings)
+        visit = Visit(device=self.device)
+        run, _ = visit.add(built, recipe, seed)
+        collections.deque(driving.drive(run), maxlen=0)
+        if run.status == FAILED:
+            raise RuntimeError(run.message)
+        driving.measure(run)
+        score = run.evaluation.overall
+        return {
+            "checkpoint": self.keep(visit),
+            "task": built.name,
+            "steps": run.step,
+            "seconds": round(run.seconds, 3),
+            "held_out_exact_match": score.exact_match,
+            "interval": [score.interval.low, score.interval.high],
+            "examples": score.examples,
+        }
 
-    def download(checkpoint: str) -> FileData:
+    def download(self, checkpoint: str) -> FileData:
         """Download a run that /train kept, as a zip of the checkpoint folder that transformers loads.
 
         Args:
             checkpoint: The run's name that /train returned.
         """
-        path = Path(pack(desk, checkpoint))
+        visit, chosen = self.find(checkpoint)
+        if chosen not in visit.runs:
+            raise ValueError(
+                f"checkpoint={checkpoint!r} is bundled with the app; name a run that /train returned."
+            )
+        if checkpoint not in self.packed:
+            path, _ = runs_table.pack_run(visit, gr.EventData(None, {"run": chosen}))
+            self.packed[checkpoint] = str(path)
+        path = Path(self.packed[checkpoint])
         return FileData(path=str(path), orig_name=path.name, size=path.stat().st_size)
 
     def write_answer(
+        self,
         checkpoint: str,
         text: str,
         strategy: Strategy = "greedy",
@@ -298,11 +176,36 @@ def build(page: Page, device: str) -> None:
             The prediction, whether it is right (null where nobody knows), its log probability, and each
             symbol with its probability.
         """
-        settings = (num_beams, temperature, top_k, top_p, seed)
-        return answer(desk, checkpoint, text, strategy, *settings)
+        visit, chosen = self.find(checkpoint)
+        how = read_settings(
+            strategy, num_beams=num_beams, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed
+        )
+        with self.shelf.open(visit, chosen) as opened:
+            ids = opened.encode(text.strip())
+            if opened.model.can_generate():
+                most = opened.most_own(len(ids))
+                written = write(opened.model, as_ids(opened, ids), strategy, max_new_tokens=most, **how)
+            else:
+                written = write(opened.model, as_ids(opened, ids))
+            prediction = opened.read_text(list(written.ids))
+            verdict = opened.task.verify(text.strip(), prediction) if opened.task else None
+            labels = opened.labels(written.ids) if opened.model.can_generate() else [prediction]
+            sure = [float(choice.probabilities[choice.token]) for choice in written.choices]
+        return {
+            "prediction": prediction,
+            "correct": verdict.correct if verdict else None,
+            "log_probability": written.score,
+            "symbols": [{"symbol": s, "probability": p} for s, p in zip(labels, sure, strict=True)],
+        }
 
     def attention_map(
-        checkpoint: str, text: str, target: str = "", kind: Kind = "answering", layer: int = 0, head: int = 0
+        self,
+        checkpoint: str,
+        text: str,
+        target: str = "",
+        kind: Kind = "answering",
+        layer: int = 0,
+        head: int = 0,
     ) -> dict[str, Any]:
         """Fetch the attention map of one head: who reads whom, and with what weight.
 
@@ -318,14 +221,88 @@ def build(page: Page, device: str) -> None:
             Names of the tokens that read (queries) and that are read (keys), and weights as rows of
             queries, each summing to 1.
         """
-        return read_map(desk, checkpoint, text, target, kind, layer, head)
+        visit, chosen = self.find(checkpoint)
+        with self.shelf.open(visit, chosen) as opened:
+            looked = look(opened, text.strip(), target.strip())
+            if looked.answering is None:
+                raise ValueError(f"checkpoint={checkpoint!r} has no attention: it reads step by step.")
+            shown = looked.answering if kind == "answering" else kind
+            if shown not in looked.kinds:
+                raise ValueError(f"kind={kind!r}: this model has {', '.join(looked.kinds)}.")
+            if looked.long:
+                raise ValueError("text and answer are too long for one reply: Explore shows them in windows.")
+            weights = getattr(looked.maps, shown)
+            layers, heads = weights.shape[:2]
+            for name, number, most in (("layer", layer, layers), ("head", head, heads)):
+                if not 0 <= number < most:
+                    raise ValueError(f"{name}={number}: this model has {name}s 0 to {most - 1}.")
+            queries, keys = (opened.labels(ids) for ids in looked.sides(shown))
+            answer = opened.read_text(looked.written) if looked.written else ""
+        return {
+            "kind": shown,
+            "layer": layer,
+            "head": head,
+            "layers": layers,
+            "heads": heads,
+            "queries": queries,
+            "keys": keys,
+            "weights": weights[layer, head].tolist(),
+            "answer": answer,
+        }
 
+
+def list_tasks() -> list[dict[str, str]]:
+    """List the tasks that /train learns, with a worked example of each.
+
+    Returns:
+        For each task its name, how an input is written (notation), an input, its answer, and what to look
+        for.
+    """
+    found = []
+    for name in TASKS:
+        if name not in OWN_DATA:
+            task = build_task(name)
+            example = task.worked_example
+            told = {"source": example.source, "target": example.target, "story": example.story}
+            found.append({"name": name, "notation": task.notation, **told})
+    return found
+
+
+def build(page: Page, device: str) -> None:
+    """Name the endpoints; their docstrings are what a client reads."""
+    desk = Desk(page.shelf, device)
     gr.api(list_tasks, api_name="tasks", queue=False)
-    gr.api(checkpoints, api_name="checkpoints", queue=False)
-    gr.api(_told(train_model), api_name="train", concurrency_limit=page.places, concurrency_id="train")
-    gr.api(_told(download), api_name="download")
-    gr.api(_told(write_answer), api_name="write")
-    gr.api(_told(attention_map), api_name="attention_map")
+    gr.api(desk.checkpoints, api_name="checkpoints", queue=False)
+    gr.api(_told(desk.train_model), api_name="train", concurrency_limit=page.places, concurrency_id="train")
+    gr.api(_told(desk.download), api_name="download")
+    gr.api(_told(desk.write_answer), api_name="write")
+    gr.api(_told(desk.attention_map), api_name="attention_map")
+
+
+def _read_recipe(
+    name: str, model: str, steps: int, seed: int, settings: dict[str, Any] | None
+) -> tuple[Task, Recipe]:
+    """What /train is to learn.
+
+    Raises:
+        ValueError: an unknown task, model or setting, or more than this server gives.
+    """
+    if name in OWN_DATA:
+        raise ValueError(
+            f"task={name!r} needs a file, which no endpoint takes: train it in the app or the shell."
+        )
+    given = {**(settings or {}), **({"steps": steps} if steps else {})}
+    for source in ("path", "dataset"):
+        if given.get(source):
+            raise ValueError(f"{source}={given[source]!r}: no files and data sets of others are read here.")
+    task, recipe = apply_settings(name, given, model or None)
+    here = limits_here()
+    here.refuse_more("steps", recipe.steps)
+    here.refuse_more("examples", recipe.batch_size)
+    here.refuse_more("parameters", count_parameters(task, recipe))
+    if not 0 <= seed <= LARGEST_SEED:
+        raise ValueError(f"seed={seed}: give a whole number from 0 to {LARGEST_SEED}.")
+    return task, recipe
 
 
 def _told(endpoint: Callable) -> Callable:

@@ -59,7 +59,8 @@ class Opening:
     Attributes:
         page: all of it, built.
         board: of the header.
-        pending: gr.State of the link whose run is being trained; None where none is.
+        pending: gr.State of the link whose runs are being trained, {state, ids}, ids of those that are
+            there or under way; None where there is none.
     """
 
     page: Page
@@ -88,59 +89,66 @@ class Opening:
             return {self.board: gr.skip()}
         given = dict(zip(self.inputs, given, strict=True))
         try:
-            state = links.read_link(text)
-            kept = links.check_state(self.page.kept, state)
-            if "run" not in state:
-                return self._show(kept, state, None, given)
-            fields, steps = rerunning.check_run(state["run"])
-            film = rerunning.film_of(state.get("boards", {}))
-            run = rerunning.find_again(given[self.page.visit], fields, steps, film)
-            if run is not None:
-                return self._show(kept, state, run.id, given)
-            return self._train(fields, steps, film, state, given)
+            return self._bring(links.read_link(text), [], given)
         except ValueError as error:
             return self._tell({"refused": str(error)})
 
     def go_on(self, *given) -> dict:
-        """A run has ended: if it was a link's, what the link shows is opened."""
+        """A run has ended: if it was a link's, its next is trained, or what the link shows is opened."""
         given = dict(zip(self.inputs, given, strict=True))
-        state = given[self.pending]
-        if state is None:
+        pending = given[self.pending]
+        if pending is None:
             return {self.board: gr.skip()}
-        run = given[self.page.visit].runs.get(state["run"]["id"])
+        run = given[self.page.visit].runs.get(pending["ids"][-1])
         if run is not None and run.is_live:
             return {self.board: gr.skip()}
         over = {self.pending: None}
-        if run is None or not run.step:
-            return self._tell({"refused": GONE}) | over
         try:
-            kept = links.check_state(self.page.kept, state)
-            short = links.say_steps(run.step, state["run"]["steps"])
-            return self._show(kept, state, run.id, given, short) | over
+            return over | self._bring(pending["state"], pending["ids"], given)
         except ValueError as error:
-            return self._tell({"refused": str(error)}) | over
+            return over | self._tell({"refused": str(error)})
+
+    def _bring(self, state: dict, ids: list[str], given: dict) -> dict:
+        """Open what a link shows, or train the next of its runs; those with these ids are there."""
+        kept, visit = links.check_state(self.page.kept, state), given[self.page.visit]
+        wanted = rerunning.runs_of(state)
+        for place, again in enumerate(wanted[len(ids) :], len(ids) + 1):
+            run = rerunning.find_again(visit, again, ids)
+            if run is None:
+                return self._train(again, state, ids, given, links.say_training(again, place, len(wanted)))
+            ids = [*ids, run.id]
+        there = [
+            (visit.runs[one], again) for one, again in zip(ids, wanted, strict=True) if one in visit.runs
+        ]
+        there = [(run, again) for run, again in there if run.step]
+        if wanted and (not there or there[-1][1] is not wanted[-1]):
+            return self._tell({"refused": GONE})
+        return self._show(kept, state, there, given)
 
     def _tell(self, said: dict) -> dict:
         return {self.board: shared.to_json({"turn": 0, **said})}
 
-    def _train(self, fields: dict, steps: int, film: frozenset | None, state: dict, given: dict) -> dict:
-        """Train the sender's run in the Train tab; what the link shows follows."""
+    def _train(self, again: rerunning.Again, state: dict, ids: list[str], given: dict, said: str) -> dict:
+        """Train a run of the sender's in the Train tab; what the link shows follows."""
         kept = next(one for one in self.page.kept if one.tab == TRAIN)
-        changes = kept.restore(fields, *(given[one] for one in kept.inputs))
-        run = rerunning.add_again(given[self.page.visit], fields, steps, film)
-        said = links.say_training(run.task.name, steps)
+        changes = kept.restore(again.fields, *(given[one] for one in kept.inputs))
+        run = rerunning.add_again(given[self.page.visit], again)
         return changes | {
             self.page.tabs: gr.Tabs(selected=TRAIN),
             self.page.order: given[self.page.order] + 1,
-            self.pending: {**state, "run": {"id": run.id, "steps": steps}},
+            self.pending: {"state": state, "ids": [*ids, run.id]},
             **self._tell({"opened": {"tab": TRAIN, "boards": {}, "locked": [], "said": said}}),
         }
 
-    def _show(
-        self, found: list[Kept], state: dict, run_id: str | None, given: dict, before: str = ""
-    ) -> dict:
-        """Open the tab of a link with its fields as they were."""
+    def _show(self, found: list[Kept], state: dict, there: list, given: dict) -> dict:
+        """Open the tab of a link with its fields as they were; `there` has its runs, the shown one last."""
         tab, values, changes = state["tab"], state.get("values", {}), {}
+        boards, short = state.get("boards", {}), [links.say_steps(run, again.steps) for run, again in there]
+        run_id = there[-1][0].id if there else None
+        if tab == TRAIN:
+            given[self.page.visit].show(run_id)
+        if table := boards.get(rerunning.TABLE):
+            boards = boards | {rerunning.TABLE: table | {"laid": [run.id for run, _ in there[:-1]]}}
         learned = links.check_learned(self.page.learned, state)
         for one in found:
             own = {name: values.get(name, part.value) for name, part in one.fields.items()}
@@ -157,10 +165,10 @@ class Opening:
         fields = [part.elem_id for part in parts if part.elem_id]
         opened = {
             "tab": tab,
-            "boards": state.get("boards", {}),
+            "boards": boards,
             "locked": fields if is_locked else [],
             "hidden": state.get("hidden", False),
-            "said": f"{before} {links.say_open(state, tab.title())}".strip(),
+            "said": " ".join(filter(None, [*short, links.say_open(state, tab.title())])),
         }
         changes = lock(changes, found) if is_locked else changes
         return changes | {self.page.tabs: gr.Tabs(selected=tab)} | self._tell({"opened": opened})
@@ -170,7 +178,7 @@ def wire(page: Page, board: gr.HTML) -> None:
     """Connect the header, once every tab is built."""
     opening = Opening(page, board, gr.State(None))
     now = {**LIGHT, "queue": False}
-    page.blocks.load(opening.open_page, opening.inputs, opening.outputs, **now)
+    page.arrived.then(opening.open_page, opening.inputs, opening.outputs, **now)
     for ended in page.run_ended:
         ended.then(opening.go_on, opening.inputs, opening.outputs, **now)
     for tab in (child.id for child in page.tabs.children):

@@ -6,7 +6,8 @@ A link is `?view=1.…`: a version, then what the tab shows as JSON, deflated, i
     values      {name: value} of the tab's fields, as `Page.keep` named them; a checkpoint that is bundled by
                 the name of its folder, a visitor's own run as "run"
     boards      {id: what the picture itself chose: layer, head, cell}, as its script gives and takes it
-    run         {form, steps}: the settings from which the sender's own run is trained again
+    run         {form, steps, name}: the settings from which the sender's own run is trained again
+    beside      [{form, steps, name, film}] of the runs that were laid over it
     learned     {name: {form, taken}}: from which settings the tab learns again what stood on its boards, and
                 how far that had come; named by `Page.learns`
     locked      a teacher's: the fields are seen and cannot be changed
@@ -25,11 +26,11 @@ from collections.abc import Iterable
 from gradio import components
 from gradio.components import Component
 
-from demos import rerunning
+from demos import form, rerunning
 from demos.checkpoints import Shelf
 from demos.page import Kept, Learned
 from demos.shared import NARROW, count
-from demos.visits import Visit
+from demos.visits import Run, Visit
 
 PARAMETER = "view"
 VERSION = "1"
@@ -39,8 +40,9 @@ LONGEST_LIST = 512  # of a field in which several are chosen
 LONGEST_TAKEN = 8  # numbers that say how far something has come
 DEEPEST = 12  # of lists and objects in one another
 RUN = "run"  # what a link calls the sender's own run
-PARTS = {"tab": str, "values": dict, "boards": dict, "run": dict, "learned": dict}
+PARTS = {"tab": str, "values": dict, "boards": dict, "run": dict, "beside": list, "learned": dict}
 PARTS |= {"locked": bool, "hidden": bool}
+ORDINALS = ("", "first", "second", "third", "fourth")
 LEARNS_AGAIN = (
     "What was trained here travels as its settings: opening the link trains it again, to the same step."
 )
@@ -157,13 +159,34 @@ def describe_view(
         said += [one.stays(visit) for one in kept if one.stays is not None]
         return state, " ".join(filter(None, said))
     try:
-        state["run"] = {"form": rerunning.form_of(run), "steps": run.step}
+        state["run"] = rerunning.describe(run)
     except ValueError as error:
         if tab != "train":
             raise
         return state, str(error)  # the settings travel
-    said = f"{run.name} travels as its settings: opening the link trains it again, {count(run.step)} steps."
-    return state, said
+    beside, stays = describe_beside(visit, boards) if tab == "train" else ([], [])
+    state |= {"beside": beside} if beside else {}
+    return state, " ".join([say_travels([run.name, *(one["name"] for one in beside)], run.step), *stays])
+
+
+def describe_beside(visit: Visit, boards: dict) -> tuple[list[dict], list[str]]:
+    """What a link says of the runs that are laid over the shown one, and why it says nothing of some."""
+    laid = boards.get(rerunning.TABLE, {}).get("laid", [])
+    found, stays = [], []
+    for run in (visit.runs[one] for one in laid if one in visit.runs):
+        try:
+            found.append(rerunning.describe(run, film=True))
+        except ValueError as error:
+            stays.append(str(error))
+    return found, stays
+
+
+def say_travels(names: list[str], steps: int) -> str:
+    """What a link does with the sender's runs."""
+    if len(names) == 1:
+        return f"{names[0]} travels as its settings: opening the link trains it again, {count(steps)} steps."
+    listed = f"{', '.join(names[:-1])} and {names[-1]}"
+    return f"{listed} travel as their settings: opening the link trains them again, one after the other."
 
 
 def tell_learned(page_learned: Iterable[Learned], tab: str, given: dict) -> dict[str, dict]:
@@ -306,13 +329,20 @@ def say_open(state: dict, title: str) -> str:
     return " ".join(said)
 
 
-def say_training(task: str, steps: int) -> str:
-    """What is trained for a link."""
-    return f"The sender's model is trained here again: {task}, {count(steps)}{NARROW}steps."
+def say_training(again: rerunning.Again, place: int, number: int) -> str:
+    """What is trained for a link: the run at this place of so many."""
+    task = form.offers()[str(again.fields["task"])][0]
+    which = (
+        "The sender's model is"
+        if number == 1
+        else f"Of the sender's {number} models, the {ORDINALS[place]} is"
+    )
+    return f"{which} trained here again: {task}, {count(again.steps)}{NARROW}steps."
 
 
-def say_steps(taken: int, wanted: int) -> str:
+def say_steps(run: Run, wanted: int) -> str:
     """What is to be known of a link's run that was stopped; nothing where it stands as the sender's did."""
-    if taken == wanted:
+    if run.step == wanted:
         return ""
-    return f"Stopped at step {count(taken)}; the sender's model had learned {count(wanted)}{NARROW}steps."
+    taken, steps = count(run.step), f"{count(wanted)}{NARROW}steps"
+    return f"{run.name} stopped at step {taken}; the sender's had learned {steps}."

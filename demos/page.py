@@ -98,6 +98,7 @@ class Page:
         tabs: of the page.
         runs: the table of runs.
         order: counts the runs to follow; where it changes, the visit's current run is trained.
+        arrived: the event after which a page that is loaded again has what its visitor had.
         run_ended: events after which a visitor's runs have changed.
         kept: what links carry of the tabs.
         learned: what links have learned again.
@@ -112,6 +113,7 @@ class Page:
     tabs: gr.Tabs | None = None
     runs: gr.HTML | None = None
     order: gr.Number | None = None
+    arrived: gr.events.Dependency | None = None
     run_ended: list = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
     learned: list[Learned] = field(default_factory=list)

@@ -1,6 +1,8 @@
 """A run in a link: the settings from which it is trained, and the same run once more from them."""
 
-from collections.abc import Iterator, Sequence
+import contextlib
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 
 import gradio as gr
 
@@ -8,14 +10,34 @@ from demos import form, telling
 from demos.fields import Form
 from demos.form import FIELDS, FILLED, PRESETS, FieldError
 from demos.page import Page, with_value
+from demos.shared import thin
 from demos.slicing import has_zero_gpu
 from demos.visits import KEPT_FRAMES, Run, Visit
 from hf_attn.architectures import ARCHITECTURES
 from hf_attn.tasks import TASKS
 from hf_attn.training import Report
 
-BOARD = "train-board"
+BOARD, TABLE = "train-board", "runs"
 LONGEST_FILM = 2 * KEPT_FRAMES + 2  # frames that a link names, one at the shown step among them
+SHORT_FILM = 60  # frames of a run that is laid over the shown one
+MOST_BESIDE = 3  # runs laid over it, as demos/assets/runs_table.js lays them
+
+
+@dataclass(frozen=True)
+class Again:
+    """A run of a link's.
+
+    Attributes:
+        fields: of the Train tab.
+        steps: how far the sender's had come.
+        film: the steps of its frames; None where the link does not say.
+        name: as the sender called it; may be empty.
+    """
+
+    fields: dict[str, object]
+    steps: int
+    film: frozenset[int] | None = None
+    name: str = ""
 
 
 def form_of(run: Run) -> dict[str, object]:
@@ -52,12 +74,12 @@ def fields_of(run: Run, label: str, size: object, preset: str) -> dict[str, obje
     return {name: values.get(name) for name in FIELDS}
 
 
-def find_again(visit: Visit, fields: dict, steps: int, film: frozenset[int] | None) -> Run | None:
-    """The visit's own run that these settings make, if it stands where the link's does and has its film."""
-    task, recipe, seed = form.read_form(*fields.values())
-    there = (run for run in visit.runs.values() if (run.task, run.recipe, run.seed) == (task, recipe, seed))
-    whole = (run for run in there if run.step == steps and not run.is_live)
-    return next((run for run in whole if not film or film <= steps_of(run)), None)
+def find_again(visit: Visit, again: Again, but: Collection[str] = ()) -> Run | None:
+    """The visit's own run like a link's, if it stands where that did and has its film; none of these ids."""
+    made = form.read_form(*again.fields.values())
+    like = (run for run in visit.runs.values() if (run.task, run.recipe, run.seed) == made)
+    whole = (run for run in like if run.step == again.steps and not run.is_live and run.id not in but)
+    return next((run for run in whole if not again.film or again.film <= steps_of(run)), None)
 
 
 def steps_of(run: Run) -> set[int]:
@@ -65,19 +87,25 @@ def steps_of(run: Run) -> set[int]:
     return {frame["step"] for _, frame in run.frames}
 
 
-def add_again(visit: Visit, fields: dict, steps: int, film: frozenset[int] | None = None) -> Run:
-    """A new run from a link's settings, which ends where the sender's stood, with the same film.
+def add_again(visit: Visit, again: Again) -> Run:
+    """A new run from a link's settings, which ends where the sender's stood, with its film and name.
 
     Raises:
         ValueError: the settings cannot be used, or there are fewer steps.
     """
-    task, recipe, seed = form.read_form(*fields.values())
-    if not 1 <= steps <= recipe.steps:
-        raise ValueError(f"This link trains {steps} steps, of which its settings have 1 to {recipe.steps}.")
-    run, _ = visit.add(task, recipe, seed, form.read_probe(task, *fields.values()))
-    run.film = None if has_zero_gpu() else film  # which takes a slice of steps at once
+    task, recipe, seed = form.read_form(*again.fields.values())
+    if not 1 <= again.steps <= recipe.steps:
+        raise ValueError(
+            f"This link trains {again.steps} steps, of which its settings have 1 to {recipe.steps}."
+        )
+    run, _ = visit.add(task, recipe, seed, form.read_probe(task, *again.fields.values()))
+    with contextlib.suppress(
+        ValueError
+    ):  # a run of this visit may have the name; none is given where it is empty
+        visit.rename(run.id, again.name)
+    run.film = None if has_zero_gpu() else again.film  # which takes a slice of steps at once
     run.begin()
-    run.loop = up_to(run.loop, steps)
+    run.loop = up_to(run.loop, again.steps)
     return run
 
 
@@ -89,43 +117,76 @@ def up_to(loop: Iterator[Sequence[Report]], steps: int) -> Iterator[Sequence[Rep
             return
 
 
-def film_of(boards: dict) -> frozenset[int] | None:
-    """The steps of the film that the sender's board had; None where the link does not say."""
-    film = boards.get(BOARD, {}).get("film")
+def describe(run: Run, *, film: bool = False) -> dict:
+    """What a link says of a run; `film`: with the steps of its frames, which a board may say as well.
+
+    Raises:
+        ValueError: the settings of Train do not make it.
+    """
+    said = {"form": form_of(run), "steps": run.step, "name": run.name}
+    return said | ({"film": thin(sorted(steps_of(run)), SHORT_FILM)} if film else {})
+
+
+def check_film(film: object) -> frozenset[int] | None:
+    """The steps of a film that a link says; None where it does not."""
     if not isinstance(film, list) or not 0 < len(film) <= LONGEST_FILM:
         return None
     return frozenset(step for step in film if isinstance(step, int))
 
 
-def check_run(run: dict) -> tuple[dict, int]:
-    """Fields and steps of a link's run.
+def runs_of(state: dict) -> list[Again]:
+    """The runs of a link: those laid over the shown one, then that, whose film its board says.
 
     Raises:
-        ValueError: it has others, or a field holds what no field does.
+        ValueError: it does not say how they are trained, or has too many.
     """
-    fields, steps = run.get("form"), run.get("steps")
+    if "run" not in state:
+        return []
+    beside = state.get("beside", [])
+    if len(beside) > MOST_BESIDE or not all(isinstance(run, dict) for run in beside):
+        raise ValueError(f"This link does not say which runs, up to {MOST_BESIDE}, lie over the sender's.")
+    shown = state["run"] | {"film": state.get("boards", {}).get(BOARD, {}).get("film")}
+    return [check_run(run) for run in (*beside, shown)]
+
+
+def check_run(run: dict) -> Again:
+    """A link's run.
+
+    Raises:
+        ValueError: it has other fields, or a field holds what no field does.
+    """
+    fields, steps, name = run.get("form"), run.get("steps"), run.get("name", "")
     is_form = isinstance(fields, dict) and fields.keys() == set(FIELDS)
-    if not is_form or not isinstance(steps, int) or isinstance(steps, bool):
+    if not is_form or not isinstance(steps, int) or isinstance(steps, bool) or not isinstance(name, str):
         raise ValueError("This link does not say how the sender's run is trained.")
     if not all(value is None or isinstance(value, str | int | float) for value in fields.values()):
         raise ValueError("This link sets a field of Train to what no field holds.")
     restore_form(fields)  # task, model, size and preset are of those that there are
-    return {name: fields[name] for name in FIELDS}, steps
+    return Again({name: fields[name] for name in FIELDS}, steps, check_film(run.get("film")), name)
 
 
-def keep_form(page: Page, fields: Form, order: gr.Number, looked: gr.HTML, reseed: gr.Button) -> None:
-    """Let links carry the Train tab's settings, and a run that is trained from them again."""
+def keep_form(page: Page, fields: Form, order: gr.Number, shown: dict, reseed: gr.Button) -> None:
+    """Let links carry the Train tab's settings, and the runs that are trained from them again.
+
+    Args:
+        page: the page.
+        fields: of the tab.
+        order: counts the runs to follow.
+        shown: the tab's outputs by their name in SCREEN.
+        reseed: the button that changes the seed's field.
+    """
 
     def restore(values: dict, visit: Visit) -> dict:
         visit.table = None
+        stands = dict(zip(shown.values(), telling.show_all(visit), strict=True)) if visit.runs else {}
         updates = restore_form(values)
         changes = {part: updates[name] for name, part in kept.items()}
         said = form.describe_form(*(values.get(name) for name in FIELDS))
         name = form.offers()[values["task"]][0]
         file = gr.update(visible=name in form.COLUMNS, value=None, label=form.FILES.get(name, ""))
-        shown = dict(zip([fields.hint, *fields.lines], said, strict=False))
-        task = form.build_task(name)
-        return changes | shown | {fields.table: file, looked: telling.look_for(task)}
+        lines = dict(zip([fields.hint, *fields.lines], said, strict=False))
+        look = {shown["look_for"]: telling.look_for(form.build_task(name))}
+        return stands | changes | lines | {fields.table: file} | look
 
     def stays(visit: Visit) -> str:
         return "The uploaded table stays here: a link carries the settings." if visit.table else ""
@@ -138,7 +199,7 @@ def keep_form(page: Page, fields: Form, order: gr.Number, looked: gr.HTML, resee
         varying=("model", "size", "preset", *FILLED),
         restore=restore,
         inputs=(page.visit,),
-        outputs=(fields.hint, *fields.lines, fields.table, looked),
+        outputs=(fields.hint, *fields.lines, fields.table, *shown.values()),
         buttons=(fields.table, reseed),
         stays=stays,
     )

@@ -61,8 +61,8 @@ class Waiting:
             visit.empty()
 
 
-def wire(page: Page, shown: list, light: dict) -> None:
-    """Let a page that is loaded again find what it had.
+def wire(page: Page, shown: list, light: dict) -> gr.events.Dependency:
+    """Let a page that is loaded again find what it had; returns the event after which it has.
 
     Args:
         page: gives blocks and visit.
@@ -76,6 +76,6 @@ def wire(page: Page, shown: list, light: dict) -> None:
         given = waiting.arrive(visit, left)
         return [given, *(show_all(visit) if visit.runs else screen())]
 
-    page.blocks.load(arrive, [page.visit, key], [key, *shown], js=TAKE, **light).then(
-        None, key, None, js=LEAVE
-    )
+    arrived = page.blocks.load(arrive, [page.visit, key], [key, *shown], js=TAKE, **light)
+    arrived.then(None, key, None, js=LEAVE)
+    return arrived

@@ -16,11 +16,8 @@ from hf_attn.records import build_training_record
 
 
 def open_run(visit: Visit, event: gr.EventData) -> list:
-    """Show a run again; it is what the buttons are about unless another is under way."""
-    if event.run in visit.runs:
-        visit.shown = event.run
-        if visit.run is None or not visit.run.is_live:
-            visit.current = event.run
+    """Show a run again."""
+    visit.show(event.run)
     return show_all(visit)
 
 

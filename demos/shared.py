@@ -141,6 +141,13 @@ def label_tokens(tokens) -> list[str]:
     return [ENDS.get(token, token.replace(SPACE, " ")) for token in tokens]
 
 
+def thin(items: list, most: int) -> list:
+    """At most so many, evenly chosen, the first and the last among them."""
+    if len(items) <= most:
+        return items
+    return [items[round(place * (len(items) - 1) / (most - 1))] for place in range(most)]
+
+
 def shorten(text: str, most: int) -> str:
     """Cut a text to so many characters, with … behind."""
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"

@@ -313,7 +313,8 @@ def build(page: Page) -> None:
     order = gr.Number(0, visible="hidden")  # counts the runs to follow; its change starts the long handler
     visit = page.visit
     screen_of = {**drive, "board": board, "note": said, "origin": origin, "runs": runs, "look_for": looked}
-    shown = [screen_of[name] for name in SCREEN]
+    screen_of = {name: screen_of[name] for name in SCREEN}
+    shown = list(screen_of.values())
     light = {**LIGHT, "queue": False}
     wire_drive(page, drive, form, order, [order, fold, *form.lines, *shown], light)
     train_in_turn = {"concurrency_id": "train", "concurrency_limit": page.places}
@@ -322,5 +323,5 @@ def build(page: Page) -> None:
     wire_table(page, runs, compared, shown, zipped, said, light)
     gr.on([pace.change, rate.change], set_pace, [visit, pace, rate], rate, **light)
     page.runs = runs
-    returning.wire(page, shown, light)
-    rerunning.keep_form(page, form, order, looked, drive["reseed"])
+    page.arrived = returning.wire(page, shown, light)
+    rerunning.keep_form(page, form, order, screen_of, drive["reseed"])

@@ -16,7 +16,7 @@ import torch
 from demos.chance import draw_apart, draws
 from demos.limits import limits_here
 from demos.probing import Examples, Probe, answer_examples, choose_examples, read_map, write_samples
-from demos.shared import encode_maps, shorten, tell_baseline
+from demos.shared import encode_maps, shorten, tell_baseline, thin
 from demos.slicing import begin_loop, has_zero_gpu
 from demos.tables import Table, take_table
 from hf_attn.architectures import build_model
@@ -262,13 +262,6 @@ def said_once(frames: list[dict]) -> list[dict]:
     return said
 
 
-def thin(items: list, most: int) -> list:
-    """At most so many, evenly chosen, the first and the last among them."""
-    if len(items) <= most:
-        return items
-    return [items[round(place * (len(items) - 1) / (most - 1))] for place in range(most)]
-
-
 @dataclass(eq=False)
 class Visit:
     """One visitor: the runs, newest last, the one on the board, and a folder for files that come and go."""
@@ -304,6 +297,14 @@ class Visit:
         self.runs[run.id] = run
         self.shown = self.current = run.id
         return run, gone
+
+    def show(self, run_id: str | None) -> None:
+        """Put a run on the board; the buttons are about it too unless another is under way."""
+        if run_id not in self.runs:
+            return
+        self.shown = run_id
+        if self.run is None or not self.run.is_live:
+            self.current = run_id
 
     def forget(self, run_id: str) -> None:
         """Delete a run, stopping it first."""

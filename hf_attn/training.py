@@ -188,7 +188,55 @@ def build_accelerator(device: str = "auto") -> Accelerator:
     return Accelerator(cpu=wanted_cpu)  # cpu=True also where there is no other: processes then work together
 
 
-def train(  # noqa: C901 - the loop reads from top to bottom in one piece
+class Learner:
+    """A model, its optimizer and this process's share of every batch.
+
+    Raises:
+        ValueError: the batch cannot be shared out evenly over the processes.
+    """
+
+    def __init__(self, model: PreTrainedModel, recipe: Recipe, accelerator: Accelerator):
+        share = share_of_batch(recipe, accelerator)
+        self.bare, self.recipe, self.accelerator = model, recipe, accelerator
+        self.model, self.optimizer = accelerator.prepare(model, build_optimizer(model, recipe))
+        self.mine = slice(accelerator.process_index * share, (accelerator.process_index + 1) * share)
+        self.loss_sum, self.loss_steps = torch.zeros((), device=accelerator.device), 0
+
+    def learn(self, whole: Batch, step: int) -> None:
+        """Take a step on a batch, of which this process computes its share."""
+        recipe, model = self.recipe, self.model
+        model.train()
+        labels_a_process = int((whole.labels != IGNORED).sum()) / self.accelerator.num_processes
+        batch = whole[self.mine].to(self.accelerator.device)
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate_at(step, recipe)
+        inputs = learning_inputs(self.bare, batch, teacher_forcing_at(step, recipe))
+        loss = model(**inputs, num_items_in_batch=labels_a_process).loss
+        self.accelerator.backward(loss)
+        if recipe.max_grad_norm:
+            self.accelerator.clip_grad_norm_(model.parameters(), recipe.max_grad_norm)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        self.loss_sum += loss.detach()
+        self.loss_steps += 1
+
+    def take_loss(self, step: int) -> float:
+        """The mean loss since this was last asked.
+
+        Raises:
+            Diverged: it is no finite number.
+        """
+        mean = float(self.accelerator.reduce(self.loss_sum, "mean")) / self.loss_steps
+        if not math.isfinite(mean):
+            raise Diverged(
+                f"The loss is {mean} at step {step}: training has diverged. "
+                f"Choose a lower learning rate than {self.recipe.learning_rate}."
+            )
+        self.loss_sum, self.loss_steps = torch.zeros_like(self.loss_sum), 0
+        return mean
+
+
+def train(
     task: Task,
     model: PreTrainedModel,
     recipe: Recipe | None = None,
@@ -231,52 +279,28 @@ def train(  # noqa: C901 - the loop reads from top to bottom in one piece
     recipe = recipe or task.recipe
     accelerator = accelerator or Accelerator()
     progress = Progress(generator or torch.Generator().manual_seed(0))
-    bare_model = model
-    model, optimizer = accelerator.prepare(model, build_optimizer(model, recipe))
+    learner = Learner(model, recipe, accelerator)
     if state_dir is not None and Path(state_dir).exists():
         load_state(accelerator, progress, state_dir)
-    share = share_of_batch(recipe, accelerator)
-    mine = slice(accelerator.process_index * share, (accelerator.process_index + 1) * share)
     if progress.step in (0, recipe.steps):  # also where a run is resumed after its last step
-        progress.measure(bare_model, task, until)
-        yield progress.report(bare_model, recipe, float("nan"), probe)
-    loss_sum, loss_steps = torch.zeros((), device=accelerator.device), 0
+        progress.measure(model, task, until)
+        yield progress.report(model, recipe, float("nan"), probe)
     saved_at = time.monotonic()
     while progress.step < recipe.steps:
         started = time.perf_counter()
-        model.train()
         whole = task.sample(progress.generator, recipe.batch_size)
-        labels_a_process = int((whole.labels != IGNORED).sum()) / accelerator.num_processes
-        batch = whole[mine].to(accelerator.device)
-        for group in optimizer.param_groups:
-            group["lr"] = learning_rate_at(progress.step, recipe)
-        inputs = learning_inputs(bare_model, batch, teacher_forcing_at(progress.step, recipe))
-        loss = model(**inputs, num_items_in_batch=labels_a_process).loss
-        accelerator.backward(loss)
-        if recipe.max_grad_norm:
-            accelerator.clip_grad_norm_(model.parameters(), recipe.max_grad_norm)
-        optimizer.step()
-        optimizer.zero_grad()
-        loss_sum += loss.detach()
-        loss_steps += 1
+        learner.learn(whole, progress.step)
         progress.step += 1
         progress.tokens += whole.input_ids.numel() + whole.labels.numel()
         progress.seconds += time.perf_counter() - started
         is_last = progress.step == recipe.steps
         is_measured = is_last or progress.step % recipe.evaluate_every == 0
         if is_measured:
-            progress.measure(bare_model, task, until)
+            progress.measure(model, task, until)
         is_wanted = hurry is not None and hurry.is_set()
         if not (is_measured or is_wanted or progress.step % recipe.report_every == 0):
             continue
-        mean_loss = float(accelerator.reduce(loss_sum, "mean")) / loss_steps
-        if not math.isfinite(mean_loss):
-            raise Diverged(
-                f"The loss is {mean_loss} at step {progress.step}: training has diverged. "
-                f"Choose a lower learning rate than {recipe.learning_rate}."
-            )
-        latest = progress.report(bare_model, recipe, mean_loss, probe)
-        loss_sum, loss_steps = torch.zeros_like(loss_sum), 0
+        latest = progress.report(model, recipe, learner.take_loss(progress.step), probe)
         if state_dir is not None and (is_last or time.monotonic() - saved_at > save_every_seconds):
             save_state(accelerator, progress, state_dir)
             saved_at = time.monotonic()

@@ -71,6 +71,14 @@ def opened(text, visit=None, **states):
     return updates, json.loads(updates[OPENING.board])
 
 
+def gone_on(updates, visit):
+    """Return the updates after the run has ended that `updates` began, and what the header is told."""
+    given = {one: copy.deepcopy(one.value) for one in OPENING.inputs if one is not OPENING.page.visit}
+    given |= {OPENING.page.visit: visit, OPENING.pending: updates[OPENING.pending]}
+    then = OPENING.go_on(*(given[one] for one in OPENING.inputs))
+    return then, json.loads(then[OPENING.board])
+
+
 def value_in(update):
     return update["value"] if isinstance(update, dict) else update
 

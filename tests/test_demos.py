@@ -15,8 +15,9 @@ gr = pytest.importorskip("gradio")
 
 from demos import TABS, build_app, driving, form, train  # noqa: E402
 from demos.checkpoints import Shelf  # noqa: E402
+from demos.shared import thin  # noqa: E402
 from demos.tables import take_table  # noqa: E402
-from demos.visits import KEPT_RUNS, PAUSED, STOPPED, Run, Visit, thin  # noqa: E402
+from demos.visits import KEPT_RUNS, PAUSED, STOPPED, Run, Visit  # noqa: E402
 from hf_attn.architectures import ARCHITECTURES  # noqa: E402
 from hf_attn.hub import load_checkpoint  # noqa: E402
 from hf_attn.tasks import TASKS, build_task  # noqa: E402

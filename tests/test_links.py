@@ -24,6 +24,7 @@ from tests.linked import (  # noqa: E402
     NAMES,
     OPENING,
     SHELF,
+    gone_on,
     opened,
     state_of,
     trained_by,
@@ -177,9 +178,7 @@ def test_a_run_in_a_link_is_trained_again_to_the_very_same_weights(steps, other)
     assert friend.run.step == steps
     for name, weight in run.model.state_dict().items():
         assert torch.equal(weights[name], weight), name
-    given = {one: copy.deepcopy(one.value) for one in OPENING.inputs if one is not OPENING.page.visit}
-    given |= {OPENING.page.visit: friend, OPENING.pending: updates[OPENING.pending]}
-    then = OPENING.go_on(*(given[one] for one in OPENING.inputs))
+    then, _ = gone_on(updates, friend)
     assert then[OPENING.page.tabs].selected == "explore"
     assert value_in(then[FIELDS["explore"]["checkpoint"]]) == friend.run.id
     assert then[OPENING.pending] is None
@@ -198,10 +197,8 @@ def test_a_links_run_that_is_stopped_early_is_shown_as_far_as_it_got():
     friend.run.wants_pause, friend.run.wanted_steps = True, 2
     for _ in train.follow(friend):
         friend.run.wants_stop = not friend.run.wanted_steps
-    given = {one: copy.deepcopy(one.value) for one in OPENING.inputs if one is not OPENING.page.visit}
-    given |= {OPENING.page.visit: friend, OPENING.pending: updates[OPENING.pending]}
-    told = json.loads(OPENING.go_on(*(given[one] for one in OPENING.inputs))[OPENING.board])
-    assert told["opened"]["said"] == "Stopped at step 2; the sender's model had learned 6\u202fsteps."
+    _, told = gone_on(updates, friend)
+    assert told["opened"]["said"] == "copy 1 stopped at step 2; the sender's had learned 6\u202fsteps."
     for visit in (sender, friend):
         visit.close()
 
@@ -212,8 +209,8 @@ def test_every_setting_of_a_run_is_found_again_in_the_fields():
         {"learning_rate": "0.0031", "seed": "7"},
     ):
         visit = begun(**other)
-        fields = rerunning.form_of(visit.run)
-        again = rerunning.add_again(Visit(device="cpu"), fields, 1)
+        wanted = rerunning.Again(rerunning.form_of(visit.run), 1)
+        again = rerunning.add_again(Visit(device="cpu"), wanted)
         assert (again.task, again.recipe, again.seed) == (visit.run.task, visit.run.recipe, visit.run.seed)
         visit.close()
 

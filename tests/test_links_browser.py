@@ -104,6 +104,7 @@ def send_looks(page):
     page.locator("#explore-board .hf-grid button").nth(3).click()
     page.locator("#explore-board input[type=range]").first.fill("0.1")
     expect(page.locator("#explore-board")).to_contain_text("Layer 1, head 4")
+    page.locator("#explore-board .hf-glance + .hf-panel").get_by_role("button", name="Show as table").click()
     kept["explore"] = copied(page), pixels(page, "#explore-board")
     page.get_by_label("Hide the answers").evaluate("box => box.click()")
     page.get_by_label("Lock the settings").evaluate("box => box.click()")
@@ -123,6 +124,14 @@ def send_looks(page):
     expect(page.locator("#explore-origin")).to_contain_text(f"step {STEPS}")
     page.locator("#explore-board .hf-grid button").nth(2).click()
     kept["run"] = copied(page), pixels(page, "#explore-board")
+    tab(page, "Train")
+    page.get_by_role("button", name="Other seed").click()
+    expect(page.locator("#runs tbody tr")).to_have_count(2)
+    expect(page.locator("#note")).to_contain_text("held-out examples are right")
+    page.get_by_role("button", name="Lay copy 1 over the curves").click()
+    expect(page.locator("#compared canvas[aria-label*='queries by']")).to_have_count(2)
+    page.locator("#compared").get_by_role("button", name="settings that are the same").click()
+    kept["runs"] = copied(page), [pixels(page, board) for board in ("#train-board", "#compared")]
     return kept
 
 
@@ -180,6 +189,8 @@ def test_a_link_restores_the_same_pixels_in_another_browser_after_a_restart(chro
             "aria-selected", "true"
         )
         expect_pixels(page, board, seen)
+        if name == "explore":
+            expect(page.locator(board).get_by_role("button", name="Hide table")).to_have_count(1)
 
 
 @pytest.mark.usefixtures("restarted")
@@ -198,6 +209,25 @@ def test_a_runs_link_shows_the_step_that_the_sender_looked_at_and_the_same_film(
     with visiting(chromium, link) as page:
         expect(page.locator("#note")).to_contain_text("held-out examples are right")
         expect_pixels(page, "#train-board", seen)
+
+
+@pytest.mark.usefixtures("restarted")
+def test_runs_that_were_compared_are_trained_again_and_lie_over_the_curves_as_they_did(chromium, sent):
+    link, (board, compared) = sent["runs"]
+    with visiting(chromium, link) as page:
+        says, runs = page.locator(".hf-link-says"), page.locator("#runs")
+        for place in ("first", "second"):
+            expect(says).to_contain_text(f"Of the sender's 2 models, the {place} is trained here again")
+        expect(runs.locator("tbody tr.on")).to_contain_text("copy 2")
+        for _ in range(2):  # loaded again, the page has its runs and trains none of them
+            expect(runs.get_by_role("button", name="Lay copy 1 over")).to_have_attribute(
+                "aria-pressed", "true"
+            )
+            expect(page.locator("#compared")).to_contain_text("Hide what is the same")
+            expect_pixels(page, "#train-board", board)
+            expect_pixels(page, "#compared", compared)
+            expect(runs.locator("tbody tr")).to_have_count(2)
+            page.reload()
 
 
 @pytest.mark.usefixtures("restarted")

@@ -14,6 +14,7 @@ from demos import (  # noqa: E402
     driving,
     duel,
     duels,
+    form,
     growths,
     language_neighbours,
     language_order,
@@ -22,8 +23,18 @@ from demos import (  # noqa: E402
     rerunning,
 )
 from demos.visits import Visit  # noqa: E402
-from tests.linked import DUEL, KEPT, LEARNED, OPENING, SHELF, opened, trained_by, values_of  # noqa: E402
-from tests.visiting import begun  # noqa: E402
+from tests.linked import (  # noqa: E402
+    DUEL,
+    KEPT,
+    LEARNED,
+    OPENING,
+    SHELF,
+    gone_on,
+    opened,
+    trained_by,
+    values_of,
+)
+from tests.visiting import begun, changed  # noqa: E402
 
 
 def test_a_links_film_has_the_senders_frames_though_they_were_taken_by_the_clock():
@@ -45,6 +56,82 @@ def test_a_links_film_has_the_senders_frames_though_they_were_taken_by_the_clock
     assert OPENING.page.order in again, "the film of the run that is there lacks a frame"
     for visit in (sender, friend):
         visit.close()
+
+
+def with_three_runs():
+    """Return a visit with three runs of other seeds; the first is shown, the others are laid over it."""
+    visit = begun()
+    trained_by(visit)
+    for seed in ("1", "2"):
+        visit.add(*form.read_form(*changed(seed=seed)))
+        trained_by(visit)
+    visit.rename("run-3", "third <b>")
+    visit.show("run-1")
+    return visit
+
+
+def test_runs_laid_over_the_shown_one_travel_with_it_by_their_names_and_films():
+    sender, friend = with_three_runs(), Visit(device="cpu")
+    boards = {rerunning.TABLE: {"laid": ["run-3", "run-2", "run-99"], "open": [0]}}
+    state, said = links.describe_view(KEPT["train"], SHELF, sender, values_of("train"), boards)
+    assert said.startswith("copy 1, third <b> and copy 2 travel as their settings")
+    text = links.write_link(state)
+    updates, told = opened(text, friend)
+    for place in ("first", "second", "third"):
+        assert f"Of the sender's 3 models, the {place} is trained here again" in told["opened"]["said"]
+        trained_by(friend)
+        updates, told = gone_on(updates, friend)
+    assert updates[OPENING.pending] is None
+    assert [(run.name, run.seed) for run in friend.runs.values()] == [
+        ("third <b>", 2),
+        ("copy 2", 1),
+        ("copy 1", 0),
+    ]
+    assert friend.shown == "run-3"
+    assert told["opened"]["boards"][rerunning.TABLE] == {"laid": ["run-1", "run-2"], "open": [0]}
+    for name, again in (("run-3", "run-1"), ("run-2", "run-2"), ("run-1", "run-3")):
+        one, other = sender.runs[name], friend.runs[again]
+        assert all(torch.equal(w, other.model.state_dict()[n]) for n, w in one.model.state_dict().items())
+        if name != "run-1":  # whose film is that of the sender's board
+            assert rerunning.steps_of(one) == rerunning.steps_of(other)
+    friend.show("run-2")
+    updates, told = opened(text, friend)
+    assert OPENING.page.order not in updates, "all of them are there"
+    assert friend.shown == "run-3", "the link's run is on the board"
+    assert told["opened"]["boards"][rerunning.TABLE]["laid"] == ["run-1", "run-2"]
+    for visit in (sender, friend):
+        visit.close()
+
+
+def test_two_runs_alike_are_two_where_the_link_is_opened():
+    sender, friend = begun(), Visit(device="cpu")
+    trained_by(sender)
+    sender.add_again(sender.run)
+    trained_by(sender)
+    boards = {rerunning.TABLE: {"laid": ["run-1"]}}
+    state, _ = links.describe_view(KEPT["train"], SHELF, sender, values_of("train"), boards)
+    updates, _ = opened(links.write_link(state), friend)
+    trained_by(friend)
+    updates, _ = gone_on(updates, friend)
+    trained_by(friend)
+    gone_on(updates, friend)
+    assert [run.seed for run in friend.runs.values()] == [0, 0]
+    for visit in (sender, friend):
+        visit.close()
+
+
+@pytest.mark.parametrize("beside", [[1], [{}], [{"form": {}, "steps": 1}], "more"])
+def test_runs_that_a_link_does_not_describe_are_refused_in_words(beside):
+    sender = begun()
+    trained_by(sender)
+    state, _ = links.describe_view(KEPT["train"], SHELF, sender, values_of("train"), {})
+    state["beside"] = [rerunning.describe(sender.run)] * 4 if beside == "more" else beside
+    friend = Visit(device="cpu")
+    updates, told = opened(links.write_link(state), friend)
+    assert "This link does not say" in told["refused"]
+    assert OPENING.page.order not in updates
+    assert not friend.runs
+    sender.close()
 
 
 def test_what_a_run_draws_for_dropout_does_not_hang_on_who_else_draws():

@@ -28,6 +28,7 @@
       open = !open;
       update(last);
     });
+    toggle.dataset.opens = "settings";
     const scroll = el("div", "hf-scroll");
     scroll.tabIndex = 0;
     scroll.setAttribute("role", "region");

@@ -238,6 +238,14 @@
       if (!isTyping) draw(next?.refused ? `rename ${edit.run}` : undefined); // else when the name is kept
       announce();
     };
-    return { update };
+    /** What lies over the curves: for a link, which has the runs of these ids trained where it is opened. */
+    const restore = ({ laid: ids }) => {
+      if (!Array.isArray(ids)) return;
+      laid.clear();
+      ids.slice(0, OTHERS).forEach(id => id !== value.current && value.runs.some(r => r.id === id) && laid.add(id));
+      draw();
+      announce();
+    };
+    return { update, state: () => ({ laid: [...laid] }), restore };
   };
 })((window.hfAttn ||= {}));

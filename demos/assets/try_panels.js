@@ -41,6 +41,7 @@
       asText.setAttribute("aria-expanded", String(!text.hidden));
     });
     asText.setAttribute("aria-expanded", "false");
+    asText.dataset.opens = "text";
     text.hidden = true;
     panel.header.append(said.element);
     panel.body.append(written, treeHost, text);

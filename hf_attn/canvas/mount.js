@@ -2,7 +2,8 @@
 /* A board inside its gr.HTML: value in, events out; and what it chose itself, for a link.
 
    hfAttn.mount(name, {id, element, props, watch, trigger}) draws hfAttn[name] and keeps it up to date. A board gives
-   {update(value)} and, where a link can carry its own choices, state() → JSON and restore(state).
+   {update(value)} and, where a link can carry its own choices, state() → JSON and restore(state). A button with
+   data-opens shows or hides something under it: what is open travels with the board's choices, as `open`.
    hfAttn.boards.states(within)   what the boards inside an element chose: {id: state}
    hfAttn.boards.restore(states)  chooses it again: at once, or where a board has nothing to show yet, with its first value
    hfAttn.boards.redraw(names, {keep})  gives the boards of these names their value once more; kept is what they chose
@@ -13,13 +14,23 @@
 
   hfAttn.veil = (name, value) => value;
 
+  const isOpen = press => press.getAttribute("aria-expanded") === "true";
+  const folds = element => [...element.querySelectorAll("[data-opens]")];
+  const stateOf = ({ board, element }) => {
+    const open = folds(element).flatMap((press, i) => (isOpen(press) ? [i] : []));
+    return { ...board.state?.(), ...(open.length ? { open } : {}) };
+  };
+
   const settle = id => {
     const one = mounted.get(id);
     if (!one?.filled || !wanted.has(id)) return;
-    const state = wanted.get(id);
+    const { open, ...state } = wanted.get(id);
     wanted.delete(id);
     try {
       one.board.restore?.(state);
+      folds(one.element).forEach((press, i) => {
+        if (Array.isArray(open) && open.includes(i) !== isOpen(press)) press.click();
+      });
     } catch (error) {
       console.warn(`A link chose in ${id} what is not there:`, error); // somebody else wrote the link
     }
@@ -42,8 +53,9 @@
 
   hfAttn.boards = {
     states: within => {
-      const here = [...mounted].filter(([, one]) => one.filled && one.board.state && within.contains(one.element));
-      return Object.fromEntries(here.map(([id, one]) => [id, one.board.state()]));
+      const here = [...mounted].filter(([, one]) => one.filled && within.contains(one.element));
+      const states = here.map(([id, one]) => [id, stateOf(one)]);
+      return Object.fromEntries(states.filter(([, state]) => Object.keys(state).length));
     },
     restore: states => {
       for (const [id, state] of Object.entries(states)) {
@@ -54,7 +66,7 @@
     redraw: (names, { keep }) =>
       [...mounted].forEach(([id, one]) => {
         if (!names.includes(one.name) || !one.filled) return;
-        if (keep && one.board.state && !wanted.has(id)) wanted.set(id, one.board.state());
+        if (keep && one.board.state && !wanted.has(id)) wanted.set(id, stateOf(one));
         one.receive();
       }),
   };

@@ -74,6 +74,7 @@
     let [lines, open] = [[], false];
     host.append(strip, take, tableHost);
     press.setAttribute("aria-expanded", "false");
+    press.dataset.opens = "table";
     const fill = () => tableHost.replaceChildren(...(open && lines.length ? [table(lines, caption())] : []));
     const toggle = () => {
       open = !open;

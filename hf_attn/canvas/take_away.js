@@ -97,6 +97,7 @@
       refresh();
     }, "");
     press.setAttribute("aria-expanded", "false");
+    press.dataset.opens = "table";
     return { press, refresh };
   };
 
