@@ -6,10 +6,12 @@ of surrogates. Here that is looked at once for all fields, so that a handler get
 a number from a number, and one of its choices from a list of choices.
 """
 
+import copy
 import json
 
 import gradio as gr
 from gradio import components
+from gradio.blocks import convert_component_dict_to_list
 from gradio.components import Component
 
 from demos import links, shared
@@ -66,7 +68,10 @@ def tell(value: object) -> str:
 
 
 class GuardedBlocks(gr.Blocks):
-    """A page that no JSON gets past: whoever sends what a field cannot hold is told so."""
+    """A page that no JSON gets past: whoever sends what a field cannot hold is told so.
+
+    What a handler skips costs nothing: a run sends several messages a second, and most change one output.
+    """
 
     async def process_api(self, block_fn, inputs, state=None, *, iterator=None, event_data=None, **more):
         """As Gradio's own, with inputs that the fields can hold.
@@ -92,6 +97,35 @@ class GuardedBlocks(gr.Blocks):
                 )
         given = {"iterator": iterator, "event_data": event_data, **more}
         return await super().process_api(block_fn, inputs, state, **given)
+
+    async def postprocess_data(self, block_fn, predictions, state):
+        """As Gradio's own, which builds every component anew that a handler skips; here it is left alone."""
+        outputs, values = list(block_fn.outputs), predictions
+        if not outputs:
+            return await super().postprocess_data(block_fn, predictions, state)
+        if isinstance(values, dict) and values != gr.skip():
+            values = convert_component_dict_to_list(outputs, values)
+        if len(outputs) == 1:
+            values = [values]
+        elif values == gr.skip():
+            values = [values] * len(outputs)
+        told = [place for place, value in enumerate(values) if not is_skip(value)]
+        if len(values) != len(outputs) or len(told) == len(outputs):
+            return await super().postprocess_data(block_fn, predictions, state)
+        answer = [None if part.stateful else gr.skip() for part in outputs]
+        if told:
+            fewer = copy.copy(block_fn)
+            fewer.outputs = [outputs[place] for place in told]
+            given = [values[place] for place in told]
+            sent = await super().postprocess_data(fewer, given if len(given) > 1 else given[0], state)
+            for place, one in zip(told, sent, strict=True):
+                answer[place] = one
+        return answer
+
+
+def is_skip(value: object) -> bool:
+    """Whether a handler leaves an output as it is."""
+    return isinstance(value, dict) and value == gr.skip()
 
 
 def refuse(component: Component, value: object) -> None:

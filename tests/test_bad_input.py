@@ -207,6 +207,33 @@ def test_what_no_field_can_send_is_refused_in_a_sentence_by_every_handler(app):
     assert complaints == []
 
 
+@pytest.mark.parametrize("told", [(), (0,), (1,), (0, 2), (0, 1, 2, 3)])
+def test_what_a_handler_skips_is_left_alone_and_the_answer_is_gradio_s_own(told):
+    def values():
+        return ["said", gr.update(value=2, interactive=False), 3, gr.update(choices=["a"])]
+
+    async def ask(kind, answer):  # outside an event loop Gradio opens some and never closes them
+        with kind() as page:
+            outputs = [gr.Textbox(), gr.Number(), gr.State(0), gr.Radio(["b"])]
+            page.load(lambda: None, None, outputs)
+        (fn,) = page.fns.values()
+        state = SessionState(page)
+        said = await page.postprocess_data(fn, answer(outputs), state)
+        return said, state[outputs[2]._id], state[outputs[0]._id] is not outputs[0]
+
+    def as_list(_):
+        return [value if place in told else gr.skip() for place, value in enumerate(values())]
+
+    def as_dict(outputs):
+        return {outputs[place]: values()[place] for place in told} or gr.skip()
+
+    for answer in (as_list, as_dict):
+        mine, own = (asyncio.run(ask(kind, answer)) for kind in (door.GuardedBlocks, gr.Blocks))
+        assert mine[:2] == own[:2]
+        assert not mine[2]
+        assert own[2] == (0 not in told)
+
+
 @pytest.mark.parametrize("elem_id", NUMBERS)
 def test_a_field_of_a_number_says_in_its_own_line_what_it_got_and_what_it_takes(app, elem_id):
     line, allowed = NUMBERS[elem_id]
