@@ -7,6 +7,7 @@ Example:
         print(turn.name, turn.report.step, turn.report.held_out_exact_match, turn.evaluation)
 """
 
+import functools
 import math
 import threading
 from collections.abc import Iterable, Iterator, Mapping
@@ -119,23 +120,23 @@ def match_parameters(task: Task, architectures: Iterable[str], parameters: int) 
 def match_size(task: Task, recipe: Recipe, parameters: int) -> Recipe:
     """Choose the hidden size that comes closest to a number of parameters.
 
-    The other widths keep their ratio to it. The number grows with them, so that the place where it passes
-    `parameters` is found by halving.
+    The other widths keep their ratio to it. The number grows with them, at most as their square: each guess
+    takes it for the square, between the guesses that were too low and too high.
 
     Raises:
         ValueError: even the smallest width has over a tenth more.
     """
 
+    @functools.cache
     def count(units: int) -> int:
         return count_parameters(task, _widened(recipe, units))
 
-    high = 1
-    while count(high) < parameters:
-        high *= 2
-    low = high // 2  # the smallest is below, or there is none
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if count(middle) < parameters else (low, middle)
+    low, high = 0, None  # the largest that has too few, the smallest that has not
+    guess = max(1, int(recipe.model["hidden_size"]) // _units_of(recipe))  # type: ignore[call-overload]
+    while high is None or high - low > 1:
+        low, high = (guess, high) if count(guess) < parameters else (low, guess)
+        guess = max(low + 1, round(guess * math.sqrt(max(parameters, 1) / count(guess))))
+        guess = guess if high is None else min(guess, high - 1)
     nearest = min((units for units in (low, high) if units), key=lambda units: abs(count(units) - parameters))
     if (smallest := count(nearest)) > (1 + TOLERANCE) * parameters and nearest == 1:
         raise ValueError(
@@ -145,13 +146,18 @@ def match_size(task: Task, recipe: Recipe, parameters: int) -> Recipe:
     return _widened(recipe, nearest)
 
 
-def _widened(recipe: Recipe, units: int) -> Recipe:
-    """The recipe with a hidden size of so many units: what heads and directions can share evenly."""
+def _units_of(recipe: Recipe) -> int:
+    """What a hidden size is a multiple of: heads and directions share it evenly."""
     heads = int(recipe.model.get("num_attention_heads", 2))  # type: ignore[call-overload]
     positions = str(recipe.model.get("position_type", ""))
     pairs = positions.startswith("rotary") or positions == "complex"
     turning = 4 if positions == "rotary_ntk" else 2 if pairs else 1  # numbers of a head that turn together
-    hidden_size = units * heads * turning
+    return heads * turning
+
+
+def _widened(recipe: Recipe, units: int) -> Recipe:
+    """The recipe with a hidden size of so many units."""
+    hidden_size = units * _units_of(recipe)
     before = int(recipe.model["hidden_size"])  # type: ignore[call-overload]
     widths = {
         name: max(1, round(width * hidden_size / before))
