@@ -6,7 +6,7 @@ import torch
 
 from demos.shared import label_tokens, shorten, wrong_symbols
 from hf_attn.decoding import write
-from hf_attn.evaluation import predict
+from hf_attn.evaluation import find_right, predict
 from hf_attn.inspection import attention_maps
 from hf_attn.tasks import Batch, Task
 from hf_attn.tasks.base import CLASSES, TEXT
@@ -163,12 +163,21 @@ def causal(rows: int, columns: int) -> list[list[bool]]:
 def answer_examples(model, task: Task, examples: Examples) -> list[dict]:
     """What a model answers for the shown examples, judged by the task or by the data.
 
-    Nothing is written on where an answer is twice as long as the right one.
+    Only those that come out wrong are written, token by token: of the others the answer is known. Nothing is
+    written on where an answer is twice as long as the right one.
     """
-    longest = int((examples.batch.labels.view(len(examples), -1) != IGNORED).sum(1).max())
+    batch = examples.batch
+    longest = int((batch.labels.view(len(examples), -1) != IGNORED).sum(1).max())
     most = min(2 * longest, task.max_target_tokens)
-    answered = predict(model, task, examples.batch, most=most).tolist()
-    rows = zip(examples.sources, examples.answers, answered, strict=True)
+    if task.kind == CLASSES:
+        answered = predict(model, task, batch)
+    else:
+        known = batch.labels.masked_fill(batch.labels == IGNORED, PAD)
+        answered = torch.nn.functional.pad(known, (0, most - known.shape[1]), value=PAD)
+        wrong = ~find_right(model, batch.to(next(model.parameters()).device)).cpu()
+        if wrong.any():
+            answered[wrong] = predict(model, task, batch[wrong], most=most)
+    rows = zip(examples.sources, examples.answers, answered.tolist(), strict=True)
     return [read_answer(task, *row) for row in rows]
 
 

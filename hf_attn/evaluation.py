@@ -125,20 +125,25 @@ def exact_matches(predictions: torch.Tensor, labels: torch.Tensor) -> torch.Tens
 def measure_quickly(model, task: Task, batch: Batch, batch_size: int = 512) -> float:
     """Share of examples that are right, in one pass and without writing: the figure of a run under way.
 
-    As a whole for sequences: what is written greedily is right to its last token exactly where the likeliest
-    token is the true one at every place, given the true ones before it. (`exact_matches` of `predict` is the
-    plain twin.) Of the classes for classes, of the tokens for text.
+    As a whole for sequences, as `find_right` finds them; of the classes for classes, of the tokens for text.
     """
     right = []
     for start in range(0, len(batch), batch_size):
         part = batch[slice(start, start + batch_size)].to(next(model.parameters()).device)
-        is_right = _next_logits(model, part).argmax(-1) == part.labels
-        counts = part.labels != IGNORED
         if task.kind == SEQUENCE:
-            right.append((is_right | ~counts).all(dim=1))
+            right.append(find_right(model, part))
         else:
-            right.append(is_right[counts])
+            right.append((_next_logits(model, part).argmax(-1) == part.labels)[part.labels != IGNORED])
     return float(torch.cat(right).float().mean())
+
+
+def find_right(model, batch: Batch) -> torch.Tensor:
+    """[B] bool, in one pass and without writing: which of a batch's sequences the model writes right.
+
+    What is written greedily is right to its last token exactly where the likeliest token is the true one at
+    every place, given the true ones before it. (`exact_matches` of `predict` is the plain twin.)
+    """
+    return ((_next_logits(model, batch).argmax(-1) == batch.labels) | (batch.labels == IGNORED)).all(dim=1)
 
 
 def refuse_too_long(task: Task, model) -> None:

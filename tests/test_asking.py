@@ -11,10 +11,11 @@ gr = pytest.importorskip("gradio")
 
 from demos import answers, asking, explore, form, looking, train, trying  # noqa: E402
 from demos.checkpoints import NONE_YET, Shelf, build_shelf  # noqa: E402
+from demos.probing import answer_examples, choose_examples, read_answer  # noqa: E402
 from demos.visits import Visit  # noqa: E402
 from hf_attn.architectures import build_model  # noqa: E402
-from hf_attn.evaluation import measure_quickly, predict  # noqa: E402
-from hf_attn.hub import save_checkpoint  # noqa: E402
+from hf_attn.evaluation import find_right, measure_quickly, predict  # noqa: E402
+from hf_attn.hub import load_checkpoint, save_checkpoint  # noqa: E402
 from hf_attn.tasks import build_task  # noqa: E402
 from hf_attn.tasks.parsing import read_prefix  # noqa: E402
 from tests.tables import write_table  # noqa: E402
@@ -253,3 +254,18 @@ def test_a_given_checkpoint_is_listed_and_a_broken_one_is_refused(tmp_path):
     assert json.loads(board)["written"]
     with pytest.raises(FileNotFoundError):
         build_shelf(tmp_path / "other")
+
+
+@pytest.mark.parametrize("others", [[], [1, 4], [0, 1, 2, 3, 4, 5]])
+def test_examples_that_are_shown_have_the_answers_that_would_be_written_though_right_ones_are_not(others):
+    found = load_checkpoint(next(path for _, path in build_shelf().folders if path.name == "attn-copy"))
+    examples, _ = choose_examples(found.task)
+    batch = examples.batch
+    written = predict(found.model, found.task, batch)
+    batch.labels[others, 0] = 7 - batch.labels[others, 0] % 2  # another answer than the model's
+    wanted = [
+        read_answer(found.task, *row)
+        for row in zip(examples.sources, examples.answers, written.tolist(), strict=True)
+    ]
+    assert find_right(found.model, batch).tolist() == [place not in others for place in range(len(examples))]
+    assert answer_examples(found.model, found.task, examples) == wanted
