@@ -220,12 +220,12 @@ class Parsing(Task):
                 f"{foreign[0]!r} (character {foreign[1]}) is not allowed: write x, y or z, =, digits, "
                 f"+ - * / and brackets, for example {self.worked_example.source!r}."
             )
-        text = "".join(text.split())
-        if longer := re.search(r"[0-9xyz]{2,}", text):
+        if longer := re.search(r"[0-9xyz](\s*[0-9xyz])+", text):
             raise ValueError(
-                f"{longer.group()!r} is too long: numbers and names are one character here, "
-                f"for example {self.worked_example.source!r}."
+                f"{longer.group()!r} has no operator between its characters, and numbers and names are one "
+                f"character here: write for example {self.worked_example.source!r}."
             )
+        text = "".join(text.split())
         variable, equals, expression = text.partition("=")
         try:
             body = ast.parse(expression, mode="eval").body
