@@ -47,7 +47,7 @@ class Sharing:
 
 def offered(shelf: Shelf, visit: Visit) -> list[tuple[str, str]]:
     """Checkpoints of this project: those that a visitor opened by id or path alone are others'."""
-    others = [name for name in shelf.others.get(visit, []) if name not in visit.pulled]
+    others = [name for name in shelf.others.get(visit, {}) if name not in visit.pulled]
     return [(label, value) for label, value in shelf.choices(visit) if value not in others]
 
 
