@@ -97,6 +97,7 @@ class Page:
         tab: the gr.Tab being built.
         tabs: of the page.
         runs: the table of runs.
+        said: what Train says of the current run.
         order: counts the runs to follow; where it changes, the visit's current run is trained.
         arrived: the event after which a page that is loaded again has what its visitor had.
         run_ended: events after which a visitor's runs have changed.
@@ -112,6 +113,7 @@ class Page:
     tab: gr.Tab | None = None
     tabs: gr.Tabs | None = None
     runs: gr.HTML | None = None
+    said: gr.HTML | None = None
     order: gr.Number | None = None
     arrived: gr.events.Dependency | None = None
     run_ended: list = field(default_factory=list)

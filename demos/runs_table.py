@@ -14,6 +14,8 @@ from hf_attn.evaluation import evaluate
 from hf_attn.hub import save_checkpoint
 from hf_attn.records import build_training_record
 
+NO_WEIGHTS = "This run has no weights yet."
+
 
 def open_run(visit: Visit, event: gr.EventData) -> list:
     """Show a run again."""
@@ -78,7 +80,7 @@ def pack_run(visit: Visit, event: gr.EventData) -> tuple[str | None, str]:
     """Save a run as a checkpoint folder and zip it: (path, sentence)."""
     run = visit.runs.get(event.run)
     if run is None or run.model is None:
-        return None, shared.note("This run has no weights yet.")
+        return None, shared.note(NO_WEIGHTS)
     folder = save_run(visit, run, f"attn-{file_name(run.name)}")
     path = shutil.make_archive(str(folder), "zip", folder.parent, folder.name)
     return path, shared.note(f"{Path(path).name} holds a checkpoint that transformers loads.")

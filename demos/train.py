@@ -322,6 +322,6 @@ def build(page: Page) -> None:
     wire_form(form, visit, said, looked, light)
     wire_table(page, runs, compared, shown, zipped, said, light)
     gr.on([pace.change, rate.change], set_pace, [visit, pace, rate], rate, **light)
-    page.runs = runs
+    page.runs, page.said = runs, said
     page.arrived = returning.wire(page, shown, light)
     rerunning.keep_form(page, form, order, screen_of, drive["reseed"])
