@@ -203,6 +203,16 @@ class Asking:
         """(handler, inputs, outputs) of every button that asks."""
         return self.answer_now, [self.question.shown, *self.asked], self.answer
 
+    @property
+    def new(self) -> tuple:
+        """(handler, inputs, outputs) of every event after which there may be something new."""
+        return self.answer_new, [self.question.shown, *self.asked], self.filled
+
+    @property
+    def filled(self) -> list:
+        """What another checkpoint changes."""
+        return list(dict.fromkeys([*self.question.filled, *self.turn[2], *self.answer]))
+
     def answer_now(self, shown: Shown, *given) -> dict:
         """Answer what stands in the fields."""
         return self._answer(shown, self._by_component(given))
@@ -285,15 +295,10 @@ def wire_ask(asked_by: Callable, asking: tuple, waiting: tuple[str, str] | None)
 
 def wire_question(
     page: Page, question: Question, ask, asked: list, answer: list, turn, others=None, waiting=None
-) -> tuple:
-    """Connect a tab's question, and let links carry it; the arguments are Asking's, waiting is `wire_ask`'s.
-
-    Returns:
-        (handler, inputs, outputs) of every button that asks: `button.click(*asking, **LAST)`.
-    """
+) -> Asking:
+    """Connect a tab's question, and let links carry it; arguments are Asking's, waiting is `wire_ask`'s."""
     asking = Asking(page, question, ask, asked, answer, turn, others or {})
     shown, seen, chosen = question.shown, question.seen, question.chosen
-    filled = list(dict.fromkeys([*question.filled, *turn[2], *answer]))
     now = {**LIGHT, "queue": False}
 
     def look(visit, chosen, seen):
@@ -302,11 +307,10 @@ def wire_question(
     def offer(visit):
         return gr.update(choices=page.shelf.choices(visit))
 
-    new = (asking.answer_new, [shown, *asked], filled)
-    page.tab.select(look, [page.visit, chosen, seen], [chosen, seen], **now).then(*new, **LAST)
+    page.tab.select(look, [page.visit, chosen, seen], [chosen, seen], **now).then(*asking.new, **LAST)
     for ended in page.run_ended:
         ended.then(offer, page.visit, chosen, **now)
-    wire_ask(chosen.input, new, waiting)
+    wire_ask(chosen.input, asking.new, waiting)
     wire_ask(question.text.submit, asking.now, waiting)
     for chip in question.chips:
         picked = chip.click(lambda example: example, chip, question.text, **now)
@@ -317,7 +321,7 @@ def wire_question(
         weights="checkpoint",
         restore=asking.restore,
         inputs=(shown, *asked),
-        outputs=(chosen, seen, *filled),
+        outputs=(chosen, seen, *asking.filled),
         buttons=tuple(question.chips),
     )
-    return asking.now
+    return asking

@@ -2,8 +2,8 @@
 
 import gradio as gr
 
-from demos import asking, python_heads, python_lines, shared
-from demos.asking import build_question, wire_ask, wire_question
+from demos import python_heads, python_lines, shared
+from demos.asking import Question, build_question, wire_ask, wire_question
 from demos.checking import add_lines, build_part
 from demos.checkpoints import Opened, Shelf
 from demos.looking import Looked, TargetError, fetch_cell, fetch_head, look, look_again, show
@@ -101,14 +101,13 @@ def look_inside(shelf: Shelf, visit: Visit, checks: Checks, turn: int, *cell):
         return gr.skip()
 
 
-def open_other(shelf: Shelf, visit: Visit, name: str, text: str) -> list:
-    """A folder or a Hub id: [checkpoint, error, text, text's error, hint, chips…]; a bad one changes none."""
+def open_other(shelf: Shelf, visit: Visit, name: str) -> list:
+    """A folder or a Hub id is offered and chosen: [checkpoint, error]; a bad one leaves what is chosen."""
     try:
         chosen = shelf.take(visit, (name or "").strip())
     except (ValueError, OSError) as error:
-        return [gr.skip(), shared.field_error(str(error)), *[gr.skip()] * (3 + asking.CHIPS)]
-    offered = gr.update(choices=shelf.choices(visit), value=chosen)
-    return [offered, "", *asking.choose(shelf, visit, chosen, text)]
+        return [gr.skip(), shared.field_error(str(error))]
+    return [gr.update(choices=shelf.choices(visit), value=chosen), ""]
 
 
 def choose(shelf: Shelf, visit: Visit, chosen: str | None) -> list:
@@ -123,7 +122,7 @@ def keep_pick(event: gr.EventData) -> dict:
     return {name: getattr(event, name) for name in ("kind", "layer", "head", "query", "key")}
 
 
-def build_target(question: asking.Question) -> tuple[gr.Textbox, gr.HTML, gr.Button]:
+def build_target(question: Question) -> tuple[gr.Textbox, gr.HTML, gr.Button]:
     """Lay out the target with its own line for what is wrong: (target, its error, button)."""
     with question.row:
         typed = {"elem_id": "explore-target", "elem_classes": "hf-mono-input", "min_width": 0}
@@ -176,20 +175,19 @@ def build(page: Page) -> None:
     def move(visit, checks, kept, event: gr.EventData):
         return move_window(shelf, visit, checks, kept, event.row, event.column)
 
-    def take(visit, name, text):
-        return open_other(shelf, visit, name, text)
+    def take(visit, name):
+        return open_other(shelf, visit, name)
 
     asked = [page.visit, question.chosen, question.text, target, kept, checks]
     answered = [board, question.error, target_error, origin, checked]
     changed = (turn, [page.visit, question.chosen], [target, question.look_for])
     own = {"target": target}
-    asks = wire_question(page, question, answer, asked, answered, changed, own, WAITING)
+    asking = wire_question(page, question, answer, asked, answered, changed, own, WAITING)
     for asked_by in (press.click, target.submit):
-        wire_ask(asked_by, asks, WAITING)
-    filled = [question.chosen, other_error, question.text, question.error, question.hint, *question.chips]
-    opened = gr.on([open_press.click, other.submit], take, [page.visit, other, question.text], filled, **LAST)
-    turned = opened.success(turn, *changed[1:], **LIGHT)
-    wire_ask(turned.then, asks, WAITING)
+        wire_ask(asked_by, asking.now, WAITING)
+    chosen = [question.chosen, other_error]
+    opened = gr.on([open_press.click, other.submit], take, [page.visit, other], chosen, **LAST)
+    wire_ask(opened.success, asking.new, WAITING)
     board.pick(keep_pick, None, kept, **LIGHT, queue=False, trigger_mode="multiple")
     board.fetch(fetch, checks, board, **LIGHT, queue=False, trigger_mode="multiple")
     board.look_inside(inside, [page.visit, checks], board, **LIGHT, trigger_mode="multiple")

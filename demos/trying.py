@@ -188,7 +188,7 @@ def build(page: Page) -> None:
     other = (turn, [page.visit, question.chosen, strategy], turned)
     names = ("strategy", "beams", "k", "p", "temperature", "seed")
     others = dict(zip(names, [strategy, *how], strict=True))
-    asking = wire_question(page, question, answer, asked, answered, other, others)
+    asking = wire_question(page, question, answer, asked, answered, other, others).now
     write_button.click(*asking, **LAST)
     board.rewrite(*asking, **LAST)
     strategy.input(show_settings, strategy, settings, **LIGHT, queue=False).then(*asking, **LAST)
