@@ -7,7 +7,7 @@ from demos.asking import Question, build_question, wire_ask, wire_question
 from demos.checking import add_lines, build_part
 from demos.checkpoints import Opened, Shelf
 from demos.looking import Looked, TargetError, fetch_cell, fetch_head, look, look_again, show
-from demos.measuring import Checks
+from demos.measuring import Checks, prepare
 from demos.page import LAST, LIGHT, Page
 from demos.visits import Visit
 from hf_attn.tasks.base import CLASSES
@@ -31,7 +31,7 @@ def ask(
     kept: dict | None,
     checks: Checks | None = None,
 ) -> list:
-    """Compute the maps of an input: [board, error, target's error, origin]; a wrong one leaves the board.
+    """Compute the maps of an input: [board, error, target's error, origin]; a wrong or late one changes none.
 
     Args:
         shelf: checkpoints that everybody may open.
@@ -43,6 +43,7 @@ def ask(
         checks: told of what is shown, so that questions are about it.
     """
     checks, text, target = checks or Checks(), (text or "").strip(), (target or "").strip()
+    mine = checks.asked = object()
     if chosen is None:
         checks.clear()
         return [None, "", "", shared.origin("none yet", "none", "none")]
@@ -50,10 +51,13 @@ def ask(
         with shelf.open(visit, chosen) as opened:
             looked = look(opened, text, target)
             value = show(opened, text, looked, kept)
-            checks.begin(opened, chosen, text, looked, is_own=not target)
-            add_lines(visit, opened, checks)
-            value["turn"] = checks.turn
             value["python"] = say_lines(visit, chosen, opened, looked, value)
+            new = prepare(opened, chosen, text, looked, is_own=not target)
+            add_lines(visit, opened, new)
+            if checks.asked is not mine:  # asked again meanwhile: the panels speak about that
+                return [gr.skip()] * 4
+            checks.begin(new)
+            value["turn"] = checks.turn
             return [shared.to_json(value), "", "", opened.origin]
     except TargetError as error:
         return [gr.skip(), "", shared.field_error(str(error)), gr.skip()]
