@@ -210,6 +210,25 @@ def test_a_card_is_shown_without_its_html_and_loads_nothing_from_elsewhere(tiny_
     assert 'src="data:image/png;base64,' in render_card(tiny_checkpoint)
 
 
+def test_a_checkpoint_is_pulled_and_shown_also_without_a_card_or_with_one_that_is_no_text(
+    shelf, hub_here, tiny_checkpoint
+):
+    visit = Visit()
+    repo = hub_here.store.create("model", "ada/attn-copy", "ada", private=True)
+    content = {path.name: path.read_bytes() for path in tiny_checkpoint.iterdir()}
+    del content["README.md"]
+    for card, shown in (
+        ({}, "This checkpoint has no card."),
+        ({"README.md": b"# caf\xe9"}, "<h1>caf\ufffd</h1>"),
+    ):
+        changes = {name: hub_here.store.keep(data) for name, data in (content | card).items()}
+        repo.add_commit("refs/heads/main", repo.resolve("main"), "by anybody", "ada", changes)
+        assert boards(pulled(visit, hub_here))[-1]["status"] == "done"
+        _, told = sharing.preview(shelf, visit, Sharing(), "ada/attn-copy", "ada/attn-copy")
+        assert shown in told
+    visit.empty()
+
+
 def test_the_lines_that_load_it_are_the_cards_with_its_id_and_a_page_only_a_space_has(
     tiny_checkpoint, monkeypatch
 ):
