@@ -16,6 +16,13 @@ MESSAGE_SECONDS = 0.12  # between two messages: the browser has no way to say th
 NAP_SECONDS = 0.05
 SIGN_OF_LIFE_SECONDS = 1.0  # while paused: only at a yield is it noticed that the page was closed
 
+LATE = ", as its time here is up"
+
+
+def last_moment() -> float:
+    """When what begins now has to give back its place, by `time.monotonic`."""
+    return time.monotonic() + limits_here().run_seconds
+
 
 @contextlib.contextmanager
 def ending(thing: Any, failed: str) -> Iterator[None]:
@@ -65,10 +72,10 @@ def drive(run: Run) -> Iterator[None]:
 
 def _steps(run: Run) -> Iterator[None]:
     shown_at = next_at = -math.inf
-    until = time.monotonic() + limits_here().run_seconds
+    until = last_moment()
     while True:
         if time.monotonic() > until:
-            run.wants_stop, run.message = True, "Its time here is up, others wait: Resume goes on."
+            run.wants_stop, run.message = True, "Its time here is up: Resume goes on."
         if run.wants_stop:
             run.status = STOPPED
             break

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import gradio as gr
 
 from demos import duels, python_lines, shared, train
+from demos.driving import LATE
 from demos.duels import Duel
 from demos.form import FieldError, count_chosen, offers, parse_number, read_number, refuse_text, share_task
 from demos.limits import limits_here
@@ -180,7 +181,8 @@ def tell(duel: Duel) -> str:
     left = "" if seconds is None else f"About {shared.clock(seconds)} left. "
     said = {
         RUNNING: f"{left}Stop takes effect at once and keeps what was learned.",
-        STOPPED: f"Stopped at {shared.percent(duel.done, 0)} of the budget; nothing is lost.",
+        STOPPED: f"Stopped at {shared.percent(duel.done, 0)} of the budget{LATE if duel.is_late else ''}; "
+        "nothing is lost.",
         FAILED: "Failed; the line above the curves says why.",
         FINISHED: "Done.",
     }[duel.status]

@@ -26,6 +26,7 @@ import gradio as gr
 import torch
 
 from demos import growths, python_lines, shared
+from demos.driving import LATE
 from demos.form import FieldError, count_chosen
 from demos.growths import GROWTHS, Growing
 from demos.page import LAST, LIGHT, Page, with_value
@@ -159,7 +160,8 @@ def tell(growing: Growing) -> str:
     return {
         None: "Each way learns for some seconds, one after the other, from the same examples.",
         RUNNING: "Stop takes effect at once and keeps what was measured.",
-        STOPPED: f"Stopped at {shared.percent(growing.done, 0)}; what was measured stays.",
+        STOPPED: f"Stopped at {shared.percent(growing.done, 0)}{LATE if growing.is_late else ''}; "
+        "what was measured stays.",
         FAILED: "Failed; the line above the curves says why.",
         FINISHED: "Done. Another seed says how much is chance.",
     }[growing.status]
