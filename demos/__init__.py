@@ -23,8 +23,7 @@ from demos import (
     trying,
 )
 from demos.checkpoints import Shelf
-from demos.limits import limits_here
-from demos.page import LIGHT, Page
+from demos.page import LIGHT, Page, state_of
 from demos.slicing import has_zero_gpu
 from demos.visits import Visit
 from hf_attn.training import build_accelerator
@@ -61,9 +60,7 @@ def build_app(shelf: Shelf, device: str = "auto") -> gr.Blocks:
     places = 4 if name_device(device).startswith("GPU") else 2
     with door.GuardedBlocks(title="hf_attn", delete_cache=(HOUR, HOUR), analytics_enabled=False) as app:
         app.space_id = None  # with it a page asks the Hub for a header, and Google for the header's fonts
-        visit = gr.State(
-            Visit(device=device), time_to_live=limits_here().visit_seconds, delete_callback=Visit.close
-        )
+        visit = state_of(Visit(device=device), Visit.close)
         page = Page(app, visit, shelf, name_device(device), places)
         endpoints.build(page, device)  # first, so that no handler of a tab has taken their names
         header = linking.build_header([tab.TITLE.lower() for tab in TABS])

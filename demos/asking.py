@@ -8,7 +8,7 @@ import torch
 
 from demos import shared
 from demos.checkpoints import NONE_YET, Opened, Shelf, refresh
-from demos.page import LAST, LIGHT, Page, change_of, with_value
+from demos.page import LAST, LIGHT, Page, change_of, state_of, with_value
 from demos.visits import Visit
 from hf_attn.tasks import Task
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
@@ -169,7 +169,7 @@ def build_question(look_for: str, name: str) -> tuple[Question, gr.HTML]:
     with gr.Row(elem_classes="hf-chips"):
         chips = [gr.Button("", visible=False, size="sm", elem_classes="chip") for _ in range(CHIPS)]
         hint = gr.HTML(shared.note(NONE_YET))
-    states = gr.State(None), gr.State(Shown(), time_to_live=12 * 3600)
+    states = gr.State(None), state_of(Shown())
     return Question(looked, row, chosen, text, error, chips, hint, *states), origin
 
 

@@ -11,7 +11,7 @@ from demos.driving import LATE
 from demos.duels import Duel
 from demos.form import FieldError, count_chosen, offers, parse_number, read_number, refuse_text, share_task
 from demos.limits import limits_here
-from demos.page import LIGHT, Page, with_value
+from demos.page import LIGHT, Page, state_of, with_value
 from demos.tables import COLUMNS
 from demos.visits import FAILED, FINISHED, KEPT_RUNS, RUNNING, STOPPED, Visit
 from hf_attn.architectures import ARCHITECTURES
@@ -349,7 +349,7 @@ def build(page: Page) -> None:
             board = shared.duel_board("duel-board")
     zipped = gr.DownloadButton(visible="hidden", elem_id="duel-zip")
     order = gr.Number(0, visible="hidden")  # counts the duels to follow; its change starts the long handler
-    duel = gr.State(Duel(), time_to_live=12 * 3600, delete_callback=Duel.close)
+    duel = state_of(Duel(), Duel.close)
     visit, form = page.visit, [fields[field] for field in FIELDS]
     shown = [board, start, stop, said, origin]
     light = {**LIGHT, "queue": False}

@@ -8,7 +8,7 @@ from demos.checking import add_lines, build_part
 from demos.checkpoints import Opened, Shelf
 from demos.looking import Looked, TargetError, fetch_cell, fetch_head, look, look_again, show
 from demos.measuring import Checks, prepare
-from demos.page import LAST, LIGHT, Page
+from demos.page import LAST, LIGHT, Page, state_of
 from demos.visits import Visit
 from hf_attn.tasks.base import CLASSES
 
@@ -159,7 +159,7 @@ def build(page: Page) -> None:
     target, target_error, press = build_target(question)
     other, open_press, other_error = build_other()
     board = shared.explore_board("explore-board")
-    kept, checks = gr.State(None), gr.State(Checks(), time_to_live=12 * 3600, delete_callback=Checks.clear)
+    kept, checks = gr.State(None), state_of(Checks(), Checks.clear)
     checked = build_part(page, checks)
     shelf = page.shelf
 

@@ -24,7 +24,7 @@ from demos import python_lines, shared
 from demos.driving import LATE, MESSAGE_SECONDS, ending, last_moment
 from demos.limits import limits_here
 from demos.nearness import draw_plane, find_analogy, find_near
-from demos.page import LAST, LIGHT, Page, with_value
+from demos.page import LAST, LIGHT, Page, state_of, with_value
 from demos.visits import FAILED, FINISHED, RUNNING, STOPPED
 from hf_attn.embeddings import (
     KINDS,
@@ -353,7 +353,7 @@ def build_part(page: Page) -> None:
                 "neighbours-board",
                 '<div class="hf-language hf-board"></div>',
             )
-    lesson = gr.State(Lesson(), time_to_live=12 * 3600, delete_callback=stop)
+    lesson = state_of(Lesson(), stop)
     words = [has[name] for name in ("word", "a", "b", "c")]
     shown = [board, has["train"], has["stop"], has["said"]]
     shown += [has["text_error"], has["word_error"], has["sum_error"], origin]

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import gradio as gr
 
 from demos import python_lines, shared
-from demos.page import LAST, LIGHT, Page, with_value
+from demos.page import LAST, LIGHT, Page, state_of, with_value
 from demos.visits import Run, Visit
 from hf_attn.experiments.next_words import (
     NAMES,
@@ -255,7 +255,7 @@ def build_part(page: Page) -> None:
             board = shared.board(
                 "ngrams_board", "hf-language", "ngrams-board", '<div class="hf-language hf-board"></div>'
             )
-    counting = gr.State(Counting(), time_to_live=12 * 3600, delete_callback=stop)
+    counting = state_of(Counting(), stop)
     asked = [page.visit, counting, source, text, prompt]
     shown = [board, text_error, prompt_error, said, press, halt]
 

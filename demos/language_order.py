@@ -22,7 +22,7 @@ import gradio as gr
 from demos import python_lines, shared
 from demos.driving import LATE, MESSAGE_SECONDS, ending, last_moment
 from demos.limits import refuse_longer
-from demos.page import LAST, LIGHT, Page
+from demos.page import LAST, LIGHT, Page, state_of
 from demos.visits import FAILED, FINISHED, RUNNING, STOPPED
 from hf_attn.experiments.bags import PLACES, Learned, compare_orders, follow_order, twins
 from hf_attn.experiments.order import Order, Sizes
@@ -199,7 +199,7 @@ def build_part(page: Page) -> None:
         halt = gr.Button("Stop", variant="stop", interactive=False, elem_id="order-stop", min_width=0)
         said = gr.HTML(shared.note(READY), elem_id="order-note")
     board = shared.board("order_board", "hf-language", "order-board", template)
-    lesson = gr.State(Lesson(), time_to_live=12 * 3600, delete_callback=stop)
+    lesson = state_of(Lesson(), stop)
     answered = [bags, error]
     page.keep({"first": one, "second": other}, buttons=tuple(chips))
     gr.on([press.click, one.submit, other.submit, page.tab.select], ask, [one, other], answered, **LAST)

@@ -29,7 +29,7 @@ from demos import growths, python_lines, shared
 from demos.driving import LATE
 from demos.form import FieldError, count_chosen
 from demos.growths import GROWTHS, Growing
-from demos.page import LAST, LIGHT, Page, with_value
+from demos.page import LAST, LIGHT, Page, state_of, with_value
 from demos.position_fields import (
     ALWAYS,
     FIELDS,
@@ -321,7 +321,7 @@ def build(page: Page) -> None:
             template = '<div class="hf-growth hf-board"></div>'
             curves = shared.board("growth_board", "hf-growth", "growth-board", template)
     order = gr.Number(0, visible="hidden")  # counts the runs to follow; its change starts the long handler
-    growing = gr.State(Growing(), time_to_live=12 * 3600, delete_callback=Growing.close)
+    growing = state_of(Growing(), Growing.close)
     light = {**LIGHT, "queue": False}
 
     form = [fields[field] for field in FIELDS]

@@ -10,7 +10,7 @@ from demos.card_preview import render_card
 from demos.checkpoints import Shelf
 from demos.hub import Sharing, find_folder, model_name, name_for, offered, pull, push, stop
 from demos.login import login_button, offers_login
-from demos.page import LAST, LIGHT, Page, with_value
+from demos.page import LAST, LIGHT, Page, state_of, with_value
 from demos.runs_table import NO_WEIGHTS
 from demos.transfers import share_board
 from demos.visits import Visit
@@ -179,7 +179,7 @@ def build(page: Page) -> None:
         gr.HTML(shared.look_for(LOOK_FOR))
         origin = gr.HTML(shared.origin("none yet", "none", "none"), elem_id="share-origin")
     on = {**build_push(), **build_pull()}
-    sharing, visit, shelf = gr.State(Sharing(), time_to_live=12 * 3600), page.visit, page.shelf
+    sharing, visit, shelf = state_of(Sharing()), page.visit, page.shelf
     now = {**LIGHT, "queue": False}
 
     def turn(visit, chosen, name):

@@ -20,6 +20,7 @@ from demos import (
     language_neighbours,
     language_order,
     login,
+    page,
     positions,
     visits,
 )
@@ -85,6 +86,12 @@ def test_a_space_opens_no_file_of_the_server_and_runs_no_code(space, place):
     with pytest.raises(ValueError, match="opens no files of its own"):
         Shelf().take(Visit(), place)
     PUBLIC.refuse_path("google-bert/bert-base-uncased")
+
+
+def test_a_space_forgets_what_a_tab_remembers_with_the_visit(monkeypatch):
+    assert page.state_of(None).time_to_live == HOME.visit_seconds
+    monkeypatch.setenv("SPACE_ID", "ada/attn")
+    assert page.state_of(None).time_to_live == PUBLIC.visit_seconds
 
 
 def test_a_space_keeps_fewer_runs_of_a_visit(space):
