@@ -22,7 +22,7 @@ import torch
 
 from demos import python_lines, shared
 from demos.driving import LATE, MESSAGE_SECONDS, ending, last_moment
-from demos.limits import limits_here
+from demos.limits import limits_here, refuse_longer
 from demos.nearness import draw_plane, find_analogy, find_near
 from demos.page import LAST, LIGHT, Page, state_of, with_value
 from demos.visits import FAILED, FINISHED, RUNNING, STOPPED
@@ -123,11 +123,7 @@ def read(source: str, text: str | None) -> Sequence[str]:
         return shared_docstrings()
     if not split_words(text or ""):
         raise ValueError("Nothing is written: paste a text of some hundred words or more.")
-    if len(text) > LONGEST:
-        raise ValueError(
-            f"The text has {shared.count(len(text))} characters; up to {shared.count(LONGEST)} are learned "
-            "from here: shorten it."
-        )
+    refuse_longer("text", text, LONGEST)
     return split_sentences(text)
 
 
