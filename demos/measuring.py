@@ -9,6 +9,7 @@ from demos import shared
 from demos.asking import as_ids, known_alignment
 from demos.checkpoints import Opened
 from demos.looking import SENT_WEIGHTS, Looked
+from demos.python_heads import SIDES
 from hf_attn.arithmetic import Head
 from hf_attn.hopfield import hopfield_descent
 from hf_attn.inspection import KINDS, is_recurrent
@@ -137,13 +138,12 @@ def measure(opened: Opened, looked: Looked, alignment: list[list[int]] | None) -
             "why": f"All heads together have {shared.count(looked.needed // 4)} weights; up to "
             f"{shared.count(SENT_WEIGHTS)} are measured at once. Shorten the input."
         }
-    sides = ("source_tokens", "target_tokens", "decoder_tokens")
     names = {
         side: tuple(
             name or ""  # a model may have more ids than its tokenizer
             for name in opened.tokenizer.convert_ids_to_tokens([int(index) for index in getattr(maps, side)])
         )
-        for side in sides
+        for side in SIDES
     }
     named = dataclasses.replace(maps, **names)
     masks = {kind: build_mask(kind, *each.shape[-2:]) for kind, each in weights.items()}
