@@ -29,16 +29,17 @@ def ending(thing: Any, failed: str) -> Iterator[None]:
     """Give what learns in the `with` its `status` and `message` when it ends otherwise than by itself.
 
     A page that was closed (GeneratorExit at a yield) has stopped it; what fails is told on its board, begun
-    with `failed`, and other visitors go on.
+    with `failed` unless the loss diverged, which says so itself; other visitors go on.
     """
     try:
         yield
     except GeneratorExit:
         thing.status = STOPPED
         raise
+    except Diverged as error:
+        thing.status, thing.message = FAILED, str(error)
     except Exception as error:
-        if not isinstance(error, Diverged):
-            logging.getLogger(__name__).exception(failed)
+        logging.getLogger(__name__).exception(failed)
         thing.status, thing.message = FAILED, f"{failed}: {error}"
 
 
@@ -53,18 +54,12 @@ def drive(run: Run) -> Iterator[None]:
     run.is_live, run.message = True, ""
     run.status = PAUSED if run.wants_pause else RUNNING
     try:
-        yield
-        run.begin()
-        yield from _steps(run)
-    except GeneratorExit:
-        run.status = STOPPED
-        raise
-    except Diverged as error:
-        run.status, run.loop, run.message = FAILED, None, str(error)
-    except Exception as error:  # shown in the run's own panel; other runs go on
-        logging.getLogger(__name__).exception("run %s failed", run.name)
-        run.status, run.loop = FAILED, None
-        run.message = f"{run.name} failed at step {run.step}: {error}"
+        with ending(run, f"{run.name} failed"):
+            yield
+            run.begin()
+            yield from _steps(run)
+        if run.status == FAILED:
+            run.loop = None
     finally:
         run.is_live = run.wants_stop = run.wants_pause = False
         run.wanted_steps = 0
