@@ -227,7 +227,6 @@ class Run:
             points, frames = points[::-1] or [p for _, p in self.points[-1:]], frames[::-1]
         return {
             "run": self.id,
-            "event": "progress" if self.status in (RUNNING, PAUSED) else "end",
             "status": self.status,
             "message": self.message,
             "eta_seconds": self.eta_seconds(),
