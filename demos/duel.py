@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 import gradio as gr
 
-from demos import duels, python_lines, shared, train
+from demos import duels, python_lines, shared
 from demos.driving import LATE
 from demos.duels import Duel
 from demos.form import FieldError, count_chosen, offers, parse_number, read_number, refuse_text, share_task
 from demos.limits import limits_here
 from demos.page import LIGHT, Page, state_of, with_value
+from demos.runs_table import wire_download
 from demos.tables import COLUMNS
 from demos.visits import FAILED, FINISHED, KEPT_RUNS, RUNNING, STOPPED, Visit
 from hf_attn.architectures import ARCHITECTURES
@@ -381,7 +382,4 @@ def build(page: Page) -> None:
     page.learns("duel", fields, duel, open_again, varying=("size", "models"), count=None, **begins)
     many = {**light, "trigger_mode": "multiple"}
     page.run_ended.append(board.keep_run(keep_run, [visit, duel], shown, **many))
-    save = (
-        "() => setTimeout(() => document.querySelector('#duel-zip')?.click(), 150)"  # once the link is there
-    )
-    board.download_run(train.pack_run, visit, [zipped, said], **LIGHT).success(None, js=save)
+    wire_download(board, visit, zipped, said)

@@ -20,12 +20,13 @@ import gradio as gr
 import pydantic
 from gradio.data_classes import FileData
 
-from demos import driving, runs_table
+from demos import driving
 from demos.asking import as_ids
 from demos.checkpoints import Shelf
 from demos.limits import limits_here
 from demos.looking import look
 from demos.page import Page
+from demos.runs_table import pack
 from demos.shared import shorten
 from demos.trying import read_settings
 from demos.visits import FAILED, LARGEST_SEED, Visit
@@ -57,7 +58,7 @@ class Desk:
     shelf: Shelf
     device: str = "auto"
     kept: collections.OrderedDict[str, tuple[float, Visit]] = field(default_factory=collections.OrderedDict)
-    packed: dict[str, str] = field(default_factory=dict)  # a run's name → its zip
+    packed: dict[str, Path] = field(default_factory=dict)  # a run's name → its zip
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def keep(self, visit: Visit) -> str:
@@ -153,9 +154,8 @@ class Desk:
                 f"checkpoint={checkpoint!r} is bundled with the app; name a run that /train returned."
             )
         if checkpoint not in self.packed:
-            path, _ = runs_table.pack_run(visit, gr.EventData(None, {"run": chosen}))
-            self.packed[checkpoint] = str(path)
-        path = Path(self.packed[checkpoint])
+            self.packed[checkpoint] = pack(visit, visit.runs[chosen])
+        path = self.packed[checkpoint]
         return FileData(path=str(path), orig_name=path.name, size=path.stat().st_size)
 
     def write_answer(

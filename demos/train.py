@@ -27,7 +27,7 @@ from demos.form import (
     show_columns,
 )
 from demos.page import LIGHT, Page
-from demos.runs_table import compare_runs, delete_run, open_run, pack_run, rename_run
+from demos.runs_table import compare_runs, delete_run, open_run, rename_run, wire_download
 from demos.tables import COLUMNS
 from demos.telling import SCREEN, look_for, screen, show_all, show_controls, show_table, tell, tell_board
 from demos.visits import FINISHED, PAUSED, RUNNING, STOPPED, Visit
@@ -288,8 +288,7 @@ def wire_table(page: Page, runs: gr.HTML, compared: gr.HTML, shown: list, zipped
     runs.delete_run(delete_run, visit, shown, **many)
     runs.rename_run(rename_run, visit, runs, **many)
     runs.compare_runs(compare_runs, visit, compared, **{**light, "trigger_mode": "always_last"})
-    save = "() => setTimeout(() => document.querySelector('#zip')?.click(), 150)"  # once the link is there
-    runs.download_run(pack_run, visit, [zipped, said], **LIGHT).success(None, js=save)
+    wire_download(runs, visit, zipped, said)
 
 
 def build(page: Page) -> None:
