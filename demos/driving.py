@@ -16,6 +16,8 @@ MESSAGE_SECONDS = 0.12  # between two messages: the browser has no way to say th
 NAP_SECONDS = 0.05
 SIGN_OF_LIFE_SECONDS = 1.0  # while paused: only at a yield is it noticed that the page was closed
 
+STARTING = "Starting…"
+WAITING = "Waiting for a free place: others are training here. This one starts by itself."
 LATE = ", as its time here is up"
 
 

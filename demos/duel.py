@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import gradio as gr
 
 from demos import duels, python_lines, shared
-from demos.driving import LATE
+from demos.driving import LATE, STARTING, WAITING
 from demos.duels import Duel
 from demos.form import FieldError, count_chosen, offers, parse_number, read_number, refuse_text, share_task
 from demos.limits import limits_here
@@ -34,8 +34,6 @@ SECONDS = "a number from 1 to {:.0f}; 20 works."
 FIELDS = ("task", "size", "models", "parameters", "budget", "steps", "seconds", "seed")
 ERRORS = ("task", "models", "steps", "seconds", "seed")  # fields that can be wrong
 SCREEN = ("board", "start", "stop", "note", "origin")
-STARTING = "Starting…"
-WAITING = "Waiting for a free place: others are training here. This duel starts by itself."
 
 
 # ---------------------------------------------------------------- settings

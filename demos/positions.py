@@ -26,7 +26,7 @@ import gradio as gr
 import torch
 
 from demos import growths, python_lines, shared
-from demos.driving import LATE
+from demos.driving import LATE, STARTING, WAITING
 from demos.form import FieldError, count_chosen
 from demos.growths import GROWTHS, Growing
 from demos.page import LAST, LIGHT, Page, state_of, with_value
@@ -64,8 +64,6 @@ RUN_ERRORS = ("types", "run_seed")
 RUN_LABELS = {"task": "Task", "types": "Ways", "run_seed": "Seed"}
 COMPARED = ("sinusoidal", "learned", "relative")
 SCREEN = ("board", "start", "stop", "note")
-STARTING = "Starting…"
-WAITING = "Waiting for a free place: others are training here. This run starts by itself."
 
 
 # ---------------------------------------------------------------- one way

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import gradio as gr
 
 from demos import driving, rerunning, returning, shared
+from demos.driving import STARTING, WAITING
 from demos.fields import Form, build_form
 from demos.form import (
     CHOSEN,
@@ -37,8 +38,6 @@ from hf_attn.tasks.base import CLASSES
 TITLE = "Train"
 
 PACES = ("full speed", "watch")
-STARTING = "Starting…"
-WAITING = "Waiting for a free place: others are training here. This run starts by itself."
 
 # ---------------------------------------------------------------- what the page shows
 
