@@ -12,7 +12,7 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 def parse() -> argparse.Namespace:
     """Read the options; where they are left out, the environment of a Space decides."""
     host = os.environ.get("GRADIO_SERVER_NAME", "0.0.0.0" if "SPACE_ID" in os.environ else "127.0.0.1")
-    port = int(os.environ.get("GRADIO_SERVER_PORT", "7860"))
+    port = os.environ.get("GRADIO_SERVER_PORT", "7860")  # a text is read as an option is, and refused so
     options = argparse.ArgumentParser(description="Watch small Transformers learn, in the browser.")
     options.add_argument("--host", default=host, help="address to listen on (default %(default)s)")
     options.add_argument("--port", type=int, default=port, help="default %(default)s")

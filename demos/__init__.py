@@ -23,22 +23,22 @@ from demos import (
     trying,
 )
 from demos.checkpoints import Shelf
-from demos.limits import limits_here
-from demos.page import LIGHT, Page
+from demos.page import LIGHT, Page, state_of
 from demos.slicing import has_zero_gpu
 from demos.visits import Visit
 from hf_attn.training import build_accelerator
 
 TABS = (attention, train, trying, explore, duel, positions, language, sharing)
 HOUR = 3600
+GPU_PLACES = 4  # runs at once; elsewhere two
 
 
-def name_device(device: str) -> str:
-    """Say what runs will train on."""
+def read_device(device: str) -> tuple[str, int]:
+    """(what runs will train on, in words; how many train at once)."""
     if has_zero_gpu():
-        return "GPU, lent a slice at a time, float32"
+        return "GPU, lent a slice at a time, float32", GPU_PLACES
     kind = build_accelerator(device).device.type
-    return f"{shared.DEVICES.get(kind, kind)}, float32"
+    return f"{shared.DEVICES.get(kind, kind)}, float32", GPU_PLACES if kind == "cuda" else 2
 
 
 def build_app(shelf: Shelf, device: str = "auto") -> gr.Blocks:
@@ -58,13 +58,11 @@ def build_app(shelf: Shelf, device: str = "auto") -> gr.Blocks:
         if (visit := here.pop(request.session_hash, None)) is not None:
             visit.close()
 
-    places = 4 if name_device(device).startswith("GPU") else 2
+    told, places = read_device(device)
     with door.GuardedBlocks(title="hf_attn", delete_cache=(HOUR, HOUR), analytics_enabled=False) as app:
         app.space_id = None  # with it a page asks the Hub for a header, and Google for the header's fonts
-        visit = gr.State(
-            Visit(device=device), time_to_live=limits_here().visit_seconds, delete_callback=Visit.close
-        )
-        page = Page(app, visit, shelf, name_device(device), places)
+        visit = state_of(Visit(device=device), Visit.close)
+        page = Page(app, visit, shelf, told, places)
         endpoints.build(page, device)  # first, so that no handler of a tab has taken their names
         header = linking.build_header([tab.TITLE.lower() for tab in TABS])
         with gr.Tabs() as page.tabs:

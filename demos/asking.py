@@ -8,7 +8,7 @@ import torch
 
 from demos import shared
 from demos.checkpoints import NONE_YET, Opened, Shelf, refresh
-from demos.page import LAST, LIGHT, Page, change_of, with_value
+from demos.page import LAST, LIGHT, Page, change_of, state_of, with_value
 from demos.visits import Visit
 from hf_attn.tasks import Task
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
@@ -169,7 +169,7 @@ def build_question(look_for: str, name: str) -> tuple[Question, gr.HTML]:
     with gr.Row(elem_classes="hf-chips"):
         chips = [gr.Button("", visible=False, size="sm", elem_classes="chip") for _ in range(CHIPS)]
         hint = gr.HTML(shared.note(NONE_YET))
-    states = gr.State(None), gr.State(Shown(), time_to_live=12 * 3600)
+    states = gr.State(None), state_of(Shown())
     return Question(looked, row, chosen, text, error, chips, hint, *states), origin
 
 
@@ -202,6 +202,16 @@ class Asking:
     def now(self) -> tuple:
         """(handler, inputs, outputs) of every button that asks."""
         return self.answer_now, [self.question.shown, *self.asked], self.answer
+
+    @property
+    def new(self) -> tuple:
+        """(handler, inputs, outputs) of every event after which there may be something new."""
+        return self.answer_new, [self.question.shown, *self.asked], self.filled
+
+    @property
+    def filled(self) -> list:
+        """What another checkpoint changes."""
+        return list(dict.fromkeys([*self.question.filled, *self.turn[2], *self.answer]))
 
     def answer_now(self, shown: Shown, *given) -> dict:
         """Answer what stands in the fields."""
@@ -285,15 +295,10 @@ def wire_ask(asked_by: Callable, asking: tuple, waiting: tuple[str, str] | None)
 
 def wire_question(
     page: Page, question: Question, ask, asked: list, answer: list, turn, others=None, waiting=None
-) -> tuple:
-    """Connect a tab's question, and let links carry it; the arguments are Asking's, waiting is `wire_ask`'s.
-
-    Returns:
-        (handler, inputs, outputs) of every button that asks: `button.click(*asking, **LAST)`.
-    """
+) -> Asking:
+    """Connect a tab's question, and let links carry it; arguments are Asking's, waiting is `wire_ask`'s."""
     asking = Asking(page, question, ask, asked, answer, turn, others or {})
     shown, seen, chosen = question.shown, question.seen, question.chosen
-    filled = list(dict.fromkeys([*question.filled, *turn[2], *answer]))
     now = {**LIGHT, "queue": False}
 
     def look(visit, chosen, seen):
@@ -302,11 +307,10 @@ def wire_question(
     def offer(visit):
         return gr.update(choices=page.shelf.choices(visit))
 
-    new = (asking.answer_new, [shown, *asked], filled)
-    page.tab.select(look, [page.visit, chosen, seen], [chosen, seen], **now).then(*new, **LAST)
+    page.tab.select(look, [page.visit, chosen, seen], [chosen, seen], **now).then(*asking.new, **LAST)
     for ended in page.run_ended:
         ended.then(offer, page.visit, chosen, **now)
-    wire_ask(chosen.input, new, waiting)
+    wire_ask(chosen.input, asking.new, waiting)
     wire_ask(question.text.submit, asking.now, waiting)
     for chip in question.chips:
         picked = chip.click(lambda example: example, chip, question.text, **now)
@@ -317,7 +321,7 @@ def wire_question(
         weights="checkpoint",
         restore=asking.restore,
         inputs=(shown, *asked),
-        outputs=(chosen, seen, *filled),
+        outputs=(chosen, seen, *asking.filled),
         buttons=tuple(question.chips),
     )
-    return asking.now
+    return asking

@@ -21,7 +21,7 @@ import gradio as gr
 from demos import python_lines, shared, walking
 from demos.checkpoints import Shelf
 from demos.limits import refuse_longer
-from demos.page import LIGHT, Page
+from demos.page import LIGHT, Page, state_of
 from demos.visits import Visit
 from demos.walking import RANDOM, WORKED, Settings, Walked
 from hf_attn.arithmetic import is_whole
@@ -293,7 +293,7 @@ def build(page: Page) -> None:
         hand = shared.board("hand_board", "hf-hand", "hand-board", blank, ("check",))
     roles = shared.board("roles_board", "hf-roles", "roles-board", '<div class="hf-roles hf-board"></div>')
     board.value, hand.value, roles.value = shared.to_json(walking.to_value(first)), show_hand(), show_roles()
-    walked = gr.State(first, time_to_live=12 * 3600)
+    walked = state_of(first)
     visit, named = page.visit, [fields[name] for name in FIELDS]
     outputs = [board, walked, error, look_for, origin, *named]
     now = {**LIGHT, "trigger_mode": "always_last"}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from markdown_it import MarkdownIt
 
+from demos import shared
 from hf_attn.remote import PICTURES
 
 CARD = "README.md"
@@ -16,12 +17,20 @@ SCROLLED = '<pre tabindex="0">'  # what scrolls can be reached by the keyboard
 KINDS = {".png": "image/png", ".svg": "image/svg+xml"}
 
 
+def read_card(folder: Path) -> str:
+    """A folder's card; empty where there is none, which is what a pulled one may have."""
+    card = folder / CARD
+    return card.read_text(encoding="utf-8", errors="replace") if card.is_file() else ""
+
+
 def render_card(folder: Path) -> str:
     """HTML of a folder's card; what is written as HTML in it is shown as text.
 
     Nothing is loaded from elsewhere: a picture is one of the folder's own files, or its description.
     """
-    text = (folder / CARD).read_text(encoding="utf-8")
+    text = read_card(folder)
+    if not text:
+        return shared.note("This checkpoint has no card.")
     metadata = METADATA.match(text)
     body = text[metadata.end() :] if metadata else text
     rendered = _renderer(folder).render(body).replace("<pre>", SCROLLED)

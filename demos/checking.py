@@ -143,7 +143,7 @@ def name_token(labels: Sequence[str], place: int) -> str:
 
 
 def add_lines(visit: Visit, opened: Opened, checks: Checks) -> None:
-    """Put the lines of Python beside what was measured of the input that is shown."""
+    """Put the lines of Python beside what was measured of the input."""
     measured = checks.shown["measured"]
     if measured is None or "why" in measured:
         return

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import json
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from demos.limits import limits_here
 from demos.shared import DEVICES, count, label_tokens, origin, origin_of
 from demos.visits import Visit
 from hf_attn.decoding import is_decoder_only
+from hf_attn.folder_checks import CONFIG
 from hf_attn.hub import Checkpoint, list_checkpoints, load_checkpoint
 from hf_attn.labelling import is_byte_level, name_tokens
 from hf_attn.outsiders import open_model
@@ -132,7 +134,12 @@ class Opened:
 
 @dataclass(frozen=True)
 class Shelf:
-    """Folders that every visitor may open, each with its label, and what each visitor opened besides."""
+    """Folders that every visitor may open, each with its label, and what each visitor opened besides.
+
+    Attributes:
+        folders: (label, folder).
+        others: visit → {folder or Hub id: its model type}.
+    """
 
     folders: tuple[tuple[str, Path], ...] = ()
     others: weakref.WeakKeyDictionary = field(default_factory=weakref.WeakKeyDictionary, compare=False)
@@ -145,7 +152,7 @@ class Shelf:
             if run.model is not None
         ]
         pulled = [(f"{name} (pulled)", name) for name in reversed(visit.pulled)]
-        others = [name for name in self.others.get(visit, []) if name not in visit.pulled]
+        others = [name for name in self.others.get(visit, {}) if name not in visit.pulled]
         opened = [(name, name) for name in reversed(others)]
         return runs + pulled + opened + [(label, str(path)) for label, path in self.folders]
 
@@ -165,18 +172,26 @@ class Shelf:
             raise ValueError(
                 f"{name} reads {found.model.main_input_name}; here text is read: choose another."
             )
-        before = [other for other in self.others.get(visit, []) if other != name]
-        self.others[visit] = [*before, name][-KEPT_OTHERS:]
+        before = [row for row in self.others.get(visit, {}).items() if row[0] != name]
+        self.others[visit] = dict([*before, (name, found.model.config.model_type)][-KEPT_OTHERS:])
         return name
 
     def find(self, visit: Visit, chosen: str | None) -> tuple[str, Checkpoint] | None:
         """(label, checkpoint) of a choice that is no run."""
         if chosen in visit.pulled:
             return chosen, open_once(str(visit.pulled[chosen]))
-        if chosen in self.others.get(visit, []):
+        if chosen in self.others.get(visit, {}):
             return chosen, open_once(chosen)
         label = next((label for label, path in self.folders if str(path) == chosen), None)
         return None if label is None else (label, load_once(chosen))
+
+    def model_type(self, visit: Visit, chosen: str) -> str:
+        """The model type of one of the choices; no weights are read for it."""
+        if (run := visit.runs.get(chosen)) is not None:
+            return run.model.config.model_type
+        if chosen not in visit.pulled and chosen in self.others.get(visit, {}):
+            return self.others[visit][chosen]
+        return read_model_type(str(visit.pulled.get(chosen, chosen)))
 
     def kind(self, visit: Visit, chosen: str | None) -> str:
         """What a checkpoint learned, without waiting for a run that is under way."""
@@ -204,6 +219,12 @@ class Shelf:
         steps = found.training.get("steps")
         weights = f"{label}, step {count(steps)}" if steps else label
         yield Opened(Path(chosen).name, found.model, found.tokenizer, found.task, weights)
+
+
+@functools.lru_cache(maxsize=64)
+def read_model_type(folder: str) -> str:
+    """What a checkpoint's configuration says that it is."""
+    return json.loads((Path(folder) / CONFIG).read_text(encoding="utf-8"))["model_type"]
 
 
 @functools.lru_cache(maxsize=16)

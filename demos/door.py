@@ -46,12 +46,13 @@ def allowed_of(component: Component, value: object) -> str:
         return "" if value is None or (isinstance(value, dict) and "path" in value) else "upload a file"
     if isinstance(component, NUMBERS):
         is_number = links.can_hold(component, value) and abs(value) <= LARGEST
-        return "" if is_number else "give a number that the field shows"
+        return "" if is_number else f"give {links.allowed_in(component)}"
     if isinstance(component, components.Checkbox):
-        return "" if links.can_hold(component, value) else "true or false"
+        return "" if links.can_hold(component, value) else f"give {links.allowed_in(component)}"
     if isinstance(component, CHOSEN):
         is_open = getattr(component, "allow_custom_value", False)
-        return "" if links.can_hold(component, value, varies=is_open) else "choose what the field offers"
+        is_known = links.can_hold(component, value, varies=is_open)
+        return "" if is_known else f"choose {links.allowed_in(component, varies=is_open)}"
     return ""
 
 

@@ -16,22 +16,32 @@ MESSAGE_SECONDS = 0.12  # between two messages: the browser has no way to say th
 NAP_SECONDS = 0.05
 SIGN_OF_LIFE_SECONDS = 1.0  # while paused: only at a yield is it noticed that the page was closed
 
+STARTING = "Starting…"
+WAITING = "Waiting for a free place: others are training here. This one starts by itself."
+LATE = ", as its time here is up"
+
+
+def last_moment() -> float:
+    """When what begins now has to give back its place, by `time.monotonic`."""
+    return time.monotonic() + limits_here().run_seconds
+
 
 @contextlib.contextmanager
 def ending(thing: Any, failed: str) -> Iterator[None]:
     """Give what learns in the `with` its `status` and `message` when it ends otherwise than by itself.
 
     A page that was closed (GeneratorExit at a yield) has stopped it; what fails is told on its board, begun
-    with `failed`, and other visitors go on.
+    with `failed` unless the loss diverged, which says so itself; other visitors go on.
     """
     try:
         yield
     except GeneratorExit:
         thing.status = STOPPED
         raise
+    except Diverged as error:
+        thing.status, thing.message = FAILED, str(error)
     except Exception as error:
-        if not isinstance(error, Diverged):
-            logging.getLogger(__name__).exception(failed)
+        logging.getLogger(__name__).exception(failed)
         thing.status, thing.message = FAILED, f"{failed}: {error}"
 
 
@@ -46,18 +56,12 @@ def drive(run: Run) -> Iterator[None]:
     run.is_live, run.message = True, ""
     run.status = PAUSED if run.wants_pause else RUNNING
     try:
-        yield
-        run.begin()
-        yield from _steps(run)
-    except GeneratorExit:
-        run.status = STOPPED
-        raise
-    except Diverged as error:
-        run.status, run.loop, run.message = FAILED, None, str(error)
-    except Exception as error:  # shown in the run's own panel; other runs go on
-        logging.getLogger(__name__).exception("run %s failed", run.name)
-        run.status, run.loop = FAILED, None
-        run.message = f"{run.name} failed at step {run.step}: {error}"
+        with ending(run, f"{run.name} failed"):
+            yield
+            run.begin()
+            yield from _steps(run)
+        if run.status == FAILED:
+            run.loop = None
     finally:
         run.is_live = run.wants_stop = run.wants_pause = False
         run.wanted_steps = 0
@@ -65,10 +69,10 @@ def drive(run: Run) -> Iterator[None]:
 
 def _steps(run: Run) -> Iterator[None]:
     shown_at = next_at = -math.inf
-    until = time.monotonic() + limits_here().run_seconds
+    until = last_moment()
     while True:
         if time.monotonic() > until:
-            run.wants_stop, run.message = True, "Its time here is up, others wait: Resume goes on."
+            run.wants_stop, run.message = True, "Its time here is up: Resume goes on."
         if run.wants_stop:
             run.status = STOPPED
             break

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 
 import gradio as gr
 
-from demos import duels, python_lines, shared, train
+from demos import duels, python_lines, shared
+from demos.driving import LATE, STARTING, WAITING
 from demos.duels import Duel
 from demos.form import FieldError, count_chosen, offers, parse_number, read_number, refuse_text, share_task
 from demos.limits import limits_here
-from demos.page import LIGHT, Page, with_value
+from demos.page import LIGHT, Page, state_of, with_value
+from demos.runs_table import wire_download
 from demos.tables import COLUMNS
 from demos.visits import FAILED, FINISHED, KEPT_RUNS, RUNNING, STOPPED, Visit
 from hf_attn.architectures import ARCHITECTURES
@@ -32,8 +34,6 @@ SECONDS = "a number from 1 to {:.0f}; 20 works."
 FIELDS = ("task", "size", "models", "parameters", "budget", "steps", "seconds", "seed")
 ERRORS = ("task", "models", "steps", "seconds", "seed")  # fields that can be wrong
 SCREEN = ("board", "start", "stop", "note", "origin")
-STARTING = "Starting…"
-WAITING = "Waiting for a free place: others are training here. This duel starts by itself."
 
 
 # ---------------------------------------------------------------- settings
@@ -180,7 +180,8 @@ def tell(duel: Duel) -> str:
     left = "" if seconds is None else f"About {shared.clock(seconds)} left. "
     said = {
         RUNNING: f"{left}Stop takes effect at once and keeps what was learned.",
-        STOPPED: f"Stopped at {shared.percent(duel.done, 0)} of the budget; nothing is lost.",
+        STOPPED: f"Stopped at {shared.percent(duel.done, 0)} of the budget{LATE if duel.is_late else ''}; "
+        "nothing is lost.",
         FAILED: "Failed; the line above the curves says why.",
         FINISHED: "Done.",
     }[duel.status]
@@ -347,7 +348,7 @@ def build(page: Page) -> None:
             board = shared.duel_board("duel-board")
     zipped = gr.DownloadButton(visible="hidden", elem_id="duel-zip")
     order = gr.Number(0, visible="hidden")  # counts the duels to follow; its change starts the long handler
-    duel = gr.State(Duel(), time_to_live=12 * 3600, delete_callback=Duel.close)
+    duel = state_of(Duel(), Duel.close)
     visit, form = page.visit, [fields[field] for field in FIELDS]
     shown = [board, start, stop, said, origin]
     light = {**LIGHT, "queue": False}
@@ -379,7 +380,4 @@ def build(page: Page) -> None:
     page.learns("duel", fields, duel, open_again, varying=("size", "models"), count=None, **begins)
     many = {**light, "trigger_mode": "multiple"}
     page.run_ended.append(board.keep_run(keep_run, [visit, duel], shown, **many))
-    save = (
-        "() => setTimeout(() => document.querySelector('#duel-zip')?.click(), 150)"  # once the link is there
-    )
-    board.download_run(train.pack_run, visit, [zipped, said], **LIGHT).success(None, js=save)
+    wire_download(board, visit, zipped, said)

@@ -84,12 +84,21 @@ class Duel:
 
     def reached(self, run: Run) -> float:
         """The share of what a run is to take: of its budget, or of a link's steps; 1 is all of it."""
+        if self._has_had_its_time(run):
+            return 1.0
         if self.until is None or run.status == FAILED:
             return self.spent(run)
         most = self.until[self.runs.index(run)]
-        is_late = self.seconds.get(run.id, 0.0) >= limits_here().run_seconds
         is_over = bool(run.step) and run.step == run.recipe.steps
-        return 1.0 if run.step >= most or is_late or is_over else run.step / most
+        return 1.0 if run.step >= most or is_over else run.step / most
+
+    def _has_had_its_time(self, run: Run) -> bool:
+        return self.seconds.get(run.id, 0.0) >= limits_here().run_seconds
+
+    @property
+    def is_late(self) -> bool:
+        """Whether a run has had its time on this server before its budget was spent."""
+        return any(self._has_had_its_time(run) and self.spent(run) < 1 for run in self.runs)
 
     @property
     def is_cut(self) -> bool:
@@ -190,7 +199,8 @@ def drive(duel: Duel) -> Iterator[None]:
         with driving.ending(duel, "The duel failed"):
             yield from _begin(duel)
             yield from _turns(duel)
-            duel.status = STOPPED if duel.stop.is_set() or duel.is_cut else FINISHED
+            is_cut = duel.stop.is_set() or duel.is_cut or duel.is_late
+            duel.status = STOPPED if is_cut else FINISHED
     finally:
         duel.is_live = False
         for run in duel.runs:

@@ -20,12 +20,13 @@ import gradio as gr
 import pydantic
 from gradio.data_classes import FileData
 
-from demos import driving, runs_table
+from demos import driving
 from demos.asking import as_ids
 from demos.checkpoints import Shelf
 from demos.limits import limits_here
 from demos.looking import look
 from demos.page import Page
+from demos.runs_table import pack
 from demos.shared import shorten
 from demos.trying import read_settings
 from demos.visits import FAILED, LARGEST_SEED, Visit
@@ -43,29 +44,37 @@ Strategy = Literal["greedy", "beam", "top-k", "nucleus"]
 Kind = Literal["answering", "encoder", "decoder", "cross"]
 
 
+class RunFailed(Exception):
+    """A run that ended before its last step; the message says why, in a sentence."""
+
+
 @dataclass
 class Desk:
     """What scripts ask for, and the runs that they trained: each in a visit of its own, the oldest first.
 
-    A refusal is a ValueError, a run that fails on the way a RuntimeError.
+    A refusal is a ValueError.
     """
 
     shelf: Shelf
     device: str = "auto"
     kept: collections.OrderedDict[str, tuple[float, Visit]] = field(default_factory=collections.OrderedDict)
-    packed: dict[str, str] = field(default_factory=dict)  # a run's name → its zip
+    packed: dict[str, Path] = field(default_factory=dict)  # a run's name → its zip
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def keep(self, visit: Visit) -> str:
-        """Give a visit a name that cannot be guessed, and let go of what is too old or too many."""
+        """Give a visit a name that cannot be guessed."""
         name = f"run-{secrets.token_hex(8)}"
         with self.lock:
             self.kept[name] = (time.monotonic(), visit)
-            while len(self.kept) > MOST_RUNS or self._oldest() > KEPT_SECONDS:
-                gone, (_, old) = self.kept.popitem(last=False)
-                self.packed.pop(gone, None)
-                old.close()
+            self._let_go()
         return name
+
+    def _let_go(self) -> None:
+        """Forget the runs that are too old or too many; the lock is held meanwhile."""
+        while self.kept and (len(self.kept) > MOST_RUNS or self._oldest() > KEPT_SECONDS):
+            gone, (_, old) = self.kept.popitem(last=False)
+            self.packed.pop(gone, None)
+            old.close()
 
     def _oldest(self) -> float:
         return time.monotonic() - next(iter(self.kept.values()))[0]
@@ -77,9 +86,10 @@ class Desk:
             ValueError: there is none, or none any more.
         """
         with self.lock:
-            known = self.kept.get(checkpoint)
-        if known is not None:
-            return known[1], next(iter(known[1].runs))
+            self._let_go()
+            if checkpoint in self.kept:
+                visit = self.kept[checkpoint][1]
+                return visit, next(iter(visit.runs))
         bundled = {path.name: str(path) for _, path in self.shelf.folders}
         if checkpoint not in bundled:
             raise ValueError(
@@ -119,7 +129,7 @@ class Desk:
         run, _ = visit.add(built, recipe, seed)
         collections.deque(driving.drive(run), maxlen=0)
         if run.status == FAILED:
-            raise RuntimeError(run.message)
+            raise RunFailed(run.message)
         driving.measure(run)
         score = run.evaluation.overall
         return {
@@ -144,9 +154,8 @@ class Desk:
                 f"checkpoint={checkpoint!r} is bundled with the app; name a run that /train returned."
             )
         if checkpoint not in self.packed:
-            path, _ = runs_table.pack_run(visit, gr.EventData(None, {"run": chosen}))
-            self.packed[checkpoint] = str(path)
-        path = Path(self.packed[checkpoint])
+            self.packed[checkpoint] = pack(visit, visit.runs[chosen])
+        path = self.packed[checkpoint]
         return FileData(path=str(path), orig_name=path.name, size=path.stat().st_size)
 
     def write_answer(
@@ -306,19 +315,26 @@ def _read_recipe(
 
 
 def _told(endpoint: Callable) -> Callable:
-    """The same endpoint: what is not of its type or is refused becomes the sentence that the client sees."""
+    """The same endpoint: what is not of its type or is refused becomes the sentence that the client sees.
+
+    Any other exception is a bug: its traceback is in the log.
+    """
     checked, arguments = pydantic.validate_call(endpoint), inspect.signature(endpoint)
 
     @functools.wraps(endpoint)
     def told(*given, **named):
         try:
-            return checked(**arguments.bind(*given, **named).arguments)
+            bound = arguments.bind(*given, **named).arguments
+        except TypeError as error:  # an argument is missing, or there is none of that name
+            raise gr.Error(str(error), print_exception=False) from error
+        try:
+            return checked(**bound)
         except pydantic.ValidationError as error:
             wrong = error.errors()[0]
             name, allowed = wrong["loc"][0], wrong["msg"].removeprefix("Input should be ")
             sentence = f"{name}={shorten(repr(wrong['input']), 60)} will not do: give {allowed}."
             raise gr.Error(sentence, print_exception=False) from error
-        except (ValueError, RuntimeError, OverflowError, TypeError) as error:
+        except (ValueError, OverflowError, RunFailed) as error:
             raise gr.Error(str(error), print_exception=False) from error
 
     return told

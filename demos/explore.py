@@ -2,13 +2,13 @@
 
 import gradio as gr
 
-from demos import asking, python_heads, python_lines, shared
-from demos.asking import build_question, wire_ask, wire_question
+from demos import python_heads, python_lines, shared
+from demos.asking import Question, build_question, wire_ask, wire_question
 from demos.checking import add_lines, build_part
 from demos.checkpoints import Opened, Shelf
 from demos.looking import Looked, TargetError, fetch_cell, fetch_head, look, look_again, show
-from demos.measuring import Checks
-from demos.page import LAST, LIGHT, Page
+from demos.measuring import Checks, prepare
+from demos.page import LAST, LIGHT, Page, state_of
 from demos.visits import Visit
 from hf_attn.tasks.base import CLASSES
 
@@ -31,7 +31,7 @@ def ask(
     kept: dict | None,
     checks: Checks | None = None,
 ) -> list:
-    """Compute the maps of an input: [board, error, target's error, origin]; a wrong one leaves the board.
+    """Compute the maps of an input: [board, error, target's error, origin]; a wrong or late one changes none.
 
     Args:
         shelf: checkpoints that everybody may open.
@@ -43,6 +43,7 @@ def ask(
         checks: told of what is shown, so that questions are about it.
     """
     checks, text, target = checks or Checks(), (text or "").strip(), (target or "").strip()
+    mine = checks.asked = object()
     if chosen is None:
         checks.clear()
         return [None, "", "", shared.origin("none yet", "none", "none")]
@@ -50,10 +51,13 @@ def ask(
         with shelf.open(visit, chosen) as opened:
             looked = look(opened, text, target)
             value = show(opened, text, looked, kept)
-            checks.begin(opened, chosen, text, looked, is_own=not target)
-            add_lines(visit, opened, checks)
-            value["turn"] = checks.turn
             value["python"] = say_lines(visit, chosen, opened, looked, value)
+            new = prepare(opened, chosen, text, looked, is_own=not target)
+            add_lines(visit, opened, new)
+            if checks.asked is not mine:  # asked again meanwhile: the panels speak about that
+                return [gr.skip()] * 4
+            checks.begin(new)
+            value["turn"] = checks.turn
             return [shared.to_json(value), "", "", opened.origin]
     except TargetError as error:
         return [gr.skip(), "", shared.field_error(str(error)), gr.skip()]
@@ -101,14 +105,13 @@ def look_inside(shelf: Shelf, visit: Visit, checks: Checks, turn: int, *cell):
         return gr.skip()
 
 
-def open_other(shelf: Shelf, visit: Visit, name: str, text: str) -> list:
-    """A folder or a Hub id: [checkpoint, error, text, text's error, hint, chips…]; a bad one changes none."""
+def open_other(shelf: Shelf, visit: Visit, name: str) -> list:
+    """A folder or a Hub id is offered and chosen: [checkpoint, error]; a bad one leaves what is chosen."""
     try:
         chosen = shelf.take(visit, (name or "").strip())
     except (ValueError, OSError) as error:
-        return [gr.skip(), shared.field_error(str(error)), *[gr.skip()] * (3 + asking.CHIPS)]
-    offered = gr.update(choices=shelf.choices(visit), value=chosen)
-    return [offered, "", *asking.choose(shelf, visit, chosen, text)]
+        return [gr.skip(), shared.field_error(str(error))]
+    return [gr.update(choices=shelf.choices(visit), value=chosen), ""]
 
 
 def choose(shelf: Shelf, visit: Visit, chosen: str | None) -> list:
@@ -123,7 +126,7 @@ def keep_pick(event: gr.EventData) -> dict:
     return {name: getattr(event, name) for name in ("kind", "layer", "head", "query", "key")}
 
 
-def build_target(question: asking.Question) -> tuple[gr.Textbox, gr.HTML, gr.Button]:
+def build_target(question: Question) -> tuple[gr.Textbox, gr.HTML, gr.Button]:
     """Lay out the target with its own line for what is wrong: (target, its error, button)."""
     with question.row:
         typed = {"elem_id": "explore-target", "elem_classes": "hf-mono-input", "min_width": 0}
@@ -156,7 +159,7 @@ def build(page: Page) -> None:
     target, target_error, press = build_target(question)
     other, open_press, other_error = build_other()
     board = shared.explore_board("explore-board")
-    kept, checks = gr.State(None), gr.State(Checks(), time_to_live=12 * 3600, delete_callback=Checks.clear)
+    kept, checks = gr.State(None), state_of(Checks(), Checks.clear)
     checked = build_part(page, checks)
     shelf = page.shelf
 
@@ -176,20 +179,19 @@ def build(page: Page) -> None:
     def move(visit, checks, kept, event: gr.EventData):
         return move_window(shelf, visit, checks, kept, event.row, event.column)
 
-    def take(visit, name, text):
-        return open_other(shelf, visit, name, text)
+    def take(visit, name):
+        return open_other(shelf, visit, name)
 
     asked = [page.visit, question.chosen, question.text, target, kept, checks]
     answered = [board, question.error, target_error, origin, checked]
     changed = (turn, [page.visit, question.chosen], [target, question.look_for])
     own = {"target": target}
-    asks = wire_question(page, question, answer, asked, answered, changed, own, WAITING)
+    asking = wire_question(page, question, answer, asked, answered, changed, own, WAITING)
     for asked_by in (press.click, target.submit):
-        wire_ask(asked_by, asks, WAITING)
-    filled = [question.chosen, other_error, question.text, question.error, question.hint, *question.chips]
-    opened = gr.on([open_press.click, other.submit], take, [page.visit, other, question.text], filled, **LAST)
-    turned = opened.success(turn, *changed[1:], **LIGHT)
-    wire_ask(turned.then, asks, WAITING)
+        wire_ask(asked_by, asking.now, WAITING)
+    chosen = [question.chosen, other_error]
+    opened = gr.on([open_press.click, other.submit], take, [page.visit, other], chosen, **LAST)
+    wire_ask(opened.success, asking.new, WAITING)
     board.pick(keep_pick, None, kept, **LIGHT, queue=False, trigger_mode="multiple")
     board.fetch(fetch, checks, board, **LIGHT, queue=False, trigger_mode="multiple")
     board.look_inside(inside, [page.visit, checks], board, **LIGHT, trigger_mode="multiple")

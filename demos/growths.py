@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from demos.driving import ending
+from demos.driving import ending, last_moment
 from demos.position_ways import WAYS
 from demos.visits import FINISHED, RUNNING, STOPPED
 from hf_attn.experiments.growing import ADDITION, Growth, Moment, grow
@@ -36,6 +36,7 @@ class Growing:
         moments: how each stands that has begun.
         status: "running", "stopped", "finished" or "error"; message says what failed.
         stop: set by the button, heeded after some steps.
+        is_late: it was stopped because its time on this server was up.
         is_live: a handler is taking steps.
         form: the settings from which it was begun; None before.
         taken: one number, how many moments it has come through.
@@ -51,6 +52,7 @@ class Growing:
     status: str | None = None
     message: str = ""
     stop: threading.Event | None = None
+    is_late: bool = False
     is_live: bool = False
     form: dict[str, object] | None = None
     taken: list[int] = field(default_factory=lambda: [0])
@@ -61,7 +63,7 @@ class Growing:
         self.number += 1
         self.growth, self.types, self.seed, self.device = growth, types, seed, device
         self.moments, self.status, self.message = {}, RUNNING, ""
-        self.taken, self.until = [0], None
+        self.taken, self.until, self.is_late = [0], None, False
         self.stop = threading.Event()
 
     @property
@@ -141,7 +143,7 @@ def drive(growing: Growing) -> Iterator[None]:
 
 
 def _learn(growing: Growing) -> Iterator[None]:
-    shown_at = time.monotonic()
+    shown_at, until = time.monotonic(), last_moment()
     for position_type in growing.types:
         moments = grow(
             growing.growth,
@@ -154,7 +156,8 @@ def _learn(growing: Growing) -> Iterator[None]:
         )
         with contextlib.closing(moments):
             for moment in moments:
-                if growing.taken == growing.until:
+                growing.is_late = time.monotonic() > until
+                if growing.taken == growing.until or growing.is_late:
                     growing.stop.set()
                 if growing.stop.is_set():
                     return

@@ -9,7 +9,7 @@ import gradio as gr
 from huggingface_hub import constants
 
 from demos import shared
-from demos.card_preview import CARD
+from demos.card_preview import read_card
 from demos.checkpoints import KEPT_OTHERS, NONE_YET, Shelf
 from demos.limits import MEGABYTE, limits_here
 from demos.login import visitor_token
@@ -47,7 +47,7 @@ class Sharing:
 
 def offered(shelf: Shelf, visit: Visit) -> list[tuple[str, str]]:
     """Checkpoints of this project: those that a visitor opened by id or path alone are others'."""
-    others = [name for name in shelf.others.get(visit, []) if name not in visit.pulled]
+    others = [name for name in shelf.others.get(visit, {}) if name not in visit.pulled]
     return [(label, value) for label, value in shelf.choices(visit) if value not in others]
 
 
@@ -151,11 +151,6 @@ def why_push_stopped(transfer: Transfer) -> str:
     if transfer.reached("uploading"):
         return "Stopped while uploading: the repository is as it was, or holds it all. Push again to be sure."
     return "Stopped: nothing of the checkpoint was pushed."
-
-
-def read_card(folder: Path) -> str:
-    """The model card; nothing where there is none."""
-    return (folder / CARD).read_text(encoding="utf-8") if (folder / CARD).is_file() else ""
 
 
 # ---------------------------------------------------------------- pull

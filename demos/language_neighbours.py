@@ -21,10 +21,10 @@ import gradio as gr
 import torch
 
 from demos import python_lines, shared
-from demos.driving import MESSAGE_SECONDS, ending
-from demos.limits import limits_here
+from demos.driving import LATE, MESSAGE_SECONDS, ending, last_moment
+from demos.limits import limits_here, refuse_longer
 from demos.nearness import draw_plane, find_analogy, find_near
-from demos.page import LAST, LIGHT, Page, with_value
+from demos.page import LAST, LIGHT, Page, state_of, with_value
 from demos.visits import FAILED, FINISHED, RUNNING, STOPPED
 from hf_attn.embeddings import (
     KINDS,
@@ -74,6 +74,7 @@ class Lesson:
         status: "running", "stopped", "finished" or "error"; message says what failed.
         words: the asked one, then the sum's three.
         wants_stop: set by the button, heeded at the next report.
+        is_late: it was stopped because its time on this server was up.
         asked, until: what a link has learned again, as `train` takes it, and the step at which that ends.
     """
 
@@ -87,6 +88,7 @@ class Lesson:
     message: str = ""
     words: tuple[str, ...] = ASKED[COMPOSED]
     wants_stop: bool = False
+    is_late: bool = False
     asked: tuple = ()
     until: int | None = None
 
@@ -121,11 +123,7 @@ def read(source: str, text: str | None) -> Sequence[str]:
         return shared_docstrings()
     if not split_words(text or ""):
         raise ValueError("Nothing is written: paste a text of some hundred words or more.")
-    if len(text) > LONGEST:
-        raise ValueError(
-            f"The text has {shared.count(len(text))} characters; up to {shared.count(LONGEST)} are learned "
-            "from here: shorten it."
-        )
+    refuse_longer("text", text, LONGEST)
     return split_sentences(text)
 
 
@@ -222,7 +220,7 @@ def tell(lesson: Lesson) -> str:
     return {
         None: "Every word gets a vector that tells its company from words drawn at random.",
         RUNNING: "Stop takes effect at once and keeps what was learned.",
-        STOPPED: f"Stopped at {step}; the vectors can be asked.",
+        STOPPED: f"Stopped at {step}{LATE if lesson.is_late else ''}; the vectors can be asked.",
         FINISHED: f"Done in {lesson.report.seconds:.1f} seconds." if lesson.report else "",
         FAILED: "Failed; the line above says why.",
     }[lesson.status]
@@ -268,14 +266,15 @@ def train(
     )
     lesson.words = tuple(words) if is_known else usual_words(lesson)
     yield [*screen(lesson), *lesson.words]
-    shown_at = time.monotonic()
+    shown_at, last = time.monotonic(), last_moment()
     with ending(lesson, "Learning failed"):
         with contextlib.closing(moments):
             for report in moments:
                 lesson.report = report
                 if math.isfinite(report.loss):  # a short text may give batches in which nothing is read
                     lesson.losses.append((report.step, report.loss))
-                if lesson.wants_stop or (until is not None and report.step >= until):
+                lesson.is_late = time.monotonic() > last
+                if lesson.wants_stop or lesson.is_late or (until is not None and report.step >= until):
                     break
                 if time.monotonic() - shown_at >= MESSAGE_SECONDS:
                     yield [*screen(lesson), *same]
@@ -350,7 +349,7 @@ def build_part(page: Page) -> None:
                 "neighbours-board",
                 '<div class="hf-language hf-board"></div>',
             )
-    lesson = gr.State(Lesson(), time_to_live=12 * 3600, delete_callback=stop)
+    lesson = state_of(Lesson(), stop)
     words = [has[name] for name in ("word", "a", "b", "c")]
     shown = [board, has["train"], has["stop"], has["said"]]
     shown += [has["text_error"], has["word_error"], has["sum_error"], origin]

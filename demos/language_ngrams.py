@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 import gradio as gr
 
 from demos import python_lines, shared
-from demos.page import LAST, LIGHT, Page, with_value
+from demos.limits import refuse_longer
+from demos.page import LAST, LIGHT, Page, state_of, with_value
 from demos.visits import Run, Visit
 from hf_attn.experiments.next_words import (
     NAMES,
@@ -77,11 +78,7 @@ def read(source: str, text: str | None) -> Passages:
     """
     if source == DOCSTRINGS:
         return shared_docstrings()
-    if len(text or "") > LONGEST:
-        raise ValueError(
-            f"The text has {shared.count(len(text))} characters; up to {shared.count(LONGEST)} are counted "
-            "here: shorten it."
-        )
+    refuse_longer("text", text, LONGEST)
     return read_own(text or "")
 
 
@@ -152,10 +149,7 @@ def check_prompt(prompt: str | None) -> str:
     Raises:
         ValueError: it is too long.
     """
-    if len(prompt or "") > LONGEST_PROMPT:
-        raise ValueError(
-            f"The text so far has {len(prompt)} characters; up to {LONGEST_PROMPT} are read: shorten it."
-        )
+    refuse_longer("text so far", prompt, LONGEST_PROMPT)
     return (prompt or "").strip()
 
 
@@ -255,7 +249,7 @@ def build_part(page: Page) -> None:
             board = shared.board(
                 "ngrams_board", "hf-language", "ngrams-board", '<div class="hf-language hf-board"></div>'
             )
-    counting = gr.State(Counting(), time_to_live=12 * 3600, delete_callback=stop)
+    counting = state_of(Counting(), stop)
     asked = [page.visit, counting, source, text, prompt]
     shown = [board, text_error, prompt_error, said, press, halt]
 

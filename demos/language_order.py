@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 import gradio as gr
 
 from demos import python_lines, shared
-from demos.driving import MESSAGE_SECONDS, ending
+from demos.driving import LATE, MESSAGE_SECONDS, ending, last_moment
 from demos.limits import refuse_longer
-from demos.page import LAST, LIGHT, Page
+from demos.page import LAST, LIGHT, Page, state_of
 from demos.visits import FAILED, FINISHED, RUNNING, STOPPED
 from hf_attn.experiments.bags import PLACES, Learned, compare_orders, follow_order, twins
 from hf_attn.experiments.order import Order, Sizes
@@ -53,6 +53,7 @@ class Lesson:
         models: as they stand.
         status: "running", "stopped", "finished" or "error"; message says what failed.
         wants_stop: set by the button, heeded at the next report.
+        is_late: it was stopped because its time on this server was up.
         form: no settings, once it was begun; None before.
         taken: one number, how many reports it has come through.
         until: the same, where a link says when it ends.
@@ -62,6 +63,7 @@ class Lesson:
     status: str | None = None
     message: str = ""
     wants_stop: bool = False
+    is_late: bool = False
     form: dict | None = None
     taken: list[int] = field(default_factory=lambda: [0])
     until: list[int] | None = None
@@ -127,7 +129,7 @@ def tell(lesson: Lesson) -> str:
     return {
         None: READY,
         RUNNING: f"Learning, {share}. Stop takes effect at once.",
-        STOPPED: f"Stopped at {share}; what was measured is kept.",
+        STOPPED: f"Stopped at {share}{LATE if lesson.is_late else ''}; what was measured is kept.",
         FINISHED: "Done: equal bags with opposite answers can only be told apart with positions.",
         FAILED: "Failed; the line above the curves says why.",
     }[lesson.status]
@@ -151,11 +153,12 @@ def learn(lesson: Lesson) -> Iterator[list]:
         return
     lesson.models, lesson.status, lesson.message, lesson.wants_stop = [], RUNNING, "", False
     lesson.form, lesson.taken = {}, [0]
-    shown_at = -math.inf
+    shown_at, until = -math.inf, last_moment()
     with ending(lesson, "Learning failed"):
         with contextlib.closing(follow_order(SIZES, SEED)) as moments:
             for models in moments:
-                lesson.wants_stop |= lesson.taken == lesson.until
+                lesson.is_late = time.monotonic() > until
+                lesson.wants_stop |= lesson.taken == lesson.until or lesson.is_late
                 if lesson.wants_stop:
                     break
                 lesson.models, lesson.taken = models, [lesson.taken[0] + 1]
@@ -196,7 +199,7 @@ def build_part(page: Page) -> None:
         halt = gr.Button("Stop", variant="stop", interactive=False, elem_id="order-stop", min_width=0)
         said = gr.HTML(shared.note(READY), elem_id="order-note")
     board = shared.board("order_board", "hf-language", "order-board", template)
-    lesson = gr.State(Lesson(), time_to_live=12 * 3600, delete_callback=stop)
+    lesson = state_of(Lesson(), stop)
     answered = [bags, error]
     page.keep({"first": one, "second": other}, buttons=tuple(chips))
     gr.on([press.click, one.submit, other.submit, page.tab.select], ask, [one, other], answered, **LAST)

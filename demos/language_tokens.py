@@ -14,6 +14,7 @@ import gradio as gr
 import torch
 
 from demos import python_lines, shared
+from demos.limits import refuse_longer
 from demos.page import LAST, LIGHT, Page
 from hf_attn.embeddings import look_up
 from hf_attn.tasks.segmentation import (
@@ -78,11 +79,7 @@ def cut(text: str) -> dict:
     """
     if not text.strip():
         raise ValueError(f"Nothing is written: write up to {LONGEST} characters of any text.")
-    if len(text) > LONGEST:
-        raise ValueError(
-            f"The text has {shared.count(len(text))} characters; up to {LONGEST} are learned from here: "
-            "shorten it."
-        )
+    refuse_longer("text", text, LONGEST)
     steps = learn_merges(text, MOST_MERGES)
     last = steps[-1].vocabulary
     pairs = embed(Segmentation(last, last))  # every token of every step has its row

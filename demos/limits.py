@@ -19,7 +19,7 @@ class Limits:
         parameters: of a model that is trained here.
         examples: of a step's batch.
         steps: of a run, or of each contestant of a duel.
-        run_seconds: that a run may hold a place; then it is paused as if by hand, and can go on.
+        run_seconds: that a run may hold a place, or a contestant of a duel; then it is stopped as if by hand.
         pause_seconds: that a paused run may hold a place.
         characters: of a typed text.
         upload_bytes: of a file.

@@ -36,6 +36,7 @@ PARAMETER = "view"
 VERSION = "1"
 LONGEST = 6000  # characters of a link: more gets lost on the way through some servers
 LONGEST_STATE = 200_000  # bytes that it unpacks to
+LONGEST_NAMED = 100  # characters of the choices that a refusal names
 LONGEST_LIST = 512  # of a field in which several are chosen
 LONGEST_TAKEN = 8  # numbers that say how far something has come
 DEEPEST = 12  # of lists and objects in one another
@@ -253,7 +254,10 @@ def check_values(kept: Kept | Learned, values: dict) -> None:
     """
     for name, component in kept.fields.items():
         if name in values and not can_hold(component, values[name], varies=name in kept.varying):
-            raise ValueError(f"This link sets “{label_of(component, name)}” to {tell(values[name])}.")
+            allowed = allowed_in(component, varies=name in kept.varying)
+            raise ValueError(
+                f"This link sets “{label_of(component, name)}” to {tell(values[name])}: it takes {allowed}."
+            )
 
 
 def label_of(component: Component, name: str) -> str:
@@ -288,6 +292,22 @@ def can_hold(component: Component, value: object, *, varies: bool = False) -> bo
         one_by_one = isinstance(value, list) and len(value) <= LONGEST_LIST
         return one_by_one and all(is_choice(component, one, varies=varies) for one in value)
     return is_choice(component, value, varies=varies) or (varies and value is None)
+
+
+def allowed_in(component: Component, *, varies: bool = False) -> str:
+    """What a field takes, in words; the arguments are those of `can_hold`."""
+    if isinstance(component, components.Checkbox):
+        return "true or false"
+    if isinstance(component, components.Slider):
+        return f"a number from {component.minimum:g} to {component.maximum:g}"
+    if isinstance(component, components.Number):
+        return "a number"
+    if isinstance(component, components.Textbox):
+        return "a text"
+    named = ", ".join(str(label) for label, _ in component.choices)
+    if varies or not 0 < len(named) <= LONGEST_NAMED:
+        return "what the field offers"
+    return f"{'some' if takes_many(component) else 'one'} of {named}"
 
 
 def takes_many(component: Component) -> bool:

@@ -9,6 +9,7 @@ from demos import shared
 from demos.asking import as_ids, known_alignment
 from demos.checkpoints import Opened
 from demos.looking import SENT_WEIGHTS, Looked
+from demos.python_heads import SIDES
 from hf_attn.arithmetic import Head
 from hf_attn.hopfield import hopfield_descent
 from hf_attn.inspection import KINDS, is_recurrent
@@ -37,6 +38,7 @@ class Checks:
     """What one visitor's lens shows, and what the model was asked about it.
 
     Attributes:
+        asked: the newest question to the lens; what comes late of an older one is not shown.
         turn: number of the lens's input.
         chosen, text, read, written: checkpoint, input, its ids, and the ids written.
         labels: kind → (rows, columns) of its maps.
@@ -48,6 +50,7 @@ class Checks:
         inside: the head whose queries and keys were read last, and which one it is.
     """
 
+    asked: object = None
     turn: int = 0
     chosen: str | None = None
     text: str = ""
@@ -65,30 +68,15 @@ class Checks:
     wants_stop: bool = False
     inside: tuple[tuple, Head] | None = None
 
-    def begin(self, opened: Opened, chosen: str, text: str, looked: Looked, *, is_own: bool) -> None:
+    def begin(self, new: "Checks") -> None:
         """Another input is shown; what was measured of the checkpoint alone stays with it."""
         self.turn += 1
-        if self.of != (chosen, opened.weights):
+        if self.of != new.of:
             self.each = self.compared = None
             self.wants_stop = True
-        self.of = (chosen, opened.weights)
-        self.chosen, self.text, self.read, self.written = chosen, text, looked.read, looked.written
+        for name in ("of", "chosen", "text", "read", "written", "long", "labels", "shown"):
+            setattr(self, name, getattr(new, name))
         self.answer, self.energies, self.error, self.inside = None, {}, "", None
-        self.long = looked.long
-        self.labels = {
-            kind: (opened.labels(rows), opened.labels(columns))
-            for kind in looked.kinds
-            for rows, columns in [looked.sides(kind)]
-        }
-        alignment = known_alignment(opened, text, looked.written)
-        self.shown = {
-            "source": opened.labels(looked.read),
-            "heads": {kind: list(counts) for kind, counts in count_heads(opened.model).items()},
-            "is_own": is_own,
-            "no_answer": "" if opened.has_answer else NO_ANSWER.format(type(opened.model).__name__),
-            "can_count": opened.task is not None,
-            "measured": measure(opened, looked, alignment) if self.labels else None,
-        }
 
     def clear(self) -> None:
         """Nothing is shown any more."""
@@ -120,6 +108,27 @@ class Checks:
         )
 
 
+def prepare(opened: Opened, chosen: str, text: str, looked: Looked, *, is_own: bool) -> Checks:
+    """What is to be shown of an input; `Checks.begin` shows it."""
+    new = Checks(chosen=chosen, text=text, read=looked.read, written=looked.written, long=looked.long)
+    new.of = (chosen, opened.weights)
+    new.labels = {
+        kind: (opened.labels(rows), opened.labels(columns))
+        for kind in looked.kinds
+        for rows, columns in [looked.sides(kind)]
+    }
+    alignment = known_alignment(opened, text, looked.written)
+    new.shown = {
+        "source": opened.labels(looked.read),
+        "heads": {kind: list(counts) for kind, counts in count_heads(opened.model).items()},
+        "is_own": is_own,
+        "no_answer": "" if opened.has_answer else NO_ANSWER.format(type(opened.model).__name__),
+        "can_count": opened.task is not None,
+        "measured": measure(opened, looked, alignment) if new.labels else None,
+    }
+    return new
+
+
 def measure(opened: Opened, looked: Looked, alignment: list[list[int]] | None) -> dict:
     """Roles and theory views of every head on one input; {why} where it is too long."""
     maps = looked.maps
@@ -129,13 +138,12 @@ def measure(opened: Opened, looked: Looked, alignment: list[list[int]] | None) -
             "why": f"All heads together have {shared.count(looked.needed // 4)} weights; up to "
             f"{shared.count(SENT_WEIGHTS)} are measured at once. Shorten the input."
         }
-    sides = ("source_tokens", "target_tokens", "decoder_tokens")
     names = {
         side: tuple(
             name or ""  # a model may have more ids than its tokenizer
             for name in opened.tokenizer.convert_ids_to_tokens([int(index) for index in getattr(maps, side)])
         )
-        for side in sides
+        for side in SIDES
     }
     named = dataclasses.replace(maps, **names)
     masks = {kind: build_mask(kind, *each.shape[-2:]) for kind, each in weights.items()}

@@ -7,12 +7,18 @@ import gradio as gr
 from gradio.components import Component
 
 from demos.checkpoints import Shelf
+from demos.limits import limits_here
 from demos.visits import Visit
 
 # Of an event of the page alone. Gradio tells whatever an event shows its progress on of every message, of any
 # event, for as long as the page is open: hundreds of components, had they not been taken out.
 LIGHT = {"show_progress": "hidden", "show_progress_on": (), "api_visibility": "private"}
 LAST = {**LIGHT, "trigger_mode": "always_last"}  # else what is asked while one is answered is dropped
+
+
+def state_of(value: object, on_delete: Callable | None = None) -> gr.State:
+    """What a tab remembers of each visitor, as long as a visit is kept; `on_delete` is told of its end."""
+    return gr.State(value, time_to_live=limits_here().visit_seconds, delete_callback=on_delete)
 
 
 def change_of(update) -> dict:
@@ -97,6 +103,7 @@ class Page:
         tab: the gr.Tab being built.
         tabs: of the page.
         runs: the table of runs.
+        said: what Train says of the current run.
         order: counts the runs to follow; where it changes, the visit's current run is trained.
         arrived: the event after which a page that is loaded again has what its visitor had.
         run_ended: events after which a visitor's runs have changed.
@@ -112,6 +119,7 @@ class Page:
     tab: gr.Tab | None = None
     tabs: gr.Tabs | None = None
     runs: gr.HTML | None = None
+    said: gr.HTML | None = None
     order: gr.Number | None = None
     arrived: gr.events.Dependency | None = None
     run_ended: list = field(default_factory=list)

@@ -26,9 +26,10 @@ import gradio as gr
 import torch
 
 from demos import growths, python_lines, shared
+from demos.driving import LATE, STARTING, WAITING
 from demos.form import FieldError, count_chosen
 from demos.growths import GROWTHS, Growing
-from demos.page import LAST, LIGHT, Page, with_value
+from demos.page import LAST, LIGHT, Page, state_of, with_value
 from demos.position_fields import (
     ALWAYS,
     FIELDS,
@@ -63,8 +64,6 @@ RUN_ERRORS = ("types", "run_seed")
 RUN_LABELS = {"task": "Task", "types": "Ways", "run_seed": "Seed"}
 COMPARED = ("sinusoidal", "learned", "relative")
 SCREEN = ("board", "start", "stop", "note")
-STARTING = "Starting…"
-WAITING = "Waiting for a free place: others are training here. This run starts by itself."
 
 
 # ---------------------------------------------------------------- one way
@@ -159,7 +158,8 @@ def tell(growing: Growing) -> str:
     return {
         None: "Each way learns for some seconds, one after the other, from the same examples.",
         RUNNING: "Stop takes effect at once and keeps what was measured.",
-        STOPPED: f"Stopped at {shared.percent(growing.done, 0)}; what was measured stays.",
+        STOPPED: f"Stopped at {shared.percent(growing.done, 0)}{LATE if growing.is_late else ''}; "
+        "what was measured stays.",
         FAILED: "Failed; the line above the curves says why.",
         FINISHED: "Done. Another seed says how much is chance.",
     }[growing.status]
@@ -319,7 +319,7 @@ def build(page: Page) -> None:
             template = '<div class="hf-growth hf-board"></div>'
             curves = shared.board("growth_board", "hf-growth", "growth-board", template)
     order = gr.Number(0, visible="hidden")  # counts the runs to follow; its change starts the long handler
-    growing = gr.State(Growing(), time_to_live=12 * 3600, delete_callback=Growing.close)
+    growing = state_of(Growing(), Growing.close)
     light = {**LIGHT, "queue": False}
 
     form = [fields[field] for field in FIELDS]

@@ -104,6 +104,7 @@ def add_again(visit: Visit, again: Again) -> Run:
     ):  # a run of this visit may have the name; none is given where it is empty
         visit.rename(run.id, again.name)
     run.film = None if has_zero_gpu() else again.film  # which takes a slice of steps at once
+    run.last_step = again.steps
     run.begin()
     run.loop = up_to(run.loop, again.steps)
     return run

@@ -24,7 +24,6 @@ def row_of(run: Run) -> dict:
         "held_out": run.held_out,
         "curve": thin(held_out, CURVE_POINTS),
         "loss": thin(loss, CURVE_POINTS),
-        "kept": True,
         "settings": settings_of(run),
         "results": results_of(run),
     }

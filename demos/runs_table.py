@@ -8,11 +8,14 @@ import gradio as gr
 import torch
 
 from demos import python_lines, shared
+from demos.page import LIGHT
 from demos.telling import show_all, show_table
 from demos.visits import Run, Visit
 from hf_attn.evaluation import evaluate
 from hf_attn.hub import save_checkpoint
 from hf_attn.records import build_training_record
+
+NO_WEIGHTS = "This run has no weights yet."
 
 
 def open_run(visit: Visit, event: gr.EventData) -> list:
@@ -74,11 +77,24 @@ def save_run(visit: Visit, run: Run, name: str) -> Path:
     return folder
 
 
+def pack(visit: Visit, run: Run) -> Path:
+    """A run as a zipped checkpoint folder."""
+    folder = save_run(visit, run, f"attn-{file_name(run.name)}")
+    return Path(shutil.make_archive(str(folder), "zip", folder.parent, folder.name))
+
+
 def pack_run(visit: Visit, event: gr.EventData) -> tuple[str | None, str]:
-    """Save a run as a checkpoint folder and zip it: (path, sentence)."""
+    """The run of a row, to be taken away: (path, sentence)."""
     run = visit.runs.get(event.run)
     if run is None or run.model is None:
-        return None, shared.note("This run has no weights yet.")
-    folder = save_run(visit, run, f"attn-{file_name(run.name)}")
-    path = shutil.make_archive(str(folder), "zip", folder.parent, folder.name)
-    return path, shared.note(f"{Path(path).name} holds a checkpoint that transformers loads.")
+        return None, shared.note(NO_WEIGHTS)
+    path = pack(visit, run)
+    return str(path), shared.note(f"{path.name} holds a checkpoint that transformers loads.")
+
+
+def wire_download(board: gr.HTML, visit: gr.State, zipped: gr.DownloadButton, said: gr.HTML) -> None:
+    """Let a board's `download_run` pack a run, and the browser save it from the hidden button."""
+    save = (  # once the link is there
+        f"() => setTimeout(() => document.querySelector('#{zipped.elem_id}')?.click(), 150)"
+    )
+    board.download_run(pack_run, visit, [zipped, said], **LIGHT).success(None, js=save)

@@ -265,7 +265,6 @@ def train_board(elem_id: str) -> gr.HTML:
     Value: `to_json` of None (nothing run yet) or a message. Keys marked * are needed.
 
         run*            id of the run; a new id starts afresh
-        event           "start" | "progress" | "end"; for the reader of the log, the board does not need it
         status          "running" | "paused" | "stopped" | "finished" | "error"
         message         what failed and what to do; shown, in rust, when status is "error"
         eta_seconds     what is left
@@ -308,7 +307,8 @@ def runs_table(elem_id: str) -> gr.HTML:
 def compare_board(elem_id: str) -> gr.HTML:
     """Build the comparison of this run with those laid over it; nothing is seen while there are none.
 
-    Value: `to_json` of a list of whole messages, as the train board takes them.
+    Value: `to_json({"runs": [whole messages, as the train board takes them, each with its "name"],
+    "python": lines that train these and the shown run again})`.
     """
     return board("compare_board", "hf-compare", elem_id, '<div class="hf-compare hf-board"></div>')
 

@@ -10,7 +10,8 @@ from demos.card_preview import render_card
 from demos.checkpoints import Shelf
 from demos.hub import Sharing, find_folder, model_name, name_for, offered, pull, push, stop
 from demos.login import login_button, offers_login
-from demos.page import LAST, LIGHT, Page, with_value
+from demos.page import LAST, LIGHT, Page, state_of, with_value
+from demos.runs_table import NO_WEIGHTS
 from demos.transfers import share_board
 from demos.visits import Visit
 
@@ -20,6 +21,7 @@ LOOK_FOR = (
 )
 KEPT_TOKEN = "It stays in this field, goes to the Hub with what you press, and is kept nowhere."
 SIGNED = "Signed in, you push in your own name; what you may see, you may pull."
+PICKED = 6  # what `choose` gives
 LINK = "Copy link, on top, shares this view: checkpoint, repository and id, never a token."
 
 
@@ -51,8 +53,11 @@ def preview(shelf: Shelf, visit: Visit, sharing: Sharing, chosen: str | None, na
 
 
 def take_run(shelf: Shelf, visit: Visit, run_id: str, name: str) -> list:
-    """Share of a run's row in Train: [tabs, …as choose], with that run chosen."""
-    return [gr.Tabs(selected=TITLE.lower()), *choose(shelf, visit, run_id, name)]
+    """Share of a run's row in Train: [tabs, Train's note, …as choose]; one without weights stays in Train."""
+    run = visit.runs.get(run_id)
+    if run is None or run.model is None:
+        return [gr.skip(), shared.note(NO_WEIGHTS), *[gr.skip()] * PICKED]
+    return [gr.Tabs(selected=TITLE.lower()), gr.skip(), *choose(shelf, visit, run_id, name)]
 
 
 def open_link(shelf: Shelf, visit: Visit, values: dict, on: dict, origin: gr.HTML) -> dict:
@@ -174,7 +179,7 @@ def build(page: Page) -> None:
         gr.HTML(shared.look_for(LOOK_FOR))
         origin = gr.HTML(shared.origin("none yet", "none", "none"), elem_id="share-origin")
     on = {**build_push(), **build_pull()}
-    sharing, visit, shelf = gr.State(Sharing(), time_to_live=12 * 3600), page.visit, page.shelf
+    sharing, visit, shelf = state_of(Sharing()), page.visit, page.shelf
     now = {**LIGHT, "queue": False}
 
     def turn(visit, chosen, name):
@@ -195,7 +200,7 @@ def build(page: Page) -> None:
     def share_run(visit, name, event: gr.EventData):
         return take_run(shelf, visit, event.run, name)
 
-    page.runs.share_run(share_run, [visit, name], [page.tabs, *picked], **now)
+    page.runs.share_run(share_run, [visit, name], [page.tabs, page.said, *picked], **now)
 
     def restore(values, visit):
         return open_link(shelf, visit, values, on, origin)

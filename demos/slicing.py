@@ -56,10 +56,11 @@ def follow_steps(run) -> Iterator[Sequence[Report]]:
 
 
 def follow_slices(run, take: Callable[[SliceState, int | None], SliceState]) -> Iterator[Sequence[Report]]:
-    """Learn in slices that are computed elsewhere; of one step where somebody watches step by step."""
+    """Learn in slices that are computed elsewhere, to the run's last step; of one while it is watched."""
 
     def take_next(state: SliceState) -> SliceState:
-        return take(state, 1 if run.wants_pause or run.pace else None)
+        left = None if run.last_step is None else run.last_step - state.step
+        return take(state, 1 if run.wants_pause or run.pace else left)
 
     for state in train_in_slices(run.model, SliceState(run.task, run.recipe, run.seed), take_next):
         run.computed_on = state.device

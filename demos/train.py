@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import gradio as gr
 
 from demos import driving, rerunning, returning, shared
+from demos.driving import STARTING, WAITING
 from demos.fields import Form, build_form
 from demos.form import (
     CHOSEN,
@@ -27,7 +28,7 @@ from demos.form import (
     show_columns,
 )
 from demos.page import LIGHT, Page
-from demos.runs_table import compare_runs, delete_run, open_run, pack_run, rename_run
+from demos.runs_table import compare_runs, delete_run, open_run, rename_run, wire_download
 from demos.tables import COLUMNS
 from demos.telling import SCREEN, look_for, screen, show_all, show_controls, show_table, tell, tell_board
 from demos.visits import FINISHED, PAUSED, RUNNING, STOPPED, Visit
@@ -37,8 +38,6 @@ from hf_attn.tasks.base import CLASSES
 TITLE = "Train"
 
 PACES = ("full speed", "watch")
-STARTING = "Starting…"
-WAITING = "Waiting for a free place: others are training here. This run starts by itself."
 
 # ---------------------------------------------------------------- what the page shows
 
@@ -288,8 +287,7 @@ def wire_table(page: Page, runs: gr.HTML, compared: gr.HTML, shown: list, zipped
     runs.delete_run(delete_run, visit, shown, **many)
     runs.rename_run(rename_run, visit, runs, **many)
     runs.compare_runs(compare_runs, visit, compared, **{**light, "trigger_mode": "always_last"})
-    save = "() => setTimeout(() => document.querySelector('#zip')?.click(), 150)"  # once the link is there
-    runs.download_run(pack_run, visit, [zipped, said], **LIGHT).success(None, js=save)
+    wire_download(runs, visit, zipped, said)
 
 
 def build(page: Page) -> None:
@@ -322,6 +320,6 @@ def build(page: Page) -> None:
     wire_form(form, visit, said, looked, light)
     wire_table(page, runs, compared, shown, zipped, said, light)
     gr.on([pace.change, rate.change], set_pace, [visit, pace, rate], rate, **light)
-    page.runs = runs
+    page.runs, page.said = runs, said
     page.arrived = returning.wire(page, shown, light)
     rerunning.keep_form(page, form, order, screen_of, drive["reseed"])

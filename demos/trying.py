@@ -9,7 +9,8 @@ from demos.answers import TEMPERATURES, Board
 from demos.asking import as_ids, build_question, wire_question
 from demos.checkpoints import Opened, Shelf
 from demos.page import LAST, LIGHT, Page
-from demos.visits import Visit
+from demos.python_lines import SAMPLING
+from demos.visits import LARGEST_SEED, Visit
 from hf_attn.decoding import STRATEGIES, write
 from hf_attn.tasks.base import CLASSES, SEQUENCE
 
@@ -21,15 +22,13 @@ LOOK_FOR_CLASS = (
     "the word whose removal costs most: an attention map says what is read, taking it out says what counts."
 )
 DRAWS = 5  # answers that are drawn with seeds that follow one another
-SAMPLING = ("top-k", "nucleus")
-MOST_SEED = 2**31 - 1
 # settings: what they are called, lowest, highest, and whether only whole numbers will do
 LIMITS = {
     "num_beams": ("Beams", 2, 8, True),
     "top_k": ("Symbols kept, k", 1, 20, True),
     "top_p": ("Share kept, p", 0.05, 1.0, False),
     "temperature": ("Temperature", TEMPERATURES[0], TEMPERATURES[-1], False),
-    "seed": ("Seed", 0, MOST_SEED, True),
+    "seed": ("Seed", 0, LARGEST_SEED, True),
 }
 USED = {  # strategy → settings that change what is written
     "greedy": (),
@@ -79,7 +78,7 @@ def show_answers(opened: Opened, source: str, strategy: str, settings: dict) -> 
         first = write(opened.model, asked, strategy, **how)
         value = board.show_beams(first.beams) if first.beams else board.show_generation(first)
         if strategy in SAMPLING:
-            seeds = [(settings["seed"] + turn) % (MOST_SEED + 1) for turn in range(DRAWS)]
+            seeds = [(settings["seed"] + turn) % (LARGEST_SEED + 1) for turn in range(DRAWS)]
             draws = [write(opened.model, asked, strategy, **how | {"seed": seed}) for seed in seeds[1:]]
             value |= {"seeds": seeds, "others": [board.show_generation(draw) for draw in draws]}
         value["how"] = {"strategy": strategy} | settings
@@ -123,7 +122,7 @@ def ask(
 def next_seed(seed: object) -> str:
     """Another draw: the seed behind this one; one that is wrong stays, to be told."""
     try:
-        return str((int(read_setting("seed", seed)) + 1) % (MOST_SEED + 1))
+        return str((int(read_setting("seed", seed)) + 1) % (LARGEST_SEED + 1))
     except SettingError:
         return str(seed)
 
@@ -188,7 +187,7 @@ def build(page: Page) -> None:
     other = (turn, [page.visit, question.chosen, strategy], turned)
     names = ("strategy", "beams", "k", "p", "temperature", "seed")
     others = dict(zip(names, [strategy, *how], strict=True))
-    asking = wire_question(page, question, answer, asked, answered, other, others)
+    asking = wire_question(page, question, answer, asked, answered, other, others).now
     write_button.click(*asking, **LAST)
     board.rewrite(*asking, **LAST)
     strategy.input(show_settings, strategy, settings, **LIGHT, queue=False).then(*asking, **LAST)

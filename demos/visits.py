@@ -56,6 +56,7 @@ class Run:
         is_live: a handler is taking its steps (or waiting for a free place to do so).
         baseline, is_compared: what stands beside a classifier, and whether it was looked for.
         points, frames: (when, what) of the curves and of the film.
+        last_step: where it ends before its recipe does, as a link says.
         film: the steps of which there is a frame, where a link says so; else whenever there is one to show.
     """
 
@@ -80,6 +81,7 @@ class Run:
     is_compared: bool = False
     points: list[tuple[float, dict]] = field(default_factory=list)
     frames: list[tuple[float, dict]] = field(default_factory=list)
+    last_step: int | None = None
     film: frozenset[int] | None = None
 
     def __post_init__(self) -> None:
@@ -225,7 +227,6 @@ class Run:
             points, frames = points[::-1] or [p for _, p in self.points[-1:]], frames[::-1]
         return {
             "run": self.id,
-            "event": "progress" if self.status in (RUNNING, PAUSED) else "end",
             "status": self.status,
             "message": self.message,
             "eta_seconds": self.eta_seconds(),

@@ -2,9 +2,7 @@
 
 import dataclasses
 import functools
-import json
 from dataclasses import dataclass
-from pathlib import Path
 
 from demos import python_lines, shared
 from demos.asking import as_ids, known_alignment
@@ -13,7 +11,8 @@ from demos.looking import read_target
 from demos.visits import Visit
 from hf_attn.arithmetic import SCORE_DIGITS, Difference, Head
 from hf_attn.exercises import BANKS, set_beside
-from hf_attn.inspection import AnsweringMap, attention_maps, is_recurrent, weight_on_alignment
+from hf_attn.inspection import AnsweringMap, attention_maps, weight_on_alignment
+from hf_attn.registration import FAMILIES
 from hf_attn.tasks.base import TEXT
 from hf_attn.walkthrough import LONGEST, find_attention, walk_model, walk_sentence
 from hf_attn.worked import EXAMPLES
@@ -88,27 +87,22 @@ class Walked:
 # ---------------------------------------------------------------- what may be chosen
 
 
-@functools.lru_cache(maxsize=64)
-def has_keys(folder: str) -> bool:
-    """Whether a checkpoint attends by queries and keys: an LSTM has none."""
-    config = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
-    return not config["model_type"].startswith("recurrent")
+def can_walk(shelf: Shelf, visit: Visit, chosen: str) -> bool:
+    """Whether a choice has queries and keys that can be walked through: an LSTM has none, others' differ."""
+    model_type = shelf.model_type(visit, chosen)
+    return model_type in FAMILIES and not model_type.startswith("recurrent")
 
 
 def choices(shelf: Shelf, visit: Visit) -> list[tuple[str, str]]:
     """(label, value): this visit's runs, checkpoints, random weights, worked examples."""
-    found = []
-    for label, value in shelf.choices(visit):
-        run = visit.runs.get(value)
-        if has_keys(value) if run is None else not is_recurrent(run.model.config):
-            found.append((label, value))
+    found = [(label, value) for label, value in shelf.choices(visit) if can_walk(shelf, visit, value)]
     examples = [(f"worked: {example.title}", WORKED + name) for name, example in EXAMPLES.items()]
     return [*found, ("random weights, any sentence", RANDOM), *examples]
 
 
 def begin_with(shelf: Shelf) -> Settings:
     """What the page opens with: a trained model, or where none is there the exercise."""
-    folders = {path.name: str(path) for _, path in shelf.folders if has_keys(str(path))}
+    folders = {path.name: str(path) for _, path in shelf.folders if can_walk(shelf, Visit(), str(path))}
     chosen = next((folders[name] for name in FIRST if name in folders), next(iter(folders.values()), None))
     return Settings(chosen or f"{WORKED}exercise-1")
 

@@ -26,11 +26,12 @@ PATIENCE = 60_000  # ms; the machine may be busy
 NO_ATTENTION = "No attention: all of the source passes through one vector."
 
 
-def start(*options):
-    """Start the app as a person does."""
+def start(*options, **settings):
+    """Start the app as a person does, with these settings of the environment."""
     command = [sys.executable, "app.py", *options]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen(command, cwd=ROOT, **quiet, env={**os.environ, "NO_PROXY": "127.0.0.1"})
+    environment = {**os.environ, "NO_PROXY": "127.0.0.1", **settings}
+    return subprocess.Popen(command, cwd=ROOT, **quiet, env=environment)
 
 
 @pytest.fixture(scope="module")
@@ -308,3 +309,11 @@ def test_a_busy_port_and_a_missing_checkpoint_are_one_line(url, port):
     assert all(len(text.strip().splitlines()) == 1 for text in told), told
     assert str(port) in told[0]
     assert "There is no folder" in told[1]
+
+
+def test_a_port_in_the_environment_that_is_no_number_is_refused_in_words():
+    process = start(GRADIO_SERVER_PORT="abc")
+    told = process.communicate(timeout=120)[1]
+    assert process.returncode == 2
+    assert "argument --port: invalid int value: 'abc'" in told
+    assert "Traceback" not in told

@@ -28,6 +28,7 @@ from hf_attn.hub import load_checkpoint  # noqa: E402
 from hf_attn.inspection import attention_maps  # noqa: E402
 from hf_attn.worked import EXAMPLES  # noqa: E402
 from tests.browser import PATIENCE, find_chromium, open_tab  # noqa: E402
+from tests.native import build_native  # noqa: E402
 from tests.visiting import begun, finished  # noqa: E402
 
 SHELF = build_shelf()
@@ -108,6 +109,20 @@ def test_a_run_of_the_visit_is_offered_and_says_that_it_is_untrained_before_its_
     gone = attention.refresh(SHELF, Visit(), value)
     assert gone["value"] == walking.choices(SHELF, Visit())[0][1]
     visit.close()
+
+
+def test_what_was_pulled_or_opened_is_offered_where_it_can_be_walked_through(tiny_checkpoint, tmp_path):
+    visit, shelf = Visit(), Shelf()
+    visit.pulled = {"ada/attn-copy": tiny_checkpoint, "ada/lstm": BUNDLED / "lstm-reverse"}
+    for part in build_native("gpt2"):
+        part.save_pretrained(tmp_path / "gpt2")
+    for name in (tmp_path / "gpt2", BUNDLED / "attn-parser"):
+        shelf.take(visit, str(name))
+    offered = [value for _, value in walking.choices(shelf, visit) if "/" in value]
+    assert offered == ["ada/attn-copy", PARSER]
+    assert attention.refresh(shelf, visit, "ada/attn-copy")["choices"][0][1] == "ada/attn-copy"
+    for name in offered:
+        assert walking.to_value(walking.walk(shelf, visit, Settings(name)))["same"]["largest"] < 1e-5
 
 
 def test_random_weights_say_that_the_map_means_nothing():

@@ -15,6 +15,7 @@ gr = pytest.importorskip("gradio")
 
 from demos import TABS, build_app, driving, form, train  # noqa: E402
 from demos.checkpoints import Shelf  # noqa: E402
+from demos.runs_table import pack_run  # noqa: E402
 from demos.shared import thin  # noqa: E402
 from demos.tables import take_table  # noqa: E402
 from demos.visits import KEPT_RUNS, PAUSED, STOPPED, Run, Visit  # noqa: E402
@@ -350,7 +351,7 @@ def test_a_deleted_run_is_gone_and_another_one_is_shown():
 
 
 def test_a_downloaded_run_is_a_checkpoint_with_its_card(copied, tmp_path):
-    path, said = train.pack_run(copied, Event(copied.run.id))
+    path, said = pack_run(copied, Event(copied.run.id))
     shutil.unpack_archive(path, tmp_path)
     (folder,) = tmp_path.iterdir()
     loaded = load_checkpoint(folder)

@@ -13,10 +13,11 @@ import pytest
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 gr = pytest.importorskip("gradio")
 
-from demos import duel, duels, shared, train  # noqa: E402
+from demos import duel, duels, shared  # noqa: E402
 from demos.checkpoints import Shelf  # noqa: E402
 from demos.duels import Duel  # noqa: E402
 from demos.limits import PUBLIC  # noqa: E402
+from demos.runs_table import pack_run  # noqa: E402
 from demos.visits import FAILED, FINISHED, KEPT_RUNS, RUNNING, STOPPED, Run, Visit  # noqa: E402
 from hf_attn.dueling import count_parameters  # noqa: E402
 from hf_attn.hub import load_checkpoint  # noqa: E402
@@ -249,7 +250,7 @@ def test_a_kept_contestant_is_a_run_of_this_visit_and_downloads_as_a_checkpoint(
     assert [value for _, value in shelf.choices(visit)] == [run.id]
     with shelf.open(visit, run.id) as opened:
         assert opened.task == run.task
-    path, _ = train.pack_run(visit, Event(run.id))
+    path, _ = pack_run(visit, Event(run.id))
     shutil.unpack_archive(path, tmp_path)
     (folder,) = tmp_path.iterdir()
     loaded = load_checkpoint(folder)

@@ -3,15 +3,24 @@
 import re
 import zipfile
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 
+pytest.importorskip("gradio")
+
+import gradio as gr
+
+from demos import endpoints
+from demos.checkpoints import Shelf
+from demos.visits import FAILED
 from hf_attn.hub import load_checkpoint
 from hf_attn.inspection import attention_maps
 from tests.browser import serve_app
+from tests.visiting import begun
 
 ROOT = Path(__file__).parent.parent
 NAMED = {"/tasks", "/checkpoints", "/train", "/write", "/attention_map", "/download"}
@@ -99,6 +108,34 @@ def test_a_refusal_is_one_sentence(client, name, given, words):
     with pytest.raises(AppError, match=words) as refused:
         client.predict(*given, api_name=name)
     assert "Traceback" not in str(refused.value)
+
+
+def test_a_failed_run_is_a_sentence_and_a_bug_keeps_its_traceback(monkeypatch):
+    def fail(run):
+        run.status, run.message = FAILED, "The loss is nan at step 3."
+        return iter(())
+
+    train = endpoints._told(endpoints.Desk(Shelf(), "cpu").train_model)
+    monkeypatch.setattr(endpoints.driving, "drive", fail)
+    with pytest.raises(gr.Error, match="The loss is nan at step 3"):
+        train("copy", steps=5)
+    with pytest.raises(gr.Error, match="unexpected keyword argument 'stepz'"):
+        train("copy", stepz=5)
+    for bug in (TypeError("a bug"), RuntimeError("a bug")):
+        monkeypatch.setattr(endpoints, "_read_recipe", Mock(side_effect=bug))
+        with pytest.raises(type(bug), match="a bug"):
+            train("copy")
+
+
+def test_a_run_is_kept_for_an_hour_also_where_nobody_trains_another(monkeypatch):
+    desk, visit = endpoints.Desk(Shelf(), "cpu"), begun()
+    name = desk.keep(visit)
+    assert desk.find(name) == (visit, "run-1")
+    monkeypatch.setattr(endpoints, "KEPT_SECONDS", 0.0)
+    with pytest.raises(ValueError, match="is not here: give the run's name"):
+        desk.find(name)
+    assert visit.is_over
+    assert desk.kept == {}
 
 
 def test_the_lines_of_the_page_for_agents_work_as_pasted(served_app, capsys):

@@ -242,6 +242,26 @@ def test_another_input_starts_afresh_and_what_comes_late_is_not_shown(needed):
     assert checks.to_value() is None
 
 
+def test_what_comes_late_of_an_older_input_is_not_what_the_panels_speak_about(monkeypatch):
+    checks, visit = Checks(), Visit(device="cpu")
+
+    def ask(text):
+        return explore.ask(SHELF, visit, folder("attn-addition"), text, "", None, checks)
+
+    newer, prepare = [], explore.prepare
+
+    def asked_again(*given, **how):
+        if not newer:
+            newer.append(None)
+            newer[0] = ask("7+8")
+        return prepare(*given, **how)
+
+    monkeypatch.setattr(explore, "prepare", asked_again)
+    assert ask(SUM) == [gr.skip()] * 4
+    assert json.loads(newer[0][0])["turn"] == checks.turn == 1
+    assert checks.text == "7+8"
+
+
 def test_a_given_target_is_said_to_be_set_aside_and_too_long_an_input_is_not_measured(monkeypatch):
     checks, _ = looking_at("attn-addition", SUM, "0544")
     assert json.loads(checks.to_value())["is_own"] is False

@@ -11,6 +11,7 @@ os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 pytest.importorskip("gradio")
 
 from demos import form, train
+from demos.runs_table import pack_run
 from demos.tables import Table
 from demos.visits import Visit
 from hf_attn.evaluation import evaluate, measure_quickly
@@ -40,7 +41,7 @@ def test_a_table_is_copied_into_the_visit_learned_from_and_gone_with_it(tmp_path
     assert boards[-1]["meta"]["map_title"] == "Self-attention as it forms"
     said = boards[-1]["frames"][-1]["predictions"][0]
     assert (said["label"] in ("like", "dislike"), said["answer"] in ("like", "dislike")) == (True, True)
-    path, _ = train.pack_run(visit, Event("run-1"))
+    path, _ = pack_run(visit, Event("run-1"))
     shutil.unpack_archive(path, tmp_path / "zip")
     told = (tmp_path / "zip" / "attn-csv-1" / "training.json").read_text()
     assert '"path": "films.csv"' in told  # and not where it lay on the server

@@ -24,7 +24,7 @@ from transformers import (
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 gr = pytest.importorskip("gradio")
 
-from demos import checking, explore, looking  # noqa: E402
+from demos import asking, checking, explore, looking  # noqa: E402
 from demos.checking import Pick  # noqa: E402
 from demos.checkpoints import Shelf, build_shelf, load_once  # noqa: E402
 from demos.measuring import Checks  # noqa: E402
@@ -32,6 +32,7 @@ from demos.visits import Visit  # noqa: E402
 from hf_attn import long_maps  # noqa: E402
 from hf_attn.inspection import attention_maps  # noqa: E402
 from hf_attn.walkthrough import walk_model  # noqa: E402
+from tests.browser import PATIENCE, find_chromium, open_tab  # noqa: E402
 
 WORDS = ["the", "bank", "by", "river", "tree", "time", "flies"]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
@@ -151,22 +152,49 @@ def test_what_cannot_be_opened_is_said_under_the_field_and_changes_nothing(saved
         (str(tmp_path), "pickle"),
         (str(tmp_path / "missing"), "no folder"),
     ):
-        chosen, error, *rest = explore.open_other(shelf, visit, name, "")
+        chosen, error = explore.open_other(shelf, visit, name)
         assert words in error
-        assert [chosen, *rest] == [gr.skip()] * (1 + len(rest))
+        assert chosen == gr.skip()
     assert shelf.choices(visit) == []
     monkeypatch.setenv("SPACE_ID", "someone/lens")
-    _, error, *_ = explore.open_other(shelf, visit, saved["bert"], "")
+    _, error = explore.open_other(shelf, visit, saved["bert"])
     assert "opens no files of its own" in error
 
 
 def test_what_a_visitor_opened_is_offered_to_nobody_else(saved):
     shelf, visit = opened(saved["bert"])
-    chosen, error, text, *_ = explore.open_other(shelf, visit, saved["bert"], TEXT)
-    assert (chosen["value"], error, text) == (saved["bert"], "", TEXT)
+    chosen, error = explore.open_other(shelf, visit, saved["bert"])
+    assert (chosen["value"], error) == (saved["bert"], "")
+    assert asking.choose(shelf, visit, saved["bert"], TEXT)[0] == TEXT, "the input stays"
     assert shelf.choices(Visit(device="cpu")) == []
     with pytest.raises(ValueError, match="train one"), shelf.open(Visit(device="cpu"), saved["bert"]):
         pass
+
+
+@pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
+def test_in_the_browser_a_folder_that_is_refused_leaves_target_and_lens_and_another_changes_them(
+    saved, served_app, tmp_path
+):
+    from playwright.sync_api import expect
+
+    with open_tab(served_app, "Explore") as page:
+        lens, target = page.locator("#explore-board"), page.locator("#explore-target input")
+        name, error = page.locator("#explore-other input"), page.locator("#explore-other-error")
+        expect(lens).to_contain_text("153+391 → 544", timeout=PATIENCE)
+        target.fill("643")
+        target.press("Enter")
+        expect(lens).to_contain_text("153+391 → 643", timeout=PATIENCE)
+        name.fill(str(tmp_path / "missing"))
+        page.locator("#explore-open").click()
+        expect(error).to_contain_text("no folder", timeout=PATIENCE)
+        page.wait_for_timeout(500)
+        expect(target).to_have_value("643")
+        expect(lens).to_contain_text("153+391 → 643")
+        name.fill(saved["bart"])
+        name.press("Enter")
+        expect(page.locator("#explore-origin")).to_contain_text("Bart", timeout=PATIENCE)
+        expect(target).to_have_value("")
+        expect(error).to_have_text("")
 
 
 # ---------------------------------------------------------------- long inputs

@@ -11,7 +11,19 @@ pytest.importorskip("gradio")
 
 import gradio as gr
 
-from demos import driving, form, login, visits
+from demos import (
+    driving,
+    duel,
+    duels,
+    form,
+    growths,
+    language_neighbours,
+    language_order,
+    login,
+    page,
+    positions,
+    visits,
+)
 from demos.checkpoints import Opened, Shelf
 from demos.limits import HOME, PUBLIC, limits_here
 from demos.shared import count
@@ -76,6 +88,12 @@ def test_a_space_opens_no_file_of_the_server_and_runs_no_code(space, place):
     PUBLIC.refuse_path("google-bert/bert-base-uncased")
 
 
+def test_a_space_forgets_what_a_tab_remembers_with_the_visit(monkeypatch):
+    assert page.state_of(None).time_to_live == HOME.visit_seconds
+    monkeypatch.setenv("SPACE_ID", "ada/attn")
+    assert page.state_of(None).time_to_live == PUBLIC.visit_seconds
+
+
 def test_a_space_keeps_fewer_runs_of_a_visit(space):
     assert space.visits.KEPT_RUNS == PUBLIC.runs < KEPT_RUNS == HOME.runs
 
@@ -123,6 +141,25 @@ def test_a_run_whose_time_is_up_gives_its_place_back_and_can_go_on(monkeypatch):
     list(driving.drive(visit.run))
     assert visit.run.step == 8
     assert visit.run.message == ""
+
+
+def test_whatever_learns_gives_its_place_back_when_its_time_is_up_and_says_so(monkeypatch):
+    limit(monkeypatch, run_seconds=0.001)
+    monkeypatch.setattr(duels, "limits_here", driving.limits_here)
+    visit, held, growing = Visit(device="cpu"), duels.Duel(), growths.Growing()
+    lesson, vectors = language_order.Lesson(), language_neighbours.Lesson()
+    models = ["none", "transformer"]
+    duel.press_start(visit, held, 0, "Copy", 5, models, "50 k", "steps", "5000", "1", "0")
+    positions.press_start(visit, growing, 0, "Copy", ["alibi"], "0")
+    told = [*duel.follow(visit, held)][-1][duel.SCREEN.index("note")]
+    told += [*positions.follow(visit, growing)][-1][positions.SCREEN.index("note")]
+    told += [*language_order.learn(lesson)][-1][3]
+    composed = language_neighbours.COMPOSED
+    asked = language_neighbours.ASKED[composed]
+    told += [*language_neighbours.train(vectors, composed, "CBOW", "", *asked)][-1][3]
+    assert [one.status for one in (held, growing, lesson, vectors)] == [STOPPED] * 4
+    assert told.count("as its time here is up") == 4
+    assert all(0 < run.step < 5000 and run.can_go_on for run in held.runs)
 
 
 def test_a_run_that_rests_too_long_gives_its_place_back(monkeypatch):

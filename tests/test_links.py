@@ -112,8 +112,14 @@ def packed(**state):
         (packed(tab="try", values=[1]), "This link is broken"),
         (packed(tab="try", boards={"try-board": 3}), "This link is broken"),
         (packed(tab="try", values={"colour": "red"}), "'colour', which Try does not have"),
-        (packed(tab="try", values={"strategy": "guess"}), 'to "guess", which it cannot be'),
-        (packed(tab="try", values={"temperature": 99}), "to 99, which it cannot be"),
+        (
+            packed(tab="try", values={"strategy": "guess"}),
+            'to "guess", which it cannot be: it takes one of greedy, beam',
+        ),
+        (
+            packed(tab="try", values={"temperature": 99}),
+            "to 99, which it cannot be: it takes a number from 0",
+        ),
         (packed(tab="try", values={"checkpoint": "run", "text": "1"}), "does not say how it was trained"),
         (packed(tab="explore", values={"checkpoint": "/etc/passwd", "text": "1"}), "cannot be opened"),
         (packed(tab="attention", values={"weights": "attn-copy", "head": 9, "text": "1 2"}), "shows head 10"),

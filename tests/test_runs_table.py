@@ -13,7 +13,7 @@ pytest.importorskip("gradio")
 from demos import form, probing, train
 from demos.returning import Waiting
 from demos.run_facts import row_of
-from demos.runs_table import compare_runs, file_name, rename_run
+from demos.runs_table import compare_runs, file_name, pack_run, rename_run
 from demos.visits import LONGEST_NAME, STOPPED, Visit
 from hf_attn.inspection import attention_maps
 from hf_attn.tasks import build_task
@@ -82,7 +82,7 @@ def test_a_new_name_stays_with_the_run_and_its_file():
     table = json.loads(rename_run(visit, Named("run-1", "  <b>first</b>\u202f \n try 🙂 ")))
     assert table["runs"][0]["name"] == visit.run.name == "<b>first</b> try 🙂"
     assert "refused" not in table
-    path, _ = train.pack_run(visit, Event("run-1"))
+    path, _ = pack_run(visit, Event("run-1"))
     assert path.endswith("attn-b-first-b-try.zip")
     visit.close()
 

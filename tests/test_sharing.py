@@ -19,7 +19,7 @@ from demos.transfers import embed_lines, load_lines  # noqa: E402
 from demos.visits import Visit  # noqa: E402
 from tests.browser import PATIENCE, find_chromium, open_tab, serve_app  # noqa: E402
 from tests.hub_server import serve_hub  # noqa: E402
-from tests.visiting import finished  # noqa: E402
+from tests.visiting import begun, finished  # noqa: E402
 
 
 @pytest.fixture
@@ -210,6 +210,25 @@ def test_a_card_is_shown_without_its_html_and_loads_nothing_from_elsewhere(tiny_
     assert 'src="data:image/png;base64,' in render_card(tiny_checkpoint)
 
 
+def test_a_checkpoint_is_pulled_and_shown_also_without_a_card_or_with_one_that_is_no_text(
+    shelf, hub_here, tiny_checkpoint
+):
+    visit = Visit()
+    repo = hub_here.store.create("model", "ada/attn-copy", "ada", private=True)
+    content = {path.name: path.read_bytes() for path in tiny_checkpoint.iterdir()}
+    del content["README.md"]
+    for card, shown in (
+        ({}, "This checkpoint has no card."),
+        ({"README.md": b"# caf\xe9"}, "<h1>caf\ufffd</h1>"),
+    ):
+        changes = {name: hub_here.store.keep(data) for name, data in (content | card).items()}
+        repo.add_commit("refs/heads/main", repo.resolve("main"), "by anybody", "ada", changes)
+        assert boards(pulled(visit, hub_here))[-1]["status"] == "done"
+        _, told = sharing.preview(shelf, visit, Sharing(), "ada/attn-copy", "ada/attn-copy")
+        assert shown in told
+    visit.empty()
+
+
 def test_the_lines_that_load_it_are_the_cards_with_its_id_and_a_page_only_a_space_has(
     tiny_checkpoint, monkeypatch
 ):
@@ -220,6 +239,17 @@ def test_the_lines_that_load_it_are_the_cards_with_its_id_and_a_page_only_a_spac
     assert embed_lines() == []
     monkeypatch.setenv("SPACE_HOST", "ada-attn.hf.space")
     assert 'src="https://ada-attn.hf.space"' in embed_lines()[0]["text"]
+
+
+def test_a_run_without_weights_is_not_shared_and_no_other_checkpoint_in_its_place(shelf):
+    visit = begun()
+    tabs, said, *picked = sharing.take_run(shelf, visit, "run-1", "")
+    assert (tabs, picked) == (gr.skip(), [gr.skip()] * len(sharing.choose(shelf, visit, None, "")))
+    assert "This run has no weights yet." in said
+    visit.run.begin()
+    tabs, said, chosen, *_ = sharing.take_run(shelf, visit, "run-1", "")
+    assert (tabs.selected, said, chosen["value"]) == ("share", gr.skip(), "run-1")
+    visit.close()
 
 
 def test_a_typed_name_stays_and_a_default_follows_the_checkpoint(shelf):

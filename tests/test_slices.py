@@ -17,8 +17,9 @@ from hf_attn.training import Diverged, build_accelerator, train
 
 pytest.importorskip("gradio")
 
-from demos import driving, slicing
+from demos import driving, rerunning, slicing, visits
 from demos.visits import FINISHED, Run
+from tests.visiting import begun
 
 
 @pytest.fixture(scope="module")
@@ -144,6 +145,20 @@ def test_one_step_is_asked_for_where_somebody_watches_step_by_step(small):
     for _ in moments:
         pass
     assert asked == [1, 1, None]
+
+
+def test_a_links_run_in_slices_ends_with_the_weights_of_its_step(monkeypatch):
+    fields = rerunning.form_of(begun().run)
+    for module in (slicing, visits, rerunning):
+        monkeypatch.setattr(module, "has_zero_gpu", lambda: True)
+    run = rerunning.add_again(visits.Visit(), rerunning.Again(fields, 3))
+    for _ in driving.drive(run):
+        pass
+    alone = train_slice(SliceState(run.task, run.recipe, run.seed), steps=3)
+    assert (run.step, run.status) == (3, FINISHED)
+    there = build_model(run.task, run.recipe, run.seed)
+    read_weights(there, alone)
+    assert save(run.model.state_dict()) == save(there.state_dict())
 
 
 @pytest.mark.skipif(importlib.util.find_spec("spaces") is not None, reason="`spaces` is installed here")

@@ -157,7 +157,7 @@ def test_the_same_seed_draws_the_same_and_the_next_seeds_stand_beside_it():
     assert len({tuple(w["token"] for w in one["written"]) for one in all_answers(first)}) > 1
     assert all(isinstance(one["correct"], bool) for one in all_answers(first))
     assert trying.next_seed("3") == "4"
-    assert trying.next_seed(str(trying.MOST_SEED)) == "0"
+    assert trying.next_seed(str(trying.LARGEST_SEED)) == "0"
     assert trying.next_seed("three") == "three", "what is wrong is told, not replaced"
 
 
