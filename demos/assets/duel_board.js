@@ -7,6 +7,7 @@
   const { el, range, isPlace, count, percent, unpack, meanOf } = hfAttn;
   const BLIND = "No attention: all of the source passes through one vector.";
   const LATER = "The map of each model will be drawn here, for the same example.";
+  const VERDICTS = { true: "writes, right:", false: "writes, wrong:" };
 
   /* ---- one model's map ---- */
 
@@ -20,7 +21,8 @@
     const written = ({ written: one }) => {
       writes.hidden = !one;
       if (!one) return;
-      const verdict = one.right ? el("span", "hf-hint", "writes, right:") : el("span", "no", "writes, wrong:");
+      // whether it is right may be hidden
+      const verdict = el("span", one.right === false ? "no" : "hf-hint", VERDICTS[one.right] ?? "writes:");
       writes.replaceChildren(verdict, one.written.length ? hfAttn.symbols(one.written, one.wrong) : "nothing");
     };
     const update = c => {
@@ -89,7 +91,8 @@
     const update = next => {
       view = next;
       blank.hidden = Boolean(view);
-      panel.rename("Who reads what", view ? `the same held-out example: ${view.probe} → ${view.answer}` : "");
+      const example = [view?.probe, view?.answer].filter(Boolean).join(" → "); // the answer may be hidden
+      panel.rename("Who reads what", view ? `the same held-out example: ${example}` : "");
       if (!view) grid.replaceChildren();
       else if (view.duel !== shown) build();
       shown = view?.duel ?? null;

@@ -1,0 +1,79 @@
+"""The app's boards in a browser, each by itself on a page without a server: what they draw of a value."""
+
+import os
+
+import pytest
+
+os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+pytest.importorskip("gradio")
+pytest.importorskip("playwright")
+
+from playwright.sync_api import expect
+
+from demos import shared
+from tests.browser import find_chromium, listen
+
+pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
+
+MOUNT = """([name, css, value]) => {
+  const element = document.createElement("div");
+  element.id = name;
+  element.className = `${css}-block`;
+  element.innerHTML = `<div class="${css} hf-board"></div>`;
+  document.querySelector("main").append(element);
+  const props = { value: JSON.stringify(value) };
+  hfAttn.mount(name, { id: name, element, props, watch: () => {}, trigger: () => {} });
+}"""
+TRUTH = [[1, 0], [0, 1]]
+MAPS = {"rows": ["a", "b"], "cols": ["a", "b"], "heads": 1, "truth": TRUTH}
+PACKED = shared.encode_maps([[[0.9, 0.1], [0.2, 0.8]]])
+
+
+@pytest.fixture
+def page(chromium):
+    """A page with the app's styles and scripts and nothing on it; afterwards no script has failed."""
+    page = chromium.new_page(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
+    page.set_default_timeout(10_000)
+    complaints = listen(page)
+    page.set_content(f"{shared.HEAD}<body class='gradio-container'><main></main>")
+    yield page
+    page.close()
+    assert complaints == []
+
+
+def mount(page, name, css, value):
+    """Draw a board and return where."""
+    page.evaluate(MOUNT, [name, css, value])
+    return page.locator(f"#{name}")
+
+
+def hide_answers(page, on):
+    page.evaluate("on => hfAttn.hideAnswers(on)", on)
+
+
+# ---------------------------------------------------------------- a link that hides the answers
+
+
+def contestant(right):
+    """A model of a duel that has written its answer."""
+    written = {"written": ["a", "c"], "wrong": [False, not right], "right": right}
+    seen = {**MAPS, "maps": PACKED, "source": 2, "step": 10, "layer": ""}
+    figures = {"parameters": 1, "step": 10, "seconds": 1.0, "spent": 0.5, "held_out": 0.5, "examples": 2}
+    name = f"right is {right}"
+    drawn = {"points": [], "sizes": [], "written": written, "map": seen}
+    return {"name": name, "model": "dot", **figures, **drawn}
+
+
+def test_a_duel_whose_answers_are_hidden_says_what_was_written_and_not_that_it_is_wrong(page):
+    duel = {"duel": "1", "task": "copy", "probe": "a c", "answer": "a c", "status": "finished", "done": 1}
+    duel |= {"metric": "", "budget": {"steps": 10}, "contestants": [contestant(True), contestant(False)]}
+    board = mount(page, "duel_board", "hf-duel", duel)
+    lines, heading = board.locator(".hf-writes-line"), board.locator(".hf-maps-panel h2")
+    expect(heading).to_contain_text("example: a c → a c")
+    expect(lines).to_contain_text(["writes, right:", "writes, wrong:"])
+    hide_answers(page, True)
+    expect(lines).to_have_text(["writes:ac", "writes:ac"])
+    expect(lines.locator(".no, .wrong")).to_have_count(0)
+    assert heading.inner_text().endswith("example: a c")
+    hide_answers(page, False)
+    expect(lines).to_contain_text(["writes, right:", "writes, wrong:"])
