@@ -77,3 +77,28 @@ def test_a_duel_whose_answers_are_hidden_says_what_was_written_and_not_that_it_i
     assert heading.inner_text().endswith("example: a c")
     hide_answers(page, False)
     expect(lines).to_contain_text(["writes, right:", "writes, wrong:"])
+
+
+def test_runs_that_are_laid_over_show_no_rings_while_answers_are_hidden(page):
+    page.evaluate("""() => {
+      const update = hfAttn.heatmap;
+      window.rings = [];
+      hfAttn.heatmap = (host, options) => {
+        const map = update(host, options);
+        return { ...map, update: patch => { window.rings.push(Boolean(patch.truth)); map.update(patch); } };
+      };
+    }""")
+    frame = {"step": 5, "maps": [PACKED]}
+    messages = [{"run": run, "meta": MAPS | {"layers": [1]}, "points": [], "frames": [frame]} for run in "ab"]
+    mount(page, "train_board", "hf-train", messages[0])
+    compared = mount(page, "compare_board", "hf-compare", {"runs": messages[1:]})
+    page.evaluate("""() => {
+      const [current, other] = ["a", "b"].map(id => ({ id, name: id, settings: [], results: [] }));
+      const detail = { current, others: [{ ...other, colour: "series-2", dash: 1 }] };
+      document.dispatchEvent(new CustomEvent("hf-overlays", { detail }));
+    }""")
+    expect(compared.locator("canvas[aria-label*='queries by']")).to_have_count(2)
+    for hidden in (True, False):
+        page.evaluate("window.rings = []")
+        hide_answers(page, hidden)
+        assert page.evaluate("window.rings.slice(-2)") == [not hidden] * 2
