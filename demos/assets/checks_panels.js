@@ -257,12 +257,12 @@
       const ready = Boolean(found?.trained?.[lens.kind]);
       panel.rename("Head roles", `${lens.name}; the mean weight that a head puts where the role says`);
       over.element.hidden = !view.can_count;
-      over.update(["this input", "100 held-out examples"], onHeldOut ? 1 : 0);
+      over.update(["this input", `${view.counts.roleExamples} held-out examples`], onHeldOut ? 1 : 0);
       note.textContent = ready
         ? onHeldOut
           ? `Mean of ${found.examples} examples whose right answers are written; below each score, that of the same head untrained.`
           : ""
-        : found?.why || "Measuring 100 held-out examples, trained and untrained: a few seconds.";
+        : found?.why || `Measuring ${view.counts.roleExamples} held-out examples, trained and untrained: a few seconds.`;
       note.hidden = !note.textContent;
       scroll.hidden = terms.hidden = panel.footer.hidden = !ready;
       scroll.setAttribute("aria-label", `Roles of every head of ${lens.name}`);
