@@ -102,3 +102,22 @@ def test_runs_that_are_laid_over_show_no_rings_while_answers_are_hidden(page):
         page.evaluate("window.rings = []")
         hide_answers(page, hidden)
         assert page.evaluate("window.rings.slice(-2)") == [not hidden] * 2
+
+
+# ---------------------------------------------------------------- numbers below and above zero
+
+
+def test_a_word_has_the_signed_colour_of_what_the_class_loses_without_it(page):
+    drops = [0.2, 0.0, -0.1]
+    words = [{"word": f"w{i}", "drop": drop, "left": 0.6 - drop} for i, drop in enumerate(drops)]
+    page.evaluate(
+        "removal => hfAttn.removalPanel(document.querySelector('main')).update({ removal })",
+        {"class": "like", "before": 0.6, "words": words},
+    )
+    colours = """drops => {
+      const stops = hfAttn.signedStops(document.body);
+      return drops.map(drop => hfAttn.css(hfAttn.signedColour(stops, drop, 0.2)).replaceAll(",", ", "));
+    }"""
+    seen = page.locator(".hf-words > span").evaluate_all("all => all.map(one => one.style.background)")
+    assert seen == page.evaluate(colours, drops)
+    assert len(set(seen)) == 3
