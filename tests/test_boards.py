@@ -121,3 +121,7 @@ def test_a_word_has_the_signed_colour_of_what_the_class_loses_without_it(page):
     seen = page.locator(".hf-words > span").evaluate_all("all => all.map(one => one.style.background)")
     assert seen == page.evaluate(colours, drops)
     assert len(set(seen)) == 3
+    page.get_by_role("button", name="Show as table").click()
+    region = page.get_by_role("region", name="What like loses without each word, as a table that scrolls sideways")
+    rows = region.locator("tbody tr").all_text_contents()
+    assert rows == ["w00.400−0.200like", "w10.6000.000like", "w20.700+0.100like"]

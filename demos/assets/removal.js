@@ -16,26 +16,12 @@
     ...(one.turns ? [`then the class is ${one.turns}`] : []),
   ];
 
+  const captionOf = value => `What ${value.class} loses without each word`;
   const table = value => {
-    const all = el("table", "hf-numbers");
-    const head = all.createTHead().insertRow();
-    const body = all.createTBody();
-    all.createCaption().textContent = `The probability of ${value.class} without each word; with all words it is ${number(value.before, 3)}.`;
-    head.append(
-      ...["word", "without it", "change", "class then"].map(name => Object.assign(el("th", "", name), { scope: "col" })),
-    );
-    for (const one of value.words)
-      body
-        .insertRow()
-        .append(
-          Object.assign(el("th", "", one.word), { scope: "row" }),
-          el("td", "", number(one.left, 3)),
-          el("td", "", signed(-one.drop)),
-          el("td", "", one.turns || value.class),
-        );
-    const scroll = el("div", "hf-scroll", all);
-    scroll.tabIndex = 0;
-    return scroll;
+    const heads = ["word", "without it", "change", "class then"];
+    const rows = value.words.map(one => [one.word, number(one.left, 3), signed(-one.drop), one.turns || value.class]);
+    const caption = `The probability of ${value.class} without each word; with all words it is ${number(value.before, 3)}.`;
+    return hfAttn.numbersTable([heads, ...rows], caption, { name: captionOf(value) });
   };
 
   hfAttn.removal = host => {
@@ -82,7 +68,7 @@
       ["word", `p(${value.class}) without it`, "change", "class then"],
       ...value.words.map(one => [one.word, one.left, -one.drop, one.turns || value.class]),
     ];
-    const caption = () => `What ${value.class} loses without each word`;
+    const caption = () => captionOf(value);
     const update = next => {
       value = next;
       strip.replaceChildren(...(value?.words || []).map(chipOf));

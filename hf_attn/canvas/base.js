@@ -6,6 +6,7 @@
   const sum = values => values.reduce((a, b) => a + b, 0);
   const mean = values => (values.length ? sum(values) / values.length : 0);
   const clamp = (x, low, high) => Math.max(low, Math.min(high, x));
+  const entropy = weights => -sum(weights.map(w => (w > 0 ? w * Math.log2(w) : 0))); // in bits
   const isPlace = (i, list) => Number.isInteger(i) && i in list; // what a link names may be anything
 
   const NO_ATTENTION = "No attention: all of the source passes through one vector.";
@@ -299,6 +300,7 @@
     sum,
     mean,
     clamp,
+    entropy,
     isPlace,
     number,
     weight,
