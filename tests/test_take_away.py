@@ -107,7 +107,8 @@ def test_csv_holds_the_table_s_numbers_and_the_model_s(explore, weights):
 def test_npz_of_one_head_and_of_all_is_read_by_numpy(explore, weights):
     one = np.load(io.BytesIO(take(explore, head(explore), "NPZ")))
     assert np.abs(one["weights"] - weights.cross[-1, 0].numpy()).max() < 2e-5
-    assert "".join(one["keys"]) == f"{SOURCE}end"
+    assert "".join(one["key_tokens"]) == f"{SOURCE}end"
+    assert "".join(one["query_tokens"]) == "0544end"
     every = np.load(io.BytesIO(take(explore, heads(explore), "NPZ")))
     for kind in ("encoder", "decoder", "cross"):
         assert every[kind].dtype == np.float32

@@ -178,7 +178,7 @@
     };
     const arrays = () => {
       const { rows, cols, values } = o.whole || o;
-      return { weights: values, queries: rows, keys: cols };
+      return { weights: values, query_tokens: rows, key_tokens: cols }; // as hf_attn.figures names them
     };
     const page = file => () => {
       const { rows, cols, values, most, allowed, padding, truth, selected, sums, from, name } = o.whole || o;
