@@ -64,10 +64,14 @@ def contestant(right):
     return {"name": name, "model": "dot", **figures, **drawn}
 
 
+def duel_of(contestants, **more):
+    """A duel that is over."""
+    said = {"probe": "a c", "answer": "a c", "status": "finished", "done": 1, "metric": "", "task": "copy"}
+    return {"duel": 1, "budget": {"steps": 10}, **said, "contestants": contestants, **more}
+
+
 def test_a_duel_whose_answers_are_hidden_says_what_was_written_and_not_that_it_is_wrong(page):
-    duel = {"duel": "1", "task": "copy", "probe": "a c", "answer": "a c", "status": "finished", "done": 1}
-    duel |= {"metric": "", "budget": {"steps": 10}, "contestants": [contestant(True), contestant(False)]}
-    board = mount(page, "duel_board", "hf-duel", duel)
+    board = mount(page, "duel_board", "hf-duel", duel_of([contestant(True), contestant(False)]))
     lines, heading = board.locator(".hf-writes-line"), board.locator(".hf-maps-panel h2")
     expect(heading).to_contain_text("example: a c → a c")
     expect(lines).to_contain_text(["writes, right:", "writes, wrong:"])
@@ -122,6 +126,56 @@ def test_a_word_has_the_signed_colour_of_what_the_class_loses_without_it(page):
     assert seen == page.evaluate(colours, drops)
     assert len(set(seen)) == 3
     page.get_by_role("button", name="Show as table").click()
-    region = page.get_by_role("region", name="What like loses without each word, as a table that scrolls sideways")
+    region = page.get_by_role(
+        "region", name="What like loses without each word, as a table that scrolls sideways"
+    )
     rows = region.locator("tbody tr").all_text_contents()
     assert rows == ["w00.400−0.200like", "w10.6000.000like", "w20.700+0.100like"]
+
+
+# ---------------------------------------------------------------- the clipboard
+
+FAILED = {
+    "run": "a",
+    "meta": MAPS,
+    "points": [],
+    "frames": [],
+    "status": "error",
+    "message": "It went wrong.",
+}
+PUSHED = {
+    "steps": [],
+    "status": "done",
+    "message": "",
+    "code": [{"title": "Lines", "text": "import hf_attn"}],
+}
+COPIED = """goes => {
+  Object.defineProperty(navigator, "clipboard", { value: undefined }); // as over plain http
+  window.copied = [];
+  addEventListener("copy", () => copied.push(String(getSelection())));
+  if (!goes) document.execCommand = () => false;
+}"""
+
+
+@pytest.mark.parametrize(
+    ("name", "css", "value", "press", "text"),
+    [
+        ("train_board", "hf-train", FAILED, ".hf-error button", FAILED["message"]),
+        ("share_board", "hf-share", PUSHED, ".hf-lines button", "import hf_attn"),
+        (
+            "duel_board",
+            "hf-duel",
+            duel_of([contestant(True)], python="import torch"),
+            ".hf-take button:text('Python')",
+            "import torch",
+        ),
+    ],
+)
+@pytest.mark.parametrize("goes", [True, False])
+def test_a_text_is_copied_over_plain_http_or_left_selected(page, name, css, value, press, text, goes):
+    page.evaluate(COPIED, goes)
+    board = mount(page, name, css, value)
+    board.locator(press).first.click()
+    expect(board.get_by_text("Copied" if goes else "Press Ctrl+C", exact=True)).to_be_visible()
+    assert page.evaluate("copied") == [text] * goes
+    assert page.evaluate("String(getSelection())") == ("" if goes else text)

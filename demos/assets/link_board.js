@@ -90,21 +90,6 @@
     return { box, fill, field, options, choose, shut };
   };
 
-  /** Put a text on the clipboard: by the new way, or where a page may not use it, from the field itself. */
-  const copy = async (text, field) => {
-    try {
-      await navigator.clipboard.writeText(text);
-      return true;
-    } catch {
-      const before = document.activeElement;
-      field.focus();
-      field.select();
-      const done = document.execCommand("copy");
-      if (done) before?.focus?.();
-      return done;
-    }
-  };
-
   /** What a link that was opened says, with the button that shows the answers. */
   const notice = root => {
     const words = el("p");
@@ -184,7 +169,7 @@
       history.replaceState(history.state, "", addressOf(text, false));
       const address = addressOf(text, true);
       link.fill(address, said);
-      const done = await copy(address, link.field);
+      const done = await hfAttn.copy(address, link.field);
       if (turn !== asked.turn) return;
       const { locked, hidden } = link.options();
       const lesson = [locked && "its settings are locked", hidden && "right answers are hidden"].filter(Boolean).join(", ");

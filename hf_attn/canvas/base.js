@@ -139,6 +139,23 @@
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 10000); // the download has begun long before
   };
+  /** Put a text on the clipboard: by the new way, or where a page has none, as over plain http, from the element that
+      shows it. Gives whether that went; where not, the text stands there selected, ready for Ctrl+C. */
+  const copy = async (text, element) => {
+    try {
+      await navigator.clipboard.writeText(text);
+      return true;
+    } catch {
+      const [before, marked] = [document.activeElement, getSelection()];
+      element.focus();
+      if (element.select) element.select();
+      else marked.selectAllChildren(element);
+      const done = document.execCommand("copy");
+      if (done && !element.select) marked.removeAllRanges();
+      if (done) before?.focus?.();
+      return done;
+    }
+  };
   const csvCell = value => {
     // a leading = + - @ would run as a formula in a spreadsheet
     const text = typeof value === "number" ? String(value) : String(value).replace(/^(?=[=+\-@\t\r])/, "'");
@@ -319,6 +336,7 @@
     slider,
     live,
     save,
+    copy,
     csv,
     theme,
     readTheme,

@@ -60,12 +60,7 @@
       refresh();
       code.hidden = false;
       press.setAttribute("aria-expanded", "true");
-      try {
-        await navigator.clipboard.writeText(code.textContent);
-        press.textContent = "Copied";
-      } catch {
-        getSelection().selectAllChildren(code); // a page that may not write to the clipboard: ready for Ctrl+C
-      }
+      press.textContent = (await hfAttn.copy(code.textContent, code)) ? "Copied" : "Press Ctrl+C";
     }, "");
     press.setAttribute("aria-expanded", "false");
     press.hidden = true;
