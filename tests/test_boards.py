@@ -83,6 +83,18 @@ def test_a_duel_whose_answers_are_hidden_says_what_was_written_and_not_that_it_i
     expect(lines).to_contain_text(["writes, right:", "writes, wrong:"])
 
 
+@pytest.mark.parametrize(("columns", "rows"), [(2, 1), (20, 2)])
+def test_three_maps_of_a_duel_stand_in_one_row_unless_they_are_wide(page, columns, rows):
+    page.evaluate("document.querySelector('main').style.width = '928px'")  # the board's, on a page of 1280
+    labels = [f"{i}" for i in range(columns)]
+    wide = {"rows": labels, "cols": labels, "truth": None, "source": columns}
+    wide |= {"maps": shared.encode_maps([[[1 / columns] * columns] * columns])}
+    three = [one | {"map": one["map"] | wide} for one in [contestant(True)] * 3]
+    board = mount(page, "duel_board", "hf-duel", duel_of(three))
+    tops = [cell.bounding_box()["y"] for cell in board.locator(".hf-map-cell").all()]
+    assert len(set(tops)) == rows
+
+
 def test_runs_that_are_laid_over_show_no_rings_while_answers_are_hidden(page):
     page.evaluate("""() => {
       const update = hfAttn.heatmap;

@@ -7,6 +7,7 @@
   const { el, range, isPlace, count, percent, unpack, meanOf } = hfAttn;
   const BLIND = "No attention: all of the source passes through one vector.";
   const LATER = "The map of each model will be drawn here, for the same example.";
+  const WIDE = 14; // columns of a map that is legible beside two others
   const VERDICTS = { true: "writes, right:", false: "writes, wrong:" };
 
   /* ---- one model's map ---- */
@@ -79,7 +80,6 @@
     };
     const build = () => {
       grid.replaceChildren();
-      grid.classList.toggle("four", view.contestants.length === 4);
       chosen = null;
       cells = view.contestants.map((_, i) => {
         const cell = el("div", "hf-map-cell");
@@ -96,6 +96,8 @@
       if (!view) grid.replaceChildren();
       else if (view.duel !== shown) build();
       shown = view?.duel ?? null;
+      const columns = Math.max(0, ...(view?.contestants || []).map(c => c.map?.source ?? 0));
+      grid.classList.toggle("two", view?.contestants.length === 4 || columns > WIDE);
       if (view) view.contestants.forEach((c, i) => cells[i].update(c));
       if (chosen) choose(chosen); // maps that have come meanwhile
     };
