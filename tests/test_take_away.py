@@ -227,7 +227,7 @@ def test_the_lines_of_theory_views_are_of_the_head_that_was_chosen(explore, monk
 NOT_YET = {"Held-out accuracy", "Accuracy by length"}  # of Duel and Positions: nothing has been trained there
 ROWS = """() => [...document.querySelectorAll(".hf-takes")].filter(row => row.offsetParent).map(row => [
     row.closest(".hf-panel").querySelector("h2").firstChild.textContent.trim(),
-    [...row.children].some(press => press.textContent === "Copy as Python" && press.offsetParent !== null),
+    [...row.querySelectorAll("button")].some(one => one.textContent === "Copy as Python" && one.offsetParent),
 ])"""
 
 

@@ -204,7 +204,7 @@
     };
     const picture = hfAttn.shades(panel.body, shaded);
     const away = hfAttn.takeInside({ file: () => `roles-${lens?.kind}`, caption, lines, picture });
-    away.take.querySelector(".hf-take").lastChild.remove(); // it is a table already
+    away.take.querySelector("[data-opens=table]").remove(); // it is a table already
     panel.footer.append(away.take);
     panel.section.append(away.table);
 
@@ -330,7 +330,7 @@
       lines: factLines,
       python,
     });
-    factsAway.take.querySelector(".hf-take").lastChild.remove(); // it is a table already
+    factsAway.take.querySelector("[data-opens=table]").remove(); // it is a table already
     panel.body.append(note, el("div", "hf-theory-two", el("div", "", facts, factsAway.take, factsAway.table), plots));
     host.append(panel.section);
 

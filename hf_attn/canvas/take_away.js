@@ -129,8 +129,8 @@
       HTML: (options.page || caption) && savePage,
     };
     const offered = Object.entries(kinds).filter(([, save]) => save);
-    take.append(foldButton(take), ...offered.map(([name, save]) => button(name, save, "")), code.press);
-    if (table) take.append(table.press);
+    const words = el("span", "", code.press, table?.press); // one does not stand alone on a line of its own
+    take.append(foldButton(take), ...offered.map(([name, save]) => button(name, save, "")), words);
     const refresh = () => {
       code.refresh();
       table?.refresh();
