@@ -1,4 +1,4 @@
-"""What every benchmark shares: arguments, a summary of repeats, the table, and the lines kept in results/."""
+"""What the benchmarks share: arguments, a summary of repeats, the table, and the lines kept in results/."""
 
 import argparse
 import datetime
@@ -22,7 +22,7 @@ TABLE_WIDTH = 118  # where standard output is no terminal
 
 
 def build_arguments(description: str, tasks: Sequence[str]) -> argparse.ArgumentParser:
-    """The arguments that every benchmark takes."""
+    """The arguments that the benchmarks of models take; app_speed has its own."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--tasks", nargs="+", choices=tasks, default=list(tasks), help="default: all")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of torch (default: all cores)")

@@ -25,6 +25,8 @@ each time. Layers and heads count from 0; the page shows them from 1.
                 python, theory  lines of Python of the roles, and of one head's views
     compared    None or {status "running"}, {why} or {examples, trained, untrained, even, python}
     energies    {"cross.1.0": {before, after} or {why}}, of the heads looked at
+
+On how many held-out examples it is measured stands in its template: data-examples, data-role-examples.
 """
 
 import dataclasses
@@ -330,7 +332,8 @@ def descend(shelf: Shelf, visit: Visit, checks: Checks, kind: str, layer: int, h
 def build_part(page: Page, checks: gr.State) -> gr.HTML:
     """Lay the panels out below the lens and connect them; the lens tells them what is chosen."""
     events = ("ask_model", "each_head", "stop_heads", "compare_roles", "descend")
-    template = '<div class="hf-checks hf-board"></div>'
+    counted = f'data-examples="{EXAMPLES}" data-role-examples="{ROLE_EXAMPLES}"'
+    template = f'<div class="hf-checks hf-board" {counted}></div>'
     board = shared.board("checks_board", "hf-checks", "checks-board", template, events)
     shelf, asked = page.shelf, [page.visit, checks]
 

@@ -13,7 +13,11 @@ from hf_attn.tasks import Task
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
 
 SCREEN = ("board", "train", "pause", "stop", "step", "again", "reseed", "note", "origin", "runs", "look_for")
-NEXT = " Next: Try takes your own input; Explore shows each head, and what is lost without it."
+OPENS = '<button type="button" class="hf-to-tab">{}</button>'  # the tab of that name: link_board.js
+NEXT = (
+    f'<p class="hf-hint">Next: {OPENS.format("Try")} takes your own input; {OPENS.format("Explore")} shows '
+    "each head, and what is lost without it.</p>"
+)
 LOOK_FOR = "the step at which the loss leaves its plateau."
 ON_RINGS = "the step at which the loss falls and the weight moves onto the rings."
 RIGHT = {  # kind of task → what was measured
@@ -58,7 +62,7 @@ def show_controls(visit: Visit) -> dict:
         "step": gr.update(interactive=not busy or (status == PAUSED and run.is_live)),
         "again": gr.update(interactive=run is not None and not busy),
         "reseed": gr.update(interactive=run is not None and not busy),
-        "note": shared.note(tell(run)),
+        "note": shared.note(tell(run)) + (NEXT if status == FINISHED and run.evaluation else ""),
         "origin": shared.origin_of(run.model, run.weights) if run and run.model else gr.skip(),
         "look_for": look_for(run.task) if run else gr.skip(),
     }
@@ -86,7 +90,6 @@ def tell(run: Run | None) -> str:
             share=share, examples=examples, **score.measures
         )
         said += f" ({low} to {high}).{tell_beside(run)}"
-        said += NEXT if run.status == FINISHED else ""
     return said
 
 

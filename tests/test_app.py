@@ -164,6 +164,18 @@ def test_every_head_can_be_looked_into(trained):
     expect(board).to_contain_text("→ 1 1 1")
 
 
+def test_the_sentence_after_a_run_opens_try_and_explore(trained):
+    for name, width in (("Try", 1280), ("Explore", 1280), ("Explore", 300)):
+        tab(trained, "Train")
+        trained.set_viewport_size({"width": width, "height": 900})
+        trained.locator("#note").get_by_role("button", name=name, exact=True).press("Enter")
+        opened = trained.get_by_role("tab", name=name, exact=True)
+        expect(opened).to_have_attribute("aria-selected", "true")
+        if width == 1280:
+            expect(opened).to_be_focused()
+    trained.set_viewport_size({"width": 1280, "height": 900})
+
+
 def test_a_run_is_downloaded_as_a_checkpoint_that_loads(trained, tmp_path):
     tab(trained, "Train")
     with trained.expect_download() as download:

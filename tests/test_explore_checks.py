@@ -307,6 +307,9 @@ def test_in_the_browser_a_removed_head_changes_the_answer_shown(needed, served_a
         expect(roles).to_have_count(9)  # eight heads and even attention
         expect(checks.locator(".hf-roles-table tr.on")).to_contain_text(f"{pick.layer + 1}·{pick.head + 1}")
         expect(checks.locator(".hf-theory-facts")).to_contain_text("after one update")
+        expect(checks).to_contain_text(f"is measured on {checking.EXAMPLES} held-out examples")
+        counted = f"{checking.ROLE_EXAMPLES} held-out examples"
+        expect(checks.get_by_role("button", name=counted, exact=True)).to_be_visible()
 
         checks.get_by_role("button", name="Ask", exact=True).click()
         expect(answers).to_have_text(["".join(symbols_of(ids)) for ids in (change.before, change.after)])

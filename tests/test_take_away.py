@@ -107,7 +107,8 @@ def test_csv_holds_the_table_s_numbers_and_the_model_s(explore, weights):
 def test_npz_of_one_head_and_of_all_is_read_by_numpy(explore, weights):
     one = np.load(io.BytesIO(take(explore, head(explore), "NPZ")))
     assert np.abs(one["weights"] - weights.cross[-1, 0].numpy()).max() < 2e-5
-    assert "".join(one["keys"]) == f"{SOURCE}end"
+    assert "".join(one["key_tokens"]) == f"{SOURCE}end"
+    assert "".join(one["query_tokens"]) == "0544end"
     every = np.load(io.BytesIO(take(explore, heads(explore), "NPZ")))
     for kind in ("encoder", "decoder", "cross"):
         assert every[kind].dtype == np.float32
@@ -226,7 +227,7 @@ def test_the_lines_of_theory_views_are_of_the_head_that_was_chosen(explore, monk
 NOT_YET = {"Held-out accuracy", "Accuracy by length"}  # of Duel and Positions: nothing has been trained there
 ROWS = """() => [...document.querySelectorAll(".hf-takes")].filter(row => row.offsetParent).map(row => [
     row.closest(".hf-panel").querySelector("h2").firstChild.textContent.trim(),
-    [...row.children].some(press => press.textContent === "Copy as Python" && press.offsetParent !== null),
+    [...row.querySelectorAll("button")].some(one => one.textContent === "Copy as Python" && one.offsetParent),
 ])"""
 
 

@@ -3,14 +3,13 @@
    through hfAttn.veil (hf_attn/canvas/mount.js), which takes the known answers out of it; hfAttn.hideAnswers(on) draws
    anew. While it is on, `data-hf-answers=hidden` stands on the document. */
 (hfAttn => {
-  const BOARDS = ["try_board", "explore_board", "attention_board", "checks_board", "duel_board"];
+  const BOARDS = ["try_board", "explore_board", "attention_board", "checks_board", "duel_board", "compare_board"];
   const VEILED = [...BOARDS, "train_state"]; // the train board merges its messages, so what it draws is veiled
   const HIDDEN = "not shown: the link hides the answers";
   /* key → what stands there instead, where the key holds an answer: elsewhere the same word may name something else */
   const INSTEAD = {
     truth: () => null,
     correct: () => null,
-    known: () => null,
     check: () => HIDDEN,
     answer: value => (typeof value === "string" ? "" : undefined),
     expected: () => null,

@@ -200,12 +200,13 @@
 
   /* ---- held-out accuracy ---- */
 
-  const fallOf = ({ answer, can_count: can }) => {
+  const fallOf = ({ answer, can_count: can, counts }) => {
     const held = answer?.held_out;
     if (!can) return [el("p", "hf-hint", "This checkpoint names no task, so there are no held-out examples.")];
-    if (!held) return [el("p", "hf-hint", "Ask, and the accuracy with and without is measured on 200 held-out examples.")];
+    const most = `${counts.examples} held-out examples`;
+    if (!held) return [el("p", "hf-hint", `Ask, and the accuracy with and without is measured on ${most}.`)];
     if (held.why) return [el("p", "hf-hint", held.why)];
-    if (held.status) return [el("p", "hf-hint hf-busy", "Answering 200 held-out examples, with and without…")];
+    if (held.status) return [el("p", "hf-hint hf-busy", `Answering ${most}, with and without…`)];
     const lost = held.drop > 2 * held.error && held.drop > 0;
     const big = el(
       "p",
@@ -351,7 +352,7 @@
       show();
     });
     const update = value => {
-      view = value;
+      view = value && { ...value, counts: root.dataset };
       show();
     };
     const state = () => ({ asked: view && question.state(), each: Boolean(view?.each) });

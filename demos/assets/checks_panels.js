@@ -204,7 +204,7 @@
     };
     const picture = hfAttn.shades(panel.body, shaded);
     const away = hfAttn.takeInside({ file: () => `roles-${lens?.kind}`, caption, lines, picture });
-    away.take.querySelector(".hf-take").lastChild.remove(); // it is a table already
+    away.take.querySelector("[data-opens=table]").remove(); // it is a table already
     panel.footer.append(away.take);
     panel.section.append(away.table);
 
@@ -257,12 +257,12 @@
       const ready = Boolean(found?.trained?.[lens.kind]);
       panel.rename("Head roles", `${lens.name}; the mean weight that a head puts where the role says`);
       over.element.hidden = !view.can_count;
-      over.update(["this input", "100 held-out examples"], onHeldOut ? 1 : 0);
+      over.update(["this input", `${view.counts.roleExamples} held-out examples`], onHeldOut ? 1 : 0);
       note.textContent = ready
         ? onHeldOut
           ? `Mean of ${found.examples} examples whose right answers are written; below each score, that of the same head untrained.`
           : ""
-        : found?.why || "Measuring 100 held-out examples, trained and untrained: a few seconds.";
+        : found?.why || `Measuring ${view.counts.roleExamples} held-out examples, trained and untrained: a few seconds.`;
       note.hidden = !note.textContent;
       scroll.hidden = terms.hidden = panel.footer.hidden = !ready;
       scroll.setAttribute("aria-label", `Roles of every head of ${lens.name}`);
@@ -330,7 +330,7 @@
       lines: factLines,
       python,
     });
-    factsAway.take.querySelector(".hf-take").lastChild.remove(); // it is a table already
+    factsAway.take.querySelector("[data-opens=table]").remove(); // it is a table already
     panel.body.append(note, el("div", "hf-theory-two", el("div", "", facts, factsAway.take, factsAway.table), plots));
     host.append(panel.section);
 

@@ -7,6 +7,8 @@
   const { el, range, isPlace, count, percent, unpack, meanOf } = hfAttn;
   const BLIND = "No attention: all of the source passes through one vector.";
   const LATER = "The map of each model will be drawn here, for the same example.";
+  const WIDE = 14; // columns of a map that is legible beside two others
+  const VERDICTS = { true: "writes, right:", false: "writes, wrong:" };
 
   /* ---- one model's map ---- */
 
@@ -20,7 +22,8 @@
     const written = ({ written: one }) => {
       writes.hidden = !one;
       if (!one) return;
-      const verdict = one.right ? el("span", "hf-hint", "writes, right:") : el("span", "no", "writes, wrong:");
+      // whether it is right may be hidden
+      const verdict = el("span", one.right === false ? "no" : "hf-hint", VERDICTS[one.right] ?? "writes:");
       writes.replaceChildren(verdict, one.written.length ? hfAttn.symbols(one.written, one.wrong) : "nothing");
     };
     const update = c => {
@@ -77,7 +80,6 @@
     };
     const build = () => {
       grid.replaceChildren();
-      grid.classList.toggle("four", view.contestants.length === 4);
       chosen = null;
       cells = view.contestants.map((_, i) => {
         const cell = el("div", "hf-map-cell");
@@ -89,10 +91,13 @@
     const update = next => {
       view = next;
       blank.hidden = Boolean(view);
-      panel.rename("Who reads what", view ? `the same held-out example: ${view.probe} → ${view.answer}` : "");
+      const example = [view?.probe, view?.answer].filter(Boolean).join(" → "); // the answer may be hidden
+      panel.rename("Who reads what", view ? `the same held-out example: ${example}` : "");
       if (!view) grid.replaceChildren();
       else if (view.duel !== shown) build();
       shown = view?.duel ?? null;
+      const columns = Math.max(0, ...(view?.contestants || []).map(c => c.map?.source ?? 0));
+      grid.classList.toggle("two", view?.contestants.length === 4 || columns > WIDE);
       if (view) view.contestants.forEach((c, i) => cells[i].update(c));
       if (chosen) choose(chosen); // maps that have come meanwhile
     };

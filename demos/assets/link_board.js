@@ -1,6 +1,6 @@
 "use strict";
 /* The top of the page: Copy link with the link itself and a teacher's two switches; what a link that was opened says;
-   what a change of tab closes, and where the new one begins.
+   what a change of tab closes, and where the new one begins. A button.hf-to-tab opens the tab whose name it bears.
    A copy is asked for by the event copy_<tab> {turn, boards, locked, hidden}; the contract is in demos/linking.py. */
 (hfAttn => {
   const { el } = hfAttn;
@@ -28,6 +28,14 @@
     input.type = "checkbox";
     input.onchange = onChange;
     return { input, label: el("label", "hf-switch", input, words) };
+  };
+
+  /** Open the tab of this name as a click on it does, also where it stands in Gradio's More menu. */
+  const toTab = name => {
+    const tabs = [...document.querySelectorAll("[role=tablist] [role=tab], .overflow-dropdown button")];
+    const tab = tabs.find(one => one.textContent.trim() === name);
+    tab?.click();
+    tab?.focus(); // what was pressed is out of sight now
   };
 
   /** Tell when another tab is open, whoever opened it: a click, a button elsewhere, a link. */
@@ -88,21 +96,6 @@
       hide.input.checked = hidden;
     };
     return { box, fill, field, options, choose, shut };
-  };
-
-  /** Put a text on the clipboard: by the new way, or where a page may not use it, from the field itself. */
-  const copy = async (text, field) => {
-    try {
-      await navigator.clipboard.writeText(text);
-      return true;
-    } catch {
-      const before = document.activeElement;
-      field.focus();
-      field.select();
-      const done = document.execCommand("copy");
-      if (done) before?.focus?.();
-      return done;
-    }
   };
 
   /** What a link that was opened says, with the button that shows the answers. */
@@ -173,6 +166,9 @@
       if (!link.box.contains(event.target) && event.target !== press) link.shut();
     };
     document.addEventListener("click", onClick, true); // before a board has its clicks to itself
+    document.addEventListener("click", ({ target }) => {
+      if (target.matches("button.hf-to-tab")) toTab(target.textContent);
+    });
     onTab(tabs => {
       forget();
       link.shut();
@@ -184,7 +180,7 @@
       history.replaceState(history.state, "", addressOf(text, false));
       const address = addressOf(text, true);
       link.fill(address, said);
-      const done = await copy(address, link.field);
+      const done = await hfAttn.copy(address, link.field);
       if (turn !== asked.turn) return;
       const { locked, hidden } = link.options();
       const lesson = [locked && "its settings are locked", hidden && "right answers are hidden"].filter(Boolean).join(", ");

@@ -6,20 +6,9 @@
    drop    what its removal takes from the class's probability; below 0 it gives
    left    the probability without it;  turns  the class that the text then has, where that is another */
 (hfAttn => {
-  const { el, number, percent, range, rgbOf } = hfAttn;
+  const { el, number, percent, range, css, signedStops, signedColour } = hfAttn;
   const ENDS = [0.05, 0.1, 0.2, 0.5, 1]; // of the scale: the first that covers every word
-  const STOPS = ["m4", "m3", "m2", "m1", "0", "p1", "p2", "p3", "p4"];
 
-  const signedStops = host => {
-    const style = getComputedStyle(host);
-    return STOPS.map(name => rgbOf(style.getPropertyValue("--hf-sgn-" + name).trim()));
-  };
-  /** A value between −end and end as [r, g, b]. */
-  const colourOf = (stops, value, end) => {
-    const at = (Math.max(-1, Math.min(1, value / end)) + 1) * 4;
-    const i = Math.min(7, Math.floor(at));
-    return stops[i].map((x, k) => Math.round(x + (stops[i + 1][k] - x) * (at - i)));
-  };
   const signed = (x, digits = 3) => (x > 0 && Number(x.toFixed(digits)) !== 0 ? "+" : "") + number(x, digits);
   const tells = (value, one) => [
     `without ${one.word}`,
@@ -27,26 +16,12 @@
     ...(one.turns ? [`then the class is ${one.turns}`] : []),
   ];
 
+  const captionOf = value => `What ${value.class} loses without each word`;
   const table = value => {
-    const all = el("table", "hf-numbers");
-    const head = all.createTHead().insertRow();
-    const body = all.createTBody();
-    all.createCaption().textContent = `The probability of ${value.class} without each word; with all words it is ${number(value.before, 3)}.`;
-    head.append(
-      ...["word", "without it", "change", "class then"].map(name => Object.assign(el("th", "", name), { scope: "col" })),
-    );
-    for (const one of value.words)
-      body
-        .insertRow()
-        .append(
-          Object.assign(el("th", "", one.word), { scope: "row" }),
-          el("td", "", number(one.left, 3)),
-          el("td", "", signed(-one.drop)),
-          el("td", "", one.turns || value.class),
-        );
-    const scroll = el("div", "hf-scroll", all);
-    scroll.tabIndex = 0;
-    return scroll;
+    const heads = ["word", "without it", "change", "class then"];
+    const rows = value.words.map(one => [one.word, number(one.left, 3), signed(-one.drop), one.turns || value.class]);
+    const caption = `The probability of ${value.class} without each word; with all words it is ${number(value.before, 3)}.`;
+    return hfAttn.numbersTable([heads, ...rows], caption, { name: captionOf(value) });
   };
 
   hfAttn.removal = host => {
@@ -62,13 +37,13 @@
       const theme = hfAttn.theme(strip);
       const end = ENDS.find(limit => value.words.every(one => Math.abs(one.drop) <= limit)) ?? 1;
       [...strip.children].forEach((chip, i) => {
-        const rgb = colourOf(stops, value.words[i].drop, end);
-        chip.style.background = hfAttn.css(rgb);
+        const rgb = signedColour(stops, value.words[i].drop, end);
+        chip.style.background = css(rgb);
         chip.style.color = hfAttn.numberOn(theme, rgb);
       });
       const bar = el("i");
       bar.style.background = `linear-gradient(to right, ${range(17)
-        .map(k => hfAttn.css(colourOf(stops, k / 8 - 1, 1)))
+        .map(k => css(signedColour(stops, k / 8 - 1, 1)))
         .join(", ")})`;
       const ends = [`−${end}: surer without it`, "0", `${end}: this class needs it`];
       scale.replaceChildren(bar, ...ends.map(text => el("span", "", text)));
@@ -93,7 +68,7 @@
       ["word", `p(${value.class}) without it`, "change", "class then"],
       ...value.words.map(one => [one.word, one.left, -one.drop, one.turns || value.class]),
     ];
-    const caption = () => `What ${value.class} loses without each word`;
+    const caption = () => captionOf(value);
     const update = next => {
       value = next;
       strip.replaceChildren(...(value?.words || []).map(chipOf));

@@ -6,17 +6,11 @@
   const SHORT = { running: "under way", stopped: "stopped", failed: "not done", done: "done" };
   const megabytes = bytes => (bytes / 1e6).toFixed(1);
 
-  /** Lines with a button that copies them; where a page may not write to the clipboard, they are selected. */
+  /** Lines with a button that copies them. */
   const codeOf = ({ title, text }) => {
     const code = el("pre", "hf-code", text);
     const copy = hfAttn.button("Copy", async () => {
-      try {
-        await navigator.clipboard.writeText(text);
-        copy.textContent = "Copied";
-      } catch {
-        getSelection().selectAllChildren(code);
-        copy.textContent = "Press Ctrl+C";
-      }
+      copy.textContent = (await hfAttn.copy(text, code)) ? "Copied" : "Press Ctrl+C";
     });
     copy.setAttribute("aria-label", `Copy: ${title}`);
     code.tabIndex = 0;

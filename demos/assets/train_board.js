@@ -38,14 +38,18 @@
 
   const errorLine = host => {
     const text = el("span");
-    const copy = hfAttn.button("Copy details", () => navigator.clipboard.writeText(text.textContent));
+    const copy = hfAttn.button("Copy details", async () => {
+      copy.textContent = (await hfAttn.copy(text.textContent, text)) ? "Copied" : "Press Ctrl+C";
+    });
     const line = el("div", "hf-error", text, copy);
     line.setAttribute("role", "alert");
     line.hidden = true;
     host.append(line);
     return message => {
       line.hidden = !message;
+      if (text.textContent === message) return;
       text.textContent = message;
+      copy.textContent = "Copy details";
     };
   };
 

@@ -6,6 +6,7 @@
   const sum = values => values.reduce((a, b) => a + b, 0);
   const mean = values => (values.length ? sum(values) / values.length : 0);
   const clamp = (x, low, high) => Math.max(low, Math.min(high, x));
+  const entropy = weights => -sum(weights.map(w => (w > 0 ? w * Math.log2(w) : 0))); // in bits
   const isPlace = (i, list) => Number.isInteger(i) && i in list; // what a link names may be anything
 
   const NO_ATTENTION = "No attention: all of the source passes through one vector.";
@@ -137,6 +138,23 @@
     link.download = name;
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 10000); // the download has begun long before
+  };
+  /** Put a text on the clipboard: by the new way, or where a page has none, as over plain http, from the element that
+      shows it. Gives whether that went; where not, the text stands there selected, ready for Ctrl+C. */
+  const copy = async (text, element) => {
+    try {
+      await navigator.clipboard.writeText(text);
+      return true;
+    } catch {
+      const [before, marked] = [document.activeElement, getSelection()];
+      element.focus();
+      if (element.select) element.select();
+      else marked.selectAllChildren(element);
+      const done = document.execCommand("copy");
+      if (done && !element.select) marked.removeAllRanges();
+      if (done) before?.focus?.();
+      return done;
+    }
   };
   const csvCell = value => {
     // a leading = + - @ would run as a formula in a spreadsheet
@@ -299,6 +317,7 @@
     sum,
     mean,
     clamp,
+    entropy,
     isPlace,
     number,
     weight,
@@ -317,6 +336,7 @@
     slider,
     live,
     save,
+    copy,
     csv,
     theme,
     readTheme,

@@ -18,7 +18,7 @@
             onPage(-1 | 1) what Page Up and Page Down do instead of moving the cell
    Maps of over 64 tokens show a window of them beside an overview pooled by the maximum (window.js). */
 (hfAttn => {
-  const { range, clamp, el, number, named, shown, heatmapPaint } = hfAttn;
+  const { clamp, el, number, named, shown, heatmapPaint } = hfAttn;
 
   const nameOf = (o, axis, i) => (o[axis + "Names"] || {})[i] ?? named(o[axis + "s"], i);
 
@@ -31,23 +31,11 @@
 
   /** The same numbers as a table with row and column headers. */
   const table = o => {
-    const all = el("table", "hf-numbers");
-    const head = all.createTHead().insertRow();
-    const body = all.createTBody();
-    const header = (label, scope) => Object.assign(el("th", "", label), { scope });
-    all.createCaption().textContent = `${o.name}: each row is a query that reads, each column a key that is read.`;
-    head.append(header("query", "col"), ...o.cols.map((_, c) => header(nameOf(o, "col", c), "col")));
-    o.rows.forEach((_, r) => {
-      const value = c => (heatmapPaint.readable(o, r, c) ? number(o.values[r][c], 3) : "masked");
-      body
-        .insertRow()
-        .append(header(nameOf(o, "row", r), "row"), ...range(o.cols.length).map(c => el("td", "", value(c))));
-    });
-    const scroll = el("div", "hf-scroll", all);
-    scroll.tabIndex = 0;
-    scroll.setAttribute("role", "region");
-    scroll.setAttribute("aria-label", o.name + " as a table, scrolls sideways");
-    return scroll;
+    const value = (r, c) => (heatmapPaint.readable(o, r, c) ? number(o.values[r][c], 3) : "masked");
+    const heads = ["query", ...o.cols.map((_, c) => nameOf(o, "col", c))];
+    const rows = o.rows.map((_, r) => [nameOf(o, "row", r), ...o.cols.map((_, c) => value(r, c))]);
+    const caption = `${o.name}: each row is a query that reads, each column a key that is read.`;
+    return hfAttn.numbersTable([heads, ...rows], caption, { name: o.name });
   };
 
   const KEYS = {
@@ -190,7 +178,7 @@
     };
     const arrays = () => {
       const { rows, cols, values } = o.whole || o;
-      return { weights: values, queries: rows, keys: cols };
+      return { weights: values, query_tokens: rows, key_tokens: cols }; // as hf_attn.figures names them
     };
     const page = file => () => {
       const { rows, cols, values, most, allowed, padding, truth, selected, sums, from, name } = o.whole || o;

@@ -7,9 +7,8 @@
    hfAttn.sieved(map, {floor, sink})   the map as shown: the first key taken out and rows renormalised, then small
    weights left out */
 (hfAttn => {
-  const { el, number, percent, sum, mean, named, shown, count } = hfAttn;
+  const { el, number, percent, sum, mean, entropy, named, shown, count } = hfAttn;
 
-  const entropy = row => -sum(row.map(w => (w > 0 ? w * Math.log2(w) : 0)));
   const nameAt = (data, axis, i) => {
     const labels = data[axis + "s"];
     const from = data.from?.[axis === "row" ? 0 : 1];

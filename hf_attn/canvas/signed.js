@@ -2,7 +2,7 @@
 /* Numbers below and above zero: their colour, and strips of them.
 
    hfAttn.signedColour(stops, value, end)   a value between −end and end as [r, g, b]; stops from signedStops(host)
-   hfAttn.numberStrip(host, {file}).update({lines, digits})
+   hfAttn.numberStrip(host, caption).update(lines)
        lines     [{name () => nodes, label, role "q" | "k" | "", values, digits, total (text)}]: rows of one length
        up to 16 numbers stand 8 in a line with their figures; more stand 16 in a line, values on hover and in a table
    hfAttn.miniStrip(values, end)            a line of small cells without figures, values in the title */
@@ -45,43 +45,19 @@
     );
 
   const table = (lines, caption) => {
-    const all = el("table", "hf-numbers", el("caption", "", caption));
-    const head = all.createTHead().insertRow();
-    const header = (text, scope) => Object.assign(el("th", "", text), { scope });
-    head.append(header("number", "col"), ...lines.map(line => header(line.label, "col")));
-    const body = all.createTBody();
-    for (const i of range(lines[0].values.length))
-      body
-        .insertRow()
-        .append(header(String(i + 1), "row"), ...lines.map(line => el("td", "", number(line.values[i], line.digits))));
-    if (lines.some(line => line.total)) {
-      const foot = all.createTFoot().insertRow();
-      foot.append(header("sum", "row"), ...lines.map(line => el("td", "", line.total || "")));
-    }
-    const scroll = el("div", "hf-scroll", all);
-    scroll.tabIndex = 0;
-    scroll.setAttribute("role", "region");
-    scroll.setAttribute("aria-label", caption + ", as a table");
-    return scroll;
+    const heads = ["number", ...lines.map(line => line.label)];
+    const rows = range(lines[0].values.length).map(i => [i + 1, ...lines.map(line => number(line.values[i], line.digits))]);
+    const foot = lines.some(line => line.total) ? ["sum", ...lines.map(line => line.total || "")] : null;
+    return hfAttn.numbersTable([heads, ...rows], caption, { foot });
   };
 
   const numberStrip = (host, caption) => {
     const strip = el("div", "hf-strip");
-    const closed = () => (strip.classList.contains("bare") ? "Show every number" : "Show as table");
-    const press = hfAttn.button("Show as table", () => toggle(), "");
-    const take = el("div", "hf-take", press);
     const tableHost = el("div");
-    let [lines, open] = [[], false];
-    host.append(strip, take, tableHost);
-    press.setAttribute("aria-expanded", "false");
-    press.dataset.opens = "table";
-    const fill = () => tableHost.replaceChildren(...(open && lines.length ? [table(lines, caption())] : []));
-    const toggle = () => {
-      open = !open;
-      press.textContent = open ? "Hide table" : closed();
-      press.setAttribute("aria-expanded", String(open));
-      fill();
-    };
+    const words = () => (strip.classList.contains("bare") ? "Show every number" : "Show as table");
+    const shown = hfAttn.tableButton(tableHost, () => table(lines, caption()), words);
+    let lines = null;
+    host.append(strip, el("div", "hf-take", shown.press), tableHost);
     const one = (line, from, to, end, isWritten) => {
       const name = el("b", line.role ? `hf-${line.role}` : "", ...line.name());
       const cells = line.values.slice(from, to).map(value => signedCell(value, end(line), line.digits, isWritten));
@@ -100,13 +76,12 @@
         Math.max(1e-9, ...lines.filter(other => other.scale === line.scale).flatMap(other => other.values.map(Math.abs)));
       strip.style.setProperty("--by", Math.min(by, size));
       strip.classList.toggle("bare", !isWritten);
-      if (!open) press.textContent = closed();
       const starts = range(Math.ceil(size / by)).map(part => part * by);
       strip.replaceChildren(
         ...starts.map(from => el("div", "part", ...lines.map(line => one(line, from, from + by, end, isWritten)))),
       );
       paintSigned(strip);
-      fill();
+      shown.refresh();
     };
     hfAttn.onLook(strip, () => paintSigned(strip));
     return { update };

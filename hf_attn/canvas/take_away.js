@@ -14,6 +14,10 @@
             page()     {kind, title, value} as hfAttn.pageOf takes them; else the panel's pictures with the lines
             python(text)   the board's lines as this view has them
 
+   hfAttn.numbersTable([heads, …rows], caption, {name, foot})   such a table in a region that scrolls, which name calls
+   hfAttn.tableButton(host, build, words)   {press, refresh}: what shows build() in the host, and hides it; until then
+   it says words()
+
    hfAttn.keepLines(element, value) keeps the board's value.python for every view inside the element. */
 (hfAttn => {
   const { el, number, button, csv } = hfAttn;
@@ -24,13 +28,14 @@
   const row = ([first, ...cells]) =>
     el("tr", "", header(first, "row"), ...cells.map(text => el("td", "", show(text))));
 
-  hfAttn.numbersTable = ([heads, ...rows], caption) => {
+  hfAttn.numbersTable = ([heads, ...rows], caption, { name = caption, foot = null } = {}) => {
     const head = el("thead", "", el("tr", "", ...heads.map(text => header(text, "col"))));
     const table = el("table", "hf-numbers", el("caption", "", caption), head, el("tbody", "", ...rows.map(row)));
+    if (foot) table.append(el("tfoot", "", row(foot)));
     const scroll = el("div", "hf-scroll", table);
     scroll.tabIndex = 0;
     scroll.setAttribute("role", "region");
-    scroll.setAttribute("aria-label", `${caption}, as a table`);
+    scroll.setAttribute("aria-label", `${name}, as a table that scrolls sideways`);
     return scroll;
   };
 
@@ -55,12 +60,7 @@
       refresh();
       code.hidden = false;
       press.setAttribute("aria-expanded", "true");
-      try {
-        await navigator.clipboard.writeText(code.textContent);
-        press.textContent = "Copied";
-      } catch {
-        getSelection().selectAllChildren(code); // a page that may not write to the clipboard: ready for Ctrl+C
-      }
+      press.textContent = (await hfAttn.copy(code.textContent, code)) ? "Copied" : "Press Ctrl+C";
     }, "");
     press.setAttribute("aria-expanded", "false");
     press.hidden = true;
@@ -87,13 +87,15 @@
     return fold;
   };
 
-  const tableButton = (host, build) => {
+  hfAttn.tableButton = (host, build, words = () => "Show as table") => {
     let open = false;
-    const refresh = () => host.replaceChildren(...(open ? [build()] : []));
-    const press = button("Show as table", () => {
+    const refresh = () => {
+      hfAttn.write(press, open ? "Hide table" : words());
+      host.replaceChildren(...(open ? [build()] : []));
+    };
+    const press = button(words(), () => {
       open = !open;
       press.setAttribute("aria-expanded", String(open));
-      press.textContent = open ? "Hide table" : "Show as table";
       refresh();
     }, "");
     press.setAttribute("aria-expanded", "false");
@@ -108,7 +110,7 @@
     const take = el("div", "hf-take hf-takes");
     const tableHost = el("div");
     const code = pythonButton(() => take, python);
-    const table = caption && tableButton(tableHost, options.table || (() => hfAttn.numbersTable(lines(), caption())));
+    const table = caption && hfAttn.tableButton(tableHost, options.table || (() => hfAttn.numbersTable(lines(), caption())));
     const put = (ending, blob) => hfAttn.save(`${file()}.${ending}`, blob);
     const figure = () => {
       const drawings = hfAttn.drawingsIn(take.closest(".hf-panel"));
@@ -127,8 +129,8 @@
       HTML: (options.page || caption) && savePage,
     };
     const offered = Object.entries(kinds).filter(([, save]) => save);
-    take.append(foldButton(take), ...offered.map(([name, save]) => button(name, save, "")), code.press);
-    if (table) take.append(table.press);
+    const words = el("span", "", code.press, table?.press); // one does not stand alone on a line of its own
+    take.append(foldButton(take), ...offered.map(([name, save]) => button(name, save, "")), words);
     const refresh = () => {
       code.refresh();
       table?.refresh();

@@ -60,7 +60,7 @@
     picture.canvas.setAttribute("aria-hidden", "true");
     panel.body.append(host);
     const places = maps => maps.flatMap((layer, l) => layer.map((map, h) => ({ map, l, h })));
-    const mean = map => hfAttn.mean(map.map(row => row.reduce((sum, p) => sum - (p > 0 ? p * Math.log2(p) : 0), 0)));
+    const mean = map => hfAttn.mean(map.map(hfAttn.entropy));
     const most = map => Math.max(...map.map(row => Math.max(...row)));
     const take = hfAttn.takeRow({
       picture,
