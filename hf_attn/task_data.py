@@ -10,7 +10,7 @@ import torch
 from huggingface_hub import DatasetCard, DatasetCardData
 
 from hf_attn.atomic import atomic_directory
-from hf_attn.committing import Committed, FolderCommit
+from hf_attn.committing import Committed, FolderCommit, refuse_public
 from hf_attn.remote import Progress, Sleep, ask, check_repo_id, find_token, in_megabytes, open_hub
 from hf_attn.tasks import Task
 from hf_attn.tasks.base import CLASSES, HELD_OUT, SPLITS, TEXT, TRAINING, VALIDATION
@@ -211,11 +211,14 @@ def push_dataset(
 ) -> Iterator[Progress | Committed]:
     """Push a folder of `save_dataset` to a dataset repo of the Hub, new or existing, in one commit.
 
+    A card and Parquet files of the same names are replaced; any other file in the repo stays.
+
     Args:
         folder: what was saved.
         repo_id: OWNER/NAME, or NAME for one of the token's owner.
         token: may write; None takes the one that is logged in.
-        private: of a repo that is made.
+        private: of a repo that is made. One that is there stays as it is, but is not pushed to where others
+            see it and private=True.
         endpoint: another Hub than HF_ENDPOINT's.
         sleep: waits, where the Hub is busy.
 
@@ -234,11 +237,15 @@ def push_dataset(
     yield Progress("connecting", f"Making {repo_id} where there is none.")
 
     def create() -> str:
-        return api.create_repo(repo_id, repo_type="dataset", private=private, exist_ok=True).repo_id
+        made = api.create_repo(repo_id, repo_type="dataset", private=private, exist_ok=True).repo_id
+        refuse_public(api.repo_info(made, repo_type="dataset"), private)
+        return made
 
     repo_id = yield from ask(create, api, repo_id, sleep)
-    commit = FolderCommit(api, repo_id, folder, (CARD, *FILES), f"Push {folder.resolve().name}", "dataset")
-    size = sum((folder / name).stat().st_size for name in commit.names)
+    names = (CARD, *FILES)
+    title = f"Push {folder.resolve().name}"
+    commit = FolderCommit(api, repo_id, folder, names, title, names.__contains__, "dataset")
+    size = sum((folder / name).stat().st_size for name in names)
     yield Progress("uploading", f"Uploading {in_megabytes(size)}, less what is there already.", total=size)
     yield (yield from ask(commit, api, repo_id, sleep))
 
