@@ -38,7 +38,7 @@ from transformers import (
 from hf_attn.folder_checks import CONFIG, PICKLES, WEIGHTS, read_json
 from hf_attn.hub import Checkpoint, load_checkpoint
 from hf_attn.registration import FAMILIES
-from hf_attn.remote import check_repo_id, check_revision, explain, open_hub
+from hf_attn.remote import check_repo_id, check_revision, explain, open_hub, uncovering
 
 WEIGHTS_LIMIT = 4 * 2**30  # bytes of weights that are opened without being asked twice
 SHARDS = f"{WEIGHTS}.index.json"
@@ -112,7 +112,8 @@ def _download(name: str, token, revision, max_bytes: int, endpoint, cache_dir) -
     try:
         info = api.model_info(name, revision=revision, files_metadata=True)
         _check_listing(name, {file.rfilename: file.size or 0 for file in info.siblings or ()}, max_bytes)
-        return Path(snapshot_download(name, token=token, endpoint=endpoint, **wanted))
+        with uncovering():
+            return Path(snapshot_download(name, token=token, endpoint=endpoint, **wanted))
     except (HfHubHTTPError, TransportError, OfflineModeIsEnabled) as error:
         if not isinstance(error, HfHubHTTPError):
             with contextlib.suppress(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from httpx2 import TransportError
 from huggingface_hub import HfApi, hf_hub_download
-from huggingface_hub.errors import HfHubHTTPError
+from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 from huggingface_hub.hf_api import ModelInfo, RepoSibling
 from transformers.dynamic_module_utils import custom_object_save
 
@@ -31,6 +31,7 @@ from hf_attn.remote import (
     is_same,
     listed,
     open_hub,
+    uncovering,
 )
 
 LARGEST = 1_000_000_000  # bytes of a whole checkpoint
@@ -143,15 +144,16 @@ class _Download:
     def __call__(self) -> None:
         name = self.file.rfilename
         try:
-            path = hf_hub_download(
-                self.there.id,
-                name,
-                revision=self.there.sha,
-                local_dir=self.folder,
-                token=self.api.token,
-                endpoint=self.api.endpoint,
-            )
-        except (HfHubHTTPError, TransportError):
+            with uncovering():
+                path = hf_hub_download(
+                    self.there.id,
+                    name,
+                    revision=self.there.sha,
+                    local_dir=self.folder,
+                    token=self.api.token,
+                    endpoint=self.api.endpoint,
+                )
+        except (HfHubHTTPError, TransportError, OfflineModeIsEnabled):
             raise
         except OSError as error:
             if error.errno is not None:  # the disk's

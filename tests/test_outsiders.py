@@ -280,6 +280,9 @@ def test_a_hub_id_opens_and_what_the_hub_refuses_is_said(gpt2, tmp_path):
         bob = {"token": hub.add_user("bob"), "endpoint": hub.endpoint, "cache_dir": tmp_path / "bob"}
         with pytest.raises(ValueError, match=r"ada/gpt2 is gated .*ask for access"):
             open_model("ada/gpt2", **bob)
+        hub.fail("resolve", 403, times=9)
+        with pytest.raises(ValueError, match=r"This token may not do that to ada/gpt2 \(403\)"):
+            open_model("ada/gpt2", token=hub.token, endpoint=hub.endpoint, cache_dir=tmp_path / "empty")
         hub.fail("info", 500)
         with pytest.raises(ValueError, match=r"trouble of its own \(500\): try again later"):
             open_model("ada/gpt2", token=hub.token, **here)
