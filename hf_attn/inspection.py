@@ -176,8 +176,8 @@ def attention_maps(
             implementation it uses; a vision encoder, whose tokens are patches; or recurrent, whose alignment
             is the one cross map, and without a score function there is none.
         inputs: a source's text (with a tokenizer), its ids [1, S] or [S], or a Batch of one example, whose
-            labels are then the target. Of a vision encoder an image (with its image processor as the
-            tokenizer), or its pixel_values [1, C, height, width].
+            labels are then the target, where it writes. Of a vision encoder an image (with its image
+            processor as the tokenizer), or its pixel_values [1, C, height, width].
         target: text, or ids [1, T] or [T] of what is to be written; None lets the model write; "" shows a
             decoder-only model the source alone. An encoder-decoder without a head reads its input again.
         tokenizer: reads text and names the tokens.
@@ -195,15 +195,15 @@ def attention_maps(
     _refuse_without_attention(model)
     if model.main_input_name == "pixel_values":
         return _patch_maps(model, inputs, target, tokenizer, max_bytes)
+    writes = model.can_generate() or "decoder_input_ids" in signature(model.forward).parameters
     mask = None
     if isinstance(inputs, Batch):
         refuse_many(inputs)
-        mask, target = inputs.attention_mask, inputs.labels if target is None else target
-        inputs = inputs.input_ids
-    source = check_ids("input", _ids_of("input", inputs, tokenizer), model)
-    source = source.to(next(model.parameters()).device)
+        target = inputs.labels if writes and target is None else target  # else they are a class
+        mask, inputs = inputs.attention_mask, inputs.input_ids
+    source = check_ids("input", _ids_of("input", inputs, tokenizer), model).to(model.device)
     refuse_length(model, source.shape[1], 0, max_bytes)
-    if not (model.can_generate() or "decoder_input_ids" in signature(model.forward).parameters):
+    if not writes:
         return _encoder_maps(model, source, mask, target, tokenizer)
     if target is not None:
         written = _target_ids(model, source, target, tokenizer)

@@ -135,6 +135,17 @@ def test_a_batch_of_one_shows_its_own_target_and_nothing_of_its_padding():
         attention_maps(model, Batch(random_ids(2, 3), random_ids(2, 3)))
 
 
+def test_a_classifier_takes_the_class_of_a_batch_and_refuses_any_other_target():
+    model = build_classifier("eager")
+    ids = random_ids(1, 6)
+    batch = Batch(ids, torch.tensor([1]), torch.ones_like(ids))
+    assert_close(attention_maps(model, batch).encoder, attention_maps(model, ids).encoder)
+    for target in (torch.tensor([1]), torch.tensor([[1, 2]]), [1]):
+        for inputs in (ids, batch):
+            with pytest.raises(ValueError, match="only reads: leave target out"):
+                attention_maps(model, inputs, target)
+
+
 @pytest.mark.parametrize("build", [build_encoder, build_classifier])
 def test_an_encoder_has_its_own_maps_only(build):
     model = build().train()

@@ -214,9 +214,11 @@ def _view_of_task(loaded: "Checkpoint", task: "Task", text: str, target: str | N
     import torch
 
     from hf_attn.inspection import attention_maps
+    from hf_attn.refusals import refuse_target
     from hf_attn.showing import AttentionView
 
-    writes = loaded.model.can_generate()
+    if not (writes := loaded.model.can_generate()):
+        refuse_target(loaded.model, target)
     given = None if target is None else torch.tensor([_read_target(task, target)])
     source = torch.tensor([task.encode(text)])
     maps = attention_maps(loaded.model, source, given, tokenizer=loaded.tokenizer)
