@@ -76,7 +76,7 @@ class AttentionView:
         return tuple(kind for kind in KINDS if getattr(self.maps, kind) is not None)
 
     def choose(self, layers: Sequence[int] | None = None, heads: Sequence[int] | None = None):
-        """The same maps with only these layers and heads in the lens; a file may still hold any."""
+        """The same maps with only these layers and heads in the lens; a picture may still show any."""
         return replace(self, layers=_tuple_of("layers", layers), heads=_tuple_of("heads", heads))
 
     def save(
@@ -121,20 +121,21 @@ class AttentionView:
         """All that the lens draws, as `explore_board` in canvas/explore_board.js takes it.
 
         Raises:
-            ValueError: there are too many weights for a page.
+            ValueError: there are too many weights for a page, or it is to show first what it does not offer.
         """
         self._refuse_large()
         kind = kind or self._first_kind()
         kinds = {name: self._pack(name) for name in self.kinds}
         layers, heads = (kinds[kind][name] for name in ("layers", "heads"))
-        at = layers.index(layer) if layer in layers else len(layers) - 1
-        weights = getattr(self.maps, kind)[layers[at], heads[0]]
+        layer_at = len(layers) - 1 if layer is None else _place_among(layers, "layer", layer)
+        head_at = 0 if head is None else _place_among(heads, "head", head)
+        weights = getattr(self.maps, kind)[layers[layer_at], heads[head_at]]
         query = min(self.maps.written_from, len(weights) - 1) if kind == "decoder" else 0
         return {
             "kinds": kinds,
             "kind": kind,
-            "layer": at,
-            "head": heads.index(head) if head in heads else 0,
+            "layer": layer_at,
+            "head": head_at,
             "query": query,
             "key": int(weights[query].argmax()),
             "title": self.title,
@@ -283,6 +284,13 @@ def _title_of(tokenizer, text, maps: AttentionMaps) -> str:
         title += f" → {tokenizer.decode(list(maps.target_ids), skip_special_tokens=True)}"
     title = " ".join("".join(" " if category(sign) == "Cc" else sign for sign in title).split())
     return title if len(title) <= LONGEST_TITLE else title[: LONGEST_TITLE - 1].rstrip() + "…"
+
+
+def _place_among(offered: list[int], name: str, chosen: int) -> int:
+    """Where a layer or head stands among those that the lens offers."""
+    if chosen not in offered:
+        raise ValueError(f"{name}={chosen}: the lens offers {name}s {offered}; choose among them.")
+    return offered.index(chosen)
 
 
 def _tuple_of(name: str, places: Sequence[int] | None) -> tuple[int, ...] | None:
