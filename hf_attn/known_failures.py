@@ -20,6 +20,16 @@ def find_worst(scores: Mapping[str, Mapping]) -> str | None:
     return min(wrong, key=lambda name: scores[name]["exact_match"]) if wrong else None
 
 
+def worst_of(training: Mapping) -> tuple[str, float] | None:
+    """The pattern with the smallest share right among those that were tried, and the share.
+
+    None where nothing was tried, or nothing was wrong.
+    """
+    patterns = (training.get("search") or {}).get("patterns", {})
+    worst = find_worst(patterns)
+    return None if worst is None else (worst, patterns[worst]["exact_match"])
+
+
 def write_failures(name: str, training: Mapping) -> list[str]:
     """Paragraphs of the card; none where nothing was measured that can be right or wrong as a whole.
 
