@@ -14,6 +14,7 @@ from demos.shared import DEVICES, count, label_tokens, origin, origin_of
 from demos.visits import Visit
 from hf_attn.decoding import is_decoder_only
 from hf_attn.hub import Checkpoint, list_checkpoints, load_checkpoint
+from hf_attn.inspection import refuse_without_attention
 from hf_attn.labelling import is_byte_level, name_tokens
 from hf_attn.outsiders import open_model
 from hf_attn.tasks import Task
@@ -165,6 +166,7 @@ class Shelf:
             raise ValueError(
                 f"{name} reads {found.model.main_input_name}; here text is read: choose another."
             )
+        refuse_without_attention(found.model)
         before = [other for other in self.others.get(visit, []) if other != name]
         self.others[visit] = [*before, name][-KEPT_OTHERS:]
         return name

@@ -13,7 +13,8 @@ from demos.looking import read_target
 from demos.visits import Visit
 from hf_attn.arithmetic import SCORE_DIGITS, Difference, Head
 from hf_attn.exercises import BANKS, set_beside
-from hf_attn.inspection import AnsweringMap, attention_maps, is_recurrent, weight_on_alignment
+from hf_attn.inspection import AnsweringMap, attention_maps, weight_on_alignment
+from hf_attn.shapes import is_recurrent
 from hf_attn.tasks.base import TEXT
 from hf_attn.walkthrough import LONGEST, find_attention, walk_model, walk_sentence
 from hf_attn.worked import EXAMPLES

@@ -192,7 +192,7 @@ def attention_maps(
     Raises:
         ValueError: the maps would be too large, the model gives none, or text came without a tokenizer.
     """
-    _refuse_without_attention(model)
+    refuse_without_attention(model)
     if model.main_input_name == "pixel_values":
         return _patch_maps(model, inputs, target, tokenizer, max_bytes)
     writes = model.can_generate() or "decoder_input_ids" in signature(model.forward).parameters
@@ -325,8 +325,12 @@ def _stack(model, layers) -> torch.Tensor:
     return torch.stack([layer[0] for layer in layers]).float().cpu()
 
 
-def _refuse_without_attention(model) -> None:
-    """Refuse what is no model that maps can be shown of, or has no attention."""
+def refuse_without_attention(model) -> None:
+    """Refuse what is no model that maps can be shown of, or has no attention.
+
+    Raises:
+        ValueError: it is that; the sentence says which.
+    """
     refuse_strange(model)
     if estimate_map_bytes(model.config, 1, 1) == 0 and not find_attentions(model):
         raise ValueError(f"{type(model).__name__} gives no attention maps: it has no attention.")

@@ -18,7 +18,8 @@ from torch import nn
 from transformers import AttentionInterface, PreTrainedModel
 from transformers.masking_utils import AttentionMaskInterface, eager_mask
 
-from hf_attn.inspection import INTERVENED, KINDS, eager_attention, find_attentions, is_recurrent
+from hf_attn.inspection import INTERVENED, KINDS, eager_attention, find_attentions
+from hf_attn.shapes import is_recurrent
 
 ACTIONS = ("remove", "uniform", "permute")
 PLAIN = ("eager_attention_forward", "read_memory")  # what a file of models calls its plain attention

@@ -18,7 +18,6 @@ from transformers import PreTrainedModel
 from hf_attn.decoding import find_start, is_decoder_only
 from hf_attn.inspection import AttentionMaps, eager_attention, find_attentions
 from hf_attn.refusals import refuse_bands
-from hf_attn.shapes import count_sides, is_recurrent
 
 LAYER_LIMIT = 2**28  # bytes of one layer's weights, the least that a pass under plain attention needs
 WINDOWS = (512, 256, 128, 64)  # tokens on a side
@@ -47,28 +46,11 @@ class LongMap:
         return (weights.mean(0) if head is None else weights) / SCALE
 
 
-def count_weights(config, source_length: int, target_length: int) -> dict[str, tuple[int, int, int, int]]:
-    """How many layers, heads, queries and keys the maps of each kind will have, before they are computed."""
-    config = config if config.is_encoder_decoder else config.get_text_config()
-    if is_recurrent(config):
-        return {"cross": (1, 1, target_length, source_length)} if target_length else {}
-    if config.is_encoder_decoder:  # whose two sides may differ in both
-        (layers, heads), (layers_above, heads_above) = count_sides(config)
-        return {
-            "encoder": (layers, heads, source_length, source_length),
-            "decoder": (layers_above, heads_above, target_length, target_length),
-            "cross": (layers_above, heads_above, target_length, source_length),
-        }
-    layers, heads = config.num_hidden_layers, config.num_attention_heads
-    length = source_length + max(0, target_length - 1)  # the last token written is not read
-    return {"decoder" if target_length else "encoder": (layers, heads, length, length)}
-
-
 def choose_window(sizes: Mapping[str, tuple[int, int, int, int]], limit: int) -> int | None:
     """The largest window whose weights fit into so many bytes; None where all of them do.
 
     Args:
-        sizes: of `count_weights`.
+        sizes: of `hf_attn.shapes.count_weights`.
         limit: bytes of what is kept, 2 a weight.
 
     Raises:

@@ -98,17 +98,17 @@ def check_repo_id(repo_id: str) -> str:
     return repo_id
 
 
-def check_revision(revision: str | None) -> str | None:
-    """The revision, if git can call one that.
+def check_revision(revision: str | None) -> None:
+    """Refuse a name that git can call no revision.
 
     Raises:
-        ValueError: it cannot.
+        ValueError: it is one.
     """
     forbidden = ("..", "~", "^", ":", "?", "*", "[", "\\", " ", "@{", "//")
     if revision is None or (
         revision and revision == revision.strip("/.") and not any(part in revision for part in forbidden)
     ):
-        return revision
+        return
     raise ValueError(f"revision={revision!r} is no name for a branch: write one like main, v1 or try/2.")
 
 

@@ -28,7 +28,8 @@ from transformers import PreTrainedModel
 from hf_attn.atomic import clear_leftovers
 from hf_attn.baselines import Baseline
 from hf_attn.evaluation import Evaluation, evaluate
-from hf_attn.hub import NEEDED_FILES, TRAINING, save_checkpoint
+from hf_attn.folder_checks import NEEDED_FILES, TRAINING
+from hf_attn.hub import save_checkpoint
 from hf_attn.records import build_training_record
 from hf_attn.settings import apply_settings
 from hf_attn.tasks import TASKS, Recipe, Task, build_task

@@ -18,8 +18,9 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from hf_attn.arithmetic import Head, is_whole
-from hf_attn.inspection import attention_maps, find_attentions, is_recurrent
+from hf_attn.inspection import attention_maps, find_attentions
 from hf_attn.models.positions import compute_sinusoids, rotate
+from hf_attn.shapes import is_recurrent
 
 LONGEST = 64  # tokens on either side of a map whose every number is to be read
 WIDTH = 16  # D of a sentence's random vectors: four numbers and more for each of four heads

@@ -15,7 +15,8 @@ from checks import (
 from test_generation import eager_to_end
 
 from hf_attn.decoding import write
-from hf_attn.inspection import attention_maps, eager_attention, estimate_map_bytes, weight_on_alignment
+from hf_attn.inspection import attention_maps, eager_attention, weight_on_alignment
+from hf_attn.shapes import estimate_map_bytes
 from hf_attn.tasks.base import IGNORED, Batch
 from hf_attn.tasks.copying import Copying
 from hf_attn.tokenization import build_tokenizer

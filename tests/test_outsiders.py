@@ -24,9 +24,10 @@ from transformers import (
 )
 
 from hf_attn import outsiders
-from hf_attn.inspection import KINDS, attention_maps, estimate_map_bytes
-from hf_attn.long_maps import count_weights, read_long_maps
+from hf_attn.inspection import KINDS, attention_maps
+from hf_attn.long_maps import read_long_maps
 from hf_attn.outsiders import choose_class, open_model
+from hf_attn.shapes import count_weights, estimate_map_bytes
 from hf_attn.showing import show_attention
 from tests.hub_server import serve_hub
 from tests.native import NATIVE, TINY, build_native, build_vit, wordpiece_tokenizer

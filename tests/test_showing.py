@@ -23,7 +23,8 @@ from hf_attn import showing
 from hf_attn.canvas import encode_maps
 from hf_attn.decoding import write
 from hf_attn.hub import load_checkpoint
-from hf_attn.inspection import KINDS, attention_maps, estimate_map_bytes
+from hf_attn.inspection import KINDS, attention_maps
+from hf_attn.shapes import estimate_map_bytes
 from hf_attn.showing import AttentionView, show_attention
 from tests.native import NATIVE, build_native, build_vit
 from tests.recurrent import build_recurrent
