@@ -57,19 +57,13 @@ def choose_head(
     Raises:
         ValueError: the model has no such attention, layer or head.
     """
-    tokens = {
-        "encoder": (maps.source_tokens, maps.source_tokens),
-        "decoder": (maps.target_tokens, maps.decoder_tokens),
-        "cross": (maps.target_tokens, maps.source_tokens),
-    }
-    there = [name for name in tokens if getattr(maps, name) is not None]
-    if kind not in there:
-        raise ValueError(f"kind={kind!r}: this model has {', '.join(there)} attention.")
+    if kind not in maps.kinds:
+        raise ValueError(f"kind={kind!r}: this model has {', '.join(maps.kinds)} attention.")
     weights = getattr(maps, kind)
     for name, index, size in (("layer", layer, weights.shape[0]), ("head", head, weights.shape[1])):
         if not 0 <= index < size:
             raise ValueError(f"{name}={index} is not there: {kind} attention has {name}s 0 to {size - 1}.")
-    return weights[layer, head], *tokens[kind]
+    return weights[layer, head], *maps.sides(kind)
 
 
 def draw_map(

@@ -25,6 +25,7 @@ from hf_attn.shapes import estimate_map_bytes, is_recurrent
 from hf_attn.tasks.sequences import IGNORED, Batch
 
 KINDS = ("encoder", "decoder", "cross")  # of attention, as AttentionMaps has them
+OFFERED = ("cross", "encoder", "decoder")  # in the order in which a lens offers them
 MEMORY_LIMIT = 2**30  # bytes of maps that are computed without being asked twice
 INTERVENED = "hf_attn_intervened"  # the plain function with changed weights, of hf_attn.interventions
 RECORDED = "hf_attn_recorded"  # the plain function, which notes what it is given, of hf_attn.native_heads
@@ -54,6 +55,16 @@ class AttentionMaps:
     decoder_tokens: tuple[str, ...] = ()
     target_ids: tuple[int, ...] = ()
     written_from: int = 0
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Those of which there are weights."""
+        return tuple(kind for kind in KINDS if getattr(self, kind) is not None)
+
+    def sides(self, kind: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Labels of a kind's rows, which read, and of its columns, which are read."""
+        rows = self.source_tokens if kind == "encoder" else self.target_tokens
+        return rows, self.decoder_tokens if kind == "decoder" else self.source_tokens
 
     @property
     def answering(self) -> "AnsweringMap | None":

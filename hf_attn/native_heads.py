@@ -62,17 +62,12 @@ def read_native_head(
     weights = getattr(maps, kind)[layer]
     if not 0 <= head < len(weights):
         raise ValueError(f"head={head}: the {kind} attention has {len(weights)} heads, from 0.")
-    sides = {
-        "cross": (maps.target_tokens, maps.source_tokens),
-        "encoder": (maps.source_tokens, maps.source_tokens),
-        "decoder": (maps.target_tokens, maps.decoder_tokens),
-    }
     if asked and asked[-1].query.dtype.itemsize < 4:
         raise ValueError(
             f"This model computes in {asked[-1].query.dtype}, too roughly to make its weights once more from "
             "its queries and keys: load it with dtype=torch.float32."
         )
-    found = _build_head(asked[-1], *sides[kind], head) if asked else None
+    found = _build_head(asked[-1], *maps.sides(kind), head) if asked else None
     if found is None or not torch.allclose(found.weights.float(), weights[head], rtol=0, atol=CLOSE):
         raise ValueError(
             f"The weights of this {model.config.model_type} head are not softmax(q·k) alone, so its queries "

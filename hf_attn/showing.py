@@ -8,16 +8,13 @@ from operator import index
 from pathlib import Path
 from unicodedata import category
 
-import torch
-
 from hf_attn.canvas import THEMES, build_page, pack_kind
 from hf_attn.figures import WRITERS, Alignment, check_suffix, choose_head, draw_map, save_maps, write_file
-from hf_attn.inspection import MEMORY_LIMIT, AttentionMaps, attention_maps
+from hf_attn.inspection import MEMORY_LIMIT, OFFERED, AttentionMaps, attention_maps
 
 PAGE_LIMIT = 2**25  # bytes of weights that a page holds: 16 maps of 1,024 by 1,024 tokens
 MOST_WRITTEN = 64  # tokens, where nothing else is asked for
 LONGEST_TITLE = 120  # characters
-KINDS = ("cross", "encoder", "decoder")  # in the order in which the lens offers them
 FRAME = """<div style="position:relative;min-height:4em"><p style="position:absolute;margin:1em">{note}</p>\
 <iframe title="{title}" srcdoc="{page}" sandbox="allow-scripts allow-downloads" allow="clipboard-write" \
 style="position:relative;display:block;width:100%;height:{height}px;border:0;resize:vertical"></iframe></div>"""
@@ -55,7 +52,7 @@ class AttentionView:
         if self.maps.answering is None:
             raise ValueError("There is no attention to show: this model reads step by step.")
         for kind in self.kinds:
-            weights, rows, columns = self._side(kind)
+            weights, (rows, columns) = getattr(self.maps, kind), self.maps.sides(kind)
             if (found := tuple(weights.shape[2:])) != (len(rows), len(columns)):
                 raise ValueError(
                     f"This model does not attend from every token to every token: its {kind} maps have shape "
@@ -72,8 +69,8 @@ class AttentionView:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Those of cross, encoder and decoder that there are."""
-        return tuple(kind for kind in KINDS if getattr(self.maps, kind) is not None)
+        """Those that the lens offers, in its order."""
+        return tuple(kind for kind in OFFERED if kind in self.maps.kinds)
 
     def choose(self, layers: Sequence[int] | None = None, heads: Sequence[int] | None = None):
         """The same maps with only these layers and heads in the lens; a picture may still show any."""
@@ -160,14 +157,7 @@ class AttentionView:
 
     def _first_kind(self) -> str:
         answering = self.maps.answering
-        return answering.kind if answering else KINDS[0]
-
-    def _side(self, kind: str) -> tuple[torch.Tensor, tuple[str, ...], tuple[str, ...]]:
-        """Weights [L, H, Q, K] of a kind, labels of its rows and of its columns."""
-        maps = self.maps
-        rows = maps.source_tokens if kind == "encoder" else maps.target_tokens
-        columns = maps.decoder_tokens if kind == "decoder" else maps.source_tokens
-        return getattr(maps, kind), rows, columns
+        return answering.kind if answering else OFFERED[0]
 
     def _chosen(self, kind: str) -> tuple[list[int], list[int]]:
         """Layers and heads of a kind that the lens offers."""
@@ -185,7 +175,7 @@ class AttentionView:
 
     def _pack(self, kind: str) -> dict:
         """A kind of maps for the lens."""
-        weights, rows, columns = self._side(kind)
+        weights = getattr(self.maps, kind)
         layers, heads = self._chosen(kind)
         allowed = (weights > 0).any(0).any(0).int().tolist() if kind == "decoder" else None
         title = "alignment, written symbols read the input" if self._is_alignment else None
@@ -195,7 +185,7 @@ class AttentionView:
                 title = f"{title or f'{kind} attention'}; {name} {places} of {size}"
         packed = pack_kind(
             weights[layers][:, heads],
-            *([label.replace(" ", NO_BREAK) for label in side] for side in (rows, columns)),
+            *([label.replace(" ", NO_BREAK) for label in side] for side in self.maps.sides(kind)),
             allowed=allowed,
             truth=self._truth_of(kind),
             title=title,

@@ -18,7 +18,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from hf_attn.arithmetic import Head, is_whole
-from hf_attn.inspection import attention_maps, find_attentions
+from hf_attn.inspection import OFFERED, attention_maps, find_attentions
 from hf_attn.models.positions import compute_sinusoids, rotate
 from hf_attn.shapes import is_recurrent
 
@@ -156,7 +156,7 @@ def find_attention(model: PreTrainedModel) -> dict[str, list[nn.Module]]:
             f"attention_type={kind!r} does not weigh every key against every query: choose a model that does."
         )
     found = find_attentions(model)
-    return {kind: found[kind] for kind in ("cross", "encoder", "decoder") if kind in found}
+    return {kind: found[kind] for kind in OFFERED if kind in found}
 
 
 def walk_model(
@@ -197,12 +197,7 @@ def walk_model(
     module = stack[layer]
     with _watching(module) as calls:
         maps = attention_maps(model, inputs, target, tokenizer=tokenizer)
-    rows, columns = {
-        "cross": (maps.target_tokens, maps.source_tokens),
-        "encoder": (maps.source_tokens, maps.source_tokens),
-        "decoder": (maps.target_tokens, maps.decoder_tokens),
-    }[kind]
-    return _read_head(module, calls[-1], rows, columns, head)
+    return _read_head(module, calls[-1], *maps.sides(kind), head)
 
 
 @contextlib.contextmanager
