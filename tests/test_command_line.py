@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hf_attn.__main__ import app
 from hf_attn.hub import list_checkpoints, load_checkpoint
 from tests.commands import SMALL, in_process, rows_of, run
 
@@ -27,6 +28,10 @@ REPORT = {
 
 
 # Help
+
+
+def test_every_command_says_that_it_loads_what_takes_seconds_to_import():
+    assert all(hasattr(command.callback, "__wrapped__") for command in app.registered_commands)
 
 
 def test_help_comes_without_what_takes_seconds_to_import():
