@@ -15,7 +15,9 @@ from hf_attn.remote import Progress, Sleep, ask, check_repo_id, find_token, in_m
 from hf_attn.tasks import Task
 from hf_attn.tasks.base import CLASSES, HELD_OUT, SPLITS, TEXT, TRAINING, VALIDATION
 from hf_attn.tasks.corpus import CorpusTask
+from hf_attn.tasks.hub_data import load_library
 from hf_attn.tasks.sequences import IGNORED, Batch
+from hf_attn.wording import shorten
 
 if TYPE_CHECKING:
     import datasets
@@ -41,19 +43,6 @@ class SavedData:
     path: Path
     examples: dict[str, int]
     size: int
-
-
-def load_library():
-    """The `datasets` library.
-
-    Raises:
-        ValueError: it is not installed.
-    """
-    try:
-        import datasets
-    except ImportError as error:
-        raise ValueError("Saving a data set needs `datasets`: pip install 'hf_attn[text]'.") from error
-    return datasets
 
 
 def collect_rows(task: Task, split: str, n: int, seed: int = 0) -> dict[str, list]:
@@ -268,8 +257,7 @@ def check_dataset(folder: Path) -> None:
         try:
             library.Dataset.from_parquet(str(folder / name), keep_in_memory=True)
         except Exception as error:  # the library raises many kinds
-            reason = " ".join(str(error).split())[:200]
             raise ValueError(
-                f"{folder / name} cannot be read ({reason}): save the data set again."
+                f"{folder / name} cannot be read ({shorten(error)}): save the data set again."
             ) from error
     DatasetCard.load(folder / CARD)

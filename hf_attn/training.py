@@ -22,6 +22,7 @@ from hf_attn.inspection import AttentionMaps, attention_maps
 from hf_attn.tasks.base import Task
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.tasks.sequences import IGNORED, Batch
+from hf_attn.wording import shorten
 
 HELD_OUT_SAMPLE = 200  # examples of the held-out set that a report is measured on
 CONFIRMING_SAMPLE = 1000  # examples that confirm a report which says that the goal is reached
@@ -325,9 +326,8 @@ def load_state(accelerator: Accelerator, progress: "Progress", state_dir: str | 
         accelerator.load_state(str(state_dir))
         progress.load_state_dict(state)
     except Exception as error:  # whatever torch, safetensors or json make of a damaged file
-        reason = " ".join(str(error).split())[:200]
         raise OSError(
-            f"The run's state in {state_dir} cannot be read ({reason}). Begin the run again."
+            f"The run's state in {state_dir} cannot be read ({shorten(error)}). Begin the run again."
         ) from error
 
 
