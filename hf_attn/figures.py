@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from hf_attn.atomic import write_file
 from hf_attn.canvas import build_page, pack_kind
 from hf_attn.inspection import AttentionMaps
 
@@ -124,17 +125,6 @@ def check_suffix(path: str | os.PathLike) -> None:
     """Refuse a format that cannot be written."""
     if (suffix := Path(path).suffix) not in WRITERS:
         raise ValueError(f"{str(path)!r} ends in {suffix!r}; choose one of {', '.join(WRITERS)}.")
-
-
-def write_file(path: Path, content: bytes) -> Path:
-    """Put a file in place at once: whole, or what was there stays."""
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        partial.write_bytes(content)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-    return path
 
 
 def colour_of(weight: float) -> str:

@@ -1,9 +1,9 @@
 """Measure a checkpoint anew and write its card from that; its weights stay as they are."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from hf_attn.atomic import write_file
 from hf_attn.baselines import measure_beside
 from hf_attn.cards import build_card
 from hf_attn.collection import build_collection
@@ -85,10 +85,5 @@ def _put(path: Path, text: str) -> bool:
     """Put a file in place at once, unless it is there already; whether it was written."""
     if path.is_file() and path.read_text(encoding="utf-8") == text:
         return False
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    write_file(path, text.encode("utf-8"))
     return True

@@ -25,7 +25,7 @@ from accelerate.tracking import filter_trackers
 from filelock import FileLock, Timeout
 from transformers import PreTrainedModel
 
-from hf_attn.atomic import clear_leftovers
+from hf_attn.atomic import clear_leftovers, write_file
 from hf_attn.baselines import Baseline
 from hf_attn.evaluation import Evaluation, evaluate
 from hf_attn.folder_checks import NEEDED_FILES, TRAINING
@@ -126,9 +126,7 @@ def save_run(directory: Path, run: Run) -> None:
         "recipe": dataclasses.asdict(run.recipe),
         **{name: getattr(run, name) for name in ("seed", "until", "device", "threads")},
     }
-    partial = directory / f".{RUN}.partial"
-    partial.write_text(json.dumps(content, indent=2), encoding="utf-8")
-    partial.replace(directory / RUN)
+    write_file(directory / RUN, json.dumps(content, indent=2).encode("utf-8"))
 
 
 def load_run(directory: Path, own_task: type[Task] | None = None) -> Run:

@@ -8,8 +8,9 @@ from operator import index
 from pathlib import Path
 from unicodedata import category
 
+from hf_attn.atomic import write_file
 from hf_attn.canvas import THEMES, build_page, pack_kind
-from hf_attn.figures import WRITERS, Alignment, check_suffix, choose_head, draw_map, save_maps, write_file
+from hf_attn.figures import WRITERS, Alignment, check_suffix, choose_head, draw_map, save_maps
 from hf_attn.inspection import MEMORY_LIMIT, OFFERED, AttentionMaps, attention_maps
 
 PAGE_LIMIT = 2**25  # bytes of weights that a page holds: 16 maps of 1,024 by 1,024 tokens

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from huggingface_hub import HfApi, metadata_load, metadata_save
 
-from hf_attn.atomic import atomic_directory
+from hf_attn.atomic import atomic_directory, refuse_others
 from hf_attn.committing import Committed, FolderCommit, refuse_public
 from hf_attn.hub import list_checkpoints
 from hf_attn.remote import Progress, Sleep, ask, check_repo_id, find_token, in_megabytes, open_hub
@@ -100,10 +100,7 @@ def assemble_space(directory: str | Path, metadata: dict | None = None, root: Pa
     sources = list(dict.fromkeys(list_sources(root)))
     check_metadata(metadata_load(root / README) or {}, root)
     known = {path.relative_to(root).parts[0] for path in sources} | {ATTRIBUTES}
-    if directory.exists() and not directory.is_dir():
-        raise ValueError(f"{directory} is a file: name a folder.")
-    if other := sorted({path.name for path in directory.glob("*")} - known):
-        raise ValueError(f"{directory} holds {other[0]!r}, which is no part of a Space: name another folder.")
+    refuse_others(directory, lambda name: name.partition("/")[0] in known, "a Space")
     with atomic_directory(directory) as partial:
         for path in sources:
             target = partial / path.relative_to(root)

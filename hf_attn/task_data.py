@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from huggingface_hub import DatasetCard, DatasetCardData
 
-from hf_attn.atomic import atomic_directory
+from hf_attn.atomic import atomic_directory, refuse_others
 from hf_attn.committing import Committed, FolderCommit, refuse_public
 from hf_attn.remote import Progress, Sleep, ask, check_repo_id, find_token, in_megabytes, open_hub
 from hf_attn.tasks import Task
@@ -109,7 +109,7 @@ def save_dataset(
         if not 1 <= number <= MOST_EXAMPLES:
             raise ValueError(f"{name}={number} must be between 1 and {MOST_EXAMPLES:,}.")
     directory = Path(directory)
-    refuse_others(directory)
+    refuse_others(directory, (CARD, *FILES).__contains__, "a data set")
     library = load_library()
     features = features_of(library, task)
     numbers = {TRAINING: training, VALIDATION: measured, HELD_OUT: measured}
@@ -123,21 +123,6 @@ def save_dataset(
         (partial / CARD).write_text(card, encoding="utf-8")
     size = sum((directory / name).stat().st_size for name in (*FILES, CARD))
     return SavedData(directory, examples, size)
-
-
-def refuse_others(directory: Path) -> None:
-    """Refuse to replace what is no data set of ours.
-
-    Raises:
-        ValueError: the folder is a file, or holds something else.
-    """
-    if directory.exists() and not directory.is_dir():
-        raise ValueError(f"{directory} is a file: name a folder.")
-    files = {path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file()}
-    if others := sorted(files - {CARD, *FILES}):
-        raise ValueError(
-            f"{directory} holds {others[0]!r}, which is no part of a data set: name another folder."
-        )
 
 
 def features_of(library, task: Task) -> "datasets.Features":
