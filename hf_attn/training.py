@@ -63,7 +63,7 @@ class Report:
     maps: AttentionMaps | None = None
 
 
-class Progress:
+class RunState:
     """What a run must know to go on, besides weights and optimizer."""
 
     def __init__(self, generator: torch.Generator):
@@ -279,7 +279,7 @@ def train(
     """
     recipe = recipe or task.recipe
     accelerator = accelerator or Accelerator()
-    progress = Progress(generator or torch.Generator().manual_seed(0))
+    progress = RunState(generator or torch.Generator().manual_seed(0))
     learner = Learner(model, recipe, accelerator)
     if state_dir is not None and Path(state_dir).exists():
         load_state(accelerator, progress, state_dir)
@@ -315,7 +315,7 @@ def train(
             break
 
 
-def load_state(accelerator: Accelerator, progress: "Progress", state_dir: str | Path) -> None:
+def load_state(accelerator: Accelerator, progress: RunState, state_dir: str | Path) -> None:
     """Go on from a saved state.
 
     Raises:
@@ -331,7 +331,7 @@ def load_state(accelerator: Accelerator, progress: "Progress", state_dir: str | 
         ) from error
 
 
-def save_state(accelerator: Accelerator, progress: "Progress", state_dir: str | Path) -> None:
+def save_state(accelerator: Accelerator, progress: RunState, state_dir: str | Path) -> None:
     """Put a run's state into a folder, whole or not at all; every process takes part."""
     with contextlib.ExitStack() as stack:
         folder: list[str | None] = [None]
