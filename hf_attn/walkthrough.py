@@ -17,7 +17,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from hf_attn.arithmetic import Head, is_whole
+from hf_attn.arithmetic import Head, exact, is_whole, read_mask
 from hf_attn.inspection import OFFERED, attention_maps, find_attentions
 from hf_attn.models.positions import compute_sinusoids, rotate
 from hf_attn.shapes import is_recurrent
@@ -238,27 +238,22 @@ def _read_head(module, call: Call, rows: tuple[str, ...], columns: tuple[str, ..
         before, offsets = call.relative_vectors[:, 0]  # a^K and a^V, [T, S, Dh]
         bias = torch.einsum("td,tsd->ts", query[0, 0] * module.scaling, before)
     hidden: tuple[int, ...] = ()
-    if (mask := call.attention_mask) is not None:  # additive, as the plain kernel takes it
-        may_attend = mask > torch.finfo(mask.dtype).min
+    if call.attention_mask is not None:
+        may_attend = read_mask(call.attention_mask)
         hidden = tuple((~may_attend[0, 0].any(dim=0)).nonzero().flatten().tolist())
     projections = (module.q_proj, module.k_proj, module.v_proj)
-    w_query, w_key, w_value = (_exact(projection.weight[part].T) for projection in projections)
+    w_query, w_key, w_value = (exact(projection.weight[part].T) for projection in projections)
     return Head(
         rows,
         columns,
-        _exact(query[0, 0]),
-        _exact(key[0, 0]),
-        _exact(value[0, 0]),
+        exact(query[0, 0]),
+        exact(key[0, 0]),
+        exact(value[0, 0]),
         causal=module.is_causal,
         hidden=hidden,
-        bias=None if bias is None else _exact(bias),
-        value_offsets=None if offsets is None else _exact(offsets),
-        states=_exact(call.states[0]),
-        memory=_exact(memory[0]),
+        bias=None if bias is None else exact(bias),
+        value_offsets=None if offsets is None else exact(offsets),
+        states=exact(call.states[0]),
+        memory=exact(memory[0]),
         maps=(w_query, w_key, w_value),
     )
-
-
-def _exact(tensor: torch.Tensor) -> torch.Tensor:
-    """The same numbers where, and as exactly as, they are walked through."""
-    return tensor.detach().double().cpu()
