@@ -34,6 +34,7 @@ INK, QUERY, KEY = "#161b24", "#8c1060", "#017b55"
 QUERY_AXIS, KEY_AXIS = "query: reads", "key: is read"
 CELLS_WITH_NUMBERS = 24  # keys up to which a weight fits into its cell
 LONGEST_LABEL = 14
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which a spreadsheet's formula begins
 WIDE_FONTS = (  # those of usual systems, if they are there
     *("Noto Sans CJK SC", "Noto Sans CJK JP", "Source Han Sans SC", "WenQuanYi Zen Hei", "PingFang SC"),
     *("Hiragino Sans", "Microsoft YaHei", "Yu Gothic", "Malgun Gothic", "Noto Emoji"),
@@ -263,11 +264,17 @@ def _csv(grid: np.ndarray, queries: tuple, keys: tuple, *_: object) -> bytes:
     """A row a query; the first cell names the axes."""
     stream = io.StringIO(newline="")
     writer = csv.writer(stream)
-    writer.writerow([f"{QUERY_AXIS} ↓ / {KEY_AXIS} →", *keys])
+    writer.writerow([f"{QUERY_AXIS} ↓ / {KEY_AXIS} →", *map(_label, keys)])
     writer.writerows(
-        [token, *(f"{weight:.9g}" for weight in row)] for token, row in zip(queries, grid, strict=True)
+        [_label(token), *(f"{weight:.9g}" for weight in row)]
+        for token, row in zip(queries, grid, strict=True)
     )
     return stream.getvalue().encode("utf-8-sig")  # spreadsheets take it for UTF-8 by its mark
+
+
+def _label(token: str) -> str:
+    """A token as a spreadsheet's cell: a leading = + - @ would run as a formula there."""
+    return f"'{token}" if token.startswith(FORMULA) else token
 
 
 def _npz(**arrays: np.ndarray) -> bytes:
