@@ -3,7 +3,7 @@
 import contextlib
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import signature
 
 import torch
@@ -215,7 +215,8 @@ def attention_maps(
     source = check_ids("input", _ids_of("input", inputs, tokenizer), model).to(model.device)
     refuse_length(model, source.shape[1], 0, max_bytes)
     if not writes:
-        return _encoder_maps(model, source, mask, target, tokenizer)
+        refuse_target(model, target)
+        return _read_maps(model, source, mask, None, tokenizer)
     if target is not None:
         written = _target_ids(model, source, target, tokenizer)
     elif model.can_generate():
@@ -226,39 +227,67 @@ def attention_maps(
     else:
         written = source
     refuse_length(model, source.shape[1], written.shape[1], max_bytes)
+    return _read_maps(model, source, mask, written, tokenizer)
+
+
+def _read_maps(model, source, mask, written, tokenizer) -> AttentionMaps:
+    """The maps of a model that reads text, and of what is written where it writes."""
+    names, given = lay_out(model, source, written, mask, tokenizer)
+    if written is None and is_recurrent(model.config):
+        return names
+    outputs = _look(model, **given)
+    if written is None:
+        return replace(names, encoder=_stack(model, outputs.get("attentions")))
     if is_decoder_only(model):
-        return _decoder_maps(model, source, mask, written, tokenizer)
-    return _encoder_decoder_maps(model, source, mask, written, tokenizer)
-
-
-def _encoder_decoder_maps(model, source, mask, written, tokenizer) -> AttentionMaps:
-    """The maps of a model that reads the source apart from what it writes."""
-    start = written.new_full((1, 1), find_start(model))
-    read = torch.cat((start, written[:, :-1]), dim=1)
-    outputs = _look(model, source, attention_mask=mask, decoder_input_ids=read, use_cache=False)
+        return replace(names, decoder=_stack(model, outputs.get("attentions")))
     encoder, decoder, cross = (
         None if maps is None and is_recurrent(model.config) else _stack(model, maps)
         for maps in (outputs.encoder_attentions, outputs.decoder_attentions, outputs.cross_attentions)
     )
-    return AttentionMaps(
-        encoder,
-        decoder,
-        cross,
-        source_tokens=name_tokens(source[0], tokenizer),
-        target_tokens=name_tokens(written[0], tokenizer),
+    return replace(names, encoder=encoder, decoder=decoder, cross=cross)
+
+
+def lay_out(
+    model: PreTrainedModel, source: torch.Tensor, written: torch.Tensor | None, mask=None, tokenizer=None
+) -> tuple[AttentionMaps, dict]:
+    """Which token stands at each row and column of the maps, and what the model is given to make them.
+
+    Args:
+        model: reads text.
+        source: [1, S] ids.
+        written: [1, T] ids of what is written; None for a model that only reads.
+        mask: [1, S], 1 = token; None where nothing is padded.
+        tokenizer: names the tokens; ids stand for themselves where None.
+
+    Returns:
+        (maps without weights, the arguments of a forward pass).
+
+    Raises:
+        ValueError: one token reads nothing.
+    """
+    names = AttentionMaps(None, None, None, source_tokens=name_tokens(source[0], tokenizer))
+    if written is None:
+        return names, {"input_ids": source, "attention_mask": mask}
+    if is_decoder_only(model):  # which reads source and answer as one sequence
+        sequence = torch.cat((source, written), dim=1)
+        rows, read, before = sequence[:, 1:], sequence[:, :-1], source.shape[1] - 1
+        if read.shape[1] == 0:
+            raise ValueError("One token reads nothing: give a longer text, or a target.")
+        if mask is not None:
+            mask = torch.nn.functional.pad(mask, (0, read.shape[1] - source.shape[1]), value=1)
+        given = {"input_ids": read}
+    else:
+        start = written.new_full((1, 1), find_start(model))
+        rows, read, before = written, torch.cat((start, written[:, :-1]), dim=1), 0
+        given = {"input_ids": source, "decoder_input_ids": read}
+    names = replace(
+        names,
+        target_tokens=name_tokens(rows[0], tokenizer),
         decoder_tokens=name_tokens(read[0], tokenizer),
         target_ids=tuple(written[0].tolist()),
+        written_from=before,
     )
-
-
-def _encoder_maps(model, source, mask, target, tokenizer) -> AttentionMaps:
-    """The maps of a model that only reads."""
-    refuse_target(model, target)
-    names = name_tokens(source[0], tokenizer)
-    if is_recurrent(model.config):
-        return AttentionMaps(None, None, None, source_tokens=names)
-    outputs = _look(model, source, attention_mask=mask)
-    return AttentionMaps(_stack(model, outputs.get("attentions")), None, None, source_tokens=names)
+    return names, {**given, "attention_mask": mask, "use_cache": False}
 
 
 def _patch_maps(model, image, target, processor, max_bytes: int) -> AttentionMaps:
@@ -279,27 +308,6 @@ def _patch_maps(model, image, target, processor, max_bytes: int) -> AttentionMap
     maps = _stack(model, _look(model, pixels).get("attentions"))
     names = name_patches(maps.shape[-1], pixels.shape[-2:], sides)
     return AttentionMaps(maps, None, None, source_tokens=names)
-
-
-def _decoder_maps(model, source, mask, written, tokenizer) -> AttentionMaps:
-    """The maps of a model that reads source and answer as one sequence."""
-    sequence = torch.cat((source, written), dim=1)
-    read = sequence[:, :-1]
-    if read.shape[1] == 0:
-        raise ValueError("One token reads nothing: give a longer text, or a target.")
-    if mask is not None:
-        mask = torch.nn.functional.pad(mask, (0, read.shape[1] - source.shape[1]), value=1)
-    outputs = _look(model, read, attention_mask=mask, use_cache=False)
-    return AttentionMaps(
-        None,
-        _stack(model, outputs.get("attentions")),
-        None,
-        source_tokens=name_tokens(source[0], tokenizer),
-        target_tokens=name_tokens(sequence[0, 1:], tokenizer),
-        decoder_tokens=name_tokens(read[0], tokenizer),
-        target_ids=tuple(written[0].tolist()),
-        written_from=source.shape[1] - 1,
-    )
 
 
 def weight_on_alignment(weights: torch.Tensor, alignment) -> torch.Tensor:

@@ -15,8 +15,7 @@ from torch import nn
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from hf_attn.decoding import find_start, is_decoder_only
-from hf_attn.inspection import AttentionMaps, eager_attention, find_attentions
+from hf_attn.inspection import AttentionMaps, eager_attention, find_attentions, lay_out
 from hf_attn.refusals import refuse_bands
 
 LAYER_LIMIT = 2**28  # bytes of one layer's weights, the least that a pass under plain attention needs
@@ -120,33 +119,12 @@ def read_long_maps(
         part = LongMap(_whole(pooled[0]), _whole(kept), (first, second), (rows, columns))
         found.setdefault(kind, []).append(part)
 
-    names, inputs = _lay_out(model, source, target)
+    names, inputs = lay_out(model, source, target)
     with eager_attention(model), _reducing(model, reduce), torch.no_grad():
         model(**inputs, output_attentions=True)
     if not found:
         raise ValueError(f"{type(model).__name__} gives no attention maps of so long an input.")
     return names, {kind: _stack(parts) for kind, parts in found.items()}
-
-
-def _lay_out(model, source: torch.Tensor, target: torch.Tensor | None) -> tuple[AttentionMaps, dict]:
-    """Which token stands at each row and column, and what the model is given."""
-
-    def named(ids: torch.Tensor) -> tuple[str, ...]:
-        return tuple(map(str, ids[0].tolist()))
-
-    if target is None:
-        return AttentionMaps(None, None, None, named(source)), {"input_ids": source}
-    if is_decoder_only(model):
-        sequence = torch.cat((source, target), dim=1)
-        rows, read = named(sequence[:, 1:]), sequence[:, :-1]
-        names = AttentionMaps(
-            None, None, None, named(source), rows, named(read), written_from=source.shape[1] - 1
-        )
-        return names, {"input_ids": read, "use_cache": False}
-    start = target.new_full((1, 1), find_start(model))
-    read = torch.cat((start, target[:, :-1]), dim=1)
-    names = AttentionMaps(None, None, None, named(source), named(target), named(read))
-    return names, {"input_ids": source, "decoder_input_ids": read, "use_cache": False}
 
 
 def _whole(weights: torch.Tensor) -> torch.Tensor:
