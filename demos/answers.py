@@ -11,7 +11,8 @@ from demos.probing import causal
 from hf_attn.ablation import measure_removal
 from hf_attn.beams import BeamSearch
 from hf_attn.decoding import Choice, Generation, choices_of
-from hf_attn.inspection import attention_maps, is_recurrent
+from hf_attn.inspection import attention_maps
+from hf_attn.shapes import is_recurrent
 from hf_attn.tasks import Task, Verdict
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
 from hf_attn.tasks.parsing import SIGNS, Node, read_prefix

@@ -16,6 +16,7 @@ from demos.visits import Visit
 from hf_attn.decoding import is_decoder_only
 from hf_attn.folder_checks import CONFIG
 from hf_attn.hub import Checkpoint, list_checkpoints, load_checkpoint
+from hf_attn.inspection import refuse_without_attention
 from hf_attn.labelling import is_byte_level, name_tokens
 from hf_attn.outsiders import open_model
 from hf_attn.tasks import Task
@@ -172,6 +173,7 @@ class Shelf:
             raise ValueError(
                 f"{name} reads {found.model.main_input_name}; here text is read: choose another."
             )
+        refuse_without_attention(found.model)
         before = [row for row in self.others.get(visit, {}).items() if row[0] != name]
         self.others[visit] = dict([*before, (name, found.model.config.model_type)][-KEPT_OTHERS:])
         return name

@@ -15,8 +15,9 @@ from demos.asking import as_ids, known_alignment
 from demos.checkpoints import Opened
 from demos.probing import causal
 from hf_attn.decoding import write
-from hf_attn.inspection import KINDS, AttentionMaps, attention_maps, estimate_map_bytes, is_recurrent
-from hf_attn.long_maps import LongMap, choose_window, count_weights, read_long_maps
+from hf_attn.inspection import OFFERED, AttentionMaps, attention_maps
+from hf_attn.long_maps import LongMap, choose_window, read_long_maps
+from hf_attn.shapes import count_weights, estimate_map_bytes, is_recurrent
 from hf_attn.tasks.base import TEXT
 
 SENT_WEIGHTS = 2**19  # up to so many are sent to a page at once
@@ -52,8 +53,7 @@ class Looked:
     @property
     def kinds(self) -> list[str]:
         """Which maps there are, in the order in which they are offered."""
-        found = self.long or {kind for kind in KINDS if getattr(self.maps, kind) is not None}
-        return [kind for kind in ("cross", "encoder", "decoder") if kind in found]
+        return [kind for kind in OFFERED if kind in (self.long or self.maps.kinds)]
 
     @property
     def answering(self) -> str | None:
@@ -62,9 +62,7 @@ class Looked:
 
     def sides(self, kind: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Tokens that read, and tokens that are read."""
-        maps = self.maps
-        rows = maps.source_tokens if kind == "encoder" else maps.target_tokens
-        return rows, maps.decoder_tokens if kind == "decoder" else maps.source_tokens
+        return self.maps.sides(kind)
 
 
 # ---------------------------------------------------------------- reading

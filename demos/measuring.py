@@ -12,12 +12,13 @@ from demos.looking import SENT_WEIGHTS, Looked
 from demos.python_heads import SIDES
 from hf_attn.arithmetic import Head
 from hf_attn.hopfield import hopfield_descent
-from hf_attn.inspection import KINDS, is_recurrent
+from hf_attn.inspection import KINDS
 from hf_attn.interventions import count_heads
 from hf_attn.long_maps import LongMap
 from hf_attn.native_heads import read_native_head
 from hf_attn.registration import FAMILIES
 from hf_attn.roles import ROLES, build_mask, measure_even, measure_heads
+from hf_attn.shapes import is_recurrent
 from hf_attn.theory import THEORY, distance_profile, singular_values
 from hf_attn.walkthrough import walk_model
 

@@ -32,7 +32,7 @@ import gradio as gr
 from hf_attn import canvas
 from hf_attn.architectures import ARCHITECTURES
 from hf_attn.baselines import NAME, Baseline
-from hf_attn.inspection import is_recurrent
+from hf_attn.shapes import is_recurrent
 from hf_attn.tasks.text_tokenizers import SPACE
 
 ASSETS = Path(__file__).parent / "assets"

@@ -68,7 +68,7 @@ app.command()(loads_first(share.push))
 app.command()(loads_first(share.pull))
 app.command()(loads_first(cards.cards))
 app.command()(loads_first(dataset.dataset))
-app.command()(space.space)
+app.command()(loads_first(space.space))
 app.command("push-space")(loads_first(space.push_space))
 
 

@@ -258,6 +258,21 @@ class Head:
         return Difference(float(apart.max()), row, place % apart.shape[1])
 
 
+def exact(tensor: torch.Tensor) -> torch.Tensor:
+    """The same numbers where, and as exactly as, a head is walked through."""
+    return tensor.detach().double().cpu()
+
+
+def read_mask(mask: torch.Tensor) -> torch.Tensor:
+    """Which keys a mask leaves to each query, bool of its shape.
+
+    Args:
+        mask: as attention kernels take it: True = may attend; or what is added to the scores, 0 or the lowest
+            number, perhaps with what positions add.
+    """
+    return mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2
+
+
 def is_whole(number: object) -> bool:
     """Whether something is a whole number, and neither 1.0 nor True."""
     return isinstance(number, int) and not isinstance(number, bool)

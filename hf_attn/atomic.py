@@ -1,13 +1,42 @@
-"""Folders that appear whole or not at all."""
+"""Folders and files that appear whole or not at all."""
 
 import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from safetensors import SafetensorError
+
+
+def write_file(path: Path, content: bytes) -> Path:
+    """Put a file in place at once: whole, or what was there stays."""
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        partial.write_bytes(content)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+    return path
+
+
+def refuse_others(directory: Path, is_ours: Callable[[str], bool], what: str) -> None:
+    """Refuse to replace a folder that holds more than what it is to be replaced by.
+
+    Args:
+        directory: the folder, if there is one.
+        is_ours: which of its files, named from there, may go.
+        what: it is to hold: "a data set", "a Space".
+
+    Raises:
+        ValueError: it is a file, or holds something else.
+    """
+    if directory.exists() and not directory.is_dir():
+        raise ValueError(f"{directory} is a file: name a folder.")
+    files = (path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file())
+    if others := sorted(name for name in files if not is_ours(name)):
+        raise ValueError(f"{directory} holds {others[0]!r}, which is no part of {what}: name another folder.")
 
 
 def clear_leftovers(target: Path) -> None:

@@ -10,7 +10,7 @@ from huggingface_hub import EvalResult, ModelCardData
 from hf_attn.architectures import ARCHITECTURES
 from hf_attn.baselines import NAME as BASELINE
 from hf_attn.citations import cite
-from hf_attn.known_failures import find_worst, write_failures
+from hf_attn.known_failures import worst_of, write_failures
 from hf_attn.markdown import (
     NUMBERS,
     in_words,
@@ -206,6 +206,13 @@ def build_card(name: str, task: Task, training: Mapping[str, Any]) -> str:
     )
 
 
+def name_model(kind: str, training: Mapping) -> list[str]:
+    """What a model is, and of a recurrent one how it attends."""
+    family = FAMILIES[training["model_type"]].title
+    known = ARCHITECTURES[kind].get(str(training.get("model")))
+    return [family, known.title] if known is not None and known.is_recurrent else [family]
+
+
 def _metadata(name: str, task: Task, training: Mapping) -> ModelCardData:
     """The card's head, with the results as the Hub's model-index."""
     results = training.get("results")
@@ -249,11 +256,10 @@ def _sureness(results: Mapping) -> dict:
 
 
 def _summary(task: Task, training: Mapping) -> str:
-    family = FAMILIES[training["model_type"]]
-    known = ARCHITECTURES[task.kind].get(str(training.get("model")))
-    which = f"; {known.title}" if known is not None and known.is_recurrent else ""
+    family, *how = name_model(task.kind, training)
+    sizes = "; ".join([f"{training['parameters']:,} parameters", *how])
     sentence = (
-        f"A tiny {family.title} ({training['parameters']:,} parameters{which}) that learned one task: "
+        f"A tiny {family} ({sizes}) that learned one task: "
         f"{task.title.lower()}. It was built with hf_attn to be looked into."
     )
     results = training.get("results")
@@ -266,12 +272,10 @@ def _summary(task: Task, training: Mapping) -> str:
         CLASSES: f"It names the class of {share} of {n} held-out texts right",
         TEXT: f"It guesses {share} of {n} held-out tokens, each from those before it",
     }[task.kind]
-    patterns = (training.get("search") or {}).get("patterns", {})
-    if worst := find_worst(patterns):
-        hard = f" Of the patterns that were tried it does worst on “{worst}”: "
-        hard += f"{write_percent(patterns[worst]['exact_match'])}."
-    else:
-        hard = ""
+    hard = ""
+    if worst := worst_of(training):
+        pattern, right = worst
+        hard = f" Of the patterns that were tried it does worst on “{pattern}”: {write_percent(right)}."
     return f"{sentence} {said} (95 % interval {low} to {high}).{hard}"
 
 

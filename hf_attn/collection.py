@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from hf_attn.architectures import ARCHITECTURES
+from hf_attn.cards import name_model
 from hf_attn.folder_checks import WEIGHTS
-from hf_attn.known_failures import find_worst
+from hf_attn.known_failures import worst_of
 from hf_attn.markdown import write_cell, write_line, write_percent, write_score
-from hf_attn.registration import FAMILIES
 from hf_attn.tasks import TASKS
 from hf_attn.worked_map import MAP
 
@@ -57,26 +56,19 @@ def build_collection(folder: Path, records: Mapping[str, Mapping]) -> str:
 
 
 def _row(directory: Path, record: Mapping) -> str:
-    """A checkpoint's line."""
-    task, results = record["task"], record["results"]
-    options = ", ".join(f"{name} {value}" for name, value in task["options"].items() if value is not None)
-    patterns = (record.get("search") or {}).get("patterns", {})
-    worst = find_worst(patterns)
-    found = f"{worst}: {write_percent(patterns[worst]['exact_match'])}" if worst else "no failure"
+    """A checkpoint's line; a dash where its record says nothing of training."""
+    options = record["task"]["options"].items()
+    said = ", ".join(f"{name} {value}" for name, value in options if value is not None)
+    task = TASKS[record["task"]["name"]]
+    worst = worst_of(record)
+    steps, seconds = record.get("steps"), record.get("seconds")
     return write_line(
         f"[`{directory.name}`]({directory.name})",
-        write_cell(TASKS[task["name"]].title + (f" ({options})" if options else "")),
-        write_cell(_name_model(record)),
-        *write_score(results),
-        write_cell(found),
+        write_cell(task.title + (f" ({said})" if said else "")),
+        write_cell(", ".join(name_model(task.kind, record))),
+        *write_score(record["results"]),
+        write_cell(f"{worst[0]}: {write_percent(worst[1])}" if worst else "no failure"),
         f"{record['parameters']:,}",
         f"{(directory / WEIGHTS).stat().st_size / 1e6:.1f} MB",
-        f"{record['steps']:,} steps, {record['seconds']:.0f} s",
+        "–" if steps is None or seconds is None else f"{steps:,} steps, {seconds:.0f} s",
     )
-
-
-def _name_model(record: Mapping) -> str:
-    """What it is; of a recurrent one also how it attends."""
-    known = ARCHITECTURES[TASKS[record["task"]["name"]].kind].get(record["model"])
-    family = FAMILIES[record["model_type"]].title
-    return f"{family}, {known.title}" if known is not None and known.is_recurrent else family

@@ -26,17 +26,31 @@ class Committed:
     removed: tuple[str, ...] = ()
 
 
+def refuse_public(there, private: bool) -> None:
+    """Refuse to push what is to be private to a repo of which `repo_info` told that everybody sees it.
+
+    Raises:
+        HubError: the repo is public.
+    """
+    if private and not there.private:
+        raise HubError(
+            f"{there.id} is there and public, and this is to be private: everybody would see it. Choose "
+            "another name, or push it as public (private=False; --public, or of a Space no --private)."
+        )
+
+
 @dataclass(frozen=True)
 class FolderCommit:
     """A commit that is compared anew each time it is tried: a lost answer may have been a yes.
 
     Attributes:
         api: the Hub.
-        repo_id, repo_type: of the repo, which is there.
+        repo_id: of the repo, which is there.
         folder: holds the files.
         names: of them that the repo is to have.
         title: the commit's.
-        is_ours: which files of the repo go where the folder has none of that name; all but .gitattributes.
+        is_ours: which files of the repo go where the folder has none of that name; any other stays.
+        repo_type: "model", "dataset" or "space".
         revision: a branch; main where None.
         create_pr: propose it as a pull request to main.
     """
@@ -46,8 +60,8 @@ class FolderCommit:
     folder: Path
     names: tuple[str, ...]
     title: str
+    is_ours: Callable[[str], bool]
     repo_type: str = "model"
-    is_ours: Callable[[str], bool] = lambda name: name != ".gitattributes"
     revision: str | None = None
     create_pr: bool = False
 

@@ -245,11 +245,16 @@ def write(
         max_new_tokens: most tokens; as many as the model has positions for where None.
 
     Raises:
-        ValueError: an unknown strategy, a setting out of its range, or more than one source.
+        ValueError: an unknown strategy or one that is not for this model, a setting out of its range, or more
+            than one source.
     """
     check_settings(strategy, num_beams, temperature, top_k, top_p)
     _check_source(input_ids, max_new_tokens)
     if not model.can_generate():
+        if strategy != "greedy":
+            raise ValueError(
+                f"{type(model).__name__} names a class; strategy={strategy!r} is for models that write."
+            )
         return _classify(model, input_ids)
     if strategy == "beam":
         found = search_beams(

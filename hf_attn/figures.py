@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from hf_attn.atomic import write_file
 from hf_attn.canvas import build_page, pack_kind
 from hf_attn.inspection import AttentionMaps
 
@@ -33,6 +34,7 @@ INK, QUERY, KEY = "#161b24", "#8c1060", "#017b55"
 QUERY_AXIS, KEY_AXIS = "query: reads", "key: is read"
 CELLS_WITH_NUMBERS = 24  # keys up to which a weight fits into its cell
 LONGEST_LABEL = 14
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which a spreadsheet's formula begins
 WIDE_FONTS = (  # those of usual systems, if they are there
     *("Noto Sans CJK SC", "Noto Sans CJK JP", "Source Han Sans SC", "WenQuanYi Zen Hei", "PingFang SC"),
     *("Hiragino Sans", "Microsoft YaHei", "Yu Gothic", "Malgun Gothic", "Noto Emoji"),
@@ -57,19 +59,13 @@ def choose_head(
     Raises:
         ValueError: the model has no such attention, layer or head.
     """
-    tokens = {
-        "encoder": (maps.source_tokens, maps.source_tokens),
-        "decoder": (maps.target_tokens, maps.decoder_tokens),
-        "cross": (maps.target_tokens, maps.source_tokens),
-    }
-    there = [name for name in tokens if getattr(maps, name) is not None]
-    if kind not in there:
-        raise ValueError(f"kind={kind!r}: this model has {', '.join(there)} attention.")
+    if kind not in maps.kinds:
+        raise ValueError(f"kind={kind!r}: this model has {', '.join(maps.kinds)} attention.")
     weights = getattr(maps, kind)
     for name, index, size in (("layer", layer, weights.shape[0]), ("head", head, weights.shape[1])):
         if not 0 <= index < size:
             raise ValueError(f"{name}={index} is not there: {kind} attention has {name}s 0 to {size - 1}.")
-    return weights[layer, head], *tokens[kind]
+    return weights[layer, head], *maps.sides(kind)
 
 
 def draw_map(
@@ -130,17 +126,6 @@ def check_suffix(path: str | os.PathLike) -> None:
     """Refuse a format that cannot be written."""
     if (suffix := Path(path).suffix) not in WRITERS:
         raise ValueError(f"{str(path)!r} ends in {suffix!r}; choose one of {', '.join(WRITERS)}.")
-
-
-def write_file(path: Path, content: bytes) -> Path:
-    """Put a file in place at once: whole, or what was there stays."""
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        partial.write_bytes(content)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-    return path
 
 
 def colour_of(weight: float) -> str:
@@ -279,11 +264,17 @@ def _csv(grid: np.ndarray, queries: tuple, keys: tuple, *_: object) -> bytes:
     """A row a query; the first cell names the axes."""
     stream = io.StringIO(newline="")
     writer = csv.writer(stream)
-    writer.writerow([f"{QUERY_AXIS} ↓ / {KEY_AXIS} →", *keys])
+    writer.writerow([f"{QUERY_AXIS} ↓ / {KEY_AXIS} →", *map(_label, keys)])
     writer.writerows(
-        [token, *(f"{weight:.9g}" for weight in row)] for token, row in zip(queries, grid, strict=True)
+        [_label(token), *(f"{weight:.9g}" for weight in row)]
+        for token, row in zip(queries, grid, strict=True)
     )
     return stream.getvalue().encode("utf-8-sig")  # spreadsheets take it for UTF-8 by its mark
+
+
+def _label(token: str) -> str:
+    """A token as a spreadsheet's cell: a leading = + - @ would run as a formula there."""
+    return f"'{token}" if token.startswith(FORMULA) else token
 
 
 def _npz(**arrays: np.ndarray) -> bytes:

@@ -5,7 +5,7 @@ A folder may come from anybody: nothing in it is run, and no figure in it is bel
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import torch
@@ -15,11 +15,14 @@ from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel, Pr
 
 from hf_attn.records import find_versions
 from hf_attn.registration import FAMILIES, Family
+from hf_attn.wording import shorten
 
 CONFIG, WEIGHTS, TRAINING = "config.json", "model.safetensors", "training.json"
 GENERATION = "generation_config.json"
 NEEDED_FILES = (CONFIG, WEIGHTS, "tokenizer.json", "tokenizer_config.json")
-PICKLES = ("pytorch_model.bin", "model.bin", "model.pt", "model.pth")
+INDEX = f"{WEIGHTS}.index.json"  # of weights in several files
+PICKLES = ("pytorch_model.bin", "model.bin", "model.pt", "model.pth")  # as other libraries name them
+PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 LARGEST_JSON = 50_000_000  # bytes: a tokenizer of 250 000 tokens has 20 million
 LARGEST_NUMBER = 2**31 - 1
 LARGEST_SETTING = 100_000  # of writing: tokens, beams, …
@@ -64,17 +67,26 @@ def check_files(directory: Path) -> None:
         raise FileNotFoundError(
             f"There is no folder {str(directory)!r}; give the folder of a saved checkpoint."
         )
-    pickles = [name for name in PICKLES if (directory / name).exists()]
-    if pickles and not (directory / WEIGHTS).exists():
-        raise ValueError(
-            f"{directory} holds its weights as a pickle ({pickles[0]}), which can run any code when read: "
-            f"only {WEIGHTS} is loaded. Convert it where you trust it, with save_pretrained."
-        )
+    if not (directory / WEIGHTS).exists():
+        refuse_pickles(str(directory), [path.name for path in directory.iterdir()])
     for name in NEEDED_FILES:
         if not (directory / name).is_file():
             raise FileNotFoundError(
                 f"{directory} is no complete checkpoint: {name} is missing. Save it again."
             )
+
+
+def refuse_pickles(place: str, names: Iterable[str]) -> None:
+    """Refuse a place whose files, none of which is safetensors, are weights as a pickle.
+
+    Raises:
+        ValueError: one of them is.
+    """
+    if pickles := sorted(name for name in names if name.endswith(PICKLED)):
+        raise ValueError(
+            f"{place} holds its weights only as a pickle ({pickles[0]}), which can run any code when read: "
+            f"only {WEIGHTS} is read. Convert it where you trust it, with save_pretrained."
+        )
 
 
 def read_json(path: Path) -> dict:
@@ -90,7 +102,7 @@ def read_json(path: Path) -> dict:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError too
-        raise ValueError(f"{path} is not valid JSON ({_shorten(error)}). {SAVE_AGAIN}") from error
+        raise ValueError(f"{path} is not valid JSON ({shorten(error)}). {SAVE_AGAIN}") from error
     if not isinstance(content, dict):
         raise ValueError(f"{path} must hold a JSON object, not {type(content).__name__}. {SAVE_AGAIN}")
     return content
@@ -107,7 +119,7 @@ def read_training(directory: Path) -> dict:
     for name, wanted in TRAINING_TYPES.items():
         value = training.get(name)
         if value is not None and (not isinstance(value, wanted) or isinstance(value, bool)):
-            raise ValueError(f"{path} has {name}={_shorten(value)}, which is no {name}. {SAVE_AGAIN}")
+            raise ValueError(f"{path} has {name}={shorten(value)}, which is no {name}. {SAVE_AGAIN}")
     return training
 
 
@@ -131,7 +143,7 @@ def load_config(directory: Path) -> PreTrainedConfig:
     try:
         return family.config.from_dict(content)
     except (ValueError, TypeError, AttributeError, OverflowError, StrictDataclassError) as error:
-        raise ValueError(f"{path} is refused: {_shorten(error)}") from error
+        raise ValueError(f"{path} is refused: {shorten(error)}") from error
 
 
 def class_of(config: PreTrainedConfig) -> type[PreTrainedModel]:
@@ -161,7 +173,7 @@ def check_weights(path: Path, config: PreTrainedConfig, model_class: type[PreTra
             found = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError) as error:
         raise ValueError(
-            f"{path} is not a whole safetensors file ({_shorten(error)}). Save or download it again."
+            f"{path} is not a whole safetensors file ({shorten(error)}). Save or download it again."
         ) from error
     layers = max(
         getattr(config, name, 0) for name in ("num_hidden_layers", "encoder_layers", "decoder_layers")
@@ -203,7 +215,7 @@ def load_tokenizer(directory: Path, config: PreTrainedConfig) -> PreTrainedToken
     try:
         tokenizer = PreTrainedTokenizerFast.from_pretrained(directory)
     except Exception as error:  # `tokenizers` raises plain Exception
-        raise ValueError(f"{path} cannot be read ({_shorten(error)}). Save it again.") from error
+        raise ValueError(f"{path} cannot be read ({shorten(error)}). Save it again.") from error
     if not isinstance(tokenizer.model_max_length, int) or tokenizer.model_max_length < 1:
         raise ValueError(f"{path} has model_max_length={tokenizer.model_max_length!r}. {SAVE_AGAIN}")
     remedy = "They are of different models; save it again."
@@ -236,7 +248,7 @@ def check_generation(directory: Path, config: PreTrainedConfig) -> None:
     try:
         GenerationConfig.from_dict(content)
     except (ValueError, TypeError, AttributeError, StrictDataclassError) as error:
-        raise ValueError(f"{path} is refused: {_shorten(error)}") from error
+        raise ValueError(f"{path} is refused: {shorten(error)}") from error
 
 
 def _check_fields(path: Path, content: Mapping, family: Family) -> None:
@@ -322,7 +334,7 @@ def _build_empty(path: Path, config: PreTrainedConfig, model_class: type[PreTrai
         with torch.device("meta"):
             return model_class(config)
     except Exception as error:  # whatever torch calls a size that it cannot have
-        raise ValueError(f"No model can be built from {path}: {_shorten(error)}") from error
+        raise ValueError(f"No model can be built from {path}: {shorten(error)}") from error
 
 
 def _newer(directory: Path) -> str:
@@ -335,9 +347,3 @@ def _newer(directory: Path) -> str:
     except (OSError, ValueError, KeyError, TypeError):
         return ""
     return f" It was saved by hf_attn {theirs}, and this is {ours}: pip install -U hf-attn."
-
-
-def _shorten(what: object) -> str:
-    """An error or a value as one line that a person can read."""
-    text = " ".join(str(what).split())
-    return text if len(text) <= 300 else f"{text[:299]}…"

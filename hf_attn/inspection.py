@@ -3,7 +3,7 @@
 import contextlib
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import signature
 
 import torch
@@ -25,6 +25,7 @@ from hf_attn.shapes import estimate_map_bytes, is_recurrent
 from hf_attn.tasks.sequences import IGNORED, Batch
 
 KINDS = ("encoder", "decoder", "cross")  # of attention, as AttentionMaps has them
+OFFERED = ("cross", "encoder", "decoder")  # in the order in which a lens offers them
 MEMORY_LIMIT = 2**30  # bytes of maps that are computed without being asked twice
 INTERVENED = "hf_attn_intervened"  # the plain function with changed weights, of hf_attn.interventions
 RECORDED = "hf_attn_recorded"  # the plain function, which notes what it is given, of hf_attn.native_heads
@@ -54,6 +55,16 @@ class AttentionMaps:
     decoder_tokens: tuple[str, ...] = ()
     target_ids: tuple[int, ...] = ()
     written_from: int = 0
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Those of which there are weights."""
+        return tuple(kind for kind in KINDS if getattr(self, kind) is not None)
+
+    def sides(self, kind: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Labels of a kind's rows, which read, and of its columns, which are read."""
+        rows = self.source_tokens if kind == "encoder" else self.target_tokens
+        return rows, self.decoder_tokens if kind == "decoder" else self.source_tokens
 
     @property
     def answering(self) -> "AnsweringMap | None":
@@ -176,8 +187,8 @@ def attention_maps(
             implementation it uses; a vision encoder, whose tokens are patches; or recurrent, whose alignment
             is the one cross map, and without a score function there is none.
         inputs: a source's text (with a tokenizer), its ids [1, S] or [S], or a Batch of one example, whose
-            labels are then the target. Of a vision encoder an image (with its image processor as the
-            tokenizer), or its pixel_values [1, C, height, width].
+            labels are then the target, where it writes. Of a vision encoder an image (with its image
+            processor as the tokenizer), or its pixel_values [1, C, height, width].
         target: text, or ids [1, T] or [T] of what is to be written; None lets the model write; "" shows a
             decoder-only model the source alone. An encoder-decoder without a head reads its input again.
         tokenizer: reads text and names the tokens.
@@ -192,19 +203,20 @@ def attention_maps(
     Raises:
         ValueError: the maps would be too large, the model gives none, or text came without a tokenizer.
     """
-    _refuse_without_attention(model)
+    refuse_without_attention(model)
     if model.main_input_name == "pixel_values":
         return _patch_maps(model, inputs, target, tokenizer, max_bytes)
+    writes = model.can_generate() or "decoder_input_ids" in signature(model.forward).parameters
     mask = None
     if isinstance(inputs, Batch):
         refuse_many(inputs)
-        mask, target = inputs.attention_mask, inputs.labels if target is None else target
-        inputs = inputs.input_ids
-    source = check_ids("input", _ids_of("input", inputs, tokenizer), model)
-    source = source.to(next(model.parameters()).device)
+        target = inputs.labels if writes and target is None else target  # else they are a class
+        mask, inputs = inputs.attention_mask, inputs.input_ids
+    source = check_ids("input", _ids_of("input", inputs, tokenizer), model).to(model.device)
     refuse_length(model, source.shape[1], 0, max_bytes)
-    if not (model.can_generate() or "decoder_input_ids" in signature(model.forward).parameters):
-        return _encoder_maps(model, source, mask, target, tokenizer)
+    if not writes:
+        refuse_target(model, target)
+        return _read_maps(model, source, mask, None, tokenizer)
     if target is not None:
         written = _target_ids(model, source, target, tokenizer)
     elif model.can_generate():
@@ -215,39 +227,67 @@ def attention_maps(
     else:
         written = source
     refuse_length(model, source.shape[1], written.shape[1], max_bytes)
+    return _read_maps(model, source, mask, written, tokenizer)
+
+
+def _read_maps(model, source, mask, written, tokenizer) -> AttentionMaps:
+    """The maps of a model that reads text, and of what is written where it writes."""
+    names, given = lay_out(model, source, written, mask, tokenizer)
+    if written is None and is_recurrent(model.config):
+        return names
+    outputs = _look(model, **given)
+    if written is None:
+        return replace(names, encoder=_stack(model, outputs.get("attentions")))
     if is_decoder_only(model):
-        return _decoder_maps(model, source, mask, written, tokenizer)
-    return _encoder_decoder_maps(model, source, mask, written, tokenizer)
-
-
-def _encoder_decoder_maps(model, source, mask, written, tokenizer) -> AttentionMaps:
-    """The maps of a model that reads the source apart from what it writes."""
-    start = written.new_full((1, 1), find_start(model))
-    read = torch.cat((start, written[:, :-1]), dim=1)
-    outputs = _look(model, source, attention_mask=mask, decoder_input_ids=read, use_cache=False)
+        return replace(names, decoder=_stack(model, outputs.get("attentions")))
     encoder, decoder, cross = (
         None if maps is None and is_recurrent(model.config) else _stack(model, maps)
         for maps in (outputs.encoder_attentions, outputs.decoder_attentions, outputs.cross_attentions)
     )
-    return AttentionMaps(
-        encoder,
-        decoder,
-        cross,
-        source_tokens=name_tokens(source[0], tokenizer),
-        target_tokens=name_tokens(written[0], tokenizer),
+    return replace(names, encoder=encoder, decoder=decoder, cross=cross)
+
+
+def lay_out(
+    model: PreTrainedModel, source: torch.Tensor, written: torch.Tensor | None, mask=None, tokenizer=None
+) -> tuple[AttentionMaps, dict]:
+    """Which token stands at each row and column of the maps, and what the model is given to make them.
+
+    Args:
+        model: reads text.
+        source: [1, S] ids.
+        written: [1, T] ids of what is written; None for a model that only reads.
+        mask: [1, S], 1 = token; None where nothing is padded.
+        tokenizer: names the tokens; ids stand for themselves where None.
+
+    Returns:
+        (maps without weights, the arguments of a forward pass).
+
+    Raises:
+        ValueError: one token reads nothing.
+    """
+    names = AttentionMaps(None, None, None, source_tokens=name_tokens(source[0], tokenizer))
+    if written is None:
+        return names, {"input_ids": source, "attention_mask": mask}
+    if is_decoder_only(model):  # which reads source and answer as one sequence
+        sequence = torch.cat((source, written), dim=1)
+        rows, read, before = sequence[:, 1:], sequence[:, :-1], source.shape[1] - 1
+        if read.shape[1] == 0:
+            raise ValueError("One token reads nothing: give a longer text, or a target.")
+        if mask is not None:
+            mask = torch.nn.functional.pad(mask, (0, read.shape[1] - source.shape[1]), value=1)
+        given = {"input_ids": read}
+    else:
+        start = written.new_full((1, 1), find_start(model))
+        rows, read, before = written, torch.cat((start, written[:, :-1]), dim=1), 0
+        given = {"input_ids": source, "decoder_input_ids": read}
+    names = replace(
+        names,
+        target_tokens=name_tokens(rows[0], tokenizer),
         decoder_tokens=name_tokens(read[0], tokenizer),
         target_ids=tuple(written[0].tolist()),
+        written_from=before,
     )
-
-
-def _encoder_maps(model, source, mask, target, tokenizer) -> AttentionMaps:
-    """The maps of a model that only reads."""
-    refuse_target(model, target)
-    names = name_tokens(source[0], tokenizer)
-    if is_recurrent(model.config):
-        return AttentionMaps(None, None, None, source_tokens=names)
-    outputs = _look(model, source, attention_mask=mask)
-    return AttentionMaps(_stack(model, outputs.get("attentions")), None, None, source_tokens=names)
+    return names, {**given, "attention_mask": mask, "use_cache": False}
 
 
 def _patch_maps(model, image, target, processor, max_bytes: int) -> AttentionMaps:
@@ -268,27 +308,6 @@ def _patch_maps(model, image, target, processor, max_bytes: int) -> AttentionMap
     maps = _stack(model, _look(model, pixels).get("attentions"))
     names = name_patches(maps.shape[-1], pixels.shape[-2:], sides)
     return AttentionMaps(maps, None, None, source_tokens=names)
-
-
-def _decoder_maps(model, source, mask, written, tokenizer) -> AttentionMaps:
-    """The maps of a model that reads source and answer as one sequence."""
-    sequence = torch.cat((source, written), dim=1)
-    read = sequence[:, :-1]
-    if read.shape[1] == 0:
-        raise ValueError("One token reads nothing: give a longer text, or a target.")
-    if mask is not None:
-        mask = torch.nn.functional.pad(mask, (0, read.shape[1] - source.shape[1]), value=1)
-    outputs = _look(model, read, attention_mask=mask, use_cache=False)
-    return AttentionMaps(
-        None,
-        _stack(model, outputs.get("attentions")),
-        None,
-        source_tokens=name_tokens(source[0], tokenizer),
-        target_tokens=name_tokens(sequence[0, 1:], tokenizer),
-        decoder_tokens=name_tokens(read[0], tokenizer),
-        target_ids=tuple(written[0].tolist()),
-        written_from=source.shape[1] - 1,
-    )
 
 
 def weight_on_alignment(weights: torch.Tensor, alignment) -> torch.Tensor:
@@ -325,8 +344,12 @@ def _stack(model, layers) -> torch.Tensor:
     return torch.stack([layer[0] for layer in layers]).float().cpu()
 
 
-def _refuse_without_attention(model) -> None:
-    """Refuse what is no model that maps can be shown of, or has no attention."""
+def refuse_without_attention(model) -> None:
+    """Refuse what is no model that maps can be shown of, or has no attention.
+
+    Raises:
+        ValueError: it is that; the sentence says which.
+    """
     refuse_strange(model)
     if estimate_map_bytes(model.config, 1, 1) == 0 and not find_attentions(model):
         raise ValueError(f"{type(model).__name__} gives no attention maps: it has no attention.")

@@ -18,7 +18,9 @@ from torch import nn
 from transformers import AttentionInterface, PreTrainedModel
 from transformers.masking_utils import AttentionMaskInterface, eager_mask
 
-from hf_attn.inspection import INTERVENED, KINDS, eager_attention, find_attentions, is_recurrent
+from hf_attn.arithmetic import read_mask
+from hf_attn.inspection import INTERVENED, KINDS, eager_attention, find_attentions
+from hf_attn.shapes import is_recurrent
 
 ACTIONS = ("remove", "uniform", "permute")
 PLAIN = ("eager_attention_forward", "read_memory")  # what a file of models calls its plain attention
@@ -227,9 +229,7 @@ def _may_attend(attention_mask, weights: torch.Tensor) -> torch.Tensor:
         return torch.ones_like(weights, dtype=torch.bool)
     if attention_mask.dim() == 2:  # a recurrent decoder's, [B, S]
         attention_mask = attention_mask[:, None, None]
-    if attention_mask.dtype != torch.bool:  # 0, or the lowest number, perhaps with something added
-        attention_mask = attention_mask > torch.finfo(attention_mask.dtype).min / 2
-    return attention_mask.expand_as(weights)
+    return read_mask(attention_mask).expand_as(weights)
 
 
 def _change(weights, allowed, layer: int, intervention: Intervention, first: int) -> None:

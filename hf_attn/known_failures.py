@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from hf_attn.markdown import write_cell, write_line, write_percent, write_rule, write_score
+from hf_attn.markdown import write_cell, write_line, write_percent, write_rule, write_score, write_share
 
 CAVEAT = (
     "Intervals take the inputs for a random sample of their kind. The worst of several patterns was picked "
@@ -18,6 +18,16 @@ def find_worst(scores: Mapping[str, Mapping]) -> str | None:
     """
     wrong = [name for name, score in scores.items() if score["exact_match"] < 1]
     return min(wrong, key=lambda name: scores[name]["exact_match"]) if wrong else None
+
+
+def worst_of(training: Mapping) -> tuple[str, float] | None:
+    """The pattern with the smallest share right among those that were tried, and the share.
+
+    None where nothing was tried, or nothing was wrong.
+    """
+    patterns = (training.get("search") or {}).get("patterns", {})
+    worst = find_worst(patterns)
+    return None if worst is None else (worst, patterns[worst]["exact_match"])
 
 
 def write_failures(name: str, training: Mapping) -> list[str]:
@@ -54,7 +64,7 @@ def _of_search(search: Mapping, size_name: str) -> list[str]:
     if find_worst({"held-out": held_out, **patterns}) is None:
         return [tried, _write_none_found(n + made, held_out["interval"][0]), _pattern_table(patterns)]
     worst = [
-        f"- Held-out inputs: {_in_words(held_out)}.",
+        f"- Held-out inputs: {_tell(held_out)}.",
         f"- Worst size: {_name_worst(search['by_size'], size_name)}.",
         f"- Worst pattern: {_name_worst(patterns)}.",
     ]
@@ -71,15 +81,13 @@ def _write_none_found(n: int, low: float) -> str:
     )
 
 
-def _in_words(score: Mapping) -> str:
-    low, high = map(write_percent, score["interval"])
-    share = write_percent(score["exact_match"])
-    return f"{share} right of {score['examples']:,} (95 % interval {low} to {high})"
+def _tell(score: Mapping) -> str:
+    return write_share(score["examples"], score["exact_match"], score["interval"])
 
 
 def _name_worst(scores: Mapping[str, Mapping], kind: str = "") -> str:
     worst = find_worst(scores)
-    return "none had a failure" if worst is None else f"{kind} {worst}, {_in_words(scores[worst])}".strip()
+    return "none had a failure" if worst is None else f"{kind} {worst}, {_tell(scores[worst])}".strip()
 
 
 def _pattern_table(patterns: Mapping[str, Mapping]) -> str:

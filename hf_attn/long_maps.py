@@ -15,10 +15,8 @@ from torch import nn
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from hf_attn.decoding import find_start, is_decoder_only
-from hf_attn.inspection import AttentionMaps, eager_attention, find_attentions
+from hf_attn.inspection import AttentionMaps, eager_attention, find_attentions, lay_out
 from hf_attn.refusals import refuse_bands
-from hf_attn.shapes import count_sides, is_recurrent
 
 LAYER_LIMIT = 2**28  # bytes of one layer's weights, the least that a pass under plain attention needs
 WINDOWS = (512, 256, 128, 64)  # tokens on a side
@@ -47,28 +45,11 @@ class LongMap:
         return (weights.mean(0) if head is None else weights) / SCALE
 
 
-def count_weights(config, source_length: int, target_length: int) -> dict[str, tuple[int, int, int, int]]:
-    """How many layers, heads, queries and keys the maps of each kind will have, before they are computed."""
-    config = config if config.is_encoder_decoder else config.get_text_config()
-    if is_recurrent(config):
-        return {"cross": (1, 1, target_length, source_length)} if target_length else {}
-    if config.is_encoder_decoder:  # whose two sides may differ in both
-        (layers, heads), (layers_above, heads_above) = count_sides(config)
-        return {
-            "encoder": (layers, heads, source_length, source_length),
-            "decoder": (layers_above, heads_above, target_length, target_length),
-            "cross": (layers_above, heads_above, target_length, source_length),
-        }
-    layers, heads = config.num_hidden_layers, config.num_attention_heads
-    length = source_length + max(0, target_length - 1)  # the last token written is not read
-    return {"decoder" if target_length else "encoder": (layers, heads, length, length)}
-
-
 def choose_window(sizes: Mapping[str, tuple[int, int, int, int]], limit: int) -> int | None:
     """The largest window whose weights fit into so many bytes; None where all of them do.
 
     Args:
-        sizes: of `count_weights`.
+        sizes: of `hf_attn.shapes.count_weights`.
         limit: bytes of what is kept, 2 a weight.
 
     Raises:
@@ -138,33 +119,12 @@ def read_long_maps(
         part = LongMap(_whole(pooled[0]), _whole(kept), (first, second), (rows, columns))
         found.setdefault(kind, []).append(part)
 
-    names, inputs = _lay_out(model, source, target)
+    names, inputs = lay_out(model, source, target)
     with eager_attention(model), _reducing(model, reduce), torch.no_grad():
         model(**inputs, output_attentions=True)
     if not found:
         raise ValueError(f"{type(model).__name__} gives no attention maps of so long an input.")
     return names, {kind: _stack(parts) for kind, parts in found.items()}
-
-
-def _lay_out(model, source: torch.Tensor, target: torch.Tensor | None) -> tuple[AttentionMaps, dict]:
-    """Which token stands at each row and column, and what the model is given."""
-
-    def named(ids: torch.Tensor) -> tuple[str, ...]:
-        return tuple(map(str, ids[0].tolist()))
-
-    if target is None:
-        return AttentionMaps(None, None, None, named(source)), {"input_ids": source}
-    if is_decoder_only(model):
-        sequence = torch.cat((source, target), dim=1)
-        rows, read = named(sequence[:, 1:]), sequence[:, :-1]
-        names = AttentionMaps(
-            None, None, None, named(source), rows, named(read), written_from=source.shape[1] - 1
-        )
-        return names, {"input_ids": read, "use_cache": False}
-    start = target.new_full((1, 1), find_start(model))
-    read = torch.cat((start, target[:, :-1]), dim=1)
-    names = AttentionMaps(None, None, None, named(source), named(target), named(read))
-    return names, {"input_ids": source, "decoder_input_ids": read, "use_cache": False}
 
 
 def _whole(weights: torch.Tensor) -> torch.Tensor:

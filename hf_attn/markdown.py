@@ -75,6 +75,16 @@ def write_score(score: Mapping) -> tuple[str, str, str]:
     return f"{score['examples']:,}", write_percent(score["exact_match"]), write_interval(score["interval"])
 
 
+def write_share(examples: int, share: float, interval: Sequence[float]) -> str:
+    """A share as a sentence has it.
+
+    >>> write_share(1000, 0.5, [0.25, 1])
+    '50 % right of 1,000 (95 % interval 25 % to 100 %)'
+    """
+    low, high = map(write_percent, interval)
+    return f"{write_percent(share)} right of {examples:,} (95 % interval {low} to {high})"
+
+
 def in_words(name: str) -> str:
     """A name of Python's as people write it."""
     return name.replace("_", " ")

@@ -14,7 +14,7 @@ from torch import nn
 from transformers import AttentionInterface, PreTrainedModel
 from transformers.masking_utils import AttentionMaskInterface, eager_mask
 
-from hf_attn.arithmetic import Head
+from hf_attn.arithmetic import Head, exact, read_mask
 from hf_attn.inspection import RECORDED, attention_maps, eager_attention, find_attentions
 from hf_attn.interventions import intervened_attention_forward
 
@@ -62,17 +62,12 @@ def read_native_head(
     weights = getattr(maps, kind)[layer]
     if not 0 <= head < len(weights):
         raise ValueError(f"head={head}: the {kind} attention has {len(weights)} heads, from 0.")
-    sides = {
-        "cross": (maps.target_tokens, maps.source_tokens),
-        "encoder": (maps.source_tokens, maps.source_tokens),
-        "decoder": (maps.target_tokens, maps.decoder_tokens),
-    }
     if asked and asked[-1].query.dtype.itemsize < 4:
         raise ValueError(
             f"This model computes in {asked[-1].query.dtype}, too roughly to make its weights once more from "
             "its queries and keys: load it with dtype=torch.float32."
         )
-    found = _build_head(asked[-1], *sides[kind], head) if asked else None
+    found = _build_head(asked[-1], *maps.sides(kind), head) if asked else None
     if found is None or not torch.allclose(found.weights.float(), weights[head], rtol=0, atol=CLOSE):
         raise ValueError(
             f"The weights of this {model.config.model_type} head are not softmax(q·k) alone, so its queries "
@@ -141,13 +136,13 @@ def _build_head(asked: _Asked, rows: tuple[str, ...], columns: tuple[str, ...], 
     """The head as data."""
     shared = len(asked.query) // len(asked.key)  # queries' heads for each head of keys
     query, key, value = asked.query[head], asked.key[head // shared], asked.value[head // shared]
-    may_attend, bias = _read_mask(asked, len(query), len(key), head)
+    may_attend, bias = _sum_masks(asked, len(query), len(key), head)
     return Head(
         rows,
         columns,
-        _exact(query),
-        _exact(key),
-        _exact(value),
+        exact(query),
+        exact(key),
+        exact(value),
         scale=asked.scaling != 1,
         causal=len(query) == len(key) and not bool(may_attend.triu(1).any()),
         hidden=tuple((~may_attend.any(dim=0)).nonzero().flatten().tolist()),
@@ -155,11 +150,7 @@ def _build_head(asked: _Asked, rows: tuple[str, ...], columns: tuple[str, ...], 
     )
 
 
-def _exact(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.detach().double().cpu()
-
-
-def _read_mask(asked: _Asked, rows: int, columns: int, head: int) -> tuple[torch.Tensor, torch.Tensor | None]:
+def _sum_masks(asked: _Asked, rows: int, columns: int, head: int) -> tuple[torch.Tensor, torch.Tensor | None]:
     """(which keys each query may read, bool [T, S]; what positions add to its scores, or None)."""
     bias = torch.zeros(rows, columns, dtype=torch.float64)
     may_attend = torch.ones(rows, columns, dtype=torch.bool)
@@ -167,10 +158,8 @@ def _read_mask(asked: _Asked, rows: int, columns: int, head: int) -> tuple[torch
         if added is None:
             continue
         of_head = added[head if len(added) > 1 else 0].detach().cpu().expand(rows, columns)
-        if of_head.dtype == torch.bool:
-            may_attend &= of_head
-            continue
-        allowed = of_head > torch.finfo(of_head.dtype).min / 2  # 0, or the lowest number, perhaps with a bias
+        allowed = read_mask(of_head)
         may_attend &= allowed
-        bias += of_head.double().masked_fill(~allowed, 0)
+        if of_head.dtype != torch.bool:
+            bias += of_head.double().masked_fill(~allowed, 0)
     return may_attend, bias if bias.any() else None

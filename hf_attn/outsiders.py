@@ -35,13 +35,13 @@ from transformers import (
     PreTrainedModel,
 )
 
-from hf_attn.folder_checks import CONFIG, PICKLES, WEIGHTS, read_json
+from hf_attn.folder_checks import CONFIG, INDEX, WEIGHTS, read_json, refuse_pickles
 from hf_attn.hub import Checkpoint, load_checkpoint
 from hf_attn.registration import FAMILIES
-from hf_attn.remote import check_repo_id, check_revision, explain, open_hub
+from hf_attn.remote import check_repo_id, check_revision, explain, open_hub, uncovering
+from hf_attn.wording import shorten
 
 WEIGHTS_LIMIT = 4 * 2**30  # bytes of weights that are opened without being asked twice
-SHARDS = f"{WEIGHTS}.index.json"
 READ = ("*.json", "*.txt", "*.model", "*.jinja", WEIGHTS, "model-*.safetensors")
 HEADS = (
     AutoModelForSeq2SeqLM,
@@ -112,7 +112,8 @@ def _download(name: str, token, revision, max_bytes: int, endpoint, cache_dir) -
     try:
         info = api.model_info(name, revision=revision, files_metadata=True)
         _check_listing(name, {file.rfilename: file.size or 0 for file in info.siblings or ()}, max_bytes)
-        return Path(snapshot_download(name, token=token, endpoint=endpoint, **wanted))
+        with uncovering():
+            return Path(snapshot_download(name, token=token, endpoint=endpoint, **wanted))
     except (HfHubHTTPError, TransportError, OfflineModeIsEnabled) as error:
         if not isinstance(error, HfHubHTTPError):
             with contextlib.suppress(
@@ -126,15 +127,8 @@ def _check_listing(name: str, sizes: Mapping[str, int], max_bytes: int) -> None:
     """Refuse by the names and sizes of files alone."""
     if CONFIG not in sizes:
         raise FileNotFoundError(f"{name} has no {CONFIG}: it is no model of transformers.")
-    if not sizes.keys() & {WEIGHTS, SHARDS}:
-        pickles = [
-            file for file in sizes if file in PICKLES or file.endswith((".bin", ".pt", ".pth", ".ckpt"))
-        ]
-        if pickles:
-            raise ValueError(
-                f"{name} holds its weights as a pickle ({pickles[0]}), which can run any code when read: "
-                f"only {WEIGHTS} is opened. Convert it where you trust it, with save_pretrained."
-            )
+    if not sizes.keys() & {WEIGHTS, INDEX}:
+        refuse_pickles(name, sizes)
         raise FileNotFoundError(f"{name} has no {WEIGHTS}: there are no weights that can be opened.")
     weights = sum(size for file, size in sizes.items() if file == WEIGHTS or file.startswith("model-"))
     if weights > max_bytes:
@@ -185,10 +179,10 @@ def _classes_of(auto, config) -> list[type[PreTrainedModel]]:
 def _load(folder: Path, name: str) -> Checkpoint:
     """Build a model with transformers' own class, and what reads for it."""
     safely = {"trust_remote_code": False, "local_files_only": True}
-    with _in_words(name):
+    with _telling_of(name):
         config = AutoConfig.from_pretrained(folder, **safely)
     model_class = choose_class(config)
-    with _in_words(name):
+    with _telling_of(name):
         loaded: Any = model_class.from_pretrained(
             folder,
             config=config,
@@ -217,16 +211,10 @@ def _load(folder: Path, name: str) -> Checkpoint:
 
 
 @contextlib.contextmanager
-def _in_words(name: str) -> Iterator[None]:
+def _telling_of(name: str) -> Iterator[None]:
     """Whatever transformers finds wrong with somebody's files, as one sentence."""
     wrong = (ValueError, OSError, RuntimeError, KeyError, TypeError, AttributeError, ImportError)
     try:
         yield
     except (*wrong, StrictDataclassError, SafetensorError) as error:
-        raise ValueError(f"{name} cannot be opened: {_shorten(error)}") from error
-
-
-def _shorten(error: Exception) -> str:
-    """The first lines of a message, on one line."""
-    text = " ".join(str(error).split())
-    return text if len(text) <= 300 else f"{text[:300].rstrip()} …"
+        raise ValueError(f"{name} cannot be opened: {shorten(error)}") from error

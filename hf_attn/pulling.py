@@ -9,12 +9,12 @@ from pathlib import Path
 
 from httpx2 import TransportError
 from huggingface_hub import HfApi, hf_hub_download
-from huggingface_hub.errors import HfHubHTTPError
+from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 from huggingface_hub.hf_api import ModelInfo, RepoSibling
 from transformers.dynamic_module_utils import custom_object_save
 
 from hf_attn.atomic import atomic_directory
-from hf_attn.folder_checks import CONFIG, NEEDED_FILES, TRAINING, WEIGHTS, load_config
+from hf_attn.folder_checks import CONFIG, INDEX, NEEDED_FILES, TRAINING, WEIGHTS, load_config, refuse_pickles
 from hf_attn.hub import Checkpoint, load_checkpoint
 from hf_attn.records import describe_model
 from hf_attn.remote import (
@@ -31,11 +31,10 @@ from hf_attn.remote import (
     is_same,
     listed,
     open_hub,
+    uncovering,
 )
 
 LARGEST = 1_000_000_000  # bytes of a whole checkpoint
-PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
-INDEX = f"{WEIGHTS}.index.json"  # of weights in several files
 
 
 @dataclass(frozen=True)
@@ -143,15 +142,16 @@ class _Download:
     def __call__(self) -> None:
         name = self.file.rfilename
         try:
-            path = hf_hub_download(
-                self.there.id,
-                name,
-                revision=self.there.sha,
-                local_dir=self.folder,
-                token=self.api.token,
-                endpoint=self.api.endpoint,
-            )
-        except (HfHubHTTPError, TransportError):
+            with uncovering():
+                path = hf_hub_download(
+                    self.there.id,
+                    name,
+                    revision=self.there.sha,
+                    local_dir=self.folder,
+                    token=self.api.token,
+                    endpoint=self.api.endpoint,
+                )
+        except (HfHubHTTPError, TransportError, OfflineModeIsEnabled):
             raise
         except OSError as error:
             if error.errno is not None:  # the disk's
@@ -198,14 +198,9 @@ def _choose_files(there: ModelInfo, largest: int) -> list[RepoSibling]:
     """What is downloaded, in turn; refuses what is no checkpoint by its names and sizes alone."""
     on_hub = {file.rfilename: file for file in there.siblings or []}
     if WEIGHTS not in on_hub:
-        pickles = [name for name in on_hub if name.endswith(PICKLED)]
         if INDEX in on_hub:
             raise ValueError(f"{there.id} has its weights in several files; hf_attn loads one, {WEIGHTS}.")
-        if pickles:
-            raise ValueError(
-                f"{there.id} has its weights only as a pickle ({listed(pickles)}), which can run any code "
-                f"when read: only {WEIGHTS} is pulled. Ask its owner for it."
-            )
+        refuse_pickles(there.id, on_hub)
     if missing := [name for name in NEEDED_FILES if name not in on_hub]:
         raise ValueError(f"{there.id} is no checkpoint of hf_attn: it has no {listed(missing)}.")
     chosen = [file for name, file in on_hub.items() if belongs(name) and name not in CODE]

@@ -9,7 +9,7 @@ from huggingface_hub import HfApi
 from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
 from huggingface_hub.hf_api import ModelInfo
 
-from hf_attn.committing import FolderCommit
+from hf_attn.committing import FolderCommit, refuse_public
 from hf_attn.folder_checks import GENERATION, PICKLES, TRAINING
 from hf_attn.hub import load_checkpoint
 from hf_attn.remote import (
@@ -156,11 +156,8 @@ def _open_repo(
 
     there = yield from ask(find, api, repo_id, sleep)
     created = there is None
-    if there is not None and private and not there.private:
-        raise HubError(
-            f"{repo_id} is there and public, and this is to be private: everybody would see it. Choose "
-            "another name, or push it as public (private=False, --public)."
-        )
+    if there is not None:
+        refuse_public(there, private)
     if created:
         yield Progress("creating", f"Making {repo_id}, {'private' if private else 'public'}.")
         yield from ask(lambda: api.create_repo(repo_id, private=private, exist_ok=True), api, repo_id, sleep)
@@ -175,7 +172,7 @@ def _commit_of(
     """The commit of a checkpoint's own files."""
     names = tuple(sorted(path.name for path in folder.iterdir() if path.is_file() and belongs(path.name)))
     title = message or f"Push {folder.resolve().name} with hf_attn"
-    return FolderCommit(api, repo_id, folder, names, title, "model", MADE.__contains__, revision, create_pr)
+    return FolderCommit(api, repo_id, folder, names, title, MADE.__contains__, "model", revision, create_pr)
 
 
 def _describe(commit: FolderCommit, there: ModelInfo, created: bool) -> Pushed:

@@ -1,15 +1,15 @@
 """Measure a checkpoint anew and write its card from that; its weights stay as they are."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from hf_attn.atomic import write_file
 from hf_attn.baselines import measure_beside
 from hf_attn.cards import build_card
 from hf_attn.collection import build_collection
 from hf_attn.evaluation import evaluate
 from hf_attn.failures import HELD_OUT_TRIED, look_for_failures
-from hf_attn.folder_checks import TRAINING
+from hf_attn.folder_checks import CONFIG, TRAINING
 from hf_attn.hub import list_checkpoints, load_checkpoint
 from hf_attn.records import describe_model, describe_results, describe_search, find_versions, write_record
 from hf_attn.tasks.base import TEXT
@@ -46,9 +46,11 @@ def remeasure(directory: Path, tried: int = HELD_OUT_TRIED) -> tuple[dict, bool]
     record = {"versions": find_versions(), **before, **fresh}
     changed = _put(directory / TRAINING, write_record(record))
     changed |= _put(directory / CARD, build_card(directory.resolve().name, task, record))
-    if worked_map is None:
-        (directory / MAP).unlink(missing_ok=True)
-    elif before.get("map") != fresh["map"] or not (directory / MAP).exists():
+    has_map = (directory / MAP).exists()
+    if worked_map is None and has_map:
+        (directory / MAP).unlink()
+        changed = True
+    elif worked_map is not None and (before.get("map") != fresh["map"] or not has_map):
         worked_map.draw(directory)  # another matplotlib would draw the same map with other bytes
         changed = True
     return record, changed
@@ -70,7 +72,7 @@ def find_folders(path: Path) -> list[Path]:
     Raises:
         ValueError: there is none.
     """
-    if (path / TRAINING).is_file():
+    if (path / CONFIG).is_file():  # what else it lacks is said when it is loaded
         return [path]
     if not (found := list_checkpoints(path)):
         raise ValueError(
@@ -83,10 +85,5 @@ def _put(path: Path, text: str) -> bool:
     """Put a file in place at once, unless it is there already; whether it was written."""
     if path.is_file() and path.read_text(encoding="utf-8") == text:
         return False
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    write_file(path, text.encode("utf-8"))
     return True

@@ -3,10 +3,11 @@
 A token is only ever passed on: no report, error or file here holds one.
 """
 
+import contextlib
 import email.utils
 import hashlib
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +19,7 @@ from huggingface_hub.errors import (
     GatedRepoError,
     HfHubHTTPError,
     HFValidationError,
+    LocalEntryNotFoundError,
     OfflineModeIsEnabled,
     RepositoryNotFoundError,
     RevisionNotFoundError,
@@ -96,17 +98,17 @@ def check_repo_id(repo_id: str) -> str:
     return repo_id
 
 
-def check_revision(revision: str | None) -> str | None:
-    """The revision, if git can call one that.
+def check_revision(revision: str | None) -> None:
+    """Refuse a name that git can call no revision.
 
     Raises:
-        ValueError: it cannot.
+        ValueError: it is one.
     """
     forbidden = ("..", "~", "^", ":", "?", "*", "[", "\\", " ", "@{", "//")
     if revision is None or (
         revision and revision == revision.strip("/.") and not any(part in revision for part in forbidden)
     ):
-        return revision
+        return
     raise ValueError(f"revision={revision!r} is no name for a branch: write one like main, v1 or try/2.")
 
 
@@ -172,6 +174,17 @@ def ask(
         sleep(pause)
         wait *= 2
     raise AssertionError("the last attempt returns or raises")
+
+
+@contextlib.contextmanager
+def uncovering() -> Iterator[None]:
+    """Raise what the Hub answered, where huggingface_hub says only that it has no such file here."""
+    try:
+        yield
+    except LocalEntryNotFoundError as error:
+        if isinstance(error.__cause__, (HfHubHTTPError, TransportError, OfflineModeIsEnabled)):
+            raise error.__cause__ from None
+        raise
 
 
 def explain(error: Exception, api: HfApi, repo_id: str) -> str:

@@ -25,10 +25,11 @@ from accelerate.tracking import filter_trackers
 from filelock import FileLock, Timeout
 from transformers import PreTrainedModel
 
-from hf_attn.atomic import clear_leftovers
+from hf_attn.atomic import clear_leftovers, write_file
 from hf_attn.baselines import Baseline
 from hf_attn.evaluation import Evaluation, evaluate
-from hf_attn.hub import NEEDED_FILES, TRAINING, save_checkpoint
+from hf_attn.folder_checks import NEEDED_FILES, TRAINING
+from hf_attn.hub import save_checkpoint
 from hf_attn.records import build_training_record
 from hf_attn.settings import apply_settings
 from hf_attn.tasks import TASKS, Recipe, Task, build_task
@@ -125,9 +126,7 @@ def save_run(directory: Path, run: Run) -> None:
         "recipe": dataclasses.asdict(run.recipe),
         **{name: getattr(run, name) for name in ("seed", "until", "device", "threads")},
     }
-    partial = directory / f".{RUN}.partial"
-    partial.write_text(json.dumps(content, indent=2), encoding="utf-8")
-    partial.replace(directory / RUN)
+    write_file(directory / RUN, json.dumps(content, indent=2).encode("utf-8"))
 
 
 def load_run(directory: Path, own_task: type[Task] | None = None) -> Run:

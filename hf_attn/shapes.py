@@ -10,23 +10,29 @@ def is_recurrent(config) -> bool:
     return config.model_type.startswith("recurrent")
 
 
-def estimate_map_bytes(config, source_length: int, target_length: int, batch_size: int = 1) -> int:
-    """Bytes that the maps of a forward pass will take, before it is run.
+def count_weights(config, source_length: int, target_length: int) -> dict[str, tuple[int, int, int, int]]:
+    """How many layers, heads, queries and keys the maps of each kind will have, before they are computed.
 
-    Four bytes for each weight of encoder [L, H, S, S], decoder [L, H, T, T] and cross [L, H, T, S]. A
-    configuration that says nothing of layers or heads, as one without attention, counts as none.
+    A configuration that says nothing of layers or heads, as one without attention, counts as none.
     """
     config = config if config.is_encoder_decoder else config.get_text_config()
     if is_recurrent(config):
-        weights = target_length * source_length  # one alignment
-    elif config.is_encoder_decoder:
+        return {"cross": (1, 1, target_length, source_length)} if target_length else {}
+    if config.is_encoder_decoder:  # whose two sides may differ in both
         (layers, heads), (layers_above, heads_above) = count_sides(config)
-        decoder = target_length**2 + target_length * source_length
-        weights = layers * heads * source_length**2 + layers_above * heads_above * decoder
-    else:
-        layers_and_heads = (_count_of(config, f"num_{what}") for what in ("hidden_layers", "attention_heads"))
-        weights = math.prod(layers_and_heads) * (source_length + target_length) ** 2
-    return 4 * batch_size * weights
+        return {
+            "encoder": (layers, heads, source_length, source_length),
+            "decoder": (layers_above, heads_above, target_length, target_length),
+            "cross": (layers_above, heads_above, target_length, source_length),
+        }
+    layers, heads = _count_of(config, "num_hidden_layers"), _count_of(config, "num_attention_heads")
+    length = source_length + max(0, target_length - 1)  # the last token written is not read
+    return {"decoder" if target_length else "encoder": (layers, heads, length, length)}
+
+
+def estimate_map_bytes(config, source_length: int, target_length: int) -> int:
+    """Bytes that the maps of a forward pass will take, before it is run: four for each weight."""
+    return 4 * sum(map(math.prod, count_weights(config, source_length, target_length).values()))
 
 
 def side_of(config, side: str):

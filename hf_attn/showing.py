@@ -8,16 +8,14 @@ from operator import index
 from pathlib import Path
 from unicodedata import category
 
-import torch
-
+from hf_attn.atomic import write_file
 from hf_attn.canvas import THEMES, build_page, pack_kind
-from hf_attn.figures import WRITERS, Alignment, check_suffix, choose_head, draw_map, save_maps, write_file
-from hf_attn.inspection import MEMORY_LIMIT, AttentionMaps, attention_maps
+from hf_attn.figures import WRITERS, Alignment, check_suffix, choose_head, draw_map, save_maps
+from hf_attn.inspection import MEMORY_LIMIT, OFFERED, AttentionMaps, attention_maps
 
 PAGE_LIMIT = 2**25  # bytes of weights that a page holds: 16 maps of 1,024 by 1,024 tokens
 MOST_WRITTEN = 64  # tokens, where nothing else is asked for
 LONGEST_TITLE = 120  # characters
-KINDS = ("cross", "encoder", "decoder")  # in the order in which the lens offers them
 FRAME = """<div style="position:relative;min-height:4em"><p style="position:absolute;margin:1em">{note}</p>\
 <iframe title="{title}" srcdoc="{page}" sandbox="allow-scripts allow-downloads" allow="clipboard-write" \
 style="position:relative;display:block;width:100%;height:{height}px;border:0;resize:vertical"></iframe></div>"""
@@ -55,7 +53,7 @@ class AttentionView:
         if self.maps.answering is None:
             raise ValueError("There is no attention to show: this model reads step by step.")
         for kind in self.kinds:
-            weights, rows, columns = self._side(kind)
+            weights, (rows, columns) = getattr(self.maps, kind), self.maps.sides(kind)
             if (found := tuple(weights.shape[2:])) != (len(rows), len(columns)):
                 raise ValueError(
                     f"This model does not attend from every token to every token: its {kind} maps have shape "
@@ -72,11 +70,11 @@ class AttentionView:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Those of cross, encoder and decoder that there are."""
-        return tuple(kind for kind in KINDS if getattr(self.maps, kind) is not None)
+        """Those that the lens offers, in its order."""
+        return tuple(kind for kind in OFFERED if kind in self.maps.kinds)
 
     def choose(self, layers: Sequence[int] | None = None, heads: Sequence[int] | None = None):
-        """The same maps with only these layers and heads in the lens; a file may still hold any."""
+        """The same maps with only these layers and heads in the lens; a picture may still show any."""
         return replace(self, layers=_tuple_of("layers", layers), heads=_tuple_of("heads", heads))
 
     def save(
@@ -121,20 +119,21 @@ class AttentionView:
         """All that the lens draws, as `explore_board` in canvas/explore_board.js takes it.
 
         Raises:
-            ValueError: there are too many weights for a page.
+            ValueError: there are too many weights for a page, or it is to show first what it does not offer.
         """
         self._refuse_large()
         kind = kind or self._first_kind()
         kinds = {name: self._pack(name) for name in self.kinds}
         layers, heads = (kinds[kind][name] for name in ("layers", "heads"))
-        at = layers.index(layer) if layer in layers else len(layers) - 1
-        weights = getattr(self.maps, kind)[layers[at], heads[0]]
+        layer_at = len(layers) - 1 if layer is None else _place_among(layers, "layer", layer)
+        head_at = 0 if head is None else _place_among(heads, "head", head)
+        weights = getattr(self.maps, kind)[layers[layer_at], heads[head_at]]
         query = min(self.maps.written_from, len(weights) - 1) if kind == "decoder" else 0
         return {
             "kinds": kinds,
             "kind": kind,
-            "layer": at,
-            "head": heads.index(head) if head in heads else 0,
+            "layer": layer_at,
+            "head": head_at,
             "query": query,
             "key": int(weights[query].argmax()),
             "title": self.title,
@@ -159,14 +158,7 @@ class AttentionView:
 
     def _first_kind(self) -> str:
         answering = self.maps.answering
-        return answering.kind if answering else KINDS[0]
-
-    def _side(self, kind: str) -> tuple[torch.Tensor, tuple[str, ...], tuple[str, ...]]:
-        """Weights [L, H, Q, K] of a kind, labels of its rows and of its columns."""
-        maps = self.maps
-        rows = maps.source_tokens if kind == "encoder" else maps.target_tokens
-        columns = maps.decoder_tokens if kind == "decoder" else maps.source_tokens
-        return getattr(maps, kind), rows, columns
+        return answering.kind if answering else OFFERED[0]
 
     def _chosen(self, kind: str) -> tuple[list[int], list[int]]:
         """Layers and heads of a kind that the lens offers."""
@@ -184,7 +176,7 @@ class AttentionView:
 
     def _pack(self, kind: str) -> dict:
         """A kind of maps for the lens."""
-        weights, rows, columns = self._side(kind)
+        weights = getattr(self.maps, kind)
         layers, heads = self._chosen(kind)
         allowed = (weights > 0).any(0).any(0).int().tolist() if kind == "decoder" else None
         title = "alignment, written symbols read the input" if self._is_alignment else None
@@ -194,7 +186,7 @@ class AttentionView:
                 title = f"{title or f'{kind} attention'}; {name} {places} of {size}"
         packed = pack_kind(
             weights[layers][:, heads],
-            *([label.replace(" ", NO_BREAK) for label in side] for side in (rows, columns)),
+            *([label.replace(" ", NO_BREAK) for label in side] for side in self.maps.sides(kind)),
             allowed=allowed,
             truth=self._truth_of(kind),
             title=title,
@@ -283,6 +275,13 @@ def _title_of(tokenizer, text, maps: AttentionMaps) -> str:
         title += f" → {tokenizer.decode(list(maps.target_ids), skip_special_tokens=True)}"
     title = " ".join("".join(" " if category(sign) == "Cc" else sign for sign in title).split())
     return title if len(title) <= LONGEST_TITLE else title[: LONGEST_TITLE - 1].rstrip() + "…"
+
+
+def _place_among(offered: list[int], name: str, chosen: int) -> int:
+    """Where a layer or head stands among those that the lens offers."""
+    if chosen not in offered:
+        raise ValueError(f"{name}={chosen}: the lens offers {name}s {offered}; choose among them.")
+    return offered.index(chosen)
 
 
 def _tuple_of(name: str, places: Sequence[int] | None) -> tuple[int, ...] | None:

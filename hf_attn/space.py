@@ -10,8 +10,8 @@ from pathlib import Path
 
 from huggingface_hub import HfApi, metadata_load, metadata_save
 
-from hf_attn.atomic import atomic_directory
-from hf_attn.committing import Committed, FolderCommit
+from hf_attn.atomic import atomic_directory, refuse_others
+from hf_attn.committing import Committed, FolderCommit, refuse_public
 from hf_attn.hub import list_checkpoints
 from hf_attn.remote import Progress, Sleep, ask, check_repo_id, find_token, in_megabytes, open_hub
 
@@ -100,10 +100,7 @@ def assemble_space(directory: str | Path, metadata: dict | None = None, root: Pa
     sources = list(dict.fromkeys(list_sources(root)))
     check_metadata(metadata_load(root / README) or {}, root)
     known = {path.relative_to(root).parts[0] for path in sources} | {ATTRIBUTES}
-    if directory.exists() and not directory.is_dir():
-        raise ValueError(f"{directory} is a file: name a folder.")
-    if other := sorted({path.name for path in directory.glob("*")} - known):
-        raise ValueError(f"{directory} holds {other[0]!r}, which is no part of a Space: name another folder.")
+    refuse_others(directory, lambda name: name.partition("/")[0] in known, "a Space")
     with atomic_directory(directory) as partial:
         for path in sources:
             target = partial / path.relative_to(root)
@@ -141,11 +138,13 @@ def push_space(
 ) -> Iterator[Progress | PushedSpace]:
     """Make this repository's app a Space, new or existing, in one commit: the Space is either old or new.
 
+    What else an existing Space holds is removed with it.
     The front matter on the Hub also names the bundled checkpoints that the owner has pushed, and a picture.
 
     Args:
         repo_id: OWNER/NAME.
-        private: whether a new Space is its owner's alone.
+        private: whether a new Space is its owner's alone. One that is there stays as it is, but is not
+            pushed to where others see it and private=True.
         token: may write; None takes the one that is logged in.
         endpoint: another Hub than HF_ENDPOINT's.
         sleep: waits, where the Hub is busy.
@@ -173,10 +172,16 @@ def push_space(
         thumbnail = f"{url}/resolve/main/{pictures[0]}"
         folder = assemble_space(place, {"models": models, "thumbnail": thumbnail})
         yield Progress("uploading", f"Uploading {in_megabytes(folder.size)}, less what is there already.")
-        commit = FolderCommit(api, repo_id, place, folder.files, "Update the app", repo_type="space")
+        commit = FolderCommit(api, repo_id, place, folder.files, "Update the app", _is_ours, "space")
         yield PushedSpace((yield from ask(commit, api, repo_id, sleep)), folder)
 
 
 def _create(api: HfApi, repo_id: str, private: bool) -> str:
     made = api.create_repo(repo_id, repo_type="space", space_sdk="gradio", private=private, exist_ok=True)
+    refuse_public(api.repo_info(repo_id, repo_type="space"), private)
     return str(made)
+
+
+def _is_ours(name: str) -> bool:
+    """Whether a file of the Space goes with the app it came with: all but the one that the Hub makes."""
+    return name != ATTRIBUTES

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 import torch
 from huggingface_hub import DatasetCard, DatasetCardData
 
-from hf_attn.atomic import atomic_directory
-from hf_attn.committing import Committed, FolderCommit
+from hf_attn.atomic import atomic_directory, refuse_others
+from hf_attn.committing import Committed, FolderCommit, refuse_public
 from hf_attn.remote import Progress, Sleep, ask, check_repo_id, find_token, in_megabytes, open_hub
 from hf_attn.tasks import Task
 from hf_attn.tasks.base import CLASSES, HELD_OUT, SPLITS, TEXT, TRAINING, VALIDATION
 from hf_attn.tasks.corpus import CorpusTask
+from hf_attn.tasks.hub_data import load_library
 from hf_attn.tasks.sequences import IGNORED, Batch
+from hf_attn.wording import shorten
 
 if TYPE_CHECKING:
     import datasets
@@ -41,19 +43,6 @@ class SavedData:
     path: Path
     examples: dict[str, int]
     size: int
-
-
-def load_library():
-    """The `datasets` library.
-
-    Raises:
-        ValueError: it is not installed.
-    """
-    try:
-        import datasets
-    except ImportError as error:
-        raise ValueError("Saving a data set needs `datasets`: pip install 'hf_attn[text]'.") from error
-    return datasets
 
 
 def collect_rows(task: Task, split: str, n: int, seed: int = 0) -> dict[str, list]:
@@ -120,7 +109,7 @@ def save_dataset(
         if not 1 <= number <= MOST_EXAMPLES:
             raise ValueError(f"{name}={number} must be between 1 and {MOST_EXAMPLES:,}.")
     directory = Path(directory)
-    refuse_others(directory)
+    refuse_others(directory, (CARD, *FILES).__contains__, "a data set")
     library = load_library()
     features = features_of(library, task)
     numbers = {TRAINING: training, VALIDATION: measured, HELD_OUT: measured}
@@ -134,21 +123,6 @@ def save_dataset(
         (partial / CARD).write_text(card, encoding="utf-8")
     size = sum((directory / name).stat().st_size for name in (*FILES, CARD))
     return SavedData(directory, examples, size)
-
-
-def refuse_others(directory: Path) -> None:
-    """Refuse to replace what is no data set of ours.
-
-    Raises:
-        ValueError: the folder is a file, or holds something else.
-    """
-    if directory.exists() and not directory.is_dir():
-        raise ValueError(f"{directory} is a file: name a folder.")
-    files = {path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file()}
-    if others := sorted(files - {CARD, *FILES}):
-        raise ValueError(
-            f"{directory} holds {others[0]!r}, which is no part of a data set: name another folder."
-        )
 
 
 def features_of(library, task: Task) -> "datasets.Features":
@@ -211,11 +185,14 @@ def push_dataset(
 ) -> Iterator[Progress | Committed]:
     """Push a folder of `save_dataset` to a dataset repo of the Hub, new or existing, in one commit.
 
+    A card and Parquet files of the same names are replaced; any other file in the repo stays.
+
     Args:
         folder: what was saved.
         repo_id: OWNER/NAME, or NAME for one of the token's owner.
         token: may write; None takes the one that is logged in.
-        private: of a repo that is made.
+        private: of a repo that is made. One that is there stays as it is, but is not pushed to where others
+            see it and private=True.
         endpoint: another Hub than HF_ENDPOINT's.
         sleep: waits, where the Hub is busy.
 
@@ -234,11 +211,15 @@ def push_dataset(
     yield Progress("connecting", f"Making {repo_id} where there is none.")
 
     def create() -> str:
-        return api.create_repo(repo_id, repo_type="dataset", private=private, exist_ok=True).repo_id
+        made = api.create_repo(repo_id, repo_type="dataset", private=private, exist_ok=True).repo_id
+        refuse_public(api.repo_info(made, repo_type="dataset"), private)
+        return made
 
     repo_id = yield from ask(create, api, repo_id, sleep)
-    commit = FolderCommit(api, repo_id, folder, (CARD, *FILES), f"Push {folder.resolve().name}", "dataset")
-    size = sum((folder / name).stat().st_size for name in commit.names)
+    names = (CARD, *FILES)
+    title = f"Push {folder.resolve().name}"
+    commit = FolderCommit(api, repo_id, folder, names, title, names.__contains__, "dataset")
+    size = sum((folder / name).stat().st_size for name in names)
     yield Progress("uploading", f"Uploading {in_megabytes(size)}, less what is there already.", total=size)
     yield (yield from ask(commit, api, repo_id, sleep))
 
@@ -261,8 +242,7 @@ def check_dataset(folder: Path) -> None:
         try:
             library.Dataset.from_parquet(str(folder / name), keep_in_memory=True)
         except Exception as error:  # the library raises many kinds
-            reason = " ".join(str(error).split())[:200]
             raise ValueError(
-                f"{folder / name} cannot be read ({reason}): save the data set again."
+                f"{folder / name} cannot be read ({shorten(error)}): save the data set again."
             ) from error
     DatasetCard.load(folder / CARD)

@@ -22,6 +22,7 @@ from hf_attn.inspection import AttentionMaps, attention_maps
 from hf_attn.tasks.base import Task
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.tasks.sequences import IGNORED, Batch
+from hf_attn.wording import shorten
 
 HELD_OUT_SAMPLE = 200  # examples of the held-out set that a report is measured on
 CONFIRMING_SAMPLE = 1000  # examples that confirm a report which says that the goal is reached
@@ -62,7 +63,7 @@ class Report:
     maps: AttentionMaps | None = None
 
 
-class Progress:
+class RunState:
     """What a run must know to go on, besides weights and optimizer."""
 
     def __init__(self, generator: torch.Generator):
@@ -278,7 +279,7 @@ def train(
     """
     recipe = recipe or task.recipe
     accelerator = accelerator or Accelerator()
-    progress = Progress(generator or torch.Generator().manual_seed(0))
+    progress = RunState(generator or torch.Generator().manual_seed(0))
     learner = Learner(model, recipe, accelerator)
     if state_dir is not None and Path(state_dir).exists():
         load_state(accelerator, progress, state_dir)
@@ -314,7 +315,7 @@ def train(
             break
 
 
-def load_state(accelerator: Accelerator, progress: "Progress", state_dir: str | Path) -> None:
+def load_state(accelerator: Accelerator, progress: RunState, state_dir: str | Path) -> None:
     """Go on from a saved state.
 
     Raises:
@@ -325,13 +326,12 @@ def load_state(accelerator: Accelerator, progress: "Progress", state_dir: str | 
         accelerator.load_state(str(state_dir))
         progress.load_state_dict(state)
     except Exception as error:  # whatever torch, safetensors or json make of a damaged file
-        reason = " ".join(str(error).split())[:200]
         raise OSError(
-            f"The run's state in {state_dir} cannot be read ({reason}). Begin the run again."
+            f"The run's state in {state_dir} cannot be read ({shorten(error)}). Begin the run again."
         ) from error
 
 
-def save_state(accelerator: Accelerator, progress: "Progress", state_dir: str | Path) -> None:
+def save_state(accelerator: Accelerator, progress: RunState, state_dir: str | Path) -> None:
     """Put a run's state into a folder, whole or not at all; every process takes part."""
     with contextlib.ExitStack() as stack:
         folder: list[str | None] = [None]

@@ -17,9 +17,10 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from hf_attn.arithmetic import Head, is_whole
-from hf_attn.inspection import attention_maps, find_attentions, is_recurrent
+from hf_attn.arithmetic import Head, exact, is_whole, read_mask
+from hf_attn.inspection import OFFERED, attention_maps, find_attentions
 from hf_attn.models.positions import compute_sinusoids, rotate
+from hf_attn.shapes import is_recurrent
 
 LONGEST = 64  # tokens on either side of a map whose every number is to be read
 WIDTH = 16  # D of a sentence's random vectors: four numbers and more for each of four heads
@@ -155,7 +156,7 @@ def find_attention(model: PreTrainedModel) -> dict[str, list[nn.Module]]:
             f"attention_type={kind!r} does not weigh every key against every query: choose a model that does."
         )
     found = find_attentions(model)
-    return {kind: found[kind] for kind in ("cross", "encoder", "decoder") if kind in found}
+    return {kind: found[kind] for kind in OFFERED if kind in found}
 
 
 def walk_model(
@@ -196,12 +197,7 @@ def walk_model(
     module = stack[layer]
     with _watching(module) as calls:
         maps = attention_maps(model, inputs, target, tokenizer=tokenizer)
-    rows, columns = {
-        "cross": (maps.target_tokens, maps.source_tokens),
-        "encoder": (maps.source_tokens, maps.source_tokens),
-        "decoder": (maps.target_tokens, maps.decoder_tokens),
-    }[kind]
-    return _read_head(module, calls[-1], rows, columns, head)
+    return _read_head(module, calls[-1], *maps.sides(kind), head)
 
 
 @contextlib.contextmanager
@@ -242,27 +238,22 @@ def _read_head(module, call: Call, rows: tuple[str, ...], columns: tuple[str, ..
         before, offsets = call.relative_vectors[:, 0]  # a^K and a^V, [T, S, Dh]
         bias = torch.einsum("td,tsd->ts", query[0, 0] * module.scaling, before)
     hidden: tuple[int, ...] = ()
-    if (mask := call.attention_mask) is not None:  # additive, as the plain kernel takes it
-        may_attend = mask > torch.finfo(mask.dtype).min
+    if call.attention_mask is not None:
+        may_attend = read_mask(call.attention_mask)
         hidden = tuple((~may_attend[0, 0].any(dim=0)).nonzero().flatten().tolist())
     projections = (module.q_proj, module.k_proj, module.v_proj)
-    w_query, w_key, w_value = (_exact(projection.weight[part].T) for projection in projections)
+    w_query, w_key, w_value = (exact(projection.weight[part].T) for projection in projections)
     return Head(
         rows,
         columns,
-        _exact(query[0, 0]),
-        _exact(key[0, 0]),
-        _exact(value[0, 0]),
+        exact(query[0, 0]),
+        exact(key[0, 0]),
+        exact(value[0, 0]),
         causal=module.is_causal,
         hidden=hidden,
-        bias=None if bias is None else _exact(bias),
-        value_offsets=None if offsets is None else _exact(offsets),
-        states=_exact(call.states[0]),
-        memory=_exact(memory[0]),
+        bias=None if bias is None else exact(bias),
+        value_offsets=None if offsets is None else exact(offsets),
+        states=exact(call.states[0]),
+        memory=exact(memory[0]),
         maps=(w_query, w_key, w_value),
     )
-
-
-def _exact(tensor: torch.Tensor) -> torch.Tensor:
-    """The same numbers where, and as exactly as, they are walked through."""
-    return tensor.detach().double().cpu()

@@ -8,13 +8,8 @@ import torch
 from transformers import PreTrainedModel
 
 from hf_attn.figures import draw_map
-from hf_attn.inspection import (
-    AnsweringMap,
-    attention_maps,
-    find_attentions,
-    is_recurrent,
-    weight_on_alignment,
-)
+from hf_attn.inspection import AnsweringMap, attention_maps, find_attentions, weight_on_alignment
+from hf_attn.shapes import is_recurrent
 from hf_attn.tasks import Task
 from hf_attn.tokenization import build_tokenizer
 

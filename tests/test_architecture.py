@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 LAYERS = [
     {"models"},
     {"tokenization", "tasks", "atomic", "presets", "scratch", "canvas", "beams"}
-    | {"labelling", "shapes", "refusals"},
+    | {"labelling", "shapes", "refusals", "wording"},
     {"architectures", "training", "decoding", "evaluation", "baselines", "inspection", "ablation", "figures"}
     | {
         "charts",

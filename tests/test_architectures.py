@@ -10,7 +10,8 @@ from hf_attn.architectures import ARCHITECTURES, NAMES, build_model, find_archit
 from hf_attn.commands.learn import ModelName
 from hf_attn.decoding import STRATEGIES, greedy_ids, write
 from hf_attn.evaluation import evaluate, exact_matches, measure_quickly, predict
-from hf_attn.inspection import attention_maps, estimate_map_bytes
+from hf_attn.inspection import attention_maps
+from hf_attn.shapes import estimate_map_bytes
 from hf_attn.tasks import build_task
 from hf_attn.tasks.base import CLASSES, SEQUENCE
 from hf_attn.tasks.sequences import END, IGNORED, PAD, Batch

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -52,6 +53,16 @@ def test_a_target_of_ours_is_read_in_the_task_s_own_notation(tiny_checkpoint, tm
     code, _, said = in_process(capsys, "attention", tiny_checkpoint, "1 2", "--target", "x", "--output", path)
     assert code == 2
     assert "'x' is no symbol of copy" in said
+
+
+def test_a_target_is_refused_where_a_class_is_named(tmp_path, capsys):
+    classifier = Path(__file__).parent.parent / "model_cards" / "attn-docstring-topics"
+    asked = ("attention", classifier, "Sort a list.", "--output", tmp_path / "maps.npz")
+    for target in ("nonsense", "a list"):
+        code, _, said = in_process(capsys, *asked, "--target", target)
+        assert code == 2
+        assert "only reads: leave target out" in said
+    assert in_process(capsys, *asked)[0] == 0
 
 
 def test_a_model_of_somebody_else_is_shown_as_in_python(gpt2, tmp_path, capsys):

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hf_attn.__main__ import app
+from hf_attn.evaluation import Evaluation, Interval, Score
 from hf_attn.hub import list_checkpoints, load_checkpoint
 from tests.commands import SMALL, in_process, rows_of, run
 
@@ -27,6 +29,10 @@ REPORT = {
 
 
 # Help
+
+
+def test_every_command_says_that_it_loads_what_takes_seconds_to_import():
+    assert all(hasattr(command.callback, "__wrapped__") for command in app.registered_commands)
 
 
 def test_help_comes_without_what_takes_seconds_to_import():
@@ -276,6 +282,14 @@ def test_eval_tells_sizes_apart(tiny_checkpoint, capsys):
     assert sum(score["examples"] for score in row["by_length"].values()) == row["examples"]
     table = in_process(capsys, "eval", tiny_checkpoint, "--by", "length")[1]
     assert "length 5" in table
+
+
+def test_eval_never_writes_nearly_all_as_all(tiny_checkpoint, capsys, monkeypatch):
+    score = Score(100_000, 0.99999, Interval(0.99994, 1.0), {"token_accuracy": 0.999999})
+    monkeypatch.setattr("hf_attn.evaluation.evaluate", lambda *_: Evaluation(score, {}, ()))
+    _, table, _ = in_process(capsys, "eval", tiny_checkpoint)
+    assert table.count("99.99 %") == 3
+    assert table.count("100 %") == 1, "the interval's end"
 
 
 def test_generate_prints_a_line_a_text(tiny_checkpoint, capsys):

@@ -10,7 +10,8 @@ from commands import in_process
 
 from hf_attn.failures import look_for_failures
 from hf_attn.hard_inputs import make_hard_inputs, write_date
-from hf_attn.hub import load_checkpoint
+from hf_attn.hub import load_checkpoint, save_checkpoint
+from hf_attn.remeasuring import remeasure
 from hf_attn.tasks import build_task
 from hf_attn.tasks.dates import load_formats, read_date
 
@@ -149,6 +150,32 @@ def test_a_map_that_is_missing_is_drawn_again(tiny_checkpoint, tmp_path, capsys)
     assert in_process(capsys, "cards", folder, "--examples", 50)[0] == 0
     assert (folder / "map.png").read_bytes() == (tiny_checkpoint / "map.png").read_bytes()
     assert {path.name for path in tmp_path.iterdir()} == {"attn-copy"}, "one checkpoint needs no page"
+
+
+def test_a_map_that_is_none_of_the_model_s_goes_and_that_is_a_change(tiny_checkpoint, tmp_path, monkeypatch):
+    folder = shutil.copytree(tiny_checkpoint, tmp_path / "attn-copy")
+    monkeypatch.setattr("hf_attn.remeasuring.find_worked_map", lambda model, task: None)
+    remeasure(folder, 50)
+    (folder / "map.png").write_bytes(b"of another model")
+    assert remeasure(folder, 50)[1]
+    assert not (folder / "map.png").exists()
+    assert not remeasure(folder, 50)[1]
+
+
+def test_a_checkpoint_that_says_little_of_its_training_has_a_line_too(checkpoint, tmp_path, capsys):
+    save_checkpoint(tmp_path / "all" / "bare", checkpoint.model, checkpoint.task, {})
+    code, _, errors = in_process(capsys, "cards", tmp_path / "all", "--examples", 50)
+    assert code == 0, errors
+    (line,) = [row for row in (tmp_path / "all" / "README.md").read_text().splitlines() if "`bare`" in row]
+    assert line.endswith("| – |")
+
+
+def test_a_checkpoint_without_a_record_is_told_what_it_lacks(tiny_checkpoint, tmp_path, capsys):
+    folder = shutil.copytree(tiny_checkpoint, tmp_path / "attn-copy")
+    (folder / "training.json").unlink()
+    code, _, errors = in_process(capsys, "cards", folder)
+    assert code == 1
+    assert "does not say what it learned; it has no training.json" in errors
 
 
 def test_a_folder_without_checkpoints_is_refused(tmp_path, capsys):

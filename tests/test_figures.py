@@ -108,9 +108,17 @@ def test_a_sign_without_a_shape_is_spelled_in_a_picture_and_kept_in_an_svg(tmp_p
 def test_csv_holds_the_weights_to_the_last_digit(tmp_path):
     with draw(tmp_path, ".csv").open(encoding="utf-8-sig", newline="") as file:
         head, *rows = csv.reader(file)
-    assert head[1:] == list(KEYS)
+    assert head[1:] == ["'+" if key == "+" else key for key in KEYS], "no formula"
     assert [row[0] for row in rows] == list(QUERIES)
     assert np.array_equal(np.array([row[1:] for row in rows], dtype=np.float32), WEIGHTS.numpy())
+
+
+def test_no_token_runs_as_a_formula_in_a_spreadsheet(tmp_path):
+    tokens = ["=", "+1", "-", "@", "\t", "a=b"]
+    path = draw_map(torch.eye(6), tokens, tokens, tmp_path / "map.csv")
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        head, *rows = csv.reader(file)
+    assert head[1:] == [row[0] for row in rows] == ["'=", "'+1", "'-", "'@", "'\t", "a=b"]
 
 
 def test_npz_holds_weights_tokens_and_alignment_without_pickles(tmp_path):

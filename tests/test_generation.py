@@ -11,6 +11,7 @@ from checks import (
     SIDES,
     START,
     assert_close,
+    build_classifier,
     build_seq2seq,
     pad,
     random_ids,
@@ -201,3 +202,12 @@ def test_evaluating_gives_the_modes_back_after_an_error():
 def test_a_setting_that_no_strategy_can_use_is_refused(setting, sentence):
     with pytest.raises(ValueError, match=sentence):
         write(build_seq2seq(), random_ids(1, 4), **setting)
+
+
+def test_a_classifier_names_its_likeliest_class_and_takes_no_other_strategy():
+    model, source = build_classifier(), random_ids(1, 5)
+    with torch.no_grad():
+        assert write(model, source).ids == (int(model(source).logits.argmax()),)
+    for strategy in set(STRATEGIES) - {"greedy"}:
+        with pytest.raises(ValueError, match=f"names a class; strategy='{strategy}' is for models"):
+            write(model, source, strategy)

@@ -15,7 +15,8 @@ from checks import (
 from test_generation import eager_to_end
 
 from hf_attn.decoding import write
-from hf_attn.inspection import attention_maps, eager_attention, estimate_map_bytes, weight_on_alignment
+from hf_attn.inspection import attention_maps, eager_attention, weight_on_alignment
+from hf_attn.shapes import estimate_map_bytes
 from hf_attn.tasks.base import IGNORED, Batch
 from hf_attn.tasks.copying import Copying
 from hf_attn.tokenization import build_tokenizer
@@ -133,6 +134,17 @@ def test_a_batch_of_one_shows_its_own_target_and_nothing_of_its_padding():
     assert (maps.cross[..., 5:] == 0).all()
     with pytest.raises(ValueError, match=r"2 examples; give one, for example batch\[:1\]"):
         attention_maps(model, Batch(random_ids(2, 3), random_ids(2, 3)))
+
+
+def test_a_classifier_takes_the_class_of_a_batch_and_refuses_any_other_target():
+    model = build_classifier("eager")
+    ids = random_ids(1, 6)
+    batch = Batch(ids, torch.tensor([1]), torch.ones_like(ids))
+    assert_close(attention_maps(model, batch).encoder, attention_maps(model, ids).encoder)
+    for target in (torch.tensor([1]), torch.tensor([[1, 2]]), [1]):
+        for inputs in (ids, batch):
+            with pytest.raises(ValueError, match="only reads: leave target out"):
+                attention_maps(model, inputs, target)
 
 
 @pytest.mark.parametrize("build", [build_encoder, build_classifier])

@@ -16,6 +16,8 @@ from transformers import (
     BertModel,
     GPT2Config,
     GPT2LMHeadModel,
+    MambaConfig,
+    MambaForCausalLM,
     PreTrainedTokenizerFast,
     T5Config,
     T5ForConditionalGeneration,
@@ -31,6 +33,7 @@ from demos.measuring import Checks  # noqa: E402
 from demos.visits import Visit  # noqa: E402
 from hf_attn import long_maps  # noqa: E402
 from hf_attn.inspection import attention_maps  # noqa: E402
+from hf_attn.shapes import count_weights  # noqa: E402
 from hf_attn.walkthrough import walk_model  # noqa: E402
 from tests.browser import PATIENCE, find_chromium, open_tab  # noqa: E402
 
@@ -217,7 +220,7 @@ def test_a_window_of_long_maps_holds_the_models_own_weights(saved, name):
         named, long = long_maps.read_long_maps(
             found.model, source, target, window=8, start=(3, 100), small=10
         )
-        sizes = long_maps.count_weights(found.model.config, 30, 0 if target is None else 9)
+        sizes = count_weights(found.model.config, 30, 0 if target is None else 9)
     assert named.source_tokens == whole.source_tokens
     assert (named.target_tokens, named.decoder_tokens) == (whole.target_tokens, whole.decoder_tokens)
     for kind, part in long.items():
@@ -274,6 +277,15 @@ def test_more_than_a_layer_can_hold_or_a_model_reads_is_refused_before_it_is_rea
         shelf, visit = opened(saved[name])
         _, error, *_ = explore.ask(shelf, visit, saved[name], " ".join(["tree"] * length), "", None)
         assert words in error
+
+
+def test_a_model_without_attention_is_refused_when_it_is_opened(tmp_path):
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "state_size": 4}
+    folder = save(tmp_path / "mamba", MambaForCausalLM(MambaConfig(**SIZES, **sizes)))
+    shelf, visit = Shelf(), Visit(device="cpu")
+    with pytest.raises(ValueError, match="MambaForCausalLM gives no attention maps: it has no attention"):
+        shelf.take(visit, folder)
+    assert shelf.choices(visit) == []
 
 
 # ---------------------------------------------------------------- query, key and value

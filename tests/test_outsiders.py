@@ -24,9 +24,10 @@ from transformers import (
 )
 
 from hf_attn import outsiders
-from hf_attn.inspection import KINDS, attention_maps, estimate_map_bytes
-from hf_attn.long_maps import count_weights, read_long_maps
+from hf_attn.inspection import KINDS, attention_maps
+from hf_attn.long_maps import read_long_maps
 from hf_attn.outsiders import choose_class, open_model
+from hf_attn.shapes import count_weights, estimate_map_bytes
 from hf_attn.showing import show_attention
 from tests.hub_server import serve_hub
 from tests.native import NATIVE, TINY, build_native, build_vit, wordpiece_tokenizer
@@ -280,6 +281,9 @@ def test_a_hub_id_opens_and_what_the_hub_refuses_is_said(gpt2, tmp_path):
         bob = {"token": hub.add_user("bob"), "endpoint": hub.endpoint, "cache_dir": tmp_path / "bob"}
         with pytest.raises(ValueError, match=r"ada/gpt2 is gated .*ask for access"):
             open_model("ada/gpt2", **bob)
+        hub.fail("resolve", 403, times=9)
+        with pytest.raises(ValueError, match=r"This token may not do that to ada/gpt2 \(403\)"):
+            open_model("ada/gpt2", token=hub.token, endpoint=hub.endpoint, cache_dir=tmp_path / "empty")
         hub.fail("info", 500)
         with pytest.raises(ValueError, match=r"trouble of its own \(500\): try again later"):
             open_model("ada/gpt2", token=hub.token, **here)

@@ -202,6 +202,24 @@ def test_private_missing_and_gated_repos_are_told_apart(hub, folder, tmp_path):
         list(pull_checkpoint("ada/other", tmp_path / "x", token=hub.read_token, endpoint=hub.endpoint))
 
 
+def test_a_file_that_the_hub_refuses_is_said_as_the_hub_says_it(hub, folder, precious):
+    put(hub, folder)
+    before = bytes_of(precious)
+    hub.fail("resolve", 403, path="model.safetensors")
+    with pytest.raises(HubError, match=r"This token may not do that.*\(403\)") as refused:
+        pull(hub, precious)
+    assert refused.value.status == 403
+    assert bytes_of(precious) == before
+
+
+def test_a_file_that_the_hub_gives_later_is_waited_for(hub, folder, tmp_path):
+    put(hub, folder)
+    hub.fail("resolve", 425, path="model.safetensors", headers={"Retry-After": "7"})
+    waits = []
+    assert pull(hub, tmp_path / "pulled", sleep=waits.append).verified
+    assert waits == [7]
+
+
 # Local files
 
 

@@ -23,7 +23,8 @@ from hf_attn import showing
 from hf_attn.canvas import encode_maps
 from hf_attn.decoding import write
 from hf_attn.hub import load_checkpoint
-from hf_attn.inspection import KINDS, attention_maps, estimate_map_bytes
+from hf_attn.inspection import KINDS, attention_maps
+from hf_attn.shapes import estimate_map_bytes
 from hf_attn.showing import AttentionView, show_attention
 from tests.native import NATIVE, build_native, build_vit
 from tests.recurrent import build_recurrent
@@ -260,6 +261,26 @@ def test_saving_figures(gpt2, tmp_path):
         view.save(tmp_path / "map.png", kind="cross")
     with pytest.raises(ValueError, match="layers 0 to 1"):
         view.save(tmp_path / "map.html", layer=2)
+
+
+def test_a_saved_page_marks_the_key_of_the_head_that_it_opens(gpt2, tmp_path):
+    *_, view = gpt2
+    strongest = view.maps.decoder[0, :, view.maps.written_from].argmax(-1).tolist()
+    assert len(set(strongest)) > 1, "the heads read different tokens"
+    for head, key in enumerate(strongest):
+        value = value_in(view.save(tmp_path / "map.html", layer=0, head=head).read_text())
+        assert (value["head"], value["key"]) == (head, key)
+
+
+def test_a_page_refuses_to_open_at_what_it_does_not_offer_and_a_picture_shows_it(gpt2, tmp_path):
+    *_, view = gpt2
+    some = view.choose(layers=[1], heads=[3, 2])
+    for wrong in ({"layer": 0}, {"head": 0}):
+        with pytest.raises(ValueError, match=r"=0: the lens offers .*; choose among them"):
+            some.save(tmp_path / "map.html", **wrong)
+        assert some.save(tmp_path / "map.svg", **wrong).exists()
+    first = value_in(some.save(tmp_path / "map.html", head=2).read_text())
+    assert (first["layer"], first["head"]) == (0, 1), "places among those offered"
 
 
 def test_a_picture_of_cjk_tokens_shows_no_empty_boxes(tmp_path):

@@ -192,6 +192,14 @@ def test_what_is_no_part_of_the_app_any_more_goes_in_the_same_commit(hub):
     assert hub.repo("ada/old", "space").settings["private"], "it stays what it was"
 
 
+def test_a_public_space_is_not_pushed_to_as_private(hub):
+    api = HfApi(endpoint=hub.endpoint, token=hub.token)
+    api.create_repo("ada/seen", repo_type="space", space_sdk="gradio", private=False)
+    with pytest.raises(HubError, match="is there and public"):
+        pushed(hub, "ada/seen", private=True)
+    assert hub.repo("ada/seen", "space").files("main") == {}
+
+
 @pytest.mark.parametrize("name", ["attn", "ada/my space", "a/b/c"])
 def test_a_name_that_no_space_can_have_is_wrong_use(name, capsys):
     code, _, errors = in_process(capsys, "push-space", name)
@@ -204,7 +212,7 @@ def test_a_token_that_may_only_read_is_told_so_and_not_repeated(hub):
     with pytest.raises(HubError, match="403") as refused:
         list(push_space("ada/attn-2", token=hub.read_token, endpoint=hub.endpoint))
     assert hub.read_token not in str(refused.value)
-    assert "ada/attn-2" not in hub.store.names()
+    assert ("space", "ada/attn-2") not in hub.store.names()
 
 
 def test_the_command_line_makes_folder_and_space(hub, tmp_path, capsys):

@@ -8,7 +8,7 @@ import pytest
 
 datasets = pytest.importorskip("datasets")
 
-from huggingface_hub import DatasetCard  # noqa: E402
+from huggingface_hub import DatasetCard, HfApi  # noqa: E402
 
 from hf_attn.remote import HubError  # noqa: E402
 from hf_attn.task_data import FILES, push_dataset, save_dataset  # noqa: E402
@@ -126,18 +126,44 @@ def test_a_data_set_is_pushed_once_and_read_from_the_hub_by_the_library(saved, t
     assert json.loads(read.stdout.splitlines()[-1]) == columns_of(saved.path)["test"]
 
 
+def test_other_files_of_a_repo_stay_where_a_data_set_is_pushed_to_it(saved, tmp_path):
+    with serve_hub(tmp_path / "served") as hub:
+        api = HfApi(endpoint=hub.endpoint, token=hub.token)
+        api.create_repo("ada/old", repo_type="dataset", private=True)
+        api.upload_file(
+            path_or_fileobj=b"mine", path_in_repo="notes.txt", repo_id="ada/old", repo_type="dataset"
+        )
+        *_, pushed = push_dataset(saved.path, "ada/old", token=hub.token, endpoint=hub.endpoint)
+        there = hub.repo("ada/old", "dataset").files("main")
+    assert pushed.removed == ()
+    assert there["notes.txt"] == b"mine"
+    assert set(there) >= {"README.md", *FILES}
+
+
+def test_a_public_repo_is_not_pushed_to_as_private(saved, tmp_path):
+    with serve_hub(tmp_path / "served") as hub:
+        settings = {"token": hub.token, "endpoint": hub.endpoint}
+        HfApi(**settings).create_repo("ada/seen", repo_type="dataset", private=False)
+        before = hub.repo("ada/seen", "dataset").files("main")
+        with pytest.raises(HubError, match="is there and public"):
+            list(push_dataset(saved.path, "ada/seen", **settings))
+        assert hub.repo("ada/seen", "dataset").files("main") == before
+        *_, pushed = push_dataset(saved.path, "ada/seen", private=False, **settings)
+    assert set(pushed.sent) == {"README.md", *FILES}
+
+
 def test_a_refused_push_is_a_sentence_and_leaves_the_repo_as_it_was(saved, tmp_path):
     with serve_hub(tmp_path / "served") as hub:
         with pytest.raises(HubError, match="read"):
             list(push_dataset(saved.path, "ada/x", token=hub.read_token, endpoint=hub.endpoint))
-        assert "ada/x" not in str(hub.store.names())
+        assert ("dataset", "ada/x") not in hub.store.names()
         (saved.path / FILES[0]).write_bytes(b"PAR1 but not really")
         with pytest.raises(ValueError, match="cannot be read"):
             list(push_dataset(saved.path, "ada/x", token=hub.token, endpoint=hub.endpoint))
         (saved.path / FILES[0]).unlink()
         with pytest.raises(FileNotFoundError, match="is no data set"):
             list(push_dataset(saved.path, "ada/x", token=hub.token, endpoint=hub.endpoint))
-        assert "ada/x" not in str(hub.store.names())
+        assert ("dataset", "ada/x") not in hub.store.names()
 
 
 # The command

@@ -121,6 +121,8 @@ def measure_text(
 
 def print_outcomes(checkpoint: "Path", task: "Task", outcomes: "Sequence[Outcome]", as_json: bool) -> None:
     """How often answers are right, a row a trial."""
+    from hf_attn.markdown import write_interval, write_percent
+
     if as_json:
         for outcome in outcomes:
             print_json(
@@ -138,8 +140,8 @@ def print_outcomes(checkpoint: "Path", task: "Task", outcomes: "Sequence[Outcome
     rows = [
         (
             outcome.trial.name,
-            f"{outcome.exact_match:.1%}",
-            f"{outcome.interval.low:.1%} – {outcome.interval.high:.1%}",
+            write_percent(outcome.exact_match),
+            write_interval((outcome.interval.low, outcome.interval.high)),
             f"{outcome.drop:.1%} ± {outcome.standard_error:.1%}",
         )
         for outcome in outcomes

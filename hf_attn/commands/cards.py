@@ -25,7 +25,7 @@ def cards(
     import torch
     from transformers.utils.logging import disable_progress_bar
 
-    from hf_attn.known_failures import find_worst
+    from hf_attn.known_failures import worst_of
     from hf_attn.markdown import write_percent
     from hf_attn.remeasuring import find_folders, remeasure, write_collection
 
@@ -40,14 +40,13 @@ def cards(
         except (ValueError, ImportError) as error:
             raise Failure(f"{path} cannot be measured: {error}") from error
         records[path.name] = record
-        patterns = (record["search"] or {}).get("patterns", {})
-        worst = find_worst(patterns)
+        worst = worst_of(record)
         results = record["results"]
         rows.append(
             (
                 path.name,
                 f"{write_percent(results['exact_match'])} of {results['examples']}",
-                f"{write_percent(patterns[worst]['exact_match'])} {worst}" if worst else "no failure found",
+                f"{write_percent(worst[1])} {worst[0]}" if worst else "no failure found",
                 "rewritten" if changed else "as it was",
             )
         )

@@ -116,8 +116,8 @@ def print_baseline(task: "Task", baseline: "Baseline") -> None:
     )
 
 
-def in_words(score: "Score") -> str:
-    """A score as a sentence."""
-    low, high = score.interval.low, score.interval.high
-    interval = f"95 % interval {low:.2%} to {high:.2%}"
-    return f"{score.exact_match:.2%} of {score.examples} right as a whole ({interval})"
+def tell_score(score: "Score") -> str:
+    """A score as a sentence has it."""
+    from hf_attn.markdown import write_share
+
+    return write_share(score.examples, score.exact_match, (score.interval.low, score.interval.high))

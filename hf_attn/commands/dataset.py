@@ -22,9 +22,9 @@ def dataset(
     measured: Annotated[int, typer.Option(min=1, help="Held-out examples, and as many to validate.")] = 1_000,
     seed: Annotated[int, SEED] = 0,
     push: Annotated[
-        str | None, typer.Option(metavar="OWNER/NAME", help="Push it there, too; private where it is new.")
+        str | None, typer.Option(metavar="OWNER/NAME", help="Push it there, too; other files there stay.")
     ] = None,
-    public: Annotated[bool, typer.Option("--public", help="A new repo is for everybody to see.")] = False,
+    public: Annotated[bool, typer.Option("--public", help="For everybody to see; private without.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Save a task's training, validation and held-out examples as Parquet files with a card."""

@@ -170,6 +170,7 @@ def _print_scores(
     """Two tables with a line a contestant: what it was and is, and how it does by size."""
     from hf_attn.baselines import NAME
     from hf_attn.dueling import pool_sizes
+    from hf_attn.markdown import write_interval, write_percent
 
     scored = [
         (turn.name, counts[turn.name], f"{turn.report.step:,}", turn.report.seconds, evaluation.overall)
@@ -183,8 +184,8 @@ def _print_scores(
             f"{parameters:,}",
             steps,
             f"{seconds:.1f}",
-            f"{score.exact_match:.1%}",
-            f"{score.interval.low:.1%} – {score.interval.high:.1%}",
+            write_percent(score.exact_match),
+            write_interval((score.interval.low, score.interval.high)),
         )
         for name, parameters, steps, seconds, score in scored
     ]
@@ -195,6 +196,7 @@ def _print_scores(
     groups = next(iter(pooled.values()))  # the same for all: they wrote the same examples
     sizes = [str(low) if low == high else f"{low}–{high}" for low, high in groups]
     shares = [
-        (name, *(f"{score.exact_match:.1%}" for score in all_.values())) for name, all_ in pooled.items()
+        (name, *(write_percent(score.exact_match) for score in scores.values()))
+        for name, scores in pooled.items()
     ]
     print_table("model", *sizes, rows=shares, title=f"held out by {task.size_name}")

@@ -17,11 +17,11 @@ from hf_attn.commands.console import (
     THREADS,
     AsJson,
     Failure,
-    in_words,
     print_baseline,
     print_json,
     print_table,
     tell,
+    tell_score,
     wrong_use,
 )
 
@@ -158,9 +158,9 @@ def _train(run: "Run", directory: Path | None, save_every: float, track: str | N
             output_dir=str(directory) if directory else None,
         )
         return
-    print(f"{report.step} steps in {report.seconds:.1f} s. Held out: {in_words(evaluation.overall)}.")
+    print(f"{report.step} steps in {report.seconds:.1f} s. Held out: {tell_score(evaluation.overall)}.")
     if beside is not None:
-        print(f"Beside it, {baselines.NAME}: {in_words(beside.score)}.")
+        print(f"Beside it, {baselines.NAME}: {tell_score(beside.score)}.")
     print(f"Saved in {directory}." if directory else "Not saved; --output-dir keeps what is learned.")
 
 

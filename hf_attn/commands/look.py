@@ -49,7 +49,7 @@ def evaluate_checkpoint(
     import torch
 
     from hf_attn.evaluation import evaluate
-    from hf_attn.markdown import NUMBERS
+    from hf_attn.markdown import in_words, write_interval, write_measure, write_percent
     from hf_attn.settings import merge_settings, name_task
 
     torch.set_num_threads(threads)
@@ -74,13 +74,13 @@ def evaluate_checkpoint(
         (
             name,
             score.examples,
-            f"{score.exact_match:.2%}",
-            f"{score.interval.low:.2%} – {score.interval.high:.2%}",
-            *(f"{v:.3f}" if name in NUMBERS else f"{v:.2%}" for name, v in score.measures.items()),
+            write_percent(score.exact_match),
+            write_interval((score.interval.low, score.interval.high)),
+            *(write_measure(*measure) for measure in score.measures.items()),
         )
         for name, score in scores.items()
     ]
-    measures = [name.replace("_", " ") for name in overall.measures]
+    measures = map(in_words, overall.measures)
     title = f"{checkpoint}: {chosen.name}, {split}"
     print_table("examples", "n", "exact match", "95 % interval", *measures, rows=rows, title=title)
 
@@ -214,9 +214,11 @@ def _view_of_task(loaded: "Checkpoint", task: "Task", text: str, target: str | N
     import torch
 
     from hf_attn.inspection import attention_maps
+    from hf_attn.refusals import refuse_target
     from hf_attn.showing import AttentionView
 
-    writes = loaded.model.can_generate()
+    if not (writes := loaded.model.can_generate()):
+        refuse_target(loaded.model, target)
     given = None if target is None else torch.tensor([_read_target(task, target)])
     source = torch.tensor([task.encode(text)])
     maps = attention_maps(loaded.model, source, given, tokenizer=loaded.tokenizer)

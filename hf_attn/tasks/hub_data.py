@@ -3,9 +3,25 @@
 from collections.abc import Sequence
 
 from hf_attn.tasks.reading import Line
+from hf_attn.wording import shorten
 
 SPLIT = "train"
 MOST_ROWS = 50_000  # more than a small model learns from in the time that it has
+
+
+def load_library():
+    """The `datasets` library.
+
+    Raises:
+        ValueError: it is not installed.
+    """
+    try:
+        import datasets
+    except ImportError as error:
+        raise ValueError(
+            "Reading or saving a data set needs `datasets`: pip install 'hf_attn[text]'."
+        ) from error
+    return datasets
 
 
 def read_dataset(name: str, columns: Sequence[str]) -> list[Line]:
@@ -20,17 +36,13 @@ def read_dataset(name: str, columns: Sequence[str]) -> list[Line]:
     Raises:
         ValueError: `datasets` is not installed, the data set cannot be had, or it has no such column.
     """
+    library = load_library()
     try:
-        import datasets
-    except ImportError as error:
-        raise ValueError("Reading a data set needs `datasets`: pip install 'hf_attn[text]'.") from error
-    try:
-        table = datasets.load_dataset(name, split=f"{SPLIT}[:{MOST_ROWS}]")
+        table = library.load_dataset(name, split=f"{SPLIT}[:{MOST_ROWS}]")
     except Exception as error:  # network, name, script, format: the library raises many kinds
-        reason = " ".join(str(error).split())[:300]
         raise ValueError(
-            f"dataset={name!r} cannot be read ({type(error).__name__}: {reason}). Check its name and the "
-            "network, or download it and give path=….csv."
+            f"dataset={name!r} cannot be read ({type(error).__name__}: {shorten(error)}). Check its name and "
+            "the network, or download it and give path=….csv."
         ) from error
     for column in columns:
         if column not in table.column_names:
