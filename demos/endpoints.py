@@ -191,11 +191,8 @@ class Desk:
         )
         with self.shelf.open(visit, chosen) as opened:
             ids = opened.encode(text.strip())
-            if opened.model.can_generate():
-                most = opened.most_own(len(ids))
-                written = write(opened.model, as_ids(opened, ids), strategy, max_new_tokens=most, **how)
-            else:
-                written = write(opened.model, as_ids(opened, ids))
+            most = opened.most_own(len(ids)) if opened.model.can_generate() else None
+            written = write(opened.model, as_ids(opened, ids), strategy, max_new_tokens=most, **how)
             prediction = opened.read_text(list(written.ids))
             verdict = opened.task.verify(text.strip(), prediction) if opened.task else None
             labels = opened.labels(written.ids) if opened.model.can_generate() else [prediction]

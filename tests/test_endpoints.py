@@ -98,6 +98,7 @@ def test_a_run_is_downloaded_as_a_checkpoint_that_loads(client, run, tmp_path):
         ("/write", (["a"], "1 2"), "checkpoint=\\['a'\\] will not do"),
         ("/write", ("attn-copy", "1 2", "luck"), "strategy='luck' will not do: give 'greedy', 'beam'"),
         ("/attention_map", ("attn-copy", "1 2", None), "target=None will not do"),
+        ("/write", ("attn-docstring-topics", "sum of a tensor", "beam"), "strategy='beam'"),
         ("/train", ("copy", "", 5, 0, {"max_lenght": 5}), "max_lenght"),
         ("/attention_map", ("lstm-reverse", "1 2"), "has no attention"),
         ("/attention_map", ("attn-copy", "1 2", "", "answering", 99), "layer=99: this model has layers 0 to"),
