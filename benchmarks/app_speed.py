@@ -8,14 +8,19 @@ which reads 256 tokens. Needs Chromium (see tests/browser.py).
 
 import argparse
 import itertools
+import json
+import re
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from playwright.sync_api import Page
 
@@ -35,6 +40,10 @@ GOALS = {  # seconds, but for updates a second
         f"longest time between two updates, beyond the {MESSAGE_SECONDS} s that they are apart",
     ),
     "watching": (1.05, "a run's seconds while a browser on the same cores shows it, over those of it unseen"),
+    "watching elsewhere": (
+        1.05,
+        "the same while all of it is sent to a reader who draws it elsewhere",
+    ),
     "large map": (1.5, "12 layers, 12 heads, 256 tokens: from Show to the drawn map"),
     "click": (0.1, "another cell: from the key press to its figures"),
 }
@@ -135,6 +144,38 @@ def measure_training(address: str) -> dict[str, float]:
     }
 
 
+def measure_elsewhere(address: str) -> float:
+    """Seconds that the steps of the button's run take where it is sent to a reader who draws it elsewhere."""
+
+    def ask(path: str, **said) -> Any:
+        posted = json.dumps(said).encode() if said else None
+        headers = {"Content-Type": "application/json"}
+        return urllib.request.urlopen(urllib.request.Request(address + path, posted, headers))
+
+    page, visit = json.load(ask("config")), uuid.uuid4().hex
+    values = {part["id"]: part["props"].get("value") for part in page["components"]}
+    (button,) = (part["id"] for part in page["components"] if part["props"].get("elem_id") == "train")
+
+    def event(found: dict) -> dict:
+        read = [values.get(part) for part in found["inputs"]]
+        return {"data": read, "fn_index": found["id"], "session_hash": visit}
+
+    events = page["dependencies"]
+    press = next(one for one in events if [button, "click"] in [list(target) for target in one["targets"]])
+    follow = next(one for one in events if one["api_name"] == "follow")
+    ask("gradio_api/run/predict", **event(press)).close()
+    ask("gradio_api/queue/join", **event(follow)).close()
+    told = []
+    with ask(f"gradio_api/queue/data?session_hash={visit}") as stream:
+        for line in stream:
+            if steps := [int(step) for step in re.findall(r"points.*?step\W+(\d+)", line.decode())]:
+                told.append((time.monotonic(), max(steps)))
+            if b"process_completed" in line:
+                break
+    last = max(step for _, step in told)
+    return next(when for when, step in told if step == last) - told[0][0]
+
+
 def measure_lens(address: str, folder: Path, text: str) -> dict[str, float]:
     """The large map, and a click in it."""
     with visiting() as page:
@@ -175,7 +216,10 @@ def main() -> None:
             with serve_app() as address:
                 found["server"].append(time.monotonic() - began)
                 measured = measure_training(address) | measure_lens(address, Path(scratch), text)
-            measured["watching"] = measured.pop("watched") / measure_unseen()
+                elsewhere = measure_elsewhere(address)
+            alone = measure_unseen()
+            measured["watching"] = measured.pop("watched") / alone
+            measured["watching elsewhere"] = elsewhere / alone
             for name, value in measured.items():
                 found[name].append(value)
     rows = [
