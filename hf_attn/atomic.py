@@ -12,9 +12,12 @@ from safetensors import SafetensorError
 
 def write_file(path: Path, content: bytes) -> Path:
     """Put a file in place at once: whole, or what was there stays."""
-    partial = path.with_name(f".{path.name}.partial")
+    handle, name = tempfile.mkstemp(prefix=".", suffix=".partial", dir=path.parent)
+    partial = Path(name)
     try:
-        partial.write_bytes(content)
+        with open(handle, "wb") as file:
+            file.write(content)
+        partial.chmod(0o644)  # mkstemp makes it the owner's alone
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
@@ -32,9 +35,10 @@ def refuse_others(directory: Path, is_ours: Callable[[str], bool], what: str) ->
     Raises:
         ValueError: it is a file, or holds something else.
     """
-    if directory.exists() and not directory.is_dir():
-        raise ValueError(f"{directory} is a file: name a folder.")
-    files = (path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file())
+    if directory.is_symlink() or (directory.exists() and not directory.is_dir()):
+        raise ValueError(f"{directory} is {'a link' if directory.is_symlink() else 'a file'}: name a folder.")
+    inside = (path for path in directory.rglob("*") if path.is_symlink() or not path.is_dir())
+    files = (path.relative_to(directory).as_posix() for path in inside)
     if others := sorted(name for name in files if not is_ours(name)):
         raise ValueError(f"{directory} holds {others[0]!r}, which is no part of {what}: name another folder.")
 
