@@ -123,7 +123,7 @@ class Opening:
         there = [(run, again) for run, again in there if run.step]
         if wanted and (not there or there[-1][1] is not wanted[-1]):
             return self._tell({"refused": GONE})
-        return self._show(kept, state, there, given)
+        return self._show(kept, state, there, given, links.say_missing(len(wanted) - len(there)))
 
     def _tell(self, said: dict) -> dict:
         return {self.board: shared.to_json({"turn": 0, **said})}
@@ -132,7 +132,8 @@ class Opening:
         """Train a run of the sender's in the Train tab; what the link shows follows."""
         kept = next(one for one in self.page.kept if one.tab == TRAIN)
         changes = kept.restore(again.fields, *(given[one] for one in kept.inputs))
-        run = rerunning.add_again(given[self.page.visit], again)
+        run, gone = rerunning.add_again(given[self.page.visit], again, ids)
+        said = f"{said} {gone}".strip()
         return changes | {
             self.page.tabs: gr.Tabs(selected=TRAIN),
             self.page.order: given[self.page.order] + 1,
@@ -140,7 +141,7 @@ class Opening:
             **self._tell({"opened": {"tab": TRAIN, "boards": {}, "locked": [], "said": said}}),
         }
 
-    def _show(self, found: list[Kept], state: dict, there: list, given: dict) -> dict:
+    def _show(self, found: list[Kept], state: dict, there: list, given: dict, missing: str) -> dict:
         """Open the tab of a link with its fields as they were; `there` has its runs, the shown one last."""
         tab, values, changes = state["tab"], state.get("values", {}), {}
         boards, short = state.get("boards", {}), [links.say_steps(run, again.steps) for run, again in there]
@@ -168,7 +169,7 @@ class Opening:
             "boards": boards,
             "locked": fields if is_locked else [],
             "hidden": state.get("hidden", False),
-            "said": " ".join(filter(None, [*short, links.say_open(state, tab.title())])),
+            "said": " ".join(filter(None, [*short, missing, links.say_open(state, tab.title())])),
         }
         changes = lock(changes, found) if is_locked else changes
         return changes | {self.page.tabs: gr.Tabs(selected=tab)} | self._tell({"opened": opened})

@@ -94,6 +94,7 @@ def read_link(text: str) -> dict:
         squeezed = base64.b64decode(packed + "=" * (-len(packed) % 4), altchars=b"-_", validate=True)
         said = unpacking.decompress(squeezed, LONGEST_STATE)
         state = json.loads(said.decode("utf-8"), parse_constant=refuse) if unpacking.eof else None
+        json.dumps(state, ensure_ascii=False).encode("utf-8")  # half a pair of surrogates cannot be sent on
     except (ValueError, zlib.error, RecursionError):
         state = None
     if not isinstance(state, dict) or is_deep(state):
@@ -358,6 +359,14 @@ def say_training(again: rerunning.Again, place: int, number: int) -> str:
         else f"Of the sender's {number} models, the {ORDINALS[place]} is"
     )
     return f"{which} trained here again: {task}, {count(again.steps)}{NARROW}steps."
+
+
+def say_missing(number: int) -> str:
+    """What is to be known of runs that were to be laid over the shown one; nothing where all of them are."""
+    if not number:
+        return ""
+    which = "One run of the sender's was" if number == 1 else f"{number} runs of the sender's were"
+    return f"{which} not trained to a first step here, and not laid over this one."
 
 
 def say_steps(run: Run, wanted: int) -> str:

@@ -10,6 +10,7 @@ from demos import form, telling
 from demos.fields import Form
 from demos.form import FIELDS, FILLED, PRESETS, FieldError
 from demos.page import Page, with_value
+from demos.probing import Probe
 from demos.shared import thin
 from demos.slicing import has_zero_gpu
 from demos.visits import KEPT_FRAMES, Run, Visit
@@ -77,9 +78,16 @@ def fields_of(run: Run, label: str, size: object, preset: str) -> dict[str, obje
 def find_again(visit: Visit, again: Again, but: Collection[str] = ()) -> Run | None:
     """The visit's own run like a link's, if it stands where that did and has its film; none of these ids."""
     made = form.read_form(*again.fields.values())
+    probe = form.read_probe(made[0], *again.fields.values())
     like = (run for run in visit.runs.values() if (run.task, run.recipe, run.seed) == made)
+    like = (run for run in like if source_of(run.own_probe) == source_of(probe))
     whole = (run for run in like if run.step == again.steps and not run.is_live and run.id not in but)
     return next((run for run in whole if not again.film or again.film <= steps_of(run)), None)
+
+
+def source_of(probe: Probe | None) -> str | None:
+    """The example of the visitor's own whose attention is drawn."""
+    return None if probe is None else probe.source
 
 
 def steps_of(run: Run) -> set[int]:
@@ -87,8 +95,16 @@ def steps_of(run: Run) -> set[int]:
     return {frame["step"] for _, frame in run.frames}
 
 
-def add_again(visit: Visit, again: Again) -> Run:
+def add_again(visit: Visit, again: Again, keep: Collection[str] = ()) -> tuple[Run, str]:
     """A new run from a link's settings, which ends where the sender's stood, with its film and name.
+
+    Args:
+        visit: whose.
+        again: what makes it.
+        keep: ids of runs that do not make room for it.
+
+    Returns:
+        The run, and what had to go for it, in a sentence.
 
     Raises:
         ValueError: the settings cannot be used, or there are fewer steps.
@@ -98,16 +114,14 @@ def add_again(visit: Visit, again: Again) -> Run:
         raise ValueError(
             f"This link trains {again.steps} steps, of which its settings have 1 to {recipe.steps}."
         )
-    run, _ = visit.add(task, recipe, seed, form.read_probe(task, *again.fields.values()))
-    with contextlib.suppress(
-        ValueError
-    ):  # a run of this visit may have the name; none is given where it is empty
+    run, gone = visit.add(task, recipe, seed, form.read_probe(task, *again.fields.values()), keep=keep)
+    with contextlib.suppress(ValueError):  # another run here has the name, or the link gives none
         visit.rename(run.id, again.name)
     run.film = None if has_zero_gpu() else again.film  # which takes a slice of steps at once
     run.last_step = again.steps
     run.begin()
     run.loop = up_to(run.loop, again.steps)
-    return run
+    return run, gone
 
 
 def up_to(loop: Iterator[Sequence[Report]], steps: int) -> Iterator[Sequence[Report]]:
@@ -128,11 +142,11 @@ def describe(run: Run, *, film: bool = False) -> dict:
     return said | ({"film": thin(sorted(steps_of(run)), SHORT_FILM)} if film else {})
 
 
-def check_film(film: object) -> frozenset[int] | None:
-    """The steps of a film that a link says; None where it does not."""
+def check_film(film: object, steps: int) -> frozenset[int] | None:
+    """The steps of a film that a link says, of a run of so many; None where it does not."""
     if not isinstance(film, list) or not 0 < len(film) <= LONGEST_FILM:
         return None
-    return frozenset(step for step in film if isinstance(step, int))
+    return frozenset(step for step in film if type(step) is int and 0 <= step <= steps) or None
 
 
 def runs_of(state: dict) -> list[Again]:
@@ -163,7 +177,7 @@ def check_run(run: dict) -> Again:
     if not all(value is None or isinstance(value, str | int | float) for value in fields.values()):
         raise ValueError("This link sets a field of Train to what no field holds.")
     restore_form(fields)  # task, model, size and preset are of those that there are
-    return Again({name: fields[name] for name in FIELDS}, steps, check_film(run.get("film")), name)
+    return Again({name: fields[name] for name in FIELDS}, steps, check_film(run.get("film"), steps), name)
 
 
 def keep_form(page: Page, fields: Form, order: gr.Number, shown: dict, reseed: gr.Button) -> None:

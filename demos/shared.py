@@ -148,6 +148,16 @@ def thin(items: list, most: int) -> list:
     return [items[round(place * (len(items) - 1) / (most - 1))] for place in range(most)]
 
 
+def said_once(frames: list[dict]) -> list[dict]:
+    """The frames, with predictions only where they are new: the board shows the last ones until then."""
+    said, told = [], None
+    for frame in frames:
+        is_new = frame["predictions"] is not told
+        told = frame["predictions"]
+        said.append(frame if is_new else {name: frame[name] for name in frame if name != "predictions"})
+    return said
+
+
 def shorten(text: str, most: int) -> str:
     """Cut a text to so many characters, with … behind."""
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"

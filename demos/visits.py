@@ -7,7 +7,7 @@ import tempfile
 import threading
 import time
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +16,7 @@ import torch
 from demos.chance import draw_apart, draws
 from demos.limits import limits_here
 from demos.probing import Examples, Probe, answer_examples, choose_examples, read_map, write_samples
-from demos.shared import encode_maps, shorten, tell_baseline, thin
+from demos.shared import encode_maps, said_once, shorten, tell_baseline, thin
 from demos.slicing import begin_loop, has_zero_gpu
 from demos.tables import Table, take_table
 from hf_attn.architectures import build_model
@@ -253,16 +253,6 @@ class Run:
         }
 
 
-def said_once(frames: list[dict]) -> list[dict]:
-    """The frames, with predictions only where they are new: the board shows the last ones until then."""
-    said, told = [], None
-    for frame in frames:
-        is_new = frame["predictions"] is not told
-        told = frame["predictions"]
-        said.append(frame if is_new else {name: frame[name] for name in frame if name != "predictions"})
-    return said
-
-
 @dataclass(eq=False)
 class Visit:
     """One visitor: the runs, newest last, the one on the board, and a folder for files that come and go."""
@@ -285,12 +275,20 @@ class Visit:
         """The run that the buttons are about."""
         return self.runs.get(self.current)
 
-    def add(self, task: Task, recipe: Recipe, seed: int, own_probe: Probe | None = None) -> tuple[Run, str]:
-        """A new run, shown at once; and what had to go for it, in a sentence."""
+    def add(
+        self,
+        task: Task,
+        recipe: Recipe,
+        seed: int,
+        own_probe: Probe | None = None,
+        *,
+        keep: Collection[str] = (),
+    ) -> tuple[Run, str]:
+        """A new run, shown at once; and what had to go for it, none of `keep`, in a sentence."""
         self.begun += 1
         gone = ""
         if len(self.runs) >= KEPT_RUNS:
-            oldest = next(run for run in self.runs.values() if not run.is_live)
+            oldest = next(run for run in self.runs.values() if not run.is_live and run.id not in keep)
             self.forget(oldest.id)
             gone = f"{oldest.name} made room: {KEPT_RUNS} runs are kept."
         name = f"{task.name} {self.begun}"

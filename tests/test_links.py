@@ -1,9 +1,11 @@
 """Links: every tab's state goes through an address and comes back, and whatever else it says is refused."""
 
+import base64
 import copy
 import dataclasses
 import json
 import os
+import zlib
 
 import pytest
 import torch
@@ -216,7 +218,7 @@ def test_every_setting_of_a_run_is_found_again_in_the_fields():
     ):
         visit = begun(**other)
         wanted = rerunning.Again(rerunning.form_of(visit.run), 1)
-        again = rerunning.add_again(Visit(device="cpu"), wanted)
+        again, _ = rerunning.add_again(Visit(device="cpu"), wanted)
         assert (again.task, again.recipe, again.seed) == (visit.run.task, visit.run.recipe, visit.run.seed)
         visit.close()
 
@@ -289,3 +291,17 @@ def test_a_links_run_of_a_task_or_a_model_that_there_is_not_is_refused_in_words(
     fields = rerunning.form_of(begun().run) | {field: value}
     with pytest.raises(ValueError, match=str(value)):
         rerunning.check_run({"form": fields, "steps": 3})
+
+
+@pytest.mark.parametrize("part", ["values", "boards"])
+def test_half_a_pair_of_surrogates_in_a_link_is_refused_in_words(part):
+    said = {"strategy": "\ud800"} if part == "values" else {"explore-board": {"kind": "\ud800"}}
+    packed = base64.urlsafe_b64encode(zlib.compress(json.dumps({"tab": "try", part: said}).encode()))
+    _, told = opened(f"1.{packed.decode().rstrip('=')}")
+    assert told["refused"] == links.BROKEN
+
+
+@pytest.mark.parametrize("film", [[-1], ["a"], [None], [1.5], [True], [10**400], 3])
+def test_a_film_of_steps_that_a_run_does_not_have_is_none(film):
+    assert rerunning.check_film(film, 10) is None
+    assert rerunning.check_film([0, 10, 11], 10) == {0, 10}

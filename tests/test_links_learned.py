@@ -21,6 +21,7 @@ from demos import (  # noqa: E402
     links,
     positions,
     rerunning,
+    visits,
 )
 from demos.visits import Visit  # noqa: E402
 from tests.linked import (  # noqa: E402
@@ -116,6 +117,58 @@ def test_two_runs_alike_are_two_where_the_link_is_opened():
     trained_by(friend)
     gone_on(updates, friend)
     assert [run.seed for run in friend.runs.values()] == [0, 0]
+    for visit in (sender, friend):
+        visit.close()
+
+
+def test_a_links_run_with_an_example_of_ones_own_is_not_that_without_it():
+    sender, friend = begun(), Visit(device="cpu")
+    trained_by(sender)
+    plain = rerunning.check_run(rerunning.describe(sender.run))
+    rerunning.add_again(friend, plain)
+    trained_by(friend)
+    own = dataclasses.replace(plain, fields=plain.fields | {"probe": "3 1 2"})
+    assert rerunning.find_again(friend, plain) is friend.run
+    assert rerunning.find_again(friend, own) is None
+    for visit in (sender, friend):
+        visit.close()
+
+
+def test_a_full_visit_keeps_the_runs_that_a_link_needs_and_says_which_made_room(monkeypatch):
+    monkeypatch.setattr(visits, "KEPT_RUNS", 3)
+    sender, friend = with_three_runs(), Visit(device="cpu")
+    boards = {rerunning.TABLE: {"laid": ["run-2", "run-3"]}}
+    state, _ = links.describe_view(KEPT["train"], SHELF, sender, values_of("train"), boards)
+    for run in state["beside"]:
+        del run["film"]
+    for seed in ("1", "7", "8"):  # the first of the link's, and two others
+        friend.add(*form.read_form(*changed(seed=seed)))
+        trained_by(friend)
+    updates, told = opened(links.write_link(state), friend)
+    assert "copy 2 made room" in told["opened"]["said"]
+    trained_by(friend)
+    updates, told = gone_on(updates, friend)
+    assert "copy 3 made room" in told["opened"]["said"]
+    trained_by(friend)
+    _, told = gone_on(updates, friend)
+    assert [run.seed for run in friend.runs.values()] == [1, 2, 0]
+    assert len(told["opened"]["boards"][rerunning.TABLE]["laid"]) == 2
+    for visit in (sender, friend):
+        visit.close()
+
+
+def test_of_a_laid_run_that_was_deleted_while_the_link_was_trained_it_is_said_that_it_lacks():
+    sender, friend = with_three_runs(), Visit(device="cpu")
+    boards = {rerunning.TABLE: {"laid": ["run-2", "run-3"]}}
+    state, _ = links.describe_view(KEPT["train"], SHELF, sender, values_of("train"), boards)
+    updates, _ = opened(links.write_link(state), friend)
+    trained_by(friend)
+    friend.forget("run-1")
+    for _ in range(3):
+        updates, told = gone_on(updates, friend)
+        if updates.get(OPENING.pending):
+            trained_by(friend)
+    assert "One run of the sender's was not trained" in told["opened"]["said"]
     for visit in (sender, friend):
         visit.close()
 
