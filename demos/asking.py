@@ -8,7 +8,7 @@ import torch
 
 from demos import shared
 from demos.checkpoints import NONE_YET, Opened, Shelf, refresh
-from demos.page import LAST, LIGHT, Page, change_of, state_of, with_value
+from demos.page import LAST, LIGHT, Page, change_of, clear_on_edit, state_of, with_value
 from demos.visits import Visit
 from hf_attn.tasks import Task
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
@@ -312,6 +312,7 @@ def wire_question(
         ended.then(offer, page.visit, chosen, **now)
     wire_ask(chosen.input, asking.new, waiting)
     wire_ask(question.text.submit, asking.now, waiting)
+    clear_on_edit(question.text, question.error)
     for chip in question.chips:
         picked = chip.click(lambda example: example, chip, question.text, **now)
         wire_ask(picked.then, asking.now, waiting)

@@ -8,7 +8,7 @@ from demos.checking import add_lines, build_part
 from demos.checkpoints import Opened, Shelf
 from demos.looking import Looked, TargetError, fetch_cell, fetch_head, look, look_again, show
 from demos.measuring import Checks, prepare
-from demos.page import LAST, LIGHT, Page, state_of
+from demos.page import LAST, LIGHT, Page, clear_on_edit, state_of
 from demos.visits import Visit
 from hf_attn.tasks.base import CLASSES
 
@@ -187,6 +187,7 @@ def build(page: Page) -> None:
     changed = (turn, [page.visit, question.chosen], [target, question.look_for])
     own = {"target": target}
     asking = wire_question(page, question, answer, asked, answered, changed, own, WAITING)
+    clear_on_edit(target, target_error)
     for asked_by in (press.click, target.submit):
         wire_ask(asked_by, asking.now, WAITING)
     chosen = [question.chosen, other_error]

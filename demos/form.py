@@ -347,7 +347,8 @@ def describe_form(*form, table: Table | None = None) -> list:
 
 def refuse(error: FieldError) -> str:
     """The sentence under the Train button: the field itself may be out of sight."""
-    return shared.refusal(f"{LABELS[error.field]}: {error}")
+    is_named = error.field == "size"  # which the task calls by a name of its own
+    return shared.refusal(str(error) if is_named else f"{LABELS[error.field]}: {error}")
 
 
 def field_errors(error: FieldError | None = None) -> list[str]:

@@ -15,7 +15,7 @@ import torch
 
 from demos import python_lines, shared
 from demos.limits import refuse_longer
-from demos.page import LAST, LIGHT, Page
+from demos.page import LAST, LIGHT, Page, clear_on_edit
 from hf_attn.embeddings import look_up
 from hf_attn.tasks.segmentation import (
     LearningStep,
@@ -120,6 +120,7 @@ def build_part(page: Page) -> None:
     )
     answered = [board, error]
     page.keep({"tokens": text}, buttons=tuple(chips))
+    clear_on_edit(text, error)
     gr.on([press.click, text.submit, page.tab.select], ask, text, answered, **LAST)
     for chip in chips:
         picked = chip.click(lambda example: example, chip, text, **LIGHT, queue=False)

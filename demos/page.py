@@ -33,6 +33,11 @@ def with_value(value: object, update: dict | None = None) -> dict:
     return gr.update(**change_of(update or {}) | {"value": value})
 
 
+def clear_on_edit(field: gr.Textbox, error: gr.HTML) -> None:
+    """Let what is wrong with a field go as soon as it is typed in: it is of the text before."""
+    field.input(None, None, error, js="() => ''", **LIGHT)
+
+
 @dataclass(frozen=True)
 class Kept:
     """What a link carries of a tab, and how the tab opens with it; demos/links.py makes and reads the links.

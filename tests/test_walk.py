@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
+from tests import browser
 from tests.browser import PATIENCE, find_chromium, listen, open_browser
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
@@ -158,3 +159,25 @@ def test_listening_hears_faults_but_not_the_streams_that_a_left_page_cuts():
     assert "a stream is cut" not in said
     assert "asks http://127.0.0.1:1/" in said
     assert "no answer" in said
+
+
+def test_with_the_keyboard_a_field_with_a_list_leads_to_the_next_and_its_list_closes(served_app):
+    with browser.open_tab(served_app, "Train") as page:
+        page.get_by_label("Task", exact=True).focus()
+        for label in ("Task", "Model", "Longest", "Size"):
+            expect(page.get_by_label(label, exact=True)).to_be_focused()
+            expect(page.locator("[role=listbox]:visible")).to_have_count(1)
+            page.keyboard.press("Tab")
+
+
+def test_what_is_wrong_with_an_input_goes_when_it_is_typed_in_and_comes_again(served_app):
+    with browser.open_tab(served_app, "Try") as page:
+        field = page.locator("#try-text input, #try-text textarea")
+        error = page.locator("#try-error")
+        expect(page.locator("#try-board canvas:visible").first).to_be_visible()
+        for _ in range(2):
+            field.fill("1 ?")
+            field.press("Enter")
+            expect(error).to_contain_text("'?'")
+            field.press_sequentially("1")
+            expect(error).to_have_text("")
