@@ -15,8 +15,8 @@ def write_file(path: Path, content: bytes) -> Path:
     handle, name = tempfile.mkstemp(prefix=".", suffix=".partial", dir=path.parent)
     partial = Path(name)
     try:
-        with open(handle, "wb") as file:
-            file.write(content)
+        os.close(handle)
+        partial.write_bytes(content)
         partial.chmod(0o644)  # mkstemp makes it the owner's alone
         partial.replace(path)
     finally:

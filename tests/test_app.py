@@ -249,6 +249,7 @@ def test_an_lstm_shows_its_alignment_form_and_one_without_says_that_it_has_none(
         choose(page, "Model", model.replace(" attention (", " ("))
         expect(page.get_by_label("Steps", exact=True)).to_have_value("600")
         expect(page.get_by_label("Heads", exact=True)).to_be_hidden()
+        page.wait_for_timeout(1_000)  # Gradio tells of a choice twice, and each answer fills the fields in
         fill(page, "Steps", steps)
         page.get_by_role("button", name="Train", exact=True).click()
         expect(page.locator("#runs tbody tr.on")).to_contain_text(model)

@@ -151,7 +151,7 @@ def test_a_links_run_in_slices_ends_with_the_weights_of_its_step(monkeypatch):
     fields = rerunning.form_of(begun().run)
     for module in (slicing, visits, rerunning):
         monkeypatch.setattr(module, "has_zero_gpu", lambda: True)
-    run = rerunning.add_again(visits.Visit(), rerunning.Again(fields, 3))
+    run, _ = rerunning.add_again(visits.Visit(), rerunning.Again(fields, 3))
     for _ in driving.drive(run):
         pass
     alone = train_slice(SliceState(run.task, run.recipe, run.seed), steps=3)
