@@ -9,7 +9,17 @@ import gradio as gr
 from demos import duels, python_lines, shared
 from demos.driving import LATE, STARTING, WAITING
 from demos.duels import Duel
-from demos.form import FieldError, count_chosen, offers, parse_number, read_number, refuse_text, share_task
+from demos.form import (
+    FieldError,
+    count_chosen,
+    errors_of,
+    offers,
+    parse_number,
+    read_number,
+    refuse,
+    refuse_text,
+    share_task,
+)
 from demos.limits import limits_here
 from demos.page import LIGHT, Page, state_of, with_value
 from demos.runs_table import wire_download
@@ -128,12 +138,15 @@ def describe(*form) -> list[str]:
     try:
         task, contestants, _, _ = read_form(*form)
     except FieldError as error:
-        return [shared.note("Nothing starts until the settings are in their range."), *field_errors(error)]
+        return [
+            shared.note("Nothing starts until the settings are in their range."),
+            *errors_of(ERRORS, error),
+        ]
     widths = [str(recipe.model["hidden_size"]) for recipe in contestants.values()]
     counts = [shared.in_thousands(count_parameters(task, recipe)) for recipe in contestants.values()]
     return [
         shared.note(f"{join_words(counts)} parameters, by hidden sizes {join_words(widths)}."),
-        *field_errors(),
+        *errors_of(ERRORS),
     ]
 
 
@@ -145,13 +158,8 @@ def check(duel: Duel, *form) -> list:
     try:
         read_form(*form)
     except FieldError as error:
-        return [*told, refuse(error)]
+        return [*told, refuse(error, LABELS)]
     return [*told, shared.note(tell(duel))]
-
-
-def refuse(error: FieldError) -> str:
-    """The sentence under the Start button: the field itself may be out of sight."""
-    return shared.refusal(f"{LABELS[error.field]}: {error}")
 
 
 def join_words(words: list[str]) -> str:
@@ -159,17 +167,10 @@ def join_words(words: list[str]) -> str:
     return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-def field_errors(error: FieldError | None = None) -> list[str]:
-    """One sentence a field of ERRORS; empty where nothing is wrong."""
-    return [shared.field_error(str(error)) if error and error.field == field else "" for field in ERRORS]
-
-
 # ---------------------------------------------------------------- what the page shows
 
 
-def screen(**changes) -> list:
-    """Outputs in the order of SCREEN; what is not named stays."""
-    return [changes.get(name, gr.skip()) for name in SCREEN]
+screen = functools.partial(shared.in_order, SCREEN)
 
 
 def tell(duel: Duel) -> str:
@@ -241,16 +242,16 @@ def follow(visit: Visit, duel: Duel) -> Iterator[list]:
 def press_start(visit: Visit, duel: Duel, order: int, *form) -> list:
     """A new duel from the settings, to be followed; nothing while one is under way."""
     if duel.status == RUNNING:
-        return [order, gr.skip(), *field_errors(), *screen()]
+        return [order, gr.skip(), *errors_of(ERRORS), *screen()]
     try:
         duel.arrange(*read_form(*form), device=visit.device)
         duel.form = dict(zip(FIELDS, form, strict=True))
     except FieldError as error:
-        return [order, gr.skip(), *field_errors(error), *screen(note=refuse(error))]
+        return [order, gr.skip(), *errors_of(ERRORS, error), *screen(note=refuse(error, LABELS))]
     changes = dict(zip(SCREEN, show(visit, duel), strict=True)) | {
         "note": shared.note(STARTING, later=WAITING)
     }
-    return [order + 1, gr.update(open=False), *field_errors(), *screen(**changes)]
+    return [order + 1, gr.update(open=False), *errors_of(ERRORS), *screen(**changes)]
 
 
 def learn_again(form: dict, taken: list[int], visit: Visit, duel: Duel, order: int) -> list:

@@ -39,7 +39,6 @@ from hf_attn.tasks.recipes import Recipe
 
 MOST_RUNS = 16
 KEPT_SECONDS = 3600.0
-MOST_LAYERS = 100
 LAYERS = ("encoder_layers", "decoder_layers", "num_hidden_layers")
 OWN_DATA = ("csv", "pairs")  # tasks that need a file, which no endpoint takes
 Strategy = Literal["greedy", "beam", "top-k", "nucleus"]
@@ -244,7 +243,7 @@ class Desk:
             for name, number, most in (("layer", layer, layers), ("head", head, heads)):
                 if not 0 <= number < most:
                     raise ValueError(f"{name}={number}: this model has {name}s 0 to {most - 1}.")
-            queries, keys = (opened.labels(ids) for ids in looked.sides(shown))
+            queries, keys = (opened.labels(ids) for ids in looked.maps.sides(shown))
             answer = opened.read_text(looked.written) if looked.written else ""
         return {
             "kind": shown,
@@ -308,8 +307,8 @@ def _read_recipe(
     here.refuse_more("steps", recipe.steps)
     here.refuse_more("examples", recipe.batch_size)
     for name in LAYERS:  # before all of them are built to be counted
-        if (layers := recipe.model.get(name, 0)) > MOST_LAYERS:
-            raise ValueError(f"{name}={layers}: up to {MOST_LAYERS} layers are trained here.")
+        if (layers := recipe.model.get(name, 0)) > here.layers:
+            raise ValueError(f"{name}={layers}: up to {here.layers} layers are trained here.")
     here.refuse_more("parameters", count_parameters(task, recipe))
     if not 0 <= seed <= LARGEST_SEED:
         raise ValueError(f"seed={seed}: give a whole number from 0 to {LARGEST_SEED}.")

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import gradio as gr
 import torch
@@ -335,22 +335,23 @@ def describe_form(*form, table: Table | None = None) -> list:
         read_probe(task, *form)
     except FieldError as error:
         if error.field == "table" and table is None:  # nothing is wrong yet
-            return [shared.note(str(error)), *field_errors(), ""]
+            return [shared.note(str(error)), *errors_of(ERRORS), ""]
         hint = shared.note("Nothing starts until the settings are in their range.")
-        return [hint, *field_errors(error), refuse(error)]
+        return [hint, *errors_of(ERRORS, error), refuse(error)]
     example = task.worked_example
     source = shared.shorten(example.source, LONGEST_EXAMPLE)
     shown = f"{source} → {example.target}" if example.target else source
     size = shared.size_in_words(build_empty(task, recipe))
-    return [shared.note(f"{shown}; held out by hash. {size} parameters."), *field_errors(), ""]
+    return [shared.note(f"{shown}; held out by hash. {size} parameters."), *errors_of(ERRORS), ""]
 
 
-def refuse(error: FieldError) -> str:
-    """The sentence under the Train button: the field itself may be out of sight."""
+def refuse(error: FieldError, labels: Mapping[str, str] = LABELS) -> str:
+    """The sentence under the button that starts: the field itself may be out of sight."""
     is_named = error.field == "size"  # which the task calls by a name of its own
-    return shared.refusal(str(error) if is_named else f"{LABELS[error.field]}: {error}")
+    return shared.refusal(str(error) if is_named else f"{labels[error.field]}: {error}")
 
 
-def field_errors(error: FieldError | None = None) -> list[str]:
-    """One sentence a field of ERRORS; empty where nothing is wrong."""
-    return [shared.field_error(str(error)) if error and error.field == field else "" for field in ERRORS]
+def errors_of(fields: Iterable[str], *errors: FieldError | None) -> list[str]:
+    """One sentence a field; empty where nothing is wrong."""
+    said = {error.field: shared.field_error(str(error)) for error in errors if error is not None}
+    return [said.get(field, "") for field in fields]

@@ -17,6 +17,7 @@ class Limits:
 
     Attributes:
         parameters: of a model that is trained here.
+        layers: of an encoder, or of a decoder.
         examples: of a step's batch.
         steps: of a run, or of each contestant of a duel.
         run_seconds: that a run may hold a place, or a contestant of a duel; then it is stopped as if by hand.
@@ -31,6 +32,7 @@ class Limits:
     """
 
     parameters: int = 50_000_000
+    layers: int = 100
     examples: int = 8_192
     steps: int = 20_000
     run_seconds: float = 12 * 3600.0
@@ -84,6 +86,7 @@ class Limits:
 HOME = Limits()
 PUBLIC = Limits(
     parameters=5_000_000,
+    layers=48,
     examples=512,
     steps=5_000,
     run_seconds=300.0,

@@ -60,10 +60,6 @@ class Looked:
         """The kind in which the answer reads the source; without one, in which the source reads itself."""
         return next((kind for kind in ("cross", "decoder", "encoder") if kind in self.kinds), None)
 
-    def sides(self, kind: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Tokens that read, and tokens that are read."""
-        return self.maps.sides(kind)
-
 
 # ---------------------------------------------------------------- reading
 
@@ -153,7 +149,7 @@ def show(opened: Opened, text: str, looked: Looked, kept: dict | None) -> dict:
 
 def show_kind(opened: Opened, looked: Looked, kind: str, known) -> dict:
     """One kind of maps: labels, known answer, and weights."""
-    rows, columns = (opened.labels(ids) for ids in looked.sides(kind))
+    rows, columns = (opened.labels(ids) for ids in looked.maps.sides(kind))
     value: dict = {"truth": find_truth(looked, kind, known, len(rows), len(columns))}
     if kind == "cross" and is_recurrent(opened.model.config):
         value["title"] = "alignment, written symbols read the input"

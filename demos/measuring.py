@@ -116,7 +116,7 @@ def prepare(opened: Opened, chosen: str, text: str, looked: Looked, *, is_own: b
     new.labels = {
         kind: (opened.labels(rows), opened.labels(columns))
         for kind in looked.kinds
-        for rows, columns in [looked.sides(kind)]
+        for rows, columns in [looked.maps.sides(kind)]
     }
     alignment = known_alignment(opened, text, looked.written)
     new.shown = {

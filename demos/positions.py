@@ -19,6 +19,7 @@ The page's button `positions-start` shows its progress.
 
 import contextlib
 import dataclasses
+import functools
 import re
 from collections.abc import Iterator
 
@@ -27,7 +28,7 @@ import torch
 
 from demos import growths, python_lines, shared
 from demos.driving import LATE, STARTING, WAITING
-from demos.form import FieldError, count_chosen
+from demos.form import FieldError, count_chosen, errors_of
 from demos.growths import GROWTHS, Growing
 from demos.page import LAST, LIGHT, Page, state_of, with_value
 from demos.position_fields import (
@@ -139,18 +140,10 @@ def choose_type(position_type: str) -> list[dict]:
     return [gr.update(visible=field in known) for field in NUMBERS]
 
 
-def errors_of(fields: tuple[str, ...], *errors: FieldError) -> list[str]:
-    """One sentence a field; empty where nothing is wrong."""
-    said = {error.field: shared.field_error(str(error)) for error in errors}
-    return [said.get(field, "") for field in fields]
-
-
 # ---------------------------------------------------------------- beyond the trained length
 
 
-def screen(**changes) -> list:
-    """Outputs in the order of SCREEN; what is not named stays."""
-    return [changes.get(name, gr.skip()) for name in SCREEN]
+screen = functools.partial(shared.in_order, SCREEN)
 
 
 def tell(growing: Growing) -> str:

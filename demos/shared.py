@@ -25,6 +25,7 @@ every colour is a variable of tokens.css, and every canvas draws itself again wh
 
 import html
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import gradio as gr
@@ -156,6 +157,11 @@ def said_once(frames: list[dict]) -> list[dict]:
         told = frame["predictions"]
         said.append(frame if is_new else {name: frame[name] for name in frame if name != "predictions"})
     return said
+
+
+def in_order(names: Sequence[str], /, **changes) -> list:
+    """Outputs in the order of these names; what is not named stays."""
+    return [changes.get(name, gr.skip()) for name in names]
 
 
 def shorten(text: str, most: int) -> str:

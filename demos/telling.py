@@ -26,9 +26,7 @@ RIGHT = {  # kind of task → what was measured
 }
 
 
-def screen(**changes) -> list:
-    """Outputs in the order of SCREEN; what is not named stays."""
-    return [changes.get(name, gr.skip()) for name in SCREEN]
+screen = functools.partial(shared.in_order, SCREEN)
 
 
 def look_for(task: Task) -> str:

@@ -11,6 +11,7 @@ from demos.driving import STARTING, WAITING
 from demos.fields import Form, build_form
 from demos.form import (
     CHOSEN,
+    ERRORS,
     FIELDS,
     FILLED,
     FieldError,
@@ -18,7 +19,7 @@ from demos.form import (
     choose_task,
     clear_probe,
     describe_form,
-    field_errors,
+    errors_of,
     fill_form,
     offer_heads,
     offers,
@@ -87,7 +88,7 @@ def begin(visit: Visit, order: int, said: str = "", is_full: Callable[[], bool] 
     changes = show_controls(visit)
     changes["note"] = shared.note(f"{said} {WAITING if is_full() else STARTING}".strip())
     changes["runs"] = show_table(visit)
-    return [order + 1, gr.update(open=False), *field_errors(), *screen(**changes)]
+    return [order + 1, gr.update(open=False), *errors_of(ERRORS), *screen(**changes)]
 
 
 def stay(visit: Visit, order: int, error: FieldError | None = None) -> list:
@@ -96,7 +97,7 @@ def stay(visit: Visit, order: int, error: FieldError | None = None) -> list:
     changes = {} if error or is_followed else show_controls(visit)
     if error:
         changes["note"] = refuse(error)
-    return [order, gr.skip(), *field_errors(error), *screen(**changes)]
+    return [order, gr.skip(), *errors_of(ERRORS, error), *screen(**changes)]
 
 
 def press_train(visit: Visit, order: int, *form, is_full: Callable[[], bool] = bool) -> list:
