@@ -31,6 +31,9 @@ from hf_attn.training import build_accelerator
 TABS = (attention, train, trying, explore, duel, positions, language, sharing)
 HOUR = 3600
 GPU_PLACES = 4  # runs at once; elsewhere two
+LOOK_SECONDS = (
+    0.01  # between two looks at what is to be done: Gradio's 1,000 a second take the GIL from a run
+)
 
 
 def read_device(device: str) -> tuple[str, int]:
@@ -73,4 +76,6 @@ def build_app(shelf: Shelf, device: str = "auto") -> gr.Blocks:
         linking.wire(page, header)
         app.load(arrive, visit, visit, **LIGHT)
         app.unload(leave)
-    return app.queue(max_size=40, default_concurrency_limit=4)
+    app.queue(max_size=40, default_concurrency_limit=4)
+    app._queue.sleep_when_free = LOOK_SECONDS
+    return app

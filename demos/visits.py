@@ -33,7 +33,7 @@ LARGEST_SEED = 2**31 - 1
 UNSEEN = ("Cc", "Co", "Cs", "Zl", "Zp")  # kinds of characters that a name cannot have
 KEPT_POINTS = 2000  # of a run's curve
 KEPT_FRAMES = 60  # of a run's film once it is over
-REPEATED_SECONDS = 3.0  # the browser may lose messages: each repeats what is as recent as this
+REPEATED_SECONDS = 1.5  # the browser may lose messages: each repeats what is as recent as this
 LONGEST_PROBE = 48  # characters of the probe in the map's title
 WRITES = {  # kind of task → what the predictions are called, and their columns
     CLASSES: ("What it predicts", ("text", "class"), "{} held-out examples"),

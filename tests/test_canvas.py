@@ -396,3 +396,8 @@ def test_values_for_a_board_survive_nan_and_script_tags():
     )
     assert json.loads(text) == {"loss": None, "token": "<script>", "n": 3, "w": [0.5]}
     assert "<" not in text
+    finite = {"n": np.int64(3), "known": np.bool_(True), "w": (np.float32(0.5), np.float64(0.25))}
+    assert json.loads(shared.to_json(finite)) == {"n": 3, "known": True, "w": [0.5, 0.25]}
+    assert json.loads(shared.to_json([np.float32("inf"), np.float64("nan"), 1])) == [None, None, 1]
+    with pytest.raises(TypeError, match="no board takes a set"):
+        shared.to_json({"tokens": {"a", "b"}})

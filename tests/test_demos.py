@@ -13,6 +13,7 @@ import pytest
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 gr = pytest.importorskip("gradio")
 
+import demos  # noqa: E402
 from demos import TABS, build_app, driving, form, train  # noqa: E402
 from demos.checkpoints import Shelf  # noqa: E402
 from demos.runs_table import pack_run  # noqa: E402
@@ -381,3 +382,21 @@ def test_the_page_has_its_tabs_and_trains_in_turn():
     assert len(own) > 100
     named = [fn.name for fn in own if fn.show_progress_on is None]
     assert not named, "their outputs would be told of every message of every event"
+
+
+def test_who_trains_is_left_alone_by_a_queue_that_has_nothing_to_do():
+    """Each time that Gradio's queue looks whether there is something, it takes the GIL."""
+    looks, seconds = [], 0.3
+
+    async def watch():
+        loop = asyncio.get_running_loop()
+        later = loop.call_later
+        loop.call_later = lambda *call, **more: looks.append(call) or later(*call, **more)
+        queue = build_app(EMPTY, "cpu")._queue
+        looks.clear()
+        waiting = asyncio.create_task(queue.start_processing())
+        await asyncio.sleep(seconds)
+        waiting.cancel()
+
+    asyncio.run(watch())
+    assert 2 < len(looks) <= 1 + seconds / demos.LOOK_SECONDS

@@ -6,6 +6,7 @@ and `to_json` make the value of a board, `build_page` a whole page that holds th
 """
 
 import base64
+import functools
 import html
 import json
 import math
@@ -76,19 +77,29 @@ def to_json(value) -> str | None:
     """
     if value is None:
         return None
-    return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
+    dump = functools.partial(json.dumps, ensure_ascii=False, allow_nan=False, default=_plain)
+    try:
+        text = dump(value)
+    except ValueError:  # NaN or infinity; looking for them in each value would take longer than all the rest
+        text = dump(_finite(value))
+    return text.replace("<", "\\u003c")
+
+
+def _plain(number):
+    """A number of numpy's as Python's own."""
+    if isinstance(number, np.floating | np.integer | np.bool_):
+        return number.item()
+    raise TypeError(f"no board takes a {type(number).__name__}.")
 
 
 def _finite(value):
+    """The same with None for each number that is not finite."""
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_finite(item) for item in value]
-    if isinstance(value, float | np.floating):
-        return float(value) if math.isfinite(value) else None
-    if isinstance(value, np.integer | np.bool_):
-        return value.item()
-    return value
+    is_number = isinstance(value, float | np.floating)
+    return None if is_number and not math.isfinite(value) else value
 
 
 def build_page(value: dict, title: str, theme: str = "auto") -> str:

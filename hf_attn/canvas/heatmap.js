@@ -60,7 +60,7 @@
   const strongest = o => ({ r: 0, c: o.values[0].indexOf(Math.max(...o.values[0])) });
 
   /* one map fades into the next; a new size, or a reader who wants no motion, gets it at once */
-  const APART = 25; // ms between two frames: while a model learns one map always fades, on its machine
+  const APART = 40; // ms between two frames: while a model learns one map always fades, on its machine
   const fader = redraw => {
     let from = null;
     let since = 0;
