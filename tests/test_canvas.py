@@ -388,16 +388,3 @@ def test_a_click_on_a_written_symbol_shows_that_steps_distribution(visit):
     p = softmax(np.array([4.0, 0.0, 0.0]))[0]
     expect(page.locator("#try .hf-dist .line").nth(1)).to_contain_text(f"x{p:.3f}{p:.3f}1.000")
     expect(page.locator("#try .hf-dist .cut")).to_have_text("greedy takes the likeliest of 3 symbols")
-
-
-def test_values_for_a_board_survive_nan_and_script_tags():
-    text = shared.to_json(
-        {"loss": float("nan"), "token": "<script>", "n": np.int64(3), "w": (np.float32(0.5),)}
-    )
-    assert json.loads(text) == {"loss": None, "token": "<script>", "n": 3, "w": [0.5]}
-    assert "<" not in text
-    finite = {"n": np.int64(3), "known": np.bool_(True), "w": (np.float32(0.5), np.float64(0.25))}
-    assert json.loads(shared.to_json(finite)) == {"n": 3, "known": True, "w": [0.5, 0.25]}
-    assert json.loads(shared.to_json([np.float32("inf"), np.float64("nan"), 1])) == [None, None, 1]
-    with pytest.raises(TypeError, match="no board takes a set"):
-        shared.to_json({"tokens": {"a", "b"}})

@@ -20,7 +20,7 @@ from transformers import (
 )
 
 from hf_attn import showing
-from hf_attn.canvas import encode_maps
+from hf_attn.canvas import encode_maps, to_json
 from hf_attn.decoding import write
 from hf_attn.hub import load_checkpoint
 from hf_attn.inspection import KINDS, attention_maps
@@ -335,3 +335,14 @@ def test_an_empty_target_shows_a_decoder_the_text_alone(gpt2):
     view = show_attention(model, tokenizer, TEXT, "")
     assert view.maps.target_tokens == view.maps.source_tokens[1:]
     assert view.to_value()["query"] == len(view.maps.target_tokens) - 1
+
+
+def test_values_for_a_board_survive_nan_and_script_tags():
+    text = to_json({"loss": float("nan"), "token": "<script>", "n": np.int64(3), "w": (np.float32(0.5),)})
+    assert json.loads(text) == {"loss": None, "token": "<script>", "n": 3, "w": [0.5]}
+    assert "<" not in text
+    finite = {"n": np.int64(3), "known": np.bool_(True), "w": (np.float32(0.5), np.float64(0.25))}
+    assert json.loads(to_json(finite)) == {"n": 3, "known": True, "w": [0.5, 0.25]}
+    assert json.loads(to_json([np.float32("inf"), np.float64("nan"), 1])) == [None, None, 1]
+    with pytest.raises(TypeError, match="no board takes a set"):
+        to_json({"tokens": {"a", "b"}})
