@@ -1,6 +1,5 @@
 """What the tabs do, without a browser: settings, runs, and what the boards are told."""
 
-import asyncio
 import copy
 import dataclasses
 import os
@@ -13,8 +12,7 @@ import pytest
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 gr = pytest.importorskip("gradio")
 
-import demos  # noqa: E402
-from demos import TABS, build_app, driving, form, train  # noqa: E402
+from demos import driving, form, train  # noqa: E402
 from demos.checkpoints import Shelf  # noqa: E402
 from demos.runs_table import pack_run  # noqa: E402
 from demos.shared import thin  # noqa: E402
@@ -368,35 +366,3 @@ def test_opening_a_run_shows_it_whole(copied):
 
 
 # ---------------------------------------------------------------- the page
-
-
-def test_the_page_has_its_tabs_and_trains_in_turn():
-    async def build():  # outside an event loop Gradio opens some and never closes them
-        return build_app(EMPTY, "cpu")
-
-    app = asyncio.run(build())
-    assert {"Train", "Try", "Explore"} <= {tab.TITLE for tab in TABS}
-    turns = [fn for fn in app.fns.values() if fn.concurrency_id == "train"]
-    assert {fn.concurrency_limit for fn in turns} == {2}
-    own = [fn for fn in app.fns.values() if fn.api_visibility == "private" and fn.outputs]
-    assert len(own) > 100
-    named = [fn.name for fn in own if fn.show_progress_on is None]
-    assert not named, "their outputs would be told of every message of every event"
-
-
-def test_who_trains_is_left_alone_by_a_queue_that_has_nothing_to_do():
-    """Each time that Gradio's queue looks whether there is something, it takes the GIL."""
-    looks, seconds = [], 0.3
-
-    async def watch():
-        loop = asyncio.get_running_loop()
-        later = loop.call_later
-        loop.call_later = lambda *call, **more: looks.append(call) or later(*call, **more)
-        queue = build_app(EMPTY, "cpu")._queue
-        looks.clear()
-        waiting = asyncio.create_task(queue.start_processing())
-        await asyncio.sleep(seconds)
-        waiting.cancel()
-
-    asyncio.run(watch())
-    assert 2 < len(looks) <= 1 + seconds / demos.LOOK_SECONDS
