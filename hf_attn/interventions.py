@@ -170,8 +170,8 @@ class _UnderWay:
                     for part in module.modules():  # it asks itself, or a part of it does
                         self.changes.setdefault(part, []).append((row, layer, intervention))
 
-    def begin(self, decoder, args, kwargs) -> None:  # noqa: ARG002 - what a hook is given
-        """A pass of the decoder begins, behind what is in its cache."""
+    def begin(self, decoder, args, kwargs=None) -> None:  # noqa: ARG002 - what a hook is given
+        """A pass of the decoder begins, behind what is in its cache; another thread may bring no `kwargs`."""
         if _UNDER_WAY.get() is self:  # and not another thread's pass
             cache = kwargs.get("past_key_values")
             self.past = 0 if cache is None else cache.get_seq_length()

@@ -206,7 +206,7 @@ def _watching(module: nn.Module) -> Iterator[list[Call]]:
     calls: list[Call] = []
     mine = threading.get_ident()
 
-    def note(_, args, kwargs):
+    def note(_, args, kwargs=None):  # another thread may meet it as it comes or goes, without them
         if threading.get_ident() == mine:
             given = {field.name: kwargs.get(field.name) for field in dataclasses.fields(Call)[1:]}
             calls[:] = [Call(args[0].detach(), **given)]

@@ -1,7 +1,8 @@
 """Every tab walked as a person would, light and dark, wide and on a phone.
 
 On the way no script fails, nothing is asked of another server, no text lies on another, no page scrolls
-sideways, and axe (tests/vendor/axe-core, 4.14.1) finds nothing serious.
+sideways, the keyboard's focus is seen wherever it goes, and axe (tests/vendor/axe-core, 4.14.1) finds nothing
+serious.
 """
 
 from pathlib import Path
@@ -39,6 +40,8 @@ def look(page, where, complaints):
         complaints.append(f"{where}: scrolls sideways")
     complaints += [f"{where}: {line}" for line in page.evaluate("findOverlaps()")]
     complaints += [f"{where}: {line}" for line in page.evaluate("findFaults()")]
+    page.keyboard.press("Tab")
+    complaints += [f"{where}: {line}" for line in page.evaluate("findUnseenFocus()")]
 
 
 def use_attention(page):
@@ -128,7 +131,8 @@ def test_every_tab_can_be_walked(served_app, theme, width):
 def test_the_walk_sees_what_it_looks_for():
     page_of_faults = """<html lang="en"><title>faults</title><body style="margin: 0">
     <p style="height: 8px; margin: 0">one line</p><p style="margin: 0">laid upon another</p><input>
-    <p style="color: #aaa; background: #bbb">pale</p><div style="width: 4000px">wide</div></body></html>"""
+    <p style="color: #aaa; background: #bbb">pale</p><button style="outline: none">unseen</button>
+    <div style="width: 4000px">wide</div></body></html>"""
     with open_browser() as chromium:
         page = chromium.new_context(viewport={"width": 800, "height": 600}).new_page()
         for script in SCRIPTS:
@@ -138,7 +142,13 @@ def test_the_walk_sees_what_it_looks_for():
         complaints = []
         look(page, "here", complaints)
     said = "\n".join(complaints)
-    for fault in ("scrolls sideways", "one line | laid upon another", "label", "color-contrast"):
+    for fault in (
+        "scrolls sideways",
+        "one line | laid upon another",
+        "label",
+        "color-contrast",
+        "no focus is seen",
+    ):
         assert fault in said
 
 

@@ -1,6 +1,7 @@
 """Any weight taken apart: it is the model's own and PyTorch's, and the documents' figures stand in it."""
 
 import dataclasses
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -13,11 +14,20 @@ from recurrent import build_recurrent
 from hf_attn.arithmetic import MOST_DIGITS, SCORE_DIGITS, Head, round_half_up
 from hf_attn.exercises import BANKS, check_by_hand, separate_roles, set_beside
 from hf_attn.inspection import attention_maps
+from hf_attn.interventions import Intervention, intervening
 from hf_attn.models.positions import POSITION_TYPES
 from hf_attn.sources import chapter_1, chapter_8, notebook
 from hf_attn.sources.base import CORRECTED, REPRODUCED, flat
 from hf_attn.tasks.base import Batch
-from hf_attn.walkthrough import LONGEST, WIDTH, embed_words, find_attention, walk_model, walk_sentence
+from hf_attn.walkthrough import (
+    LONGEST,
+    WIDTH,
+    _watching,
+    embed_words,
+    find_attention,
+    walk_model,
+    walk_sentence,
+)
 from hf_attn.worked import EXAMPLES
 
 WORDS = draw.lists(
@@ -290,3 +300,20 @@ def test_only_the_third_step_of_role_separation_makes_scores_asymmetric():
     assert three.asymmetry > 0.1
     assert_close(one.head.outputs, chapter_8.contextual())
     assert all(torch.equal(role.head.states, one.head.value) for role in (two, three))
+
+
+def test_a_pass_in_another_thread_may_meet_the_hooks_as_they_come_or_go():
+    """Torch reads the hooks first, and only then whether each takes keywords: by then it may be gone."""
+    model, ids = build_seq2seq(), torch.tensor([[5, 6, 7]])
+    whole = model(ids, decoder_input_ids=ids).logits
+    (module, *_) = find_attention(model)["cross"]
+    with (
+        ThreadPoolExecutor(1) as other,
+        _watching(module) as calls,
+        intervening(model, [Intervention("remove", "cross")]),
+    ):
+        for part in (module, model.get_decoder()):
+            assert part._forward_pre_hooks_with_kwargs, "else nothing is tried here"
+            part._forward_pre_hooks_with_kwargs.clear()
+        assert_close(other.submit(model, ids, decoder_input_ids=ids).result().logits, whole)
+    assert not calls

@@ -63,3 +63,30 @@ window.findOverlaps = () => {
   });
   return [...new Set(found)].slice(0, 10);
 };
+
+/* what the keyboard comes to without that one sees where it is; call it with the keyboard in use */
+window.findUnseenFocus = () => {
+  const MARKS = ["boxShadow", "borderColor", "backgroundColor", "color"];
+  const look = element => {
+    const marks = [];
+    for (let e = element, i = 0; e && i < 4; e = e.parentElement, i++) {
+      const style = getComputedStyle(e);
+      marks.push(style.outlineStyle === "none" ? "" : style.outline, ...MARKS.map(name => style[name]));
+    }
+    return marks.join();
+  };
+  const still = document.createElement("style"); // else a colour is on its way when it is read
+  still.textContent = "*, ::before, ::after { transition: none !important; }";
+  document.head.append(still);
+  const stops = [...document.querySelectorAll("a[href], button, input, select, textarea, [tabindex]")];
+  const unseen = stops.filter(stop => {
+    if (stop.tabIndex < 0 || stop.disabled || !stop.checkVisibility({ visibilityProperty: true })) return false;
+    document.activeElement.blur();
+    const before = look(stop);
+    stop.focus({ preventScroll: true });
+    return document.activeElement === stop && look(stop) === before;
+  });
+  document.activeElement.blur();
+  still.remove();
+  return unseen.map(stop => `no focus is seen: ${stop.outerHTML.slice(0, 120)}`);
+};
