@@ -1,6 +1,7 @@
 """Start the app: `python app.py`, then open the address it prints. `--help` lists the options."""
 
 import argparse
+import errno
 import os
 import socket
 import sys
@@ -53,6 +54,10 @@ def main() -> int:
         say(f"Running on {local} (Ctrl-C ends)" + (f"; for everybody on {public}" if public else ""))
         app.block_thread()
     except (ValueError, OSError, OverflowError) as error:
+        if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+            error = (
+                f"the port is taken: stop what runs there, or choose another by --port {options.port + 1}."
+            )
         sys.stderr.write(f"app.py: {options.host}:{options.port}: {' '.join(str(error).split())}\n")
         return 2
     return 0

@@ -48,15 +48,15 @@ GOALS = {  # seconds, but for updates a second
     "click": (0.1, "another cell: from the key press to its figures"),
 }
 TOKENS = 256
-# when the figures of the board change, in seconds, and the step that they then say
+# when the board's figures change, in seconds, and the step that they then say; -1 before the first report
 WATCH = """selector => {
   const told = (window.told = []);
   const board = document.querySelector(selector);
   const options = { childList: true, subtree: true, characterData: true };
-  const step = () => Number(board.textContent.match(/Step\\s*(\\d+)/)?.[1] ?? -1);
+  const step = () => Number(board.textContent.match(/Step\\s*(\\d+).*Loss\\s*\\d/)?.[1] ?? -1);
   new MutationObserver(() => told.push([performance.now() / 1000, step()])).observe(board, options);
 }"""
-OVER = "() => document.querySelector('#note').textContent.includes('Done')"
+SAYS = "([words, does]) => document.querySelector('#note').textContent.includes(words) === does"
 # the run that the button starts, without a page, as the second of its process: from first report to last
 UNSEEN = """
 import dataclasses, time, torch
@@ -125,19 +125,25 @@ def open_train(page: Page, address: str) -> float:
     return time.monotonic() - began
 
 
+def wait_for_note(page: Page, words: str, does: bool = True) -> None:
+    """Wait until the sentence under the Train button has these words, or has them no more."""
+    page.wait_for_function(SAYS, arg=[words, does], polling=200)  # in each frame would cost the page too much
+
+
 def measure_training(address: str) -> dict[str, float]:
     """The page, a run's first map, its updates until its end, and the seconds of the same run again."""
     with visiting() as page:
         usable = open_train(page, address)
         page.evaluate(WATCH, "#train-board .hf-stats")
         first_map = page.evaluate(CLICK, ["#train", "#train-board .hf-film button:not(.blank)"])
-        page.wait_for_function(OVER, polling=200)  # not in each frame: the page has enough to do
+        wait_for_note(page, "held-out")  # measured: the end of one run is no part of the next
         told = page.evaluate("told.splice(0)")
         page.locator("#again").click()
         page.locator("#train", has_text="Training").wait_for()
-        page.wait_for_function(OVER, polling=200)
+        wait_for_note(page, "Done", False)
+        wait_for_note(page, "Done")
         again = page.evaluate("told")
-    begun = next(when for when, step in again if step == 0)
+    begun = next(when for when, step in again if step >= 0)
     over = next(when for when, step in again if step == max(last for _, last in again))
     # one update changes many nodes
     moments = [told[0][0], *(b for (a, _), (b, _) in itertools.pairwise(told) if b - a > 0.02)]

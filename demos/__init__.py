@@ -31,9 +31,8 @@ from hf_attn.training import build_accelerator
 TABS = (attention, train, trying, explore, duel, positions, language, sharing)
 HOUR = 3600
 GPU_PLACES = 4  # runs at once; elsewhere two
-LOOK_SECONDS = (
-    0.01  # between two looks at what is to be done: Gradio's 1,000 a second take the GIL from a run
-)
+# Between two looks at what is to be done: Gradio's own 1,000 a second take 5 % of a core, and the GIL.
+LOOK_SECONDS = 0.01
 
 
 def read_device(device: str) -> tuple[str, int]:

@@ -39,7 +39,7 @@ from hf_attn.tasks.recipes import Recipe
 
 MOST_RUNS = 16
 KEPT_SECONDS = 3600.0
-LAYERS = ("encoder_layers", "decoder_layers", "num_hidden_layers")
+LAYERS = ("encoder_layers", "decoder_layers", "num_hidden_layers", "num_layers")
 OWN_DATA = ("csv", "pairs")  # tasks that need a file, which no endpoint takes
 Strategy = Literal["greedy", "beam", "top-k", "nucleus"]
 Kind = Literal["answering", "encoder", "decoder", "cross"]
@@ -307,8 +307,7 @@ def _read_recipe(
     here.refuse_more("steps", recipe.steps)
     here.refuse_more("examples", recipe.batch_size)
     for name in LAYERS:  # before all of them are built to be counted
-        if (layers := recipe.model.get(name, 0)) > here.layers:
-            raise ValueError(f"{name}={layers}: up to {here.layers} layers are trained here.")
+        here.refuse_more("layers", recipe.model.get(name, 0))
     here.refuse_more("parameters", count_parameters(task, recipe))
     if not 0 <= seed <= LARGEST_SEED:
         raise ValueError(f"seed={seed}: give a whole number from 0 to {LARGEST_SEED}.")

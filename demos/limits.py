@@ -49,7 +49,7 @@ class Limits:
         """Refuse what is beyond a limit.
 
         Args:
-            what: "parameters", "examples", "steps", "characters" or "upload_bytes".
+            what: "parameters", "layers", "examples", "steps", "characters" or "upload_bytes".
             amount: how much is asked for.
 
         Raises:
@@ -86,7 +86,7 @@ class Limits:
 HOME = Limits()
 PUBLIC = Limits(
     parameters=5_000_000,
-    layers=48,
+    layers=48,  # as many as GPT-2's largest
     examples=512,
     steps=5_000,
     run_seconds=300.0,

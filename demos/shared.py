@@ -51,7 +51,7 @@ SCRIPTS = (  # after the canvas components, in this order
     "language_neighbours.js",
     *("positions_panels.js", "positions_board.js"),
     *("checks_panels.js", "checks_board.js"),
-    *("answers.js", "link_board.js", "share_board.js"),
+    *("answers.js", "link_board.js", "share_board.js", "slider_field.js"),
 )
 # names of installed fonts: Gradio's own themes would ask Google for theirs
 FONT = ["Inter", "system-ui", "sans-serif"]
@@ -295,9 +295,10 @@ def train_board(elem_id: str) -> gr.HTML:
                         written [symbols], wrong [bool], right, answer}], or with a class
                         [{source, label, right, answer}], or [{source, text}]}]
 
-    Messages may be lost or merged by the browser: repeat recent points and frames in each, all of them in the
-    last. They are merged by step within one run; a null never hides what was measured before. `on_known` is
-    drawn only for a run without maps or truth, else the board works it out from the maps of the chosen head.
+    Messages may be lost or merged by the browser: repeat recent points and frames in each; the last has all
+    that is kept. They are merged by step within one run; a null never hides what was measured before.
+    `on_known` is drawn only for a run without maps or truth, else the board works it out from the maps of the
+    chosen head.
 
     A `gr.Button(elem_classes="train")` of the page shows its progress.
     """

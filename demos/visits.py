@@ -33,7 +33,8 @@ LARGEST_SEED = 2**31 - 1
 UNSEEN = ("Cc", "Co", "Cs", "Zl", "Zp")  # kinds of characters that a name cannot have
 KEPT_POINTS = 2000  # of a run's curve
 KEPT_FRAMES = 60  # of a run's film once it is over
-REPEATED_SECONDS = 1.5  # the browser may lose messages: each repeats what is as recent as this
+REPEATED_SECONDS = 1.5  # the browser may lose messages: each repeats what is as recent as this,
+REPEATED = 3  # and where steps take long so many of the newest
 LONGEST_PROBE = 48  # characters of the probe in the map's title
 WRITES = {  # kind of task → what the predictions are called, and their columns
     CLASSES: ("What it predicts", ("text", "class"), "{} held-out examples"),
@@ -221,10 +222,7 @@ class Run:
             most = KEPT_FRAMES if self.film is None else len(self.frames)
             frames = thin([frame for _, frame in self.frames], most)
         else:
-            since = time.monotonic() - REPEATED_SECONDS
-            points = [p for _, p in itertools.takewhile(lambda item: item[0] >= since, reversed(self.points))]
-            frames = [f for _, f in itertools.takewhile(lambda item: item[0] >= since, reversed(self.frames))]
-            points, frames = points[::-1] or [p for _, p in self.points[-1:]], frames[::-1]
+            points, frames = newest_of(self.points), newest_of(self.frames)
         return {
             "run": self.id,
             "status": self.status,
@@ -251,6 +249,13 @@ class Run:
             "baseline": tell_baseline(self.baseline),
             **self.map,
         }
+
+
+def newest_of(told: list[tuple[float, dict]]) -> list[dict]:
+    """What every message repeats of (when, what)."""
+    since = time.monotonic() - REPEATED_SECONDS
+    recent = sum(1 for _ in itertools.takewhile(lambda item: item[0] >= since, reversed(told)))
+    return [one for _, one in told[-max(recent, REPEATED) :]]
 
 
 @dataclass(eq=False)

@@ -320,7 +320,7 @@ def test_a_busy_port_and_a_missing_checkpoint_are_one_line(url, port):
     told = [process.communicate(timeout=120)[1] for process in started]
     assert [process.returncode for process in started] == [2, 2]
     assert all(len(text.strip().splitlines()) == 1 for text in told), told
-    assert str(port) in told[0]
+    assert f"{port}: the port is taken" in told[0]
     assert "There is no folder" in told[1]
 
 

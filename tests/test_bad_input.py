@@ -298,3 +298,33 @@ def test_explore_says_that_it_works_however_it_was_asked(served_app):
             page.evaluate("waits.length = 0")
             ask()
             page.wait_for_function("waits.includes(true) && !waits.at(-1)")
+
+
+@needs_browser
+def test_the_number_beside_a_slider_is_refused_under_it_and_nothing_else_moves(served_app):
+    with open_tab(served_app, "Try") as page:
+        page.locator("#try-board .hf-dist .line").first.wait_for()
+        field, line = (page.locator(f"#try-temperature {part}") for part in ("[type=number]", "[role=alert]"))
+        before = page.locator("#try-board").inner_text()
+        for typed in ("9", "-5"):
+            field.fill(typed)
+            assert line.inner_text() == "Give a number from 0 to 2."
+            field.press("Tab")
+            assert line.inner_text() == "Give a number from 0 to 2. 1 stays."
+            assert field.input_value() == "1"
+        field.fill("")
+        assert not line.is_visible(), "another number is begun"
+        field.press("Tab")
+        assert line.inner_text().endswith("1 stays.")
+        page.wait_for_timeout(500)
+        assert page.get_by_test_id("toast-body").count() == 0
+        assert page.locator("#try-board").inner_text() == before
+        field.fill("0.5")
+        page.locator("#try-board", has_text="at temperature 0.5").wait_for()
+        assert not line.is_visible()
+        page.get_by_role("radio", name="top-k").check()
+        kept = page.locator("#try-top-k [type=number]")
+        kept.fill("2.5")
+        assert page.locator("#try-top-k [role=alert]").inner_text() == "Give a whole number from 1 to 20."
+        page.locator("#try-top-k [type=range]").press("ArrowRight")
+        assert not page.locator("#try-top-k [role=alert]").is_visible()

@@ -90,7 +90,12 @@ def test_a_run_is_downloaded_as_a_checkpoint_that_loads(client, run, tmp_path):
         ("/train", ("copy", "", 10**9), "steps will not do: up to 20"),
         ("/train", ("copy", "", 5, 0, {"batch_size": 10**6}), "examples will not do: up to 8"),
         ("/train", ("copy", "", 5, 0, {"hidden_size": 8192}), "parameters will not do: up to 50"),
-        ("/train", ("copy", "", 5, 0, {"encoder_layers": 10**5}), "encoder_layers=100000: up to 100 layers"),
+        (
+            "/train",
+            ("copy", "", 5, 0, {"encoder_layers": 10**5}),
+            "100\u202f000 layers will not do: up to 100",
+        ),
+        ("/train", ("copy", "additive", 5, 0, {"num_layers": 101}), "101 layers will not do: up to 100"),
         ("/train", ("copy", "", 5, -1), "seed=-1: give a whole number from 0"),
         ("/train", ("copy", "", 2.7), "steps=2.7 will not do: give a valid integer"),
         ("/train", (None,), "task=None will not do: give a valid string"),

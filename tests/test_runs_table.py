@@ -289,8 +289,9 @@ def scrubbed_by_keyboard_and_by_click(page, board, when):
     box = curve.bounding_box()
     curve.click(position={"x": 44 + (box["width"] - 52) / 2, "y": box["height"] / 2})
     expect(when).to_contain_text("step 10in the past")
-    first = board.locator(".hf-stats dd").first.inner_text()
-    assert first.startswith("20")  # the figures stay where the run is
+    figures = board.locator(".hf-stats dd")
+    assert figures.first.inner_text().startswith("10 of 20")  # the figures are of the shown step too
+    assert figures.nth(2).inner_text() == board.locator(".hf-chart output").nth(1).inner_text()
     board.get_by_role("group", name="Layer").get_by_role("button", name="1").click()
     name = board.locator("canvas[aria-label*='queries by']")
     expect(name).to_have_attribute("aria-label", re.compile("layer 1, mean of the heads, step"))

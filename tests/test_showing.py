@@ -344,5 +344,5 @@ def test_values_for_a_board_survive_nan_and_script_tags():
     finite = {"n": np.int64(3), "known": np.bool_(True), "w": (np.float32(0.5), np.float64(0.25))}
     assert json.loads(to_json(finite)) == {"n": 3, "known": True, "w": [0.5, 0.25]}
     assert json.loads(to_json([np.float32("inf"), np.float64("nan"), 1])) == [None, None, 1]
-    with pytest.raises(TypeError, match="no board takes a set"):
+    with pytest.raises(TypeError, match="numbers, lists and dicts, no set"):
         to_json({"tokens": {"a", "b"}})

@@ -16,7 +16,7 @@
   /** A term of art, with what it means. */
   const term = (text, name = text.toLowerCase()) => hfAttn.term(text, MEANINGS[name]);
 
-  /* ---- figures: the run as it is now, whatever step is shown ---- */
+  /* ---- figures: of the step that is shown; speed and time are the run's ---- */
 
   const figures = host => {
     const list = el("dl", "hf-stats");
@@ -31,12 +31,12 @@
       write(values[name].value, text);
       write(values[name].unit, unit);
     };
-    const update = ({ state, last, total, loss, heldOut }) => {
+    const update = ({ state, step, total, loss, heldOut }) => {
       const now = state.points.at(-1);
       const over = ["finished", "stopped", "error"].includes(state.status);
-      put("Step", now ? count(last) : state.run ? "0" : "–", total ? ` of ${count(total)}` : "");
-      put("Loss", number(loss.at(-1)?.[1] ?? NaN, 3));
-      put("Held-out", percent(heldOut.at(-1)?.[1] ?? NaN));
+      put("Step", now ? count(step) : state.run ? "0" : "–", total ? ` of ${count(total)}` : "");
+      put("Loss", number(measuredAt(loss, step) ?? NaN, 3));
+      put("Held-out", percent(measuredAt(heldOut, step) ?? NaN));
       put("Speed", count(now?.tokens_per_second ?? NaN), now?.tokens_per_second ? " tokens/s" : "");
       write(values.Left.label, over ? "Took" : "Left");
       put("Left", minutes((over ? now?.seconds : state.eta) ?? NaN));

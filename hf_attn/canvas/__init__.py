@@ -88,8 +88,9 @@ def to_json(value) -> str | None:
 def _plain(number):
     """A number of numpy's as Python's own."""
     if isinstance(number, np.floating | np.integer | np.bool_):
-        return number.item()
-    raise TypeError(f"no board takes a {type(number).__name__}.")
+        return float(number) if isinstance(number, np.floating) else number.item()
+    kind = type(number).__name__
+    raise TypeError(f"a board takes texts, numbers, lists and dicts, no {kind}: give .tolist() of an array.")
 
 
 def _finite(value):
