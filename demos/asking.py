@@ -160,7 +160,7 @@ def build_question(look_for: str, name: str) -> tuple[Question, gr.HTML]:
     """Lay out look-for and origin, then checkpoint, input and examples: (components, origin)."""
     with gr.Row(elem_classes="hf-lead"):
         looked = gr.HTML(shared.look_for(look_for))
-        origin = gr.HTML(shared.origin("none yet", "none", "none"), elem_id=f"{name}-origin")
+        origin = gr.HTML("", elem_id=f"{name}-origin")  # said, as the hint is, when the tab is opened
     with gr.Row(elem_classes="hf-ask") as row:
         chosen = gr.Dropdown([], label="Checkpoint", elem_id=f"{name}-checkpoint", min_width=0)
         typed = {"elem_id": f"{name}-text", "elem_classes": "hf-mono-input", "min_width": 0}
@@ -168,7 +168,7 @@ def build_question(look_for: str, name: str) -> tuple[Question, gr.HTML]:
         error = gr.HTML("", elem_classes="hf-field-error", elem_id=f"{name}-error")
     with gr.Row(elem_classes="hf-chips"):
         chips = [gr.Button("", visible=False, size="sm", elem_classes="chip") for _ in range(CHIPS)]
-        hint = gr.HTML(shared.note(NONE_YET))
+        hint = gr.HTML("")
     states = gr.State(None), state_of(Shown())
     return Question(looked, row, chosen, text, error, chips, hint, *states), origin
 
