@@ -195,8 +195,7 @@ def read_form(*form, table: Table | None = None) -> tuple[Task, Recipe, int]:
     values = dict(zip(FIELDS, form, strict=True))
     name, model = offers()[values["task"]][0], values["model"]
     shown = fields_of(name, model)
-    numbers = [field for field in (*shown, *TRAINING_FIELDS) if field in LIMITS]
-    given = {field: read_number(field, values[field]) for field in numbers}
+    given = {field: read_number(field, values[field]) for field in numbers_of(values)}
     seed = given.pop("seed")
     given |= {field: values[field] for field in shown if field not in LIMITS}
     settings = {shown.get(field, field): value for field, value in given.items()}
@@ -216,6 +215,23 @@ def read_form(*form, table: Table | None = None) -> tuple[Task, Recipe, int]:
     except (ValueError, ImportError) as error:
         raise FieldError(blamed, plain_words(str(error), table)) from error
     return task, recipe, seed
+
+
+def numbers_of(values: dict) -> list[str]:
+    """The fields of numbers that a task and a model have."""
+    shown = fields_of(offers()[values["task"]][0], values["model"])
+    return [field for field in (*shown, *TRAINING_FIELDS) if field in LIMITS]
+
+
+def all_wrong(first: FieldError, *form) -> list[FieldError]:
+    """What was found first, and every other number that cannot be read."""
+    values, found = dict(zip(FIELDS, form, strict=True)), [first]
+    for field in numbers_of(values):
+        try:
+            read_number(field, values[field])
+        except FieldError as error:
+            found.append(error)
+    return found
 
 
 def read_probe(task: Task, *form) -> Probe | None:
@@ -337,7 +353,7 @@ def describe_form(*form, table: Table | None = None) -> list:
         if error.field == "table" and table is None:  # nothing is wrong yet
             return [shared.note(str(error)), *errors_of(ERRORS), ""]
         hint = shared.note("Nothing starts until the settings are in their range.")
-        return [hint, *errors_of(ERRORS, error), refuse(error)]
+        return [hint, *errors_of(ERRORS, *all_wrong(error, *form)), refuse(error)]
     example = task.worked_example
     source = shared.shorten(example.source, LONGEST_EXAMPLE)
     shown = f"{source} → {example.target}" if example.target else source
@@ -351,7 +367,7 @@ def refuse(error: FieldError, labels: Mapping[str, str] = LABELS) -> str:
     return shared.refusal(str(error) if is_named else f"{labels[error.field]}: {error}")
 
 
-def errors_of(fields: Iterable[str], *errors: FieldError | None) -> list[str]:
+def errors_of(fields: Iterable[str], *errors: FieldError) -> list[str]:
     """One sentence a field; empty where nothing is wrong."""
-    said = {error.field: shared.field_error(str(error)) for error in errors if error is not None}
+    said = {error.field: shared.field_error(str(error)) for error in errors}
     return [said.get(field, "") for field in fields]

@@ -15,6 +15,7 @@ from demos.form import (
     FIELDS,
     FILLED,
     FieldError,
+    all_wrong,
     choose_model,
     choose_task,
     clear_probe,
@@ -91,13 +92,19 @@ def begin(visit: Visit, order: int, said: str = "", is_full: Callable[[], bool] 
     return [order + 1, gr.update(open=False), *errors_of(ERRORS), *screen(**changes)]
 
 
-def stay(visit: Visit, order: int, error: FieldError | None = None) -> list:
-    """Outputs of a button that changes nothing by itself: a run under way is shown by its own handler."""
+def stay(visit: Visit, order: int, *wrong: FieldError) -> list:
+    """Outputs of a button that changes nothing by itself: a run under way is shown by its own handler.
+
+    Args:
+        visit: whose.
+        order: counts the runs that were followed.
+        *wrong: what is wrong with the settings, the first of which is told under the button.
+    """
     is_followed = visit.run is not None and visit.run.is_live
-    changes = {} if error or is_followed else show_controls(visit)
-    if error:
-        changes["note"] = refuse(error)
-    return [order, gr.skip(), *errors_of(ERRORS, error), *screen(**changes)]
+    changes = {} if wrong or is_followed else show_controls(visit)
+    if wrong:
+        changes["note"] = refuse(wrong[0])
+    return [order, gr.skip(), *errors_of(ERRORS, *wrong), *screen(**changes)]
 
 
 def press_train(visit: Visit, order: int, *form, is_full: Callable[[], bool] = bool) -> list:
@@ -115,7 +122,7 @@ def press_train(visit: Visit, order: int, *form, is_full: Callable[[], bool] = b
     try:
         said = start_run(visit, form)
     except FieldError as error:
-        return stay(visit, order, error)
+        return stay(visit, order, *all_wrong(error, *form))
     return begin(visit, order, said, is_full)
 
 
@@ -171,7 +178,7 @@ def press_step(visit: Visit, order: int, *form, is_full: Callable[[], bool] = bo
         try:
             said = start_run(visit, form)
         except FieldError as error:
-            return stay(visit, order, error)
+            return stay(visit, order, *all_wrong(error, *form))
     visit.run.status, visit.run.wants_pause, visit.run.wanted_steps = PAUSED, True, 1
     return begin(visit, order, said, is_full)
 

@@ -84,6 +84,16 @@ def test_a_wrong_setting_is_one_sentence_under_its_field_and_starts_nothing(fiel
     assert set(errors.values()) == {""}
 
 
+def test_every_wrong_number_is_marked_and_the_first_is_told_under_the_button():
+    wrong = changed(learning_rate="abc", steps="-1", probe="x")
+    _, *described = train.describe(visit := Visit(), *wrong)
+    _, _, *pressed = train.press_train(visit, 0, *wrong)
+    for answer in (described, pressed):
+        errors = {name: said for name, said in zip(form.ERRORS, answer, strict=False) if said}
+        assert errors.keys() == {"learning_rate", "steps"}
+    assert "Learning rate: " in described[-1]
+
+
 def test_every_task_and_model_is_offered_and_fills_the_settings_with_its_recipe(own_table):
     assert [name for name, *_ in form.offers().values()] == sorted(
         (name for name, *_ in form.offers().values()), key=list(TASKS).index
