@@ -130,6 +130,12 @@ def wait_for_note(page: Page, words: str, does: bool = True) -> None:
     page.wait_for_function(SAYS, arg=[words, does], polling=200)  # in each frame would cost the page too much
 
 
+def end_of(told: list[tuple[float, int]]) -> float:
+    """When the board first said a run's last step."""
+    last = max(step for _, step in told)
+    return next(when for when, step in told if step == last)
+
+
 def measure_training(address: str) -> dict[str, float]:
     """The page, a run's first map, its updates until its end, and the seconds of the same run again."""
     with visiting() as page:
@@ -144,7 +150,8 @@ def measure_training(address: str) -> dict[str, float]:
         wait_for_note(page, "Done")
         again = page.evaluate("told")
     begun = next(when for when, step in again if step >= 0)
-    over = next(when for when, step in again if step == max(last for _, last in again))
+    over, trained = end_of(again), end_of(told)
+    told = [(when, step) for when, step in told if when <= trained]  # then it is measured
     # one update changes many nodes
     moments = [told[0][0], *(b for (a, _), (b, _) in itertools.pairwise(told) if b - a > 0.02)]
     gaps = [b - a for a, b in itertools.pairwise(moments)]
