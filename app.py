@@ -54,11 +54,10 @@ def main() -> int:
         say(f"Running on {local} (Ctrl-C ends)" + (f"; for everybody on {public}" if public else ""))
         app.block_thread()
     except (ValueError, OSError, OverflowError) as error:
-        if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
-            error = (
-                f"the port is taken: stop what runs there, or choose another by --port {options.port + 1}."
-            )
-        sys.stderr.write(f"app.py: {options.host}:{options.port}: {' '.join(str(error).split())}\n")
+        said = " ".join(str(error).split())
+        if getattr(error, "errno", None) == errno.EADDRINUSE:
+            said = f"the port is taken: stop what runs there, or choose another by --port {options.port + 1}."
+        sys.stderr.write(f"app.py: {options.host}:{options.port}: {said}\n")
         return 2
     return 0
 

@@ -51,7 +51,7 @@ SCRIPTS = (  # after the canvas components, in this order
     "language_neighbours.js",
     *("positions_panels.js", "positions_board.js"),
     *("checks_panels.js", "checks_board.js"),
-    *("answers.js", "link_board.js", "share_board.js", "slider_field.js"),
+    *("answers.js", "link_board.js", "share_board.js", "fields.js"),
 )
 # names of installed fonts: Gradio's own themes would ask Google for theirs
 FONT = ["Inter", "system-ui", "sans-serif"]

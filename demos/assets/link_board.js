@@ -166,14 +166,6 @@
       if (!link.box.contains(event.target) && event.target !== press) link.shut();
     };
     document.addEventListener("click", onClick, true); // before a board has its clicks to itself
-    // from a field with a list Tab goes to the next field, not into the list, which closes
-    document.addEventListener("focusin", ({ target }) => {
-      if (!target.matches("input[role=combobox]")) return;
-      requestAnimationFrame(() => {
-        const list = document.getElementById(target.getAttribute("aria-controls"));
-        if (list) list.tabIndex = -1;
-      });
-    });
     document.addEventListener("click", ({ target }) => {
       if (target.matches("button.hf-to-tab")) toTab(target.textContent);
     });

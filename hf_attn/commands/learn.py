@@ -95,7 +95,7 @@ def train(
             run = runs.Run(*apply_settings(learned, chosen, model))
             if output_dir is not None:
                 runs.check_output(output_dir)
-                if output_dir.exists() and runs.is_finished(output_dir):
+                if runs.is_finished(output_dir):
                     tell(f"{output_dir} holds a checkpoint, which is replaced; Ctrl-C now keeps it.")
         choices = {"until": until, "seed": seed, "device": device, "threads": threads}
         given: dict = {name: value for name, value in choices.items() if value is not None}

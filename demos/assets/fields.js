@@ -1,6 +1,9 @@
 "use strict";
-/* The number beside each of Gradio's sliders: what it cannot be is told under it and goes no further, so that nothing
-   is computed from it; where the field is left, the slider's own number comes back. */
+/* What Gradio's own fields lack.
+
+   The number beside a slider: what it cannot be is told under it and goes no further, so that nothing is computed from
+   it; where the field is left, the slider's own number comes back.
+   A list: from its field Tab goes to the next field, not into the list, which closes. */
 (() => {
   const rangeOf = field => field.closest(".block")?.querySelector("input[type=range]");
 
@@ -48,5 +51,13 @@
   document.addEventListener("input", ({ target }) => {
     const field = target.type === "range" && target.closest(".block")?.querySelector("input[type=number]");
     if (field) say(field, ""); // the slider was moved instead
+  });
+
+  document.addEventListener("focusin", ({ target }) => {
+    if (!target.matches("input[role=combobox]")) return;
+    requestAnimationFrame(() => {
+      const list = document.getElementById(target.getAttribute("aria-controls"));
+      if (list) list.tabIndex = -1;
+    });
   });
 })();
