@@ -7,10 +7,9 @@ The boards' values, each `shared.to_json` of a dict:
                      score_digits; cell: `Explanation` as a dict; same {largest, where}; python; printed
                      [{claim, why, figures [{printed, computed, verdict, station, row, column, head}]}];
                      beside {sentence, word, row, output, apart} or None.
-                     Event `pick`: `event.row`, `.column`, `.head` (None: the same as before).
+                     Event `pick`: a PickEvent.
     hand_board       {query, key, value, names, printed [{printed, computed}] of the third row, checks: None
-                     or {name: [[{is_right, hint}]]}, python}. Event `check`: `event.scores`, `.weights`,
-                     `.outputs`, as typed.
+                     or {name: [[{is_right, hint}]]}, python}. Event `check`: a CheckEvent.
     roles_board      {words, steps [{title, equation, weights, scores, asymmetry}], python}.
 """
 
@@ -20,11 +19,11 @@ import gradio as gr
 
 from demos import python_lines, shared, walking
 from demos.checkpoints import Shelf
+from demos.events import Event, Place
 from demos.limits import refuse_longer
 from demos.page import LIGHT, Page, state_of
 from demos.visits import Visit
 from demos.walking import RANDOM, WORKED, Settings, Walked
-from hf_attn.arithmetic import is_whole
 from hf_attn.exercises import BANKS, check_by_hand, separate_roles
 from hf_attn.walkthrough import HEADS
 from hf_attn.worked import EXAMPLES, exercise_1
@@ -59,6 +58,22 @@ START_COPY = """() => {
     };
     begin(100);
 }"""
+
+
+class PickEvent(Event):
+    """Another cell; a head of None is the same as before."""
+
+    row: Place
+    column: Place
+    head: Place | None = None
+
+
+class CheckEvent(Event):
+    """Figures of the exercise by hand, as they were typed: three rows of each."""
+
+    scores: list[list[str]]
+    weights: list[list[str]]
+    outputs: list[list[str]]
 
 
 # ---------------------------------------------------------------- what the page shows
@@ -146,19 +161,18 @@ def read(changed: str, *fields) -> Settings:
     return Settings(**{**values, **dict.fromkeys(FORGOTTEN.get(changed, ()))})
 
 
-def pick(shelf: Shelf, visit: Visit, walked: Walked, event: gr.EventData) -> list:
+def pick(shelf: Shelf, visit: Visit, walked: Walked, event: PickEvent) -> list:
     """Another cell, or a figure of another head: [board, walked, head, error]; what is not there is refused.
 
     The map may have been replaced between the click and this.
     """
-    row, column, head = (getattr(event, name, None) for name in ("row", "column", "head"))
-    head = walked.settings.head if head is None else head
+    head = walked.settings.head if event.head is None else event.head
     try:
-        if not is_whole(head) or not 0 <= head < walked.num_heads:
+        if head >= walked.num_heads:
             raise ValueError(f"head={head!r} is not there: heads are 0 to {walked.num_heads - 1}.")
         if head != walked.settings.head:
             walked = walking.walk(shelf, visit, dataclasses.replace(walked.settings, head=head))
-        walked = dataclasses.replace(walked, cell=(row, column))
+        walked = dataclasses.replace(walked, cell=(event.row, event.column))
         return [shared.to_json(walking.to_value(walked)), walked, head, ""]
     except ValueError as error:
         return [*[gr.skip()] * 3, shared.field_error(str(error))]
@@ -209,12 +223,12 @@ def show_hand(checks: dict | None = None, written: dict | None = None) -> str:
     )
 
 
-def check(event: gr.EventData) -> str | dict:
+def check(event: CheckEvent) -> str | dict:
     """Judge the figures that were written by hand; what are no rows of text stays unread."""
-    written = {name: getattr(event, name, None) for name in ("scores", "weights", "outputs")}
+    written = {name: getattr(event, name) for name in ("scores", "weights", "outputs")}
     try:
         judged = check_by_hand(written)
-    except (AttributeError, IndexError, TypeError):  # the board itself sends texts, [3][3] or [3][2]
+    except IndexError:  # the board itself sends [3][3] or [3][2]
         return gr.skip()
     return show_hand(
         {
@@ -298,7 +312,7 @@ def build(page: Page) -> None:
     outputs = [board, walked, error, look_for, origin, *named]
     now = {**LIGHT, "trigger_mode": "always_last"}
 
-    def choose_cell(visit, walked, event: gr.EventData):
+    def choose_cell(visit, walked, event: PickEvent):
         return pick(shelf, visit, walked, event)
 
     def changed(name: str):

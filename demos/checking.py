@@ -32,6 +32,7 @@ On how many held-out examples it is measured stands in its template: data-exampl
 import dataclasses
 import logging
 import time
+import typing
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -41,6 +42,7 @@ from demos import python_heads, shared
 from demos.asking import as_ids
 from demos.checkpoints import Opened, Shelf
 from demos.driving import MESSAGE_SECONDS
+from demos.events import Event, Kind, Place, Seed
 from demos.measuring import Checks, measure_energy, to_lists
 from demos.page import LAST, LIGHT, Page
 from demos.visits import FINISHED, RUNNING, STOPPED, Visit
@@ -84,6 +86,28 @@ class Pick:
     key: int | None = None
     token: int | None = None
     seed: int = 0
+
+
+class AskEvent(Event):
+    """A question about what is shown: the fields of a `Pick`."""
+
+    what: typing.Literal["head", "layer", "edge", "token"]
+    how: typing.Literal["remove", "uniform", "permute"] = "remove"
+    kind: Kind = "cross"
+    layer: Place = 0
+    head: Place = 0
+    query: Place | None = None
+    key: Place | None = None
+    token: Place | None = None
+    seed: Seed = 0
+
+
+class DescendEvent(Event):
+    """A head whose energies are asked for."""
+
+    kind: Kind
+    layer: Place
+    head: Place
 
 
 # ---------------------------------------------------------------- what is taken away, in words
@@ -337,10 +361,9 @@ def build_part(page: Page, checks: gr.State) -> gr.HTML:
     board = shared.board("checks_board", "hf-checks", "checks-board", template, events)
     shelf, asked = page.shelf, [page.visit, checks]
 
-    def ask(visit, checks, event: gr.EventData):
-        yield from ask_model(
-            shelf, visit, checks, Pick(**{f.name: getattr(event, f.name) for f in dataclasses.fields(Pick)})
-        )
+    def ask(visit, checks, event: AskEvent):
+        asked = {field.name: getattr(event, field.name) for field in dataclasses.fields(Pick)}
+        yield from ask_model(shelf, visit, checks, Pick(**asked))
 
     def without_each(visit, checks):
         yield from ask_each_head(shelf, visit, checks)
@@ -348,7 +371,7 @@ def build_part(page: Page, checks: gr.State) -> gr.HTML:
     def compare_on_held_out(visit, checks):
         yield from compare_roles(shelf, visit, checks)
 
-    def look(visit, checks, event: gr.EventData):
+    def look(visit, checks, event: DescendEvent):
         return descend(shelf, visit, checks, event.kind, event.layer, event.head)
 
     def stop(checks):

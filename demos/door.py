@@ -8,35 +8,50 @@ a number from a number, and one of its choices from a list of choices.
 
 import copy
 import json
+import logging
+import traceback
 
 import gradio as gr
 from gradio import components
 from gradio.blocks import convert_component_dict_to_list
 from gradio.components import Component
+from gradio.exceptions import InvalidPathError
 
 from demos import links, shared
+from demos.events import refusal
 
 MOST_CHARACTERS = 1_000_000  # of any text: below that the field's own limit is said under it
 LARGEST = 2**53  # that a browser's numbers count to
 LONGEST_SAID = 40  # characters of what is refused
+LONGEST_LINE = 300  # characters of a sentence in the log
+SHOWN_FRAMES = 12  # of a traceback in the log
+DEEPEST = 40  # lists in lists
+FAILED = "This failed here, and the server's log says why. What is shown stays as it was."
+LOG = logging.getLogger(__name__)
 TYPED = (components.Textbox, components.Button)
 NUMBERS = (components.Number, components.Slider)
 CHOSEN = (components.Dropdown, components.Radio, components.CheckboxGroup)
 
 
-def mend_text(value: object) -> object:
-    """The same with � for each half of a pair of surrogates in its texts: no answer can carry one."""
+def mend_text(value: object, depth: int = 0) -> object:
+    """The same with � for each half of a pair of surrogates in its texts: no answer can carry one.
+
+    Raises:
+        gr.Error: lists lie too deep in lists.
+    """
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list | dict) and depth == DEEPEST:
+        raise refusal("Lists lie too deep in lists.")
     if isinstance(value, list):
-        return [mend_text(one) for one in value]
+        return [mend_text(one, depth + 1) for one in value]
     if isinstance(value, dict):
-        return {mend_text(name): mend_text(one) for name, one in value.items()}
+        return {mend_text(name): mend_text(one, depth + 1) for name, one in value.items()}
     return value
 
 
-def allowed_of(component: Component, value: object) -> str:
-    """What a field takes, in words; empty where it takes this value."""
+def allowed_of(component: Component, value: object, *, varies: bool = False) -> str:
+    """What a field takes, in words; empty where it takes this value, or may where its choices vary."""
     if isinstance(component, TYPED):
         if not isinstance(value, str | None):
             return "give a text"
@@ -50,7 +65,7 @@ def allowed_of(component: Component, value: object) -> str:
     if isinstance(component, components.Checkbox):
         return "" if links.can_hold(component, value) else f"give {links.allowed_in(component)}"
     if isinstance(component, CHOSEN):
-        is_open = getattr(component, "allow_custom_value", False)
+        is_open = varies or getattr(component, "allow_custom_value", False)
         is_known = links.can_hold(component, value, varies=is_open)
         return "" if is_known else f"choose {links.allowed_in(component, varies=is_open)}"
     return ""
@@ -68,6 +83,31 @@ def tell(value: object) -> str:
     return shared.shorten(json.dumps(value, ensure_ascii=False, default=str), LONGEST_SAID)
 
 
+def check_call(handler, inputs: list, state, event_data) -> tuple[list, gr.EventData | None]:
+    """What a handler is given, mended: (inputs, event's data).
+
+    Raises:
+        gr.Error: a field cannot hold its value, their number is another, or lists lie too deep in lists.
+    """
+    if len(inputs) != len(handler.inputs):
+        raise refusal(f"{handler.name} takes {len(handler.inputs)} values, and {len(inputs)} were sent.")
+    inputs = [mend_text(value) for value in inputs]
+    if event_data is not None:
+        event_data = type(event_data)(event_data.target, mend_text(event_data._data))
+    for component, value in zip(handler.inputs, inputs, strict=True):
+        if value is None and may_be_empty(component):
+            continue
+        held = state[component._id] if state is not None and component._id in state else component
+        refuse(held, value, varies=not handler.preprocess)
+    return inputs, event_data
+
+
+def tell_failure(error: Exception) -> str:
+    """The end of a traceback with its error, cut where it quotes a long text."""
+    frames = "".join(traceback.format_tb(error.__traceback__)[-SHOWN_FRAMES:])
+    return f"{frames}{type(error).__name__}: {shared.shorten(str(error), LONGEST_LINE)}"
+
+
 class GuardedBlocks(gr.Blocks):
     """A page that no JSON gets past: whoever sends what a field cannot hold is told so.
 
@@ -75,29 +115,27 @@ class GuardedBlocks(gr.Blocks):
     """
 
     async def process_api(self, block_fn, inputs, state=None, *, iterator=None, event_data=None, **more):
-        """As Gradio's own, with inputs that the fields can hold.
+        """As Gradio's own, with inputs that the fields can hold; whatever fails is a sentence to the caller.
 
         Raises:
-            gr.Error: one cannot be held; nothing was run.
+            gr.Error: nothing was run, or a handler failed; the log has a line, or the end of a traceback.
         """
-        if event_data is not None:
-            event_data = type(event_data)(event_data.target, mend_text(event_data._data))
-        if iterator is None:
-            known = self.fns[block_fn].inputs if isinstance(block_fn, int) else block_fn.inputs
-            try:
-                inputs = [mend_text(value) for value in inputs]
-            except RecursionError as error:
-                raise gr.Error(
-                    "Lists lie too deep in lists.", title="Not taken", print_exception=False
-                ) from error
-            for component, value in zip(known, inputs, strict=False):  # Gradio itself counts them
-                if value is None and may_be_empty(component):
-                    continue
-                refuse(
-                    state[component._id] if state is not None and component._id in state else component, value
-                )
-        given = {"iterator": iterator, "event_data": event_data, **more}
-        return await super().process_api(block_fn, inputs, state, **given)
+        handler = self.fns[block_fn] if isinstance(block_fn, int) else block_fn
+        try:
+            if iterator is None:
+                inputs, event_data = check_call(handler, inputs, state, event_data)
+            given = {"iterator": iterator, "event_data": event_data, **more}
+            return await super().process_api(block_fn, inputs, state, **given)
+        except gr.Error as error:
+            error.print_exception = False  # one line will do
+            LOG.warning("%s refused: %s", handler.name, shared.shorten(str(error.message), LONGEST_LINE))
+            raise
+        except InvalidPathError as error:
+            LOG.warning("%s refused a file's path", handler.name)
+            raise refusal("This file was not uploaded here: upload it.") from error
+        except Exception as error:
+            LOG.error("%s failed:\n%s", handler.name, tell_failure(error))
+            raise refusal(FAILED) from error
 
     async def postprocess_data(self, block_fn, predictions, state):
         """As Gradio's own, which builds every component anew that a handler skips; here it is left alone."""
@@ -129,15 +167,14 @@ def is_skip(value: object) -> bool:
     return isinstance(value, dict) and value == gr.skip()
 
 
-def refuse(component: Component, value: object) -> None:
-    """Refuse what a field cannot hold.
+def refuse(component: Component, value: object, *, varies: bool = False) -> None:
+    """Refuse what a field cannot hold; where its choices vary, the handler says which it knows.
 
     Raises:
         gr.Error: which field, what was sent, and what it takes.
     """
     if getattr(component, "stateful", False):
         return
-    if allowed := allowed_of(component, value):
+    if allowed := allowed_of(component, value, varies=varies):
         name = getattr(component, "label", None) or component.elem_id or type(component).__name__
-        said = f"“{name}” cannot be {tell(value)}: {allowed}."
-        raise gr.Error(said, title="Not taken", print_exception=False)
+        raise refusal(f"“{name}” cannot be {tell(value)}: {allowed}.")

@@ -9,6 +9,7 @@ import gradio as gr
 from demos import duels, python_lines, shared
 from demos.driving import LATE, STARTING, WAITING
 from demos.duels import Duel
+from demos.events import RunEvent
 from demos.form import (
     FieldError,
     count_chosen,
@@ -279,7 +280,7 @@ def press_stop(visit: Visit, duel: Duel) -> list:
     return screen()
 
 
-def keep_run(visit: Visit, duel: Duel, event: gr.EventData) -> list:
+def keep_run(visit: Visit, duel: Duel, event: RunEvent) -> list:
     """Put a contestant among the runs of this visit: Train, Try and Explore then have it."""
     run = duel.find(event.run)
     if run is None or run.model is None or run.is_live:

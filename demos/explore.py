@@ -6,6 +6,7 @@ from demos import python_heads, python_lines, shared
 from demos.asking import Question, build_question, wire_ask, wire_question
 from demos.checking import add_lines, build_part
 from demos.checkpoints import Opened, Shelf
+from demos.events import Event, Kind, Place
 from demos.looking import Looked, TargetError, fetch_cell, fetch_head, look, look_again, show
 from demos.measuring import Checks, prepare
 from demos.page import LAST, LIGHT, Page, clear_on_edit, state_of
@@ -20,6 +21,43 @@ LOOK_FOR_CLASS = (
     "a column that many rows read: a word, or the end, in which the encoder gathers what it needs."
 )
 WAITING = ("() => hfAttn.lens.wait(true)", "() => hfAttn.lens.wait(false)")
+
+
+class PickEvent(Event):
+    """Another head or cell; a head of None is the layer's mean, and a cell may be none."""
+
+    kind: Kind
+    layer: Place
+    head: Place | None = None
+    query: Place | None = None
+    key: Place | None = None
+
+
+class HeadEvent(Event):
+    """A head of the input that is shown (`turn`), to be sent; None for the mean of its layer."""
+
+    turn: int
+    kind: Kind
+    layer: Place
+    head: Place | None = None
+
+
+class CellEvent(Event):
+    """A cell of the input that is shown (`turn`), to be unfolded."""
+
+    turn: int
+    kind: Kind
+    layer: Place
+    head: Place
+    query: Place
+    key: Place
+
+
+class WindowEvent(Event):
+    """Where the window on a long input begins."""
+
+    row: Place
+    column: Place
 
 
 def ask(
@@ -121,7 +159,7 @@ def choose(shelf: Shelf, visit: Visit, chosen: str | None) -> list:
     return [gr.update(value="", visible=kind != CLASSES), look_for]
 
 
-def keep_pick(event: gr.EventData) -> dict:
+def keep_pick(event: PickEvent) -> dict:
     """Remember what was picked, so that the next input shows the same head."""
     return {name: getattr(event, name) for name in ("kind", "layer", "head", "query", "key")}
 
@@ -169,14 +207,14 @@ def build(page: Page) -> None:
     def turn(*chosen):
         return choose(shelf, *chosen)
 
-    def fetch(checks, event: gr.EventData):
+    def fetch(checks, event: HeadEvent):
         return send_head(checks, event.turn, event.kind, event.layer, event.head)
 
-    def inside(visit, checks, event: gr.EventData):
+    def inside(visit, checks, event: CellEvent):
         cell = (event.kind, event.layer, event.head, event.query, event.key)
         return look_inside(shelf, visit, checks, event.turn, *cell)
 
-    def move(visit, checks, kept, event: gr.EventData):
+    def move(visit, checks, kept, event: WindowEvent):
         return move_window(shelf, visit, checks, kept, event.row, event.column)
 
     def take(visit, name):

@@ -114,8 +114,14 @@ def share_task(task: Task) -> Task:
 
 
 def fields_of(task: str, model: str) -> dict[str, str]:
-    """The settings of the model that mean something to an architecture: field → its name there."""
-    architecture = ARCHITECTURES[TASKS[task].kind][model]
+    """The settings of the model that mean something to an architecture: field → its name there.
+
+    Raises:
+        FieldError: it does not learn such a task.
+    """
+    architecture = ARCHITECTURES[TASKS[task].kind].get(model)
+    if architecture is None:
+        raise FieldError("task", f"{TASKS[task].title} is not learned by this model: choose another model.")
     there = setting_types(TASKS[task], model)["model"]
     names = {name: name for name in MODEL_FIELDS}
     if architecture.is_recurrent:
@@ -195,6 +201,8 @@ def read_form(*form, table: Table | None = None) -> tuple[Task, Recipe, int]:
     values = dict(zip(FIELDS, form, strict=True))
     name, model = offers()[values["task"]][0], values["model"]
     shown = fields_of(name, model)
+    if values["preset"] not in presets_of(name, model):
+        raise FieldError("task", f"{TASKS[name].title} is not learned in this size by this model.")
     given = {field: read_number(field, values[field]) for field in numbers_of(values)}
     seed = given.pop("seed")
     given |= {field: values[field] for field in shown if field not in LIMITS}
@@ -226,7 +234,11 @@ def numbers_of(values: dict) -> list[str]:
 def all_wrong(first: FieldError, *form) -> list[FieldError]:
     """What was found first, and every other number that cannot be read."""
     values, found = dict(zip(FIELDS, form, strict=True)), [first]
-    for field in numbers_of(values):
+    try:
+        numbers = numbers_of(values)
+    except FieldError:  # a model that does not learn the task
+        return found
+    for field in numbers:
         try:
             read_number(field, values[field])
         except FieldError as error:
@@ -280,14 +292,25 @@ def plain_words(sentence: str, table: Table | None = None) -> str:
 
 
 def presets_of(name: str, model: str) -> list[str]:
-    """The sizes that an architecture has for a task."""
+    """The sizes that an architecture has for a task.
+
+    Raises:
+        FieldError: it does not learn such a task.
+    """
+    fields_of(name, model)
     recipes = build_task(name).recipes_of(model)
     return [label for label, preset in PRESETS.items() if preset in recipes]
 
 
 def fill_form(label: str, model: str, size: object, preset: str) -> dict[str, dict]:
-    """What the recipe says for the fields of model and training: {field: {visible, value}}."""
+    """What the recipe says for the fields of model and training: {field: {visible, value}}.
+
+    Raises:
+        FieldError: the architecture does not learn such a task, or not in such a size.
+    """
     name, option, _, sizes, _ = offers()[label]
+    if preset not in presets_of(name, model):
+        raise FieldError("task", f"{TASKS[name].title} is not learned in this size by this model.")
     chosen = find_size(sizes, size)  # None where one was typed that is not offered
     given = {} if chosen is None else {option: chosen}
     recipe = build_task(name, **given).recipes_of(model)[PRESETS[preset]]
@@ -305,7 +328,10 @@ def fill_form(label: str, model: str, size: object, preset: str) -> dict[str, di
 
 def choose_model(label: str, model: str, size: object, preset: str) -> list:
     """Another model: [preset, fields of FILLED…]."""
-    presets = presets_of(offers()[label][0], model)
+    try:
+        presets = presets_of(offers()[label][0], model)
+    except FieldError:  # the model of the task before: another is on its way
+        return [gr.skip()] * (1 + len(FILLED))
     preset = preset if preset in presets else presets[0]
     shown = gr.update(choices=presets, value=preset, visible=len(presets) > 1)
     return [shown, *[gr.update(**change) for change in fill_form(label, model, size, preset).values()]]
@@ -346,6 +372,9 @@ FILLED = (*MODEL_FIELDS, "learning_rate", "steps")  # what a recipe says
 
 def describe_form(*form, table: Table | None = None) -> list:
     """[the line under the settings, what is wrong under each field…, and that again for another place]."""
+    values = dict(zip(FIELDS, form, strict=True))
+    if values["model"] not in ARCHITECTURES[TASKS[offers()[values["task"]][0]].kind]:
+        return [gr.skip()] * (2 + len(ERRORS))  # of the task before: another is on its way
     try:
         task, recipe, _ = read_form(*form, table=table)
         read_probe(task, *form)

@@ -204,7 +204,8 @@ def build_part(page: Page) -> None:
     page.keep({"first": one, "second": other}, buttons=tuple(chips))
     gr.on([press.click, one.submit, other.submit, page.tab.select], ask, [one, other], answered, **LAST)
     for chip in chips:
-        picked = chip.click(lambda pair: pair.split(" / "), chip, [one, other], **LIGHT, queue=False)
+        pair = chip.value.split(" / ")
+        picked = chip.click(lambda pair=pair: pair, None, [one, other], **LIGHT, queue=False)
         picked.then(ask, [one, other], answered, **LAST)
     order = gr.Number(0, visible="hidden")  # its change starts what a link learns again
     in_turn = {"concurrency_id": "train", "concurrency_limit": page.places}

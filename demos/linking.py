@@ -9,16 +9,33 @@ Value of `link_board` (demos/assets/link_board.js): `to_json` of None or one of
 It sends `copy_<tab>` with `event.turn`, `.boards`, `.locked` and `.hidden`.
 """
 
+import typing
 from dataclasses import dataclass
 
 import gradio as gr
 
 from demos import links, rerunning, shared
+from demos.events import Event
 from demos.page import LIGHT, Kept, Page, change_of, with_value
 
 TRAIN = "train"
 NOTHING = "A link shows another tab: open the one that it is to show, then copy."
 GONE = "The sender's model could not be trained here; the settings stand in Train."
+
+
+class CopyEvent(Event):
+    """Copy link was pressed.
+
+    Attributes:
+        turn: the question's number.
+        boards: what each board of the tab shows.
+        locked, hidden: whether the link locks the settings, and hides the answers.
+    """
+
+    turn: int
+    boards: dict[str, typing.Any]
+    locked: bool
+    hidden: bool
 
 
 def build_header(tabs: list[str]) -> gr.HTML:
@@ -28,7 +45,7 @@ def build_header(tabs: list[str]) -> gr.HTML:
     return shared.board("link_board", "hf-header", "link-board", template, events)
 
 
-def copy_link(page: Page, kept: list[Kept], given: dict, event) -> str:
+def copy_link(page: Page, kept: list[Kept], given: dict, event: CopyEvent) -> str:
     """The link to what a tab shows, or why there is none: the board's value; `given` is by component."""
     try:
         if not kept:
@@ -187,7 +204,7 @@ def wire(page: Page, board: gr.HTML) -> None:
         states = [one.state for one in page.learned if one.tab == tab]
         read = [page.visit, *states, *(part for one in kept for part in one.fields.values())]
 
-        def copy(event: gr.EventData, *given, kept=kept, read=tuple(read)):
+        def copy(event: CopyEvent, *given, kept=kept, read=tuple(read)):
             return copy_link(page, kept, dict(zip(read, given, strict=True)), event)
 
         getattr(board, f"copy_{tab}")(copy, read, board, **now, trigger_mode="always_last")

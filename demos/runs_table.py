@@ -8,6 +8,7 @@ import gradio as gr
 import torch
 
 from demos import python_lines, shared
+from demos.events import Event, RunEvent
 from demos.page import LIGHT
 from demos.telling import show_all, show_table
 from demos.visits import Run, Visit
@@ -18,31 +19,42 @@ from hf_attn.records import build_training_record
 NO_WEIGHTS = "This run has no weights yet."
 
 
-def open_run(visit: Visit, event: gr.EventData) -> list:
+class RenameEvent(RunEvent):
+    """Another name for a run."""
+
+    name: str
+
+
+class CompareEvent(Event):
+    """Which runs lie over the curves: their ids."""
+
+    runs: list[str]
+
+
+def open_run(visit: Visit, event: RunEvent) -> list:
     """Show a run again."""
     visit.show(event.run)
     return show_all(visit)
 
 
-def delete_run(visit: Visit, event: gr.EventData) -> list:
+def delete_run(visit: Visit, event: RunEvent) -> list:
     """Forget a run."""
     visit.forget(event.run)
     return show_all(visit)
 
 
-def rename_run(visit: Visit, event: gr.EventData) -> str:
+def rename_run(visit: Visit, event: RenameEvent) -> str:
     """Give a run another name; a name that will not do is refused under its field."""
     try:
-        visit.rename(event.run, str(event.name))
+        visit.rename(event.run, event.name)
     except ValueError as error:
-        return show_table(visit, refused={"run": event.run, "name": str(event.name), "why": str(error)})
+        return show_table(visit, refused={"run": event.run, "name": event.name, "why": str(error)})
     return show_table(visit)
 
 
-def compare_runs(visit: Visit, event: gr.EventData) -> str:
+def compare_runs(visit: Visit, event: CompareEvent) -> str:
     """The whole of the runs that lie over the curves, and the lines of Python of these and the shown one."""
-    wanted = event.runs if isinstance(event.runs, list) else []
-    runs = [visit.runs[run] for run in wanted if run in visit.runs]
+    runs = [visit.runs[run] for run in event.runs if run in visit.runs]
     compared = [*([visit.runs[visit.shown]] if visit.shown in visit.runs else []), *runs]
     messages = [{"name": run.name, **run.to_message(whole=True)} for run in runs]
     return shared.to_json({"runs": messages, "python": python_lines.explain_comparison(compared)})
@@ -83,7 +95,7 @@ def pack(visit: Visit, run: Run) -> Path:
     return Path(shutil.make_archive(str(folder), "zip", folder.parent, folder.name))
 
 
-def pack_run(visit: Visit, event: gr.EventData) -> tuple[str | None, str]:
+def pack_run(visit: Visit, event: RunEvent) -> tuple[str | None, str]:
     """The run of a row, to be taken away: (path, sentence)."""
     run = visit.runs.get(event.run)
     if run is None or run.model is None:

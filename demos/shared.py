@@ -8,11 +8,11 @@ drawing is in `demos/assets/*.js`, made of the components in `hf_attn/canvas`. A
 only, because gr.HTML evaluates `{{…}}` and `${…}`.
 
 Events. A `gr.HTML` sends any event whose quoted name stands in its `js_on_load`; in Python that is a method
-of the component, and `gr.EventData` carries what was sent. Gradio drops an event that comes while the last
-one is still being handled, unless it is wired with `trigger_mode="multiple"`:
+of the component, and a subclass of `events.Event` names what was sent. Gradio drops an event that comes while
+the last one is still being handled, unless it is wired with `trigger_mode="multiple"`:
 
     runs = runs_table("runs")
-    def open_run(event: gr.EventData): return load(event.run)
+    def open_run(event: RunEvent): return load(event.run)
     runs.open_run(open_run, outputs=…, trigger_mode="multiple")
 
 Classes of layout: `gr.Row(elem_classes="hf-lead")` around look-for and origin,

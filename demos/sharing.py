@@ -8,6 +8,7 @@ from huggingface_hub import constants
 from demos import shared
 from demos.card_preview import render_card
 from demos.checkpoints import Shelf
+from demos.events import RunEvent
 from demos.hub import Sharing, find_folder, model_name, name_for, offered, pull, push, stop
 from demos.login import login_button, offers_login
 from demos.page import LAST, LIGHT, Page, state_of, with_value
@@ -197,7 +198,7 @@ def build(page: Page) -> None:
     on["fold"].expand(show_card, [visit, sharing, chosen, name], on["card"], **LIGHT)
     wire_hub(page, sharing, on)
 
-    def share_run(visit, name, event: gr.EventData):
+    def share_run(visit, name, event: RunEvent):
         return take_run(shelf, visit, event.run, name)
 
     page.runs.share_run(share_run, [visit, name], [page.tabs, page.said, *picked], **now)

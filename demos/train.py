@@ -192,7 +192,8 @@ def pick_task(visit: Visit, label: str) -> list:
 def take_upload(visit: Visit, uploaded: str | None, label: str) -> list[dict]:
     """A table of the visitor's own, or none any more: [column, column]."""
     name = offers()[label][0]
-    visit.take(uploaded, COLUMNS[name])
+    if name in COLUMNS:
+        visit.take(uploaded, COLUMNS[name])
     return show_columns(name, visit.table)
 
 
@@ -210,7 +211,10 @@ def refill_heads(hidden_size: object) -> dict:
 
 def refill(label: str, model: str, size: object, preset: str, *standing) -> list[dict]:
     """Another size: the recipe's settings for it, where others stand; what is typed meanwhile stays."""
-    filled = fill_form(label, model, size, preset).values()
+    try:
+        filled = fill_form(label, model, size, preset).values()
+    except FieldError:  # of the task before: the fields are on their way
+        return [gr.skip()] * len(standing)
     return [
         gr.update(value=change["value"]) if change.get("value", stands) != stands else gr.skip()
         for change, stands in zip(filled, standing, strict=True)
@@ -236,7 +240,8 @@ def wire_form(form: Form, visit: gr.State, said: gr.HTML, looked: gr.HTML, light
     chosen = [table, *form.named(*CHOSEN[1:]), *filled]
     # Of a change: to Gradio what is pasted with the mouse is no input. One event: the last answer stands.
     edited = [form.fields[name].change for name in FIELDS]
-    gr.on(edited, describe, read, described, **light, trigger_mode="always_last")
+    # Without preprocess: while choices change the page may send an old one, and describe says what it knows.
+    gr.on(edited, describe, read, described, **light, trigger_mode="always_last", preprocess=False)
     task.input(pick_task, [visit, task], [*chosen, form.fields["probe"], looked], **light)
     model.input(choose_model, [task, model, size, preset], [preset, *filled], **light)
     size.input(refill, [task, model, size, preset, *filled], filled, **light)
