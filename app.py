@@ -9,19 +9,34 @@ import sys
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # before gradio is imported
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
+STRANGERS = """With --share, --password or a --host that others reach, and in a Space, visitors are strangers:
+they train small models for minutes, and open neither folders here nor what this machine's Hub token may read."""
+TRUST = "visitors train as large and as long as you may; this machine's folders and Hub token stay closed"
+PASSWORD = "only who knows it comes in, by any name; HF_ATTN_PASSWORD says it without others seeing it"
+
 
 def parse() -> argparse.Namespace:
     """Read the options; where they are left out, the environment of a Space decides."""
     host = os.environ.get("GRADIO_SERVER_NAME", "0.0.0.0" if "SPACE_ID" in os.environ else "127.0.0.1")
     port = os.environ.get("GRADIO_SERVER_PORT", "7860")  # a text is read as an option is, and refused so
-    options = argparse.ArgumentParser(description="Watch small Transformers learn, in the browser.")
-    options.add_argument("--host", default=host, help="address to listen on (default %(default)s)")
-    options.add_argument("--port", type=int, default=port, help="default %(default)s")
-    options.add_argument("--share", action="store_true", help="a public link through Gradio's servers")
-    options.add_argument("--checkpoint", metavar="PATH", help="a checkpoint folder for Try and Explore")
-    options.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda", "mps"))
-    options.add_argument("--mcp", action="store_true", help="offer the named endpoints to agents, by MCP")
-    return options.parse_args()
+    parser = argparse.ArgumentParser(
+        description="Watch small Transformers learn, in the browser.", epilog=STRANGERS
+    )
+    add = parser.add_argument
+    add("--host", default=host, help="address to listen on (default %(default)s)")
+    add("--port", type=int, default=port, help="default %(default)s")
+    add("--share", action="store_true", help="a public link through Gradio's servers")
+    add("--trust-visitors", action="store_true", help=TRUST)
+    add("--password", default=os.environ.get("HF_ATTN_PASSWORD"), help=PASSWORD)
+    add("--checkpoint", metavar="PATH", help="a checkpoint folder for Try and Explore")
+    add("--device", default="auto", choices=("auto", "cpu", "cuda", "mps"))
+    add("--mcp", action="store_true", help="offer the named endpoints to agents, by MCP")
+    options = parser.parse_args()
+    if options.password == "":
+        parser.error("--password is empty: write one that visitors must know.")
+    if options.password and options.mcp:
+        parser.error("--mcp asks for no password: leave one of them out.")
+    return options
 
 
 def say(line: str) -> None:
@@ -33,25 +48,13 @@ def say(line: str) -> None:
 def main() -> int:
     """Build the page and serve it until interrupted; 2 means that it could not start."""
     options = parse()
-    where = {"server_name": options.host, "server_port": options.port, "share": options.share}
     try:
         socket.create_server((options.host, options.port)).close()  # before the imports, which take seconds
         say("Loading hf_attn; this takes some seconds …")
-        import torch
+        from demos.server import start
 
-        from demos import build_app, shared
-        from demos.checkpoints import build_shelf
-        from demos.limits import limits_here
-
-        torch.set_num_threads(1)  # two runs at once train faster on two cores than with more threads each
-        app = build_app(build_shelf(options.checkpoint), options.device)
-        look = {"head": shared.HEAD, "theme": shared.THEME, "footer_links": [], "ssr_mode": False}
-        most = {"state_session_capacity": limits_here().visits, "max_file_size": "50mb"}
-        own_words = {"quiet": True, "prevent_thread_lock": True}
-        _, local, public = app.launch(**where, **look, **most, **own_words, mcp_server=options.mcp)
-        if options.mcp and app.mcp_error:
-            raise OSError(f"--mcp cannot start: {app.mcp_error}")
-        say(f"Running on {local} (Ctrl-C ends)" + (f"; for everybody on {public}" if public else ""))
+        app, sentence = start(**vars(options))
+        say(sentence)
         app.block_thread()
     except (ValueError, OSError, OverflowError) as error:
         said = " ".join(str(error).split())

@@ -240,7 +240,7 @@ def open_once(name: str) -> Checkpoint:
     """A folder or a Hub id that a visitor named; the last two are held, others are read again."""
     # where everybody may come, what only the server's own account may read stays closed
     here = limits_here()
-    return open_model(name, token=None if here.takes_paths else False, max_bytes=here.download_bytes)
+    return open_model(name, token=here.own_token, max_bytes=here.download_bytes)
 
 
 def build_shelf(given: str | Path | None = None) -> Shelf:

@@ -9,22 +9,25 @@ a number from a number, and one of its choices from a list of choices.
 import copy
 import json
 import logging
-import traceback
+import os
 
 import gradio as gr
+from fastapi.exceptions import RequestValidationError
 from gradio import components
 from gradio.blocks import convert_component_dict_to_list
 from gradio.components import Component
 from gradio.exceptions import InvalidPathError
+from starlette.middleware import Middleware
 
 from demos import links, shared
 from demos.events import refusal
+from demos.gate import Gate, refuse_body
+from demos.limits import HOME, choose_limits, limits_here
 
 MOST_CHARACTERS = 1_000_000  # of any text: below that the field's own limit is said under it
 LARGEST = 2**53  # that a browser's numbers count to
 LONGEST_SAID = 40  # characters of what is refused
 LONGEST_LINE = 300  # characters of a sentence in the log
-SHOWN_FRAMES = 12  # of a traceback in the log
 DEEPEST = 40  # lists in lists
 FAILED = "This failed here, and the server's log says why. What is shown stays as it was."
 LOG = logging.getLogger(__name__)
@@ -102,17 +105,29 @@ def check_call(handler, inputs: list, state, event_data) -> tuple[list, gr.Event
     return inputs, event_data
 
 
-def tell_failure(error: Exception) -> str:
-    """The end of a traceback with its error, cut where it quotes a long text."""
-    frames = "".join(traceback.format_tb(error.__traceback__)[-SHOWN_FRAMES:])
-    return f"{frames}{type(error).__name__}: {shared.shorten(str(error), LONGEST_LINE)}"
-
-
 class GuardedBlocks(gr.Blocks):
     """A page that no JSON gets past: whoever sends what a field cannot hold is told so.
 
     What a handler skips costs nothing: a run sends several messages a second, and most change one output.
     """
+
+    def launch(self, *args, server_name: str | None = None, share: bool = False, **options):
+        """As Gradio's own, behind the gate, and never for more people than its limits are for.
+
+        Raises:
+            ValueError: others could come, and the limits are those of home.
+        """
+        host = server_name or os.environ.get("GRADIO_SERVER_NAME") or "127.0.0.1"
+        is_home = limits_here().takes_paths
+        if is_home and choose_limits(host, share=share) != HOME:
+            raise ValueError(
+                f"server_name={host!r} and share={share} let others in, but this page has home's limits: "
+                "call demos.limits.decide_limits(PUBLIC) first, or use demos.server.start."
+            )
+        gate = Middleware(Gate, is_home=is_home, names=(host.lower(),))
+        kwargs = {"middleware": [gate], "exception_handlers": {RequestValidationError: refuse_body}}
+        own = {"app_kwargs": kwargs, "run_history": False}
+        return super().launch(*args, server_name=host, share=share, **own, **options)
 
     async def process_api(self, block_fn, inputs, state=None, *, iterator=None, event_data=None, **more):
         """As Gradio's own, with inputs that the fields can hold; whatever fails is a sentence to the caller.
@@ -128,13 +143,14 @@ class GuardedBlocks(gr.Blocks):
             return await super().process_api(block_fn, inputs, state, **given)
         except gr.Error as error:
             error.print_exception = False  # one line will do
-            LOG.warning("%s refused: %s", handler.name, shared.shorten(str(error.message), LONGEST_LINE))
+            said = " ".join(str(error.message).split())
+            LOG.warning("%s refused: %s", handler.name, shared.shorten(said, LONGEST_LINE))
             raise
         except InvalidPathError as error:
             LOG.warning("%s refused a file's path", handler.name)
             raise refusal("This file was not uploaded here: upload it.") from error
         except Exception as error:
-            LOG.error("%s failed:\n%s", handler.name, tell_failure(error))
+            LOG.error("%s failed:\n%s", handler.name, shared.tell_failure(error))
             raise refusal(FAILED) from error
 
     async def postprocess_data(self, block_fn, predictions, state):

@@ -25,7 +25,7 @@ from demos.limits import limits_here
 from demos.page import LIGHT, Page, state_of, with_value
 from demos.runs_table import wire_download
 from demos.tables import COLUMNS
-from demos.visits import FAILED, FINISHED, KEPT_RUNS, RUNNING, STOPPED, Visit
+from demos.visits import FAILED, FINISHED, RUNNING, STOPPED, Visit
 from hf_attn.architectures import ARCHITECTURES
 from hf_attn.dueling import USUAL, Budget, count_parameters, match_parameters
 from hf_attn.tasks import TASKS, Recipe, Task, build_task
@@ -285,8 +285,9 @@ def keep_run(visit: Visit, duel: Duel, event: RunEvent) -> list:
     run = duel.find(event.run)
     if run is None or run.model is None or run.is_live:
         return screen()
-    if len(visit.runs) >= KEPT_RUNS and run.id not in visit.runs:
-        return screen(note=shared.note(f"{KEPT_RUNS} runs are kept: delete one in Train first."))
+    most = limits_here().runs
+    if len(visit.runs) >= most and run.id not in visit.runs:
+        return screen(note=shared.note(f"{most} runs are kept: delete one in Train first."))
     visit.runs[run.id] = run
     shown = dict(zip(SCREEN, show(visit, duel), strict=True))
     return screen(**shown | {"note": shared.note(f"{run.name} is kept: Try and Explore have it.")})

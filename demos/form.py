@@ -34,18 +34,17 @@ SIZES = {
     "Running text": ("text", "window", "Passage", (64, 128, 256), 128),
 }
 PRESETS = {"small": "product", "document": "document"}
-WHOLE = "a whole number from {} to {}; {} works."
-# fields that hold a number: its type, lowest, highest, and what would work
-LIMITS = {
-    "hidden_size": (int, 8, 512, WHOLE.format(8, 512, 64)),
-    "num_attention_heads": (int, 1, 16, WHOLE.format(1, 16, 4)),
-    "attention_size": (int, 1, 512, WHOLE.format(1, 512, 64)),
-    "encoder_layers": (int, 1, 6, WHOLE.format(1, 6, 2)),
-    "decoder_layers": (int, 1, 6, WHOLE.format(1, 6, 2)),
-    "num_hidden_layers": (int, 1, 6, WHOLE.format(1, 6, 2)),
-    "learning_rate": (float, 1e-5, 1e-1, "between 0.00001 and 0.1; 0.003 works."),
-    "steps": (int, 1, limits_here().steps, WHOLE.format(1, shared.count(limits_here().steps), 300)),
-    "seed": (int, 0, LARGEST_SEED, WHOLE.format(0, shared.count(LARGEST_SEED), 0)),
+# fields that hold a number: its type, lowest, highest (None: as this server allows), and what would work
+LIMITS: dict[str, tuple] = {
+    "hidden_size": (int, 8, 512, 64),
+    "num_attention_heads": (int, 1, 16, 4),
+    "attention_size": (int, 1, 512, 64),
+    "encoder_layers": (int, 1, 6, 2),
+    "decoder_layers": (int, 1, 6, 2),
+    "num_hidden_layers": (int, 1, 6, 2),
+    "learning_rate": (float, 0.00001, 0.1, 0.003),
+    "steps": (int, 1, None, 300),
+    "seed": (int, 0, LARGEST_SEED, 0),
 }
 # of the model; which of them are shown is the architecture's to say
 MODEL_FIELDS = ("hidden_size", "num_attention_heads", "attention_size", "encoder_layers", "decoder_layers")
@@ -134,10 +133,15 @@ def fields_of(task: str, model: str) -> dict[str, str]:
 
 def read_number(field: str, text: object) -> float:
     """A number within its limits, or a FieldError that says what would work."""
-    kind, low, high, remedy = LIMITS[field]
+    kind, low, high, works = LIMITS[field]
+    high = limits_here().steps if high is None else high
     number = parse_number(text, kind)
     if not low <= number <= high:
-        raise FieldError(field, refuse_text(text, remedy))
+        whole = f"a whole number from {low} to {shared.count(high)}; {works} works."
+        raise FieldError(
+            field,
+            refuse_text(text, whole if kind is int else f"between {low:.5f} and {high}; {works} works."),
+        )
     return number
 
 

@@ -171,7 +171,7 @@ def pull(
     largest = min(LARGEST, limits.download_bytes, BYTES * limits.parameters + BESIDE_WEIGHTS)
 
     def steps() -> Iterator[Progress | dict]:
-        token: str | bool | None = None if limits.takes_paths else False  # False: not the server's own
+        token: str | bool | None = limits.own_token
         if (typed or "").strip() or signed is not None:
             token = check_token(visitor_token(typed, profile, signed)[1])
         folder = visit.new_folder(model_name(repo_id))

@@ -55,7 +55,6 @@ ABOUT = {
     DOCSTRINGS: "The docstrings of Python's standard library; this takes some seconds.",
     OWN: "Your text: the more it says of a word, the better its vector.",
 }
-LONGEST = limits_here().characters
 LONGEST_WORD = 200
 PAIRS = [(country.name, country.capital) for country in COUNTRIES]
 DRAWN = ("france", "italy", "germany", "spain", "greece", "japan", "egypt", "norway")  # and their capitals
@@ -123,7 +122,7 @@ def read(source: str, text: str | None) -> Sequence[str]:
         return shared_docstrings()
     if not split_words(text or ""):
         raise ValueError("Nothing is written: paste a text of some hundred words or more.")
-    refuse_longer("text", text, LONGEST)
+    refuse_longer("text", text, limits_here().characters)
     return split_sentences(text)
 
 

@@ -1,7 +1,13 @@
-"""What one visitor may ask of the server: generous on a machine of one's own, less on a public one."""
+"""What one visitor may ask of the server: generous on a machine of one's own, less where others come.
 
+Which of the limits hold is decided once, as the server is launched, and for all requests: a tunnel or a proxy
+arrives from this very machine, and what it says of whom it forwards for can be made up.
+"""
+
+import ipaddress
 import os
-from dataclasses import dataclass
+import socket
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from demos.shared import count
@@ -28,7 +34,9 @@ class Limits:
         runs: kept in a visit; the oldest makes room.
         visits: with a state at once; the oldest is forgotten.
         visit_seconds: until what a visit keeps is forgotten.
-        takes_paths: whether a typed path to the server's own files is followed.
+        takes_paths: whether a typed path to the server's own files is followed, and the Hub's token of
+            whoever started the server reads for a visitor.
+        audience: who these limits are for, in words for whoever starts the server; nothing at home.
     """
 
     parameters: int = 50_000_000
@@ -44,6 +52,12 @@ class Limits:
     visits: int = 500
     visit_seconds: int = 12 * 3600
     takes_paths: bool = True
+    audience: str = ""
+
+    @property
+    def own_token(self) -> bool | None:
+        """The token with which the Hub is asked where the visitor gives none: None for the server's own."""
+        return None if self.takes_paths else False
 
     def refuse_more(self, what: str, amount: int) -> None:
         """Refuse what is beyond a limit.
@@ -98,6 +112,13 @@ PUBLIC = Limits(
     visits=100,
     visit_seconds=2 * 3600,
     takes_paths=False,
+    audience=". Visitors are strangers: small models, short runs, no folders, and never your Hub token.",
+)
+# Visitors who mean well: as much as at home, and still neither this machine's files nor its owner's token.
+TRUSTED = replace(
+    HOME,
+    takes_paths=False,
+    audience=". Visitors train as much as you may, but open no folders and never use your Hub token.",
 )
 
 
@@ -118,6 +139,38 @@ def is_space() -> bool:
     return "SPACE_ID" in os.environ
 
 
+def is_loopback(host: str) -> bool:
+    """Whether nothing but this machine itself reaches a server that listens on this address."""
+    try:
+        found = {entry[4][0] for entry in socket.getaddrinfo(host, None)} if host else set()
+        return bool(found) and all(ipaddress.ip_address(address).is_loopback for address in found)
+    except (OSError, ValueError):  # no such host; an address with a zone
+        return False
+
+
+def choose_limits(host: str, *, share: bool, trusts: bool = False, has_password: bool = False) -> Limits:
+    """The limits of a server: those of home only where nobody but its owner can come.
+
+    Args:
+        host: what it listens on.
+        share: whether it has a public link.
+        trusts: whether visitors may train as much as at home.
+        has_password: whether they must know one; then visitors are expected, also through a proxy.
+    """
+    if trusts:
+        return TRUSTED
+    is_alone = is_loopback(host) and not (share or has_password or is_space())
+    return HOME if is_alone else PUBLIC
+
+
+_launched: list[Limits] = []  # of this process's server; none before it is decided
+
+
+def decide_limits(limits: Limits) -> None:
+    """Let these limits hold for every request from now on: before the page is built."""
+    _launched[:] = [limits]
+
+
 def limits_here() -> Limits:
-    """The limits of this server."""
-    return PUBLIC if is_space() else HOME
+    """The limits of this server; where nothing is decided yet, a Space's or those of home."""
+    return _launched[0] if _launched else PUBLIC if is_space() else HOME

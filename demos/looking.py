@@ -229,7 +229,8 @@ def pack(weights: torch.Tensor) -> str:
 def fetch_head(checks, kind: str, layer: int, head: int | None) -> dict | None:
     """One head's map, or the mean of a layer's heads where None; nothing where there is none."""
     long = checks.long.get(kind)
-    if long is None:
+    layers, heads = (0, 0) if long is None else long.kept.shape[:2]
+    if layer >= layers or (head or 0) >= heads:
         return None
     weights = long.head(layer, head)
     name = "mean" if head is None else head
@@ -243,6 +244,10 @@ def fetch_cell(opened: Opened, checks, kind: str, layer: int, head: int, query: 
         of = checks.head_of(opened, kind, layer, head)
     except ValueError as error:
         return {"turn": checks.turn, "cell": {**cell, "why": str(error)}}
+    rows, columns = of.weights.shape
+    if query >= rows or key >= columns:
+        why = f"This map has {rows} queries and {columns} keys: it has no such cell."
+        return {"turn": checks.turn, "cell": {**cell, "why": why}}
     value = of.value[key] if of.value_offsets is None else of.value[key] + of.value_offsets[query, key]
     numbers = {
         "q": of.query[query].tolist(),

@@ -25,6 +25,7 @@ every colour is a variable of tokens.css, and every canvas draws itself again wh
 
 import html
 import re
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -53,6 +54,7 @@ SCRIPTS = (  # after the canvas components, in this order
     *("checks_panels.js", "checks_board.js"),
     *("answers.js", "link_board.js", "share_board.js", "fields.js"),
 )
+SHOWN_FRAMES, LONGEST_ERROR = 12, 1000  # of a traceback in the log; characters of its error
 # names of installed fonts: Gradio's own themes would ask Google for theirs
 FONT = ["Inter", "system-ui", "sans-serif"]
 FONT_MONO = ["ui-monospace", "monospace"]
@@ -167,6 +169,12 @@ def in_order(names: Sequence[str], /, **changes) -> list:
 def shorten(text: str, most: int) -> str:
     """Cut a text to so many characters, with … behind."""
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+
+
+def tell_failure(error: Exception) -> str:
+    """Return the end of a traceback with its error, cut where it quotes a long text."""
+    frames = "".join(traceback.format_tb(error.__traceback__)[-SHOWN_FRAMES:])
+    return f"{frames}{type(error).__name__}: {shorten(' '.join(str(error).split()), LONGEST_ERROR)}"
 
 
 def wrong_symbols(symbols, verdict) -> list[bool]:

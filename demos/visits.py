@@ -27,7 +27,6 @@ from hf_attn.tasks.base import CLASSES, TEXT
 from hf_attn.training import Report
 
 RUNNING, PAUSED, STOPPED, FINISHED, FAILED = "running", "paused", "stopped", "finished", "error"
-KEPT_RUNS = limits_here().runs
 LONGEST_NAME = 40  # characters of a run's name
 LARGEST_SEED = 2**31 - 1
 UNSEEN = ("Cc", "Co", "Cs", "Zl", "Zp")  # kinds of characters that a name cannot have
@@ -292,10 +291,11 @@ class Visit:
         """A new run, shown at once; and what had to go for it, none of `keep`, in a sentence."""
         self.begun += 1
         gone = ""
-        if len(self.runs) >= KEPT_RUNS:
+        most = limits_here().runs
+        if len(self.runs) >= most:
             oldest = next(run for run in self.runs.values() if not run.is_live and run.id not in keep)
             self.forget(oldest.id)
-            gone = f"{oldest.name} made room: {KEPT_RUNS} runs are kept."
+            gone = f"{oldest.name} made room: {most} runs are kept."
         name = f"{task.name} {self.begun}"
         run = Run(f"run-{self.begun}", name, task, recipe, seed, self.device, own_probe, self.pace)
         self.runs[run.id] = run

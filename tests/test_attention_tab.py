@@ -147,9 +147,7 @@ def test_a_chosen_cell_comes_back_explained_and_a_figure_of_another_head_brings_
     assert same.head is after.head
 
 
-@pytest.mark.parametrize(
-    "event", [picked(9, 0), picked(0.5, 0), picked(0, 0, "x"), picked(0, 0, 7), object()]
-)
+@pytest.mark.parametrize("event", [picked(9, 0), picked(0, 99), picked(0, 0, 7)])
 def test_a_cell_of_a_map_that_is_gone_is_refused_and_the_board_stays(event):
     before = walked(f"{WORKED}exercise-1")
     *stays, error = attention.pick(SHELF, Visit(), before, event)
@@ -234,9 +232,8 @@ def test_figures_by_hand_are_judged_where_they_are_typed():
     assert [one["is_right"] for one in value["checks"]["scores"][0]] == [True, True, False]
     assert [f"{one['computed']:.4f}" for one in value["printed"]] == ["0.2483", "0.2483", "0.5035"]
     assert [one["printed"] for one in value["printed"]] == ["0.28", "0.28", "0.44"]
-    for sent in (None, [[None] * 3] * 3, [["1"] * 9] * 9):
-        wrong = SimpleNamespace(scores=sent, weights=blank, outputs=blank)
-        assert attention.check(wrong) == gr.skip()
+    wrong = SimpleNamespace(scores=[["1"] * 9] * 9, weights=blank, outputs=blank)
+    assert attention.check(wrong) == gr.skip()
 
 
 # ---------------------------------------------------------------- the page

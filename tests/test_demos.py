@@ -14,10 +14,11 @@ gr = pytest.importorskip("gradio")
 
 from demos import driving, form, train  # noqa: E402
 from demos.checkpoints import Shelf  # noqa: E402
+from demos.limits import HOME  # noqa: E402
 from demos.runs_table import pack_run  # noqa: E402
 from demos.shared import thin  # noqa: E402
 from demos.tables import take_table  # noqa: E402
-from demos.visits import KEPT_RUNS, PAUSED, STOPPED, Run, Visit  # noqa: E402
+from demos.visits import PAUSED, STOPPED, Run, Visit  # noqa: E402
 from hf_attn.architectures import ARCHITECTURES  # noqa: E402
 from hf_attn.hub import load_checkpoint  # noqa: E402
 from hf_attn.tasks import TASKS, build_task  # noqa: E402
@@ -332,11 +333,11 @@ def test_two_visits_never_meet_and_a_fresh_one_can_be_copied(copied):
 
 def test_the_oldest_run_makes_room_and_the_visitor_is_told():
     visit = Visit()
-    for _ in range(KEPT_RUNS):
+    for _ in range(HOME.runs):
         train.press_train(visit, 0, *changed())
         visit.run.status = STOPPED
     outputs = train.press_train(visit, 0, *changed())
-    assert len(visit.runs) == KEPT_RUNS
+    assert len(visit.runs) == HOME.runs
     assert "run-1" not in visit.runs
     note = outputs[2 + len(form.ERRORS) + train.SCREEN.index("note")]
     assert "copy 1 made room" in note

@@ -16,9 +16,9 @@ gr = pytest.importorskip("gradio")
 from demos import duel, duels, shared  # noqa: E402
 from demos.checkpoints import Shelf  # noqa: E402
 from demos.duels import Duel  # noqa: E402
-from demos.limits import PUBLIC  # noqa: E402
+from demos.limits import HOME, PUBLIC  # noqa: E402
 from demos.runs_table import pack_run  # noqa: E402
-from demos.visits import FAILED, FINISHED, KEPT_RUNS, RUNNING, STOPPED, Run, Visit  # noqa: E402
+from demos.visits import FAILED, FINISHED, RUNNING, STOPPED, Run, Visit  # noqa: E402
 from hf_attn.dueling import count_parameters  # noqa: E402
 from hf_attn.hub import load_checkpoint  # noqa: E402
 from hf_attn.tasks import TASKS  # noqa: E402
@@ -261,10 +261,10 @@ def test_a_kept_contestant_is_a_run_of_this_visit_and_downloads_as_a_checkpoint(
 def test_where_no_run_can_be_kept_any_more_the_visitor_is_told(ended):
     _, held, _ = ended
     full = Visit(device="cpu")
-    full.runs = {f"run-{place}": held.runs[0] for place in range(KEPT_RUNS)}
+    full.runs = {f"run-{place}": held.runs[0] for place in range(HOME.runs)}
     outputs = duel.keep_run(full, held, Event(held.runs[0].id))
     assert "delete one in Train first" in outputs[duel.SCREEN.index("note")]
-    assert len(full.runs) == KEPT_RUNS
+    assert len(full.runs) == HOME.runs
 
 
 def test_nothing_can_be_kept_of_a_duel_that_is_under_way():

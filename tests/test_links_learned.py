@@ -18,10 +18,10 @@ from demos import (  # noqa: E402
     growths,
     language_neighbours,
     language_order,
+    limits,
     links,
     positions,
     rerunning,
-    visits,
 )
 from demos.visits import Visit  # noqa: E402
 from tests.linked import (  # noqa: E402
@@ -135,7 +135,7 @@ def test_a_links_run_with_an_example_of_ones_own_is_not_that_without_it():
 
 
 def test_a_full_visit_keeps_the_runs_that_a_link_needs_and_says_which_made_room(monkeypatch):
-    monkeypatch.setattr(visits, "KEPT_RUNS", 3)
+    monkeypatch.setattr(limits, "_launched", [dataclasses.replace(limits.HOME, runs=3)])
     sender, friend = with_three_runs(), Visit(device="cpu")
     boards = {rerunning.TABLE: {"laid": ["run-2", "run-3"]}}
     state, _ = links.describe_view(KEPT["train"], SHELF, sender, values_of("train"), boards)

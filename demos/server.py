@@ -1,0 +1,69 @@
+"""The app as a server: for whom it is decided first, then the page is built and launched."""
+
+import secrets
+
+import gradio as gr
+import torch
+
+from demos import build_app, shared
+from demos.checkpoints import build_shelf
+from demos.limits import choose_limits, decide_limits
+
+
+def start(
+    host: str,
+    port: int,
+    *,
+    share: bool = False,
+    trust_visitors: bool = False,
+    password: str | None = None,
+    checkpoint: str | None = None,
+    device: str = "auto",
+    mcp: bool = False,
+) -> tuple[gr.Blocks, str]:
+    """Build the page and serve it from other threads.
+
+    Args:
+        host: the address on which it listens.
+        port: of it.
+        share: whether it has a public link, too.
+        trust_visitors: whether visitors may train as much as at home.
+        password: that visitors must know, by whatever name they come; None for none.
+        checkpoint: a folder that is offered first.
+        device: where runs train: "auto", "cpu", "cuda" or "mps".
+        mcp: whether agents are offered the named endpoints.
+
+    Returns:
+        (the page, a sentence that says where it is and for whom).
+
+    Raises:
+        ValueError, OSError: it cannot be served so.
+    """
+    limits = choose_limits(host, share=share, trusts=trust_visitors, has_password=password is not None)
+    decide_limits(limits)
+    torch.set_num_threads(1)  # two runs at once train faster on two cores than with more threads each
+    app = build_app(build_shelf(checkpoint), device)
+    _, local, public = app.launch(
+        server_name=host,
+        server_port=port,
+        share=share,
+        auth=None if password is None else lambda _, typed: is_same(typed, password),
+        mcp_server=mcp,
+        state_session_capacity=limits.visits,
+        max_file_size="50mb",
+        head=shared.HEAD,
+        theme=shared.THEME,
+        footer_links=[],
+        ssr_mode=False,
+        quiet=True,
+        prevent_thread_lock=True,
+    )
+    if mcp and app.mcp_error:
+        raise OSError(f"--mcp cannot start: {app.mcp_error}")
+    where = f"Running on {local} (Ctrl-C ends)" + (f"; for everybody on {public}" if public else "")
+    return app, f"{where}{limits.audience}"
+
+
+def is_same(typed: str, password: str) -> bool:
+    """Whether somebody knows the password, in a time that does not tell how much of it."""
+    return secrets.compare_digest(typed.encode("utf-8", "replace"), password.encode("utf-8", "replace"))
