@@ -13,6 +13,7 @@ from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError, safe_open
 from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
+from hf_attn.model_lock import building_model
 from hf_attn.records import find_versions
 from hf_attn.registration import FAMILIES, Family
 from hf_attn.wording import shorten
@@ -331,7 +332,7 @@ def _check_classes(path: Path, content: Mapping) -> None:
 def _build_empty(path: Path, config: PreTrainedConfig, model_class: type[PreTrainedModel]) -> PreTrainedModel:
     """The model without numbers in it."""
     try:
-        with torch.device("meta"):
+        with building_model(), torch.device("meta"):
             return model_class(config)
     except Exception as error:  # whatever torch calls a size that it cannot have
         raise ValueError(f"No model can be built from {path}: {shorten(error)}") from error

@@ -37,6 +37,7 @@ from transformers import (
 
 from hf_attn.folder_checks import CONFIG, INDEX, WEIGHTS, read_json, refuse_pickles
 from hf_attn.hub import Checkpoint, load_checkpoint
+from hf_attn.model_lock import building_model
 from hf_attn.registration import FAMILIES
 from hf_attn.remote import check_repo_id, check_revision, explain, open_hub, uncovering
 from hf_attn.wording import shorten
@@ -182,7 +183,7 @@ def _load(folder: Path, name: str) -> Checkpoint:
     with _telling_of(name):
         config = AutoConfig.from_pretrained(folder, **safely)
     model_class = choose_class(config)
-    with _telling_of(name):
+    with _telling_of(name), building_model():
         loaded: Any = model_class.from_pretrained(
             folder,
             config=config,
