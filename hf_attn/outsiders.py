@@ -205,15 +205,16 @@ def _load(folder: Path, name: str) -> Checkpoint:
     with _telling_of(name):
         config = AutoConfig.from_pretrained(folder, **safely)
     model_class = choose_class(config)
-    with _telling_of(name), building_model():
-        loaded: Any = model_class.from_pretrained(
-            folder,
-            config=config,
-            dtype=torch.float32,
-            use_safetensors=True,
-            local_files_only=True,
-            output_loading_info=True,
-        )
+    with _telling_of(name):
+        with building_model():
+            loaded: Any = model_class.from_pretrained(
+                folder,
+                config=config,
+                dtype=torch.float32,
+                use_safetensors=True,
+                local_files_only=True,
+                output_loading_info=True,
+            )
         model, told = loaded
         reads_images = model.main_input_name == "pixel_values"
         reader: Any = (AutoImageProcessor if reads_images else AutoTokenizer).from_pretrained(

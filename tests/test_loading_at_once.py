@@ -1,6 +1,8 @@
 """Models loaded and built in many threads at once are what each is alone; transformers stays whole."""
 
+import ast
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -121,6 +123,34 @@ def test_every_place_that_loads_or_builds_waits_for_the_lock(folders):
             thread.start()
             assert not done.wait(0.5), f"{name} did not wait"
         assert done.wait(60), f"{name} waits for ever"
+
+
+MODELS = re.compile(r"(Attn|Recurrent)\w*(Model|LM|Generation|Classification)|model_class")
+READERS = re.compile(r"Auto(Config|Tokenizer|ImageProcessor)|PreTrainedTokenizerFast")
+
+
+def test_no_line_of_the_package_loads_or_constructs_a_model_without_the_lock():
+    """The fresh process of `stranger.py` has one thread and cannot import the lock."""
+    found, without = 0, []
+    for path in [*(ROOT / "hf_attn").rglob("*.py"), *(ROOT / "demos").rglob("*.py"), ROOT / "app.py"]:
+        if path.parent.name == "models" or path.name == "stranger.py":
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        locked = [
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.With)
+            and any(name in ast.unparse(item) for item in node.items for name in ("building_", "drawing_"))
+        ]
+        held = {id(inner) for block in locked for inner in ast.walk(block)}
+        for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+            name, _, act = ast.unparse(call.func).rpartition(".")
+            loads = act in ("from_pretrained", "from_config", "_from_config") and not READERS.search(name)
+            if loads or MODELS.fullmatch(act):
+                found += 1
+                without += [] if id(call) in held else [f"{path.name}:{call.lineno}"]
+    assert found >= 8, "it looks at what it is meant to"
+    assert not without
 
 
 def test_whoever_holds_the_lock_may_build():

@@ -18,7 +18,6 @@ from hf_attn.commands.console import (
     working,
     wrong_use,
 )
-from hf_attn.folder_files import read_bounded
 
 if TYPE_CHECKING:
     from hf_attn.beams import Answer
@@ -248,6 +247,8 @@ def _read_target(task: "Task", target: str) -> list[int]:
 def _open_image(path: str):
     """An image from a file."""
     from PIL import Image
+
+    from hf_attn.folder_files import read_bounded
 
     try:
         content = read_bounded(path, LARGEST_IMAGE)
