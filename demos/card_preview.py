@@ -8,19 +8,25 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 
 from demos import shared
-from hf_attn.remote import PICTURES
+from hf_attn.folder_checks import PICTURES
+from hf_attn.folder_files import find_file, read_file
 
 CARD = "README.md"
 METADATA = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)
-LARGEST_PICTURE = 2_000_000  # bytes
+LARGEST_CARD, LARGEST_PICTURE = 5_000_000, 2_000_000  # bytes
 SCROLLED = '<pre tabindex="0">'  # what scrolls can be reached by the keyboard
 KINDS = {".png": "image/png", ".svg": "image/svg+xml"}
 
 
 def read_card(folder: Path) -> str:
-    """A folder's card; empty where there is none, which is what a pulled one may have."""
-    card = folder / CARD
-    return card.read_text(encoding="utf-8", errors="replace") if card.is_file() else ""
+    """A folder's card; empty where there is none, which is what a pulled one may have.
+
+    Raises:
+        ValueError: it may not be read.
+    """
+    if find_file(folder, CARD) is None:
+        return ""
+    return read_file(folder, CARD, LARGEST_CARD).decode("utf-8", errors="replace")
 
 
 def render_card(folder: Path) -> str:
@@ -45,14 +51,13 @@ def _renderer(folder: Path) -> MarkdownIt:
 
     def image(tokens, index, *_) -> str:
         name, alt = str(tokens[index].attrGet("src")), html.escape(tokens[index].content)
-        picture = folder / name
-        is_own = (
-            "/" not in name and name.endswith(PICTURES) and picture.is_file() and not picture.is_symlink()
-        )
-        if not is_own or picture.stat().st_size > LARGEST_PICTURE:
+        try:
+            if "/" in name or not name.endswith(PICTURES):
+                raise ValueError(f"{name!r} is no picture of the folder's own.")
+            data = base64.b64encode(read_file(folder, name, LARGEST_PICTURE)).decode("ascii")
+        except (ValueError, OSError):
             return f"<em>{alt}</em>"
-        data = base64.b64encode(picture.read_bytes()).decode("ascii")
-        return f'<img src="data:{KINDS[picture.suffix]};base64,{data}" alt="{alt}">'
+        return f'<img src="data:{KINDS[Path(name).suffix]};base64,{data}" alt="{alt}">'
 
     def link_open(tokens, index, options, env) -> str:
         tokens[index].attrSet("target", "_blank")

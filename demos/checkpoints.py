@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import json
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from demos.limits import limits_here
 from demos.shared import DEVICES, count, label_tokens, origin, origin_of
 from demos.visits import Visit
 from hf_attn.decoding import is_decoder_only
-from hf_attn.folder_checks import CONFIG
+from hf_attn.folder_checks import CONFIG, read_json
 from hf_attn.hub import Checkpoint, list_checkpoints, load_checkpoint
 from hf_attn.inspection import refuse_without_attention
 from hf_attn.labelling import is_byte_level, name_tokens
@@ -226,7 +225,7 @@ class Shelf:
 @functools.lru_cache(maxsize=64)
 def read_model_type(folder: str) -> str:
     """What a checkpoint's configuration says that it is."""
-    return json.loads((Path(folder) / CONFIG).read_text(encoding="utf-8"))["model_type"]
+    return read_json(Path(folder) / CONFIG)["model_type"]
 
 
 @functools.lru_cache(maxsize=16)

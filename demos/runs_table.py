@@ -1,7 +1,7 @@
 """The table of runs: open, compare, rename, delete, take away; and a run begun again."""
 
 import re
-import shutil
+import zipfile
 from pathlib import Path
 
 import gradio as gr
@@ -13,6 +13,7 @@ from demos.page import LIGHT
 from demos.telling import show_all, show_table
 from demos.visits import Run, Visit
 from hf_attn.evaluation import evaluate
+from hf_attn.folder_checks import list_model_files
 from hf_attn.hub import save_checkpoint
 from hf_attn.records import build_training_record
 
@@ -92,7 +93,11 @@ def save_run(visit: Visit, run: Run, name: str) -> Path:
 def pack(visit: Visit, run: Run) -> Path:
     """A run as a zipped checkpoint folder."""
     folder = save_run(visit, run, f"attn-{file_name(run.name)}")
-    return Path(shutil.make_archive(str(folder), "zip", folder.parent, folder.name))
+    path = folder.parent / f"{folder.name}.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, file in list_model_files(folder).items():
+            archive.write(file, f"{folder.name}/{name}")
+    return path
 
 
 def pack_run(visit: Visit, event: RunEvent) -> tuple[str | None, str]:

@@ -1,11 +1,11 @@
 """A visitor's own file: taken from an upload, kept in the visit's folder, and gone with it."""
 
-import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hf_attn.folder_files import read_bounded
 from hf_attn.tasks import Task
-from hf_attn.tasks.reading import column_names
+from hf_attn.tasks.reading import MOST_BYTES, column_names
 
 # task → its options that name columns of a table; the last reads plain text, and only if there is any.
 # No other task reads a file here, and a path comes from an upload only.
@@ -53,9 +53,9 @@ def take_table(uploaded: str | Path, folder: Path, wanted: tuple[str, ...]) -> T
     name = Path(uploaded).name
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / name
-    shutil.copyfile(uploaded, path)
     try:
+        path.write_bytes(read_bounded(uploaded, MOST_BYTES, "take a part of it"))
         return Table(path, name, tuple(column_names(path)) if wanted else ())
     except ValueError as error:
-        path.unlink()
-        return Table(path, name, fault=str(error).replace(str(path), name))
+        path.unlink(missing_ok=True)
+        return Table(path, name, fault=str(error).replace(str(uploaded), name).replace(str(path), name))

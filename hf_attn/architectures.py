@@ -4,7 +4,6 @@ A new architecture is one row of ARCHITECTURES: training, the command line and t
 """
 
 import contextlib
-import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import torch
 from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel
 
+from hf_attn.model_lock import building_model
 from hf_attn.models.configuration_attn import AttnConfig
 from hf_attn.models.configuration_attn_decoder import AttnDecoderConfig
 from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
@@ -26,8 +26,6 @@ from hf_attn.models.modeling_recurrent_encoder import RecurrentForSequenceClassi
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT, Task
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.tasks.sequences import END, PAD, START
-
-_GLOBAL_RANDOM = threading.Lock()  # initial weights are drawn from torch's global generator
 
 
 @dataclass(frozen=True)
@@ -101,7 +99,7 @@ def find_architecture(task: Task | type[Task], name: str) -> Architecture:
 @contextlib.contextmanager
 def drawing_weights(seed: int) -> Iterator[None]:
     """Let a model that is built here draw its weights from a seed; the global generator stays as it was."""
-    with _GLOBAL_RANDOM, torch.random.fork_rng(devices=[]):
+    with building_model(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
 

@@ -1,6 +1,6 @@
 """A folder's files to a repo of the Hub in one commit: the repo is as it was, or as the folder is."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,10 +46,9 @@ class FolderCommit:
     Attributes:
         api: the Hub.
         repo_id: of the repo, which is there.
-        folder: holds the files.
-        names: of them that the repo is to have.
+        files: that the repo is to have: name there → where it is read.
         title: the commit's.
-        is_ours: which files of the repo go where the folder has none of that name; any other stays.
+        is_ours: which files of the repo go where there is none of that name here; any other stays.
         repo_type: "model", "dataset" or "space".
         revision: a branch; main where None.
         create_pr: propose it as a pull request to main.
@@ -57,8 +56,7 @@ class FolderCommit:
 
     api: HfApi
     repo_id: str
-    folder: Path
-    names: tuple[str, ...]
+    files: Mapping[str, Path]
     title: str
     is_ours: Callable[[str], bool]
     repo_type: str = "model"
@@ -69,9 +67,9 @@ class FolderCommit:
         """What the commit would change in a repo of which `repo_info` with files_metadata told this."""
         on_hub = {file.rfilename: file for file in getattr(there, "siblings", None) or []}
         sent = [
-            name for name in self.names if name not in on_hub or not is_same(self.folder / name, on_hub[name])
+            name for name, path in self.files.items() if name not in on_hub or not is_same(path, on_hub[name])
         ]
-        removed = sorted(name for name in set(on_hub) - set(self.names) if self.is_ours(name))
+        removed = sorted(name for name in set(on_hub) - set(self.files) if self.is_ours(name))
         kind = "" if self.repo_type == "model" else f"{self.repo_type}s/"
         url = f"{self.api.endpoint}/{kind}{self.repo_id}"
         return Committed(url, str(there.sha), tuple(sent), tuple(removed))
@@ -93,7 +91,7 @@ class FolderCommit:
         try:
             made = self.api.create_commit(
                 self.repo_id,
-                [CommitOperationAdd(name, self.folder / name) for name in changes.sent]
+                [CommitOperationAdd(name, self.files[name]) for name in changes.sent]
                 + [CommitOperationDelete(name) for name in changes.removed],
                 commit_message=self.title,
                 repo_type=self.repo_type,

@@ -5,6 +5,7 @@ A folder may come from anybody: nothing in it is run, and no figure in it is bel
 
 import dataclasses
 import json
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError, safe_open
 from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
+from hf_attn.folder_files import MODEL_FILES, find_file, list_files, read_file
+from hf_attn.model_lock import building_model
 from hf_attn.records import find_versions
 from hf_attn.registration import FAMILIES, Family
 from hf_attn.wording import shorten
@@ -21,6 +24,13 @@ CONFIG, WEIGHTS, TRAINING = "config.json", "model.safetensors", "training.json"
 GENERATION = "generation_config.json"
 NEEDED_FILES = (CONFIG, WEIGHTS, "tokenizer.json", "tokenizer_config.json")
 INDEX = f"{WEIGHTS}.index.json"  # of weights in several files
+CODE = frozenset(path.name for path in MODEL_FILES.glob("*.py")) - {"__init__.py"}
+OTHER_FILES = frozenset((GENERATION, TRAINING, "README.md", "LICENSE", "special_tokens_map.json"))
+PICTURES = (".png", ".svg")
+# by transformers, of any model
+READ = (".json", ".txt", ".model", ".tokenizer", ".spm", ".codes", ".jinja", ".safetensors")
+ADAPTER = "adapter_config.json"  # of PEFT
+TEMPLATES = "additional_chat_templates"  # a folder that it looks into
 PICKLES = ("pytorch_model.bin", "model.bin", "model.pt", "model.pth")  # as other libraries name them
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 LARGEST_JSON = 50_000_000  # bytes: a tokenizer of 250 000 tokens has 20 million
@@ -56,21 +66,51 @@ NOT_RUN = "It was not run; take auto_map out of the file to load it with the ins
 SAVE_AGAIN = "Save the checkpoint again."
 
 
+def belongs(name: str) -> bool:
+    """Whether a file of this name is part of a checkpoint: weights, tokenizer, card, pictures or our code."""
+    if name in NEEDED_FILES or name in OTHER_FILES or name in CODE:
+        return True
+    return "/" not in name and not name.startswith(".") and name.endswith(PICTURES)
+
+
+def list_model_files(directory: str | Path) -> dict[str, Path]:
+    """What a model's folder holds of all that is read, packed or pushed here, and that transformers reads.
+
+    It gives what `list_files` gives. Files of other names, which nobody opens, may be links to anywhere.
+
+    Raises:
+        ValueError: one of them may not be read, or is larger than any that is no weights.
+    """
+    directory = Path(directory)
+    files = list_files(directory, lambda name: belongs(name) or name.endswith(READ))
+    if (directory / TEMPLATES).is_dir():
+        templates = [f"{TEMPLATES}/{name}" for name in os.listdir(directory / TEMPLATES)]
+        found = {name: find_file(directory, name) for name in templates if name.endswith(READ)}
+        files |= {name: path for name, path in found.items() if path is not None}
+    for name, path in files.items():
+        if not name.endswith(".safetensors") and (size := path.stat().st_size) > LARGEST_JSON:
+            most = f"no checkpoint here needs more than {LARGEST_JSON:,}. {SAVE_AGAIN}"
+            raise ValueError(f"{directory / name} has {size:,} bytes; {most}")
+    return files
+
+
 def check_files(directory: Path) -> None:
-    """Refuse a folder that lacks a file, or whose weights could run code.
+    """Refuse a folder that lacks a file, holds one that may not be read, or whose weights could run code.
 
     Raises:
         FileNotFoundError: the folder or one of its files is missing.
-        ValueError: the weights are a pickle.
+        ValueError: the weights are a pickle, or a file is a link out of the folder or no file at all.
     """
     if not directory.is_dir():
         raise FileNotFoundError(
             f"There is no folder {str(directory)!r}; give the folder of a saved checkpoint."
         )
-    if not (directory / WEIGHTS).exists():
-        refuse_pickles(str(directory), [path.name for path in directory.iterdir()])
+    files = list_model_files(directory)
+    refuse_adapter(str(directory), files)
+    if WEIGHTS not in files:
+        refuse_pickles(str(directory), os.listdir(directory))
     for name in NEEDED_FILES:
-        if not (directory / name).is_file():
+        if name not in files:
             raise FileNotFoundError(
                 f"{directory} is no complete checkpoint: {name} is missing. Save it again."
             )
@@ -89,18 +129,29 @@ def refuse_pickles(place: str, names: Iterable[str]) -> None:
         )
 
 
-def read_json(path: Path) -> dict:
-    """The object in a JSON file.
+def refuse_adapter(place: str, names: Iterable[str]) -> None:
+    """Refuse weights beside which PEFT would load others, whatever file or repo its configuration names.
 
     Raises:
-        ValueError: it is too large, does not parse, or holds something else.
+        ValueError: there is such a configuration.
     """
-    if (size := path.stat().st_size) > LARGEST_JSON:
+    if ADAPTER in names:
         raise ValueError(
-            f"{path} has {size:,} bytes; no checkpoint here needs more than {LARGEST_JSON:,}. {SAVE_AGAIN}"
+            f"{place} has an adapter beside its weights ({ADAPTER}), which is not opened: merge it into them "
+            "with merge_and_unload of PEFT and save the model, or take the file away."
         )
+
+
+def read_json(path: Path) -> dict:
+    """The object in a JSON file of a model's folder.
+
+    Raises:
+        FileNotFoundError: there is none.
+        ValueError: it may not be read, is too large, does not parse, or holds something else.
+    """
+    raw = read_file(path.parent, path.name, LARGEST_JSON, "save the checkpoint again")
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(raw.decode("utf-8"))
     except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError too
         raise ValueError(f"{path} is not valid JSON ({shorten(error)}). {SAVE_AGAIN}") from error
     if not isinstance(content, dict):
@@ -115,7 +166,7 @@ def read_training(directory: Path) -> dict:
         ValueError: it does not parse, or says something of another kind than it should.
     """
     path = directory / TRAINING
-    training = read_json(path) if path.exists() else {}
+    training = read_json(path) if find_file(directory, TRAINING) else {}
     for name, wanted in TRAINING_TYPES.items():
         value = training.get(name)
         if value is not None and (not isinstance(value, wanted) or isinstance(value, bool)):
@@ -237,7 +288,7 @@ def check_generation(directory: Path, config: PreTrainedConfig) -> None:
         ValueError: ids that are no tokens, or a file that transformers refuses.
     """
     path = directory / GENERATION
-    if not path.exists():
+    if find_file(directory, GENERATION) is None:
         return
     content = read_json(path)
     for name, value in content.items():
@@ -331,7 +382,7 @@ def _check_classes(path: Path, content: Mapping) -> None:
 def _build_empty(path: Path, config: PreTrainedConfig, model_class: type[PreTrainedModel]) -> PreTrainedModel:
     """The model without numbers in it."""
     try:
-        with torch.device("meta"):
+        with building_model(), torch.device("meta"):
             return model_class(config)
     except Exception as error:  # whatever torch calls a size that it cannot have
         raise ValueError(f"No model can be built from {path}: {shorten(error)}") from error

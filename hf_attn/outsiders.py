@@ -5,6 +5,7 @@ what cannot be opened so is refused in a sentence.
 """
 
 import contextlib
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -35,14 +36,23 @@ from transformers import (
     PreTrainedModel,
 )
 
-from hf_attn.folder_checks import CONFIG, INDEX, WEIGHTS, read_json, refuse_pickles
+from hf_attn.folder_checks import (
+    CONFIG,
+    INDEX,
+    WEIGHTS,
+    list_model_files,
+    read_json,
+    refuse_adapter,
+    refuse_pickles,
+)
 from hf_attn.hub import Checkpoint, load_checkpoint
+from hf_attn.model_lock import building_model
 from hf_attn.registration import FAMILIES
 from hf_attn.remote import check_repo_id, check_revision, explain, open_hub, uncovering
 from hf_attn.wording import shorten
 
 WEIGHTS_LIMIT = 4 * 2**30  # bytes of weights that are opened without being asked twice
-READ = ("*.json", "*.txt", "*.model", "*.jinja", WEIGHTS, "model-*.safetensors")
+DOWNLOADED = ("*.json", "*.txt", "*.model", "*.jinja", WEIGHTS, "model-*.safetensors")
 HEADS = (
     AutoModelForSeq2SeqLM,
     AutoModelForCausalLM,
@@ -84,15 +94,14 @@ def open_model(
     folder = Path(path_or_id).expanduser()
     if not folder.is_dir():
         folder = _download(str(path_or_id), token, revision, max_bytes, endpoint, cache_dir)
-    _check_listing(
-        str(path_or_id),
-        {path.name: path.stat().st_size for path in folder.iterdir() if path.is_file()},
-        max_bytes,
-    )
+    files = list_model_files(folder)
+    sizes = {name: path.stat().st_size for name, path in files.items()}
+    _check_listing(str(path_or_id), {**dict.fromkeys(os.listdir(folder), 0), **sizes}, max_bytes)
     content = read_json(folder / CONFIG)
     if content.get("model_type") in FAMILIES:
         return load_checkpoint(folder)
     _check_config(str(path_or_id), content)
+    _check_parts(str(path_or_id), folder, files)
     return _load(folder, str(path_or_id))
 
 
@@ -104,7 +113,7 @@ def _download(name: str, token, revision, max_bytes: int, endpoint, cache_dir) -
     check_revision(revision)
     api = open_hub(token, endpoint)
     wanted = {
-        "allow_patterns": READ,
+        "allow_patterns": DOWNLOADED,
         "ignore_patterns": ("*/*",),
         "revision": revision,
         "cache_dir": cache_dir,
@@ -151,6 +160,20 @@ def _check_config(name: str, content: Mapping) -> None:
         raise ValueError(f"{name} is quantised; open the model that it was made from.")
 
 
+def _check_parts(name: str, folder: Path, files: Mapping[str, Path]) -> None:
+    """Refuse weights that lie elsewhere: transformers opens whatever path the index names."""
+    refuse_adapter(name, files)
+    if WEIGHTS in files:
+        return
+    places = read_json(folder / INDEX).get("weight_map")
+    named = list(places.values()) if isinstance(places, dict) else [places]
+    if others := [part for part in named if not isinstance(part, str) or part not in files]:
+        raise ValueError(
+            f"{name}: {INDEX} names {shorten(repr(others[0]))}, which is no file of its folder. Save the "
+            "model again, or download it whole."
+        )
+
+
 def choose_class(config) -> type[PreTrainedModel]:
     """The class that a configuration names, if it reads text or images; without its head where we know none.
 
@@ -183,14 +206,15 @@ def _load(folder: Path, name: str) -> Checkpoint:
         config = AutoConfig.from_pretrained(folder, **safely)
     model_class = choose_class(config)
     with _telling_of(name):
-        loaded: Any = model_class.from_pretrained(
-            folder,
-            config=config,
-            dtype=torch.float32,
-            use_safetensors=True,
-            local_files_only=True,
-            output_loading_info=True,
-        )
+        with building_model():
+            loaded: Any = model_class.from_pretrained(
+                folder,
+                config=config,
+                dtype=torch.float32,
+                use_safetensors=True,
+                local_files_only=True,
+                output_loading_info=True,
+            )
         model, told = loaded
         reads_images = model.main_input_name == "pixel_values"
         reader: Any = (AutoImageProcessor if reads_images else AutoTokenizer).from_pretrained(

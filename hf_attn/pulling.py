@@ -14,17 +14,26 @@ from huggingface_hub.hf_api import ModelInfo, RepoSibling
 from transformers.dynamic_module_utils import custom_object_save
 
 from hf_attn.atomic import atomic_directory
-from hf_attn.folder_checks import CONFIG, INDEX, NEEDED_FILES, TRAINING, WEIGHTS, load_config, refuse_pickles
+from hf_attn.folder_checks import (
+    CODE,
+    CONFIG,
+    INDEX,
+    NEEDED_FILES,
+    TRAINING,
+    WEIGHTS,
+    belongs,
+    load_config,
+    refuse_pickles,
+)
+from hf_attn.folder_files import list_files
 from hf_attn.hub import Checkpoint, load_checkpoint
 from hf_attn.records import describe_model
 from hf_attn.remote import (
-    CODE,
     Compared,
     HubError,
     Progress,
     Sleep,
     ask,
-    belongs,
     check_repo_id,
     check_revision,
     in_megabytes,
@@ -184,7 +193,7 @@ def _check_destination(directory: Path) -> None:
         return
     if not directory.is_dir():
         raise ValueError(f"{directory} is a file; name a new folder.")
-    if not all((directory / name).is_file() for name in NEEDED_FILES):
+    if set(NEEDED_FILES) - set(list_files(directory, belongs)):
         raise ValueError(f"{directory} is not empty and holds no checkpoint; name a new folder.")
     own = [path.name for path in directory.iterdir() if path.is_dir() or not belongs(path.name)]
     if own:

@@ -10,20 +10,28 @@ from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundErro
 from huggingface_hub.hf_api import ModelInfo
 
 from hf_attn.committing import FolderCommit, refuse_public
-from hf_attn.folder_checks import GENERATION, PICKLES, TRAINING
+from hf_attn.folder_checks import (
+    CODE,
+    GENERATION,
+    LARGEST_JSON,
+    PICKLES,
+    TRAINING,
+    belongs,
+    list_model_files,
+)
+from hf_attn.folder_files import MODEL_FILES, read_file
 from hf_attn.hub import load_checkpoint
 from hf_attn.remote import (
-    CODE,
     Compared,
     HubError,
     Progress,
     Sleep,
     ask,
-    belongs,
     check_repo_id,
     check_revision,
     find_token,
     in_megabytes,
+    listed,
     open_hub,
 )
 from hf_attn.verifying import compare_answers
@@ -95,7 +103,8 @@ def push_checkpoint(
         Progress, the stage "pushed" once the commit stands, and `Pushed` last.
 
     Raises:
-        FileNotFoundError, ValueError: the folder is no checkpoint, or no repo or branch can have that name.
+        FileNotFoundError, ValueError: the folder is no checkpoint, has other code than the installed
+            one, or no repo or branch can have that name.
         HubError: the Hub refused or could not be reached.
     """
     check_repo_id(repo_id)
@@ -103,14 +112,15 @@ def push_checkpoint(
     if create_pr and revision not in (None, "main"):
         raise ValueError(f"revision={revision!r} and create_pr=True: a pull request goes to main.")
     yield Progress("checking", f"Checking {folder}.")
-    checkpoint = load_checkpoint(folder)
+    files = choose_files((checkpoint := load_checkpoint(folder)).path)
     api = open_hub(find_token(token), endpoint)
     yield Progress("connecting", f"Asking {api.endpoint} who may write.")
     repo_id = yield from _find_owner(api, repo_id, sleep)
     there, created = yield from _open_repo(api, repo_id, private, revision, sleep)
     yield Progress("comparing", f"Comparing with {repo_id}{', which is new' if created else ''}.")
-    commit = _commit_of(api, there.id, checkpoint.path, message, revision, create_pr)
-    pushed, what = _describe(commit, there, created), "Nothing has changed"
+    title = message or f"Push {checkpoint.path.resolve().name} with hf_attn"
+    commit = FolderCommit(api, there.id, files, title, MADE.__contains__, "model", revision, create_pr)
+    pushed, what = _describe(commit, checkpoint.path, there, created), "Nothing has changed"
     if pushed.sent or pushed.removed:
         what = f"{len(pushed.sent)} files, {in_megabytes(pushed.size)}"
         yield Progress("uploading", f"Uploading {what}.", total=pushed.size)
@@ -119,6 +129,26 @@ def push_checkpoint(
     yield Progress("pushed", f"{what}: {pushed.url}", pushed.size, pushed.size)
     yield Progress("verifying", "Pulling it into an empty cache and letting it answer in a fresh process.")
     yield replace(pushed, differences=compare_answers(checkpoint, api, pushed.repo_id, pushed.commit))
+
+
+def choose_files(folder: Path) -> dict[str, Path]:
+    """What of a checkpoint's folder is pushed: name → where it is read; the code from where it is installed.
+
+    Raises:
+        ValueError: a file may not be read, or code beside the weights is not the installed one.
+    """
+    files = {name: path for name, path in list_model_files(folder).items() if belongs(name)}
+    code = {name: MODEL_FILES / name for name in files if name in CODE}
+    other = [
+        name for name, path in code.items() if read_file(folder, name, LARGEST_JSON) != path.read_bytes()
+    ]
+    if other:
+        raise ValueError(
+            f"{folder}: {listed(other)} {'is' if len(other) == 1 else 'are'} not the code of the installed "
+            "hf_attn, and whoever loads what is pushed runs it. Load the checkpoint and save it again with "
+            f"this version (save_checkpoint), or delete {'the file' if len(other) == 1 else 'these files'}."
+        )
+    return files | code
 
 
 def _find_owner(api: HfApi, repo_id: str, sleep: Sleep) -> Generator[Progress, None, str]:
@@ -166,19 +196,10 @@ def _open_repo(
     return there, created
 
 
-def _commit_of(
-    api: HfApi, repo_id: str, folder: Path, message: str | None, revision: str | None, create_pr: bool
-) -> FolderCommit:
-    """The commit of a checkpoint's own files."""
-    names = tuple(sorted(path.name for path in folder.iterdir() if path.is_file() and belongs(path.name)))
-    title = message or f"Push {folder.resolve().name} with hf_attn"
-    return FolderCommit(api, repo_id, folder, names, title, MADE.__contains__, "model", revision, create_pr)
-
-
-def _describe(commit: FolderCommit, there: ModelInfo, created: bool) -> Pushed:
+def _describe(commit: FolderCommit, folder: Path, there: ModelInfo, created: bool) -> Pushed:
     """What is to be changed."""
     changes = commit.compare(there)
-    names = sorted(path.name for path in commit.folder.iterdir() if path.is_file())
+    names = sorted(path.name for path in folder.iterdir() if not path.is_dir())
     return Pushed(
         repo_id=there.id,
         url=changes.url,
@@ -187,6 +208,6 @@ def _describe(commit: FolderCommit, there: ModelInfo, created: bool) -> Pushed:
         private=bool(there.private),
         sent=changes.sent,
         removed=changes.removed,
-        left_out=tuple(name for name in names if name not in commit.names),
-        size=sum((commit.folder / name).stat().st_size for name in changes.sent),
+        left_out=tuple(name for name in names if name not in commit.files),
+        size=sum(commit.files[name].stat().st_size for name in changes.sent),
     )

@@ -9,7 +9,8 @@ from hf_attn.cards import build_card
 from hf_attn.collection import build_collection
 from hf_attn.evaluation import evaluate
 from hf_attn.failures import HELD_OUT_TRIED, look_for_failures
-from hf_attn.folder_checks import CONFIG, TRAINING
+from hf_attn.folder_checks import CONFIG, LARGEST_JSON, TRAINING
+from hf_attn.folder_files import find_file, read_file
 from hf_attn.hub import list_checkpoints, load_checkpoint
 from hf_attn.records import describe_model, describe_results, describe_search, find_versions, write_record
 from hf_attn.tasks.base import TEXT
@@ -83,7 +84,8 @@ def find_folders(path: Path) -> list[Path]:
 
 def _put(path: Path, text: str) -> bool:
     """Put a file in place at once, unless it is there already; whether it was written."""
-    if path.is_file() and path.read_text(encoding="utf-8") == text:
+    content, folder, name = text.encode("utf-8"), path.parent, path.name
+    if find_file(folder, name) and read_file(folder, name, LARGEST_JSON) == content:
         return False
-    write_file(path, text.encode("utf-8"))
+    write_file(path, content)
     return True

@@ -27,17 +27,10 @@ from huggingface_hub.errors import (
 from huggingface_hub.hf_api import RepoSibling
 from huggingface_hub.utils import validate_repo_id
 
-import hf_attn.models
-from hf_attn.folder_checks import GENERATION, NEEDED_FILES, TRAINING
-
 ATTEMPTS = 4
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0  # seconds
 PASSING = (408, 425, 429, 500, 502, 503, 504)  # statuses that may be gone the next time
 TOKENS = "https://huggingface.co/settings/tokens"
-MODEL_FILES = Path(hf_attn.models.__path__[0])
-CODE = frozenset(path.name for path in MODEL_FILES.glob("*.py")) - {"__init__.py"}
-OTHER_FILES = frozenset((GENERATION, TRAINING, "README.md", "LICENSE", "special_tokens_map.json"))
-PICTURES = (".png", ".svg")
 Answer = TypeVar("Answer")
 Sleep = Callable[[float], Any]
 
@@ -222,13 +215,6 @@ def is_same(path: Path, there: RepoSibling) -> bool:
         return git_hash(path) == there.blob_id
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest() == there.lfs.sha256
-
-
-def belongs(name: str) -> bool:
-    """Whether a file of this name is part of a checkpoint: weights, tokenizer, card, pictures or our code."""
-    if name in NEEDED_FILES or name in OTHER_FILES or name in CODE:
-        return True
-    return "/" not in name and not name.startswith(".") and name.endswith(PICTURES)
 
 
 def in_megabytes(size: int) -> str:

@@ -28,7 +28,8 @@ from transformers import PreTrainedModel
 from hf_attn.atomic import clear_leftovers, write_file
 from hf_attn.baselines import Baseline
 from hf_attn.evaluation import Evaluation, evaluate
-from hf_attn.folder_checks import NEEDED_FILES, TRAINING
+from hf_attn.folder_checks import LARGEST_JSON, NEEDED_FILES, TRAINING
+from hf_attn.folder_files import list_files, read_file
 from hf_attn.hub import save_checkpoint
 from hf_attn.records import build_training_record
 from hf_attn.settings import apply_settings
@@ -38,6 +39,7 @@ from hf_attn.training import Report, train
 TRACK_DIR = "runs"  # where tensorboard's logs go
 TRACKED = ("loss", "learning_rate", "tokens_per_second", "held_out_exact_match")
 RUN, STATE, REPORTS, LOCK = "run.json", "training_state", "reports.jsonl", ".lock"
+LARGEST_REPORTS = 500_000_000  # bytes: a million lines have 250 million
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,8 @@ def load_run(directory: Path, own_task: type[Task] | None = None) -> Run:
     if not (directory / RUN).exists():
         raise ValueError(f"--resume {directory}: there is no {RUN} in it, so no run can go on there.")
     try:
-        content = json.loads((directory / RUN).read_text(encoding="utf-8"))
+        check_run_files(directory)
+        content = json.loads(read_file(directory, RUN, LARGEST_JSON).decode("utf-8"))
         recipe = {**content["recipe"], "betas": tuple(content["recipe"]["betas"])}
         name = content["task"]["name"]
         task = TASKS.get(name, own_task)
@@ -163,6 +166,15 @@ def load_run(directory: Path, own_task: type[Task] | None = None) -> Run:
         raise ValueError(f"--resume {directory}: {RUN} cannot be read ({error}).") from error
 
 
+def check_run_files(directory: Path) -> None:
+    """Refuse a run's folder in which something is no file of its own: a run reads and writes there.
+
+    Raises:
+        ValueError: a link leads elsewhere, or something is neither file nor folder.
+    """
+    list_files(directory, (RUN, STATE, REPORTS, LOCK).__contains__)
+
+
 def add_report(directory: Path, row: dict) -> None:
     """Note a report."""
     with (directory / REPORTS).open("a", encoding="utf-8") as file:
@@ -172,7 +184,7 @@ def add_report(directory: Path, row: dict) -> None:
 def load_reports(directory: Path) -> list[dict]:
     """The run's reports by step, over all resumptions; a step that was reported twice counts once."""
     rows: dict[int, dict] = {}
-    for line in (directory / REPORTS).read_text(encoding="utf-8").splitlines():
+    for line in read_file(directory, REPORTS, LARGEST_REPORTS).decode("utf-8").splitlines():
         with contextlib.suppress(json.JSONDecodeError):  # a killed process may leave half a line
             row = json.loads(line)
             rows[row["step"]] = row
@@ -204,6 +216,7 @@ def follow(
     lock = FileLock(directory / LOCK) if directory is not None and keeps else None
     if directory is not None and lock is not None:
         directory.mkdir(parents=True, exist_ok=True)
+        check_run_files(directory)
         _take(lock, directory)
         save_run(directory, run)
     loop = train(

@@ -12,10 +12,12 @@ from huggingface_hub.dataclasses import type_validator
 from transformers import PreTrainedConfig
 
 from hf_attn.architectures import find_architecture
+from hf_attn.folder_files import read_bounded
 from hf_attn.tasks import Recipe, Task, build_task, find_task, load_task_file
 from hf_attn.tasks.base import options_of
 
 PRESET = "preset"
+LARGEST_FILE = 5 * 2**20  # bytes of settings
 # the vocabulary is the task's, and so are the special tokens
 _GIVEN_BY_TASK = {"vocab_size", "is_encoder_decoder", "use_cache"}
 
@@ -45,9 +47,11 @@ def read_settings(path: str | Path) -> dict[str, object]:
         ValueError: the file is not there, or is no JSON object.
     """
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        raw = read_bounded(path, LARGEST_FILE, "settings are a few lines")
     except OSError as error:
         raise ValueError(f"The settings in {str(path)!r} cannot be read: {error.strerror}.") from error
+    try:
+        content = json.loads(raw.decode("utf-8"))
     except ValueError as error:
         raise ValueError(f"{str(path)!r} is not valid JSON: {error}.") from error
     if not isinstance(content, dict):

@@ -12,6 +12,7 @@ from huggingface_hub import HfApi, metadata_load, metadata_save
 
 from hf_attn.atomic import atomic_directory, refuse_others
 from hf_attn.committing import Committed, FolderCommit, refuse_public
+from hf_attn.folder_files import find_file, read_file
 from hf_attn.hub import list_checkpoints
 from hf_attn.remote import Progress, Sleep, ask, check_repo_id, find_token, in_megabytes, open_hub
 
@@ -26,6 +27,7 @@ NEEDED = (
     *("short_description", "license", "tags", "hf_oauth", "hf_oauth_scopes"),
 )
 LONGEST_DESCRIPTION = 60
+LARGEST_TEXT = 1_000_000  # bytes of the README
 
 
 @dataclass(frozen=True)
@@ -48,18 +50,21 @@ def list_sources(root: Path = ROOT) -> Iterator[Path]:
 
     Raises:
         FileNotFoundError: something is missing: hf_attn is installed without its repository.
+        ValueError: something is a link out of the repository, or no file.
     """
     for name in (*FILES, *FOLDERS):
         if not (root / name).exists():
             raise FileNotFoundError(
                 f"{root / name} is missing: a Space is made of the whole repository; work in a clone."
             )
-    yield from (root / name for name in FILES)
-    yield from (root / name for name in PICTURE.findall((root / README).read_text(encoding="utf-8")))
+    pictures = PICTURE.findall(read_file(root, README, LARGEST_TEXT).decode("utf-8"))
+    for name in (*FILES, *pictures):
+        find_file(root, name)  # refuses what lies elsewhere
+        yield root / name
     for folder in FOLDERS:
         for path in sorted((root / folder).rglob("*")):
             hidden = any(part.startswith((".", "__pycache__")) for part in path.relative_to(root).parts)
-            if path.is_file() and not hidden:
+            if not hidden and find_file(root, path.relative_to(root).as_posix()):
                 yield path
 
 
@@ -172,7 +177,8 @@ def push_space(
         thumbnail = f"{url}/resolve/main/{pictures[0]}"
         folder = assemble_space(place, {"models": models, "thumbnail": thumbnail})
         yield Progress("uploading", f"Uploading {in_megabytes(folder.size)}, less what is there already.")
-        commit = FolderCommit(api, repo_id, place, folder.files, "Update the app", _is_ours, "space")
+        files = {name: place / name for name in folder.files}
+        commit = FolderCommit(api, repo_id, files, "Update the app", _is_ours, "space")
         yield PushedSpace((yield from ask(commit, api, repo_id, sleep)), folder)
 
 

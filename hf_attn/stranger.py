@@ -78,7 +78,11 @@ def ask_stranger(question: Mapping, endpoint: str) -> list[dict]:
 
 
 def _answer() -> None:
-    """The fresh process: read what is asked on standard input, and write the answers as JSON."""
+    """The fresh process: read what is asked on standard input, and write the answers as JSON.
+
+    It has one thread and loads one model: it needs no lock (`model_lock.building_model`), nor may it import
+    one from hf_attn.
+    """
     import importlib
 
     import transformers

@@ -11,6 +11,7 @@ from huggingface_hub import DatasetCard, DatasetCardData
 
 from hf_attn.atomic import atomic_directory, refuse_others
 from hf_attn.committing import Committed, FolderCommit, refuse_public
+from hf_attn.folder_files import find_file
 from hf_attn.remote import Progress, Sleep, ask, check_repo_id, find_token, in_megabytes, open_hub
 from hf_attn.tasks import Task
 from hf_attn.tasks.base import CLASSES, HELD_OUT, SPLITS, TEXT, TRAINING, VALIDATION
@@ -27,6 +28,7 @@ CATEGORIES = {CLASSES: "text-classification", TEXT: "text-generation"}  # others
 MOST_EXAMPLES = 1_000_000
 SIZES = {10**3: "n<1K", 10**4: "1K<n<10K", 10**5: "10K<n<100K", 10**6: "100K<n<1M", 10**7: "1M<n<10M"}
 CARD = "README.md"
+LARGEST_CARD = 5_000_000  # bytes
 FILES = tuple(f"data/{name}-00000-of-00001.parquet" for name in HUB_NAMES.values())
 
 
@@ -206,7 +208,7 @@ def push_dataset(
     folder = Path(folder)
     check_repo_id(repo_id)
     yield Progress("checking", f"Checking {folder}.")
-    check_dataset(folder)
+    files = check_dataset(folder)
     api = open_hub(find_token(token), endpoint)
     yield Progress("connecting", f"Making {repo_id} where there is none.")
 
@@ -216,33 +218,35 @@ def push_dataset(
         return made
 
     repo_id = yield from ask(create, api, repo_id, sleep)
-    names = (CARD, *FILES)
     title = f"Push {folder.resolve().name}"
-    commit = FolderCommit(api, repo_id, folder, names, title, names.__contains__, "dataset")
-    size = sum((folder / name).stat().st_size for name in names)
+    commit = FolderCommit(api, repo_id, files, title, files.__contains__, "dataset")
+    size = sum(path.stat().st_size for path in files.values())
     yield Progress("uploading", f"Uploading {in_megabytes(size)}, less what is there already.", total=size)
     yield (yield from ask(commit, api, repo_id, sleep))
 
 
-def check_dataset(folder: Path) -> None:
-    """Refuse what is no folder of `save_dataset`.
+def check_dataset(folder: Path) -> dict[str, Path]:
+    """Refuse what is no folder of `save_dataset`; gives its files, name → where each lies.
 
     Raises:
         FileNotFoundError: a file is missing.
-        ValueError: a file cannot be read.
+        ValueError: a file cannot be read, or may not be.
     """
     library = load_library()
-    for name in (CARD, *FILES):
-        if not (folder / name).is_file():
-            raise FileNotFoundError(
-                f"{folder} is no data set: {name} is missing. `hf-attn dataset TASK --output-dir DIR` "
-                "makes one."
-            )
+    files = {name: path for name in (CARD, *FILES) if (path := find_file(folder, name)) is not None}
+    if missing := [name for name in (CARD, *FILES) if name not in files]:
+        raise FileNotFoundError(
+            f"{folder} is no data set: {missing[0]} is missing. `hf-attn dataset TASK --output-dir DIR` "
+            "makes one."
+        )
     for name in FILES:
         try:
-            library.Dataset.from_parquet(str(folder / name), keep_in_memory=True)
+            library.Dataset.from_parquet(str(files[name]), keep_in_memory=True)
         except Exception as error:  # the library raises many kinds
             raise ValueError(
                 f"{folder / name} cannot be read ({shorten(error)}): save the data set again."
             ) from error
-    DatasetCard.load(folder / CARD)
+    if files[CARD].stat().st_size > LARGEST_CARD:
+        raise ValueError(f"{folder / CARD} has more than {LARGEST_CARD:,} bytes: save the data set again.")
+    DatasetCard.load(files[CARD])
+    return files

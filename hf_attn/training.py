@@ -18,6 +18,7 @@ from transformers import PreTrainedModel
 from hf_attn.atomic import atomic_directory
 from hf_attn.decoding import is_decoder_only
 from hf_attn.evaluation import measure_quickly
+from hf_attn.folder_files import list_files, read_file
 from hf_attn.inspection import AttentionMaps, attention_maps
 from hf_attn.tasks.base import Task
 from hf_attn.tasks.recipes import Recipe
@@ -27,6 +28,7 @@ from hf_attn.wording import shorten
 HELD_OUT_SAMPLE = 200  # examples of the held-out set that a report is measured on
 CONFIRMING_SAMPLE = 1000  # examples that confirm a report which says that the goal is reached
 PROGRESS = "progress.json"  # in a state's folder
+LARGEST_PROGRESS = 50_000_000  # bytes
 
 
 class Diverged(ArithmeticError):
@@ -322,7 +324,8 @@ def load_state(accelerator: Accelerator, progress: RunState, state_dir: str | Pa
         OSError: the folder lacks something or cannot be read.
     """
     try:
-        state = json.loads((Path(state_dir) / PROGRESS).read_text(encoding="utf-8"))
+        list_files(state_dir, lambda name: True)  # noqa: ARG005 – accelerate opens whatever it finds there
+        state = json.loads(read_file(state_dir, PROGRESS, LARGEST_PROGRESS).decode("utf-8"))
         accelerator.load_state(str(state_dir))
         progress.load_state_dict(state)
     except Exception as error:  # whatever torch, safetensors or json make of a damaged file

@@ -6,9 +6,9 @@ import torch
 from huggingface_hub import HfApi
 
 from hf_attn.decoding import most_tokens
+from hf_attn.folder_checks import CODE
 from hf_attn.hub import Checkpoint
 from hf_attn.registration import FAMILIES
-from hf_attn.remote import CODE, MODEL_FILES
 from hf_attn.stranger import ask_stranger, measure_answers
 from hf_attn.tasks.sequences import SPECIAL_TOKENS
 
@@ -20,8 +20,8 @@ TOLERANCE = 1e-4  # of a logit, relative to the largest: sums may come in anothe
 def compare_answers(checkpoint: Checkpoint, api: HfApi, repo_id: str, revision: str) -> tuple[str, ...]:
     """What the model in a repo answers otherwise than a checkpoint here; nothing where they agree.
 
-    A fresh process pulls it into an empty cache. It loads by the code in the repo, as for everybody, where
-    that is byte for byte the installed one; else it loads by the installed one.
+    A fresh process pulls it into an empty cache. It loads by the code in the repo, as for everybody: what is
+    pushed is the installed code. Where a checkpoint brings none, it loads by the installed one.
 
     Args:
         checkpoint: the one that was pushed.
@@ -30,8 +30,6 @@ def compare_answers(checkpoint: Checkpoint, api: HfApi, repo_id: str, revision: 
         revision: the commit.
     """
     family = FAMILIES[checkpoint.model.config.model_type]
-    code = [path for path in checkpoint.path.glob("*.py") if path.name in CODE]
-    is_ours = all(path.read_bytes() == (MODEL_FILES / path.name).read_bytes() for path in code)
     sources = choose_sources(checkpoint)
     longest = max(len(source) for source in sources)
     length = max(1, min(MOST_TOKENS, most_tokens(checkpoint.model, longest) - 1))
@@ -40,7 +38,7 @@ def compare_answers(checkpoint: Checkpoint, api: HfApi, repo_id: str, revision: 
         "revision": revision,
         "token": api.token,
         "auto_class": family.auto_head.__name__ if isinstance(checkpoint.model, family.head) else "AutoModel",
-        "trusts": bool(code) and is_ours,
+        "trusts": any((checkpoint.path / name).exists() for name in CODE),
         "sources": sources,
         "most_tokens": length,
     }

@@ -1,5 +1,6 @@
 """Commands that look at a checkpoint: measure it, let it write, draw what it reads."""
 
+import io
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from hf_attn.showing import AttentionView
     from hf_attn.tasks import Task
 
+LARGEST_IMAGE = 50 * 2**20  # bytes of a file
 TaskName = Annotated[
     str | None,
     typer.Option(help="Another task of the same vocabulary, or its file; the model's own without."),
@@ -246,9 +248,15 @@ def _open_image(path: str):
     """An image from a file."""
     from PIL import Image
 
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"TEXT {path!r}: this model reads images, and there is no such file.")
-    return Image.open(path).convert("RGB")
+    from hf_attn.folder_files import read_bounded
+
+    try:
+        content = read_bounded(path, LARGEST_IMAGE)
+    except OSError as error:
+        raise FileNotFoundError(
+            f"TEXT {path!r}: this model reads images, and there is no such file."
+        ) from error
+    return Image.open(io.BytesIO(content)).convert("RGB")
 
 
 def _score_row(score: "Score") -> dict:

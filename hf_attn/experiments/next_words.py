@@ -9,6 +9,7 @@ import torch
 from transformers import PreTrainedModel
 
 from hf_attn.experiments.ngrams import DISCOUNTS, NGrams, grams_of
+from hf_attn.model_lock import building_model
 from hf_attn.models.configuration_attn_decoder import AttnDecoderConfig
 from hf_attn.models.modeling_attn_decoder import AttnDecoderForCausalLM
 from hf_attn.tasks.base import HELD_OUT, SPLITS, TRAINING, VALIDATION
@@ -170,7 +171,7 @@ def attention_size(vocab_size: int) -> int:
     """
     sizes = {"vocab_size": vocab_size, "max_position_embeddings": WINDOW, "tie_word_embeddings": False}
     config = AttnDecoderConfig(**{**PRODUCT_MODEL, **sizes})  # type: ignore[arg-type]
-    with torch.device("meta"):  # counted, never filled
+    with building_model(), torch.device("meta"):  # counted, never filled
         return AttnDecoderForCausalLM(config).num_parameters()
 
 

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from hf_attn.model_lock import building_model
 from hf_attn.models.attention import scaled_dot_product_attention
 from hf_attn.models.modeling_attn_encoder import AttnEncoderForSequenceClassification
 from hf_attn.models.position_base import build_inverse_frequencies
@@ -81,7 +82,8 @@ def period(pair: int, width: int) -> float:
 def classifier_size() -> Measured:
     """Parameters of the text classifier, from its preset."""
     config = build_preset("chapter-1-classifier")
-    return (count_parameters(AttnEncoderForSequenceClassification(config)),)  # type: ignore[arg-type]
+    with building_model():
+        return (count_parameters(AttnEncoderForSequenceClassification(config)),)  # type: ignore[arg-type]
 
 
 def compared_sizes() -> Measured:

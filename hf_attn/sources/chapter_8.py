@@ -6,6 +6,7 @@ import numpy
 import torch
 from torch import nn
 
+from hf_attn.architectures import drawing_weights
 from hf_attn.models.attention import scaled_dot_product_attention
 from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
 from hf_attn.models.modeling_attn_encoder import AttnEncoderModel
@@ -128,10 +129,11 @@ def last_gradient(norm_position: str, num_layers: int, seed: int) -> float:
         zero_init_residual=False,
         dropout=0.0,
     )
-    torch.manual_seed(seed)
-    model = AttnEncoderModel(config)
-    output = model(inputs_embeds=torch.randn(8, 16, 64)).last_hidden_state
-    (output * torch.randn_like(output)).sum().backward()
+    with drawing_weights(seed):
+        model = AttnEncoderModel(config)
+        tokens, direction = torch.randn(2, 8, 16, 64).unbind()
+    output = model(inputs_embeds=tokens).last_hidden_state
+    (output * direction).sum().backward()
     gradient = model.layers[-1].get_parameter("feed_forward.down_proj.weight").grad
     return float(gradient.norm())  # type: ignore[union-attr]
 

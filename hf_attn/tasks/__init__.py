@@ -6,6 +6,7 @@ import inspect
 import sys
 from pathlib import Path
 
+from hf_attn.folder_files import read_bounded
 from hf_attn.tasks.addition import Addition
 from hf_attn.tasks.base import Task, Verdict, options_of
 from hf_attn.tasks.brackets import Brackets
@@ -26,6 +27,7 @@ from hf_attn.tasks.sequences import Batch
 from hf_attn.tasks.sorting import Sorting
 from hf_attn.tasks.topics import Topics
 
+LARGEST_FILE = 5 * 2**20  # bytes of a task of one's own
 TASKS: dict[str, type[Task]] = {
     "copy": Copying,
     "reverse": Reversing,
@@ -79,8 +81,10 @@ def load_task_file(path: str | Path) -> type[Task]:
         ValueError: the file is not there, cannot be run, or does not define exactly one task that is whole.
     """
     path = Path(path)
-    if not path.is_file():
-        raise ValueError(f"There is no task file {str(path)!r}.")
+    try:
+        read_bounded(path, LARGEST_FILE)
+    except OSError as error:
+        raise ValueError(f"There is no task file {str(path)!r}.") from error
     name = f"hf_attn_task_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:

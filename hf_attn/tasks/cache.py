@@ -7,9 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hf_attn.atomic import atomic_directory
+from hf_attn.folder_files import read_file
 
 CACHE_VARIABLE = "HF_ATTN_CACHE"
 CONTENT = "content.json"
+LARGEST = 500_000_000  # bytes
 
 
 def cache_directory() -> Path:
@@ -29,7 +31,7 @@ def cached_rows(name: str, build: Callable[[], list[list[str]]]) -> list[list[st
     """
     folder = cache_directory() / name
     with contextlib.suppress(OSError, ValueError):
-        rows = json.loads((folder / CONTENT).read_text(encoding="utf-8"))
+        rows = json.loads(read_file(folder, CONTENT, LARGEST).decode("utf-8"))
         if isinstance(rows, list) and rows:
             return rows
     rows = build()

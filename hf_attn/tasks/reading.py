@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hf_attn.folder_files import read_bounded
+
 MOST_BYTES = 50 * 2**20
 MOST_CHARACTERS = 20_000  # of one cell: more than any model here reads
 DELIMITERS = (",", ";", "\t", "|")
@@ -105,20 +107,10 @@ def read_text(path: Path, wanted: str = TABLE, remedy: str = SAVE_AS) -> str:
     Raises:
         ValueError: the file is not there, is no text, or is too large.
     """
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder; give the file in it.")
-    if not path.exists():
-        raise ValueError(f"There is no file {str(path)!r}.")
-    if not path.is_file():
-        raise ValueError(f"{path} is no file of a fixed size; give one.")
     try:
-        size = path.stat().st_size
-        if size > MOST_BYTES:
-            raise ValueError(
-                f"{path} has {size / 2**20:.0f} MB; {MOST_BYTES // 2**20} MB at most are read: "
-                "take a part of it."
-            )
-        content = path.read_bytes()
+        content = read_bounded(path, MOST_BYTES, "take a part of it")
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise ValueError(f"There is no file {str(path)!r}.") from error
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}.") from error
     _refuse_binary(path, content, wanted, remedy)
