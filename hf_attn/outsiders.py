@@ -124,7 +124,7 @@ def _download(name: str, token, revision, max_bytes: int, endpoint, cache_dir) -
         with uncovering():
             return Path(snapshot_download(name, token=token, endpoint=endpoint, **wanted))
     except (HfHubHTTPError, TransportError, OfflineModeIsEnabled) as error:
-        if not isinstance(error, HfHubHTTPError):
+        if not isinstance(error, HfHubHTTPError) and token is not False:  # the cache may hold what is private
             with contextlib.suppress(
                 LocalEntryNotFoundError
             ):  # downloaded before, it opens without a network
