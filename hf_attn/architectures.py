@@ -103,7 +103,7 @@ def find_architecture(task: Task | type[Task], name: str) -> Architecture:
 @contextlib.contextmanager
 def drawing_weights(seed: int) -> Iterator[None]:
     """Let a model that is built here draw its weights from a seed; the global generator stays as it was."""
-    check_number("seed", seed, *SEEDS)
+    check_number("seed", seed, *SEEDS, example=0)
     with _GLOBAL_RANDOM, torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield

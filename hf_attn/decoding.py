@@ -253,7 +253,7 @@ def write(
             than one source.
     """
     check_settings(strategy, num_beams, temperature, top_k, top_p)
-    check_number("seed", seed, *SEEDS)
+    check_number("seed", seed, *SEEDS, example=0)
     _check_source(input_ids, max_new_tokens)
     if not model.can_generate():
         if strategy != "greedy":
