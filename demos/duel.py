@@ -26,7 +26,7 @@ from demos.page import LIGHT, Page, state_of, with_value
 from demos.runs_table import wire_download
 from demos.tables import COLUMNS
 from demos.visits import FAILED, FINISHED, RUNNING, STOPPED, Visit
-from hf_attn.architectures import ARCHITECTURES
+from hf_attn.architectures import ARCHITECTURES, check_recipe
 from hf_attn.dueling import USUAL, Budget, count_parameters, match_parameters
 from hf_attn.tasks import TASKS, Recipe, Task, build_task
 
@@ -123,7 +123,10 @@ def read_form(*form) -> tuple[Task, dict[str, Recipe], Budget, int]:
 @functools.lru_cache(maxsize=64)
 def match_models(task: Task, models: tuple[str, ...], parameters: int) -> dict[str, Recipe]:
     """Recipes of equal size: asked for at each change of the form."""
-    return match_parameters(task, models, parameters)
+    contestants = match_parameters(task, models, parameters)
+    for recipe in contestants.values():
+        check_recipe(task, recipe, most=limits_here().training_bytes)
+    return contestants
 
 
 def read_seconds(text: object) -> float:

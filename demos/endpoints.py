@@ -30,6 +30,7 @@ from demos.runs_table import pack
 from demos.shared import shorten
 from demos.trying import read_settings
 from demos.visits import FAILED, LARGEST_SEED, Visit
+from hf_attn.architectures import check_recipe
 from hf_attn.decoding import write
 from hf_attn.dueling import count_parameters
 from hf_attn.settings import apply_settings
@@ -309,6 +310,7 @@ def _read_recipe(
     for name in LAYERS:  # before all of them are built to be counted
         here.refuse_more("layers", recipe.model.get(name, 0))
     here.refuse_more("parameters", count_parameters(task, recipe))
+    check_recipe(task, recipe, most=here.training_bytes)
     if not 0 <= seed <= LARGEST_SEED:
         raise ValueError(f"seed={seed}: give a whole number from 0 to {LARGEST_SEED}.")
     return task, recipe

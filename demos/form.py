@@ -13,7 +13,7 @@ from demos.limits import limits_here, refuse_longer
 from demos.probing import Probe, read_own_probe
 from demos.tables import COLUMNS, Table
 from demos.visits import LARGEST_SEED
-from hf_attn.architectures import ARCHITECTURES, build_model
+from hf_attn.architectures import ARCHITECTURES, build_model, check_recipe
 from hf_attn.models.positions import POSITION_TYPES
 from hf_attn.settings import apply_settings, setting_types
 from hf_attn.tasks import TASKS, Recipe, Task, build_task
@@ -224,6 +224,7 @@ def read_form(*form, table: Table | None = None) -> tuple[Task, Recipe, int]:
         model = build_empty(task, recipe)
         blamed = "hidden_size"
         limits_here().refuse_more("parameters", model.num_parameters())
+        check_recipe(task, recipe, most=limits_here().training_bytes)
     except (ValueError, ImportError) as error:
         raise FieldError(blamed, plain_words(str(error), table)) from error
     return task, recipe, seed

@@ -25,6 +25,7 @@ class Limits:
         parameters: of a model that is trained here.
         layers: of an encoder, or of a decoder.
         examples: of a step's batch.
+        training_bytes: that a step may need, as `hf_attn.memory` estimates; the machine's own memory at most.
         steps: of a run, or of each contestant of a duel.
         run_seconds: that a run may hold a place, or a contestant of a duel; then it is stopped as if by hand.
         pause_seconds: that a paused run may hold a place.
@@ -42,6 +43,7 @@ class Limits:
     parameters: int = 50_000_000
     layers: int = 100
     examples: int = 8_192
+    training_bytes: int = 1_000_000 * MEGABYTE
     steps: int = 20_000
     run_seconds: float = 12 * 3600.0
     pause_seconds: float = 900.0
@@ -102,6 +104,7 @@ PUBLIC = Limits(
     parameters=5_000_000,
     layers=48,  # as many as GPT-2's largest
     examples=512,
+    training_bytes=1000 * MEGABYTE,
     steps=5_000,
     run_seconds=300.0,
     pause_seconds=120.0,

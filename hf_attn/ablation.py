@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerFast
 from hf_attn.decoding import evaluating, greedy_ids, is_decoder_only, most_tokens
 from hf_attn.evaluation import Interval, wilson_interval
 from hf_attn.interventions import Intervention, count_heads, intervening, intervening_by_row
-from hf_attn.tasks.base import CLASSES, TEXT, Task
+from hf_attn.tasks.base import CLASSES, TEXT, Task, check_count
 from hf_attn.tasks.sequences import IGNORED, PAD, Batch
 
 BATCH = 64  # rows that are read at once
@@ -155,8 +155,7 @@ def measure_outcomes(
     Raises:
         ValueError: no example, a trial leaves tokens out, or the model has no such kind, layer or head.
     """
-    if examples < 1:
-        raise ValueError(f"examples={examples} must be at least 1.")
+    check_count(examples, "examples")
     trials = list_trials(model) if trials is None else trials
     for trial in trials:
         if trial.without:

@@ -11,7 +11,9 @@ from typing import Any
 import torch
 from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel
 
+from hf_attn.memory import check_loaded, check_training, count_planned_weights
 from hf_attn.model_lock import building_model
+from hf_attn.models.checking import SEEDS, check_number
 from hf_attn.models.configuration_attn import AttnConfig
 from hf_attn.models.configuration_attn_decoder import AttnDecoderConfig
 from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
@@ -99,6 +101,7 @@ def find_architecture(task: Task | type[Task], name: str) -> Architecture:
 @contextlib.contextmanager
 def drawing_weights(seed: int) -> Iterator[None]:
     """Let a model that is built here draw its weights from a seed; the global generator stays as it was."""
+    check_number("seed", seed, *SEEDS, example=0)
     with building_model(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
@@ -106,6 +109,47 @@ def drawing_weights(seed: int) -> Iterator[None]:
 
 def build_model(task: Task, recipe: Recipe, seed: int = 0) -> PreTrainedModel:
     """An untrained model of the recipe's architecture and size; the same weights for the same seed.
+
+    Raises:
+        ValueError: the architecture does not learn such a task, a size is refused, or the model does not fit
+            this machine's memory.
+    """
+    model_class, config = find_architecture(task, recipe.architecture).model, build_config(task, recipe)
+    if torch.get_default_device().type != "meta":  # there it takes none
+        check_loaded(model_class, config)
+    with drawing_weights(seed):
+        model = model_class(config)
+    if task.kind != CLASSES:
+        model.generation_config = _generation_config(task, config)
+    return model
+
+
+def check_recipe(
+    task: Task,
+    recipe: Recipe,
+    device: torch.device | str = "cpu",
+    share: int | None = None,
+    most: int | None = None,
+) -> None:
+    """Refuse a recipe whose training does not fit in the memory, before anything is built.
+
+    Args:
+        task: what is learned.
+        recipe: gives the model's sizes and the batch.
+        device: where the model learns.
+        share: examples of a batch that this process gets; all where None.
+        most: bytes that a server gives; as much as the machine has where None.
+
+    Raises:
+        ValueError: it does not fit, the architecture does not learn such a task, or a size is refused.
+    """
+    config = build_config(task, recipe)
+    weights = count_planned_weights(find_architecture(task, recipe.architecture).model, config)
+    check_training(weights, config, share or recipe.batch_size, task, device=device, most=most)
+
+
+def build_config(task: Task, recipe: Recipe) -> PreTrainedConfig:
+    """The configuration of the recipe's model for a task.
 
     Raises:
         ValueError: the architecture does not learn such a task, or a size is refused.
@@ -121,12 +165,7 @@ def build_model(task: Task, recipe: Recipe, seed: int = 0) -> PreTrainedModel:
     places = recipe.model.get("max_position_embeddings", needed)
     if isinstance(places, int) and places < needed:
         raise ValueError(f"max_position_embeddings={places}: sequences of {task.name} have {needed} tokens.")
-    config = architecture.config(**{**given, **recipe.model, **architecture.fields})
-    with drawing_weights(seed):
-        model = architecture.model(config)
-    if task.kind != CLASSES:
-        model.generation_config = _generation_config(task, config)
-    return model
+    return architecture.config(**{**given, **recipe.model, **architecture.fields})
 
 
 def _fields_of(task: Task, architecture: Architecture) -> dict[str, Any]:

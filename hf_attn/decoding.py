@@ -11,8 +11,12 @@ from typing import Literal
 import torch
 
 from hf_attn.beams import BeamSearch, search
+from hf_attn.models.checking import SEEDS, check_number
 from hf_attn.shapes import side_of
 
+MOST_BEAMS = 100  # rows of a batch, and as many nodes of a tree a token
+MOST_TOKENS_KEPT = 1_000_000  # as many as a vocabulary has at most
+MOST_NEW_TOKENS = 1_048_576  # as many as there are positions at most
 STRATEGIES = ("greedy", "beam", "top-k", "nucleus")
 TINY_TEMPERATURE = 1e-6  # below it, float32 cannot tell a softmax from the likeliest token
 # model → its lock: mode and attention implementation belong to the model, not to the call
@@ -249,6 +253,7 @@ def write(
             than one source.
     """
     check_settings(strategy, num_beams, temperature, top_k, top_p)
+    check_number("seed", seed, *SEEDS, example=0)
     _check_source(input_ids, max_new_tokens)
     if not model.can_generate():
         if strategy != "greedy":
@@ -291,8 +296,8 @@ def _check_source(input_ids: torch.Tensor, max_new_tokens: int | None) -> None:
     """Refuse several sources at once, and an answer of no token."""
     if input_ids.dim() != 2 or len(input_ids) != 1:
         raise ValueError(f"input_ids has shape {list(input_ids.shape)}; give one source, [1, S].")
-    if max_new_tokens is not None and max_new_tokens < 1:
-        raise ValueError(f"max_new_tokens={max_new_tokens} must be at least 1.")
+    if max_new_tokens is not None:
+        check_number("max_new_tokens", max_new_tokens, 1, MOST_NEW_TOKENS, example=64)
 
 
 def check_settings(
@@ -301,12 +306,10 @@ def check_settings(
     """Refuse what no strategy can use."""
     if strategy not in STRATEGIES:
         raise ValueError(f"strategy={strategy!r} is not known; choose one of {', '.join(STRATEGIES)}.")
-    if num_beams < 1 or top_k < 1:
-        raise ValueError(f"num_beams={num_beams} and top_k={top_k} must be at least 1.")
-    if not math.isfinite(temperature) or temperature < 0:
-        raise ValueError(f"temperature={temperature} must be 0 or above.")
-    if not 0 < top_p <= 1:
-        raise ValueError(f"top_p={top_p} must be above 0 and at most 1.")
+    check_number("num_beams", num_beams, 1, MOST_BEAMS, example=4)
+    check_number("top_k", top_k, 1, MOST_TOKENS_KEPT, example=5)
+    check_number("temperature", temperature, 0.0, 1e6, example=1.0)
+    check_number("top_p", top_p, 1e-9, 1.0, example=0.9)
 
 
 @torch.no_grad()

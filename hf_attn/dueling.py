@@ -17,14 +17,17 @@ from typing import Any, TypeVar
 import torch
 from transformers import PreTrainedModel
 
-from hf_attn.architectures import build_model, find_architecture
+from hf_attn.architectures import build_config, build_model, find_architecture
 from hf_attn.evaluation import Evaluation, Score, evaluate, wilson_interval
+from hf_attn.memory import count_planned_weights
+from hf_attn.models.checking import check_number
 from hf_attn.tasks.base import CLASSES, SEQUENCE, Task
-from hf_attn.tasks.recipes import Recipe
+from hf_attn.tasks.recipes import MOST_STEPS, Recipe
 from hf_attn.training import Diverged, Report, build_accelerator, train
 
 MEASUREMENTS = 20  # on held-out examples, over a contestant's budget
 REPORTS = 100  # turns of a contestant, over its budget
+MOST_PARAMETERS = 100_000_000  # of a contestant: tiny models learn here, and even this takes days
 TOLERANCE = 0.1  # how far from the wanted number of parameters a contestant may be
 FASTEST_STEP = 1e-3  # seconds: no contestant takes less
 USUAL_STEP = 0.05  # seconds, of a small model on a processor: says only how often it is measured
@@ -52,10 +55,10 @@ class Budget:
             raise ValueError(
                 f"steps={self.steps} and seconds={self.seconds}: give exactly one, for example steps=300."
             )
-        if self.steps is not None and self.steps < 1:
-            raise ValueError(f"steps={self.steps} must be a whole number of at least 1; 300 works.")
-        if self.seconds is not None and not 0 < self.seconds < math.inf:
-            raise ValueError(f"seconds={self.seconds} must be above 0 and finite; 20 works.")
+        if self.steps is not None:
+            check_number("steps", self.steps, 1, MOST_STEPS, example=300)
+        if self.seconds is not None:
+            check_number("seconds", self.seconds, FASTEST_STEP, FASTEST_STEP * MOST_STEPS, example=20)
 
     def spent(self, step: int, seconds: float) -> float:
         """The share that is used up after so many steps and seconds: 1 is all of it."""
@@ -92,8 +95,8 @@ def find_usual(task: Task | type[Task]) -> tuple[str, ...]:
 
 def count_parameters(task: Task, recipe: Recipe) -> int:
     """How many weights a recipe's model has, without memory for them."""
-    with torch.device("meta"):
-        return sum(weight.numel() for weight in build_model(task, recipe).parameters())
+    model_class = find_architecture(task, recipe.architecture).model
+    return count_planned_weights(model_class, build_config(task, recipe)).parameters
 
 
 def match_parameters(task: Task, architectures: Iterable[str], parameters: int) -> dict[str, Recipe]:
@@ -124,8 +127,9 @@ def match_size(task: Task, recipe: Recipe, parameters: int) -> Recipe:
     takes it for the square, between the guesses that were too low and too high.
 
     Raises:
-        ValueError: even the smallest width has over a tenth more.
+        ValueError: even the smallest width has over a tenth more, or so many parameters are not learned here.
     """
+    check_number("parameters", parameters, 1, MOST_PARAMETERS, example=150_000)
 
     @functools.cache
     def count(units: int) -> int:

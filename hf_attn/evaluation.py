@@ -2,14 +2,17 @@
 
 import math
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import torch
 
 from hf_attn.decoding import evaluating, greedy_ids, is_decoder_only
 from hf_attn.models.positions import POSITION_TYPES
-from hf_attn.tasks.base import CLASSES, HELD_OUT, SEQUENCE, TEXT, VALIDATION, Task
+from hf_attn.tasks.base import CLASSES, HELD_OUT, SEQUENCE, TEXT, VALIDATION, Task, check_count
 from hf_attn.tasks.sequences import END, IGNORED, PAD, Batch
+
+LARGEST_LOGITS = 2**27  # numbers of logits at once: half a gigabyte
 
 
 @dataclass(frozen=True)
@@ -87,8 +90,7 @@ def predict(model, task: Task, batch: Batch, batch_size: int = 512, most: int | 
     """
     rows = []
     most = most or task.max_target_tokens
-    for start in range(0, len(batch), batch_size):
-        part = batch[slice(start, start + batch_size)].to(next(model.parameters()).device)
+    for part in parts_of(batch, model, batch_size):
         if task.kind == CLASSES:
             rows.append(_next_logits(model, part).argmax(-1, keepdim=True).cpu())
         elif task.kind == TEXT:
@@ -98,6 +100,17 @@ def predict(model, task: Task, batch: Batch, batch_size: int = 512, most: int | 
             ids = greedy_ids(model, *sources, most)
             rows.append(torch.nn.functional.pad(ids, (0, most - ids.shape[1]), value=PAD).cpu())
     return torch.cat(rows)
+
+
+def parts_of(batch: Batch, model, most: int) -> Iterator[Batch]:
+    """A batch in parts on the model's device, of most examples each: fewer where their logits are many."""
+    if batch.labels.dim() > 1:
+        joined = batch.input_ids.shape[1] if is_decoder_only(model) else 0
+        most = min(most, LARGEST_LOGITS // ((joined + batch.labels.shape[1]) * model.config.vocab_size))
+    size = max(1, most)
+    device = next(model.parameters()).device
+    for start in range(0, len(batch), size):
+        yield batch[slice(start, start + size)].to(device)
 
 
 @torch.no_grad()
@@ -128,8 +141,7 @@ def measure_quickly(model, task: Task, batch: Batch, batch_size: int = 512) -> f
     As a whole for sequences, as `find_right` finds them; of the classes for classes, of the tokens for text.
     """
     right = []
-    for start in range(0, len(batch), batch_size):
-        part = batch[slice(start, start + batch_size)].to(next(model.parameters()).device)
+    for part in parts_of(batch, model, batch_size):
         if task.kind == SEQUENCE:
             right.append(find_right(model, part))
         else:
@@ -178,10 +190,9 @@ def evaluate(model, task: Task, split: str = HELD_OUT, n: int = 1000, seed: int 
         seed: which examples.
 
     Raises:
-        ValueError: another split (training examples say nothing about what was learned), or n below 1.
+        ValueError: another split (training examples say nothing about what was learned), or n out of range.
     """
-    if n < 1:
-        raise ValueError(f"n={n} must be at least 1.")
+    check_count(n)
     if split not in (HELD_OUT, VALIDATION):
         raise ValueError(f"split={split!r} cannot be measured on; choose {HELD_OUT!r} or {VALIDATION!r}.")
     batch = task.held_out(n, seed) if split == HELD_OUT else task.validation(n, seed)
@@ -211,8 +222,7 @@ def _evaluate_text(model, batch: Batch, batch_size: int = 64) -> Evaluation:
     """Next tokens guessed, and how surprising the true ones are: perplexity exp(mean −log p)."""
     right = tokens = 0
     surprise = 0.0
-    for start in range(0, len(batch), batch_size):
-        part = batch[slice(start, start + batch_size)].to(next(model.parameters()).device)
+    for part in parts_of(batch, model, batch_size):
         logits = _next_logits(model, part).float()  # [B, T, V]
         counts = part.labels != IGNORED
         right += int(((logits.argmax(-1) == part.labels) & counts).sum())

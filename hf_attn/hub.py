@@ -23,6 +23,7 @@ from hf_attn.folder_checks import (
     read_json,
     read_training,
 )
+from hf_attn.memory import check_loaded
 from hf_attn.model_lock import building_model
 from hf_attn.records import describe_model, describe_task, find_versions, write_record
 from hf_attn.registration import FAMILIES, register_auto_classes
@@ -148,6 +149,7 @@ def load_checkpoint(directory: str | Path) -> Checkpoint:
             f"{directory / TRAINING} names task {task.name!r} with {len(task.vocabulary)} tokens, "
             f"but {CONFIG} has vocab_size={config.vocab_size}. They are of different models; save it again."
         )
+    check_loaded(model_class, config)
     with building_model():
         model = model_class.from_pretrained(directory, config=config).eval()
     return Checkpoint(model, tokenizer, task, training, directory)

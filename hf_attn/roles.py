@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 
 from hf_attn.architectures import drawing_weights
 from hf_attn.inspection import KINDS, AttentionMaps, attention_maps
-from hf_attn.tasks.base import CLASSES, Task
+from hf_attn.tasks.base import CLASSES, Task, check_count
 from hf_attn.tasks.sequences import IGNORED
 from hf_attn.theory import mean_over_queries, measure_theory, normalised_entropy, sink_share
 from hf_attn.tokenization import build_tokenizer
@@ -257,8 +257,7 @@ def measure_head_roles(
     Raises:
         ValueError: no example, or a model without attention.
     """
-    if examples < 1:
-        raise ValueError(f"examples={examples} must be at least 1.")
+    check_count(examples, "examples")
     untrained = build_untrained(model, seed) if with_untrained else None
     tokenizer = build_tokenizer(task)
     batch = task.held_out(examples)

@@ -31,6 +31,7 @@ from hf_attn.evaluation import Evaluation, evaluate
 from hf_attn.folder_checks import LARGEST_JSON, NEEDED_FILES, TRAINING
 from hf_attn.folder_files import list_files, read_file
 from hf_attn.hub import save_checkpoint
+from hf_attn.models.checking import bounded, check_bounds
 from hf_attn.records import build_training_record
 from hf_attn.settings import apply_settings
 from hf_attn.tasks import TASKS, Recipe, Task, build_task
@@ -57,10 +58,13 @@ class Run:
 
     task: Task
     recipe: Recipe
-    seed: int = 0
-    until: float | None = None
+    seed: int = bounded(0, 0, 2**63 - 1)
+    until: float | None = bounded(None, 0.0, 1.0)
     device: str = "auto"
-    threads: int = 1
+    threads: int = bounded(1, 1, 1_024)
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
 
     def is_over(self, report: Report) -> bool:
         """Whether a report is the run's last: no step is left, or the accuracy is reached."""

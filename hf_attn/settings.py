@@ -1,5 +1,6 @@
 """Settings as a person gives them (`digits=2`, `batch_size=32`), sorted into task, recipe and model."""
 
+import contextlib
 import dataclasses
 import difflib
 import inspect
@@ -15,6 +16,7 @@ from hf_attn.architectures import find_architecture
 from hf_attn.folder_files import read_bounded
 from hf_attn.tasks import Recipe, Task, build_task, find_task, load_task_file
 from hf_attn.tasks.base import options_of
+from hf_attn.wording import shorten
 
 PRESET = "preset"
 LARGEST_FILE = 5 * 2**20  # bytes of settings
@@ -36,7 +38,7 @@ def parse_setting(text: str) -> tuple[str, object]:
         raise ValueError(f"{text!r} is no setting; write key=value, for example batch_size=32.")
     try:
         return key.strip(), json.loads(value)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):  # a number of too many digits is no JSONDecodeError
         return key.strip(), value.strip()
 
 
@@ -52,7 +54,7 @@ def read_settings(path: str | Path) -> dict[str, object]:
         raise ValueError(f"The settings in {str(path)!r} cannot be read: {error.strerror}.") from error
     try:
         content = json.loads(raw.decode("utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{str(path)!r} is not valid JSON: {error}.") from error
     if not isinstance(content, dict):
         raise ValueError(f'{str(path)!r} must hold one JSON object, for example {{"batch_size": 32}}.')
@@ -146,14 +148,16 @@ def _convert(name: str, value: object, wanted) -> object:
     if isinstance(value, list):
         value = tuple(value)
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
+        with contextlib.suppress(OverflowError):
+            return float(value)
+        return value  # too large for a float, and so for its bounds
     try:
         if isinstance(value, bool) and wanted is not bool:
             raise TypeError("true and false are no numbers")
         type_validator(name, value, wanted)
     except TypeError as error:
         kind = getattr(wanted, "__name__", str(wanted)) if isinstance(wanted, type) else str(wanted)
-        shown = json.dumps(value)
+        shown = shorten(json.dumps(value), 60)
         raise ValueError(f"{name}={shown} must be of type {kind}.") from error
     return value
 

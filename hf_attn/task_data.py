@@ -14,7 +14,7 @@ from hf_attn.committing import Committed, FolderCommit, refuse_public
 from hf_attn.folder_files import find_file
 from hf_attn.remote import Progress, Sleep, ask, check_repo_id, find_token, in_megabytes, open_hub
 from hf_attn.tasks import Task
-from hf_attn.tasks.base import CLASSES, HELD_OUT, SPLITS, TEXT, TRAINING, VALIDATION
+from hf_attn.tasks.base import CLASSES, HELD_OUT, SPLITS, TEXT, TRAINING, VALIDATION, check_count
 from hf_attn.tasks.corpus import CorpusTask
 from hf_attn.tasks.hub_data import load_library
 from hf_attn.tasks.sequences import IGNORED, Batch
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 HUB_NAMES = {TRAINING: "train", VALIDATION: "validation", HELD_OUT: "test"}  # of the splits
 CATEGORIES = {CLASSES: "text-classification", TEXT: "text-generation"}  # others are text to text
-MOST_EXAMPLES = 1_000_000
 SIZES = {10**3: "n<1K", 10**4: "1K<n<10K", 10**5: "10K<n<100K", 10**6: "100K<n<1M", 10**7: "1M<n<10M"}
 CARD = "README.md"
 LARGEST_CARD = 5_000_000  # bytes
@@ -108,8 +107,7 @@ def save_dataset(
         OSError: the disk is full or cannot be written; the folder is as it was.
     """
     for name, number in (("training", training), ("measured", measured)):
-        if not 1 <= number <= MOST_EXAMPLES:
-            raise ValueError(f"{name}={number} must be between 1 and {MOST_EXAMPLES:,}.")
+        check_count(number, name)
     directory = Path(directory)
     refuse_others(directory, (CARD, *FILES).__contains__, "a data set")
     library = load_library()

@@ -20,6 +20,7 @@ from hf_attn.decoding import is_decoder_only
 from hf_attn.evaluation import measure_quickly
 from hf_attn.folder_files import list_files, read_file
 from hf_attn.inspection import AttentionMaps, attention_maps
+from hf_attn.memory import check_training, count_weights
 from hf_attn.tasks.base import Task
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.tasks.sequences import IGNORED, Batch
@@ -276,11 +277,18 @@ def train(
 
     Raises:
         OSError: the state cannot be read.
-        ValueError: the batch cannot be shared out evenly over the processes.
+        ValueError: the batch cannot be shared out evenly over the processes, or does not fit in the memory.
         Diverged: the loss is no finite number; nothing of that step is saved.
     """
     recipe = recipe or task.recipe
     accelerator = accelerator or Accelerator()
+    check_training(
+        count_weights(model),
+        model.config,
+        share_of_batch(recipe, accelerator),
+        task,
+        device=accelerator.device,
+    )
     progress = RunState(generator or torch.Generator().manual_seed(0))
     learner = Learner(model, recipe, accelerator)
     if state_dir is not None and Path(state_dir).exists():

@@ -266,7 +266,7 @@ def test_tokens_of_held_out_examples_are_not_left_out():
     assert list_trials(loaded.model) == []
     with pytest.raises(ValueError, match="'without token 1': each held-out example has other tokens"):
         next(measure_outcomes(loaded.model, loaded.task_named(), [Trial(without=(1,))]))
-    with pytest.raises(ValueError, match="examples=0 must be at least 1"):
+    with pytest.raises(ValueError, match="examples=0 must be a whole number from 1"):
         next(measure_outcomes(loaded.model, loaded.task_named(), examples=0))
 
 

@@ -12,7 +12,8 @@ ROOT = Path(__file__).parent.parent
 # Layers from the ground up: a module imports from its own layer and those below.
 LAYERS = [
     {"models"},
-    {"tokenization", "tasks", "atomic", "presets", "scratch", "canvas", "beams", "folder_files", "model_lock"}
+    {"tokenization", "tasks", "memory", "atomic", "presets", "scratch", "canvas", "beams"}
+    | {"folder_files", "model_lock"}
     | {"labelling", "shapes", "refusals", "wording"},
     {"architectures", "training", "decoding", "evaluation", "baselines", "inspection", "ablation", "figures"}
     | {

@@ -206,6 +206,6 @@ def test_more_than_one_source_and_no_tokens_are_refused_in_words():
     model = build_model(TASK, small_recipe("decoder")).eval()
     with pytest.raises(ValueError, match=r"input_ids has shape \[2, 4\]; give one source"):
         write(model, torch.tensor([TASK.encode("1 2 3"), TASK.encode("4 5 6")]))
-    with pytest.raises(ValueError, match="max_new_tokens=0 must be at least 1"):
+    with pytest.raises(ValueError, match="max_new_tokens=0 must be a whole number from 1"):
         write(model, torch.tensor([TASK.encode("1 2 3")]), max_new_tokens=0)
     assert isinstance(TASK.batch_of(["1 2"]), Batch)

@@ -244,7 +244,7 @@ def test_rows_that_are_followed_go_on_from_what_they_have_read(name):
         ({"num_beams": 0}, "num_beams=0"),
         ({"length_penalty": math.nan}, "length_penalty=nan must be a finite number"),
         ({"early_stopping": "soon"}, "early_stopping='soon' must be True, False"),
-        ({"max_new_tokens": 0}, "max_new_tokens=0 must be at least 1"),
+        ({"max_new_tokens": 0}, "max_new_tokens=0 must be a whole number from 1"),
     ],
 )
 def test_a_setting_that_no_search_can_use_is_refused(setting, sentence):

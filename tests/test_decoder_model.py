@@ -355,7 +355,7 @@ def test_a_sequence_longer_than_the_positions_is_refused_at_once_and_through_the
 
 
 def test_a_config_refuses_with_argument_value_and_what_is_allowed():
-    with pytest.raises(ValueError, match=r"num_hidden_layers=0 must be at least 1"):
+    with pytest.raises(ValueError, match=r"num_hidden_layers=0 must be a whole number from 1"):
         AttnDecoderConfig(**{**SIZES, "num_hidden_layers": 0})
     with pytest.raises(ValueError, match=r"position_type='absolute'.*learned.*none.*rotary.*sinusoidal"):
         AttnDecoderConfig(**{**SIZES, "position_type": "absolute"})

@@ -152,7 +152,7 @@ def test_a_task_without_held_out_examples_says_so():
 
 def test_a_run_that_diverges_stops_in_words():
     task = build_task("copy", max_length=3)
-    recipe = Recipe(steps=50, learning_rate=1e30, warmup_steps=0, max_grad_norm=0.0)
+    recipe = Recipe(steps=50, learning_rate=1e20, warmup_steps=0, max_grad_norm=0.0)
     with pytest.raises(Diverged, match=r"step \d+.*lower learning rate"):
         list(train(task, build_model(task, recipe), recipe))
 

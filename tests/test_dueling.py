@@ -91,8 +91,8 @@ def test_usual_contestants_learn_the_task_and_text_has_none():
         ({}, "exactly one"),
         ({"steps": 3, "seconds": 2.0}, "exactly one"),
         ({"steps": 0}, "steps=0"),
-        ({"seconds": 0.0}, "above 0"),
-        ({"seconds": float("inf")}, "finite"),
+        ({"seconds": 0.0}, "seconds=0.0 must be a number from 0.001"),
+        ({"seconds": float("inf")}, "seconds=inf"),
     ],
 )
 def test_a_budget_is_steps_or_seconds(given, words):
@@ -149,7 +149,7 @@ def test_a_hurried_duel_reports_every_step_so_that_it_can_be_stopped_soon():
 def test_a_duel_needs_two_and_names_the_one_that_diverges():
     with pytest.raises(ValueError, match="two models or more, not none"):
         next(duel(COPY, {"none": PAIR["none"]}, Budget(steps=1)))
-    wild = {**PAIR, "none": replace(PAIR["none"], learning_rate=1e30, max_grad_norm=0.0, warmup_steps=0)}
+    wild = {**PAIR, "none": replace(PAIR["none"], learning_rate=1e20, max_grad_norm=0.0, warmup_steps=0)}
     with pytest.raises(Diverged, match=r"^none: "):
         list(duel(COPY, wild, Budget(steps=8), device="cpu"))
 

@@ -370,7 +370,7 @@ def test_a_decoder_refuses_what_cannot_hide_the_future(kind):
     ("fields", "said"),
     [
         ({"attention_type": "sparse"}, "'sparse' is not known.*full, linformer, local, performer, reformer"),
-        ({"attention_window": 0}, "attention_window=0 must be at least 1"),
+        ({"attention_window": 0}, "attention_window=0 must be a whole number from 1"),
         ({"linformer_size": 0}, "linformer_size=0"),
         ({"performer_features": 0}, "performer_features=0"),
         ({"reformer_rounds": 0}, "reformer_rounds=0"),

@@ -208,12 +208,12 @@ def test_half_precision_is_finite_and_near(position_type, dtype):
         ({"position_type": "absolute"}, r"position_type='absolute'.*learned.*none.*rotary.*sinusoidal"),
         ({"norm_position": "middle"}, r"norm_position='middle'.*post, pre"),
         ({"activation": "reluu"}, r"activation='reluu'.*choose one of.*relu.*silu"),
-        ({"dropout": 1.5}, r"dropout=1.5 must be at least 0 and below 1"),
-        ({"classifier_dropout": 1.0}, r"classifier_dropout=1.0 must be at least 0 and below 1"),
+        ({"dropout": 1.5}, r"dropout=1.5 must be a number from 0 to 0.999"),
+        ({"classifier_dropout": 1.0}, r"classifier_dropout=1.0 must be a number from 0 to 0.999"),
         ({"hidden_size": 6, "position_type": "rotary"}, r"rotary.*size 3 is odd"),
         ({"pooling": "max"}, r"pooling='max'.*first, mean"),
-        ({"num_hidden_layers": 0}, r"num_hidden_layers=0 must be at least 1"),
-        ({"max_position_embeddings": 0}, r"max_position_embeddings=0 must be at least 1"),
+        ({"num_hidden_layers": 0}, r"num_hidden_layers=0 must be a whole number from 1"),
+        ({"max_position_embeddings": 0}, r"max_position_embeddings=0 must be a whole number from 1"),
     ],
 )
 def test_a_config_refuses_with_argument_value_and_what_is_allowed(setting, sentence):

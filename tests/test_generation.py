@@ -191,12 +191,16 @@ def test_evaluating_gives_the_modes_back_after_an_error():
     ("setting", "sentence"),
     [
         ({"strategy": "gready"}, r"strategy='gready'.*greedy, beam, top-k, nucleus"),
-        ({"num_beams": 0}, r"num_beams=0.*at least 1"),
-        ({"top_k": 0}, r"top_k=0 must be at least 1"),
-        ({"temperature": -1.0}, r"temperature=-1.0 must be 0 or above"),
+        ({"num_beams": 0}, r"num_beams=0 must be a whole number from 1 to 100"),
+        ({"top_k": 0}, r"top_k=0 must be a whole number from 1"),
+        ({"temperature": -1.0}, r"temperature=-1.0 must be a number from 0"),
         ({"temperature": math.nan}, r"temperature=nan"),
-        ({"top_p": 0.0}, r"top_p=0.0 must be above 0 and at most 1"),
+        ({"top_p": 0.0}, r"top_p=0.0 must be a number from 1e-09 to 1"),
         ({"top_p": 1.5}, r"top_p=1.5"),
+        ({"num_beams": 10**9}, r"num_beams=1000000000"),
+        ({"temperature": math.inf}, r"temperature=inf"),
+        ({"max_new_tokens": 10**12}, r"max_new_tokens=1000000000000"),
+        ({"seed": 2**70}, r"seed=1180591620717411303424"),
     ],
 )
 def test_a_setting_that_no_strategy_can_use_is_refused(setting, sentence):

@@ -148,7 +148,7 @@ def test_a_prompt_with_characters_never_met_is_refused_and_the_character_named(t
         (b"", {}, "0 lines with text"),
         (b"%PDF-1.7", {}, "a PDF, not a text; save it as plain text in UTF-8"),
         ("Müller\n".encode("latin-1") * 50, {}, "line 1: the byte 0xfc is not UTF-8; save it as plain text"),
-        (b"a\n" * 50, {"window": 8}, "window=8 must be between 16 and 1024"),
+        (b"a\n" * 50, {"window": 8}, "window=8 must be a whole number from 16 to 1,024"),
         (b"a\n" * 50, {"vocab_size": 3}, "vocab_size=3"),
         (b"a\n" * 50, {"tokenizer_kind": "syllables"}, "choose one of bpe, words, characters"),
     ],

@@ -159,7 +159,7 @@ def test_no_path_makes_a_task_to_show_and_says_what_it_lacks_once_data_are_wante
         (PAIRS, {"max_length": 8}, "more than max_length=8 tokens, the longest of 14"),
         ([(f"{s} n{i}", f"{t} m{i}") for i, (s, t) in enumerate(PAIRS)], {"vocab_size": 4}, "vocab_size=4"),
         (PAIRS, {"tokenizer_kind": "letters"}, "choose one of bpe, words, characters"),
-        (PAIRS, {"max_length": 1000}, "max_length=1000 must be between 2 and 512"),
+        (PAIRS, {"max_length": 1000}, "max_length=1000 must be a whole number from 2 to 512"),
         (PAIRS, {"source": "a", "target": "a"}, "must be two columns"),
         ([(f"a{i}", f"b{i}") for i in range(40)], {"tokenizer_kind": "words"}, "nothing is met twice"),
     ],

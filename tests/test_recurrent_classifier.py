@@ -273,10 +273,10 @@ def test_an_input_that_cannot_be_read_says_why():
         ({"cell_type": "lsmt"}, r"cell_type='lsmt'.*gru, lstm, rnn"),
         ({"pooling": "first"}, r"pooling='first'.*last, max, mean"),
         ({"hidden_size": 15}, r"hidden_size=15 is odd.*bidirectional=False"),
-        ({"dropout": 1.5}, r"dropout=1.5 must be at least 0 and below 1"),
-        ({"classifier_dropout": 1.0}, r"classifier_dropout=1.0 must be at least 0 and below 1"),
-        ({"num_layers": 0}, r"num_layers=0 must be at least 1"),
-        ({"vocab_size": 0}, r"vocab_size=0 must be at least 1"),
+        ({"dropout": 1.5}, r"dropout=1.5 must be a number from 0 to 0.999"),
+        ({"classifier_dropout": 1.0}, r"classifier_dropout=1.0 must be a number from 0 to 0.999"),
+        ({"num_layers": 0}, r"num_layers=0 must be a whole number from 1"),
+        ({"vocab_size": 0}, r"vocab_size=0 must be a whole number from 1"),
     ],
 )
 def test_a_config_refuses_with_argument_value_and_what_is_allowed(setting, sentence):

@@ -148,11 +148,11 @@ def test_a_call_that_cannot_be_answered_says_why():
     [
         ({"score_function": "cosine"}, r"score_function='cosine'.*additive, concat, dot, general, none"),
         ({"cell_type": "lsmt"}, r"cell_type='lsmt'.*gru, lstm, rnn"),
-        ({"dropout": 1.0}, r"dropout=1.0 must be at least 0 and below 1"),
-        ({"num_layers": 0}, r"num_layers=0 must be at least 1"),
-        ({"encoder_hidden_size": 0}, r"encoder_hidden_size=0 must be at least 1"),
-        ({"attention_size": 0}, r"attention_size=0 must be at least 1"),
-        ({"embedding_size": 0}, r"embedding_size=0 must be at least 1"),
+        ({"dropout": 1.0}, r"dropout=1.0 must be a number from 0 to 0.999"),
+        ({"num_layers": 0}, r"num_layers=0 must be a whole number from 1"),
+        ({"encoder_hidden_size": 0}, r"encoder_hidden_size=0 must be a whole number from 1"),
+        ({"attention_size": 0}, r"attention_size=0 must be a whole number from 1"),
+        ({"embedding_size": 0}, r"embedding_size=0 must be a whole number from 1"),
         ({"hidden_size": 15}, r"hidden_size=15 is odd.*choose an even hidden_size, or encoder_hidden_size"),
         (
             {"score_function": "dot", "encoder_hidden_size": 16},

@@ -279,7 +279,7 @@ def test_what_does_not_fit_is_refused_in_words():
     with pytest.raises(ValueError, match="5 queries need as many keys, not 4"):
         build_mask("decoder", 5, 4)
     task = build_task("copy", max_length=5, num_symbols=9)
-    with pytest.raises(ValueError, match="examples=0 must be at least 1"):
+    with pytest.raises(ValueError, match="examples=0 must be a whole number from 1"):
         measure_head_roles(build_seq2seq(), task, examples=0)
     silent = build_model(task, task.recipes_of("none")["product"])
     with pytest.raises(ValueError, match="no attention to measure: it reads step by step"):

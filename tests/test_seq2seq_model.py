@@ -330,12 +330,12 @@ def test_embeddings_given_in_place_of_ids_give_the_same_logits():
         ({"position_type": "absolute"}, r"position_type='absolute'.*learned.*none.*rotary.*sinusoidal"),
         ({"norm_position": "middle"}, r"norm_position='middle'.*post, pre"),
         ({"activation": "reluu"}, r"activation='reluu'.*choose one of.*relu.*silu"),
-        ({"dropout": 1.5}, r"dropout=1.5 must be at least 0 and below 1"),
-        ({"attention_dropout": -0.1}, r"attention_dropout=-0.1 must be at least 0"),
+        ({"dropout": 1.5}, r"dropout=1.5 must be a number from 0 to 0.999"),
+        ({"attention_dropout": -0.1}, r"attention_dropout=-0.1 must be a number from 0"),
         ({"hidden_size": 6, "position_type": "rotary"}, r"rotary.*size 3 is odd"),
-        ({"decoder_layers": 0}, r"decoder_layers=0 must be at least 1"),
-        ({"encoder_layers": -1}, r"encoder_layers=-1 must be at least 1"),
-        ({"vocab_size": 0}, r"vocab_size=0 must be at least 1"),
+        ({"decoder_layers": 0}, r"decoder_layers=0 must be a whole number from 1"),
+        ({"encoder_layers": -1}, r"encoder_layers=-1 must be a whole number from 1"),
+        ({"vocab_size": 0}, r"vocab_size=0 must be a whole number from 1"),
     ],
 )
 def test_a_config_refuses_with_argument_value_and_what_is_allowed(setting, sentence):

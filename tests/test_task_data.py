@@ -100,7 +100,7 @@ def test_saving_again_gives_the_same_bytes_and_nothing_else_is_replaced(saved, t
 
 @pytest.mark.parametrize("numbers", [{"training": 0}, {"measured": 2_000_000}])
 def test_numbers_out_of_range_are_refused(tmp_path, numbers):
-    with pytest.raises(ValueError, match="must be between 1 and 1,000,000"):
+    with pytest.raises(ValueError, match="must be a whole number from 1 to 1,000,000"):
         save_dataset(tmp_path / "data", build_task("copy"), **numbers)
     assert not (tmp_path / "data").exists()
 

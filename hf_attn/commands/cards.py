@@ -28,10 +28,12 @@ def cards(
     from hf_attn.known_failures import worst_of
     from hf_attn.markdown import write_percent
     from hf_attn.remeasuring import find_folders, remeasure, write_collection
+    from hf_attn.tasks.base import check_count
 
     disable_progress_bar()
     torch.set_num_threads(1)
     with wrong_use():
+        check_count(examples, "--examples")
         folders = find_folders(folder)
     records, rows = {}, []
     for path in folders:

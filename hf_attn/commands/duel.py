@@ -52,7 +52,7 @@ def duel(
     """
     import torch
 
-    from hf_attn import baselines, dueling, training
+    from hf_attn import architectures, baselines, dueling, training
     from hf_attn.settings import merge_settings, name_task
 
     with wrong_use():
@@ -60,7 +60,9 @@ def duel(
             steps = STEPS
         budget = dueling.Budget(steps, seconds)
         learned, contestants = _choose(name_task(task), models, parameters, merge_settings(settings or ()))
-        training.build_accelerator(device)
+        accelerator = training.build_accelerator(device)
+        for recipe in contestants.values():
+            architectures.check_recipe(learned, recipe, accelerator.device)
     torch.set_num_threads(threads)
     torch.manual_seed(seed)  # what dropout draws from
     measured = _follow(learned, contestants, budget, seed, device, as_json)

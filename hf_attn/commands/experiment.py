@@ -33,7 +33,7 @@ def experiment(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which one; lists them without.")] = None,
     full: Annotated[bool, typer.Option("--full", help="At the document's size, which takes longer.")] = False,
     seed: Annotated[int, SEED] = 0,
-    seeds: Annotated[int, typer.Option(min=1, help="How many, counting up from --seed.")] = 1,
+    seeds: Annotated[int, typer.Option(min=1, max=1000, help="How many, counting up from --seed.")] = 1,
     threads: Annotated[int | None, THREADS] = None,
     output_dir: Annotated[Path | None, typer.Option(help=f"Where {ROWS} and the figure go.")] = None,
     as_json: AsJson = False,

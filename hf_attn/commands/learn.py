@@ -119,8 +119,9 @@ def _train(run: "Run", directory: Path | None, save_every: float, track: str | N
     torch.manual_seed(run.seed)  # what dropout draws from
     with wrong_use():
         accelerator = training.build_accelerator(run.device)
-        training.share_of_batch(run.recipe, accelerator)
+        share = training.share_of_batch(run.recipe, accelerator)
         run.task.held_out(1)  # data that are not here are refused
+        architectures.check_recipe(run.task, run.recipe, accelerator.device, share)
         model = architectures.build_model(run.task, run.recipe, run.seed)
     speaks = accelerator.is_main_process
     with (

@@ -53,9 +53,11 @@ def evaluate_checkpoint(
     from hf_attn.evaluation import evaluate
     from hf_attn.markdown import in_words, write_interval, write_measure, write_percent
     from hf_attn.settings import merge_settings, name_task
+    from hf_attn.tasks.base import check_count
 
     torch.set_num_threads(threads)
     with wrong_use():
+        check_count(examples, "--examples")
         loaded = open_checkpoint(checkpoint)
         chosen = loaded.task_named(task and name_task(task), **merge_settings(settings or ()))
         if by is not None and by != chosen.size_name:

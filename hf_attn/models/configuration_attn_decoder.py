@@ -2,7 +2,7 @@
 
 from huggingface_hub.dataclasses import strict
 
-from .checking import check_positive
+from .checking import bounded
 from .configuration_attn import AttnConfig
 from .efficient import EFFICIENT_ATTENTION
 
@@ -25,15 +25,14 @@ class AttnDecoderConfig(AttnConfig):
     model_type = "attn_decoder"
     keys_to_ignore_at_inference = ["past_key_values"]
 
-    num_hidden_layers: int = 2
+    num_hidden_layers: int = bounded(2, 1, 1_000)
     use_cache: bool = True
     tie_word_embeddings: bool = True
-    embedding_initializer_range: float | int = 0.125
-    position_initializer_range: float | int = 0.125
+    embedding_initializer_range: float | int = bounded(0.125, 0.0, 1e6)
+    position_initializer_range: float | int = bounded(0.125, 0.0, 1e6)
 
     def __post_init__(self, **kwargs):
         super().__post_init__(**kwargs)
-        check_positive(num_hidden_layers=self.num_hidden_layers)
         attention = EFFICIENT_ATTENTION.get(self.attention_type)
         if attention is not None and attention.not_causal:
             raise ValueError(

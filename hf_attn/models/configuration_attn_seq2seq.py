@@ -2,7 +2,7 @@
 
 from huggingface_hub.dataclasses import strict
 
-from .checking import check_positive
+from .checking import bounded
 from .configuration_attn import AttnConfig
 
 
@@ -29,16 +29,12 @@ class AttnSeq2SeqConfig(AttnConfig):
         "d_model": "hidden_size",
     }
 
-    encoder_layers: int = 2
-    decoder_layers: int = 2
+    encoder_layers: int = bounded(2, 1, 1_000)
+    decoder_layers: int = bounded(2, 1, 1_000)
     use_cache: bool = True
     is_encoder_decoder: bool = True
     tie_word_embeddings: bool = True
     decoder_start_token_id: int | None = 1
-
-    def __post_init__(self, **kwargs):
-        super().__post_init__(**kwargs)
-        check_positive(encoder_layers=self.encoder_layers, decoder_layers=self.decoder_layers)
 
 
 __all__ = ["AttnSeq2SeqConfig"]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
+from hf_attn.models.checking import bounded
 from hf_attn.tasks.base import Task, WorkedExample, find_foreign
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.tasks.sequences import SPECIAL_TOKENS, Ragged, constant
@@ -36,8 +37,8 @@ class Addition(Task):
             ones; else addends are uniform from 0 to the largest, as in the document.
     """
 
-    digits: int = 3
-    max_addend: int | None = None
+    digits: int = bounded(3, 1, 9)
+    max_addend: int | None = bounded(None, 1, 10**9 - 1)
     balanced: bool = True
 
     name = "addition"
@@ -48,9 +49,8 @@ class Addition(Task):
     is_spaced = False
 
     def __post_init__(self) -> None:
-        if not 1 <= self.digits <= 9:
-            raise ValueError(f"digits={self.digits} must be from 1 to 9.")
-        if self.max_addend is not None and not 1 <= self.max_addend < 10**self.digits:
+        super().__post_init__()
+        if self.max_addend is not None and self.max_addend >= 10**self.digits:
             raise ValueError(
                 f"max_addend={self.max_addend} must be from 1 to {10**self.digits - 1} "
                 f"with digits={self.digits}."

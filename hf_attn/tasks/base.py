@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import torch
 from transformers import PreTrainedTokenizerFast
 
+from hf_attn.tasks.options import check_count, check_options, options_of
 from hf_attn.tasks.recipes import RECURRENT, Recipe
 from hf_attn.tasks.sequences import (
     END,
@@ -31,6 +32,7 @@ TRAINING, VALIDATION, HELD_OUT = "training", "validation", "held-out"
 SPLITS = (TRAINING, VALIDATION, HELD_OUT)
 SEQUENCE, CLASSES, TEXT = "sequence", "classes", "text"  # kinds of tasks: what is learned
 LONGEST_TEXT = 1000  # characters of an input: far more than any task reads, far less than a parser chokes on
+DRAWN_AT_ONCE = 65_536  # examples, so that a million cost no more memory on the way than they are kept in
 
 
 @dataclass(frozen=True)
@@ -61,15 +63,6 @@ def find_foreign(text: str, known: Container[str]) -> tuple[str, int] | None:
     """The first character of a text that is neither known nor a space: (it, its place in the text from 1)."""
     places = enumerate(text, 1)
     return next(((one, place) for place, one in places if not one.isspace() and one not in known), None)
-
-
-def options_of(task) -> tuple[str, ...]:
-    """Names of a task's options; a field that is none says so in its metadata.
-
-    Args:
-        task: a task, or its class.
-    """
-    return tuple(field.name for field in dataclasses.fields(task) if field.metadata.get("is_option", True))
 
 
 def restack(model: Mapping[str, object], architecture: str) -> dict[str, object]:
@@ -105,6 +98,14 @@ class Task(ABC):
     is_spaced: ClassVar[bool] = True  # a target's symbols have spaces between
     signs: ClassVar[str] = ""  # symbols of a source that have none around
     longest_text: ClassVar[int] = LONGEST_TEXT
+
+    def __post_init__(self) -> None:
+        """Refuse options that are not of their kind or outside their bounds.
+
+        Raises:
+            ValueError: one is.
+        """
+        check_options(self)
 
     @property
     def number_width(self) -> int:
@@ -323,14 +324,17 @@ class Task(ABC):
 
     def sample(self, generator: torch.Generator, n: int) -> Batch:
         """Draw n training examples, never a held-out or validating one, on the generator's device."""
+        check_count(n)
         return self._draw_split(generator, n, TRAINING)
 
     def held_out(self, n: int, seed: int = 0) -> Batch:
         """Draw n examples that training never sees, the same everywhere; fewer where there are fewer."""
+        check_count(n)
         return fixed_set(self, HELD_OUT, n, seed)
 
     def validation(self, n: int, seed: int = 0) -> Batch:
         """N examples apart from training and held-out, for choosing recipes."""
+        check_count(n)
         return fixed_set(self, VALIDATION, n, seed)
 
     def split_of(self, keys: torch.Tensor) -> torch.Tensor:
@@ -362,7 +366,8 @@ class Task(ABC):
             rounds += 1
             if rounds > 100 and missing == n:
                 raise ValueError(f"{self} has no {split} examples: allow more or longer ones.")
-            sources, targets, keys = self.draw(generator, int(missing / share * 1.1) + 16)
+            drawn = min(int(missing / share * 1.1) + 16, DRAWN_AT_ONCE)
+            sources, targets, keys = self.draw(generator, drawn)
             rows = (self.split_of(keys) == SPLITS.index(split)).nonzero().squeeze(1)[:missing]
             kept.append((sources.rows(rows), targets.rows(rows)))
             missing -= len(rows)
@@ -374,7 +379,7 @@ class Task(ABC):
 @functools.lru_cache(maxsize=64)
 def fixed_set(task: Task, split: str, n: int, seed: int) -> Batch:
     """N different examples of a split, drawn once; fewer where ten rounds in a row bring nothing new."""
-    generator = torch.Generator().manual_seed(1_000_003 * (seed + 1) + SPLITS.index(split))
+    generator = torch.Generator().manual_seed((1_000_003 * (seed + 1) + SPLITS.index(split)) % 2**63)
     seen: set[bytes] = set()
     kept: list[Batch] = []
     barren = 0

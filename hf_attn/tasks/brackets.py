@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
+from hf_attn.models.checking import bounded
 from hf_attn.tasks.base import Task, WorkedExample, find_foreign
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.tasks.sequences import Ragged
@@ -21,8 +22,8 @@ class Brackets(Task):
         kinds: how many kinds of brackets there are, 1 to 3.
     """
 
-    max_length: int = 16
-    kinds: int = 3
+    max_length: int = bounded(16, 1, 40)
+    kinds: int = bounded(3, 1, len(OPENING))
 
     name = "brackets"
     title = "Brackets"
@@ -30,12 +31,6 @@ class Brackets(Task):
     metric = "every bracket right"
     size_name = "open brackets"
     is_spaced = False
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.max_length <= 40:
-            raise ValueError(f"max_length={self.max_length} must be from 1 to 40.")
-        if not 1 <= self.kinds <= len(OPENING):
-            raise ValueError(f"kinds={self.kinds} must be from 1 to {len(OPENING)}.")
 
     @property
     def symbols(self) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
+from hf_attn.models.checking import bounded
 from hf_attn.tasks.base import WorkedExample
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.tasks.sequences import SPECIAL_TOKENS, Ragged
@@ -21,21 +22,20 @@ class SymbolSequences(SpacedTask):
         num_symbols: how many symbols there are, written 1 … num_symbols.
     """
 
-    max_length: int = 20
-    min_length: int = 1
-    num_symbols: int = 19
+    max_length: int = bounded(20, 1, 64)
+    min_length: int = bounded(1, 1, 64)
+    num_symbols: int = bounded(19, 2, 10_000)
 
     notation = "whole numbers separated by spaces"
     metric = "every symbol right"
 
     def __post_init__(self) -> None:
-        if not 1 <= self.min_length <= self.max_length <= 64:
+        super().__post_init__()
+        if self.min_length > self.max_length:
             raise ValueError(
                 f"min_length={self.min_length} and max_length={self.max_length}: "
                 "choose 1 ≤ min_length ≤ max_length ≤ 64."
             )
-        if self.num_symbols < 2:
-            raise ValueError(f"num_symbols={self.num_symbols} must be at least 2.")
 
     @property
     def symbols(self) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ import torch
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
-from hf_attn.tasks.base import HELD_OUT, SPLITS, TRAINING, VALIDATION, Task
+from hf_attn.tasks.base import HELD_OUT, SPLITS, TRAINING, VALIDATION, Task, check_count
 from hf_attn.tasks.sequences import SPECIAL_TOKENS, Batch, Ragged
 from hf_attn.tasks.text_tokenizers import train_tokenizer, wrap_text_tokenizer
 
@@ -353,6 +353,7 @@ class CorpusTask(Task):
         return self._fixed_rows(VALIDATION, n, seed)
 
     def _fixed_rows(self, split: str, n: int, seed: int) -> Batch:
+        check_count(n)
         rows = self.rows_of(split)
         generator = torch.Generator().manual_seed(seed)
         return self._batch_of_rows(rows[torch.randperm(len(rows), generator=generator)[:n]])

@@ -240,6 +240,7 @@ class Dates(Task):
     is_spaced = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.locales not in LOCALES:
             raise ValueError(
                 f"locales={self.locales!r} is not known; choose {' or '.join(map(repr, LOCALES))}."

@@ -10,6 +10,7 @@ import torch
 from tokenizers import processors
 from transformers import PreTrainedTokenizerFast
 
+from hf_attn.models.checking import bounded
 from hf_attn.tasks.base import HELD_OUT, SPLITS, TEXT, WorkedExample
 from hf_attn.tasks.corpus import Encoded, Row, Sequences, encode_all, stable_hash
 from hf_attn.tasks.hub_data import read_dataset
@@ -53,7 +54,7 @@ class Language(OwnText):
         vocab_size: most tokens of the vocabulary.
     """
 
-    window: int = 128
+    window: int = bounded(128, *WINDOWS)
     text: str = "text"
 
     kind = TEXT
@@ -61,12 +62,6 @@ class Language(OwnText):
     title = "Running text"
     notation = "how a text begins"
     metric = "the next token, guessed from the true ones before it"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        least, most = WINDOWS
-        if not least <= self.window <= most:
-            raise ValueError(f"window={self.window} must be between {least} and {most} tokens.")
 
     @property
     def recipes(self) -> Mapping[str, Recipe]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
+from hf_attn.models.checking import bounded
 from hf_attn.tasks.base import HELD_OUT, SPLITS, TRAINING, VALIDATION, WorkedExample
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.tasks.sequences import SPECIAL_TOKENS, Ragged, constant, hash_rows
@@ -22,24 +23,18 @@ class ModularAddition(SpacedTask):
 
     Args:
         modulus: p, 2 to 200; the numbers are 0 … p − 1.
-        train_share: share of all pairs that is trained on, above 0 and below 1; half of the others validate,
+        train_share: share of all pairs that is trained on, 0.001 to 0.999; half of the others validate,
             half are held out.
     """
 
-    modulus: int = 53
-    train_share: float = 0.5
+    modulus: int = bounded(53, 2, 200)
+    train_share: float = bounded(0.5, 0.001, 0.999)
 
     name = "modular"
     title = "Modular addition"
     notation = "two whole numbers with a + between and spaces around it"
     metric = "the right remainder"
     size_name = "wraps"
-
-    def __post_init__(self) -> None:
-        if not 2 <= self.modulus <= 200:
-            raise ValueError(f"modulus={self.modulus} must be from 2 to 200.")
-        if not 0 < self.train_share < 1:
-            raise ValueError(f"train_share={self.train_share} must be above 0 and below 1.")
 
     @property
     def symbols(self) -> tuple[str, ...]:

@@ -43,6 +43,7 @@ class OwnClasses(TextClassification):
     is_lowercase = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.path and self.dataset:
             raise ValueError(f"path={self.path!r} and dataset={self.dataset!r}: give one of them.")
         if self.text and self.text == self.label:

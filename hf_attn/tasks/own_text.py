@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from transformers import PreTrainedTokenizerFast
 
+from hf_attn.models.checking import bounded
 from hf_attn.tasks.corpus import CorpusTask, Row, split_within_targets
 from hf_attn.tasks.sequences import SPECIAL_TOKENS, UNKNOWN
 from hf_attn.tasks.text_tokenizers import KINDS, SPACE
@@ -28,19 +29,15 @@ class OwnText(CorpusTask):
     path: str = ""
     dataset: str = ""
     tokenizer_kind: str = "characters"  # type: ignore[misc]  # an option here
-    vocab_size: int = 2000
+    vocab_size: int = bounded(2000, len(SPECIAL_TOKENS) + 1, MOST_TOKENS)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.path and self.dataset:
             raise ValueError(f"path={self.path!r} and dataset={self.dataset!r}: give one of them.")
         if self.tokenizer_kind not in KINDS:
             raise ValueError(
                 f"tokenizer_kind={self.tokenizer_kind!r} is not known; choose one of {', '.join(KINDS)}."
-            )
-        if not len(SPECIAL_TOKENS) < self.vocab_size <= MOST_TOKENS:
-            raise ValueError(
-                f"vocab_size={self.vocab_size} must be above {len(SPECIAL_TOKENS)}, the number of special "
-                f"tokens, and at most {MOST_TOKENS:,}."
             )
 
     @property

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from transformers import PreTrainedTokenizerFast
 
+from hf_attn.models.checking import bounded
 from hf_attn.tasks.base import HELD_OUT, SPLITS, Verdict, WorkedExample
 from hf_attn.tasks.corpus import MOST_POSITIONS, Row, encode_all, stable_hash
 from hf_attn.tasks.hub_data import read_dataset
@@ -49,7 +50,7 @@ class Pairs(OwnText):
 
     source: str = ""
     target: str = ""
-    max_length: int = 128
+    max_length: int = bounded(128, 2, MOST_POSITIONS)
 
     name = "pairs"
     title = "Your own pairs"
@@ -58,8 +59,6 @@ class Pairs(OwnText):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 2 <= self.max_length <= MOST_POSITIONS:
-            raise ValueError(f"max_length={self.max_length} must be between 2 and {MOST_POSITIONS}.")
         if self.source and self.source == self.target:
             raise ValueError(f"source={self.source!r} and target={self.target!r} must be two columns.")
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
+from hf_attn.models.checking import bounded
 from hf_attn.tasks.base import WorkedExample
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.tasks.sequences import Ragged
@@ -26,16 +27,12 @@ class Parity(SpacedTask):
         length: most bits, 2 to 40; shorter sequences are drawn too, and are learned first.
     """
 
-    length: int = 10
+    length: int = bounded(10, 2, 40)
 
     name = "parity"
     title = "Parity"
     notation = "zeros and ones separated by spaces"
     metric = "even or odd, rightly"
-
-    def __post_init__(self) -> None:
-        if not 2 <= self.length <= 40:
-            raise ValueError(f"length={self.length} must be from 2 to 40.")
 
     @property
     def symbols(self) -> tuple[str, ...]:

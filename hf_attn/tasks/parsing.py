@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
+from hf_attn.models.checking import bounded
 from hf_attn.tasks.base import Task, WorkedExample, find_foreign
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.tasks.sequences import Ragged, constant
@@ -61,7 +62,7 @@ class Parsing(Task):
         parentheses: whether expressions may need them; without, precedence and order alone decide.
     """
 
-    depth: int = 1
+    depth: int = bounded(1, 1, 4)
     parentheses: bool = True
 
     name = "parser"
@@ -70,10 +71,6 @@ class Parsing(Task):
     metric = "whole tree right"
     size_name = "depth"
     signs = "=+-*/()"
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.depth <= 4:
-            raise ValueError(f"depth={self.depth} must be from 1 to 4.")
 
     @property
     def symbols(self) -> tuple[str, ...]:

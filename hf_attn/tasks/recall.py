@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from hf_attn.models.checking import bounded
 from hf_attn.tasks.base import WorkedExample
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.tasks.sequences import Ragged
@@ -23,8 +24,8 @@ class Recall(SpacedTask):
         num_keys: how many keys there are, written a, b, c, …; no less than max_pairs, 26 at most.
     """
 
-    max_pairs: int = 4
-    num_keys: int = 8
+    max_pairs: int = bounded(4, 2, 26)
+    num_keys: int = bounded(8, 2, 26)
 
     name = "recall"
     title = "Associative recall"
@@ -33,7 +34,8 @@ class Recall(SpacedTask):
     size_name = "pairs"
 
     def __post_init__(self) -> None:
-        if not 2 <= self.max_pairs <= self.num_keys <= 26:
+        super().__post_init__()
+        if self.max_pairs > self.num_keys:
             raise ValueError(
                 f"max_pairs={self.max_pairs} and num_keys={self.num_keys}: "
                 "choose 2 ≤ max_pairs ≤ num_keys ≤ 26."

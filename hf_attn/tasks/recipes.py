@@ -1,8 +1,11 @@
 """What is known to work: a model's sizes and the settings of its training."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+from hf_attn.models.checking import bounded, check_bounds, show_value
+
+MOST_STEPS = 100_000_000  # a day of training at a millisecond a step
 
 
 @dataclass(frozen=True)
@@ -30,36 +33,33 @@ class Recipe:
 
     model: Mapping[str, object] = field(default_factory=dict)
     architecture: str = "transformer"
-    steps: int = 100
-    batch_size: int = 64
-    learning_rate: float = 3e-3
+    steps: int = bounded(100, 1, MOST_STEPS)
+    batch_size: int = bounded(64, 1, 65_536)
+    learning_rate: float = bounded(3e-3, 1e-12, 1e20)
     betas: tuple[float, float] = (0.9, 0.95)
-    weight_decay: float = 0.01
-    warmup_steps: int = 20
-    decay_fraction: float = 0.5
-    max_grad_norm: float = 1.0
-    teacher_forcing: float = 1.0
-    report_every: int = 10
-    evaluate_every: int = 10
+    weight_decay: float = bounded(0.01, 0.0, 1000.0)
+    warmup_steps: int = bounded(20, 0, MOST_STEPS)
+    decay_fraction: float = bounded(0.5, 0.0, 1.0)
+    max_grad_norm: float = bounded(1.0, 0.0, 1e9)
+    teacher_forcing: float = bounded(1.0, 0.0, 1.0)
+    report_every: int = bounded(10, 1, MOST_STEPS)
+    evaluate_every: int = bounded(10, 1, MOST_STEPS)
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch_size", "report_every", "evaluate_every"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"{name}={value!r} must be a whole number of at least 1.")
-        if not 0 < self.learning_rate < math.inf:
-            raise ValueError(f"learning_rate={self.learning_rate} must be above 0; 0.003 is a good start.")
-        if not all(0 <= beta < 1 for beta in self.betas):
-            raise ValueError(f"betas={self.betas} must be two numbers of at least 0 and below 1.")
-        for name in ("weight_decay", "max_grad_norm"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 0 and finite.")
-        if not 0 <= self.teacher_forcing <= 1:
-            raise ValueError(f"teacher_forcing={self.teacher_forcing} must be between 0 and 1; 1 is always.")
-        if self.warmup_steps < 0 or not 0 <= self.decay_fraction <= 1:
+        check_bounds(self)
+        if not isinstance(self.model, Mapping):
             raise ValueError(
-                f"warmup_steps={self.warmup_steps} must be at least 0 and "
-                f"decay_fraction={self.decay_fraction} between 0 and 1."
+                f"model={show_value(self.model)} must be the fields of a configuration, for example "
+                'model={"hidden_size": 64}.'
+            )
+        if not isinstance(self.architecture, str):
+            raise ValueError(f"architecture={show_value(self.architecture)} must be a name: 'decoder'.")
+        betas = self.betas if isinstance(self.betas, tuple) else ()
+        are_numbers = all(isinstance(beta, (int, float)) and not isinstance(beta, bool) for beta in betas)
+        if len(betas) != 2 or not are_numbers or not all(0 <= beta < 1 for beta in betas):
+            raise ValueError(
+                f"betas={show_value(self.betas)} must be two numbers of at least 0 and below 1, for example "
+                "betas=(0.9, 0.95)."
             )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from hf_attn.models.checking import bounded
 from hf_attn.tasks.base import WorkedExample
 from hf_attn.tasks.recipes import RECURRENT, RECURRENT_DOCUMENT, Recipe
 from hf_attn.tasks.sequences import SPECIAL_TOKENS, Ragged
@@ -21,9 +22,9 @@ class Sorting(SpacedTask):
         largest: the largest, at most 99.
     """
 
-    length: int = 8
-    smallest: int = 2
-    largest: int = 19
+    length: int = bounded(8, 1, 20)
+    smallest: int = bounded(2, 0, 98)
+    largest: int = bounded(19, 1, 99)
 
     name = "sort"
     title = "Sorting"
@@ -31,9 +32,8 @@ class Sorting(SpacedTask):
     metric = "every number right"
 
     def __post_init__(self) -> None:
-        if not 1 <= self.length <= 20:
-            raise ValueError(f"length={self.length} must be from 1 to 20.")
-        if not 0 <= self.smallest < self.largest <= 99:
+        super().__post_init__()
+        if self.smallest >= self.largest:
             raise ValueError(
                 f"smallest={self.smallest} and largest={self.largest}: choose 0 ≤ smallest < largest ≤ 99."
             )

@@ -27,8 +27,9 @@ class SpacedTask(Task):
     def split_source(self, text: str) -> list[str]:
         """Read symbols with spaces between."""
         symbols = text.split()
+        known = frozenset(self.source_symbols)
         for place, symbol in enumerate(symbols, 1):
-            if symbol not in self.source_symbols:
+            if symbol not in known:
                 self.refuse(f"{symbol!r} (number {place}) is not a symbol of {self.name}")
         self.check_source(symbols)
         return symbols

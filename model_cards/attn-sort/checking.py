@@ -1,28 +1,82 @@
 """What every configuration refuses, and in which words."""
 
+from dataclasses import MISSING, field, fields
+from typing import Any
+
+SEEDS = (-(2**63), 2**64 - 1)  # what torch's generators take
+MOST_LABELS = 100_000  # several times as many as the largest public sets of classes have
+
+
+def bounded(default: Any, low: float, high: float) -> Any:
+    """A dataclass's field with the lowest and the highest value that it takes, for `check_bounds`.
+
+    Args:
+        default: its default; only where that is None is None a value.
+        low: the lowest value; where both ends are whole, only whole numbers are taken.
+        high: the highest.
+    """
+    return field(default=default, metadata={"bounds": (low, high)})
+
+
+def check_bounds(owner) -> None:
+    """Refuse a number of a dataclass that is outside the bounds which stand beside its field.
+
+    Raises:
+        ValueError: one is, or is no number at all.
+    """
+    for one in fields(owner):
+        value = getattr(owner, one.name)
+        if "bounds" in one.metadata and not (value is None and one.default is None):
+            low, high = one.metadata["bounds"]
+            check_number(one.name, value, low, high, one.default)
+
+
+def check_number(name: str, value: object, low: float, high: float, example: object = None) -> None:
+    """Refuse what is no number from low to high; where both are whole, what is no whole one.
+
+    Args:
+        name: of the argument.
+        value: whatever was given.
+        low: the lowest that is allowed.
+        high: the highest.
+        example: a value that works; low where None.
+
+    Raises:
+        ValueError: with what is allowed and the example.
+    """
+    is_whole = isinstance(low, int) and isinstance(high, int)
+    kinds = int if is_whole else (int, float)
+    if isinstance(value, kinds) and not isinstance(value, bool) and low <= value <= high:
+        return
+    works = low if example is None or example is MISSING else example
+    ends = f"{low:,} to {high:,}" if is_whole else f"{low:g} to {high:g}"
+    raise ValueError(
+        f"{name}={show_value(value)} must be a {'whole ' * is_whole}number from {ends}, for example "
+        f"{name}={works}."
+    )
+
+
+def check_labels(given: dict) -> None:
+    """Refuse a number of classes for which transformers would write names until the memory is full."""
+    if given.get("num_labels") is not None:
+        check_number("num_labels", given["num_labels"], 0, MOST_LABELS, example=2)
+
+
+def show_value(value: object, longest: int = 60) -> str:
+    """A value as an error quotes it: never longer than a line, whatever was given."""
+    if isinstance(value, int) and value.bit_length() > 128:
+        return f"<a whole number of about {int(value.bit_length() * 0.30103) + 1} digits>"
+    if isinstance(value, tuple) and len(value) < 5:
+        return f"({', '.join(map(show_value, value))})"
+    if not isinstance(value, (str, int, float, type(None))):
+        return f"<{type(value).__name__}>"
+    shown = repr(value)
+    return shown if len(shown) <= longest else f"{shown[:longest]}…"
+
 
 def check_choice(name: str, value: str, allowed) -> None:
     """Refuse a value that names nothing, and say what there is."""
     if value not in allowed:
-        raise ValueError(f"{name}={value!r} is not known; choose one of {', '.join(sorted(allowed))}.")
-
-
-def check_positive(**sizes: int) -> None:
-    """Refuse sizes below 1."""
-    for name, value in sizes.items():
-        if value < 1:
-            raise ValueError(f"{name}={value} must be at least 1.")
-
-
-def check_spread(**stds: float | None) -> None:
-    """Refuse standard deviations that nothing can be drawn with."""
-    for name, value in stds.items():
-        if value is not None and not 0 <= value < float("inf"):
-            raise ValueError(f"{name}={value} must be at least 0 and finite.")
-
-
-def check_probability(**values: float) -> None:
-    """Refuse dropout probabilities outside [0, 1)."""
-    for name, value in values.items():
-        if not 0 <= value < 1:
-            raise ValueError(f"{name}={value} must be at least 0 and below 1.")
+        raise ValueError(
+            f"{name}={show_value(value)} is not known; choose one of {', '.join(sorted(allowed))}."
+        )

@@ -4,9 +4,11 @@ from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 from transformers.activations import ACT2FN
 
-from .checking import check_choice, check_positive, check_probability, check_spread
+from .checking import bounded, check_bounds, check_choice, check_labels
 from .efficient import EFFICIENT_ATTENTION
 from .positions import POSITION_TYPES
+
+MOST_POSITIONS = 1_048_576  # 2²⁰, the longest context that models are sold with
 
 
 @strict
@@ -48,66 +50,44 @@ class AttnConfig(PreTrainedConfig):
         zero_init_residual: start with every block's last linear map at 0.
     """
 
-    vocab_size: int = 30000
-    hidden_size: int = 64
-    num_attention_heads: int = 4
-    intermediate_size: int = 256
-    max_position_embeddings: int = 64
+    vocab_size: int = bounded(30000, 1, 1_000_000)
+    hidden_size: int = bounded(64, 1, 16_384)
+    num_attention_heads: int = bounded(4, 1, 1_024)
+    intermediate_size: int = bounded(256, 1, 65_536)
+    max_position_embeddings: int = bounded(64, 1, MOST_POSITIONS)
     position_type: str = "learned"
     attention_type: str = "full"
-    attention_window: int = 16
-    linformer_size: int = 32
-    performer_features: int = 64
-    reformer_buckets: int = 8
-    reformer_rounds: int = 2
-    reformer_chunk: int = 16
+    attention_window: int = bounded(16, 1, MOST_POSITIONS)
+    linformer_size: int = bounded(32, 1, 16_384)
+    performer_features: int = bounded(64, 1, 16_384)
+    reformer_buckets: int = bounded(8, 2, 16_384)
+    reformer_rounds: int = bounded(2, 1, 1_024)
+    reformer_chunk: int = bounded(16, 1, MOST_POSITIONS)
     norm_position: str = "pre"
     activation: str = "relu"
     use_bias: bool = False
     scale_embedding: bool = False
-    dropout: float | int = 0.0
-    attention_dropout: float | int = 0.0
-    layer_norm_eps: float = 1e-5
-    rope_theta: float | int = 10000.0
-    position_scaling_factor: float | int | None = None
-    relative_clip_distance: int = 16
-    relative_attention_num_buckets: int = 32
-    relative_attention_max_distance: int = 128
-    position_kernel_size: int = 3
-    initializer_range: float | None = None
-    embedding_initializer_range: float | int = 1.0
-    position_initializer_range: float | int = 0.5
+    dropout: float | int = bounded(0.0, 0.0, 0.999)
+    attention_dropout: float | int = bounded(0.0, 0.0, 0.999)
+    layer_norm_eps: float = bounded(1e-5, 1e-20, 1.0)
+    rope_theta: float | int = bounded(10000.0, 1e-6, 1e12)
+    position_scaling_factor: float | int | None = bounded(None, 1.0, 1e6)
+    relative_clip_distance: int = bounded(16, 1, 16_384)
+    relative_attention_num_buckets: int = bounded(32, 4, 16_384)
+    relative_attention_max_distance: int = bounded(128, 3, MOST_POSITIONS)
+    position_kernel_size: int = bounded(3, 1, 4_096)
+    initializer_range: float | None = bounded(None, 0.0, 1e6)
+    embedding_initializer_range: float | int = bounded(1.0, 0.0, 1e6)
+    position_initializer_range: float | int = bounded(0.5, 0.0, 1e6)
     zero_init_residual: bool = True
     pad_token_id: int | None = 0
     bos_token_id: int | None = 1
     eos_token_id: int | list[int] | None = 2
 
     def __post_init__(self, **kwargs):
+        check_labels(kwargs)
         super().__post_init__(**kwargs)
-        check_positive(
-            vocab_size=self.vocab_size,
-            hidden_size=self.hidden_size,
-            num_attention_heads=self.num_attention_heads,
-            intermediate_size=self.intermediate_size,
-            max_position_embeddings=self.max_position_embeddings,
-            relative_clip_distance=self.relative_clip_distance,
-            position_kernel_size=self.position_kernel_size,
-            attention_window=self.attention_window,
-            linformer_size=self.linformer_size,
-            performer_features=self.performer_features,
-            reformer_buckets=self.reformer_buckets,
-            reformer_rounds=self.reformer_rounds,
-            reformer_chunk=self.reformer_chunk,
-        )
-        check_probability(dropout=self.dropout, attention_dropout=self.attention_dropout)
-        check_spread(
-            initializer_range=self.initializer_range,
-            embedding_initializer_range=self.embedding_initializer_range,
-            position_initializer_range=self.position_initializer_range,
-        )
-        for name in ("layer_norm_eps", "rope_theta"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise ValueError(f"{name}={getattr(self, name)} must be above 0 and finite.")
+        check_bounds(self)
         check_choice("position_type", self.position_type, POSITION_TYPES)
         check_choice("attention_type", self.attention_type, ("full", *EFFICIENT_ATTENTION))
         check_choice("norm_position", self.norm_position, ("pre", "post"))
@@ -139,13 +119,10 @@ class AttnConfig(PreTrainedConfig):
                 f"position_type='complex' takes hidden_size={self.hidden_size} as real and imaginary parts: "
                 "choose it even."
             )
-        factor = self.position_scaling_factor
-        if factor is not None and not 1 <= factor < float("inf"):
-            raise ValueError(f"position_scaling_factor={factor} must be at least 1 and finite, or None.")
         buckets = self.relative_attention_num_buckets
-        if buckets < 4 or buckets % 2 or self.relative_attention_max_distance <= buckets // 2:
+        if buckets % 2 or self.relative_attention_max_distance <= buckets // 2:
             raise ValueError(
-                f"relative_attention_num_buckets={buckets} must be even and at least 4, and "
+                f"relative_attention_num_buckets={buckets} must be even, and "
                 f"relative_attention_max_distance={self.relative_attention_max_distance} above half of it."
             )
 

@@ -2,7 +2,7 @@
 
 from huggingface_hub.dataclasses import strict
 
-from .checking import check_choice, check_positive, check_probability
+from .checking import bounded, check_choice
 from .configuration_attn import AttnConfig
 
 
@@ -20,15 +20,13 @@ class AttnEncoderConfig(AttnConfig):
 
     model_type = "attn_encoder"
 
-    num_hidden_layers: int = 2
+    num_hidden_layers: int = bounded(2, 1, 1_000)
     pooling: str = "mean"
-    classifier_dropout: float | int | None = None
+    classifier_dropout: float | int | None = bounded(None, 0.0, 0.999)
 
     def __post_init__(self, **kwargs):
         super().__post_init__(**kwargs)
-        check_positive(num_hidden_layers=self.num_hidden_layers)
         check_choice("pooling", self.pooling, ("mean", "first"))
-        check_probability(classifier_dropout=self.classifier_dropout or 0)
 
 
 __all__ = ["AttnEncoderConfig"]

@@ -3,7 +3,7 @@
 from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 
-from .checking import check_choice, check_positive, check_probability, check_spread
+from .checking import bounded, check_bounds, check_choice, check_labels
 
 CELL_TYPES = ("lstm", "gru", "rnn")
 
@@ -29,33 +29,24 @@ class BaseRecurrentConfig(PreTrainedConfig):
 
     num_attention_heads = 1  # what reads a state reads it whole
 
-    vocab_size: int = 30000
-    embedding_size: int | None = None
-    hidden_size: int = 128
-    num_layers: int = 1
+    vocab_size: int = bounded(30000, 1, 1_000_000)
+    embedding_size: int | None = bounded(None, 1, 16_384)
+    hidden_size: int = bounded(128, 1, 16_384)
+    num_layers: int = bounded(1, 1, 1_000)
     cell_type: str = "lstm"
     bidirectional: bool = True
-    dropout: float | int = 0.0
-    initializer_range: float | None = None
-    embedding_initializer_range: float | int = 0.3
+    dropout: float | int = bounded(0.0, 0.0, 0.999)
+    initializer_range: float | None = bounded(None, 0.0, 1e6)
+    embedding_initializer_range: float | int = bounded(0.3, 0.0, 1e6)
     pad_token_id: int | None = 0
     bos_token_id: int | None = 1
     eos_token_id: int | list[int] | None = 2
 
     def __post_init__(self, **kwargs):
+        check_labels(kwargs)
         super().__post_init__(**kwargs)
-        check_positive(
-            vocab_size=self.vocab_size,
-            hidden_size=self.hidden_size,
-            num_layers=self.num_layers,
-            embedding_size=self.input_size,
-        )
+        check_bounds(self)
         check_choice("cell_type", self.cell_type, CELL_TYPES)
-        check_probability(dropout=self.dropout)
-        check_spread(
-            initializer_range=self.initializer_range,
-            embedding_initializer_range=self.embedding_initializer_range,
-        )
 
     @property
     def input_size(self) -> int:
@@ -97,13 +88,12 @@ class RecurrentEncoderConfig(BaseRecurrentConfig):
     attribute_map = {"num_hidden_layers": "num_layers"}
 
     pooling: str = "last"
-    classifier_dropout: float | int | None = None
+    classifier_dropout: float | int | None = bounded(None, 0.0, 0.999)
 
     def __post_init__(self, **kwargs):
         super().__post_init__(**kwargs)
         self.check_directions("bidirectional=False")
         check_choice("pooling", self.pooling, ("last", "mean", "max"))
-        check_probability(classifier_dropout=self.classifier_dropout or 0)
 
 
 __all__ = ["RecurrentEncoderConfig"]

@@ -3,7 +3,7 @@
 from huggingface_hub.dataclasses import strict
 
 from .alignment import SCORE_FUNCTIONS
-from .checking import check_choice, check_positive
+from .checking import bounded, check_choice
 from .configuration_recurrent_encoder import BaseRecurrentConfig
 
 
@@ -37,9 +37,9 @@ class RecurrentConfig(BaseRecurrentConfig):
         "d_model": "hidden_size",
     }
 
-    encoder_hidden_size: int | None = None
+    encoder_hidden_size: int | None = bounded(None, 1, 16_384)
     score_function: str = "additive"
-    attention_size: int | None = None
+    attention_size: int | None = bounded(None, 1, 16_384)
     input_feeding: bool = True
     use_cache: bool = True
     is_encoder_decoder: bool = True
@@ -50,7 +50,6 @@ class RecurrentConfig(BaseRecurrentConfig):
         super().__post_init__(**kwargs)
         if self.encoder_hidden_size is None:
             self.check_directions("encoder_hidden_size=…, the width of each direction")
-        check_positive(encoder_hidden_size=self.memory_size, attention_size=self.comparing_size)
         check_choice("score_function", self.score_function, SCORE_FUNCTIONS)
         if self.score_function == "dot" and self.memory_size != self.hidden_size:
             raise ValueError(
