@@ -10,7 +10,7 @@ os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # before gradio is imported
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 STRANGERS = """With --share, --password or a --host that others reach, and in a Space, visitors are strangers:
-they train small models for minutes, and open neither folders here nor what this machine's Hub token may read."""
+small models, short runs, and neither this machine's folders nor what its Hub token may read."""
 TRUST = "visitors train as large and as long as you may; this machine's folders and Hub token stay closed"
 PASSWORD = "only who knows it comes in, by any name; HF_ATTN_PASSWORD says it without others seeing it"
 

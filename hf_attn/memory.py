@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
+from hf_attn.model_lock import building_model
 from hf_attn.tasks.base import CLASSES, Task
 
 FLOAT = 4  # bytes of a number
@@ -59,7 +60,7 @@ def count_planned_weights(model_class: type[PreTrainedModel], config: PreTrained
         smaller = copy.deepcopy(config)
         for name, height in changed.items():
             setattr(smaller, name, height)
-        with torch.device("meta"):
+        with building_model(), torch.device("meta"):
             return count_weights(model_class(smaller))
 
     low = count(**dict.fromkeys(tall, 1))
