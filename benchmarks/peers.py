@@ -13,7 +13,7 @@ from transformers import BartConfig, BartForConditionalGeneration
 
 from hf_attn.models.labels import shift_right
 from hf_attn.tasks import Batch, Task
-from hf_attn.tasks.sequences import END, IGNORED, PAD, START
+from hf_attn.tasks.batch import END, IGNORED, PAD, START
 
 DOCUMENT_LEARNING_RATE = 1e-4  # constant: "Learning Rate: 0.000100" in each of its logs
 DOCUMENT_DROPOUT = 0.1  # hidden_dropout_prob and attention_probs_dropout_prob of its configuration

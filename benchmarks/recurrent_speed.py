@@ -15,8 +15,8 @@ from benchmarks.peers import Learner
 from benchmarks.report import build_arguments, environment, record, show, summary
 from benchmarks.train_speed import OURS, our_block, peer_block
 from hf_attn.tasks import Batch, Task, build_task
+from hf_attn.tasks.batch import IGNORED, PAD, START
 from hf_attn.tasks.recipes import Recipe
-from hf_attn.tasks.sequences import IGNORED, PAD, START
 
 PLAIN = "nn.LSTM, step by step"
 HIDDEN, ATTENTION, BATCH = 128, 64, 64

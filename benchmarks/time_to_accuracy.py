@@ -20,10 +20,11 @@ import torch
 
 from benchmarks.peers import DOCUMENT, DocumentSettings, build_document_learner
 from benchmarks.report import build_arguments, environment, record, show, summary
-from hf_attn.architectures import build_model
-from hf_attn.evaluation import exact_matches, predict
+from hf_attn.architectures.registry import build_model
+from hf_attn.evaluation.metrics import exact_matches, predict
 from hf_attn.tasks import TASKS, Batch, Recipe, Task, build_task
-from hf_attn.training import build_accelerator, train
+from hf_attn.training.device import build_accelerator
+from hf_attn.training.loop import train
 
 TARGET = 0.99
 MEASURED, CONFIRMED = 200, 1000  # held-out examples; fewer where the task has not so many

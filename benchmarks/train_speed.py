@@ -15,9 +15,10 @@ import torch
 
 from benchmarks.peers import DOCUMENT, DocumentSettings, Learner, build_bart_learner, build_document_learner
 from benchmarks.report import build_arguments, environment, record, show, summary
-from hf_attn.architectures import build_model
+from hf_attn.architectures.registry import build_model
 from hf_attn.tasks import Recipe, Task, build_task
-from hf_attn.training import build_accelerator, train
+from hf_attn.training.device import build_accelerator
+from hf_attn.training.loop import train
 
 OURS, DOCUMENT_ARM, BART_ARM, SAMPLING = "ours", "nn.Transformer", "Bart", "our sampling alone"
 ENDLESS = 10**6  # steps of the recipe: more than any benchmark takes, so that its learning rate never falls

@@ -26,7 +26,7 @@ from demos.checkpoints import Shelf
 from demos.page import LIGHT, Page, state_of
 from demos.slicing import has_zero_gpu
 from demos.visits import Visit
-from hf_attn.training import build_accelerator
+from hf_attn.training.device import build_accelerator
 
 TABS = (attention, train, trying, explore, duel, positions, language, sharing)
 HOUR = 3600

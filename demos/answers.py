@@ -8,14 +8,14 @@ from demos import shared
 from demos.asking import as_ids, known_alignment
 from demos.checkpoints import Opened
 from demos.probing import causal
-from hf_attn.ablation import measure_removal
-from hf_attn.beams import BeamSearch
-from hf_attn.decoding import Choice, Generation, choices_of
-from hf_attn.inspection import attention_maps
-from hf_attn.shapes import is_recurrent
+from hf_attn.analysis.ablation import measure_removal
+from hf_attn.architectures.map_sizes import is_recurrent
+from hf_attn.generation.beam_search import BeamSearch
+from hf_attn.generation.generate import Choice, Generation, choices_of
+from hf_attn.interpret.attention_maps import attention_maps
 from hf_attn.tasks import Task, Verdict
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
-from hf_attn.tasks.parsing import SIGNS, Node, read_prefix
+from hf_attn.tasks.synthetic.parsing import SIGNS, Node, read_prefix
 
 SENT = 160  # symbols of a distribution that are sent one by one; every task's own vocabulary is smaller
 TEMPERATURES = tuple(step / 10 for step in range(21))  # of the slider; what is not sent is summed for each

@@ -24,9 +24,9 @@ from demos.limits import refuse_longer
 from demos.page import LIGHT, Page, state_of
 from demos.visits import Visit
 from demos.walking import RANDOM, WORKED, Settings, Walked
-from hf_attn.exercises import BANKS, check_by_hand, separate_roles
-from hf_attn.walkthrough import HEADS
-from hf_attn.worked import EXAMPLES, exercise_1
+from hf_attn.interpret.read_head import HEADS
+from hf_attn.textbooks.exercises import BANKS, check_by_hand, separate_roles
+from hf_attn.textbooks.worked_examples import EXAMPLES, exercise_1
 
 TITLE = "Attention"
 LONGEST = 1000  # characters

@@ -8,8 +8,8 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 
 from demos import shared
-from hf_attn.folder_checks import PICTURES
-from hf_attn.folder_files import find_file, read_file
+from hf_attn.checkpoints.validate import PICTURES
+from hf_attn.utils.folder_files import find_file, read_file
 
 CARD = "README.md"
 METADATA = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import torch
 
-from hf_attn.architectures import drawing_weights
+from hf_attn.architectures.registry import drawing_weights
 from hf_attn.tasks import Recipe
 
 Slice = TypeVar("Slice", bound=Sequence)

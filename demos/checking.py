@@ -46,11 +46,11 @@ from demos.events import Event, Kind, Place, Seed
 from demos.measuring import Checks, measure_energy, to_lists
 from demos.page import LAST, LIGHT, Page
 from demos.visits import FINISHED, RUNNING, STOPPED, Visit
-from hf_attn.ablation import Change, Outcome, Trial, list_trials, measure_changes, measure_outcomes
-from hf_attn.decoding import is_decoder_only
-from hf_attn.interventions import Intervention
-from hf_attn.roles import measure_head_roles
-from hf_attn.shapes import is_recurrent
+from hf_attn.analysis.ablation import Change, Outcome, Trial, list_trials, measure_changes, measure_outcomes
+from hf_attn.analysis.head_roles import measure_head_roles
+from hf_attn.architectures.map_sizes import is_recurrent
+from hf_attn.generation.generate import is_decoder_only
+from hf_attn.interpret.interventions import Intervention
 from hf_attn.tasks.base import CLASSES
 
 EXAMPLES = 200  # held-out examples that are answered with and without

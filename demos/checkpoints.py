@@ -12,15 +12,15 @@ from torch import nn
 from demos.limits import limits_here
 from demos.shared import DEVICES, count, label_tokens, origin, origin_of
 from demos.visits import Visit
-from hf_attn.decoding import is_decoder_only
-from hf_attn.folder_checks import CONFIG, read_json
-from hf_attn.hub import Checkpoint, list_checkpoints, load_checkpoint
-from hf_attn.inspection import refuse_without_attention
-from hf_attn.labelling import is_byte_level, name_tokens
-from hf_attn.outsiders import open_model
+from hf_attn.checkpoints.save_load import Checkpoint, list_checkpoints, load_checkpoint
+from hf_attn.checkpoints.validate import CONFIG, read_json
+from hf_attn.generation.generate import is_decoder_only
+from hf_attn.hub.external_models import open_model
+from hf_attn.interpret.attention_maps import refuse_without_attention
+from hf_attn.interpret.token_labels import is_byte_level, name_tokens
 from hf_attn.tasks import Task
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
-from hf_attn.tokenization import build_tokenizer
+from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
 
 MOST_TEXT = 80  # tokens that a language model goes on for
 MOST_OTHER = 64  # … and a model that names no task

@@ -9,8 +9,8 @@ from typing import Any
 
 from demos.limits import limits_here
 from demos.visits import FAILED, FINISHED, PAUSED, RUNNING, STOPPED, Run
-from hf_attn.evaluation import evaluate
-from hf_attn.training import Diverged
+from hf_attn.evaluation.metrics import evaluate
+from hf_attn.training.loop import Diverged
 
 MESSAGE_SECONDS = 0.12  # between two messages: the browser has no way to say that it cannot follow
 NAP_SECONDS = 0.05

@@ -26,9 +26,9 @@ from demos.page import LIGHT, Page, state_of, with_value
 from demos.runs_table import wire_download
 from demos.tables import COLUMNS
 from demos.visits import FAILED, FINISHED, RUNNING, STOPPED, Visit
-from hf_attn.architectures import ARCHITECTURES, check_recipe
-from hf_attn.dueling import USUAL, Budget, count_parameters, match_parameters
+from hf_attn.architectures.registry import ARCHITECTURES, check_recipe
 from hf_attn.tasks import TASKS, Recipe, Task, build_task
+from hf_attn.training.duel import USUAL, Budget, count_parameters, match_parameters
 
 TITLE = "Duel"
 LOOK_FOR = (

@@ -12,12 +12,12 @@ from demos.limits import limits_here
 from demos.probing import Examples, Probe, take_row
 from demos.shared import shorten, tell_baseline
 from demos.visits import FAILED, FINISHED, LONGEST_PROBE, RUNNING, STOPPED, Run
-from hf_attn.architectures import ARCHITECTURES
-from hf_attn.baselines import Baseline
-from hf_attn.dueling import Budget, count_parameters, next_in_turn, plan_duel, pool_sizes
+from hf_attn.architectures.registry import ARCHITECTURES
+from hf_attn.evaluation.baselines import Baseline
 from hf_attn.tasks import Recipe, Task
-from hf_attn.tasks.sequences import PAD
-from hf_attn.training import HELD_OUT_SAMPLE, Diverged
+from hf_attn.tasks.batch import PAD
+from hf_attn.training.duel import Budget, count_parameters, next_in_turn, plan_duel, pool_sizes
+from hf_attn.training.loop import HELD_OUT_SAMPLE, Diverged
 
 MESSAGE_SECONDS = 0.3  # between two messages: each draws the map of every contestant
 PROBE_TOKENS = 13  # about: three maps of that size stand side by side

@@ -30,13 +30,13 @@ from demos.runs_table import pack
 from demos.shared import shorten
 from demos.trying import read_settings
 from demos.visits import FAILED, LARGEST_SEED, Visit
-from hf_attn.architectures import check_recipe
-from hf_attn.decoding import write
-from hf_attn.dueling import count_parameters
-from hf_attn.settings import apply_settings
+from hf_attn.architectures.registry import check_recipe
+from hf_attn.architectures.settings import apply_settings
+from hf_attn.generation.generate import write
 from hf_attn.tasks import TASKS, build_task
 from hf_attn.tasks.base import Task
 from hf_attn.tasks.recipes import Recipe
+from hf_attn.training.duel import count_parameters
 
 MOST_RUNS = 16
 KEPT_SECONDS = 3600.0

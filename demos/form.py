@@ -13,9 +13,9 @@ from demos.limits import limits_here, refuse_longer
 from demos.probing import Probe, read_own_probe
 from demos.tables import COLUMNS, Table
 from demos.visits import LARGEST_SEED
-from hf_attn.architectures import ARCHITECTURES, build_model, check_recipe
+from hf_attn.architectures.registry import ARCHITECTURES, build_model, check_recipe
+from hf_attn.architectures.settings import apply_settings, setting_types
 from hf_attn.models.positions import POSITION_TYPES
-from hf_attn.settings import apply_settings, setting_types
 from hf_attn.tasks import TASKS, Recipe, Task, build_task
 
 # label in the app: task, option that sets its size, the option's name and values, the first of them shown;

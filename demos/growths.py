@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from demos.driving import ending, last_moment
 from demos.position_ways import WAYS
 from demos.visits import FINISHED, RUNNING, STOPPED
-from hf_attn.experiments.growing import ADDITION, Growth, Moment, grow
+from hf_attn.experiments.length_generalization import ADDITION, Growth, Moment, grow
 
 MESSAGE_SECONDS = 0.25  # between two messages
 # label → what is learned, and at which sizes it is measured

@@ -16,9 +16,9 @@ from demos.login import visitor_token
 from demos.runs_table import save_run
 from demos.transfers import Transfer, tell_pulled, tell_pushed
 from demos.visits import Visit
-from hf_attn.pulling import LARGEST, Pulled, pull_checkpoint
-from hf_attn.pushing import Pushed, push_checkpoint
-from hf_attn.remote import HubError, Progress, check_repo_id
+from hf_attn.hub.client import HubError, Progress, check_repo_id
+from hf_attn.hub.pull import LARGEST, Pulled, pull_checkpoint
+from hf_attn.hub.push import Pushed, push_checkpoint
 
 BESIDE_WEIGHTS = 20 * MEGABYTE  # of a pulled checkpoint: tokenizer, card, pictures
 BYTES = 4  # of a float32 parameter

@@ -26,7 +26,9 @@ from demos.limits import limits_here, refuse_longer
 from demos.nearness import draw_plane, find_analogy, find_near
 from demos.page import LAST, LIGHT, Page, state_of, with_value
 from demos.visits import FAILED, FINISHED, RUNNING, STOPPED
-from hf_attn.embeddings import (
+from hf_attn.experiments.word_data.countries import COUNTRIES, compose_sentences
+from hf_attn.experiments.word_data.sentences import split_sentences, split_words
+from hf_attn.experiments.word_vectors import (
     KINDS,
     Report,
     Settings,
@@ -35,9 +37,7 @@ from hf_attn.embeddings import (
     share_first,
     train_vectors,
 )
-from hf_attn.tasks.countries import COUNTRIES, compose_sentences
-from hf_attn.tasks.sentences import split_sentences, split_words
-from hf_attn.tasks.topics import Topics
+from hf_attn.tasks.text.topics import Topics
 
 NAME, TITLE = "neighbours", "Neighbours"
 LOOK_FOR = (

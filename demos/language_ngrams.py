@@ -21,7 +21,7 @@ from demos import python_lines, shared
 from demos.limits import refuse_longer
 from demos.page import LAST, LIGHT, Page, state_of, with_value
 from demos.visits import Run, Visit
-from hf_attn.experiments.next_words import (
+from hf_attn.experiments.ngram_text import (
     NAMES,
     WINDOW,
     Passages,
@@ -35,7 +35,7 @@ from hf_attn.experiments.next_words import (
     sizes_by_context,
 )
 from hf_attn.tasks.base import HELD_OUT, TEXT, TRAINING
-from hf_attn.tasks.sequences import SPECIAL_TOKENS
+from hf_attn.tasks.batch import SPECIAL_TOKENS
 
 NAME, TITLE = "ngrams", "n-grams"
 LOOK_FOR = (

@@ -24,9 +24,9 @@ from demos.driving import LATE, MESSAGE_SECONDS, ending, last_moment
 from demos.limits import refuse_longer
 from demos.page import LAST, LIGHT, Page, state_of
 from demos.visits import FAILED, FINISHED, RUNNING, STOPPED
-from hf_attn.experiments.bags import PLACES, Learned, compare_orders, follow_order, twins
-from hf_attn.experiments.order import Order, Sizes
-from hf_attn.tasks.sentences import split_words
+from hf_attn.experiments.bag_of_words import PLACES, Learned, compare_orders, follow_order, twins
+from hf_attn.experiments.word_data.sentences import split_words
+from hf_attn.experiments.word_order import Order, Sizes
 
 NAME, TITLE = "order", "Order"
 LOOK_FOR = (

@@ -16,8 +16,7 @@ import torch
 from demos import python_lines, shared
 from demos.limits import refuse_longer
 from demos.page import LAST, LIGHT, Page, clear_on_edit
-from hf_attn.embeddings import look_up
-from hf_attn.tasks.segmentation import (
+from hf_attn.experiments.word_data.bpe_steps import (
     LearningStep,
     Segmentation,
     learn_merges,
@@ -25,7 +24,8 @@ from hf_attn.tasks.segmentation import (
     split_bytes,
     split_characters,
 )
-from hf_attn.tasks.text_tokenizers import SPACE
+from hf_attn.experiments.word_vectors import look_up
+from hf_attn.tasks.tokenizers.trained import SPACE
 
 NAME, TITLE = "tokens", "Tokens"
 LOOK_FOR = (

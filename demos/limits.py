@@ -25,7 +25,8 @@ class Limits:
         parameters: of a model that is trained here.
         layers: of an encoder, or of a decoder.
         examples: of a step's batch.
-        training_bytes: that a step may need, as `hf_attn.memory` estimates; the machine's own memory at most.
+        training_bytes: that a step may need, as `hf_attn.architectures.memory` estimates; never more than the
+            machine has.
         steps: of a run, or of each contestant of a duel.
         run_seconds: that a run may hold a place, or a contestant of a duel; then it is stopped as if by hand.
         pause_seconds: that a paused run may hold a place.

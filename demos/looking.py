@@ -14,10 +14,10 @@ from demos import shared
 from demos.asking import as_ids, known_alignment
 from demos.checkpoints import Opened
 from demos.probing import causal
-from hf_attn.decoding import write
-from hf_attn.inspection import OFFERED, AttentionMaps, attention_maps
-from hf_attn.long_maps import LongMap, choose_window, read_long_maps
-from hf_attn.shapes import count_weights, estimate_map_bytes, is_recurrent
+from hf_attn.architectures.map_sizes import count_weights, estimate_map_bytes, is_recurrent
+from hf_attn.generation.generate import write
+from hf_attn.interpret.attention_maps import OFFERED, AttentionMaps, attention_maps
+from hf_attn.interpret.long_inputs import LongMap, choose_window, read_long_maps
 from hf_attn.tasks.base import TEXT
 
 SENT_WEIGHTS = 2**19  # up to so many are sent to a page at once

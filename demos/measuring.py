@@ -10,17 +10,17 @@ from demos.asking import as_ids, known_alignment
 from demos.checkpoints import Opened
 from demos.looking import SENT_WEIGHTS, Looked
 from demos.python_heads import SIDES
-from hf_attn.arithmetic import Head
-from hf_attn.hopfield import hopfield_descent
-from hf_attn.inspection import KINDS
-from hf_attn.interventions import count_heads
-from hf_attn.long_maps import LongMap
-from hf_attn.native_heads import read_native_head
-from hf_attn.registration import FAMILIES
-from hf_attn.roles import ROLES, build_mask, measure_even, measure_heads
-from hf_attn.shapes import is_recurrent
-from hf_attn.theory import THEORY, distance_profile, singular_values
-from hf_attn.walkthrough import walk_model
+from hf_attn.analysis.head_metrics import THEORY, distance_profile, singular_values
+from hf_attn.analysis.head_roles import ROLES, build_mask, measure_even, measure_heads
+from hf_attn.analysis.hopfield import hopfield_descent
+from hf_attn.architectures.families import FAMILIES
+from hf_attn.architectures.map_sizes import is_recurrent
+from hf_attn.interpret.attention_maps import KINDS
+from hf_attn.interpret.head import Head
+from hf_attn.interpret.interventions import count_heads
+from hf_attn.interpret.long_inputs import LongMap
+from hf_attn.interpret.native_heads import read_native_head
+from hf_attn.interpret.read_head import walk_model
 
 NO_ANSWER = "{} writes nothing and names no class, so there is no answer that could change."
 VIEWS = {

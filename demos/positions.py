@@ -5,7 +5,7 @@ Value of `positions_board` (`gr.HTML`, drawn by positions_board.js): `to_json` o
     untrained    whether weights of its own, as they were drawn, are in the numbers
     pictures     [{name, kind "vectors" | "angles" | "bias", values [[number]], rows [number],
                  similarity [[number]], waves [[number]], points [number]}], as
-                 `hf_attn.placement_views.Picture` has them
+                 `hf_attn.analysis.position_encodings.Picture` has them
     order        {words, order, without, with_positions, shift, shifted, norm, rounding}, as `OrderTest`
                  has them; below `rounding` two outputs are the same
 
@@ -44,7 +44,7 @@ from demos.position_fields import (
 )
 from demos.position_ways import WAYS
 from demos.visits import FAILED, FINISHED, RUNNING, STOPPED, Visit
-from hf_attn.placement_views import Picture, Settings, is_learned, measure_order, view_positions
+from hf_attn.analysis.position_encodings import Picture, Settings, is_learned, measure_order, view_positions
 
 TITLE = "Positions"
 LOOK_FOR = (

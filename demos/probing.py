@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import torch
 
 from demos.shared import label_tokens, shorten, wrong_symbols
-from hf_attn.decoding import write
-from hf_attn.evaluation import find_right, predict
-from hf_attn.inspection import attention_maps
+from hf_attn.evaluation.metrics import find_right, predict
+from hf_attn.generation.generate import write
+from hf_attn.interpret.attention_maps import attention_maps
 from hf_attn.tasks import Batch, Task
 from hf_attn.tasks.base import CLASSES, TEXT
-from hf_attn.tasks.sequences import IGNORED, PAD
-from hf_attn.training import HELD_OUT_SAMPLE
+from hf_attn.tasks.batch import IGNORED, PAD
+from hf_attn.training.loop import HELD_OUT_SAMPLE
 
 EXAMPLES_SHOWN = 6
 PROBE_TOKENS = 24  # of a passage or of a text with a class: more labels would not be read

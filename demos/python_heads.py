@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from demos.checkpoints import Opened
 from demos.python_lines import TORCH, join, say_model
 from demos.visits import Visit
-from hf_attn.ablation import Trial
-from hf_attn.registration import FAMILIES
+from hf_attn.analysis.ablation import Trial
+from hf_attn.architectures.families import FAMILIES
 
-TRIALS = "from hf_attn.ablation import list_trials"
+TRIALS = "from hf_attn.analysis.ablation import list_trials"
 SIDES = ("source_tokens", "target_tokens", "decoder_tokens")
 
 
@@ -80,7 +80,7 @@ def explain_roles(
             *imports,
             "import dataclasses",
             "attention_maps",
-            "from hf_attn.roles import measure_even, measure_heads",
+            "from hf_attn.analysis.head_roles import measure_even, measure_heads",
         ],
         *lines,
         f"maps = attention_maps(model, {say_inputs(read, written)})  # its tokens are ids",
@@ -115,8 +115,8 @@ def explain_theory(
             *imports,
             "attention_maps",
             "measure_theory",
-            "from hf_attn.roles import build_mask",
-            "from hf_attn.theory import distance_profile, singular_values",
+            "from hf_attn.analysis.head_roles import build_mask",
+            "from hf_attn.analysis.head_metrics import distance_profile, singular_values",
         ],
         *lines,
         f"maps = attention_maps(model, {say_inputs(read, written)})",
@@ -142,7 +142,7 @@ def explain_cell(
     kind, layer, head, query, key = cell
     is_ours = opened.model.config.model_type in FAMILIES
     name = "walk_model" if is_ours else "read_native_head"
-    imports.append(name if is_ours else f"from hf_attn.native_heads import {name}")
+    imports.append(name if is_ours else f"from hf_attn.interpret.native_heads import {name}")
     place = f"kind={kind!r}, layer={layer}, head={head}"
     return join(
         imports,

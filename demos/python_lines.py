@@ -14,13 +14,13 @@ from demos.chance import draws
 from demos.checkpoints import BUNDLED, Opened
 from demos.looking import Looked
 from demos.visits import Run, Visit
-from hf_attn.dueling import Budget
-from hf_attn.experiments.growing import Growth
-from hf_attn.experiments.order import Sizes
-from hf_attn.inspection import MEMORY_LIMIT
-from hf_attn.placement_views import Settings
+from hf_attn.analysis.position_encodings import Settings
+from hf_attn.experiments.length_generalization import Growth
+from hf_attn.experiments.word_order import Sizes
+from hf_attn.interpret.attention_maps import MEMORY_LIMIT
 from hf_attn.tasks import Recipe, Task
 from hf_attn.tasks.base import CLASSES
+from hf_attn.training.duel import Budget
 
 DATA_OPTIONS = ("path", "dataset")  # of tasks that read a visitor's file, which only has its name elsewhere
 TORCH = "import torch"
@@ -190,7 +190,7 @@ def explain_duel(runs: Sequence[Run], budget: Budget) -> str:
 def explain_by_hand(written: Mapping[str, Sequence[Sequence[str]]]) -> str:
     """Attention: the exercise's figures as they were typed, judged one by one; not the right ones."""
     return join(
-        ["from hf_attn.exercises import check_by_hand"],
+        ["from hf_attn.textbooks.exercises import check_by_hand"],
         f"written = {dict(written)!r}",
         "for name, lines in check_by_hand(written).items():",
         "    for line in lines:",
@@ -201,7 +201,7 @@ def explain_by_hand(written: Mapping[str, Sequence[Sequence[str]]]) -> str:
 def explain_three_steps() -> str:
     """Attention: from one vector for everything to query, key and value."""
     return join(
-        ["from hf_attn.exercises import separate_roles"],
+        ["from hf_attn.textbooks.exercises import separate_roles"],
         "steps = separate_roles()",
         "for step in steps:",
         "    print(step.title, step.asymmetry)",
@@ -216,7 +216,7 @@ def explain_three_steps() -> str:
 def explain_positions(position_type: str, settings: Settings, words: Sequence[str]) -> str:
     """Positions: the pictures of one way, and what moving words about does."""
     return join(
-        ["from hf_attn.placement_views import Settings, measure_order, view_positions"],
+        ["from hf_attn.analysis.position_encodings import Settings, measure_order, view_positions"],
         f"settings = {settings!r}",
         f"pictures = view_positions({position_type!r}, settings)",
         "for picture in pictures:",
@@ -229,7 +229,7 @@ def explain_positions(position_type: str, settings: Settings, words: Sequence[st
 def explain_growth(growth: Growth, types: Sequence[str], seed: int, rounds: int, examples: int) -> str:
     """Positions: trained on short examples, measured on longer ones."""
     return join(
-        ["from hf_attn.experiments.growing import Growth, grow"],
+        ["from hf_attn.experiments.length_generalization import Growth, grow"],
         f"growth = {growth!r}",
         "scores = {}",
         f"for position_type in {list(types)!r}:",
@@ -245,7 +245,7 @@ def explain_growth(growth: Growth, types: Sequence[str], seed: int, rounds: int,
 def explain_tokens(text: str, merges: int) -> str:
     """Language, tokens: byte pairs learned from a text."""
     return join(
-        ["from hf_attn.tasks.segmentation import learn_merges"],
+        ["from hf_attn.experiments.word_data.bpe_steps import learn_merges"],
         f"steps = learn_merges({text!r}, {merges})",
         "for step in steps:",
         "    print(step.merge, step.count, len(step.vocabulary), step.pieces)",
@@ -255,7 +255,7 @@ def explain_tokens(text: str, merges: int) -> str:
 def explain_bags(one: Sequence[str], other: Sequence[str]) -> str:
     """Language, order: two sentences of the same words."""
     return join(
-        ["from hf_attn.experiments.bags import compare_orders"],
+        ["from hf_attn.experiments.bag_of_words import compare_orders"],
         f"found = compare_orders({list(one)!r}, {list(other)!r})",
         "for row in found.rows:",
         "    print(row.word, row.distance)",
@@ -266,8 +266,8 @@ def explain_order(sizes: Sizes, seed: int) -> str:
     """Language, order: which came first, learned without and with positions."""
     return join(
         [
-            "from hf_attn.experiments.bags import follow_order",
-            "from hf_attn.experiments.order import Sizes",
+            "from hf_attn.experiments.bag_of_words import follow_order",
+            "from hf_attn.experiments.word_order import Sizes",
         ],
         f"for models in follow_order({sizes!r}, {seed}):",
         "    pass",
@@ -280,7 +280,7 @@ def explain_ngrams(reading: str, prompt: str) -> str:
     """Language, n-grams: tables counted from a text; `reading` is the call that reads it."""
     name = reading.partition("(")[0]
     return join(
-        [f"from hf_attn.experiments.next_words import count_tables, follow_up, {name}"],
+        [f"from hf_attn.experiments.ngram_text import count_tables, follow_up, {name}"],
         f"passages = {reading}",
         "tables = list(count_tables(passages))",
         "for table in tables:",
@@ -290,18 +290,18 @@ def explain_ngrams(reading: str, prompt: str) -> str:
 
 def explain_vectors(text: str | None, kind: str, words: Sequence[str], *, is_composed: bool) -> str:
     """Language, neighbours: vectors of a text, of the composed sentences, or of the docstrings."""
-    splitting = "from hf_attn.tasks.sentences import split_sentences"
+    splitting = "from hf_attn.experiments.word_data.sentences import split_sentences"
     if is_composed:
-        imports = ["from hf_attn.tasks.countries import compose_sentences"]
+        imports = ["from hf_attn.experiments.word_data.countries import compose_sentences"]
         reading = "sentences = compose_sentences()"
     elif text is not None:
         imports, reading = [splitting], f"sentences = split_sentences({text!r})"
     else:
-        imports = [splitting, "from hf_attn.tasks.topics import Topics"]
+        imports = [splitting, "from hf_attn.tasks.text.topics import Topics"]
         reading = "sentences = [one for row in Topics().rows for one in split_sentences(row.source)]"
     word, *three = words
     return join(
-        [*imports, "from hf_attn.embeddings import choose_settings, learn_vectors"],
+        [*imports, "from hf_attn.experiments.word_vectors import choose_settings, learn_vectors"],
         reading,
         f"vectors = learn_vectors(sentences, choose_settings(sentences, {kind!r}))",
         f"print(vectors.neighbours({word!r}, 8))",

@@ -14,9 +14,9 @@ from demos.probing import Probe
 from demos.shared import thin
 from demos.slicing import has_zero_gpu
 from demos.visits import KEPT_FRAMES, Run, Visit
-from hf_attn.architectures import ARCHITECTURES
+from hf_attn.architectures.registry import ARCHITECTURES
 from hf_attn.tasks import TASKS
-from hf_attn.training import Report
+from hf_attn.training.loop import Report
 
 BOARD, TABLE = "train-board", "runs"
 LONGEST_FILM = 2 * KEPT_FRAMES + 2  # frames that a link names, one at the shown step among them

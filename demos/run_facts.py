@@ -5,7 +5,7 @@ import dataclasses
 from demos.form import LABELS, SIZES
 from demos.shared import count, name_architecture, name_model, percent, shorten, size_in_words, thin
 from demos.visits import LONGEST_PROBE, Run
-from hf_attn.architectures import ARCHITECTURES
+from hf_attn.architectures.registry import ARCHITECTURES
 
 CURVE_POINTS = 100  # of each curve in the table: a sparkline, or a line under another run's
 UNCOMPARED = ("model", "architecture", "report_every", "evaluate_every")  # of a recipe

@@ -12,10 +12,10 @@ from demos.events import Event, RunEvent
 from demos.page import LIGHT
 from demos.telling import show_all, show_table
 from demos.visits import Run, Visit
-from hf_attn.evaluation import evaluate
-from hf_attn.folder_checks import list_model_files
-from hf_attn.hub import save_checkpoint
-from hf_attn.records import build_training_record
+from hf_attn.checkpoints.save_load import save_checkpoint
+from hf_attn.checkpoints.training_record import build_training_record
+from hf_attn.checkpoints.validate import list_model_files
+from hf_attn.evaluation.metrics import evaluate
 
 NO_WEIGHTS = "This run has no weights yet."
 

@@ -31,11 +31,11 @@ from pathlib import Path
 
 import gradio as gr
 
-from hf_attn import canvas
-from hf_attn.architectures import ARCHITECTURES
-from hf_attn.baselines import NAME, Baseline
-from hf_attn.shapes import is_recurrent
-from hf_attn.tasks.text_tokenizers import SPACE
+from hf_attn.architectures.map_sizes import is_recurrent
+from hf_attn.architectures.registry import ARCHITECTURES
+from hf_attn.evaluation.baselines import NAME, Baseline
+from hf_attn.tasks.tokenizers.trained import SPACE
+from hf_attn.viz import web
 
 ASSETS = Path(__file__).parent / "assets"
 STYLES = (  # after those of the canvas components
@@ -66,11 +66,11 @@ def load_head() -> str:
     What a view saved as one page takes with it is marked; the style of that page sleeps here.
     """
     pieces = (
-        ('style data-hf="canvas"', map(canvas.read_asset, canvas.STYLES)),
-        ('style data-hf="canvas" media="not all"', [canvas.read_asset("page.css")]),
-        ("style", (canvas.read_asset(name, ASSETS) for name in STYLES)),
-        ('script data-hf="canvas"', map(canvas.read_asset, canvas.SCRIPTS)),
-        ("script", (canvas.read_asset(name, ASSETS) for name in SCRIPTS)),
+        ('style data-hf="canvas"', map(web.read_asset, web.STYLES)),
+        ('style data-hf="canvas" media="not all"', [web.read_asset("page.css")]),
+        ("style", (web.read_asset(name, ASSETS) for name in STYLES)),
+        ('script data-hf="canvas"', map(web.read_asset, web.SCRIPTS)),
+        ("script", (web.read_asset(name, ASSETS) for name in SCRIPTS)),
     )
     return "\n".join("<{}>\n{}\n</{}>".format(tag, "\n".join(texts), tag.split()[0]) for tag, texts in pieces)
 
@@ -82,7 +82,7 @@ THEME = gr.themes.Base(font=FONT, font_mono=FONT_MONO)
 # ---------------------------------------------------------------- values
 
 
-encode_maps, to_json = canvas.encode_maps, canvas.to_json
+encode_maps, to_json = web.encode_maps, web.to_json
 
 
 # ---------------------------------------------------------------- numbers, tokens and models in words

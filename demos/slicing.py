@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
-from hf_attn.runs import describe_device
-from hf_attn.slices import SliceState, train_in_slices, train_slice
-from hf_attn.training import Report, build_accelerator, train
+from hf_attn.training.device import build_accelerator, describe_device
+from hf_attn.training.loop import Report, train
+from hf_attn.training.slices import SliceState, train_in_slices, train_slice
 
 SLICE_SECONDS = 4.0  # of steps: Stop waits for as long, and each slice asks for the GPU anew
 LENT_SECONDS = 20  # what a slice asks for: its model is built and measured in them too

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hf_attn.folder_files import read_bounded
 from hf_attn.tasks import Task
-from hf_attn.tasks.reading import MOST_BYTES, column_names
+from hf_attn.tasks.user.read_table import MOST_BYTES, column_names
+from hf_attn.utils.folder_files import read_bounded
 
 # task → its options that name columns of a table; the last reads plain text, and only if there is any.
 # No other task reads a file here, and a path comes from an upload only.

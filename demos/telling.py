@@ -8,7 +8,7 @@ from demos import python_lines, shared
 from demos.run_facts import row_of
 from demos.tables import COLUMNS
 from demos.visits import FAILED, FINISHED, PAUSED, RUNNING, STOPPED, Run, Visit
-from hf_attn.baselines import NAME
+from hf_attn.evaluation.baselines import NAME
 from hf_attn.tasks import Task
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
 

@@ -22,9 +22,9 @@ from dataclasses import dataclass, field
 import gradio as gr
 
 from demos import shared
-from hf_attn.pulling import Pulled
-from hf_attn.pushing import Pushed
-from hf_attn.remote import Progress, in_megabytes, listed
+from hf_attn.hub.client import Progress, in_megabytes, listed
+from hf_attn.hub.pull import Pulled
+from hf_attn.hub.push import Pushed
 
 LOOK_EVERY = 0.2  # seconds between two looks at whether it is to stop
 USE = re.compile(r"^## Use\n+```python\n(.*?)```", re.DOTALL | re.MULTILINE)

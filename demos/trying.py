@@ -11,7 +11,7 @@ from demos.checkpoints import Opened, Shelf
 from demos.page import LAST, LIGHT, Page
 from demos.python_lines import SAMPLING
 from demos.visits import LARGEST_SEED, Visit
-from hf_attn.decoding import STRATEGIES, write
+from hf_attn.generation.generate import STRATEGIES, write
 from hf_attn.tasks.base import CLASSES, SEQUENCE
 
 TITLE = "Try"

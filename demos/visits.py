@@ -19,12 +19,12 @@ from demos.probing import Examples, Probe, answer_examples, choose_examples, rea
 from demos.shared import encode_maps, said_once, shorten, tell_baseline, thin
 from demos.slicing import begin_loop, has_zero_gpu
 from demos.tables import Table, take_table
-from hf_attn.architectures import build_model
-from hf_attn.baselines import Baseline, measure_beside
-from hf_attn.evaluation import Evaluation
+from hf_attn.architectures.registry import build_model
+from hf_attn.evaluation.baselines import Baseline, measure_beside
+from hf_attn.evaluation.metrics import Evaluation
 from hf_attn.tasks import Recipe, Task
 from hf_attn.tasks.base import CLASSES, TEXT
-from hf_attn.training import Report
+from hf_attn.training.loop import Report
 
 RUNNING, PAUSED, STOPPED, FINISHED, FAILED = "running", "paused", "stopped", "finished", "error"
 LONGEST_NAME = 40  # characters of a run's name

@@ -9,13 +9,13 @@ from demos.asking import as_ids, known_alignment
 from demos.checkpoints import Opened, Shelf
 from demos.looking import read_target
 from demos.visits import Visit
-from hf_attn.arithmetic import SCORE_DIGITS, Difference, Head
-from hf_attn.exercises import BANKS, set_beside
-from hf_attn.inspection import AnsweringMap, attention_maps, weight_on_alignment
-from hf_attn.registration import FAMILIES
+from hf_attn.architectures.families import FAMILIES
+from hf_attn.interpret.attention_maps import AnsweringMap, attention_maps, weight_on_alignment
+from hf_attn.interpret.head import SCORE_DIGITS, Difference, Head
+from hf_attn.interpret.read_head import LONGEST, find_attention, walk_model, walk_sentence
 from hf_attn.tasks.base import TEXT
-from hf_attn.walkthrough import LONGEST, find_attention, walk_model, walk_sentence
-from hf_attn.worked import EXAMPLES
+from hf_attn.textbooks.exercises import BANKS, set_beside
+from hf_attn.textbooks.worked_examples import EXAMPLES
 
 RANDOM, WORKED = "random", "worked:"  # what else than a checkpoint the weights may be
 FIRST = ("attn-parser", "attn-addition", "attn-copy")  # what the page opens with, where it is bundled
@@ -180,7 +180,7 @@ def _walk_example(settings: Settings) -> Walked:
         look_for=example.look_for,
         origin=shared.origin(example.document, "the document's own", "CPU, float64"),
         title=example.title,
-        python=say_head(["from hf_attn.worked import EXAMPLES"], [build], own, head),
+        python=say_head(["from hf_attn.textbooks.worked_examples import EXAMPLES"], [build], own, head),
     )
 
 

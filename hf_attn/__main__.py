@@ -14,20 +14,8 @@ from typing import NoReturn
 import typer
 from typer.exceptions import TyperException
 
-from hf_attn.commands import (
-    ablate,
-    cards,
-    dataset,
-    duel,
-    experiment,
-    heads,
-    learn,
-    look,
-    share,
-    sources,
-    space,
-)
-from hf_attn.commands.console import Failure, WrongUse, working
+from hf_attn.cli import ablate, cards, dataset, duel, experiment, heads, hub, inspect, sources, space, train
+from hf_attn.cli.output import Failure, WrongUse, working
 
 app = typer.Typer(
     help="Understand attention by building it and watching it learn.",
@@ -54,18 +42,18 @@ def loads_first(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-app.command("tasks")(loads_first(learn.list_tasks))
-app.command()(loads_first(learn.train))
+app.command("tasks")(loads_first(train.list_tasks))
+app.command()(loads_first(train.train))
 app.command()(loads_first(duel.duel))
-app.command("eval")(loads_first(look.evaluate_checkpoint))
-app.command()(loads_first(look.generate))
-app.command()(loads_first(look.attention))
+app.command("eval")(loads_first(inspect.evaluate_checkpoint))
+app.command()(loads_first(inspect.generate))
+app.command()(loads_first(inspect.attention))
 app.command()(loads_first(heads.heads))
 app.command()(loads_first(ablate.ablate))
 app.command()(loads_first(experiment.experiment))
 app.command()(loads_first(sources.sources))
-app.command()(loads_first(share.push))
-app.command()(loads_first(share.pull))
+app.command()(loads_first(hub.push))
+app.command()(loads_first(hub.pull))
 app.command()(loads_first(cards.cards))
 app.command()(loads_first(dataset.dataset))
 app.command()(loads_first(space.space))

@@ -7,10 +7,10 @@ import hypothesis
 import pytest
 import torch
 
-from hf_attn.architectures import build_model
-from hf_attn.runs import Run, finish, follow
+from hf_attn.architectures.registry import build_model
+from hf_attn.checkpoints.run_folder import Run, finish, follow
 from hf_attn.tasks import build_task
-from hf_attn.training import build_accelerator
+from hf_attn.training.device import build_accelerator
 
 pytest.register_assert_rewrite("tests.browser")  # so that what failed there is told
 

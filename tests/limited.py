@@ -21,11 +21,15 @@ import torch
 
 from demos import endpoints
 from demos.limits import limits_here
-from hf_attn import __main__, dueling, evaluation, roles, showing, training  # noqa: F401 - before the limit
-from hf_attn.architectures import ARCHITECTURES, build_model, check_recipe
+from hf_attn import __main__
+from hf_attn.analysis import head_roles  # noqa: F401 - before the limit
+from hf_attn.architectures.registry import ARCHITECTURES, build_model, check_recipe
+from hf_attn.evaluation import metrics  # noqa: F401 - before the limit
 from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
 from hf_attn.models.configuration_recurrent_encoder import RecurrentEncoderConfig
 from hf_attn.tasks import TASKS, Recipe, build_task
+from hf_attn.training import duel, loop
+from hf_attn.viz import attention_view  # noqa: F401 - before the limit
 
 GIGABYTES = 4
 SECONDS = 10
@@ -108,7 +112,7 @@ def calls() -> dict:
         "a wide model": lambda: build_model(copy, Recipe(wide)),
         "a tall model": lambda: build_model(copy, Recipe(tall)),
         "a large batch": lambda: next(
-            training.train(copy, build_model(copy, copy.recipe), Recipe(copy.recipe.model, batch_size=65_536))
+            loop.train(copy, build_model(copy, copy.recipe), Recipe(copy.recipe.model, batch_size=65_536))
         ),
         "a seed": lambda: build_model(copy, copy.recipe, HUGE),
     }
@@ -126,7 +130,7 @@ def largest() -> dict:
     def count(name: str, stacks: dict) -> None:
         task = build_task("copy")
         recipe = task.recipes_of(name)["product"]
-        found = dueling.count_parameters(task, Recipe({**recipe.model, **stacks}, name))
+        found = duel.count_parameters(task, Recipe({**recipe.model, **stacks}, name))
         assert found > 1e7
 
     options = {

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from hf_attn.ablation import (
+from hf_attn.analysis.ablation import (
     Trial,
     group_words,
     list_trials,
@@ -13,14 +13,14 @@ from hf_attn.ablation import (
     measure_outcomes,
     measure_removal,
 )
-from hf_attn.architectures import build_model
-from hf_attn.decoding import write
-from hf_attn.evaluation import evaluate
-from hf_attn.hub import load_checkpoint
-from hf_attn.interventions import Intervention, count_heads, intervening, parse_intervention
+from hf_attn.architectures.registry import build_model
+from hf_attn.checkpoints.save_load import load_checkpoint
+from hf_attn.evaluation.metrics import evaluate
+from hf_attn.generation.generate import write
+from hf_attn.interpret.interventions import Intervention, count_heads, intervening, parse_intervention
 from hf_attn.tasks import build_task
-from hf_attn.tokenization import build_tokenizer
-from hf_attn.training import train
+from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
+from hf_attn.training.loop import train
 from tests.checks import build_seq2seq, random_ids
 from tests.commands import in_process, rows_of
 from tests.decoder_checks import build_decoder

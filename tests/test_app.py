@@ -15,7 +15,7 @@ pytest.importorskip("playwright")
 
 from playwright.sync_api import expect
 
-from hf_attn.hub import load_checkpoint
+from hf_attn.checkpoints.save_load import load_checkpoint
 from hf_attn.tasks import build_task
 from tests.browser import find_chromium, listen, serve_app
 from tests.tables import write_table

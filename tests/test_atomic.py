@@ -2,7 +2,7 @@
 
 import pytest
 
-from hf_attn.atomic import refuse_others, write_file
+from hf_attn.utils.atomic_write import refuse_others, write_file
 
 
 def test_a_link_or_a_folder_where_the_part_was_to_be_is_left_alone(tmp_path):

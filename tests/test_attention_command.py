@@ -10,8 +10,8 @@ import torch
 from PIL import Image
 from transformers import ViTImageProcessorPil
 
-from hf_attn.hub import load_checkpoint
-from hf_attn.showing import show_attention
+from hf_attn.checkpoints.save_load import load_checkpoint
+from hf_attn.viz.attention_view import show_attention
 from tests.commands import in_process
 from tests.native import build_native, build_vit
 

@@ -23,10 +23,10 @@ from demos import attention, build_app, shared, walking  # noqa: E402
 from demos.checkpoints import BUNDLED, Shelf, build_shelf  # noqa: E402
 from demos.visits import Visit  # noqa: E402
 from demos.walking import RANDOM, WORKED, Settings  # noqa: E402
-from hf_attn.exercises import BANKS  # noqa: E402
-from hf_attn.hub import load_checkpoint  # noqa: E402
-from hf_attn.inspection import attention_maps  # noqa: E402
-from hf_attn.worked import EXAMPLES  # noqa: E402
+from hf_attn.checkpoints.save_load import load_checkpoint  # noqa: E402
+from hf_attn.interpret.attention_maps import attention_maps  # noqa: E402
+from hf_attn.textbooks.exercises import BANKS  # noqa: E402
+from hf_attn.textbooks.worked_examples import EXAMPLES  # noqa: E402
 from tests.browser import PATIENCE, find_chromium, open_tab  # noqa: E402
 from tests.native import build_native  # noqa: E402
 from tests.visiting import begun, finished  # noqa: E402

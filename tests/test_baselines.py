@@ -4,8 +4,15 @@ import sys
 
 import pytest
 
-from hf_attn.baselines import FEATURES, NAME, STRENGTHS, NoBaseline, measure_baseline, measure_beside
-from hf_attn.evaluation import wilson_interval
+from hf_attn.evaluation.baselines import (
+    FEATURES,
+    NAME,
+    STRENGTHS,
+    NoBaseline,
+    measure_baseline,
+    measure_beside,
+)
+from hf_attn.evaluation.metrics import wilson_interval
 from hf_attn.tasks import build_task
 from hf_attn.tasks.base import HELD_OUT
 from tests.commands import in_process, rows_of

@@ -9,8 +9,8 @@ from checks import END, START, build_seq2seq, pad, random_ids, random_rows
 from decoder_checks import build_decoder
 from recurrent import build_recurrent
 
-from hf_attn.beams import search
-from hf_attn.decoding import Pen, choices_of, greedy_ids, search_beams, write
+from hf_attn.generation.beam_search import search
+from hf_attn.generation.generate import Pen, choices_of, greedy_ids, search_beams, write
 
 MODELS = {
     "encoder-decoder": build_seq2seq,

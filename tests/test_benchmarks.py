@@ -30,7 +30,7 @@ from benchmarks.time_to_accuracy import (  # noqa: E402
     race,
 )
 from benchmarks.train_speed import count_step_flops  # noqa: E402
-from hf_attn.architectures import build_model  # noqa: E402
+from hf_attn.architectures.registry import build_model  # noqa: E402
 from hf_attn.tasks import build_task  # noqa: E402
 
 SMALL = DocumentSettings(hidden_size=32, intermediate_size=64, layers=1, heads=2, batch_size=32)

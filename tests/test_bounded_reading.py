@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from demos.tables import take_table
-from hf_attn.commands.look import _open_image
-from hf_attn.folder_checks import read_json
-from hf_attn.folder_files import read_bounded
-from hf_attn.settings import read_settings
+from hf_attn.architectures.settings import read_settings
+from hf_attn.checkpoints.validate import read_json
+from hf_attn.cli.inspect import _open_image
 from hf_attn.tasks import load_task_file
-from hf_attn.tasks.reading import read_text
+from hf_attn.tasks.user.read_table import read_text
+from hf_attn.utils.folder_files import read_bounded
 from tests.odd_files import link_to, make_endless, make_pipe, make_socket, refusal
 
 pytestmark = pytest.mark.timeout(100)  # what waits for a pipe's writer fails
@@ -73,10 +73,10 @@ def test_a_link_that_a_person_names_is_followed(tmp_path):
 ENDLESS = """
 import resource, sys
 from pathlib import Path
-from hf_attn.folder_checks import read_json
-from hf_attn.hub import load_checkpoint
-from hf_attn.settings import read_settings
-from hf_attn.tasks.reading import read_text
+from hf_attn.checkpoints.validate import read_json
+from hf_attn.checkpoints.save_load import load_checkpoint
+from hf_attn.architectures.settings import read_settings
+from hf_attn.tasks.user.read_table import read_text
 pages = int(Path("/proc/self/statm").read_text().split()[0])
 resource.setrlimit(resource.RLIMIT_AS, 2 * (pages * resource.getpagesize() + 4 * 2**30,))
 zero, hole = Path("/dev/zero"), Path(sys.argv[1])

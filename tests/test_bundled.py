@@ -10,11 +10,11 @@ from interpreters import run_without_hf_attn
 from safetensors import safe_open
 from scipy.stats import fisher_exact
 
-from hf_attn.cards import build_card
-from hf_attn.collection import build_collection
-from hf_attn.evaluation import evaluate, predict
-from hf_attn.hub import list_checkpoints, load_checkpoint
-from hf_attn.worked_map import find_worked_map
+from hf_attn.checkpoints.collection_card import build_collection
+from hf_attn.checkpoints.model_card import build_card
+from hf_attn.checkpoints.save_load import list_checkpoints, load_checkpoint
+from hf_attn.evaluation.metrics import evaluate, predict
+from hf_attn.viz.example_map import find_worked_map
 
 CARDS = Path(__file__).parent.parent / "model_cards"
 NAMES = [path.name for path in list_checkpoints(CARDS)]

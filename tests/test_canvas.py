@@ -15,7 +15,7 @@ pytest.importorskip("playwright")
 from playwright.sync_api import expect  # noqa: E402
 
 from demos import shared  # noqa: E402
-from hf_attn import canvas  # noqa: E402
+from hf_attn.viz import web  # noqa: E402
 from tests.browser import find_chromium, find_free_port, listen, open_browser  # noqa: E402
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
@@ -201,7 +201,7 @@ def colour_at(page, board, row, col):
 
 def scale_colour(weight, theme="light"):
     """Return the colour of a weight by the stops in tokens.css, as [r, g, b]."""
-    css = canvas.read_asset("tokens.css").split(".dark {")
+    css = web.read_asset("tokens.css").split(".dark {")
     stops = dict(re.findall(r"--hf-att-(\d+): #(\w{6})", css[0] if theme == "light" else css[1]))
     rgb = np.array([[int(stops[str(i)][k : k + 2], 16) for k in (0, 2, 4)] for i in range(11)])
     return [float(np.interp(10 * weight, range(11), rgb[:, k])) for k in range(3)]

@@ -9,10 +9,10 @@ import torch
 from huggingface_hub import ModelCard
 from recurrent import build_recurrent
 
-from hf_attn.cards import build_card
-from hf_attn.evaluation import wilson_interval
-from hf_attn.hub import load_checkpoint, save_checkpoint
-from hf_attn.inspection import attention_maps, weight_on_alignment
+from hf_attn.checkpoints.model_card import build_card
+from hf_attn.checkpoints.save_load import load_checkpoint, save_checkpoint
+from hf_attn.evaluation.metrics import wilson_interval
+from hf_attn.interpret.attention_maps import attention_maps, weight_on_alignment
 from hf_attn.tasks import TASKS, build_task
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hf_attn.charts import Chart, draw_chart
+from hf_attn.viz.draw_chart import Chart, draw_chart
 
 
 def test_the_same_chart_gives_the_same_bytes():

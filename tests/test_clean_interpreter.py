@@ -4,7 +4,7 @@ import pytest
 import torch
 from interpreters import run_python, run_without_hf_attn
 
-from hf_attn.hub import load_checkpoint
+from hf_attn.checkpoints.save_load import load_checkpoint
 
 CLEAN = """
 import torch

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from hf_attn.__main__ import app
-from hf_attn.evaluation import Evaluation, Interval, Score
-from hf_attn.hub import list_checkpoints, load_checkpoint
+from hf_attn.checkpoints.save_load import list_checkpoints, load_checkpoint
+from hf_attn.evaluation.metrics import Evaluation, Interval, Score
 from tests.commands import SMALL, in_process, rows_of, run
 
 REPORT = {
@@ -136,8 +136,8 @@ def test_wrong_use_is_one_line_and_exit_code_2(
     ],
 )
 def test_what_a_task_cannot_read_is_refused_in_its_own_words(task, text, message, tmp_path, capsys):
-    from hf_attn.architectures import build_model
-    from hf_attn.hub import save_checkpoint
+    from hf_attn.architectures.registry import build_model
+    from hf_attn.checkpoints.save_load import save_checkpoint
     from hf_attn.tasks import build_task
 
     learned = build_task(task)
@@ -157,7 +157,7 @@ def test_a_bug_shows_its_traceback(tiny_checkpoint, monkeypatch, capsys):
     def broken(*args, **kwargs):
         raise ValueError("a bug")
 
-    monkeypatch.setattr("hf_attn.evaluation.evaluate", broken)
+    monkeypatch.setattr("hf_attn.evaluation.metrics.evaluate", broken)
     monkeypatch.setattr(sys, "argv", ["hf-attn", "eval", str(tiny_checkpoint)])
     from hf_attn.__main__ import main
 
@@ -286,7 +286,7 @@ def test_eval_tells_sizes_apart(tiny_checkpoint, capsys):
 
 def test_eval_never_writes_nearly_all_as_all(tiny_checkpoint, capsys, monkeypatch):
     score = Score(100_000, 0.99999, Interval(0.99994, 1.0), {"token_accuracy": 0.999999})
-    monkeypatch.setattr("hf_attn.evaluation.evaluate", lambda *_: Evaluation(score, {}, ()))
+    monkeypatch.setattr("hf_attn.evaluation.metrics.evaluate", lambda *_: Evaluation(score, {}, ()))
     _, table, _ = in_process(capsys, "eval", tiny_checkpoint)
     assert table.count("99.99 %") == 3
     assert table.count("100 %") == 1, "the interval's end"
@@ -367,7 +367,7 @@ def test_attention_writes_every_head_to_npz(tiny_checkpoint, tmp_path, capsys):
 
 def test_the_command_line_imports_nothing_heavy_before_a_command_runs():
     package = Path(__file__).parent.parent / "hf_attn"
-    for path in [package / "__main__.py", *(package / "commands").glob("*.py")]:
+    for path in [package / "__main__.py", *(package / "cli").glob("*.py")]:
         top = [
             node
             for node in ast.parse(path.read_text()).body
@@ -375,4 +375,4 @@ def test_the_command_line_imports_nothing_heavy_before_a_command_runs():
         ]
         names = [getattr(node, "module", None) or node.names[0].name for node in top]
         heavy = [name for name in names if name.startswith(("torch", "transformers", "hf_attn"))]
-        assert all(name.startswith("hf_attn.commands") for name in heavy), path
+        assert all(name.startswith("hf_attn.cli") for name in heavy), path

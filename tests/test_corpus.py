@@ -9,9 +9,16 @@ import pytest
 import torch
 
 from hf_attn.tasks.base import HELD_OUT, SPLITS, TRAINING, VALIDATION, WorkedExample
-from hf_attn.tasks.cache import cached_rows
-from hf_attn.tasks.corpus import CorpusTask, Row, Sequences, split_by_group, split_within_targets, stable_hash
-from hf_attn.tokenization import build_tokenizer
+from hf_attn.tasks.text.corpus import (
+    CorpusTask,
+    Row,
+    Sequences,
+    split_by_group,
+    split_within_targets,
+    stable_hash,
+)
+from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
+from hf_attn.utils.disk_cache import cached_rows
 
 
 @dataclass(frozen=True)

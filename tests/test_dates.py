@@ -10,8 +10,16 @@ from babel.dates import format_date
 
 from hf_attn.tasks import build_task
 from hf_attn.tasks.base import HELD_OUT, SPLITS
-from hf_attn.tasks.dates import ALPHABET, FIRST_YEAR, LOCALES, build_tables, clean, load_formats, read_date
-from hf_attn.tokenization import build_tokenizer
+from hf_attn.tasks.text.dates import (
+    ALPHABET,
+    FIRST_YEAR,
+    LOCALES,
+    build_tables,
+    clean,
+    load_formats,
+    read_date,
+)
+from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
 
 
 def draw(task, n, seed=0):

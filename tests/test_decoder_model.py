@@ -35,11 +35,11 @@ from interpreters import load_without_hf_attn
 from transformers import AutoModelForCausalLM, Trainer, TrainingArguments, pipeline
 
 import hf_attn
+from hf_attn.architectures.families import FAMILIES
 from hf_attn.models.configuration_attn_decoder import AttnDecoderConfig
 from hf_attn.models.modeling_attn_decoder import AttnDecoderForCausalLM, AttnDecoderModel
-from hf_attn.registration import FAMILIES
-from hf_attn.tasks.copying import Copying
-from hf_attn.tokenization import build_tokenizer
+from hf_attn.tasks.synthetic.copying import Copying
+from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
 
 EXACTLY_6 = {"max_new_tokens": 6, "min_new_tokens": 6, "do_sample": False}
 CACHES = ({"use_cache": False}, {"use_cache": True}, {"cache_implementation": "static"})

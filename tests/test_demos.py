@@ -19,10 +19,10 @@ from demos.runs_table import pack_run  # noqa: E402
 from demos.shared import thin  # noqa: E402
 from demos.tables import take_table  # noqa: E402
 from demos.visits import PAUSED, STOPPED, Run, Visit  # noqa: E402
-from hf_attn.architectures import ARCHITECTURES  # noqa: E402
-from hf_attn.hub import load_checkpoint  # noqa: E402
+from hf_attn.architectures.registry import ARCHITECTURES  # noqa: E402
+from hf_attn.checkpoints.save_load import load_checkpoint  # noqa: E402
 from hf_attn.tasks import TASKS, build_task  # noqa: E402
-from hf_attn.training import Diverged  # noqa: E402
+from hf_attn.training.loop import Diverged  # noqa: E402
 from tests.tables import write_table  # noqa: E402
 from tests.visiting import Event, begun, board_of, changed, finished  # noqa: E402
 

@@ -6,13 +6,13 @@ import pytest
 import torch
 from checks import build_encoder, build_seq2seq, random_ids
 
-from hf_attn.architectures import build_model
-from hf_attn.decoding import cut_nucleus
-from hf_attn.evaluation import evaluate
+from hf_attn.architectures.registry import build_model
+from hf_attn.evaluation.metrics import evaluate
+from hf_attn.generation.generate import cut_nucleus
 from hf_attn.models.layers import Residual
 from hf_attn.tasks import Recipe, build_task
-from hf_attn.tasks.sequences import END, PAD
-from hf_attn.training import Diverged, build_optimizer, train
+from hf_attn.tasks.batch import END, PAD
+from hf_attn.training.loop import Diverged, build_optimizer, train
 
 
 def test_a_post_norm_residual_normalises_and_a_pre_norm_one_does_not():

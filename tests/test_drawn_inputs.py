@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from position_checks import build_positions
 
-from hf_attn import scratch
 from hf_attn.models import alignment
 from hf_attn.models.attention import scaled_dot_product_attention
 from hf_attn.models.configuration_recurrent_encoder import CELL_TYPES, RecurrentEncoderConfig
 from hf_attn.models.modeling_recurrent_encoder import RecurrentEncoderModel
 from hf_attn.models.positions import APART, POSITION_TYPES, rotate
+from hf_attn.textbooks import reference_attention
 
 FEW = settings(max_examples=15, deadline=None)
 WIDTH = 12
@@ -328,11 +328,11 @@ def test_attention_is_its_equation_pair_by_pair(seed, shape, share, scaling, is_
     assert (found[0][~may_attend.any(-1)] == 0).all()
 
     unmasked = attend_by_hand(*read, none == 0, none, width**-0.5)
-    for attend in (scaled_dot_product_attention, scratch.attend):
+    for attend in (scaled_dot_product_attention, reference_attention.attend):
         assert_twins(attend(*read), unmasked, read)
     may_attend[..., seed % keys] = True
     masked = attend_by_hand(*read, may_attend, none, width**-0.5)
-    assert_twins(scratch.attend(*read, may_attend), masked, read)
+    assert_twins(reference_attention.attend(*read, may_attend), masked, read)
 
 
 SCORES = {

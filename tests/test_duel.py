@@ -19,10 +19,10 @@ from demos.duels import Duel  # noqa: E402
 from demos.limits import HOME, PUBLIC  # noqa: E402
 from demos.runs_table import pack_run  # noqa: E402
 from demos.visits import FAILED, FINISHED, RUNNING, STOPPED, Run, Visit  # noqa: E402
-from hf_attn.dueling import count_parameters  # noqa: E402
-from hf_attn.hub import load_checkpoint  # noqa: E402
+from hf_attn.checkpoints.save_load import load_checkpoint  # noqa: E402
 from hf_attn.tasks import TASKS  # noqa: E402
-from hf_attn.training import Diverged  # noqa: E402
+from hf_attn.training.duel import count_parameters  # noqa: E402
+from hf_attn.training.loop import Diverged  # noqa: E402
 from tests.browser import PATIENCE, find_chromium, open_tab  # noqa: E402
 from tests.visiting import Event  # noqa: E402
 

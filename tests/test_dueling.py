@@ -6,8 +6,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from hf_attn.architectures import ARCHITECTURES, build_model
-from hf_attn.dueling import (
+from hf_attn.architectures.registry import ARCHITECTURES, build_model
+from hf_attn.evaluation.metrics import Interval, Score, evaluate
+from hf_attn.tasks import TASKS, build_task
+from hf_attn.tasks.base import TEXT
+from hf_attn.training.duel import (
     SECONDS_SLICE,
     TOLERANCE,
     Budget,
@@ -19,10 +22,7 @@ from hf_attn.dueling import (
     next_in_turn,
     pool_sizes,
 )
-from hf_attn.evaluation import Interval, Score, evaluate
-from hf_attn.tasks import TASKS, build_task
-from hf_attn.tasks.base import TEXT
-from hf_attn.training import Diverged, train
+from hf_attn.training.loop import Diverged, train
 from tests.commands import in_process, rows_of
 
 COPY = build_task("copy", max_length=5, num_symbols=9)

@@ -22,8 +22,8 @@ from benchmarks.attention_scaling import (  # noqa: E402
     measure_errors,
 )
 from hf_attn.models.efficient import EFFICIENT_ATTENTION  # noqa: E402
-from hf_attn.sources.base import measure_claim  # noqa: E402
-from hf_attn.sources.chapter_8_efficient import CLAIMS, exponent  # noqa: E402
+from hf_attn.textbooks.chapter_8.efficient import CLAIMS, exponent  # noqa: E402
+from hf_attn.textbooks.claims import measure_claim  # noqa: E402
 
 
 @pytest.mark.slow

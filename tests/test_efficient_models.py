@@ -30,7 +30,7 @@ from position_checks import BUILDERS
 from test_efficient import CAUSAL, KINDS, SMALL
 from test_mutations import assert_caught
 
-from hf_attn.inspection import attention_maps
+from hf_attn.interpret.attention_maps import attention_maps
 from hf_attn.models import efficient_random, modeling_attn_decoder, modeling_attn_encoder
 from hf_attn.models.attention import MultiHeadAttention
 from hf_attn.models.configuration_attn_decoder import AttnDecoderConfig

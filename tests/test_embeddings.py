@@ -10,7 +10,9 @@ from babel.languages import get_official_languages
 from babel.numbers import get_territory_currencies
 from torch.nn.functional import normalize
 
-from hf_attn.embeddings import (
+from hf_attn.experiments.word_data.countries import COUNTRIES, compose_sentences, find_capital
+from hf_attn.experiments.word_data.sentences import split_sentences, split_words
+from hf_attn.experiments.word_vectors import (
     KINDS,
     NO_WORD,
     Settings,
@@ -25,8 +27,6 @@ from hf_attn.embeddings import (
     share_first,
     train_vectors,
 )
-from hf_attn.tasks.countries import COUNTRIES, compose_sentences, find_capital
-from hf_attn.tasks.sentences import split_sentences, split_words
 
 PAIRS = [(country.name, country.capital) for country in COUNTRIES]
 SHORT = Settings(steps=12, width=8, batch_size=64)

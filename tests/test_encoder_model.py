@@ -25,8 +25,8 @@ from transformers import Trainer, TrainingArguments, pipeline
 
 from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
 from hf_attn.models.modeling_attn_encoder import AttnEncoderForSequenceClassification, AttnEncoderModel
-from hf_attn.tasks.copying import Copying
-from hf_attn.tokenization import build_tokenizer
+from hf_attn.tasks.synthetic.copying import Copying
+from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
 
 LABELS = {
     "single_label_classification": torch.tensor([0, 2, 1, 2, 0, 1, 1, 2]),

@@ -17,8 +17,8 @@ import gradio as gr
 from demos import endpoints
 from demos.checkpoints import Shelf
 from demos.visits import FAILED
-from hf_attn.hub import load_checkpoint
-from hf_attn.inspection import attention_maps
+from hf_attn.checkpoints.save_load import load_checkpoint
+from hf_attn.interpret.attention_maps import attention_maps
 from tests.browser import serve_app
 from tests.visiting import begun
 

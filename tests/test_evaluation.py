@@ -5,11 +5,11 @@ import dataclasses
 import pytest
 import torch
 
-from hf_attn.architectures import build_model
-from hf_attn.evaluation import evaluate, exact_matches, measure_quickly, predict, wilson_interval
+from hf_attn.architectures.registry import build_model
+from hf_attn.evaluation.metrics import evaluate, exact_matches, measure_quickly, predict, wilson_interval
 from hf_attn.tasks import Recipe, build_task
-from hf_attn.tasks.sequences import END, PAD
-from hf_attn.training import train
+from hf_attn.tasks.batch import END, PAD
+from hf_attn.training.loop import train
 
 
 @pytest.fixture(scope="module")

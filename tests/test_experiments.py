@@ -10,28 +10,28 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 import torch
 
-from hf_attn.charts import draw_chart
-from hf_attn.decoding import write
 from hf_attn.experiments import (
     EXPERIMENTS,
-    beams,
+    addition_digits,
+    beam_width,
     bottleneck,
-    digits,
     find_experiment,
     gradients,
     ngrams,
-    order,
     over_seeds,
-    positions,
+    position_extrapolation,
     reversal,
-    timing,
+    rnn_vs_attention_time,
+    word_order,
 )
 from hf_attn.experiments.base import count_parameters, learn, mean_of, with_parameters
-from hf_attn.experiments.growing import Growth
-from hf_attn.tasks.language import Language
+from hf_attn.experiments.length_generalization import Growth
+from hf_attn.generation.generate import write
+from hf_attn.tasks.batch import IGNORED
 from hf_attn.tasks.recipes import Recipe
-from hf_attn.tasks.reversing import Reversing
-from hf_attn.tasks.sequences import IGNORED
+from hf_attn.tasks.synthetic.reversing import Reversing
+from hf_attn.tasks.text.language import Language
+from hf_attn.viz.draw_chart import draw_chart
 from tests.commands import in_process, rows_of, start
 
 SHORT = Recipe(steps=2, batch_size=4)
@@ -51,15 +51,21 @@ def tiny(tmp_path_factory):
     return {
         "bottleneck": bottleneck.Sizes((4, 8), (3, 5), SHORT, examples=20),
         "reversal": reversal.Sizes((4, 6), parameters=4000, steps=2, batch_size=4, examples=20),
-        "beams": beams.Sizes(4, (1, 3), Recipe(model, "none", steps=20, batch_size=16), examples=20),
-        "order": order.Sizes(length=6, steps=60, examples=100),
+        "beams": beam_width.Sizes(4, (1, 3), Recipe(model, "none", steps=20, batch_size=16), examples=20),
+        "order": word_order.Sizes(length=6, steps=60, examples=100),
         "gradients": gradients.Sizes((0, 1, 4, 30), hidden_size=16, inputs=4, initialisations=2),
-        "timing": timing.Sizes(
-            (timing.Layer("lstm", 8, 1, (4, 20, 40)), timing.Layer("rnn", 8, 2, (4,))), repeats=2
+        "timing": rnn_vs_attention_time.Sizes(
+            (
+                rnn_vs_attention_time.Layer("lstm", 8, 1, (4, 20, 40)),
+                rnn_vs_attention_time.Layer("rnn", 8, 2, (4,)),
+            ),
+            repeats=2,
         ),
         "ngrams": ngrams.Sizes(Language(window=16, path=str(path)), (1, 2), steps=2, passages=50),
-        "positions": positions.Sizes(("none", "learned"), (Growth("copy", 3, (4,), steps=2),), examples=20),
-        "digits": digits.Sizes((("padded", ("learned",)),), (1,), longest=2, steps=2, examples=20),
+        "positions": position_extrapolation.Sizes(
+            ("none", "learned"), (Growth("copy", 3, (4,), steps=2),), examples=20
+        ),
+        "digits": addition_digits.Sizes((("padded", ("learned",)),), (1,), longest=2, steps=2, examples=20),
     }
 
 
@@ -233,7 +239,7 @@ def test_a_bag_is_at_chance_and_positions_learn_the_order(measured):
 
 
 def test_order_s_examples_come_in_twins_with_opposite_answers(generator):
-    task = order.Order(length=8)
+    task = word_order.Order(length=8)
     for batch in (task.sample(generator, 64), task.held_out(64)):
         ids, labels = batch.input_ids, batch.labels
         assert torch.equal(ids[::2].sort(dim=1).values, ids[1::2].sort(dim=1).values)
@@ -247,17 +253,17 @@ def test_a_search_wide_enough_finds_the_likeliest_of_all_sequences():
     recipe = Recipe({"hidden_size": 8, "bidirectional": False}, "none", steps=10, batch_size=8)
     model, _ = learn(task, recipe, 0)
     batch = task.batch_of(["1 2", "3 3"])
-    found = beams.search(model, batch, 100, 3)
-    greedy = beams.search(model, batch, 1, 3)
+    found = beam_width.search(model, batch, 100, 3)
+    greedy = beam_width.search(model, batch, 1, 3)
     everything = torch.tensor(list(itertools.product(range(len(task.vocabulary)), repeat=3)))
     for row in range(2):
         sources = batch[torch.full((len(everything),), row)]
-        scores = beams.log_probabilities(model, sources, everything)
-        best = float(beams.log_probabilities(model, batch, found)[row])
+        scores = beam_width.log_probabilities(model, sources, everything)
+        best = float(beam_width.log_probabilities(model, batch, found)[row])
         assert best == pytest.approx(float(scores.max()), abs=1e-4)
         alone = write(model, batch.input_ids[row : row + 1], "greedy", max_new_tokens=3)
         assert tuple(greedy[row, : len(alone.ids)].tolist()) == alone.ids
-        assert float(beams.log_probabilities(model, batch, greedy)[row]) == pytest.approx(
+        assert float(beam_width.log_probabilities(model, batch, greedy)[row]) == pytest.approx(
             alone.score, abs=1e-4
         )
         assert alone.score <= best + 1e-4

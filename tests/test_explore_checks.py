@@ -17,12 +17,12 @@ from demos.checking import Pick  # noqa: E402
 from demos.checkpoints import Shelf, build_shelf, load_once  # noqa: E402
 from demos.measuring import VIEWS, Checks  # noqa: E402
 from demos.visits import FINISHED, Visit  # noqa: E402
-from hf_attn.ablation import list_trials, measure_changes, measure_outcomes  # noqa: E402
-from hf_attn.hopfield import hopfield_descent  # noqa: E402
-from hf_attn.inspection import attention_maps  # noqa: E402
-from hf_attn.roles import ROLES, measure_even, measure_head_roles, measure_heads  # noqa: E402
-from hf_attn.theory import singular_values  # noqa: E402
-from hf_attn.walkthrough import walk_model  # noqa: E402
+from hf_attn.analysis.ablation import list_trials, measure_changes, measure_outcomes  # noqa: E402
+from hf_attn.analysis.head_metrics import singular_values  # noqa: E402
+from hf_attn.analysis.head_roles import ROLES, measure_even, measure_head_roles, measure_heads  # noqa: E402
+from hf_attn.analysis.hopfield import hopfield_descent  # noqa: E402
+from hf_attn.interpret.attention_maps import attention_maps  # noqa: E402
+from hf_attn.interpret.read_head import walk_model  # noqa: E402
 from tests.browser import PATIENCE, find_chromium, open_tab  # noqa: E402
 from tests.visiting import finished  # noqa: E402
 

@@ -8,12 +8,12 @@ import pytest
 import torch
 from commands import in_process
 
-from hf_attn.failures import look_for_failures
-from hf_attn.hard_inputs import make_hard_inputs, write_date
-from hf_attn.hub import load_checkpoint, save_checkpoint
-from hf_attn.remeasuring import remeasure
+from hf_attn.checkpoints.remeasure import remeasure
+from hf_attn.checkpoints.save_load import load_checkpoint, save_checkpoint
+from hf_attn.evaluation.failure_search import look_for_failures
+from hf_attn.evaluation.hard_inputs import make_hard_inputs, write_date
 from hf_attn.tasks import build_task
-from hf_attn.tasks.dates import load_formats, read_date
+from hf_attn.tasks.text.dates import load_formats, read_date
 
 TASKS = [
     build_task("copy"),
@@ -154,7 +154,7 @@ def test_a_map_that_is_missing_is_drawn_again(tiny_checkpoint, tmp_path, capsys)
 
 def test_a_map_that_is_none_of_the_model_s_goes_and_that_is_a_change(tiny_checkpoint, tmp_path, monkeypatch):
     folder = shutil.copytree(tiny_checkpoint, tmp_path / "attn-copy")
-    monkeypatch.setattr("hf_attn.remeasuring.find_worked_map", lambda model, task: None)
+    monkeypatch.setattr("hf_attn.checkpoints.remeasure.find_worked_map", lambda model, task: None)
     remeasure(folder, 50)
     (folder / "map.png").write_bytes(b"of another model")
     assert remeasure(folder, 50)[1]

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 import torch
 
-from hf_attn.figures import (
+from hf_attn.checkpoints.save_load import load_checkpoint
+from hf_attn.interpret.attention_maps import attention_maps
+from hf_attn.viz.draw_map import (
     ATTENTION_COLOURS,
     WRITERS,
     _find_families,
@@ -21,13 +23,11 @@ from hf_attn.figures import (
     draw_map,
     save_maps,
 )
-from hf_attn.hub import load_checkpoint
-from hf_attn.inspection import attention_maps
 
 QUERIES, KEYS = ("5", "</s>"), ("1", "+", "<&\"'>")
 WEIGHTS = torch.tensor([[0.9, 0.1, 0.0], [0.25, 0.25, 0.5]])
 KNOWN = [[1, 0, 2], [0, 0, 1]]
-TOKENS_CSS = Path(__file__).parent.parent / "hf_attn" / "canvas" / "tokens.css"
+TOKENS_CSS = Path(__file__).parent.parent / "hf_attn" / "viz" / "web" / "tokens.css"
 
 
 @pytest.fixture(scope="module")

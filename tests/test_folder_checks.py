@@ -8,8 +8,8 @@ import sys
 import pytest
 from safetensors.torch import load_file, save_file
 
-from hf_attn.folder_checks import LARGEST_JSON
-from hf_attn.hub import load_checkpoint, save_checkpoint
+from hf_attn.checkpoints.save_load import load_checkpoint, save_checkpoint
+from hf_attn.checkpoints.validate import LARGEST_JSON
 from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
 from hf_attn.models.modeling_attn_encoder import AttnEncoderForSequenceClassification
 from hf_attn.tasks import build_task
@@ -185,7 +185,7 @@ def test_a_checkpoint_of_a_newer_version_says_what_to_install(folder):
 def test_what_asks_for_all_memory_is_refused_with_little(folder, changes):
     edit(folder / "config.json", **changes)
     code = (
-        "import resource, sys; from hf_attn.hub import load_checkpoint\n"
+        "import resource, sys; from hf_attn.checkpoints.save_load import load_checkpoint\n"
         "used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "try: load_checkpoint(sys.argv[1])\n"
         "except ValueError: print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - used)\n"

@@ -14,18 +14,19 @@ from safetensors.torch import load_file
 
 from demos import runs_table
 from demos.card_preview import read_card, render_card
-from hf_attn.folder_checks import READ, list_model_files
-from hf_attn.folder_files import MODEL_FILES, find_file, list_files
-from hf_attn.hub import load_checkpoint
-from hf_attn.outsiders import open_model
-from hf_attn.pulling import pull_checkpoint
-from hf_attn.pushing import push_checkpoint
-from hf_attn.remeasuring import write_collection
-from hf_attn.runs import REPORTS, RUN, STATE, Run, load_run, save_run
-from hf_attn.space import list_sources
-from hf_attn.task_data import FILES, check_dataset
+from hf_attn.checkpoints.remeasure import write_collection
+from hf_attn.checkpoints.run_folder import REPORTS, RUN, STATE, Run, load_run, save_run
+from hf_attn.checkpoints.save_load import load_checkpoint
+from hf_attn.checkpoints.validate import READ, list_model_files
+from hf_attn.hub.dataset import FILES, check_dataset
+from hf_attn.hub.external_models import open_model
+from hf_attn.hub.pull import pull_checkpoint
+from hf_attn.hub.push import push_checkpoint
+from hf_attn.hub.space import list_sources
 from hf_attn.tasks import build_task
-from hf_attn.training import build_accelerator, load_state
+from hf_attn.training.device import build_accelerator
+from hf_attn.training.loop import load_state
+from hf_attn.utils.folder_files import MODEL_FILES, find_file, list_files
 from tests.hub_server import serve_hub
 from tests.native import build_native
 from tests.odd_files import MADE, SECRET, link_out, make, make_endless, refusal

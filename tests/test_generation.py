@@ -18,7 +18,15 @@ from checks import (
     random_rows,
 )
 
-from hf_attn.decoding import STRATEGIES, cut_nucleus, cut_top_k, evaluating, greedy_ids, temper, write
+from hf_attn.generation.generate import (
+    STRATEGIES,
+    cut_nucleus,
+    cut_top_k,
+    evaluating,
+    greedy_ids,
+    temper,
+    write,
+)
 
 
 def eager_to_end(model, by: float = 2.0):

@@ -5,10 +5,10 @@ import shutil
 import pytest
 import torch
 
-from hf_attn.hub import load_checkpoint
-from hf_attn.inspection import attention_maps
-from hf_attn.roles import ROLES, measure_head_roles, measure_heads
-from hf_attn.theory import THEORY
+from hf_attn.analysis.head_metrics import THEORY
+from hf_attn.analysis.head_roles import ROLES, measure_head_roles, measure_heads
+from hf_attn.checkpoints.save_load import load_checkpoint
+from hf_attn.interpret.attention_maps import attention_maps
 from tests.commands import in_process, rows_of
 
 

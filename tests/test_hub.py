@@ -16,11 +16,11 @@ from transformers import (
 )
 
 import hf_attn
-from hf_attn.evaluation import evaluate
-from hf_attn.hub import list_checkpoints, load_checkpoint, save_checkpoint
+from hf_attn.architectures.families import FAMILIES
+from hf_attn.checkpoints.save_load import list_checkpoints, load_checkpoint, save_checkpoint
+from hf_attn.evaluation.metrics import evaluate
 from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
 from hf_attn.models.modeling_attn_encoder import AttnEncoderForSequenceClassification
-from hf_attn.registration import FAMILIES
 from hf_attn.tasks import build_task
 
 FILES = {
@@ -251,7 +251,7 @@ def test_a_failed_save_leaves_the_old_checkpoint_and_nothing_beside_it(folder, m
     def full(*args, **kwargs):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("hf_attn.hub.build_tokenizer", full)
+    monkeypatch.setattr("hf_attn.checkpoints.save_load.build_tokenizer", full)
     with pytest.raises(OSError, match="No space"):
         save_checkpoint(folder, checkpoint.model, checkpoint.task, {})
     assert (folder / "model.safetensors").read_bytes() == before

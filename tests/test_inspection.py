@@ -14,12 +14,12 @@ from checks import (
 )
 from test_generation import eager_to_end
 
-from hf_attn.decoding import write
-from hf_attn.inspection import attention_maps, eager_attention, weight_on_alignment
-from hf_attn.shapes import estimate_map_bytes
+from hf_attn.architectures.map_sizes import estimate_map_bytes
+from hf_attn.generation.generate import write
+from hf_attn.interpret.attention_maps import attention_maps, eager_attention, weight_on_alignment
 from hf_attn.tasks.base import IGNORED, Batch
-from hf_attn.tasks.copying import Copying
-from hf_attn.tokenization import build_tokenizer
+from hf_attn.tasks.synthetic.copying import Copying
+from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
 
 KINDS = ("encoder", "decoder", "cross")
 

@@ -19,7 +19,7 @@ from checks import (
 from decoder_checks import build_decoder
 from recurrent import build_recurrent
 
-from hf_attn.interventions import (
+from hf_attn.interpret.interventions import (
     ACTIONS,
     Intervention,
     count_heads,

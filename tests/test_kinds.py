@@ -14,7 +14,7 @@ from demos import form, train
 from demos.runs_table import pack_run
 from demos.tables import Table
 from demos.visits import Visit
-from hf_attn.evaluation import evaluate, measure_quickly
+from hf_attn.evaluation.metrics import evaluate, measure_quickly
 from tests.tables import write_table
 from tests.visiting import Event, board_of, changed, finished
 

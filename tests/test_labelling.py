@@ -2,7 +2,7 @@
 
 import pytest
 
-from hf_attn.labelling import name_patches, name_tokens
+from hf_attn.interpret.token_labels import name_patches, name_tokens
 from tests.native import byte_tokenizer, piece_tokenizer, wordpiece_tokenizer
 
 

@@ -8,14 +8,14 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from hf_attn.architectures import build_model
-from hf_attn.decoding import write
-from hf_attn.evaluation import evaluate
-from hf_attn.settings import apply_settings
+from hf_attn.architectures.registry import build_model
+from hf_attn.architectures.settings import apply_settings
+from hf_attn.evaluation.metrics import evaluate
+from hf_attn.generation.generate import write
 from hf_attn.tasks import build_task
 from hf_attn.tasks.base import SPLITS
-from hf_attn.tasks.sequences import END, IGNORED, START
-from hf_attn.training import train
+from hf_attn.tasks.batch import END, IGNORED, START
+from hf_attn.training.loop import train
 from tests.commands import in_process, rows_of
 
 ANIMALS = ("cat", "dog", "hen", "cow", "pig", "fox", "owl", "bee", "ant", "eel")
@@ -212,7 +212,7 @@ def test_the_command_line_trains_measures_and_goes_on_from_a_prompt(book, tmp_pa
 
 
 def test_transformers_alone_goes_on_from_the_saved_checkpoint(task, tmp_path):
-    from hf_attn.hub import save_checkpoint
+    from hf_attn.checkpoints.save_load import save_checkpoint
 
     model = build_model(task, apply_settings("text", TINY)[1])
     save_checkpoint(tmp_path / "out", model, task, {})

@@ -12,10 +12,10 @@ gr = pytest.importorskip("gradio")
 
 from demos import language, language_neighbours, language_ngrams, language_order, language_tokens  # noqa: E402
 from demos.visits import FAILED, FINISHED, RUNNING, STOPPED, Run, Visit  # noqa: E402
-from hf_attn.architectures import build_model  # noqa: E402
-from hf_attn.experiments.order import Sizes  # noqa: E402
+from hf_attn.architectures.registry import build_model  # noqa: E402
+from hf_attn.experiments.word_order import Sizes  # noqa: E402
 from hf_attn.tasks import Recipe  # noqa: E402
-from hf_attn.tasks.language import Language  # noqa: E402
+from hf_attn.tasks.text.language import Language  # noqa: E402
 from tests.browser import PATIENCE, find_chromium, open_tab  # noqa: E402
 
 EVIL = "<img src=x onerror=window.bad=1> {{value}} ${value}"

@@ -31,10 +31,10 @@ from demos.checking import Pick  # noqa: E402
 from demos.checkpoints import Shelf, build_shelf, load_once  # noqa: E402
 from demos.measuring import Checks  # noqa: E402
 from demos.visits import Visit  # noqa: E402
-from hf_attn import long_maps  # noqa: E402
-from hf_attn.inspection import attention_maps  # noqa: E402
-from hf_attn.shapes import count_weights  # noqa: E402
-from hf_attn.walkthrough import walk_model  # noqa: E402
+from hf_attn.architectures.map_sizes import count_weights  # noqa: E402
+from hf_attn.interpret import long_inputs  # noqa: E402
+from hf_attn.interpret.attention_maps import attention_maps  # noqa: E402
+from hf_attn.interpret.read_head import walk_model  # noqa: E402
 from tests.browser import PATIENCE, find_chromium, open_tab  # noqa: E402
 
 WORDS = ["the", "bank", "by", "river", "tree", "time", "flies"]
@@ -217,7 +217,7 @@ def test_a_window_of_long_maps_holds_the_models_own_weights(saved, name):
     target = None if name == "bert" else source[:, :9]
     with shelf.open(visit, saved[name]) as found:
         whole = attention_maps(found.model, source, target)
-        named, long = long_maps.read_long_maps(
+        named, long = long_inputs.read_long_maps(
             found.model, source, target, window=8, start=(3, 100), small=10
         )
         sizes = count_weights(found.model.config, 30, 0 if target is None else 9)

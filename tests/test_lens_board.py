@@ -1,11 +1,11 @@
-"""The lens in a browser, with the files of hf_attn.canvas alone: no server, no Gradio."""
+"""The lens in a browser, with the files of hf_attn.viz.web alone: no server, no Gradio."""
 
 import base64
 
 import numpy as np
 import pytest
 
-from hf_attn import canvas
+from hf_attn.viz import web
 from tests.browser import PATIENCE, find_chromium, listen, open_browser
 
 pytest.importorskip("playwright")
@@ -34,11 +34,11 @@ def lens(browser):
         pages.append(page)
         page.set_default_timeout(PATIENCE)
         heard.append(listen(page))
-        styles = "\n".join(canvas.read_asset(name) for name in canvas.STYLES)
+        styles = "\n".join(web.read_asset(name) for name in web.STYLES)
         styles += " [hidden] { display: none !important }"
         page.set_content(f"<style>{styles}</style><body><main class=hf-explore-block>")
-        for name in canvas.SCRIPTS:
-            page.add_script_tag(content=canvas.read_asset(name))
+        for name in web.SCRIPTS:
+            page.add_script_tag(content=web.read_asset(name))
         page.evaluate(
             """value => {
                 const host = document.querySelector("main");

@@ -12,9 +12,9 @@ pytest.importorskip("playwright")
 
 from playwright.sync_api import expect
 
-from hf_attn.figures import draw_map
-from hf_attn.inspection import AttentionMaps
-from hf_attn.showing import AttentionView, show_attention
+from hf_attn.interpret.attention_maps import AttentionMaps
+from hf_attn.viz.attention_view import AttentionView, show_attention
+from hf_attn.viz.draw_map import draw_map
 from tests.browser import find_chromium, listen
 from tests.native import build_native, build_vit
 

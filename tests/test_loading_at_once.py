@@ -14,13 +14,13 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from hf_attn.architectures import build_model
-from hf_attn.dueling import count_parameters
-from hf_attn.experiments.next_words import attention_size
-from hf_attn.hub import load_checkpoint
-from hf_attn.model_lock import building_model
-from hf_attn.outsiders import open_model
+from hf_attn.architectures.registry import build_model
+from hf_attn.checkpoints.save_load import load_checkpoint
+from hf_attn.experiments.ngram_text import attention_size
+from hf_attn.hub.external_models import open_model
 from hf_attn.tasks import build_task
+from hf_attn.training.duel import count_parameters
+from hf_attn.utils.model_lock import building_model
 from tests.native import build_native
 
 ROOT = Path(__file__).parent.parent
@@ -168,7 +168,7 @@ def test_whoever_holds_the_lock_may_build():
 
 FORKED = """
 import os, signal, threading, time
-from hf_attn.model_lock import building_model
+from hf_attn.utils.model_lock import building_model
 
 def load():
     with building_model():

@@ -5,7 +5,7 @@ import re
 import pytest
 import torch
 
-from hf_attn.architectures import build_model
+from hf_attn.architectures.registry import build_model
 from hf_attn.tasks import TASKS, build_task
 from hf_attn.tasks.base import HELD_OUT, SPLITS, TRAINING, VALIDATION
 

@@ -14,9 +14,9 @@ from transformers import (
     MistralForCausalLM,
 )
 
-from hf_attn.inspection import KINDS, attention_maps, find_attentions
-from hf_attn.interventions import Intervention, intervening
-from hf_attn.native_heads import read_native_head
+from hf_attn.interpret.attention_maps import KINDS, attention_maps, find_attentions
+from hf_attn.interpret.interventions import Intervention, intervening
+from hf_attn.interpret.native_heads import read_native_head
 from tests.native import IDS, NATIVE, TINY, build_native
 
 TEXT = "the cat sat on the mat"

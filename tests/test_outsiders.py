@@ -23,12 +23,12 @@ from transformers import (
     XLMWithLMHeadModel,
 )
 
-from hf_attn import outsiders
-from hf_attn.inspection import KINDS, attention_maps
-from hf_attn.long_maps import read_long_maps
-from hf_attn.outsiders import choose_class, open_model
-from hf_attn.shapes import count_weights, estimate_map_bytes
-from hf_attn.showing import show_attention
+from hf_attn.architectures.map_sizes import count_weights, estimate_map_bytes
+from hf_attn.hub import external_models
+from hf_attn.hub.external_models import choose_class, open_model
+from hf_attn.interpret.attention_maps import KINDS, attention_maps
+from hf_attn.interpret.long_inputs import read_long_maps
+from hf_attn.viz.attention_view import show_attention
 from tests.hub_server import serve_hub
 from tests.native import NATIVE, TINY, build_native, build_vit, wordpiece_tokenizer
 
@@ -151,7 +151,7 @@ def test_pickles_missing_files_and_broken_weights_are_refused(gpt2, tmp_path):
 
 
 def test_weights_that_are_too_large_are_refused_before_they_are_read(gpt2, monkeypatch):
-    monkeypatch.setattr(outsiders, "_load", lambda *_: pytest.fail("it was read"))
+    monkeypatch.setattr(external_models, "_load", lambda *_: pytest.fail("it was read"))
     with pytest.raises(ValueError, match=r"GB of weights; up to 0\.0 GB are opened.*raise max_bytes"):
         open_model(gpt2, max_bytes=1000)
 

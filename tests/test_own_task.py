@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hf_attn.hub import load_checkpoint
-from hf_attn.settings import apply_settings, name_task
+from hf_attn.architectures.settings import apply_settings, name_task
+from hf_attn.checkpoints.save_load import load_checkpoint
 from hf_attn.tasks import TASKS, load_task_file
 from tests.commands import in_process, rows_of
 
@@ -92,7 +92,7 @@ def test_a_checkpoint_of_one_s_own_task_loads_without_the_file_and_says_what_to_
 
 
 def test_a_stopped_run_of_one_s_own_task_goes_on_with_its_file_alone(here, capsys):
-    from hf_attn.runs import Run, save_run
+    from hf_attn.checkpoints.run_folder import Run, save_run
 
     run = Run(*apply_settings(name_task("my_task.py"), {"steps": 20, "shift": 4, "evaluate_every": 20}))
     save_run(here / "out", run)
@@ -144,7 +144,7 @@ def test_two_names_for_one_class_are_one_task(tmp_path):
     ("text", "said"),
     [
         ("", "exactly one subclass of hf_attn.Task; it defines none"),
-        ("from hf_attn.tasks.copying import Copying\n", "it defines none"),
+        ("from hf_attn.tasks.synthetic.copying import Copying\n", "it defines none"),
         (EXAMPLE + EXAMPLE.replace("class Shifting", "class Other"), "it defines Other, Shifting"),
         ("def f(:\n", "SyntaxError: invalid syntax"),
         ("1 / 0\n", "ZeroDivisionError: division by zero"),

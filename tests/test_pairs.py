@@ -8,8 +8,8 @@ import re
 import pytest
 import torch
 
-from hf_attn.hub import load_checkpoint
-from hf_attn.settings import apply_settings
+from hf_attn.architectures.settings import apply_settings
+from hf_attn.checkpoints.save_load import load_checkpoint
 from hf_attn.tasks import build_task
 from hf_attn.tasks.base import HELD_OUT, SPLITS, TRAINING
 from tests.commands import in_process, rows_of
@@ -238,7 +238,7 @@ def test_a_checkpoint_s_task_has_the_vocabulary_that_was_trained_whatever_the_ta
 
 
 def test_recurrent_models_and_the_decoder_learn_pairs_too(table):
-    from hf_attn.architectures import ARCHITECTURES, build_model
+    from hf_attn.architectures.registry import ARCHITECTURES, build_model
 
     for name in ARCHITECTURES["sequence"]:
         task, recipe = apply_settings("pairs", {"path": table, "hidden_size": 16}, name)

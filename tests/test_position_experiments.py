@@ -5,10 +5,10 @@ import threading
 import pytest
 import torch
 
-from hf_attn.architectures import build_model
-from hf_attn.evaluation import predict
-from hf_attn.experiments import digits, positions
-from hf_attn.experiments.growing import (
+from hf_attn.architectures.registry import build_model
+from hf_attn.evaluation.metrics import predict
+from hf_attn.experiments import addition_digits, position_extrapolation
+from hf_attn.experiments.length_generalization import (
     ADDITION,
     CANNOT,
     Growth,
@@ -19,8 +19,8 @@ from hf_attn.experiments.growing import (
     stretch,
 )
 from hf_attn.models.positions import POSITION_TYPES
-from hf_attn.tasks.addition import Addition
-from hf_attn.tasks.sequences import IGNORED
+from hf_attn.tasks.batch import IGNORED
+from hf_attn.tasks.synthetic.addition import Addition
 
 COPY = Growth("copy", 4, (3, 4, 5, 8), steps=4)
 ADD = Growth(ADDITION, 2, (1, 2, 3), steps=4)
@@ -121,12 +121,12 @@ def test_what_a_pass_keeps_is_counted_once_and_without_the_weights():
             doubled = given * self.weight  # keeps what is given
             return type("Output", (), {"loss": (doubled * doubled).sum()})()  # keeps the product, twice
 
-    assert positions.measure_kept(Two(), {"given": torch.ones(1000)}) == 2 * 4 * 1000
+    assert position_extrapolation.measure_kept(Two(), {"given": torch.ones(1000)}) == 2 * 4 * 1000
 
 
 def test_a_step_that_forms_more_holds_more():
     sizes = {
-        kind: positions.measure_step(COPY.learned(), COPY.recipe(kind))
+        kind: position_extrapolation.measure_step(COPY.learned(), COPY.recipe(kind))
         for kind in ("none", "relative", "learned")
     }
     assert sizes["none"]["step_mb"] < sizes["learned"]["step_mb"] < sizes["relative"]["step_mb"]
@@ -138,8 +138,8 @@ def test_a_step_that_forms_more_holds_more():
 
 @pytest.fixture(scope="module")
 def rows():
-    sizes = positions.Sizes(("none", "learned", "alibi"), (COPY, ADD), examples=10)
-    return list(positions.run(sizes, 0))
+    sizes = position_extrapolation.Sizes(("none", "learned", "alibi"), (COPY, ADD), examples=10)
+    return list(position_extrapolation.run(sizes, 0))
 
 
 def test_a_way_that_cannot_go_beyond_says_so_and_is_no_nought(rows):
@@ -147,7 +147,7 @@ def test_a_way_that_cannot_go_beyond_says_so_and_is_no_nought(rows):
     assert beyond["copy", "learned"] == CANNOT
     assert isinstance(beyond["copy", "alibi"], float)
     assert isinstance(beyond[ADDITION, "learned"], float)  # all its places were met
-    refusing = positions.judge(rows)[-1]
+    refusing = position_extrapolation.judge(rows)[-1]
     assert refusing.holds
     assert "learned" in refusing.measured
 
@@ -158,29 +158,45 @@ def changed(rows, **figures):
 
 def test_positions_verdicts_follow_the_rows(rows):
     able = changed(rows, inside=1.0, beyond=1.0, tokens_beyond=1.0, step_ms=1.0)
-    assert [finding.holds for finding in positions.judge(able)] == [True, True, False, False, False]
+    assert [finding.holds for finding in position_extrapolation.judge(able)] == [
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
     lost = [
         {**row, "inside": 0.0 if row["position_type"] == "none" else 1.0, "beyond": 0.1, "tokens_beyond": 0.5}
         for row in rows
     ]
     lost = [{**row, "step_ms": 2.0 if row["position_type"] == "alibi" else 1.0} for row in lost]
-    assert [finding.holds for finding in positions.judge(lost)] == [False, False, True, True, False]
+    assert [finding.holds for finding in position_extrapolation.judge(lost)] == [
+        False,
+        False,
+        True,
+        True,
+        False,
+    ]
 
 
 def test_digits_rows_and_verdicts_follow_what_is_measured():
-    formats = ((digits.PADDED, ("learned",)), (digits.OWN_WIDTH, ("learned", "alibi")))
-    sizes = digits.Sizes(formats, (1, 2), longest=3, steps=2, examples=10)
-    rows = list(digits.run(sizes, 0))
-    assert len(rows) == digits.EXPERIMENT.count(sizes) == 3 * 2 * 3
+    formats = ((addition_digits.PADDED, ("learned",)), (addition_digits.OWN_WIDTH, ("learned", "alibi")))
+    sizes = addition_digits.Sizes(formats, (1, 2), longest=3, steps=2, examples=10)
+    rows = list(addition_digits.run(sizes, 0))
+    assert len(rows) == addition_digits.EXPERIMENT.count(sizes) == 3 * 2 * 3
     refused = [row for row in rows if row["sums"] == CANNOT]
-    assert {(row["format"], row["position_type"]) for row in refused} == {(digits.OWN_WIDTH, "learned")}
+    assert {(row["format"], row["position_type"]) for row in refused} == {
+        (addition_digits.OWN_WIDTH, "learned")
+    }
     assert all(row["digits"] > row["trained"] for row in refused)
-    padded, cannot, alibi = digits.judge(
+    padded, cannot, alibi = addition_digits.judge(
         [row if row["sums"] == CANNOT else {**row, "sums": 0.0} for row in rows]
     )
     assert [padded.holds, cannot.holds, alibi.holds] == [True, True, True]
     assert "cannot even be read" in cannot.claim
-    padded, _, alibi = digits.judge([row if row["sums"] == CANNOT else {**row, "sums": 1.0} for row in rows])
+    padded, _, alibi = addition_digits.judge(
+        [row if row["sums"] == CANNOT else {**row, "sums": 1.0} for row in rows]
+    )
     assert [padded.holds, alibi.holds] == [False, False]
 
 

@@ -17,9 +17,9 @@ from demos import growths, positions  # noqa: E402
 from demos.growths import Growing  # noqa: E402
 from demos.position_ways import WAYS  # noqa: E402
 from demos.visits import FAILED, FINISHED, RUNNING, STOPPED, Visit  # noqa: E402
-from hf_attn.experiments.growing import Growth  # noqa: E402
+from hf_attn.analysis.position_encodings import Settings, measure_order, view_positions  # noqa: E402
+from hf_attn.experiments.length_generalization import Growth  # noqa: E402
 from hf_attn.models.positions import POSITION_TYPES  # noqa: E402
-from hf_attn.placement_views import Settings, measure_order, view_positions  # noqa: E402
 from tests.browser import PATIENCE, find_chromium, open_tab  # noqa: E402
 from tests.position_checks import INVARIANT_TO_SHIFTS  # noqa: E402
 

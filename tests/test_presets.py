@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from hf_attn.architectures import build_model
+from hf_attn.architectures.presets import PRESETS, build_preset
+from hf_attn.architectures.registry import build_model
 from hf_attn.models.modeling_attn_encoder import AttnEncoderForSequenceClassification
 from hf_attn.models.modeling_attn_seq2seq import AttnSeq2SeqForConditionalGeneration
-from hf_attn.presets import PRESETS, build_preset
 from hf_attn.tasks import build_task
 
 

@@ -8,8 +8,8 @@ import torch
 
 from hf_attn.tasks import build_task
 from hf_attn.tasks.base import HELD_OUT, VALIDATION
-from hf_attn.tasks.pronunciation import LETTERS, MOST_SYMBOLS, PHONEMES, edit_distance
-from hf_attn.tokenization import build_tokenizer
+from hf_attn.tasks.text.pronunciation import LETTERS, MOST_SYMBOLS, PHONEMES, edit_distance
+from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
 from tests.commands import in_process
 
 

@@ -7,9 +7,9 @@ import shutil
 
 import pytest
 
-from hf_attn.hub import load_checkpoint
-from hf_attn.pulling import Pulled, pull_checkpoint
-from hf_attn.remote import HubError
+from hf_attn.checkpoints.save_load import load_checkpoint
+from hf_attn.hub.client import HubError
+from hf_attn.hub.pull import Pulled, pull_checkpoint
 from tests.hub_server import serve_hub
 
 REPO = "ada/copy"

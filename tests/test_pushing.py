@@ -11,9 +11,9 @@ from huggingface_hub import HfApi
 from huggingface_hub.errors import OfflineModeIsEnabled
 from safetensors.torch import load, save
 
-from hf_attn.pushing import push_checkpoint
-from hf_attn.remote import HubError, Progress, explain
-from hf_attn.verifying import find_differences
+from hf_attn.hub.client import HubError, Progress, explain
+from hf_attn.hub.push import push_checkpoint
+from hf_attn.hub.verify import find_differences
 from tests.hub_server import serve_hub
 
 REPO = "ada/copy"
@@ -324,7 +324,7 @@ def processes():
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HF_HUB_DISABLE_XET", "1")
         patch.setenv("OMP_NUM_THREADS", "1")
-        context.set_forkserver_preload(["hf_attn.pushing"])
+        context.set_forkserver_preload(["hf_attn.hub.push"])
         yield context
 
 

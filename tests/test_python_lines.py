@@ -36,10 +36,10 @@ from demos.checkpoints import BUNDLED, Shelf, build_shelf
 from demos.duels import Duel
 from demos.measuring import Checks
 from demos.visits import Visit
-from hf_attn import embeddings
-from hf_attn.embeddings import choose_settings
-from hf_attn.experiments.growing import Growth
-from hf_attn.inspection import attention_maps
+from hf_attn.experiments import word_vectors
+from hf_attn.experiments.length_generalization import Growth
+from hf_attn.experiments.word_vectors import choose_settings
+from hf_attn.interpret.attention_maps import attention_maps
 from hf_attn.tasks import Recipe, build_task
 from tests.native import build_native
 from tests.visiting import board_of, changed, finished
@@ -338,7 +338,7 @@ def test_the_lines_of_word_vectors_give_the_same_neighbours(monkeypatch):
     def choose_short(sentences, kind):
         return dataclasses.replace(choose_settings(sentences, kind), steps=40)
 
-    monkeypatch.setattr(embeddings, "choose_settings", choose_short)
+    monkeypatch.setattr(word_vectors, "choose_settings", choose_short)
     monkeypatch.setattr(language_neighbours, "choose_settings", choose_short)
     lesson, words = language_neighbours.Lesson(), ("cat", "cat", "dog", "mat")
     text = (

@@ -6,7 +6,7 @@ import zipfile
 
 import pytest
 
-from hf_attn.tasks.reading import MOST_BYTES, MOST_CHARACTERS, read_columns
+from hf_attn.tasks.user.read_table import MOST_BYTES, MOST_CHARACTERS, read_columns
 
 COLUMNS = ("text", "label")
 ROWS = [

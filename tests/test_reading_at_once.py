@@ -8,10 +8,10 @@ from checks import assert_close, build_seq2seq, pad, random_ids, random_rows
 from decoder_checks import build_decoder
 from position_checks import build_positions
 
-from hf_attn.ablation import Trial, measure_changes
-from hf_attn.decoding import write
-from hf_attn.inspection import attention_maps, eager_attention
-from hf_attn.interventions import Intervention, intervening
+from hf_attn.analysis.ablation import Trial, measure_changes
+from hf_attn.generation.generate import write
+from hf_attn.interpret.attention_maps import attention_maps, eager_attention
+from hf_attn.interpret.interventions import Intervention, intervening
 
 PATIENCE = 20  # seconds
 

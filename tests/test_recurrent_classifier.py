@@ -20,15 +20,15 @@ from checks import (
 from interpreters import load_without_hf_attn
 from transformers import Trainer, TrainingArguments, pipeline
 
+from hf_attn.architectures.families import FAMILIES
 from hf_attn.models import modeling_recurrent_encoder
 from hf_attn.models.configuration_recurrent_encoder import RecurrentEncoderConfig
 from hf_attn.models.modeling_recurrent_encoder import (
     RecurrentEncoderModel,
     RecurrentForSequenceClassification,
 )
-from hf_attn.registration import FAMILIES
-from hf_attn.tasks.copying import Copying
-from hf_attn.tokenization import build_tokenizer
+from hf_attn.tasks.synthetic.copying import Copying
+from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
 
 SIZES = {"vocab_size": 23, "hidden_size": 16, "num_labels": 3, "embedding_initializer_range": 1.0}
 POOLINGS = ("last", "mean", "max")

@@ -22,10 +22,10 @@ from interpreters import load_without_hf_attn
 from recurrent import CELLS, WIRINGS, build_recurrent, every_mechanism, name_of
 from safetensors.torch import load_file
 
+from hf_attn.architectures.families import FAMILIES
 from hf_attn.models import alignment
 from hf_attn.models.modeling_recurrent import RecurrentForConditionalGeneration, RecurrentModel
 from hf_attn.models.modeling_recurrent_decoder import RecurrentState
-from hf_attn.registration import FAMILIES
 
 # What is read
 

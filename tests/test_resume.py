@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from hf_attn.hub import load_checkpoint
+from hf_attn.checkpoints.save_load import load_checkpoint
 from tests.commands import SMALL, in_process, rows_of, run, start
 
 LONG = ["train", "copy", *SMALL, "--steps", "80", "--set", "report_every=5", "--seed", "1"]
@@ -63,7 +63,7 @@ def test_ctrl_c_keeps_the_state_and_says_how_to_go_on(tmp_path, unbroken, capsys
 
 
 def test_resuming_takes_the_run_s_own_choices_and_no_others(tmp_path, capsys):
-    from hf_attn.runs import Run, save_run
+    from hf_attn.checkpoints.run_folder import Run, save_run
     from hf_attn.tasks import build_task
 
     out = tmp_path / "out"

@@ -12,10 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from recurrent import build_recurrent
 
-from hf_attn.architectures import build_model
-from hf_attn.hub import load_checkpoint
-from hf_attn.inspection import attention_maps, weight_on_alignment
-from hf_attn.roles import (
+from hf_attn.analysis.head_metrics import THEORY, measure_theory
+from hf_attn.analysis.head_roles import (
     KINDS,
     ROLES,
     average,
@@ -30,8 +28,10 @@ from hf_attn.roles import (
     share_on,
     spread_evenly,
 )
+from hf_attn.architectures.registry import build_model
+from hf_attn.checkpoints.save_load import load_checkpoint
+from hf_attn.interpret.attention_maps import attention_maps, weight_on_alignment
 from hf_attn.tasks import build_task
-from hf_attn.theory import THEORY, measure_theory
 
 CARDS = Path(__file__).parent.parent / "model_cards"
 FEW = settings(max_examples=25, deadline=None)

@@ -15,7 +15,7 @@ from demos.returning import Waiting
 from demos.run_facts import row_of
 from demos.runs_table import compare_runs, file_name, pack_run, rename_run
 from demos.visits import LONGEST_NAME, STOPPED, Visit
-from hf_attn.inspection import attention_maps
+from hf_attn.interpret.attention_maps import attention_maps
 from hf_attn.tasks import build_task
 from tests.browser import PATIENCE, find_chromium, open_tab
 from tests.visiting import Event, begun, board_of, changed, finished

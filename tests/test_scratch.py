@@ -4,7 +4,13 @@ import pytest
 import torch
 from torch import nn
 
-from hf_attn.scratch import EncoderLayer, LayerNorm, MultiHeadAttention, SelfAttention, attend
+from hf_attn.textbooks.reference_attention import (
+    EncoderLayer,
+    LayerNorm,
+    MultiHeadAttention,
+    SelfAttention,
+    attend,
+)
 
 torch_attend = nn.functional.scaled_dot_product_attention
 

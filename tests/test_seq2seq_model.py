@@ -31,7 +31,7 @@ from checks import (
 from safetensors.torch import load_file
 from transformers import Seq2SeqTrainer, Seq2SeqTrainingArguments
 
-from hf_attn.decoding import greedy_ids
+from hf_attn.generation.generate import greedy_ids
 from hf_attn.models.configuration_attn_seq2seq import AttnSeq2SeqConfig
 from hf_attn.models.modeling_attn_seq2seq import AttnSeq2SeqForConditionalGeneration, AttnSeq2SeqModel
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from hf_attn.hub import load_checkpoint
+from hf_attn.checkpoints.save_load import load_checkpoint
 from tests.commands import SMALL, in_process, rows_of
 from tests.hub_server import serve_hub
 

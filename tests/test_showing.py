@@ -19,13 +19,13 @@ from transformers import (
     SwinModel,
 )
 
-from hf_attn import showing
-from hf_attn.canvas import encode_maps, to_json
-from hf_attn.decoding import write
-from hf_attn.hub import load_checkpoint
-from hf_attn.inspection import KINDS, attention_maps
-from hf_attn.shapes import estimate_map_bytes
-from hf_attn.showing import AttentionView, show_attention
+from hf_attn.architectures.map_sizes import estimate_map_bytes
+from hf_attn.checkpoints.save_load import load_checkpoint
+from hf_attn.generation.generate import write
+from hf_attn.interpret.attention_maps import KINDS, attention_maps
+from hf_attn.viz import attention_view
+from hf_attn.viz.attention_view import AttentionView, show_attention
+from hf_attn.viz.web import encode_maps, to_json
 from tests.native import NATIVE, build_native, build_vit
 from tests.recurrent import build_recurrent
 
@@ -203,7 +203,7 @@ def test_long_inputs_are_refused_with_the_estimate_before_they_are_computed(name
 
 def test_long_inputs_that_a_page_cannot_hold_are_shown_by_layers_and_heads(gpt2, monkeypatch):
     *_, view = gpt2
-    monkeypatch.setattr(showing, "PAGE_LIMIT", view.maps.decoder.numel())
+    monkeypatch.setattr(attention_view, "PAGE_LIMIT", view.maps.decoder.numel())
     assert "choose some layers or heads, as in view.choose(layers=[0])" in html.unescape(view._repr_html_())
     with pytest.raises(ValueError, match=r"or save \.npz"):
         view.to_html()

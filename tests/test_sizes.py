@@ -13,10 +13,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from hf_attn import memory
-from hf_attn.architectures import ARCHITECTURES, build_config, build_model
-from hf_attn.evaluation import LARGEST_LOGITS, measure_quickly, parts_of
-from hf_attn.memory import (
+from hf_attn.architectures import memory
+from hf_attn.architectures.memory import (
     Weights,
     check_memory,
     count_planned_weights,
@@ -24,14 +22,16 @@ from hf_attn.memory import (
     estimate_training,
     measure_room,
 )
+from hf_attn.architectures.registry import ARCHITECTURES, build_config, build_model
+from hf_attn.architectures.settings import apply_settings
+from hf_attn.checkpoints.run_folder import Run
+from hf_attn.evaluation.metrics import LARGEST_LOGITS, measure_quickly, parts_of
 from hf_attn.models.configuration_attn_decoder import AttnDecoderConfig
 from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
 from hf_attn.models.configuration_attn_seq2seq import AttnSeq2SeqConfig
 from hf_attn.models.configuration_recurrent import RecurrentConfig
 from hf_attn.models.configuration_recurrent_encoder import RecurrentEncoderConfig
 from hf_attn.models.positions import POSITION_TYPES
-from hf_attn.runs import Run
-from hf_attn.settings import apply_settings
 from hf_attn.tasks import TASKS, Recipe, build_task
 from hf_attn.tasks.base import options_of
 
@@ -243,10 +243,11 @@ torch.set_num_threads(1)
 def highest():  # of this process alone; getrusage's is also the one's that started it
     return 1024 * int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
 
-from hf_attn.architectures import build_model
-from hf_attn.memory import count_weights, estimate_training
+from hf_attn.architectures.registry import build_model
+from hf_attn.architectures.memory import count_weights, estimate_training
 from hf_attn.tasks import build_task
-from hf_attn.training import Learner, build_accelerator
+from hf_attn.training.loop import Learner
+from hf_attn.training.device import build_accelerator
 task = build_task("copy", max_length=64, min_length=64)
 for name in ("transformer", "additive"):
     recipe = replace(task.recipes_of(name)["product"], batch_size=int(sys.argv[1]))

@@ -10,10 +10,11 @@ import pytest
 import torch
 from safetensors.torch import save
 
-from hf_attn.architectures import build_model
-from hf_attn.slices import SliceState, read_weights, train_in_slices, train_slice
+from hf_attn.architectures.registry import build_model
 from hf_attn.tasks import build_task
-from hf_attn.training import Diverged, build_accelerator, train
+from hf_attn.training.device import build_accelerator
+from hf_attn.training.loop import Diverged, train
+from hf_attn.training.slices import SliceState, read_weights, train_in_slices, train_slice
 
 pytest.importorskip("gradio")
 

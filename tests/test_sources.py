@@ -6,20 +6,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from hf_attn.commands.sources import NAMES, write_page
-from hf_attn.inspection import attention_maps
-from hf_attn.sources import (
-    DOCUMENTS,
-    Chance,
-    Claim,
-    attention_51_training,
-    chapter_1_training,
-    claims_of,
-    measure_claim,
-    notebook,
-)
-from hf_attn.sources.base import CORRECTED, NOT_REPRODUCIBLE, REPRODUCED, verdict_of, write
-from hf_attn.sources.chapter_8_views import long_examples, open_bundled, queries_and_keys
+from hf_attn.cli.sources import NAMES, write_page
+from hf_attn.interpret.attention_maps import attention_maps
+from hf_attn.textbooks import DOCUMENTS, Chance, Claim, claims_of, measure_claim
+from hf_attn.textbooks.chapter_1 import training as chapter_1_training
+from hf_attn.textbooks.chapter_8.heads import long_examples, open_bundled, queries_and_keys
+from hf_attn.textbooks.claims import CORRECTED, NOT_REPRODUCIBLE, REPRODUCED, verdict_of, write
+from hf_attn.textbooks.learn_ai_51 import training as learn_ai_51_training
+from hf_attn.textbooks.notebook import printed_numbers
 from tests.commands import in_process, rows_of
 
 PAGE = Path(__file__).parent.parent / "docs" / "sources.md"
@@ -250,9 +244,9 @@ def test_the_help_names_every_document():
 
 def test_all_of_the_notebook_is_reproduced_once_its_missing_cells_have_drawn(rows):
     assert {row.verdict for row in rows if row.document == "notebook"} == {REPRODUCED}
-    printed_alone = notebook.many_heads(0)["query"][3, :4]
+    printed_alone = printed_numbers.many_heads(0)["query"][3, :4]
     assert [round(float(number), 4) for number in printed_alone] == [1.0933, -2.7744, -1.0884, -3.5698]
-    read = notebook.read_by_heads()
+    read = printed_numbers.read_by_heads()
     assert not ((read >= 0) & (read < 1)).all(), "torch.rand could not be what the heads read"
 
 
@@ -286,8 +280,8 @@ def test_the_documents_own_trainings_follow_from_their_seeds():
     assert coins.accuracies == pytest.approx([53.4, 50.9, 53.8, 70.0, 84.3], abs=0.5)
     assert coins.positive == pytest.approx(0.9897, abs=2e-3)
     assert coins.unseen == pytest.approx(50, abs=4)
-    assert attention_51_training.sorted_by_epoch() == pytest.approx((0.996, 1.0), abs=5e-3)
-    assert attention_51_training.starts() == pytest.approx((0.529, 0.664), abs=0.01)
+    assert learn_ai_51_training.sorted_by_epoch() == pytest.approx((0.996, 1.0), abs=5e-3)
+    assert learn_ai_51_training.starts() == pytest.approx((0.529, 0.664), abs=0.01)
 
 
 # The command and its page

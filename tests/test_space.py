@@ -13,9 +13,9 @@ import pytest
 from huggingface_hub import HfApi, SpaceCard, metadata_load
 from packaging.requirements import Requirement
 
-from hf_attn.hub import list_checkpoints
-from hf_attn.remote import HubError, Progress
-from hf_attn.space import ROOT, assemble_space, check_metadata, push_space
+from hf_attn.checkpoints.save_load import list_checkpoints
+from hf_attn.hub.client import HubError, Progress
+from hf_attn.hub.space import ROOT, assemble_space, check_metadata, push_space
 from tests.commands import in_process
 from tests.hub_server import serve_hub
 

@@ -12,7 +12,7 @@ pytest.importorskip("playwright")
 from huggingface_hub import metadata_load
 from playwright.sync_api import expect
 
-from hf_attn.space import assemble_space
+from hf_attn.hub.space import assemble_space
 from tests.browser import find_chromium, find_free_port, listen, open_browser, running
 
 pytestmark = [

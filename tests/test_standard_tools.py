@@ -11,12 +11,12 @@ import pytest
 import torch
 from transformers import AutoModelForSeq2SeqLM, Seq2SeqTrainer, Seq2SeqTrainingArguments
 
+from hf_attn.architectures.families import register_auto_classes
 from hf_attn.models.configuration_attn_decoder import AttnDecoderConfig
 from hf_attn.models.modeling_attn_decoder import AttnDecoderForCausalLM
-from hf_attn.registration import register_auto_classes
 from hf_attn.tasks import build_task
-from hf_attn.tasks.sequences import IGNORED
-from hf_attn.tokenization import build_tokenizer
+from hf_attn.tasks.batch import IGNORED
+from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
 from tests.checks import (
     END,
     SIZES,

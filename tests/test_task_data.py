@@ -10,8 +10,8 @@ datasets = pytest.importorskip("datasets")
 
 from huggingface_hub import DatasetCard, HfApi  # noqa: E402
 
-from hf_attn.remote import HubError  # noqa: E402
-from hf_attn.task_data import FILES, push_dataset, save_dataset  # noqa: E402
+from hf_attn.hub.client import HubError  # noqa: E402
+from hf_attn.hub.dataset import FILES, push_dataset, save_dataset  # noqa: E402
 from hf_attn.tasks import build_task  # noqa: E402
 from tests.commands import in_process, rows_of  # noqa: E402
 from tests.hub_server import serve_hub  # noqa: E402

@@ -7,7 +7,7 @@ import torch
 
 from hf_attn.tasks import build_task
 from hf_attn.tasks.base import HELD_OUT, SPLITS, TRAINING
-from hf_attn.tasks.parsing import read_prefix
+from hf_attn.tasks.synthetic.parsing import read_prefix
 
 VARIANTS = [
     build_task("copy"),

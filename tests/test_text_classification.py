@@ -9,18 +9,19 @@ import pytest
 import torch
 from transformers import pipeline
 
-from hf_attn.architectures import ARCHITECTURES, build_model
-from hf_attn.evaluation import evaluate, predict
-from hf_attn.hub import load_checkpoint, save_checkpoint
-from hf_attn.inspection import attention_maps
-from hf_attn.presets import PRESETS
-from hf_attn.records import build_training_record
+from hf_attn.architectures.presets import PRESETS
+from hf_attn.architectures.registry import ARCHITECTURES, build_model
+from hf_attn.checkpoints.save_load import load_checkpoint, save_checkpoint
+from hf_attn.checkpoints.training_record import build_training_record
+from hf_attn.evaluation.metrics import evaluate, predict
+from hf_attn.interpret.attention_maps import attention_maps
 from hf_attn.tasks import build_task
 from hf_attn.tasks.base import HELD_OUT, SPLITS, TRAINING
-from hf_attn.tasks.reading import read_columns
-from hf_attn.tasks.topics import TOPICS, docstrings_of
-from hf_attn.tokenization import build_tokenizer
-from hf_attn.training import build_accelerator, train
+from hf_attn.tasks.text.topics import TOPICS, docstrings_of
+from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
+from hf_attn.tasks.user.read_table import read_columns
+from hf_attn.training.device import build_accelerator
+from hf_attn.training.loop import train
 
 FRUIT, TOOLS = ("apple", "pear", "plum", "cherry"), ("hammer", "saw", "plane", "drill")
 SMALL = {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64, "dropout": 0.0}

@@ -7,7 +7,7 @@ import sys
 import pytest
 from transformers import AutoTokenizer
 
-from hf_attn.tasks.text_tokenizers import KINDS, bpe_steps, merges_of, train_tokenizer
+from hf_attn.tasks.tokenizers.trained import KINDS, bpe_steps, merges_of, train_tokenizer
 
 PETER = "Peter Piper picked a peck of pickled peppers"
 TEXTS = [
@@ -75,7 +75,7 @@ def test_the_vocabulary_is_no_larger_than_asked_for():
 
 def test_another_process_learns_the_same_tokenizer():
     code = (
-        "from hf_attn.tasks.text_tokenizers import train_tokenizer\n"
+        "from hf_attn.tasks.tokenizers.trained import train_tokenizer\n"
         f"print(train_tokenizer({TEXTS!r}, 'bpe', 150).backend_tokenizer.to_str())"
     )
     environment = {**os.environ, "PYTHONHASHSEED": "7", "TOKENIZERS_PARALLELISM": "false", "PYTHONUTF8": "1"}

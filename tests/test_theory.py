@@ -8,9 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hf_attn.hopfield import hopfield_descent, hopfield_energy, hopfield_update, inner_products
-from hf_attn.models.attention import scaled_dot_product_attention
-from hf_attn.theory import (
+from hf_attn.analysis.head_metrics import (
     THEORY,
     crop,
     distance_profile,
@@ -26,6 +24,8 @@ from hf_attn.theory import (
     singular_values,
     sink_share,
 )
+from hf_attn.analysis.hopfield import hopfield_descent, hopfield_energy, hopfield_update, inner_products
+from hf_attn.models.attention import scaled_dot_product_attention
 
 FEW = settings(max_examples=25, deadline=None)
 IDENTITY, EVEN = torch.eye(6), torch.full((6, 6), 1 / 6)

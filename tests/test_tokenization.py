@@ -5,8 +5,8 @@ import torch
 from transformers import AutoTokenizer
 
 from hf_attn.tasks import build_task
-from hf_attn.tasks.sequences import SPECIAL_TOKENS
-from hf_attn.tokenization import build_tokenizer
+from hf_attn.tasks.batch import SPECIAL_TOKENS
+from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
 
 VARIANTS = [
     build_task("copy"),

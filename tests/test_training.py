@@ -6,11 +6,12 @@ import itertools
 import pytest
 import torch
 
-from hf_attn.architectures import build_model
-from hf_attn.atomic import atomic_directory
-from hf_attn.evaluation import exact_matches, predict
+from hf_attn.architectures.registry import build_model
+from hf_attn.evaluation.metrics import exact_matches, predict
 from hf_attn.tasks import Recipe, build_task
-from hf_attn.training import build_accelerator, learning_rate_at, train
+from hf_attn.training.device import build_accelerator
+from hf_attn.training.loop import learning_rate_at, train
+from hf_attn.utils.atomic_write import atomic_directory
 
 TINY = {
     "hidden_size": 32,

@@ -10,7 +10,7 @@ import torch
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 gr = pytest.importorskip("gradio")
 
-from hf_attn.decoding import cut_nucleus, cut_top_k, temper  # noqa: E402
+from hf_attn.generation.generate import cut_nucleus, cut_top_k, temper  # noqa: E402
 from tests.browser import PATIENCE, find_chromium, open_tab  # noqa: E402
 from tests.test_try_tab import SUM  # noqa: E402
 

@@ -14,8 +14,8 @@ gr = pytest.importorskip("gradio")
 from demos import answers, shared, trying  # noqa: E402
 from demos.checkpoints import build_shelf, load_once  # noqa: E402
 from demos.visits import Visit  # noqa: E402
-from hf_attn.decoding import STRATEGIES, search_beams, temper, write  # noqa: E402
-from hf_attn.inspection import attention_maps  # noqa: E402
+from hf_attn.generation.generate import STRATEGIES, search_beams, temper, write  # noqa: E402
+from hf_attn.interpret.attention_maps import attention_maps  # noqa: E402
 
 SHELF = build_shelf()
 VISIT = Visit(device="cpu")

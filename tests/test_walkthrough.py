@@ -11,15 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as draw
 from recurrent import build_recurrent
 
-from hf_attn.arithmetic import MOST_DIGITS, SCORE_DIGITS, Head, round_half_up
-from hf_attn.exercises import BANKS, check_by_hand, separate_roles, set_beside
-from hf_attn.inspection import attention_maps
-from hf_attn.interventions import Intervention, intervening
-from hf_attn.models.positions import POSITION_TYPES
-from hf_attn.sources import chapter_1, chapter_8, notebook
-from hf_attn.sources.base import CORRECTED, REPRODUCED, flat
-from hf_attn.tasks.base import Batch
-from hf_attn.walkthrough import (
+from hf_attn.interpret.attention_maps import attention_maps
+from hf_attn.interpret.head import MOST_DIGITS, SCORE_DIGITS, Head, round_half_up
+from hf_attn.interpret.interventions import Intervention, intervening
+from hf_attn.interpret.read_head import (
     LONGEST,
     WIDTH,
     _watching,
@@ -28,7 +23,14 @@ from hf_attn.walkthrough import (
     walk_model,
     walk_sentence,
 )
-from hf_attn.worked import EXAMPLES
+from hf_attn.models.positions import POSITION_TYPES
+from hf_attn.tasks.base import Batch
+from hf_attn.textbooks.chapter_1 import basics
+from hf_attn.textbooks.chapter_8 import examples
+from hf_attn.textbooks.claims import CORRECTED, REPRODUCED, flat
+from hf_attn.textbooks.exercises import BANKS, check_by_hand, separate_roles, set_beside
+from hf_attn.textbooks.notebook import printed_numbers
+from hf_attn.textbooks.worked_examples import EXAMPLES
 
 WORDS = draw.lists(
     draw.sampled_from(["the", "river", "bank", "by", ",", ".", "<pad>", "川"]), min_size=1, max_size=9
@@ -256,15 +258,17 @@ def test_every_figure_that_the_documents_print_is_compared_and_the_known_faults_
 
 
 def test_the_worked_examples_are_the_sources_own():
-    assert_close(EXAMPLES["exercise-1"].build(0).weights, chapter_1.by_hand()[0].double())
-    assert_close(EXAMPLES["cat"].build(0).weights, chapter_1.heatmap().double(), 1e-6)
-    assert_close(EXAMPLES["time-flies"].build(0).outputs, chapter_8.contextual())
+    assert_close(EXAMPLES["exercise-1"].build(0).weights, basics.by_hand()[0].double())
+    assert_close(EXAMPLES["cat"].build(0).weights, basics.heatmap().double(), 1e-6)
+    assert_close(EXAMPLES["time-flies"].build(0).outputs, examples.contextual())
     assert_close(
-        EXAMPLES["causal"].build(0).weights, chapter_8.masked(torch.ones(4, 4).tril().bool()).double(), 1e-6
+        EXAMPLES["causal"].build(0).weights, examples.masked(torch.ones(4, 4).tril().bool()).double(), 1e-6
     )
-    assert_close(EXAMPLES["notebook-raw"].build(0).outputs, notebook.raw_attention()[1].double(), 1e-5)
-    assert_close(EXAMPLES["notebook-head"].build(0).weights[1], notebook.single_head()["weights"].double())
-    keys = notebook.many_heads(notebook.SKIPPED)["keys"]
+    assert_close(EXAMPLES["notebook-raw"].build(0).outputs, printed_numbers.raw_attention()[1].double(), 1e-5)
+    assert_close(
+        EXAMPLES["notebook-head"].build(0).weights[1], printed_numbers.single_head()["weights"].double()
+    )
+    keys = printed_numbers.many_heads(printed_numbers.SKIPPED)["keys"]
     assert_close(EXAMPLES["notebook-heads"].build(2).key, keys[2].double(), 1e-5)
     assert (EXAMPLES["padding"].build(0).weights[:, 3] == 0).all()
 
@@ -276,7 +280,7 @@ def test_every_printed_number_of_the_notebook_s_heads_stands_in_some_cell():
             assert len(figures) == len(printed.claim.claimed.split())
             if printed.station:
                 assert {figure.verdict for figure in figures} == {REPRODUCED}
-                assert {figure.row for figure in figures} == {notebook.SECOND}
+                assert {figure.row for figure in figures} == {printed_numbers.SECOND}
 
 
 def test_a_learner_s_figures_are_right_within_two_decimals_and_told_what_they_come_from():
@@ -298,7 +302,7 @@ def test_only_the_third_step_of_role_separation_makes_scores_asymmetric():
     one, two, three = separate_roles()
     assert max(one.asymmetry, two.asymmetry) < 1e-12
     assert three.asymmetry > 0.1
-    assert_close(one.head.outputs, chapter_8.contextual())
+    assert_close(one.head.outputs, examples.contextual())
     assert all(torch.equal(role.head.states, one.head.value) for role in (two, three))
 
 

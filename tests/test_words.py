@@ -8,21 +8,21 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hf_attn.experiments import next_words
-from hf_attn.experiments.bags import PLACES, compare_orders, follow_order, twins
-from hf_attn.experiments.order import NAIVE_BAYES, Order, Sizes
-from hf_attn.models.configuration_attn_decoder import AttnDecoderConfig
-from hf_attn.models.modeling_attn_decoder import AttnDecoderForCausalLM
-from hf_attn.tasks.base import HELD_OUT, TRAINING, VALIDATION
-from hf_attn.tasks.language import PRODUCT_MODEL
-from hf_attn.tasks.segmentation import (
+from hf_attn.experiments import ngram_text
+from hf_attn.experiments.bag_of_words import PLACES, compare_orders, follow_order, twins
+from hf_attn.experiments.word_data.bpe_steps import (
     learn_merges,
     split_at_words,
     split_bytes,
     split_characters,
 )
-from hf_attn.tasks.sequences import END, IGNORED, SPECIAL_TOKENS, UNKNOWN
-from hf_attn.tasks.text_tokenizers import SPACE, merges_of, train_tokenizer
+from hf_attn.experiments.word_order import NAIVE_BAYES, Order, Sizes
+from hf_attn.models.configuration_attn_decoder import AttnDecoderConfig
+from hf_attn.models.modeling_attn_decoder import AttnDecoderForCausalLM
+from hf_attn.tasks.base import HELD_OUT, TRAINING, VALIDATION
+from hf_attn.tasks.batch import END, IGNORED, SPECIAL_TOKENS, UNKNOWN
+from hf_attn.tasks.text.language import PRODUCT_MODEL
+from hf_attn.tasks.tokenizers.trained import SPACE, merges_of, train_tokenizer
 
 PIPER = "Peter Piper picked a peck of pickled peppers"
 TEXT = " ".join(
@@ -128,12 +128,12 @@ def test_models_learn_which_came_first_one_after_the_other():
 
 @pytest.fixture(scope="module")
 def passages():
-    return next_words.read_own(TEXT)
+    return ngram_text.read_own(TEXT)
 
 
 @pytest.fixture(scope="module")
 def tables(passages):
-    return list(next_words.count_tables(passages))
+    return list(ngram_text.count_tables(passages))
 
 
 def test_of_five_sentences_one_is_held_out_and_one_chooses_the_discount(passages):
@@ -147,10 +147,10 @@ def test_of_five_sentences_one_is_held_out_and_one_chooses_the_discount(passages
 
 def test_next_words_are_a_distribution_with_the_counts_of_the_text(passages, tables):
     for table in tables:
-        found = next_words.follow_up(passages, table, "The dog", n=len(passages.words))
+        found = ngram_text.follow_up(passages, table, "The dog", n=len(passages.words))
         assert sum(chance for _, chance, _ in found.words) == pytest.approx(1)
         assert sum(times for *_, times in found.words) == found.seen
-    bigram = next_words.follow_up(passages, tables[1], "see the dog")
+    bigram = ngram_text.follow_up(passages, tables[1], "see the dog")
     training = [row[row != IGNORED].tolist() for row in passages.parts[TRAINING]]
     dog, sees = passages.encode(["dog", "sees"])
     pairs = [pair for row in training for pair in itertools.pairwise(row)]
@@ -160,7 +160,7 @@ def test_next_words_are_a_distribution_with_the_counts_of_the_text(passages, tab
 
 
 def test_an_empty_beginning_reads_the_start_of_a_sentence(passages, tables):
-    found = next_words.follow_up(passages, tables[2], "")
+    found = ngram_text.follow_up(passages, tables[2], "")
     assert found.context == ("<s>", "<s>")
     assert found.words[0][0] == "the"
 
@@ -172,23 +172,23 @@ def test_a_longer_context_is_surprised_less_by_this_text_and_fills_less_of_its_t
 
 
 def test_a_table_grows_by_the_vocabulary_and_attention_does_not_grow():
-    sizes = [cells for _, cells in next_words.sizes_by_context(50)]
+    sizes = [cells for _, cells in ngram_text.sizes_by_context(50)]
     assert {after / before for before, after in itertools.pairwise(sizes)} == {50}
     config = AttnDecoderConfig(
         vocab_size=50, max_position_embeddings=512, tie_word_embeddings=False, **PRODUCT_MODEL
     )
-    assert next_words.attention_size(50) == AttnDecoderForCausalLM(config).num_parameters()
+    assert ngram_text.attention_size(50) == AttnDecoderForCausalLM(config).num_parameters()
 
 
 def test_a_text_of_few_sentences_is_refused():
     with pytest.raises(ValueError, match="The text has 1 sentence; at least 10"):
-        next_words.read_own("Only one.")
+        ngram_text.read_own("Only one.")
 
 
 def test_a_causal_model_s_next_tokens_are_its_most_probable_ones():
     config = AttnDecoderConfig(vocab_size=9, hidden_size=16, num_attention_heads=2, intermediate_size=16)
     model = AttnDecoderForCausalLM(config).eval()
-    found = next_words.next_tokens(model, [1, 4, 5], n=9)
+    found = ngram_text.next_tokens(model, [1, 4, 5], n=9)
     with torch.no_grad():
         chances = model(torch.tensor([[1, 4, 5]])).logits[0, -1].softmax(dim=0)
     assert sum(chance for _, chance in found) == pytest.approx(1, abs=1e-5)

@@ -1,28 +1,28 @@
 """The documents' experiments: one module each. A new one is a module here and a line in EXPERIMENTS."""
 
 from hf_attn.experiments import (
-    beams,
+    addition_digits,
+    beam_width,
     bottleneck,
-    digits,
     gradients,
     ngrams,
-    order,
-    positions,
+    position_extrapolation,
     reversal,
-    timing,
+    rnn_vs_attention_time,
+    word_order,
 )
 from hf_attn.experiments.base import Experiment, Finding, Row, over_seeds
 
 EXPERIMENTS: dict[str, Experiment] = {
     "bottleneck": bottleneck.EXPERIMENT,
     "reversal": reversal.EXPERIMENT,
-    "beams": beams.EXPERIMENT,
-    "order": order.EXPERIMENT,
+    "beams": beam_width.EXPERIMENT,
+    "order": word_order.EXPERIMENT,
     "gradients": gradients.EXPERIMENT,
-    "timing": timing.EXPERIMENT,
+    "timing": rnn_vs_attention_time.EXPERIMENT,
     "ngrams": ngrams.EXPERIMENT,
-    "positions": positions.EXPERIMENT,
-    "digits": digits.EXPERIMENT,
+    "positions": position_extrapolation.EXPERIMENT,
+    "digits": addition_digits.EXPERIMENT,
 }
 
 

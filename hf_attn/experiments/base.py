@@ -9,12 +9,13 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from hf_attn.architectures import build_model
-from hf_attn.charts import Chart
-from hf_attn.evaluation import Score, evaluate
+from hf_attn.architectures.registry import build_model
+from hf_attn.evaluation.metrics import Score, evaluate
 from hf_attn.tasks.base import Task
 from hf_attn.tasks.recipes import Recipe
-from hf_attn.training import build_accelerator, train
+from hf_attn.training.device import build_accelerator
+from hf_attn.training.loop import train
+from hf_attn.viz.draw_chart import Chart
 
 Row = dict[str, Any]  # flat: names to numbers and words
 

@@ -8,10 +8,10 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from hf_attn.charts import Chart
 from hf_attn.experiments.base import Experiment, Finding, Row, learn_and_measure, mean_of, settings_of
 from hf_attn.tasks.recipes import RECURRENT_DOCUMENT, Recipe
-from hf_attn.tasks.reversing import Reversing
+from hf_attn.tasks.synthetic.reversing import Reversing
+from hf_attn.viz.draw_chart import Chart
 
 MODELS = ("none", "additive")
 NUM_SYMBOLS = 18  # the document draws from 2 to 19

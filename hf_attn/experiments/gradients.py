@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import torch
 from transformers import PreTrainedModel
 
-from hf_attn.architectures import drawing_weights
-from hf_attn.charts import Chart
+from hf_attn.architectures.registry import drawing_weights
 from hf_attn.experiments.base import Experiment, Finding, Row, mean_of, settings_of
 from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
 from hf_attn.models.configuration_recurrent_encoder import RecurrentEncoderConfig
 from hf_attn.models.modeling_attn_encoder import AttnEncoderModel
 from hf_attn.models.modeling_recurrent_encoder import RecurrentEncoderModel
+from hf_attn.viz.draw_chart import Chart
 
 RECURRENT = {"RNN": "rnn", "LSTM": "lstm", "GRU": "gru"}
 REMEMBERING = "LSTM, forget bias 2"  # a gate of σ(2) = .88 lets a cell last; at 0 it halves with every step

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 import torch
 
-from hf_attn.charts import Chart
-from hf_attn.evaluation import evaluate
+from hf_attn.evaluation.metrics import evaluate
 from hf_attn.experiments.base import Experiment, Finding, Row, learn, mean_of, settings_of, values_of
 from hf_attn.tasks.base import SPLITS, TRAINING
-from hf_attn.tasks.language import Language
-from hf_attn.tasks.sequences import IGNORED, START
+from hf_attn.tasks.batch import IGNORED, START
+from hf_attn.tasks.text.language import Language
+from hf_attn.viz.draw_chart import Chart
 
 ATTENTION = "attention"
 DISCOUNTS = (0.3, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98)  # what is tried on the validation part

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from hf_attn.charts import Chart
 from hf_attn.experiments.base import (
     Experiment,
     Finding,
@@ -19,7 +18,8 @@ from hf_attn.experiments.base import (
     with_parameters,
 )
 from hf_attn.tasks.recipes import Recipe
-from hf_attn.tasks.reversing import Reversing
+from hf_attn.tasks.synthetic.reversing import Reversing
+from hf_attn.viz.draw_chart import Chart
 
 NUM_SYMBOLS = 18
 SPREAD = 0.05  # by which numbers of parameters may differ

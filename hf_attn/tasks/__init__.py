@@ -6,26 +6,26 @@ import inspect
 import sys
 from pathlib import Path
 
-from hf_attn.folder_files import read_bounded
-from hf_attn.tasks.addition import Addition
 from hf_attn.tasks.base import Task, Verdict, options_of
-from hf_attn.tasks.brackets import Brackets
-from hf_attn.tasks.copying import Copying
-from hf_attn.tasks.dates import Dates
-from hf_attn.tasks.language import Language
-from hf_attn.tasks.modular_addition import ModularAddition
-from hf_attn.tasks.own_classes import OwnClasses
-from hf_attn.tasks.pairs import Pairs
-from hf_attn.tasks.parity import Parity
-from hf_attn.tasks.parsing import Parsing
-from hf_attn.tasks.phrases import Phrases
-from hf_attn.tasks.pronunciation import Pronunciation
-from hf_attn.tasks.recall import Recall
+from hf_attn.tasks.batch import Batch
 from hf_attn.tasks.recipes import Recipe
-from hf_attn.tasks.reversing import Reversing
-from hf_attn.tasks.sequences import Batch
-from hf_attn.tasks.sorting import Sorting
-from hf_attn.tasks.topics import Topics
+from hf_attn.tasks.synthetic.addition import Addition
+from hf_attn.tasks.synthetic.brackets import Brackets
+from hf_attn.tasks.synthetic.copying import Copying
+from hf_attn.tasks.synthetic.modular_addition import ModularAddition
+from hf_attn.tasks.synthetic.parity import Parity
+from hf_attn.tasks.synthetic.parsing import Parsing
+from hf_attn.tasks.synthetic.recall import Recall
+from hf_attn.tasks.synthetic.reversing import Reversing
+from hf_attn.tasks.synthetic.sorting import Sorting
+from hf_attn.tasks.text.dates import Dates
+from hf_attn.tasks.text.language import Language
+from hf_attn.tasks.text.phrases import Phrases
+from hf_attn.tasks.text.pronunciation import Pronunciation
+from hf_attn.tasks.text.topics import Topics
+from hf_attn.tasks.user.table_classes import OwnClasses
+from hf_attn.tasks.user.table_pairs import Pairs
+from hf_attn.utils.folder_files import read_bounded
 
 LARGEST_FILE = 5 * 2**20  # bytes of a task of one's own
 TASKS: dict[str, type[Task]] = {

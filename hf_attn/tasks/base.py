@@ -13,9 +13,7 @@ from typing import Any, ClassVar
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from hf_attn.tasks.options import check_count, check_options, options_of
-from hf_attn.tasks.recipes import RECURRENT, Recipe
-from hf_attn.tasks.sequences import (
+from hf_attn.tasks.batch import (
     END,
     HASH_BUCKETS,
     IGNORED,
@@ -27,6 +25,8 @@ from hf_attn.tasks.sequences import (
     hash_rows,
     join_batches,
 )
+from hf_attn.tasks.options import check_count, check_options, options_of
+from hf_attn.tasks.recipes import RECURRENT, Recipe
 
 TRAINING, VALIDATION, HELD_OUT = "training", "validation", "held-out"
 SPLITS = (TRAINING, VALIDATION, HELD_OUT)

@@ -1,0 +1,1 @@
+"""What was read means: heads removed, their roles, their theory, position encodings."""

@@ -1,0 +1,399 @@
+"""What an answer loses without a part of the model or of its input: the check beside an attention map.
+
+An attention weight says what was read, not what mattered (Jain & Wallace 2019, arXiv:1902.10186). To leave a
+head, an edge or a word out and answer again says by how much the answer changes (Michel et al. 2019,
+arXiv:1905.10650; Li et al. 2016, arXiv:1612.08220), and on held-out examples, how often it is still right.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from transformers import PreTrainedTokenizerFast
+
+from hf_attn.evaluation.metrics import Interval, wilson_interval
+from hf_attn.generation.generate import evaluating, greedy_ids, is_decoder_only, most_tokens
+from hf_attn.interpret.interventions import Intervention, count_heads, intervening, intervening_by_row
+from hf_attn.tasks.base import CLASSES, TEXT, Task, check_count
+from hf_attn.tasks.batch import IGNORED, PAD, Batch
+
+BATCH = 64  # rows that are read at once
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One "what happens without …".
+
+    Attributes:
+        interventions: what is changed of the attention, in this order.
+        without: places of the source's tokens that are left out; the others move up.
+    """
+
+    interventions: tuple[Intervention, ...] = ()
+    without: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """For people: "remove cross.1.0", "without token 3"."""
+        tokens = [f"without token {place}" for place in self.without]
+        return ", ".join([*map(str, self.interventions), *tokens]) or "whole model"
+
+    @property
+    def has_places(self) -> bool:
+        """Whether an intervention names a query or a key."""
+        return any(i.query is not None or i.key is not None for i in self.interventions)
+
+
+@dataclass(frozen=True)
+class Change:
+    """What becomes of one answer in a trial.
+
+    The distributions p without and q with the change are those of the next token, given the answer `before`:
+
+        total variation  ½ Σ_v |p(v) − q(v)|, from 0 to 1        (as Jain & Wallace 2019, §3)
+        divergence       KL(p‖q) = Σ_v p(v) log (p(v) / q(v)), in nats
+
+    Attributes:
+        trial: what was changed.
+        before: ids of the whole model's answer, written greedily; of a classifier the one class.
+        after: ids of the changed model's own answer.
+        total_variation: one a token of `before`.
+        divergence: one a token of `before`.
+    """
+
+    trial: Trial
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    total_variation: tuple[float, ...]
+    divergence: tuple[float, ...]
+
+    @property
+    def is_other_answer(self) -> bool:
+        """Whether the model answers differently."""
+        return self.before != self.after
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How often the answers to held-out examples are right in a trial.
+
+    Attributes:
+        trial: what was changed.
+        examples: how many; of text, tokens.
+        exact_match: share that is right as a whole; of text, of next tokens.
+        interval: Wilson's 95 % interval of exact_match.
+        drop: what the trial takes from the whole model's exact_match; below 0, it gives.
+        standard_error: of drop, measured on the same examples: √(Var(d) / n), d = right before − right after.
+    """
+
+    trial: Trial
+    examples: int
+    exact_match: float
+    interval: Interval
+    drop: float
+    standard_error: float
+
+
+@dataclass(frozen=True)
+class Removal:
+    """A text's class, and how sure it stays of it without each word.
+
+    Attributes:
+        words: what stands between spaces; in a text without spaces, each token.
+        predicted: index of the class of the whole text.
+        probabilities: of every class, for the whole text.
+        remaining: the predicted class's probability without each word.
+        predicted_without: index of the class that the text has without each word.
+    """
+
+    words: tuple[str, ...]
+    predicted: int
+    probabilities: tuple[float, ...]
+    remaining: tuple[float, ...]
+    predicted_without: tuple[int, ...]
+
+    @property
+    def drops(self) -> tuple[float, ...]:
+        """What each word's removal takes from the predicted class's probability; below 0, it gives.
+
+        drop(w) = p(ŷ | text) − p(ŷ | text without w)
+        """
+        return tuple(self.probabilities[self.predicted] - left for left in self.remaining)
+
+
+def list_trials(model) -> list[Trial]:
+    """What there is to try on a model's attention; nothing where it has none.
+
+    Without each head, without each layer's attention, then each kind's weights uniform and permuted.
+    """
+    heads, layers, kinds = [], [], []
+    for kind, counts in count_heads(model).items():
+        for layer, count in enumerate(counts):
+            heads += [Intervention("remove", kind, layer, head) for head in range(count)]
+            if count > 1:
+                layers.append(Intervention("remove", kind, layer))
+        kinds += [Intervention(action, kind) for action in ("uniform", "permute")]
+    return [Trial((intervention,)) for intervention in (*heads, *layers, *kinds)]
+
+
+def measure_outcomes(
+    model, task: Task, trials: Sequence[Trial] | None = None, examples: int = 200, seed: int = 0
+) -> Iterator[Outcome]:
+    """How often a model is still right on held-out examples: as a whole, then in each trial.
+
+    What is written greedily is right as a whole exactly where each of its tokens is the likeliest after the
+    right ones before it: one pass over the right answers tells, and nothing needs to be written.
+
+    Args:
+        model: one that learns the task's kind.
+        task: gives the examples.
+        trials: what to try; `list_trials` where None.
+        examples: how many; fewer where there are fewer.
+        seed: which examples.
+
+    Raises:
+        ValueError: no example, a trial leaves tokens out, or the model has no such kind, layer or head.
+    """
+    check_count(examples, "examples")
+    trials = list_trials(model) if trials is None else trials
+    for trial in trials:
+        if trial.without:
+            raise ValueError(f"{trial.name!r}: each held-out example has other tokens; try it on one source.")
+    batch = task.held_out(examples, seed).to(next(model.parameters()).device)
+    has_places = any(trial.has_places for trial in trials)  # which short examples may not have
+    parts = [batch] if has_places else list(_parts_of_like_length(batch))
+    memories = [_read_sources(model, part) for part in parts]
+    whole: torch.Tensor | None = None
+    for trial in (Trial(), *trials):
+        is_encoder_whole = all(intervention.kind != "encoder" for intervention in trial.interventions)
+        with intervening(model, trial.interventions):
+            right = torch.cat(
+                [
+                    _which_are_right(model, task, part, memory if is_encoder_whole else None)
+                    for part, memory in zip(parts, memories, strict=True)
+                ]
+            )
+        whole = right if whole is None else whole
+        lost = whole.double() - right.double()
+        n, count = len(right), int(right.sum())
+        error = float(lost.std()) / n**0.5 if n > 1 else 0.0
+        yield Outcome(trial, n, count / n, wilson_interval(count, n), float(lost.mean()), error)
+
+
+def _parts_of_like_length(batch: Batch) -> Iterator[Batch]:
+    """A batch in parts, shorter sources first, each part only as wide as its longest example."""
+    mask = torch.ones_like(batch.input_ids) if batch.attention_mask is None else batch.attention_mask
+    for rows in mask.sum(1).argsort(stable=True).split(BATCH):
+        width, labels = int(mask[rows].sum(1).max()), batch.labels[rows]
+        if labels.dim() == 2:
+            labels = labels[:, : int((labels != IGNORED).sum(1).max())]
+        part_mask = mask[rows, :width]
+        yield Batch(batch.input_ids[rows, :width], labels, None if part_mask.all() else part_mask)
+
+
+@torch.no_grad()
+def _read_sources(model, batch: Batch):
+    """What the encoder makes of the sources: the same in every trial that leaves it whole."""
+    if not model.config.is_encoder_decoder:
+        return None
+    with evaluating(model):
+        return model.get_encoder()(batch.input_ids, attention_mask=batch.attention_mask)
+
+
+def _which_are_right(model, task: Task, batch: Batch, memory) -> torch.Tensor:
+    """Bool [B]: which answers are right as a whole; of text [tokens], which next tokens."""
+    sources = batch.prompt() if is_decoder_only(model) else (batch.input_ids, batch.attention_mask)
+    labels = batch.labels.unsqueeze(1) if task.kind == CLASSES else batch.labels
+    counts = labels != IGNORED
+    answers = labels.masked_fill(~counts, PAD)
+    right = _next_logits(model, *sources, answers, memory).argmax(-1) == labels
+    return (right[counts] if task.kind == TEXT else (right | ~counts).all(dim=1)).cpu()
+
+
+@torch.no_grad()
+def _next_logits(model, input_ids, attention_mask, answers: torch.Tensor, memory=None) -> torch.Tensor:
+    """[B, T, V]: scores of each token of the answers [B, T], given those before; or [B, 1, classes]."""
+    if not model.can_generate():
+        return model(input_ids, attention_mask=attention_mask).logits.unsqueeze(1)
+    if not is_decoder_only(model):
+        source = {"input_ids": input_ids} if memory is None else {"encoder_outputs": memory}
+        begun = {"decoder_input_ids": model.prepare_decoder_input_ids_from_labels(answers)}
+        return model(**source, **begun, attention_mask=attention_mask, use_cache=False).logits
+    if attention_mask is not None:
+        attention_mask = torch.nn.functional.pad(attention_mask, (0, answers.shape[1] - 1), value=1)
+    read = torch.cat((input_ids, answers[:, :-1]), dim=1)
+    logits = model(read, attention_mask=attention_mask, use_cache=False).logits
+    return logits[:, input_ids.shape[1] - 1 :]  # the source's last token scores the answer's first
+
+
+def measure_changes(
+    model, input_ids: torch.Tensor, trials: Sequence[Trial], max_new_tokens: int | None = None
+) -> list[Change]:
+    """What becomes of the answer to one source in each trial, many at once.
+
+    Args:
+        model: one that writes, or a classifier.
+        input_ids: [1, S] source ids.
+        trials: each is compared with the whole model's answer to the whole source.
+        max_new_tokens: most tokens of an answer; as many as the model has positions for where None.
+
+    Raises:
+        ValueError: more than one source, a place that the source or the model has not, a trial that leaves
+            nothing of the source, or an answer of no tokens.
+    """
+    if max_new_tokens is not None and max_new_tokens < 1:
+        raise ValueError(f"max_new_tokens={max_new_tokens} must be at least 1.")
+    if input_ids.dim() != 2 or len(input_ids) != 1:
+        raise ValueError(f"input_ids has shape {list(input_ids.shape)}; give one source, [1, S].")
+    input_ids = input_ids.to(next(model.parameters()).device)
+    for trial in trials:
+        _refuse_places(trial, input_ids.shape[1], model)
+    limit = 1
+    if model.can_generate():
+        most = most_tokens(model, input_ids.shape[1])
+        limit = min(max_new_tokens or most, most)
+    batches = [trials[start : start + BATCH] for start in range(0, len(trials), BATCH)]
+    return [change for batch in batches for change in _compare(model, input_ids, batch, limit)]
+
+
+def _refuse_places(trial: Trial, length: int, model) -> None:
+    """Refuse to leave out what is not there, or what would move the places that a trial names."""
+    for place in trial.without:
+        if not 0 <= place < length:
+            raise ValueError(f"token {place} is not there: the source has tokens 0 to {length - 1}.")
+    if len(set(trial.without)) == length:
+        raise ValueError(f"without all {length} tokens nothing remains of the source; leave one.")
+    if trial.without and trial.has_places and is_decoder_only(model):
+        raise ValueError(
+            f"{trial.name!r}: without a token all later places move; try the edge and the token apart."
+        )
+
+
+def _compare(model, input_ids: torch.Tensor, trials: Sequence[Trial], limit: int) -> list[Change]:
+    """The changes of as many trials as fit in a batch, whose row 0 is left as it is."""
+    tried = [Trial(), *trials]
+    sources = _leave_out(model, input_ids[0], [trial.without for trial in tried])
+    with intervening_by_row(model, [trial.interventions for trial in tried]):
+        if model.can_generate():
+            rows = greedy_ids(model, *sources, limit).tolist()
+            answers = [_strip(row, model.config.pad_token_id) for row in rows]
+            before = input_ids.new_tensor(answers[0]).expand(len(tried), -1)
+            logits = _next_logits(model, *sources, before)
+        else:
+            logits = _next_logits(model, *sources, input_ids)
+            answers = [(choice,) for choice in logits[:, 0].argmax(-1).tolist()]
+    if model.can_generate():
+        written = len(answers[0]) + (input_ids.shape[1] - 1 if is_decoder_only(model) else 0)
+        _refuse_queries(trials, written)
+    log_p = logits.double().log_softmax(-1).cpu()  # [1 + trials, T, V]
+    p, whole = log_p.exp(), log_p[0]
+    varied = (p - p[0]).abs().sum(-1) / 2
+    diverged = (p[0] * (whole - log_p)).sum(-1).clamp(min=0)  # rounding alone goes below
+    return [
+        Change(trial, answers[0], answers[row], tuple(varied[row].tolist()), tuple(diverged[row].tolist()))
+        for row, trial in enumerate(trials, start=1)
+    ]
+
+
+def _refuse_queries(trials: Sequence[Trial], written: int) -> None:
+    """Refuse places that nothing was written at: nothing was changed there."""
+    for intervention in (one for trial in trials for one in trial.interventions):
+        if intervention.kind != "encoder" and (intervention.query or 0) >= written:
+            raise ValueError(
+                f"query={intervention.query} is not there: {intervention.kind} attention has queries 0 to "
+                f"{written - 1} while this answer is written."
+            )
+
+
+def _strip(row: list[int], padding: int) -> tuple[int, ...]:
+    """An answer without the padding behind it."""
+    while len(row) > 1 and row[-1] == padding:
+        row = row[:-1]
+    return tuple(row)
+
+
+def _leave_out(
+    model, source: torch.Tensor, places: Sequence[Sequence[int]]
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """(ids [B, S], mask [B, S] or None): a source [S] without the tokens at places[b] in row b."""
+    rows = [
+        [index for place, index in enumerate(source.tolist()) if place not in without] for without in places
+    ]
+    side = "left" if is_decoder_only(model) else "right"
+    ids, mask = (
+        torch.nn.utils.rnn.pad_sequence(
+            [torch.tensor(row) for row in values], batch_first=True, padding_value=padding, padding_side=side
+        ).to(source.device)
+        for values, padding in ((rows, model.config.pad_token_id), ([[1] * len(row) for row in rows], 0))
+    )
+    return ids, None if mask.all() else mask
+
+
+def group_words(text: str, tokenizer: PreTrainedTokenizerFast) -> list[tuple[str, list[int]]]:
+    """(word, places of its tokens) for each word of a text: what stands between spaces, else each token."""
+    encoding = tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True)
+    spans = [match.span() for match in re.finditer(r"\S+", text)]
+    tokens = [
+        (place, begin, end)
+        for place, ((begin, end), is_special) in enumerate(
+            zip(encoding["offset_mapping"], encoding["special_tokens_mask"], strict=True)
+        )
+        if not is_special and end > begin
+    ]
+    if len(spans) < 2:
+        pieces = [(text[begin:end].strip(), [place]) for place, begin, end in tokens]
+        return [(piece, places) for piece, places in pieces if piece]
+    groups: dict[tuple[int, int], list[int]] = {}
+    for place, _, end in tokens:
+        # a token may begin with the space before its word: its last character decides
+        span = next((span for span in spans if span[0] < end <= span[1]), None)
+        if span is not None:
+            groups.setdefault(span, []).append(place)
+    return [(text[slice(*span)], places) for span, places in groups.items()]
+
+
+def measure_removal(model, tokenizer: PreTrainedTokenizerFast, text: str) -> Removal:
+    """Take each word out of a text in turn, and see how sure a classifier stays of the class it named.
+
+    Args:
+        model: a sequence classifier.
+        tokenizer: the model's; it must be a fast one, which knows where each token stands.
+        text: the input; of a longer one, the first tokens are read, as many as the model has positions for.
+
+    Raises:
+        ValueError: the model is no classifier, or the text has no words.
+    """
+    if model.can_generate():
+        raise ValueError(
+            "Words are taken out before a classifier; this model writes: take tokens out, by measure_changes."
+        )
+    ids, groups = _cut(tokenizer(text)["input_ids"], group_words(text, tokenizer), model, tokenizer)
+    if not groups:
+        raise ValueError(f"{text!r} has no words to take out; write some.")
+    source = torch.tensor(ids, device=next(model.parameters()).device)
+    left_out = [[], *[places for _, places in groups]]
+    with evaluating(model):
+        logits = [
+            _next_logits(model, *_leave_out(model, source, left_out[start : start + BATCH]), source)[:, 0]
+            for start in range(0, len(left_out), BATCH)
+        ]
+    probabilities = torch.cat(logits).float().softmax(-1).cpu()
+    predicted = int(probabilities[0].argmax())
+    return Removal(
+        tuple(word for word, _ in groups),
+        predicted,
+        tuple(probabilities[0].tolist()),
+        tuple(probabilities[1:, predicted].tolist()),
+        tuple(probabilities[1:].argmax(dim=1).tolist()),
+    )
+
+
+def _cut(ids: list[int], groups: list[tuple[str, list[int]]], model, tokenizer):
+    """The first tokens, with the end token behind, and the words that are among them."""
+    positions = getattr(model.config, "max_position_embeddings", tokenizer.model_max_length)
+    most = min(positions, tokenizer.model_max_length)
+    if len(ids) <= most:
+        return ids, groups
+    kept = [(word, [place for place in places if place < most - 1]) for word, places in groups]
+    return [*ids[: most - 1], ids[-1]], [(word, places) for word, places in kept if places]

@@ -1,0 +1,314 @@
+"""What each head does, measured: how much of its weight falls where a role says.
+
+    score = mean over queries of Σ_{k in the role's keys} A_qk
+
+A query counts where it has a choice: it may attend to a key of the role and to another one. Beside every
+score stand that of even attention, which is chance, and that of the same model untrained: a role that an
+untrained head plays as well was not learned. Roles of this kind: Clark et al. 2019, arXiv:1906.04341; Voita
+et al. 2019, arXiv:1905.09418.
+"""
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from transformers import PreTrainedModel
+
+from hf_attn.analysis.head_metrics import mean_over_queries, measure_theory, normalised_entropy, sink_share
+from hf_attn.architectures.registry import drawing_weights
+from hf_attn.interpret.attention_maps import KINDS, AttentionMaps, attention_maps
+from hf_attn.tasks.base import CLASSES, Task, check_count
+from hf_attn.tasks.batch import IGNORED
+from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
+
+SEPARATORS = frozenset((*".,;:!?。、，；：！？", "</s>", "[SEP]", "<sep>", "<|endoftext|>", "<|im_end|>"))
+SPACES = "▁Ġ "  # how tokenizers write the space before a word
+
+
+@dataclass(frozen=True)
+class Role:
+    """What a head may do.
+
+    Attributes:
+        definition: what its score is, from 0 to 1.
+        even: what attention spread evenly over n keys scores.
+    """
+
+    definition: str
+    even: str
+
+
+ROLES: Mapping[str, Role] = {
+    "diagonal": Role("weight on the key at the query's own place", "1/n"),
+    "previous": Role("weight on the key one place before the query's", "1/n"),
+    "next": Role("weight on the key one place after the query's", "1/n"),
+    "first": Role("weight on the first key, a sink where nothing is to be read there", "1/n"),
+    "separator": Role("weight on ends and punctuation", "their share of the keys"),
+    "uniform": Role("entropy over its highest, ln n", "1"),
+    "alignment": Role(
+        "weight on what the answer is known to depend on", "the share of the keys it depends on"
+    ),
+}
+Figures = dict[str, torch.Tensor]  # name in ROLES or THEORY → [L, H]
+
+
+@dataclass(frozen=True)
+class HeadRoles:
+    """What the heads of a model do, on the mean of some examples.
+
+    Attributes:
+        examples: how many.
+        trained: kind ("encoder", "decoder", "cross") → name in ROLES and in THEORY → [L, H]; NaN where no
+            query had an occasion, such as the key after it in a decoder.
+        untrained: the same of the same model before its first step; empty where it was not asked for.
+        even: kind → name → what even attention scores on the same examples.
+    """
+
+    examples: int
+    trained: dict[str, Figures]
+    untrained: dict[str, Figures]
+    even: dict[str, dict[str, float]]
+
+
+def build_mask(kind: str, queries: int, keys: int) -> torch.Tensor:
+    """Who may attend to whom where nothing is padded: bool [Q, K].
+
+    Args:
+        kind: "encoder" or "cross": every key; "decoder": the query's own place and those before it.
+        queries: Q; of a decoder the last Q places of K.
+        keys: K.
+
+    Raises:
+        ValueError: another kind, or a decoder with more queries than keys.
+    """
+    if kind not in KINDS:
+        raise ValueError(f"kind={kind!r} is not known; choose one of {', '.join(KINDS)}.")
+    if kind != "decoder":
+        return torch.ones(queries, keys, dtype=torch.bool)
+    if queries > keys:
+        raise ValueError(
+            f"A decoder reads what it has written: {queries} queries need as many keys, not {keys}."
+        )
+    return torch.ones(queries, keys, dtype=torch.bool).tril(keys - queries)
+
+
+def find_keys(kind: str, queries: int, keys: int, key_tokens: Sequence[str] = ()) -> dict[str, torch.Tensor]:
+    """The keys of each role that is a place or a token: role → bool [Q, K].
+
+    Args:
+        kind: "encoder", "decoder" or "cross"; in "cross", the query's own place is that of the same number.
+        queries: Q; of a decoder the last Q places of K.
+        keys: K.
+        key_tokens: K labels; without them nothing is a separator.
+
+    Raises:
+        ValueError: tokens of another number, or a text that is not cut.
+    """
+    if isinstance(key_tokens, str):
+        raise ValueError(f"key_tokens={key_tokens!r} is a text: give its tokens, one a key.")
+    if key_tokens and len(key_tokens) != keys:
+        raise ValueError(f"key_tokens has {len(key_tokens)} tokens for {keys} keys: give one a key.")
+    places = torch.arange(queries) + (keys - queries if kind == "decoder" else 0)
+    offsets = torch.arange(keys) - places[:, None]
+    separators = [is_separator(token) for token in key_tokens] or [False] * keys
+    return {
+        "diagonal": offsets == 0,
+        "previous": offsets == -1,
+        "next": offsets == 1,
+        "separator": torch.tensor(separators).expand(queries, keys),
+    }
+
+
+def is_separator(token: str) -> bool:
+    """Whether a token ends or divides a text.
+
+    >>> [is_separator(token) for token in ("</s>", ".", "▁,", "...", "and", "+")]
+    [True, True, True, True, False, False]
+    """
+    bare = token.strip(SPACES)
+    return bare in SEPARATORS or (bare != "" and all(sign in SEPARATORS for sign in bare))
+
+
+def share_on(weights: torch.Tensor, chosen: torch.Tensor, may_attend: torch.Tensor) -> torch.Tensor:
+    """How much of its weight a head spends on some keys.
+
+    Args:
+        weights: [..., Q, K].
+        chosen: bool [Q, K], the keys that count for each query.
+        may_attend: bool [Q, K].
+
+    Returns:
+        [...], the mean over the queries that attend to something and may attend both to a chosen key and to
+        another one; NaN where there is none.
+    """
+    has_choice = (chosen & may_attend).any(-1) & (~chosen & may_attend).any(-1)  # [Q]
+    return mean_over_queries((weights * chosen).sum(-1), has_choice & (weights.sum(-1) > 0))
+
+
+def measure_roles(
+    weights: torch.Tensor,
+    kind: str,
+    key_tokens: Sequence[str] = (),
+    alignment: Sequence[Sequence[int]] | None = None,
+    may_attend: torch.Tensor | None = None,
+) -> Figures:
+    """The score of each head in each role, in one example.
+
+    Args:
+        weights: [L, H, Q, K].
+        kind: "encoder", "decoder" or "cross".
+        key_tokens: K labels; without them there is no "separator".
+        alignment: [Q][K], above 0 where a query is known to depend on a key; without it no "alignment".
+        may_attend: bool [Q, K]; as `build_mask` has it where None. Padding must not be attended; "first" is
+            the first key that may be.
+
+    Returns:
+        Role → [L, H], from 0 to 1; NaN where no query has an occasion.
+
+    Raises:
+        ValueError: an unknown kind, or tokens or an alignment of another shape.
+    """
+    queries, keys = weights.shape[-2:]
+    usual = build_mask(kind, queries, keys)
+    may_attend = usual if may_attend is None else may_attend
+    weights = weights.double() * may_attend.any(-1, keepdim=True)  # what padding asks does not count
+    places = find_keys(kind, queries, keys, key_tokens)
+    if not key_tokens:
+        del places["separator"]
+    if alignment is not None:
+        places["alignment"] = torch.as_tensor(alignment) > 0
+        if places["alignment"].shape != (queries, keys):
+            raise ValueError(
+                f"alignment has shape {list(places['alignment'].shape)}; give one row for each of {queries} "
+                f"queries and one column for each of {keys} keys."
+            )
+    scores = {role: share_on(weights, chosen, may_attend) for role, chosen in places.items()}
+    first = int(may_attend.any(-2).int().argmax())
+    scores["first"] = sink_share(weights[..., first:], may_attend[..., first:])
+    scores["uniform"] = normalised_entropy(weights, may_attend).nanmean(-1)
+    return {role: scores[role] for role in ROLES if role in scores}
+
+
+def spread_evenly(may_attend: torch.Tensor) -> torch.Tensor:
+    """Attention that prefers no key: 1/n on each of the n that a query may attend to, [Q, K]."""
+    return may_attend / may_attend.sum(-1, keepdim=True).clamp(min=1).double()
+
+
+def measure_heads(
+    maps: AttentionMaps, alignment: Sequence[Sequence[int]] | None = None
+) -> dict[str, Figures]:
+    """Roles and theory views of every head, in one example without padding.
+
+    Args:
+        maps: of the example.
+        alignment: [T][S] of the task, for the map in which the answer reads the source.
+
+    Returns:
+        Kind → name in ROLES and in THEORY → [L, H].
+    """
+    return {
+        kind: {
+            **measure_roles(weights, kind, tokens, _align(maps, kind, alignment)),
+            **measure_theory(weights, build_mask(kind, *weights.shape[-2:])),
+        }
+        for kind, weights, tokens in _maps_of(maps)
+    }
+
+
+def measure_even(
+    maps: AttentionMaps, alignment: Sequence[Sequence[int]] | None = None
+) -> dict[str, dict[str, float]]:
+    """What even attention would score where `maps` were made: kind → name in ROLES and in THEORY → figure."""
+    found: dict[str, dict[str, float]] = {}
+    for kind, weights, tokens in _maps_of(maps):
+        mask = build_mask(kind, *weights.shape[-2:])
+        even = spread_evenly(mask)[None, None]
+        roles = measure_roles(even, kind, tokens, _align(maps, kind, alignment))
+        found[kind] = {
+            name: float(figure) for name, figure in {**roles, **measure_theory(even, mask)}.items()
+        }
+    return found
+
+
+def build_untrained(model: PreTrainedModel, seed: int = 0) -> PreTrainedModel:
+    """The same model before its first step: the same configuration, weights drawn anew from the seed.
+
+    With the seed that the model was trained from, they are the weights that its training began with.
+    """
+    with drawing_weights(seed):
+        untrained = type(model)(copy.deepcopy(model.config))
+    return untrained.to(next(model.parameters()).device).eval()  # type: ignore[arg-type]
+
+
+def measure_head_roles(
+    model: PreTrainedModel, task: Task, examples: int = 100, seed: int = 0, *, with_untrained: bool = True
+) -> HeadRoles:
+    """What each head does, on the mean of held-out examples whose right answers are written.
+
+    Args:
+        model: encoder, encoder-decoder or decoder-only; or recurrent with a score function, whose alignment
+            is one head of one cross map.
+        task: what it learned.
+        examples: how many held-out examples; fewer where there are fewer.
+        seed: of the untrained weights.
+        with_untrained: whether the same model untrained is measured on the same examples.
+
+    Raises:
+        ValueError: no example, or a model without attention.
+    """
+    check_count(examples, "examples")
+    untrained = build_untrained(model, seed) if with_untrained else None
+    tokenizer = build_tokenizer(task)
+    batch = task.held_out(examples)
+    found: tuple[list, list, list] = ([], [], [])
+    for row in range(len(batch)):
+        source = batch.input_ids[row]
+        if batch.attention_mask is not None:
+            source = source[batch.attention_mask[row].bool()]
+        target = None if task.kind == CLASSES else batch.labels[row][batch.labels[row] != IGNORED]
+        alignment = None
+        if target is not None:
+            alignment = task.alignment(task.read_source(source.tolist()), task.decode(target.tolist()))
+        maps = attention_maps(model, source, target, tokenizer=tokenizer)
+        if maps.answering is None:
+            raise ValueError("This model has no attention to measure: it reads step by step.")
+        found[0].append(measure_heads(maps, alignment))
+        found[2].append(measure_even(maps, alignment))
+        if untrained is not None:
+            maps = attention_maps(untrained, source, target, tokenizer=tokenizer)
+            found[1].append(measure_heads(maps, alignment))
+    trained, drawn, even = (average(rows) for rows in found)
+    chance = {kind: {name: float(mean) for name, mean in figures.items()} for kind, figures in even.items()}
+    return HeadRoles(len(batch), trained, drawn, chance)
+
+
+def average(examples: Sequence[Mapping[str, Mapping]]) -> dict[str, Figures]:
+    """The mean of each figure over the examples that have it."""
+    if not examples:
+        return {}
+    means: dict[str, Figures] = {}
+    for kind in examples[0]:
+        means[kind] = {}
+        for name in dict.fromkeys(name for example in examples for name in example[kind]):
+            measured = [torch.as_tensor(example[kind][name]) for example in examples if name in example[kind]]
+            means[kind][name] = torch.stack(measured).nanmean(0)
+    return means
+
+
+def _maps_of(maps: AttentionMaps):
+    """(kind, weights [L, H, Q, K], the keys' tokens) for each kind of attention there is."""
+    tokens = {"encoder": maps.source_tokens, "decoder": maps.decoder_tokens, "cross": maps.source_tokens}
+    for kind in KINDS:
+        weights = getattr(maps, kind)
+        if weights is not None:
+            yield kind, weights, tokens[kind]
+
+
+def _align(maps: AttentionMaps, kind: str, alignment) -> list[list[int]] | None:
+    """The alignment in the shape of one kind's maps; None where the answer does not read the source there."""
+    answering = maps.answering
+    rows = None if answering is None or answering.kind != kind else answering.align(alignment)
+    if rows is None:
+        return None
+    return [[0] * len(rows[0])] * maps.written_from + rows  # what stands before the answer depends on nothing

@@ -1,0 +1,266 @@
+"""What each way to tell a place does, as numbers to look at: tables, waves, similarities, and two tests.
+
+Example:
+    picture, = view_positions("sinusoidal", Settings(length=50, width=32))
+    picture.similarity[0, 49]                    # cosine of place 49 with place 0: .348
+    measure_order("sinusoidal", Settings(), "the cat sat on the mat".split())
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+
+from hf_attn.architectures.registry import build_model
+from hf_attn.models.positions import ComplexPositions, Positions, RelativePositions
+from hf_attn.tasks.recipes import Recipe
+from hf_attn.tasks.synthetic.copying import Copying
+
+LONGEST, WIDEST = 64, 128  # places, and numbers of a vector, that are drawn
+VECTORS, ANGLES, BIAS = "vectors", "angles", "bias"  # kinds of pictures
+FEWEST_WORDS, MOST_WORDS = 2, 24  # of a sentence that is moved
+SHIFT = 7  # places, by which a sentence is moved on
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is drawn, and of which size.
+
+    Attributes:
+        length: places.
+        width: D, numbers of an embedding.
+        heads: H.
+        trained: places that the model is built for, its max_position_embeddings.
+        theta: base of the rotary frequencies.
+        clip: farthest distance that the clipped ways tell apart.
+        seed: of weights that would be learned.
+
+    Raises:
+        ValueError: a size outside what can be drawn.
+    """
+
+    length: int = 50
+    width: int = 32
+    heads: int = 2
+    trained: int = 50
+    theta: float = 10000.0
+    clip: int = 8
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        limits = {
+            "length": (2, LONGEST),
+            "width": (4, WIDEST),
+            "heads": (1, 8),
+            "trained": (2, LONGEST),
+            "clip": (1, LONGEST),
+        }
+        for name, (low, high) in limits.items():
+            if not low <= getattr(self, name) <= high:
+                raise ValueError(f"{name}={getattr(self, name)} must be from {low} to {high}.")
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One table that a way to tell places gives.
+
+    Attributes:
+        name: which of the way's tables.
+        kind: "vectors" (places × dimensions), "angles" (places × pairs, in (−π, π]), "bias" (queries × keys).
+        values: [rows, columns].
+        rows: the number of each row: its place, or its distance.
+        similarity: [rows, rows]. Of vectors and angles the cosine between two rows; of a bias the weight by
+            which a query reads a key where all products are equal, softmax(bias).
+        waves: [points, lines]: each dimension over the places; of angles the cosines; of a bias, for each
+            head, what stands at a distance.
+        points: the place or distance of each point.
+    """
+
+    name: str
+    kind: str
+    values: torch.Tensor
+    rows: tuple[int, ...]
+    similarity: torch.Tensor
+    waves: torch.Tensor
+    points: tuple[int, ...]
+
+
+def build_encoder(position_type: str, settings: Settings, words: int = 2):
+    """One layer of an untrained encoder, all of whose weights are drawn, with this way to tell places.
+
+    Raises:
+        ValueError: sizes that the way cannot work with; the sentence says why.
+    """
+    task = Copying(max_length=settings.trained - 1, num_symbols=max(2, words))
+    fields = {
+        "hidden_size": settings.width,
+        "num_attention_heads": settings.heads,
+        "intermediate_size": 4 * settings.width,
+        "encoder_layers": 1,
+        "decoder_layers": 1,
+        "max_position_embeddings": settings.trained,
+        "position_type": position_type,
+        "rope_theta": settings.theta,
+        "relative_clip_distance": settings.clip,
+        "zero_init_residual": False,
+    }
+    return build_model(task, Recipe(fields), settings.seed).get_encoder().eval()
+
+
+@torch.no_grad()
+def view_positions(position_type: str, settings: Settings) -> tuple[Picture, ...]:
+    """What a way to tell places adds, how it turns, or what it puts between queries and keys.
+
+    What is added is told by the same token at every place: what differs then comes of the place alone.
+
+    Returns:
+        A picture of what is added or turned, or one a head; none where nothing is told.
+
+    Raises:
+        ValueError: more places than the way has, or sizes that it cannot work with.
+    """
+    positions = build_encoder(position_type, settings).positions
+    positions.check_length(settings.length, 0)
+    places = torch.arange(settings.length).unsqueeze(0)  # [1, n]
+    pictures = []
+    if (added := _added(positions, settings, places)) is not None:
+        pictures.append(_of_vectors("added to the embedding", added, range(settings.length)))
+    if (rotation := positions.rotation(places)) is not None:
+        pictures.append(_of_angles(*rotation))
+    if isinstance(positions, RelativePositions):
+        distances = torch.arange(-settings.length + 1, settings.length)
+        _, vectors = positions.between(torch.zeros(1, 1, dtype=torch.long), distances.unsqueeze(0))
+        near = distances.abs() <= settings.clip
+        for name, table in zip(("added to keys", "added to values"), vectors[:, 0, 0], strict=True):
+            pictures.append(_of_vectors(name, table[near], distances[near].tolist()))
+    else:
+        pictures += _of_biases(positions, places)
+    return tuple(pictures)
+
+
+def _added(positions: Positions, settings: Settings, places: torch.Tensor) -> torch.Tensor | None:
+    """[n, D]: what the same token gets at each place; None where it stays as it is.
+
+    A way that turns the embedding has nothing to turn but the token, so there it is the token, turned.
+    """
+    generator = torch.Generator().manual_seed(settings.seed)
+    token = torch.randn(settings.width, generator=generator)
+    if isinstance(positions, ComplexPositions):
+        token = torch.cat((torch.ones(settings.width // 2), torch.zeros(settings.width // 2)))  # 1 + 0i
+        return positions(token.expand(1, settings.length, -1), places)[0]
+    same = token.expand(1, settings.length, -1)
+    added = (positions(same, places) - same)[0]
+    return None if torch.equal(added, torch.zeros_like(added)) else added
+
+
+def _of_vectors(name: str, table: torch.Tensor, rows) -> Picture:
+    rows = tuple(rows)
+    return Picture(name, VECTORS, table, rows, _cosines(table), table, rows)
+
+
+def _of_angles(cosine: torch.Tensor, sine: torch.Tensor) -> Picture:
+    """Rotary angles from (cos, sin) [1, 1, n, Dh], whose halves are the same."""
+    half = cosine.shape[-1] // 2
+    cosine, sine = cosine[0, 0, :, :half], sine[0, 0, :, :half]
+    rows = tuple(range(len(cosine)))
+    turned = torch.cat((cosine, sine), dim=-1)  # what a vector of ones becomes
+    return Picture(
+        "angle of each pair", ANGLES, torch.atan2(sine, cosine), rows, _cosines(turned), cosine, rows
+    )
+
+
+def _of_biases(positions: Positions, places: torch.Tensor) -> list[Picture]:
+    """A picture a head, queries × keys; its waves are all heads by distance. None without a bias."""
+    bias, _ = positions.between(places, places)  # [1, H, n, n]
+    last = places.shape[1] - 1
+    points = torch.arange(-last, last + 1)
+    by_distance, _ = positions.between(torch.zeros(1, 1, dtype=torch.long), points.unsqueeze(0))
+    if bias is None or by_distance is None:
+        return []
+    rows = tuple(places[0].tolist())
+    waves = by_distance[0, :, 0].T  # [2n − 1, H]
+    return [
+        Picture(f"head {head + 1}", BIAS, table, rows, table.softmax(dim=-1), waves, tuple(points.tolist()))
+        for head, table in enumerate(bias[0])
+    ]
+
+
+def _cosines(vectors: torch.Tensor) -> torch.Tensor:
+    """[n, d] → [n, n]."""
+    unit = torch.nn.functional.normalize(vectors, dim=-1)
+    return unit @ unit.T
+
+
+# ---------------------------------------------------------------- two tests
+
+
+@dataclass(frozen=True)
+class OrderTest:
+    """Whether an encoder notices that its tokens were moved.
+
+    Attributes:
+        order: which token stands at each place afterwards.
+        without: L2 between the output and that of the moved tokens, moved back, without positions.
+        with_positions: the same with them.
+        shift: by how many places the whole sentence was moved on.
+        shifted: L2 between the output and that of the sentence moved on, with positions.
+        norm: L2 of the output itself, to compare with.
+    """
+
+    order: tuple[int, ...]
+    without: float
+    with_positions: float
+    shift: int
+    shifted: float
+    norm: float
+
+
+@torch.no_grad()
+def measure_order(position_type: str, settings: Settings, words: list[str], shift: int = SHIFT) -> OrderTest:
+    """Move a sentence's words about, and on, through one untrained layer of attention; compare the outputs.
+
+        ‖P⁻¹ f(P x) − f(x)‖ is 0 without positions: attention is equivariant to permutations.
+        ‖f(x at p + k) − f(x at p)‖ is 0 where only distances count.
+
+    Args:
+        position_type: how places are told.
+        settings: width, heads and seed of the encoder; it has places enough for the sentence.
+        words: the sentence.
+        shift: k.
+
+    Raises:
+        ValueError: too few or too many words, or sizes that the way cannot work with.
+    """
+    if not FEWEST_WORDS <= len(words) <= MOST_WORDS:
+        count = f"{len(words)} word{'' if len(words) == 1 else 's'}"
+        raise ValueError(
+            f"The sentence has {count}: write {FEWEST_WORDS} to {MOST_WORDS}, with spaces between."
+        )
+    settings = replace(settings, trained=len(words) + shift)
+    vocabulary = sorted(set(words))
+    ids = torch.tensor([[vocabulary.index(word) for word in words]])
+    told = build_encoder(position_type, settings, len(vocabulary))
+    untold = build_encoder("none", settings, len(vocabulary))
+    shared = {name: weight for name, weight in told.state_dict().items() if name in untold.state_dict()}
+    untold.load_state_dict(shared)
+    ids = ids + told.config.vocab_size - len(vocabulary)  # the special tokens come first
+    order = torch.randperm(len(words), generator=torch.Generator().manual_seed(settings.seed))
+    places = torch.arange(len(words)).unsqueeze(0)
+
+    def unshuffled(encoder) -> torch.Tensor:
+        return encoder(ids[:, order]).last_hidden_state[:, order.argsort()]
+
+    output = told(ids).last_hidden_state
+    moved = told(ids, position_ids=places + shift).last_hidden_state
+    return OrderTest(
+        order=tuple(order.tolist()),
+        without=float(torch.dist(unshuffled(untold), untold(ids).last_hidden_state)),
+        with_positions=float(torch.dist(unshuffled(told), output)),
+        shift=shift,
+        shifted=float(torch.dist(moved, output)),
+        norm=float(output.norm()),
+    )
+
+
+def is_learned(position_type: str, settings: Settings) -> bool:
+    """Whether the way has weights of its own: those drawn here are untrained."""
+    return any(True for _ in build_encoder(position_type, settings).positions.parameters())

@@ -1,0 +1,1 @@
+"""Which model learns which kind of task: model families, presets, settings, and the memory they need."""

@@ -1,0 +1,202 @@
+"""Which model learns which kind of task, and how an untrained one is built.
+
+A new architecture is one row of ARCHITECTURES: training, the command line and the app then have it.
+"""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel
+
+from hf_attn.architectures.memory import check_loaded, check_training, count_planned_weights
+from hf_attn.models.checking import SEEDS, check_number
+from hf_attn.models.configuration_attn import AttnConfig
+from hf_attn.models.configuration_attn_decoder import AttnDecoderConfig
+from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
+from hf_attn.models.configuration_attn_seq2seq import AttnSeq2SeqConfig
+from hf_attn.models.configuration_recurrent import RecurrentConfig
+from hf_attn.models.configuration_recurrent_encoder import RecurrentEncoderConfig
+from hf_attn.models.modeling_attn_decoder import AttnDecoderForCausalLM
+from hf_attn.models.modeling_attn_encoder import AttnEncoderForSequenceClassification
+from hf_attn.models.modeling_attn_seq2seq import AttnSeq2SeqForConditionalGeneration
+from hf_attn.models.modeling_recurrent import RecurrentForConditionalGeneration
+from hf_attn.models.modeling_recurrent_encoder import RecurrentForSequenceClassification
+from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT, Task
+from hf_attn.tasks.batch import END, PAD, START
+from hf_attn.tasks.recipes import Recipe
+from hf_attn.utils.model_lock import building_model
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A model that can learn one kind of task.
+
+    Attributes:
+        title: for people.
+        config: its configuration's class.
+        model: its class, with the head that the kind of task needs.
+        fields: of the configuration, that make it this architecture; they are not to be chosen.
+    """
+
+    title: str
+    config: type[PreTrainedConfig]
+    model: type[PreTrainedModel]
+    fields: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def is_recurrent(self) -> bool:
+        """Whether it reads step by step."""
+        return not issubclass(self.config, AttnConfig)
+
+
+def _recurrent(title: str, score_function: str) -> Architecture:
+    fields = {"score_function": score_function}
+    return Architecture(title, RecurrentConfig, RecurrentForConditionalGeneration, fields)
+
+
+def _reader(title: str, cell_type: str) -> Architecture:
+    fields = {"cell_type": cell_type}
+    return Architecture(title, RecurrentEncoderConfig, RecurrentForSequenceClassification, fields)
+
+
+_DECODER = Architecture("Decoder-only Transformer", AttnDecoderConfig, AttnDecoderForCausalLM)
+
+# kind of task → name as --model takes it → architecture; the first is what is shown first
+ARCHITECTURES: dict[str, dict[str, Architecture]] = {
+    SEQUENCE: {
+        "transformer": Architecture("Transformer", AttnSeq2SeqConfig, AttnSeq2SeqForConditionalGeneration),
+        "decoder": _DECODER,
+        "none": _recurrent("LSTM without attention", "none"),
+        "additive": _recurrent("LSTM, additive attention (Bahdanau)", "additive"),
+        "dot": _recurrent("LSTM, dot attention (Luong)", "dot"),
+        "general": _recurrent("LSTM, general attention (Luong)", "general"),
+        "concat": _recurrent("LSTM, concat attention (Luong)", "concat"),
+    },
+    CLASSES: {
+        "transformer": Architecture("Transformer", AttnEncoderConfig, AttnEncoderForSequenceClassification),
+        "lstm": _reader("LSTM", "lstm"),
+        "gru": _reader("GRU", "gru"),
+        "rnn": _reader("Plain RNN", "rnn"),
+    },
+    TEXT: {"decoder": _DECODER},
+}
+NAMES = tuple(dict.fromkeys(name for rows in ARCHITECTURES.values() for name in rows))
+
+
+def find_architecture(task: Task | type[Task], name: str) -> Architecture:
+    """The architecture of that name for the task's kind.
+
+    Raises:
+        ValueError: none of that name learns such a task.
+    """
+    known = ARCHITECTURES[task.kind]
+    if name not in known:
+        raise ValueError(f"model={name!r} does not learn task {task.name!r}; choose {', '.join(known)}.")
+    return known[name]
+
+
+@contextlib.contextmanager
+def drawing_weights(seed: int) -> Iterator[None]:
+    """Let a model that is built here draw its weights from a seed; the global generator stays as it was."""
+    check_number("seed", seed, *SEEDS, example=0)
+    with building_model(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
+def build_model(task: Task, recipe: Recipe, seed: int = 0) -> PreTrainedModel:
+    """An untrained model of the recipe's architecture and size; the same weights for the same seed.
+
+    Raises:
+        ValueError: the architecture does not learn such a task, a size is refused, or the model does not fit
+            this machine's memory.
+    """
+    model_class, config = find_architecture(task, recipe.architecture).model, build_config(task, recipe)
+    if torch.get_default_device().type != "meta":  # there it takes none
+        check_loaded(model_class, config)
+    with drawing_weights(seed):
+        model = model_class(config)
+    if task.kind != CLASSES:
+        model.generation_config = _generation_config(task, config)
+    return model
+
+
+def check_recipe(
+    task: Task,
+    recipe: Recipe,
+    device: torch.device | str = "cpu",
+    share: int | None = None,
+    most: int | None = None,
+) -> None:
+    """Refuse a recipe whose training does not fit in the memory, before anything is built.
+
+    Args:
+        task: what is learned.
+        recipe: gives the model's sizes and the batch.
+        device: where the model learns.
+        share: examples of a batch that this process gets; all where None.
+        most: bytes that a server gives; as much as the machine has where None.
+
+    Raises:
+        ValueError: it does not fit, the architecture does not learn such a task, or a size is refused.
+    """
+    config = build_config(task, recipe)
+    weights = count_planned_weights(find_architecture(task, recipe.architecture).model, config)
+    check_training(weights, config, share or recipe.batch_size, task, device=device, most=most)
+
+
+def build_config(task: Task, recipe: Recipe) -> PreTrainedConfig:
+    """The configuration of the recipe's model for a task.
+
+    Raises:
+        ValueError: the architecture does not learn such a task, or a size is refused.
+    """
+    architecture = find_architecture(task, recipe.architecture)
+    if recipe.teacher_forcing < 1 and not (architecture.is_recurrent and task.kind == SEQUENCE):
+        raise ValueError(
+            f"teacher_forcing={recipe.teacher_forcing} is for recurrent decoders; "
+            f"{recipe.architecture} is always given the true tokens: leave it at 1."
+        )
+    given = _fields_of(task, architecture)
+    needed = given.get("max_position_embeddings", 0)
+    places = recipe.model.get("max_position_embeddings", needed)
+    if isinstance(places, int) and places < needed:
+        raise ValueError(f"max_position_embeddings={places}: sequences of {task.name} have {needed} tokens.")
+    return architecture.config(**{**given, **recipe.model, **architecture.fields})
+
+
+def _fields_of(task: Task, architecture: Architecture) -> dict[str, Any]:
+    """What the task says of the configuration."""
+    fields: dict[str, Any] = {
+        "vocab_size": len(task.vocabulary),
+        "pad_token_id": PAD,
+        "bos_token_id": START,
+        "eos_token_id": END,
+    }
+    if not architecture.is_recurrent:
+        fields["max_position_embeddings"] = task.max_position_embeddings
+    if task.kind == CLASSES:
+        names = dict(enumerate(task.classes))
+        return {**fields, "id2label": names, "label2id": {name: index for index, name in names.items()}}
+    if architecture.config.is_encoder_decoder:
+        fields["decoder_start_token_id"] = START
+    elif not architecture.is_recurrent:
+        fields["max_position_embeddings"] = task.max_source_tokens + task.max_target_tokens
+    return {
+        **fields,
+        "tie_word_embeddings": False,
+    }  # tiny models learn in fewer steps with tables of their own
+
+
+def _generation_config(task: Task, config: PreTrainedConfig) -> GenerationConfig:
+    start = {"decoder_start_token_id": START} if config.is_encoder_decoder else {}
+    return GenerationConfig(
+        pad_token_id=PAD,
+        bos_token_id=START,
+        eos_token_id=END,
+        max_new_tokens=task.max_target_tokens,
+        **start,
+    )

@@ -1,0 +1,1 @@
+"""The checkpoint folder: save, load, check, its card and its training record."""

@@ -1,0 +1,97 @@
+"""Measure a checkpoint anew and write its card from that; its weights stay as they are."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from hf_attn.checkpoints.collection_card import build_collection
+from hf_attn.checkpoints.model_card import build_card
+from hf_attn.checkpoints.save_load import list_checkpoints, load_checkpoint
+from hf_attn.checkpoints.training_record import (
+    describe_model,
+    describe_results,
+    describe_search,
+    find_versions,
+    write_record,
+)
+from hf_attn.checkpoints.validate import CONFIG, LARGEST_JSON, TRAINING
+from hf_attn.evaluation.baselines import measure_beside
+from hf_attn.evaluation.failure_search import HELD_OUT_TRIED, look_for_failures
+from hf_attn.evaluation.metrics import evaluate
+from hf_attn.tasks.base import TEXT
+from hf_attn.utils.atomic_write import write_file
+from hf_attn.utils.folder_files import find_file, read_file
+from hf_attn.viz.example_map import MAP, find_worked_map
+
+CARD = "README.md"
+
+
+def remeasure(directory: Path, tried: int = HELD_OUT_TRIED) -> tuple[dict, bool]:
+    """Measure a checkpoint, look for failures, and rewrite its card, map and record where they differ.
+
+    Args:
+        directory: the checkpoint's folder.
+        tried: held-out inputs among which failures are looked for.
+
+    Returns:
+        (what training.json now holds, whether a file changed).
+
+    Raises:
+        FileNotFoundError, ValueError: it cannot be loaded, or does not say what it learned.
+    """
+    checkpoint = load_checkpoint(directory)
+    model, task = checkpoint.model, checkpoint.task_named()
+    worked_map = find_worked_map(model, task)
+    fresh: dict = {
+        "results": describe_results(task, evaluate(model, task), measure_beside(task)),
+        **describe_model(model, task),
+        "search": None if task.kind == TEXT else describe_search(look_for_failures(model, task, tried)),
+        "map": None if worked_map is None else worked_map.describe(),
+    }
+    before = checkpoint.training
+    if any(before.get(name) != value for name, value in fresh.items()):
+        fresh["measured_with"] = find_versions()
+    record = {"versions": find_versions(), **before, **fresh}
+    changed = _put(directory / TRAINING, write_record(record))
+    changed |= _put(directory / CARD, build_card(directory.resolve().name, task, record))
+    has_map = (directory / MAP).exists()
+    if worked_map is None and has_map:
+        (directory / MAP).unlink()
+        changed = True
+    elif worked_map is not None and (before.get("map") != fresh["map"] or not has_map):
+        worked_map.draw(directory)  # another matplotlib would draw the same map with other bytes
+        changed = True
+    return record, changed
+
+
+def write_collection(folder: Path, records: Mapping[str, Mapping]) -> bool:
+    """Write the page that lists a folder's checkpoints; whether it changed.
+
+    Args:
+        folder: of the checkpoints' folders.
+        records: by their names, what their training.json holds.
+    """
+    return _put(folder / CARD, build_collection(folder, records))
+
+
+def find_folders(path: Path) -> list[Path]:
+    """The checkpoint that a folder is, or those that lie in it.
+
+    Raises:
+        ValueError: there is none.
+    """
+    if (path / CONFIG).is_file():  # what else it lacks is said when it is loaded
+        return [path]
+    if not (found := list_checkpoints(path)):
+        raise ValueError(
+            f"{path} is no checkpoint, and there is none in it: name a folder that hf-attn saved."
+        )
+    return found
+
+
+def _put(path: Path, text: str) -> bool:
+    """Put a file in place at once, unless it is there already; whether it was written."""
+    content, folder, name = text.encode("utf-8"), path.parent, path.name
+    if find_file(folder, name) and read_file(folder, name, LARGEST_JSON) == content:
+        return False
+    write_file(path, content)
+    return True

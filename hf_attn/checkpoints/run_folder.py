@@ -1,0 +1,351 @@
+"""A run's folder while it is under way: what it is made of, its state, its reports. It ends as a checkpoint.
+
+    OUT/run.json          task, recipe, seed: enough to begin again
+    OUT/training_state/   weights, optimizer, generators, step: enough to go on
+    OUT/reports.jsonl     one report a line
+
+A finished run leaves none of them: the checkpoint folder takes OUT's place as a whole.
+"""
+
+import contextlib
+import dataclasses
+import json
+import math
+import signal
+import sys
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from accelerate import Accelerator
+from accelerate.tracking import filter_trackers
+from filelock import FileLock, Timeout
+from transformers import PreTrainedModel
+
+from hf_attn.architectures.settings import apply_settings
+from hf_attn.checkpoints.save_load import save_checkpoint
+from hf_attn.checkpoints.training_record import build_training_record
+from hf_attn.checkpoints.validate import LARGEST_JSON, NEEDED_FILES, TRAINING
+from hf_attn.evaluation.baselines import Baseline
+from hf_attn.evaluation.metrics import Evaluation, evaluate
+from hf_attn.models.checking import bounded, check_bounds
+from hf_attn.tasks import TASKS, Recipe, Task, build_task
+from hf_attn.training.device import describe_device
+from hf_attn.training.loop import Report, train
+from hf_attn.utils.atomic_write import clear_leftovers, write_file
+from hf_attn.utils.folder_files import list_files, read_file
+
+TRACK_DIR = "runs"  # where tensorboard's logs go
+TRACKED = ("loss", "learning_rate", "tokens_per_second", "held_out_exact_match")
+RUN, STATE, REPORTS, LOCK = "run.json", "training_state", "reports.jsonl", ".lock"
+LARGEST_REPORTS = 500_000_000  # bytes: a million lines have 250 million
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run is made of.
+
+    Attributes:
+        task: what is learned.
+        recipe: how.
+        seed: of weights and examples.
+        until: stop at this held-out accuracy; None to take every step.
+        device: "auto", "cpu", "cuda" or "mps".
+        threads: processor threads for torch.
+    """
+
+    task: Task
+    recipe: Recipe
+    seed: int = bounded(0, 0, 2**63 - 1)
+    until: float | None = bounded(None, 0.0, 1.0)
+    device: str = "auto"
+    threads: int = bounded(1, 1, 1_024)
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
+
+    def is_over(self, report: Report) -> bool:
+        """Whether a report is the run's last: no step is left, or the accuracy is reached."""
+        if report.step == report.steps:
+            return True
+        is_fresh = report.measured_at == report.step
+        return self.until is not None and is_fresh and report.held_out_exact_match >= self.until
+
+
+def report_row(report: Report) -> dict:
+    """A report's figures as JSON can hold them: null where there is no number."""
+    names = (
+        "step",
+        "steps",
+        "loss",
+        "learning_rate",
+        "tokens_per_second",
+        "seconds",
+        "held_out_exact_match",
+        "held_out_examples",
+    )
+    row = {name: getattr(report, name) for name in names}
+    return {name: value if math.isfinite(value) else None for name, value in row.items()}
+
+
+def check_output(directory: Path) -> None:
+    """Refuse a folder that a new run must not take.
+
+    Raises:
+        ValueError: something else is in it, or a run that is not finished.
+    """
+    clear_leftovers(directory)
+    if not directory.exists():
+        return
+    if not directory.is_dir():
+        raise ValueError(f"--output-dir {directory} is a file; name a folder.")
+    if (directory / RUN).exists():
+        raise ValueError(
+            f"--output-dir {directory} holds a run that is not finished: go on with --resume {directory}, "
+            "or delete the folder."
+        )
+    if inside := [path.name for path in sorted(directory.iterdir()) if path.is_dir()]:
+        raise ValueError(
+            f"--output-dir {directory} holds a folder, {inside[0]!r}, which would be lost with what is "
+            "replaced: name another folder."
+        )
+    if any(directory.iterdir()) and not is_finished(directory):
+        raise ValueError(
+            f"--output-dir {directory} is not empty and holds no checkpoint of hf_attn, and it would be "
+            "replaced: name another folder."
+        )
+
+
+def is_finished(directory: Path) -> bool:
+    """Whether the folder is a whole checkpoint of ours, with no run under way."""
+    files = (*NEEDED_FILES, TRAINING)
+    return not (directory / RUN).exists() and all((directory / name).is_file() for name in files)
+
+
+def save_run(directory: Path, run: Run) -> None:
+    """Begin a run's folder."""
+    directory.mkdir(parents=True, exist_ok=True)
+    content = {
+        "task": {"name": run.task.name, "options": run.task.options},
+        "recipe": dataclasses.asdict(run.recipe),
+        **{name: getattr(run, name) for name in ("seed", "until", "device", "threads")},
+    }
+    write_file(directory / RUN, json.dumps(content, indent=2).encode("utf-8"))
+
+
+def load_run(directory: Path, own_task: type[Task] | None = None) -> Run:
+    """What the run in a folder is made of.
+
+    Args:
+        directory: the run's folder.
+        own_task: what it learns where that is not one of TASKS.
+
+    Raises:
+        ValueError: there is none, it is finished, run.json cannot be read, or its task is not known.
+    """
+    clear_leftovers(directory)
+    clear_leftovers(directory / STATE)
+    if not directory.is_dir():
+        raise ValueError(f"--resume {directory}: there is no such folder.")
+    if is_finished(directory):
+        raise ValueError(f"--resume {directory}: that run is finished; train again with --output-dir.")
+    if not (directory / RUN).exists():
+        raise ValueError(f"--resume {directory}: there is no {RUN} in it, so no run can go on there.")
+    try:
+        check_run_files(directory)
+        content = json.loads(read_file(directory, RUN, LARGEST_JSON).decode("utf-8"))
+        recipe = {**content["recipe"], "betas": tuple(content["recipe"]["betas"])}
+        name = content["task"]["name"]
+        task = TASKS.get(name, own_task)
+        if task is None or task.name != name:
+            raise ValueError(f"its task {name!r} is from your own file: hf-attn train FILE.py --resume …")
+        return Run(
+            build_task(task, **content["task"]["options"]),
+            Recipe(**recipe),
+            **{name: content[name] for name in ("seed", "until", "device", "threads")},
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"--resume {directory}: {RUN} cannot be read ({error}).") from error
+
+
+def check_run_files(directory: Path) -> None:
+    """Refuse a run's folder in which something is no file of its own: a run reads and writes there.
+
+    Raises:
+        ValueError: a link leads elsewhere, or something is neither file nor folder.
+    """
+    list_files(directory, (RUN, STATE, REPORTS, LOCK).__contains__)
+
+
+def add_report(directory: Path, row: dict) -> None:
+    """Note a report."""
+    with (directory / REPORTS).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
+
+
+def load_reports(directory: Path) -> list[dict]:
+    """The run's reports by step, over all resumptions; a step that was reported twice counts once."""
+    rows: dict[int, dict] = {}
+    for line in read_file(directory, REPORTS, LARGEST_REPORTS).decode("utf-8").splitlines():
+        with contextlib.suppress(json.JSONDecodeError):  # a killed process may leave half a line
+            row = json.loads(line)
+            rows[row["step"]] = row
+    return [rows[step] for step in sorted(rows)]
+
+
+def follow(
+    run: Run,
+    model: PreTrainedModel,
+    accelerator: Accelerator,
+    directory: Path | None = None,
+    save_every_seconds: float = 30.0,
+    hurry: threading.Event | None = None,
+) -> Generator[Report]:
+    """Train, and keep the run's folder. Stop by closing the generator; another call goes on from there.
+
+    Args:
+        run: what to do.
+        model: is changed in place.
+        accelerator: device and processes.
+        directory: the run's folder; None keeps nothing.
+        save_every_seconds: how often the state is saved on the way.
+        hurry: once set, every step is reported.
+
+    Yields:
+        The loop's reports.
+    """
+    keeps = directory is not None and accelerator.is_main_process
+    lock = FileLock(directory / LOCK) if directory is not None and keeps else None
+    if directory is not None and lock is not None:
+        directory.mkdir(parents=True, exist_ok=True)
+        check_run_files(directory)
+        _take(lock, directory)
+        save_run(directory, run)
+    loop = train(
+        run.task,
+        model,
+        run.recipe,
+        generator=torch.Generator().manual_seed(run.seed),
+        until=run.until,
+        state_dir=None if directory is None else directory / STATE,
+        save_every_seconds=save_every_seconds,
+        accelerator=accelerator,
+        hurry=hurry,
+    )
+    with contextlib.closing(loop), lock or contextlib.nullcontext():  # type: ignore[type-var]
+        for report in loop:
+            if directory is not None and keeps:
+                add_report(directory, report_row(report))
+            yield report
+
+
+def _take(lock: FileLock, directory: Path) -> None:
+    """Hold a run's folder, so that no other process trains in it.
+
+    Raises:
+        BlockingIOError: another one does.
+    """
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise BlockingIOError(f"Another process is training in {directory}: stop it first.") from error
+
+
+def finish(
+    run: Run,
+    model: PreTrainedModel,
+    accelerator: Accelerator,
+    directory: Path,
+    baseline: Baseline | None = None,
+) -> Evaluation:
+    """Measure what was learned, and put the checkpoint in place of the run's folder.
+
+    Args:
+        run: what was done.
+        model: what learned.
+        accelerator: what it learned on.
+        directory: the run's folder.
+        baseline: what stands beside the result in training.json and on the card.
+    """
+    evaluation = evaluate(model, run.task)
+    record = build_training_record(
+        run.task,
+        run.recipe,
+        evaluation,
+        seed=run.seed,
+        until=run.until,
+        reports=load_reports(directory),
+        device=describe_device(accelerator),
+        threads=run.threads,
+        baseline=baseline,
+    )
+    save_checkpoint(directory, model, run.task, record)
+    return evaluation
+
+
+def check_same(
+    run: Run, resume: Path, task: str | None, model: str | None, settings: Mapping, seed: int | None
+) -> None:
+    """What is typed beside --resume may repeat the run's own choices, not change them.
+
+    Raises:
+        ValueError: it changes them.
+    """
+    settings = dict(settings)
+    same = {
+        "TASK": task in (None, run.task.name),
+        "--model": model in (None, run.recipe.architecture),
+        "--seed": seed in (None, run.seed),
+        "--steps": settings.pop("steps", run.recipe.steps) == run.recipe.steps,
+    }
+    if settings:
+        steps = {"steps": run.recipe.steps}
+        own = apply_settings(type(run.task), {**settings, **steps}, run.recipe.architecture)
+        same["--set"] = own == (run.task, run.recipe)
+    if other := [name for name, is_same in same.items() if not is_same]:
+        raise ValueError(
+            f"{other[0]} is not that of the run in {resume}; leave it out to go on with that run."
+        )
+
+
+@contextlib.contextmanager
+def stop_when_asked() -> Iterator[threading.Event]:
+    """Ctrl-C, or a termination, sets an event; the second one interrupts at once."""
+    stop = threading.Event()
+
+    def ask(signum: int, frame: object) -> None:  # noqa: ARG001
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def track(accelerator: Accelerator, tracker: str | None, run: Run) -> Iterator[Callable[[dict], None]]:
+    """Gives what logs a report's row to trackio or tensorboard, through accelerate; nowhere where None."""
+    if tracker is None:
+        yield lambda row: None  # noqa: ARG005
+        return
+    with contextlib.redirect_stdout(sys.stderr):  # trackio greets on standard output
+        accelerator.project_configuration.logging_dir = TRACK_DIR
+        accelerator.log_with = filter_trackers([tracker], TRACK_DIR)
+        settings = {"seed": run.seed, "steps": run.recipe.steps, "batch_size": run.recipe.batch_size}
+        accelerator.init_trackers(f"hf_attn-{run.task.name}", config=settings)
+
+    def log(row: dict) -> None:
+        with contextlib.redirect_stdout(sys.stderr):
+            accelerator.log({name: row[name] for name in TRACKED if row[name] is not None}, step=row["step"])
+
+    try:
+        yield log
+    finally:
+        with contextlib.redirect_stdout(sys.stderr):
+            accelerator.end_training()

@@ -1,0 +1,189 @@
+"""The checkpoint folder: what the Hub wants and nothing else. Save it, load it, list those there are."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
+
+from hf_attn.architectures.families import FAMILIES, register_auto_classes
+from hf_attn.architectures.memory import check_loaded
+from hf_attn.checkpoints.model_card import build_card
+from hf_attn.checkpoints.training_record import describe_model, describe_task, find_versions, write_record
+from hf_attn.checkpoints.validate import (
+    CONFIG,
+    NEEDED_FILES,
+    TRAINING,
+    WEIGHTS,
+    check_files,
+    check_generation,
+    check_weights,
+    class_of,
+    load_config,
+    load_tokenizer,
+    read_json,
+    read_training,
+)
+from hf_attn.evaluation.metrics import refuse_too_long
+from hf_attn.tasks import TASKS, Task, build_task, find_task
+from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
+from hf_attn.utils.atomic_write import atomic_directory
+from hf_attn.utils.model_lock import building_model
+from hf_attn.viz.example_map import find_worked_map
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A trained model with what belongs to it.
+
+    Attributes:
+        model: ready to read and write (evaluation mode).
+        tokenizer: of the task's vocabulary.
+        task: what it learned, with its options; None where the folder does not say.
+        training: how it was trained and what was measured, from training.json; empty where there is none.
+        path: the folder.
+    """
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerFast
+    task: Task | None
+    training: dict
+    path: Path
+
+    def task_named(self, name: str | type[Task] | None = None, **options) -> Task:
+        """The task that the model learned, or another one whose symbols are the same.
+
+        Args:
+            name: a name in TASKS, or a class; the model's own task where None.
+            **options: of the task, where they are to be others.
+
+        Raises:
+            ValueError: the folder does not say what was learned, no such task, or its symbols are others.
+        """
+        learned = self.training.get("task") or {}
+        own_name = learned.get("name")
+        if name is not None:
+            chosen = find_task(name) if isinstance(name, str) else name
+        elif self.task is not None:
+            chosen = type(self.task)
+        else:
+            whose = f"it learned {own_name!r}, a task of somebody's own: name its file, --task FILE.py"
+            raise ValueError(
+                f"{self.path} does not say what it learned; {whose if own_name else f'it has no {TRAINING}'}."
+            )
+        if chosen.name == own_name:
+            task = build_task(chosen, **{**learned.get("options", {}), **options})
+            task = task.restore(self.tokenizer, _classes_of(self.model.config))
+        else:
+            task = build_task(chosen, **options)
+        if task.vocabulary != self.tokenizer.get_vocab():
+            other = f"task={task.name!r}: its symbols are not those that"
+            raise ValueError(f"{other} {self.path} was trained on.")
+        refuse_too_long(task, self.model)
+        return task
+
+
+def save_checkpoint(directory: str | Path, model: PreTrainedModel, task: Task, training: Mapping) -> Path:
+    """Write a checkpoint folder, whole or not at all.
+
+    Args:
+        directory: the folder; its name is the model's name on the card. What stood there is replaced.
+        model: an encoder-decoder or a classifier of `hf_attn.models`.
+        task: gives tokenizer and worked example.
+        training: what `build_training_record` gave; whatever is missing is left out of the card.
+
+    Returns:
+        The folder.
+
+    Raises:
+        ValueError: a model of another type.
+        OSError: the disk is full or cannot be written; the folder is as it was.
+    """
+    directory = Path(directory)
+    model_type = getattr(getattr(model, "config", None), "model_type", None)
+    if model_type not in FAMILIES:
+        raise ValueError(f"model_type={model_type!r} cannot be saved; hf_attn saves {', '.join(FAMILIES)}.")
+    register_auto_classes()  # so that save_pretrained copies the code
+    worked_map = find_worked_map(model, task)
+    record = {
+        "task": describe_task(task),
+        "versions": find_versions(),
+        **training,
+        **describe_model(model, task),
+        "map": None if worked_map is None else worked_map.describe(),
+    }
+    card = build_card(directory.resolve().name, task, record)
+    with atomic_directory(directory) as partial:
+        model.config.auto_map = FAMILIES[model_type].auto_map
+        model.save_pretrained(partial)
+        build_tokenizer(task).save_pretrained(partial)
+        (partial / TRAINING).write_text(write_record(record), encoding="utf-8")
+        (partial / "README.md").write_text(card, encoding="utf-8")
+        if worked_map is not None:
+            worked_map.draw(partial)
+        for file in partial.iterdir():
+            file.chmod(0o644)  # safetensors makes its file the owner's alone
+    return directory
+
+
+def load_checkpoint(directory: str | Path) -> Checkpoint:
+    """Read a checkpoint folder, looking at every file before a model is built from it.
+
+    Raises:
+        FileNotFoundError: the folder or one of its files is missing.
+        ValueError: a file cannot be read, or does not belong to the others.
+    """
+    directory = Path(directory)
+    check_files(directory)
+    config = load_config(directory)
+    model_class = class_of(config)
+    check_weights(directory / WEIGHTS, config, model_class)
+    check_generation(directory, config)
+    training = read_training(directory)
+    tokenizer = load_tokenizer(directory, config)
+    task = _restore_task(training, directory)
+    if task is not None:
+        task = task.restore(tokenizer, _classes_of(config))
+    if task is not None and len(task.vocabulary) != config.vocab_size:
+        raise ValueError(
+            f"{directory / TRAINING} names task {task.name!r} with {len(task.vocabulary)} tokens, "
+            f"but {CONFIG} has vocab_size={config.vocab_size}. They are of different models; save it again."
+        )
+    check_loaded(model_class, config)
+    with building_model():
+        model = model_class.from_pretrained(directory, config=config).eval()
+    return Checkpoint(model, tokenizer, task, training, directory)
+
+
+def list_checkpoints(folder: str | Path) -> list[Path]:
+    """Folders in `folder` that hold a checkpoint of a known model type, by name; none where it is missing."""
+    found = []
+    for path in sorted(Path(folder).iterdir()) if Path(folder).is_dir() else []:
+        if path.name.startswith(".") or not all((path / name).is_file() for name in NEEDED_FILES):
+            continue
+        try:
+            known = read_json(path / CONFIG).get("model_type") in FAMILIES
+        except (ValueError, TypeError, OSError):  # TypeError: a list cannot be looked up
+            known = False
+        if known:
+            found.append(path)
+    return found
+
+
+def _classes_of(config: PreTrainedConfig) -> tuple[str, ...]:
+    """Names of a classifier's classes, in their order."""
+    return tuple(str(name) for _, name in sorted((config.id2label or {}).items()))
+
+
+def _restore_task(training: Mapping, directory: Path) -> Task | None:
+    """The task that was learned; None where the folder does not say, or where it is somebody's own."""
+    described = training.get("task")
+    if described is None or (isinstance(described, Mapping) and described.get("name") not in TASKS):
+        return None
+    try:
+        options = described.get("options", {})
+        if Path(path := str(options.get("path") or "")).name != path:
+            raise ValueError(f"path={path!r} names a file elsewhere on this machine")
+        return build_task(described["name"], **options)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise ValueError(f"{directory / TRAINING} names no task that can be built: {error}") from error

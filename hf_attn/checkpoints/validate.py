@@ -1,0 +1,400 @@
+"""What the files of a checkpoint must be before a model is built from them. Each refusal is one sentence.
+
+A folder may come from anybody: nothing in it is run, and no figure in it is believed before it is compared.
+"""
+
+import dataclasses
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import torch
+from huggingface_hub.errors import StrictDataclassError
+from safetensors import SafetensorError, safe_open
+from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
+
+from hf_attn.architectures.families import FAMILIES, Family
+from hf_attn.checkpoints.training_record import find_versions
+from hf_attn.utils.folder_files import MODEL_FILES, find_file, list_files, read_file
+from hf_attn.utils.model_lock import building_model
+from hf_attn.utils.text import shorten
+
+CONFIG, WEIGHTS, TRAINING = "config.json", "model.safetensors", "training.json"
+GENERATION = "generation_config.json"
+NEEDED_FILES = (CONFIG, WEIGHTS, "tokenizer.json", "tokenizer_config.json")
+INDEX = f"{WEIGHTS}.index.json"  # of weights in several files
+CODE = frozenset(path.name for path in MODEL_FILES.glob("*.py")) - {"__init__.py"}
+OTHER_FILES = frozenset((GENERATION, TRAINING, "README.md", "LICENSE", "special_tokens_map.json"))
+PICTURES = (".png", ".svg")
+# by transformers, of any model
+READ = (".json", ".txt", ".model", ".tokenizer", ".spm", ".codes", ".jinja", ".safetensors")
+ADAPTER = "adapter_config.json"  # of PEFT
+TEMPLATES = "additional_chat_templates"  # a folder that it looks into
+PICKLES = ("pytorch_model.bin", "model.bin", "model.pt", "model.pth")  # as other libraries name them
+PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+LARGEST_JSON = 50_000_000  # bytes: a tokenizer of 250 000 tokens has 20 million
+LARGEST_NUMBER = 2**31 - 1
+LARGEST_SETTING = 100_000  # of writing: tokens, beams, …
+DTYPES = ("float32", "float16", "bfloat16", "float64")
+PROBLEMS = ("single_label_classification", "multi_label_classification", "regression", None)
+# what transformers writes beside the fields of a configuration
+NOTES = {"transformers_version", "model_type", "auto_map", "_name_or_path", "torch_dtype"}
+SET_IN_CALLS = ("return_dict", "output_attentions", "output_hidden_states", "chunk_size_feed_forward")
+# what others read in training.json; anything else stays as it is
+TRAINING_TYPES: dict[str, type | tuple[type, ...]] = {
+    "task": dict,
+    "recipe": dict,
+    "results": dict,
+    "versions": dict,
+    "worked_example": dict,
+    "map": dict,
+    "search": dict,
+    "measured_with": dict,
+    "curve": list,
+    "steps": int,
+    "seed": int,
+    "threads": int,
+    "parameters": int,
+    "seconds": (int, float),
+    "until": (int, float),
+    "model": str,
+    "model_type": str,
+    "device": str,
+}
+NOT_RUN = "It was not run; take auto_map out of the file to load it with the installed classes."
+SAVE_AGAIN = "Save the checkpoint again."
+
+
+def belongs(name: str) -> bool:
+    """Whether a file of this name is part of a checkpoint: weights, tokenizer, card, pictures or our code."""
+    if name in NEEDED_FILES or name in OTHER_FILES or name in CODE:
+        return True
+    return "/" not in name and not name.startswith(".") and name.endswith(PICTURES)
+
+
+def list_model_files(directory: str | Path) -> dict[str, Path]:
+    """What a model's folder holds of all that is read, packed or pushed here, and that transformers reads.
+
+    It gives what `list_files` gives. Files of other names, which nobody opens, may be links to anywhere.
+
+    Raises:
+        ValueError: one of them may not be read, or is larger than any that is no weights.
+    """
+    directory = Path(directory)
+    files = list_files(directory, lambda name: belongs(name) or name.endswith(READ))
+    if (directory / TEMPLATES).is_dir():
+        templates = [f"{TEMPLATES}/{name}" for name in os.listdir(directory / TEMPLATES)]
+        found = {name: find_file(directory, name) for name in templates if name.endswith(READ)}
+        files |= {name: path for name, path in found.items() if path is not None}
+    for name, path in files.items():
+        if not name.endswith(".safetensors") and (size := path.stat().st_size) > LARGEST_JSON:
+            most = f"no checkpoint here needs more than {LARGEST_JSON:,}. {SAVE_AGAIN}"
+            raise ValueError(f"{directory / name} has {size:,} bytes; {most}")
+    return files
+
+
+def check_files(directory: Path) -> None:
+    """Refuse a folder that lacks a file, holds one that may not be read, or whose weights could run code.
+
+    Raises:
+        FileNotFoundError: the folder or one of its files is missing.
+        ValueError: the weights are a pickle, or a file is a link out of the folder or no file at all.
+    """
+    if not directory.is_dir():
+        raise FileNotFoundError(
+            f"There is no folder {str(directory)!r}; give the folder of a saved checkpoint."
+        )
+    files = list_model_files(directory)
+    refuse_adapter(str(directory), files)
+    if WEIGHTS not in files:
+        refuse_pickles(str(directory), os.listdir(directory))
+    for name in NEEDED_FILES:
+        if name not in files:
+            raise FileNotFoundError(
+                f"{directory} is no complete checkpoint: {name} is missing. Save it again."
+            )
+
+
+def refuse_pickles(place: str, names: Iterable[str]) -> None:
+    """Refuse a place whose files, none of which is safetensors, are weights as a pickle.
+
+    Raises:
+        ValueError: one of them is.
+    """
+    if pickles := sorted(name for name in names if name.endswith(PICKLED)):
+        raise ValueError(
+            f"{place} holds its weights only as a pickle ({pickles[0]}), which can run any code when read: "
+            f"only {WEIGHTS} is read. Convert it where you trust it, with save_pretrained."
+        )
+
+
+def refuse_adapter(place: str, names: Iterable[str]) -> None:
+    """Refuse weights beside which PEFT would load others, whatever file or repo its configuration names.
+
+    Raises:
+        ValueError: there is such a configuration.
+    """
+    if ADAPTER in names:
+        raise ValueError(
+            f"{place} has an adapter beside its weights ({ADAPTER}), which is not opened: merge it into them "
+            "with merge_and_unload of PEFT and save the model, or take the file away."
+        )
+
+
+def read_json(path: Path) -> dict:
+    """The object in a JSON file of a model's folder.
+
+    Raises:
+        FileNotFoundError: there is none.
+        ValueError: it may not be read, is too large, does not parse, or holds something else.
+    """
+    raw = read_file(path.parent, path.name, LARGEST_JSON, "save the checkpoint again")
+    try:
+        content = json.loads(raw.decode("utf-8"))
+    except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError too
+        raise ValueError(f"{path} is not valid JSON ({shorten(error)}). {SAVE_AGAIN}") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"{path} must hold a JSON object, not {type(content).__name__}. {SAVE_AGAIN}")
+    return content
+
+
+def read_training(directory: Path) -> dict:
+    """What training.json says; empty where there is none.
+
+    Raises:
+        ValueError: it does not parse, or says something of another kind than it should.
+    """
+    path = directory / TRAINING
+    training = read_json(path) if find_file(directory, TRAINING) else {}
+    for name, wanted in TRAINING_TYPES.items():
+        value = training.get(name)
+        if value is not None and (not isinstance(value, wanted) or isinstance(value, bool)):
+            raise ValueError(f"{path} has {name}={shorten(value)}, which is no {name}. {SAVE_AGAIN}")
+    return training
+
+
+def load_config(directory: Path) -> PreTrainedConfig:
+    """The validated configuration.
+
+    Raises:
+        ValueError: another model type, unknown fields, code of its own, or values that are refused.
+    """
+    path = directory / CONFIG
+    content = read_json(path)
+    model_type = content.get("model_type")
+    if not isinstance(model_type, str) or model_type not in FAMILIES:
+        raise ValueError(
+            f"{path} has model_type={model_type!r}, which hf_attn does not know; "
+            f"it loads {', '.join(FAMILIES)}.{_newer(directory)}"
+        )
+    family = FAMILIES[model_type]
+    _check_fields(path, content, family)
+    _check_values(path, content, family)
+    try:
+        return family.config.from_dict(content)
+    except (ValueError, TypeError, AttributeError, OverflowError, StrictDataclassError) as error:
+        raise ValueError(f"{path} is refused: {shorten(error)}") from error
+
+
+def class_of(config: PreTrainedConfig) -> type[PreTrainedModel]:
+    """The class that was saved: the head, or the model without one.
+
+    Raises:
+        ValueError: another one is named.
+    """
+    family = FAMILIES[config.model_type]
+    known = {cls.__name__: cls for cls in (family.head, family.base)}
+    for name in config.architectures or [family.head.__name__]:
+        if name in known:
+            return known[name]
+    raise ValueError(
+        f"{CONFIG} has architectures={config.architectures}; {config.model_type} has {', '.join(known)}."
+    )
+
+
+def check_weights(path: Path, config: PreTrainedConfig, model_class: type[PreTrainedModel]) -> None:
+    """Compare names and shapes in the file with what the configuration builds, without building it.
+
+    Raises:
+        ValueError: the file is not whole, or of another model.
+    """
+    try:
+        with safe_open(path, "pt") as file:
+            found = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, ValueError) as error:
+        raise ValueError(
+            f"{path} is not a whole safetensors file ({shorten(error)}). Save or download it again."
+        ) from error
+    layers = max(
+        getattr(config, name, 0) for name in ("num_hidden_layers", "encoder_layers", "decoder_layers")
+    )
+    if layers > len(found):  # every layer has weights: do not try to build what cannot be in the file
+        raise ValueError(f"{path} holds {len(found)} tensors, too few for the {layers} layers of {CONFIG}.")
+    empty = _build_empty(path.parent / CONFIG, config, model_class)
+    expected = {name: tuple(tensor.shape) for name, tensor in empty.state_dict().items()}
+    tied = set(empty.all_tied_weights_keys)
+    remedy = f"{CONFIG} and {WEIGHTS} are not of the same model; save it again."
+    for name, shape in expected.items():
+        if name not in found and name not in tied:
+            raise ValueError(f"{path} lacks the tensor {name!r}. {remedy}")
+        if name in found and name in tied:
+            raise ValueError(f"{path} holds {name!r}, which the configuration ties to another. {remedy}")
+        if name in found and found[name] != shape:
+            raise ValueError(
+                f"{path}: {name!r} has shape {list(found[name])}, the configuration wants {list(shape)}. "
+                f"{remedy}"
+            )
+    if unknown := sorted(set(found) - set(expected)):
+        raise ValueError(
+            f"{path} holds a tensor {unknown[0]!r} that the configuration does not have. {remedy}"
+        )
+
+
+def load_tokenizer(directory: Path, config: PreTrainedConfig) -> PreTrainedTokenizerFast:
+    """The tokenizer, whose ids are those of the configuration.
+
+    Raises:
+        ValueError: it cannot be read, or belongs to another model.
+    """
+    path = directory / "tokenizer.json"
+    read_json(path)
+    if auto_map := read_json(directory / "tokenizer_config.json").get("auto_map"):
+        raise ValueError(
+            f"{directory / 'tokenizer_config.json'} names code of its own: {auto_map!r}. {NOT_RUN}"
+        )
+    try:
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(directory)
+    except Exception as error:  # `tokenizers` raises plain Exception
+        raise ValueError(f"{path} cannot be read ({shorten(error)}). Save it again.") from error
+    if not isinstance(tokenizer.model_max_length, int) or tokenizer.model_max_length < 1:
+        raise ValueError(f"{path} has model_max_length={tokenizer.model_max_length!r}. {SAVE_AGAIN}")
+    remedy = "They are of different models; save it again."
+    if len(tokenizer) != config.vocab_size:
+        raise ValueError(
+            f"{path} has {len(tokenizer)} tokens, but {CONFIG} has vocab_size={config.vocab_size}. {remedy}"
+        )
+    for name in ("pad_token_id", "bos_token_id", "eos_token_id"):
+        theirs, ours = getattr(tokenizer, name), getattr(config, name)
+        if theirs not in (ours if isinstance(ours, list) else [ours]):
+            raise ValueError(f"{path} has {name}={theirs}, but {CONFIG} has {ours}. {remedy}")
+    return tokenizer
+
+
+def check_generation(directory: Path, config: PreTrainedConfig) -> None:
+    """Refuse settings for writing that the model cannot write with.
+
+    Raises:
+        ValueError: ids that are no tokens, or a file that transformers refuses.
+    """
+    path = directory / GENERATION
+    if find_file(directory, GENERATION) is None:
+        return
+    content = read_json(path)
+    for name, value in content.items():
+        if name.endswith("_token_id"):
+            _check_ids(path, name, value, config.vocab_size)
+        elif isinstance(value, int) and not -1 < value <= LARGEST_SETTING:
+            raise ValueError(f"{path} has {name}={value}; at most {LARGEST_SETTING} is written. {SAVE_AGAIN}")
+    try:
+        GenerationConfig.from_dict(content)
+    except (ValueError, TypeError, AttributeError, StrictDataclassError) as error:
+        raise ValueError(f"{path} is refused: {shorten(error)}") from error
+
+
+def _check_fields(path: Path, content: Mapping, family: Family) -> None:
+    """Refuse fields that nobody here knows, and the names of code that is not ours."""
+    known = {field.name for field in dataclasses.fields(family.config)} | set(family.config().to_dict())  # type: ignore[arg-type]
+    unknown = sorted(set(content) - known - NOTES)
+    if unknown:
+        newer = _newer(path.parent) or " Take them out if they came from elsewhere."
+        raise ValueError(f"{path} has fields that hf_attn does not know: {', '.join(unknown)}.{newer}")
+    auto_map = content.get("auto_map") or {}
+    named = auto_map.items() if isinstance(auto_map, Mapping) else [("auto_map", auto_map)]
+    for auto, code in named:
+        if family.auto_map.get(auto) != code:
+            raise ValueError(
+                f"{path} names code that is not hf_attn's: auto_map has {auto}={code!r}. {NOT_RUN}"
+            )
+
+
+def _check_values(path: Path, content: Mapping, family: Family) -> None:
+    """Refuse values that would not be refused later, or only after much memory."""
+    defaults = family.config()
+    _check_fixed(path, content, defaults)
+    for name, value in content.items():
+        if isinstance(value, int | float) and not abs(value) <= LARGEST_NUMBER and name != "rope_theta":
+            raise ValueError(f"{path} has {name}={value:g}, which is more than any model has.")
+    names = content.get("architectures")
+    if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise ValueError(f"{path} has architectures={names!r}; it must be a list of class names.")
+    _check_classes(path, content)
+    vocab_size = content.get("vocab_size", defaults.vocab_size)
+    if isinstance(vocab_size, int):
+        for name in [name for name in content if name.endswith("_token_id")]:
+            _check_ids(path, name, content[name], vocab_size)
+            if content[name] is None and getattr(defaults, name) is not None:
+                raise ValueError(f"{path} has no {name}, and {family.title}s need one. {SAVE_AGAIN}")
+
+
+def _check_fixed(path: Path, content: Mapping, defaults: PreTrainedConfig) -> None:
+    """Refuse values of which there are only one or a few."""
+    for name in SET_IN_CALLS:
+        if (value := content.get(name, default := getattr(defaults, name))) != default:
+            raise ValueError(f"{path} has {name}={value!r}; leave it out, it is asked for in each call.")
+    allowed = {
+        "is_encoder_decoder": (defaults.is_encoder_decoder,),
+        "dtype": (*DTYPES, None),
+        "torch_dtype": (*DTYPES, None),
+        "problem_type": PROBLEMS,
+    }
+    for name, values in allowed.items():
+        if name in content and content[name] not in values:
+            choices = ", ".join(str(value) for value in values)
+            raise ValueError(
+                f"{path} has {name}={content[name]!r}; a {defaults.model_type} has {choices}. {SAVE_AGAIN}"
+            )
+
+
+def _check_ids(path: Path, name: str, value, vocab_size: int) -> None:
+    """Refuse ids that are no tokens."""
+    if value is None:
+        return
+    ids = value if isinstance(value, list) and value else [value]
+    if not all(type(one) is int and 0 <= one < vocab_size for one in ids):
+        raise ValueError(
+            f"{path} has {name}={value!r}; ids are whole numbers from 0 to {vocab_size - 1}. {SAVE_AGAIN}"
+        )
+
+
+def _check_classes(path: Path, content: Mapping) -> None:
+    """Refuse names of classes that are not numbered from 0, or numbered otherwise the other way round."""
+    names, numbers = content.get("id2label"), content.get("label2id")
+    if names is None and numbers is None:
+        return
+    wanted = {str(place) for place in range(len(names))} if isinstance(names, Mapping) else None
+    if not isinstance(names, Mapping) or set(names) != wanted or not names:
+        raise ValueError(f"{path} has an id2label that does not name classes 0, 1, 2, …. {SAVE_AGAIN}")
+    if numbers is not None and numbers != {name: int(place) for place, name in names.items()}:
+        raise ValueError(f"{path} has a label2id that is not its id2label turned round. {SAVE_AGAIN}")
+
+
+def _build_empty(path: Path, config: PreTrainedConfig, model_class: type[PreTrainedModel]) -> PreTrainedModel:
+    """The model without numbers in it."""
+    try:
+        with building_model(), torch.device("meta"):
+            return model_class(config)
+    except Exception as error:  # whatever torch calls a size that it cannot have
+        raise ValueError(f"No model can be built from {path}: {shorten(error)}") from error
+
+
+def _newer(directory: Path) -> str:
+    """What to do about a folder that a newer hf_attn saved; empty where it is not newer, or does not say."""
+    try:
+        theirs = str(read_json(directory / TRAINING)["versions"]["hf_attn"])
+        ours = find_versions()["hf_attn"]
+        if [int(part) for part in theirs.split(".")] <= [int(part) for part in ours.split(".")]:
+            return ""
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+    return f" It was saved by hf_attn {theirs}, and this is {ours}: pip install -U hf-attn."

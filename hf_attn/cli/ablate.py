@@ -1,0 +1,191 @@
+"""What a checkpoint answers without a part of itself or of its input, as a command."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hf_attn.cli.inspect import TaskName
+from hf_attn.cli.output import (
+    SEED,
+    THREADS,
+    AsJson,
+    Folder,
+    open_checkpoint,
+    print_json,
+    print_table,
+    working,
+    wrong_use,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from hf_attn.analysis.ablation import Change, Outcome
+    from hf_attn.checkpoints.save_load import Checkpoint
+    from hf_attn.interpret.interventions import Intervention
+    from hf_attn.tasks import Task
+
+EXAMPLES = 200
+PLACE = "KIND[.LAYER[.HEAD[.QUERY.KEY]]]"
+
+
+def ablate(
+    checkpoint: Folder,
+    text: Annotated[
+        str | None,
+        typer.Argument(metavar="TEXT", help="A source, as the task writes it; held-out examples without."),
+    ] = None,
+    remove: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar=PLACE,
+            help="A layer's attention, a head or an edge, as decoder.1, cross.1.0 or "
+            "cross.1.0.3.5; all stands for every one.",
+        ),
+    ] = None,
+    uniform: Annotated[
+        list[str] | None, typer.Option(metavar=PLACE, help="Even weights over what may be attended.")
+    ] = None,
+    permute: Annotated[
+        list[str] | None, typer.Option(metavar=PLACE, help="Weights shuffled among what may be attended.")
+    ] = None,
+    token: Annotated[
+        list[int] | None, typer.Option(min=0, help="Place of a token of TEXT to leave out; 0 is the first.")
+    ] = None,
+    examples: Annotated[
+        int | None, typer.Option(min=1, help=f"How many held-out examples; {EXAMPLES} without.")
+    ] = None,
+    seed: Annotated[int, SEED] = 0,
+    threads: Annotated[int, THREADS] = 1,
+    task: TaskName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure what a checkpoint answers without a head, a layer's attention, an edge or a token.
+
+    All that is given is done at once. With nothing given, each head, each layer and, of TEXT, each token is
+    taken away in turn. Layers and heads are numbered as `hf-attn attention` takes them.
+    """
+    import torch
+
+    from hf_attn.architectures.settings import name_task
+    from hf_attn.interpret.interventions import parse_intervention
+
+    torch.set_num_threads(threads)
+    with wrong_use():
+        if text is not None and examples is not None:
+            raise ValueError(f"--examples {examples} is for held-out examples, and TEXT is one: give either.")
+        if text is None and token:
+            raise ValueError(f"--token {token[0]} is left out of a TEXT: give one.")
+        places = {"remove": remove or (), "uniform": uniform or (), "permute": permute or ()}
+        changes = [parse_intervention(action, p, seed) for action, given in places.items() for p in given]
+        loaded = open_checkpoint(checkpoint)
+        learned = loaded.task_named(task and name_task(task))
+        if text is None:
+            outcomes = measure_held_out(loaded, learned, changes, examples or EXAMPLES, seed)
+        else:
+            found = measure_text(loaded, learned, text, changes, token or [])
+    if text is None:
+        print_outcomes(checkpoint, learned, outcomes, as_json)
+    else:
+        print_changes(loaded, learned, text, found, as_json)
+
+
+def measure_held_out(
+    loaded: "Checkpoint", task: "Task", changes: "list[Intervention]", examples: int, seed: int
+) -> "list[Outcome]":
+    """With all the changes at once; with none given, all there is to try one by one."""
+    from hf_attn.analysis.ablation import Trial, list_trials, measure_outcomes
+
+    trials = [Trial(tuple(changes))] if changes else list_trials(loaded.model)
+    if not trials:
+        raise ValueError(f"{loaded.path} has no attention to change; give a TEXT to leave tokens out of.")
+    with working(f"Measuring {examples} held-out examples as they are and {len(trials)} times changed …"):
+        return list(measure_outcomes(loaded.model, task, trials, examples, seed))
+
+
+def measure_text(
+    loaded: "Checkpoint", task: "Task", text: str, changes: "list[Intervention]", tokens: list[int]
+) -> "list[Change]":
+    """The same of one text, of whose tokens each can be left out too."""
+    import torch
+
+    from hf_attn.analysis.ablation import Trial, list_trials, measure_changes
+
+    source = task.encode(text)
+    trials = [Trial(tuple(changes), tuple(tokens))]
+    if not changes and not tokens:
+        trials = [*list_trials(loaded.model), *(Trial(without=(place,)) for place in range(len(source)))]
+    return measure_changes(loaded.model, torch.tensor([source]), trials, task.max_target_tokens)
+
+
+def print_outcomes(checkpoint: "Path", task: "Task", outcomes: "Sequence[Outcome]", as_json: bool) -> None:
+    """How often answers are right, a row a trial."""
+    from hf_attn.utils.markdown import write_interval, write_percent
+
+    if as_json:
+        for outcome in outcomes:
+            print_json(
+                "outcome",
+                checkpoint=str(checkpoint),
+                task=task.name,
+                trial=outcome.trial.name,
+                examples=outcome.examples,
+                held_out_exact_match=outcome.exact_match,
+                interval=[outcome.interval.low, outcome.interval.high],
+                drop=outcome.drop,
+                standard_error=outcome.standard_error,
+            )
+        return
+    rows = [
+        (
+            outcome.trial.name,
+            write_percent(outcome.exact_match),
+            write_interval((outcome.interval.low, outcome.interval.high)),
+            f"{outcome.drop:.1%} ± {outcome.standard_error:.1%}",
+        )
+        for outcome in outcomes
+    ]
+    title = f"{checkpoint}: {task.name}, {outcomes[0].examples} held-out examples"
+    print_table("", "exact match", "95 % interval", "lost ± standard error", rows=rows, title=title)
+
+
+def print_changes(
+    loaded: "Checkpoint", task: "Task", text: str, changes: "Sequence[Change]", as_json: bool
+) -> None:
+    """What becomes of one answer, a row a trial; of a single trial, a row a token."""
+    tokens = [str(loaded.tokenizer.convert_ids_to_tokens(index)) for index in task.encode(text)]
+    before = task.decode(changes[0].before)
+    written = [before]
+    if loaded.model.can_generate():
+        written = [str(loaded.tokenizer.convert_ids_to_tokens(index)) for index in changes[0].before]
+    rows = []
+    for change in changes:
+        after = task.decode(change.after)
+        named = change.trial.name
+        if change.trial.without:
+            named += f" ({' '.join(tokens[place] for place in change.trial.without)})"
+        if as_json:
+            print_json(
+                "change",
+                source=text,
+                trial=change.trial.name,
+                before=before,
+                after=after,
+                is_other_answer=change.is_other_answer,
+                tokens=written,
+                total_variation=change.total_variation,
+                divergence=change.divergence,
+            )
+        most = f"{max(change.total_variation):.3f}", f"{max(change.divergence):.3f}"
+        rows.append((named, after, "other" if change.is_other_answer else "the same", *most))
+    if as_json:
+        return
+    title = f"{text} → {before}; how far the next token's distribution moves, at most"
+    print_table("", "answer", "is", "total variation", "KL in nats", rows=rows, title=title)
+    if len(changes) == 1:
+        figures = zip(written, changes[0].total_variation, changes[0].divergence, strict=True)
+        moved = [(symbol, f"{varied:.3f}", f"{diverged:.3f}") for symbol, varied, diverged in figures]
+        print_table("token", "total variation", "KL in nats", rows=moved)
+    print("total variation: half of what all probabilities change by, from 0 to 1 (another token for sure)")
+    print("KL in nats: Σ p ln p/p′, what the whole model's distribution p has that the changed one p′ lacks")

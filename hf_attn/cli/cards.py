@@ -1,0 +1,62 @@
+"""The cards of saved checkpoints, as a command."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hf_attn.cli.output import AsJson, Failure, print_json, print_table, wrong_use
+
+
+def cards(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="A checkpoint's folder, or a folder of checkpoints.")
+    ],
+    examples: Annotated[
+        int, typer.Option(min=1, help="Held-out inputs among which failures are looked for.")
+    ] = 5000,
+    as_json: AsJson = False,
+) -> None:
+    """Measure checkpoints anew, look for their failures, and write their cards from that.
+
+    A folder of checkpoints gets a page that lists them, too. Weights stay as they are, and so does every file
+    whose content is the same.
+    """
+    import torch
+    from transformers.utils.logging import disable_progress_bar
+
+    from hf_attn.checkpoints.model_card_failures import worst_of
+    from hf_attn.checkpoints.remeasure import find_folders, remeasure, write_collection
+    from hf_attn.tasks.base import check_count
+    from hf_attn.utils.markdown import write_percent
+
+    disable_progress_bar()
+    torch.set_num_threads(1)
+    with wrong_use():
+        check_count(examples, "--examples")
+        folders = find_folders(folder)
+    records, rows = {}, []
+    for path in folders:
+        try:
+            record, changed = remeasure(path, examples)
+        except (ValueError, ImportError) as error:
+            raise Failure(f"{path} cannot be measured: {error}") from error
+        records[path.name] = record
+        worst = worst_of(record)
+        results = record["results"]
+        rows.append(
+            (
+                path.name,
+                f"{write_percent(results['exact_match'])} of {results['examples']}",
+                f"{write_percent(worst[1])} {worst[0]}" if worst else "no failure found",
+                "rewritten" if changed else "as it was",
+            )
+        )
+        if as_json:
+            print_json(
+                "card", checkpoint=path.name, changed=changed, results=results, search=record["search"]
+            )
+    if folders != [folder]:
+        write_collection(folder, records)
+    if not as_json:
+        print_table("checkpoint", "right", "worst pattern", "card", rows=rows)

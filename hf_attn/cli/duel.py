@@ -1,0 +1,207 @@
+"""The command that compares: several models on the same task under the same budget."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+from hf_attn.cli.output import (
+    SEED,
+    THREADS,
+    AsJson,
+    Failure,
+    print_baseline,
+    print_json,
+    print_table,
+    tell,
+    wrong_use,
+)
+
+if TYPE_CHECKING:
+    from hf_attn.evaluation.baselines import Baseline
+    from hf_attn.evaluation.metrics import Evaluation
+    from hf_attn.tasks import Recipe, Task
+    from hf_attn.training.duel import Budget, Turn
+
+STEPS = 300  # each takes where neither --steps nor --seconds is given
+
+
+def duel(
+    task: Annotated[str, typer.Argument(metavar="TASK", help="One of `hf-attn tasks`, or your own file.")],
+    models: Annotated[
+        str | None, typer.Option(help="Two or more, with commas between; what shows most without.")
+    ] = None,
+    parameters: Annotated[int, typer.Option(min=1, help="About so many weights each.")] = 150_000,
+    steps: Annotated[int | None, typer.Option(min=1, help=f"For each; {STEPS} without.")] = None,
+    seconds: Annotated[float | None, typer.Option(min=0, help="Of training for each, instead.")] = None,
+    seed: Annotated[int, SEED] = 0,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    threads: Annotated[int, THREADS] = 1,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Of task, recipe or every model.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare models on one task: as many parameters each, the same examples, as many steps or seconds.
+
+    Widths are chosen so that all have about --parameters weights. They learn in turns, and are measured in
+    the end on the same held-out examples, also by length.
+    """
+    import torch
+
+    from hf_attn.architectures import registry
+    from hf_attn.architectures.settings import merge_settings, name_task
+    from hf_attn.evaluation import baselines
+    from hf_attn.training import duel
+    from hf_attn.training.device import build_accelerator
+
+    with wrong_use():
+        if steps is None and seconds is None:
+            steps = STEPS
+        budget = duel.Budget(steps, seconds)
+        learned, contestants = _choose(name_task(task), models, parameters, merge_settings(settings or ()))
+        accelerator = build_accelerator(device)
+        for recipe in contestants.values():
+            registry.check_recipe(learned, recipe, accelerator.device)
+    torch.set_num_threads(threads)
+    torch.manual_seed(seed)  # what dropout draws from
+    measured = _follow(learned, contestants, budget, seed, device, as_json)
+    counts = {name: duel.count_parameters(learned, recipe) for name, recipe in contestants.items()}
+    beside = baselines.measure_beside(learned)
+    if as_json:
+        if beside is not None:
+            print_baseline(learned, beside)
+        for turn, evaluation in measured:
+            _print_result(learned, turn, evaluation, counts[turn.name])
+        return
+    options = "".join(f", {name}={value}" for name, value in learned.options.items())
+    _print_scores(f"{task}{options}, seed {seed}", learned, measured, counts, beside)
+
+
+def _choose(
+    task: "type[Task]", models: str | None, parameters: int, settings: dict
+) -> "tuple[Task, dict[str, Recipe]]":
+    """The task with its options, and the contestants' recipes, matched in size."""
+    from hf_attn.architectures.settings import apply_settings
+    from hf_attn.training.duel import find_usual, match_size
+
+    chosen_here = {"hidden_size": "--parameters", "steps": "--steps or --seconds"}
+    chosen_here |= dict.fromkeys(("report_every", "evaluate_every"), "--steps or --seconds")
+    for name, option in chosen_here.items():
+        if name in settings:
+            raise ValueError(f"--set {name}: in a duel it follows from {option}; leave it out.")
+    names = [name.strip() for name in models.split(",")] if models is not None else find_usual(task)
+    if len(set(names)) < max(2, len(names)):
+        raise ValueError(f"--models {','.join(names)}: name two models or more, each once.")
+    chosen = {name: apply_settings(task, settings, name) for name in names}
+    learned = next(iter(chosen.values()))[0]
+    return learned, {name: match_size(learned, recipe, parameters) for name, (_, recipe) in chosen.items()}
+
+
+def _follow(
+    task: "Task", contestants: "dict[str, Recipe]", budget: "Budget", seed: int, device: str, as_json: bool
+) -> "list[tuple[Turn, Evaluation]]":
+    """Let them learn, telling how they stand; what each was measured at in the end."""
+    from hf_attn.checkpoints import run_folder
+    from hf_attn.training.duel import duel as take_turns
+
+    measured = []
+    with run_folder.stop_when_asked() as stop, _show_progress(list(contestants), budget, not as_json) as show:
+        turns = take_turns(task, contestants, budget, seed=seed, device=device, hurry=stop)
+        for turn in turns:
+            if turn.evaluation is not None:
+                measured.append((turn, turn.evaluation))
+            elif as_json:
+                print_json("report", model=turn.name, **run_folder.report_row(turn.report))
+            show(turn)
+            if stop.is_set():
+                raise Failure("Stopped; nothing is kept.")
+    return measured
+
+
+@contextlib.contextmanager
+def _show_progress(names: list[str], budget: "Budget", speaks: bool) -> "Iterator[Callable[[Turn], None]]":
+    """Gives what shows a turn: bars where standard error is a terminal, else a line a tenth."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[held_out]} held out"))
+    bars = Progress(*columns, console=console, transient=True, disable=not (speaks and console.is_terminal))
+    lines = {name: bars.add_task(name, total=1.0, held_out="–") for name in names}
+    told_of = dict.fromkeys(names, -1)  # tenths of the budget
+
+    def show(turn: "Turn") -> None:
+        report = turn.report
+        share = max(budget.spent(report.step, report.seconds), report.step / report.steps)
+        held_out = f"{report.held_out_exact_match:.1%}"
+        bars.update(lines[turn.name], completed=share, held_out=held_out)
+        if speaks and not console.is_terminal and int(10 * share) > told_of[turn.name]:
+            told_of[turn.name] = int(10 * share)
+            tell(f"{turn.name}: {share:.0%} of the budget, {held_out} held out")
+
+    with bars:
+        yield show
+
+
+def _print_result(task: "Task", turn: "Turn", evaluation: "Evaluation", parameters: int) -> None:
+    """One contestant's end as a line of JSON."""
+    overall = evaluation.overall
+    sizes = {
+        str(size): {"examples": score.examples, "held_out_exact_match": score.exact_match}
+        for size, score in evaluation.by_size.items()
+    }
+    print_json(
+        "result",
+        task=task.name,
+        model=turn.name,
+        parameters=parameters,
+        steps=turn.report.step,
+        seconds=round(turn.report.seconds, 3),
+        examples=overall.examples,
+        held_out_exact_match=overall.exact_match,
+        interval=[overall.interval.low, overall.interval.high],
+        **{f"by_{task.size_name}": sizes},
+    )
+
+
+def _print_scores(
+    title: str,
+    task: "Task",
+    measured: "list[tuple[Turn, Evaluation]]",
+    counts: dict[str, int],
+    beside: "Baseline | None",
+) -> None:
+    """Two tables with a line a contestant: what it was and is, and how it does by size."""
+    from hf_attn.evaluation.baselines import NAME
+    from hf_attn.training.duel import pool_sizes
+    from hf_attn.utils.markdown import write_interval, write_percent
+
+    scored = [
+        (turn.name, counts[turn.name], f"{turn.report.step:,}", turn.report.seconds, evaluation.overall)
+        for turn, evaluation in measured
+    ]
+    if beside is not None:
+        scored.append((NAME, beside.parameters, "–", beside.seconds, beside.score))
+    rows = [
+        (
+            name,
+            f"{parameters:,}",
+            steps,
+            f"{seconds:.1f}",
+            write_percent(score.exact_match),
+            write_interval((score.interval.low, score.interval.high)),
+        )
+        for name, parameters, steps, seconds, score in scored
+    ]
+    print_table(
+        "model", "parameters", "steps", "seconds", "held out", "95 % interval", rows=rows, title=title
+    )
+    pooled = {turn.name: pool_sizes(evaluation.by_size) for turn, evaluation in measured}
+    groups = next(iter(pooled.values()))  # the same for all: they wrote the same examples
+    sizes = [str(low) if low == high else f"{low}–{high}" for low, high in groups]
+    shares = [
+        (name, *(write_percent(score.exact_match) for score in scores.values()))
+        for name, scores in pooled.items()
+    ]
+    print_table("model", *sizes, rows=shares, title=f"held out by {task.size_name}")

@@ -1,0 +1,185 @@
+"""The documents' experiments as commands."""
+
+import contextlib
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from hf_attn.cli.output import (
+    SEED,
+    THREADS,
+    AsJson,
+    Failure,
+    WrongUse,
+    print_json,
+    print_table,
+    wrong_use,
+)
+
+if TYPE_CHECKING:
+    from hf_attn.experiments import Experiment, Row
+
+ROWS, FIGURE, RESULT = "rows.jsonl", "figure", "result.json"  # in --output-dir
+
+
+def experiment(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which one; lists them without.")] = None,
+    full: Annotated[bool, typer.Option("--full", help="At the document's size, which takes longer.")] = False,
+    seed: Annotated[int, SEED] = 0,
+    seeds: Annotated[int, typer.Option(min=1, max=1000, help="How many, counting up from --seed.")] = 1,
+    threads: Annotated[int | None, THREADS] = None,
+    output_dir: Annotated[Path | None, typer.Option(help=f"Where {ROWS} and the figure go.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure one of the documents' experiments, and say what its rows show.
+
+    Rows come as they are measured; with --output-dir they are kept there as they come, so that Ctrl-C leaves
+    those measured so far.
+    """
+    import torch
+    from transformers.utils.logging import disable_progress_bar
+
+    from hf_attn.experiments import EXPERIMENTS, find_experiment
+
+    if name is None:
+        _list(EXPERIMENTS, as_json)
+        return
+    disable_progress_bar()
+    with wrong_use():
+        chosen = find_experiment(name)
+    if output_dir is not None:
+        _prepare(output_dir)
+    torch.set_num_threads(threads or 1)
+    started = time.perf_counter()
+    rows: list[Row] = []
+    sizes = chosen.full if full else chosen.sizes
+    try:
+        with _show_progress(name, seeds * chosen.count(sizes), output_dir, as_json) as show:
+            for own_seed in range(seed, seed + seeds):
+                for row in chosen.run(sizes, own_seed):
+                    rows.append(row)
+                    show(row)
+    except KeyboardInterrupt:
+        kept = f"; they are in {output_dir / ROWS}" if output_dir and rows else ""
+        raise Failure(f"Stopped after {len(rows)} rows{kept}.") from None
+    _conclude(name, chosen, rows, time.perf_counter() - started, output_dir, as_json)
+
+
+def _list(experiments: "dict[str, Experiment]", as_json: bool) -> None:
+    """Every experiment with its question."""
+    if as_json:
+        for name, chosen in experiments.items():
+            print_json("experiment", name=name, title=chosen.title, question=chosen.question)
+        return
+    rows = [(name, chosen.title, chosen.question) for name, chosen in experiments.items()]
+    print_table("experiment", "title", "question", rows=rows)
+
+
+def _prepare(output_dir: Path) -> None:
+    """Make the folder; refuse one that rows are in already."""
+    if output_dir.exists() and not output_dir.is_dir():
+        raise WrongUse(f"--output-dir {output_dir} is a file; name a folder.")
+    if (output_dir / ROWS).exists():
+        raise WrongUse(f"--output-dir {output_dir} holds the rows of another run: name another folder.")
+    output_dir.mkdir(parents=True, exist_ok=True)
+
+
+@contextlib.contextmanager
+def _show_progress(
+    name: str, total: int, output_dir: Path | None, as_json: bool
+) -> "Iterator[Callable[[Row], None]]":
+    """Gives what keeps and prints a row; a bar counts them where standard error is a terminal."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    bar = Progress(
+        *columns,
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+        redirect_stdout=sys.stdout.isatty(),
+    )
+
+    def show(row: "Row") -> None:
+        if kept is not None:
+            print(json.dumps(row, allow_nan=False), file=kept, flush=True)
+        if as_json:
+            print_json("row", experiment=name, **row)
+        else:
+            print("  ".join(f"{key} {write_figure(value)}" for key, value in row.items()), flush=True)
+        bar.advance(line)
+
+    with (
+        open(output_dir / ROWS, "w", encoding="utf-8") if output_dir else contextlib.nullcontext() as kept,
+        bar,
+    ):
+        line = bar.add_task(f"measuring {name}", total=total)
+        yield show
+
+
+def _conclude(
+    name: str,
+    chosen: "Experiment",
+    rows: "list[Row]",
+    seconds: float,
+    output_dir: Path | None,
+    as_json: bool,
+) -> None:
+    """Say what the rows show; keep it and its picture."""
+    from dataclasses import asdict
+
+    from hf_attn.experiments import over_seeds
+    from hf_attn.viz.draw_chart import FORMATS, draw_chart
+
+    findings = chosen.judge(rows)
+    result: dict[str, Any] = {
+        "experiment": name,
+        "rows": len(rows),
+        "seconds": round(seconds, 1),
+        "verdicts": [asdict(finding) for finding in findings],
+    }
+    if output_dir is not None:
+        for suffix in FORMATS:
+            (output_dir / FIGURE).with_suffix(suffix).write_bytes(draw_chart(chosen.draw(rows), suffix))
+        (output_dir / RESULT).write_text(json.dumps(result, indent=2), encoding="utf-8")
+    if as_json:
+        print_json("result", **result, output_dir=str(output_dir) if output_dir else None)
+        return
+    _print_rows(over_seeds(rows, chosen.settings), chosen)
+    for finding in findings:
+        print(f"{'Yes' if finding.holds else 'No'}: {finding.claim} ({finding.measured})")
+    print(f"{len(rows)} rows in {seconds:.0f} s.")
+    if output_dir is not None:
+        print(f"Saved in {output_dir}.")
+
+
+def _print_rows(rows: "list[Row]", chosen: "Experiment") -> None:
+    """A table of what differs between the rows, and in one line what does not."""
+    names = list(dict.fromkeys(name for row in rows for name in row if name != "seed"))
+    written = {name: [write_figure(row.get(name)) for row in rows] for name in names}
+    differ = [name for name in names if name in chosen.settings or len(set(written[name])) > 1]
+    cells = list(zip(*(written[name] for name in differ), strict=True))
+    print_table(*(name.replace("_", " ") for name in differ), rows=cells, title=chosen.question)
+    if alike := [f"{name.replace('_', ' ')} {written[name][0]}" for name in names if name not in differ]:
+        print(f"In all rows: {', '.join(alike)}.")
+
+
+def write_figure(value: object) -> str:
+    """A figure as people read it: three digits behind the point, or four in all where it is small.
+
+    >>> write_figure(0.25), write_figure(1234567), write_figure(1.5e-9), write_figure(None)
+    ('0.250', '1,234,567', '1.500e-09', '–')
+    """
+    if value is None:
+        return "–"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.3e}" if 0 < abs(value) < 1e-3 else f"{value:.3f}"
+    return str(value)

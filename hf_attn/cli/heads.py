@@ -1,0 +1,187 @@
+"""What each head of a checkpoint does, as a command."""
+
+import math
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hf_attn.cli.inspect import TaskName
+from hf_attn.cli.output import (
+    SEED,
+    THREADS,
+    AsJson,
+    Folder,
+    open_checkpoint,
+    print_json,
+    print_table,
+    working,
+    wrong_use,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from hf_attn.analysis.head_roles import Figures, HeadRoles
+    from hf_attn.checkpoints.save_load import Checkpoint
+    from hf_attn.tasks import Task
+
+EXAMPLES = 100
+# of a table for people, narrow enough for any terminal: name in ROLES or THEORY → column
+COLUMNS = {
+    "diagonal": "diag.",
+    "previous": "prev.",
+    "next": "next",
+    "first": "first",
+    "separator": "sep.",
+    "alignment": "align",
+    "entropy": "entropy",
+    "effective_rank": "rank",
+}
+NOTHING = "–"
+
+
+def heads(
+    checkpoint: Folder,
+    text: Annotated[
+        str | None,
+        typer.Argument(metavar="TEXT", help="A source, as the task writes it; held-out examples without."),
+    ] = None,
+    examples: Annotated[
+        int | None, typer.Option(min=1, help=f"How many held-out examples; {EXAMPLES} without.")
+    ] = None,
+    untrained: Annotated[
+        bool, typer.Option("--untrained/--no-untrained", help="Also the same model before its training.")
+    ] = True,
+    seed: Annotated[int, SEED] = 0,
+    threads: Annotated[int, THREADS] = 1,
+    task: TaskName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure what each head does: its roles, entropy and rank, trained, untrained, and by chance.
+
+    Layers and heads are numbered as `hf-attn attention` takes them.
+    """
+    import torch
+
+    from hf_attn.analysis.head_roles import measure_head_roles
+    from hf_attn.architectures.settings import name_task
+
+    torch.set_num_threads(threads)
+    with wrong_use():
+        if text is not None and examples is not None:
+            raise ValueError(f"--examples {examples} is for held-out examples, and TEXT is one: give either.")
+        loaded = open_checkpoint(checkpoint)
+        learned = loaded.task_named(task and name_task(task))
+        if text is None:
+            number = EXAMPLES if examples is None else examples
+            beside = ", and of the same model before its training" if untrained else ""
+            with working(f"Measuring the heads on {number} held-out examples{beside} …"):
+                found = measure_head_roles(loaded.model, learned, number, seed, with_untrained=untrained)
+            over = f"mean of {found.examples} held-out examples"
+        else:
+            found = measure_text(loaded, learned, text, seed, untrained)
+            over = repr(text)
+    if as_json:
+        print_rows(checkpoint, learned, found)
+        return
+    for kind in found.trained:
+        title = f"{checkpoint}: {kind} attention, {over}"
+        columns, rows = tabulate(found, kind)
+        print_table(*columns, rows=rows, title=title)
+    shown = [name for name in COLUMNS if not all(all_nothing(own, name) for own in found.trained.values())]
+    print_legend(shown)
+
+
+def measure_text(
+    loaded: "Checkpoint", learned: "Task", text: str, seed: int, with_untrained: bool
+) -> "HeadRoles":
+    """What each head does while the model answers one text; untrained, it reads the same answer."""
+    import torch
+
+    from hf_attn.analysis.head_roles import HeadRoles, build_untrained, measure_even, measure_heads
+    from hf_attn.interpret.attention_maps import attention_maps
+
+    source = torch.tensor([learned.encode(text)])
+    maps = attention_maps(loaded.model, source, tokenizer=loaded.tokenizer)
+    if maps.answering is None:
+        raise ValueError(f"{loaded.path} has no attention to measure: it reads step by step.")
+    alignment = learned.alignment(text, learned.decode(maps.target_ids)) if maps.target_ids else None
+    before = {}
+    if with_untrained:
+        model = build_untrained(loaded.model, seed)
+        target = list(maps.target_ids) or None
+        before = measure_heads(attention_maps(model, source, target, tokenizer=loaded.tokenizer), alignment)
+    return HeadRoles(1, measure_heads(maps, alignment), before, measure_even(maps, alignment))
+
+
+def tabulate(found: "HeadRoles", kind: str) -> tuple[list[str], list[tuple]]:
+    """One kind's columns and rows: each head, below it the same head untrained, and last even attention."""
+    own, before = found.trained[kind], found.untrained.get(kind)
+    names = [name for name in COLUMNS if not all_nothing(own, name)]
+    layers, heads = own["entropy"].shape
+    rows: list[tuple] = []
+    for layer in range(layers):
+        for head in range(heads):
+            rows.append((f"{layer}·{head}", *(write_score(float(own[name][layer, head])) for name in names)))
+            if before is not None:
+                cells = (write_score(float(before[name][layer, head])) for name in names)
+                rows.append(("untrained", *cells))
+    rows.append(("even", *(write_score(found.even[kind][name]) for name in names)))
+    return ["layer·head", *(COLUMNS[name] for name in names)], rows
+
+
+def print_legend(names: "Sequence[str]") -> None:
+    """What the columns mean, a line each."""
+    from hf_attn.analysis.head_metrics import THEORY
+    from hf_attn.analysis.head_roles import ROLES
+
+    for name in names:
+        definition = ROLES[name].definition if name in ROLES else THEORY[name]
+        print(f"{COLUMNS[name]}: {definition}")
+    print("even: what attention spread evenly would score, which is chance")
+
+
+def print_rows(checkpoint: "Path", learned: "Task", found: "HeadRoles") -> None:
+    """One JSON object a head."""
+    for kind, figures in found.trained.items():
+        layers, heads = figures["entropy"].shape
+        even = {name: or_none(figure) for name, figure in found.even[kind].items()}
+        before = found.untrained.get(kind, {})
+        for layer in range(layers):
+            for head in range(heads):
+                own, untrained = (
+                    {name: or_none(float(values[layer, head])) for name, values in measured.items()}
+                    for measured in (figures, before)
+                )
+                print_json(
+                    "head",
+                    checkpoint=str(checkpoint),
+                    task=learned.name,
+                    examples=found.examples,
+                    kind=kind,
+                    layer=layer,
+                    head=head,
+                    **own,
+                    untrained=untrained or None,
+                    even=even,
+                )
+
+
+def all_nothing(figures: "Figures", name: str) -> bool:
+    """Whether no head has the figure: none may read the key behind its query in a decoder."""
+    return name not in figures or bool(figures[name].isnan().all())
+
+
+def or_none(figure: float) -> float | None:
+    """JSON has no NaN."""
+    return None if math.isnan(figure) else figure
+
+
+def write_score(figure: float) -> str:
+    """A figure as people read it.
+
+    >>> write_score(0.256), write_score(float("nan"))
+    ('0.26', '–')
+    """
+    return NOTHING if math.isnan(figure) else f"{figure:.2f}"

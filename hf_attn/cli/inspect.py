@@ -1,0 +1,270 @@
+"""Commands that look at a checkpoint: measure it, let it write, draw what it reads."""
+
+import io
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from hf_attn.cli.output import (
+    SEED,
+    THREADS,
+    AsJson,
+    Folder,
+    open_checkpoint,
+    print_json,
+    print_table,
+    working,
+    wrong_use,
+)
+
+if TYPE_CHECKING:
+    from hf_attn.checkpoints.save_load import Checkpoint
+    from hf_attn.evaluation.metrics import Score
+    from hf_attn.generation.beam_search import Answer
+    from hf_attn.tasks import Task
+    from hf_attn.viz.attention_view import AttentionView
+
+LARGEST_IMAGE = 50 * 2**20  # bytes of a file
+TaskName = Annotated[
+    str | None,
+    typer.Option(help="Another task of the same vocabulary, or its file; the model's own without."),
+]
+
+
+def evaluate_checkpoint(
+    checkpoint: Folder,
+    task: TaskName = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Options of the task to change.")
+    ] = None,
+    split: Annotated[Literal["held-out", "validation"], typer.Option(help="Which examples.")] = "held-out",
+    by: Annotated[
+        str | None, typer.Option(help="Also tell sizes apart: length, digits, depth, words or tokens.")
+    ] = None,
+    examples: Annotated[int, typer.Option(min=1, help="How many, where there are so many.")] = 1000,
+    threads: Annotated[int, THREADS] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a checkpoint on examples that training never saw, writing freely."""
+    import torch
+
+    from hf_attn.architectures.settings import merge_settings, name_task
+    from hf_attn.evaluation.metrics import evaluate
+    from hf_attn.tasks.base import check_count
+    from hf_attn.utils.markdown import in_words, write_interval, write_measure, write_percent
+
+    torch.set_num_threads(threads)
+    with wrong_use():
+        check_count(examples, "--examples")
+        loaded = open_checkpoint(checkpoint)
+        chosen = loaded.task_named(task and name_task(task), **merge_settings(settings or ()))
+        if by is not None and by != chosen.size_name:
+            raise ValueError(f"--by {by}: examples of {chosen.name} are told apart by {chosen.size_name}.")
+        chosen.held_out(1)  # data that are not here are refused
+    with working(f"Measuring up to {examples:,} {split} examples …"):
+        evaluation = evaluate(loaded.model, chosen, split, examples)
+    overall, sizes = evaluation.overall, evaluation.by_size if by else {}
+    if as_json:
+        found = {str(size): _score_row(score) for size, score in sizes.items()}
+        more = {f"by_{by}": found} if by else {}
+        print_json(
+            "result", checkpoint=str(checkpoint), task=chosen.name, split=split, **_score_row(overall), **more
+        )
+        return
+    scores = {"all": overall, **{f"{by} {size}": score for size, score in sizes.items()}}
+    rows = [
+        (
+            name,
+            score.examples,
+            write_percent(score.exact_match),
+            write_interval((score.interval.low, score.interval.high)),
+            *(write_measure(*measure) for measure in score.measures.items()),
+        )
+        for name, score in scores.items()
+    ]
+    measures = map(in_words, overall.measures)
+    title = f"{checkpoint}: {chosen.name}, {split}"
+    print_table("examples", "n", "exact match", "95 % interval", *measures, rows=rows, title=title)
+
+
+def generate(
+    checkpoint: Folder,
+    texts: Annotated[list[str], typer.Argument(metavar="TEXT…", help="Sources, as the task writes them.")],
+    task: TaskName = None,
+    strategy: Annotated[Literal["greedy", "beam", "top-k", "nucleus"], typer.Option()] = "greedy",
+    num_beams: Annotated[int, typer.Option(min=1, max=100, help="Of beam search.")] = 4,
+    length_penalty: Annotated[
+        float, typer.Option(min=-10, max=10, help="Of beam search: log p / length ** this.")
+    ] = 1.0,
+    temperature: Annotated[float, typer.Option(min=0, help="Of top-k and nucleus; 0 is greedy.")] = 1.0,
+    top_k: Annotated[int, typer.Option(min=1, help="How many tokens top-k keeps.")] = 5,
+    top_p: Annotated[float, typer.Option(min=0, max=1, help="How much probability nucleus keeps.")] = 0.9,
+    seed: Annotated[int, SEED] = 0,
+    threads: Annotated[int, THREADS] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Let a checkpoint write, and judge what it wrote."""
+    import torch
+
+    from hf_attn.architectures.settings import name_task
+    from hf_attn.generation.generate import check_settings, write
+
+    torch.set_num_threads(threads)
+    with wrong_use():
+        loaded = open_checkpoint(checkpoint)
+        learned = loaded.task_named(task and name_task(task))
+        sources = [learned.encode(text) for text in texts]
+        check_settings(strategy, num_beams, temperature, top_k, top_p)
+        if strategy != "greedy" and not loaded.model.can_generate():
+            raise ValueError(f"--strategy {strategy}: a classifier names its likeliest class; leave it out.")
+    rows = []
+    for text, source in zip(texts, sources, strict=True):
+        written = write(
+            loaded.model,
+            torch.tensor([source]),
+            strategy,
+            num_beams=num_beams,
+            length_penalty=length_penalty,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            seed=seed,
+            max_new_tokens=learned.max_target_tokens,
+        )
+        prediction = learned.decode(written.ids)
+        names_class = not loaded.model.can_generate()
+        tokens = [prediction] if names_class else learned.decode_symbols(written.ids)
+        correct = learned.verify(text, prediction).correct
+        judged = {True: "right", False: "wrong", None: ""}[correct]
+        if as_json:
+            figures: dict = {"correct": correct, "tokens": tokens, "score": written.score}
+            if written.beams is not None:
+                figures["beams"] = [_beam_row(learned, text, answer) for answer in written.beams.answers]
+            print_json("generation", source=text, prediction=prediction, **figures)
+        rows.append((text, prediction, judged, f"{written.score:.3f}"))
+    if not as_json:
+        print_table("source", "prediction", "", "log p", rows=rows)
+
+
+def _beam_row(task: "Task", text: str, answer: "Answer") -> dict:
+    """One of a beam search's answers, judged; `score` divides by the length, `log_probability` does not."""
+    prediction = task.decode(answer.ids)
+    return {
+        "prediction": prediction,
+        "tokens": task.decode_symbols(answer.ids),
+        "log_probability": answer.log_probability,
+        "score": answer.score,
+        "correct": task.verify(text, prediction).correct,
+    }
+
+
+def attention(
+    checkpoint: Annotated[
+        str, typer.Argument(metavar="CHECKPOINT", help="A model's folder, or its id on the Hub.")
+    ],
+    text: Annotated[
+        str, typer.Argument(metavar="TEXT", help="A source, as the task writes it; or the path of an image.")
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(help="maps.html (the whole lens), .npz (every weight), or one head: .png, .svg, .csv"),
+    ],
+    layer: Annotated[
+        int | None, typer.Option(min=0, help="Which layer; 0 is the first, the last without.")
+    ] = None,
+    head: Annotated[
+        int | None, typer.Option(min=0, help="Which head; 0 is the first, and so without.")
+    ] = None,
+    kind: Annotated[
+        Literal["encoder", "decoder", "cross"] | None,
+        typer.Option(help="Which attention; that in which the answer reads the source without."),
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="What is written; without, the model writes.")] = None,
+    threads: Annotated[int, THREADS] = 1,
+    task: TaskName = None,
+) -> None:
+    """Show who reads whom, in a checkpoint of ours or any model of transformers."""
+    import torch
+    from transformers.utils.logging import disable_progress_bar
+
+    from hf_attn.architectures.settings import name_task
+    from hf_attn.hub.external_models import open_model
+    from hf_attn.viz.attention_view import show_attention
+    from hf_attn.viz.draw_map import check_suffix
+
+    torch.set_num_threads(threads)
+    with wrong_use():
+        check_suffix(output)
+        if not output.parent.is_dir():
+            raise ValueError(f"--output {output}: there is no folder {output.parent}.")
+        disable_progress_bar()
+        loaded = open_model(checkpoint)
+        if loaded.task is not None or task is not None:
+            view = _view_of_task(loaded, loaded.task_named(task and name_task(task)), text, target)
+        elif loaded.model.main_input_name == "pixel_values":
+            view = show_attention(loaded.model, loaded.tokenizer, _open_image(text), target)
+        else:
+            view = show_attention(loaded.model, loaded.tokenizer, text, target)
+        name = loaded.path.resolve().name if loaded.path.is_dir() else checkpoint
+        view = replace(view, title=f"{name}: {view.title}")
+        view.save(output, layer=layer, head=head, kind=kind)
+    print(f"Saved {output}.")
+
+
+def _view_of_task(loaded: "Checkpoint", task: "Task", text: str, target: str | None) -> "AttentionView":
+    """A view of a model that learned a task here, with the known answer where there is one."""
+    import torch
+
+    from hf_attn.interpret.attention_maps import attention_maps
+    from hf_attn.interpret.input_checks import refuse_target
+    from hf_attn.viz.attention_view import AttentionView
+
+    if not (writes := loaded.model.can_generate()):
+        refuse_target(loaded.model, target)
+    given = None if target is None else torch.tensor([_read_target(task, target)])
+    source = torch.tensor([task.encode(text)])
+    maps = attention_maps(loaded.model, source, given, tokenizer=loaded.tokenizer)
+    answer = task.decode(maps.target_ids) if writes else ""
+    title = f"{text} → {answer}" if writes else text
+    return AttentionView(maps, title, truth=task.alignment(text, answer) if writes else None)
+
+
+def _read_target(task: "Task", target: str) -> list[int]:
+    """Ids of an answer that a person wrote."""
+    from hf_attn.tasks.base import TEXT
+    from hf_attn.tasks.batch import END
+
+    symbols = task.split_target(target)
+    if unknown := [symbol for symbol in symbols if symbol not in task.vocabulary]:
+        example = task.worked_example.target
+        raise ValueError(
+            f"--target: {unknown[0]!r} is no symbol of {task.name}; write for example {example!r}."
+        )
+    end = [] if task.kind == TEXT else [END]
+    return [*task.ids(*symbols), *end]
+
+
+def _open_image(path: str):
+    """An image from a file."""
+    from PIL import Image
+
+    from hf_attn.utils.folder_files import read_bounded
+
+    try:
+        content = read_bounded(path, LARGEST_IMAGE)
+    except OSError as error:
+        raise FileNotFoundError(
+            f"TEXT {path!r}: this model reads images, and there is no such file."
+        ) from error
+    return Image.open(io.BytesIO(content)).convert("RGB")
+
+
+def _score_row(score: "Score") -> dict:
+    return {
+        "examples": score.examples,
+        "held_out_exact_match": score.exact_match,
+        "interval": [score.interval.low, score.interval.high],
+        **score.measures,
+    }

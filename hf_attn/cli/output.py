@@ -1,0 +1,123 @@
+"""What every command shares: how it prints, and how it says that something went wrong.
+
+Results go to standard output, as a table or with --json as JSON Lines; progress and errors to standard error.
+"""
+
+import contextlib
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.markup import escape
+from rich.spinner import Spinner
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from hf_attn.checkpoints.save_load import Checkpoint
+    from hf_attn.evaluation.baselines import Baseline
+    from hf_attn.evaluation.metrics import Score
+    from hf_attn.tasks import Task
+
+SEED = typer.Option(min=0, max=2**63 - 1, help="Of whatever is drawn; 0 without.")
+THREADS = typer.Option(min=1, max=os.cpu_count(), help="Of the processor; 1 without.")
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON Lines, one object a line.")]
+Folder = Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="A checkpoint's folder.")]
+
+
+class WrongUse(Exception):
+    """The person who typed can put it right."""
+
+
+class Failure(Exception):
+    """It did not work out, and not because of what was typed."""
+
+
+@contextlib.contextmanager
+def wrong_use() -> Iterator[None]:
+    """Whatever is refused in here was typed wrong."""
+    from huggingface_hub.errors import StrictDataclassError
+
+    try:
+        yield
+    except (ValueError, FileNotFoundError, StrictDataclassError) as error:
+        raise WrongUse(str(error)) from error
+    except ImportError as error:  # a package that only some tasks need
+        raise Failure(str(error)) from error
+
+
+def print_json(event: str, **row: Any) -> None:
+    """One line of JSON."""
+    print(json.dumps({"event": event, **row}, ensure_ascii=False, allow_nan=False), flush=True)
+
+
+def print_table(*columns: str, rows: list[tuple], title: str | None = None) -> None:
+    """A table for people."""
+    table = Table(*columns, title=title, title_justify="left")
+    for row in rows:
+        table.add_row(*(escape(str(cell)) for cell in row))
+    Console().print(table)
+
+
+def tell(line: str) -> None:
+    """Say how far it is, where it disturbs no output."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def working(line: str) -> contextlib.AbstractContextManager:
+    """Say what takes a while as long as the `with` lasts, where standard error is a terminal."""
+    spinner = Spinner("dots", text=line)  # as Console.status, which would also take what others print
+    return Live(
+        spinner, console=Console(stderr=True), transient=True, redirect_stdout=False, redirect_stderr=False
+    )
+
+
+def follow(events: Iterator, as_json: bool) -> Any:
+    """Say how far it is with the Hub, and give the result, which comes last."""
+    from hf_attn.hub.client import Progress
+
+    event = None
+    for event in events:
+        if isinstance(event, Progress) and as_json:
+            print_json("progress", **dataclasses.asdict(event))
+        elif isinstance(event, Progress):
+            tell(f"{event.stage:>12}  {event.message}")
+    return event
+
+
+def open_checkpoint(checkpoint: Path) -> "Checkpoint":
+    """Load a checkpoint's folder, without a progress bar."""
+    from transformers.utils.logging import disable_progress_bar
+
+    from hf_attn.checkpoints.save_load import load_checkpoint
+
+    disable_progress_bar()
+    return load_checkpoint(checkpoint)
+
+
+def print_baseline(task: "Task", baseline: "Baseline") -> None:
+    """What stands beside the models, as a line of JSON."""
+    overall = baseline.score
+    print_json(
+        "baseline",
+        task=task.name,
+        features=baseline.features,
+        parameters=baseline.parameters,
+        seconds=round(baseline.seconds, 3),
+        examples=overall.examples,
+        held_out_exact_match=overall.exact_match,
+        interval=[overall.interval.low, overall.interval.high],
+    )
+
+
+def tell_score(score: "Score") -> str:
+    """A score as a sentence has it."""
+    from hf_attn.utils.markdown import write_share
+
+    return write_share(score.examples, score.exact_match, (score.interval.low, score.interval.high))

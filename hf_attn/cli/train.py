@@ -1,0 +1,208 @@
+"""Commands that learn: the list of tasks, and `train`."""
+
+import contextlib
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from hf_attn.cli.output import (
+    SEED,
+    THREADS,
+    AsJson,
+    Failure,
+    print_baseline,
+    print_json,
+    print_table,
+    tell,
+    tell_score,
+    wrong_use,
+)
+
+if TYPE_CHECKING:
+    from hf_attn.checkpoints.run_folder import Run
+
+ModelName = Literal[
+    "transformer", "decoder", "none", "additive", "dot", "general", "concat", "lstm", "gru", "rnn"
+]
+
+
+def list_tasks(as_json: AsJson = False) -> None:
+    """List the tasks, with a worked example each."""
+    from hf_attn.tasks import TASKS, build_task
+
+    examples = {name: build_task(name).worked_example for name in TASKS}
+    if as_json:
+        for name, example in examples.items():
+            print_json("task", name=name, source=example.source, target=example.target, story=example.story)
+        return
+    rows = [(name, example.source, example.target, example.story) for name, example in examples.items()]
+    print_table("task", "source", "target", "what to look for", rows=rows)
+
+
+def train(
+    task: Annotated[
+        str | None,
+        typer.Argument(metavar="TASK", help="One of `hf-attn tasks`, or a Python file of your own."),
+    ] = None,
+    model: Annotated[ModelName | None, typer.Option(help="What learns; what suits the task without.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="The recipe's own without.")] = None,
+    until: Annotated[float | None, typer.Option(min=0, max=1, help="Stop at this exact match.")] = None,
+    seed: Annotated[int | None, SEED] = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps; auto without.")] = None,
+    threads: Annotated[int | None, THREADS] = None,
+    config: Annotated[Path | None, typer.Option(help="A JSON file of settings, as --set takes them.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Of task, recipe or model.")
+    ] = None,
+    output_dir: Annotated[Path | None, typer.Option(help="Where the checkpoint goes.")] = None,
+    resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,
+    track: Annotated[Literal["trackio", "tensorboard"] | None, typer.Option(help="Log there too.")] = None,
+    save_every: Annotated[float, typer.Option(min=0, help="Seconds between saves of the state.")] = 30.0,
+    as_json: AsJson = False,
+) -> None:
+    """Train a model on a task; with --output-dir it ends as a checkpoint folder.
+
+    Ctrl-C stops after the step under way; with --output-dir the run's state is kept and --resume goes on.
+    --model none, additive, dot, general and concat are LSTMs by their score function; lstm, gru and rnn read
+    for tasks that name a class; decoder is a Transformer that reads and writes one sequence.
+    --set digits=2 is an option of the task, batch_size=32 of the recipe, hidden_size=128 of the model;
+    preset=document takes the document's sizes. A wrong key lists all there are. One thread is fastest for
+    tiny models: two beside another busy process slow each step many times.
+    """
+    from hf_attn.architectures.settings import apply_settings, merge_settings, name_task
+    from hf_attn.checkpoints import run_folder
+
+    with wrong_use():
+        chosen = merge_settings(settings or (), config)
+        learned = None if task is None else name_task(task)
+        if steps is not None:
+            chosen["steps"] = steps
+        if resume is not None:
+            run = run_folder.load_run(resume, learned)
+            run_folder.check_same(run, resume, None if learned is None else learned.name, model, chosen, seed)
+            if output_dir is not None and output_dir.resolve() != resume.resolve():
+                raise ValueError(f"--output-dir {output_dir} is not the run's; --resume {resume} ends there.")
+        elif learned is None:
+            raise ValueError("Missing argument 'TASK'; `hf-attn tasks` lists what there is.")
+        else:
+            run = run_folder.Run(*apply_settings(learned, chosen, model))
+            if output_dir is not None:
+                run_folder.check_output(output_dir)
+                if run_folder.is_finished(output_dir):
+                    tell(f"{output_dir} holds a checkpoint, which is replaced; Ctrl-C now keeps it.")
+        choices = {"until": until, "seed": seed, "device": device, "threads": threads}
+        given: dict = {name: value for name, value in choices.items() if value is not None}
+        run = replace(run, **given)
+    if track is not None and importlib.util.find_spec(track) is None:
+        raise Failure(f"--track {track} needs a package that is not installed: pip install 'hf-attn[track]'")
+    _train(run, resume or output_dir, save_every, track, as_json)
+
+
+def _train(run: "Run", directory: Path | None, save_every: float, track: str | None, as_json: bool) -> None:
+    """Run the loop, measure, save, and say what came of it."""
+    import torch
+    from transformers.utils.logging import disable_progress_bar
+
+    from hf_attn.architectures import registry
+    from hf_attn.checkpoints import run_folder
+    from hf_attn.evaluation import baselines
+    from hf_attn.evaluation.metrics import evaluate
+    from hf_attn.tasks.base import CLASSES
+    from hf_attn.training import loop
+    from hf_attn.training.device import build_accelerator
+
+    disable_progress_bar()
+    torch.set_num_threads(run.threads)
+    torch.manual_seed(run.seed)  # what dropout draws from
+    with wrong_use():
+        accelerator = build_accelerator(run.device)
+        share = loop.share_of_batch(run.recipe, accelerator)
+        run.task.held_out(1)  # data that are not here are refused
+        registry.check_recipe(run.task, run.recipe, accelerator.device, share)
+        model = registry.build_model(run.task, run.recipe, run.seed)
+    speaks = accelerator.is_main_process
+    with (
+        run_folder.track(accelerator, track, run) as log,
+        run_folder.stop_when_asked() as stop,
+        _show_progress(run.recipe.steps, speaks, as_json) as show,
+        contextlib.closing(
+            run_folder.follow(run, model, accelerator, directory, save_every, stop)
+        ) as reports,
+    ):
+        for report in reports:
+            row = run_folder.report_row(report)
+            show(row)
+            log(row)
+            if stop.is_set():
+                break
+    if stop.is_set() and not run.is_over(report):
+        kept = f"go on with `hf-attn train --resume {directory}`" if directory else "nothing is kept"
+        raise Failure(f"Stopped after step {report.step} of {report.steps}; {kept}.")
+    if not speaks:
+        return
+    if run.task.kind == CLASSES:
+        tell(f"{baselines.NAME} learns the same texts, to stand beside …")
+    beside = baselines.measure_beside(run.task)
+    if directory:
+        evaluation = run_folder.finish(run, model, accelerator, directory, beside)
+    else:
+        evaluation = evaluate(model, run.task)
+    if as_json:
+        if beside is not None:
+            print_baseline(run.task, beside)
+        print_json(
+            "result",
+            task=run.task.name,
+            model=run.recipe.architecture,
+            steps=report.step,
+            seconds=round(report.seconds, 3),
+            held_out_exact_match=evaluation.overall.exact_match,
+            output_dir=str(directory) if directory else None,
+        )
+        return
+    print(f"{report.step} steps in {report.seconds:.1f} s. Held out: {tell_score(evaluation.overall)}.")
+    if beside is not None:
+        print(f"Beside it, {baselines.NAME}: {tell_score(beside.score)}.")
+    print(f"Saved in {directory}." if directory else "Not saved; --output-dir keeps what is learned.")
+
+
+@contextlib.contextmanager
+def _show_progress(steps: int, speaks: bool, as_json: bool) -> Iterator[Callable[[dict], None]]:
+    """Gives what shows a report: a line on standard output, and a bar where standard error is a terminal."""
+    console = Console(stderr=True)
+    loss_column = TextColumn("loss {task.fields[loss]}")
+    columns = (BarColumn(), MofNCompleteColumn(), loss_column, TimeRemainingColumn())
+    bar = Progress(
+        *columns,
+        console=console,
+        transient=True,
+        disable=not (speaks and console.is_terminal),
+        redirect_stdout=sys.stdout.isatty(),
+    )
+    heading = "  step     loss  held out   tokens/s"
+
+    def show(row: dict) -> None:
+        nonlocal heading
+        loss = "–" if row["loss"] is None else f"{row['loss']:.4f}"
+        bar.update(line, completed=row["step"], loss=loss)
+        if not speaks:
+            return
+        if as_json:
+            print_json("report", **row)
+            return
+        if heading:
+            print(heading)
+            heading = ""
+        held_out, speed = f"{row['held_out_exact_match']:.1%}", f"{row['tokens_per_second']:,.0f}"
+        print(f"{row['step']:>6}  {loss:>7}  {held_out:>8}  {speed:>9}", flush=True)
+
+    with bar:
+        line = bar.add_task("training", total=steps, loss="–")
+        yield show

@@ -1,0 +1,104 @@
+"""What a model must be better than: words counted and weighed, and a linear map to the classes."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hf_attn.evaluation.metrics import Score, wilson_interval
+from hf_attn.tasks.base import CLASSES, HELD_OUT, TRAINING, VALIDATION, Task
+from hf_attn.tasks.text.text_classification import TextClassification
+
+NAME = "TF-IDF, logistic regression"
+# what is counted: words and pairs of neighbours, or up to four characters in a row within a word
+FEATURES: Mapping[str, Mapping[str, Any]] = {
+    "words": {"ngram_range": (1, 2), "token_pattern": r"(?u)\b\w+\b"},
+    "characters": {"ngram_range": (1, 4), "analyzer": "char_wb", "min_df": 2},
+}
+STRENGTHS = (3.0, 10.0, 30.0)  # C, the inverse of how strongly weights are held down
+MOST_ITERATIONS = 2000
+
+
+class NoBaseline(ValueError):
+    """There is nothing to count with."""
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A baseline's figures.
+
+    Attributes:
+        score: on the split that was asked for.
+        features: of FEATURES, which was best on validation.
+        strength: C that was best on validation.
+        parameters: weights of the linear map.
+        seconds: of choosing and learning, on the processor.
+    """
+
+    score: Score
+    features: str
+    strength: float
+    parameters: int
+    seconds: float
+
+
+def measure_baseline(task: TextClassification, split: str = HELD_OUT) -> Baseline:
+    """TF-IDF of words or of characters, and logistic regression (Spärck Jones 1972; Cox 1958).
+
+        tf-idf(t, d) = (1 + log tf) · (1 + log (1 + N)/(1 + df)),   each text's vector of length 1
+
+    It learns from the same training texts as a model does, reads each text whole where a model reads its
+    first tokens; what it counts and its C are chosen on validation.
+
+    Args:
+        task: gives texts and splits.
+        split: "held-out" or "validation".
+
+    Raises:
+        ValueError: another split.
+        NoBaseline: scikit-learn is not installed.
+    """
+    if split not in (HELD_OUT, VALIDATION):
+        raise ValueError(f"split={split!r} cannot be measured on; choose {HELD_OUT!r} or {VALIDATION!r}.")
+    try:
+        from sklearn.feature_extraction.text import TfidfVectorizer
+        from sklearn.linear_model import LogisticRegression
+    except ImportError as error:
+        raise NoBaseline("The baseline needs scikit-learn: pip install 'hf_attn[text]'.") from error
+    started = time.process_time()
+    texts, labels = _columns(task, TRAINING)
+    tried = []
+    for features, settings in FEATURES.items():
+        vectorizer = TfidfVectorizer(sublinear_tf=True, **settings)
+        vectors = vectorizer.fit_transform(texts)
+        for strength in STRENGTHS:
+            model = LogisticRegression(C=strength, max_iter=MOST_ITERATIONS).fit(vectors, labels)
+            right, _ = _count_right(task, VALIDATION, vectorizer, model)
+            tried.append((right, features, strength, vectorizer, model))
+    _, features, strength, vectorizer, model = max(tried, key=lambda entry: entry[0])
+    seconds = time.process_time() - started
+    right, n = _count_right(task, split, vectorizer, model)
+    score = Score(n, right / n, wilson_interval(right, n))
+    return Baseline(score, features, strength, model.coef_.size + model.intercept_.size, seconds)
+
+
+def measure_beside(task: Task) -> Baseline | None:
+    """What stands beside a model of the task: None where it names no class, or scikit-learn is missing."""
+    if task.kind != CLASSES or not isinstance(task, TextClassification):
+        return None
+    try:
+        return measure_baseline(task)
+    except NoBaseline:
+        return None
+
+
+def _columns(task: TextClassification, split: str) -> tuple[list[str], list[str]]:
+    """A split's texts and classes."""
+    rows = task.texts_of(split)
+    return [row.source for row in rows], [row.target for row in rows]
+
+
+def _count_right(task: TextClassification, split: str, vectorizer, model) -> tuple[int, int]:
+    """How many of a split's texts are classed right, and how many there are."""
+    texts, labels = _columns(task, split)
+    return int((model.predict(vectorizer.transform(texts)) == labels).sum()), len(texts)

@@ -1,0 +1,113 @@
+"""Look for what a model gets wrong: on every size of its task, and on inputs that are made to be hard."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from hf_attn.evaluation.hard_inputs import Pair, make_hard_inputs
+from hf_attn.evaluation.metrics import Score, evaluate, predict, wilson_interval
+from hf_attn.tasks import Task
+from hf_attn.tasks.base import CLASSES, TEXT
+from hf_attn.tasks.batch import END
+
+HELD_OUT_TRIED = 5_000
+FEW = 300  # of the held-out inputs that are longest, or have the fewest symbols
+
+Failure = tuple[str, str, str]  # source, prediction, answer
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What became of the inputs of one kind.
+
+    Attributes:
+        score: the share that is right.
+        failures: (source, prediction, answer) of the wrong ones.
+    """
+
+    score: Score
+    failures: tuple[Failure, ...]
+
+
+@dataclass(frozen=True)
+class Search:
+    """What was tried, and what was found.
+
+    Attributes:
+        held_out: all held-out inputs together.
+        by_size: the same, told apart by the task's size.
+        patterns: name → held-out inputs that have something in common, or inputs made to have it.
+        made: how many inputs were made; a model may have learned from some of them.
+    """
+
+    held_out: Tried
+    by_size: Mapping[int, Score]
+    patterns: Mapping[str, Tried]
+    made: int
+
+
+def look_for_failures(model, task: Task, n: int = HELD_OUT_TRIED, seed: int = 0) -> Search:
+    """Try many more inputs than a result needs, and those on which models like this one stumble.
+
+    Args:
+        model: one that learned the task.
+        task: of sequences or classes.
+        n: held-out inputs; fewer where the task has not so many.
+        seed: which ones, and which hard ones are made.
+
+    Raises:
+        ValueError: a task of text, in which most next tokens cannot be known.
+    """
+    if task.kind == TEXT:
+        raise ValueError(f"Task {task.name!r} has no failures to look for: many ways of going on are right.")
+    evaluation = evaluate(model, task, n=n, seed=seed)
+    batch = task.held_out(n, seed)
+    sources = [task.read_source(row) for row in batch.input_ids.tolist()]
+    wrong = {failure[0]: failure for failure in evaluation.failures}
+    patterns = {
+        name: _tried(len(chosen), [wrong[source] for source in chosen if source in wrong])
+        for name, chosen in _alike(task, sources, batch.labels).items()
+    }
+    made = make_hard_inputs(task, seed)
+    patterns |= {name: _try(model, task, pairs) for name, pairs in made.items()}
+    return Search(
+        held_out=Tried(evaluation.overall, evaluation.failures),
+        by_size=evaluation.by_size,
+        patterns=patterns,
+        made=sum(map(len, made.values())),
+    )
+
+
+def _alike(task: Task, sources: Sequence[str], labels) -> dict[str, list[str]]:
+    """Held-out sources that have something in common: the longest, the most uniform, those of one class."""
+    symbols = [task.split_source(source) for source in sources]
+    groups = {}
+    if len({len(row) for row in symbols}) > 1:
+        order = sorted(range(len(sources)), key=lambda place: len(symbols[place]), reverse=True)
+        groups["the longest (held-out)"] = [sources[place] for place in order[:FEW]]
+    order = sorted(range(len(sources)), key=lambda place: len(set(symbols[place])) / len(symbols[place]))
+    groups["the fewest different symbols for their length (held-out)"] = [
+        sources[place] for place in order[:FEW]
+    ]
+    if task.kind == CLASSES:
+        for index, name in enumerate(task.classes):
+            chosen = (labels.view(-1) == index).nonzero().flatten().tolist()
+            groups[f"class {name} (held-out)"] = [sources[place] for place in chosen]
+    return {name: chosen for name, chosen in groups.items() if chosen}
+
+
+def _try(model, task: Task, pairs: Sequence[Pair]) -> Tried:
+    """Let the model answer sources whose answers are known."""
+    sources, answers = zip(*pairs, strict=True)
+    predictions = predict(model, task, task.batch_of(sources, answers)).tolist()
+    failures = []
+    for source, row, answer in zip(sources, predictions, answers, strict=True):
+        written = task.decode(row)
+        has_ended = task.kind == CLASSES or END in row
+        if not (has_ended and task.verify(source, written, answer).correct):
+            failures.append((source, written, answer))
+    return _tried(len(pairs), failures)
+
+
+def _tried(n: int, failures: Sequence[Failure]) -> Tried:
+    right = n - len(failures)
+    return Tried(Score(n, right / n, wilson_interval(right, n)), tuple(failures))

@@ -1,0 +1,241 @@
+"""How good a model is on examples that training never saw, writing freely."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import torch
+
+from hf_attn.generation.generate import evaluating, greedy_ids, is_decoder_only
+from hf_attn.models.positions import POSITION_TYPES
+from hf_attn.tasks.base import CLASSES, HELD_OUT, SEQUENCE, TEXT, VALIDATION, Task, check_count
+from hf_attn.tasks.batch import END, IGNORED, PAD, Batch
+
+LARGEST_LOGITS = 2**27  # numbers of logits at once: half a gigabyte
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A confidence interval, both ends included."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Score:
+    """A share and how sure it is.
+
+    Attributes:
+        examples: how many were tried.
+        exact_match: share that is right as a whole.
+        interval: Wilson's 95 % interval of exact_match.
+        measures: means of the task's other figures (token_accuracy, …); perplexity of text.
+    """
+
+    examples: int
+    exact_match: float
+    interval: Interval
+    measures: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Held-out figures of a model.
+
+    Attributes:
+        overall: over all examples.
+        by_size: by the task's size (length, digits, depth).
+        failures: (source, prediction, answer) of the wrong ones.
+    """
+
+    overall: Score
+    by_size: dict[int, Score]
+    failures: tuple[tuple[str, str, str], ...]
+
+
+def wilson_interval(right: int, n: int, z: float = 1.96) -> Interval:
+    """Where the true share lies with 95 % confidence (Wilson 1927, doi:10.2307/2276774).
+
+        (p + z²/2n ± z √(p(1−p)/n + z²/4n²)) / (1 + z²/n)
+
+    Raises:
+        ValueError: n is 0.
+    """
+    if n < 1:
+        raise ValueError("n=0: there is nothing to measure on.")
+    share = right / n
+    middle = share + z * z / (2 * n)
+    spread = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    scale = 1 + z * z / n
+    low = 0.0 if right == 0 else (middle - spread) / scale  # exactly there, but for rounding
+    high = 1.0 if right == n else (middle + spread) / scale
+    return Interval(low, high)
+
+
+def predict(model, task: Task, batch: Batch, batch_size: int = 512, most: int | None = None) -> torch.Tensor:
+    """What a model makes of examples.
+
+    Args:
+        model: one that learns the task's kind, on any device.
+        task: says of which kind it is.
+        batch: examples.
+        batch_size: how many at once.
+        most: tokens of an answer; as many as the task's longest has where None.
+
+    Returns:
+        [B, most] answers, written freely and greedily, padded behind `</s>`; for classes [B, 1] their
+        indices; for text [B, T] the next token guessed at each place, given the true ones before it.
+    """
+    rows = []
+    most = most or task.max_target_tokens
+    for part in parts_of(batch, model, batch_size):
+        if task.kind == CLASSES:
+            rows.append(_next_logits(model, part).argmax(-1, keepdim=True).cpu())
+        elif task.kind == TEXT:
+            rows.append(_next_logits(model, part).argmax(-1).cpu())
+        else:
+            sources = part.prompt() if is_decoder_only(model) else (part.input_ids, part.attention_mask)
+            ids = greedy_ids(model, *sources, most)
+            rows.append(torch.nn.functional.pad(ids, (0, most - ids.shape[1]), value=PAD).cpu())
+    return torch.cat(rows)
+
+
+def parts_of(batch: Batch, model, most: int) -> Iterator[Batch]:
+    """A batch in parts on the model's device, of most examples each: fewer where their logits are many."""
+    if batch.labels.dim() > 1:
+        joined = batch.input_ids.shape[1] if is_decoder_only(model) else 0
+        most = min(most, LARGEST_LOGITS // ((joined + batch.labels.shape[1]) * model.config.vocab_size))
+    size = max(1, most)
+    device = next(model.parameters()).device
+    for start in range(0, len(batch), size):
+        yield batch[slice(start, start + size)].to(device)
+
+
+@torch.no_grad()
+def _next_logits(model, batch: Batch) -> torch.Tensor:
+    """[B, classes] scores, or [B, T, V] those of each of the target's tokens, given the true ones before."""
+    is_joined = is_decoder_only(model)
+    inputs = batch.joined() if is_joined else batch.inputs()
+    if not model.config.is_encoder_decoder:  # which makes its decoder's input of them
+        inputs.pop("labels")
+    with evaluating(model):
+        logits = model(**inputs).logits
+    if not is_joined:
+        return logits
+    before = batch.input_ids.shape[1] - 1  # the last token of the source guesses the target's first
+    return logits[:, before:-1]
+
+
+def exact_matches(predictions: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """[B] bool: rows that are right to the last symbol, `</s>` included."""
+    labels = torch.nn.functional.pad(labels, (0, predictions.shape[1] - labels.shape[1]), value=IGNORED)
+    finished = (predictions == END).cumsum(1) - (predictions == END).long() > 0  # behind the first </s>
+    return (predictions.masked_fill(finished, PAD) == labels.masked_fill(labels == IGNORED, PAD)).all(dim=1)
+
+
+def measure_quickly(model, task: Task, batch: Batch, batch_size: int = 512) -> float:
+    """Share of examples that are right, in one pass and without writing: the figure of a run under way.
+
+    As a whole for sequences, as `find_right` finds them; of the classes for classes, of the tokens for text.
+    """
+    right = []
+    for part in parts_of(batch, model, batch_size):
+        if task.kind == SEQUENCE:
+            right.append(find_right(model, part))
+        else:
+            right.append((_next_logits(model, part).argmax(-1) == part.labels)[part.labels != IGNORED])
+    return float(torch.cat(right).float().mean())
+
+
+def find_right(model, batch: Batch) -> torch.Tensor:
+    """[B] bool, in one pass and without writing: which of a batch's sequences the model writes right.
+
+    What is written greedily is right to its last token exactly where the likeliest token is the true one at
+    every place, given the true ones before it. (`exact_matches` of `predict` is the plain twin.)
+    """
+    return ((_next_logits(model, batch).argmax(-1) == batch.labels) | (batch.labels == IGNORED)).all(dim=1)
+
+
+def refuse_too_long(task: Task, model) -> None:
+    """Refuse a task whose sequences have more tokens than the model has positions for.
+
+    Raises:
+        ValueError: so it is.
+    """
+    places = getattr(model.config, "max_position_embeddings", None)
+    needed = task.max_position_embeddings
+    if is_decoder_only(model):
+        needed = task.max_source_tokens + task.max_target_tokens
+    if places is None or places >= needed or POSITION_TYPES[model.config.position_type].extrapolates:
+        return
+    raise ValueError(
+        f"{task} has sequences of {needed} tokens; this model has max_position_embeddings={places} and "
+        "learned nothing of places beyond: measure shorter ones."
+    )
+
+
+def evaluate(model, task: Task, split: str = HELD_OUT, n: int = 1000, seed: int = 0) -> Evaluation:
+    """Let the model write freely and judge every answer by the task's independent verifier.
+
+    Classes are judged by the data; of text every next token is guessed from the true ones before it, and an
+    "example" is a token.
+
+    Args:
+        model: one that learns the task's kind, on any device.
+        task: gives examples, verifier and sizes.
+        split: "held-out" or "validation".
+        n: how many examples; fewer where the split has not so many.
+        seed: which examples.
+
+    Raises:
+        ValueError: another split (training examples say nothing about what was learned), or n out of range.
+    """
+    check_count(n)
+    if split not in (HELD_OUT, VALIDATION):
+        raise ValueError(f"split={split!r} cannot be measured on; choose {HELD_OUT!r} or {VALIDATION!r}.")
+    batch = task.held_out(n, seed) if split == HELD_OUT else task.validation(n, seed)
+    if task.kind == TEXT:
+        return _evaluate_text(model, batch)
+    sources = [task.read_source(row) for row in batch.input_ids.tolist()]
+    predictions = predict(model, task, batch)
+    ended = [task.kind == CLASSES or END in row for row in predictions.tolist()]
+    answers = [task.decode(row) for row in predictions.tolist()]
+    references = [task.decode(row) for row in batch.labels.view(len(batch), -1).tolist()]
+    rows = [
+        (has_ended and bool(task.verify(*judged).correct), task.measure(*judged))
+        for has_ended, *judged in zip(ended, sources, answers, references, strict=True)
+    ]
+    groups: dict[int, list[tuple[bool, dict[str, float]]]] = defaultdict(list)
+    for source, row in zip(sources, rows, strict=True):
+        groups[task.size_of(source)].append(row)
+    wrong = [index for index, (correct, _) in enumerate(rows) if not correct]
+    return Evaluation(
+        overall=_score(rows),
+        by_size={size: _score(groups[size]) for size in sorted(groups)},
+        failures=tuple((sources[i], answers[i], references[i]) for i in wrong),
+    )
+
+
+def _evaluate_text(model, batch: Batch, batch_size: int = 64) -> Evaluation:
+    """Next tokens guessed, and how surprising the true ones are: perplexity exp(mean −log p)."""
+    right = tokens = 0
+    surprise = 0.0
+    for part in parts_of(batch, model, batch_size):
+        logits = _next_logits(model, part).float()  # [B, T, V]
+        counts = part.labels != IGNORED
+        right += int(((logits.argmax(-1) == part.labels) & counts).sum())
+        tokens += int(counts.sum())
+        surprise += float(
+            torch.nn.functional.cross_entropy(logits[counts], part.labels[counts], reduction="sum")
+        )
+    nats = surprise / tokens
+    measures = {"perplexity": math.exp(nats), "bits_per_token": nats / math.log(2)}
+    return Evaluation(Score(tokens, right / tokens, wilson_interval(right, tokens), measures), {}, ())
+
+
+def _score(rows: list[tuple[bool, dict[str, float]]]) -> Score:
+    right = sum(correct for correct, _ in rows)
+    measures = {name: sum(figures[name] for _, figures in rows) / len(rows) for name in rows[0][1]}
+    return Score(len(rows), right / len(rows), wilson_interval(right, len(rows)), measures)

@@ -1,0 +1,1 @@
+"""Words and sentences that experiments and the Language tab use."""

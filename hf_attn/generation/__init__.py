@@ -1,0 +1,1 @@
+"""How a model writes: greedy, sampling, beam search."""

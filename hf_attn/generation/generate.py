@@ -1,0 +1,376 @@
+"""Ways to write an answer: greedy, beam, top-k, nucleus; each says how sure it was of every token."""
+
+import contextlib
+import math
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from hf_attn.architectures.map_sizes import side_of
+from hf_attn.generation.beam_search import BeamSearch, search
+from hf_attn.models.checking import SEEDS, check_number
+
+MOST_BEAMS = 100  # rows of a batch, and as many nodes of a tree a token
+MOST_TOKENS_KEPT = 1_000_000  # as many as a vocabulary has at most
+MOST_NEW_TOKENS = 1_048_576  # as many as there are positions at most
+STRATEGIES = ("greedy", "beam", "top-k", "nucleus")
+TINY_TEMPERATURE = 1e-6  # below it, float32 cannot tell a softmax from the likeliest token
+# model → its lock: mode and attention implementation belong to the model, not to the call
+_LOCKS: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+_LOCKING = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One step of writing.
+
+    Attributes:
+        token: id that was written.
+        probabilities: [V], the model's own, before temperature and cut.
+        allowed: [V], what the token was drawn from: after temperature and cut, summing to 1; greedy and beam
+            search draw nothing, all weight stands on the token.
+    """
+
+    token: int
+    probabilities: torch.Tensor
+    allowed: torch.Tensor
+
+
+@dataclass(frozen=True)
+class Generation:
+    """What was written for one source.
+
+    Attributes:
+        ids: token ids, `</s>` last where it was reached.
+        score: sum of log p over the tokens, by the model's own probabilities.
+        choices: one a token.
+        beams: all that beam search saw; None where it was not asked.
+    """
+
+    ids: tuple[int, ...]
+    score: float
+    choices: tuple[Choice, ...]
+    beams: BeamSearch | None = None
+
+
+@contextlib.contextmanager
+def evaluating(model) -> Iterator[None]:
+    """Let dropout rest; afterwards every module is in the mode that it was in, whatever happened.
+
+    Whoever reads with the same model in here from another thread waits: one may have switched its attention.
+    """
+    with _LOCKING:
+        lock = _LOCKS.setdefault(model, threading.RLock())
+    with lock:
+        modes = [(module, module.training) for module in model.modules()]
+        model.eval()
+        try:
+            yield
+        finally:
+            for module, was_training in modes:
+                module.training = was_training
+
+
+def most_tokens(model, source_length: int) -> int:
+    """How many tokens a model can write: as many as it has positions for, the last one is never read."""
+    positions = getattr(side_of(model.config, "decoder"), "max_position_embeddings", None)
+    if positions is None or positions < 0:  # a recurrent model could go on for ever
+        return model.generation_config.max_new_tokens or 64
+    return positions - source_length + 1 if is_decoder_only(model) else positions
+
+
+def _end_ids(model) -> list[int]:
+    holder = model.config if hasattr(model.config, "eos_token_id") else model.generation_config
+    end = holder.eos_token_id
+    if end is None:
+        return []
+    return end if isinstance(end, list) else [end]
+
+
+def find_start(model) -> int:
+    """The token that an encoder-decoder's answers start with.
+
+    Raises:
+        ValueError: nothing says which one.
+    """
+    for holder in (model.config, getattr(model, "generation_config", None)):
+        if (start := getattr(holder, "decoder_start_token_id", None)) is not None:
+            return start
+    raise ValueError(
+        f"{type(model).__name__} does not say which token its answers start with: set "
+        "model.config.decoder_start_token_id, of two BERTs to tokenizer.cls_token_id."
+    )
+
+
+def is_decoder_only(model) -> bool:
+    """Whether a model reads one sequence, and goes on writing behind what it has read."""
+    return not model.config.is_encoder_decoder and model.can_generate()
+
+
+class Pen:
+    """A model that writes, one token at a time and a batch at once, remembering what it has computed.
+
+    Args:
+        model: an encoder-decoder or a decoder-only model with a head, in evaluation mode.
+        input_ids: [B, S] sources; padded on the left for a decoder-only model.
+        attention_mask: [B, S], 1 = token; None where nothing is padded.
+    """
+
+    def __init__(self, model, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None):
+        self.model, self.mask, self.cache = model, attention_mask, None
+        self.is_decoder_only = is_decoder_only(model)
+        self.prompt = input_ids
+        if not self.is_decoder_only:
+            self.memory = model.get_encoder()(input_ids, attention_mask=attention_mask)
+
+    def next_logits(self, token: torch.Tensor | None = None) -> torch.Tensor:
+        """[B, V]: scores of the next token, after the one just written [B, 1]; None before the first.
+
+        Raises:
+            ValueError: the model remembers nothing of what it has computed.
+        """
+        inputs = self._after_prompt(token) if self.is_decoder_only else self._after_start(token)
+        outputs = self.model(**inputs, attention_mask=self.mask, past_key_values=self.cache, use_cache=True)
+        self.cache = outputs.get("past_key_values")
+        if self.cache is None:
+            raise ValueError(
+                f"{type(self.model).__name__} gives no past_key_values, and nothing is written here without: "
+                "write with model.generate, and give that as the target."
+            )
+        return outputs.logits[:, -1]
+
+    def follow(self, rows: torch.Tensor) -> None:
+        """Go on with these rows [R], each as often as it is named."""
+        rows = rows.to(self.prompt.device)
+        self.prompt = self.prompt.index_select(0, rows)
+        if self.mask is not None:
+            self.mask = self.mask.index_select(0, rows)
+        if self.cache is not None:
+            self.cache.reorder_cache(rows)
+        if not self.is_decoder_only:
+            states = {name: part for name, part in self.memory.items() if isinstance(part, torch.Tensor)}
+            self.memory = type(self.memory)(**{name: part[rows] for name, part in states.items()})
+
+    def _after_start(self, token: torch.Tensor | None) -> dict:
+        if token is None:
+            token = self.prompt.new_full((len(self.prompt), 1), find_start(self.model))
+        return {"decoder_input_ids": token, "encoder_outputs": self.memory}
+
+    def _after_prompt(self, token: torch.Tensor | None) -> dict:
+        if token is None:
+            return {"input_ids": self.prompt, "logits_to_keep": 1}
+        if self.mask is not None:
+            self.mask = torch.cat((self.mask, torch.ones_like(token)), dim=1)
+        return {"input_ids": token}
+
+
+@torch.no_grad()
+def greedy_ids(model, input_ids, attention_mask=None, max_new_tokens: int = 64) -> torch.Tensor:
+    """Write the likeliest token each time, a whole batch at once. `model.generate` is the plain twin.
+
+    Args:
+        model: an encoder-decoder or a decoder-only model with a head.
+        input_ids: [B, S]; padded on the left for a decoder-only model.
+        attention_mask: [B, S], 1 = token; None where nothing is padded.
+        max_new_tokens: most tokens a row.
+
+    Returns:
+        [B, T ≤ max_new_tokens] ids without the start token; padding behind `</s>`.
+    """
+    ends = torch.tensor(_end_ids(model), dtype=torch.long, device=input_ids.device)
+    done = torch.zeros(len(input_ids), 1, dtype=torch.bool, device=input_ids.device)
+    token, written = None, []
+    with evaluating(model):
+        pen = Pen(model, input_ids, attention_mask)
+        for _ in range(max_new_tokens):
+            likeliest = pen.next_logits(token).argmax(-1, keepdim=True)
+            token = likeliest.masked_fill(done, model.config.pad_token_id)
+            written.append(token)
+            done |= torch.isin(token, ends)
+            if done.all():
+                break
+    return torch.cat(written, dim=1)
+
+
+def temper(logits: torch.Tensor, temperature: float) -> torch.Tensor:
+    """Weigh by p ∝ exp(logit / temperature), [V]; at 0 all weight stands on the likeliest."""
+    if temperature < TINY_TEMPERATURE:
+        return torch.zeros_like(logits).scatter_(-1, logits.argmax(-1, keepdim=True), 1.0)
+    highest = logits.max()  # taken off first, a small temperature cannot make infinity of it
+    return ((logits - highest) / temperature).softmax(-1)
+
+
+def cut_top_k(probabilities: torch.Tensor, top_k: int) -> torch.Tensor:
+    """Keep the k likeliest tokens and share their weight out again (Fan et al. 2018, arXiv:1805.04833)."""
+    kept = probabilities.topk(min(top_k, probabilities.shape[-1])).indices
+    cut = torch.zeros_like(probabilities).scatter_(-1, kept, probabilities.gather(-1, kept))
+    return cut / cut.sum()
+
+
+def cut_nucleus(probabilities: torch.Tensor, top_p: float) -> torch.Tensor:
+    """Keep the fewest likeliest tokens that hold top_p together (Holtzman et al. 2020, arXiv:1904.09751)."""
+    ordered, order = probabilities.sort(descending=True)
+    kept = ordered.cumsum(-1) - ordered < top_p  # the weight before a token is still short of top_p
+    cut = torch.zeros_like(probabilities).scatter_(-1, order, ordered * kept)
+    return cut / cut.sum()
+
+
+def write(
+    model,
+    input_ids: torch.Tensor,
+    strategy: str = "greedy",
+    *,
+    num_beams: int = 4,
+    length_penalty: float = 1.0,
+    temperature: float = 1.0,
+    top_k: int = 5,
+    top_p: float = 0.9,
+    seed: int = 0,
+    max_new_tokens: int | None = None,
+) -> Generation:
+    """Write an answer to one source, and keep what each step chose from.
+
+    A classifier writes one token, the class; strategies other than greedy are for models that write.
+
+    Args:
+        model: an encoder-decoder, a decoder-only model or a classifier.
+        input_ids: [1, S] source ids.
+        strategy: "greedy", "beam", "top-k" or "nucleus".
+        num_beams: K of beam search.
+        length_penalty: of beam search: answers are ranked by log p / length ** penalty.
+        temperature: of sampling; below 1 sharper, above 1 flatter, 0 is greedy.
+        top_k: how many tokens top-k keeps.
+        top_p: how much probability nucleus keeps.
+        seed: of sampling.
+        max_new_tokens: most tokens; as many as the model has positions for where None.
+
+    Raises:
+        ValueError: an unknown strategy or one that is not for this model, a setting out of its range, or more
+            than one source.
+    """
+    check_settings(strategy, num_beams, temperature, top_k, top_p)
+    check_number("seed", seed, *SEEDS, example=0)
+    _check_source(input_ids, max_new_tokens)
+    if not model.can_generate():
+        if strategy != "greedy":
+            raise ValueError(
+                f"{type(model).__name__} names a class; strategy={strategy!r} is for models that write."
+            )
+        return _classify(model, input_ids)
+    if strategy == "beam":
+        found = search_beams(
+            model, input_ids, num_beams, length_penalty=length_penalty, max_new_tokens=max_new_tokens
+        )
+        best = found.answers[0]
+        return Generation(best.ids, best.log_probability, choices_of(found, best.node), found)
+    limit = max_new_tokens or most_tokens(model, input_ids.shape[1])
+    generator = torch.Generator().manual_seed(seed)
+
+    def allowed(logits: torch.Tensor) -> torch.Tensor:
+        if strategy == "greedy":
+            return temper(logits, 0)
+        tempered = temper(logits, temperature)
+        return cut_top_k(tempered, top_k) if strategy == "top-k" else cut_nucleus(tempered, top_p)
+
+    with evaluating(model):
+        return _step_by_step(model, input_ids, allowed, generator, limit)
+
+
+@torch.no_grad()
+def _classify(model, input_ids) -> Generation:
+    """The likeliest class as the one token that is written."""
+    with evaluating(model):
+        probabilities = model(input_ids).logits[0].float().softmax(-1).cpu()
+    choice = int(probabilities.argmax())
+    allowed = torch.zeros_like(probabilities)
+    allowed[choice] = 1
+    score = math.log(max(float(probabilities[choice]), 1e-45))
+    return Generation((choice,), score, (Choice(choice, probabilities, allowed),))
+
+
+def _check_source(input_ids: torch.Tensor, max_new_tokens: int | None) -> None:
+    """Refuse several sources at once, and an answer of no token."""
+    if input_ids.dim() != 2 or len(input_ids) != 1:
+        raise ValueError(f"input_ids has shape {list(input_ids.shape)}; give one source, [1, S].")
+    if max_new_tokens is not None:
+        check_number("max_new_tokens", max_new_tokens, 1, MOST_NEW_TOKENS, example=64)
+
+
+def check_settings(
+    strategy: str, num_beams: int = 1, temperature: float = 1.0, top_k: int = 1, top_p: float = 1.0
+) -> None:
+    """Refuse what no strategy can use."""
+    if strategy not in STRATEGIES:
+        raise ValueError(f"strategy={strategy!r} is not known; choose one of {', '.join(STRATEGIES)}.")
+    check_number("num_beams", num_beams, 1, MOST_BEAMS, example=4)
+    check_number("top_k", top_k, 1, MOST_TOKENS_KEPT, example=5)
+    check_number("temperature", temperature, 0.0, 1e6, example=1.0)
+    check_number("top_p", top_p, 1e-9, 1.0, example=0.9)
+
+
+@torch.no_grad()
+def _step_by_step(
+    model, input_ids, allowed: Callable[[torch.Tensor], torch.Tensor], generator, limit: int
+) -> Generation:
+    pen = Pen(model, input_ids)
+    token = None
+    choices: list[Choice] = []
+    while len(choices) < limit:
+        logits = pen.next_logits(token)[0].float().cpu()
+        drawn_from = allowed(logits)
+        choice = int(torch.multinomial(drawn_from, 1, generator=generator))
+        choices.append(Choice(choice, logits.softmax(-1), drawn_from))
+        if choice in _end_ids(model):
+            break
+        token = input_ids.new_full((1, 1), choice)
+    score = sum(math.log(max(float(c.probabilities[c.token]), 1e-45)) for c in choices)
+    return Generation(tuple(c.token for c in choices), score, tuple(choices))
+
+
+def search_beams(
+    model,
+    input_ids: torch.Tensor,
+    num_beams: int = 4,
+    *,
+    length_penalty: float = 1.0,
+    early_stopping: bool | Literal["never"] = False,
+    max_new_tokens: int | None = None,
+) -> BeamSearch:
+    """Search the likeliest answers to one source, and keep the whole tree: see `beam_search.search`.
+
+    Raises:
+        ValueError: a setting out of its range, more than one source, or a model that does not write.
+    """
+    check_settings("beam", num_beams)
+    _check_source(input_ids, max_new_tokens)
+    if not model.can_generate():
+        raise ValueError(f"{type(model).__name__} names a class; beam search is for models that write.")
+    if not math.isfinite(length_penalty):
+        raise ValueError(f"length_penalty={length_penalty} must be a finite number; 1.0 works.")
+    if early_stopping not in (True, False, "never"):
+        raise ValueError(f'early_stopping={early_stopping!r} must be True, False or "never".')
+    limit = max_new_tokens or most_tokens(model, input_ids.shape[1])
+    with evaluating(model), torch.no_grad():
+        return search(
+            Pen(model, input_ids),
+            num_beams,
+            limit,
+            _end_ids(model),
+            length_penalty=length_penalty,
+            early_stopping=early_stopping,
+        )
+
+
+def choices_of(found: BeamSearch, node: int) -> tuple[Choice, ...]:
+    """What each token of a beginning was chosen from."""
+    choices = []
+    for place in found.path(node):
+        probabilities = found.nodes[found.nodes[place].parent].probabilities
+        token = found.nodes[place].token
+        allowed = torch.zeros_like(probabilities).index_fill(0, torch.tensor(token), 1.0)
+        choices.append(Choice(token, probabilities, allowed))
+    return tuple(choices)

@@ -1,0 +1,250 @@
+"""A task's examples as a data set that the Hub understands: Parquet files and a card; and pushing it."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from huggingface_hub import DatasetCard, DatasetCardData
+
+from hf_attn.hub.client import Progress, Sleep, ask, check_repo_id, find_token, in_megabytes, open_hub
+from hf_attn.hub.commit import Committed, FolderCommit, refuse_public
+from hf_attn.tasks import Task
+from hf_attn.tasks.base import CLASSES, HELD_OUT, SPLITS, TEXT, TRAINING, VALIDATION, check_count
+from hf_attn.tasks.batch import IGNORED, Batch
+from hf_attn.tasks.text.corpus import CorpusTask
+from hf_attn.tasks.user.read_dataset import load_library
+from hf_attn.utils.atomic_write import atomic_directory, refuse_others
+from hf_attn.utils.folder_files import find_file
+from hf_attn.utils.text import shorten
+
+if TYPE_CHECKING:
+    import datasets
+
+HUB_NAMES = {TRAINING: "train", VALIDATION: "validation", HELD_OUT: "test"}  # of the splits
+CATEGORIES = {CLASSES: "text-classification", TEXT: "text-generation"}  # others are text to text
+SIZES = {10**3: "n<1K", 10**4: "1K<n<10K", 10**5: "10K<n<100K", 10**6: "100K<n<1M", 10**7: "1M<n<10M"}
+CARD = "README.md"
+LARGEST_CARD = 5_000_000  # bytes
+FILES = tuple(f"data/{name}-00000-of-00001.parquet" for name in HUB_NAMES.values())
+
+
+@dataclass(frozen=True)
+class SavedData:
+    """A folder with a task's examples.
+
+    Attributes:
+        path: where it lies.
+        examples: how many each split has, by the Hub's name of it.
+        size: bytes in all.
+    """
+
+    path: Path
+    examples: dict[str, int]
+    size: int
+
+
+def collect_rows(task: Task, split: str, n: int, seed: int = 0) -> dict[str, list]:
+    """Examples of a split as columns of text, none twice.
+
+    A corpus gives its own rows, all there are up to n. Any other task draws n: for training as the loop does,
+    so that a small task has fewer that differ; held-out and validation sets are those that are measured on.
+
+    Returns:
+        {"source", "target"}; where classes are named {"text", "label"} (index); of running text {"text"}.
+
+    Raises:
+        ValueError: the task has no data here, or no examples of the split.
+    """
+    if isinstance(task, CorpusTask):
+        read = task.texts_of(split)[:n]
+        is_class = task.kind == CLASSES
+        rows = [(row.source, task.classes.index(row.target) if is_class else row.target) for row in read]
+    else:
+        rows = read_batch(task, draw(task, split, n, seed))
+    rows = list(dict.fromkeys(rows))
+    if task.kind == TEXT:
+        return {"text": [target for _, target in rows]}
+    names = ("text", "label") if task.kind == CLASSES else ("source", "target")
+    return {name: [row[place] for row in rows] for place, name in enumerate(names)}
+
+
+def draw(task: Task, split: str, n: int, seed: int) -> Batch:
+    """N examples of a split that is drawn."""
+    if split == TRAINING:
+        return task.sample(torch.Generator().manual_seed(seed), n)
+    return task.validation(n, seed) if split == VALIDATION else task.held_out(n, seed)
+
+
+def read_batch(task: Task, batch: Batch) -> list[tuple]:
+    """A batch's examples as a person writes them."""
+    sources = [task.read_source(ids) for ids in batch.input_ids.tolist()]
+    if task.kind == CLASSES:
+        return list(zip(sources, batch.labels.tolist(), strict=True))
+    targets = [task.decode([index for index in ids if index != IGNORED]) for ids in batch.labels.tolist()]
+    return list(zip(sources, targets, strict=True))
+
+
+def save_dataset(
+    directory: str | Path, task: Task, *, training: int = 10_000, measured: int = 1_000, seed: int = 0
+) -> SavedData:
+    """Write a task's training, validation and held-out examples as a data set folder, whole or not at all.
+
+    `datasets.load_dataset(directory)` reads it, here and on the Hub.
+
+    Args:
+        directory: the folder; what stood there is replaced.
+        task: gives the examples. What is held out here is what training never sees.
+        training: how many training examples, where there are so many.
+        measured: how many to validate and how many to measure on, likewise.
+        seed: of what is drawn.
+
+    Raises:
+        ValueError: `datasets` is missing, a number is out of range, the task has no data here, or something
+            else is in the folder.
+        OSError: the disk is full or cannot be written; the folder is as it was.
+    """
+    for name, number in (("training", training), ("measured", measured)):
+        check_count(number, name)
+    directory = Path(directory)
+    refuse_others(directory, (CARD, *FILES).__contains__, "a data set")
+    library = load_library()
+    features = features_of(library, task)
+    numbers = {TRAINING: training, VALIDATION: measured, HELD_OUT: measured}
+    columns = {split: collect_rows(task, split, numbers[split], seed) for split in SPLITS}
+    examples = {HUB_NAMES[split]: len(next(iter(rows.values()))) for split, rows in columns.items()}
+    with atomic_directory(directory) as partial:
+        (partial / "data").mkdir()
+        for split, file in zip(HUB_NAMES, FILES, strict=True):
+            library.Dataset.from_dict(columns[split], features=features).to_parquet(partial / file)
+        card = build_card(directory.resolve().name, task, examples, seed, columns[HELD_OUT])
+        (partial / CARD).write_text(card, encoding="utf-8")
+    size = sum((directory / name).stat().st_size for name in (*FILES, CARD))
+    return SavedData(directory, examples, size)
+
+
+def features_of(library, task: Task) -> "datasets.Features":
+    """Types of the columns; classes keep their names."""
+    text = library.Value("string")
+    if task.kind == TEXT:
+        return library.Features({"text": text})
+    if task.kind == CLASSES:
+        return library.Features({"text": text, "label": library.ClassLabel(names=list(task.classes))})
+    return library.Features({"source": text, "target": text})
+
+
+def build_card(name: str, task: Task, examples: dict[str, int], seed: int, held_out: dict[str, list]) -> str:
+    """The data set's card: what it is, how it came about, how to read it and how to learn from it."""
+    configs = {"config_name": "default"}
+    files = [{"split": HUB_NAMES[s], "path": f} for s, f in zip(HUB_NAMES, FILES, strict=True)]
+    total = sum(examples.values())
+    data = DatasetCardData(
+        pretty_name=f"hf_attn {task.name}",
+        license="apache-2.0" if not isinstance(task, CorpusTask) else "other",
+        task_categories=[CATEGORIES.get(task.kind, "text2text-generation")],
+        tags=["hf_attn", task.name],
+        size_categories=[next(label for most, label in SIZES.items() if total < most)],
+        configs=[{**configs, "data_files": files}],
+    )
+    is_drawn = not isinstance(task, CorpusTask)
+    options = ", ".join(f"{key}={value}" for key, value in task.options.items() if key != "path") or "none"
+    made = f"drawn by `hf_attn` with seed {seed}, none twice" if is_drawn else task.provenance
+    rows = [dict(zip(held_out, row, strict=True)) for row in zip(*held_out.values(), strict=True)][:3]
+    shown = "\n".join(
+        f"- {', '.join(f'{key}: `{_inline(value)}`' for key, value in row.items())}" for row in rows
+    )
+    counts = "\n".join(f"| {split} | {count:,} |" for split, count in examples.items())
+    learns = {"source": "pairs", "text": "csv"}[next(iter(held_out))] if task.kind != TEXT else "text"
+    sections = (
+        f"# {name}",
+        f"Examples of the task **{task.name}**: {task.notation}. Options: {options}.",
+        f"How they came about: {made}.",
+        f"| split | examples |\n|---|---:|\n{counts}",
+        "`test` is held out: models trained by `hf_attn` on this task, with the same options, never see it.",
+        f"From `test`:\n\n{shown}",
+        f'```python\nfrom datasets import load_dataset\n\ndata = load_dataset("{name}")\n```',
+        f"To learn from it: `hf-attn train {learns} --set dataset={name}`.",
+    )
+    return f"---\n{data.to_yaml()}\n---\n\n" + "\n\n".join(sections) + "\n"
+
+
+def _inline(value: object) -> str:
+    return " ".join(str(value).replace("`", "'").split())[:120]
+
+
+def push_dataset(
+    folder: str | Path,
+    repo_id: str,
+    *,
+    token: str | None = None,
+    private: bool = True,
+    endpoint: str | None = None,
+    sleep: Sleep = time.sleep,
+) -> Iterator[Progress | Committed]:
+    """Push a folder of `save_dataset` to a dataset repo of the Hub, new or existing, in one commit.
+
+    A card and Parquet files of the same names are replaced; any other file in the repo stays.
+
+    Args:
+        folder: what was saved.
+        repo_id: OWNER/NAME, or NAME for one of the token's owner.
+        token: may write; None takes the one that is logged in.
+        private: of a repo that is made. One that is there stays as it is, but is not pushed to where others
+            see it and private=True.
+        endpoint: another Hub than HF_ENDPOINT's.
+        sleep: waits, where the Hub is busy.
+
+    Yields:
+        Progress, and `Committed` last.
+
+    Raises:
+        FileNotFoundError, ValueError: the folder is no data set, or no repo can have that name.
+        HubError: the Hub refused or could not be reached.
+    """
+    folder = Path(folder)
+    check_repo_id(repo_id)
+    yield Progress("checking", f"Checking {folder}.")
+    files = check_dataset(folder)
+    api = open_hub(find_token(token), endpoint)
+    yield Progress("connecting", f"Making {repo_id} where there is none.")
+
+    def create() -> str:
+        made = api.create_repo(repo_id, repo_type="dataset", private=private, exist_ok=True).repo_id
+        refuse_public(api.repo_info(made, repo_type="dataset"), private)
+        return made
+
+    repo_id = yield from ask(create, api, repo_id, sleep)
+    title = f"Push {folder.resolve().name}"
+    commit = FolderCommit(api, repo_id, files, title, files.__contains__, "dataset")
+    size = sum(path.stat().st_size for path in files.values())
+    yield Progress("uploading", f"Uploading {in_megabytes(size)}, less what is there already.", total=size)
+    yield (yield from ask(commit, api, repo_id, sleep))
+
+
+def check_dataset(folder: Path) -> dict[str, Path]:
+    """Refuse what is no folder of `save_dataset`; gives its files, name → where each lies.
+
+    Raises:
+        FileNotFoundError: a file is missing.
+        ValueError: a file cannot be read, or may not be.
+    """
+    library = load_library()
+    files = {name: path for name in (CARD, *FILES) if (path := find_file(folder, name)) is not None}
+    if missing := [name for name in (CARD, *FILES) if name not in files]:
+        raise FileNotFoundError(
+            f"{folder} is no data set: {missing[0]} is missing. `hf-attn dataset TASK --output-dir DIR` "
+            "makes one."
+        )
+    for name in FILES:
+        try:
+            library.Dataset.from_parquet(str(files[name]), keep_in_memory=True)
+        except Exception as error:  # the library raises many kinds
+            raise ValueError(
+                f"{folder / name} cannot be read ({shorten(error)}): save the data set again."
+            ) from error
+    if files[CARD].stat().st_size > LARGEST_CARD:
+        raise ValueError(f"{folder / CARD} has more than {LARGEST_CARD:,} bytes: save the data set again.")
+    DatasetCard.load(files[CARD])
+    return files

@@ -1,0 +1,244 @@
+"""Models that were not made here: a folder or a Hub id, opened with transformers' own classes.
+
+Only configuration, tokenizer and safetensors weights are read. No file's code is run and no pickle is opened;
+what cannot be opened so is refused in a sentence.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from httpx2 import TransportError
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import (
+    HfHubHTTPError,
+    LocalEntryNotFoundError,
+    OfflineModeIsEnabled,
+    StrictDataclassError,
+)
+from safetensors import SafetensorError
+from transformers import (
+    CONFIG_MAPPING,
+    AutoConfig,
+    AutoImageProcessor,
+    AutoModel,
+    AutoModelForCausalLM,
+    AutoModelForImageClassification,
+    AutoModelForMaskedLM,
+    AutoModelForQuestionAnswering,
+    AutoModelForSeq2SeqLM,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    AutoTokenizer,
+    PreTrainedModel,
+)
+
+from hf_attn.architectures.families import FAMILIES
+from hf_attn.checkpoints.save_load import Checkpoint, load_checkpoint
+from hf_attn.checkpoints.validate import (
+    CONFIG,
+    INDEX,
+    WEIGHTS,
+    list_model_files,
+    read_json,
+    refuse_adapter,
+    refuse_pickles,
+)
+from hf_attn.hub.client import check_repo_id, check_revision, explain, open_hub, uncovering
+from hf_attn.utils.model_lock import building_model
+from hf_attn.utils.text import shorten
+
+WEIGHTS_LIMIT = 4 * 2**30  # bytes of weights that are opened without being asked twice
+DOWNLOADED = ("*.json", "*.txt", "*.model", "*.jinja", WEIGHTS, "model-*.safetensors")
+HEADS = (
+    AutoModelForSeq2SeqLM,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    AutoModelForQuestionAnswering,
+    AutoModelForImageClassification,
+)
+
+
+def open_model(
+    path_or_id: str | Path,
+    *,
+    token: str | bool | None = None,
+    revision: str | None = None,
+    max_bytes: int = WEIGHTS_LIMIT,
+    endpoint: str | None = None,
+    cache_dir: str | Path | None = None,
+) -> Checkpoint:
+    """Open a model from a folder or the Hub: ours, or one that transformers has classes for.
+
+    Args:
+        path_or_id: a folder, or "owner/name" on the Hub.
+        token: for what is private or gated; the one that is logged in where None, none where False.
+        revision: branch, tag or commit on the Hub.
+        max_bytes: refuse weights larger than this, before they are downloaded.
+        endpoint: of another Hub.
+        cache_dir: where downloads are kept; huggingface_hub's own place where None.
+
+    Returns:
+        A checkpoint in evaluation mode, float32, whose class the configuration names. `task` is None for a
+        model that was not trained here; `tokenizer` is an image processor for one that reads images.
+
+    Raises:
+        FileNotFoundError: there is no such folder, or it lacks a file.
+        ValueError: it cannot be downloaded or must not be opened; the message says why and what would do.
+    """
+    folder = Path(path_or_id).expanduser()
+    if not folder.is_dir():
+        folder = _download(str(path_or_id), token, revision, max_bytes, endpoint, cache_dir)
+    files = list_model_files(folder)
+    sizes = {name: path.stat().st_size for name, path in files.items()}
+    _check_listing(str(path_or_id), {**dict.fromkeys(os.listdir(folder), 0), **sizes}, max_bytes)
+    content = read_json(folder / CONFIG)
+    if content.get("model_type") in FAMILIES:
+        return load_checkpoint(folder)
+    _check_config(str(path_or_id), content)
+    _check_parts(str(path_or_id), folder, files)
+    return _load(folder, str(path_or_id))
+
+
+def _download(name: str, token, revision, max_bytes: int, endpoint, cache_dir) -> Path:
+    """The folder in which huggingface_hub keeps a repository's files."""
+    if Path(name).is_absolute() or name.startswith((".", "~")) or name.count("/") > 1:
+        raise FileNotFoundError(f"There is no folder {name!r}; give a model's folder, or its id on the Hub.")
+    check_repo_id(name)
+    check_revision(revision)
+    api = open_hub(token, endpoint)
+    wanted = {
+        "allow_patterns": DOWNLOADED,
+        "ignore_patterns": ("*/*",),
+        "revision": revision,
+        "cache_dir": cache_dir,
+    }
+    try:
+        info = api.model_info(name, revision=revision, files_metadata=True)
+        _check_listing(name, {file.rfilename: file.size or 0 for file in info.siblings or ()}, max_bytes)
+        with uncovering():
+            return Path(snapshot_download(name, token=token, endpoint=endpoint, **wanted))
+    except (HfHubHTTPError, TransportError, OfflineModeIsEnabled) as error:
+        if not isinstance(error, HfHubHTTPError) and token is not False:  # the cache may hold what is private
+            with contextlib.suppress(
+                LocalEntryNotFoundError
+            ):  # downloaded before, it opens without a network
+                return Path(snapshot_download(name, local_files_only=True, **wanted))
+        raise ValueError(explain(error, api, name)) from None  # its request holds the token
+
+
+def _check_listing(name: str, sizes: Mapping[str, int], max_bytes: int) -> None:
+    """Refuse by the names and sizes of files alone."""
+    if CONFIG not in sizes:
+        raise FileNotFoundError(f"{name} has no {CONFIG}: it is no model of transformers.")
+    if not sizes.keys() & {WEIGHTS, INDEX}:
+        refuse_pickles(name, sizes)
+        raise FileNotFoundError(f"{name} has no {WEIGHTS}: there are no weights that can be opened.")
+    weights = sum(size for file, size in sizes.items() if file == WEIGHTS or file.startswith("model-"))
+    if weights > max_bytes:
+        raise ValueError(
+            f"{name} has {weights / 2**30:.1f} GB of weights; up to {max_bytes / 2**30:.1f} GB are opened. "
+            "Choose a smaller model, or raise max_bytes."
+        )
+
+
+def _check_config(name: str, content: Mapping) -> None:
+    """Refuse what transformers could open only with code or packages from elsewhere."""
+    if content.get("auto_map"):
+        raise ValueError(
+            f"{name} needs code of its own (auto_map in {CONFIG}), and no code from a repository is run "
+            "here. Open a model whose classes are in transformers."
+        )
+    if (model_type := content.get("model_type")) not in CONFIG_MAPPING:
+        raise ValueError(f"{name} has model_type={model_type!r}, which this transformers does not know.")
+    if content.get("quantization_config"):
+        raise ValueError(f"{name} is quantised; open the model that it was made from.")
+
+
+def _check_parts(name: str, folder: Path, files: Mapping[str, Path]) -> None:
+    """Refuse weights that lie elsewhere: transformers opens whatever path the index names."""
+    refuse_adapter(name, files)
+    if WEIGHTS in files:
+        return
+    places = read_json(folder / INDEX).get("weight_map")
+    named = list(places.values()) if isinstance(places, dict) else [places]
+    if others := [part for part in named if not isinstance(part, str) or part not in files]:
+        raise ValueError(
+            f"{name}: {INDEX} names {shorten(repr(others[0]))}, which is no file of its folder. Save the "
+            "model again, or download it whole."
+        )
+
+
+def choose_class(config) -> type[PreTrainedModel]:
+    """The class that a configuration names, if it reads text or images; without its head where we know none.
+
+    Raises:
+        ValueError: it reads something else.
+    """
+    named = (config.architectures or [""])[0]
+    if not named and config.is_encoder_decoder:
+        known = _classes_of(AutoModelForSeq2SeqLM, config)
+    else:
+        known = [cls for auto in HEADS for cls in _classes_of(auto, config) if cls.__name__ == named]
+    known += _classes_of(AutoModel, config)
+    if not known or known[0].main_input_name not in ("input_ids", "pixel_values"):
+        raise ValueError(f"model_type={config.model_type!r} reads neither text nor images.")
+    return known[0]
+
+
+def _classes_of(auto, config) -> list[type[PreTrainedModel]]:
+    """The classes that an Auto class has for a configuration."""
+    if type(config) not in auto._model_mapping:
+        return []
+    found = auto._model_mapping[type(config)]
+    return list(found) if isinstance(found, tuple) else [found]
+
+
+def _load(folder: Path, name: str) -> Checkpoint:
+    """Build a model with transformers' own class, and what reads for it."""
+    safely = {"trust_remote_code": False, "local_files_only": True}
+    with _telling_of(name):
+        config = AutoConfig.from_pretrained(folder, **safely)
+    model_class = choose_class(config)
+    with _telling_of(name):
+        with building_model():
+            loaded: Any = model_class.from_pretrained(
+                folder,
+                config=config,
+                dtype=torch.float32,
+                use_safetensors=True,
+                local_files_only=True,
+                output_loading_info=True,
+            )
+        model, told = loaded
+        reads_images = model.main_input_name == "pixel_values"
+        reader: Any = (AutoImageProcessor if reads_images else AutoTokenizer).from_pretrained(
+            folder, **safely
+        )
+    if told["missing_keys"]:
+        missing = sorted(told["missing_keys"])
+        raise ValueError(
+            f"{name} lacks {len(missing)} tensors of a {model_class.__name__} ({missing[0]}, …): they would "
+            "be random, and so would the maps."
+        )
+    if not reads_images and len(reader) > (rows := model.get_input_embeddings().weight.shape[0]):
+        raise ValueError(
+            f"{name} has a tokenizer of {len(reader)} tokens, but a model of {rows}: they do not belong "
+            "together."
+        )
+    return Checkpoint(model.eval(), reader, None, {}, folder)
+
+
+@contextlib.contextmanager
+def _telling_of(name: str) -> Iterator[None]:
+    """Whatever transformers finds wrong with somebody's files, as one sentence."""
+    wrong = (ValueError, OSError, RuntimeError, KeyError, TypeError, AttributeError, ImportError)
+    try:
+        yield
+    except (*wrong, StrictDataclassError, SafetensorError) as error:
+        raise ValueError(f"{name} cannot be opened: {shorten(error)}") from error

@@ -1,0 +1,231 @@
+"""Pull a checkpoint from the Hub: looked at before it is downloaded, compared after, put in place at once."""
+
+import contextlib
+import shutil
+import time
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from httpx2 import TransportError
+from huggingface_hub import HfApi, hf_hub_download
+from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
+from huggingface_hub.hf_api import ModelInfo, RepoSibling
+from transformers.dynamic_module_utils import custom_object_save
+
+from hf_attn.checkpoints.save_load import Checkpoint, load_checkpoint
+from hf_attn.checkpoints.training_record import describe_model
+from hf_attn.checkpoints.validate import (
+    CODE,
+    CONFIG,
+    INDEX,
+    NEEDED_FILES,
+    TRAINING,
+    WEIGHTS,
+    belongs,
+    load_config,
+    refuse_pickles,
+)
+from hf_attn.hub.client import (
+    Compared,
+    HubError,
+    Progress,
+    Sleep,
+    ask,
+    check_repo_id,
+    check_revision,
+    in_megabytes,
+    is_same,
+    listed,
+    open_hub,
+    uncovering,
+)
+from hf_attn.utils.atomic_write import atomic_directory
+from hf_attn.utils.folder_files import list_files
+
+LARGEST = 1_000_000_000  # bytes of a whole checkpoint
+
+
+@dataclass(frozen=True)
+class Pulled(Compared):
+    """What came of a pull.
+
+    Attributes:
+        repo_id: whence.
+        path: the folder.
+        commit: hash of what was pulled.
+        files: names of what was downloaded, every one compared with the Hub's hash of it.
+        left_out: names of what the repo has beside, and was not downloaded.
+        size: bytes of what was downloaded.
+        differences: what the model answers otherwise than its training.json says; none where it is verified.
+    """
+
+    repo_id: str
+    path: Path
+    commit: str
+    files: tuple[str, ...]
+    left_out: tuple[str, ...]
+    size: int
+    differences: tuple[str, ...] = ()
+
+
+def pull_checkpoint(
+    repo_id: str,
+    directory: str | Path,
+    *,
+    token: str | bool | None = None,
+    revision: str | None = None,
+    endpoint: str | None = None,
+    largest: int = LARGEST,
+    sleep: Sleep = time.sleep,
+) -> Iterator[Progress | Pulled]:
+    """Pull a checkpoint from a model repo of the Hub into a new folder.
+
+    Code in the repo is never downloaded: the installed code of the same model is put beside the weights.
+    Until everything has been checked, and whatever goes wrong, `directory` is as it was.
+
+    Args:
+        repo_id: OWNER/NAME.
+        directory: made; may be a checkpoint that is to be replaced, but nothing else.
+        token: that may see it; None takes the one that is logged in, if any; False takes none.
+        revision: branch, tag or commit; main where None.
+        endpoint: another Hub than HF_ENDPOINT's.
+        largest: bytes that it may have.
+        sleep: waits, where the Hub is busy.
+
+    Yields:
+        Progress, and `Pulled` last.
+
+    Raises:
+        ValueError: no repo can have that name, or what it holds is no checkpoint that is loaded here.
+        HubError: the Hub refused, could not be reached, or sent something else than it said.
+        OSError: the disk is full or cannot be written.
+    """
+    check_repo_id(repo_id)
+    check_revision(revision)
+    directory = Path(directory)
+    _check_destination(directory)
+    api = open_hub(token, endpoint)
+    yield Progress("connecting", f"Asking {api.endpoint} what {repo_id} holds.")
+    there = yield from ask(
+        lambda: api.model_info(repo_id, revision=revision, files_metadata=True), api, repo_id, sleep
+    )
+    files = _choose_files(there, largest)
+    names = [file.rfilename for file in files]
+    size = sum(file.size or 0 for file in files)
+    with atomic_directory(directory) as partial, _told_of(repo_id, partial, directory):
+        yield from _download(api, there, files, partial, sleep)
+        yield Progress("checking", f"{len(files)} files, {in_megabytes(size)}.", size, size)
+        checkpoint = load_checkpoint(partial)
+        custom_object_save(checkpoint.model, str(partial))  # the installed code
+        differences = _compare_worked_example(checkpoint)
+        for path in partial.iterdir():
+            path.chmod(0o644)
+    left_out = [file.rfilename for file in there.siblings or [] if file.rfilename not in names]
+    yield Pulled(repo_id, directory, str(there.sha), tuple(names), tuple(left_out), size, differences)
+
+
+def _download(
+    api: HfApi, there: ModelInfo, files: list[RepoSibling], folder: Path, sleep: Sleep
+) -> Generator[Progress, None, None]:
+    """One file after the other; the configuration is looked at before the weights come for nothing."""
+    done, size = 0, sum(file.size or 0 for file in files)
+    for file in files:
+        yield Progress("downloading", f"{file.rfilename}, {in_megabytes(file.size or 0)}", done, size)
+        yield from ask(_Download(api, there, file, folder), api, there.id, sleep)
+        done += file.size or 0
+        if file.rfilename == CONFIG:
+            load_config(folder)
+    shutil.rmtree(folder / ".cache", ignore_errors=True)  # huggingface_hub's notes
+
+
+@dataclass(frozen=True)
+class _Download:
+    """One file of a commit into a folder, compared with the Hub's hash."""
+
+    api: HfApi
+    there: ModelInfo
+    file: RepoSibling
+    folder: Path
+
+    def __call__(self) -> None:
+        name = self.file.rfilename
+        try:
+            with uncovering():
+                path = hf_hub_download(
+                    self.there.id,
+                    name,
+                    revision=self.there.sha,
+                    local_dir=self.folder,
+                    token=self.api.token,
+                    endpoint=self.api.endpoint,
+                )
+        except (HfHubHTTPError, TransportError, OfflineModeIsEnabled):
+            raise
+        except OSError as error:
+            if error.errno is not None:  # the disk's
+                raise
+            raise HubError(f"{name} of {self.there.id} did not arrive whole: pull again.") from None
+        if not is_same(Path(path), self.file):
+            raise HubError(
+                f"{name} of {self.there.id} arrived with other bytes than the Hub says: pull again."
+            )
+
+
+@contextlib.contextmanager
+def _told_of(repo_id: str, partial: Path, directory: Path) -> Iterator[None]:
+    """Refusals name the repo, and a full disk the folder that was asked for, not the one in between."""
+    try:
+        yield
+    except (ValueError, FileNotFoundError) as error:
+        raise ValueError(str(error).replace(str(partial), repo_id)) from None
+    except HubError:
+        raise
+    except OSError as error:
+        raise OSError(
+            f"{directory} could not be written and is as it was: {error.strerror or error}."
+        ) from error
+
+
+def _check_destination(directory: Path) -> None:
+    """Refuse to replace anything but a checkpoint."""
+    if not directory.exists() or (directory.is_dir() and not any(directory.iterdir())):
+        return
+    if not directory.is_dir():
+        raise ValueError(f"{directory} is a file; name a new folder.")
+    if set(NEEDED_FILES) - set(list_files(directory, belongs)):
+        raise ValueError(f"{directory} is not empty and holds no checkpoint; name a new folder.")
+    own = [path.name for path in directory.iterdir() if path.is_dir() or not belongs(path.name)]
+    if own:
+        raise ValueError(
+            f"{directory} holds more than a checkpoint, which would be lost ({listed(sorted(own))}); name a "
+            "new folder."
+        )
+
+
+def _choose_files(there: ModelInfo, largest: int) -> list[RepoSibling]:
+    """What is downloaded, in turn; refuses what is no checkpoint by its names and sizes alone."""
+    on_hub = {file.rfilename: file for file in there.siblings or []}
+    if WEIGHTS not in on_hub:
+        if INDEX in on_hub:
+            raise ValueError(f"{there.id} has its weights in several files; hf_attn loads one, {WEIGHTS}.")
+        refuse_pickles(there.id, on_hub)
+    if missing := [name for name in NEEDED_FILES if name not in on_hub]:
+        raise ValueError(f"{there.id} is no checkpoint of hf_attn: it has no {listed(missing)}.")
+    chosen = [file for name, file in on_hub.items() if belongs(name) and name not in CODE]
+    if (size := sum(file.size or 0 for file in chosen)) > largest:
+        raise ValueError(f"{there.id} has {in_megabytes(size)}; at most {in_megabytes(largest)} are pulled.")
+    first = {TRAINING: 0, CONFIG: 1}  # whether it is newer than this hf_attn, and what it is
+    return sorted(chosen, key=lambda file: (first.get(file.rfilename, 2), file.size or 0))
+
+
+def _compare_worked_example(checkpoint: Checkpoint) -> tuple[str, ...]:
+    """Whether the model answers its worked example as it did when it was saved."""
+    said = checkpoint.training.get("worked_example") or {}
+    if checkpoint.task is None or "prediction" not in said:
+        return ()
+    now = describe_model(checkpoint.model, checkpoint.task).get("worked_example") or {}
+    if now.get("source") != said.get("source") or now.get("prediction") == said["prediction"]:
+        return ()
+    answers = f"it answers {now['prediction']!r}, its training.json says {said['prediction']!r}"
+    return (f"for {now['source']!r} {answers}",)

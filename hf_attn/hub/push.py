@@ -1,0 +1,213 @@
+"""Push a checkpoint to the Hub: only what changed, in one commit, then pulled back and compared."""
+
+import time
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from huggingface_hub import HfApi
+from huggingface_hub.errors import RepositoryNotFoundError, RevisionNotFoundError
+from huggingface_hub.hf_api import ModelInfo
+
+from hf_attn.checkpoints.save_load import load_checkpoint
+from hf_attn.checkpoints.validate import (
+    CODE,
+    GENERATION,
+    LARGEST_JSON,
+    PICKLES,
+    TRAINING,
+    belongs,
+    list_model_files,
+)
+from hf_attn.hub.client import (
+    Compared,
+    HubError,
+    Progress,
+    Sleep,
+    ask,
+    check_repo_id,
+    check_revision,
+    find_token,
+    in_megabytes,
+    listed,
+    open_hub,
+)
+from hf_attn.hub.commit import FolderCommit, refuse_public
+from hf_attn.hub.verify import compare_answers
+from hf_attn.utils.folder_files import MODEL_FILES, read_file
+from hf_attn.viz.example_map import MAP
+
+# what a checkpoint brings beside the files that every one has
+MADE = CODE | {*PICKLES, GENERATION, TRAINING, MAP, "special_tokens_map.json"}
+
+
+@dataclass(frozen=True)
+class Pushed(Compared):
+    """What came of a push.
+
+    Attributes:
+        repo_id: OWNER/NAME.
+        url: the model's page, or the pull request's.
+        commit: its hash; the one that was there where nothing has changed.
+        created: whether the repo is new.
+        private: whether only its owner sees it.
+        sent, removed: names of the files that the commit changed.
+        left_out: names of files in the folder that belong to no checkpoint and stayed here.
+        size: bytes of what was sent.
+        differences: what the model answers otherwise once it is pulled back; none where it is verified.
+    """
+
+    repo_id: str
+    url: str
+    commit: str
+    created: bool
+    private: bool
+    sent: tuple[str, ...]
+    removed: tuple[str, ...]
+    left_out: tuple[str, ...]
+    size: int
+    differences: tuple[str, ...] = ()
+
+
+def push_checkpoint(
+    folder: str | Path,
+    repo_id: str,
+    *,
+    token: str | bool | None = None,
+    private: bool = True,
+    message: str | None = None,
+    revision: str | None = None,
+    create_pr: bool = False,
+    endpoint: str | None = None,
+    sleep: Sleep = time.sleep,
+) -> Iterator[Progress | Pushed]:
+    """Push a checkpoint folder to a model repo of the Hub, then pull it back and compare.
+
+    The commit is one: the repo is as it was, or holds the whole checkpoint. Whoever stops iterating before it
+    leaves at most a new repo with nothing in it, and pushing again goes on with what has arrived. What an
+    older checkpoint left in the repo is removed with it; any other file there stays.
+
+    Args:
+        folder: the checkpoint.
+        repo_id: OWNER/NAME, or NAME for one of the token's owner; made where there is none.
+        token: may write; None takes the one that is logged in.
+        private: of a repo that is made. One that is there stays as it is, but is not pushed to where others
+            see it and private=True.
+        message: the commit's title.
+        revision: a branch, made where there is none; main where None.
+        create_pr: propose it as a pull request to main.
+        endpoint: another Hub than HF_ENDPOINT's.
+        sleep: waits, where the Hub is busy.
+
+    Yields:
+        Progress, the stage "pushed" once the commit stands, and `Pushed` last.
+
+    Raises:
+        FileNotFoundError, ValueError: the folder is no checkpoint, has other code than the installed
+            one, or no repo or branch can have that name.
+        HubError: the Hub refused or could not be reached.
+    """
+    check_repo_id(repo_id)
+    check_revision(revision)
+    if create_pr and revision not in (None, "main"):
+        raise ValueError(f"revision={revision!r} and create_pr=True: a pull request goes to main.")
+    yield Progress("checking", f"Checking {folder}.")
+    files = choose_files((checkpoint := load_checkpoint(folder)).path)
+    api = open_hub(find_token(token), endpoint)
+    yield Progress("connecting", f"Asking {api.endpoint} who may write.")
+    repo_id = yield from _find_owner(api, repo_id, sleep)
+    there, created = yield from _open_repo(api, repo_id, private, revision, sleep)
+    yield Progress("comparing", f"Comparing with {repo_id}{', which is new' if created else ''}.")
+    title = message or f"Push {checkpoint.path.resolve().name} with hf_attn"
+    commit = FolderCommit(api, there.id, files, title, MADE.__contains__, "model", revision, create_pr)
+    pushed, what = _describe(commit, checkpoint.path, there, created), "Nothing has changed"
+    if pushed.sent or pushed.removed:
+        what = f"{len(pushed.sent)} files, {in_megabytes(pushed.size)}"
+        yield Progress("uploading", f"Uploading {what}.", total=pushed.size)
+        made = yield from ask(commit, api, repo_id, sleep, repeat_when_cut=not create_pr)
+        pushed = replace(pushed, commit=made.commit, url=made.url)
+    yield Progress("pushed", f"{what}: {pushed.url}", pushed.size, pushed.size)
+    yield Progress("verifying", "Pulling it into an empty cache and letting it answer in a fresh process.")
+    yield replace(pushed, differences=compare_answers(checkpoint, api, pushed.repo_id, pushed.commit))
+
+
+def choose_files(folder: Path) -> dict[str, Path]:
+    """What of a checkpoint's folder is pushed: name → where it is read; the code from where it is installed.
+
+    Raises:
+        ValueError: a file may not be read, or code beside the weights is not the installed one.
+    """
+    files = {name: path for name, path in list_model_files(folder).items() if belongs(name)}
+    code = {name: MODEL_FILES / name for name in files if name in CODE}
+    other = [
+        name for name, path in code.items() if read_file(folder, name, LARGEST_JSON) != path.read_bytes()
+    ]
+    if other:
+        raise ValueError(
+            f"{folder}: {listed(other)} {'is' if len(other) == 1 else 'are'} not the code of the installed "
+            "hf_attn, and whoever loads what is pushed runs it. Load the checkpoint and save it again with "
+            f"this version (save_checkpoint), or delete {'the file' if len(other) == 1 else 'these files'}."
+        )
+    return files | code
+
+
+def _find_owner(api: HfApi, repo_id: str, sleep: Sleep) -> Generator[Progress, None, str]:
+    """The full id; refuses a token that may only read."""
+    who = yield from ask(api.whoami, api, repo_id, sleep)
+    full_id = repo_id if "/" in repo_id else f"{who['name']}/{repo_id}"
+    if (who.get("auth") or {}).get("accessToken", {}).get("role") == "read":
+        raise HubError(
+            f"The token of {who['name']} may only read, and pushing to {full_id} writes: make one with write "
+            "access at https://huggingface.co/settings/tokens.",
+            status=403,
+        )
+    return full_id
+
+
+def _open_repo(
+    api: HfApi, repo_id: str, private: bool, revision: str | None, sleep: Sleep
+) -> Generator[Progress, None, tuple[ModelInfo, bool]]:
+    """(what is there, whether it was made now): the repo and its branch, made where they are missing."""
+
+    def find() -> ModelInfo | None:
+        try:
+            return api.model_info(repo_id, files_metadata=True)
+        except RepositoryNotFoundError as error:
+            if error.response.status_code != 404:  # a token that is not known
+                raise
+            return None
+
+    def find_branch() -> ModelInfo:
+        try:
+            return api.model_info(repo_id, revision=revision, files_metadata=True)
+        except RevisionNotFoundError:
+            api.create_branch(repo_id, branch=str(revision), exist_ok=True)
+            return api.model_info(repo_id, revision=revision, files_metadata=True)
+
+    there = yield from ask(find, api, repo_id, sleep)
+    created = there is None
+    if there is not None:
+        refuse_public(there, private)
+    if created:
+        yield Progress("creating", f"Making {repo_id}, {'private' if private else 'public'}.")
+        yield from ask(lambda: api.create_repo(repo_id, private=private, exist_ok=True), api, repo_id, sleep)
+    if there is None or revision not in (None, "main"):
+        there = yield from ask(find_branch, api, repo_id, sleep)
+    return there, created
+
+
+def _describe(commit: FolderCommit, folder: Path, there: ModelInfo, created: bool) -> Pushed:
+    """What is to be changed."""
+    changes = commit.compare(there)
+    names = sorted(path.name for path in folder.iterdir() if not path.is_dir())
+    return Pushed(
+        repo_id=there.id,
+        url=changes.url,
+        commit=changes.commit,
+        created=created,
+        private=bool(there.private),
+        sent=changes.sent,
+        removed=changes.removed,
+        left_out=tuple(name for name in names if name not in commit.files),
+        size=sum(commit.files[name].stat().st_size for name in changes.sent),
+    )

@@ -1,0 +1,193 @@
+"""The app as a Space of the Hub: the exact folder to push, made of this repository, and pushing it."""
+
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from huggingface_hub import HfApi, metadata_load, metadata_save
+
+from hf_attn.checkpoints.save_load import list_checkpoints
+from hf_attn.hub.client import Progress, Sleep, ask, check_repo_id, find_token, in_megabytes, open_hub
+from hf_attn.hub.commit import Committed, FolderCommit, refuse_public
+from hf_attn.utils.atomic_write import atomic_directory, refuse_others
+from hf_attn.utils.folder_files import find_file, read_file
+
+ROOT = Path(__file__).parents[2]
+README, REQUIREMENTS, ATTRIBUTES = "README.md", "requirements.txt", ".gitattributes"
+FILES = (README, "app.py", REQUIREMENTS)
+FOLDERS = ("demos", "hf_attn", "model_cards")
+PICTURE = re.compile(r"!\[[^]]*\]\((docs/[^)]+)\)")  # that the README shows; the first is the thumbnail
+LARGE = ("*.safetensors", "*.png")  # a Space takes no binary file outside of LFS
+NEEDED = (
+    *("title", "sdk", "sdk_version", "python_version", "app_file"),
+    *("short_description", "license", "tags", "hf_oauth", "hf_oauth_scopes"),
+)
+LONGEST_DESCRIPTION = 60
+LARGEST_TEXT = 1_000_000  # bytes of the README
+
+
+@dataclass(frozen=True)
+class SpaceFolder:
+    """A folder that is ready to push.
+
+    Attributes:
+        path: where it lies.
+        files: names in it.
+        size: bytes in all.
+    """
+
+    path: Path
+    files: tuple[str, ...]
+    size: int
+
+
+def list_sources(root: Path = ROOT) -> Iterator[Path]:
+    """The repository's files that run the app, without what Python and editors leave among them.
+
+    Raises:
+        FileNotFoundError: something is missing: hf_attn is installed without its repository.
+        ValueError: something is a link out of the repository, or no file.
+    """
+    for name in (*FILES, *FOLDERS):
+        if not (root / name).exists():
+            raise FileNotFoundError(
+                f"{root / name} is missing: a Space is made of the whole repository; work in a clone."
+            )
+    pictures = PICTURE.findall(read_file(root, README, LARGEST_TEXT).decode("utf-8"))
+    for name in (*FILES, *pictures):
+        find_file(root, name)  # refuses what lies elsewhere
+        yield root / name
+    for folder in FOLDERS:
+        for path in sorted((root / folder).rglob("*")):
+            hidden = any(part.startswith((".", "__pycache__")) for part in path.relative_to(root).parts)
+            if not hidden and find_file(root, path.relative_to(root).as_posix()):
+                yield path
+
+
+def check_metadata(metadata: dict, root: Path = ROOT) -> None:
+    """Refuse front matter that the Hub would not build the app from.
+
+    Raises:
+        ValueError: a key is missing or has a value that will not do.
+    """
+    if missing := [key for key in NEEDED if not metadata.get(key)]:
+        raise ValueError(f"{README}: its front matter lacks {', '.join(missing)}.")
+    pinned = re.search(r"(?m)^gradio==(\S+)$", (root / "constraints.txt").read_text(encoding="utf-8"))
+    version = pinned.group(1) if pinned else None
+    wanted = {"sdk": "gradio", "sdk_version": version, "app_file": "app.py", "hf_oauth": True}
+    for key, value in wanted.items():
+        if metadata[key] != value:
+            raise ValueError(f"{README}: {key}={metadata[key]!r} must be {value!r}, what the tests ran with.")
+    if len(description := metadata["short_description"]) > LONGEST_DESCRIPTION:
+        raise ValueError(
+            f"{README}: short_description has {len(description)} characters; "
+            f"the Hub takes {LONGEST_DESCRIPTION}: shorten it."
+        )
+
+
+def assemble_space(directory: str | Path, metadata: dict | None = None, root: Path = ROOT) -> SpaceFolder:
+    """Put together the folder that a Space is pushed from, whole or not at all.
+
+    Args:
+        directory: takes it; an older one there is replaced.
+        metadata: for the front matter, over the README's own.
+        root: the repository.
+
+    Raises:
+        FileNotFoundError: the repository is not whole.
+        ValueError: the front matter will not do, or something else is in the directory.
+    """
+    directory = Path(directory)
+    sources = list(dict.fromkeys(list_sources(root)))
+    check_metadata(metadata_load(root / README) or {}, root)
+    known = {path.relative_to(root).parts[0] for path in sources} | {ATTRIBUTES}
+    refuse_others(directory, lambda name: name.partition("/")[0] in known, "a Space")
+    with atomic_directory(directory) as partial:
+        for path in sources:
+            target = partial / path.relative_to(root)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+        lines = [f"{pattern} filter=lfs diff=lfs merge=lfs -text\n" for pattern in LARGE]
+        (partial / ATTRIBUTES).write_text("".join(lines), encoding="utf-8")
+        if metadata:
+            metadata_save(partial / README, {**(metadata_load(root / README) or {}), **metadata})
+    files = sorted(path for path in directory.rglob("*") if path.is_file())
+    size = sum(path.stat().st_size for path in files)
+    return SpaceFolder(directory, tuple(path.relative_to(directory).as_posix() for path in files), size)
+
+
+@dataclass(frozen=True)
+class PushedSpace:
+    """What came of a push.
+
+    Attributes:
+        committed: what the Hub has now.
+        folder: what it was made of, which is gone again.
+    """
+
+    committed: Committed
+    folder: SpaceFolder
+
+
+def push_space(
+    repo_id: str,
+    *,
+    private: bool = False,
+    token: str | None = None,
+    endpoint: str | None = None,
+    sleep: Sleep = time.sleep,
+) -> Iterator[Progress | PushedSpace]:
+    """Make this repository's app a Space, new or existing, in one commit: the Space is either old or new.
+
+    What else an existing Space holds is removed with it.
+    The front matter on the Hub also names the bundled checkpoints that the owner has pushed, and a picture.
+
+    Args:
+        repo_id: OWNER/NAME.
+        private: whether a new Space is its owner's alone. One that is there stays as it is, but is not
+            pushed to where others see it and private=True.
+        token: may write; None takes the one that is logged in.
+        endpoint: another Hub than HF_ENDPOINT's.
+        sleep: waits, where the Hub is busy.
+
+    Yields:
+        Progress, and `PushedSpace` last.
+
+    Raises:
+        ValueError, FileNotFoundError: no Space can have that name, or the repository is not whole.
+        HubError: the Hub refused or could not be reached.
+    """
+    owner, slash, _ = check_repo_id(repo_id).partition("/")
+    if not slash:
+        raise ValueError(f"repo_id={repo_id!r} has no owner: write OWNER/NAME, yours or your organisation's.")
+    api = open_hub(find_token(token), endpoint)
+    with tempfile.TemporaryDirectory(prefix="hf_attn_space_") as scratch:
+        yield Progress("checking", "Putting the folder together.")
+        place = Path(scratch) / "space"
+        assemble_space(place)  # what is wrong here is said before a repo is made
+        yield Progress("connecting", f"Making {repo_id} where there is none.")
+        url = yield from ask(lambda: _create(api, repo_id, private), api, repo_id, sleep)
+        own = [f"{owner}/{path.name}" for path in list_checkpoints(ROOT / "model_cards")]
+        models = yield from ask(lambda: [name for name in own if api.repo_exists(name)], api, repo_id, sleep)
+        pictures = PICTURE.findall((ROOT / README).read_text(encoding="utf-8"))
+        thumbnail = f"{url}/resolve/main/{pictures[0]}"
+        folder = assemble_space(place, {"models": models, "thumbnail": thumbnail})
+        yield Progress("uploading", f"Uploading {in_megabytes(folder.size)}, less what is there already.")
+        files = {name: place / name for name in folder.files}
+        commit = FolderCommit(api, repo_id, files, "Update the app", _is_ours, "space")
+        yield PushedSpace((yield from ask(commit, api, repo_id, sleep)), folder)
+
+
+def _create(api: HfApi, repo_id: str, private: bool) -> str:
+    made = api.create_repo(repo_id, repo_type="space", space_sdk="gradio", private=private, exist_ok=True)
+    refuse_public(api.repo_info(repo_id, repo_type="space"), private)
+    return str(made)
+
+
+def _is_ours(name: str) -> bool:
+    """Whether a file of the Space goes with the app it came with: all but the one that the Hub makes."""
+    return name != ATTRIBUTES

@@ -1,0 +1,1 @@
+"""Reading a model: attention maps, one head's numbers, and interventions."""

@@ -1,0 +1,141 @@
+"""Copy a sequence of symbols: the simplest thing that needs attention to find its place."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from hf_attn.models.checking import bounded
+from hf_attn.tasks.base import WorkedExample
+from hf_attn.tasks.base_symbols import SpacedTask
+from hf_attn.tasks.batch import SPECIAL_TOKENS, Ragged
+from hf_attn.tasks.recipes import Recipe
+
+
+@dataclass(frozen=True)
+class SymbolSequences(SpacedTask):
+    """What copying and reversing share: sequences of symbols, read from their places.
+
+    Args:
+        max_length: longest sequence, 1 to 64 symbols.
+        min_length: shortest; equal to max_length for the documents' fixed length.
+        num_symbols: how many symbols there are, written 1 … num_symbols.
+    """
+
+    max_length: int = bounded(20, 1, 64)
+    min_length: int = bounded(1, 1, 64)
+    num_symbols: int = bounded(19, 2, 10_000)
+
+    notation = "whole numbers separated by spaces"
+    metric = "every symbol right"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.min_length > self.max_length:
+            raise ValueError(
+                f"min_length={self.min_length} and max_length={self.max_length}: "
+                "choose 1 ≤ min_length ≤ max_length ≤ 64."
+            )
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """1 … num_symbols."""
+        return tuple(str(number) for number in range(1, self.num_symbols + 1))
+
+    @property
+    def max_source_tokens(self) -> int:
+        """The symbols and `</s>`."""
+        return self.max_length + 1
+
+    @property
+    def max_target_tokens(self) -> int:
+        """The symbols and `</s>`."""
+        return self.max_length + 1
+
+    @property
+    def allowed(self) -> str:
+        """Numbers within their limits."""
+        return f"whole numbers from 1 to {self.num_symbols} separated by spaces"
+
+    @property
+    def example(self) -> str:
+        """The document's own sequence, as far as the options allow."""
+        own = (7, 15, 2, 3, 12)
+        length = min(max(len(own), self.min_length), self.max_length)
+        return " ".join(str((own[place % len(own)] - 1) % self.num_symbols + 1) for place in range(length))
+
+    def draw_sequences(self, generator: torch.Generator, n: int) -> Ragged:
+        """Draw symbols uniformly.
+
+        A length is the larger of two uniform draws, so that far positions are met often enough to be learned.
+        """
+        device = generator.device
+        two = torch.randint(self.min_length, self.max_length + 1, (2, n), generator=generator, device=device)
+        lengths = two.max(dim=0).values
+        first = len(SPECIAL_TOKENS)
+        shape = (n, self.max_length)
+        ids = torch.randint(first, first + self.num_symbols, shape, generator=generator, device=device)
+        ids *= torch.arange(self.max_length, device=device) < lengths.unsqueeze(1)
+        return Ragged(ids, lengths)
+
+    def check_source(self, symbols: Sequence[str]) -> None:
+        """The length must be one that is drawn."""
+        if not self.min_length <= len(symbols) <= self.max_length:
+            raise ValueError(
+                f"The input has {len(symbols)} symbols; this model reads {self.min_length} to "
+                f"{self.max_length}."
+            )
+
+
+@dataclass(frozen=True)
+class Copying(SymbolSequences):
+    """Write the source again: "7 15 2 3" → "7 15 2 3".
+
+    Args:
+        max_length: longest sequence, 1 to 64 symbols.
+        min_length: shortest; equal to max_length for the document's fixed length.
+        num_symbols: how many symbols there are, written 1 … num_symbols.
+    """
+
+    name = "copy"
+    title = "Copy"
+
+    @property
+    def recipes(self) -> Mapping[str, Recipe]:
+        """The document's size (hidden 64, 2 + 2 layers, 2 heads) is small already: both recipes use it."""
+        model = {
+            "hidden_size": 64,
+            "intermediate_size": 128,
+            "encoder_layers": 2,
+            "decoder_layers": 2,
+            "num_attention_heads": 2,
+            "embedding_initializer_range": 1.0,
+            "position_initializer_range": 1.0,
+        }
+        return {
+            "product": Recipe(model, steps=120, batch_size=64, learning_rate=5e-3, warmup_steps=20),
+            "document": Recipe(model, steps=100, batch_size=40, learning_rate=5e-3, warmup_steps=20),
+        }
+
+    @property
+    def worked_example(self) -> WorkedExample:
+        """The document's own sequence."""
+        return WorkedExample(
+            self.example,
+            self.example,
+            "Each symbol written reads the one at its own place: in the map that is the diagonal.",
+        )
+
+    def draw(self, generator: torch.Generator, n: int) -> tuple[Ragged, Ragged, torch.Tensor]:
+        """Draw sequences; the symbols are the key."""
+        sequences = self.draw_sequences(generator, n)
+        return sequences, sequences, sequences.ids
+
+    def answer(self, source: str) -> str:
+        """The source again."""
+        return " ".join(self.split_source(source))
+
+    def alignment(self, source: str, target: str) -> list[list[int]]:
+        """The diagonal; `</s>` needs `</s>`."""
+        size = len(self.encode(source))
+        return [[int(row == column) for column in range(size)] for row in range(len(target.split()) + 1)]

@@ -1,0 +1,121 @@
+"""Put numbers in order: each one written must be compared with all that are left."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from hf_attn.models.checking import bounded
+from hf_attn.tasks.base import WorkedExample
+from hf_attn.tasks.base_symbols import SpacedTask
+from hf_attn.tasks.batch import SPECIAL_TOKENS, Ragged
+from hf_attn.tasks.recipes import RECURRENT, RECURRENT_DOCUMENT, Recipe
+
+
+@dataclass(frozen=True)
+class Sorting(SpacedTask):
+    """Write numbers in ascending order: "9 4 17 4" → "4 4 9 17".
+
+    Args:
+        length: how many numbers there are, 1 to 20; the document sorts 8.
+        smallest: the smallest number, at least 0.
+        largest: the largest, at most 99.
+    """
+
+    length: int = bounded(8, 1, 20)
+    smallest: int = bounded(2, 0, 98)
+    largest: int = bounded(19, 1, 99)
+
+    name = "sort"
+    title = "Sorting"
+    notation = "whole numbers separated by spaces"
+    metric = "every number right"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.smallest >= self.largest:
+            raise ValueError(
+                f"smallest={self.smallest} and largest={self.largest}: choose 0 ≤ smallest < largest ≤ 99."
+            )
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The numbers, in order."""
+        return tuple(str(number) for number in range(self.smallest, self.largest + 1))
+
+    @property
+    def max_source_tokens(self) -> int:
+        """The numbers and `</s>`."""
+        return self.length + 1
+
+    @property
+    def max_target_tokens(self) -> int:
+        """The numbers and `</s>`."""
+        return self.length + 1
+
+    @property
+    def allowed(self) -> str:
+        """So many numbers within their limits."""
+        return f"{self.length} whole numbers from {self.smallest} to {self.largest} separated by spaces"
+
+    @property
+    def recipes(self) -> Mapping[str, Recipe]:
+        """A small Transformer; the document's own model is recurrent (see `documents`)."""
+        model = {
+            "hidden_size": 64,
+            "intermediate_size": 256,
+            "encoder_layers": 1,
+            "decoder_layers": 2,
+            "num_attention_heads": 4,
+        }
+        return {"product": Recipe(model, steps=400, batch_size=64, learning_rate=5e-3)}
+
+    @property
+    def recurrent_recipe(self) -> Recipe:
+        """An LSTM that reads both ways."""
+        return replace(RECURRENT, steps=400)
+
+    @property
+    def documents(self) -> Mapping[str, Recipe]:
+        """Without attention: 40 epochs of 3,200 examples."""
+        return {"none": replace(RECURRENT_DOCUMENT, steps=2000, evaluate_every=50)}
+
+    @property
+    def worked_example(self) -> WorkedExample:
+        """Numbers with one twice, as far as the options allow."""
+        own = (9, 4, 17, 12, 4, 19, 2, 8)
+        span = self.largest - self.smallest + 1
+        numbers = [self.smallest + (own[place % len(own)] - 2) % span for place in range(self.length)]
+        source = " ".join(map(str, numbers))
+        return WorkedExample(
+            source,
+            self.answer(source),
+            "Each number written reads the smallest that is left, wherever it stands: the map has one dark "
+            "square in every row and no diagonal. Of two equal numbers either would do.",
+        )
+
+    def draw(self, generator: torch.Generator, n: int) -> tuple[Ragged, Ragged, torch.Tensor]:
+        """Draw numbers uniformly; in order they are the key: no order of held-out ones is trained on."""
+        first = len(SPECIAL_TOKENS)  # ids are in the numbers' order
+        shape, device = (n, self.length), generator.device
+        ids = torch.randint(first, first + len(self.symbols), shape, generator=generator, device=device)
+        lengths = torch.full((n,), self.length, device=device)
+        ordered = ids.sort(dim=1).values
+        return Ragged(ids, lengths), Ragged(ordered, lengths), ordered
+
+    def check_source(self, symbols: Sequence[str]) -> None:
+        """As many numbers as are drawn."""
+        if len(symbols) != self.length:
+            self.refuse(f"The input has {len(symbols)} numbers; this model sorts {self.length}")
+
+    def answer(self, source: str) -> str:
+        """The numbers in order, by Python's `sorted`."""
+        return " ".join(map(str, sorted(map(int, self.split_source(source)))))
+
+    def alignment(self, source: str, target: str) -> list[list[int]]:
+        """Each number needs its own place in the source, equal ones in turn; `</s>` needs `</s>`."""
+        numbers = [int(symbol) for symbol in self.split_source(source)]
+        order = sorted(range(len(numbers)), key=numbers.__getitem__)  # Python's sort keeps equals in order
+        written, end = len(target.split()), len(numbers)
+        needed = [*order, *[-1] * (written - len(order))][:written]
+        return [[int(column == place) for column in range(end + 1)] for place in [*needed, end]]

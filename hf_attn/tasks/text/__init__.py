@@ -1,0 +1,1 @@
+"""Tasks on real text that comes with Python packages: a file each."""

@@ -1,0 +1,373 @@
+"""Tasks whose examples are read, not made: a corpus of rows, its split, and its own tokenizer.
+
+A subclass says how rows are read (`read_rows`). What is drawn, held out, tokenized and kept in a checkpoint
+is here.
+"""
+
+import functools
+import hashlib
+from abc import abstractmethod
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, NamedTuple
+
+import torch
+from tokenizers import Tokenizer
+from transformers import PreTrainedTokenizerFast
+
+from hf_attn.tasks.base import HELD_OUT, SPLITS, TRAINING, VALIDATION, Task, check_count
+from hf_attn.tasks.batch import SPECIAL_TOKENS, Batch, Ragged
+from hf_attn.tasks.tokenizers.trained import train_tokenizer, wrap_text_tokenizer
+
+MOST_POSITIONS = 512  # tokens of the longest text that a model is built for
+
+
+class Row(NamedTuple):
+    """An example as it was read.
+
+    Attributes:
+        source: what is read.
+        target: what is to be written, or the class's name.
+        group: rows of one group stand in one split, because they give each other away.
+    """
+
+    source: str
+    target: str
+    group: str
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """What a checkpoint knows of its task without the data.
+
+    Attributes:
+        tokenizer: tokenizer.json.
+        max_length: tokens that the model reads, `</s>` included.
+        classes: names of the classes, in the order of the model's outputs.
+    """
+
+    tokenizer: str
+    max_length: int
+    classes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """Many sequences of ids of unequal length, end to end, so that long ones cost short ones no memory.
+
+    Attributes:
+        ids: all of them.
+        starts: [N], where each begins.
+        lengths: [N].
+    """
+
+    ids: torch.Tensor
+    starts: torch.Tensor
+    lengths: torch.Tensor
+
+    @staticmethod
+    def of(rows: Sequence[Sequence[int]]) -> "Sequences":
+        """Sequences given as lists."""
+        lengths = torch.tensor([len(row) for row in rows], dtype=torch.long)
+        ids = torch.tensor([index for row in rows for index in row], dtype=torch.long)
+        return Sequences(ids, lengths.cumsum(0) - lengths, lengths)
+
+    def rows(self, rows: torch.Tensor) -> Ragged:
+        """Some of them, [n] → ids [n, longest], 0 behind each."""
+        lengths = self.lengths[rows]
+        places = torch.arange(max(1, int(lengths.max())))
+        is_token = places < lengths.unsqueeze(1)
+        where = (self.starts[rows].unsqueeze(1) + places).clamp(max=max(0, len(self.ids) - 1))
+        ids = self.ids[where] if len(self.ids) else torch.zeros_like(where)
+        return Ragged(ids * is_token, lengths)
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A corpus as ids.
+
+    Attributes:
+        sources, targets: of each row, without `</s>`.
+        splits: [N] index into SPLITS.
+        numbers: of the rows, in `CorpusTask.rows`.
+        repeated: rows left out because they read like a training row, or like another of their split.
+    """
+
+    sources: Sequences
+    targets: Sequences
+    splits: torch.Tensor
+    numbers: tuple[int, ...]
+    repeated: int
+
+
+def stable_hash(text: str) -> int:
+    """A number below 2⁶⁴ for a text, the same on every machine (the first bytes of its SHA-1)."""
+    return int.from_bytes(hashlib.sha1(text.encode(), usedforsecurity=False).digest()[:8], "big")
+
+
+def split_by_group(rows: Sequence[Row]) -> list[str]:
+    """The split of each row by a hash of its group alone: a tenth held out, a tenth validates."""
+    buckets = (stable_hash(row.group) % 10 for row in rows)
+    return [HELD_OUT if bucket == 0 else VALIDATION if bucket == 1 else TRAINING for bucket in buckets]
+
+
+def split_within_targets(rows: Sequence[Row]) -> list[str]:
+    """The split of each row so that every target (a class) has its share in each split.
+
+    Of a target's groups, in the order of their hashes, those of at most half a tenth of its rows are held out
+    until a tenth is full, and the next ones validate; where none is so small, the smallest does. A group must
+    be of one target.
+    """
+    sizes: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in rows:
+        sizes[row.target][row.group] += 1
+    split_of: dict[str, str] = {}
+    for groups in sizes.values():
+        tenth = groups.total() / 10
+        left = sorted(groups, key=lambda group: (stable_hash(group), group))
+        for split in (HELD_OUT, VALIDATION):
+            chosen = _fill([group for group in left if groups[group] <= tenth / 2 + 1], groups, tenth)
+            if not chosen and len(left) > 1:
+                chosen = [min(left, key=lambda group: groups[group])]
+            split_of |= dict.fromkeys(chosen, split)
+            left = [group for group in left if group not in split_of]
+        split_of |= dict.fromkeys(left, TRAINING)
+    return [split_of[row.group] for row in rows]
+
+
+def _fill(groups: Sequence[str], sizes: Counter[str], rows: float) -> list[str]:
+    """The first groups that have as many rows together, or one group's more."""
+    chosen: list[str] = []
+    for group in groups:
+        if sum(sizes[other] for other in chosen) >= rows:
+            break
+        chosen.append(group)
+    return chosen
+
+
+@dataclass(frozen=True)
+class CorpusTask(Task):
+    """A task on text that is read from somewhere, with a tokenizer trained on its training rows.
+
+    A subclass gives `read_rows`, and may choose another `split_rows`, `tokenizer_kind` or `vocab_size`.
+    Reading waits until something is asked for that needs it. A task that a checkpoint `restore`d has the
+    checkpoint's tokenizer, and reads only where examples are asked for.
+
+    Args:
+        known: what a checkpoint knows; no option.
+    """
+
+    known: Knowledge | None = field(default=None, repr=False, kw_only=True, metadata={"is_option": False})
+
+    tokenizer_kind: ClassVar[str] = "bpe"
+    tokenizer_size: ClassVar[int] = 2000
+    is_lowercase: ClassVar[bool] = False
+    size_name = "tokens"
+    origin: ClassVar[str] = "a file of the user's own"  # where the rows come from, in words
+    grouped_by: ClassVar[str] = "equal texts"  # what a group is, in words
+
+    # What a subclass says
+
+    @abstractmethod
+    def read_rows(self) -> Iterable[Row]:
+        """Every row there is; ValueError in words where they cannot be read."""
+
+    def split_rows(self, rows: Sequence[Row]) -> list[str]:
+        """The split of each row."""
+        return split_by_group(rows)
+
+    def encode_targets(self, rows: Sequence[Row]) -> list[list[int]]:
+        """Each row's target as ids, without `</s>`."""
+        return encode_all(self.tokenizer, [row.target for row in rows])
+
+    def tokenizer_texts(self, rows: Sequence[Row]) -> list[str]:
+        """What the tokenizer learns from, of training rows: sources and targets."""
+        return [text for row in rows for text in (row.source, row.target)]
+
+    # What all of them share
+
+    @property
+    def provenance(self) -> str:
+        """Where the examples come from and how they are split, for the card."""
+        return (
+            f"Examples are read from {self.origin}. About a tenth is held out for the results below, and a "
+            f"tenth is kept apart for choosing settings; {self.grouped_by} stand in one split. The tokenizer "
+            "is learned from the training part alone."
+        )
+
+    @functools.cached_property
+    def rows(self) -> tuple[Row, ...]:
+        """The rows, none twice."""
+        return tuple(dict.fromkeys(self.read_rows()))
+
+    @functools.cached_property
+    def splits(self) -> tuple[str, ...]:
+        """The split of each row."""
+        return tuple(self.split_rows(self.rows))
+
+    @functools.cached_property
+    def tokenizer(self) -> PreTrainedTokenizerFast:
+        """The checkpoint's, or one trained on the training rows."""
+        if self.known is not None:
+            return wrap_text_tokenizer(Tokenizer.from_str(self.known.tokenizer), self.known.max_length)
+        training = [row for row, split in zip(self.rows, self.splits, strict=True) if split == TRAINING]
+        tokenizer = train_tokenizer(
+            self.tokenizer_texts(training),
+            self.tokenizer_kind,
+            self.tokenizer_size,
+            lowercase=self.is_lowercase,
+        )
+        tokenizer.model_max_length = self.longest_row(tokenizer)
+        return tokenizer
+
+    def longest_row(self, tokenizer: PreTrainedTokenizerFast) -> int:
+        """Tokens of the longest source or target, `</s>` included; MOST_POSITIONS at most."""
+        texts = [text for row in self.rows for text in (row.source, row.target)]
+        return min(MOST_POSITIONS, 1 + max(map(len, encode_all(tokenizer, texts))))
+
+    @functools.cached_property
+    def encoded(self) -> Encoded:
+        """The rows as ids; a held-out one that reads like another row is left out.
+
+        Raises:
+            ValueError: the rows cannot be read, or a split is empty.
+        """
+        most = self.max_position_embeddings - 1
+        sources = [ids[:most] for ids in encode_all(self.tokenizer, [row.source for row in self.rows])]
+        targets = self.encode_targets(self.rows)
+        seen: dict[tuple[int, ...], int] = {}
+        kept: list[int] = []
+        by_split = sorted(range(len(self.rows)), key=lambda row: SPLITS.index(self.splits[row]))
+        for row in by_split:  # training comes first: what it has, the others may not
+            key = tuple(sources[row] or targets[row])
+            if seen.setdefault(key, row) == row or self.splits[row] == TRAINING:
+                kept.append(row)
+        kept.sort()
+        return Encoded(
+            Sequences.of([sources[row] for row in kept]),
+            Sequences.of([targets[row][:most] for row in kept]),
+            torch.tensor([SPLITS.index(self.splits[row]) for row in kept]),
+            tuple(kept),
+            len(self.rows) - len(kept),
+        )
+
+    def restore(self, tokenizer: PreTrainedTokenizerFast, classes: Sequence[str]) -> "CorpusTask":
+        """The task with a checkpoint's tokenizer and classes; only examples need the data."""
+        text = tokenizer.backend_tokenizer.to_str()
+        return replace(self, known=Knowledge(text, tokenizer.model_max_length, tuple(classes)))
+
+    @functools.cached_property
+    def vocabulary(self) -> dict[str, int]:
+        """Token → id, the special tokens first."""
+        return dict(sorted(self.tokenizer.get_vocab().items(), key=lambda entry: entry[1]))
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """Every token without the special ones."""
+        return self.tokens[len(SPECIAL_TOKENS) :]
+
+    @property
+    def max_source_tokens(self) -> int:
+        """As many as the tokenizer says."""
+        return self.tokenizer.model_max_length
+
+    @property
+    def max_target_tokens(self) -> int:
+        """As many as the tokenizer says."""
+        return self.tokenizer.model_max_length
+
+    def tokens_of(self, text: str) -> list[str]:
+        """A text's tokens, however many."""
+        return self.tokenizer.backend_tokenizer.encode(text, add_special_tokens=False).tokens
+
+    def split_source(self, text: str) -> list[str]:
+        """The text's tokens.
+
+        Raises:
+            ValueError: they are more than the model reads.
+        """
+        tokens = self.tokens_of(text)
+        if len(tokens) >= self.max_source_tokens:
+            raise ValueError(
+                f"The input has {len(tokens)} tokens; this model reads {self.max_source_tokens - 1}: "
+                "shorten it."
+            )
+        return tokens
+
+    def join_source(self, symbols: Sequence[str]) -> str:
+        """The text of tokens."""
+        return self.tokenizer.convert_tokens_to_string(list(symbols))
+
+    def split_target(self, text: str) -> list[str]:
+        """The text's tokens."""
+        return self.tokens_of(text)
+
+    def join_target(self, symbols: Sequence[str]) -> str:
+        """The text of tokens."""
+        return self.tokenizer.convert_tokens_to_string(list(symbols))
+
+    def answer(self, source: str) -> str | None:  # noqa: ARG002
+        """Nobody knows but the data."""
+        return None
+
+    def alignment(self, source: str, target: str) -> list[list[int]] | None:  # noqa: ARG002
+        """Not known for text."""
+        return None
+
+    def size_of(self, source: str) -> int:
+        """The source's tokens, up to the next power of two."""
+        return 1 << max(0, len(self.tokens_of(source)) - 1).bit_length()
+
+    def draw(self, generator: torch.Generator, n: int) -> tuple[Ragged, Ragged, torch.Tensor]:
+        """Any rows at random; a row's number is its key."""
+        rows = torch.randint(len(self.encoded.splits), (n,), generator=generator, device=generator.device)
+        rows = rows.cpu()
+        return self.encoded.sources.rows(rows), self.encoded.targets.rows(rows), rows.unsqueeze(1)
+
+    def split_of(self, keys: torch.Tensor) -> torch.Tensor:
+        """[B] index into SPLITS for row numbers [B, 1]."""
+        return self.encoded.splits[keys[:, 0].cpu()].to(keys.device)
+
+    def rows_of(self, split: str) -> torch.Tensor:
+        """Numbers of a split's rows.
+
+        Raises:
+            ValueError: it has none.
+        """
+        rows = (self.encoded.splits == SPLITS.index(split)).nonzero().squeeze(1)
+        if not len(rows):
+            raise ValueError(f"{self} has no {split} examples: {len(self.rows)} rows are too few.")
+        return rows
+
+    def texts_of(self, split: str) -> list[Row]:
+        """A split's rows as they were read."""
+        return [self.rows[self.encoded.numbers[place]] for place in self.rows_of(split).tolist()]
+
+    def held_out(self, n: int, seed: int = 0) -> Batch:
+        """N rows that training never sees, in an order fixed by the seed; all where there are fewer."""
+        return self._fixed_rows(HELD_OUT, n, seed)
+
+    def validation(self, n: int, seed: int = 0) -> Batch:
+        """N rows apart from training and held-out, for choosing recipes; all where there are fewer."""
+        return self._fixed_rows(VALIDATION, n, seed)
+
+    def _fixed_rows(self, split: str, n: int, seed: int) -> Batch:
+        check_count(n)
+        rows = self.rows_of(split)
+        generator = torch.Generator().manual_seed(seed)
+        return self._batch_of_rows(rows[torch.randperm(len(rows), generator=generator)[:n]])
+
+    def _draw_split(self, generator: torch.Generator, n: int, split: str) -> Batch:
+        rows = self.rows_of(split)
+        picks = torch.randint(len(rows), (n,), generator=generator, device=generator.device)
+        return self._batch_of_rows(rows[picks.cpu()]).to(generator.device)
+
+    def _batch_of_rows(self, rows: torch.Tensor) -> Batch:
+        return self.batch(self.encoded.sources.rows(rows), self.encoded.targets.rows(rows))
+
+
+def encode_all(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str]) -> list[list[int]]:
+    """Ids of many texts at once, without `</s>`."""
+    encodings = tokenizer.backend_tokenizer.encode_batch(list(texts), add_special_tokens=False)
+    return [encoding.ids for encoding in encodings]

@@ -1,0 +1,375 @@
+"""Read a date as people of many countries write it, and write it as ISO 8601 does.
+
+Babel knows how each country writes (Unicode's CLDR); what is drawn comes from its tables. Numbers alone can
+be ambiguous: "03/04/2025" is April in London and March in New York. A source does not say where it was
+written, so every text here can be read in one way only: where all is numbers, the day stands before the
+month, or a year of four digits before both. Formats that break this ("3/4/25" for March 4) are left out.
+"""
+
+import datetime
+import functools
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from hf_attn.tasks.base import Task, WorkedExample
+from hf_attn.tasks.batch import SPECIAL_TOKENS, Ragged
+from hf_attn.tasks.recipes import RECURRENT, Recipe
+
+# The vocabulary is the same whatever Babel knows: a format that needs another character is left out.
+ALPHABET = (
+    " (),-./0123456789ACDEFHJKMNOPSTVWabcdefghijklmnopqrstuvwxyz"
+    "ÇáäåçéìñóöøúûüąğıłőśŞşźабвгдеиклмнопрстуфцчьюя土年日曜月木水火金"
+)
+SEEN = ("en_US", "en_GB", "de", "fr", "es", "it", "pt", "nl", "sv", "pl", "ru", "tr", "fi", "hu", "ja")
+UNSEEN = ("da", "gl", "af")  # Danish, Galician, Afrikaans: words akin to some of those, in other orders
+LOCALES = {"seen": SEEN, "unseen": UNSEEN}
+LENGTHS = ("short", "medium", "long", "full")
+SKELETONS = ("yMd", "yMEd", "yMMMd", "yMMMEd", "yMMMMd", "yMMMMEEEEd")
+FIRST_YEAR, LAST_YEAR = 1969, 2068  # two digits name one year among these (as POSIX reads %y)
+LONGEST = 40  # characters
+FIELDS = {"y": "y", "M": "M", "L": "M", "d": "d", "E": "E", "c": "E"}  # CLDR's letters, by what they tell
+ISO_LENGTH = len("2025-03-04")
+ISO_PLACES = {"y": 0, "M": 5, "d": 8}  # where a field begins in an ISO date
+
+
+@dataclass(frozen=True)
+class DateFormat:
+    """A way to write dates, as parts one behind the other.
+
+    Attributes:
+        locale: whose it is.
+        pattern: as CLDR writes it, "d. MMMM y".
+        parts: (field, texts): what the field says for each of its values; one text for what stands between.
+            y counts from FIRST_YEAR, M, d and E (weekday, Monday first) from their first.
+    """
+
+    locale: str
+    pattern: str
+    parts: tuple[tuple[str, tuple[str, ...]], ...]
+
+    @functools.cached_property
+    def expression(self) -> re.Pattern:
+        """What this format reads, the fields as groups."""
+        groups = []
+        for field, texts in self.parts:
+            choice = "|".join(re.escape(text) for text in sorted(set(texts), key=len, reverse=True))
+            groups.append(f"(?P<{field}>{choice})" if field else choice)
+        return re.compile("".join(groups))
+
+    @property
+    def is_decidable(self) -> bool:
+        """Whether its dates can be read without knowing the country."""
+        texts = dict(self.parts)
+        order = "".join(field for field, _ in self.parts if field in ("y", "M", "d"))
+        if len(order) != 3 or len(set(order)) != 3:
+            return False  # something is missing, or told twice
+        month_is_named = not any(character.isdigit() for character in texts["M"][0])
+        year_is_long = len(texts["y"][0]) == 4
+        return order == "dMy" or (year_is_long and (month_is_named or order == "yMd"))
+
+    def read(self, text: str) -> tuple[datetime.date, dict[str, tuple[int, int]]] | None:
+        """The date that a text tells, and where each field stands in it; None where it is not so written."""
+        if (match := self.expression.fullmatch(text)) is None:
+            return None
+        texts = dict(self.parts)
+        year, month, day = (texts[field].index(match[field]) for field in ("y", "M", "d"))
+        try:
+            date = datetime.date(FIRST_YEAR + year, 1 + month, 1 + day)
+        except ValueError:  # the 31st of a shorter month
+            return None
+        return date, {field: match.span(field) for field in ("y", "M", "d")}
+
+
+def clean(text: str) -> str:
+    """One way to write what looks alike: composed characters, plain single spaces."""
+    return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+@functools.lru_cache(maxsize=2)
+def load_formats(locales: str) -> tuple[DateFormat, ...]:
+    """The formats of the seen or the unseen locales that can be read in one way only.
+
+    Raises:
+        ImportError: Babel is not installed.
+    """
+    try:
+        from babel import Locale
+    except ImportError as error:
+        raise ImportError(
+            "Babel, which knows how countries write dates, is not installed: pip install 'hf-attn[text]'."
+        ) from error
+    formats = []
+    for name in LOCALES[locales]:
+        locale = Locale.parse(name)
+        known = [locale.date_formats[length].pattern for length in LENGTHS]
+        known += [locale.datetime_skeletons[s].pattern for s in SKELETONS if s in locale.datetime_skeletons]
+        found = [_format_of(name, pattern) for pattern in dict.fromkeys(known)]
+        formats += [format_ for format_ in found if format_ is not None and format_.is_decidable]
+    return tuple(formats)
+
+
+def _format_of(locale: str, pattern: str) -> DateFormat | None:
+    """A CLDR pattern with its words; None where it needs fields or characters that are not known here."""
+    from babel.dates import tokenize_pattern
+
+    parts: list[tuple[str, tuple[str, ...]]] = []
+    for _, token in tokenize_pattern(pattern):
+        if isinstance(token, str):
+            parts.append(("", (re.sub(r"\s", " ", token),)))
+            continue
+        letter, count = token  # ("M", 4) is MMMM
+        if letter not in FIELDS:
+            return None
+        parts.append((FIELDS[letter], _field_texts(locale, letter * count)))
+    texts = [text for _, texts in parts for text in texts]
+    longest = sum(max(map(len, texts)) for _, texts in parts)
+    if longest > LONGEST or not set("".join(texts)) <= set(ALPHABET):
+        return None
+    return DateFormat(locale, pattern, tuple(parts))
+
+
+@functools.lru_cache(maxsize=1024)
+def _field_texts(locale: str, field: str) -> tuple[str, ...]:
+    """What Babel writes for each value of one field, such as MMMM."""
+    from babel.dates import format_date
+
+    dates = {
+        "y": [datetime.date(year, 1, 1) for year in range(FIRST_YEAR, LAST_YEAR + 1)],
+        "M": [datetime.date(2024, month, 1) for month in range(1, 13)],
+        "d": [datetime.date(2024, 1, day) for day in range(1, 32)],
+        "E": [datetime.date(2024, 1, day) for day in range(1, 8)],  # the 1st was a Monday
+    }[FIELDS[field[0]]]
+    return tuple(clean(format_date(date, field, locale=locale)) for date in dates)
+
+
+@dataclass(frozen=True)
+class FormatTables:
+    """All formats as tensors, so that many dates are written at once.
+
+    Attributes:
+        ids: [texts, W] every text that a part can be, as ids, 0 behind.
+        lengths: [texts].
+        first: [formats, P] index of the first text of each part; a part that is not there is an empty text.
+        field: [formats, P] which column of `dates` chooses among a part's texts.
+        dates: [days, 5] of every day: 0, year, month, day and weekday, each from 0.
+    """
+
+    ids: torch.Tensor
+    lengths: torch.Tensor
+    first: torch.Tensor
+    field: torch.Tensor
+    dates: torch.Tensor
+
+    def to(self, device: torch.device) -> "FormatTables":
+        """The same on another device."""
+        return FormatTables(*(tensor.to(device) for tensor in vars(self).values()))
+
+    def write(self, formats: torch.Tensor, values: torch.Tensor) -> Ragged:
+        """Dates as ids: formats [n] and values [n, 5], rows of `dates`."""
+        texts = self.first[formats] + values.gather(1, self.field[formats])  # [n, P]
+        lengths = self.lengths[texts]
+        ends = lengths.cumsum(1).unsqueeze(2)
+        places = ends - lengths.unsqueeze(2) + torch.arange(self.ids.shape[1], device=texts.device)
+        is_inside = places < ends  # [n, P, W]
+        ids = texts.new_zeros(len(texts), LONGEST + 1)  # what is outside goes to the last column
+        ids.scatter_(1, torch.where(is_inside, places, LONGEST).flatten(1), self.ids[texts].flatten(1))
+        return Ragged(ids[:, :LONGEST], lengths.sum(1))
+
+
+@functools.lru_cache(maxsize=2)
+def build_tables(locales: str) -> FormatTables:
+    """The tables of the seen or the unseen locales."""
+    formats = load_formats(locales)
+    texts: list[str] = [""]
+    begin: dict[tuple[str, ...], int] = {}
+    for format_ in formats:
+        for _, choices in format_.parts:
+            if choices not in begin:
+                begin[choices] = len(texts)
+                texts += choices
+    most = max(len(format_.parts) for format_ in formats)
+    first, field = torch.zeros(2, len(formats), most, dtype=torch.long)
+    for row, format_ in enumerate(formats):
+        for column, (name, choices) in enumerate(format_.parts):
+            first[row, column] = begin[choices]
+            field[row, column] = ("", "y", "M", "d", "E").index(name)
+    id_of = {character: index for index, character in enumerate(ALPHABET, len(SPECIAL_TOKENS))}
+    rows = [torch.tensor([id_of[character] for character in text], dtype=torch.long) for text in texts]
+    written = Ragged.of(rows)
+    start = datetime.date(FIRST_YEAR, 1, 1)
+    days = (datetime.date(LAST_YEAR, 12, 31) - start).days + 1
+    dates = [start + datetime.timedelta(day) for day in range(days)]
+    values = [(0, date.year - FIRST_YEAR, date.month - 1, date.day - 1, date.weekday()) for date in dates]
+    return FormatTables(written.ids, written.lengths, first, field, torch.tensor(values))
+
+
+@functools.lru_cache(maxsize=4096)
+def read_date(text: str) -> tuple[datetime.date, dict[str, tuple[int, int]]] | None:
+    """The date that a text tells and where its fields stand; None where no known format reads it.
+
+    Raises:
+        ImportError: Babel is not installed.
+    """
+    readings = [format_.read(text) for locales in LOCALES for format_ in load_formats(locales)]
+    found = [reading for reading in readings if reading is not None]
+    return found[0] if len({date for date, _ in found}) == 1 else None
+
+
+@dataclass(frozen=True)
+class Dates(Task):
+    """Write a date as ISO 8601 does: "Dienstag, 4. März 2025" → "2025-03-04".
+
+    A date is in the same split in whatever format it is written.
+
+    Args:
+        locales: "seen", the 15 that are for training; or "unseen", three others, to measure what was learned
+            on words and orders that training never showed. The vocabulary is the same.
+    """
+
+    locales: str = "seen"
+
+    name = "dates"
+    title = "Dates"
+    notation = "a date with its day, month and year"
+    metric = "the right date"
+    size_name = "words"
+    is_spaced = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.locales not in LOCALES:
+            raise ValueError(
+                f"locales={self.locales!r} is not known; choose {' or '.join(map(repr, LOCALES))}."
+            )
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """Every character of source and target."""
+        return tuple(ALPHABET)
+
+    @property
+    def max_source_tokens(self) -> int:
+        """The longest text and `</s>`."""
+        return LONGEST + 1
+
+    @property
+    def max_target_tokens(self) -> int:
+        """An ISO date and `</s>`."""
+        return ISO_LENGTH + 1
+
+    @property
+    def recipes(self) -> Mapping[str, Recipe]:
+        """A small model; most steps go into the names of months."""
+        model = {
+            "hidden_size": 64,
+            "intermediate_size": 256,
+            "encoder_layers": 2,
+            "decoder_layers": 2,
+            "num_attention_heads": 4,
+        }
+        return {"product": Recipe(model, steps=1200, batch_size=64, learning_rate=4e-3, evaluate_every=50)}
+
+    @property
+    def recurrent_recipe(self) -> Recipe:
+        """An LSTM that reads both ways; with attention it needs fewer steps than the Transformer."""
+        return replace(RECURRENT, steps=400)
+
+    @property
+    def worked_example(self) -> WorkedExample:
+        """A date with weekday and month in words."""
+        story = (
+            "The year's digits are copied from where the year stands, the month's two digits read its name, "
+            "and the day's read its number, with a zero before it if need be. Nobody needs the weekday."
+        )
+        if self.locales == "unseen":
+            return WorkedExample("tirsdag den 4. marts 2025", "2025-03-04", story)
+        return WorkedExample("Dienstag, 4. März 2025", "2025-03-04", story)
+
+    def draw(self, generator: torch.Generator, n: int) -> tuple[Ragged, Ragged, torch.Tensor]:
+        """Draw days and formats uniformly; the day is the key, in whatever format it is written.
+
+        Raises:
+            ImportError: Babel is not installed.
+        """
+        device = generator.device
+        tables = build_tables(self.locales).to(device)
+        days = torch.randint(0, len(tables.dates), (n,), generator=generator, device=device)
+        formats = torch.randint(0, len(tables.first), (n,), generator=generator, device=device)
+        values = tables.dates[days]
+        date = values[:, 1:4] + torch.tensor([FIRST_YEAR, 1, 1], device=device)
+        return tables.write(formats, values), self._write_iso(date), date
+
+    def _write_iso(self, date: torch.Tensor) -> Ragged:
+        """Year, month and day [n, 3] → ids of the ISO date."""
+        number = date @ torch.tensor([10_000, 100, 1], device=date.device)  # 20250304
+        powers = 10 ** torch.arange(7, -1, -1, device=date.device)
+        digits = number.unsqueeze(1) // powers % 10 + self.vocabulary["0"]
+        dash = torch.full_like(digits[:, :1], self.vocabulary["-"])
+        ids = torch.cat((digits[:, :4], dash, digits[:, 4:6], dash, digits[:, 6:]), dim=1)
+        return Ragged(ids, torch.full_like(number, ISO_LENGTH))
+
+    def split_source(self, text: str) -> list[str]:
+        """One symbol a character, single spaces included; whether it is a date is not asked."""
+        text = clean(text)
+        for place, character in enumerate(text, 1):
+            if character not in ALPHABET:
+                raise ValueError(
+                    f"{character!r} (character {place}) is not in this model's alphabet: write a date as in "
+                    f"{', '.join(LOCALES[self.locales])}, for example {self.worked_example.source!r}."
+                )
+        if len(text) > LONGEST:
+            raise ValueError(
+                f"The input has {len(text)} characters; this model reads {LONGEST} at most, "
+                f"for example {self.worked_example.source!r}."
+            )
+        return list(text)
+
+    def split_target(self, text: str) -> list[str]:
+        """One symbol a character."""
+        return list(text)
+
+    def join_target(self, symbols: Sequence[str]) -> str:
+        """Nothing between."""
+        return "".join(symbols)
+
+    def answer(self, source: str) -> str | None:
+        """The date by Python's `datetime`; None where no known format reads the text, or without Babel."""
+        reading = self._read(source)
+        return reading[0].isoformat() if reading else None
+
+    def _read(self, source: str) -> tuple[datetime.date, dict[str, tuple[int, int]]] | None:
+        try:
+            return read_date(clean(source))
+        except ImportError:
+            return None
+
+    def alignment(self, source: str, target: str) -> list[list[int]] | None:
+        """A digit needs the digit that it copies, or the month's whole name (1).
+
+        What was not written is read off the number's digits (2): the century of "25", the zero before "4".
+        The dashes need nothing; `</s>` needs `</s>`.
+        """
+        reading = self._read(source)
+        if reading is None:
+            return None
+        size = len(self.split_source(source))
+        rows = [[0] * (size + 1) for _ in range(max(len(target), ISO_LENGTH))]
+        for field, (start, end) in reading[1].items():
+            is_number = clean(source)[start:end].isdigit()
+            width = 4 if field == "y" else 2
+            for digit in range(width):
+                row = rows[ISO_PLACES[field] + digit]
+                copied = end - width + digit  # its own place, where so many digits are written
+                if is_number and copied >= start:
+                    row[copied] = 1
+                else:
+                    row[start:end] = [2 if is_number else 1] * (end - start)
+        return [*rows[: len(target)], [0] * size + [1]]
+
+    def size_of(self, source: str) -> int:
+        """How many words there are: none where a date is all numbers."""
+        return len(re.findall(r"[^\W\d_]+", source))

@@ -1,0 +1,89 @@
+"""The language of a phrase: names of countries, languages, currencies and measures, from Babel's CLDR."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from hf_attn.tasks.base import WorkedExample
+from hf_attn.tasks.recipes import Recipe
+from hf_attn.tasks.text.corpus import Row, split_by_group
+from hf_attn.tasks.text.text_classification import DOCUMENT_MODEL, PRODUCT_MODEL, TextClassification
+
+LANGUAGES = ("cs", "de", "en", "es", "fi", "fr", "hu", "it", "nl", "pl", "sv", "tr")  # all in Latin letters
+
+
+@dataclass(frozen=True)
+class Phrases(TextClassification):
+    """Name the language of a phrase: "Kilometer pro Stunde" → "German".
+
+    What a phrase means is in one split only, in all languages: who has learned "svéd korona" in training is
+    never asked for "Swedish krona".
+    """
+
+    name = "phrases"
+    title = "Language of a phrase"
+    notation = "a word or phrase"
+    origin = "Unicode's Common Locale Data Repository, as Babel has it"
+    grouped_by = "phrases of one meaning in all languages"
+    tokenizer_size = 1000
+    unknown_share = 0.05
+
+    @property
+    def recipes(self) -> Mapping[str, Recipe]:
+        """A small model, and the size of the document's classifier."""
+        model = {**PRODUCT_MODEL, "dropout": 0.2}
+        return {
+            "product": Recipe(model, steps=1200, learning_rate=5e-3, evaluate_every=50),
+            "document": Recipe(DOCUMENT_MODEL, steps=400, learning_rate=1e-3, evaluate_every=50),
+        }
+
+    @property
+    def worked_example(self) -> WorkedExample:
+        """A currency that is held out in every language."""
+        return WorkedExample(
+            "Nordkoreanischer Won",
+            "German",
+            "The won is held out in every language; endings such as -ischer were learned elsewhere.",
+        )
+
+    def read_rows(self) -> list[Row]:
+        """Phrases that are of one language alone."""
+        rows = list(read_phrases())
+        languages_of = defaultdict(set)
+        for row in rows:
+            languages_of[row.source].add(row.target)
+        return list({row.source: row for row in rows if len(languages_of[row.source]) == 1}.values())
+
+    def split_rows(self, rows: Sequence[Row]) -> list[str]:
+        """By meaning alone."""
+        return split_by_group(rows)
+
+
+def read_phrases() -> Iterator[Row]:
+    """Every phrase, its language, and what it means.
+
+    Raises:
+        ValueError: Babel is not installed.
+    """
+    try:
+        from babel import Locale
+        from babel.units import format_unit
+    except ImportError as error:
+        raise ValueError("Task 'phrases' needs Babel: pip install 'hf_attn[text]'.") from error
+    for code in LANGUAGES:
+        locale = Locale(code)
+        names = {
+            "territory": locale.territories,
+            "language": locale.languages,
+            "currency": locale.currencies,
+            "script": locale.scripts,
+            "month": locale.months["format"]["wide"],
+            "day": locale.days["format"]["wide"],
+            "unit": {
+                unit: format_unit(5, str(unit), "long", locale=locale) for unit in locale.unit_display_names
+            },
+        }
+        for kind, named in names.items():
+            for key, phrase in named.items():
+                if isinstance(phrase, str) and phrase.strip():
+                    yield Row(" ".join(phrase.split()), str(locale.english_name), f"{kind} {key}")

@@ -1,0 +1,1 @@
+"""Tokenizers: of a task's symbols, and those trained on text."""

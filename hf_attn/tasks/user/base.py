@@ -1,0 +1,93 @@
+"""What tasks share that learn to write from a file of the user's own."""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from transformers import PreTrainedTokenizerFast
+
+from hf_attn.models.checking import bounded
+from hf_attn.tasks.batch import SPECIAL_TOKENS, UNKNOWN
+from hf_attn.tasks.text.corpus import CorpusTask, Row, split_within_targets
+from hf_attn.tasks.tokenizers.trained import KINDS, SPACE
+
+MOST_TOKENS = 30_000  # of a vocabulary: more than a small model has use for
+MOST_NAMED = 120  # known characters that an error lists
+
+
+@dataclass(frozen=True)
+class OwnText(CorpusTask):
+    """A task that writes text, with a tokenizer of the user's choice.
+
+    Args:
+        path: the file.
+        dataset: instead of a file, a data set: its name on the Hub, or a folder that `datasets` reads.
+        tokenizer_kind: "characters", "bpe" or "words"; words met once are read and written as `<unk>`.
+        vocab_size: most tokens of the vocabulary.
+    """
+
+    path: str = ""
+    dataset: str = ""
+    tokenizer_kind: str = "characters"  # type: ignore[misc]  # an option here
+    vocab_size: int = bounded(2000, len(SPECIAL_TOKENS) + 1, MOST_TOKENS)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.path and self.dataset:
+            raise ValueError(f"path={self.path!r} and dataset={self.dataset!r}: give one of them.")
+        if self.tokenizer_kind not in KINDS:
+            raise ValueError(
+                f"tokenizer_kind={self.tokenizer_kind!r} is not known; choose one of {', '.join(KINDS)}."
+            )
+
+    @property
+    def tokenizer_size(self) -> int:  # type: ignore[override]
+        """Most tokens, as the option says."""
+        return self.vocab_size
+
+    @functools.cached_property
+    def tokenizer(self) -> PreTrainedTokenizerFast:
+        """The checkpoint's, or one trained on the training rows.
+
+        Raises:
+            ValueError: there is nothing to write with.
+        """
+        tokenizer = super().tokenizer
+        if len(tokenizer) == len(SPECIAL_TOKENS):
+            raise ValueError(
+                f"tokenizer_kind={self.tokenizer_kind!r}: nothing is met twice; choose characters or bpe."
+            )
+        return tokenizer
+
+    def split_rows(self, rows: Sequence[Row]) -> list[str]:
+        """A tenth held out and a tenth validates, however few rows there are; a group stays together."""
+        return split_within_targets([row._replace(target="") for row in rows])
+
+    def split_source(self, text: str) -> list[str]:
+        """The text's tokens.
+
+        Raises:
+            ValueError: they are more than the model reads, or of characters that were never met.
+        """
+        if self.tokenizer_kind != "words":  # rare words are `<unk>` in training, too
+            refuse_unknown(self.tokenizer, text)
+        return super().split_source(text)
+
+
+def refuse_unknown(tokenizer: PreTrainedTokenizerFast, text: str) -> None:
+    """Refuse what would be read as `<unk>`, and name the character.
+
+    Raises:
+        ValueError: the text holds a character that was not met when the tokenizer was trained.
+    """
+    encoding = tokenizer.backend_tokenizer.encode(text, add_special_tokens=False)
+    if UNKNOWN not in encoding.ids:
+        return
+    place = encoding.offsets[encoding.ids.index(UNKNOWN)][0]
+    known = sorted(token for token in tokenizer.get_vocab() if len(token) == 1)
+    named = " ".join(known[:MOST_NAMED]).replace(SPACE, "(space)")
+    rest = f" and {len(known) - MOST_NAMED:,} more" if len(known) > MOST_NAMED else ""
+    raise ValueError(
+        f"{text[place]!r} (character {place + 1}) is not in the text that was learned from: "
+        f"write with {named}{rest}."
+    )

@@ -1,0 +1,62 @@
+"""Columns of a data set on the Hub, by the `datasets` library."""
+
+from collections.abc import Sequence
+
+from hf_attn.tasks.user.read_table import Line
+from hf_attn.utils.text import shorten
+
+SPLIT = "train"
+MOST_ROWS = 50_000  # more than a small model learns from in the time that it has
+
+
+def load_library():
+    """The `datasets` library.
+
+    Raises:
+        ValueError: it is not installed.
+    """
+    try:
+        import datasets
+    except ImportError as error:
+        raise ValueError(
+            "Reading or saving a data set needs `datasets`: pip install 'hf_attn[text]'."
+        ) from error
+    return datasets
+
+
+def read_dataset(name: str, columns: Sequence[str]) -> list[Line]:
+    """Columns of a data set's training part, its first MOST_ROWS rows; a class label is read by its name.
+
+    Rows with an empty cell are left out: nobody here can mend them.
+
+    Args:
+        name: as the Hub knows it ("stanfordnlp/imdb"), or a folder of data files.
+        columns: their names.
+
+    Raises:
+        ValueError: `datasets` is not installed, the data set cannot be had, or it has no such column.
+    """
+    library = load_library()
+    try:
+        table = library.load_dataset(name, split=f"{SPLIT}[:{MOST_ROWS}]")
+    except Exception as error:  # network, name, script, format: the library raises many kinds
+        raise ValueError(
+            f"dataset={name!r} cannot be read ({type(error).__name__}: {shorten(error)}). Check its name and "
+            "the network, or download it and give path=….csv."
+        ) from error
+    for column in columns:
+        if column not in table.column_names:
+            there = ", ".join(map(repr, table.column_names))
+            raise ValueError(f"dataset={name!r} has no column {column!r}; it has {there}: choose among them.")
+    cells = [_as_texts(table, column) for column in columns]
+    rows = (Line(number, row) for number, row in enumerate(zip(*cells, strict=True), 1))
+    return [row for row in rows if all(row.cells)]
+
+
+def _as_texts(table, column: str) -> list[str]:
+    """A column as text."""
+    names = getattr(table.features[column], "names", None)  # of a ClassLabel; −1 says that it is not labelled
+    values = table[column]
+    if names:
+        return [names[value] if value is not None and value >= 0 else "" for value in values]
+    return ["" if value is None else str(value).strip() for value in values]

@@ -1,0 +1,165 @@
+"""The user's own texts and classes: a table, or a data set on the Hub."""
+
+import functools
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from hf_attn.tasks.base import HELD_OUT, SPLITS, WorkedExample
+from hf_attn.tasks.recipes import Recipe
+from hf_attn.tasks.text.corpus import Row, stable_hash
+from hf_attn.tasks.text.text_classification import PRODUCT_MODEL, TextClassification
+from hf_attn.tasks.user.read_dataset import read_dataset
+from hf_attn.tasks.user.read_table import Line, column_names, read_columns
+
+FEWEST_ROWS = 30  # a tenth of it is three texts to measure on
+MOST_CLASSES = 100
+TEXT_COLUMN, LABEL_COLUMN = "text", "label"
+
+
+@dataclass(frozen=True)
+class OwnClasses(TextClassification):
+    """Name the class of a text, learned from a table of one's own: "what a film" → "good".
+
+    Classes may be words or numbers (then their names are "1", "2", …). A row that stands there twice counts
+    once.
+
+    Args:
+        path: a CSV, TSV or JSON Lines file, in UTF-8; the first line of a CSV names the columns.
+        dataset: instead of a file, a data set's name on the Hub.
+        text: the column with the texts; where empty, "text" or the first that is not the label's.
+        label: the column with the classes; where empty, "label" or the first that is not the text's.
+    """
+
+    path: str = ""
+    dataset: str = ""
+    text: str = ""
+    label: str = ""
+
+    name = "csv"
+    title = "Your own classes"
+    notation = "a text like those in your table"
+    origin = "a table of the user's own, or a data set on the Hub"
+    is_lowercase = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.path and self.dataset:
+            raise ValueError(f"path={self.path!r} and dataset={self.dataset!r}: give one of them.")
+        if self.text and self.text == self.label:
+            raise ValueError(f"text={self.text!r} and label={self.label!r} must be two columns.")
+
+    @property
+    def recipes(self) -> Mapping[str, Recipe]:
+        """One that does for some hundred to some ten thousand short texts."""
+        return {
+            "product": Recipe(PRODUCT_MODEL, steps=600, batch_size=32, learning_rate=4e-3, evaluate_every=50)
+        }
+
+    @functools.cached_property
+    def worked_example(self) -> WorkedExample:
+        """A short held-out text of the table; where the table is not here, words that say so."""
+        try:
+            held_out = self.texts_of(HELD_OUT)
+        except ValueError:
+            label = self.known.classes[0] if self.known is not None else "the class of its row"
+            return WorkedExample("a text of your table", label, "From a table of your own: path=table.csv.")
+        short = [row for row in held_out if 10 <= len(row.source) <= 100] or held_out
+        row = min(short, key=lambda row: stable_hash(row.source))
+        counts = Counter(self.splits)
+        splits = ", ".join(f"{counts[name]:,} {name}" for name in SPLITS)
+        return WorkedExample(
+            row.source, row.target, f"A held-out text. {len(self.rows):,} texts, none twice: {splits}."
+        )
+
+    def read_rows(self) -> list[Row]:
+        """The table's rows, each a group of its own.
+
+        Raises:
+            ValueError: nothing was named, the table cannot be read, or nothing can be learned from it.
+        """
+        if self.dataset:
+            lines = leave_out_contradictions(read_dataset(self.dataset, self.columns))
+        elif self.path:
+            lines = read_columns(self.path, self.columns)
+            refuse_contradictions(lines, self.path)
+        else:
+            raise ValueError(
+                "Task 'csv' has no data: give path=table.csv, or dataset=… for a data set on the Hub."
+            )
+        rows = [Row(" ".join(text.split()), label, text) for text, label in (line.cells for line in lines)]
+        check_classes(rows, self.path or self.dataset)
+        return rows
+
+    @property
+    def columns(self) -> tuple[str, str]:
+        """The columns that are read: the texts', the labels'.
+
+        Raises:
+            ValueError: the file cannot be read.
+        """
+        if self.dataset:
+            return self.text or TEXT_COLUMN, self.label or LABEL_COLUMN
+        names = column_names(self.path)
+        text, label = self.text, self.label or (LABEL_COLUMN if LABEL_COLUMN in names else "")
+        if not text:
+            others = [name for name in names if name != label]
+            text = TEXT_COLUMN if TEXT_COLUMN in others else next(iter(others), TEXT_COLUMN)
+        return text, label or next((name for name in names if name != text), LABEL_COLUMN)
+
+
+def check_classes(rows: Sequence[Row], source: str) -> None:
+    """Refuse rows from which no classes can be learned.
+
+    Raises:
+        ValueError: too few different rows, one class only, too many classes, or too few texts of one.
+    """
+    texts_of = defaultdict(set)
+    for row in rows:
+        texts_of[row.target].add(row.source)
+    count = sum(map(len, texts_of.values()))
+    if count < FEWEST_ROWS:
+        raise ValueError(
+            f"{source} has {count} different texts; at least {FEWEST_ROWS} are needed: add some."
+        )
+    if len(texts_of) == 1:
+        raise ValueError(
+            f"{source} has one class only, {rows[0].target!r}: there is nothing to tell apart. Name another "
+            "column."
+        )
+    if len(texts_of) > MOST_CLASSES:
+        raise ValueError(
+            f"{source} has {len(texts_of):,} classes; {MOST_CLASSES} at most are learned. Is the column of "
+            "labels the right one?"
+        )
+    rarest = min(texts_of, key=lambda name: (len(texts_of[name]), name))
+    if len(texts_of[rarest]) < 3:
+        raise ValueError(
+            f"{source}: class {rarest!r} has {len(texts_of[rarest])} different texts; at least 3 are needed, "
+            "to learn, choose and measure on: add some, or leave the class out."
+        )
+
+
+def refuse_contradictions(lines: Sequence[Line], source: str) -> None:
+    """Refuse a text that has two classes.
+
+    Raises:
+        ValueError: with both lines.
+    """
+    first: dict[str, Line] = {}
+    for line in lines:
+        text, label = " ".join(line.cells[0].split()), line.cells[1]
+        before = first.setdefault(text, line)
+        if before.cells[1] != label:
+            raise ValueError(
+                f"{source}: the text on line {line.number} has class {label!r}, and {before.cells[1]!r} on "
+                f"line {before.number}: decide for one, or delete both."
+            )
+
+
+def leave_out_contradictions(lines: Sequence[Line]) -> list[Line]:
+    """The lines without texts that have two classes: on the Hub nobody can mend them."""
+    labels_of = defaultdict(set)
+    for line in lines:
+        labels_of[" ".join(line.cells[0].split())].add(line.cells[1])
+    return [line for line in lines if len(labels_of[" ".join(line.cells[0].split())]) == 1]

@@ -1,0 +1,1 @@
+"""Chapter 1: claims, and what measures them."""

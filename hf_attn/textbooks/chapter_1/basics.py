@@ -1,0 +1,297 @@
+"""`chapter_1_self_attention`: what its code prints, and its exercises."""
+
+import math
+
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from hf_attn.architectures.presets import build_preset
+from hf_attn.models.attention import scaled_dot_product_attention
+from hf_attn.models.modeling_attn_encoder import AttnEncoderForSequenceClassification
+from hf_attn.models.position_base import build_inverse_frequencies
+from hf_attn.models.positions import SinusoidalPositions
+from hf_attn.textbooks.claims import COUNTED_DRAWS, Chance, Claim, Measured, count_parameters, flat
+from hf_attn.textbooks.reference_attention import MultiHeadAttention, SelfAttention
+from hf_attn.utils.model_lock import building_model
+
+WORDS = ("The", "cat", "sat", "on", "the", "mat")
+HAND_QUERY = HAND_KEY = ((1.0, 0.0), (0.0, 1.0), (1.0, 1.0))  # of the first exercise
+HAND_VALUE = ((2.0, 0.0), (0.0, 2.0), (1.0, 1.0))
+UNIFORM = 0.32  # of five words' weight, what falls on neighbours where every word gets a fifth
+
+
+def demonstration() -> Chance:
+    """How often a draw of the demonstration has no weight below .1234."""
+    generator = torch.Generator().manual_seed(0)
+    query, key = torch.randn(2, COUNTED_DRAWS, 2, 4, 8, generator=generator)
+    _, weights = scaled_dot_product_attention(query, key, key)
+    return Chance(int((weights.flatten(1).amin(dim=1) >= 0.1234).sum()), COUNTED_DRAWS)
+
+
+def draw_layer() -> tuple[torch.Tensor, SelfAttention]:
+    """The sentence's vectors [6, 64] and the layer over them, with the printed seed: input first."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(42)
+        vectors = torch.randn(len(WORDS), 64)
+        return vectors, SelfAttention(64, 64, 64)
+
+
+@torch.no_grad()
+def heatmap() -> torch.Tensor:
+    """The map over the sentence, [6, 6]."""
+    vectors, layer = draw_layer()
+    return layer(vectors)[1]
+
+
+def strongest() -> Measured:
+    """Each word's strongest key and its weight."""
+    weights, keys = heatmap().max(dim=1)
+    return tuple(
+        figure
+        for weight, key in zip(weights.tolist(), keys.tolist(), strict=True)
+        for figure in (WORDS[key], weight)
+    )
+
+
+@torch.no_grad()
+def four_heads() -> torch.Tensor:
+    """The four heads' maps over five words, with the printed seed, [4, 5, 5]."""
+    torch.manual_seed(123)
+    vectors = torch.randn(1, 5, 512)
+    return MultiHeadAttention(512, 4)(vectors)[1][0]
+
+
+def weight_at_distance(weights: torch.Tensor, near: int, far: int) -> torch.Tensor:
+    """The share of each head's weight that falls on words from `near` to `far` places away, [H]."""
+    places = torch.arange(weights.shape[-1])
+    distances = (places[:, None] - places).abs()
+    return (weights * ((distances >= near) & (distances <= far))).sum(dim=-1).mean(dim=-1)
+
+
+def evenness(weights: torch.Tensor) -> torch.Tensor:
+    """Each head's entropy as a share of the highest, ln 5; [H]."""
+    return -(weights * weights.log()).sum(dim=-1).mean(dim=-1) / math.log(weights.shape[-1])
+
+
+def period(pair: int, width: int) -> float:
+    """After how many places the sinusoid of a pair of dimensions repeats: 2π · 10000^(2i/D)."""
+    return 2 * math.pi / float(build_inverse_frequencies(width, 10000.0).double()[pair])
+
+
+def classifier_size() -> Measured:
+    """Parameters of the text classifier, from its preset."""
+    config = build_preset("chapter-1-classifier")
+    with building_model():
+        return (count_parameters(AttnEncoderForSequenceClassification(config)),)  # type: ignore[arg-type]
+
+
+def compared_sizes() -> Measured:
+    """Parameters of the LSTM classifier and of the attention classifier that are timed against each other."""
+    embedding, last = nn.Embedding(10_000, 256), nn.Linear(256, 2)
+    shared = count_parameters(embedding) + count_parameters(last)
+    parts = (nn.LSTM(256, 256), MultiHeadAttention(256, 8))
+    return tuple(shared + count_parameters(part) for part in parts)
+
+
+def by_hand() -> tuple[torch.Tensor, torch.Tensor]:
+    """Weights and outputs of the first exercise, [3, 3] and [3, 2]."""
+    query, key, value = (torch.tensor(rows) for rows in (HAND_QUERY, HAND_KEY, HAND_VALUE))
+    output, weights = scaled_dot_product_attention(query[None, None], key[None, None], value[None, None])
+    return weights[0, 0], output[0, 0]
+
+
+def future() -> Measured:
+    """The weight that a causal mask leaves above the diagonal, and a row's sum."""
+    states = torch.randn(1, 1, 5, 8)
+    _, weights = scaled_dot_product_attention(states, states, states, torch.ones(5, 5).tril().bool())
+    return float(weights.triu(diagonal=1).sum()), float(weights[0, 0, -1].sum())
+
+
+def count_multiplications(module: nn.Module, length: int, width: int) -> int:
+    """Multiplications of one sequence's forward pass, counted as it runs; a FLOP pair is one."""
+    counter = FlopCounterMode(display=False)
+    with torch.no_grad(), counter:
+        module(torch.randn(1, length, width))
+    return counter.get_total_flops() // 2
+
+
+def growth() -> tuple[float, float]:
+    """What self-attention's multiplications c(n) = a n + b n² are made of: (a / d², b / d), counted."""
+    width = 64
+    one, two = (
+        count_multiplications(SelfAttention(width, width, width), length, width) / width**3
+        for length in (width, 2 * width)
+    )
+    squared = (two - 2 * one) / 2  # c(2n) − 2 c(n) = 2 b n²
+    return one - squared, squared
+
+
+def dominant() -> Measured:
+    """The length, in widths, at which the part that grows as n²d passes the one that grows as nd²."""
+    linear, squared = growth()
+    return (linear / squared,)
+
+
+def against_lstm() -> Measured:
+    """The length, in widths, from which attention multiplies more than an LSTM of as many inputs."""
+    linear, squared = growth()
+    width = 64
+    matrices = count_parameters(nn.LSTM(width, width, bias=False)) / width**2
+    return ((matrices - linear) / squared,)
+
+
+def against_recurrent() -> Measured:
+    """Attention's multiplications as multiples of a plain RNN's state updates, at n = d/8 and n = d."""
+    width = 64
+    return tuple(
+        count_multiplications(SelfAttention(width, width, width), length, width) / (length * width**2)
+        for length in (width // 8, width)
+    )
+
+
+CLAIMS = (
+    Claim(
+        "The attention demonstration's lowest and highest weight.",
+        "0.1234 0.4567",
+        demonstration,
+        "No seed is told, and hardly a draw has 32 weights of .1234 and more: placeholders.",
+    ),
+    Claim(
+        "A self-attention layer from 512 to 64 has so many parameters.",
+        "98,304",
+        lambda: (count_parameters(SelfAttention(512, 64, 64)),),
+        "Three maps without bias.",
+    ),
+    Claim(
+        "Whom each of “The cat sat on the mat” attends to most, and how much.",
+        "cat 0.245 cat 0.198 cat 0.221 mat 0.203 mat 0.234 mat 0.187",
+        strongest,
+        "The printed map is not that of the printed seed, 42; and an untrained map means nothing either way.",
+    ),
+    Claim(
+        "Multi-head attention of width 512 has so many parameters, as its code prints.",
+        "1,048,576",
+        lambda: (count_parameters(MultiHeadAttention(512, 8)),),
+        "The code's four maps have biases, 4 · 512 more.",
+    ),
+    Claim(
+        "Head 1 attends to adjacent words: more of its weight falls there than if it were spread evenly.",
+        f">{UNIFORM}0",
+        lambda: flat(weight_at_distance(four_heads(), 1, 1)[:1]),
+        "The sentence is printed over untrained weights, whatever they are.",
+    ),
+    Claim(
+        "Head 2 attends to distant words: more of its weight falls on distances of 2 and more than "
+        "other heads'.",
+        "2",
+        lambda: (int(weight_at_distance(four_heads(), 2, 4).argmax()) + 1,),
+        "Untrained weights again: the number of the head that does is a coincidence.",
+    ),
+    Claim(
+        "Only Head 4 spreads evenly: entropy over ln 5 of the least even of Heads 1 to 3, and of Head 4.",
+        "<0.900 ≥0.900",
+        lambda: (float(evenness(four_heads())[:3].min()), float(evenness(four_heads())[3])),
+        "All four are nearly even, as untrained heads are; “even” is read as .9 or more.",
+    ),
+    Claim(
+        "The period of dimension 0 of the sinusoids.",
+        "6.28",
+        lambda: (period(0, 512),),
+        "2π.",
+    ),
+    Claim(
+        "The longest period at width 512.",
+        "62,832",
+        lambda: (period(255, 512),),
+        "Pairs are numbered 0 to 255, so that the exponent is 510/512 and never 1.",
+    ),
+    Claim(
+        "The period of “dimension 256” at width 512.",
+        "62,832",
+        lambda: (period(128, 512),),
+        "Dimension 256 belongs to pair 128, in the middle; 62,832 would be pair 256, which there is not.",
+    ),
+    Claim(
+        "Parameters of a 10,000 × 512 embedding, and of the sinusoids added to it.",
+        "5,120,000 0",
+        lambda: (
+            count_parameters(nn.Embedding(10_000, 512)),
+            count_parameters(SinusoidalPositions(build_preset("chapter-1-classifier", hidden_size=512))),
+        ),
+        "The sinusoids are computed.",
+    ),
+    Claim(
+        "The text classifier has so many parameters.",
+        "3,150,338",
+        classifier_size,
+        "Its code, counted: embedding 2,560,000, attention 263,168, feed-forward 525,568, norms "
+        "1,024, head 514.",
+    ),
+    Claim(
+        "The untrained classifier's probabilities for its first five random texts.",
+        "0.5234 0.5012 0.5456 0.5123 0.5389",
+        None,
+        "Neither the weights' nor the texts' seed is told, and dropout is on.",
+    ),
+    Claim(
+        "Parameters of the LSTM classifier and of the attention classifier: the RNN has fewer.",
+        "2,826,498 3,150,338",
+        compared_sizes,
+        "The LSTM has eight square matrices where attention has four: it is the larger.",
+    ),
+    Claim(
+        "Exercise 1: the three rows of weights.",
+        "0.40 0.20 0.40 0.20 0.40 0.40 0.28 0.28 0.44",
+        lambda: flat(by_hand()[0]),
+        "The first two rows hold; e^.71, e^.71 and e^1.41 give the third another one.",
+    ),
+    Claim(
+        "Exercise 1: the third row of weights, here to four digits.",
+        "0.28 0.28 0.44",
+        lambda: tuple(f"{weight:.4f}" for weight in flat(by_hand()[0][2])),
+        "Its scores are 1, 1 and 2 over √2.",
+    ),
+    Claim(
+        "Exercise 1: the outputs.",
+        "1.2 0.8 0.8 1.2 1.0 1.0",
+        lambda: flat(by_hand()[1]),
+        "By symmetry the third is (1, 1) whatever its weights are.",
+    ),
+    Claim(
+        "Exercise 2: multi-head attention of width 512 without biases.",
+        "1,048,576",
+        lambda: (count_parameters(MultiHeadAttention(512, 8, bias=False)),),
+        "4 · 512².",
+    ),
+    Claim(
+        "Exercise 4: with a causal mask no weight lies in the future, and rows sum to 1.",
+        "0.000 1.000",
+        future,
+        "Forbidden scores become the lowest number before the softmax.",
+    ),
+    Claim(
+        "Exercise 5: multiplications of self-attention, 3nd² + 2n²d at n 128 and d 64.",
+        "3,670,016",
+        lambda: (count_multiplications(SelfAttention(64, 64, 64), 128, 64),),
+        "Counted as the layer runs.",
+    ),
+    Claim(
+        "Exercise 5: the n²d term dominates from n = d on.",
+        "1.0",
+        dominant,
+        "By its own count 2n²d passes 3nd² at n = 1.5 d.",
+    ),
+    Claim(
+        "Exercise 5: at short lengths attention costs no more than a plain RNN's nd² (n = d/8, n = d).",
+        "≤1.00 ≤1.00",
+        against_recurrent,
+        "Three projections alone are 3nd².",
+    ),
+    Claim(
+        "Exercise 5: attention's O(n²d) overtakes recurrence's O(nd²) at n = d.",
+        "1.0",
+        against_lstm,
+        "Against an LSTM, 8nd²: up to n = 2.5 d attention multiplies less.",
+    ),
+)

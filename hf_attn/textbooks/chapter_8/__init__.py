@@ -1,0 +1,1 @@
+"""Chapter 8: claims, and what measures them."""

@@ -1,0 +1,324 @@
+"""`chapter_8_transformer`: positions, and the views of attention as something else."""
+
+import math
+
+import torch
+
+from hf_attn.analysis.head_metrics import kernel_matrix
+from hf_attn.models.attention import scaled_dot_product_attention
+from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
+from hf_attn.models.position_base import build_inverse_frequencies, build_sinusoids
+from hf_attn.models.positions import ComplexPositions, RotaryNTKPositions, RotaryPositions, rotate
+from hf_attn.textbooks.chapter_8.examples import EMBEDDINGS, similarity
+from hf_attn.textbooks.claims import Claim, Measured, difference, flat
+
+WIDTH = 512
+PAIRS = (0, 128, 255)  # whose periods are printed
+
+
+def shifted_products() -> Measured:
+    """How far PE(2)·PE(7) is from PE(102)·PE(107), at width 512 and 32."""
+    apart = []
+    for width in (WIDTH, 32):
+        table = build_sinusoids(108, width).double()
+        apart.append(abs(float(table[2] @ table[7] - table[102] @ table[107])))
+    return tuple(apart)
+
+
+def one_rotation() -> Measured:
+    """How far a single matrix is from taking every PE(p) to PE(p + 5): largest error over 95 places."""
+    table = build_sinusoids(100, 32)
+    angles = 5 * build_inverse_frequencies(32, 10000.0)
+    sine, cosine = table[:-5].unflatten(1, (-1, 2)).unbind(2)
+    turned = (sine * angles.cos() + cosine * angles.sin(), cosine * angles.cos() - sine * angles.sin())
+    return (difference(torch.stack(turned, dim=2).flatten(1), table[5:]),)
+
+
+def small_encoder(position_type: str) -> AttnEncoderConfig:
+    """One head of 16, trained on 8 places."""
+    return AttnEncoderConfig(
+        hidden_size=16, num_attention_heads=1, max_position_embeddings=8, position_type=position_type
+    )
+
+
+def rotary_scores() -> Measured:
+    """How far scores are apart when query and key both move on by 100 places."""
+    positions = RotaryPositions(small_encoder("rotary"))
+    query, key = torch.randn(2, 1, 1, 8, 16)
+    scores = []
+    for start in (0, 100):
+        turn = positions.rotation(torch.arange(start, start + 8).unsqueeze(0))
+        scores.append(rotate(query, *turn) @ rotate(key, *turn).transpose(2, 3))
+    return (difference(*scores),)
+
+
+def ntk_frequencies() -> Measured:
+    """The fastest and the slowest pair's frequency at four times the trained length, over the trained one."""
+    places = torch.arange(32).unsqueeze(0)
+    trained = RotaryPositions(small_encoder("rotary")).angles(places)[0, 1]
+    scaled = RotaryNTKPositions(small_encoder("rotary_ntk")).angles(places)[0, 1]
+    return flat((scaled / trained)[[0, -1]])
+
+
+def phase_shift() -> Measured:
+    """How far z(i + 3) is from z(i) e^(3iω)."""
+    positions = ComplexPositions(small_encoder("complex"))
+    positions.reset()
+    with torch.no_grad():
+        real, imaginary = positions(torch.ones(1, 8, 16), torch.arange(8).unsqueeze(0)).chunk(2, dim=-1)
+        waves = torch.complex(real, imaginary)
+        turn = torch.polar(torch.ones(8), 3 * positions.omega)
+    return (float((waves[:, 3:] - waves[:, :-3] * turn).abs().max()),)
+
+
+def kernel() -> Measured:
+    """How far attention's weights are from the normalised kernel exp(q·k / √d)."""
+    query, key = torch.randn(2, 1, 1, 6, 16)
+    _, weights = scaled_dot_product_attention(query, key, key)
+    values = kernel_matrix(query, key)
+    return (difference(weights, values / values.sum(dim=-1, keepdim=True)),)
+
+
+def bond() -> Measured:
+    """The rank of Q Kᵀ for twelve tokens and a bond of three, and that of its softmax."""
+    query, key = torch.randn(2, 12, 3, dtype=torch.float64)
+    scores = query @ key.T
+    return tuple(int(torch.linalg.matrix_rank(matrix)) for matrix in (scores, scores.softmax(dim=1)))
+
+
+def entropy() -> Measured:
+    """The entropy of "flies" in “time flies like an arrow”, as a share of the highest, ln 5."""
+    weights = similarity().softmax(dim=1)[1]
+    return (float(-(weights * weights.log()).sum()) / math.log(len(weights)),)
+
+
+def gibbs() -> Measured:
+    """Over 1,000 other distributions: how many have a higher entropy plus mean score than softmax's.
+
+    H(a) + Σ a_j s_j is what softmax maximises (Jaynes 1957, doi:10.1103/physrev.106.620).
+    """
+    scores = similarity()[1]
+
+    def free(weights: torch.Tensor) -> torch.Tensor:
+        return (weights * (scores - weights.log())).sum(dim=-1)
+
+    others = torch.rand(1000, 5, dtype=torch.float64) + 1e-6
+    others = others / others.sum(dim=1, keepdim=True)
+    return (int((free(others) > free(scores.softmax(dim=0))).sum()),)
+
+
+def hopfield(radius: float) -> tuple[float, float]:
+    """The continuous Hopfield equation from random states, 60 time constants on.
+
+        τ dX/dt = −X + softmax(X W Xᵀ) X W,   V = ‖X − X*‖²
+
+    Solved by Euler's steps of τ/20; W is symmetric, its largest eigenvalue `radius` and positive. X* is 0,
+    which solves it for every W.
+
+    Returns:
+        (V at the start, V at the end or where it exceeds 1e6).
+    """
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.randn(8, 8, dtype=torch.float64, generator=generator)
+    gram = drawn @ drawn.T
+    connection = gram * (radius / torch.linalg.eigvalsh(gram)[-1])
+    state = torch.randn(6, 8, dtype=torch.float64, generator=generator)
+    start = float(state.square().sum())
+    for _ in range(1200):
+        weights = (state @ connection @ state.T).softmax(dim=1)
+        state = state + 0.05 * (weights @ state @ connection - state)
+        if state.square().sum() > 1e6:
+            break
+    return start, float(state.square().sum())
+
+
+def stability() -> Measured:
+    """Whether V falls, for three spectral radii."""
+    ends = [hopfield(radius) for radius in (0.31, 1.33, 3.8)]
+    return tuple(str(end < start) for start, end in ends)
+
+
+def hebbian() -> Measured:
+    """How far W is from ⟨x xᵀ⟩ / β after 2,000 steps over ten patterns, β .5."""
+    patterns = torch.randn(10, 4, dtype=torch.float64)
+    correlation = patterns.T @ patterns / len(patterns)
+    weights = torch.zeros(4, 4, dtype=torch.float64)
+    for _ in range(2000):
+        weights = weights + 0.05 * (correlation - 0.5 * weights)
+    return (difference(weights, correlation / 0.5),)
+
+
+def toeplitz() -> Measured:
+    """How far the bias product B v by Fourier transforms is from that by the matrix, 64 places."""
+    length = 64
+    bias = torch.randn(2 * length - 1, dtype=torch.float64)  # b_(1−n) … b_(n−1)
+    values = torch.randn(length, dtype=torch.float64)
+    places = torch.arange(length)
+    direct = bias[places[:, None] - places + length - 1] @ values
+    circle = 2 * length
+    around = torch.cat(
+        (bias[length - 1 :], bias.new_zeros(1), bias[: length - 1])
+    )  # b_0 … b_(n−1), 0, b_(1−n) …
+    fast = torch.fft.irfft(torch.fft.rfft(around) * torch.fft.rfft(values, n=circle), n=circle)[:length]
+    return (difference(fast, direct),)
+
+
+def wirtinger() -> Measured:
+    """½(∂L/∂Re − i ∂L/∂Im) of |z|² at 1 + 2i: real and imaginary part."""
+    real, imaginary = (torch.tensor(part, requires_grad=True) for part in (1.0, 2.0))
+    slopes = torch.autograd.grad(real.square() + imaginary.square(), (real, imaginary))
+    return float(slopes[0]) / 2, -float(slopes[1]) / 2
+
+
+def gradient_by_torch() -> Measured:
+    """What torch calls the gradient of |z|² at 1 + 2i: real and imaginary part."""
+    z = torch.tensor(1 + 2j, requires_grad=True)
+    (slope,) = torch.autograd.grad((z * z.conj()).real, z)
+    return float(slope.real), float(slope.imag)
+
+
+NO_LIMIT = "Named without a definition that could be computed: "
+CLAIMS = (
+    Claim(
+        "Attention is a normalised asymmetric kernel exp(q·k/√d).",
+        "<1e-5",
+        kernel,
+        "Softmax written out.",
+    ),
+    Claim(
+        "Output = arg min over V of an energy E(Q, K, V).",
+        "minimum",
+        None,
+        "E is a vector, which has no minimum, and each of its parts is linear in V, which has none either.",
+    ),
+    Claim(
+        "The continuous Hopfield equation is asymptotically stable: V falls at spectral radius .31, "
+        "1.33, 3.8.",
+        "True True True",
+        stability,
+        "A W that stretches by more than 1 outruns the decay: nothing is guaranteed.",
+    ),
+    Claim(
+        "Softmax gives the weights of highest entropy: that of “flies”, as a share of ln 5.",
+        "1.000",
+        entropy,
+        "Even weights have the highest entropy; softmax maximises entropy plus mean score.",
+    ),
+    Claim(
+        "Softmax maximises entropy plus mean score: so many of 1,000 random distributions do better.",
+        "0",
+        gibbs,
+        "The sentence above, mended.",
+    ),
+    Claim(
+        "The signal-to-noise ratio falls as e^(−0.2 l) with depth l, “ResNet-50 based”.",
+        "0.2",
+        None,
+        f"{NO_LIMIT}signal and noise of a Transformer's layer, and ResNet-50 has no attention.",
+    ),
+    Claim(
+        "As a matrix product operator attention has the bond dimension r: rank of Q Kᵀ and of A at r "
+        "= 3, n = 12.",
+        "3 3",
+        bond,
+        "It holds of the scores; their softmax has full rank.",
+    ),
+    Claim(
+        "The Riemannian curvature of the attention manifold tells the model's limits.",
+        "R_ijkl",
+        None,
+        f"{NO_LIMIT}no metric is given, and the formula's indices do not match.",
+    ),
+    Claim(
+        "Quantum attention.",
+        "–",
+        None,
+        f"{NO_LIMIT}no state, no operator, no measurement.",
+    ),
+    Claim(
+        "ΔW ∝ x xᵀ − βW settles, at ⟨x xᵀ⟩ / β.",
+        "<1e-6",
+        hebbian,
+        "A linear equation with a decay: it converges for every β > 0 and small steps.",
+    ),
+    Claim(
+        "Place indices added to the embeddings of four words.",
+        "0.20 0.30 0.10 0.40 1.50 1.20 1.80 1.10 2.30 2.70 2.20 2.50 3.60 3.40 3.30 3.20",
+        lambda: flat(torch.tensor(EMBEDDINGS) + torch.arange(4)[:, None]),
+        "It fails because the index outgrows the word: at place 3 already nine tenths of the vector.",
+    ),
+    Claim(
+        "Places equally far apart have equal products: PE(2)·PE(7) and PE(102)·PE(107), widths 512 and 32.",
+        "<0.001 <0.001",
+        shifted_products,
+        "Σ cos(5 ω_i) in both, 189.5967 and 11.7774.",
+    ),
+    Claim(
+        "A shift is a linear map: one rotation takes every PE(p) to PE(p + 5).",
+        "<0.001",
+        one_rotation,
+        "Each pair turns by 5 ω_i.",
+    ),
+    Claim(
+        "10000^(2i/d) at i = 0, 128 and 255.",
+        "1.0000000000 100.0000000000 9646.6161991120",
+        lambda: tuple(10000.0 ** (2 * pair / WIDTH) for pair in PAIRS),
+        "As printed.",
+    ),
+    Claim(
+        "These are the periods of the first, middle and last dimension.",
+        "1.00 100.00 9646.62",
+        lambda: tuple(2 * math.pi * 10000.0 ** (2 * pair / WIDTH) for pair in PAIRS),
+        "A period is 2π times that: after 10000^(2i/d) places a wave has turned by 1, not by 2π.",
+    ),
+    Claim(
+        "div_term's first, middle and last value.",
+        "1.0000000000 0.0100000000 0.0001036633",
+        lambda: tuple(10000.0 ** (-2 * pair / WIDTH) for pair in PAIRS),
+        "The code's comment calls the last div_term[256], which there is not.",
+    ),
+    Claim(
+        "NTK-aware scaling raises frequencies: fastest and slowest pair at four times the length, "
+        "over before.",
+        ">1.00 >1.00",
+        ntk_frequencies,
+        "It takes a larger base: the fastest stays and all others fall.",
+    ),
+    Claim(
+        "Rotary scores know only the distance: both moved on by 100 places.",
+        "<0.001",
+        rotary_scores,
+        "R(m)ᵀ R(n) = R(n − m).",
+    ),
+    Claim(
+        "z(i + j) = z(i) e^(iωj) for complex positions.",
+        "<1e-5",
+        phase_shift,
+        "Where the amplitude does not depend on the place and the phase is linear in it, as here.",
+    ),
+    Claim(
+        "Accuracy on GLUE by kind of positions.",
+        "88.2 89.7 87.9 90.1 90.3",
+        None,
+        "No model, no task of GLUE, no training and no seed are given; `hf-attn experiment positions` "
+        "measures in its place.",
+    ),
+    Claim(
+        "A relative bias is a Toeplitz matrix, whose product needs O(n log n) by Fourier transforms.",
+        "<1e-6",
+        toeplitz,
+        "The product alone: inside the softmax the bias meets n² scores, and attention stays O(n²).",
+    ),
+    Claim(
+        "½(∂L/∂Re − i ∂L/∂Im) of |z|² at 1 + 2i is ∂L/∂z, the conjugate of z.",
+        "1 -2",
+        wirtinger,
+        "By definition; |z|² is z times its conjugate.",
+    ),
+    Claim(
+        "That is the gradient which flows: torch's for |z|² at 1 + 2i.",
+        "1 -2",
+        gradient_by_torch,
+        "Steepest ascent is the conjugate, ∂L/∂z̄, and torch returns twice that.",
+    ),
+)

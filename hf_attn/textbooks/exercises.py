@@ -1,0 +1,158 @@
+"""What a learner does beside the map: figures by hand, the three roles apart, one word in two sentences."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from hf_attn.interpret.head import Head
+from hf_attn.interpret.read_head import project, walk_sentence
+from hf_attn.textbooks.worked_examples import ARROW_WORDS, exercise_1, time_flies
+
+HAND_TOLERANCE = 0.005  # two decimals are enough
+BANKS = ("we sat by the muddy river bank", "she got her cash at the bank")  # the word stands at one place
+
+
+# ---------------------------------------------------------------- the hand exercise
+
+
+@dataclass(frozen=True)
+class Check:
+    """A learner's figure judged.
+
+    Attributes:
+        is_right: within HAND_TOLERANCE; None where nothing is written.
+        hint: what it is computed from, or why it cannot be read; empty where it is right.
+    """
+
+    is_right: bool | None
+    hint: str
+
+
+def check_by_hand(written: Mapping[str, Sequence[Sequence[str]]]) -> dict[str, list[list[Check]]]:
+    """Judge the figures that somebody wrote for the first exercise.
+
+    Args:
+        written: "scores" [3][3], "weights" [3][3], "outputs" [3][2], as typed: ".28", "0,28", or nothing.
+
+    Returns:
+        As many checks, each with what the figure is computed from where it is wrong.
+    """
+    head = exercise_1()
+    return {
+        name: [
+            [
+                _check(text, float(getattr(head, name)[row, column]), _hint(head, name, row, column))
+                for column, text in enumerate(line)
+            ]
+            for row, line in enumerate(lines)
+        ]
+        for name, lines in written.items()
+    }
+
+
+def _check(text: str, right: float, hint: str) -> Check:
+    typed = text.strip().replace(",", ".").replace("−", "-")
+    if not typed:
+        return Check(None, "")
+    try:
+        number = float(typed)
+    except ValueError:
+        return Check(False, f"“{text.strip()}” is no number: write digits, for example .28.")
+    is_right = abs(number - right) <= HAND_TOLERANCE
+    return Check(is_right, "" if is_right else hint)
+
+
+def _hint(head: Head, name: str, row: int, column: int) -> str:
+    """What a figure is computed from, in words: not the figure itself."""
+    if name == "scores":
+        pairs = zip(head.query[row].tolist(), head.key[column].tolist(), strict=True)
+        return " + ".join(f"{x:g}·{y:g}" for x, y in pairs)
+    if name == "weights":
+        exps = [f"e^{x:.2f}" for x in head.scaled[row].tolist()]
+        return f"{exps[column]} ÷ ({' + '.join(exps)}): each score divided by √2 first"
+    values = head.value[:, column].tolist()
+    return " + ".join(f"weight {place} · {x:g}" for place, x in enumerate(values, start=1))
+
+
+# ---------------------------------------------------------------- role separation
+
+
+@dataclass(frozen=True)
+class Role:
+    """A step on the way from one vector for everything to queries, keys and values.
+
+    Attributes:
+        title: of the step.
+        equation: of its scores and outputs.
+        head: the sentence attended so.
+        asymmetry: the largest |s_ij − s_ji| of its scores: 0 where who asks and who answers may be exchanged.
+    """
+
+    title: str
+    equation: str
+    head: Head
+    asymmetry: float
+
+
+def separate_roles(seed: int = 0) -> tuple[Role, ...]:
+    """One vector for everything; one map to be compared by and one for the content; Q, K and V.
+
+    The same five words each time, unscaled as the document has it; the maps are random.
+    """
+    words = time_flies()
+    generator = torch.Generator().manual_seed(seed)
+    width = words.key.shape[-1]
+    one, two, three = (torch.randn(width, width, generator=generator) for _ in range(3))
+    steps = (
+        ("One vector for everything", "S = X Xᵀ, Y = softmax(S) X", words),
+        (
+            "A map to compare by, a map for the content",
+            "S = (X W_similarity)(X W_similarity)ᵀ, Y = softmax(S) X W_content",
+            project(ARROW_WORDS, words.value, one, one, three, scale=False),
+        ),
+        (
+            "Query, key and value",
+            "S = (X W_q)(X W_k)ᵀ, Y = softmax(S) X W_v",
+            project(ARROW_WORDS, words.value, one, two, three, scale=False),
+        ),
+    )
+    return tuple(Role(*step, float((step[2].scores - step[2].scores.T).abs().max())) for step in steps)
+
+
+# ---------------------------------------------------------------- one word, two contexts
+
+
+@dataclass(frozen=True)
+class Beside:
+    """The same word in another sentence.
+
+    Attributes:
+        sentence: the other one.
+        word: which word, at the same place in both.
+        row: its place.
+        output: what it becomes there.
+        apart: the distance |y − y'| between what it becomes here and there.
+    """
+
+    sentence: str
+    word: str
+    row: int
+    output: tuple[float, ...]
+    apart: float
+
+
+def set_beside(here: Head, /, **settings) -> Beside | None:
+    """What “bank” becomes in the other one of the two BANKS; None where the head is of neither.
+
+    Args:
+        here: a head of one of the sentences, from `walk_sentence`.
+        **settings: that it was walked with.
+    """
+    sentence = " ".join(here.columns)
+    if sentence not in BANKS:
+        return None
+    other = BANKS[1 - BANKS.index(sentence)]
+    there, row = walk_sentence(other, **settings), len(here.rows) - 1
+    apart = float((here.outputs[row] - there.outputs[row]).norm())
+    return Beside(other, here.rows[row], row, tuple(there.outputs[row].tolist()), apart)

@@ -1,0 +1,1 @@
+"""Learn AI 5.1, attention mechanisms: claims, and what measures them."""

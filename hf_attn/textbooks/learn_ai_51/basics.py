@@ -1,0 +1,190 @@
+"""`learn_ai_51_attention_mechanisms`: scores, self-attention, positions, and the exercises on them."""
+
+import torch
+from torch import nn
+
+from hf_attn.models.alignment import SCORE_FUNCTIONS, AdditiveScore, ConcatScore, GeneralScore, read_memory
+from hf_attn.models.position_base import build_sinusoids
+from hf_attn.textbooks.claims import Claim, Measured, count_parameters, difference, flat, shape_of
+from hf_attn.textbooks.reference_attention import MultiHeadAttention, SelfAttention, attend
+
+STATE, COMPARED = 128, 64  # widths of the states, and of the network that compares them
+TIRED = ("The", "cat", "sat", "on", "the", "mat", "because", "it", "was", "tired")
+SWAPPED = [0, 3, 2, 1]  # the document's shuffle, which undoes itself
+
+
+def score_sizes() -> Measured:
+    """Parameters of Luong's scores; concat with 128 numbers to compare in."""
+    built = (SCORE_FUNCTIONS["dot"], GeneralScore, ConcatScore)
+    return tuple(count_parameters(score(STATE, STATE, STATE)) for score in built)  # type: ignore[misc]
+
+
+def bahdanau() -> Measured:
+    """Shapes of context and weights for four states over twenty, and how far rows are from summing to 1."""
+    score = AdditiveScore(STATE, STATE, COMPARED)
+    state, memory = torch.randn(4, 1, STATE), torch.randn(4, 20, STATE)
+    with torch.no_grad():
+        context, weights = read_memory(score, state, score.project(memory), memory)
+    sums = weights.sum(dim=-1)
+    return shape_of(context[:, 0]), shape_of(weights[:, 0]), difference(sums, torch.ones_like(sums))
+
+
+@torch.no_grad()
+def shuffle(with_positions: bool, length: int, order: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Self-attention's outputs, and those of the shuffled sequence put back, [T, 16] each."""
+    layer, tokens = SelfAttention(16, 16, 16, bias=True), torch.randn(length, 16)
+    positions = build_sinusoids(length, 16) if with_positions else torch.zeros(length, 16)
+    straight, _ = layer(tokens + positions)
+    shuffled, _ = layer(tokens[order] + positions)
+    return straight, shuffled[torch.tensor(order).argsort()]
+
+
+def broken_symmetry() -> Measured:
+    """The L2 distance between both outputs of ten tokens, without and with positions."""
+    order = torch.randperm(10, generator=torch.Generator().manual_seed(0)).tolist()
+    return tuple(float(torch.dist(*shuffle(with_positions, 10, order))) for with_positions in (False, True))
+
+
+@torch.no_grad()
+def order_of_words() -> Measured:
+    """Whether "dog bites man" and "man bites dog" have the same representations, word by place and pooled."""
+    layer, sentence = SelfAttention(16, 16, 16), torch.randn(3, 16)
+    one, other = layer(sentence)[0], layer(sentence.flip(0))[0]
+    pooled = torch.allclose(one.mean(dim=0), other.mean(dim=0), atol=1e-6)
+    return str(torch.allclose(one, other, atol=1e-6)), str(pooled)
+
+
+def similarity() -> torch.Tensor:
+    """Cosine of each of 50 positions with position 0, width 32; [50]."""
+    positions = build_sinusoids(50, 32)
+    return nn.functional.cosine_similarity(positions[:1], positions)
+
+
+def head_sizes() -> Measured:
+    """Parameters of one head of 64, of four of 16 side by side, and of four with a map behind them."""
+    four = nn.ModuleList(SelfAttention(64, 16, 16, bias=True) for _ in range(4))
+    return (
+        count_parameters(SelfAttention(64, 64, 64, bias=True)),
+        count_parameters(four),
+        count_parameters(MultiHeadAttention(64, 4)),
+    )
+
+
+@torch.no_grad()
+def agreeing_heads() -> Measured:
+    """The share of places at which all four heads look most at the same one; input (2, 10, 64)."""
+    _, weights = MultiHeadAttention(64, 4)(torch.randn(2, 10, 64))
+    keys = weights.argmax(dim=-1)  # [B, H, T]
+    return (float((keys == keys[:, :1]).all(dim=1).float().mean()),)
+
+
+@torch.no_grad()
+def simple_attention() -> Measured:
+    """Shapes of the outputs and the map of five tokens, and the lowest and highest sum of a row."""
+    tokens = torch.randn(1, 5, 32)
+    output, weights = SelfAttention(32, 32, 32, bias=True)(tokens)
+    sums = weights.sum(dim=-1)
+    return shape_of(output), shape_of(weights), float(sums.min()), float(sums.max())
+
+
+def saturation() -> Measured:
+    """The mean highest weight of ten at width 1024, without scaling and with."""
+    query, key = torch.randn(2, 1000, 10, 1024)
+    _, scaled = attend(query, key, key)
+    _, unscaled = attend(query * 1024**0.5, key, key)
+    return tuple(float(weights.amax(dim=-1).mean()) for weights in (unscaled, scaled))
+
+
+CLAIMS = (
+    Claim(
+        "Bahdanau's attention: shapes of context and weights, and rows that sum to 1.",
+        "4×128 4×20 <1e-6",
+        bahdanau,
+        "By the definition of softmax.",
+    ),
+    Claim(
+        "Bahdanau's score has W_s, W_h and v: at widths 128, 128 and 64 so many parameters.",
+        "16,448",
+        lambda: (count_parameters(AdditiveScore(STATE, STATE, COMPARED)),),
+        "2 · 128 · 64 + 64; the document's code prints it and the page does not show it.",
+    ),
+    Claim(
+        "Luong's dot, general and concat have no weight, one matrix, and a matrix with a vector.",
+        "0 16,384 32,896",
+        score_sizes,
+        "The document describes concat without building it; here it compares in 128 numbers.",
+    ),
+    Claim(
+        "The alignment of “How are you ?” with “Hoe gaat het”.",
+        "0.85 0.05 0.08 0.02 0.03 0.82 0.10 0.05 0.05 0.15 0.75 0.05",
+        None,
+        "The document calls the numbers simulated: there is no model, and no data.",
+    ),
+    Claim(
+        "From “it” to “cat” in “The cat sat on the mat because it was tired” it is so many words.",
+        "5",
+        lambda: (TIRED.index("it") - TIRED.index("cat"),),
+        "Counted.",
+    ),
+    Claim(
+        "Self-attention: shapes for five tokens of 32, and the lowest and highest sum of a row.",
+        "1×5×32 1×5×5 1.0 1.0",
+        simple_attention,
+        "By the definition of softmax.",
+    ),
+    Claim(
+        "Without scaling nearly all weight falls on one token: mean highest of ten, without and with "
+        "scaling.",
+        "≥0.90 <0.50",
+        saturation,
+        "Standard normal vectors of width 1024; “nearly all” is read as .9 or more.",
+    ),
+    Claim(
+        "Self-attention without positions is equivariant: places 1 and 3 swapped and put back (atol 1e-6).",
+        "True",
+        lambda: (str(torch.allclose(*shuffle(False, 4, SWAPPED), atol=1e-6)),),
+        "Every sum over the keys has the same terms.",
+    ),
+    Claim(
+        "“dog bites man” and “man bites dog” have identical representations, and so has their mean.",
+        "True True",
+        order_of_words,
+        "Each word's vector is the same and stands elsewhere: they are permuted, identical only when pooled.",
+    ),
+    Claim(
+        "Position 1 is similar to position 0 and position 49 is not: cosines at width 32.",
+        "≥0.900 <0.500",
+        lambda: flat(similarity()[[1, 49]]),
+        "“Similar” is read as .9 or more, “dissimilar” as less than .5.",
+    ),
+    Claim(
+        "The farther a position, the less similar to position 0: so many of 49 steps in which cosine rises.",
+        "0",
+        lambda: (int((similarity().diff() > 0).sum()),),
+        "The cosine falls and rises again, as a sum of cosines does: .525 at 15 and .654 at 20.",
+    ),
+    Claim(
+        "The cosine with position 0 goes on falling from 15 to 20: its change.",
+        "<0.000",
+        lambda: (float(similarity()[20] - similarity()[15]),),
+        "It rises.",
+    ),
+    Claim(
+        "Exercise 2: parameters of one head of 64, of four heads of 16, and of four with an output map.",
+        "12,480 12,480 16,640",
+        head_sizes,
+        "Dividing the width costs nothing; the map behind the heads costs 64 · 65.",
+    ),
+    Claim(
+        "Exercise 2: the heads look at different places: the share of places at which all four agree.",
+        "<0.50",
+        agreeing_heads,
+        "So they do before any training, as random maps; that they complement each other does not follow.",
+    ),
+    Claim(
+        "Exercise 3: L2 between outputs and unshuffled outputs, without positions and with.",
+        "<1e-5 >1e-5",
+        broken_symmetry,
+        "Positions stay where they are while tokens move.",
+    ),
+)

@@ -1,0 +1,1 @@
+"""The notebook: its printed numbers."""

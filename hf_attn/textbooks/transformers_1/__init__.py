@@ -1,0 +1,1 @@
+"""Transformers 1: claims, and what measures them."""

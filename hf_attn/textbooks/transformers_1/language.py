@@ -1,0 +1,135 @@
+"""`transformers_part_1`: its claims on words as vectors, tokens and bags of words, on vectors of our own."""
+
+import math
+from collections import Counter
+from functools import cache
+
+import torch
+from torch.nn.functional import cosine_similarity, one_hot
+
+from hf_attn.experiments.bag_of_words import PLACES, compare_orders
+from hf_attn.experiments.base import learn_and_measure
+from hf_attn.experiments.word_data.bpe_steps import learn_merges
+from hf_attn.experiments.word_data.countries import COUNTRIES, compose_sentences
+from hf_attn.experiments.word_vectors import KINDS, Settings, WordVectors, learn_vectors, share_first
+from hf_attn.tasks.base import HELD_OUT, TRAINING
+from hf_attn.tasks.batch import PAD
+from hf_attn.tasks.text.topics import Topics
+from hf_attn.tasks.tokenizers.trained import SPACE
+from hf_attn.textbooks.claims import Claim, Measured
+
+COOKING = ("cook", "cooks", "cooked", "cooking")
+
+
+@cache
+def learned(kind: str) -> WordVectors:
+    """Vectors of the composed sentences on countries, seed 0."""
+    return learn_vectors(compose_sentences(), Settings(kind))
+
+
+def rank_of_rome() -> Measured:
+    """The rank of Rome among all words but the three asked for: skip-gram, CBOW."""
+    sums = (learned(kind).analogy("Paris", "France", "Italy") for kind in KINDS)
+    return tuple(float(next(near.rank for near in ranked if near.word == "rome")) for ranked in sums)
+
+
+def capitals() -> Measured:
+    """Whether most of the sums of any two countries and their capitals have the right word first."""
+    pairs = [(country.name, country.capital) for country in COUNTRIES]
+    shares = [share_first(learned(kind), pairs) for kind in KINDS]
+    return tuple("most" if share > 0.5 else "few" for share in shares)
+
+
+def unlike() -> Measured:
+    """The cosine of the one-hot vectors of cat and kitten, then of cat and car."""
+    cat, kitten, car = one_hot(torch.arange(3)).float()
+    return float(cosine_similarity(cat, kitten, dim=0)), float(cosine_similarity(cat, car, dim=0))
+
+
+def shared_token() -> Measured:
+    """How many of the four words begin with the token cook, by byte pairs learned from them alone."""
+    pieces = learn_merges(" ".join(COOKING), most=20)[-1].pieces
+    return (float(pieces.count(f"{SPACE}cook")),)
+
+
+def same_bag() -> Measured:
+    """Both sentences' difference in log-probability as bags; how far attention's mean outputs are apart."""
+    one, other = ["dog", "bites", "man"], ["man", "bites", "dog"]
+    met = Counter([*one, "dog"])  # unequal counts, so that equal sums are no accident of equal terms
+    logs = [sum(math.log(met[word] / met.total()) for word in sentence) for sentence in (one, other)]
+    mean = compare_orders(one, other).rows[-1]
+    return (abs(logs[0] - logs[1]), *(mean.distance[name] for name in PLACES))
+
+
+def topics_named() -> Measured:
+    """Topics of held-out docstrings named right by naive Bayes and by attention, from the same tokens."""
+    task = Topics()
+    accuracy = learn_and_measure(task, task.recipe, seed=0)["exact_match"]
+    return name_topics(task), accuracy
+
+
+def name_topics(task: Topics) -> float:
+    """Naive Bayes with Laplace's smoothing on all held-out texts: the share it names right.
+
+    argmax_c log p(c) + Σ_t log p(w_t | c),   p(w | c) = (n_wc + 1) / (n_c + V)
+    """
+    (ids, labels), (tried, answers) = (tokens_and_classes(task, split) for split in (TRAINING, HELD_OUT))
+    classes, size = len(task.classes), len(task.vocabulary)
+    is_token = ids != PAD
+    cells = (labels.unsqueeze(1) * size + ids)[is_token]
+    counts = cells.bincount(minlength=classes * size).view(classes, size)
+    log_p = ((counts + 1) / (counts.sum(dim=1, keepdim=True) + size)).log()  # [classes, V]
+    evidence = (log_p.T[tried] * (tried != PAD).unsqueeze(2)).sum(dim=1)  # [B, classes]
+    named = (labels.bincount(minlength=classes).log() + evidence).argmax(dim=1)
+    return float((named == answers).float().mean())
+
+
+def tokens_and_classes(task: Topics, split: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """A split's texts as ids [B, S], padded behind, and their classes [B]."""
+    rows = task.rows_of(split)
+    return task.encoded.sources.rows(rows).padded(PAD), task.encoded.targets.rows(rows).ids[:, 0]
+
+
+CLAIMS = (
+    Claim(
+        "Paris − France + Italy: the rank of Rome, by skip-gram and by CBOW.",
+        "1 1",
+        rank_of_rome,
+        "It names no vectors. These are our own, of 600 sentences composed from a table of 30 countries; "
+        "none of them names a capital with its country.",
+    ),
+    Claim(
+        "Word vectors capture relations: how many of the sums of any two of 30 countries and their capitals "
+        "have the right word first.",
+        "most most",
+        capitals,
+        "The same vectors, 870 sums; skip-gram, then CBOW. The Language tab shows the share.",
+    ),
+    Claim(
+        "One-hot vectors do not: the cosine of cat and kitten, of cat and car.",
+        "0 0",
+        unlike,
+        "Every two of them are at right angles.",
+    ),
+    Claim(
+        "cook, cooks, cooked and cooking share the token cook: how many of the four begin with it.",
+        "4",
+        shared_token,
+        "Byte pair encoding learned from the four words alone.",
+    ),
+    Claim(
+        "A bag of words ignores order: what tells “dog bites man” from “man bites dog”, in the bag's "
+        "log-probability and in attention's mean output, without and with positions.",
+        "0.000 <1e-6 >0.010",
+        same_bag,
+        "Only positions tell them apart; of an untrained layer, as a share of the output's length.",
+    ),
+    Claim(
+        "Naive Bayes is useful for classifying text: topics of held-out docstrings that it names right, and "
+        "that attention does.",
+        ">0.10 >0.10",
+        topics_named,
+        "One of ten topics, so chance is near 0.10; both read the same first tokens of each text.",
+        is_full=True,
+    ),
+)

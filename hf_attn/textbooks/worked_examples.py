@@ -1,0 +1,296 @@
+"""The documents' worked examples as heads to walk through, and where each printed figure stands in them."""
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from hf_attn.interpret.head import Head
+from hf_attn.interpret.read_head import project
+from hf_attn.textbooks.chapter_1 import basics
+from hf_attn.textbooks.chapter_8 import examples
+from hf_attn.textbooks.claims import CORRECTED, REPRODUCED, Claim, measure_claim, verdict_of, write
+from hf_attn.textbooks.notebook import printed_numbers
+
+ARROW_WORDS = ("time", "flies", "like", "an", "arrow")
+LEARNING_WORDS = ("I", "love", "deep", "learning")
+
+
+@dataclass(frozen=True)
+class Printed:
+    """Figures of a document that stand in a worked example's arithmetic.
+
+    Attributes:
+        claim: the sentence with its figures.
+        station: which tensor of the head they are in; None for what stands beside it, such as a shape.
+        cells: (row, column) of each figure in that tensor.
+        head: of which head.
+    """
+
+    claim: Claim
+    station: str | None = None
+    cells: tuple[tuple[int, int], ...] = ()
+    head: int = 0
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One printed figure beside the computed one.
+
+    Attributes:
+        printed: as the document has it.
+        computed: with as many digits.
+        verdict: "reproduced" or "corrected".
+        station, row, column, head: where it is computed; None where it stands beside the arithmetic.
+    """
+
+    printed: str
+    computed: str
+    verdict: str
+    station: str | None = None
+    row: int | None = None
+    column: int | None = None
+    head: int | None = None
+
+
+@dataclass(frozen=True)
+class Worked:
+    """A worked example.
+
+    Attributes:
+        title: for people.
+        document: where it is from, in words.
+        look_for: what to look for, after the words "Look for"; at most 25 words.
+        build: gives one head, from 0.
+        printed: the figures.
+        num_heads: how many heads there are.
+        cell: the cell to begin with.
+    """
+
+    title: str
+    document: str
+    look_for: str
+    build: Callable[[int], Head]
+    printed: tuple[Printed, ...]
+    num_heads: int = 1
+    cell: tuple[int, int] = (0, 0)
+
+    def compare(self, printed: Printed) -> list[Figure]:
+        """Every printed figure of a claim beside the computed one."""
+        claim = printed.claim
+        if printed.station is None:
+            computed = (measure_claim("", claim).measured or "").split()
+            pairs = zip(claim.claimed.split(), computed, strict=True)
+            return [Figure(said, found, REPRODUCED if said == found else CORRECTED) for said, found in pairs]
+        tensor = getattr(self.build(printed.head), printed.station)
+        figures = []
+        for said, (row, column) in zip(claim.claimed.split(), printed.cells, strict=True):
+            measured = (float(tensor[row, column]),)
+            verdict = verdict_of(said, measured, claim.tolerance)
+            figures.append(
+                Figure(said, write(said, measured), verdict, printed.station, row, column, printed.head)
+            )
+        return figures
+
+
+def block(rows: Sequence[int], columns: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Cells of a printed matrix, row by row.
+
+    >>> block((1,), (0, 2))
+    ((1, 0), (1, 2))
+    """
+    return tuple(itertools.product(rows, columns))
+
+
+def _claim(claims: Sequence[Claim], beginning: str) -> Claim:
+    """The one claim that begins so."""
+    (found,) = [claim for claim in claims if claim.claim.startswith(beginning)]
+    return found
+
+
+# ---------------------------------------------------------------- the heads
+
+
+def exercise_1(_: int = 0) -> Head:
+    """The first exercise of chapter 1: three words, two numbers each."""
+    rows = (basics.HAND_QUERY, basics.HAND_KEY, basics.HAND_VALUE)
+    query, key, value = (torch.tensor(part, dtype=torch.float64) for part in rows)
+    names = ("(1,0)", "(0,1)", "(1,1)")
+    return Head(names, names, query, key, value)
+
+
+@torch.no_grad()
+def cat_on_the_mat(_: int = 0) -> Head:
+    """The untrained layer of chapter 1 over its sentence, with the printed seed."""
+    states, layer = basics.draw_layer()
+    maps = (part.weight.T for part in (layer.query, layer.key, layer.value))
+    return project(basics.WORDS, states, *maps)
+
+
+def notebook_raw(_: int = 0) -> Head:
+    """The notebook's attention without maps and without scaling: q = k = v = x."""
+    states = printed_numbers.embed()
+    identity = torch.eye(printed_numbers.WIDTH)
+    return project(_notebook_words(), states, identity, identity, identity, scale=False)
+
+
+def notebook_one_head(_: int = 0) -> Head:
+    """The notebook's one head, whose maps are uniform on [0, 1)."""
+    return project(
+        _notebook_words(), printed_numbers.embed(), *(part.T for part in printed_numbers.draw_maps())
+    )
+
+
+def notebook_many_heads(head: int = 0) -> Head:
+    """One of the notebook's eight heads, from the state that its missing cells left."""
+    maps = printed_numbers.draw_head_maps(printed_numbers.SKIPPED)
+    return project(_notebook_words(), printed_numbers.embed(), *(part[head].T for part in maps))
+
+
+def _notebook_words() -> tuple[str, ...]:
+    return tuple(f"x{place + 1}" for place in range(len(printed_numbers.SENTENCE)))
+
+
+def time_flies(_: int = 0) -> Head:
+    """Chapter 8's five words, one vector for everything, not scaled."""
+    states = torch.tensor(examples.ARROW, dtype=torch.float64)
+    return Head(ARROW_WORDS, ARROW_WORDS, states, states, states, scale=False)
+
+
+def deep_learning(causal: bool = False, hidden: tuple[int, ...] = ()) -> Head:
+    """Chapter 8's printed scores of four words: the queries are the scores, the keys are unit vectors."""
+    scores, values = (torch.tensor(part).double() for part in (examples.SCORES, examples.EMBEDDINGS))
+    unit = torch.eye(4, dtype=torch.float64)
+    return Head(LEARNING_WORDS, LEARNING_WORDS, scores, unit, values, False, causal, hidden)
+
+
+# ---------------------------------------------------------------- every printed figure
+
+_HAND_SCORES = Claim("Exercise 1: the scores.", "1 0 1 0 1 1 1 1 2", None, "Printed step by step.")
+_HAND_SCALED = Claim(
+    "Exercise 1: the scores divided by √2.",
+    "0.71 0 0.71 0 0.71 0.71 0.71 0.71 1.41",
+    None,
+    "Printed step by step.",
+)
+_CAT = _claim(basics.CLAIMS, "Whom each of")
+_CAT_WEIGHTS = dataclasses.replace(_CAT, claimed=" ".join(_CAT.claimed.split()[1::2]))
+_CAT_CELLS = tuple((row, basics.WORDS.index(word)) for row, word in enumerate(_CAT.claimed.split()[::2]))
+_RAW = (
+    "The sentence's eight vectors",
+    "Scores computed one by one",
+    "Each row of the softmax",
+    "The context",
+)
+_HEADS = ("Shapes of eight heads'", "Eight heads side by side")
+
+
+def _notebook(*beginnings: str) -> tuple[Printed, ...]:
+    """Claims of the notebook that stand beside the arithmetic."""
+    return tuple(Printed(_claim(printed_numbers.CLAIMS, beginning)) for beginning in beginnings)
+
+
+def _at(claims: Sequence[Claim], beginning: str, station: str, rows, columns, head: int = 0) -> Printed:
+    return Printed(_claim(claims, beginning), station, block(rows, columns), head)
+
+
+_TWO, _EIGHT, _SIXTEEN = (printed_numbers.SECOND,), range(8), range(printed_numbers.WIDTH)
+
+EXAMPLES: dict[str, Worked] = {
+    "exercise-1": Worked(
+        "exercise 1, by hand",
+        "chapter_1_self_attention, exercise 1",
+        "the third row: the document prints .28 .28 .44 there; its own scores 1, 1 and 2 give other weights.",
+        exercise_1,
+        (
+            Printed(_HAND_SCORES, "scores", block(range(3), range(3))),
+            Printed(_HAND_SCALED, "scaled", block(range(3), range(3))),
+            _at(basics.CLAIMS, "Exercise 1: the three rows", "weights", range(3), range(3)),
+            _at(basics.CLAIMS, "Exercise 1: the outputs", "outputs", range(3), range(2)),
+        ),
+        cell=(2, 2),
+    ),
+    "time-flies": Worked(
+        "time flies like an arrow",
+        "chapter_8_transformer, one vector for everything",
+        "the mirror image: “flies” scores “arrow” as “arrow” scores “flies”; one vector asks and answers.",
+        time_flies,
+        (
+            _at(examples.CLAIMS, "Similarity of the words", "scores", range(5), range(5)),
+            _at(examples.CLAIMS, "Its softmax", "weights", range(5), range(5)),
+            _at(examples.CLAIMS, "Its contextual vectors", "outputs", range(5), range(3)),
+            Printed(_claim(examples.CLAIMS, "Q Kᵀ and K Qᵀ")),
+        ),
+        cell=(1, 4),
+    ),
+    "causal": Worked(
+        "I love deep learning, causal mask",
+        "chapter_8_transformer, causal mask",
+        "the hatched triangle: each row shares its weight among what stands before it, and still sums to 1.",
+        lambda _: deep_learning(causal=True),
+        (
+            _at(examples.CLAIMS, "Causal weights of", "weights", range(4), range(4)),
+            Printed(_claim(examples.CLAIMS, "Adding the mask leaves")),
+        ),
+        cell=(2, 1),
+    ),
+    "padding": Worked(
+        "I love deep <pad>, padding mask",
+        "chapter_8_transformer, padding mask",
+        "the struck-out column: the document prints weights where it means to hide; here nobody reads it.",
+        lambda _: deep_learning(hidden=(3,)),
+        tuple(
+            Printed(_claim(examples.CLAIMS, beginning))
+            for beginning in ("Weights of the padding", "The first sentence's last token")
+        ),
+        cell=(0, 0),
+    ),
+    "cat": Worked(
+        "The cat sat on the mat",
+        "chapter_1_self_attention, heatmap",
+        "how even the rows are: these weights are untrained, and the words play no part in the map.",
+        cat_on_the_mat,
+        (Printed(_CAT_WEIGHTS, "weights", _CAT_CELLS),),
+        cell=(2, 2),
+    ),
+    "notebook-raw": Worked(
+        "notebook, no weights",
+        "notebook_foundations, cells 40 to 51",
+        "the diagonal: without maps and scaling a word is most like itself, and reads hardly anything else.",
+        notebook_raw,
+        (
+            *_notebook(*_RAW),
+            _at(printed_numbers.CLAIMS, "The second token's context", "outputs", _TWO, _SIXTEEN),
+        ),
+        cell=(1, 1),
+    ),
+    "notebook-head": Worked(
+        "notebook, one head",
+        "notebook_foundations, cells 52 to 61",
+        "the row of “x2”: two of eight words get nearly all, since uniform maps make scores that are large.",
+        notebook_one_head,
+        (
+            *_notebook("The second token's key and value"),
+            _at(printed_numbers.CLAIMS, "The score of the second token's", "scores", _TWO, (2,)),
+            _at(printed_numbers.CLAIMS, "All scores of the second", "scores", _TWO, _EIGHT),
+            _at(printed_numbers.CLAIMS, "Its weights, with the scores", "weights", _TWO, _EIGHT),
+            _at(printed_numbers.CLAIMS, "Its context vector with", "outputs", _TWO, _SIXTEEN),
+        ),
+        cell=(1, 4),
+    ),
+    "notebook-heads": Worked(
+        "notebook, eight heads",
+        "notebook_foundations, cells 62 to 89",
+        "the fourth head's query of “x2”: it holds only after 13,824 draws that the missing cells made.",
+        notebook_many_heads,
+        (
+            *_notebook(*_HEADS),
+            _at(printed_numbers.CLAIMS, "The fourth head's query.", "query", _TWO, _SIXTEEN, head=3),
+            _at(printed_numbers.CLAIMS, "The third head's key", "key", _TWO, _SIXTEEN, head=2),
+        ),
+        num_heads=printed_numbers.HEADS,
+        cell=(1, 1),
+    ),
+}

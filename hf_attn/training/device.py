@@ -1,0 +1,40 @@
+"""Where a model trains: the device that accelerate computes on, and what it is called."""
+
+import platform
+
+import torch
+from accelerate import Accelerator
+from accelerate.state import AcceleratorState, PartialState
+
+
+def build_accelerator(device: str = "auto") -> Accelerator:
+    """Choose where to compute.
+
+    Args:
+        device: "auto" (a GPU where there is one), "cpu", "cuda" or "mps".
+
+    Raises:
+        ValueError: that device is not here, or not known.
+    """
+    here = {
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+        "cpu": True,
+        "auto": True,
+    }
+    if device not in here:
+        raise ValueError(f"device={device!r} is not known; choose one of {', '.join(here)}.")
+    if not here[device]:
+        raise ValueError(f"device={device!r} is not on this machine; choose 'auto' or 'cpu'.")
+    wanted_cpu = device == "cpu" or not (here["cuda"] or here["mps"])
+    if PartialState._shared_state and (PartialState().device.type == "cpu") != wanted_cpu:
+        AcceleratorState._reset_state(reset_partial_state=True)  # accelerate keeps one device a process
+    return Accelerator(cpu=wanted_cpu)  # cpu=True also where there is no other: processes then work together
+
+
+def describe_device(accelerator: Accelerator) -> str:
+    """What computed, in words."""
+    processes = f", {accelerator.num_processes} processes" if accelerator.num_processes > 1 else ""
+    if accelerator.device.type == "cuda":
+        return torch.cuda.get_device_name(accelerator.device) + processes
+    return f"{accelerator.device.type} ({platform.machine()}){processes}"

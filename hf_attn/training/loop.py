@@ -1,0 +1,330 @@
+"""The one training loop."""
+
+import contextlib
+import json
+import math
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from accelerate import Accelerator
+from accelerate.utils import broadcast_object_list
+from transformers import PreTrainedModel
+
+from hf_attn.architectures.memory import check_training, count_weights
+from hf_attn.evaluation.metrics import measure_quickly
+from hf_attn.generation.generate import is_decoder_only
+from hf_attn.interpret.attention_maps import AttentionMaps, attention_maps
+from hf_attn.tasks.base import Task
+from hf_attn.tasks.batch import IGNORED, Batch
+from hf_attn.tasks.recipes import Recipe
+from hf_attn.utils.atomic_write import atomic_directory
+from hf_attn.utils.folder_files import list_files, read_file
+from hf_attn.utils.text import shorten
+
+HELD_OUT_SAMPLE = 200  # examples of the held-out set that a report is measured on
+CONFIRMING_SAMPLE = 1000  # examples that confirm a report which says that the goal is reached
+PROGRESS = "progress.json"  # in a state's folder
+LARGEST_PROGRESS = 50_000_000  # bytes
+
+
+class Diverged(ArithmeticError):
+    """The loss is no number any more."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """How a run stands.
+
+    Attributes:
+        step: optimizer steps taken.
+        steps: steps in all.
+        loss: mean over the steps since the last report; NaN before the first step.
+        learning_rate: of the last step.
+        tokens_per_second: source and target tokens, over the time spent on steps.
+        seconds: spent on steps since the start, over all resumptions; measuring is not counted.
+        held_out_exact_match: the newest measurement: the share that is written right as a whole, greedily; of
+            classes named right; or, for text, of next tokens guessed.
+        held_out_examples: how many examples that was measured on.
+        measured_at: the step of that measurement.
+        maps: the probe's attention, where a probe was given.
+    """
+
+    step: int
+    steps: int
+    loss: float
+    learning_rate: float
+    tokens_per_second: float
+    seconds: float
+    held_out_exact_match: float
+    held_out_examples: int
+    measured_at: int
+    maps: AttentionMaps | None = None
+
+
+class RunState:
+    """What a run must know to go on, besides weights and optimizer."""
+
+    def __init__(self, generator: torch.Generator):
+        self.generator = generator
+        self.step = 0
+        self.seconds = 0.0
+        self.tokens = 0
+        self.held_out = (0.0, 0, 0)  # share, examples, step
+
+    def state_dict(self) -> dict:
+        """What is saved."""
+        kept = {name: getattr(self, name) for name in ("step", "seconds", "tokens", "held_out")}
+        return {**kept, "generator": self.generator.get_state().tolist()}
+
+    def load_state_dict(self, state: dict) -> None:
+        """Go on from what was saved."""
+        self.generator.set_state(torch.tensor(state["generator"], dtype=torch.uint8))
+        for name in ("step", "seconds", "tokens", "held_out"):
+            setattr(self, name, state[name])
+
+    def measure(self, model: PreTrainedModel, task: Task, until: float | None) -> None:
+        """Ask the model for held-out examples; where that reaches `until`, confirm it on more of them."""
+        held_out = task.held_out(HELD_OUT_SAMPLE)
+        exact = measure_quickly(model, task, held_out)
+        if until is not None and exact >= until:
+            held_out = task.held_out(CONFIRMING_SAMPLE)
+            exact = measure_quickly(model, task, held_out)
+        self.held_out = (exact, len(held_out), self.step)
+
+    def report(self, model: PreTrainedModel, recipe: Recipe, loss: float, probe: Batch | None) -> Report:
+        """Say how the run stands."""
+        return Report(
+            self.step,
+            recipe.steps,
+            loss,
+            learning_rate_at(max(0, self.step - 1), recipe),
+            self.tokens / self.seconds if self.seconds else 0.0,
+            self.seconds,
+            *self.held_out,
+            attention_maps(model, probe) if probe is not None else None,
+        )
+
+
+def learning_rate_at(step: int, recipe: Recipe) -> float:
+    """Rise over the warm-up, stay, fall to 0 over the last part: a trapezoid.
+
+    Args:
+        step: 0 for the first.
+        recipe: gives the highest rate and the three lengths.
+    """
+    rise = min(1.0, (step + 1) / max(1, recipe.warmup_steps))
+    falling = recipe.steps * recipe.decay_fraction
+    fall = min(1.0, (recipe.steps - step) / falling) if falling else 1.0
+    return recipe.learning_rate * rise * fall
+
+
+def share_of_batch(recipe: Recipe, accelerator: Accelerator) -> int:
+    """How many of a batch's examples each process gets.
+
+    Raises:
+        ValueError: the batch cannot be shared out evenly.
+    """
+    share, rest = divmod(recipe.batch_size, accelerator.num_processes)
+    if rest:
+        raise ValueError(
+            f"batch_size={recipe.batch_size} cannot be shared out evenly over {accelerator.num_processes} "
+            "processes: choose a multiple."
+        )
+    return share
+
+
+def teacher_forcing_at(step: int, recipe: Recipe) -> float:
+    """The share of target tokens that are given in training: from 1 in a straight line to the recipe's."""
+    return 1 - (1 - recipe.teacher_forcing) * step / max(1, recipe.steps - 1)
+
+
+def learning_inputs(model: PreTrainedModel, batch: Batch, teacher_forcing: float = 1.0) -> dict:
+    """What `model(**…)` takes to learn from a batch.
+
+    Args:
+        model: one that reads source and target apart, or (decoder-only) one behind the other.
+        batch: examples with their labels.
+        teacher_forcing: the share of target tokens that are given; only recurrent decoders take less than 1.
+    """
+    if teacher_forcing < 1:
+        return {**batch.inputs(), "teacher_forcing_ratio": teacher_forcing}
+    return batch.joined() if is_decoder_only(model) else batch.inputs()
+
+
+def build_optimizer(model: torch.nn.Module, recipe: Recipe) -> torch.optim.AdamW:
+    """AdamW; only matrices decay."""
+    matrices = [weight for weight in model.parameters() if weight.dim() > 1]
+    others = [weight for weight in model.parameters() if weight.dim() <= 1]
+    groups = [
+        {"params": matrices, "weight_decay": recipe.weight_decay},
+        {"params": others, "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=recipe.betas, fused=True)
+
+
+class Learner:
+    """A model, its optimizer and this process's share of every batch.
+
+    Raises:
+        ValueError: the batch cannot be shared out evenly over the processes.
+    """
+
+    def __init__(self, model: PreTrainedModel, recipe: Recipe, accelerator: Accelerator):
+        share = share_of_batch(recipe, accelerator)
+        self.bare, self.recipe, self.accelerator = model, recipe, accelerator
+        self.model, self.optimizer = accelerator.prepare(model, build_optimizer(model, recipe))
+        self.mine = slice(accelerator.process_index * share, (accelerator.process_index + 1) * share)
+        self.loss_sum, self.loss_steps = torch.zeros((), device=accelerator.device), 0
+
+    def learn(self, whole: Batch, step: int) -> None:
+        """Take a step on a batch, of which this process computes its share."""
+        recipe, model = self.recipe, self.model
+        model.train()
+        labels_a_process = int((whole.labels != IGNORED).sum()) / self.accelerator.num_processes
+        batch = whole[self.mine].to(self.accelerator.device)
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate_at(step, recipe)
+        inputs = learning_inputs(self.bare, batch, teacher_forcing_at(step, recipe))
+        loss = model(**inputs, num_items_in_batch=labels_a_process).loss
+        self.accelerator.backward(loss)
+        if recipe.max_grad_norm:
+            self.accelerator.clip_grad_norm_(model.parameters(), recipe.max_grad_norm)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        self.loss_sum += loss.detach()
+        self.loss_steps += 1
+
+    def take_loss(self, step: int) -> float:
+        """The mean loss since this was last asked.
+
+        Raises:
+            Diverged: it is no finite number.
+        """
+        mean = float(self.accelerator.reduce(self.loss_sum, "mean")) / self.loss_steps
+        if not math.isfinite(mean):
+            raise Diverged(
+                f"The loss is {mean} at step {step}: training has diverged. "
+                f"Choose a lower learning rate than {self.recipe.learning_rate}."
+            )
+        self.loss_sum, self.loss_steps = torch.zeros_like(self.loss_sum), 0
+        return mean
+
+
+def train(
+    task: Task,
+    model: PreTrainedModel,
+    recipe: Recipe | None = None,
+    *,
+    generator: torch.Generator | None = None,
+    until: float | None = None,
+    probe: Batch | None = None,
+    state_dir: str | Path | None = None,
+    save_every_seconds: float = 5.0,
+    accelerator: Accelerator | None = None,
+    hurry: threading.Event | None = None,
+) -> Iterator[Report]:
+    """Teach a model a task, reporting as it goes; close the generator to stop, and what was learned stays.
+
+    Args:
+        task: gives training examples (never held-out ones) and held-out ones to measure on.
+        model: is changed in place.
+        recipe: settings; the task's own where None.
+        generator: draws the examples; seed 0 where None.
+        until: stop once this share of held-out examples is written right as a whole; a first sign on
+            HELD_OUT_SAMPLE examples must be confirmed on CONFIRMING_SAMPLE.
+        probe: examples whose attention every report shows.
+        state_dir: where the run's state is kept, so that a stopped or killed run goes on from there to the
+            same weights as an unbroken one. Resumes if the folder exists.
+        save_every_seconds: how often the state is saved on the way.
+        accelerator: device and processes; a batch is shared out over the processes.
+        hurry: once set, every step is reported, so that whoever wants to stop need not wait for long.
+
+    Dropout draws from torch's global generator: seed it too (`torch.manual_seed`) where a recipe has dropout.
+
+    Yields:
+        A report before the first step, then every `recipe.report_every` steps, at each measurement, and after
+        the last step.
+
+    Raises:
+        OSError: the state cannot be read.
+        ValueError: the batch cannot be shared out evenly over the processes, or does not fit in the memory.
+        Diverged: the loss is no finite number; nothing of that step is saved.
+    """
+    recipe = recipe or task.recipe
+    accelerator = accelerator or Accelerator()
+    check_training(
+        count_weights(model),
+        model.config,
+        share_of_batch(recipe, accelerator),
+        task,
+        device=accelerator.device,
+    )
+    progress = RunState(generator or torch.Generator().manual_seed(0))
+    learner = Learner(model, recipe, accelerator)
+    if state_dir is not None and Path(state_dir).exists():
+        load_state(accelerator, progress, state_dir)
+    if progress.step in (0, recipe.steps):  # also where a run is resumed after its last step
+        progress.measure(model, task, until)
+        yield progress.report(model, recipe, float("nan"), probe)
+    saved_at = time.monotonic()
+    while progress.step < recipe.steps:
+        started = time.perf_counter()
+        whole = task.sample(progress.generator, recipe.batch_size)
+        learner.learn(whole, progress.step)
+        progress.step += 1
+        progress.tokens += whole.input_ids.numel() + whole.labels.numel()
+        progress.seconds += time.perf_counter() - started
+        is_last = progress.step == recipe.steps
+        is_measured = is_last or progress.step % recipe.evaluate_every == 0
+        if is_measured:
+            progress.measure(model, task, until)
+        is_wanted = hurry is not None and hurry.is_set()
+        if not (is_measured or is_wanted or progress.step % recipe.report_every == 0):
+            continue
+        latest = progress.report(model, recipe, learner.take_loss(progress.step), probe)
+        if state_dir is not None and (is_last or time.monotonic() - saved_at > save_every_seconds):
+            save_state(accelerator, progress, state_dir)
+            saved_at = time.monotonic()
+        try:
+            yield latest
+        except GeneratorExit:
+            if state_dir is not None:
+                save_state(accelerator, progress, state_dir)
+            raise
+        if until is not None and is_measured and latest.held_out_exact_match >= until:
+            break
+
+
+def load_state(accelerator: Accelerator, progress: RunState, state_dir: str | Path) -> None:
+    """Go on from a saved state.
+
+    Raises:
+        OSError: the folder lacks something or cannot be read.
+    """
+    try:
+        list_files(state_dir, lambda name: True)  # noqa: ARG005 – accelerate opens whatever it finds there
+        state = json.loads(read_file(state_dir, PROGRESS, LARGEST_PROGRESS).decode("utf-8"))
+        accelerator.load_state(str(state_dir))
+        progress.load_state_dict(state)
+    except Exception as error:  # whatever torch, safetensors or json make of a damaged file
+        raise OSError(
+            f"The run's state in {state_dir} cannot be read ({shorten(error)}). Begin the run again."
+        ) from error
+
+
+def save_state(accelerator: Accelerator, progress: RunState, state_dir: str | Path) -> None:
+    """Put a run's state into a folder, whole or not at all; every process takes part."""
+    with contextlib.ExitStack() as stack:
+        folder: list[str | None] = [None]
+        if accelerator.is_main_process:
+            folder[0] = str(stack.enter_context(atomic_directory(state_dir)))
+        broadcast_object_list(folder)
+        accelerator.save_state(folder[0])
+        if folder[0] is not None and accelerator.is_main_process:
+            text = json.dumps(progress.state_dict())
+            (Path(folder[0]) / PROGRESS).write_text(text, encoding="utf-8")
+        accelerator.wait_for_everyone()

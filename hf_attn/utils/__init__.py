@@ -1,0 +1,1 @@
+"""Files, text and locks: nothing of the field."""

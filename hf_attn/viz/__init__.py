@@ -1,0 +1,1 @@
+"""Pictures of attention: images, charts, and the interactive view."""
