@@ -98,8 +98,8 @@ class Limits:
         is_local = looks_local or Path(name).exists() or Path(name).suffix.lower() in CODE
         if is_local and not self.takes_paths:
             raise ValueError(
-                f"{name!r} will not do: this server opens no files of its own and runs no code of visitors; "
-                "give a Hub id, owner/name, or upload a table."
+                f"{name!r} will not do: this server opens no files of its own. Choose one of the checkpoints "
+                "in the list, or give a Hub id, owner/name."
             )
 
 

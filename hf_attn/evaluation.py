@@ -106,10 +106,8 @@ def predict(model, task: Task, batch: Batch, batch_size: int = 512, most: int | 
 def parts_of(batch: Batch, model, most: int) -> Iterator[Batch]:
     """A batch in parts on the model's device, of most examples each: fewer where each takes much memory."""
     target = batch.labels.shape[1] if batch.labels.dim() > 1 else 0
-    size = max(
-        1,
-        min(most, LARGEST_PART // max(1, count_activations(model.config, batch.input_ids.shape[1], target))),
-    )
+    each = max(1, count_activations(model.config, batch.input_ids.shape[1], target))
+    size = max(1, min(most, LARGEST_PART // each))
     device = next(model.parameters()).device
     for start in range(0, len(batch), size):
         yield batch[slice(start, start + size)].to(device)

@@ -16,7 +16,6 @@ import torch
 
 from hf_attn import memory
 from hf_attn.architectures import ARCHITECTURES, build_config, build_model
-from hf_attn.evaluation import LARGEST_LOGITS, measure_quickly, parts_of
 from hf_attn.memory import (
     Weights,
     check_memory,
@@ -310,14 +309,3 @@ def test_a_longer_batch_and_a_larger_vocabulary_need_more():
     assert need(16) == 2 * need(8)
     assert need(max_length=64) > 3 * need(max_length=20)
     assert need(num_symbols=10_000) > 5 * need()
-
-
-def test_logits_that_are_many_are_computed_in_parts_and_say_the_same():
-    task = build_task("copy")
-    model = build_model(task, task.recipe)
-    batch = task.held_out(64)
-    whole = measure_quickly(model, task, batch)
-    assert len(list(parts_of(batch, model, 512))) == 1
-    assert measure_quickly(model, task, batch, batch_size=5) == whole
-    model.config.vocab_size = LARGEST_LOGITS // 100  # 21 tokens of a row: four rows a part
-    assert {len(part) for part in parts_of(batch, model, 512)} == {4}
