@@ -75,6 +75,7 @@ def build_app(shelf: Shelf, device: str = "auto") -> gr.Blocks:
         linking.wire(page, header)
         app.load(arrive, visit, visit, **LIGHT)
         app.unload(leave)
-    app.queue(max_size=40, default_concurrency_limit=4)
+    app.queue(max_size=40, default_concurrency_limit=4, api_open=False)  # nobody passes those who wait
     app._queue.sleep_when_free = LOOK_SECONDS
+    door.guard_queue(app._queue)
     return app

@@ -10,6 +10,7 @@ import copy
 import json
 import logging
 import os
+import re
 
 import gradio as gr
 from fastapi.exceptions import RequestValidationError
@@ -30,6 +31,7 @@ LONGEST_SAID = 40  # characters of what is refused
 LONGEST_LINE = 300  # characters of a sentence in the log
 DEEPEST = 40  # lists in lists
 FAILED = "This failed here, and the server's log says why. What is shown stays as it was."
+SESSION = re.compile(r"[\w-]{1,64}", re.ASCII)
 LOG = logging.getLogger(__name__)
 TYPED = (components.Textbox, components.Button)
 NUMBERS = (components.Number, components.Slider)
@@ -61,7 +63,7 @@ def allowed_of(component: Component, value: object, *, varies: bool = False) -> 
         is_short = len(value or "") <= MOST_CHARACTERS
         return "" if is_short else f"up to {shared.count(MOST_CHARACTERS)} characters are read"
     if isinstance(component, components.File):
-        return "" if value is None or (isinstance(value, dict) and "path" in value) else "upload a file"
+        return "" if value is None or is_upload(value) else "upload a file"
     if isinstance(component, NUMBERS):
         is_number = links.can_hold(component, value) and abs(value) <= LARGEST
         return "" if is_number else f"give {links.allowed_in(component)}"
@@ -72,6 +74,14 @@ def allowed_of(component: Component, value: object, *, varies: bool = False) -> 
         is_known = links.can_hold(component, value, varies=is_open)
         return "" if is_known else f"choose {links.allowed_in(component, varies=is_open)}"
     return ""
+
+
+def is_upload(value: object) -> bool:
+    """Whether a value may be a file that was uploaded: Gradio says whether it is there."""
+    if not isinstance(value, dict) or value.get("meta") != {"_type": "gradio.FileData"}:
+        return False
+    path, name = value.get("path"), value.get("orig_name")
+    return isinstance(path, str) and "://" not in path and isinstance(name, str | None)
 
 
 def may_be_empty(component: Component) -> bool:
@@ -103,6 +113,24 @@ def check_call(handler, inputs: list, state, event_data) -> tuple[list, gr.Event
         held = state[component._id] if state is not None and component._id in state else component
         refuse(held, value, varies=not handler.preprocess)
     return inputs, event_data
+
+
+def is_session(name: object) -> bool:
+    """Whether a page could call its session so; Gradio names tasks by it and writes it into tables."""
+    return name is None or bool(isinstance(name, str) and SESSION.fullmatch(name))
+
+
+def guard_queue(queue) -> None:
+    """Let Gradio's queue take no session of a strange name, nor count what nobody reads."""
+    push = queue.push
+
+    async def push_checked(body, request, username):
+        if not is_session(body.session_hash):
+            return False, "session_hash: give up to 64 letters and digits.", "error"
+        return await push(body=body, request=request, username=username)
+
+    queue.push = push_checked
+    queue.compute_analytics_summary = lambda _: {"functions": {}}
 
 
 class GuardedBlocks(gr.Blocks):
@@ -137,6 +165,8 @@ class GuardedBlocks(gr.Blocks):
         """
         handler = self.fns[block_fn] if isinstance(block_fn, int) else block_fn
         try:
+            if not is_session(more.get("session_hash")):
+                raise refusal("session_hash: give up to 64 letters and digits.")
             if iterator is None:
                 inputs, event_data = check_call(handler, inputs, state, event_data)
             given = {"iterator": iterator, "event_data": event_data, **more}

@@ -40,6 +40,8 @@ def ending(thing: Any, failed: str) -> Iterator[None]:
         raise
     except Diverged as error:
         thing.status, thing.message = FAILED, str(error)
+    except ValueError as error:  # settings that do not go together: nobody's bug
+        thing.status, thing.message = FAILED, f"{failed}: {error}"
     except Exception as error:
         logging.getLogger(__name__).exception(failed)
         thing.status, thing.message = FAILED, f"{failed}: {error}"

@@ -7,6 +7,7 @@ headers `Origin` and `Host`, which a script cannot set.
 
 import ipaddress
 import logging
+import re
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,6 +32,8 @@ LOG = logging.getLogger(__name__)
 
 def is_own_name(host: str, names: Sequence[str] = ()) -> bool:
     """Whether a `Host` header means this machine: localhost, a loopback address, or one of the names."""
+    if not re.fullmatch(r"[\w.:\[\]-]+", host, re.ASCII):
+        return False
     try:
         name = (urlsplit(f"//{host}").hostname or "").lower()
         if name == "localhost" or name.endswith(".localhost") or name in names:
@@ -99,7 +102,7 @@ class Gate:
             LOG.error(
                 "%s failed at %s: %s: %s", shorten(scope["path"], 60), place, type(error).__name__, said
             )
-            await answer(500, "This request could not be answered: it asks for what is not there.")
+            await answer(500, "No page or client of the app sends this: see /gradio_api/info.")
 
 
 def counting(receive: Receive) -> Receive:

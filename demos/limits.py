@@ -10,10 +10,13 @@ import socket
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import huggingface_hub.constants
+
 from demos.shared import count
 
 MEGABYTE = 10**6
 CODE = (".py", ".ipynb")
+LONGEST_NAME = 200  # characters of a folder or a Hub id
 REMEDY = "the app on a machine of your own takes more."
 
 
@@ -91,12 +94,13 @@ class Limits:
             ValueError: it is one, and this server does not take them.
         """
         name = text.strip()
+        refuse_longer("name", name, LONGEST_NAME)
         looks_local = name.startswith(("/", "~", ".")) or "\\" in name or name.count("/") > 1 or ":" in name
         is_local = looks_local or Path(name).exists() or Path(name).suffix.lower() in CODE
         if is_local and not self.takes_paths:
             raise ValueError(
-                f"{name!r} will not do: this server opens no files of its own and runs no code of visitors; "
-                "give a Hub id, owner/name, or upload a table."
+                f"{name!r} will not do: this server opens no files of its own. Choose one of the checkpoints "
+                "in the list, or give a Hub id, owner/name."
             )
 
 
@@ -171,8 +175,17 @@ _launched: list[Limits] = []  # of this process's server; none before it is deci
 
 
 def decide_limits(limits: Limits) -> None:
-    """Let these limits hold for every request from now on: before the page is built."""
+    """Let these limits hold for every request from now on: before the page is built.
+
+    A token that visitors may not use is forgotten by this process: whatever asks the Hub, on whichever way,
+    then has none but what a visitor gave.
+    """
     _launched[:] = [limits]
+    if limits.own_token is False:
+        for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
+            os.environ.pop(name, None)
+        os.environ["HF_HUB_DISABLE_IMPLICIT_TOKEN"] = "1"  # for processes that this one starts
+        huggingface_hub.constants.HF_HUB_DISABLE_IMPLICIT_TOKEN = True
 
 
 def limits_here() -> Limits:

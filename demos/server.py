@@ -1,13 +1,14 @@
 """The app as a server: for whom it is decided first, then the page is built and launched."""
 
 import secrets
+import socket
 
 import gradio as gr
 import torch
 
 from demos import build_app, shared
 from demos.checkpoints import build_shelf
-from demos.limits import choose_limits, decide_limits
+from demos.limits import choose_limits, decide_limits, is_loopback
 
 
 def start(
@@ -47,6 +48,7 @@ def start(
         server_name=host,
         server_port=port,
         share=share,
+        auth_message="Write any name, and the password that you were given.",
         auth=None if password is None else lambda _, typed: is_same(typed, password),
         mcp_server=mcp,
         state_session_capacity=limits.visits,
@@ -60,8 +62,24 @@ def start(
     )
     if mcp and app.mcp_error:
         raise OSError(f"--mcp cannot start: {app.mcp_error}")
-    where = f"Running on {local} (Ctrl-C ends)" + (f"; for everybody on {public}" if public else "")
+    where = f"Running on {local} (Ctrl-C ends)"
+    if not is_loopback(host):
+        where += f"; for others http://{find_address(host)}:{port}"
+    if public:
+        where += f"; for everybody {public}"
     return app, f"{where}{limits.audience}"
+
+
+def find_address(host: str) -> str:
+    """By which address others reach a server here: this machine's own, where it listens on all."""
+    if host not in ("0.0.0.0", "::", ""):
+        return host
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # sends nothing; the address is of no machine
+            return probe.getsockname()[0]
+        except OSError:  # there is no way out
+            return socket.gethostname()
 
 
 def is_same(typed: str, password: str) -> bool:

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 
 import torch
@@ -49,9 +50,10 @@ def begin_loop(run) -> Iterator[Sequence[Report]]:
 
 
 def follow_steps(run) -> Iterator[Sequence[Report]]:
-    """Learn here, a report at a time."""
-    generator = torch.Generator().manual_seed(run.seed)
-    for report in train(run.task, run.model, run.recipe, generator=generator, accelerator=run.accelerator):
+    """Learn here, a step at a time, whatever the recipe says of reports: between two it can be stopped."""
+    (each_step := threading.Event()).set()
+    how = {"generator": torch.Generator().manual_seed(run.seed), "accelerator": run.accelerator}
+    for report in train(run.task, run.model, run.recipe, hurry=each_step, **how):
         yield (report,)
 
 

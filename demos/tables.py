@@ -55,7 +55,10 @@ def take_table(uploaded: str | Path, folder: Path, wanted: tuple[str, ...]) -> T
     path = folder / name
     try:
         path.write_bytes(read_bounded(uploaded, MOST_BYTES, "take a part of it"))
-        return Table(path, name, tuple(column_names(path)) if wanted else ())
+        columns = tuple(column_names(path)) if wanted else ()
+        if wanted and not columns:
+            raise ValueError(f"{name} is empty; write a table with columns such as {' and '.join(wanted)}.")
+        return Table(path, name, columns)
     except ValueError as error:
         path.unlink(missing_ok=True)
         return Table(path, name, fault=str(error).replace(str(uploaded), name).replace(str(path), name))

@@ -8,14 +8,11 @@ exit code or exception, what was said, seconds].
 import contextlib
 import io
 import json
-import os
 import resource
 import signal
 import sys
 import time
 from pathlib import Path
-
-os.environ |= {"SPACE_ID": "ada/attn", "GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_OFFLINE": "1"}
 
 import torch
 

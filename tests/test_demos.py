@@ -377,3 +377,14 @@ def test_a_downloaded_run_is_a_checkpoint_with_its_card(copied, tmp_path):
 def test_opening_a_run_shows_it_whole(copied):
     outputs = train.open_run(copied, Event(copied.run.id))
     assert len(board_of(outputs)["points"]) == 7
+
+
+@pytest.mark.parametrize(("content", "words"), [("", "is empty"), ("\n\n", "is empty"), (" ", "is empty")])
+def test_an_empty_table_is_said_under_its_field(tmp_path, content, words):
+    (tmp_path / "empty.csv").write_text(content)
+    visit = Visit(device="cpu")
+    train.take_upload(visit, str(tmp_path / "empty.csv"), "Your own classes")
+    assert words in visit.table.fault
+    with pytest.raises(form.FieldError, match=words) as refused:
+        form.read_options({"task": "Your own classes"}, visit.table)
+    assert refused.value.field == "table"

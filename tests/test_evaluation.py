@@ -5,8 +5,17 @@ import dataclasses
 import pytest
 import torch
 
+from hf_attn.architectures.memory import count_activations
 from hf_attn.architectures.registry import build_model
-from hf_attn.evaluation.metrics import evaluate, exact_matches, measure_quickly, predict, wilson_interval
+from hf_attn.evaluation import metrics
+from hf_attn.evaluation.metrics import (
+    evaluate,
+    exact_matches,
+    measure_quickly,
+    parts_of,
+    predict,
+    wilson_interval,
+)
 from hf_attn.tasks import Recipe, build_task
 from hf_attn.tasks.batch import END, PAD
 from hf_attn.training.loop import train
@@ -82,3 +91,13 @@ def test_training_examples_cannot_be_measured_on(trained):
     task, model = trained
     with pytest.raises(ValueError, match="split='training'"):
         evaluate(model, task, split="training")
+
+
+def test_examples_that_take_much_memory_are_measured_in_smaller_parts(monkeypatch):
+    task = build_task("copy", max_length=5)
+    model, batch = build_model(task, task.recipe), task.held_out(40)
+    whole = predict(model, task, batch)
+    each = count_activations(model.config, batch.input_ids.shape[1], batch.labels.shape[1])
+    monkeypatch.setattr(metrics, "LARGEST_PART", 7 * each)
+    assert [len(part.input_ids) for part in parts_of(batch, model, 512)] == [7, 7, 7, 7, 7, 5]
+    assert torch.equal(predict(model, task, batch), whole)

@@ -30,6 +30,7 @@ NAMES = (
     "key",
 )
 NAMES += ("name", "runs", "boards", "locked", "hidden", "what", "how", "token", "seed")
+FILE = {"meta": {"_type": "gradio.FileData"}}
 EVENTS = {
     "none": None,
     "empty": {},
@@ -49,9 +50,9 @@ VALUES = {  # of what a page would send, what is sent
     "nulls": lambda values: [None] * len(values),
     "objects": lambda values: [{"a": 1}] * len(values),
     "long texts": lambda values: ["x" * 5000] * len(values),
-    "a file of the server's": lambda values: (
-        [{"path": "/etc/passwd", "meta": {"_type": "gradio.FileData"}}] * len(values)
-    ),
+    "a file of the server's": lambda values: [FILE | {"path": "/etc/passwd"}] * len(values),
+    "a file of another's": lambda values: [FILE | {"path": "http://127.0.0.1:9/x"}] * len(values),
+    "half a file": lambda values: [{"path": "/etc/passwd"}] * len(values),
 }
 LONGEST_SENTENCE, LONGEST_LINE = 300, 400
 
@@ -126,6 +127,28 @@ def test_a_request_for_no_handler_is_refused_in_a_sentence_and_one_line(space, p
     written = log.read_text()[before:]
     assert written.count("\n") <= 1
     assert len(written) < LONGEST_LINE
+
+
+@pytest.mark.parametrize(
+    "session", ["\ud800", "x" * 100_000, "a b", "", 7], ids=["surrogate", "long", "space", "empty", "number"]
+)
+@pytest.mark.parametrize("queued", [True, False])
+def test_a_session_of_a_strange_name_is_refused_and_spoils_nobody_s_log(space, session, queued):
+    caller, log = space
+    handler = caller.handlers(queued=queued)[0]
+    body = {"data": caller.values_of(handler), "fn_index": handler["id"], "session_hash": session}
+    path = "/gradio_api/queue/join" if queued else "/gradio_api/run/predict"
+    assert caller.post(path, body)[0] >= 400
+    before = log.stat().st_size
+    caller.call(caller.find("checkpoints"), [])
+    caller.call(caller.find("train"), ["no such task", "", 1, 0, None])
+    assert log.read_text()[before:].count("\n") <= 1
+
+
+def test_nobody_passes_those_who_wait(space):
+    caller, _ = space
+    for path in ("/gradio_api/run/train", "/gradio_api/api/train"):
+        assert caller.post(path, {"data": ["copy", "", 1, 0, None]})[0] == 404
 
 
 def test_after_all_that_the_server_still_answers(space):

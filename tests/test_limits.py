@@ -135,6 +135,18 @@ def test_a_run_whose_time_is_up_gives_its_place_back_and_can_go_on(monkeypatch):
     assert visit.run.message == ""
 
 
+def test_a_run_that_reports_nothing_for_long_gives_its_place_back_all_the_same(monkeypatch):
+    _, recipe, seed = form.read_form(*changed(steps="20000"))
+    visit = Visit(device="cpu")
+    visit.add(
+        build_task("copy", max_length=5), replace(recipe, report_every=10**6, evaluate_every=10**6), seed
+    )
+    limit(monkeypatch, run_seconds=1.0)
+    list(driving.drive(visit.run))
+    assert visit.run.status == STOPPED
+    assert 0 < visit.run.step < 20_000
+
+
 def test_whatever_learns_gives_its_place_back_when_its_time_is_up_and_says_so(monkeypatch):
     limit(monkeypatch, run_seconds=0.001)
     monkeypatch.setattr(duels, "limits_here", driving.limits_here)

@@ -292,3 +292,38 @@ def test_a_hub_id_opens_and_what_the_hub_refuses_is_said(gpt2, tmp_path):
     for name, token in (("ada/other", None), ("ada/secret", False)):  # the cache may hold what is private
         with pytest.raises(ValueError, match=r"127\.0\.0\.1:9 cannot be reached: check the network"):
             open_model(name, token=token, **nowhere)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model_type": "detr", "backbone": "ada/secret", "use_timm_backbone": False},
+        {"model_type": "dpt", "backbone": "ada/secret", "use_pretrained_backbone": True},
+        {"model_type": "encoder-decoder", "encoder": {"model_type": "detr", "use_timm_backbone": True}},
+    ],
+    ids=lambda changes: changes["model_type"],
+)
+def test_a_part_of_another_repository_is_not_fetched_by_whoever_s_token(gpt2, tmp_path, monkeypatch, changes):
+    folder = shutil.copytree(gpt2, tmp_path / "model")
+    (folder / "config.json").write_text(json.dumps(changes))
+    with serve_hub(tmp_path / "served") as hub:
+        monkeypatch.setenv("HF_ENDPOINT", hub.endpoint)
+        with pytest.raises(ValueError, match="takes a part of its model from another repository"):
+            open_model(folder, token=False)
+        assert hub.requests == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"n_layer": 10**6}, "too few for 1000000 layers"),
+        ({"n_embd": 2**17, "n_head": 2}, "describes a model of"),
+        ({"num_labels": 10**9}, "classes; 100,000 at most"),
+    ],
+)
+def test_a_model_far_larger_than_its_weights_is_refused_before_it_is_built(gpt2, tmp_path, changes, words):
+    folder = shutil.copytree(gpt2, tmp_path / "model")
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    with pytest.raises(ValueError, match=words):
+        open_model(folder)

