@@ -51,7 +51,7 @@ def main() -> int:
     try:
         socket.create_server((options.host, options.port)).close()  # before the imports, which take seconds
         say("Loading hf_attn; this takes some seconds …")
-        from demos.server import start
+        from demos.server.launch import start
 
         app, sentence = start(**vars(options))
         say(sentence)

@@ -25,7 +25,7 @@ from typing import Any
 from playwright.sync_api import Page
 
 from benchmarks.report import RESULTS, environment, record, show, summary
-from demos.driving import MESSAGE_SECONDS
+from demos.jobs.job import MESSAGE_SECONDS
 from tests.browser import PATIENCE, open_browser, serve_app
 from tests.native import build_native
 
@@ -62,7 +62,7 @@ UNSEEN = """
 import dataclasses, time, torch
 torch.set_num_threads(1)
 from demos import driving
-from demos.visits import Visit
+from demos.session.session import Visit
 from hf_attn.tasks import build_task
 task = build_task("copy")
 recipe = dataclasses.replace(task.recipe, report_every=1, evaluate_every=max(1, task.recipe.steps // 20))

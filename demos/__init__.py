@@ -8,24 +8,22 @@ import weakref
 
 import gradio as gr
 
-from demos import (
-    attention,
-    door,
-    duel,
-    endpoints,
-    explore,
-    language,
-    linking,
-    positions,
-    shared,
-    sharing,
-    train,
-    trying,
-)
-from demos.checkpoints import Shelf
-from demos.page import LIGHT, Page, state_of
-from demos.slicing import has_zero_gpu
-from demos.visits import Visit
+from demos.jobs.loop import has_zero_gpu
+from demos.links import open_link
+from demos.server import api as endpoints
+from demos.server import input_guard
+from demos.session.catalog import Shelf
+from demos.session.page import LIGHT, Page, state_of
+from demos.session.session import Visit
+from demos.tabs.attention import tab as attention
+from demos.tabs.duel import tab as duel
+from demos.tabs.explore import tab as explore
+from demos.tabs.language import tab as language
+from demos.tabs.positions import tab as positions
+from demos.tabs.share import tab as sharing
+from demos.tabs.train import tab as train
+from demos.tabs.try_it import tab as trying
+from demos.ui import shared
 from hf_attn.training.device import build_accelerator
 
 TABS = (attention, train, trying, explore, duel, positions, language, sharing)
@@ -61,21 +59,23 @@ def build_app(shelf: Shelf, device: str = "auto") -> gr.Blocks:
             visit.close()
 
     told, places = read_device(device)
-    with door.GuardedBlocks(title="hf_attn", delete_cache=(HOUR, HOUR), analytics_enabled=False) as app:
+    with input_guard.GuardedBlocks(
+        title="hf_attn", delete_cache=(HOUR, HOUR), analytics_enabled=False
+    ) as app:
         app.space_id = None  # with it a page asks the Hub for a header, and Google for the header's fonts
         visit = state_of(Visit(device=device), Visit.close)
         page = Page(app, visit, shelf, told, places)
         endpoints.build(page, device)  # first, so that no handler of a tab has taken their names
-        header = linking.build_header([tab.TITLE.lower() for tab in TABS])
+        header = open_link.build_header([tab.TITLE.lower() for tab in TABS])
         with gr.Tabs() as page.tabs:
             for tab in TABS:
                 name = tab.TITLE.lower()
                 with gr.Tab(tab.TITLE, id=name, elem_id=f"tab-{name}") as page.tab:
                     tab.build(page)
-        linking.wire(page, header)
+        open_link.wire(page, header)
         app.load(arrive, visit, visit, **LIGHT)
         app.unload(leave)
     app.queue(max_size=40, default_concurrency_limit=4, api_open=False)  # nobody passes those who wait
     app._queue.sleep_when_free = LOOK_SECONDS
-    door.guard_queue(app._queue)
+    input_guard.guard_queue(app._queue)
     return app

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import torch
 
-from demos import endpoints
-from demos.limits import limits_here
+from demos.core.limits import limits_here
+from demos.server import api as endpoints
 from hf_attn import __main__
 from hf_attn.analysis import head_roles  # noqa: F401 - before the limit
 from hf_attn.architectures.registry import ARCHITECTURES, build_model, check_recipe

@@ -9,10 +9,13 @@ os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 
 import gradio as gr
 
-from demos import TABS, linking, links, train
-from demos.checkpoints import build_shelf
-from demos.page import Page
-from demos.visits import Visit
+from demos import TABS
+from demos.links import codec as links
+from demos.links import open_link
+from demos.session.catalog import build_shelf
+from demos.session.page import Page
+from demos.session.session import Visit
+from demos.tabs.train import tab as train
 
 SHELF = build_shelf()
 NAMES = ("attention", "train", "try", "explore", "duel", "positions", "language")
@@ -24,12 +27,12 @@ async def build_page():  # outside an event loop Gradio opens some and never clo
     """Return the handlers that open links, for every tab."""
     with gr.Blocks() as blocks:
         page = Page(blocks, gr.State(Visit(device="cpu")), SHELF)
-        header = linking.build_header([tab.TITLE.lower() for tab in TABS])
+        header = open_link.build_header([tab.TITLE.lower() for tab in TABS])
         with gr.Tabs() as page.tabs:
             for tab in TABS:
                 with gr.Tab(tab.TITLE, id=tab.TITLE.lower()) as page.tab:
                     tab.build(page)
-        return linking.Opening(page, header, gr.State(None))
+        return open_link.Opening(page, header, gr.State(None))
 
 
 OPENING = asyncio.run(build_page())

@@ -9,10 +9,16 @@ import pytest
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 gr = pytest.importorskip("gradio")
 
-from demos import answers, asking, explore, form, looking, train, trying  # noqa: E402
-from demos.checkpoints import NONE_YET, Shelf, build_shelf  # noqa: E402
-from demos.probing import answer_examples, choose_examples, read_answer  # noqa: E402
-from demos.visits import Visit  # noqa: E402
+from demos.jobs.probe import answer_examples, choose_examples, read_answer  # noqa: E402
+from demos.session import maps as looking  # noqa: E402
+from demos.session import model_input  # noqa: E402
+from demos.session.catalog import NONE_YET, Shelf, build_shelf  # noqa: E402
+from demos.session.session import Visit  # noqa: E402
+from demos.tabs.explore import tab as explore  # noqa: E402
+from demos.tabs.train import form  # noqa: E402
+from demos.tabs.train import tab as train  # noqa: E402
+from demos.tabs.try_it import answer_view  # noqa: E402
+from demos.tabs.try_it import tab as trying  # noqa: E402
 from hf_attn.architectures.registry import build_model  # noqa: E402
 from hf_attn.checkpoints.save_load import load_checkpoint, save_checkpoint  # noqa: E402
 from hf_attn.evaluation.metrics import find_right, measure_quickly, predict  # noqa: E402
@@ -46,16 +52,16 @@ def test_a_wrong_character_is_a_sentence_and_leaves_the_board(copied):
 
 def test_the_verdict_is_checked_by_integers_and_an_answer_that_stops_early_is_marked():
     task = build_task("addition")
-    _, said = answers.judge(task, "153+391", task.ids(*"0544"))
+    _, said = answer_view.judge(task, "153+391", task.ids(*"0544"))
     assert said["correct"]
     assert said["check"] == "right: 153+391 = 544, checked by Python's integers"
-    _, said = answers.judge(task, "367+285", task.ids(*"0642"))
+    _, said = answer_view.judge(task, "367+285", task.ids(*"0642"))
     assert (said["correct"], said["answer"]) == (False, "652")
 
 
 def test_a_tree_shows_the_right_label_beside_a_wrong_or_missing_node():
     task = build_task("parser")
-    tree = answers.read_tree(read_prefix(["ASSIGN", "x", "SUB", "1"]), task.tree("x=1+2"))
+    tree = answer_view.read_tree(read_prefix(["ASSIGN", "x", "SUB", "1"]), task.tree("x=1+2"))
     operator = tree["children"][1]
     assert (operator["label"], operator["expected"], operator["wrong"]) == ("SUB", "ADD", True)
     assert (operator["sign"], operator["children"][1]["expected"]) == ("−", "2")
@@ -67,21 +73,21 @@ def test_examples_are_the_worked_one_and_three_held_out_ones_that_the_task_reads
         if form.COLUMNS.get(name) or name == "pronunciation":
             continue  # without a table there are none; a dictionary takes long to read
         task = build_task(name, **({option: size} if option else {}))
-        examples = asking.examples_of(task)
-        assert len(set(examples)) == asking.CHIPS, label
+        examples = model_input.examples_of(task)
+        assert len(set(examples)) == model_input.CHIPS, label
         assert examples[0] == task.worked_example.source
         assert all(task.encode(example) for example in examples)
 
 
 def test_without_its_data_a_task_still_has_its_worked_example():
-    assert asking.examples_of(build_task("csv")) == [build_task("csv").worked_example.source]
+    assert model_input.examples_of(build_task("csv")) == [build_task("csv").worked_example.source]
 
 
 def test_the_example_that_was_watched_while_it_trained_is_what_is_asked_first(copied):
     watched = copied.runs["run-1"].probe.source
-    text, _, _, *chips = asking.choose(EMPTY, copied, "run-1", "x=1+2")
+    text, _, _, *chips = model_input.choose(EMPTY, copied, "run-1", "x=1+2")
     assert text == chips[0]["value"] == watched != build_task("copy").worked_example.source
-    assert asking.choose(EMPTY, copied, "run-1", "1 2")[0] == "1 2", "what the model can read stays"
+    assert model_input.choose(EMPTY, copied, "run-1", "1 2")[0] == "1 2", "what the model can read stays"
 
 
 @pytest.fixture(scope="module")
@@ -210,15 +216,15 @@ def test_a_language_model_goes_on_from_a_prompt(tmp_path):
 
 
 def test_a_new_run_is_chosen_and_an_older_choice_stays(copied):
-    chosen, seen = asking.look_again(EMPTY, copied, None, None)
+    chosen, seen = model_input.look_again(EMPTY, copied, None, None)
     assert (chosen["value"], seen) == ("run-1", "run-1")
     shelf = Shelf((("attn-copy (bundled)", "/somewhere"),))
-    chosen, _ = asking.look_again(shelf, copied, "/somewhere", seen)
+    chosen, _ = model_input.look_again(shelf, copied, "/somewhere", seen)
     assert chosen["value"] == "/somewhere"
 
 
 def test_without_a_checkpoint_the_tabs_say_so():
-    assert NONE_YET in asking.choose(EMPTY, Visit(), None, "")[2]
+    assert NONE_YET in model_input.choose(EMPTY, Visit(), None, "")[2]
     assert trying.ask(EMPTY, Visit(), None, "1")[0] is None
     assert explore.ask(EMPTY, Visit(), None, "1", "", None)[0] is None
 

@@ -19,10 +19,13 @@ pytest.importorskip("playwright")
 
 from playwright.sync_api import expect  # noqa: E402
 
-from demos import attention, build_app, shared, walking  # noqa: E402
-from demos.checkpoints import BUNDLED, Shelf, build_shelf  # noqa: E402
-from demos.visits import Visit  # noqa: E402
-from demos.walking import RANDOM, WORKED, Settings  # noqa: E402
+from demos import build_app  # noqa: E402
+from demos.session.catalog import BUNDLED, Shelf, build_shelf  # noqa: E402
+from demos.session.session import Visit  # noqa: E402
+from demos.tabs.attention import head_view  # noqa: E402
+from demos.tabs.attention import tab as attention  # noqa: E402
+from demos.tabs.attention.head_view import RANDOM, WORKED, Settings  # noqa: E402
+from demos.ui import shared  # noqa: E402
 from hf_attn.checkpoints.save_load import load_checkpoint  # noqa: E402
 from hf_attn.interpret.attention_maps import attention_maps  # noqa: E402
 from hf_attn.textbooks.exercises import BANKS  # noqa: E402
@@ -37,7 +40,7 @@ PARSER = str(BUNDLED / "attn-parser")
 
 def walked(weights, text=None, **chosen):
     """What the page shows of those settings."""
-    return walking.walk(SHELF, Visit(), Settings(weights, text, **chosen))
+    return head_view.walk(SHELF, Visit(), Settings(weights, text, **chosen))
 
 
 def picked(row, column, head=None):
@@ -63,8 +66,8 @@ def asked(name, before, **changed):
 
 
 def test_the_page_opens_with_a_trained_model_s_own_map_explained():
-    first = walking.walk(SHELF, Visit(), walking.begin_with(SHELF))
-    value = walking.to_value(first)
+    first = head_view.walk(SHELF, Visit(), head_view.begin_with(SHELF))
+    value = head_view.to_value(first)
     found = load_checkpoint(PARSER)
     maps = attention_maps(found.model, found.task.encode(first.settings.text), tokenizer=found.tokenizer)
     kind, layer = first.settings.place.split()
@@ -79,7 +82,7 @@ def test_the_page_opens_with_a_trained_model_s_own_map_explained():
 
 
 def test_without_checkpoints_the_page_opens_with_the_exercise():
-    assert walking.begin_with(Shelf()).weights == "worked:exercise-1"
+    assert head_view.begin_with(Shelf()).weights == "worked:exercise-1"
 
     async def build():  # outside an event loop Gradio opens some and never closes them
         return build_app(Shelf(), "cpu")
@@ -88,11 +91,11 @@ def test_without_checkpoints_the_page_opens_with_the_exercise():
 
 
 def test_everything_that_is_offered_can_be_walked_through():
-    offered = walking.choices(SHELF, Visit())
+    offered = head_view.choices(SHELF, Visit())
     assert not [label for label, _ in offered if "lstm" in label or "bahdanau" in label]
     for _, value in offered:
         shown = walked(value)
-        told = walking.to_value(shown)
+        told = head_view.to_value(shown)
         assert told["same"]["largest"] < 1e-5, value
         assert len(shown.look_for.split()) <= 25, value
         assert shared.to_json(told) is not None
@@ -100,14 +103,14 @@ def test_everything_that_is_offered_can_be_walked_through():
 
 def test_a_run_of_the_visit_is_offered_and_says_that_it_is_untrained_before_its_first_step():
     visit, _ = finished()
-    label, value = walking.choices(Shelf(), visit)[0]
+    label, value = head_view.choices(Shelf(), visit)[0]
     assert label == "copy 1 (this visit)"
-    assert walking.walk(Shelf(), visit, Settings(value)).notice == ""
+    assert head_view.walk(Shelf(), visit, Settings(value)).notice == ""
     fresh = begun()
     fresh.run.begin()
-    assert walking.walk(Shelf(), fresh, Settings("run-1")).notice == walking.UNTRAINED
+    assert head_view.walk(Shelf(), fresh, Settings("run-1")).notice == head_view.UNTRAINED
     gone = attention.refresh(SHELF, Visit(), value)
-    assert gone["value"] == walking.choices(SHELF, Visit())[0][1]
+    assert gone["value"] == head_view.choices(SHELF, Visit())[0][1]
     visit.close()
 
 
@@ -118,21 +121,21 @@ def test_what_was_pulled_or_opened_is_offered_where_it_can_be_walked_through(tin
         part.save_pretrained(tmp_path / "gpt2")
     for name in (tmp_path / "gpt2", BUNDLED / "attn-parser"):
         shelf.take(visit, str(name))
-    offered = [value for _, value in walking.choices(shelf, visit) if "/" in value]
+    offered = [value for _, value in head_view.choices(shelf, visit) if "/" in value]
     assert offered == ["ada/attn-copy", PARSER]
     assert attention.refresh(shelf, visit, "ada/attn-copy")["choices"][0][1] == "ada/attn-copy"
     for name in offered:
-        assert walking.to_value(walking.walk(shelf, visit, Settings(name)))["same"]["largest"] < 1e-5
+        assert head_view.to_value(head_view.walk(shelf, visit, Settings(name)))["same"]["largest"] < 1e-5
 
 
 def test_random_weights_say_that_the_map_means_nothing():
-    assert walked(RANDOM, "any words at all").notice == walking.UNTRAINED
+    assert walked(RANDOM, "any words at all").notice == head_view.UNTRAINED
 
 
 def test_the_same_word_in_the_other_sentence_stands_beside_it():
-    beside = walking.to_value(walked(RANDOM, BANKS[1], num_heads=4, head=3))["beside"]
+    beside = head_view.to_value(walked(RANDOM, BANKS[1], num_heads=4, head=3))["beside"]
     assert (beside["sentence"], beside["word"], len(beside["output"])) == (BANKS[0], "bank", 4)
-    assert walking.to_value(walked(RANDOM, "bank"))["beside"] is None
+    assert head_view.to_value(walked(RANDOM, "bank"))["beside"] is None
 
 
 # ---------------------------------------------------------------- cells, heads and switches
@@ -164,7 +167,7 @@ def test_a_switch_keeps_the_cell_and_says_that_the_model_computes_something_else
     before = dataclasses.replace(walked(PARSER), cell=(1, 2))
     after = asked("scale", before, scale=False)["walked"]
     assert after.cell == (1, 2)
-    assert after.notice == walking.CHANGED
+    assert after.notice == head_view.CHANGED
     assert not torch.equal(after.head.weights, before.head.weights)
     hidden = asked("hidden", before, hidden=[7])["walked"]
     assert (hidden.head.weights[:, 7] == 0).all()
@@ -220,7 +223,7 @@ def test_the_copied_lines_give_the_same_numbers(weights, text, chosen, monkeypat
     shown = walked(weights, text, **chosen)
     scope, said = {}, io.StringIO()
     with contextlib.redirect_stdout(said):
-        exec(walking.to_value(shown)["python"], scope)
+        exec(head_view.to_value(shown)["python"], scope)
     assert torch.equal(scope["head"].weights, shown.head.weights)
     assert said.getvalue().startswith(f"Explanation(row={shown.cell[0]}, column={shown.cell[1]}, query=(")
 

@@ -17,8 +17,10 @@ from gradio import components  # noqa: E402
 from gradio.components.api_component import Api  # noqa: E402
 from gradio.state_holder import SessionState  # noqa: E402
 
-from demos import build_app, door, shared  # noqa: E402
-from demos.checkpoints import Shelf, build_shelf  # noqa: E402
+from demos import build_app  # noqa: E402
+from demos.server import input_guard  # noqa: E402
+from demos.session.catalog import Shelf, build_shelf  # noqa: E402
+from demos.ui import shared  # noqa: E402
 from tests.browser import find_chromium, open_tab  # noqa: E402
 
 LINKS = ("open_page", "go_on", "copy")  # what a link gives and takes stands in test_links.py
@@ -201,7 +203,7 @@ def test_what_no_field_can_send_is_refused_in_a_sentence_by_every_handler(app):
         complaint
         for field in fields_of(app)
         for name, value in FOREIGN.items()
-        if not (isinstance(value, str) and isinstance(field, door.TYPED))
+        if not (isinstance(value, str) and isinstance(field, input_guard.TYPED))
         for complaint in complain(app, field, name, value)
     ]
     assert complaints == []
@@ -228,7 +230,7 @@ def test_what_a_handler_skips_is_left_alone_and_the_answer_is_gradio_s_own(told)
         return {outputs[place]: values()[place] for place in told} or gr.skip()
 
     for answer in (as_list, as_dict):
-        mine, own = (asyncio.run(ask(kind, answer)) for kind in (door.GuardedBlocks, gr.Blocks))
+        mine, own = (asyncio.run(ask(kind, answer)) for kind in (input_guard.GuardedBlocks, gr.Blocks))
         assert mine[:2] == own[:2]
         assert not mine[2]
         assert own[2] == (0 not in told)

@@ -10,7 +10,7 @@ pytest.importorskip("playwright")
 
 from playwright.sync_api import expect
 
-from demos import shared
+from demos.ui import shared
 from tests.browser import find_chromium, listen
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")

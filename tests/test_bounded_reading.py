@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from demos.tables import take_table
+from demos.core.upload import take_table
 from hf_attn.architectures.settings import read_settings
 from hf_attn.checkpoints.validate import read_json
 from hf_attn.cli.inspect import _open_image

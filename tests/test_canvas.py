@@ -14,7 +14,7 @@ pytest.importorskip("playwright")
 
 from playwright.sync_api import expect  # noqa: E402
 
-from demos import shared  # noqa: E402
+from demos.ui import shared  # noqa: E402
 from hf_attn.viz import web  # noqa: E402
 from tests.browser import find_chromium, find_free_port, listen, open_browser  # noqa: E402
 

@@ -12,13 +12,16 @@ import pytest
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 gr = pytest.importorskip("gradio")
 
-from demos import driving, form, train  # noqa: E402
-from demos.checkpoints import Shelf  # noqa: E402
-from demos.limits import HOME  # noqa: E402
-from demos.runs_table import pack_run  # noqa: E402
-from demos.shared import thin  # noqa: E402
-from demos.tables import take_table  # noqa: E402
-from demos.visits import PAUSED, STOPPED, Run, Visit  # noqa: E402
+from demos.core.limits import HOME  # noqa: E402
+from demos.core.upload import take_table  # noqa: E402
+from demos.jobs import job as driving  # noqa: E402
+from demos.jobs.training_job import PAUSED, STOPPED, Run  # noqa: E402
+from demos.session.catalog import Shelf  # noqa: E402
+from demos.session.session import Visit  # noqa: E402
+from demos.tabs.train import form  # noqa: E402
+from demos.tabs.train import tab as train  # noqa: E402
+from demos.tabs.train.runs_table import pack_run  # noqa: E402
+from demos.ui.shared import thin  # noqa: E402
 from hf_attn.architectures.registry import ARCHITECTURES  # noqa: E402
 from hf_attn.checkpoints.save_load import load_checkpoint  # noqa: E402
 from hf_attn.tasks import TASKS, build_task  # noqa: E402

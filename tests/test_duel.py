@@ -13,12 +13,15 @@ import pytest
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 gr = pytest.importorskip("gradio")
 
-from demos import duel, duels, shared  # noqa: E402
-from demos.checkpoints import Shelf  # noqa: E402
-from demos.duels import Duel  # noqa: E402
-from demos.limits import HOME, PUBLIC  # noqa: E402
-from demos.runs_table import pack_run  # noqa: E402
-from demos.visits import FAILED, FINISHED, RUNNING, STOPPED, Run, Visit  # noqa: E402
+from demos.core.limits import HOME, PUBLIC  # noqa: E402
+from demos.jobs.training_job import FAILED, FINISHED, RUNNING, STOPPED, Run  # noqa: E402
+from demos.session.catalog import Shelf  # noqa: E402
+from demos.session.session import Visit  # noqa: E402
+from demos.tabs.duel import job as duels  # noqa: E402
+from demos.tabs.duel import tab as duel  # noqa: E402
+from demos.tabs.duel.job import Duel  # noqa: E402
+from demos.tabs.train.runs_table import pack_run  # noqa: E402
+from demos.ui import shared  # noqa: E402
 from hf_attn.checkpoints.save_load import load_checkpoint  # noqa: E402
 from hf_attn.tasks import TASKS  # noqa: E402
 from hf_attn.training.duel import count_parameters  # noqa: E402

@@ -14,9 +14,9 @@ pytest.importorskip("gradio")
 
 import gradio as gr
 
-from demos import endpoints
-from demos.checkpoints import Shelf
-from demos.visits import FAILED
+from demos.jobs.training_job import FAILED
+from demos.server import api as endpoints
+from demos.session.catalog import Shelf
 from hf_attn.checkpoints.save_load import load_checkpoint
 from hf_attn.interpret.attention_maps import attention_maps
 from tests.browser import serve_app

@@ -9,9 +9,9 @@ pytest.importorskip("gradio")
 
 import gradio as gr
 
-from demos.checking import AskEvent
-from demos.events import RunEvent
-from demos.runs_table import CompareEvent, RenameEvent
+from demos.core.events import RunEvent
+from demos.tabs.explore.ablation_panel import AskEvent
+from demos.tabs.train.runs_table import CompareEvent, RenameEvent
 from tests.browser import PATIENCE, find_chromium, open_tab
 from tests.requests_by_hand import DEEP, Caller, serve_logged
 

@@ -12,11 +12,13 @@ import torch
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 gr = pytest.importorskip("gradio")
 
-from demos import checking, explore  # noqa: E402
-from demos.checking import Pick  # noqa: E402
-from demos.checkpoints import Shelf, build_shelf, load_once  # noqa: E402
-from demos.measuring import VIEWS, Checks  # noqa: E402
-from demos.visits import FINISHED, Visit  # noqa: E402
+from demos.jobs.training_job import FINISHED  # noqa: E402
+from demos.session.catalog import Shelf, build_shelf, load_once  # noqa: E402
+from demos.session.session import Visit  # noqa: E402
+from demos.tabs.explore import ablation_panel  # noqa: E402
+from demos.tabs.explore import tab as explore  # noqa: E402
+from demos.tabs.explore.ablation_panel import Pick  # noqa: E402
+from demos.tabs.explore.head_scores import VIEWS, Checks  # noqa: E402
 from hf_attn.analysis.ablation import list_trials, measure_changes, measure_outcomes  # noqa: E402
 from hf_attn.analysis.head_metrics import singular_values  # noqa: E402
 from hf_attn.analysis.head_roles import ROLES, measure_even, measure_head_roles, measure_heads  # noqa: E402
@@ -65,7 +67,7 @@ def looking_at(name, text, target=""):
 def asked(name, text, pick):
     """Return what the board shows first, and what it shows last."""
     checks, visit = looking_at(name, text)
-    values = [json.loads(value) for value in checking.ask_model(SHELF, visit, checks, pick)]
+    values = [json.loads(value) for value in ablation_panel.ask_model(SHELF, visit, checks, pick)]
     return values[0], values[-1]
 
 
@@ -86,25 +88,25 @@ def test_a_removed_head_changes_the_answer_shown_and_the_figures_are_the_package
     assert [row[1] for row in answer["moved"]] == pytest.approx(change.total_variation, abs=1e-6)
     assert [row[2] for row in answer["moved"]] == pytest.approx(change.divergence, abs=1e-6)
     found = load_once(folder("attn-addition"))
-    whole, left = measure_outcomes(found.model, found.task, [change.trial], checking.EXAMPLES)
+    whole, left = measure_outcomes(found.model, found.task, [change.trial], ablation_panel.EXAMPLES)
     held_out = answer["held_out"]
-    assert (held_out["examples"], held_out["whole"]) == (checking.EXAMPLES, whole.exact_match)
+    assert (held_out["examples"], held_out["whole"]) == (ablation_panel.EXAMPLES, whole.exact_match)
     assert (held_out["left"], held_out["error"]) == (left.exact_match, left.standard_error)
 
 
 def test_each_head_taken_away_leaves_what_the_package_measures_and_it_can_be_stopped():
     checks, visit = looking_at("attn-addition", SUM)
-    *_, last = (json.loads(value) for value in checking.ask_each_head(SHELF, visit, checks))
+    *_, last = (json.loads(value) for value in ablation_panel.ask_each_head(SHELF, visit, checks))
     found = load_once(folder("attn-addition"))
     trials = [trial for trial in list_trials(found.model) if trial.interventions[0].head is not None]
-    whole, *outcomes = measure_outcomes(found.model, found.task, trials, checking.EXAMPLES)
+    whole, *outcomes = measure_outcomes(found.model, found.task, trials, ablation_panel.EXAMPLES)
     each = last["each"]
     assert (each["status"], each["done"], each["of"]) == ("finished", len(trials), len(trials))
     assert each["whole"] == whole.exact_match
     assert [row["left"] for row in each["rows"]] == [outcome.exact_match for outcome in outcomes]
-    moments = checking.ask_each_head(SHELF, visit, checks)
+    moments = ablation_panel.ask_each_head(SHELF, visit, checks)
     next(moments)
-    again = list(checking.ask_each_head(SHELF, visit, checks))
+    again = list(ablation_panel.ask_each_head(SHELF, visit, checks))
     assert again == [gr.skip()], "it is under way already"
     checks.wants_stop = True
     *_, stopped = (json.loads(value) for value in moments)
@@ -134,7 +136,7 @@ def test_roles_and_theory_views_of_the_input_are_those_of_hf_attn_heads():
             assert measured["even"][kind][name] == (None if wanted != wanted else pytest.approx(wanted))
         spectrum = torch.tensor(measured["spectrum"][kind])
         torch.testing.assert_close(spectrum, singular_values(getattr(maps, kind)).float())
-    value = json.loads(checking.descend(SHELF, visit, checks, "encoder", 0, 2))
+    value = json.loads(ablation_panel.descend(SHELF, visit, checks, "encoder", 0, 2))
     head = walk_model(found.model, source, kind="encoder", layer=0, head=2)
     before, after = hopfield_descent(head.query, head.key).mean(-1).tolist()
     assert value["energies"]["encoder.0.2"] == {
@@ -145,9 +147,9 @@ def test_roles_and_theory_views_of_the_input_are_those_of_hf_attn_heads():
 
 
 def test_roles_on_held_out_examples_stand_beside_the_untrained_model(monkeypatch):
-    monkeypatch.setattr(checking, "ROLE_EXAMPLES", 8)
+    monkeypatch.setattr(ablation_panel, "ROLE_EXAMPLES", 8)
     checks, visit = looking_at("attn-sort", "9 4 17 12 4 19 2 8")
-    first, last = (json.loads(value) for value in checking.compare_roles(SHELF, visit, checks))
+    first, last = (json.loads(value) for value in ablation_panel.compare_roles(SHELF, visit, checks))
     assert first["compared"] == {"status": "running"}
     found = load_once(folder("attn-sort"))
     wanted = measure_head_roles(found.model, found.task, 8)
@@ -196,7 +198,7 @@ def test_a_recurrent_models_one_alignment_can_be_taken_away_and_has_no_queries_a
     assert (last["answer"]["before"]["correct"], last["answer"]["after"]["correct"]) == (True, False)
     assert last["answer"]["held_out"]["left"] < 0.1
     checks, visit = looking_at("bahdanau-reverse", "7 15 2 3 12")
-    energies = json.loads(checking.descend(SHELF, visit, checks, "cross", 0, 0))["energies"]
+    energies = json.loads(ablation_panel.descend(SHELF, visit, checks, "cross", 0, 0))["energies"]
     assert "no queries and keys" in energies["cross.0.0"]["why"]
 
 
@@ -219,7 +221,7 @@ def test_a_class_and_one_sequence_are_asked_like_an_answer():
     checks = Checks()
     explore.ask(Shelf(), visit, "run-1", "3 1 2", "", None, checks)
     pick = Pick("edge", kind="decoder", query=3, key=1)
-    *_, value = checking.ask_model(Shelf(), visit, checks, pick)
+    *_, value = ablation_panel.ask_model(Shelf(), visit, checks, pick)
     answer = json.loads(value)["answer"]
     assert answer["what"].endswith("reads 1, in layer 1, head 1 of decoder self-attention")
     assert "places of held-out examples differ" in answer["held_out"]["why"]
@@ -228,8 +230,8 @@ def test_a_class_and_one_sequence_are_asked_like_an_answer():
 
 def test_another_input_starts_afresh_and_what_comes_late_is_not_shown(needed):
     checks, visit = looking_at("attn-addition", SUM)
-    list(checking.ask_each_head(SHELF, visit, checks))
-    moments = checking.ask_model(SHELF, visit, checks, needed[0])
+    list(ablation_panel.ask_each_head(SHELF, visit, checks))
+    moments = ablation_panel.ask_model(SHELF, visit, checks, needed[0])
     next(moments)
     explore.ask(SHELF, visit, folder("attn-addition"), "7+8", "", None, checks)
     assert list(moments) == []
@@ -265,7 +267,7 @@ def test_what_comes_late_of_an_older_input_is_not_what_the_panels_speak_about(mo
 def test_a_given_target_is_said_to_be_set_aside_and_too_long_an_input_is_not_measured(monkeypatch):
     checks, _ = looking_at("attn-addition", SUM, "0544")
     assert json.loads(checks.to_value())["is_own"] is False
-    monkeypatch.setattr("demos.looking.SENT_WEIGHTS", 100)  # so many are sent, and measured, at once
+    monkeypatch.setattr("demos.session.maps.SENT_WEIGHTS", 100)  # so many are sent, and measured, at once
     checks, _ = looking_at("attn-addition", SUM)
     assert "Shorten the input" in json.loads(checks.to_value())["measured"]["why"]
 
@@ -276,7 +278,7 @@ def test_each_head_is_taken_away_by_whatever_threads_come_by_and_the_run_goes_on
     checks = Checks()
     _, error, *_ = explore.ask(SHELF, visit, run.id, "1 2 3", "", None, checks)
     assert error == ""
-    told = checking.ask_each_head(SHELF, visit, checks)
+    told = ablation_panel.ask_each_head(SHELF, visit, checks)
     with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
         for worker in itertools.cycle((one, other)):  # as a server's threads take a generator's turns
             if worker.submit(next, told, "over").result() == "over":
@@ -295,7 +297,7 @@ def test_in_the_browser_a_removed_head_changes_the_answer_shown(needed, served_a
     found = load_once(folder("attn-addition"))
     whole, left = (
         f"{100 * outcome.exact_match:.1f}"
-        for outcome in measure_outcomes(found.model, found.task, [change.trial], checking.EXAMPLES)
+        for outcome in measure_outcomes(found.model, found.task, [change.trial], ablation_panel.EXAMPLES)
     )
     with open_tab(served_app, "Explore") as page:
         lens, checks = page.locator("#explore-board"), page.locator("#checks-board")
@@ -307,8 +309,8 @@ def test_in_the_browser_a_removed_head_changes_the_answer_shown(needed, served_a
         expect(roles).to_have_count(9)  # eight heads and even attention
         expect(checks.locator(".hf-roles-table tr.on")).to_contain_text(f"{pick.layer + 1}·{pick.head + 1}")
         expect(checks.locator(".hf-theory-facts")).to_contain_text("after one update")
-        expect(checks).to_contain_text(f"is measured on {checking.EXAMPLES} held-out examples")
-        counted = f"{checking.ROLE_EXAMPLES} held-out examples"
+        expect(checks).to_contain_text(f"is measured on {ablation_panel.EXAMPLES} held-out examples")
+        counted = f"{ablation_panel.ROLE_EXAMPLES} held-out examples"
         expect(checks.get_by_role("button", name=counted, exact=True)).to_be_visible()
 
         checks.get_by_role("button", name="Ask", exact=True).click()

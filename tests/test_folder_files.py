@@ -12,8 +12,8 @@ import transformers
 from huggingface_hub import snapshot_download
 from safetensors.torch import load_file
 
-from demos import runs_table
-from demos.card_preview import read_card, render_card
+from demos.tabs.share.card_preview import read_card, render_card
+from demos.tabs.train import runs_table
 from hf_attn.checkpoints.remeasure import write_collection
 from hf_attn.checkpoints.run_folder import REPORTS, RUN, STATE, Run, load_run, save_run
 from hf_attn.checkpoints.save_load import load_checkpoint

@@ -10,10 +10,11 @@ import pytest
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 pytest.importorskip("gradio")
 
-from demos import form, train
-from demos.runs_table import pack_run
-from demos.tables import Table
-from demos.visits import Visit
+from demos.core.upload import Table
+from demos.session.session import Visit
+from demos.tabs.train import form
+from demos.tabs.train import tab as train
+from demos.tabs.train.runs_table import pack_run
 from hf_attn.evaluation.metrics import evaluate, measure_quickly
 from tests.tables import write_table
 from tests.visiting import Event, board_of, changed, finished

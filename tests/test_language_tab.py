@@ -10,8 +10,12 @@ import torch
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 gr = pytest.importorskip("gradio")
 
-from demos import language, language_neighbours, language_ngrams, language_order, language_tokens  # noqa: E402
-from demos.visits import FAILED, FINISHED, RUNNING, STOPPED, Run, Visit  # noqa: E402
+from demos.jobs.training_job import FAILED, FINISHED, RUNNING, STOPPED, Run  # noqa: E402
+from demos.session.session import Visit  # noqa: E402
+from demos.tabs.language import ngrams as language_ngrams  # noqa: E402
+from demos.tabs.language import tab as language  # noqa: E402
+from demos.tabs.language import tokens as language_tokens  # noqa: E402
+from demos.tabs.language import word_order, word_vectors  # noqa: E402
 from hf_attn.architectures.registry import build_model  # noqa: E402
 from hf_attn.experiments.word_order import Sizes  # noqa: E402
 from hf_attn.tasks import Recipe  # noqa: E402
@@ -69,7 +73,7 @@ def test_what_a_person_types_stays_data():
 
 
 def test_two_orders_of_the_same_words_are_compared():
-    board, error = language_order.ask("Dog bites man!", "man bites dog")
+    board, error = word_order.ask("Dog bites man!", "man bites dog")
     value = told(board)
     assert error == ""
     assert value["bag"] == {"dog": 1, "bites": 1, "man": 1}
@@ -86,29 +90,29 @@ def test_two_orders_of_the_same_words_are_compared():
     ],
 )
 def test_sentences_that_cannot_be_compared_are_refused_in_words(one, other, words):
-    board, error = language_order.ask(one, other)
+    board, error = word_order.ask(one, other)
     assert told(board) is None
     assert words in error
 
 
 def test_the_order_is_learned_with_progress_and_can_be_stopped(monkeypatch):
-    monkeypatch.setattr(language_order, "SIZES", Sizes(length=6, steps=20, examples=200))
-    lesson = language_order.Lesson()
-    outputs = list(language_order.learn(lesson))
+    monkeypatch.setattr(word_order, "SIZES", Sizes(length=6, steps=20, examples=200))
+    lesson = word_order.Lesson()
+    outputs = list(word_order.learn(lesson))
     values = [told(values[0]) for values in outputs]
     assert lesson.status == FINISHED
     assert len(values) >= 2
     assert [len(model["right"]) for model in values[-1]["models"]] == [2, 2, 2]
     assert sum(values[-1]["models"][0]["right"]) == 1  # of twins, naive Bayes names one right
 
-    moments = language_order.learn(lesson)
+    moments = word_order.learn(lesson)
     next(moments)
-    assert next(language_order.learn(lesson)) == [gr.skip()] * 4  # one at a time
-    language_order.stop(lesson)
+    assert next(word_order.learn(lesson)) == [gr.skip()] * 4  # one at a time
+    word_order.stop(lesson)
     *_, last = moments
     assert lesson.status == STOPPED
     assert "what was measured is kept" in last[3]
-    moments = language_order.learn(lesson)
+    moments = word_order.learn(lesson)
     next(moments)
     moments.close()  # the page is closed
     assert lesson.status == STOPPED
@@ -119,9 +123,9 @@ def test_a_failure_is_told_on_the_board(monkeypatch, caplog):
         yield []
         raise RuntimeError("no memory")
 
-    monkeypatch.setattr(language_order, "follow_order", broken)
-    lesson = language_order.Lesson()
-    list(language_order.learn(lesson))
+    monkeypatch.setattr(word_order, "follow_order", broken)
+    lesson = word_order.Lesson()
+    list(word_order.learn(lesson))
     assert (lesson.status, lesson.message) == (FAILED, "Learning failed: no memory")
     assert "RuntimeError" in caplog.text
 
@@ -198,9 +202,9 @@ def test_a_language_model_of_this_visit_stands_beside_the_tables(tmp_path):
 @pytest.fixture(scope="module")
 def learned():
     """A visitor's vectors of the countries, and everything its page was sent."""
-    lesson = language_neighbours.Lesson()
-    asked = language_neighbours.ASKED[language_neighbours.COMPOSED]
-    return lesson, list(language_neighbours.train(lesson, language_neighbours.COMPOSED, "CBOW", "", *asked))
+    lesson = word_vectors.Lesson()
+    asked = word_vectors.ASKED[word_vectors.COMPOSED]
+    return lesson, list(word_vectors.train(lesson, word_vectors.COMPOSED, "CBOW", "", *asked))
 
 
 def test_vectors_are_learned_with_progress_and_asked(learned):
@@ -223,14 +227,14 @@ def test_vectors_are_learned_with_progress_and_asked(learned):
 
 def test_an_unknown_word_is_refused_under_its_field_and_the_board_stays(learned):
     lesson, _ = learned
-    board, *_, word_error, sum_error, _ = language_neighbours.ask(lesson, "romme", "paris", "france", "italy")
+    board, *_, word_error, sum_error, _ = word_vectors.ask(lesson, "romme", "paris", "france", "italy")
     assert told(board) is None
     assert "did you mean rome" in word_error
     assert sum_error == ""
-    board, *_, word_error, sum_error, _ = language_neighbours.ask(lesson, "rome", "paris", "", "italy")
+    board, *_, word_error, sum_error, _ = word_vectors.ask(lesson, "rome", "paris", "", "italy")
     assert told(board) is None
     assert "A word is missing" in sum_error
-    board, *_ = language_neighbours.ask(lesson, "oslo", "oslo", "norway", "japan")
+    board, *_ = word_vectors.ask(lesson, "oslo", "oslo", "norway", "japan")
     assert told(board)["analogy"]["right"]["word"] == "tokyo"
 
 
@@ -249,27 +253,27 @@ def test_an_unknown_word_is_refused_under_its_field_and_the_board_stays(learned)
 def test_an_own_text_that_will_not_do_is_refused_and_the_vectors_stay(learned, text, words):
     lesson, _ = learned
     report = lesson.report
-    (outputs,) = language_neighbours.train(lesson, language_neighbours.OWN, "CBOW", text, *lesson.words)
+    (outputs,) = word_vectors.train(lesson, word_vectors.OWN, "CBOW", text, *lesson.words)
     assert told(outputs[0]) is None
     assert words in outputs[4]
     assert lesson.report is report
 
 
 def test_an_own_text_is_asked_for_words_that_it_has():
-    lesson = language_neighbours.Lesson()
+    lesson = word_vectors.Lesson()
     text = "\n".join(
         f"{a} {b} {c}"
         for a in ("ax", "bx", "cx")
         for b in ("dx", "ex", "fx")
         for c in ("gx", "hx", "ix", "jx")
     )
-    outputs = language_neighbours.train(
-        lesson, language_neighbours.OWN, "skip-gram", text, "rome", "paris", "france", "italy"
+    outputs = word_vectors.train(
+        lesson, word_vectors.OWN, "skip-gram", text, "rome", "paris", "france", "italy"
     )
     first = next(outputs)
     assert set(first[-4:]) <= set(lesson.report.vectors.words)
     assert lesson.status == RUNNING
-    language_neighbours.stop(lesson)
+    word_vectors.stop(lesson)
     *_, last = outputs
     assert lesson.status == STOPPED
     assert lesson.share is None
@@ -278,7 +282,7 @@ def test_an_own_text_is_asked_for_words_that_it_has():
 
 
 def test_words_before_there_are_vectors_say_what_to_press():
-    board, *_, word_error, _, _ = language_neighbours.ask(language_neighbours.Lesson(), "rome", "a", "b", "c")
+    board, *_, word_error, _, _ = word_vectors.ask(word_vectors.Lesson(), "rome", "a", "b", "c")
     assert told(board) is None
     assert "press Train vectors first" in word_error
 

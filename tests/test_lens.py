@@ -26,11 +26,14 @@ from transformers import (
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 gr = pytest.importorskip("gradio")
 
-from demos import asking, checking, explore, looking  # noqa: E402
-from demos.checking import Pick  # noqa: E402
-from demos.checkpoints import Shelf, build_shelf, load_once  # noqa: E402
-from demos.measuring import Checks  # noqa: E402
-from demos.visits import Visit  # noqa: E402
+from demos.session import maps as looking  # noqa: E402
+from demos.session import model_input  # noqa: E402
+from demos.session.catalog import Shelf, build_shelf, load_once  # noqa: E402
+from demos.session.session import Visit  # noqa: E402
+from demos.tabs.explore import ablation_panel  # noqa: E402
+from demos.tabs.explore import tab as explore  # noqa: E402
+from demos.tabs.explore.ablation_panel import Pick  # noqa: E402
+from demos.tabs.explore.head_scores import Checks  # noqa: E402
 from hf_attn.architectures.map_sizes import count_weights  # noqa: E402
 from hf_attn.interpret import long_inputs  # noqa: E402
 from hf_attn.interpret.attention_maps import attention_maps  # noqa: E402
@@ -137,7 +140,7 @@ def test_a_model_without_an_answer_is_not_asked_and_one_with_classes_is(saved):
         shelf, visit = opened(saved[name])
         checks = Checks()
         shown(shelf, visit, saved[name], checks=checks)
-        *_, last = checking.ask_model(shelf, visit, checks, Pick("head", kind="encoder"))
+        *_, last = ablation_panel.ask_model(shelf, visit, checks, Pick("head", kind="encoder"))
         value = json.loads(last)
         assert words in value["error"]
         assert (value["answer"] is None) == bool(words)
@@ -168,7 +171,7 @@ def test_what_a_visitor_opened_is_offered_to_nobody_else(saved):
     shelf, visit = opened(saved["bert"])
     chosen, error = explore.open_other(shelf, visit, saved["bert"])
     assert (chosen["value"], error) == (saved["bert"], "")
-    assert asking.choose(shelf, visit, saved["bert"], TEXT)[0] == TEXT, "the input stays"
+    assert model_input.choose(shelf, visit, saved["bert"], TEXT)[0] == TEXT, "the input stays"
     assert shelf.choices(Visit(device="cpu")) == []
     with pytest.raises(ValueError, match="train one"), shelf.open(Visit(device="cpu"), saved["bert"]):
         pass

@@ -8,23 +8,21 @@ pytest.importorskip("gradio")
 
 import gradio as gr
 
-from demos import (
-    driving,
-    duel,
-    duels,
-    form,
-    growths,
-    language_neighbours,
-    language_order,
-    limits,
-    login,
-    page,
-    positions,
-)
-from demos.checkpoints import Opened, Shelf
-from demos.limits import HOME, PUBLIC, limits_here
-from demos.shared import count
-from demos.visits import PAUSED, RUNNING, STOPPED, Visit
+from demos.core import limits
+from demos.core.limits import HOME, PUBLIC, limits_here
+from demos.jobs import job as driving
+from demos.jobs.training_job import PAUSED, RUNNING, STOPPED
+from demos.session import page
+from demos.session.catalog import Opened, Shelf
+from demos.session.session import Visit
+from demos.tabs.duel import job as duels
+from demos.tabs.duel import tab as duel
+from demos.tabs.language import word_order, word_vectors
+from demos.tabs.positions import length_test
+from demos.tabs.positions import tab as positions
+from demos.tabs.share import hub_login
+from demos.tabs.train import form
+from demos.ui.shared import count
 from hf_attn.tasks import build_task
 from tests.visiting import begun, changed
 
@@ -150,17 +148,17 @@ def test_a_run_that_reports_nothing_for_long_gives_its_place_back_all_the_same(m
 def test_whatever_learns_gives_its_place_back_when_its_time_is_up_and_says_so(monkeypatch):
     limit(monkeypatch, run_seconds=0.001)
     monkeypatch.setattr(duels, "limits_here", driving.limits_here)
-    visit, held, growing = Visit(device="cpu"), duels.Duel(), growths.Growing()
-    lesson, vectors = language_order.Lesson(), language_neighbours.Lesson()
+    visit, held, growing = Visit(device="cpu"), duels.Duel(), length_test.Growing()
+    lesson, vectors = word_order.Lesson(), word_vectors.Lesson()
     models = ["none", "transformer"]
     duel.press_start(visit, held, 0, "Copy", 5, models, "50 k", "steps", "5000", "1", "0")
     positions.press_start(visit, growing, 0, "Copy", ["alibi"], "0")
     told = [*duel.follow(visit, held)][-1][duel.SCREEN.index("note")]
     told += [*positions.follow(visit, growing)][-1][positions.SCREEN.index("note")]
-    told += [*language_order.learn(lesson)][-1][3]
-    composed = language_neighbours.COMPOSED
-    asked = language_neighbours.ASKED[composed]
-    told += [*language_neighbours.train(vectors, composed, "CBOW", "", *asked)][-1][3]
+    told += [*word_order.learn(lesson)][-1][3]
+    composed = word_vectors.COMPOSED
+    asked = word_vectors.ASKED[composed]
+    told += [*word_vectors.train(vectors, composed, "CBOW", "", *asked)][-1][3]
     assert [one.status for one in (held, growing, lesson, vectors)] == [STOPPED] * 4
     assert told.count("as its time here is up") == 4
     assert all(0 < run.step < 5000 and run.can_go_on for run in held.runs)
@@ -180,31 +178,31 @@ def test_a_run_that_rests_too_long_gives_its_place_back(monkeypatch):
 
 def test_nobody_can_sign_in_outside_of_a_space(monkeypatch):
     monkeypatch.delenv("SPACE_ID", raising=False)
-    assert not login.offers_login()
-    assert login.login_button() is None
+    assert not hub_login.offers_login()
+    assert hub_login.login_button() is None
 
 
 def test_a_space_without_an_oauth_app_offers_no_login(monkeypatch):
     monkeypatch.setenv("SPACE_ID", "ada/attn")
-    for name in login.NEEDED:
+    for name in hub_login.NEEDED:
         monkeypatch.delenv(name, raising=False)
-    assert not login.offers_login()
+    assert not hub_login.offers_login()
 
 
 def test_a_typed_token_goes_before_being_signed_in():
     facts = {"name": "Ada", "preferred_username": "ada", "profile": "", "picture": ""}
     profile, signed = gr.OAuthProfile(facts), gr.OAuthToken("hf_signed", "contribute-repos", 0)
-    assert login.visitor_token(" hf_typed ", profile, signed) == ("", "hf_typed")
-    assert login.visitor_token("", profile, signed) == ("ada", "hf_signed")
+    assert hub_login.visitor_token(" hf_typed ", profile, signed) == ("", "hf_typed")
+    assert hub_login.visitor_token("", profile, signed) == ("ada", "hf_signed")
     with pytest.raises(ValueError, match="Nobody is signed in"):
-        login.visitor_token(None)
+        hub_login.visitor_token(None)
 
 
 def test_gradio_gives_a_handler_the_visitor_s_token():
     from gradio.helpers import special_args
 
     def handler(typed: str, profile: gr.OAuthProfile | None, signed: gr.OAuthToken | None):
-        return login.visitor_token(typed, profile, signed)
+        return hub_login.visitor_token(typed, profile, signed)
 
     inputs, *_ = special_args(handler, ["hf_typed"], None, None)
     assert inputs == ["hf_typed", None, None], "nobody is signed in here"

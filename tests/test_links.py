@@ -17,8 +17,11 @@ gr = pytest.importorskip("gradio")
 
 from gradio import components  # noqa: E402
 
-from demos import asking, links, rerunning, train  # noqa: E402
-from demos.visits import Visit  # noqa: E402
+from demos.links import codec as links  # noqa: E402
+from demos.session import model_input  # noqa: E402
+from demos.session.session import Visit  # noqa: E402
+from demos.tabs.train import replay  # noqa: E402
+from demos.tabs.train import tab as train  # noqa: E402
 from tests.linked import (  # noqa: E402
     DUEL,
     FIELDS,
@@ -217,8 +220,8 @@ def test_every_setting_of_a_run_is_found_again_in_the_fields():
         {"learning_rate": "0.0031", "seed": "7"},
     ):
         visit = begun(**other)
-        wanted = rerunning.Again(rerunning.form_of(visit.run), 1)
-        again, _ = rerunning.add_again(Visit(device="cpu"), wanted)
+        wanted = replay.Again(replay.form_of(visit.run), 1)
+        again, _ = replay.add_again(Visit(device="cpu"), wanted)
         assert (again.task, again.recipe, again.seed) == (visit.run.task, visit.run.recipe, visit.run.seed)
         visit.close()
 
@@ -258,7 +261,7 @@ def boards(one, shown, visit):
 
 
 def test_an_opened_tab_answers_once_and_again_only_when_its_weights_have_learned():
-    visit, shown = begun(), asking.Shown()
+    visit, shown = begun(), model_input.Shown()
     trained_by(visit)
     assert len(boards(ASKING, shown, visit)) == 1
     assert boards(ASKING, shown, visit) == [], "opened again, nothing is new: what was picked stays"
@@ -268,7 +271,7 @@ def test_an_opened_tab_answers_once_and_again_only_when_its_weights_have_learned
 
 
 def test_an_answer_that_comes_after_the_next_question_is_dropped():
-    visit, shown = begun(), asking.Shown()
+    visit, shown = begun(), model_input.Shown()
     trained_by(visit)
     given = [copy.deepcopy(part.value) for part in ASKING.asked]
     given[:3] = visit, visit.run.id, "1 2"
@@ -288,9 +291,9 @@ def test_an_answer_that_comes_after_the_next_question_is_dropped():
     ("field", "value"), [("task", "Nope"), ("model", "mamba"), ("preset", "huge"), ("size", 3)]
 )
 def test_a_links_run_of_a_task_or_a_model_that_there_is_not_is_refused_in_words(field, value):
-    fields = rerunning.form_of(begun().run) | {field: value}
+    fields = replay.form_of(begun().run) | {field: value}
     with pytest.raises(ValueError, match=str(value)):
-        rerunning.check_run({"form": fields, "steps": 3})
+        replay.check_run({"form": fields, "steps": 3})
 
 
 @pytest.mark.parametrize("part", ["values", "boards"])
@@ -303,5 +306,5 @@ def test_half_a_pair_of_surrogates_in_a_link_is_refused_in_words(part):
 
 @pytest.mark.parametrize("film", [[-1], ["a"], [None], [1.5], [True], [10**400], 3])
 def test_a_film_of_steps_that_a_run_does_not_have_is_none(film):
-    assert rerunning.check_film(film, 10) is None
-    assert rerunning.check_film([0, 10, 11], 10) == {0, 10}
+    assert replay.check_film(film, 10) is None
+    assert replay.check_film([0, 10, 11], 10) == {0, 10}

@@ -9,21 +9,17 @@ import torch
 
 gr = pytest.importorskip("gradio")
 
-from demos import (  # noqa: E402
-    chance,
-    driving,
-    duel,
-    duels,
-    form,
-    growths,
-    language_neighbours,
-    language_order,
-    limits,
-    links,
-    positions,
-    rerunning,
-)
-from demos.visits import Visit  # noqa: E402
+from demos.core import limits  # noqa: E402
+from demos.jobs import job as driving  # noqa: E402
+from demos.jobs import random_state  # noqa: E402
+from demos.links import codec as links  # noqa: E402
+from demos.session.session import Visit  # noqa: E402
+from demos.tabs.duel import job as duels  # noqa: E402
+from demos.tabs.duel import tab as duel  # noqa: E402
+from demos.tabs.language import word_order, word_vectors  # noqa: E402
+from demos.tabs.positions import length_test  # noqa: E402
+from demos.tabs.positions import tab as positions  # noqa: E402
+from demos.tabs.train import form, replay  # noqa: E402
 from tests.linked import (  # noqa: E402
     DUEL,
     KEPT,
@@ -42,17 +38,17 @@ def test_a_links_film_has_the_senders_frames_though_they_were_taken_by_the_clock
     sender, friend = begun(), Visit(device="cpu")
     sender.run.film = frozenset({0, 2, 5})
     trained_by(sender)
-    boards = {rerunning.BOARD: {"step": 2, "layer": None, "head": 1, "film": [0, 2, 5]}}
+    boards = {replay.BOARD: {"step": 2, "layer": None, "head": 1, "film": [0, 2, 5]}}
     state, _ = links.describe_view(KEPT["train"], SHELF, sender, values_of("train"), boards)
     text = links.write_link(state)
     opened(text, friend)
     trained_by(friend)
     maps = [[frame["maps"] for _, frame in one.run.frames] for one in (sender, friend)]
-    assert rerunning.steps_of(friend.run) == {0, 2, 5}
+    assert replay.steps_of(friend.run) == {0, 2, 5}
     assert maps[0] == maps[1]
     again, _ = opened(text, friend)
     assert OPENING.page.order not in again, "the run is there with its film"
-    state["boards"][rerunning.BOARD]["film"] = [0, 3]
+    state["boards"][replay.BOARD]["film"] = [0, 3]
     again, _ = opened(links.write_link(state), friend)
     assert OPENING.page.order in again, "the film of the run that is there lacks a frame"
     for visit in (sender, friend):
@@ -73,7 +69,7 @@ def with_three_runs():
 
 def test_runs_laid_over_the_shown_one_travel_with_it_by_their_names_and_films():
     sender, friend = with_three_runs(), Visit(device="cpu")
-    boards = {rerunning.TABLE: {"laid": ["run-3", "run-2", "run-99"], "open": [0]}}
+    boards = {replay.TABLE: {"laid": ["run-3", "run-2", "run-99"], "open": [0]}}
     state, said = links.describe_view(KEPT["train"], SHELF, sender, values_of("train"), boards)
     assert said.startswith("copy 1, third <b> and copy 2 travel as their settings")
     text = links.write_link(state)
@@ -89,17 +85,17 @@ def test_runs_laid_over_the_shown_one_travel_with_it_by_their_names_and_films():
         ("copy 1", 0),
     ]
     assert friend.shown == "run-3"
-    assert told["opened"]["boards"][rerunning.TABLE] == {"laid": ["run-1", "run-2"], "open": [0]}
+    assert told["opened"]["boards"][replay.TABLE] == {"laid": ["run-1", "run-2"], "open": [0]}
     for name, again in (("run-3", "run-1"), ("run-2", "run-2"), ("run-1", "run-3")):
         one, other = sender.runs[name], friend.runs[again]
         assert all(torch.equal(w, other.model.state_dict()[n]) for n, w in one.model.state_dict().items())
         if name != "run-1":  # whose film is that of the sender's board
-            assert rerunning.steps_of(one) == rerunning.steps_of(other)
+            assert replay.steps_of(one) == replay.steps_of(other)
     friend.show("run-2")
     updates, told = opened(text, friend)
     assert OPENING.page.order not in updates, "all of them are there"
     assert friend.shown == "run-3", "the link's run is on the board"
-    assert told["opened"]["boards"][rerunning.TABLE]["laid"] == ["run-1", "run-2"]
+    assert told["opened"]["boards"][replay.TABLE]["laid"] == ["run-1", "run-2"]
     for visit in (sender, friend):
         visit.close()
 
@@ -109,7 +105,7 @@ def test_two_runs_alike_are_two_where_the_link_is_opened():
     trained_by(sender)
     sender.add_again(sender.run)
     trained_by(sender)
-    boards = {rerunning.TABLE: {"laid": ["run-1"]}}
+    boards = {replay.TABLE: {"laid": ["run-1"]}}
     state, _ = links.describe_view(KEPT["train"], SHELF, sender, values_of("train"), boards)
     updates, _ = opened(links.write_link(state), friend)
     trained_by(friend)
@@ -124,12 +120,12 @@ def test_two_runs_alike_are_two_where_the_link_is_opened():
 def test_a_links_run_with_an_example_of_ones_own_is_not_that_without_it():
     sender, friend = begun(), Visit(device="cpu")
     trained_by(sender)
-    plain = rerunning.check_run(rerunning.describe(sender.run))
-    rerunning.add_again(friend, plain)
+    plain = replay.check_run(replay.describe(sender.run))
+    replay.add_again(friend, plain)
     trained_by(friend)
     own = dataclasses.replace(plain, fields=plain.fields | {"probe": "3 1 2"})
-    assert rerunning.find_again(friend, plain) is friend.run
-    assert rerunning.find_again(friend, own) is None
+    assert replay.find_again(friend, plain) is friend.run
+    assert replay.find_again(friend, own) is None
     for visit in (sender, friend):
         visit.close()
 
@@ -137,7 +133,7 @@ def test_a_links_run_with_an_example_of_ones_own_is_not_that_without_it():
 def test_a_full_visit_keeps_the_runs_that_a_link_needs_and_says_which_made_room(monkeypatch):
     monkeypatch.setattr(limits, "_launched", [dataclasses.replace(limits.HOME, runs=3)])
     sender, friend = with_three_runs(), Visit(device="cpu")
-    boards = {rerunning.TABLE: {"laid": ["run-2", "run-3"]}}
+    boards = {replay.TABLE: {"laid": ["run-2", "run-3"]}}
     state, _ = links.describe_view(KEPT["train"], SHELF, sender, values_of("train"), boards)
     for run in state["beside"]:
         del run["film"]
@@ -152,14 +148,14 @@ def test_a_full_visit_keeps_the_runs_that_a_link_needs_and_says_which_made_room(
     trained_by(friend)
     _, told = gone_on(updates, friend)
     assert [run.seed for run in friend.runs.values()] == [1, 2, 0]
-    assert len(told["opened"]["boards"][rerunning.TABLE]["laid"]) == 2
+    assert len(told["opened"]["boards"][replay.TABLE]["laid"]) == 2
     for visit in (sender, friend):
         visit.close()
 
 
 def test_of_a_laid_run_that_was_deleted_while_the_link_was_trained_it_is_said_that_it_lacks():
     sender, friend = with_three_runs(), Visit(device="cpu")
-    boards = {rerunning.TABLE: {"laid": ["run-2", "run-3"]}}
+    boards = {replay.TABLE: {"laid": ["run-2", "run-3"]}}
     state, _ = links.describe_view(KEPT["train"], SHELF, sender, values_of("train"), boards)
     updates, _ = opened(links.write_link(state), friend)
     trained_by(friend)
@@ -178,7 +174,7 @@ def test_runs_that_a_link_does_not_describe_are_refused_in_words(beside):
     sender = begun()
     trained_by(sender)
     state, _ = links.describe_view(KEPT["train"], SHELF, sender, values_of("train"), {})
-    state["beside"] = [rerunning.describe(sender.run)] * 4 if beside == "more" else beside
+    state["beside"] = [replay.describe(sender.run)] * 4 if beside == "more" else beside
     friend = Visit(device="cpu")
     updates, told = opened(links.write_link(state), friend)
     assert "This link does not say" in told["refused"]
@@ -191,8 +187,8 @@ def test_what_a_run_draws_for_dropout_does_not_hang_on_who_else_draws():
     visit = begun()
     task, recipe = visit.run.task, visit.run.recipe
     recipe = dataclasses.replace(recipe, model={**recipe.model, "dropout": 0.3})
-    assert chance.draws(recipe)
-    assert not chance.draws(visit.run.recipe)
+    assert random_state.draws(recipe)
+    assert not random_state.draws(visit.run.recipe)
     alone, _ = visit.add(task, recipe, 1)
     for _ in driving.drive(alone):
         pass
@@ -215,11 +211,11 @@ def learn_growth(visit, held):
 
 
 def learn_order(_, held):
-    return language_order.learn(held)
+    return word_order.learn(held)
 
 
 def learn_vectors(_, held):
-    return language_neighbours.train_again(held)
+    return word_vectors.train_again(held)
 
 
 def begin_duel(visit, held, **other):
@@ -231,18 +227,18 @@ def begin_growth(visit, held):
 
 
 def begin_vectors(_, held):
-    held.asked = ("countries", "CBOW", "", "oslo", *language_neighbours.ASKED["countries"][1:])
+    held.asked = ("countries", "CBOW", "", "oslo", *word_vectors.ASKED["countries"][1:])
 
 
 BEGUN = {
     "duel": (duels.Duel, begin_duel, learn_duel, duel.press_stop),
-    "growth": (growths.Growing, begin_growth, learn_growth, lambda _, held: positions.press_stop(held)),
-    "order": (language_order.Lesson, lambda *_: None, learn_order, lambda _, held: language_order.stop(held)),
+    "growth": (length_test.Growing, begin_growth, learn_growth, lambda _, held: positions.press_stop(held)),
+    "order": (word_order.Lesson, lambda *_: None, learn_order, lambda _, held: word_order.stop(held)),
     "vectors": (
-        language_neighbours.Lesson,
+        word_vectors.Lesson,
         begin_vectors,
         learn_vectors,
-        lambda _, held: language_neighbours.stop(held),
+        lambda _, held: word_vectors.stop(held),
     ),
 }
 TIMED = ("seconds", "spent", "done", "duel", "run", "python")
@@ -264,7 +260,7 @@ def last_board(outputs):
 def test_what_was_learned_and_stopped_is_learned_again_from_a_link_to_the_same_place(
     name, messages, monkeypatch
 ):
-    for module in (duels, growths, language_order, language_neighbours):
+    for module in (duels, length_test, word_order, word_vectors):
         monkeypatch.setattr(module, "MESSAGE_SECONDS", 0.0)
     make, begin, learn, stop = BEGUN[name]
     sender, friend = Visit(device="cpu"), Visit(device="cpu")

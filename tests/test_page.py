@@ -9,7 +9,7 @@ os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 pytest.importorskip("gradio")
 
 from demos import LOOK_SECONDS, TABS, build_app
-from demos.checkpoints import Shelf
+from demos.session.catalog import Shelf
 
 EMPTY = Shelf()
 

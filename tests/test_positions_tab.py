@@ -13,10 +13,12 @@ import torch
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 gr = pytest.importorskip("gradio")
 
-from demos import growths, positions  # noqa: E402
-from demos.growths import Growing  # noqa: E402
-from demos.position_ways import WAYS  # noqa: E402
-from demos.visits import FAILED, FINISHED, RUNNING, STOPPED, Visit  # noqa: E402
+from demos.jobs.training_job import FAILED, FINISHED, RUNNING, STOPPED  # noqa: E402
+from demos.session.session import Visit  # noqa: E402
+from demos.tabs.positions import length_test  # noqa: E402
+from demos.tabs.positions import tab as positions  # noqa: E402
+from demos.tabs.positions.descriptions import WAYS  # noqa: E402
+from demos.tabs.positions.length_test import Growing  # noqa: E402
 from hf_attn.analysis.position_encodings import Settings, measure_order, view_positions  # noqa: E402
 from hf_attn.experiments.length_generalization import Growth  # noqa: E402
 from hf_attn.models.positions import POSITION_TYPES  # noqa: E402
@@ -150,7 +152,7 @@ def test_the_sentence_on_top_is_short():
 
 def begun(monkeypatch, growth=TINY, types=("learned", "alibi")):
     """A visit with a run that is to be followed."""
-    monkeypatch.setitem(growths.GROWTHS, "Copy", growth)
+    monkeypatch.setitem(length_test.GROWTHS, "Copy", growth)
     visit, growing = Visit(device="cpu"), Growing()
     positions.press_start(visit, growing, 0, "Copy", list(types), "0")
     return visit, growing
@@ -199,7 +201,7 @@ def test_a_run_that_waits_for_a_place_is_stopped_and_never_begins(monkeypatch):
 
 
 def test_a_crash_is_told_on_the_board_and_not_raised(monkeypatch, caplog):
-    monkeypatch.setattr(growths, "grow", lambda *args, **settings: 1 / 0)
+    monkeypatch.setattr(length_test, "grow", lambda *args, **settings: 1 / 0)
     visit, growing = begun(monkeypatch)
     last = boards_of(positions.follow(visit, growing))[-1]
     assert (growing.status, last["status"]) == (FAILED, "error")
@@ -208,7 +210,7 @@ def test_a_crash_is_told_on_the_board_and_not_raised(monkeypatch, caplog):
 
 
 def test_a_page_that_is_closed_stops_its_run(monkeypatch):
-    monkeypatch.setattr(growths, "MESSAGE_SECONDS", 0)
+    monkeypatch.setattr(length_test, "MESSAGE_SECONDS", 0)
     visit, growing = begun(monkeypatch, Growth("copy", 3, (3, 4), steps=4000))
     moments = positions.follow(visit, growing)
     for _ in range(3):

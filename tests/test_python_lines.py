@@ -15,27 +15,25 @@ import pytest
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 pytest.importorskip("gradio")
 
-from demos import (
-    attention,
-    checking,
-    duel,
-    explore,
-    form,
-    growths,
-    language_neighbours,
-    language_ngrams,
-    language_order,
-    language_tokens,
-    positions,
-    python_heads,
-    python_lines,
-    train,
-    trying,
-)
-from demos.checkpoints import BUNDLED, Shelf, build_shelf
-from demos.duels import Duel
-from demos.measuring import Checks
-from demos.visits import Visit
+from demos.session.catalog import BUNDLED, Shelf, build_shelf
+from demos.session.session import Visit
+from demos.snippets import heads as python_heads
+from demos.snippets import views as python_lines
+from demos.tabs.attention import tab as attention
+from demos.tabs.duel import tab as duel
+from demos.tabs.duel.job import Duel
+from demos.tabs.explore import ablation_panel
+from demos.tabs.explore import tab as explore
+from demos.tabs.explore.head_scores import Checks
+from demos.tabs.language import ngrams as language_ngrams
+from demos.tabs.language import tokens as language_tokens
+from demos.tabs.language import word_order
+from demos.tabs.language import word_vectors as word_vectors_tab
+from demos.tabs.positions import length_test
+from demos.tabs.positions import tab as positions
+from demos.tabs.train import form
+from demos.tabs.train import tab as train
+from demos.tabs.try_it import tab as trying
 from hf_attn.experiments import word_vectors
 from hf_attn.experiments.length_generalization import Growth
 from hf_attn.experiments.word_vectors import choose_settings
@@ -103,7 +101,7 @@ def test_explore_s_lines_give_the_map_that_is_shown(chosen, text, target):
 
 def test_the_question_s_lines_give_the_changed_answer_and_the_held_out_accuracy():
     _, checks = explored(ADDITION, "153+391")
-    *_, last = checking.ask_model(SHELF, Visit(), checks, checking.Pick(layer=1, head=1))
+    *_, last = ablation_panel.ask_model(SHELF, Visit(), checks, ablation_panel.Pick(layer=1, head=1))
     value = json.loads(last)
     left = run_lines(value)
     answer = value["answer"]
@@ -132,10 +130,10 @@ def same_figures(figures, shown):
 
 
 def test_the_lines_of_roles_on_held_out_examples_give_trained_and_untrained_figures(learned, monkeypatch):
-    monkeypatch.setattr(checking, "ROLE_EXAMPLES", 5)
+    monkeypatch.setattr(ablation_panel, "ROLE_EXAMPLES", 5)
     visit, _ = learned
     _, checks = explored(next(iter(visit.runs)), "7 2 5", visit)
-    *_, last = checking.compare_roles(SHELF, visit, checks)
+    *_, last = ablation_panel.compare_roles(SHELF, visit, checks)
     compared = json.loads(last)["compared"]
     left = run_lines(compared)
     assert same_figures(left.roles.trained, compared["trained"])
@@ -145,7 +143,7 @@ def test_the_lines_of_roles_on_held_out_examples_give_trained_and_untrained_figu
 def test_the_lines_without_each_head_give_what_is_left(learned):
     visit, _ = learned
     _, checks = explored(next(iter(visit.runs)), "7 2 5", visit)
-    *_, last = checking.ask_each_head(SHELF, visit, checks)
+    *_, last = ablation_panel.ask_each_head(SHELF, visit, checks)
     each = json.loads(last)["each"]
     left = run_lines(each)
     assert left.whole.exact_match == each["whole"]
@@ -307,9 +305,9 @@ def test_positions_lines_give_the_pictures_and_the_order_test():
 
 
 def test_the_lines_of_what_was_trained_beyond_its_length_give_its_figures():
-    growing = growths.Growing()
+    growing = length_test.Growing()
     growing.arrange(Growth("copy", 3, (2, 4), steps=4), ("sinusoidal",), 0, "cpu")
-    for _ in growths.drive(growing):
+    for _ in length_test.drive(growing):
         pass
     board = positions.show_growth(growing)[positions.SCREEN.index("board")]
     value = json.loads(board)
@@ -323,7 +321,7 @@ def test_the_lines_of_language_give_its_numbers():
     assert [len(step.vocabulary) for step in run_lines(tokens).steps] == [
         one["size"] for one in tokens["steps"]
     ]
-    order = json.loads(language_order.ask(*language_order.FIRST)[0])
+    order = json.loads(word_order.ask(*word_order.FIRST)[0])
     assert [row.distance for row in run_lines(order).found.rows] == [row["distance"] for row in order["rows"]]
     counting = language_ngrams.Counting()
     source = language_ngrams.OWN
@@ -339,13 +337,13 @@ def test_the_lines_of_word_vectors_give_the_same_neighbours(monkeypatch):
         return dataclasses.replace(choose_settings(sentences, kind), steps=40)
 
     monkeypatch.setattr(word_vectors, "choose_settings", choose_short)
-    monkeypatch.setattr(language_neighbours, "choose_settings", choose_short)
-    lesson, words = language_neighbours.Lesson(), ("cat", "cat", "dog", "mat")
+    monkeypatch.setattr(word_vectors_tab, "choose_settings", choose_short)
+    lesson, words = word_vectors_tab.Lesson(), ("cat", "cat", "dog", "mat")
     text = (
         "the cat's on the mat. the dog is on the mat. a cat and a dog run. the mat is old. a dog's old. " * 4
     )
-    kind = language_neighbours.KINDS[0]
-    *_, last = language_neighbours.train(lesson, language_neighbours.OWN, kind, text, *words)
+    kind = word_vectors_tab.KINDS[0]
+    *_, last = word_vectors_tab.train(lesson, word_vectors_tab.OWN, kind, text, *words)
     value = json.loads(last[0])
     found = run_lines(value).vectors.neighbours(value["near"]["word"], 8)
     assert [near.word for near in found] == [near["word"] for near in value["near"]["found"]]

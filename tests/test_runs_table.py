@@ -10,11 +10,14 @@ import pytest
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 pytest.importorskip("gradio")
 
-from demos import form, probing, train
-from demos.returning import Waiting
-from demos.run_facts import row_of
-from demos.runs_table import compare_runs, file_name, pack_run, rename_run
-from demos.visits import LONGEST_NAME, STOPPED, Visit
+from demos.jobs import probe as probing
+from demos.jobs.training_job import STOPPED
+from demos.session.reload import Waiting
+from demos.session.session import LONGEST_NAME, Visit
+from demos.tabs.train import form
+from demos.tabs.train import tab as train
+from demos.tabs.train.run_facts import row_of
+from demos.tabs.train.runs_table import compare_runs, file_name, pack_run, rename_run
 from hf_attn.interpret.attention_maps import attention_maps
 from hf_attn.tasks import build_task
 from tests.browser import PATIENCE, find_chromium, open_tab

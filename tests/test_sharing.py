@@ -11,12 +11,13 @@ import pytest
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 gr = pytest.importorskip("gradio")
 
-from demos import hub, sharing  # noqa: E402
-from demos.card_preview import render_card  # noqa: E402
-from demos.checkpoints import Shelf  # noqa: E402
-from demos.hub import Sharing  # noqa: E402
-from demos.transfers import embed_lines, load_lines  # noqa: E402
-from demos.visits import Visit  # noqa: E402
+from demos.session.catalog import Shelf  # noqa: E402
+from demos.session.session import Visit  # noqa: E402
+from demos.tabs.share import handlers as hub  # noqa: E402
+from demos.tabs.share import tab as sharing  # noqa: E402
+from demos.tabs.share.card_preview import render_card  # noqa: E402
+from demos.tabs.share.handlers import Sharing  # noqa: E402
+from demos.tabs.share.transfer import embed_lines, load_lines  # noqa: E402
 from tests.browser import PATIENCE, find_chromium, open_tab, serve_app  # noqa: E402
 from tests.hub_server import serve_hub  # noqa: E402
 from tests.visiting import begun, finished  # noqa: E402

@@ -18,8 +18,11 @@ from hf_attn.training.slices import SliceState, read_weights, train_in_slices, t
 
 pytest.importorskip("gradio")
 
-from demos import driving, rerunning, slicing, visits
-from demos.visits import FINISHED, Run
+from demos.jobs import job as driving
+from demos.jobs import loop as slicing
+from demos.jobs.training_job import FINISHED, Run
+from demos.session import session as visits
+from demos.tabs.train import replay
 from tests.visiting import begun
 
 
@@ -149,10 +152,10 @@ def test_one_step_is_asked_for_where_somebody_watches_step_by_step(small):
 
 
 def test_a_links_run_in_slices_ends_with_the_weights_of_its_step(monkeypatch):
-    fields = rerunning.form_of(begun().run)
-    for module in (slicing, visits, rerunning):
+    fields = replay.form_of(begun().run)
+    for module in (slicing, visits, replay):
         monkeypatch.setattr(module, "has_zero_gpu", lambda: True)
-    run, _ = rerunning.add_again(visits.Visit(), rerunning.Again(fields, 3))
+    run, _ = replay.add_again(visits.Visit(), replay.Again(fields, 3))
     for _ in driving.drive(run):
         pass
     alone = train_slice(SliceState(run.task, run.recipe, run.seed), steps=3)

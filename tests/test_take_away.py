@@ -16,7 +16,7 @@ pytest.importorskip("playwright")
 
 from playwright.sync_api import expect
 
-from demos.checkpoints import BUNDLED
+from demos.session.catalog import BUNDLED
 from hf_attn import attention_maps, load_checkpoint
 from tests.browser import PATIENCE, find_chromium, listen
 

@@ -11,9 +11,11 @@ import torch
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 gr = pytest.importorskip("gradio")
 
-from demos import answers, shared, trying  # noqa: E402
-from demos.checkpoints import build_shelf, load_once  # noqa: E402
-from demos.visits import Visit  # noqa: E402
+from demos.session.catalog import build_shelf, load_once  # noqa: E402
+from demos.session.session import Visit  # noqa: E402
+from demos.tabs.try_it import answer_view  # noqa: E402
+from demos.tabs.try_it import tab as trying  # noqa: E402
+from demos.ui import shared  # noqa: E402
 from hf_attn.generation.generate import STRATEGIES, search_beams, temper, write  # noqa: E402
 from hf_attn.interpret.attention_maps import attention_maps  # noqa: E402
 
@@ -62,14 +64,14 @@ def test_each_symbol_comes_with_all_that_it_was_chosen_from():
 
 
 def test_of_a_large_vocabulary_the_rest_is_summed_for_every_temperature():
-    logits = torch.randn(answers.SENT + 900, generator=torch.Generator().manual_seed(0)).double()
-    sent = answers.Distributions(lambda ids: [str(index) for index in ids])
+    logits = torch.randn(answer_view.SENT + 900, generator=torch.Generator().manual_seed(0)).double()
+    sent = answer_view.Distributions(lambda ids: [str(index) for index in ids])
     sent.add(logits.softmax(-1))
     (value,) = sent.to_value()
-    assert (len(value["names"]), value["more"]) == (answers.SENT, 900)
-    for warmth, rest in zip(answers.TEMPERATURES[1:], value["weights"][1:], strict=True):
+    assert (len(value["names"]), value["more"]) == (answer_view.SENT, 900)
+    for warmth, rest in zip(answer_view.TEMPERATURES[1:], value["weights"][1:], strict=True):
         named = sum(math.exp((log_p - value["log_p"][0]) / warmth) for log_p in value["log_p"])
-        expected = temper(logits, warmth).sort(descending=True).values[answers.SENT :].sum()
+        expected = temper(logits, warmth).sort(descending=True).values[answer_view.SENT :].sum()
         assert rest / (named + rest) == pytest.approx(float(expected), rel=1e-6)
 
 
@@ -123,7 +125,7 @@ def test_the_beam_tree_holds_the_answers_and_of_the_dropped_the_likeliest_two_a_
         log_p = dict(zip(offered["names"], offered["log_p"], strict=True))[node["token"]]
         assert math.log(node["p"]) == pytest.approx(log_p, abs=1e-3)
         dropped[len(way_to(beams, place)) - 1] += node["fate"] == "dropped"
-    assert max(dropped) == answers.DROPPED
+    assert max(dropped) == answer_view.DROPPED
 
 
 def test_every_node_has_the_map_row_that_the_model_reads_there(beamed):

@@ -11,9 +11,10 @@ import gradio as gr
 from huggingface_hub import HfApi, constants, get_token
 from huggingface_hub.utils import build_hf_headers
 
-from demos import door, limits
-from demos.gate import MOST_BYTES, Gate, find_foreign
-from demos.limits import HOME, PUBLIC, TRUSTED, choose_limits, is_loopback
+from demos.core import limits
+from demos.core.limits import HOME, PUBLIC, TRUSTED, choose_limits, is_loopback
+from demos.server import input_guard
+from demos.server.gate import MOST_BYTES, Gate, find_foreign
 from tests.hub_server import serve_hub
 from tests.native import build_native
 from tests.requests_by_hand import Caller, serve_logged
@@ -78,7 +79,7 @@ def test_a_page_with_the_limits_of_home_is_launched_for_nobody_else(options, mon
 
 
 async def build_page():  # outside an event loop Gradio opens some and never closes them
-    with door.GuardedBlocks() as page:
+    with input_guard.GuardedBlocks() as page:
         gr.Textbox()
     return page
 

@@ -2,8 +2,9 @@
 
 import json
 
-from demos import form, train
-from demos.visits import Visit
+from demos.session.session import Visit
+from demos.tabs.train import form
+from demos.tabs.train import tab as train
 
 COPY = {
     **dict.fromkeys(form.FIELDS),

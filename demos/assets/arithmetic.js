@@ -3,7 +3,7 @@
    only digits are chosen here.
 
    const arithmetic = hfAttn.arithmetic(host, {onKey(column), file()}); arithmetic.update(value)
-   value: that of the attention board (its contract is in demos/attention.py) */
+   value: that of the attention board (its contract is in demos/tabs/attention/tab.py) */
 (hfAttn => {
   const { el, number, named, css, fill, numberOn } = hfAttn;
 

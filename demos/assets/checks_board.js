@@ -1,6 +1,6 @@
 "use strict";
 /* Ask the model: what the lens shows is taken away, and the answer and the held-out accuracy are set beside what they
-   were. The lens says what is meant; the contract is in demos/checking.py. */
+   were. The lens says what is meant; the contract is in demos/tabs/explore/ablation_panel.py. */
 (hfAttn => {
   const { el, number, percent, button } = hfAttn;
   const NAMES = {

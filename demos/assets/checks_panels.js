@@ -1,5 +1,5 @@
 "use strict";
-/* Below the lens: roles of all heads as a table, theory views of the chosen one. The contract is in demos/checking.py.
+/* Below the lens: roles of all heads as a table, theory views of the chosen one. The contract is in demos/tabs/explore/ablation_panel.py.
 
    hfAttn.takeInside(options) → {take, table, fill}: as hfAttn.takeAway, in two places of a panel of many parts
    hfAttn.shades(host, describe) → a picture that is only saved, of a table of shaded numbers: describe(theme) gives

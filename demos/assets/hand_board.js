@@ -1,7 +1,7 @@
 "use strict";
 /* The exercise by hand: scores, weights and outputs of three words, typed by the learner and checked one by one.
    What was typed is sent to Python as the event check {scores, weights, outputs}; the contract is in
-   demos/attention.py. */
+   demos/tabs/attention/tab.py. */
 (hfAttn => {
   const { el, range } = hfAttn;
   const PARTS = [

@@ -1,6 +1,6 @@
 "use strict";
 /* Language, Neighbours: word vectors while they are learned, a word's neighbours, an analogy's ranks, and the vectors
-   in the plane in which they differ most. The value's contract is in demos/language_neighbours.py. */
+   in the plane in which they differ most. The value's contract is in demos/tabs/language/word_vectors.py. */
 (hfAttn => {
   const { el, count, number, percent, range, language } = hfAttn;
   const LATER = "Train vectors, and this is drawn here.";

@@ -1,6 +1,6 @@
 "use strict";
 /* Language, n-grams: what follows by tables of one, two and three words, how surprised each is by held-out text,
-   and how many numbers a full table has. The value's contract is in demos/language_ngrams.py. */
+   and how many numbers a full table has. The value's contract is in demos/tabs/language/ngrams.py. */
 (hfAttn => {
   const { el, count, number, percent, shown, language } = hfAttn;
   const SAID = { "<s>": "start", "</s>": "end", "<unk>": "(other)" };

@@ -1,6 +1,6 @@
 "use strict";
 /* Language, Order: two sentences of the same words, word by word (bags_board), and models that learn which of two
-   letters comes first (order_board). The values' contracts are in demos/language_order.py. */
+   letters comes first (order_board). The values' contracts are in demos/tabs/language/word_order.py. */
 (hfAttn => {
   const { el, count, number, percent, shown } = hfAttn;
   const SAME =

@@ -1,7 +1,7 @@
 "use strict";
 /* Language, Tokens: a text as characters, words, bytes and byte pairs; byte pair encoding merge by merge; one token's
    id, its one-hot vector and the row of the embedding table that it picks. The value's contract is in
-   demos/language_tokens.py. */
+   demos/tabs/language/tokens.py. */
 (hfAttn => {
   const { el, count, number, shown, range, clamp, language } = hfAttn;
   const KINDS = ["characters", "words", "bytes", "bpe"];

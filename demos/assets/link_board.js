@@ -1,7 +1,7 @@
 "use strict";
 /* The top of the page: Copy link with the link itself and a teacher's two switches; what a link that was opened says;
    what a change of tab closes, and where the new one begins. A button.hf-to-tab opens the tab whose name it bears.
-   A copy is asked for by the event copy_<tab> {turn, boards, locked, hidden}; the contract is in demos/linking.py. */
+   A copy is asked for by the event copy_<tab> {turn, boards, locked, hidden}; the contract is in demos/links/open_link.py. */
 (hfAttn => {
   const { el } = hfAttn;
   const PARAMETER = "view";

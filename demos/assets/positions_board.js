@@ -1,7 +1,7 @@
 "use strict";
 /* The Positions tab's boards: what a way to tell places adds, turns or biases, and trained models beyond their length.
    The chosen cell drives its board: its row is the place that others are compared with, its column the wave in front.
-   The values' contracts are in demos/positions.py. */
+   The values' contracts are in demos/tabs/positions/tab.py. */
 (hfAttn => {
   const { el, range, isPlace, number, percent, count, curveKey, takeAway } = hfAttn;
   const TITLES = { vectors: "What is added", angles: "How queries and keys are turned", bias: "What is put on the score" };

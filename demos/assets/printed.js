@@ -2,7 +2,7 @@
 /* The figures that a document prints, each one to be pressed: what is computed, whether it is the same, where it stands.
 
    hfAttn.printedPanel(host, {onFigure({row, column, head})}).update(printed, rows, cols); the contract is in
-   demos/attention.py */
+   demos/tabs/attention/tab.py */
 (hfAttn => {
   const { el, named } = hfAttn;
   const STATIONS = {

@@ -1,6 +1,6 @@
 "use strict";
 /* From one vector for everything to query, key and value: three maps of the same sentence side by side, one chosen
-   cell in all of them, and its score beside that of its mirror image. The contract is in demos/attention.py. */
+   cell in all of them, and its score beside that of its mirror image. The contract is in demos/tabs/attention/tab.py. */
 (hfAttn => {
   const { el, number, named } = hfAttn;
   const EVEN = 1e-9; // below it two scores differ by rounding only

@@ -1,6 +1,6 @@
 "use strict";
 /* A push or a pull: what was done, how far it is, what came of it, and lines to copy; the contract is in
-   demos/transfers.py. Until something was pressed it says what will be here: the words of `data-empty`. */
+   demos/tabs/share/transfer.py. Until something was pressed it says what will be here: the words of `data-empty`. */
 (hfAttn => {
   const { el } = hfAttn;
   const SHORT = { running: "under way", stopped: "stopped", failed: "not done", done: "done" };

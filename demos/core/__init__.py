@@ -1,0 +1,1 @@
+"""What the whole app checks: limits, uploads, events."""

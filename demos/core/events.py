@@ -1,0 +1,64 @@
+"""What a board sends with an event: its values by name and type. Anything else is refused in a sentence."""
+
+import functools
+import typing
+
+import gradio as gr
+import pydantic
+
+from demos.ui.shared import shorten
+
+LONGEST_QUOTE = 40  # characters of what is refused
+Kind = typing.Literal["encoder", "decoder", "cross"]
+Place = typing.Annotated[int, pydantic.Field(ge=0, le=1_000_000)]  # of a layer, a head or a token, from 0
+Seed = typing.Annotated[int, pydantic.Field(ge=0, le=2**31 - 1)]
+
+
+def refusal(sentence: str) -> gr.Error:
+    """What the page's visitor reads where nothing was done; Gradio adds no traceback to it."""
+    return gr.Error(sentence, title="Not taken", print_exception=False)
+
+
+class Event(gr.EventData):
+    """An event with checked values: a subclass names them with their types, and with defaults where optional.
+
+        class RunEvent(Event):
+            run: str
+
+    Raises:
+        gr.Error: a value is missing, or of another type.
+    """
+
+    def __init__(self, target, data):
+        super().__init__(target, data)
+        try:
+            checked = _model_of(type(self)).model_validate({} if data is None else data)
+        except pydantic.ValidationError as error:
+            raise refusal(_sentence(error)) from None
+        vars(self).update(checked)
+
+
+class RunEvent(Event):
+    """An event about one run.
+
+    Attributes:
+        run: its id.
+    """
+
+    run: str
+
+
+@functools.cache
+def _model_of(event: type[Event]) -> type[pydantic.BaseModel]:
+    hints = typing.get_type_hints(event, include_extras=True)
+    values = {name: (hint, getattr(event, name, ...)) for name, hint in hints.items()}
+    return pydantic.create_model(event.__name__, __config__={"strict": True}, **values)
+
+
+def _sentence(error: pydantic.ValidationError) -> str:
+    wrong = error.errors(include_url=False)[0]
+    where = ".".join(map(str, wrong["loc"])) or "its data"
+    if wrong["type"] == "missing":
+        return f"This event lacks its value “{shorten(where, LONGEST_QUOTE)}”."
+    allowed = wrong["msg"].removeprefix("Input should be ")
+    return f"This event's “{shorten(where, LONGEST_QUOTE)}” cannot be taken: it should be {allowed}."

@@ -1,0 +1,1 @@
+"""Whatever takes time: how runs are driven, stopped and watched."""

@@ -1,0 +1,211 @@
+"""What a run is watched by: one example whose attention is drawn, and a few that it answers."""
+
+from dataclasses import dataclass
+
+import torch
+
+from demos.ui.shared import label_tokens, shorten, wrong_symbols
+from hf_attn.evaluation.metrics import find_right, predict
+from hf_attn.generation.generate import write
+from hf_attn.interpret.attention_maps import attention_maps
+from hf_attn.tasks import Batch, Task
+from hf_attn.tasks.base import CLASSES, TEXT
+from hf_attn.tasks.batch import IGNORED, PAD
+from hf_attn.training.loop import HELD_OUT_SAMPLE
+
+EXAMPLES_SHOWN = 6
+PROBE_TOKENS = 24  # of a passage or of a text with a class: more labels would not be read
+LONGEST_TEXT, LONGEST_SOURCE = 80, 160  # characters of an example with a class, and of another
+LONGEST_OWN = 48  # tokens of an example that the visitor wrote
+LARGEST_MAPS = 12_000  # weights of all layers in one frame: some hundred frames are kept and sent
+SAMPLE_TOKENS = 80  # of what a language model writes
+SAMPLE_SEEDS = (0, 1, 2)
+TITLES = {
+    "cross": "Cross-attention as it forms",
+    "alignment": "Alignment as it forms",
+    "decoder": "What each written symbol reads, as it forms",
+    "encoder": "Self-attention as it forms",
+}
+MAPS = {
+    "cross": "Cross-attention",
+    "alignment": "Alignment",
+    "decoder": "Decoder self-attention",
+    "encoder": "Self-attention",
+}
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Held-out examples that are answered while a run goes on.
+
+    Attributes:
+        batch: of them.
+        sources: as a person writes them.
+        answers: the right ones, by the data.
+    """
+
+    batch: Batch
+    sources: list[str]
+    answers: list[str]
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+
+@dataclass(frozen=True)
+class Probe:
+    """The example whose attention is drawn.
+
+    Attributes:
+        batch: it alone, without padding.
+        source: as a person writes it.
+        answer: what is to be written.
+    """
+
+    batch: Batch
+    source: str
+    answer: str
+
+
+def choose_examples(task: Task) -> tuple[Examples, Probe]:
+    """Held-out examples shaped like the worked one: six to answer, and the probe; text has no answers."""
+    batch = task.held_out(HELD_OUT_SAMPLE)
+    if task.kind == TEXT:
+        return Examples(batch[:0], [], []), Probe(take_row(batch, 0, PROBE_TOKENS), "", "")
+    sources = [task.read_source(row) for row in batch.input_ids.tolist()]
+    worked = task.worked_example.source
+    wanted = len(task.source_tokens(worked))
+    answered = 1 + len(task.split_target(task.worked_example.target))
+    if task.kind == CLASSES:
+        wanted, answered = min(wanted, PROBE_TOKENS), 1
+
+    def unlike(place: int) -> tuple[int, int]:
+        ids = batch.input_ids[place]
+        ids = ids[ids != PAD].tolist()
+        repeated = len(ids) - len(set(ids))  # which of two equal symbols is read cannot be seen in an answer
+        answer = batch.labels[place].numel() - int((batch.labels[place] == IGNORED).sum())
+        shorter = max(0, wanted - len(ids)) + max(0, answered - answer)
+        return abs(len(ids) - wanted) + shorter + 2 * repeated, abs(len(sources[place]) - len(worked))
+
+    places = sorted(range(len(sources)), key=unlike)
+    labels = batch.labels.view(len(batch), -1).tolist()
+    shown = sorted(places[:EXAMPLES_SHOWN])
+    answers = [task.decode(labels[place]) for place in shown]
+    examples = Examples(batch[shown], [sources[place] for place in shown], answers)
+    best = shown.index(places[0])
+    return examples, Probe(take_row(batch, places[0]), examples.sources[best], answers[best])
+
+
+def take_row(batch: Batch, place: int, most: int | None = None) -> Batch:
+    """One example without padding; of its target, the first tokens."""
+    ids, labels = batch.input_ids[place], batch.labels[place]
+    labels = labels[labels != IGNORED][:most].unsqueeze(0) if labels.dim() else labels.unsqueeze(0)
+    return Batch(ids[ids != PAD].unsqueeze(0), labels)
+
+
+def read_own_probe(task: Task, text: str) -> Probe | None:
+    """The example that a visitor wrote, to be watched; None where nothing was written.
+
+    Raises:
+        ValueError: the task does not read it, or does not know its answer.
+    """
+    text = text.strip()
+    if not text:
+        return None
+    ids = task.encode(text)
+    if len(ids) > LONGEST_OWN:
+        raise ValueError(f"This has {len(ids)} tokens; of {LONGEST_OWN} at most the map can be watched.")
+    if task.kind == CLASSES:  # only what is read is drawn
+        return Probe(Batch(torch.tensor([ids]), torch.zeros(1, dtype=torch.long)), text, "")
+    if task.kind == TEXT:  # behind the start, all of it is to be written
+        return Probe(Batch(torch.tensor([ids[:1]]), torch.tensor([ids[1:]])), text, "")
+    if (answer := task.answer(text)) is None:
+        known = task.worked_example.source
+        raise ValueError(f"The answer to it is not in the data, so nothing can be watched; {known!r} works.")
+    return Probe(task.batch_of([text], [answer]), text, answer)
+
+
+def read_map(model, task: Task, probe: Probe) -> tuple[torch.Tensor | None, dict]:
+    """The maps in which the probe's answer reads its source, and what the board says of every such map.
+
+    Returns:
+        ([layers, heads, rows, columns] of the last layers, all unless that were too large; words and labels).
+    """
+    answering = attention_maps(model, probe.batch).answering
+    if answering is None:
+        return None, {"heads": 0, "layers": [], "rows": [], "cols": []}
+    rows, columns = (
+        label_tokens([task.tokens[int(index)] for index in ids])
+        for ids in (answering.rows, answering.columns)
+    )
+    kind = "alignment" if model.config.model_type == "recurrent" else answering.kind
+    known = task.alignment(probe.source, probe.answer) if probe.answer else None
+    layers = len(answering.weights)
+    kept = min(layers, max(1, LARGEST_MAPS // answering.weights[0].numel()))
+    return answering.weights[-kept:], {
+        "heads": answering.weights.shape[1],
+        "layers": list(range(layers - kept + 1, layers + 1)),
+        "rows": rows,
+        "cols": columns,
+        "truth": answering.align(known),
+        "allowed": causal(len(rows), len(columns)) if answering.kind == "decoder" else None,
+        "map": MAPS[kind],
+        "map_title": TITLES[kind],
+        "layer": "last layer" if layers > 1 else "",
+    }
+
+
+def causal(rows: int, columns: int) -> list[list[bool]]:
+    """What each of the last `rows` of `columns` positions may read: itself and those before it."""
+    return [[column <= row + columns - rows for column in range(columns)] for row in range(rows)]
+
+
+def answer_examples(model, task: Task, examples: Examples) -> list[dict]:
+    """What a model answers for the shown examples, judged by the task or by the data.
+
+    Only those that come out wrong are written, token by token: of the others the answer is known. Nothing is
+    written on where an answer is twice as long as the right one.
+    """
+    batch = examples.batch
+    longest = int((batch.labels.view(len(examples), -1) != IGNORED).sum(1).max())
+    most = min(2 * longest, task.max_target_tokens)
+    if task.kind == CLASSES:
+        answered = predict(model, task, batch)
+    else:
+        known = batch.labels.masked_fill(batch.labels == IGNORED, PAD)
+        answered = torch.nn.functional.pad(known, (0, most - known.shape[1]), value=PAD)
+        wrong = ~find_right(model, batch.to(next(model.parameters()).device)).cpu()
+        if wrong.any():
+            answered[wrong] = predict(model, task, batch[wrong], most=most)
+    rows = zip(examples.sources, examples.answers, answered.tolist(), strict=True)
+    return [read_answer(task, *row) for row in rows]
+
+
+def read_answer(task: Task, source: str, answer: str, ids: list[int]) -> dict:
+    """One of them, as the board takes it: symbols, of which some may be wrong, or a class."""
+    prediction = task.decode(ids)
+    verdict = task.verify(source, prediction, answer)
+    judged = {"right": verdict.correct, "answer": answer}
+    if task.kind == CLASSES:
+        return {"source": shorten(source, LONGEST_TEXT), "label": prediction, **judged}
+    written = label_tokens(task.decode_symbols(ids))
+    most = len(verdict.expected) + 1  # one that does not end would push everything else away
+    return {
+        "source": shorten(source, LONGEST_SOURCE),
+        "written": [*written[:most], *["…"] * (len(written) > most)],
+        "wrong": wrong_symbols(written, verdict)[:most],
+        **judged,
+    }
+
+
+def write_samples(model, task: Task, probe: Probe) -> list[dict]:
+    """What a language model writes from nothing: the likeliest, and drawn from the nucleus with seeds."""
+    start = probe.batch.input_ids.to(next(model.parameters()).device)
+    most = min(SAMPLE_TOKENS, task.max_target_tokens)
+    how = [("greedy", 0), *[("nucleus", seed) for seed in SAMPLE_SEEDS]]
+    samples = []
+    for strategy, seed in how:
+        generation = write(model, start, strategy, seed=seed, max_new_tokens=most)
+        name = "greedy" if strategy == "greedy" else f"nucleus 0.9, seed {seed}"
+        samples.append({"source": name, "text": task.decode(generation.ids), "right": None})
+    return samples

@@ -1,0 +1,1 @@
+"""Links that carry a view: written, checked, opened."""

@@ -1,0 +1,343 @@
+"""For scripts and agents: the app's work as named endpoints, without the page.
+
+`gradio_client` and, with `python app.py --mcp`, any MCP client list them with their descriptions and types;
+docs/agents.md shows both. Whoever trains gets the run's name, which nobody can guess: the last MOST_RUNS runs
+are kept for an hour.
+"""
+
+import collections
+import functools
+import inspect
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import gradio as gr
+import pydantic
+from gradio.data_classes import FileData
+
+from demos.core.limits import limits_here
+from demos.jobs import job as driving
+from demos.jobs.training_job import FAILED, LARGEST_SEED
+from demos.session.catalog import Shelf
+from demos.session.maps import look
+from demos.session.model_input import as_ids
+from demos.session.page import Page
+from demos.session.session import Visit
+from demos.tabs.train.runs_table import pack
+from demos.tabs.try_it.tab import read_settings
+from demos.ui.shared import shorten
+from hf_attn.architectures.registry import check_recipe
+from hf_attn.architectures.settings import apply_settings
+from hf_attn.generation.generate import write
+from hf_attn.tasks import TASKS, build_task
+from hf_attn.tasks.base import Task
+from hf_attn.tasks.recipes import Recipe
+from hf_attn.training.duel import count_parameters
+
+MOST_RUNS = 16
+KEPT_SECONDS = 3600.0
+LAYERS = ("encoder_layers", "decoder_layers", "num_hidden_layers", "num_layers")
+OWN_DATA = ("csv", "pairs")  # tasks that need a file, which no endpoint takes
+Strategy = Literal["greedy", "beam", "top-k", "nucleus"]
+Kind = Literal["answering", "encoder", "decoder", "cross"]
+
+
+class RunFailed(Exception):
+    """A run that ended before its last step; the message says why, in a sentence."""
+
+
+@dataclass
+class Desk:
+    """What scripts ask for, and the runs that they trained: each in a visit of its own, the oldest first.
+
+    A refusal is a ValueError.
+    """
+
+    shelf: Shelf
+    device: str = "auto"
+    kept: collections.OrderedDict[str, tuple[float, Visit]] = field(default_factory=collections.OrderedDict)
+    packed: dict[str, Path] = field(default_factory=dict)  # a run's name → its zip
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def keep(self, visit: Visit) -> str:
+        """Give a visit a name that cannot be guessed."""
+        name = f"run-{secrets.token_hex(8)}"
+        with self.lock:
+            self.kept[name] = (time.monotonic(), visit)
+            self._let_go()
+        return name
+
+    def _let_go(self) -> None:
+        """Forget the runs that are too old or too many; the lock is held meanwhile."""
+        while self.kept and (len(self.kept) > MOST_RUNS or self._oldest() > KEPT_SECONDS):
+            gone, (_, old) = self.kept.popitem(last=False)
+            self.packed.pop(gone, None)
+            old.close()
+
+    def _oldest(self) -> float:
+        return time.monotonic() - next(iter(self.kept.values()))[0]
+
+    def find(self, checkpoint: str) -> tuple[Visit, str]:
+        """(visit, choice in it) of a run's name or of a bundled checkpoint's.
+
+        Raises:
+            ValueError: there is none, or none any more.
+        """
+        with self.lock:
+            self._let_go()
+            if checkpoint in self.kept:
+                visit = self.kept[checkpoint][1]
+                return visit, next(iter(visit.runs))
+        bundled = {path.name: str(path) for _, path in self.shelf.folders}
+        if checkpoint not in bundled:
+            raise ValueError(
+                f"checkpoint={checkpoint!r} is not here: give the run's name that /train returned within the "
+                f"last hour, or one of {', '.join(bundled)}."
+            )
+        return Visit(), bundled[checkpoint]
+
+    def checkpoints(self) -> list[str]:
+        """List the checkpoints that are bundled with the app, by name."""
+        return [path.name for _, path in self.shelf.folders]
+
+    def train_model(
+        self,
+        task: str,
+        model: str = "",
+        steps: int = 0,
+        seed: int = 0,
+        settings: dict[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Train a tiny model on one of the tasks and keep it for an hour.
+
+        Args:
+            task: A name from /tasks, for example copy or addition.
+            model: transformer, decoder, none, additive, dot, general, concat, lstm, gru or rnn; what suits
+                the task where empty.
+            steps: How many training steps; the recipe's own where 0.
+            seed: Of weights and examples: the same seed gives the same model.
+            settings: Options of task, recipe and model by name, like {"max_length": 8, "hidden_size": 32}.
+
+        Returns:
+            The run's name (checkpoint, for the other endpoints), steps, seconds, and the share of held-out
+            examples that are right, with its 95 % interval.
+        """
+        built, recipe = _read_recipe(task, model, steps, seed, settings)
+        visit = Visit(device=self.device)
+        run, _ = visit.add(built, recipe, seed)
+        collections.deque(driving.drive(run), maxlen=0)
+        if run.status == FAILED:
+            raise RunFailed(run.message)
+        driving.measure(run)
+        score = run.evaluation.overall
+        return {
+            "checkpoint": self.keep(visit),
+            "task": built.name,
+            "steps": run.step,
+            "seconds": round(run.seconds, 3),
+            "held_out_exact_match": score.exact_match,
+            "interval": [score.interval.low, score.interval.high],
+            "examples": score.examples,
+        }
+
+    def download(self, checkpoint: str) -> FileData:
+        """Download a run that /train kept, as a zip of the checkpoint folder that transformers loads.
+
+        Args:
+            checkpoint: The run's name that /train returned.
+        """
+        visit, chosen = self.find(checkpoint)
+        if chosen not in visit.runs:
+            raise ValueError(
+                f"checkpoint={checkpoint!r} is bundled with the app; name a run that /train returned."
+            )
+        if checkpoint not in self.packed:
+            self.packed[checkpoint] = pack(visit, visit.runs[chosen])
+        path = self.packed[checkpoint]
+        return FileData(path=str(path), orig_name=path.name, size=path.stat().st_size)
+
+    def write_answer(
+        self,
+        checkpoint: str,
+        text: str,
+        strategy: Strategy = "greedy",
+        num_beams: int = 4,
+        temperature: float = 1.0,
+        top_k: int = 3,
+        top_p: float = 0.9,
+        seed: int = 0,
+    ) -> dict[str, Any]:
+        """Let a checkpoint answer an input, and check the answer.
+
+        Args:
+            checkpoint: A name from /checkpoints, or a run's name that /train returned.
+            text: The input, as the task writes it, for example 153+391.
+            strategy: How each symbol is chosen.
+            num_beams: Of beam search.
+            temperature: Of top-k and nucleus sampling.
+            top_k: How many symbols top-k keeps.
+            top_p: How much probability nucleus keeps.
+            seed: Of sampling.
+
+        Returns:
+            The prediction, whether it is right (null where nobody knows), its log probability, and each
+            symbol with its probability.
+        """
+        visit, chosen = self.find(checkpoint)
+        how = read_settings(
+            strategy, num_beams=num_beams, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed
+        )
+        with self.shelf.open(visit, chosen) as opened:
+            ids = opened.encode(text.strip())
+            most = opened.most_own(len(ids)) if opened.model.can_generate() else None
+            written = write(opened.model, as_ids(opened, ids), strategy, max_new_tokens=most, **how)
+            prediction = opened.read_text(list(written.ids))
+            verdict = opened.task.verify(text.strip(), prediction) if opened.task else None
+            labels = opened.labels(written.ids) if opened.model.can_generate() else [prediction]
+            sure = [float(choice.probabilities[choice.token]) for choice in written.choices]
+        return {
+            "prediction": prediction,
+            "correct": verdict.correct if verdict else None,
+            "log_probability": written.score,
+            "symbols": [{"symbol": s, "probability": p} for s, p in zip(labels, sure, strict=True)],
+        }
+
+    def attention_map(
+        self,
+        checkpoint: str,
+        text: str,
+        target: str = "",
+        kind: Kind = "answering",
+        layer: int = 0,
+        head: int = 0,
+    ) -> dict[str, Any]:
+        """Fetch the attention map of one head: who reads whom, and with what weight.
+
+        Args:
+            checkpoint: A name from /checkpoints, or a run's name that /train returned.
+            text: The input, as the task writes it.
+            target: What is to be written; what the model writes itself where empty.
+            kind: Which attention; answering is that in which the answer reads the input.
+            layer: Which layer; 0 is the first.
+            head: Which head; 0 is the first.
+
+        Returns:
+            Names of the tokens that read (queries) and that are read (keys), and weights as rows of
+            queries, each summing to 1.
+        """
+        visit, chosen = self.find(checkpoint)
+        with self.shelf.open(visit, chosen) as opened:
+            looked = look(opened, text.strip(), target.strip())
+            if looked.answering is None:
+                raise ValueError(f"checkpoint={checkpoint!r} has no attention: it reads step by step.")
+            shown = looked.answering if kind == "answering" else kind
+            if shown not in looked.kinds:
+                raise ValueError(f"kind={kind!r}: this model has {', '.join(looked.kinds)}.")
+            if looked.long:
+                raise ValueError("text and answer are too long for one reply: Explore shows them in windows.")
+            weights = getattr(looked.maps, shown)
+            layers, heads = weights.shape[:2]
+            for name, number, most in (("layer", layer, layers), ("head", head, heads)):
+                if not 0 <= number < most:
+                    raise ValueError(f"{name}={number}: this model has {name}s 0 to {most - 1}.")
+            queries, keys = (opened.labels(ids) for ids in looked.maps.sides(shown))
+            answer = opened.read_text(looked.written) if looked.written else ""
+        return {
+            "kind": shown,
+            "layer": layer,
+            "head": head,
+            "layers": layers,
+            "heads": heads,
+            "queries": queries,
+            "keys": keys,
+            "weights": weights[layer, head].tolist(),
+            "answer": answer,
+        }
+
+
+def list_tasks() -> list[dict[str, str]]:
+    """List the tasks that /train learns, with a worked example of each.
+
+    Returns:
+        For each task its name, how an input is written (notation), an input, its answer, and what to look
+        for.
+    """
+    found = []
+    for name in TASKS:
+        if name not in OWN_DATA:
+            task = build_task(name)
+            example = task.worked_example
+            told = {"source": example.source, "target": example.target, "story": example.story}
+            found.append({"name": name, "notation": task.notation, **told})
+    return found
+
+
+def build(page: Page, device: str) -> None:
+    """Name the endpoints; their docstrings are what a client reads."""
+    desk = Desk(page.shelf, device)
+    gr.api(list_tasks, api_name="tasks", queue=False)
+    gr.api(desk.checkpoints, api_name="checkpoints", queue=False)
+    gr.api(_told(desk.train_model), api_name="train", concurrency_limit=page.places, concurrency_id="train")
+    gr.api(_told(desk.download), api_name="download")
+    gr.api(_told(desk.write_answer), api_name="write")
+    gr.api(_told(desk.attention_map), api_name="attention_map")
+
+
+def _read_recipe(
+    name: str, model: str, steps: int, seed: int, settings: dict[str, Any] | None
+) -> tuple[Task, Recipe]:
+    """What /train is to learn.
+
+    Raises:
+        ValueError: an unknown task, model or setting, or more than this server gives.
+    """
+    if name in OWN_DATA:
+        raise ValueError(
+            f"task={name!r} needs a file, which no endpoint takes: train it in the app or the shell."
+        )
+    given = {**(settings or {}), **({"steps": steps} if steps else {})}
+    for source in ("path", "dataset"):
+        if given.get(source):
+            raise ValueError(f"{source}={given[source]!r}: no files and data sets of others are read here.")
+    task, recipe = apply_settings(name, given, model or None)
+    here = limits_here()
+    here.refuse_more("steps", recipe.steps)
+    here.refuse_more("examples", recipe.batch_size)
+    for name in LAYERS:  # before all of them are built to be counted
+        here.refuse_more("layers", recipe.model.get(name, 0))
+    here.refuse_more("parameters", count_parameters(task, recipe))
+    check_recipe(task, recipe, most=here.training_bytes)
+    if not 0 <= seed <= LARGEST_SEED:
+        raise ValueError(f"seed={seed}: give a whole number from 0 to {LARGEST_SEED}.")
+    return task, recipe
+
+
+def _told(endpoint: Callable) -> Callable:
+    """The same endpoint: what is not of its type or is refused becomes the sentence that the client sees.
+
+    Any other exception is a bug: its traceback is in the log.
+    """
+    checked, arguments = pydantic.validate_call(endpoint), inspect.signature(endpoint)
+
+    @functools.wraps(endpoint)
+    def told(*given, **named):
+        try:
+            bound = arguments.bind(*given, **named).arguments
+        except TypeError as error:  # an argument is missing, or there is none of that name
+            raise gr.Error(str(error), print_exception=False) from error
+        try:
+            return checked(**bound)
+        except pydantic.ValidationError as error:
+            wrong = error.errors()[0]
+            name, allowed = wrong["loc"][0], wrong["msg"].removeprefix("Input should be ")
+            sentence = f"{name}={shorten(repr(wrong['input']), 60)} will not do: give {allowed}."
+            raise gr.Error(sentence, print_exception=False) from error
+        except (ValueError, OverflowError, RunFailed) as error:
+            raise gr.Error(str(error), print_exception=False) from error
+
+    return told

@@ -1,0 +1,127 @@
+"""Before Gradio: who may ask at all, how much, and what becomes of a request that nobody expected.
+
+At home the browser is the only way in for others: any page that it shows can send requests to this machine
+(other sites' scripts), or have its own name lead here (DNS rebinding). Both give themselves away by the
+headers `Origin` and `Host`, which a script cannot set.
+"""
+
+import ipaddress
+import logging
+import re
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from fastapi import HTTPException
+from fastapi.exceptions import RequestValidationError
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from demos.ui.shared import shorten
+
+MOST_BYTES = 10_000_000  # of a request that uploads no file; a link's has some thousand
+UPLOAD = "/gradio_api/upload"  # for which Gradio's max_file_size holds
+LONGEST_LINE = 300
+FOREIGN = (
+    "This app answers its own machine alone, and this request came {}. Open it by http://127.0.0.1 or "
+    "http://localhost; to let others in, start it with --host, --share or --password."
+)
+LOG = logging.getLogger(__name__)
+
+
+def is_own_name(host: str, names: Sequence[str] = ()) -> bool:
+    """Whether a `Host` header means this machine: localhost, a loopback address, or one of the names."""
+    if not re.fullmatch(r"[\w.:\[\]-]+", host, re.ASCII):
+        return False
+    try:
+        name = (urlsplit(f"//{host}").hostname or "").lower()
+        if name == "localhost" or name.endswith(".localhost") or name in names:
+            return True
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def find_foreign(headers: Sequence[tuple[bytes, bytes]], names: Sequence[str] = ()) -> str:
+    """Why a request does not come from this machine's own pages; empty where it does."""
+    hosts, origins = (
+        [value.decode("latin-1").strip() for name, value in headers if name.lower() == wanted]
+        for wanted in (b"host", b"origin")
+    )
+    if len(hosts) != 1 or not is_own_name(hosts[0], names):
+        return f"for {shorten(', '.join(hosts) or 'no host', 60)}"
+    try:
+        are_own = all(urlsplit(origin).netloc.lower() == hosts[0].lower() for origin in origins)
+    except ValueError:
+        are_own = False
+    return "" if are_own else f"from a page of {shorten(', '.join(origins), 60)}"
+
+
+class Gate:
+    """ASGI middleware around the whole app.
+
+    Args:
+        app: what is behind.
+        is_home: whether foreign requests are refused.
+        names: what this machine is called beside localhost.
+    """
+
+    def __init__(self, app: ASGIApp, *, is_home: bool, names: Sequence[str] = ()):
+        self.app, self.is_home, self.names = app, is_home, names
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it."""
+        if scope["type"] not in ("http", "websocket"):
+            await self.app(scope, receive, send)
+            return
+        has_begun = False
+
+        async def note_beginning(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        async def answer(status: int, sentence: str) -> None:
+            if scope["type"] == "websocket":
+                await send({"type": "websocket.close", "code": 1008, "reason": sentence[:120]})
+            elif not has_begun:
+                await JSONResponse({"error": sentence}, status)(scope, receive, send)
+
+        if self.is_home and (foreign := find_foreign(scope["headers"], self.names)):
+            LOG.warning("refused a request %s", foreign)
+            await answer(403, FOREIGN.format(foreign))
+            return
+        is_upload = scope["path"].rstrip("/").endswith(UPLOAD)
+        try:
+            await self.app(scope, receive if is_upload else counting(receive), note_beginning)
+        except Exception as error:  # of a handler of ours none comes so far: see door.py
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            said = shorten(" ".join(str(error).split()), LONGEST_LINE)
+            place = f"{Path(frame.filename).name}:{frame.lineno}"
+            LOG.error(
+                "%s failed at %s: %s: %s", shorten(scope["path"], 60), place, type(error).__name__, said
+            )
+            await answer(500, "No page or client of the app sends this: see /gradio_api/info.")
+
+
+def counting(receive: Receive) -> Receive:
+    """The same messages, until there are too many bytes in them."""
+    left = MOST_BYTES
+
+    async def count() -> Message:
+        nonlocal left
+        message = await receive()
+        left -= len(message.get("body", b""))
+        if left < 0:
+            raise HTTPException(413, f"This request is larger than {MOST_BYTES // 10**6} MB.")
+        return message
+
+    return count
+
+
+def refuse_body(_request, error: RequestValidationError) -> JSONResponse:
+    """Answer a request whose body is not what its address takes, without sending it back."""
+    wrong = error.errors()[0]
+    where = ".".join(str(part) for part in wrong["loc"])
+    return JSONResponse({"error": shorten(f"{where}: {wrong['msg']}", LONGEST_LINE)}, 422)

@@ -1,0 +1,227 @@
+"""The page's door: what no field of the page can hold is refused in a sentence, before a handler sees it.
+
+What a visitor types may be wrong in many ways, and each tab says under the field what is. Beside that anyone
+can send the server any JSON for any field: a list for a number, a choice that is not offered, half of a pair
+of surrogates. Here that is looked at once for all fields, so that a handler gets a text from a field of text,
+a number from a number, and one of its choices from a list of choices.
+"""
+
+import copy
+import json
+import logging
+import os
+import re
+
+import gradio as gr
+from fastapi.exceptions import RequestValidationError
+from gradio import components
+from gradio.blocks import convert_component_dict_to_list
+from gradio.components import Component
+from gradio.exceptions import InvalidPathError
+from starlette.middleware import Middleware
+
+from demos.core.events import refusal
+from demos.core.limits import HOME, choose_limits, limits_here
+from demos.links import codec as links
+from demos.server.gate import Gate, refuse_body
+from demos.ui import shared
+
+MOST_CHARACTERS = 1_000_000  # of any text: below that the field's own limit is said under it
+LARGEST = 2**53  # that a browser's numbers count to
+LONGEST_SAID = 40  # characters of what is refused
+LONGEST_LINE = 300  # characters of a sentence in the log
+DEEPEST = 40  # lists in lists
+FAILED = "This failed here, and the server's log says why. What is shown stays as it was."
+SESSION = re.compile(r"[\w-]{1,64}", re.ASCII)
+LOG = logging.getLogger(__name__)
+TYPED = (components.Textbox, components.Button)
+NUMBERS = (components.Number, components.Slider)
+CHOSEN = (components.Dropdown, components.Radio, components.CheckboxGroup)
+
+
+def mend_text(value: object, depth: int = 0) -> object:
+    """The same with � for each half of a pair of surrogates in its texts: no answer can carry one.
+
+    Raises:
+        gr.Error: lists lie too deep in lists.
+    """
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list | dict) and depth == DEEPEST:
+        raise refusal("Lists lie too deep in lists.")
+    if isinstance(value, list):
+        return [mend_text(one, depth + 1) for one in value]
+    if isinstance(value, dict):
+        return {mend_text(name): mend_text(one, depth + 1) for name, one in value.items()}
+    return value
+
+
+def allowed_of(component: Component, value: object, *, varies: bool = False) -> str:
+    """What a field takes, in words; empty where it takes this value, or may where its choices vary."""
+    if isinstance(component, TYPED):
+        if not isinstance(value, str | None):
+            return "give a text"
+        is_short = len(value or "") <= MOST_CHARACTERS
+        return "" if is_short else f"up to {shared.count(MOST_CHARACTERS)} characters are read"
+    if isinstance(component, components.File):
+        return "" if value is None or is_upload(value) else "upload a file"
+    if isinstance(component, NUMBERS):
+        is_number = links.can_hold(component, value) and abs(value) <= LARGEST
+        return "" if is_number else f"give {links.allowed_in(component)}"
+    if isinstance(component, components.Checkbox):
+        return "" if links.can_hold(component, value) else f"give {links.allowed_in(component)}"
+    if isinstance(component, CHOSEN):
+        is_open = varies or getattr(component, "allow_custom_value", False)
+        is_known = links.can_hold(component, value, varies=is_open)
+        return "" if is_known else f"choose {links.allowed_in(component, varies=is_open)}"
+    return ""
+
+
+def is_upload(value: object) -> bool:
+    """Whether a value may be a file that was uploaded: Gradio says whether it is there."""
+    if not isinstance(value, dict) or value.get("meta") != {"_type": "gradio.FileData"}:
+        return False
+    path, name = value.get("path"), value.get("orig_name")
+    return isinstance(path, str) and "://" not in path and isinstance(name, str | None)
+
+
+def may_be_empty(component: Component) -> bool:
+    """Whether nothing is chosen as the page opens; Gradio chooses the first once there are choices."""
+    return isinstance(component, CHOSEN) and (component.value is None or not component.choices)
+
+
+def tell(value: object) -> str:
+    """A refused value, cut where it is long."""
+    if isinstance(value, str) and len(value) > MOST_CHARACTERS:
+        return f"a text of {shared.count(len(value))} characters"
+    return shared.shorten(json.dumps(value, ensure_ascii=False, default=str), LONGEST_SAID)
+
+
+def check_call(handler, inputs: list, state, event_data) -> tuple[list, gr.EventData | None]:
+    """What a handler is given, mended: (inputs, event's data).
+
+    Raises:
+        gr.Error: a field cannot hold its value, their number is another, or lists lie too deep in lists.
+    """
+    if len(inputs) != len(handler.inputs):
+        raise refusal(f"{handler.name} takes {len(handler.inputs)} values, and {len(inputs)} were sent.")
+    inputs = [mend_text(value) for value in inputs]
+    if event_data is not None:
+        event_data = type(event_data)(event_data.target, mend_text(event_data._data))
+    for component, value in zip(handler.inputs, inputs, strict=True):
+        if value is None and may_be_empty(component):
+            continue
+        held = state[component._id] if state is not None and component._id in state else component
+        refuse(held, value, varies=not handler.preprocess)
+    return inputs, event_data
+
+
+def is_session(name: object) -> bool:
+    """Whether a page could call its session so; Gradio names tasks by it and writes it into tables."""
+    return name is None or bool(isinstance(name, str) and SESSION.fullmatch(name))
+
+
+def guard_queue(queue) -> None:
+    """Let Gradio's queue take no session of a strange name, nor count what nobody reads."""
+    push = queue.push
+
+    async def push_checked(body, request, username):
+        if not is_session(body.session_hash):
+            return False, "session_hash: give up to 64 letters and digits.", "error"
+        return await push(body=body, request=request, username=username)
+
+    queue.push = push_checked
+    queue.compute_analytics_summary = lambda _: {"functions": {}}
+
+
+class GuardedBlocks(gr.Blocks):
+    """A page that no JSON gets past: whoever sends what a field cannot hold is told so.
+
+    What a handler skips costs nothing: a run sends several messages a second, and most change one output.
+    """
+
+    def launch(self, *args, server_name: str | None = None, share: bool = False, **options):
+        """As Gradio's own, behind the gate, and never for more people than its limits are for.
+
+        Raises:
+            ValueError: others could come, and the limits are those of home.
+        """
+        host = server_name or os.environ.get("GRADIO_SERVER_NAME") or "127.0.0.1"
+        is_home = limits_here().takes_paths
+        if is_home and choose_limits(host, share=share) != HOME:
+            raise ValueError(
+                f"server_name={host!r} and share={share} let others in, but this page has home's limits: "
+                "call demos.core.limits.decide_limits(PUBLIC) first, or use demos.server.launch.start."
+            )
+        gate = Middleware(Gate, is_home=is_home, names=(host.lower(),))
+        kwargs = {"middleware": [gate], "exception_handlers": {RequestValidationError: refuse_body}}
+        own = {"app_kwargs": kwargs, "run_history": False}
+        return super().launch(*args, server_name=host, share=share, **own, **options)
+
+    async def process_api(self, block_fn, inputs, state=None, *, iterator=None, event_data=None, **more):
+        """As Gradio's own, with inputs that the fields can hold; whatever fails is a sentence to the caller.
+
+        Raises:
+            gr.Error: nothing was run, or a handler failed; the log has a line, or the end of a traceback.
+        """
+        handler = self.fns[block_fn] if isinstance(block_fn, int) else block_fn
+        try:
+            if not is_session(more.get("session_hash")):
+                raise refusal("session_hash: give up to 64 letters and digits.")
+            if iterator is None:
+                inputs, event_data = check_call(handler, inputs, state, event_data)
+            given = {"iterator": iterator, "event_data": event_data, **more}
+            return await super().process_api(block_fn, inputs, state, **given)
+        except gr.Error as error:
+            error.print_exception = False  # one line will do
+            said = " ".join(str(error.message).split())
+            LOG.warning("%s refused: %s", handler.name, shared.shorten(said, LONGEST_LINE))
+            raise
+        except InvalidPathError as error:
+            LOG.warning("%s refused a file's path", handler.name)
+            raise refusal("This file was not uploaded here: upload it.") from error
+        except Exception as error:
+            LOG.error("%s failed:\n%s", handler.name, shared.tell_failure(error))
+            raise refusal(FAILED) from error
+
+    async def postprocess_data(self, block_fn, predictions, state):
+        """As Gradio's own, which builds every component anew that a handler skips; here it is left alone."""
+        outputs, values = list(block_fn.outputs), predictions
+        if not outputs:
+            return await super().postprocess_data(block_fn, predictions, state)
+        if isinstance(values, dict) and values != gr.skip():
+            values = convert_component_dict_to_list(outputs, values)
+        if len(outputs) == 1:
+            values = [values]
+        elif values == gr.skip():
+            values = [values] * len(outputs)
+        told = [place for place, value in enumerate(values) if not is_skip(value)]
+        if len(values) != len(outputs) or len(told) == len(outputs):
+            return await super().postprocess_data(block_fn, predictions, state)
+        answer = [None if part.stateful else gr.skip() for part in outputs]
+        if told:
+            fewer = copy.copy(block_fn)
+            fewer.outputs = [outputs[place] for place in told]
+            given = [values[place] for place in told]
+            sent = await super().postprocess_data(fewer, given if len(given) > 1 else given[0], state)
+            for place, one in zip(told, sent, strict=True):
+                answer[place] = one
+        return answer
+
+
+def is_skip(value: object) -> bool:
+    """Whether a handler leaves an output as it is."""
+    return isinstance(value, dict) and value == gr.skip()
+
+
+def refuse(component: Component, value: object, *, varies: bool = False) -> None:
+    """Refuse what a field cannot hold; where its choices vary, the handler says which it knows.
+
+    Raises:
+        gr.Error: which field, what was sent, and what it takes.
+    """
+    if getattr(component, "stateful", False):
+        return
+    if allowed := allowed_of(component, value, varies=varies):
+        name = getattr(component, "label", None) or component.elem_id or type(component).__name__
+        raise refusal(f"“{name}” cannot be {tell(value)}: {allowed}.")

@@ -1,0 +1,88 @@
+"""The app as a server: for whom it is decided first, then the page is built and launched."""
+
+import secrets
+import socket
+
+import gradio as gr
+import torch
+
+from demos import build_app
+from demos.core.limits import choose_limits, decide_limits, is_loopback
+from demos.session.catalog import build_shelf
+from demos.ui import shared
+
+
+def start(
+    host: str,
+    port: int,
+    *,
+    share: bool = False,
+    trust_visitors: bool = False,
+    password: str | None = None,
+    checkpoint: str | None = None,
+    device: str = "auto",
+    mcp: bool = False,
+) -> tuple[gr.Blocks, str]:
+    """Build the page and serve it from other threads.
+
+    Args:
+        host: the address on which it listens.
+        port: of it.
+        share: whether it has a public link, too.
+        trust_visitors: whether visitors may train as much as at home.
+        password: that visitors must know, by whatever name they come; None for none.
+        checkpoint: a folder that is offered first.
+        device: where runs train: "auto", "cpu", "cuda" or "mps".
+        mcp: whether agents are offered the named endpoints.
+
+    Returns:
+        (the page, a sentence that says where it is and for whom).
+
+    Raises:
+        ValueError, OSError: it cannot be served so.
+    """
+    limits = choose_limits(host, share=share, trusts=trust_visitors, has_password=password is not None)
+    decide_limits(limits)
+    torch.set_num_threads(1)  # two runs at once train faster on two cores than with more threads each
+    app = build_app(build_shelf(checkpoint), device)
+    _, local, public = app.launch(
+        server_name=host,
+        server_port=port,
+        share=share,
+        auth_message="Write any name, and the password that you were given.",
+        auth=None if password is None else lambda _, typed: is_same(typed, password),
+        mcp_server=mcp,
+        state_session_capacity=limits.visits,
+        max_file_size="50mb",
+        head=shared.HEAD,
+        theme=shared.THEME,
+        footer_links=[],
+        ssr_mode=False,
+        quiet=True,
+        prevent_thread_lock=True,
+    )
+    if mcp and app.mcp_error:
+        raise OSError(f"--mcp cannot start: {app.mcp_error}")
+    where = f"Running on {local} (Ctrl-C ends)"
+    if not is_loopback(host):
+        where += f"; for others http://{find_address(host)}:{port}"
+    if public:
+        where += f"; for everybody {public}"
+    return app, f"{where}{limits.audience}"
+
+
+def find_address(host: str) -> str:
+    """By which address others reach a server here: this machine's own, where it listens on all."""
+    if host not in ("0.0.0.0", "::", ""):
+        return host
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # sends nothing; the address is of no machine
+            return probe.getsockname()[0]
+        except OSError:  # there is no way out
+            return socket.gethostname()
+
+
+def is_same(typed: str, password: str) -> bool:
+    """Whether somebody knows the password, in a time that does not tell how much of it."""
+    return secrets.compare_digest(typed.encode("utf-8", "replace"), password.encode("utf-8", "replace"))

@@ -1,0 +1,1 @@
+"""What belongs to one visitor, and what tabs share of it."""

@@ -1,0 +1,268 @@
+"""Checkpoints that a visitor may open: bundled ones, the one given at the start, and the visit's own runs."""
+
+import contextlib
+import functools
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from torch import nn
+
+from demos.core.limits import limits_here
+from demos.session.session import Visit
+from demos.ui.shared import DEVICES, count, label_tokens, origin, origin_of
+from hf_attn.checkpoints.save_load import Checkpoint, list_checkpoints, load_checkpoint
+from hf_attn.checkpoints.validate import CONFIG, read_json
+from hf_attn.generation.generate import is_decoder_only
+from hf_attn.hub.external_models import open_model
+from hf_attn.interpret.attention_maps import refuse_without_attention
+from hf_attn.interpret.token_labels import is_byte_level, name_tokens
+from hf_attn.tasks import Task
+from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
+from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
+
+MOST_TEXT = 80  # tokens that a language model goes on for
+MOST_OTHER = 64  # … and a model that names no task
+UNLIMITED = 10**9  # what a tokenizer that knows no limit says is far above
+KEPT_OTHERS = 4  # folders and Hub ids that a visitor opened
+BUNDLED = Path(__file__).parents[2] / "model_cards"
+NONE_YET = (
+    "No checkpoint yet: train one in the Train tab (copying takes a few seconds), and it is listed here."
+)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A model with what is needed to read for it and to judge it.
+
+    Attributes:
+        task: None where the checkpoint does not say what it learned.
+        weights: what the weights are, in words.
+        is_untrained: no step was taken yet.
+    """
+
+    name: str
+    model: nn.Module
+    tokenizer: object
+    task: Task | None
+    weights: str
+    is_untrained: bool = False
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of what a person wrote; ValueError says what is wrong."""
+        limits_here().refuse_more("characters", len(text))
+        text = text.encode("utf-8", "replace").decode()  # half a pair of surrogates is no text
+        if self.task is not None:
+            return self.task.encode(text)
+        ids, most = self.tokenizer(text)["input_ids"], self.most_read
+        if not text.strip() or (most is not None and len(ids) > most):
+            there = f"1 to {count(most)}" if most is not None else "1 and more"
+            raise ValueError(f"The input has {count(len(ids))} tokens; this model reads {there}.")
+        return ids
+
+    def encode_target(self, text: str) -> list[int]:
+        """Ids of what a model that names no task is to write."""
+        if not is_decoder_only(self.model):
+            return self.tokenizer(text_target=text)["input_ids"]
+        before = " " if is_byte_level(self.tokenizer) else ""  # whose words bring the space before them
+        return self.tokenizer(before + text, add_special_tokens=False)["input_ids"]
+
+    def read_text(self, ids: list[int]) -> str:
+        """What was written, as a person reads it."""
+        return self.task.decode(ids) if self.task else self.tokenizer.decode(ids, skip_special_tokens=True)
+
+    @property
+    def most_read(self) -> int | None:
+        """How many tokens a model that names no task reads; None where nothing but memory ends it."""
+        limits = (
+            getattr(self.model.config, "max_position_embeddings", None),
+            self.tokenizer.model_max_length,
+        )
+        known = [limit for limit in limits if limit is not None and limit < UNLIMITED]
+        return min(known, default=None)
+
+    @property
+    def has_answer(self) -> bool:
+        """Whether it writes or names a class, so that an answer can be asked for."""
+        return self.model.can_generate() or type(self.model).__name__.endswith("ForSequenceClassification")
+
+    @property
+    def kind(self) -> str:
+        """What it learned: to write, to name a class, or to go on writing."""
+        if self.task is not None:
+            return self.task.kind
+        return SEQUENCE if self.model.can_generate() else CLASSES
+
+    def most_written(self, source_length: int) -> int:
+        """How many tokens it writes at most, the end token included."""
+        positions = getattr(self.model.config, "max_position_embeddings", None)
+        if positions is None:  # a recurrent model has no positions, and one like T5 only distances
+            return self.model.generation_config.max_new_tokens or MOST_OTHER
+        if self.kind == TEXT:
+            return min(MOST_TEXT, positions - source_length + 1)
+        return positions - source_length + 1 if is_decoder_only(self.model) else positions
+
+    def most_own(self, source_length: int) -> int:
+        """How many tokens it writes where nothing is given: models that name no task may never end."""
+        most = self.most_written(source_length)
+        return most if self.task is not None else min(MOST_OTHER, most)
+
+    def labels(self, ids) -> list[str]:
+        """Names of tokens, as the boards show them."""
+        ids = [int(index) for index in ids]
+        if self.task is None:
+            return list(name_tokens(ids, self.tokenizer))
+        return label_tokens(self.tokenizer.convert_ids_to_tokens(ids))
+
+    @property
+    def origin(self) -> str:
+        """The origin line: model, weights, device."""
+        if self.task is not None:
+            return origin_of(self.model, self.weights)
+        config, weight = self.model.config.get_text_config(), next(self.model.parameters())
+        sizes = f"{config.num_hidden_layers} layers, {config.num_attention_heads} heads"
+        device = DEVICES.get(weight.device.type, weight.device.type)
+        name = f"{type(self.model).__name__}, {sizes}"
+        return origin(name, self.weights, f"{device}, {str(weight.dtype).removeprefix('torch.')}")
+
+    def class_names(self) -> list[str]:
+        """Names of a classifier's classes, in the order of its outputs."""
+        names = self.model.config.id2label
+        return [names[index] for index in range(len(names))]
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """Folders that every visitor may open, each with its label, and what each visitor opened besides.
+
+    Attributes:
+        folders: (label, folder).
+        others: visit → {folder or Hub id: its model type}.
+    """
+
+    folders: tuple[tuple[str, Path], ...] = ()
+    others: weakref.WeakKeyDictionary = field(default_factory=weakref.WeakKeyDictionary, compare=False)
+
+    def choices(self, visit: Visit) -> list[tuple[str, str]]:
+        """(label, value) of all there is: this visit's runs first, the newest on top."""
+        runs = [
+            (f"{run.name} (this visit)", run.id)
+            for run in reversed(visit.runs.values())
+            if run.model is not None
+        ]
+        pulled = [(f"{name} (pulled)", name) for name in reversed(visit.pulled)]
+        others = [name for name in self.others.get(visit, {}) if name not in visit.pulled]
+        opened = [(name, name) for name in reversed(others)]
+        return runs + pulled + opened + [(label, str(path)) for label, path in self.folders]
+
+    def take(self, visit: Visit, name: str) -> str:
+        """Open a folder or a Hub id and offer it to this visitor; returns its value among the choices.
+
+        Raises:
+            ValueError, OSError: nothing is written, or it cannot be opened; the sentence says why.
+        """
+        if not name:
+            raise ValueError("Write a folder, or a Hub id such as google-bert/bert-base-uncased.")
+        if name in (value for _, value in self.choices(visit)):
+            return name
+        limits_here().refuse_path(name)
+        found = open_once(name)
+        if found.model.main_input_name != "input_ids":
+            raise ValueError(
+                f"{name} reads {found.model.main_input_name}; here text is read: choose another."
+            )
+        refuse_without_attention(found.model)
+        before = [row for row in self.others.get(visit, {}).items() if row[0] != name]
+        self.others[visit] = dict([*before, (name, found.model.config.model_type)][-KEPT_OTHERS:])
+        return name
+
+    def find(self, visit: Visit, chosen: str | None) -> tuple[str, Checkpoint] | None:
+        """(label, checkpoint) of a choice that is no run."""
+        if chosen in visit.pulled:
+            return chosen, open_once(str(visit.pulled[chosen]))
+        if chosen in self.others.get(visit, {}):
+            return chosen, open_once(chosen)
+        label = next((label for label, path in self.folders if str(path) == chosen), None)
+        return None if label is None else (label, load_once(chosen))
+
+    def model_type(self, visit: Visit, chosen: str) -> str:
+        """The model type of one of the choices; no weights are read for it."""
+        if (run := visit.runs.get(chosen)) is not None:
+            return run.model.config.model_type
+        if chosen not in visit.pulled and chosen in self.others.get(visit, {}):
+            return self.others[visit][chosen]
+        return read_model_type(str(visit.pulled.get(chosen, chosen)))
+
+    def kind(self, visit: Visit, chosen: str | None) -> str:
+        """What a checkpoint learned, without waiting for a run that is under way."""
+        if (run := visit.runs.get(chosen)) is not None:
+            return run.task.kind
+        found = self.find(visit, chosen)
+        return Opened("", found[1].model, found[1].tokenizer, found[1].task, "").kind if found else SEQUENCE
+
+    @contextlib.contextmanager
+    def open(self, visit: Visit, chosen: str | None) -> Iterator[Opened]:
+        """Hold a checkpoint while it is looked at; a run under way waits meanwhile.
+
+        Raises:
+            ValueError: there is none of that name (any more).
+        """
+        run = visit.runs.get(chosen)
+        if run is not None and run.model is not None:
+            with run.looking() as model:
+                yield Opened(run.name, model, build_tokenizer(run.task), run.task, run.weights, run.step == 0)
+            return
+        known = self.find(visit, chosen)
+        if known is None:
+            raise ValueError(NONE_YET if not self.choices(visit) else "Choose a checkpoint first.")
+        label, found = known
+        steps = found.training.get("steps")
+        weights = f"{label}, step {count(steps)}" if steps else label
+        yield Opened(Path(chosen).name, found.model, found.tokenizer, found.task, weights)
+
+
+@functools.lru_cache(maxsize=64)
+def read_model_type(folder: str) -> str:
+    """What a checkpoint's configuration says that it is."""
+    return read_json(Path(folder) / CONFIG)["model_type"]
+
+
+@functools.lru_cache(maxsize=16)
+def load_once(folder: str) -> Checkpoint:
+    """A checkpoint that nobody changes, read once for all visitors."""
+    return load_checkpoint(folder)
+
+
+@functools.lru_cache(maxsize=2)
+def open_once(name: str) -> Checkpoint:
+    """A folder or a Hub id that a visitor named; the last two are held, others are read again."""
+    # where everybody may come, what only the server's own account may read stays closed
+    here = limits_here()
+    return open_model(name, token=here.own_token, max_bytes=here.download_bytes)
+
+
+def build_shelf(given: str | Path | None = None) -> Shelf:
+    """The bundled checkpoints and the given one.
+
+    Raises:
+        FileNotFoundError, ValueError: the given folder cannot be loaded.
+    """
+    folders = [(f"{path.name} (bundled)", path) for path in list_checkpoints(BUNDLED)]
+    if given is not None:
+        path = Path(given)
+        load_once(str(path))
+        folders.insert(0, (path.name, path))
+    return Shelf(tuple(folders))
+
+
+def refresh(
+    shelf: Shelf, visit: Visit, chosen: str | None, seen: str | None
+) -> tuple[list, str | None, str | None]:
+    """Choices now, which of them is chosen, and the newest run that was seen: a new one is chosen at once."""
+    choices = shelf.choices(visit)
+    values = [value for _, value in choices]
+    newest = next((value for value in values if value in visit.runs), None)
+    if newest != seen and newest is not None:
+        return choices, newest, newest
+    return choices, chosen if chosen in values else (values[0] if values else None), newest

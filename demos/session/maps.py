@@ -1,0 +1,262 @@
+"""What a lens shows of one input: all weights where they are few, else every head small and one head whole.
+
+A page that was sent small maps asks for a head when it is picked (`fetch_head`), and any page for the numbers
+behind a cell (`fetch_cell`). Of an input that is too long to be kept, a window is.
+"""
+
+import base64
+import math
+from dataclasses import dataclass, field
+
+import torch
+
+from demos.jobs.probe import causal
+from demos.session.catalog import Opened
+from demos.session.model_input import as_ids, known_alignment
+from demos.ui import shared
+from hf_attn.architectures.map_sizes import count_weights, estimate_map_bytes, is_recurrent
+from hf_attn.generation.generate import write
+from hf_attn.interpret.attention_maps import OFFERED, AttentionMaps, attention_maps
+from hf_attn.interpret.long_inputs import LongMap, choose_window, read_long_maps
+from hf_attn.tasks.base import TEXT
+
+SENT_WEIGHTS = 2**19  # up to so many are sent to a page at once
+KEPT_BYTES = 80 * 2**20  # of one visitor's long input: twelve layers of twelve heads, 512 by 512 tokens
+FEW_HEADS = 48  # up to which a small map is drawn larger
+SMALL = (64, 32)  # tokens on a side of a small map, of few heads and of many
+LONGEST_TITLE = 120  # characters
+
+
+class TargetError(ValueError):
+    """What is wrong with the target, not with the input."""
+
+
+@dataclass(frozen=True)
+class Looked:
+    """One input, read.
+
+    Attributes:
+        read, written: ids of the input, and of what is written.
+        maps: names of the tokens, and where they are few, the weights.
+        long: the maps by kind where they are many; else empty.
+        window: tokens on a side of what is kept of them; None for all.
+        needed: bytes that all weights would need.
+    """
+
+    read: list[int]
+    written: list[int]
+    maps: AttentionMaps
+    long: dict[str, LongMap] = field(default_factory=dict)
+    window: int | None = None
+    needed: int = 0
+
+    @property
+    def kinds(self) -> list[str]:
+        """Which maps there are, in the order in which they are offered."""
+        return [kind for kind in OFFERED if kind in (self.long or self.maps.kinds)]
+
+    @property
+    def answering(self) -> str | None:
+        """The kind in which the answer reads the source; without one, in which the source reads itself."""
+        return next((kind for kind in ("cross", "decoder", "encoder") if kind in self.kinds), None)
+
+
+# ---------------------------------------------------------------- reading
+
+
+def read_target(opened: Opened, source: list[int], text: str) -> list[int]:
+    """Ids of the given target, or of what the model writes itself.
+
+    Raises:
+        TargetError: a symbol that the task does not have, or too many.
+    """
+    if not text:
+        most = opened.most_own(len(source))
+        return list(write(opened.model, as_ids(opened, source), max_new_tokens=most).ids)
+    most = opened.most_written(len(source))
+    if opened.task is None:
+        ids = opened.encode_target(text)
+    else:
+        symbols = opened.task.split_target(text)
+        unknown = [symbol for symbol in symbols if symbol not in opened.task.vocabulary]
+        if unknown:
+            example = opened.task.worked_example.target
+            raise TargetError(
+                f"{unknown[0]!r} is no symbol of {opened.task.name}: write for example {example!r}."
+            )
+        end = [] if opened.kind == TEXT else [opened.model.config.eos_token_id]
+        ids = [*opened.task.ids(*symbols), *end]
+    if len(ids) > most:
+        raise TargetError(
+            f"The target has {shared.count(len(ids) - 1)} symbols; this model writes "
+            f"{shared.count(most - 1)} at most. Shorten it, or leave it empty."
+        )
+    return ids
+
+
+def look(opened: Opened, text: str, target: str) -> Looked:
+    """Read an input, and what is written of it.
+
+    Raises:
+        TargetError: the target cannot be read.
+        ValueError: the input cannot be read, or would need too much memory.
+    """
+    read = opened.encode(text)
+    writes = opened.model.can_generate()
+    choose_window(count_weights(opened.model.config, len(read), int(writes)), KEPT_BYTES)
+    written = read_target(opened, read, target) if writes else []
+    return look_again(opened, read, written)
+
+
+def look_again(
+    opened: Opened, read: list[int], written: list[int], start: tuple[int, int] = (0, 0)
+) -> Looked:
+    """Compute the maps of an input that was read already, those of a window where they are many."""
+    config = opened.model.config
+    sizes = count_weights(config, len(read), len(written))
+    source, target = as_ids(opened, read), as_ids(opened, written) if written else None
+    needed = estimate_map_bytes(config, len(read), len(written))
+    if is_recurrent(config) or sum(map(math.prod, sizes.values())) <= SENT_WEIGHTS:
+        return Looked(read, written, attention_maps(opened.model, source, target), needed=needed)
+    window = choose_window(sizes, KEPT_BYTES)
+    small = SMALL[max(layers * heads for layers, heads, *_ in sizes.values()) > FEW_HEADS]
+    maps, long = read_long_maps(opened.model, source, target, window=window, start=start, small=small)
+    return Looked(read, written, maps, long, window, needed)
+
+
+# ---------------------------------------------------------------- showing
+
+
+def show(opened: Opened, text: str, looked: Looked, kept: dict | None) -> dict:
+    """Everything that the board shows of an input; what was picked last stays picked where it can."""
+    known = known_alignment(opened, text, looked.written)
+    value: dict = {"kinds": {kind: show_kind(opened, looked, kind, known) for kind in looked.kinds}}
+    value |= kept or choose_first(looked, value["kinds"])
+    for kind, of in value["kinds"].items():
+        if kind in looked.long:
+            layer, head = (
+                min(value.get(name) or 0, most - 1)
+                for name, most in zip(("layer", "head"), of["shape"], strict=False)
+            )
+            of["whole"] = {f"{layer}.{head}": pack(looked.long[kind].head(layer, head))}
+    value["title"] = tell_title(opened, text, looked.written)
+    value["untrained"] = opened.is_untrained
+    value["asks"] = [] if is_recurrent(opened.model.config) else ["cell"]
+    if looked.window is not None:
+        value["window"] = {"size": looked.window, "why": tell_window(looked)}
+    return value
+
+
+def show_kind(opened: Opened, looked: Looked, kind: str, known) -> dict:
+    """One kind of maps: labels, known answer, and weights."""
+    rows, columns = (opened.labels(ids) for ids in looked.maps.sides(kind))
+    value: dict = {"truth": find_truth(looked, kind, known, len(rows), len(columns))}
+    if kind == "cross" and is_recurrent(opened.model.config):
+        value["title"] = "alignment, written symbols read the input"
+    if kind not in looked.long:
+        weights = getattr(looked.maps, kind)
+        if kind == "decoder":
+            value["allowed"] = causal(len(rows), len(columns))
+        sent = {"maps": shared.encode_maps(weights), "shape": list(weights.shape)}
+        return {**value, "rows": rows, "cols": columns, **sent}
+    long = looked.long[kind]
+    (first, second), (height, width) = long.start, long.kept.shape[-2:]
+    if value["truth"] is not None:
+        value["truth"] = [row[second : second + width] for row in value["truth"][first : first + height]]
+    return {
+        **value,
+        "rows": rows[first : first + height],
+        "cols": columns[second : second + width],
+        "shape": list(long.kept.shape),
+        "small": pack(long.small),
+        "small_shape": list(long.small.shape),
+        "from": [first, second],
+        "of": list(long.whole),
+        "ahead": len(columns) - len(rows) if kind == "decoder" else None,
+    }
+
+
+def find_truth(looked: Looked, kind: str, known, rows: int, columns: int) -> list[list[int]] | None:
+    """The known answer in the shape of a kind's map; None where it does not say what is known."""
+    before = looked.maps.written_from if kind == "decoder" else 0
+    if known is None or kind == "encoder" or kind != looked.answering or len(known) < rows - before:
+        return None
+    filled = [[0] * columns] * before + [
+        [*row, *[0] * (columns - len(row))] for row in known[: rows - before]
+    ]
+    return filled if all(len(row) == columns for row in filled) else None
+
+
+def choose_first(looked: Looked, kinds: dict) -> dict:
+    """What is shown first: the last layer of the map in which the answer reads the source."""
+    kind = looked.answering
+    if kind is None:
+        return {}
+    chosen = {"kind": kind, "layer": kinds[kind]["shape"][0] - 1}
+    if truth := kinds[kind]["truth"]:
+        query = next((place for place, row in enumerate(truth) if any(row)), 0)
+        whole = looked.long[kind].head(-1, 0) if looked.long else getattr(looked.maps, kind)[-1, 0]
+        chosen |= {"query": query, "key": int(whole[query].argmax())}
+    return chosen
+
+
+def tell_title(opened: Opened, text: str, written: list[int]) -> str:
+    """The input, and what is written of it."""
+    if not written:
+        return shared.shorten(text, LONGEST_TITLE)
+    return shared.shorten(f"{text} → {opened.read_text(written)}", LONGEST_TITLE)
+
+
+def tell_window(looked: Looked) -> str:
+    """Why not everything is shown at once, and what would do."""
+    tokens = max(max(long.whole) for long in looked.long.values())
+    return (
+        f"{shared.count(tokens)} tokens would need {shared.count(round(looked.needed / 1e6))} MB; the window "
+        f"shows {shared.count(looked.window)} at a time. The model reads all of them."
+    )
+
+
+def pack(weights: torch.Tensor) -> str:
+    """Weights for a board; those in 16 bits as they are."""
+    if weights.dtype == torch.uint16:
+        return base64.b64encode(weights.numpy().astype("<u2").tobytes()).decode("ascii")
+    return shared.encode_maps(weights)
+
+
+# ---------------------------------------------------------------- what is asked for afterwards
+
+
+def fetch_head(checks, kind: str, layer: int, head: int | None) -> dict | None:
+    """One head's map, or the mean of a layer's heads where None; nothing where there is none."""
+    long = checks.long.get(kind)
+    layers, heads = (0, 0) if long is None else long.kept.shape[:2]
+    if layer >= layers or (head or 0) >= heads:
+        return None
+    weights = long.head(layer, head)
+    name = "mean" if head is None else head
+    return {"turn": checks.turn, "add": {"kind": kind, "at": f"{layer}.{name}", "map": pack(weights)}}
+
+
+def fetch_cell(opened: Opened, checks, kind: str, layer: int, head: int, query: int, key: int) -> dict:
+    """Query, key and value of one cell with what leads from them to its weight; or {why}."""
+    cell = {"kind": kind, "layer": layer, "head": head, "query": query, "key": key}
+    try:
+        of = checks.head_of(opened, kind, layer, head)
+    except ValueError as error:
+        return {"turn": checks.turn, "cell": {**cell, "why": str(error)}}
+    rows, columns = of.weights.shape
+    if query >= rows or key >= columns:
+        why = f"This map has {rows} queries and {columns} keys: it has no such cell."
+        return {"turn": checks.turn, "cell": {**cell, "why": why}}
+    value = of.value[key] if of.value_offsets is None else of.value[key] + of.value_offsets[query, key]
+    numbers = {
+        "q": of.query[query].tolist(),
+        "k": of.key[key].tolist(),
+        "v": value.tolist(),
+        "score": float(of.scores[query, key]),
+        "scaled": float(of.scaled[query, key]),
+        "bias": None if of.bias is None else float(of.bias[query, key]),
+        "weight": float(of.weights[query, key]),
+        "keys": int(of.may_attend[query].sum()),
+    }
+    return {"turn": checks.turn, "cell": {**cell, **numbers}}

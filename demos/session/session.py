@@ -1,0 +1,161 @@
+"""What belongs to one visitor: runs, and which of them is shown. It lives in gr.State, so none meet."""
+
+import shutil
+import tempfile
+import unicodedata
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from demos.core.limits import limits_here
+from demos.core.upload import Table, take_table
+from demos.jobs.probe import Probe
+from demos.jobs.training_job import LARGEST_SEED, PAUSED, RUNNING, STOPPED, Run
+from hf_attn.evaluation.baselines import Baseline, measure_beside
+from hf_attn.tasks import Recipe, Task
+
+LONGEST_NAME = 40  # characters of a run's name
+UNSEEN = ("Cc", "Co", "Cs", "Zl", "Zp")  # kinds of characters that a name cannot have
+
+
+@dataclass(eq=False)
+class Visit:
+    """One visitor: the runs, newest last, the one on the board, and a folder for files that come and go."""
+
+    runs: dict[str, Run] = field(default_factory=dict)
+    shown: str | None = None
+    current: str | None = None
+    begun: int = 0
+    device: str = "auto"
+    pace: float | None = None
+    folder: str | None = None
+    table: Table | None = None
+    baselines: dict[Task, Baseline | None] = field(default_factory=dict)
+    pulled: dict[str, Path] = field(default_factory=dict)  # Hub id → folder
+    is_over: bool = False
+    when_closed: Callable[[], None] | None = None
+
+    @property
+    def run(self) -> Run | None:
+        """The run that the buttons are about."""
+        return self.runs.get(self.current)
+
+    def add(
+        self,
+        task: Task,
+        recipe: Recipe,
+        seed: int,
+        own_probe: Probe | None = None,
+        *,
+        keep: Collection[str] = (),
+    ) -> tuple[Run, str]:
+        """A new run, shown at once; and what had to go for it, none of `keep`, in a sentence."""
+        self.begun += 1
+        gone = ""
+        most = limits_here().runs
+        if len(self.runs) >= most:
+            oldest = next(run for run in self.runs.values() if not run.is_live and run.id not in keep)
+            self.forget(oldest.id)
+            gone = f"{oldest.name} made room: {most} runs are kept."
+        name = f"{task.name} {self.begun}"
+        run = Run(f"run-{self.begun}", name, task, recipe, seed, self.device, own_probe, self.pace)
+        self.runs[run.id] = run
+        self.shown = self.current = run.id
+        return run, gone
+
+    def show(self, run_id: str | None) -> None:
+        """Put a run on the board; the buttons are about it too unless another is under way."""
+        if run_id not in self.runs:
+            return
+        self.shown = run_id
+        if self.run is None or not self.run.is_live:
+            self.current = run_id
+
+    def forget(self, run_id: str) -> None:
+        """Delete a run, stopping it first."""
+        run = self.runs.pop(run_id, None)
+        if run is not None:
+            run.wants_stop = run.is_live  # a duel may hand it back, to go on
+        newest = next(reversed(self.runs), None)
+        if self.shown == run_id:
+            self.shown = newest
+        if self.current == run_id:
+            self.current = newest
+
+    def add_again(self, run: Run, *, other_seed: bool = False) -> tuple[Run, str]:
+        """The same run once more, from the same start; or from the next seed that none of its like has."""
+        like = [one.seed for one in self.runs.values() if (one.task, one.recipe) == (run.task, run.recipe)]
+        seed = (max(like, default=run.seed) + 1) % (LARGEST_SEED + 1) if other_seed else run.seed
+        return self.add(run.task, run.recipe, seed, run.own_probe)
+
+    def rename(self, run_id: str, text: str) -> None:
+        """Give a run another name.
+
+        Raises:
+            ValueError: nothing is left of it, it is too long, or another run has it.
+        """
+        seen = "".join(letter for letter in text if unicodedata.category(letter) not in UNSEEN)
+        name = " ".join(seen.split())
+        if run_id not in self.runs:
+            return
+        if not name:
+            raise ValueError(f"A name has 1 to {LONGEST_NAME} characters; {self.runs[run_id].name} stays.")
+        if len(name) > LONGEST_NAME:
+            raise ValueError(f"This name has {len(name)} characters; {LONGEST_NAME} at most are kept.")
+        if any(run.name == name for run in self.runs.values() if run.id != run_id):
+            raise ValueError(f"Another run is called {name}; choose a name of its own.")
+        self.runs[run_id].name = name
+
+    def measure_beside(self, task: Task) -> Baseline | None:
+        """What stands beside a task's models, measured once a visit; a table has a task of its own."""
+        if task not in self.baselines:
+            self.baselines[task] = measure_beside(task)
+        return self.baselines[task]
+
+    def new_folder(self, name: str) -> Path:
+        """A fresh path in the visit's own temporary folder."""
+        if self.folder is None:
+            self.folder = tempfile.mkdtemp(prefix="hf_attn_")
+        return Path(tempfile.mkdtemp(dir=self.folder)) / name
+
+    def take(self, uploaded: str | None, columns: tuple[str, ...]) -> None:
+        """Keep an uploaded table instead of the last one, or none; runs on that one go on."""
+        self.table = None
+        if uploaded is None:
+            return
+        try:
+            limits_here().refuse_more("upload_bytes", Path(uploaded).stat().st_size)
+        except ValueError as error:
+            self.table = Table(Path(uploaded), Path(uploaded).name, fault=str(error))
+        else:
+            self.table = take_table(uploaded, self.new_folder("table"), columns)
+
+    def take_over(self, other: "Visit") -> None:
+        """Go on with what the same visitor's last visit has, whose page was left; that one is empty then."""
+        for run in other.runs.values():
+            run.wants_stop = run.is_live
+            run.status = STOPPED if run.status in (RUNNING, PAUSED) else run.status
+        for name in ("runs", "shown", "current", "begun", "folder", "table", "baselines", "pulled"):
+            setattr(self, name, getattr(other, name))
+        other.runs, other.shown, other.current, other.folder, other.table = {}, None, None, None, None
+        other.pulled = {}
+
+    def close(self) -> None:
+        """The page has gone: stop what runs. What was learned stays a while for the page that comes back."""
+        self.is_over = True
+        for run in self.runs.values():
+            run.wants_stop = run.is_live
+        if self.when_closed is None:
+            self.empty()
+        else:
+            self.when_closed()
+
+    def empty(self) -> None:
+        """Give back memory and disk."""
+        for run_id in list(self.runs):
+            self.forget(run_id)
+        self.table = None
+        self.pulled = {}
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.folder = None

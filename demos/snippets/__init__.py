@@ -1,0 +1,1 @@
+"""Copy as Python: the lines behind what is shown."""

@@ -1,0 +1,310 @@
+"""A view's state as lines of Python that give the same with `hf_attn`: what "Copy as Python" copies.
+
+The lines stand alone and name what anybody has: a bundled checkpoint by its folder, a run by training again
+with its settings and seed, others by their id. They run from the repository's root. A lens replaces the line
+that begins with `kind, layer, head =` by the head that is shown.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import hf_attn
+from demos.jobs.random_state import draws
+from demos.jobs.training_job import Run
+from demos.session.catalog import BUNDLED, Opened
+from demos.session.maps import Looked
+from demos.session.session import Visit
+from hf_attn.analysis.position_encodings import Settings
+from hf_attn.experiments.length_generalization import Growth
+from hf_attn.experiments.word_order import Sizes
+from hf_attn.interpret.attention_maps import MEMORY_LIMIT
+from hf_attn.tasks import Recipe, Task
+from hf_attn.tasks.base import CLASSES
+from hf_attn.training.duel import Budget
+
+DATA_OPTIONS = ("path", "dataset")  # of tasks that read a visitor's file, which only has its name elsewhere
+TORCH = "import torch"
+SAMPLING = ("top-k", "nucleus")
+
+
+def join(imports: Sequence[str], *lines: str) -> str:
+    """The lines under what they need: names of hf_attn in one line, other imports each in theirs."""
+    names = sorted({name for name in imports if name in hf_attn.__all__}, key=lambda name: name.lower())
+    others = sorted(set(imports) - set(names))
+    first = [*others, *([f"from hf_attn import {', '.join(names)}"] if names else [])]
+    return "\n".join([*first, "", *lines])
+
+
+# ---------------------------------------------------------------- tasks, recipes, models
+
+
+def say_task(task: Task) -> str:
+    """The call that builds a task again."""
+    defaults = {field.name: field.default for field in dataclasses.fields(task)}
+    given = {name: value for name, value in task.options.items() if value != defaults[name]}
+    given |= {name: Path(str(given[name])).name for name in DATA_OPTIONS if given.get(name)}
+    return (
+        f"build_task({', '.join([repr(task.name), *(f'{name}={value!r}' for name, value in given.items())])})"
+    )
+
+
+def say_recipe(recipe: Recipe) -> str:
+    """The recipe without what every recipe has."""
+    defaults = Recipe()
+    fields = {field.name: getattr(recipe, field.name) for field in dataclasses.fields(recipe)}
+    fields["model"] = dict(recipe.model)
+    given = {name: value for name, value in fields.items() if value != getattr(defaults, name)}
+    return f"Recipe({', '.join(f'{name}={value!r}' for name, value in given.items())})"
+
+
+def say_training(run: Run) -> tuple[list[str], list[str]]:
+    """(imports, lines) that train a run's model again; one that was stopped stops there."""
+    lines = [
+        f"task = {say_task(run.task)}",
+        f"recipe = {say_recipe(run.recipe)}",
+        f"model = build_model(task, recipe, seed={run.seed})",
+        *([f"torch.manual_seed({run.seed})  # dropout draws from it"] if draws(run.recipe) else []),
+        f"for report in train(task, model, recipe, generator=torch.Generator().manual_seed({run.seed})):",
+        "    print(report.step, report.loss, report.held_out_exact_match)",
+    ]
+    if run.step < run.recipe.steps:
+        lines += [f"    if report.step == {run.step}:  # where it stands", "        break"]
+    return [TORCH, "Recipe", "build_model", "build_task", "train"], lines
+
+
+def say_model(visit: Visit, chosen: str, opened: Opened) -> tuple[list[str], list[str]]:
+    """(imports, lines) after which `model` is the checkpoint's, and `tokenizer` its tokenizer."""
+    run = visit.runs.get(chosen)
+    if run is not None:
+        imports, lines = say_training(run)
+        return [*imports, "build_tokenizer"], [*lines, "tokenizer = build_tokenizer(task)"]
+    path = Path(chosen)
+    name = chosen  # an id
+    if path.is_dir():  # bundled, or a folder wherever it lies there
+        name = f"model_cards/{path.name}" if path.parent == BUNDLED else path.name
+    opener = "open_model" if opened.task is None else "load_checkpoint"
+    return [opener], [f"found = {opener}({name!r})", "model, tokenizer = found.model, found.tokenizer"]
+
+
+# ---------------------------------------------------------------- one input
+
+
+def explain_maps(
+    visit: Visit, chosen: str, opened: Opened, looked: Looked, layer: int, head: int, kind: str | None
+) -> str:
+    """Explore: the map of one head; nothing where the model has none."""
+    if kind is None:
+        return ""
+    imports, lines = say_model(visit, chosen, opened)
+    target = f", {looked.written}" if looked.written else ""
+    more = f", max_bytes={looked.needed}" if looked.needed > MEMORY_LIMIT else ""
+    return join(
+        [*imports, "attention_maps"],
+        *lines,
+        f"maps = attention_maps(model, {looked.read}{target}, tokenizer=tokenizer{more})",
+        f'kind, layer, head = "{kind}", {layer}, {head}',
+        "weights = getattr(maps, kind)[layer, head]  # [queries, keys]",
+        "print(weights)",
+    )
+
+
+def explain_answer(visit: Visit, chosen: str, opened: Opened, text: str, how: dict) -> str:
+    """Try: what is written, by the strategy with its settings; of a classifier, the class."""
+    imports, lines = say_model(visit, chosen, opened)
+    ids, strategy = opened.encode(text), how.get("strategy", "greedy")
+    given = [repr(strategy)] if strategy != "greedy" else []
+    unused = ("strategy",) if strategy in SAMPLING else ("strategy", "temperature")  # which every board shows
+    given += [f"{name}={value!r}" for name, value in how.items() if name not in unused]
+    given += [f"max_new_tokens={opened.most_own(len(ids))}"] if opened.kind != CLASSES else []
+    if opened.kind == CLASSES:
+        said = "print(model.config.id2label[answer.ids[0]], answer.score)"
+    else:
+        said = "print(tokenizer.decode(answer.ids, skip_special_tokens=True), answer.score)"
+    return join(
+        [TORCH, *imports, "write"],
+        *lines,
+        f"source = torch.tensor([{ids}])  # {text!r}",
+        f"answer = write(model, {', '.join(['source', *given])})",
+        said,
+    )
+
+
+# ---------------------------------------------------------------- training
+
+
+def explain_run(run: Run) -> str:
+    """Train: the same run, then the map of its probe; nothing before the probe is chosen."""
+    if run.probe is None:
+        return ""
+    imports, lines = say_training(run)
+    batch = run.probe.batch
+    given = f"Batch(torch.tensor({batch.input_ids.tolist()}), torch.tensor({batch.labels.tolist()}))"
+    source = f"  # {run.probe.source!r}" if run.probe.source else ""
+    return join(
+        [*imports, "Batch", "attention_maps"],
+        *lines,
+        f"probe = {given}{source}",
+        "found = attention_maps(model, probe).answering",
+        "if found is not None:",
+        "    print(found.weights)  # [layers, heads, queries, keys]",
+    )
+
+
+def explain_comparison(runs: Sequence[Run]) -> str:
+    """Train: runs compared, each trained again, with its results and the map of its probe."""
+    trained = [
+        f"{explain_run(run)}\nreports[{run.name!r}], maps[{run.name!r}] = report, found"
+        for run in runs
+        if run.probe is not None
+    ]
+    compared = [
+        "for name, report in reports.items():",
+        "    print(name, report.step, report.loss, report.held_out_exact_match)",
+    ]
+    return "\n\n".join(["reports, maps = {}, {}", *trained, "\n".join(compared)])
+
+
+def explain_duel(runs: Sequence[Run], budget: Budget) -> str:
+    """Duel: the same models from the same seed with the same budget."""
+    recipes = (f"    {run.recipe.architecture!r}: {say_recipe(run.recipe)}," for run in runs)
+    spends = next(
+        f"{name}={value!r}" for name, value in dataclasses.asdict(budget).items() if value is not None
+    )
+    return join(
+        ["Budget", "Recipe", "build_task", "duel"],
+        f"task = {say_task(runs[0].task)}",
+        "contestants = {",
+        *recipes,
+        "}",
+        "scores = {}",
+        f"for turn in duel(task, contestants, Budget({spends}), seed={runs[0].seed}):",
+        "    if turn.evaluation:",
+        "        scores[turn.name] = turn.evaluation.overall.exact_match",
+        "print(scores)",
+    )
+
+
+# ---------------------------------------------------------------- beside the map
+
+
+def explain_by_hand(written: Mapping[str, Sequence[Sequence[str]]]) -> str:
+    """Attention: the exercise's figures as they were typed, judged one by one; not the right ones."""
+    return join(
+        ["from hf_attn.textbooks.exercises import check_by_hand"],
+        f"written = {dict(written)!r}",
+        "for name, lines in check_by_hand(written).items():",
+        "    for line in lines:",
+        "        print(name, [check.is_right for check in line])",
+    )
+
+
+def explain_three_steps() -> str:
+    """Attention: from one vector for everything to query, key and value."""
+    return join(
+        ["from hf_attn.textbooks.exercises import separate_roles"],
+        "steps = separate_roles()",
+        "for step in steps:",
+        "    print(step.title, step.asymmetry)",
+        "place = 0",
+        "print(steps[place].head.weights)  # [queries, keys]",
+    )
+
+
+# ---------------------------------------------------------------- positions
+
+
+def explain_positions(position_type: str, settings: Settings, words: Sequence[str]) -> str:
+    """Positions: the pictures of one way, and what moving words about does."""
+    return join(
+        ["from hf_attn.analysis.position_encodings import Settings, measure_order, view_positions"],
+        f"settings = {settings!r}",
+        f"pictures = view_positions({position_type!r}, settings)",
+        "for picture in pictures:",
+        "    print(picture.name, picture.values)",
+        f"order = measure_order({position_type!r}, settings, {list(words)!r})",
+        "print(order)",
+    )
+
+
+def explain_growth(growth: Growth, types: Sequence[str], seed: int, rounds: int, examples: int) -> str:
+    """Positions: trained on short examples, measured on longer ones."""
+    return join(
+        ["from hf_attn.experiments.length_generalization import Growth, grow"],
+        f"growth = {growth!r}",
+        "scores = {}",
+        f"for position_type in {list(types)!r}:",
+        f"    for moment in grow(growth, position_type, seed={seed}, rounds={rounds}, examples={examples}):",
+        "        scores[position_type] = moment.scores",
+        "    print(position_type, scores[position_type])",
+    )
+
+
+# ---------------------------------------------------------------- language
+
+
+def explain_tokens(text: str, merges: int) -> str:
+    """Language, tokens: byte pairs learned from a text."""
+    return join(
+        ["from hf_attn.experiments.word_data.bpe_steps import learn_merges"],
+        f"steps = learn_merges({text!r}, {merges})",
+        "for step in steps:",
+        "    print(step.merge, step.count, len(step.vocabulary), step.pieces)",
+    )
+
+
+def explain_bags(one: Sequence[str], other: Sequence[str]) -> str:
+    """Language, order: two sentences of the same words."""
+    return join(
+        ["from hf_attn.experiments.bag_of_words import compare_orders"],
+        f"found = compare_orders({list(one)!r}, {list(other)!r})",
+        "for row in found.rows:",
+        "    print(row.word, row.distance)",
+    )
+
+
+def explain_order(sizes: Sizes, seed: int) -> str:
+    """Language, order: which came first, learned without and with positions."""
+    return join(
+        [
+            "from hf_attn.experiments.bag_of_words import follow_order",
+            "from hf_attn.experiments.word_order import Sizes",
+        ],
+        f"for models in follow_order({sizes!r}, {seed}):",
+        "    pass",
+        "for model in models:",
+        "    print(model.name, model.points[-1])",
+    )
+
+
+def explain_ngrams(reading: str, prompt: str) -> str:
+    """Language, n-grams: tables counted from a text; `reading` is the call that reads it."""
+    name = reading.partition("(")[0]
+    return join(
+        [f"from hf_attn.experiments.ngram_text import count_tables, follow_up, {name}"],
+        f"passages = {reading}",
+        "tables = list(count_tables(passages))",
+        "for table in tables:",
+        f"    print(table.context, table.perplexity, follow_up(passages, table, {prompt!r}).words)",
+    )
+
+
+def explain_vectors(text: str | None, kind: str, words: Sequence[str], *, is_composed: bool) -> str:
+    """Language, neighbours: vectors of a text, of the composed sentences, or of the docstrings."""
+    splitting = "from hf_attn.experiments.word_data.sentences import split_sentences"
+    if is_composed:
+        imports = ["from hf_attn.experiments.word_data.countries import compose_sentences"]
+        reading = "sentences = compose_sentences()"
+    elif text is not None:
+        imports, reading = [splitting], f"sentences = split_sentences({text!r})"
+    else:
+        imports = [splitting, "from hf_attn.tasks.text.topics import Topics"]
+        reading = "sentences = [one for row in Topics().rows for one in split_sentences(row.source)]"
+    word, *three = words
+    return join(
+        [*imports, "from hf_attn.experiments.word_vectors import choose_settings, learn_vectors"],
+        reading,
+        f"vectors = learn_vectors(sentences, choose_settings(sentences, {kind!r}))",
+        f"print(vectors.neighbours({word!r}, 8))",
+        f"print(vectors.analogy({', '.join(map(repr, three))})[:8])",
+    )

@@ -1,0 +1,1 @@
+"""Attention: one cell of one map taken apart."""

@@ -1,0 +1,368 @@
+"""The head that the Attention tab walks through: a checkpoint's, a sentence's, or a worked example's."""
+
+import dataclasses
+import functools
+from dataclasses import dataclass
+
+from demos.session.catalog import Opened, Shelf
+from demos.session.maps import read_target
+from demos.session.model_input import as_ids, known_alignment
+from demos.session.session import Visit
+from demos.snippets import views as python_lines
+from demos.ui import shared
+from hf_attn.architectures.families import FAMILIES
+from hf_attn.interpret.attention_maps import AnsweringMap, attention_maps, weight_on_alignment
+from hf_attn.interpret.head import SCORE_DIGITS, Difference, Head
+from hf_attn.interpret.read_head import LONGEST, find_attention, walk_model, walk_sentence
+from hf_attn.tasks.base import TEXT
+from hf_attn.textbooks.exercises import BANKS, set_beside
+from hf_attn.textbooks.worked_examples import EXAMPLES
+
+RANDOM, WORKED = "random", "worked:"  # what else than a checkpoint the weights may be
+FIRST = ("attn-parser", "attn-addition", "attn-copy")  # what the page opens with, where it is bundled
+UNTRAINED = "Untrained weights: this map means nothing yet."
+CHANGED = "Changed by a switch: this is no longer what the model computes."
+HALF, NEARLY_ALL = 0.5, 0.95
+LONGEST_TITLE = 60  # characters
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a visitor chose; None leaves it to the source.
+
+    Attributes:
+        weights: a checkpoint's path, a run's id, RANDOM, or WORKED and the name of an example.
+        text: the sentence, or the model's input.
+        place: kind and layer of a checkpoint's map, "cross 1"; layers count from 0.
+        head: from 0.
+        scale, causal, positions: the switches.
+        hidden: places that nobody may read.
+        num_heads: of a sentence's random weights.
+    """
+
+    weights: str
+    text: str | None = None
+    place: str | None = None
+    head: int | None = None
+    scale: bool | None = None
+    causal: bool | None = None
+    positions: bool = True
+    hidden: tuple[int, ...] | None = None
+    num_heads: int = 2
+
+    @property
+    def example(self) -> str | None:
+        """The name of the worked example, if it is one."""
+        return self.weights.removeprefix(WORKED) if self.weights.startswith(WORKED) else None
+
+
+@dataclass(frozen=True)
+class Walked:
+    """A head with what the page says of it.
+
+    Attributes:
+        settings: with nothing left to the source.
+        head: its tensors.
+        cell: the one that is explained.
+        num_heads: how many heads there are to choose from.
+        places: maps of the checkpoint; empty for the others.
+        look_for, origin, title: lines of the page.
+        python: the lines of Python that give the same.
+        notice: what is to be known of the map before it is read.
+        truth: the known answer in the map's shape, or None.
+    """
+
+    settings: Settings
+    head: Head
+    cell: tuple[int, int]
+    num_heads: int
+    look_for: str
+    origin: str
+    title: str
+    python: str
+    places: tuple[str, ...] = ()
+    notice: str = ""
+    truth: list[list[int]] | None = None
+
+
+# ---------------------------------------------------------------- what may be chosen
+
+
+def can_walk(shelf: Shelf, visit: Visit, chosen: str) -> bool:
+    """Whether a choice has queries and keys that can be walked through: an LSTM has none, others' differ."""
+    model_type = shelf.model_type(visit, chosen)
+    return model_type in FAMILIES and not model_type.startswith("recurrent")
+
+
+def choices(shelf: Shelf, visit: Visit) -> list[tuple[str, str]]:
+    """(label, value): this visit's runs, checkpoints, random weights, worked examples."""
+    found = [(label, value) for label, value in shelf.choices(visit) if can_walk(shelf, visit, value)]
+    examples = [(f"worked: {example.title}", WORKED + name) for name, example in EXAMPLES.items()]
+    return [*found, ("random weights, any sentence", RANDOM), *examples]
+
+
+def begin_with(shelf: Shelf) -> Settings:
+    """What the page opens with: a trained model, or where none is there the exercise."""
+    folders = {path.name: str(path) for _, path in shelf.folders if can_walk(shelf, Visit(), str(path))}
+    chosen = next((folders[name] for name in FIRST if name in folders), next(iter(folders.values()), None))
+    return Settings(chosen or f"{WORKED}exercise-1")
+
+
+# ---------------------------------------------------------------- from settings to a head
+
+
+def walk(shelf: Shelf, visit: Visit, settings: Settings) -> Walked:
+    """The head that was chosen.
+
+    Raises:
+        ValueError: what was written cannot be read, or a switch does not fit.
+    """
+    if settings.weights == RANDOM:
+        return _walk_random(settings)
+    if settings.example is not None:
+        return _walk_example(settings)
+    with shelf.open(visit, settings.weights) as opened:
+        return _walk_checkpoint(visit, opened, settings)
+
+
+def _switch(head: Head, settings: Settings) -> Head:
+    """The head with the switches as they were chosen."""
+    names = ("scale", "causal", "hidden")
+    chosen = {name: getattr(settings, name) for name in names if getattr(settings, name) is not None}
+    return dataclasses.replace(head, **chosen)
+
+
+def _settle(settings: Settings, own: Head, /, **more) -> Settings:
+    """The settings with the head's own switches where nothing was chosen."""
+    return dataclasses.replace(settings, scale=own.scale, causal=own.causal, hidden=own.hidden, **more)
+
+
+def _walk_random(settings: Settings) -> Walked:
+    text = BANKS[0] if settings.text is None else settings.text.strip()
+    index = min(settings.head or 0, settings.num_heads - 1)
+    named = {"num_heads": settings.num_heads, "head": index, "positions": settings.positions}
+    own = walk_sentence(text, **named)
+    head = _switch(own, settings)
+    build = f"head = walk_sentence({text!r}{''.join(f', {name}={said!r}' for name, said in named.items())})"
+    width = head.key.shape[1]
+    last = len(head.rows) - 1
+    return Walked(
+        _settle(settings, head, head=index, text=text),
+        head,
+        (last, int(head.weights[last].argmax())),
+        settings.num_heads,
+        look_for=(
+            "how every weight follows from random numbers: the arithmetic is that of a trained model, "
+            "the map means nothing."
+        ),
+        origin=shared.origin(
+            f"{settings.num_heads} × {width} numbers a token", "random, seed 0", "CPU, float64"
+        ),
+        title=text,
+        python=say_head(["walk_sentence"], [build], own, head),
+        notice=UNTRAINED,
+    )
+
+
+def _walk_example(settings: Settings) -> Walked:
+    name = settings.example
+    if name not in EXAMPLES:
+        raise ValueError(f"{name!r} is no worked example; choose {', '.join(EXAMPLES)}.")
+    example = EXAMPLES[name]
+    index = min(settings.head or 0, example.num_heads - 1)
+    own = example.build(index)
+    head = _switch(own, settings)
+    build = f"head = EXAMPLES[{name!r}].build({index})"
+    return Walked(
+        _settle(settings, head, head=index, text=" ".join(head.columns)),
+        head,
+        example.cell,
+        example.num_heads,
+        look_for=example.look_for,
+        origin=shared.origin(example.document, "the document's own", "CPU, float64"),
+        title=example.title,
+        python=say_head(["from hf_attn.textbooks.worked_examples import EXAMPLES"], [build], own, head),
+    )
+
+
+def say_switches(own: Head, head: Head) -> str:
+    """The Python line that turns the switches which differ; empty where none does."""
+    names = ("scale", "causal", "hidden")
+    turned = [
+        f"{name}={getattr(head, name)!r}" for name in names if getattr(head, name) != getattr(own, name)
+    ]
+    return f"head = dataclasses.replace(head, {', '.join(turned)})" if turned else ""
+
+
+def say_head(imports: list[str], lines: list[str], own: Head, head: Head) -> str:
+    """The Python lines that give the same head."""
+    switches = say_switches(own, head)
+    if switches:
+        imports, lines = [*imports, "import dataclasses"], [*lines, switches]
+    return python_lines.join(imports, *lines)
+
+
+def _walk_checkpoint(visit: Visit, opened: Opened, settings: Settings) -> Walked:
+    """One head of a model as it answers an input."""
+    model, stacks = opened.model, find_attention(opened.model)
+    text = settings.text
+    if text is None:
+        text = opened.task.worked_example.source if opened.task else ""
+    text = text.strip()
+    source = opened.encode(text)
+    refuse_long("input", source)
+    written = read_target(opened, source, "") if model.can_generate() else []
+    refuse_long("answer", written)
+    given, target = as_ids(opened, source), as_ids(opened, written) if written else None
+    maps = attention_maps(model, given, target)
+    truth = maps.answering.align(known_alignment(opened, text, written))
+    places = tuple(f"{kind} {layer}" for kind, stack in stacks.items() for layer in range(len(stack)))
+    kind, layer, index = choose_head(maps.answering, truth, settings, places)
+    place = {"kind": kind, "layer": layer, "head": index}
+    own = walk_model(model, given, target, tokenizer=opened.tokenizer, **place)
+    rows, columns = (tuple(shared.label_tokens(names)) for names in (own.rows, own.columns))
+    own = dataclasses.replace(own, rows=rows, columns=columns)
+    head = _switch(own, settings)
+    rings = truth if kind == maps.answering.kind else None
+    if rings is not None and kind == "decoder":
+        rings = [[0] * len(columns)] * maps.written_from + rings
+    cell = best_cell(head, rings)
+    answer = f" → {opened.task.decode(written)}" if written and opened.task and opened.kind != TEXT else ""
+    imports, lines = python_lines.say_model(visit, settings.weights, opened)
+    lines.append(say_walk(source, written, place))
+    return Walked(
+        _settle(settings, head, text=text, place=f"{kind} {layer}", head=index),
+        head,
+        cell,
+        model.config.num_attention_heads,
+        look_for=tell_cell(head, cell),
+        origin=shared.origin_of(model, opened.weights),
+        title=shared.shorten(f"{text}{answer}", LONGEST_TITLE),
+        python=say_head([*imports, "walk_model"], lines, own, head),
+        places=places,
+        notice=UNTRAINED if opened.is_untrained else CHANGED if say_switches(own, head) else "",
+        truth=rings,
+    )
+
+
+def choose_head(answering: AnsweringMap, truth, settings: Settings, places) -> tuple[str, int, int]:
+    """Kind, layer and head as chosen; else the head with most weight on the known answer."""
+    kind, layer, index = answering.kind, len(answering.weights) - 1, 0
+    if truth is not None:
+        on_answer = weight_on_alignment(answering.weights, truth)
+        layer, index = divmod(int(on_answer.argmax()), on_answer.shape[1])
+    if settings.place in places:
+        kind, number = settings.place.split()
+        layer = int(number)
+    if settings.head is not None:
+        index = min(settings.head, answering.weights.shape[1] - 1)
+    return kind, layer, index
+
+
+def refuse_long(name: str, ids: list[int]) -> None:
+    """Refuse what has more tokens than can be read number by number.
+
+    Raises:
+        ValueError: how many there are, and what would do.
+    """
+    if len(ids) > LONGEST:
+        raise ValueError(
+            f"The {name} has {len(ids)} tokens; at most {LONGEST} are walked through. Shorten the input, "
+            "or look at its maps in Explore."
+        )
+
+
+def best_cell(head: Head, truth: list[list[int]] | None) -> tuple[int, int]:
+    """The largest weight that leaves something to others; where the answer is known, on a ring."""
+    weights = head.weights
+    if truth is not None:
+        on_ring = weights.new_tensor(truth) == 1
+        weights = weights * on_ring if on_ring.any() else weights
+    shared_out = weights.masked_fill(weights > NEARLY_ALL, 0)
+    chosen = shared_out if shared_out.max() > HALF else weights
+    return divmod(int(chosen.argmax()), weights.shape[1])
+
+
+def tell_cell(head: Head, cell: tuple[int, int]) -> str:
+    """What to look for, with the cell's own figures."""
+    row, column = (head.rows[cell[0]], head.columns[cell[1]])
+    weight = float(head.weights[cell])
+    reads = f"the row of “{row}”: {shared.percent(weight)} of its weight falls on “{column}”"
+    if weight < HALF:
+        return f"{reads}; the rest is spread over the others."
+    return f"{reads}, so what comes out is mostly the value of “{column}”."
+
+
+def say_walk(source: list[int], written: list[int], place: dict) -> str:
+    """The Python line that gives a head of a model."""
+    target = f", {written}" if written else ""
+    chosen = ", ".join(f"{name}={value!r}" for name, value in place.items())
+    return f"head = walk_model(model, {source}{target}, tokenizer=tokenizer, {chosen})"
+
+
+# ---------------------------------------------------------------- what the board is told
+
+
+def to_value(walked: Walked) -> dict:
+    """Everything that the board shows: the map, one cell's arithmetic, and the figures of the document."""
+    head, settings = walked.head, walked.settings
+    row, column = walked.cell
+    shown = head.explain(row, column)
+    apart = head.measure_torch_difference()
+    return {
+        "title": walked.title,
+        "notice": walked.notice,
+        "rows": list(head.rows),
+        "cols": list(head.columns),
+        "weights": [[float(f"{weight:.6g}") for weight in line] for line in head.weights.tolist()],
+        "allowed": head.may_attend.tolist() if head.causal else None,
+        "padding": [place in head.hidden for place in range(len(head.columns))],
+        "truth": walked.truth,
+        "head": settings.head,
+        "width": head.key.shape[1],
+        "scale": head.scale,
+        "has_bias": head.bias is not None,
+        "score_digits": SCORE_DIGITS,
+        "cell": dataclasses.asdict(shown),
+        "same": {"largest": apart.largest, "where": tell_place(head, apart)},
+        "python": f"{walked.python}\nprint(head.explain({row}, {column}))",
+        "printed": read_printed(settings.example) if settings.example else [],
+        "beside": read_beside(walked),
+    }
+
+
+def tell_place(head: Head, apart: Difference) -> str:
+    """Where the largest difference is, in words."""
+    return f"number {apart.column + 1} of “{head.rows[apart.row]}”"
+
+
+@functools.cache
+def read_printed(name: str) -> list[dict]:
+    """Every printed figure of a worked example beside the computed one."""
+    example = EXAMPLES[name]
+    return [
+        {
+            "claim": printed.claim.claim,
+            "why": printed.claim.why,
+            "figures": [dataclasses.asdict(figure) for figure in example.compare(printed)],
+        }
+        for printed in example.printed
+    ]
+
+
+def read_beside(walked: Walked) -> dict | None:
+    """The same word in the other sentence."""
+    settings = walked.settings
+    if settings.weights != RANDOM or " ".join(walked.head.columns) not in BANKS:
+        return None
+    names = ("num_heads", "head", "positions", "scale", "causal", "hidden")
+    beside = set_beside(walked.head, **{name: getattr(settings, name) for name in names})
+    return dataclasses.asdict(beside) if beside else None
+
+
+def labels_of(head: Head) -> list[tuple[str, int]]:
+    """(name, place) of every token that is read; one that occurs twice is named with its place."""
+    names = head.columns
+    return [
+        (f"{name} {place + 1}" if names.count(name) > 1 else name, place) for place, name in enumerate(names)
+    ]

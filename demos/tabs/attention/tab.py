@@ -1,0 +1,350 @@
+"""Attention: any cell of any map taken apart, number by number; the documents' examples; an exercise by hand.
+
+The boards' values, each `shared.to_json` of a dict:
+
+    attention_board  what `walking.to_value` gives: title, notice, rows, cols, weights [T][S], truth [T][S] or
+                     None, allowed [T][S] or None, padding [S]; head, width (Dk), scale, has_bias,
+                     score_digits; cell: `Explanation` as a dict; same {largest, where}; python; printed
+                     [{claim, why, figures [{printed, computed, verdict, station, row, column, head}]}];
+                     beside {sentence, word, row, output, apart} or None.
+                     Event `pick`: a PickEvent.
+    hand_board       {query, key, value, names, printed [{printed, computed}] of the third row, checks: None
+                     or {name: [[{is_right, hint}]]}, python}. Event `check`: a CheckEvent.
+    roles_board      {words, steps [{title, equation, weights, scores, asymmetry}], python}.
+"""
+
+import dataclasses
+
+import gradio as gr
+
+from demos.core.events import Event, Place
+from demos.core.limits import refuse_longer
+from demos.session.catalog import Shelf
+from demos.session.page import LIGHT, Page, state_of
+from demos.session.session import Visit
+from demos.snippets import views as python_lines
+from demos.tabs.attention import head_view
+from demos.tabs.attention.head_view import RANDOM, WORKED, Settings, Walked
+from demos.ui import shared
+from hf_attn.interpret.read_head import HEADS
+from hf_attn.textbooks.exercises import BANKS, check_by_hand, separate_roles
+from hf_attn.textbooks.worked_examples import EXAMPLES, exercise_1
+
+TITLE = "Attention"
+LONGEST = 1000  # characters
+TYPED = "Sentence or input"
+OWN_SENTENCE = " A sentence of your own is read by “random weights, any sentence”, under Weights."
+GIVEN = "The example's own sentence; with random weights you write yours"
+FIELDS = ("weights", "text", "place", "head", "num_heads", "scale", "causal", "positions", "hidden")
+SCREEN = ("board", "walked", "error", "look_for", "origin", *FIELDS)
+FORGOTTEN = {  # what was changed → what no longer holds then
+    "weights": ("text", "place", "head", "scale", "causal", "hidden"),
+    "text": ("hidden",),
+    "place": ("head", "scale", "causal", "hidden"),
+    "num_heads": ("head",),
+}
+CHIPS = (
+    ("river bank", Settings(RANDOM, BANKS[0])),
+    ("cash bank", Settings(RANDOM, BANKS[1])),
+    *((example.title, Settings(WORKED + name)) for name, example in EXAMPLES.items()),
+)
+NOTHING_WRITTEN = {"scores": [[""] * 3] * 3, "weights": [[""] * 3] * 3, "outputs": [[""] * 2] * 3}
+KINDS = {"cross": "answer reads input", "encoder": "input reads itself", "decoder": "answer reads itself"}
+# waits for the Train tab to be there, then presses its button, unless something else is set or under way
+START_COPY = """() => {
+    const begin = (left) => {
+        const press = document.querySelector('#train');
+        const task = document.querySelector('#field-task input');
+        if (!press || !task) return left && setTimeout(() => begin(left - 1), 50);
+        if (press.textContent.trim() === 'Train' && task.value === 'Copy') press.click();
+    };
+    begin(100);
+}"""
+
+
+class PickEvent(Event):
+    """Another cell; a head of None is the same as before."""
+
+    row: Place
+    column: Place
+    head: Place | None = None
+
+
+class CheckEvent(Event):
+    """Figures of the exercise by hand, as they were typed: three rows of each."""
+
+    scores: list[list[str]]
+    weights: list[list[str]]
+    outputs: list[list[str]]
+
+
+# ---------------------------------------------------------------- what the page shows
+
+
+def controls(walked: Walked) -> dict[str, dict]:
+    """What the fields hold, as the components take it."""
+    settings, head = walked.settings, walked.head
+    is_random, places = settings.weights == RANDOM, walked.places
+    is_square = len(head.rows) == len(head.columns) and not (settings.place or "").startswith("cross")
+    return {
+        "weights": {"value": settings.weights},
+        "text": {
+            "value": settings.text,
+            "interactive": settings.example is None,
+            "label": TYPED if settings.example is None else GIVEN,
+        },
+        "place": {
+            "choices": [(tell_place(place), place) for place in places],
+            "value": settings.place if places else None,
+            "visible": len(places) > 1,
+        },
+        "head": {
+            "choices": [(str(index + 1), index) for index in range(walked.num_heads)],
+            "value": settings.head,
+            "visible": walked.num_heads > 1,
+        },
+        "num_heads": {"value": settings.num_heads, "visible": is_random},
+        "scale": {"value": settings.scale, "label": f"Scale by √{head.key.shape[1]}"},
+        "causal": {"value": settings.causal, "interactive": is_square},
+        "positions": {"value": settings.positions, "visible": is_random},
+        "hidden": {"choices": head_view.labels_of(head), "value": list(settings.hidden)},
+    }
+
+
+def tell_place(place: str) -> str:
+    """A map of a checkpoint in words: answer reads input, layer 2."""
+    kind, layer = place.split()
+    return f"{KINDS[kind]}, layer {int(layer) + 1}"
+
+
+def show(walked: Walked) -> list:
+    """Outputs in the order of SCREEN."""
+    lines = [shared.to_json(head_view.to_value(walked)), walked, ""]
+    lines += [shared.look_for(walked.look_for), walked.origin]
+    return [*lines, *(gr.update(**change) for change in controls(walked).values())]
+
+
+def answer(shelf: Shelf, visit: Visit, settings: Settings, before: Walked | None = None) -> list:
+    """Walk through what was chosen; wrong input is one sentence, and everything else stays.
+
+    Args:
+        shelf: checkpoints that everybody may open.
+        visit: the visitor's own runs.
+        settings: what was chosen.
+        before: what was shown; on a map of the same tokens its cell stays chosen.
+    """
+    try:
+        refuse_longer("text", settings.text, LONGEST)
+        walked = head_view.walk(shelf, visit, settings)
+        if before is not None and tokens_of(before) == tokens_of(walked):
+            walked = dataclasses.replace(walked, cell=before.cell)
+        return show(walked)
+    except ValueError as error:
+        stays = {name: gr.skip() for name in SCREEN}
+        own = "" if settings.weights == RANDOM or " " not in settings.text.strip() else OWN_SENTENCE
+        return list({**stays, "error": shared.field_error(f"{error}{own}")}.values())
+
+
+def tokens_of(walked: Walked) -> tuple:
+    """What reads and what is read."""
+    return walked.head.rows, walked.head.columns
+
+
+def read(changed: str, *fields) -> Settings:
+    """The settings after one of them was changed.
+
+    Args:
+        changed: which; what hung on it is forgotten.
+        *fields: values in the order of FIELDS.
+    """
+    values = dict(zip(FIELDS, fields, strict=True))
+    values["hidden"] = tuple(values["hidden"] or ())
+    values["text"] = values["text"] or ""
+    return Settings(**{**values, **dict.fromkeys(FORGOTTEN.get(changed, ()))})
+
+
+def pick(shelf: Shelf, visit: Visit, walked: Walked, event: PickEvent) -> list:
+    """Another cell, or a figure of another head: [board, walked, head, error]; what is not there is refused.
+
+    The map may have been replaced between the click and this.
+    """
+    head = walked.settings.head if event.head is None else event.head
+    try:
+        if head >= walked.num_heads:
+            raise ValueError(f"head={head!r} is not there: heads are 0 to {walked.num_heads - 1}.")
+        if head != walked.settings.head:
+            walked = head_view.walk(shelf, visit, dataclasses.replace(walked.settings, head=head))
+        walked = dataclasses.replace(walked, cell=(event.row, event.column))
+        return [shared.to_json(head_view.to_value(walked)), walked, head, ""]
+    except ValueError as error:
+        return [*[gr.skip()] * 3, shared.field_error(str(error))]
+
+
+def refresh(shelf: Shelf, visit: Visit, weights: str) -> dict:
+    """The weights that there are now: runs come and go."""
+    found = head_view.choices(shelf, visit)
+    is_there = weights in {value for _, value in found}
+    return gr.update(choices=found, **({} if is_there else {"value": found[0][1]}))
+
+
+def restore(shelf: Shelf, visit: Visit, values: dict) -> list:
+    """The tab is opened by a link with these values: outputs in the order of SCREEN.
+
+    Raises:
+        ValueError: what it names is not here, or cannot be read.
+    """
+    offered = head_view.choices(shelf, visit)
+    if values["weights"] not in [value for _, value in offered]:
+        raise ValueError(f"This link shows {values['weights']!r}, which is not here.")
+    walked = head_view.walk(shelf, visit, read("", *(values[name] for name in FIELDS)))
+    if values["head"] is not None and not 0 <= values["head"] < walked.num_heads:
+        raise ValueError(f"This link shows head {values['head'] + 1}; here are {walked.num_heads}.")
+    shown = dict(zip(SCREEN, show(walked), strict=True))
+    shown["weights"] = gr.update(choices=offered, value=values["weights"])
+    return list(shown.values())
+
+
+# ---------------------------------------------------------------- exercise and roles
+
+
+def show_hand(checks: dict | None = None, written: dict | None = None) -> str:
+    """The value of the hand board; `written` as it was judged."""
+    head = exercise_1()
+    figures = EXAMPLES["exercise-1"].compare(EXAMPLES["exercise-1"].printed[2])[6:]
+    told = zip(figures, head.weights[2].tolist(), strict=True)
+    return shared.to_json(
+        {
+            "names": head.rows,
+            "query": head.query.tolist(),
+            "key": head.key.tolist(),
+            "value": head.value.tolist(),
+            "printed": [{"printed": figure.printed, "computed": weight} for figure, weight in told],
+            "checks": checks,
+            "python": python_lines.explain_by_hand(written or NOTHING_WRITTEN),
+        }
+    )
+
+
+def check(event: CheckEvent) -> str | dict:
+    """Judge the figures that were written by hand; what are no rows of text stays unread."""
+    written = {name: getattr(event, name) for name in ("scores", "weights", "outputs")}
+    try:
+        judged = check_by_hand(written)
+    except IndexError:  # the board itself sends [3][3] or [3][2]
+        return gr.skip()
+    return show_hand(
+        {
+            name: [[dataclasses.asdict(one) for one in line] for line in lines]
+            for name, lines in judged.items()
+        },
+        written,
+    )
+
+
+def show_roles() -> str:
+    """The value of the roles board."""
+    roles = separate_roles()
+    steps = [
+        {
+            "title": role.title,
+            "equation": role.equation,
+            "weights": role.head.weights.tolist(),
+            "scores": role.head.scores.tolist(),
+            "asymmetry": role.asymmetry,
+        }
+        for role in roles
+    ]
+    python = python_lines.explain_three_steps()
+    return shared.to_json({"words": roles[0].head.rows, "steps": steps, "python": python})
+
+
+# ---------------------------------------------------------------- wiring
+
+
+def build_fields(shelf: Shelf, first: Walked) -> tuple[dict, gr.Button, gr.Button, gr.HTML, list]:
+    """Lay the settings out: (fields, show, train, error, chips)."""
+    look = {
+        name: {"elem_id": f"attention-{name.replace('_', '-')}", "min_width": 0, **shown}
+        for name, shown in controls(first).items()
+    }
+    fields = {}
+    with gr.Row(elem_classes="hf-ask hf-attention-ask"):
+        offered = head_view.choices(shelf, Visit())
+        fields["weights"] = gr.Dropdown(offered, label="Weights", **look["weights"])
+        typed = {"elem_classes": "hf-mono-input", "max_lines": 1}
+        fields["text"] = gr.Textbox(**typed, **look["text"])
+        error = gr.HTML("", elem_classes="hf-field-error", elem_id="attention-error")
+        show = gr.Button("Show", elem_id="attention-show", min_width=0)
+        train = gr.Button("Train a copy model", variant="primary", elem_id="attention-train", min_width=0)
+    with gr.Row(elem_classes="hf-chips"):
+        chips = [gr.Button(label, size="sm", elem_classes="chip") for label, _ in CHIPS]
+    with gr.Row(elem_classes="hf-switches"):
+        fields["scale"] = gr.Checkbox(elem_classes="switch", **look["scale"])
+        fields["causal"] = gr.Checkbox(label="Causal mask", elem_classes="switch", **look["causal"])
+        fields["positions"] = gr.Checkbox(label="Sinusoids", elem_classes="switch", **look["positions"])
+        fields["hidden"] = gr.Dropdown(label="Hidden as padding", multiselect=True, **look["hidden"])
+        fields["place"] = gr.Dropdown(label="Map", **look["place"])
+        heads = {"choices": [(str(number), number) for number in HEADS], "elem_classes": "seg"}
+        fields["num_heads"] = gr.Radio(label="Number of heads", **heads, **look["num_heads"])
+        fields["head"] = gr.Radio(label="Head shown", elem_classes="seg", **look["head"])
+    return {name: fields[name] for name in FIELDS}, show, train, error, chips
+
+
+def attention_board() -> gr.HTML:
+    """Build the picture of a head: its map, one cell's arithmetic, the document's figures."""
+    template = '<div class="hf-attention hf-board"></div>@children'
+    return shared.board("attention_board", "hf-attention", "attention-board", template, ("pick",))
+
+
+def build(page: Page) -> None:
+    """Lay the tab out and connect it."""
+    shelf = page.shelf
+    first = head_view.walk(shelf, Visit(), head_view.begin_with(shelf))
+    with gr.Row(elem_classes="hf-lead"):
+        look_for = gr.HTML(shared.look_for(first.look_for))
+        origin = gr.HTML(first.origin, elem_id="attention-origin")
+    fields, show, train, error, chips = build_fields(shelf, first)
+    with attention_board() as board:
+        blank = '<div class="hf-hand hf-board"></div>'
+        hand = shared.board("hand_board", "hf-hand", "hand-board", blank, ("check",))
+    roles = shared.board("roles_board", "hf-roles", "roles-board", '<div class="hf-roles hf-board"></div>')
+    board.value, hand.value = shared.to_json(head_view.to_value(first)), show_hand()
+    roles.value = show_roles()
+    walked = state_of(first)
+    visit, named = page.visit, [fields[name] for name in FIELDS]
+    outputs = [board, walked, error, look_for, origin, *named]
+    now = {**LIGHT, "trigger_mode": "always_last"}
+
+    def choose_cell(visit, walked, event: PickEvent):
+        return pick(shelf, visit, walked, event)
+
+    def changed(name: str):
+        return lambda visit, walked, *values: answer(shelf, visit, read(name, *values), walked)
+
+    for name in ("weights", "place", "num_heads", "scale", "causal", "positions", "hidden", "head"):
+        fields[name].input(changed(name), [visit, walked, *named], outputs, **now)
+    gr.on([show.click, fields["text"].submit], changed("text"), [visit, walked, *named], outputs, **now)
+    for chip, (_, settings) in zip(chips, CHIPS, strict=True):
+        chip.click(lambda visit, settings=settings: answer(shelf, visit, settings), visit, outputs, **now)
+    picked = [board, walked, fields["head"], error]
+    board.pick(choose_cell, [visit, walked], picked, **LIGHT, queue=False, trigger_mode="multiple")
+    hand.check(check, None, hand, **LIGHT, queue=False, trigger_mode="always_last")
+    page.tab.select(
+        lambda visit, weights: refresh(shelf, visit, weights),
+        [visit, fields["weights"]],
+        fields["weights"],
+        **LIGHT,
+        queue=False,
+    )
+    page.keep(
+        fields,
+        varying=("weights", "place", "head", "hidden"),
+        weights="weights",
+        restore=lambda values, visit: dict(zip(outputs, restore(shelf, visit, values), strict=True)),
+        inputs=(visit,),
+        outputs=tuple(outputs),
+        buttons=(*chips, show),
+    )
+    train.click(lambda: gr.Tabs(selected="train"), None, page.tab.parent, **LIGHT, queue=False).then(
+        None, None, None, js=START_COPY
+    )

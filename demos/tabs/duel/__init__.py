@@ -1,0 +1,1 @@
+"""Duel: models that learn the same task side by side."""

@@ -1,0 +1,1 @@
+"""Explore: every head of a checkpoint, and the answer without it."""

@@ -1,0 +1,388 @@
+"""Ask the model: what a lens shows, changed, and what the answer and the held-out accuracy make of it.
+
+Value of `checks_board` (demos/assets/checks_board.js): `to_json` of None (nothing shown yet) or everything,
+each time. Layers and heads count from 0; the page shows them from 1.
+
+    turn        number of the lens's input; a new one starts afresh
+    source      labels of the input's tokens
+    heads       {kind: heads of each layer}; empty: the model has no attention
+    is_own      False: the lens shows a target that was given
+    no_answer   why nothing can be asked: a model that writes nothing and names no class; else empty
+    can_count   whether there are held-out examples
+    error       why the last question was not answered
+    answer      None or {what, option (of `hf-attn ablate`), is_shorter (the input), before, after, moved,
+                differ, held_out, python}
+                before, after   {symbols, changed [bool], correct True | False | None}
+                moved           [[symbol, total variation, divergence]], one a symbol of `before`
+                held_out        {status "running"}, {why} or {examples, whole, left, low, high, drop, error}
+    each        None or {status "running" | "stopped" | "finished", done, of, examples, whole,
+                rows [{kind, layer, head, left, low, high, drop, error}], python}
+    measured    None or {why}, or {roles, views, trained, even, spectrum, offsets, profile, python, theory}
+                roles, views    [[name, title, definition, of even attention]]
+                trained         {kind: {name: [layers][heads]}};  even {kind: {name: figure}}
+                spectrum        {kind: [layers][heads][singular values]}
+                offsets         {kind: [key − query]};  profile {kind: [layers][heads][mean weights]}
+                python, theory  lines of Python of the roles, and of one head's views
+    compared    None or {status "running"}, {why} or {examples, trained, untrained, even, python}
+    energies    {"cross.1.0": {before, after} or {why}}, of the heads looked at
+
+On how many held-out examples it is measured stands in its template: data-examples, data-role-examples.
+"""
+
+import dataclasses
+import logging
+import time
+import typing
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import gradio as gr
+
+from demos.core.events import Event, Kind, Place, Seed
+from demos.jobs.job import MESSAGE_SECONDS
+from demos.jobs.training_job import FINISHED, RUNNING, STOPPED
+from demos.session.catalog import Opened, Shelf
+from demos.session.model_input import as_ids
+from demos.session.page import LAST, LIGHT, Page
+from demos.session.session import Visit
+from demos.snippets import heads as python_heads
+from demos.tabs.explore.head_scores import Checks, measure_energy, to_lists
+from demos.ui import shared
+from hf_attn.analysis.ablation import Change, Outcome, Trial, list_trials, measure_changes, measure_outcomes
+from hf_attn.analysis.head_roles import measure_head_roles
+from hf_attn.architectures.map_sizes import is_recurrent
+from hf_attn.generation.generate import is_decoder_only
+from hf_attn.interpret.interventions import Intervention
+from hf_attn.tasks.base import CLASSES
+
+EXAMPLES = 200  # held-out examples that are answered with and without
+ROLE_EXAMPLES = 100  # … and whose maps are measured
+WHATS = ("head", "layer", "edge", "token")
+KINDS = {"encoder": "encoder self-attention", "decoder": "decoder self-attention", "cross": "cross-attention"}
+CHANGED = {
+    "remove": "Without {}",
+    "uniform": "With uniform weights in {}",
+    "permute": "With permuted weights (seed {seed}) in {}",
+}
+
+
+@dataclass(frozen=True)
+class Pick:
+    """What a question is about; places count from 0.
+
+    Attributes:
+        what: "head", "layer", "edge" or "token".
+        how: "remove", "uniform" or "permute"; an edge and a token can only be removed.
+        kind, layer, head: of the lens.
+        query, key: of the cell chosen there; None without one.
+        token: place in the input; None without one.
+        seed: of the permutation.
+    """
+
+    what: str = "head"
+    how: str = "remove"
+    kind: str = "cross"
+    layer: int = 0
+    head: int = 0
+    query: int | None = None
+    key: int | None = None
+    token: int | None = None
+    seed: int = 0
+
+
+class AskEvent(Event):
+    """A question about what is shown: the fields of a `Pick`."""
+
+    what: typing.Literal["head", "layer", "edge", "token"]
+    how: typing.Literal["remove", "uniform", "permute"] = "remove"
+    kind: Kind = "cross"
+    layer: Place = 0
+    head: Place = 0
+    query: Place | None = None
+    key: Place | None = None
+    token: Place | None = None
+    seed: Seed = 0
+
+
+class DescendEvent(Event):
+    """A head whose energies are asked for."""
+
+    kind: Kind
+    layer: Place
+    head: Place
+
+
+# ---------------------------------------------------------------- what is taken away, in words
+
+
+def build_trial(pick: Pick) -> Trial:
+    """The question as the package takes it.
+
+    Raises:
+        ValueError: no cell or no token is chosen, the cell is masked, or there is no such change.
+    """
+    if pick.what not in WHATS:
+        raise ValueError(f"{pick.what!r} cannot be changed; choose {', '.join(WHATS)}.")
+    if pick.what == "token":
+        if pick.token is None:
+            raise ValueError("No token is chosen: choose one of the input's, then ask.")
+        return Trial(without=(pick.token,))
+    if pick.what == "edge":
+        if pick.query is None or pick.key is None:
+            raise ValueError("No cell is chosen: choose one in the map of one head, then ask.")
+        if pick.kind == "decoder" and pick.key > pick.query:
+            raise ValueError("The chosen cell is masked: nothing is read there, so nothing can be removed.")
+        return Trial((Intervention("remove", pick.kind, pick.layer, pick.head, pick.query, pick.key),))
+    head = pick.head if pick.what == "head" else None
+    return Trial((Intervention(pick.how, pick.kind, pick.layer, head, seed=pick.seed),))
+
+
+def tell_trial(pick: Pick, checks: Checks, *, is_alignment: bool) -> str:
+    """The question in words; layers, heads and places count from 1."""
+    if pick.what == "token":
+        return f"Without the input's token {name_token(checks.shown['source'], pick.token)}"
+    place = f"layer {pick.layer + 1}, head {pick.head + 1} of {KINDS[pick.kind]}"
+    if is_alignment:
+        place = "the alignment"
+    elif pick.what == "layer":
+        place = f"the {KINDS[pick.kind]} of layer {pick.layer + 1}"
+    if pick.what == "edge":
+        rows, columns = checks.labels[pick.kind]
+        place = f"{name_token(rows, pick.query)} reads {name_token(columns, pick.key)}, in {place}"
+    how = "remove" if pick.what == "edge" else pick.how
+    return CHANGED[how].format(place, seed=pick.seed)
+
+
+def tell_option(trial: Trial, seed: int) -> str:
+    """What `hf-attn ablate` takes to the same end."""
+    if trial.without:
+        return f"--token {trial.without[0]}"
+    action, place = str(trial.interventions[0]).split(" ")
+    return f"--{action} {place}" + (f" --seed {seed}" if action == "permute" else "")
+
+
+def name_token(labels: Sequence[str], place: int) -> str:
+    """A token as the lens names it: spaces shown, with its place where it occurs twice."""
+    label = labels[place].replace(" ", "␣")
+    return label if labels.count(labels[place]) == 1 else f"{label} {place + 1}"
+
+
+# ---------------------------------------------------------------- asking
+
+
+def add_lines(visit: Visit, opened: Opened, checks: Checks) -> None:
+    """Put the lines of Python beside what was measured of the input."""
+    measured = checks.shown["measured"]
+    if measured is None or "why" in measured:
+        return
+    given = (visit, checks.chosen, opened, checks.read, checks.written)
+    measured["python"] = python_heads.explain_roles(*given, checks.text)
+    measured["theory"] = python_heads.explain_theory(*given, next(iter(checks.labels)))
+
+
+def compare(opened: Opened, checks: Checks, pick: Pick) -> dict:
+    """The answer with and without, symbol by symbol.
+
+    Raises:
+        ValueError: the question cannot be put to this model and input.
+    """
+    if checks.shown["no_answer"]:
+        raise ValueError(checks.shown["no_answer"])
+    trial = build_trial(pick)
+    most = opened.most_own(len(checks.read)) if opened.model.can_generate() else None
+    (change,) = measure_changes(opened.model, as_ids(opened, checks.read), [trial], most)
+    before, after = (read_answer(opened, checks.text, ids) for ids in (change.before, change.after))
+    after["changed"] = [
+        place >= len(change.before) or index != change.before[place]
+        for place, index in enumerate(change.after)
+    ]
+    missing = max(0, len(change.before) - len(change.after))
+    return {
+        "what": tell_trial(pick, checks, is_alignment=is_recurrent(opened.model.config)),
+        "option": tell_option(trial, pick.seed),
+        "is_shorter": bool(trial.without),
+        "before": before,
+        "after": after,
+        "moved": read_moved(before["symbols"], change),
+        "differ": sum(after["changed"]) + missing,
+        "held_out": refuse_counting(opened, trial) or {"status": RUNNING},
+    }
+
+
+def read_answer(opened: Opened, text: str, ids: tuple[int, ...]) -> dict:
+    """An answer's symbols, and whether the task calls it right."""
+    is_class = opened.kind == CLASSES
+    symbols = [opened.class_names()[ids[0]]] if is_class else opened.labels(ids)
+    correct = opened.task.verify(text, opened.task.decode(list(ids))).correct if opened.task else None
+    return {"symbols": symbols, "changed": [False] * len(symbols), "correct": correct}
+
+
+def read_moved(symbols: list[str], change: Change) -> list[list]:
+    """How far the distribution of each written symbol moves."""
+    figures = zip(symbols, change.total_variation, change.divergence, strict=True)
+    return [list(row) for row in figures]
+
+
+def refuse_counting(opened: Opened, trial: Trial) -> dict | None:
+    """Why a question cannot be put to held-out examples; None where it can."""
+    if opened.task is None:
+        return {"why": "This checkpoint names no task, so there are no held-out examples."}
+    if trial.without:
+        return {"why": "Held-out examples have other tokens, so this is asked of one input only."}
+    if trial.has_places and is_decoder_only(opened.model):
+        return {
+            "why": "In one sequence the places of held-out examples differ: an edge is asked of one input."
+        }
+    return None
+
+
+def read_outcome(outcome: Outcome) -> dict:
+    """What the board says of held-out answers in a trial."""
+    interval = {"low": outcome.interval.low, "high": outcome.interval.high}
+    return {
+        "left": outcome.exact_match,
+        **interval,
+        "drop": outcome.drop,
+        "error": outcome.standard_error,
+    }
+
+
+def ask_model(shelf: Shelf, visit: Visit, checks: Checks, pick: Pick) -> Iterator[str | None]:
+    """Answer a question: the one input at once, then held-out examples; the board's value, twice."""
+    turn, checks.error = checks.turn, ""
+    try:
+        with shelf.open(visit, checks.chosen) as opened:
+            asked = checks.answer = compare(opened, checks, pick)
+            counted = 0 if "why" in asked["held_out"] else EXAMPLES
+            given = (opened, checks.read, build_trial(pick), counted)
+            asked["python"] = python_heads.explain_trial(visit, checks.chosen, *given)
+    except ValueError as error:
+        checks.error = str(error)
+        yield checks.to_value()
+        return
+    yield checks.to_value()
+    if "why" in asked["held_out"] or turn != checks.turn:
+        return
+    try:
+        with shelf.open(visit, checks.chosen) as opened:
+            whole, left = measure_outcomes(opened.model, opened.task, [build_trial(pick)], EXAMPLES)
+        asked["held_out"] = {"examples": left.examples, "whole": whole.exact_match, **read_outcome(left)}
+    except ValueError as error:  # an edge that shorter examples do not have, data that are not here
+        asked["held_out"] = {"why": str(error)}
+    if turn == checks.turn:
+        yield checks.to_value()
+
+
+def ask_each_head(shelf: Shelf, visit: Visit, checks: Checks) -> Iterator[str | None]:
+    """Take each head away in turn and show what is left, as it comes; nothing while that is under way."""
+    if checks.shown is None or (checks.each is not None and checks.each["status"] == RUNNING):
+        yield gr.skip()
+        return
+    of, checks.wants_stop, shown_at = checks.of, False, 0.0
+    each = checks.each = {"status": RUNNING, "done": 0, "of": 0, "rows": []}
+    try:
+        with shelf.open(visit, checks.chosen) as opened:
+            heads = [trial for trial in list_trials(opened.model) if trial.interventions[0].head is not None]
+            each["of"] = len(heads)
+            each["python"] = python_heads.explain_each_head(visit, checks.chosen, opened, EXAMPLES)
+            yield checks.to_value()
+            outcomes = measure_outcomes(opened.model, opened.task, heads, EXAMPLES)
+            for outcome in outcomes:
+                note_outcome(each, outcome)
+                if checks.wants_stop or checks.of != of:
+                    break
+                if time.monotonic() - shown_at >= MESSAGE_SECONDS:
+                    yield checks.to_value()
+                    shown_at = time.monotonic()
+        each["status"] = FINISHED if each["done"] == each["of"] else STOPPED
+    except GeneratorExit:
+        each["status"] = STOPPED
+        raise
+    except Exception as error:  # shown on the board; the page goes on
+        logging.getLogger(__name__).exception("taking each head away failed")
+        each["status"], checks.error = STOPPED, f"Without each head: {error}"
+    if checks.of == of:
+        yield checks.to_value()
+
+
+def note_outcome(each: dict, outcome: Outcome) -> None:
+    """Write one outcome down: the whole model's first, then a head's."""
+    each["examples"] = outcome.examples
+    if not outcome.trial.interventions:
+        each["whole"] = outcome.exact_match
+        return
+    (gone,) = outcome.trial.interventions
+    each["rows"].append({"kind": gone.kind, "layer": gone.layer, "head": gone.head, **read_outcome(outcome)})
+    each["done"] += 1
+
+
+def compare_roles(shelf: Shelf, visit: Visit, checks: Checks) -> Iterator[str | None]:
+    """Measure the roles on held-out examples, beside the same model untrained."""
+    if checks.shown is None or (checks.compared is not None and checks.compared.get("status") == RUNNING):
+        yield gr.skip()
+        return
+    of, checks.compared = checks.of, {"status": RUNNING}
+    yield checks.to_value()
+    try:
+        with shelf.open(visit, checks.chosen) as opened:
+            found = measure_head_roles(opened.model, opened.task, ROLE_EXAMPLES)
+            python = python_heads.explain_held_out_roles(visit, checks.chosen, opened, ROLE_EXAMPLES)
+        compared = {
+            "examples": found.examples,
+            "trained": to_lists(found.trained),
+            "untrained": to_lists(found.untrained),
+            "even": found.even,
+            "python": python,
+        }
+    except Exception as error:  # shown on the board; the page goes on
+        logging.getLogger(__name__).exception("measuring the roles failed")
+        compared = {"why": str(error)}
+    if checks.of == of:
+        checks.compared = compared
+        yield checks.to_value()
+
+
+def descend(shelf: Shelf, visit: Visit, checks: Checks, kind: str, layer: int, head: int):
+    """The head that is looked at: its Hopfield energies, once."""
+    place = f"{kind}.{layer}.{head}"
+    if checks.shown is None or kind not in checks.labels or place in checks.energies:
+        return gr.skip()
+    try:
+        with shelf.open(visit, checks.chosen) as opened:
+            checks.energies[place] = measure_energy(opened, checks, kind, layer, head)
+    except ValueError as error:
+        checks.error = str(error)
+    return checks.to_value()
+
+
+def build_part(page: Page, checks: gr.State) -> gr.HTML:
+    """Lay the panels out below the lens and connect them; the lens tells them what is chosen."""
+    events = ("ask_model", "each_head", "stop_heads", "compare_roles", "descend")
+    counted = f'data-examples="{EXAMPLES}" data-role-examples="{ROLE_EXAMPLES}"'
+    template = f'<div class="hf-checks hf-board" {counted}></div>'
+    board = shared.board("checks_board", "hf-checks", "checks-board", template, events)
+    shelf, asked = page.shelf, [page.visit, checks]
+
+    def ask(visit, checks, event: AskEvent):
+        asked = {field.name: getattr(event, field.name) for field in dataclasses.fields(Pick)}
+        yield from ask_model(shelf, visit, checks, Pick(**asked))
+
+    def without_each(visit, checks):
+        yield from ask_each_head(shelf, visit, checks)
+
+    def compare_on_held_out(visit, checks):
+        yield from compare_roles(shelf, visit, checks)
+
+    def look(visit, checks, event: DescendEvent):
+        return descend(shelf, visit, checks, event.kind, event.layer, event.head)
+
+    def stop(checks):
+        checks.wants_stop = True
+
+    counting = {**LIGHT, "concurrency_id": "checks", "concurrency_limit": page.places}
+    board.ask_model(ask, asked, board, **LAST)
+    board.each_head(without_each, asked, board, **counting)
+    board.compare_roles(compare_on_held_out, asked, board, **counting)
+    board.descend(look, asked, board, **LIGHT, trigger_mode="multiple")
+    board.stop_heads(stop, checks, None, **LIGHT, queue=False)
+    return board

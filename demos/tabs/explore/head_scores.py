@@ -1,0 +1,190 @@
+"""What a lens shows, measured: roles, theory views and energies of every head, and what was asked of it."""
+
+import dataclasses
+from dataclasses import dataclass, field
+
+import torch
+
+from demos.session.catalog import Opened
+from demos.session.maps import SENT_WEIGHTS, Looked
+from demos.session.model_input import as_ids, known_alignment
+from demos.snippets.heads import SIDES
+from demos.ui import shared
+from hf_attn.analysis.head_metrics import THEORY, distance_profile, singular_values
+from hf_attn.analysis.head_roles import ROLES, build_mask, measure_even, measure_heads
+from hf_attn.analysis.hopfield import hopfield_descent
+from hf_attn.architectures.families import FAMILIES
+from hf_attn.architectures.map_sizes import is_recurrent
+from hf_attn.interpret.attention_maps import KINDS
+from hf_attn.interpret.head import Head
+from hf_attn.interpret.interventions import count_heads
+from hf_attn.interpret.long_inputs import LongMap
+from hf_attn.interpret.native_heads import read_native_head
+from hf_attn.interpret.read_head import walk_model
+
+NO_ANSWER = "{} writes nothing and names no class, so there is no answer that could change."
+VIEWS = {
+    "entropy": "Entropy, share of its highest",
+    "effective_rank": "Effective rank",
+    "rank": "Rank",
+    "first_tenth": "Largest tenth of σ²",
+    "low_frequencies": "Low frequencies",
+    "sink": "Sink",
+    "distance": "Distance",
+}
+
+
+@dataclass(eq=False)
+class Checks:
+    """What one visitor's lens shows, and what the model was asked about it.
+
+    Attributes:
+        asked: the newest question to the lens; what comes late of an older one is not shown.
+        turn: number of the lens's input.
+        chosen, text, read, written: checkpoint, input, its ids, and the ids written.
+        labels: kind → (rows, columns) of its maps.
+        long: the maps by kind, where they are too many to be sent at once.
+        shown: what does not change until the next input.
+        of: checkpoint and weights that `each` and `compared` were measured of.
+        answer, each, compared, energies, error: as in the board's value.
+        wants_stop: set by the button, heeded between two heads.
+        inside: the head whose queries and keys were read last, and which one it is.
+    """
+
+    asked: object = None
+    turn: int = 0
+    chosen: str | None = None
+    text: str = ""
+    read: list[int] = field(default_factory=list)
+    written: list[int] = field(default_factory=list)
+    labels: dict[str, tuple[list[str], list[str]]] = field(default_factory=dict)
+    long: dict[str, LongMap] = field(default_factory=dict)
+    shown: dict | None = None
+    of: tuple[str | None, str] = (None, "")
+    answer: dict | None = None
+    each: dict | None = None
+    compared: dict | None = None
+    energies: dict = field(default_factory=dict)
+    error: str = ""
+    wants_stop: bool = False
+    inside: tuple[tuple, Head] | None = None
+
+    def begin(self, new: "Checks") -> None:
+        """Another input is shown; what was measured of the checkpoint alone stays with it."""
+        self.turn += 1
+        if self.of != new.of:
+            self.each = self.compared = None
+            self.wants_stop = True
+        for name in ("of", "chosen", "text", "read", "written", "long", "labels", "shown"):
+            setattr(self, name, getattr(new, name))
+        self.answer, self.energies, self.error, self.inside = None, {}, "", None
+
+    def clear(self) -> None:
+        """Nothing is shown any more."""
+        self.turn += 1
+        self.chosen = self.shown = self.inside = None
+        self.long = {}
+        self.of, self.wants_stop = (None, ""), True
+
+    def head_of(self, opened: Opened, kind: str, layer: int, head: int) -> Head:
+        """A head with its queries, keys and values on this input; read once while it stays chosen.
+
+        Raises:
+            ValueError: this model's cannot be read.
+        """
+        place = (self.turn, kind, layer, head)
+        if self.inside is None or self.inside[0] != place:
+            written = as_ids(opened, self.written) if self.written else None
+            self.inside = place, read_head(opened, as_ids(opened, self.read), written, kind, layer, head)
+        return self.inside[1]
+
+    def to_value(self) -> str | None:
+        """What the board is told."""
+        if self.shown is None:
+            return None
+        names = ("turn", "error", "answer", "each", "compared", "energies")
+        python = self.answer.get("python", "") if self.answer else ""
+        return shared.to_json(
+            {**self.shown, **{name: getattr(self, name) for name in names}, "python": python}
+        )
+
+
+def prepare(opened: Opened, chosen: str, text: str, looked: Looked, *, is_own: bool) -> Checks:
+    """What is to be shown of an input; `Checks.begin` shows it."""
+    new = Checks(chosen=chosen, text=text, read=looked.read, written=looked.written, long=looked.long)
+    new.of = (chosen, opened.weights)
+    new.labels = {
+        kind: (opened.labels(rows), opened.labels(columns))
+        for kind in looked.kinds
+        for rows, columns in [looked.maps.sides(kind)]
+    }
+    alignment = known_alignment(opened, text, looked.written)
+    new.shown = {
+        "source": opened.labels(looked.read),
+        "heads": {kind: list(counts) for kind, counts in count_heads(opened.model).items()},
+        "is_own": is_own,
+        "no_answer": "" if opened.has_answer else NO_ANSWER.format(type(opened.model).__name__),
+        "can_count": opened.task is not None,
+        "measured": measure(opened, looked, alignment) if new.labels else None,
+    }
+    return new
+
+
+def measure(opened: Opened, looked: Looked, alignment: list[list[int]] | None) -> dict:
+    """Roles and theory views of every head on one input; {why} where it is too long."""
+    maps = looked.maps
+    weights = {kind: maps_of for kind in KINDS if (maps_of := getattr(maps, kind)) is not None}
+    if looked.long:
+        return {
+            "why": f"All heads together have {shared.count(looked.needed // 4)} weights; up to "
+            f"{shared.count(SENT_WEIGHTS)} are measured at once. Shorten the input."
+        }
+    names = {
+        side: tuple(
+            name or ""  # a model may have more ids than its tokenizer
+            for name in opened.tokenizer.convert_ids_to_tokens([int(index) for index in getattr(maps, side)])
+        )
+        for side in SIDES
+    }
+    named = dataclasses.replace(maps, **names)
+    masks = {kind: build_mask(kind, *each.shape[-2:]) for kind, each in weights.items()}
+    profiles = {kind: distance_profile(each.double(), masks[kind]) for kind, each in weights.items()}
+    return {
+        "roles": [[name, name, role.definition, role.even] for name, role in ROLES.items()],
+        "views": [[name, title, THEORY[name], ""] for name, title in VIEWS.items()],
+        "trained": to_lists(measure_heads(named, alignment)),
+        "even": measure_even(named, alignment),
+        "spectrum": {kind: singular_values(each).tolist() for kind, each in weights.items()},
+        "offsets": {kind: offsets.tolist() for kind, (offsets, _) in profiles.items()},
+        "profile": {kind: profile.tolist() for kind, (_, profile) in profiles.items()},
+    }
+
+
+def to_lists(figures: dict[str, dict[str, torch.Tensor]]) -> dict:
+    """Kind → name → [layers][heads]."""
+    return {kind: {name: each.tolist() for name, each in of.items()} for kind, of in figures.items()}
+
+
+def measure_energy(opened: Opened, checks: Checks, kind: str, layer: int, head: int) -> dict:
+    """Hopfield energy of a head's queries among its keys before and after one update, the mean; or {why}."""
+    if is_recurrent(opened.model.config):
+        return {"why": "no queries and keys: the alignment comes from a score of two states"}
+    try:
+        read = checks.head_of(opened, kind, layer, head)
+    except ValueError as error:
+        return {"why": str(error)}
+    if read.bias is not None:
+        return {"why": "positions add to the scores, which a Hopfield network does not know"}
+    before, after = hopfield_descent(read.query, read.key, beta=read.scaling, may_attend=read.may_attend)
+    return {"before": float(before.nanmean()), "after": float(after.nanmean())}
+
+
+def read_head(opened: Opened, source, written, kind: str, layer: int, head: int) -> Head:
+    """One head as the model's own forward pass has it.
+
+    Raises:
+        ValueError: its weights do not come from queries and keys, or not from them alone.
+    """
+    is_ours = opened.model.config.model_type in FAMILIES
+    read = walk_model if is_ours else read_native_head
+    return read(opened.model, source, written, kind=kind, layer=layer, head=head)

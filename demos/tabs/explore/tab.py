@@ -1,0 +1,239 @@
+"""Explore: every head of a checkpoint, for an input of your own, and what the answer is without it."""
+
+import gradio as gr
+
+from demos.core.events import Event, Kind, Place
+from demos.session.catalog import Opened, Shelf
+from demos.session.maps import Looked, TargetError, fetch_cell, fetch_head, look, look_again, show
+from demos.session.model_input import Question, build_question, wire_ask, wire_question
+from demos.session.page import LAST, LIGHT, Page, clear_on_edit, state_of
+from demos.session.session import Visit
+from demos.snippets import heads as python_heads
+from demos.snippets import views as python_lines
+from demos.tabs.explore.ablation_panel import add_lines, build_part
+from demos.tabs.explore.head_scores import Checks, prepare
+from demos.ui import shared
+from hf_attn.tasks.base import CLASSES
+
+TITLE = "Explore"
+LOOK_FOR = (
+    "a head whose rings hold weight: it reads what each symbol needs; take it away, and see what is left."
+)
+LOOK_FOR_CLASS = (
+    "a column that many rows read: a word, or the end, in which the encoder gathers what it needs."
+)
+WAITING = ("() => hfAttn.lens.wait(true)", "() => hfAttn.lens.wait(false)")
+
+
+class PickEvent(Event):
+    """Another head or cell; a head of None is the layer's mean, and a cell may be none."""
+
+    kind: Kind
+    layer: Place
+    head: Place | None = None
+    query: Place | None = None
+    key: Place | None = None
+
+
+class HeadEvent(Event):
+    """A head of the input that is shown (`turn`), to be sent; None for the mean of its layer."""
+
+    turn: int
+    kind: Kind
+    layer: Place
+    head: Place | None = None
+
+
+class CellEvent(Event):
+    """A cell of the input that is shown (`turn`), to be unfolded."""
+
+    turn: int
+    kind: Kind
+    layer: Place
+    head: Place
+    query: Place
+    key: Place
+
+
+class WindowEvent(Event):
+    """Where the window on a long input begins."""
+
+    row: Place
+    column: Place
+
+
+def ask(
+    shelf: Shelf,
+    visit: Visit,
+    chosen: str | None,
+    text: str,
+    target: str,
+    kept: dict | None,
+    checks: Checks | None = None,
+) -> list:
+    """Compute the maps of an input: [board, error, target's error, origin]; a wrong or late one changes none.
+
+    Args:
+        shelf: checkpoints that everybody may open.
+        visit: the visitor's own runs.
+        chosen: which of them.
+        text: the input.
+        target: what is to be written; empty for what the model writes itself.
+        kept: kind, layer, head and cell that the visitor picked last.
+        checks: told of what is shown, so that questions are about it.
+    """
+    checks, text, target = checks or Checks(), (text or "").strip(), (target or "").strip()
+    mine = checks.asked = object()
+    if chosen is None:
+        checks.clear()
+        return [None, "", "", shared.origin("none yet", "none", "none")]
+    try:
+        with shelf.open(visit, chosen) as opened:
+            looked = look(opened, text, target)
+            value = show(opened, text, looked, kept)
+            value["python"] = say_lines(visit, chosen, opened, looked, value)
+            new = prepare(opened, chosen, text, looked, is_own=not target)
+            add_lines(visit, opened, new)
+            if checks.asked is not mine:  # asked again meanwhile: the panels speak about that
+                return [gr.skip()] * 4
+            checks.begin(new)
+            value["turn"] = checks.turn
+            return [shared.to_json(value), "", "", opened.origin]
+    except TargetError as error:
+        return [gr.skip(), "", shared.field_error(str(error)), gr.skip()]
+    except ValueError as error:
+        return [gr.skip(), shared.field_error(str(error)), "", gr.skip()]
+
+
+def say_lines(visit: Visit, chosen: str, opened: Opened, looked: Looked, value: dict) -> str:
+    """The lines of Python for the head that is shown first; the lens puts others in their place."""
+    layer, head = (value.get(name) or 0 for name in ("layer", "head"))
+    return python_lines.explain_maps(visit, chosen, opened, looked, layer, head, value.get("kind"))
+
+
+def move_window(shelf: Shelf, visit: Visit, checks: Checks, kept: dict | None, row: int, column: int):
+    """Show another window of the long input that is shown."""
+    if checks.chosen is None or not checks.long:
+        return gr.skip()
+    try:
+        with shelf.open(visit, checks.chosen) as opened:
+            looked = look_again(opened, checks.read, checks.written, (row, column))
+            value = show(opened, checks.text, looked, kept)
+            value["python"] = say_lines(visit, checks.chosen, opened, looked, value)
+    except ValueError:  # the checkpoint is gone by now
+        return gr.skip()
+    checks.long = looked.long
+    return shared.to_json({**value, "turn": checks.turn})
+
+
+def send_head(checks: Checks, turn: int, kind: str, layer: int, head: int | None):
+    """The map of a head of a long input; nothing where another input is shown by now."""
+    return gr.skip() if turn != checks.turn else shared.to_json(fetch_head(checks, kind, layer, head))
+
+
+def look_inside(shelf: Shelf, visit: Visit, checks: Checks, turn: int, *cell):
+    """What is behind a cell (kind, layer, head, query, key)."""
+    if turn != checks.turn or checks.chosen is None:
+        return gr.skip()
+    try:
+        with shelf.open(visit, checks.chosen) as opened:
+            value = fetch_cell(opened, checks, *cell)
+            given = (visit, checks.chosen, opened, checks.read, checks.written)
+            value["cell"]["python"] = python_heads.explain_cell(*given, cell)
+            return shared.to_json(value)
+    except ValueError:  # the checkpoint is gone by now
+        return gr.skip()
+
+
+def open_other(shelf: Shelf, visit: Visit, name: str) -> list:
+    """A folder or a Hub id is offered and chosen: [checkpoint, error]; a bad one leaves what is chosen."""
+    try:
+        chosen = shelf.take(visit, (name or "").strip())
+    except (ValueError, OSError) as error:
+        return [gr.skip(), shared.field_error(str(error))]
+    return [gr.update(choices=shelf.choices(visit), value=chosen), ""]
+
+
+def choose(shelf: Shelf, visit: Visit, chosen: str | None) -> list:
+    """Another checkpoint: [target, look-for]; a classifier writes no target."""
+    kind = shelf.kind(visit, chosen)
+    look_for = shared.look_for(LOOK_FOR_CLASS if kind == CLASSES else LOOK_FOR)
+    return [gr.update(value="", visible=kind != CLASSES), look_for]
+
+
+def keep_pick(event: PickEvent) -> dict:
+    """Remember what was picked, so that the next input shows the same head."""
+    return {name: getattr(event, name) for name in ("kind", "layer", "head", "query", "key")}
+
+
+def build_target(question: Question) -> tuple[gr.Textbox, gr.HTML, gr.Button]:
+    """Lay out the target with its own line for what is wrong: (target, its error, button)."""
+    with question.row:
+        typed = {"elem_id": "explore-target", "elem_classes": "hf-mono-input", "min_width": 0}
+        hint = "what the model writes itself"
+        target = gr.Textbox("", label="Target", max_lines=1, placeholder=hint, **typed)
+        error = gr.HTML("", elem_classes="hf-field-error", elem_id="explore-target-error")
+        show = gr.Button("Show", variant="primary", elem_id="explore-show", min_width=0)
+    return target, error, show
+
+
+def build_other() -> tuple[gr.Textbox, gr.Button, gr.HTML]:
+    """Lay out the field for a folder or a Hub id: (name, button, error)."""
+    with gr.Row(elem_classes="hf-other"):
+        typed = {"elem_id": "explore-other", "elem_classes": "hf-mono-input", "min_width": 0}
+        name = gr.Textbox(
+            "",
+            label="Or a folder or a Hub id",
+            max_lines=1,
+            placeholder="google-bert/bert-base-uncased",
+            **typed,
+        )
+        press = gr.Button("Open", elem_id="explore-open", min_width=0)
+        error = gr.HTML("", elem_classes="hf-field-error", elem_id="explore-other-error")
+    return name, press, error
+
+
+def build(page: Page) -> None:
+    """Lay the tab out and connect it."""
+    question, origin = build_question(LOOK_FOR, "explore")
+    target, target_error, press = build_target(question)
+    other, open_press, other_error = build_other()
+    board = shared.explore_board("explore-board")
+    kept, checks = gr.State(None), state_of(Checks(), Checks.clear)
+    checked = build_part(page, checks)
+    shelf = page.shelf
+
+    def answer(*asked):
+        return [*ask(shelf, *asked), asked[-1].to_value()]
+
+    def turn(*chosen):
+        return choose(shelf, *chosen)
+
+    def fetch(checks, event: HeadEvent):
+        return send_head(checks, event.turn, event.kind, event.layer, event.head)
+
+    def inside(visit, checks, event: CellEvent):
+        cell = (event.kind, event.layer, event.head, event.query, event.key)
+        return look_inside(shelf, visit, checks, event.turn, *cell)
+
+    def move(visit, checks, kept, event: WindowEvent):
+        return move_window(shelf, visit, checks, kept, event.row, event.column)
+
+    def take(visit, name):
+        return open_other(shelf, visit, name)
+
+    asked = [page.visit, question.chosen, question.text, target, kept, checks]
+    answered = [board, question.error, target_error, origin, checked]
+    changed = (turn, [page.visit, question.chosen], [target, question.look_for])
+    own = {"target": target}
+    asking = wire_question(page, question, answer, asked, answered, changed, own, WAITING)
+    clear_on_edit(target, target_error)
+    for asked_by in (press.click, target.submit):
+        wire_ask(asked_by, asking.now, WAITING)
+    chosen = [question.chosen, other_error]
+    opened = gr.on([open_press.click, other.submit], take, [page.visit, other], chosen, **LAST)
+    wire_ask(opened.success, asking.new, WAITING)
+    board.pick(keep_pick, None, kept, **LIGHT, queue=False, trigger_mode="multiple")
+    board.fetch(fetch, checks, board, **LIGHT, queue=False, trigger_mode="multiple")
+    board.look_inside(inside, [page.visit, checks], board, **LIGHT, trigger_mode="multiple")
+    board.move_window(move, [page.visit, checks, kept], board, **LAST)

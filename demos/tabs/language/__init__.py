@@ -1,0 +1,1 @@
+"""Language: tokens, word order, counts and word vectors."""

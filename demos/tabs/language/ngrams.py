@@ -1,0 +1,268 @@
+"""Language, n-grams: what follows by counting one, two or three words, and what such tables cost.
+
+The board's value (demos/assets/language_ngrams.js): `to_json` of None or
+
+    prompt          how the text begins
+    counts          {training, held_out: words, vocabulary: different ones}
+    tables          [{name, context, perplexity, discount, cells, met}] by number of words read
+    following       [{name, context [words read], seen: how often met, words [[word, probability, times]]}]
+    model           the same of the visitor's newest language model, times None; or None
+    growth          {cells [[words read, numbers]], attention: parameters, window: words it reads}
+"""
+
+import dataclasses
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import gradio as gr
+
+from demos.core.limits import refuse_longer
+from demos.jobs.training_job import Run
+from demos.session.page import LAST, LIGHT, Page, state_of, with_value
+from demos.session.session import Visit
+from demos.snippets import views as python_lines
+from demos.ui import shared
+from hf_attn.experiments.ngram_text import (
+    NAMES,
+    WINDOW,
+    Passages,
+    Table,
+    attention_size,
+    count_tables,
+    follow_up,
+    next_tokens,
+    read_docstrings,
+    read_own,
+    sizes_by_context,
+)
+from hf_attn.tasks.base import HELD_OUT, TEXT, TRAINING
+from hf_attn.tasks.batch import SPECIAL_TOKENS
+
+NAME, TITLE = "ngrams", "n-grams"
+LOOK_FOR = (
+    "the column “filled”: each word more that is read makes the table larger by the vocabulary, and emptier."
+)
+OWN, DOCSTRINGS = "own text", "docstrings"
+FIRST = """The bank by the river is green. The boat waits by the river. The bank in the city is closed.
+The river runs through the city. A boat runs down the river. The city by the river is old.
+The old bank is in the city. A green boat waits in the city. The boat by the bank is old.
+The river by the city is green. The old boat runs down the river. The bank waits in the city.
+A boat waits by the green bank. The city is by the river. The river runs by the old bank."""
+PROMPTS = {OWN: "the boat waits by the", DOCSTRINGS: "return the number of"}
+LONGEST = 20_000  # characters
+LONGEST_PROMPT = 200
+ORIGIN = ("n-gram tables, Kneser–Ney", "counted from this text", "CPU")
+READY = "Of an own text every fifth sentence is held out; of the docstrings whole modules."
+
+
+@dataclass(eq=False)
+class Counting:
+    """What a visitor has counted, and the call that reads it; nothing before the first."""
+
+    reading: str = ""
+    passages: Passages | None = None
+    tables: list[Table] = field(default_factory=list)
+    wants_stop: bool = False
+
+
+@functools.lru_cache(maxsize=1)
+def shared_docstrings() -> Passages:
+    """The docstrings, read once for all visitors; nobody changes them."""
+    return read_docstrings()
+
+
+def read(source: str, text: str | None) -> Passages:
+    """The chosen text.
+
+    Raises:
+        ValueError: it is too short or too long.
+    """
+    if source == DOCSTRINGS:
+        return shared_docstrings()
+    refuse_longer("text", text, LONGEST)
+    return read_own(text or "")
+
+
+def newest_model(visit: Visit) -> Run | None:
+    """The visitor's newest run that writes text and has learned something."""
+    runs = (run for run in reversed(visit.runs.values()) if run.task.kind == TEXT)
+    return next((run for run in runs if run.model is not None and run.step), None)
+
+
+def ask_model(visit: Visit, prompt: str) -> dict | None:
+    """What the visitor's own language model says of the next token; None where there is none."""
+    run = newest_model(visit)
+    if run is None:
+        return None
+    try:
+        ids = run.task.encode(prompt)
+    except ValueError:  # it does not know a character, or reads fewer tokens
+        return None
+    with run.looking() as model:
+        found = next_tokens(model, ids)
+    tokens = shared.label_tokens([run.task.tokens[place] for place, _ in found])
+    words = [[token, chance, None] for token, (_, chance) in zip(tokens, found, strict=True)]
+    context = [run.task.read_source(ids)]
+    return {
+        "name": f"attention ({run.name}, step {run.step})",
+        "context": context,
+        "seen": None,
+        "words": words,
+    }
+
+
+def tell_own(visit: Visit) -> str:
+    """That the visitor's own language model is not carried by a link."""
+    run = newest_model(visit)
+    return f"What {run.name} says stays here: a link carries what is counted." if run else ""
+
+
+def to_value(visit: Visit, counting: Counting, prompt: str) -> str:
+    """What the board is told."""
+    passages, size = counting.passages, len(counting.passages.words)
+    tables = [
+        {name: getattr(table, name) for name in ("context", "perplexity", "discount", "cells", "met")}
+        | {"name": NAMES[table.context]}
+        for table in counting.tables
+    ]
+    following = [
+        dataclasses.asdict(follow_up(passages, table, prompt)) | {"name": NAMES[table.context]}
+        for table in counting.tables
+    ]
+    counts = {"training": passages.count(TRAINING), "held_out": passages.count(HELD_OUT)}
+    growth = {"cells": sizes_by_context(size), "attention": attention_size(size), "window": WINDOW}
+    return shared.to_json(
+        {
+            "prompt": prompt,
+            "counts": counts | {"vocabulary": size - len(SPECIAL_TOKENS)},
+            "tables": tables,
+            "following": following,
+            "model": ask_model(visit, prompt),
+            "growth": growth,
+            "python": python_lines.explain_ngrams(counting.reading, prompt),
+        }
+    )
+
+
+def check_prompt(prompt: str | None) -> str:
+    """How the text begins.
+
+    Raises:
+        ValueError: it is too long.
+    """
+    refuse_longer("text so far", prompt, LONGEST_PROMPT)
+    return (prompt or "").strip()
+
+
+def screen(board=None, text_error="", prompt_error="", note=None, is_running=False) -> list:
+    """[board, error of the text, error of the beginning, note, count, stop]; no board leaves it as it is."""
+    return [
+        gr.skip() if board is None else board,
+        shared.field_error(text_error),
+        shared.field_error(prompt_error),
+        shared.note(note or READY),
+        gr.update(interactive=not is_running),
+        gr.update(interactive=is_running),
+    ]
+
+
+def count(
+    visit: Visit, counting: Counting, source: str, text: str | None, prompt: str | None
+) -> Iterator[list]:
+    """Count a text table by table; what is refused leaves the last tables in place."""
+    counting.wants_stop = False
+    try:
+        start = check_prompt(prompt)
+    except ValueError as error:
+        yield screen(prompt_error=str(error))
+        return
+    yield screen(note="Reading…", is_running=True)
+    try:
+        passages = read(source, text)
+    except ValueError as error:
+        yield screen(text_error=str(error))
+        return
+    tables = []
+    for table in count_tables(passages):
+        tables.append(table)
+        if counting.wants_stop:
+            break
+        yield screen(note=f"Counted the {NAMES[table.context]}s…", is_running=True)
+    counting.reading = "read_docstrings()" if source == DOCSTRINGS else f"read_own({text!r})"
+    counting.passages, counting.tables = passages, tables
+    said = "Stopped; what was counted is shown." if counting.wants_stop else READY
+    yield screen(to_value(visit, counting, start), note=said)
+
+
+def begin(visit: Visit, counting: Counting, *chosen) -> Iterator[list]:
+    """The tab is opened: count the text that stands there, once."""
+    if counting.passages is not None:
+        yield [gr.skip()] * 6
+        return
+    yield from count(visit, counting, *chosen)
+
+
+def ask(visit: Visit, counting: Counting, prompt: str | None) -> list:
+    """Another beginning: [board, its error]."""
+    try:
+        start = check_prompt(prompt)
+    except ValueError as error:
+        return [gr.skip(), shared.field_error(str(error))]
+    if counting.passages is None:
+        return [gr.skip(), shared.field_error("Nothing is counted yet: press Count first.")]
+    return [to_value(visit, counting, start), ""]
+
+
+def stop(counting: Counting) -> None:
+    """Ask the counting to end after the table under way."""
+    counting.wants_stop = True
+
+
+def turn(source: str) -> list[dict]:
+    """Another source: [text, beginning]."""
+    return [gr.update(visible=source == OWN), gr.update(value=PROMPTS[source])]
+
+
+def build_part(page: Page) -> None:
+    """Lay the part out and connect it."""
+    with gr.Row(elem_classes="hf-lead"):
+        gr.HTML(shared.look_for(LOOK_FOR))
+        gr.HTML(shared.origin(*ORIGIN))
+    with gr.Row(elem_classes="hf-work"):
+        with gr.Column(elem_classes=["hf-panel", "hf-side"], min_width=0):
+            press = gr.Button("Count", variant="primary", elem_id="ngrams-count")
+            halt = gr.Button("Stop", variant="stop", size="md", interactive=False, elem_id="ngrams-stop")
+            said = gr.HTML(shared.note(READY), elem_id="ngrams-note")
+            source = gr.Radio(
+                [OWN, DOCSTRINGS], value=OWN, label="Text", elem_classes="seg", elem_id="ngrams-source"
+            )
+            text = gr.Textbox(FIRST, label="Own text", lines=8, max_lines=8, elem_id="ngrams-text")
+            text_error = gr.HTML("", elem_classes="hf-field-error", elem_id="ngrams-text-error")
+            prompt = gr.Textbox(
+                PROMPTS[OWN],
+                label="The text so far",
+                max_lines=1,
+                elem_id="ngrams-prompt",
+                elem_classes="hf-mono-input",
+            )
+            prompt_error = gr.HTML("", elem_classes="hf-field-error", elem_id="ngrams-prompt-error")
+        with gr.Column(min_width=0, elem_classes="hf-result"):
+            board = shared.board(
+                "ngrams_board", "hf-language", "ngrams-board", '<div class="hf-language hf-board"></div>'
+            )
+    counting = state_of(Counting(), stop)
+    asked = [page.visit, counting, source, text, prompt]
+    shown = [board, text_error, prompt_error, said, press, halt]
+
+    def open_link(values):
+        shown, _ = turn(values["source"])
+        set_by_link = {source: with_value(values["source"]), prompt: with_value(values["prompt"])}
+        return {text: with_value(values["counted"], shown), **set_by_link}
+
+    page.keep({"source": source, "counted": text, "prompt": prompt}, restore=open_link, stays=tell_own)
+    page.tab.select(begin, asked, shown, **LIGHT)
+    press.click(count, asked, shown, **LIGHT)
+    prompt.submit(ask, [page.visit, counting, prompt], [board, prompt_error], **LAST)
+    halt.click(stop, counting, None, **LIGHT, queue=False)
+    source.input(turn, source, [text, prompt], **LIGHT, queue=False)

@@ -1,0 +1,128 @@
+"""Language, Tokens: any text as characters, words, bytes and byte pairs, which are learned from it.
+
+The board's value (demos/assets/language_tokens.js): `to_json` of None or
+
+    text            what was cut; another one starts afresh
+    kinds           {"characters" | "words" | "bytes" | "bpe": {ids, size of the vocabulary,
+                    vocabulary {id: token}, rows {id: its embedding}, difference of lookup and one-hot
+                    product}}; the ids of bpe are those of its steps
+    steps           [{merge [left, right] or None, made: the merged token's id, count, ids, size,
+                    pairs [[left, right, count]]}], before the first merge and after each
+"""
+
+import gradio as gr
+import torch
+
+from demos.core.limits import refuse_longer
+from demos.session.page import LAST, LIGHT, Page, clear_on_edit
+from demos.snippets import views as python_lines
+from demos.ui import shared
+from hf_attn.experiments.word_data.bpe_steps import (
+    LearningStep,
+    Segmentation,
+    learn_merges,
+    split_at_words,
+    split_bytes,
+    split_characters,
+)
+from hf_attn.experiments.word_vectors import look_up
+from hf_attn.tasks.tokenizers.trained import SPACE
+
+NAME, TITLE = "tokens", "Tokens"
+LOOK_FOR = (
+    "the pair met most often: each merge makes it one token, the text gets shorter and the vocabulary grows."
+)
+FIRST = "Peter Piper picked a peck of pickled peppers"
+CHIPS = (
+    FIRST,
+    "low lower lowest new newer newest wide wider widest",
+    "naïve café, 東京, 3 × 4 = 12",
+    "banana bandana",
+)
+LONGEST = 400  # characters
+MOST_MERGES = 40
+PAIRS = 8  # that are shown at each step
+WIDTH = 8  # numbers of an embedding
+ORIGIN = ("byte pair encoding", "learned from this text; table untrained", "CPU")
+
+
+def embed(cut: Segmentation) -> dict:
+    """Ids and the rows that they pick of an untrained table."""
+    table = torch.randn(len(cut.vocabulary), WIDTH, generator=torch.Generator().manual_seed(0))
+    ids = sorted(set(cut.ids))
+    rows, difference = look_up(torch.tensor(ids), table)
+    return {
+        "ids": cut.ids,
+        "size": len(cut.vocabulary),
+        "vocabulary": {place: cut.vocabulary[place].replace(SPACE, " ") for place in ids},
+        "rows": {place: row.tolist() for place, row in zip(ids, rows, strict=True)},
+        "difference": difference,
+    }
+
+
+def tell_step(step: LearningStep, number: dict[str, int]) -> dict:
+    """One merge as the board shows it."""
+    return {
+        "merge": step.merge and [piece.replace(SPACE, " ") for piece in step.merge],
+        "made": number["".join(step.merge)] if step.merge else -1,
+        "count": step.count,
+        "ids": [number[piece] for piece in step.pieces],
+        "size": len(step.vocabulary),
+        "pairs": [[*(piece.replace(SPACE, " ") for piece in pair), n] for pair, n in step.pairs[:PAIRS]],
+    }
+
+
+def cut(text: str) -> dict:
+    """The text in all four ways.
+
+    Raises:
+        ValueError: nothing, or too much, was written.
+    """
+    if not text.strip():
+        raise ValueError(f"Nothing is written: write up to {LONGEST} characters of any text.")
+    refuse_longer("text", text, LONGEST)
+    steps = learn_merges(text, MOST_MERGES)
+    last = steps[-1].vocabulary
+    pairs = embed(Segmentation(last, last))  # every token of every step has its row
+    kinds = {"characters": split_characters(text), "words": split_at_words(text), "bytes": split_bytes(text)}
+    number = {token: place for place, token in enumerate(last)}
+    return {
+        "text": text,
+        "kinds": {name: embed(found) for name, found in kinds.items()} | {"bpe": pairs},
+        "steps": [tell_step(step, number) for step in steps],
+        "python": python_lines.explain_tokens(text, MOST_MERGES),
+    }
+
+
+def ask(text: str | None) -> list:
+    """Cut a text: [board, error]; a refused one leaves the board as it is."""
+    try:
+        return [shared.to_json(cut(text or "")), ""]
+    except ValueError as error:
+        return [gr.skip(), shared.field_error(str(error))]
+
+
+def build_part(page: Page) -> None:
+    """Lay the part out and connect it."""
+    with gr.Row(elem_classes="hf-lead"):
+        gr.HTML(shared.look_for(LOOK_FOR))
+        gr.HTML(shared.origin(*ORIGIN))
+    with gr.Row(elem_classes="hf-line-of-text"):
+        text = gr.Textbox(
+            FIRST, label="Text", max_lines=1, elem_id="tokens-text", elem_classes="hf-mono-input", min_width=0
+        )
+        press = gr.Button("Cut", variant="primary", elem_id="tokens-cut", min_width=0)
+    error = gr.HTML("", elem_classes="hf-field-error", elem_id="tokens-error")
+    with gr.Row(elem_classes="hf-chips"):
+        chips = [gr.Button(chip, size="sm", elem_classes="chip") for chip in CHIPS]
+        gr.HTML(shared.note(f"any text of up to {LONGEST} characters"))
+    board = shared.board(
+        "tokens_board", "hf-language", "tokens-board", '<div class="hf-language hf-board"></div>'
+    )
+    answered = [board, error]
+    page.keep({"tokens": text}, buttons=tuple(chips))
+    clear_on_edit(text, error)
+    gr.on([press.click, text.submit, page.tab.select], ask, text, answered, **LAST)
+    for chip in chips:
+        picked = chip.click(lambda example: example, chip, text, **LIGHT, queue=False)
+        picked.then(ask, text, answered, **LAST)

@@ -1,0 +1,1 @@
+"""Positions: how places are encoded, and what lies beyond the trained length."""

@@ -1,0 +1,82 @@
+"""The fields of one way of telling positions: their limits, and what is wrong with what they hold."""
+
+from typing import Any
+
+from demos.core.limits import refuse_longer
+from demos.jobs.training_job import LARGEST_SEED
+from demos.tabs.positions.descriptions import WAYS
+from demos.tabs.train.form import FieldError, parse_number, refuse_text
+from demos.ui import shared
+
+FIRST = "sinusoidal"
+SENTENCE = "the cat sat on the mat"
+LONGEST_SENTENCE = 200  # characters
+# field: its type, lowest, highest, and its first value
+NUMBERS = {
+    "length": (int, 2, 64, 50),
+    "width": (int, 4, 128, 32),
+    "trained": (int, 2, 64, 50),
+    "heads": (int, 1, 8, 2),
+    "theta": (float, 2, 1e7, 10_000),
+    "clip": (int, 1, 64, 8),
+    "seed": (int, 0, LARGEST_SEED, 0),
+}
+LABELS = {
+    "type": "Positions",
+    "length": "Places",
+    "width": "Dimensions",
+    "trained": "Trained for",
+    "heads": "Heads",
+    "theta": "Base theta",
+    "clip": "Clip distance",
+    "seed": "Seed",
+    "sentence": "Your sentence",
+}
+ALWAYS = ("length", "width")  # fields that every way has; the others are the way's to name
+FIELDS = tuple(LABELS)
+VIEW_ERRORS = (*NUMBERS, "sentence")
+
+
+def read_number(field: str, text: object) -> float:
+    """A number within its limits.
+
+    Raises:
+        FieldError: it is none; the sentence says what would work.
+    """
+    kind, low, high, first = NUMBERS[field]
+    if low <= (number := parse_number(text, kind)) <= high:
+        return number
+    allowed = f"from {shared.count(low)} to {shared.count(int(high))}; {shared.count(first)} works."
+    whole = "a whole number " if kind is int else "a number "
+    raise FieldError(field, refuse_text(text, whole + allowed))
+
+
+def read_sentence(text: str | None) -> list[str]:
+    """The words of the sentence.
+
+    Raises:
+        FieldError: it is too long.
+    """
+    try:
+        refuse_longer("sentence", text, LONGEST_SENTENCE)
+    except ValueError as error:
+        raise FieldError("sentence", str(error)) from error
+    return (text or "").split()
+
+
+def read_view(*form) -> tuple[dict[str, Any], list[FieldError]]:
+    """Numbers and words of the fields, and every field that holds what cannot be used.
+
+    Args:
+        *form: values in the order of FIELDS; those that the type does not have are not read.
+    """
+    values = dict(zip(FIELDS, form, strict=True))
+    known = (*ALWAYS, *WAYS[values["type"]].settings)
+    given, wrong = {"trained": NUMBERS["trained"][2]}, []
+    for field in (*known, "sentence"):
+        try:
+            read = read_sentence(values[field]) if field == "sentence" else read_number(field, values[field])
+            given[field] = read
+        except FieldError as error:
+            wrong.append(error)
+    return given, wrong

@@ -1,0 +1,1 @@
+"""Share: push a checkpoint to the Hub, pull one from it."""

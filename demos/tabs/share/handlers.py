@@ -1,0 +1,212 @@
+"""Push a checkpoint of a visit to the Hub, and pull one into the visit: handlers of the Share tab."""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import gradio as gr
+from huggingface_hub import constants
+
+from demos.core.limits import MEGABYTE, limits_here
+from demos.session.catalog import KEPT_OTHERS, NONE_YET, Shelf
+from demos.session.session import Visit
+from demos.tabs.share.card_preview import read_card
+from demos.tabs.share.hub_login import visitor_token
+from demos.tabs.share.transfer import Transfer, tell_pulled, tell_pushed
+from demos.tabs.train.runs_table import save_run
+from demos.ui import shared
+from hf_attn.hub.client import HubError, Progress, check_repo_id
+from hf_attn.hub.pull import LARGEST, Pulled, pull_checkpoint
+from hf_attn.hub.push import Pushed, push_checkpoint
+
+BESIDE_WEIGHTS = 20 * MEGABYTE  # of a pulled checkpoint: tokenizer, card, pictures
+BYTES = 4  # of a float32 parameter
+NOT_ALLOWED = (401, 403)  # what the Hub answers to a token that will not do
+OFFERED = "It is offered in Try and Explore as {}, for this visit."
+
+
+@dataclass(eq=False)
+class Sharing:
+    """What a visitor's tab is about.
+
+    Attributes:
+        push, pull: the last of each; None before the first.
+        saved: what a run was saved as (run, step, name), and the folder.
+        endpoint: another Hub than HF_ENDPOINT's.
+    """
+
+    push: Transfer | None = None
+    pull: Transfer | None = None
+    saved: tuple[tuple, Path] | None = None
+    endpoint: str | None = None
+
+
+# ---------------------------------------------------------------- what can be pushed
+
+
+def offered(shelf: Shelf, visit: Visit) -> list[tuple[str, str]]:
+    """Checkpoints of this project: those that a visitor opened by id or path alone are others'."""
+    others = [name for name in shelf.others.get(visit, {}) if name not in visit.pulled]
+    return [(label, value) for label, value in shelf.choices(visit) if value not in others]
+
+
+def name_for(visit: Visit, chosen: str | None) -> str:
+    """What a repository of a checkpoint is called unless the visitor says otherwise."""
+    run = visit.runs.get(chosen)
+    return f"attn-{run.task.name}" if run is not None else Path(chosen or "").name
+
+
+def find_folder(shelf: Shelf, visit: Visit, sharing: Sharing, chosen: str | None, name: str) -> Path:
+    """The folder of a checkpoint; a run is saved first, once for each of its steps and names.
+
+    Raises:
+        ValueError: there is none of that name (any more).
+    """
+    run = visit.runs.get(chosen)
+    if run is None:
+        known = {str(path): path for _, path in shelf.folders} | visit.pulled
+        if chosen not in known:
+            raise ValueError("Choose a checkpoint first." if offered(shelf, visit) else NONE_YET)
+        return known[chosen]
+    key = (run.id, run.step, name)
+    if sharing.saved is None or sharing.saved[0] != key or not sharing.saved[1].is_dir():
+        sharing.saved = (key, save_run(visit, run, name))
+    return sharing.saved[1]
+
+
+def model_name(name: str) -> str:
+    """What a model is called on its card: a repository without its owner."""
+    return check_repo_id(name.strip()).rpartition("/")[2]
+
+
+# ---------------------------------------------------------------- push
+
+
+def check_token(token: str) -> str:
+    """Refuse what no token can be, before it is sent.
+
+    Raises:
+        ValueError: it holds more than the letters, digits and signs of one.
+    """
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise ValueError("This is no access token: one has no spaces, accents or line breaks. Copy it again.")
+    return token
+
+
+def buttons(*, is_busy: bool) -> list[dict]:
+    """What starts and what stops: [button, button]."""
+    return [gr.update(interactive=not is_busy), gr.update(interactive=is_busy)]
+
+
+def push(
+    shelf: Shelf,
+    visit: Visit,
+    sharing: Sharing,
+    chosen: str | None,
+    name: str,
+    private: bool,
+    typed: str,
+    profile: gr.OAuthProfile | None = None,
+    signed: gr.OAuthToken | None = None,
+) -> Iterator[list]:
+    """Push a checkpoint: [board, name's error, token's error, Push, Stop], as long as it goes on."""
+    idle, busy = buttons(is_busy=False), buttons(is_busy=True)
+    try:
+        model = model_name(name)
+    except ValueError as error:
+        yield [gr.skip(), shared.field_error(str(error)), "", *idle]
+        return
+    try:
+        token = check_token(visitor_token(typed, profile, signed)[1])
+    except ValueError as error:
+        yield [gr.skip(), "", shared.field_error(str(error)), *idle]
+        return
+    transfer = sharing.push = Transfer()
+
+    def steps() -> Iterator[Progress | dict]:
+        yield Progress("saving", f"Getting {model} ready.")
+        folder = find_folder(shelf, visit, sharing, chosen, model)
+        hub = {"token": token, "endpoint": sharing.endpoint, "sleep": transfer.sleep}
+        for step in push_checkpoint(folder, name.strip(), private=private, **hub):
+            if isinstance(step, Pushed):
+                yield tell_pushed(step, read_card(folder))
+            else:
+                yield replace(step, message=step.message.replace(str(folder), model))
+
+    try:
+        for board in transfer.narrate(steps(), why_push_stopped):
+            yield [board, "", "", *busy]
+        yield [gr.skip(), "", "", *idle]
+    except (ValueError, OSError) as error:
+        is_token = isinstance(error, HubError) and error.status in NOT_ALLOWED
+        board = transfer.tell("failed", "The token will not do: see under it." if is_token else str(error))
+        yield [board, "", shared.field_error(str(error) if is_token else ""), *idle]
+
+
+def why_push_stopped(transfer: Transfer) -> str:
+    """What has become of the repository."""
+    if transfer.reached("pushed"):
+        return "Stopped before it was verified: what was pushed is there."
+    if transfer.reached("uploading"):
+        return "Stopped while uploading: the repository is as it was, or holds it all. Push again to be sure."
+    return "Stopped: nothing of the checkpoint was pushed."
+
+
+# ---------------------------------------------------------------- pull
+
+
+def pull(
+    visit: Visit,
+    sharing: Sharing,
+    repo_id: str,
+    typed: str,
+    profile: gr.OAuthProfile | None = None,
+    signed: gr.OAuthToken | None = None,
+) -> Iterator[list]:
+    """Pull a checkpoint into the visit: [board, id's error, Pull, Stop], as long as it goes on."""
+    idle, busy, repo_id = buttons(is_busy=False), buttons(is_busy=True), (repo_id or "").strip()
+    transfer = sharing.pull = Transfer()
+    limits = limits_here()
+    largest = min(LARGEST, limits.download_bytes, BYTES * limits.parameters + BESIDE_WEIGHTS)
+
+    def steps() -> Iterator[Progress | dict]:
+        token: str | bool | None = limits.own_token
+        if (typed or "").strip() or signed is not None:
+            token = check_token(visitor_token(typed, profile, signed)[1])
+        folder = visit.new_folder(model_name(repo_id))
+        hub = {"token": token, "endpoint": sharing.endpoint, "sleep": transfer.sleep}
+        for step in pull_checkpoint(repo_id, folder, largest=largest, **hub):
+            if isinstance(step, Pulled):
+                keep(visit, step)
+                url = f"{sharing.endpoint or constants.ENDPOINT}/{step.repo_id}"
+                yield tell_pulled(step, url, read_card(folder)) | {"message": OFFERED.format(step.repo_id)}
+            else:
+                yield step
+
+    try:
+        for board in transfer.narrate(steps(), lambda _: "Stopped: nothing was kept."):
+            yield [board, "", *busy]
+        yield [gr.skip(), "", *idle]
+    except (ValueError, OSError) as error:
+        yield [
+            transfer.tell("failed", "Nothing was pulled: see under the Hub id."),
+            shared.field_error(str(error)),
+            *idle,
+        ]
+
+
+def keep(visit: Visit, pulled: Pulled) -> None:
+    """Offer what was pulled to this visitor; what it replaces, or else the oldest of many, is deleted."""
+    gone = [visit.pulled.pop(pulled.repo_id, None)]
+    if len(visit.pulled) == KEPT_OTHERS:
+        gone.append(visit.pulled.pop(next(iter(visit.pulled))))
+    for folder in filter(None, gone):
+        shutil.rmtree(folder, ignore_errors=True)
+    visit.pulled[pulled.repo_id] = pulled.path
+
+
+def stop(transfer: Transfer | None) -> None:
+    """End a push or pull, if there is one."""
+    if transfer is not None:
+        transfer.ending.set()

@@ -1,0 +1,217 @@
+"""Share: push a checkpoint to the Hub, verified, and pull one into this visit."""
+
+from collections.abc import Iterator
+
+import gradio as gr
+from huggingface_hub import constants
+
+from demos.core.events import RunEvent
+from demos.session.catalog import Shelf
+from demos.session.page import LAST, LIGHT, Page, state_of, with_value
+from demos.session.session import Visit
+from demos.tabs.share.card_preview import render_card
+from demos.tabs.share.handlers import Sharing, find_folder, model_name, name_for, offered, pull, push, stop
+from demos.tabs.share.hub_login import login_button, offers_login
+from demos.tabs.share.transfer import share_board
+from demos.tabs.train.runs_table import NO_WEIGHTS
+from demos.ui import shared
+
+TITLE = "Share"
+LOOK_FOR = (
+    "the word verified: what was pushed is pulled back by a fresh process, and answers there as it does here."
+)
+KEPT_TOKEN = "It stays in this field, goes to the Hub with what you press, and is kept nowhere."
+SIGNED = "Signed in, you push in your own name; what you may see, you may pull."
+PICKED = 6  # what `choose` gives
+LINK = "Copy link, on top, shares this view: checkpoint, repository and id, never a token."
+
+
+def choose(shelf: Shelf, visit: Visit, chosen: str | None, name: str) -> list:
+    """Another checkpoint: [checkpoint, name, its error, origin, fold, card]; a name that was typed stays."""
+    choices = offered(shelf, visit)
+    values = [value for _, value in choices]
+    if chosen not in values:
+        chosen = values[0] if values else None
+    if not name or name in [name_for(visit, value) for value in values]:
+        name = name_for(visit, chosen)
+    origin = shared.origin("none yet", "none", "none")
+    if chosen is not None:
+        with shelf.open(visit, chosen) as opened:
+            origin = opened.origin
+    return [gr.update(choices=choices, value=chosen), name, "", origin, gr.update(open=False), ""]
+
+
+def preview(shelf: Shelf, visit: Visit, sharing: Sharing, chosen: str | None, name: str) -> Iterator[str]:
+    """The card as it would be pushed."""
+    yield shared.note("Measuring and writing the card.")
+    try:
+        yield render_card(find_folder(shelf, visit, sharing, chosen, model_name(name)))
+    except (ValueError, OSError) as error:
+        yield shared.refusal(str(error))
+
+
+# ---------------------------------------------------------------- wiring
+
+
+def take_run(shelf: Shelf, visit: Visit, run_id: str, name: str) -> list:
+    """Share of a run's row in Train: [tabs, Train's note, …as choose]; one without weights stays in Train."""
+    run = visit.runs.get(run_id)
+    if run is None or run.model is None:
+        return [gr.skip(), shared.note(NO_WEIGHTS), *[gr.skip()] * PICKED]
+    return [gr.Tabs(selected=TITLE.lower()), gr.skip(), *choose(shelf, visit, run_id, name)]
+
+
+def open_link(shelf: Shelf, visit: Visit, values: dict, on: dict, origin: gr.HTML) -> dict:
+    """The tab is opened by a link: its fields as they were; nothing is pushed or pulled by it.
+
+    Raises:
+        ValueError: there is no such checkpoint.
+    """
+    wanted = values["checkpoint"]
+    if wanted is not None and wanted not in [value for _, value in offered(shelf, visit)]:
+        raise ValueError(f"This link shows the checkpoint {wanted!r}, which is not here.")
+    chosen, _, _, told, *_ = choose(shelf, visit, wanted, "")
+    fields = {on["name"]: values["repository"], on["repo_id"]: values["hub_id"]}
+    return {on["chosen"]: chosen, origin: told, **{part: with_value(value) for part, value in fields.items()}}
+
+
+def build_token() -> tuple[gr.Textbox, gr.HTML]:
+    """Lay out how the visitor is known to the Hub: signing in, or a token: (token, its error)."""
+    can_sign_in = offers_login()
+    if can_sign_in:
+        login_button()
+    token = gr.Textbox(
+        "",
+        label="Access token of the Hub",
+        type="password",
+        elem_id="share-token",
+        visible=not can_sign_in,
+        html_attributes=gr.InputHTMLAttributes(autocomplete="off", spellcheck=False),
+    )
+    error = gr.HTML("", elem_classes="hf-field-error", elem_id="share-token-error")
+    clear = gr.Button("Clear the token", size="sm", visible=not can_sign_in, elem_id="share-clear")
+    gr.HTML(shared.note(SIGNED if can_sign_in else KEPT_TOKEN))
+    clear.click(lambda: ["", ""], None, [token, error], **LIGHT, queue=False)
+    return token, error
+
+
+def build_press(word: str, variant: str) -> tuple[gr.Button, gr.Button]:
+    """Lay out what starts and what stops."""
+    name, look = f"share-{word.lower()}", {"size": "md", "min_width": 0}
+    with gr.Row(elem_classes="hf-share-press"):
+        start = gr.Button(word, variant=variant, elem_id=name, **look)
+        end = gr.Button("Stop", variant="stop", interactive=False, elem_id=f"{name}-stop", **look)
+    return start, end
+
+
+def build_push() -> dict:
+    """Lay out what is pushed, as whom and where to, the board and the card."""
+    parts = {}
+    with gr.Row(elem_classes="hf-work"):
+        with gr.Column(elem_classes=["hf-panel", "hf-side"], min_width=0):
+            parts["chosen"] = gr.Dropdown([], label="Checkpoint", elem_id="share-checkpoint", min_width=0)
+            parts["name"] = gr.Textbox("", label="Repository", elem_id="share-name", max_lines=1)
+            parts["name_error"] = gr.HTML("", elem_classes="hf-field-error", elem_id="share-name-error")
+            parts["private"] = gr.Checkbox(
+                True, label="Private", elem_id="share-private", elem_classes="switch"
+            )
+            parts["token"], parts["token_error"] = build_token()
+            parts["push"], parts["stop_push"] = build_press("Push", "primary")
+            gr.HTML(shared.note(f"The Hub here is {constants.ENDPOINT}."))
+            gr.HTML(shared.note(LINK))
+        with gr.Column(min_width=0):
+            empty = "Press Push: each step is told here, and whether the answers there are those here."
+            parts["pushed"] = share_board("share-pushed", "Push to the Hub", empty)
+            with gr.Column(elem_classes="hf-panel", min_width=0):
+                title = "Card: README.md as it is pushed"
+                with gr.Accordion(title, open=False, elem_id="share-card") as parts["fold"]:
+                    parts["card"] = gr.HTML("")
+    return parts
+
+
+def build_pull() -> dict:
+    """Lay out what is pulled, and its board."""
+    parts = {}
+    with gr.Row(elem_classes="hf-work"):
+        with gr.Column(elem_classes=["hf-panel", "hf-side"], min_width=0):
+            typed = {"elem_id": "share-id", "placeholder": "owner/attn-copy", "max_lines": 1}
+            parts["repo_id"] = gr.Textbox("", label="Hub id", **typed)
+            parts["id_error"] = gr.HTML("", elem_classes="hf-field-error", elem_id="share-id-error")
+            parts["pull"], parts["stop_pull"] = build_press("Pull", "secondary")
+            gr.HTML(
+                shared.note(
+                    "Only weights, tokenizer and card are downloaded; no code of the repository runs."
+                )
+            )
+        empty = (
+            "Press Pull: the checkpoint is looked at, downloaded, checked, and offered in Try and Explore."
+        )
+        parts["pulled"] = share_board("share-pulled", "Pull from the Hub", empty)
+    return parts
+
+
+def wire_hub(page: Page, sharing: gr.State, on: dict) -> None:
+    """Connect what talks to the Hub; Gradio tells a handler who is signed in, by its parameters' types."""
+    shelf, visit = page.shelf, page.visit
+    signed_profile, signed_token = gr.OAuthProfile | None, gr.OAuthToken | None
+    long = {**LIGHT, "concurrency_id": "hub", "concurrency_limit": page.places}
+
+    def start_push(
+        visit, sharing, chosen, name, private, typed, profile: signed_profile, signed: signed_token
+    ):
+        yield from push(shelf, visit, sharing, chosen, name, private, typed, profile, signed)
+
+    def start_pull(visit, sharing, repo_id, typed, profile: signed_profile, signed: signed_token):
+        yield from pull(visit, sharing, repo_id, typed, profile, signed)
+
+    pushed = [on[part] for part in ("pushed", "name_error", "token_error", "push", "stop_push")]
+    asked = [visit, sharing, *(on[part] for part in ("chosen", "name", "private", "token"))]
+    gr.on([on["push"].click, on["name"].submit, on["token"].submit], start_push, asked, pushed, **long)
+    pulled = [on[part] for part in ("pulled", "id_error", "pull", "stop_pull")]
+    asked = [visit, sharing, on["repo_id"], on["token"]]
+    gr.on([on["pull"].click, on["repo_id"].submit], start_pull, asked, pulled, **long)
+    on["stop_push"].click(lambda sharing: stop(sharing.push), sharing, None, **LIGHT, queue=False)
+    on["stop_pull"].click(lambda sharing: stop(sharing.pull), sharing, None, **LIGHT, queue=False)
+
+
+def build(page: Page) -> None:
+    """Lay the tab out and connect it."""
+    with gr.Row(elem_classes="hf-lead"):
+        gr.HTML(shared.look_for(LOOK_FOR))
+        origin = gr.HTML(shared.origin("none yet", "none", "none"), elem_id="share-origin")
+    on = {**build_push(), **build_pull()}
+    sharing, visit, shelf = state_of(Sharing()), page.visit, page.shelf
+    now = {**LIGHT, "queue": False}
+
+    def turn(visit, chosen, name):
+        return choose(shelf, visit, chosen, name)
+
+    def show_card(visit, sharing, chosen, name):
+        yield from preview(shelf, visit, sharing, chosen, name)
+
+    chosen, name = on["chosen"], on["name"]
+    picked = [chosen, name, on["name_error"], origin, on["fold"], on["card"]]
+    page.tab.select(turn, [visit, chosen, name], picked, **now)
+    chosen.input(turn, [visit, chosen, name], picked, **LAST)
+    told = [on["name_error"], on["fold"], on["card"]]
+    name.input(lambda: ["", gr.update(open=False), ""], None, told, **now)
+    on["fold"].expand(show_card, [visit, sharing, chosen, name], on["card"], **LIGHT)
+    wire_hub(page, sharing, on)
+
+    def share_run(visit, name, event: RunEvent):
+        return take_run(shelf, visit, event.run, name)
+
+    page.runs.share_run(share_run, [visit, name], [page.tabs, page.said, *picked], **now)
+
+    def restore(values, visit):
+        return open_link(shelf, visit, values, on, origin)
+
+    page.keep(
+        {"checkpoint": chosen, "repository": name, "hub_id": on["repo_id"]},
+        varying=("checkpoint",),
+        weights="checkpoint",
+        restore=restore,
+        inputs=(visit,),
+        outputs=(origin,),
+        buttons=(on["push"], on["pull"]),
+    )

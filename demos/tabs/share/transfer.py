@@ -1,0 +1,178 @@
+"""A push or a pull under way: its news as they come, what stops it at once, and how the board tells it.
+
+Value of `share_board` (demos/assets/share_board.js): `to_json` of None or
+
+    status      "running" | "stopped" | "failed" | "done"
+    steps       [{stage, message}]: what was done so far, the last one now
+    done, total bytes, or 0 where nothing is counted
+    message     why it stopped or failed, and what to do
+    result      of one that is done: {title, verified, url, facts [[name, text]], differences [text]}
+    code        [{title, text}]: lines to copy
+"""
+
+import contextlib
+import json
+import os
+import queue
+import re
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import gradio as gr
+
+from demos.ui import shared
+from hf_attn.hub.client import Progress, in_megabytes, listed
+from hf_attn.hub.pull import Pulled
+from hf_attn.hub.push import Pushed
+
+LOOK_EVERY = 0.2  # seconds between two looks at whether it is to stop
+USE = re.compile(r"^## Use\n+```python\n(.*?)```", re.DOTALL | re.MULTILINE)
+CHECKPOINT_LINE = re.compile(r"^checkpoint = .*$", re.MULTILINE)
+
+
+@dataclass(eq=False)
+class Transfer:
+    """One push or pull.
+
+    Attributes:
+        news: what it did so far, one entry a stage, the newest last.
+        ending: set to stop it; it takes no further step then.
+    """
+
+    news: list[Progress] = field(default_factory=list)
+    ending: threading.Event = field(default_factory=threading.Event)
+
+    def follow(self, steps: Iterator) -> Iterator:
+        """What the steps yield, and None now and then in between; ends at once when it is to stop.
+
+        A step may take long, so a thread takes it; one that is under way when it stops ends by itself.
+
+        Raises:
+            what a step raised.
+        """
+        arrived: queue.SimpleQueue = queue.SimpleQueue()
+
+        def work() -> None:
+            try:
+                with contextlib.closing(steps):
+                    for step in steps:
+                        arrived.put((step, None))
+                        if self.ending.is_set():
+                            return
+                arrived.put((None, StopIteration()))
+            except Exception as error:  # raised again where it is shown or logged
+                arrived.put((None, error))
+
+        threading.Thread(target=work, daemon=True).start()
+        try:
+            while not self.ending.is_set():
+                try:
+                    step, ended = arrived.get(timeout=LOOK_EVERY)
+                except queue.Empty:
+                    yield None
+                    continue
+                if isinstance(ended, StopIteration):
+                    return
+                if ended is not None:
+                    raise ended
+                if isinstance(step, Progress):
+                    self._note(step)
+                yield step
+        finally:
+            self.ending.set()
+
+    def narrate(
+        self, steps: Iterator[Progress | dict], why_stopped: Callable[["Transfer"], str]
+    ) -> Iterator[str]:
+        """The board's value whenever there is news; the last one says how it ended.
+
+        Args:
+            steps: Progress, and what the board is told at the end.
+            why_stopped: says what it means that it was stopped.
+
+        Raises:
+            what a step raised.
+        """
+        result = None
+        for step in self.follow(steps):
+            if isinstance(step, Progress):
+                yield self.tell()
+            elif step is not None:
+                result = step
+        yield self.tell("stopped", why_stopped(self)) if result is None else self.tell("done", **result)
+
+    def sleep(self, seconds: float) -> None:
+        """Wait, but not beyond the end."""
+        self.ending.wait(seconds)
+
+    def reached(self, stage: str) -> bool:
+        """Whether it came so far."""
+        return any(step.stage == stage for step in self.news)
+
+    def tell(self, status: str = "running", message: str = "", **more) -> str:
+        """The board's value."""
+        now = self.news[-1] if self.news else Progress("", "")
+        steps = [{"stage": step.stage, "message": step.message} for step in self.news]
+        told = {"status": status, "steps": steps, "message": message, "done": now.done, "total": now.total}
+        return shared.to_json({**told, **more})
+
+    def _note(self, step: Progress) -> None:
+        if self.news and self.news[-1].stage == step.stage:
+            self.news.pop()
+        self.news.append(step)
+
+
+def tell_pushed(pushed: Pushed, card: str) -> dict:
+    """What came of a push, and lines that load it, as the board shows them."""
+    seen = "only its owner (private)" if pushed.private else "everybody (public)"
+    sent = f"{len(pushed.sent)} files, {in_megabytes(pushed.size)}" if pushed.sent else "nothing had changed"
+    facts = [
+        ("repository", pushed.repo_id),
+        ("seen by", seen),
+        ("commit", pushed.commit[:10]),
+        ("sent", sent),
+    ]
+    facts += [("removed there", listed(pushed.removed))] if pushed.removed else []
+    facts += [("left here", listed(pushed.left_out))] if pushed.left_out else []
+    title = "Pushed and verified" if pushed.verified else "Pushed, but not verified"
+    result = {"title": title, "verified": pushed.verified, "url": pushed.url, "facts": facts}
+    code = load_lines(card, pushed.repo_id, is_private=pushed.private) + embed_lines()
+    return {"result": {**result, "differences": pushed.differences}, "code": code}
+
+
+def tell_pulled(pulled: Pulled, url: str, card: str) -> dict:
+    """What came of a pull, and lines that load it, as the board shows them."""
+    got = f"{len(pulled.files)} files, {in_megabytes(pulled.size)}"
+    facts = [("repository", pulled.repo_id), ("commit", pulled.commit[:10]), ("downloaded", got)]
+    facts += [("left there", listed(pulled.left_out))] if pulled.left_out else []
+    title = "Pulled and checked" if pulled.verified else "Pulled, but it answers otherwise"
+    result = {"title": title, "verified": pulled.verified, "url": url, "facts": facts}
+    code = load_lines(card, pulled.repo_id)
+    return {"result": {**result, "differences": pulled.differences}, "code": code}
+
+
+def load_lines(card: str, repo_id: str, *, is_private: bool = False) -> list[dict]:
+    """The card's own lines that load the model, with its id on the Hub; none where the card has none."""
+    found = USE.search(card)
+    if found is None:
+        return []
+    lines = CHECKPOINT_LINE.sub(lambda _: f"checkpoint = {json.dumps(repo_id)}", found[1], count=1).strip()
+    login = " (private: log in first in a terminal, hf auth login)" if is_private else ""
+    return [{"title": f"Load it with transformers{login}", "text": lines}]
+
+
+def embed_lines() -> list[dict]:
+    """The line that shows this app in another page, where a Space runs it."""
+    host = os.environ.get("SPACE_HOST", "")
+    if not re.fullmatch(r"[\w.-]+", host):
+        return []
+    address = f"https://{host}"
+    line = f'<iframe src="{address}" title="hf_attn" width="100%" height="900"></iframe>'
+    return [{"title": "Show this app in a page", "text": line}]
+
+
+def share_board(elem_id: str, title: str, empty: str) -> gr.HTML:
+    """Build the picture of a push or a pull; its value is described above."""
+    template = f'<div class="hf-share hf-board" data-title="{title}" data-empty="{empty}"></div>'
+    return shared.board("share_board", "hf-share", elem_id, template)

@@ -1,0 +1,1 @@
+"""Train: a model learns live."""

@@ -1,0 +1,122 @@
+"""What the Train tab says: buttons, sentences and boards, as the visitor's runs have them."""
+
+import functools
+
+import gradio as gr
+
+from demos.core.upload import COLUMNS
+from demos.jobs.training_job import FAILED, FINISHED, PAUSED, RUNNING, STOPPED, Run
+from demos.session.session import Visit
+from demos.snippets import views as python_lines
+from demos.tabs.train.run_facts import row_of
+from demos.ui import shared
+from hf_attn.evaluation.baselines import NAME
+from hf_attn.tasks import Task
+from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
+
+SCREEN = ("board", "train", "pause", "stop", "step", "again", "reseed", "note", "origin", "runs", "look_for")
+OPENS = '<button type="button" class="hf-to-tab">{}</button>'  # the tab of that name: link_board.js
+NEXT = (
+    f'<p class="hf-hint">Next: {OPENS.format("Try")} takes your own input; {OPENS.format("Explore")} shows '
+    "each head, and what is lost without it.</p>"
+)
+LOOK_FOR = "the step at which the loss leaves its plateau."
+ON_RINGS = "the step at which the loss falls and the weight moves onto the rings."
+RIGHT = {  # kind of task → what was measured
+    CLASSES: " {share} of {examples} held-out examples get the right class",
+    TEXT: " {share} of {examples} held-out next tokens are guessed, perplexity {perplexity:.2f}",
+}
+
+
+screen = functools.partial(shared.in_order, SCREEN)
+
+
+def look_for(task: Task) -> str:
+    """The tab's sentence, and behind it what the task's own story says of its map."""
+    if COLUMNS.get(task.name):  # a table of one's own has no story
+        return shared.look_for(LOOK_FOR)
+    return shared.look_for(read_story(task))
+
+
+@functools.lru_cache(maxsize=16)
+def read_story(task: Task) -> str:
+    """What to look for in a task's map: asked for at each message, and a corpus is slow to say."""
+    worked = task.worked_example
+    has_rings = task.kind == SEQUENCE and task.alignment(worked.source, worked.target)
+    return f"{ON_RINGS if has_rings else LOOK_FOR} {worked.story}"
+
+
+def show_controls(visit: Visit) -> dict:
+    """Button, neighbours, sentences and origin, as the visitor's current run has them."""
+    run = visit.run
+    status = run.status if run else None
+    busy = status in (RUNNING, PAUSED)  # under way, or waiting for a free place
+    share = shared.percent(run.step / run.recipe.steps, 0) if run else ""
+    resumes = bool(run and (run.can_go_on or (run.is_live and status == PAUSED)))
+    return {
+        "train": {RUNNING: f"Training, {share}", PAUSED: f"Paused at {share}"}.get(status, "Train"),
+        "pause": gr.update(
+            value="Resume" if resumes else "Pause", interactive=resumes or (busy and run.is_live)
+        ),
+        "stop": gr.update(interactive=busy),
+        "step": gr.update(interactive=not busy or (status == PAUSED and run.is_live)),
+        "again": gr.update(interactive=run is not None and not busy),
+        "reseed": gr.update(interactive=run is not None and not busy),
+        "note": shared.note(tell(run)) + (NEXT if status == FINISHED and run.evaluation else ""),
+        "origin": shared.origin_of(run.model, run.weights) if run and run.model else gr.skip(),
+        "look_for": look_for(run.task) if run else gr.skip(),
+    }
+
+
+def tell(run: Run | None) -> str:
+    """One sentence on what happens or happened."""
+    if run is None:
+        return "Train draws the attention of a held-out example as it forms; copying takes a few seconds."
+    if run.is_live and run.model is None:
+        return "Reading the examples; the first step follows."
+    where = f"step {shared.count(run.step)} of {shared.count(run.recipe.steps)}"
+    said = {
+        RUNNING: "Stop takes effect at once and keeps what was learned.",
+        PAUSED: f"Paused at {where}. Resume goes on; Step takes one.",
+        STOPPED: f"Stopped at {where}. {run.message or 'The weights are kept; nothing is lost.'}",
+        FAILED: f"Failed at {where}; the line above the curves says why. Other runs are untouched.",
+        FINISHED: f"Done, {where}.",
+    }[run.status]
+    if run.evaluation is not None:
+        score = run.evaluation.overall
+        low, high = (shared.percent(edge) for edge in (score.interval.low, score.interval.high))
+        share, examples = shared.percent(score.exact_match), shared.count(score.examples)
+        said += RIGHT.get(run.task.kind, " {share} of {examples} held-out examples are right").format(
+            share=share, examples=examples, **score.measures
+        )
+        said += f" ({low} to {high}).{tell_beside(run)}"
+    return said
+
+
+def tell_beside(run: Run) -> str:
+    """What stands beside a classifier, in a sentence."""
+    if run.task.kind != CLASSES or (run.is_compared and run.baseline is None):
+        return ""
+    if run.baseline is None:
+        return f" Beside it, {NAME}, is learning the same texts."
+    score = run.baseline.score
+    low, high = (shared.percent(edge) for edge in (score.interval.low, score.interval.high))
+    return f" Beside it, {NAME}: {shared.percent(score.exact_match)} ({low} to {high})."
+
+
+def show_all(visit: Visit) -> list:
+    """Everything, for the run on the board."""
+    run = visit.runs.get(visit.shown)
+    board = tell_board(run, whole=True) if run else None
+    return screen(board=shared.to_json(board), runs=show_table(visit), **show_controls(visit))
+
+
+def tell_board(run: Run, *, whole: bool = False) -> dict:
+    """What the train board is told, with the lines of Python that give the same run."""
+    return {**run.to_message(whole=whole), "python": python_lines.explain_run(run)}
+
+
+def show_table(visit: Visit, **more) -> str:
+    """The value of the table of runs, newest first."""
+    rows = [row_of(run) for run in reversed(visit.runs.values())]
+    return shared.to_json({"runs": rows, "current": visit.shown, **more})

@@ -1,0 +1,250 @@
+"""A run in a link: the settings from which it is trained, and the same run once more from them."""
+
+import contextlib
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import gradio as gr
+
+from demos.jobs.loop import has_zero_gpu
+from demos.jobs.probe import Probe
+from demos.jobs.training_job import KEPT_FRAMES, Run
+from demos.session.page import Page, with_value
+from demos.session.session import Visit
+from demos.tabs.train import form
+from demos.tabs.train import messages as telling
+from demos.tabs.train.form import FIELDS, FILLED, PRESETS, FieldError
+from demos.tabs.train.form_layout import Form
+from demos.ui.shared import thin
+from hf_attn.architectures.registry import ARCHITECTURES
+from hf_attn.tasks import TASKS
+from hf_attn.training.loop import Report
+
+BOARD, TABLE = "train-board", "runs"
+LONGEST_FILM = 2 * KEPT_FRAMES + 2  # frames that a link names, one at the shown step among them
+SHORT_FILM = 60  # frames of a run that is laid over the shown one
+MOST_BESIDE = 3  # runs laid over it, as demos/assets/runs_table.js lays them
+
+
+@dataclass(frozen=True)
+class Again:
+    """A run of a link's.
+
+    Attributes:
+        fields: of the Train tab.
+        steps: how far the sender's had come.
+        film: the steps of its frames; None where the link does not say.
+        name: as the sender called it; may be empty.
+    """
+
+    fields: dict[str, object]
+    steps: int
+    film: frozenset[int] | None = None
+    name: str = ""
+
+
+def form_of(run: Run) -> dict[str, object]:
+    """The Train tab's fields that make this run.
+
+    Raises:
+        ValueError: there are none: it learned an uploaded table, or is not of the Train tab.
+    """
+    for label, (name, option, *_) in form.offers().items():
+        if name != run.task.name or form.COLUMNS.get(name):
+            continue
+        size = getattr(run.task, option) if option else None
+        for preset in form.presets_of(name, run.recipe.architecture):
+            fields = fields_of(run, label, size, preset)
+            try:
+                if form.read_form(*fields.values()) == (run.task, run.recipe, run.seed):
+                    return fields
+            except FieldError:
+                continue
+    if form.COLUMNS.get(run.task.name) or getattr(run.task, "path", None):
+        raise ValueError(f"{run.name} learned an uploaded table, which a link cannot carry.")
+    raise ValueError(f"The settings of Train do not make {run.name}, so a link cannot carry it.")
+
+
+def fields_of(run: Run, label: str, size: object, preset: str) -> dict[str, object]:
+    """The fields of a run, if it has this size and preset."""
+    recipe, known = run.recipe, form.fields_of(run.task.name, run.recipe.architecture)
+    filled = form.fill_form(label, recipe.architecture, size, preset)
+    values: dict[str, object] = {name: change.get("value") for name, change in filled.items()}
+    values |= {name: recipe.model[own] for name, own in known.items() if own in recipe.model}
+    values |= {"task": label, "model": recipe.architecture, "size": size, "preset": preset}
+    values |= {"learning_rate": repr(recipe.learning_rate), "steps": str(recipe.steps), "seed": str(run.seed)}
+    values["probe"] = run.own_probe.source if run.own_probe is not None else ""
+    return {name: values.get(name) for name in FIELDS}
+
+
+def find_again(visit: Visit, again: Again, but: Collection[str] = ()) -> Run | None:
+    """The visit's own run like a link's, if it stands where that did and has its film; none of these ids."""
+    made = form.read_form(*again.fields.values())
+    probe = form.read_probe(made[0], *again.fields.values())
+    like = (run for run in visit.runs.values() if (run.task, run.recipe, run.seed) == made)
+    like = (run for run in like if source_of(run.own_probe) == source_of(probe))
+    whole = (run for run in like if run.step == again.steps and not run.is_live and run.id not in but)
+    return next((run for run in whole if not again.film or again.film <= steps_of(run)), None)
+
+
+def source_of(probe: Probe | None) -> str | None:
+    """The example of the visitor's own whose attention is drawn."""
+    return None if probe is None else probe.source
+
+
+def steps_of(run: Run) -> set[int]:
+    """The steps of a run's film."""
+    return {frame["step"] for _, frame in run.frames}
+
+
+def add_again(visit: Visit, again: Again, keep: Collection[str] = ()) -> tuple[Run, str]:
+    """A new run from a link's settings, which ends where the sender's stood, with its film and name.
+
+    Args:
+        visit: whose.
+        again: what makes it.
+        keep: ids of runs that do not make room for it.
+
+    Returns:
+        The run, and what had to go for it, in a sentence.
+
+    Raises:
+        ValueError: the settings cannot be used, or there are fewer steps.
+    """
+    task, recipe, seed = form.read_form(*again.fields.values())
+    if not 1 <= again.steps <= recipe.steps:
+        raise ValueError(
+            f"This link trains {again.steps} steps, of which its settings have 1 to {recipe.steps}."
+        )
+    run, gone = visit.add(task, recipe, seed, form.read_probe(task, *again.fields.values()), keep=keep)
+    with contextlib.suppress(ValueError):  # another run here has the name, or the link gives none
+        visit.rename(run.id, again.name)
+    run.film = None if has_zero_gpu() else again.film  # which takes a slice of steps at once
+    run.last_step = again.steps
+    run.begin()
+    run.loop = up_to(run.loop, again.steps)
+    return run, gone
+
+
+def up_to(loop: Iterator[Sequence[Report]], steps: int) -> Iterator[Sequence[Report]]:
+    """A run's loop until that step."""
+    for reports in loop:
+        yield reports
+        if reports and reports[-1].step >= steps:
+            return
+
+
+def describe(run: Run, *, film: bool = False) -> dict:
+    """What a link says of a run; `film`: with the steps of its frames, which a board may say as well.
+
+    Raises:
+        ValueError: the settings of Train do not make it.
+    """
+    said = {"form": form_of(run), "steps": run.step, "name": run.name}
+    return said | ({"film": thin(sorted(steps_of(run)), SHORT_FILM)} if film else {})
+
+
+def check_film(film: object, steps: int) -> frozenset[int] | None:
+    """The steps of a film that a link says, of a run of so many; None where it does not."""
+    if not isinstance(film, list) or not 0 < len(film) <= LONGEST_FILM:
+        return None
+    return frozenset(step for step in film if type(step) is int and 0 <= step <= steps) or None
+
+
+def runs_of(state: dict) -> list[Again]:
+    """The runs of a link: those laid over the shown one, then that, whose film its board says.
+
+    Raises:
+        ValueError: it does not say how they are trained, or has too many.
+    """
+    if "run" not in state:
+        return []
+    beside = state.get("beside", [])
+    if len(beside) > MOST_BESIDE or not all(isinstance(run, dict) for run in beside):
+        raise ValueError(f"This link does not say which runs, up to {MOST_BESIDE}, lie over the sender's.")
+    shown = state["run"] | {"film": state.get("boards", {}).get(BOARD, {}).get("film")}
+    return [check_run(run) for run in (*beside, shown)]
+
+
+def check_run(run: dict) -> Again:
+    """A link's run.
+
+    Raises:
+        ValueError: it has other fields, or a field holds what no field does.
+    """
+    fields, steps, name = run.get("form"), run.get("steps"), run.get("name", "")
+    is_form = isinstance(fields, dict) and fields.keys() == set(FIELDS)
+    if not is_form or not isinstance(steps, int) or isinstance(steps, bool) or not isinstance(name, str):
+        raise ValueError("This link does not say how the sender's run is trained.")
+    if not all(value is None or isinstance(value, str | int | float) for value in fields.values()):
+        raise ValueError("This link sets a field of Train to what no field holds.")
+    restore_form(fields)  # task, model, size and preset are of those that there are
+    return Again({name: fields[name] for name in FIELDS}, steps, check_film(run.get("film"), steps), name)
+
+
+def keep_form(page: Page, fields: Form, order: gr.Number, shown: dict, reseed: gr.Button) -> None:
+    """Let links carry the Train tab's settings, and the runs that are trained from them again.
+
+    Args:
+        page: the page.
+        fields: of the tab.
+        order: counts the runs to follow.
+        shown: the tab's outputs by their name in SCREEN.
+        reseed: the button that changes the seed's field.
+    """
+
+    def restore(values: dict, visit: Visit) -> dict:
+        visit.table = None
+        stands = dict(zip(shown.values(), telling.show_all(visit), strict=True)) if visit.runs else {}
+        updates = restore_form(values)
+        changes = {part: updates[name] for name, part in kept.items()}
+        said = form.describe_form(*(values.get(name) for name in FIELDS))
+        name = form.offers()[values["task"]][0]
+        file = gr.update(visible=name in form.COLUMNS, value=None, label=form.FILES.get(name, ""))
+        lines = dict(zip([fields.hint, *fields.lines], said, strict=False))
+        look = {shown["look_for"]: telling.look_for(form.build_task(name))}
+        return stands | changes | lines | {fields.table: file} | look
+
+    def stays(visit: Visit) -> str:
+        return "The uploaded table stays here: a link carries the settings." if visit.table else ""
+
+    columns = ("column_1", "column_2")  # of a table, which no link carries
+    kept = {name: part for name, part in fields.fields.items() if name not in columns}
+    page.order = order
+    page.keep(
+        kept,
+        varying=("model", "size", "preset", *FILLED),
+        restore=restore,
+        inputs=(page.visit,),
+        outputs=(fields.hint, *fields.lines, fields.table, *shown.values()),
+        buttons=(fields.table, reseed),
+        stays=stays,
+    )
+
+
+def restore_form(values: dict) -> dict[str, dict]:
+    """The updates of the Train tab's fields that show these values, choices and all.
+
+    Raises:
+        ValueError: no such task, model or size.
+    """
+    offered = form.offers()
+    if values["task"] not in offered:
+        raise ValueError(f"{values['task']!r} is no task here.")
+    name, _, _, sizes, _ = offered[values["task"]]
+    allowed = {
+        "model": list(ARCHITECTURES[TASKS[name].kind]),
+        "size": [*sizes, None] if not sizes else list(sizes),
+    }
+    for field, known in allowed.items():
+        if values[field] not in known:
+            raise ValueError(f"{form.LABELS[field]}: {values[field]!r} is not one of {known}.")
+    presets = form.presets_of(name, values["model"])
+    if values["preset"] not in presets or values["preset"] not in PRESETS:
+        raise ValueError(f"{form.LABELS['preset']}: {values['preset']!r} is not one of {presets}.")
+    _, *changes = form.choose_task(values["task"])
+    updates = dict(zip((*form.CHOSEN[1:], *FILLED), changes, strict=True))
+    chosen = form.choose_model(values["task"], values["model"], values["size"], values["preset"])
+    updates |= dict(zip(("preset", *FILLED), chosen, strict=True))
+    updates["probe"] = form.clear_probe(values["task"])
+    return {name: with_value(value, updates.get(name)) for name, value in values.items()}

@@ -1,0 +1,76 @@
+"""What stands in the table of runs, and what two runs are compared by."""
+
+import dataclasses
+
+from demos.jobs.training_job import LONGEST_PROBE, Run
+from demos.tabs.train.form import LABELS, SIZES
+from demos.ui.shared import count, name_architecture, name_model, percent, shorten, size_in_words, thin
+from hf_attn.architectures.registry import ARCHITECTURES
+
+CURVE_POINTS = 100  # of each curve in the table: a sparkline, or a line under another run's
+UNCOMPARED = ("model", "architecture", "report_every", "evaluate_every")  # of a recipe
+
+
+def row_of(run: Run) -> dict:
+    """The run's line in the table of runs."""
+    held_out = [[p["step"], p["held_out"]] for _, p in run.points if p["held_out"] is not None]
+    loss = [[p["step"], p["loss"]] for _, p in run.points if p["loss"] == p["loss"]]
+    has_model = run.model is not None
+    return {
+        "id": run.id,
+        "name": run.name,
+        "model": name_architecture(run.model.config) if has_model else "",
+        "details": name_model(run) if has_model else "waiting",
+        "held_out": run.held_out,
+        "curve": thin(held_out, CURVE_POINTS),
+        "loss": thin(loss, CURVE_POINTS),
+        "settings": settings_of(run),
+        "results": results_of(run),
+    }
+
+
+def settings_of(run: Run) -> list[list[str]]:
+    """[name, value] of all that a run is made of, as words."""
+    task, recipe = run.task, run.recipe
+    sizes = {row[1]: row[2] for row in SIZES.values() if row[0] == task.name}
+    told = {"Task": task.title}
+    told |= {sizes.get(name, plain(name)): value for name, value in task.options.items() if name != "path"}
+    told["Model"] = ARCHITECTURES[task.kind][recipe.architecture].title
+    told |= {LABELS.get(name, plain(name)): value for name, value in recipe.model.items()}
+    training = {field.name for field in dataclasses.fields(recipe)} - set(UNCOMPARED)
+    told |= {LABELS.get(name, plain(name)): getattr(recipe, name) for name in sorted(training)}
+    told["Seed"] = run.seed
+    if run.probe is not None:
+        told["Watched example"] = shorten(run.probe.source, LONGEST_PROBE)
+    return [[name, in_words(value)] for name, value in told.items()]
+
+
+def results_of(run: Run) -> list[list[str]]:
+    """[name, value] of what came of it so far, as words."""
+    points = [point for _, point in run.points]
+    told = {"Parameters": size_in_words(run.model) if run.model is not None else "–"}
+    told["Steps taken"] = count(run.step)
+    told["Seconds"] = f"{run.seconds:.1f}"
+    told["Tokens a second"] = count(round(points[-1]["tokens_per_second"])) if points else "–"
+    told["Loss"] = f"{points[-1]['loss']:.4f}" if run.step else "–"
+    told["Held-out"] = "–" if run.held_out is None else percent(run.held_out)
+    if run.evaluation is not None:
+        sure = run.evaluation.overall.interval
+        told["Held-out"] += f" ({percent(sure.low)} to {percent(sure.high)})"
+    return [[name, value] for name, value in told.items()]
+
+
+def plain(name: str) -> str:
+    """A setting's name as words: Intermediate size."""
+    return name.replace("_", " ").capitalize()
+
+
+def in_words(value: object) -> str:
+    """A setting's value as words."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return ", ".join(map(in_words, value))
+    if isinstance(value, int):
+        return count(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,1 @@
+"""Try: an input of your own, and how the answer was written."""

@@ -1,0 +1,289 @@
+"""What the Try board shows of an answer: its symbols, what each was chosen from, its verdict, its map."""
+
+import math
+
+import torch
+
+from demos.jobs.probe import causal
+from demos.session.catalog import Opened
+from demos.session.model_input import as_ids, known_alignment
+from demos.ui import shared
+from hf_attn.analysis.ablation import measure_removal
+from hf_attn.architectures.map_sizes import is_recurrent
+from hf_attn.generation.beam_search import BeamSearch
+from hf_attn.generation.generate import Choice, Generation, choices_of
+from hf_attn.interpret.attention_maps import attention_maps
+from hf_attn.tasks import Task, Verdict
+from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
+from hf_attn.tasks.synthetic.parsing import SIGNS, Node, read_prefix
+
+SENT = 160  # symbols of a distribution that are sent one by one; every task's own vocabulary is smaller
+TEMPERATURES = tuple(step / 10 for step in range(21))  # of the slider; what is not sent is summed for each
+DROPPED = 2  # of a step's dropped symbols, so many are drawn in the beam tree
+BRANCHES = 24  # beams that died out, whose maps are sent, as long as these have so many weights together
+BRANCH_WEIGHTS = 400_000
+SHOWN_SIGNS = {"*": "×", "-": "−", "/": "÷"}
+CHECKS = {
+    "addition": "right: {source} = {answer}, checked by Python's integers",
+    "parser": "right: the same tree as Python's ast",
+    "copy": "right: the same as the input",
+}
+RIGHT = {  # kind of task → what is said of an answer that was checked
+    SEQUENCE: "right, by the task's own check",
+    CLASSES: "right: the class that the data give",
+    TEXT: "right",
+}
+UNKNOWN = {  # … and of one that nobody can check
+    SEQUENCE: "the right answer to this input is not known",
+    CLASSES: "the right class of this text is not known",
+    TEXT: "many ways of going on are right",
+}
+MAP_TITLES = {
+    "cross": "Cross-attention of the answer",
+    "alignment": "Alignment of the answer",
+    "decoder": "What each symbol of the answer reads",
+    "encoder": "Self-attention of the input",
+}
+
+
+def read_tree(written: Node | None, expected: Node | None) -> dict | None:
+    """The tree as the board draws it: what was written, with the right label wherever another stands."""
+    if written is None and expected is None:
+        return None
+    children = list(written.children) if written else []
+    right = list(expected.children) if expected else []
+    longest = max(len(children), len(right)) if written else 0  # below a missing node nothing is drawn
+    pairs = [
+        (children[i] if i < len(children) else None, right[i] if i < len(right) else None)
+        for i in range(longest)
+    ]
+    label = written.label if written else "–"
+    sign = SIGNS.get(label)
+    return {
+        "label": label,
+        "sign": SHOWN_SIGNS.get(sign, sign),
+        "children": [read_tree(*pair) for pair in pairs],
+        "wrong": expected is None or label != expected.label,
+        "expected": expected.label if expected else "nothing",
+    }
+
+
+def judge(task: Task | None, source: str, ids) -> tuple[Verdict | None, dict]:
+    """The verdict on an answer, and what the board says of it."""
+    if task is None:
+        return None, {"correct": None}
+    prediction = task.decode(ids)
+    verdict, answer = task.verify(source, prediction), task.answer(source)
+    if verdict.correct is None:
+        return verdict, {"correct": None, "check": UNKNOWN[task.kind], "text": prediction}
+    words = CHECKS.get(task.name, RIGHT[task.kind]).format(source=source, answer=answer)
+    return verdict, {"correct": verdict.correct, "check": words, "answer": answer, "text": prediction}
+
+
+class Distributions:
+    """What the steps of all answers were chosen from, each sent once.
+
+    Args:
+        name_ids: gives the names of ids.
+    """
+
+    def __init__(self, name_ids):
+        self.name_ids, self.rows, self.places = name_ids, [], {}
+
+    def add(self, probabilities: torch.Tensor) -> int:
+        """Place of a distribution among those sent."""
+        if id(probabilities) not in self.places:
+            self.places[id(probabilities)] = len(self.rows)
+            self.rows.append(probabilities)
+        return self.places[id(probabilities)]
+
+    def to_value(self) -> list[dict]:
+        """Each from the largest: names, log p, and how many more there are with what they weigh together."""
+        return [self._read(probabilities) for probabilities in self.rows]
+
+    def _read(self, probabilities: torch.Tensor) -> dict:
+        order = probabilities.argsort(descending=True, stable=True)
+        log_p = probabilities.double().log()[order]
+        named = [round(one, 6) for one in log_p[:SENT].tolist()]
+        value = {"names": self.name_ids(order[:SENT].tolist()), "log_p": named}
+        if len(order) > SENT:
+            rest = log_p[SENT:] - log_p[0]
+            weights = [float((rest / warmth).exp().sum()) if warmth else 0.0 for warmth in TEMPERATURES]
+            value |= {"more": len(rest), "weights": weights}
+        return value
+
+
+class Board:
+    """The board's value for one input, answer by answer.
+
+    Args:
+        opened: the checkpoint that answers.
+        source: what it was asked, as a person writes it.
+    """
+
+    def __init__(self, opened: Opened, source: str):
+        self.opened, self.source = opened, source
+        self.names_classes = opened.kind == CLASSES
+        self.distributions = Distributions(self._name)
+
+    def _name(self, ids) -> list[str]:
+        if not self.names_classes:
+            return self.opened.labels(ids)
+        names = self.opened.class_names()
+        return [names[index] for index in ids]
+
+    def show_answer(self, ids, choices: tuple[Choice, ...], score: float) -> dict:
+        """One answer: symbols with their probabilities, verdict, tree or passage, and map."""
+        opened, task, ids = self.opened, self.opened.task, list(ids)
+        labels = self._name(ids)
+        verdict, said = judge(task, self.source, ids)
+        wrong = [False] * len(ids)
+        if verdict is not None and verdict.correct is not None:
+            symbols = labels if self.names_classes else task.decode_symbols(ids)
+            wrong[: len(symbols)] = shared.wrong_symbols(symbols, verdict)
+            if not verdict.correct and not any(wrong):
+                wrong[-1] = True  # all that stands there is right: it ended too early, or not at all
+        value = {
+            **said,
+            "written": self.show_written(labels, choices),
+            "wrong": wrong,
+            "steps": [self.distributions.add(choice.probabilities) for choice in choices],
+            "log_probability": score,
+            "per_token": score / max(1, len(ids)),
+            "map": self.show_map(ids if opened.model.can_generate() else []),
+        }
+        if opened.kind == TEXT:
+            value["passage"] = {"prompt": self.source, "text": task.decode(ids)}
+        if task is not None and task.name == "parser":
+            value["tree"] = read_tree(read_prefix(task.decode_symbols(ids)), task.tree(self.source))
+        return value
+
+    @staticmethod
+    def show_written(labels: list[str], choices: tuple[Choice, ...]) -> list[dict]:
+        """Symbols, each with the probability that the model gave it."""
+        return [
+            {"token": label, "probability": float(choice.probabilities[choice.token])}
+            for label, choice in zip(labels, choices, strict=True)
+        ]
+
+    def show_generation(self, generation: Generation) -> dict:
+        """The one answer of greedy decoding or of a draw."""
+        return self.show_answer(generation.ids, generation.choices, generation.score)
+
+    def show_beams(self, found: BeamSearch) -> dict:
+        """The best answer, with the others and the tree of all beams."""
+        answers = [
+            self.show_answer(answer.ids, choices_of(found, answer.node), answer.log_probability)
+            for answer in found.answers
+        ]
+        return {**answers[0], "others": answers[1:], "beams": self._show_tree(found)}
+
+    def _show_tree(self, found: BeamSearch) -> dict:
+        """The nodes that are drawn, parents first: each with its answer or branch, whose map has its row."""
+        drawn = drawn_nodes(found)
+        place_of = {node: place for place, node in enumerate(drawn)}
+        map_of, leaves = find_maps(found)
+        rows = []
+        for node in drawn[1:]:
+            one = found.nodes[node]
+            rows.append(
+                {
+                    "token": self._name([one.token])[0],
+                    "parent": place_of[one.parent],
+                    "p": float(found.nodes[one.parent].probabilities[one.token]),
+                    "score": one.score,
+                    "fate": one.fate,
+                    "step": self.distributions.add(found.nodes[one.parent].probabilities),
+                    "map": map_of.get(one.parent),
+                }
+            )
+        ends = [place_of[answer.node] for answer in found.answers]
+        return {
+            "nodes": rows,
+            "ends": ends,
+            "maps": self._show_branches([found.ids(leaf) for leaf in leaves]),
+        }
+
+    def _show_branches(self, branches: list[tuple[int, ...]]) -> list[dict | None]:
+        """Maps of beams that died out; None for those that would be too much to send."""
+        maps: list[dict | None] = []
+        left = BRANCH_WEIGHTS
+        for ids in branches:
+            shown = self.show_map(list(ids)) if left > 0 else None
+            left -= math.prod(shown.get("shape", [0])) if shown else 0
+            maps.append(shown)
+        return maps
+
+    def show_map(self, written: list[int]) -> dict:
+        """Who reads what while the answer is written, with the known answer where there is one."""
+        opened = self.opened
+        read = opened.encode(self.source)
+        given = as_ids(opened, written) if written else None
+        answering = attention_maps(opened.model, as_ids(opened, read), target=given).answering
+        if answering is None:
+            return {"kind": None}
+        rows, cols = opened.labels(answering.rows), opened.labels(answering.columns)
+        kind = "alignment" if is_recurrent(opened.model.config) else answering.kind
+        return {
+            "kind": kind,
+            "title": MAP_TITLES[kind],
+            "maps": shared.encode_maps(answering.weights),
+            "shape": list(answering.weights.shape),
+            "rows": rows,
+            "cols": cols,
+            "truth": answering.align(known_alignment(opened, self.source, written)),
+            "allowed": causal(len(rows), len(cols)) if kind == "decoder" else None,
+        }
+
+    def show_removal(self) -> dict:
+        """What the named class loses with each word."""
+        removal = measure_removal(self.opened.model, self.opened.tokenizer, self.source)
+        names = self.opened.class_names()
+        return {
+            "class": names[removal.predicted],
+            "before": removal.probabilities[removal.predicted],
+            "words": [
+                {
+                    "word": word,
+                    "drop": drop,
+                    "left": left,
+                    "turns": names[other] if other != removal.predicted else None,
+                }
+                for word, drop, left, other in zip(
+                    removal.words, removal.drops, removal.remaining, removal.predicted_without, strict=True
+                )
+            ],
+        }
+
+
+def drawn_nodes(found: BeamSearch) -> list[int]:
+    """The root, all that was kept or ended, and of each step's dropped symbols the likeliest."""
+    left = dict.fromkeys({node.depth for node in found.nodes}, DROPPED)
+    drawn = []
+    for place, node in enumerate(found.nodes):  # a step's nodes come from the likeliest on
+        if node.fate == "dropped":
+            left[node.depth] -= 1
+        if node.fate != "dropped" or left[node.depth] >= 0:
+            drawn.append(place)
+    return drawn
+
+
+def find_maps(found: BeamSearch) -> tuple[dict[int, int], list[int]]:
+    """Which map tells what each beginning reads next: (node → place of the map, leaves of the branches).
+
+    What is read while a symbol is written depends on the beginning before it alone. So the maps of the
+    answers serve all beginnings on their way; those that died out have maps behind them, the deepest first.
+    """
+    maps: dict[int, int] = {}
+    for place, answer in enumerate(found.answers):
+        for node in (0, *found.path(answer.node)[:-1]):
+            maps.setdefault(node, place)
+    gone_on = sorted({node.parent for node in found.nodes[1:]}, key=lambda place: -found.nodes[place].depth)
+    leaves: list[int] = []
+    for parent in gone_on:
+        if parent not in maps and len(leaves) < BRANCHES:
+            place = len(found.answers) + len(leaves)
+            leaves.append(next(i for i, node in enumerate(found.nodes) if node.parent == parent))
+            for node in (0, *found.path(parent)):
+                maps.setdefault(node, place)
+    return maps, leaves

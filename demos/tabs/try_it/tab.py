@@ -1,0 +1,199 @@
+"""Try: give a checkpoint an input of your own, choose how it writes, see what each symbol was chosen from."""
+
+import math
+
+import gradio as gr
+
+from demos.jobs.training_job import LARGEST_SEED
+from demos.session.catalog import Opened, Shelf
+from demos.session.model_input import as_ids, build_question, wire_question
+from demos.session.page import LAST, LIGHT, Page
+from demos.session.session import Visit
+from demos.snippets import views as python_lines
+from demos.snippets.views import SAMPLING
+from demos.tabs.try_it.answer_view import TEMPERATURES, Board
+from demos.ui import shared
+from hf_attn.generation.generate import STRATEGIES, write
+from hf_attn.tasks.base import CLASSES, SEQUENCE
+
+TITLE = "Try"
+LOOK_FOR = (
+    "the symbol with the lowest probability: there the model wavers, and sampling may write something else."
+)
+LOOK_FOR_CLASS = (
+    "the word whose removal costs most: an attention map says what is read, taking it out says what counts."
+)
+DRAWS = 5  # answers that are drawn with seeds that follow one another
+# settings: what they are called, lowest, highest, and whether only whole numbers will do
+LIMITS = {
+    "num_beams": ("Beams", 2, 8, True),
+    "top_k": ("Symbols kept, k", 1, 20, True),
+    "top_p": ("Share kept, p", 0.05, 1.0, False),
+    "temperature": ("Temperature", TEMPERATURES[0], TEMPERATURES[-1], False),
+    "seed": ("Seed", 0, LARGEST_SEED, True),
+}
+USED = {  # strategy → settings that change what is written
+    "greedy": (),
+    "beam": ("num_beams",),
+    "top-k": ("top_k", "temperature", "seed"),
+    "nucleus": ("top_p", "temperature", "seed"),
+}
+
+
+class SettingError(ValueError):
+    """A setting that no strategy can use."""
+
+
+def read_setting(name: str, given: object) -> float:
+    """A number within its limits; SettingError says what would work."""
+    label, low, high, is_whole = LIMITS[name]
+    written = "" if given is None else str(given).strip()
+    try:
+        number = float(written)
+    except ValueError:
+        number = math.nan
+    if not low <= number <= high or (is_whole and number != int(number)):
+        kind = "a whole number" if is_whole else "a number"
+        raise SettingError(
+            f"{label}: {shared.shorten(written, 20) or 'nothing'} will not do. "
+            f"Give {kind} from {shared.count(low)} to {shared.count(high)}."
+        )
+    return int(number) if is_whole else number
+
+
+def read_settings(strategy: str, **given) -> dict:
+    """The settings that a strategy uses, and the temperature, which the board shows for all of them."""
+    if strategy not in STRATEGIES:
+        raise SettingError(f"There is no way to write called {shared.shorten(str(strategy), 20)}.")
+    used = {"temperature", *USED[strategy]}
+    return {name: read_setting(name, value) for name, value in given.items() if name in used}
+
+
+def show_answers(opened: Opened, source: str, strategy: str, settings: dict) -> dict:
+    """Everything that the board shows: the answer, other beams or draws, what each step chose from."""
+    ids = opened.encode(source)
+    board, asked = Board(opened, source), as_ids(opened, ids)
+    if opened.kind == CLASSES:
+        value = board.show_generation(write(opened.model, asked)) | {"removal": board.show_removal()}
+    else:
+        how = settings | {"max_new_tokens": opened.most_own(len(ids))}
+        first = write(opened.model, asked, strategy, **how)
+        value = board.show_beams(first.beams) if first.beams else board.show_generation(first)
+        if strategy in SAMPLING:
+            seeds = [(settings["seed"] + turn) % (LARGEST_SEED + 1) for turn in range(DRAWS)]
+            draws = [write(opened.model, asked, strategy, **how | {"seed": seed}) for seed in seeds[1:]]
+            value |= {"seeds": seeds, "others": [board.show_generation(draw) for draw in draws]}
+        value["how"] = {"strategy": strategy} | settings
+    return value | {"distributions": board.distributions.to_value(), "source": source}
+
+
+def ask(
+    shelf: Shelf,
+    visit: Visit,
+    chosen: str | None,
+    text: str,
+    strategy: str = "greedy",
+    num_beams: object = 4,
+    top_k: object = 3,
+    top_p: object = 0.9,
+    temperature: object = 1.0,
+    seed: object = 0,
+) -> list:
+    """Let the checkpoint write: [board, error, origin, what is wrong with a setting].
+
+    Wrong input leaves the board as it is.
+    """
+    if chosen is None:
+        return [None, "", shared.origin("none yet", "none", "none"), ""]
+    text = (text or "").encode("utf-8", "replace").decode().strip()  # half a pair of surrogates is no text
+    try:
+        with shelf.open(visit, chosen) as opened:
+            if not opened.has_answer:
+                raise ValueError("This model writes nothing and names no class: look at it in Explore.")
+            given = {"num_beams": num_beams, "top_k": top_k, "top_p": top_p, "seed": seed}
+            settings = read_settings(strategy, **given, temperature=temperature)
+            value = show_answers(opened, text, strategy, settings)
+            python = python_lines.explain_answer(visit, chosen, opened, text, value.get("how", {}))
+            return [shared.to_json(value | {"chosen": chosen, "python": python}), "", opened.origin, ""]
+    except SettingError as error:
+        return [gr.skip(), "", gr.skip(), shared.field_error(str(error))]
+    except ValueError as error:
+        return [gr.skip(), shared.field_error(str(error)), gr.skip(), ""]
+
+
+def next_seed(seed: object) -> str:
+    """Another draw: the seed behind this one; one that is wrong stays, to be told."""
+    try:
+        return str((int(read_setting("seed", seed)) + 1) % (LARGEST_SEED + 1))
+    except SettingError:
+        return str(seed)
+
+
+def show_settings(strategy: str, kind: str = SEQUENCE) -> list[dict]:
+    """Which of beams, k, p, temperature, seed and the next draw are shown; none for a classifier."""
+    samples = strategy in SAMPLING
+    uses = (strategy == "beam", strategy == "top-k", strategy == "nucleus", True, samples, samples)
+    return [*(gr.update(visible=shown and kind != CLASSES) for shown in uses)]
+
+
+def choose(shelf: Shelf, visit: Visit, chosen: str | None, strategy: str) -> list:
+    """Another checkpoint: [button, strategy, look-for, settings…]; a classifier has no way to choose."""
+    kind = shelf.kind(visit, chosen)
+    button = "Read" if kind == CLASSES else "Write"
+    look_for = shared.look_for(LOOK_FOR_CLASS if kind == CLASSES else LOOK_FOR)
+    return [button, gr.update(visible=kind != CLASSES), look_for, *show_settings(strategy, kind)]
+
+
+# the board draws the chosen step anew while a slider moves; what was written waits for its release
+REDRAW = """(strategy, top_k, top_p, temperature) => document.dispatchEvent(
+    new CustomEvent("hf-try-how", { detail: { strategy, top_k, top_p, temperature } }))"""
+
+
+def build_slider(name: str, start: float, step: float, **look) -> gr.Slider:
+    """A setting within its limits."""
+    label, low, high, _ = LIMITS[name]
+    elem_id = f"try-{name.replace('_', '-')}"
+    return gr.Slider(low, high, start, step=step, label=label, elem_id=elem_id, min_width=160, **look)
+
+
+def build(page: Page) -> None:
+    """Lay the tab out and connect it."""
+    question, origin = build_question(LOOK_FOR, "try")
+    with question.row:
+        write_button = gr.Button("Write", variant="primary", elem_id="try-write", min_width=0)
+        radio = {"elem_classes": "seg", "elem_id": "try-strategy"}
+        strategy = gr.Radio(list(STRATEGIES), value="greedy", label="Choose each symbol by", **radio)
+    with gr.Row(elem_classes="hf-how"):
+        beams, top_k, top_p = (
+            build_slider(name, *start, visible=False)
+            for name, start in (("num_beams", (4, 1)), ("top_k", (3, 1)), ("top_p", (0.9, 0.05)))
+        )
+        warmth = build_slider("temperature", 1, 0.1)
+        seed = gr.Textbox("0", label="Seed", max_lines=1, elem_id="try-seed", visible=False, min_width=80)
+        again = gr.Button("Another draw", elem_id="try-again", visible=False, min_width=0)
+    wrong = gr.HTML("", elem_classes="hf-field-error", elem_id="try-how-error")
+    board = shared.try_board("try-board")
+    sliders, how = [beams, top_k, top_p, warmth], [beams, top_k, top_p, warmth, seed]
+    shelf = page.shelf
+
+    def answer(*asked):
+        return ask(shelf, *asked)
+
+    def turn(*chosen):
+        return choose(shelf, *chosen)
+
+    asked = [page.visit, question.chosen, question.text, strategy, *how]
+    answered = [board, question.error, origin, wrong]
+    settings = [*how, again]
+    turned = [write_button, strategy, question.look_for, *settings]
+    other = (turn, [page.visit, question.chosen, strategy], turned)
+    names = ("strategy", "beams", "k", "p", "temperature", "seed")
+    others = dict(zip(names, [strategy, *how], strict=True))
+    asking = wire_question(page, question, answer, asked, answered, other, others).now
+    write_button.click(*asking, **LAST)
+    board.rewrite(*asking, **LAST)
+    strategy.input(show_settings, strategy, settings, **LIGHT, queue=False).then(*asking, **LAST)
+    gr.on([slider.release for slider in sliders] + [seed.submit], *asking, **LAST)
+    again.click(next_seed, seed, seed, **LIGHT, queue=False).then(*asking, **LAST)
+    drawn = [strategy, top_k, top_p, warmth]
+    gr.on([slider.input for slider in drawn[1:]], None, drawn, None, js=REDRAW, **LIGHT)
