@@ -130,10 +130,10 @@ READERS = re.compile(r"Auto(Config|Tokenizer|ImageProcessor)|PreTrainedTokenizer
 
 
 def test_no_line_of_the_package_loads_or_constructs_a_model_without_the_lock():
-    """The fresh process of `stranger.py` has one thread and cannot import the lock."""
+    """The fresh process of `verify_worker.py` has one thread and cannot import the lock."""
     found, without = 0, []
     for path in [*(ROOT / "hf_attn").rglob("*.py"), *(ROOT / "demos").rglob("*.py"), ROOT / "app.py"]:
-        if path.parent.name == "models" or path.name == "stranger.py":
+        if path.parent.name == "models" or path.name == "verify_worker.py":
             continue
         tree = ast.parse(path.read_text(encoding="utf-8"))
         locked = [

@@ -20,8 +20,9 @@ pytest.importorskip("gradio")
 
 from demos.jobs import job as driving
 from demos.jobs import loop as slicing
+from demos.jobs import training_job
 from demos.jobs.training_job import FINISHED, Run
-from demos.session import session as visits
+from demos.session.session import Visit
 from demos.tabs.train import replay
 from tests.visiting import begun
 
@@ -153,9 +154,9 @@ def test_one_step_is_asked_for_where_somebody_watches_step_by_step(small):
 
 def test_a_links_run_in_slices_ends_with_the_weights_of_its_step(monkeypatch):
     fields = replay.form_of(begun().run)
-    for module in (slicing, visits, replay):
+    for module in (slicing, training_job, replay):
         monkeypatch.setattr(module, "has_zero_gpu", lambda: True)
-    run, _ = replay.add_again(visits.Visit(), replay.Again(fields, 3))
+    run, _ = replay.add_again(Visit(), replay.Again(fields, 3))
     for _ in driving.drive(run):
         pass
     alone = train_slice(SliceState(run.task, run.recipe, run.seed), steps=3)

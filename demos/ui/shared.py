@@ -3,7 +3,7 @@
 `HEAD` holds all styles and scripts for `demo.launch(head=HEAD, theme=THEME)`; nothing comes from another
 server. `look_for` and `origin` are the lines on top of a tab. `train_board`, `runs_table`,
 `try_board` and `explore_board` are pictures: each is a `gr.HTML` whose value is `to_json(value)` and whose
-drawing is in `demos/assets/*.js`, made of the components in `hf_attn/canvas`. As an output it wants
+drawing is in `demos/assets/*.js`, made of the components in `hf_attn/viz/web`. As an output it wants
 `show_progress="hidden"`. Its template is constant: what a person typed or a model wrote goes in the value
 only, because gr.HTML evaluates `{{…}}` and `${…}`.
 
@@ -371,7 +371,7 @@ def try_board(elem_id: str) -> gr.HTML:
 def explore_board(elem_id: str) -> gr.HTML:
     """Build the lens: all heads at a glance, one map large, one token's view, entropy, sink and known answer.
 
-    The contract of its value and of its events stands at the top of hf_attn/canvas/explore_board.js.
+    The contract of its value and of its events stands at the top of hf_attn/viz/web/explore_board.js.
     """
     events = ("pick", "fetch", "look_inside", "move_window")
     return board("explore_board", "hf-explore", elem_id, '<div class="hf-explore hf-board"></div>', events)

@@ -27,6 +27,9 @@ from hf_attn.cli.output import (
 
 if TYPE_CHECKING:
     from hf_attn.checkpoints.run_folder import Run
+    from hf_attn.evaluation.baselines import Baseline
+    from hf_attn.evaluation.metrics import Evaluation
+    from hf_attn.training.loop import Report
 
 ModelName = Literal[
     "transformer", "decoder", "none", "additive", "dot", "general", "concat", "lstm", "gru", "rnn"
@@ -154,6 +157,20 @@ def _train(run: "Run", directory: Path | None, save_every: float, track: str | N
         evaluation = run_folder.finish(run, model, accelerator, directory, beside)
     else:
         evaluation = evaluate(model, run.task)
+    _print_result(run, report, evaluation, beside, directory, as_json)
+
+
+def _print_result(
+    run: "Run",
+    report: "Report",
+    evaluation: "Evaluation",
+    beside: "Baseline | None",
+    directory: Path | None,
+    as_json: bool,
+) -> None:
+    """Say what came of a run: its figures, those of a baseline, and where it is kept."""
+    from hf_attn.evaluation import baselines
+
     if as_json:
         if beside is not None:
             print_baseline(run.task, beside)
