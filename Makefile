@@ -48,6 +48,7 @@ checkpoints: $(VENV)/.app
 	$(BIN)/python -m hf_attn train dates --seed 0 --output-dir $(CHECKPOINTS)/attn-dates
 	$(BIN)/python -m hf_attn train dates --model additive --seed 0 --output-dir $(CHECKPOINTS)/bahdanau-dates
 	$(BIN)/python -m hf_attn train topics --seed 0 --output-dir $(CHECKPOINTS)/attn-docstring-topics
+	for file in $(CHECKPOINTS)/*/*.py; do ln -sf ../../hf_attn/models/$$(basename $$file) $$file; done
 
 # Measures every checkpoint anew, looks for its failures, and writes its card and the page that lists them all.
 cards: $(VENV)/.app

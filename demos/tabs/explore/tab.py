@@ -3,6 +3,7 @@
 import gradio as gr
 
 from demos.core.events import Event, Kind, Place
+from demos.core.limits import limits_here
 from demos.session.catalog import Opened, Shelf
 from demos.session.maps import Looked, TargetError, fetch_cell, fetch_head, look, look_again, show
 from demos.session.model_input import Question, build_question, wire_ask, wire_question
@@ -183,7 +184,7 @@ def build_other() -> tuple[gr.Textbox, gr.Button, gr.HTML]:
         typed = {"elem_id": "explore-other", "elem_classes": "hf-mono-input", "min_width": 0}
         name = gr.Textbox(
             "",
-            label="Or a folder or a Hub id",
+            label="Or a folder or a Hub id" if limits_here().takes_paths else "Or a Hub id",
             max_lines=1,
             placeholder="google-bert/bert-base-uncased",
             **typed,
