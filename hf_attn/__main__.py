@@ -9,7 +9,7 @@ import math
 import os
 import sys
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 from typer.exceptions import TyperException
@@ -40,6 +40,24 @@ def loads_first(command: Callable[..., None]) -> Callable[..., None]:
         command(*args, **options)
 
     return run
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        from hf_attn import __version__
+
+        print(f"hf-attn {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit."),
+    ] = False,
+) -> None:
+    """Understand attention by building it and watching it learn."""
 
 
 app.command("tasks")(loads_first(train.list_tasks))

@@ -66,7 +66,11 @@ def test_functions_keep_their_budgets():
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef):
                 limit = {"train": LONGEST_LOOP, "build": LONGEST_BUILD}.get(node.name, LONGEST_FUNCTION)
-                if (size := node.end_lineno - node.lineno + 1) > limit:
+                first = node.body[1:] if ast.get_docstring(node) is not None else node.body
+                size = (
+                    node.end_lineno - first[0].lineno + 1 if first else 0
+                )  # the body, without its docstring
+                if size > limit:
                     over.append(f"{path.name}:{node.lineno} {node.name}: {size} lines, {limit} allowed")
     assert not over, "\n".join(over)
 

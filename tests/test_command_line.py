@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import hf_attn
 from hf_attn.__main__ import app
 from hf_attn.checkpoints.save_load import list_checkpoints, load_checkpoint
 from hf_attn.evaluation.metrics import Evaluation, Interval, Score
@@ -376,3 +377,10 @@ def test_the_command_line_imports_nothing_heavy_before_a_command_runs():
         names = [getattr(node, "module", None) or node.names[0].name for node in top]
         heavy = [name for name in names if name.startswith(("torch", "transformers", "hf_attn"))]
         assert all(name.startswith("hf_attn.cli") for name in heavy), path
+
+
+def test_the_version_is_printed():
+    done = subprocess.run(
+        [sys.executable, "-m", "hf_attn", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"hf-attn {hf_attn.__version__}\n"

@@ -34,7 +34,9 @@ def ablate(
     checkpoint: Folder,
     text: Annotated[
         str | None,
-        typer.Argument(metavar="TEXT", help="A source, as the task writes it; held-out examples without."),
+        typer.Argument(
+            metavar="TEXT", help="Source text, as the task writes it (default: held-out examples)."
+        ),
     ] = None,
     remove: Annotated[
         list[str] | None,
@@ -45,23 +47,24 @@ def ablate(
         ),
     ] = None,
     uniform: Annotated[
-        list[str] | None, typer.Option(metavar=PLACE, help="Even weights over what may be attended.")
+        list[str] | None,
+        typer.Option(metavar=PLACE, help="Replace the attention weights of this place by uniform ones."),
     ] = None,
     permute: Annotated[
-        list[str] | None, typer.Option(metavar=PLACE, help="Weights shuffled among what may be attended.")
+        list[str] | None, typer.Option(metavar=PLACE, help="Permute the attention weights of this place.")
     ] = None,
     token: Annotated[
-        list[int] | None, typer.Option(min=0, help="Place of a token of TEXT to leave out; 0 is the first.")
+        list[int] | None, typer.Option(min=0, help="Index of a token of TEXT to leave out, from 0.")
     ] = None,
     examples: Annotated[
-        int | None, typer.Option(min=1, help=f"How many held-out examples; {EXAMPLES} without.")
+        int | None, typer.Option(min=1, help=f"Number of held-out examples (default: {EXAMPLES}).")
     ] = None,
     seed: Annotated[int, SEED] = 0,
     threads: Annotated[int, THREADS] = 1,
     task: TaskName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure what a checkpoint answers without a head, a layer's attention, an edge or a token.
+    """Measure a checkpoint without a head, layer, edge or token.
 
     All that is given is done at once. With nothing given, each head, each layer and, of TEXT, each token is
     taken away in turn. Layers and heads are numbered as `hf-attn attention` takes them.

@@ -10,14 +10,14 @@ from hf_attn.cli.output import AsJson, Failure, print_json, print_table, wrong_u
 
 def cards(
     folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="A checkpoint's folder, or a folder of checkpoints.")
+        Path, typer.Argument(metavar="FOLDER", help="Checkpoint folder, or a folder of checkpoint folders.")
     ],
     examples: Annotated[
-        int, typer.Option(min=1, help="Held-out inputs among which failures are looked for.")
+        int, typer.Option(min=1, help="Number of held-out examples to search for failures.")
     ] = 5000,
     as_json: AsJson = False,
 ) -> None:
-    """Measure checkpoints anew, look for their failures, and write their cards from that.
+    """Measure checkpoints again and rewrite their cards.
 
     A folder of checkpoints gets a page that lists them, too. Weights stay as they are, and so does every file
     whose content is the same.

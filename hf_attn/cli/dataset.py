@@ -9,25 +9,33 @@ from hf_attn.cli.output import SEED, AsJson, follow, print_json, wrong_use
 
 
 def dataset(
-    task: Annotated[str, typer.Argument(metavar="TASK", help="A task's name, or its file.")],
+    task: Annotated[
+        str, typer.Argument(metavar="TASK", help="Task name, or the Python file of your own task.")
+    ],
     output_dir: Annotated[
-        Path, typer.Option(metavar="DIR", help="Takes the folder; an older one is replaced.")
+        Path, typer.Option(metavar="DIR", help="Output folder; an earlier data set there is replaced.")
     ],
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Options of the task.")
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Task option; may be repeated.")
     ] = None,
-    training: Annotated[
-        int, typer.Option(min=1, help="Training examples, where there are so many.")
-    ] = 10_000,
-    measured: Annotated[int, typer.Option(min=1, help="Held-out examples, and as many to validate.")] = 1_000,
+    training: Annotated[int, typer.Option(min=1, help="Number of training examples, at most.")] = 10_000,
+    measured: Annotated[
+        int, typer.Option(min=1, help="Number of held-out and of validation examples, at most.")
+    ] = 1_000,
     seed: Annotated[int, SEED] = 0,
     push: Annotated[
-        str | None, typer.Option(metavar="OWNER/NAME", help="Push it there, too; other files there stay.")
+        str | None,
+        typer.Option(metavar="OWNER/NAME", help="Also push to this repository; its other files stay."),
     ] = None,
-    public: Annotated[bool, typer.Option("--public", help="For everybody to see; private without.")] = False,
+    public: Annotated[
+        bool, typer.Option("--public", help="Make the repository public (default: private).")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Save a task's training, validation and held-out examples as Parquet files with a card."""
+    """Save a task's examples as a data set folder.
+
+    Training, validation and held-out examples are Parquet files, with a card.
+    """
     from hf_attn.architectures.settings import merge_settings, name_task
     from hf_attn.hub.client import check_repo_id, find_token, in_megabytes
     from hf_attn.hub.dataset import push_dataset, save_dataset

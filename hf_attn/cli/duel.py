@@ -30,22 +30,40 @@ STEPS = 300  # each takes where neither --steps nor --seconds is given
 
 
 def duel(
-    task: Annotated[str, typer.Argument(metavar="TASK", help="One of `hf-attn tasks`, or your own file.")],
+    task: Annotated[
+        str,
+        typer.Argument(
+            metavar="TASK", help="Task name (see `hf-attn tasks`), or the Python file of your own."
+        ),
+    ],
     models: Annotated[
-        str | None, typer.Option(help="Two or more, with commas between; what shows most without.")
+        str | None, typer.Option(help="Models to compare, separated by commas (default: suits the task).")
     ] = None,
-    parameters: Annotated[int, typer.Option(min=1, help="About so many weights each.")] = 150_000,
-    steps: Annotated[int | None, typer.Option(min=1, help=f"For each; {STEPS} without.")] = None,
-    seconds: Annotated[float | None, typer.Option(min=0, help="Of training for each, instead.")] = None,
+    parameters: Annotated[
+        int, typer.Option(min=1, help="Number of parameters of each model, about.")
+    ] = 150_000,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help=f"Training steps of each model (default: {STEPS}).")
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(min=0, help="Training seconds of each model, instead of steps.")
+    ] = None,
     seed: Annotated[int, SEED] = 0,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    device: Annotated[str, typer.Option(help="Device: auto, cpu, cuda or mps.")] = "auto",
     threads: Annotated[int, THREADS] = 1,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Of task, recipe or every model.")
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Setting of the task, the recipe or every model; may be repeated.",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare models on one task: as many parameters each, the same examples, as many steps or seconds.
+    """Train models of equal size side by side on one task.
+
+    Each gets the same examples, and as many steps or seconds.
 
     Widths are chosen so that all have about --parameters weights. They learn in turns, and are measured in
     the end on the same held-out examples, also by length.

@@ -30,15 +30,19 @@ ROWS, FIGURE, RESULT = "rows.jsonl", "figure", "result.json"  # in --output-dir
 
 
 def experiment(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Which one; lists them without.")] = None,
-    full: Annotated[bool, typer.Option("--full", help="At the document's size, which takes longer.")] = False,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Name of the experiment (default: list them).")
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Use the document's own size; takes longer.")] = False,
     seed: Annotated[int, SEED] = 0,
-    seeds: Annotated[int, typer.Option(min=1, max=1000, help="How many, counting up from --seed.")] = 1,
+    seeds: Annotated[
+        int, typer.Option(min=1, max=1000, help="Number of seeds, counting up from --seed.")
+    ] = 1,
     threads: Annotated[int | None, THREADS] = None,
-    output_dir: Annotated[Path | None, typer.Option(help=f"Where {ROWS} and the figure go.")] = None,
+    output_dir: Annotated[Path | None, typer.Option(help=f"Output folder for {ROWS} and the figure.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure one of the documents' experiments, and say what its rows show.
+    """Run one of the documents' experiments.
 
     Rows come as they are measured; with --output-dir they are kept there as they come, so that Ctrl-C leaves
     those measured so far.

@@ -45,20 +45,24 @@ def heads(
     checkpoint: Folder,
     text: Annotated[
         str | None,
-        typer.Argument(metavar="TEXT", help="A source, as the task writes it; held-out examples without."),
+        typer.Argument(
+            metavar="TEXT", help="Source text, as the task writes it (default: held-out examples)."
+        ),
     ] = None,
     examples: Annotated[
-        int | None, typer.Option(min=1, help=f"How many held-out examples; {EXAMPLES} without.")
+        int | None, typer.Option(min=1, help=f"Number of held-out examples (default: {EXAMPLES}).")
     ] = None,
     untrained: Annotated[
-        bool, typer.Option("--untrained/--no-untrained", help="Also the same model before its training.")
+        bool, typer.Option("--untrained/--no-untrained", help="Also measure the same model untrained.")
     ] = True,
     seed: Annotated[int, SEED] = 0,
     threads: Annotated[int, THREADS] = 1,
     task: TaskName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure what each head does: its roles, entropy and rank, trained, untrained, and by chance.
+    """Measure what each attention head does.
+
+    Its roles, entropy and rank, beside those of the untrained model and of even attention.
 
     Layers and heads are numbered as `hf-attn attention` takes them.
     """

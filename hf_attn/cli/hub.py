@@ -17,26 +17,35 @@ if TYPE_CHECKING:
 TokenFromEnv = Annotated[
     str | None,
     typer.Option(
-        metavar="VARIABLE", help="Environment variable that holds the token; HF_TOKEN or the login without."
+        metavar="VARIABLE", help="Environment variable with the token (default: HF_TOKEN or the login)."
     ),
 ]
-Endpoint = Annotated[str | None, typer.Option(metavar="URL", help="Of another Hub than HF_ENDPOINT's.")]
+Endpoint = Annotated[
+    str | None, typer.Option(metavar="URL", help="Address of the Hub (default: HF_ENDPOINT).")
+]
 
 
 def push(
     checkpoint: Folder,
     repo_id: Annotated[
-        str, typer.Argument(metavar="REPO_ID", help="OWNER/NAME, or NAME for one of yours; made if need be.")
+        str,
+        typer.Argument(metavar="REPO_ID", help="OWNER/NAME, or NAME for one of yours; created if missing."),
     ],
-    private: Annotated[bool, typer.Option("--private/--public", help="Of a repo that is made.")] = True,
-    message: Annotated[str | None, typer.Option(help="The commit's title.")] = None,
-    revision: Annotated[str | None, typer.Option(help="The branch, made if need be; main without.")] = None,
-    create_pr: Annotated[bool, typer.Option("--create-pr", help="Propose it as a pull request.")] = False,
+    private: Annotated[
+        bool, typer.Option("--private/--public", help="Visibility of a repository that is created.")
+    ] = True,
+    message: Annotated[str | None, typer.Option(help="Commit title.")] = None,
+    revision: Annotated[str | None, typer.Option(help="Branch, created if missing (default: main).")] = None,
+    create_pr: Annotated[
+        bool, typer.Option("--create-pr", help="Open a pull request instead of committing.")
+    ] = False,
     token_from_env: TokenFromEnv = None,
     endpoint: Endpoint = None,
     as_json: AsJson = False,
 ) -> None:
-    """Push a checkpoint to the Hub, and let what was pushed answer in a fresh process.
+    """Push a checkpoint to the Hub and verify it.
+
+    What was pushed is pulled again and answers in a fresh process.
 
     Only files that changed are sent, in one commit. The token is that of `hf auth login` or HF_TOKEN; it must
     be one that may write, and is never printed.
@@ -75,8 +84,10 @@ def push(
 
 def pull(
     repo_id: Annotated[str, typer.Argument(metavar="REPO_ID", help="OWNER/NAME of a model on the Hub.")],
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="New, or a checkpoint to replace.")],
-    revision: Annotated[str | None, typer.Option(help="Branch, tag or commit; main without.")] = None,
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="New folder, or a checkpoint folder to replace.")
+    ],
+    revision: Annotated[str | None, typer.Option(help="Branch, tag or commit (default: main).")] = None,
     token_from_env: TokenFromEnv = None,
     endpoint: Endpoint = None,
     as_json: AsJson = False,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 LARGEST_IMAGE = 50 * 2**20  # bytes of a file
 TaskName = Annotated[
     str | None,
-    typer.Option(help="Another task of the same vocabulary, or its file; the model's own without."),
+    typer.Option(help="Another task with the same vocabulary, or its file (default: the model's)."),
 ]
 
 
@@ -37,17 +37,20 @@ def evaluate_checkpoint(
     checkpoint: Folder,
     task: TaskName = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Options of the task to change.")
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Task option to change; may be repeated."),
     ] = None,
-    split: Annotated[Literal["held-out", "validation"], typer.Option(help="Which examples.")] = "held-out",
+    split: Annotated[
+        Literal["held-out", "validation"], typer.Option(help="Split to measure on.")
+    ] = "held-out",
     by: Annotated[
-        str | None, typer.Option(help="Also tell sizes apart: length, digits, depth, words or tokens.")
+        str | None, typer.Option(help="Also report by size: length, digits, depth, words or tokens.")
     ] = None,
-    examples: Annotated[int, typer.Option(min=1, help="How many, where there are so many.")] = 1000,
+    examples: Annotated[int, typer.Option(min=1, help="Number of examples, at most.")] = 1000,
     threads: Annotated[int, THREADS] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Measure a checkpoint on examples that training never saw, writing freely."""
+    """Measure a checkpoint on held-out examples."""
     import torch
 
     from hf_attn.architectures.settings import merge_settings, name_task
@@ -91,21 +94,28 @@ def evaluate_checkpoint(
 
 def generate(
     checkpoint: Folder,
-    texts: Annotated[list[str], typer.Argument(metavar="TEXT…", help="Sources, as the task writes them.")],
+    texts: Annotated[
+        list[str], typer.Argument(metavar="TEXT…", help="Source texts, as the task writes them.")
+    ],
     task: TaskName = None,
     strategy: Annotated[Literal["greedy", "beam", "top-k", "nucleus"], typer.Option()] = "greedy",
-    num_beams: Annotated[int, typer.Option(min=1, max=100, help="Of beam search.")] = 4,
+    num_beams: Annotated[int, typer.Option(min=1, max=100, help="Number of beams, for beam.")] = 4,
     length_penalty: Annotated[
-        float, typer.Option(min=-10, max=10, help="Of beam search: log p / length ** this.")
+        float,
+        typer.Option(min=-10, max=10, help="Length penalty, for beam: score = log p / length ** penalty."),
     ] = 1.0,
-    temperature: Annotated[float, typer.Option(min=0, help="Of top-k and nucleus; 0 is greedy.")] = 1.0,
-    top_k: Annotated[int, typer.Option(min=1, help="How many tokens top-k keeps.")] = 5,
-    top_p: Annotated[float, typer.Option(min=0, max=1, help="How much probability nucleus keeps.")] = 0.9,
+    temperature: Annotated[
+        float, typer.Option(min=0, help="Temperature, for top-k and nucleus; 0 is greedy.")
+    ] = 1.0,
+    top_k: Annotated[int, typer.Option(min=1, help="Number of tokens to sample from, for top-k.")] = 5,
+    top_p: Annotated[
+        float, typer.Option(min=0, max=1, help="Probability mass to sample from, for nucleus.")
+    ] = 0.9,
     seed: Annotated[int, SEED] = 0,
     threads: Annotated[int, THREADS] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Let a checkpoint write, and judge what it wrote."""
+    """Generate answers with a checkpoint and check them."""
     import torch
 
     from hf_attn.architectures.settings import name_task
@@ -161,31 +171,31 @@ def _beam_row(task: "Task", text: str, answer: "Answer") -> dict:
 
 
 def attention(
-    checkpoint: Annotated[
-        str, typer.Argument(metavar="CHECKPOINT", help="A model's folder, or its id on the Hub.")
-    ],
+    checkpoint: Annotated[str, typer.Argument(metavar="CHECKPOINT", help="Model folder, or Hub id.")],
     text: Annotated[
-        str, typer.Argument(metavar="TEXT", help="A source, as the task writes it; or the path of an image.")
+        str,
+        typer.Argument(metavar="TEXT", help="Source text, as the task writes it; or the path of an image."),
     ],
     output: Annotated[
         Path,
         typer.Option(help="maps.html (the whole lens), .npz (every weight), or one head: .png, .svg, .csv"),
     ],
-    layer: Annotated[
-        int | None, typer.Option(min=0, help="Which layer; 0 is the first, the last without.")
-    ] = None,
-    head: Annotated[
-        int | None, typer.Option(min=0, help="Which head; 0 is the first, and so without.")
-    ] = None,
+    layer: Annotated[int | None, typer.Option(min=0, help="Layer index, from 0 (default: the last).")] = None,
+    head: Annotated[int | None, typer.Option(min=0, help="Head index, from 0 (default: 0).")] = None,
     kind: Annotated[
         Literal["encoder", "decoder", "cross"] | None,
-        typer.Option(help="Which attention; that in which the answer reads the source without."),
+        typer.Option(help="Kind of attention (default: the one in which the answer reads the source)."),
     ] = None,
-    target: Annotated[str | None, typer.Option(help="What is written; without, the model writes.")] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Target text (default: what the model generates).")
+    ] = None,
     threads: Annotated[int, THREADS] = 1,
     task: TaskName = None,
 ) -> None:
-    """Show who reads whom, in a checkpoint of ours or any model of transformers."""
+    """Save the attention maps of a model for a text.
+
+    The model is a checkpoint of ours, or any of transformers.
+    """
     import torch
     from transformers.utils.logging import disable_progress_bar
 

@@ -25,10 +25,12 @@ if TYPE_CHECKING:
     from hf_attn.evaluation.metrics import Score
     from hf_attn.tasks import Task
 
-SEED = typer.Option(min=0, max=2**63 - 1, help="Of whatever is drawn; 0 without.")
-THREADS = typer.Option(min=1, max=os.cpu_count(), help="Of the processor; 1 without.")
+SEED = typer.Option(min=0, max=2**63 - 1, help="Random seed (default: 0).", show_default=False)
+THREADS = typer.Option(
+    min=1, max=os.cpu_count(), help="Number of CPU threads (default: 1).", show_default=False
+)
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON Lines, one object a line.")]
-Folder = Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="A checkpoint's folder.")]
+Folder = Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="Checkpoint folder.")]
 
 
 class WrongUse(Exception):

@@ -33,10 +33,10 @@ data or definition are missing, or what was printed hardly ever comes out.
 
 def sources(
     document: Annotated[
-        str | None, typer.Argument(metavar="DOCUMENT", help=f"One of {', '.join(NAMES)}; all without.")
+        str | None, typer.Argument(metavar="DOCUMENT", help=f"One of {', '.join(NAMES)} (default: all).")
     ] = None,
     full: Annotated[
-        bool, typer.Option("--full", help="Also what needs training, which takes minutes.")
+        bool, typer.Option("--full", help="Also measure claims that need training; takes minutes.")
     ] = False,
     threads: Annotated[int | None, THREADS] = None,
     output: Annotated[
@@ -44,7 +44,7 @@ def sources(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure the five documents' claims: claimed, measured, and whether it holds.
+    """Measure the claims of the five documents.
 
     Verdicts are computed: reproduced, corrected, or not reproducible.
     """

@@ -12,11 +12,14 @@ DEFAULT = Path("build/space")
 
 def space(
     directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Takes the folder; an older one is replaced.")
+        Path, typer.Argument(metavar="DIR", help="Output folder; an earlier one is replaced.")
     ] = DEFAULT,
     as_json: AsJson = False,
 ) -> None:
-    """Put together the folder that a Space is pushed from: app, package, checkpoints, requirements."""
+    """Assemble the folder that a Space is made of.
+
+    It holds the app, the package, the bundled checkpoints and the requirements.
+    """
     from hf_attn.hub.client import in_megabytes
     from hf_attn.hub.space import assemble_space
 
@@ -29,11 +32,18 @@ def space(
 
 
 def push_space(
-    repo_id: Annotated[str, typer.Argument(metavar="OWNER/NAME", help="Of the Space, new or existing.")],
-    private: Annotated[bool, typer.Option("--private", help="A new Space is its owner's alone.")] = False,
+    repo_id: Annotated[
+        str, typer.Argument(metavar="OWNER/NAME", help="OWNER/NAME of the Space; created if missing.")
+    ],
+    private: Annotated[
+        bool, typer.Option("--private", help="Make a new Space private (default: public).")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make the app a Space of the Hub, in one commit; log in before with `hf auth login`, or set HF_TOKEN."""
+    """Push the app to the Hub as a Space, in one commit.
+
+    Log in before with `hf auth login`, or set HF_TOKEN.
+    """
     from hf_attn.hub import space
     from hf_attn.hub.client import in_megabytes
 

@@ -52,25 +52,45 @@ def list_tasks(as_json: AsJson = False) -> None:
 def train(
     task: Annotated[
         str | None,
-        typer.Argument(metavar="TASK", help="One of `hf-attn tasks`, or a Python file of your own."),
+        typer.Argument(
+            metavar="TASK", help="Task name (see `hf-attn tasks`), or the Python file of your own."
+        ),
     ] = None,
-    model: Annotated[ModelName | None, typer.Option(help="What learns; what suits the task without.")] = None,
-    steps: Annotated[int | None, typer.Option(min=1, help="The recipe's own without.")] = None,
-    until: Annotated[float | None, typer.Option(min=0, max=1, help="Stop at this exact match.")] = None,
+    model: Annotated[ModelName | None, typer.Option(help="Model to train (default: suits the task).")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Training steps (default: the recipe's).")] = None,
+    until: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Stop once this share of held-out examples is right, 0 to 1."),
+    ] = None,
     seed: Annotated[int | None, SEED] = None,
-    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps; auto without.")] = None,
-    threads: Annotated[int | None, THREADS] = None,
-    config: Annotated[Path | None, typer.Option(help="A JSON file of settings, as --set takes them.")] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Of task, recipe or model.")
+    device: Annotated[
+        str | None, typer.Option(help="Device: auto, cpu, cuda or mps (default: auto).")
     ] = None,
-    output_dir: Annotated[Path | None, typer.Option(help="Where the checkpoint goes.")] = None,
-    resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,
-    track: Annotated[Literal["trackio", "tensorboard"] | None, typer.Option(help="Log there too.")] = None,
-    save_every: Annotated[float, typer.Option(min=0, help="Seconds between saves of the state.")] = 30.0,
+    threads: Annotated[int | None, THREADS] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="JSON file of settings, with the keys of --set.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Setting of the task, the recipe or the model; may be repeated.",
+        ),
+    ] = None,
+    output_dir: Annotated[Path | None, typer.Option(help="Output folder of the checkpoint.")] = None,
+    resume: Annotated[Path | None, typer.Option(help="Resume the run in this folder.")] = None,
+    track: Annotated[
+        Literal["trackio", "tensorboard"] | None, typer.Option(help="Also log to this tracker.")
+    ] = None,
+    save_every: Annotated[
+        float, typer.Option(min=0, help="Seconds between two saves of the training state.")
+    ] = 30.0,
     as_json: AsJson = False,
 ) -> None:
-    """Train a model on a task; with --output-dir it ends as a checkpoint folder.
+    """Train a model on a task.
+
+    With --output-dir the run ends as a checkpoint folder.
 
     Ctrl-C stops after the step under way; with --output-dir the run's state is kept and --resume goes on.
     --model none, additive, dot, general and concat are LSTMs by their score function; lstm, gru and rnn read
