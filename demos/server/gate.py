@@ -18,11 +18,10 @@ from fastapi.exceptions import RequestValidationError
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from demos.ui.shared import shorten
+from demos.ui.shared import in_one_line, shorten
 
 MOST_BYTES = 10_000_000  # of a request that uploads no file; a link's has some thousand
 UPLOAD = "/gradio_api/upload"  # for which Gradio's max_file_size holds
-LONGEST_LINE = 300
 FOREIGN = (
     "This app answers its own machine alone, and this request came {}. Open it by http://127.0.0.1 or "
     "http://localhost; to let others in, start it with --host, --share or --password."
@@ -95,13 +94,11 @@ class Gate:
         is_upload = scope["path"].rstrip("/").endswith(UPLOAD)
         try:
             await self.app(scope, receive if is_upload else counting(receive), note_beginning)
-        except Exception as error:  # of a handler of ours none comes so far: see door.py
+        except Exception as error:  # of a handler of ours none comes so far: see input_guard
             frame = traceback.extract_tb(error.__traceback__)[-1]
-            said = shorten(" ".join(str(error).split()), LONGEST_LINE)
             place = f"{Path(frame.filename).name}:{frame.lineno}"
-            LOG.error(
-                "%s failed at %s: %s: %s", shorten(scope["path"], 60), place, type(error).__name__, said
-            )
+            said = f"{type(error).__name__}: {in_one_line(error)}"
+            LOG.error("%s failed at %s: %s", shorten(scope["path"], 60), place, said)
             await answer(500, "No page or client of the app sends this: see /gradio_api/info.")
 
 
@@ -124,4 +121,4 @@ def refuse_body(_request, error: RequestValidationError) -> JSONResponse:
     """Answer a request whose body is not what its address takes, without sending it back."""
     wrong = error.errors()[0]
     where = ".".join(str(part) for part in wrong["loc"])
-    return JSONResponse({"error": shorten(f"{where}: {wrong['msg']}", LONGEST_LINE)}, 422)
+    return JSONResponse({"error": in_one_line(f"{where}: {wrong['msg']}")}, 422)

@@ -29,10 +29,10 @@ from demos.ui import shared
 MOST_CHARACTERS = 1_000_000  # of any text: below that the field's own limit is said under it
 LARGEST = 2**53  # that a browser's numbers count to
 LONGEST_SAID = 40  # characters of what is refused
-LONGEST_LINE = 300  # characters of a sentence in the log
 DEEPEST = 40  # lists in lists
 FAILED = "This failed here, and the server's log says why. What is shown stays as it was."
 SESSION = re.compile(r"[\w-]{1,64}", re.ASCII)
+STRANGE_SESSION = "session_hash: give up to 64 letters and digits."
 LOG = logging.getLogger(__name__)
 TYPED = (components.Textbox, components.Button)
 NUMBERS = (components.Number, components.Slider)
@@ -127,7 +127,7 @@ def guard_queue(queue) -> None:
 
     async def push_checked(body, request, username):
         if not is_session(body.session_hash):
-            return False, "session_hash: give up to 64 letters and digits.", "error"
+            return False, STRANGE_SESSION, "error"
         return await push(body=body, request=request, username=username)
 
     queue.push = push_checked
@@ -167,15 +167,14 @@ class GuardedBlocks(gr.Blocks):
         handler = self.fns[block_fn] if isinstance(block_fn, int) else block_fn
         try:
             if not is_session(more.get("session_hash")):
-                raise refusal("session_hash: give up to 64 letters and digits.")
+                raise refusal(STRANGE_SESSION)
             if iterator is None:
                 inputs, event_data = check_call(handler, inputs, state, event_data)
             given = {"iterator": iterator, "event_data": event_data, **more}
             return await super().process_api(block_fn, inputs, state, **given)
         except gr.Error as error:
             error.print_exception = False  # one line will do
-            said = " ".join(str(error.message).split())
-            LOG.warning("%s refused: %s", handler.name, shared.shorten(said, LONGEST_LINE))
+            LOG.warning("%s refused: %s", handler.name, shared.in_one_line(error.message))
             raise
         except InvalidPathError as error:
             LOG.warning("%s refused a file's path", handler.name)

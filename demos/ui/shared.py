@@ -55,6 +55,7 @@ SCRIPTS = (  # after the canvas components, in this order
     *("answers.js", "link_board.js", "share_board.js", "fields.js"),
 )
 SHOWN_FRAMES, LONGEST_ERROR = 12, 1000  # of a traceback in the log; characters of its error
+LONGEST_LINE = 300  # characters of a sentence in the log
 # names of installed fonts: Gradio's own themes would ask Google for theirs
 FONT = ["Inter", "system-ui", "sans-serif"]
 FONT_MONO = ["ui-monospace", "monospace"]
@@ -171,10 +172,15 @@ def shorten(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
+def in_one_line(text: object, most: int = LONGEST_LINE) -> str:
+    """Return what somebody sent or an error quotes as one short line of the log."""
+    return shorten(" ".join(str(text).split()), most)
+
+
 def tell_failure(error: Exception) -> str:
     """Return the end of a traceback with its error, cut where it quotes a long text."""
     frames = "".join(traceback.format_tb(error.__traceback__)[-SHOWN_FRAMES:])
-    return f"{frames}{type(error).__name__}: {shorten(' '.join(str(error).split()), LONGEST_ERROR)}"
+    return f"{frames}{type(error).__name__}: {in_one_line(error, LONGEST_ERROR)}"
 
 
 def wrong_symbols(symbols, verdict) -> list[bool]:
