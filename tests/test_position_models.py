@@ -25,7 +25,7 @@ from position_checks import ALL, BUILDERS, INVARIANT_TO_SHIFTS, STRETCHED, build
 from test_mutations import assert_caught
 from transformers import StaticCache
 
-from hf_attn.models import placing
+from hf_attn.models import position_cache
 from hf_attn.models.positions import POSITION_TYPES
 
 CACHES = ({"use_cache": False}, {"use_cache": True}, {"cache_implementation": "static"})
@@ -112,7 +112,7 @@ def test_step_by_step_through_the_cache_equals_one_pass(position_type):
 
 @pytest.mark.parametrize("position_type", KEPT)
 def test_a_cache_that_forgets_the_places_is_caught(position_type, monkeypatch):
-    model, recall = build("decoder", position_type), placing.recall_places
+    model, recall = build("decoder", position_type), position_cache.recall_places
 
     def forget(cache, layer_idx, position_ids, embeddings):
         places, known = recall(cache, layer_idx, position_ids, embeddings)
@@ -120,7 +120,7 @@ def test_a_cache_that_forgets_the_places_is_caught(position_type, monkeypatch):
         blank[:, : -position_ids.shape[1]] = 0
         return blank, torch.zeros_like(known).index_copy(1, torch.tensor([known.shape[1] - 1]), known[:, -1:])
 
-    monkeypatch.setattr(placing, "recall_places", forget)
+    monkeypatch.setattr(position_cache, "recall_places", forget)
     assert_caught(check_cached_decoder, model)
 
 

@@ -16,7 +16,7 @@ from checks import (
 )
 from position_checks import ALL
 
-from hf_attn.models.placing import APART, mark_padding
+from hf_attn.models.position_cache import APART, mark_padding
 from hf_attn.models.positions import (
     POSITION_TYPES,
     build_inverse_frequencies,

@@ -8,8 +8,11 @@ import shutil
 import pytest
 
 from hf_attn.checkpoints.save_load import load_checkpoint
+from hf_attn.checkpoints.validate import RETIRED
 from hf_attn.hub.client import HubError
 from hf_attn.hub.pull import Pulled, pull_checkpoint
+from hf_attn.hub.push import MADE
+from hf_attn.utils.folder_files import MODEL_FILES
 from tests.hub_server import serve_hub
 
 REPO = "ada/copy"
@@ -310,3 +313,13 @@ def test_whoever_stops_leaves_local_files_unharmed(hub, folder, precious, tmp_pa
     reports.close()
     assert bytes_of(precious) == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["local", "pulled"]
+
+
+def test_a_checkpoint_with_code_of_names_that_are_gone_is_replaced(hub, folder, precious):
+    put(hub, folder)
+    for name in RETIRED:
+        (precious / name).write_text("old")
+        assert not (MODEL_FILES / name).exists()
+    pull(hub, precious)
+    assert not [name for name in RETIRED if (precious / name).exists()]
+    assert RETIRED <= MADE

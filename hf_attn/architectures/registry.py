@@ -12,7 +12,7 @@ import torch
 from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel
 
 from hf_attn.architectures.memory import check_loaded, check_training, count_planned_weights
-from hf_attn.models.checking import SEEDS, check_number
+from hf_attn.models.config_checks import SEEDS, check_number
 from hf_attn.models.configuration_attn import AttnConfig
 from hf_attn.models.configuration_attn_decoder import AttnDecoderConfig
 from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig

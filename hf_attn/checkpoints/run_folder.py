@@ -30,7 +30,7 @@ from hf_attn.checkpoints.training_record import build_training_record
 from hf_attn.checkpoints.validate import LARGEST_JSON, NEEDED_FILES, TRAINING
 from hf_attn.evaluation.baselines import Baseline
 from hf_attn.evaluation.metrics import Evaluation, evaluate
-from hf_attn.models.checking import bounded, check_bounds
+from hf_attn.models.config_checks import bounded, check_bounds
 from hf_attn.tasks import TASKS, Recipe, Task, build_task
 from hf_attn.training.device import describe_device
 from hf_attn.training.loop import Report, train

@@ -16,7 +16,7 @@ from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel, Pr
 
 from hf_attn.architectures.families import FAMILIES, Family
 from hf_attn.checkpoints.training_record import find_versions
-from hf_attn.models.checking import MOST_LABELS
+from hf_attn.models.config_checks import MOST_LABELS
 from hf_attn.utils.folder_files import MODEL_FILES, find_file, list_files, read_file
 from hf_attn.utils.model_lock import building_model
 from hf_attn.utils.text import shorten
@@ -26,6 +26,9 @@ GENERATION = "generation_config.json"
 NEEDED_FILES = (CONFIG, WEIGHTS, "tokenizer.json", "tokenizer_config.json")
 INDEX = f"{WEIGHTS}.index.json"  # of weights in several files
 CODE = frozenset(path.name for path in MODEL_FILES.glob("*.py")) - {"__init__.py"}
+RETIRED = frozenset(
+    ("checking.py", "placing.py")
+)  # names that files of CODE had, in folders and repositories
 OTHER_FILES = frozenset((GENERATION, TRAINING, "README.md", "LICENSE", "special_tokens_map.json"))
 PICTURES = (".png", ".svg")
 # by transformers, of any model

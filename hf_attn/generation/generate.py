@@ -12,7 +12,7 @@ import torch
 
 from hf_attn.architectures.map_sizes import side_of
 from hf_attn.generation.beam_search import BeamSearch, search
-from hf_attn.models.checking import SEEDS, check_number
+from hf_attn.models.config_checks import SEEDS, check_number
 
 MOST_BEAMS = 100  # rows of a batch, and as many nodes of a tree a token
 MOST_TOKENS_KEPT = 1_000_000  # as many as a vocabulary has at most

@@ -50,7 +50,7 @@ from hf_attn.checkpoints.validate import (
     refuse_pickles,
 )
 from hf_attn.hub.client import check_repo_id, check_revision, explain, open_hub, uncovering
-from hf_attn.models.checking import MOST_LABELS
+from hf_attn.models.config_checks import MOST_LABELS
 from hf_attn.utils.model_lock import building_model
 from hf_attn.utils.text import shorten
 

@@ -20,6 +20,7 @@ from hf_attn.checkpoints.validate import (
     CONFIG,
     INDEX,
     NEEDED_FILES,
+    RETIRED,
     TRAINING,
     WEIGHTS,
     belongs,
@@ -195,7 +196,11 @@ def _check_destination(directory: Path) -> None:
         raise ValueError(f"{directory} is a file; name a new folder.")
     if set(NEEDED_FILES) - set(list_files(directory, belongs)):
         raise ValueError(f"{directory} is not empty and holds no checkpoint; name a new folder.")
-    own = [path.name for path in directory.iterdir() if path.is_dir() or not belongs(path.name)]
+    own = [
+        path.name
+        for path in directory.iterdir()
+        if path.is_dir() or not (belongs(path.name) or path.name in RETIRED)
+    ]
     if own:
         raise ValueError(
             f"{directory} holds more than a checkpoint, which would be lost ({listed(sorted(own))}); name a "

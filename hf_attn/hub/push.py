@@ -15,6 +15,7 @@ from hf_attn.checkpoints.validate import (
     GENERATION,
     LARGEST_JSON,
     PICKLES,
+    RETIRED,
     TRAINING,
     belongs,
     list_model_files,
@@ -38,7 +39,7 @@ from hf_attn.utils.folder_files import MODEL_FILES, read_file
 from hf_attn.viz.example_map import MAP
 
 # what a checkpoint brings beside the files that every one has
-MADE = CODE | {*PICKLES, GENERATION, TRAINING, MAP, "special_tokens_map.json"}
+MADE = CODE | RETIRED | {*PICKLES, GENERATION, TRAINING, MAP, "special_tokens_map.json"}
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 from transformers.activations import ACT2FN
 
-from .checking import bounded, check_bounds, check_choice, check_labels
+from .config_checks import bounded, check_bounds, check_choice, check_labels
 from .efficient import EFFICIENT_ATTENTION
 from .positions import POSITION_TYPES
 

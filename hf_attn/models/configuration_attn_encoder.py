@@ -2,7 +2,7 @@
 
 from huggingface_hub.dataclasses import strict
 
-from .checking import bounded, check_choice
+from .config_checks import bounded, check_choice
 from .configuration_attn import AttnConfig
 
 

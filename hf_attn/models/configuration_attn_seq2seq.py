@@ -2,7 +2,7 @@
 
 from huggingface_hub.dataclasses import strict
 
-from .checking import bounded
+from .config_checks import bounded
 from .configuration_attn import AttnConfig
 
 

@@ -3,7 +3,7 @@
 from huggingface_hub.dataclasses import strict
 
 from .alignment import SCORE_FUNCTIONS
-from .checking import bounded, check_choice
+from .config_checks import bounded, check_choice
 from .configuration_recurrent_encoder import BaseRecurrentConfig
 
 

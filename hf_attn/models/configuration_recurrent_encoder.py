@@ -3,7 +3,7 @@
 from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 
-from .checking import bounded, check_bounds, check_choice, check_labels
+from .config_checks import bounded, check_bounds, check_choice, check_labels
 
 CELL_TYPES = ("lstm", "gru", "rnn")
 

@@ -10,8 +10,8 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from .attention import MultiHeadAttention, OutputProjection
 from .efficient import EfficientAttention, find_self_attention
-from .placing import Placed, place_tokens
 from .position_base import Positions, position_ids_from_mask
+from .position_cache import Placed, place_tokens
 
 
 class FeedForward(nn.Module):

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from hf_attn.models.checking import check_bounds, check_number, show_value
+from hf_attn.models.config_checks import check_bounds, check_number, show_value
 
 LONGEST_OPTION = 4096  # characters of an option that is text: Linux reads no longer path
 MOST_EXAMPLES = 1_000_000  # drawn for one purpose: a share of them is sure to a tenth of a percent

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hf_attn.models.checking import bounded, check_bounds, show_value
+from hf_attn.models.config_checks import bounded, check_bounds, show_value
 
 MOST_STEPS = 100_000_000  # a day of training at a millisecond a step
 

@@ -20,7 +20,7 @@ from transformers import PreTrainedModel
 from hf_attn.architectures.memory import count_planned_weights
 from hf_attn.architectures.registry import build_config, build_model, find_architecture
 from hf_attn.evaluation.metrics import Evaluation, Score, evaluate, wilson_interval
-from hf_attn.models.checking import check_number
+from hf_attn.models.config_checks import check_number
 from hf_attn.tasks.base import CLASSES, SEQUENCE, Task
 from hf_attn.tasks.recipes import MOST_STEPS, Recipe
 from hf_attn.training.device import build_accelerator

@@ -2,8 +2,8 @@
 
 The boards' values, each `shared.to_json` of a dict:
 
-    attention_board  what `head_view.to_value` gives: title, notice, rows, cols, weights [T][S], truth [T][S] or
-                     None, allowed [T][S] or None, padding [S]; head, width (Dk), scale, has_bias,
+    attention_board  what `head_view.to_value` gives: title, notice, rows, cols, weights [T][S], truth [T][S]
+                     or None, allowed [T][S] or None, padding [S]; head, width (Dk), scale, has_bias,
                      score_digits; cell: `Explanation` as a dict; same {largest, where}; python; printed
                      [{claim, why, figures [{printed, computed, verdict, station, row, column, head}]}];
                      beside {sentence, word, row, output, apart} or None.

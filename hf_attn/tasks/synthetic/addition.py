@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
-from hf_attn.models.checking import bounded
+from hf_attn.models.config_checks import bounded
 from hf_attn.tasks.base import Task, WorkedExample, find_foreign
 from hf_attn.tasks.batch import SPECIAL_TOKENS, Ragged, constant
 from hf_attn.tasks.recipes import Recipe

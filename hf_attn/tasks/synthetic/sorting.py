@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from hf_attn.models.checking import bounded
+from hf_attn.models.config_checks import bounded
 from hf_attn.tasks.base import WorkedExample
 from hf_attn.tasks.base_symbols import SpacedTask
 from hf_attn.tasks.batch import SPECIAL_TOKENS, Ragged

@@ -10,7 +10,7 @@ import torch
 from tokenizers import processors
 from transformers import PreTrainedTokenizerFast
 
-from hf_attn.models.checking import bounded
+from hf_attn.models.config_checks import bounded
 from hf_attn.tasks.base import HELD_OUT, SPLITS, TEXT, WorkedExample
 from hf_attn.tasks.batch import END, IGNORED, PAD, START, Batch, Ragged
 from hf_attn.tasks.recipes import Recipe

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from transformers import PreTrainedTokenizerFast
 
-from hf_attn.models.checking import bounded
+from hf_attn.models.config_checks import bounded
 from hf_attn.tasks.batch import SPECIAL_TOKENS, UNKNOWN
 from hf_attn.tasks.text.corpus import CorpusTask, Row, split_within_targets
 from hf_attn.tasks.tokenizers.trained import KINDS, SPACE

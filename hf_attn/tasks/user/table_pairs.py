@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from transformers import PreTrainedTokenizerFast
 
-from hf_attn.models.checking import bounded
+from hf_attn.models.config_checks import bounded
 from hf_attn.tasks.base import HELD_OUT, SPLITS, Verdict, WorkedExample
 from hf_attn.tasks.batch import SPECIAL_TOKENS, UNKNOWN
 from hf_attn.tasks.recipes import Recipe
