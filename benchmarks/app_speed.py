@@ -3,7 +3,7 @@
     python -m benchmarks.app_speed [--repeats R] [--output DIR]
 
 Each measurement is of a fresh page; the large map is of a random BERT-like model, 12 layers of 12 heads,
-which reads 256 tokens. Needs Chromium (see tests/browser.py).
+which reads 256 tokens. Needs Chromium (see tests/support/browser.py).
 """
 
 import argparse
@@ -26,8 +26,8 @@ from playwright.sync_api import Page
 
 from benchmarks.report import RESULTS, environment, record, show, summary
 from demos.jobs.job import MESSAGE_SECONDS
-from tests.browser import PATIENCE, open_browser, serve_app
-from tests.native import build_native
+from tests.support.browser import PATIENCE, open_browser, serve_app
+from tests.support.native_models import build_native
 
 GOALS = {  # seconds, but for updates a second
     "imports": (6.0, "torch, transformers and Gradio imported: nothing of ours"),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
-from tests.browser import PATIENCE, open_browser, serve_app
+from tests.support.browser import PATIENCE, open_browser, serve_app
 
 HERE = Path(__file__).parent
 WIDTH, HEIGHT = 1280, 800

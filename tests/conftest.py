@@ -12,7 +12,7 @@ from hf_attn.checkpoints.run_folder import Run, finish, follow
 from hf_attn.tasks import build_task
 from hf_attn.training.device import build_accelerator
 
-pytest.register_assert_rewrite("tests.browser")  # so that what failed there is told
+pytest.register_assert_rewrite("tests.support")  # so that what failed there is told
 
 torch.set_num_threads(1)
 hypothesis.settings.register_profile("the same everywhere", derandomize=True, deadline=None)
@@ -28,7 +28,7 @@ def generator() -> torch.Generator:
 @pytest.fixture(scope="session")
 def served_app():
     """Address of the app in a process of its own, for all tests that visit it with pages of their own."""
-    from tests.browser import serve_app
+    from tests.support.browser import serve_app
 
     with serve_app() as address:
         yield address
@@ -37,7 +37,7 @@ def served_app():
 @pytest.fixture(scope="module")
 def chromium():
     """A browser for the tests of one module; its pages belong to each test."""
-    from tests.browser import open_browser
+    from tests.support.browser import open_browser
 
     with open_browser() as browser:
         yield browser

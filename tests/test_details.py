@@ -4,7 +4,6 @@ import dataclasses
 
 import pytest
 import torch
-from checks import build_encoder, build_seq2seq, random_ids
 
 from hf_attn.architectures.registry import build_model
 from hf_attn.evaluation.metrics import evaluate
@@ -13,6 +12,7 @@ from hf_attn.models.layers import Residual
 from hf_attn.tasks import Recipe, build_task
 from hf_attn.tasks.batch import END, PAD
 from hf_attn.training.loop import Diverged, build_optimizer, train
+from tests.support.checks import build_encoder, build_seq2seq, random_ids
 
 
 def test_a_post_norm_residual_normalises_and_a_pre_norm_one_does_not():

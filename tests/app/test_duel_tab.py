@@ -1,0 +1,346 @@
+"""The Duel tab: settings, turns, what the board is told, and once in a real browser."""
+
+import copy
+import json
+import os
+import re
+import shutil
+import threading
+import time
+
+import pytest
+
+os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+gr = pytest.importorskip("gradio")
+
+from demos.core.limits import HOME, PUBLIC  # noqa: E402
+from demos.jobs.training_job import FAILED, FINISHED, RUNNING, STOPPED, Run  # noqa: E402
+from demos.session.catalog import Shelf  # noqa: E402
+from demos.session.session import Visit  # noqa: E402
+from demos.tabs.duel import job as duels  # noqa: E402
+from demos.tabs.duel import tab as duel  # noqa: E402
+from demos.tabs.duel.job import Duel  # noqa: E402
+from demos.tabs.train.runs_table import pack_run  # noqa: E402
+from demos.ui import shared  # noqa: E402
+from hf_attn.checkpoints.save_load import load_checkpoint  # noqa: E402
+from hf_attn.tasks import TASKS  # noqa: E402
+from hf_attn.training.duel import count_parameters  # noqa: E402
+from hf_attn.training.loop import Diverged  # noqa: E402
+from tests.support.browser import PATIENCE, find_chromium, open_tab  # noqa: E402
+from tests.support.sessions import Event  # noqa: E402
+
+TINY = {
+    **{"task": "Copy", "size": 5, "models": ["none", "transformer"], "parameters": "50 k"},
+    **{"budget": "steps", "steps": "6", "seconds": "1", "seed": "0"},
+}
+
+
+def settings(**values):
+    """The values of the form for a small duel, with some of them changed."""
+    return tuple({**TINY, **values}[field] for field in duel.FIELDS)
+
+
+def begun(**values):
+    """A visit with a duel that is to be followed."""
+    visit, held = Visit(device="cpu"), Duel()
+    duel.press_start(visit, held, 0, *settings(**values))
+    return visit, held
+
+
+def boards_of(outputs):
+    """What the board was told, message by message."""
+    values = [values[duel.SCREEN.index("board")] for values in outputs]
+    return [json.loads(value) for value in values if isinstance(value, str)]
+
+
+@pytest.fixture(scope="module")
+def ended():
+    """A visit whose duel has ended, and every message of it."""
+    visit, held = begun()
+    yield visit, held, boards_of(duel.follow(visit, held))
+    visit.close()
+
+
+# ---------------------------------------------------------------- settings
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("models", ["none"], "choose two to four"),
+        ("models", ["none", "additive", "dot", "general", "concat"], "5 are chosen"),
+        ("steps", "none", "whole number"),
+        ("seed", "-1", "whole number"),
+    ],
+)
+def test_a_wrong_setting_is_one_sentence_under_its_field_and_starts_nothing(field, value, words):
+    held = Duel()
+    order, _, *rest = duel.press_start(Visit(), held, 4, *settings(**{field: value}))
+    errors = dict(zip(duel.ERRORS, rest, strict=False))
+    assert order == 4
+    assert not held.runs
+    assert words in errors.pop(field)
+    assert set(errors.values()) == {""}
+
+
+def test_seconds_are_checked_only_where_they_count():
+    assert duel.read_form(*settings(seconds="soon"))[2].steps == 6
+    with pytest.raises(duel.FieldError, match="soon will not do: a number from 1 to 600"):
+        duel.read_form(*settings(budget="seconds", seconds="soon"))
+
+
+def test_a_public_server_gives_a_duel_no_more_seconds_than_a_run(monkeypatch):
+    assert duel.read_seconds("600") == 600
+    monkeypatch.setenv("SPACE_ID", "ada/attn")
+    with pytest.raises(duel.FieldError, match=f"from 1 to {PUBLIC.run_seconds:.0f}; 20 works"):
+        duel.read_seconds("600")
+
+
+def test_every_offered_task_comes_with_models_that_learn_it():
+    for label, (name, *_) in duel.offered().items():
+        size, models = duel.choose_task(label)
+        known = [model for _, model in models["choices"]]
+        assert set(models["value"]) < set(known)
+        assert size["value"] is None or size["value"] in size["choices"]
+        assert TASKS[name].title
+    assert "reverse" in {row[0] for row in duel.offered().values()}
+
+
+def test_the_line_under_the_settings_says_how_large_each_model_is():
+    hint, *errors = duel.describe(*settings(models=["none", "additive", "transformer"]))
+    task, contestants, *_ = duel.read_form(*settings(models=["none", "additive", "transformer"]))
+    assert set(errors) == {""}
+    for recipe in contestants.values():
+        assert shared.in_thousands(count_parameters(task, recipe)) in hint
+        assert str(recipe.model["hidden_size"]) in hint
+
+
+def test_the_sentence_on_top_is_short():
+    assert len(duel.LOOK_FOR.split()) <= 25
+
+
+# ---------------------------------------------------------------- a duel
+
+
+def test_all_learn_side_by_side_and_end_with_curves_maps_and_accuracy_by_length(ended):
+    _, held, boards = ended
+    first, last = boards[0], boards[-1]
+    assert [c["step"] for c in first["contestants"]] == [0, 0]
+    assert (held.status, last["status"], last["done"], last["measured"]) == (FINISHED, "finished", 1.0, True)
+    none, transformer = last["contestants"]
+    for contestant in (none, transformer):
+        assert [point["step"] for point in contestant["points"]] == list(range(7))
+        assert sum(part["examples"] for part in contestant["sizes"]) == contestant["examples"]
+        assert contestant["interval"][0] <= contestant["held_out"] <= contestant["interval"][1]
+        assert contestant["written"]["answer"] == last["answer"]
+    assert none["map"] is None
+    seen = transformer["map"]
+    assert seen["source"] == len(seen["cols"]) == len(seen["truth"][0])
+    assert len(seen["rows"]) == len(seen["truth"])
+    assert abs(none["parameters"] / transformer["parameters"] - 1) < 0.1
+
+
+def test_stop_takes_effect_after_the_step_under_way_and_keeps_what_was_learned():
+    visit, held = begun(steps="5000", parameters="400 k")
+    moments = duel.follow(visit, held)
+    next(moments)
+    outputs = []
+    thread = threading.Thread(target=lambda: outputs.extend(moments))
+    thread.start()
+    while not all(run.step > 2 for run in held.runs):
+        time.sleep(0.01)
+    taken = sum(run.step for run in held.runs)
+    duel.press_stop(visit, held)
+    thread.join()
+    assert taken <= sum(run.step for run in held.runs) <= taken + 1
+    assert held.status == STOPPED
+    assert "nothing is lost" in duel.tell(held)
+    last = boards_of(outputs)[-1]
+    assert all(contestant["sizes"] for contestant in last["contestants"])
+    assert all(run.can_go_on for run in held.runs)  # in Train, once it is kept
+
+
+def test_a_duel_that_waits_for_a_place_is_stopped_at_once_and_starts_nothing():
+    visit, held = begun()
+    duel.press_stop(visit, held)
+    outputs = list(duel.follow(visit, held))
+    assert held.status == STOPPED
+    assert boards_of(outputs) == []
+
+
+def test_equal_seconds_are_spent_by_all():
+    visit, held = begun(budget="seconds", seconds="1")
+    list(duel.follow(visit, held))
+    assert held.status == FINISHED
+    for run in held.runs:
+        assert held.seconds[run.id] >= 1
+        assert run.recipe.report_every == 1
+
+
+def test_one_that_diverges_leaves_the_others_learning(monkeypatch):
+    real = Run.advance
+
+    def broken(run):
+        if run.recipe.architecture == "none" and run.step == 2:
+            raise Diverged("The loss is nan at step 3.")
+        return real(run)
+
+    monkeypatch.setattr(Run, "advance", broken)
+    visit, held = begun()
+    last = boards_of(duel.follow(visit, held))[-1]
+    none, transformer = last["contestants"]
+    assert (none["status"], none["message"], none["step"]) == (FAILED, "The loss is nan at step 3.", 2)
+    assert (transformer["step"], transformer["status"]) == (6, FINISHED)
+    assert last["status"] == FINISHED
+
+
+def test_a_crash_is_told_on_the_board_and_not_raised(monkeypatch, caplog):
+    monkeypatch.setattr(Run, "advance", lambda run: 1 / 0)
+    visit, held = begun()
+    last = boards_of(duel.follow(visit, held))[-1]
+    assert (held.status, last["status"]) == (FAILED, FAILED)
+    assert "division" in last["message"]
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_page_that_is_closed_stops_its_duel():
+    visit, held = begun(steps="5000")
+    moments = duel.follow(visit, held)
+    for _ in range(4):
+        next(moments)
+    moments.close()
+    assert held.status == STOPPED
+    assert not held.is_live
+    held.close()
+    assert held.runs == []
+
+
+def test_start_while_one_is_under_way_changes_nothing_and_visits_never_meet():
+    visit, held = begun()
+    runs = held.runs
+    assert duel.press_start(visit, held, 7, *settings(steps="9"))[0] == 7
+    assert held.runs is runs
+    assert held.status == RUNNING
+    assert copy.deepcopy(Duel()).runs == []
+
+
+def test_the_loss_of_a_measurement_is_the_mean_of_the_steps_before_it(ended):
+    _, held, _ = ended
+    run = held.runs[0]
+    sparse = copy.copy(run)
+    kept = (0, 3, 6)
+    sparse.points = [
+        (when, {**point, "held_out": point["held_out"] if point["step"] in kept else None})
+        for when, point in run.points
+    ]
+    losses = [point["loss"] for _, point in run.points]
+    told = duels.measured_points(sparse)
+    assert [point["step"] for point in told] == [0, 3, 6]
+    assert told[0]["loss"] is None
+    assert told[1]["loss"] == pytest.approx(sum(losses[1:4]) / 3)
+
+
+# ---------------------------------------------------------------- keeping one
+
+
+def test_a_kept_contestant_is_a_run_of_this_visit_and_downloads_as_a_checkpoint(ended, tmp_path):
+    visit, held, _ = ended
+    run = held.runs[1]
+    shelf = Shelf()
+    assert shelf.choices(visit) == []
+    (board,) = boards_of([duel.keep_run(visit, held, Event(run.id))])
+    assert [contestant["kept"] for contestant in board["contestants"]] == [False, True]
+    assert [value for _, value in shelf.choices(visit)] == [run.id]
+    with shelf.open(visit, run.id) as opened:
+        assert opened.task == run.task
+    path, _ = pack_run(visit, Event(run.id))
+    shutil.unpack_archive(path, tmp_path)
+    (folder,) = tmp_path.iterdir()
+    loaded = load_checkpoint(folder)
+    assert loaded.training["steps"] == 6
+    assert loaded.training["results"]["exact_match"] == run.evaluation.overall.exact_match
+
+
+def test_where_no_run_can_be_kept_any_more_the_visitor_is_told(ended):
+    _, held, _ = ended
+    full = Visit(device="cpu")
+    full.runs = {f"run-{place}": held.runs[0] for place in range(HOME.runs)}
+    outputs = duel.keep_run(full, held, Event(held.runs[0].id))
+    assert "delete one in Train first" in outputs[duel.SCREEN.index("note")]
+    assert len(full.runs) == HOME.runs
+
+
+def test_nothing_can_be_kept_of_a_duel_that_is_under_way():
+    visit, held = begun()
+    duel.keep_run(visit, held, Event(held.runs[0].id))
+    duel.keep_run(visit, held, Event("duel-9-9"))
+    assert visit.runs == {}
+
+
+# ---------------------------------------------------------------- the page
+
+
+@pytest.fixture(scope="module")
+def page(served_app):
+    """The Duel tab in a real browser."""
+    with open_tab(served_app, "Duel") as opened:
+        yield opened
+
+
+@pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
+def test_a_duel_in_the_browser_runs_stops_and_shows_curves_maps_and_accuracy_by_length(page):
+    from playwright.sync_api import expect
+
+    expect.set_options(timeout=PATIENCE)
+    board, note = page.locator("#duel-board"), page.locator("#duel-note")
+    expect(board).to_contain_text("the same example")
+    page.locator("#duel-size input").click()
+    page.get_by_role("option", name="5", exact=True).click()
+    page.get_by_label("50 k", exact=True).check()
+    page.get_by_label("LSTM, additive attention (Bahdanau)").uncheck()
+    fill(page, "5000")
+    page.locator("#duel-start").click()
+    expect(page.locator("#duel-start")).to_have_text(re.compile(r"Learning, \d+"))
+    expect(board.locator(".hf-map-cell")).to_have_count(2)
+    expect(board.locator(".hf-map-cell .hf-blank").first).to_have_text(
+        "No attention: all of the source passes through one vector."
+    )
+    steps = board.locator(".hf-standings tbody tr").last.locator("td").nth(3)
+    expect(steps).not_to_have_text("0")  # what has not begun cannot be kept
+    page.locator("#duel-stop").click()
+    expect(note).to_contain_text("Stopped at")
+    expect(page.locator("#duel-start")).to_have_text("Start")
+    expect(note).to_contain_text("Keep one")
+    expect(board.get_by_role("button", name="Keep Transformer")).to_be_visible()
+
+    fill(page, "8")
+    page.locator("#duel-start").click()
+    expect(note).to_contain_text("Done. Keep one", timeout=60_000)
+    board.get_by_role("button", name="Show as table").first.click()
+    expect(board.locator(".hf-numbers tbody tr")).to_have_count(18)  # nine measurements of two models
+    board.get_by_role("button", name="by second").click()
+    board.get_by_role("button", name="loss", exact=True).click()
+    expect(board.locator("canvas[aria-label='Loss by second, 2 models']")).to_be_visible()
+    expect(board.locator("canvas[aria-label='Accuracy by length, 2 models']")).to_be_visible()
+    board.locator(".hf-map-cell canvas[tabindex='0']").locator("visible=true").focus()
+    page.keyboard.press("ArrowDown")
+    expect(board.locator(".hf-map-cell [aria-live]").last).to_contain_text("reads")
+    board.get_by_role("button", name="Keep Transformer").click()
+    expect(board.get_by_role("button", name="Download Transformer")).to_be_visible()
+    page.get_by_role("tab", name="Try", exact=True).click()
+    expect(page.get_by_label("Checkpoint").locator("visible=true")).to_have_value(
+        "reverse transformer 2 (this visit)"
+    )
+
+
+@pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
+def test_no_width_scrolls_sideways(page):
+    page.get_by_role("tab", name="Duel", exact=True).click()
+    for width in (360, 390, 768, 1280, 1920):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def fill(page, steps):
+    """Write how many steps each may take."""
+    page.get_by_label("Steps each", exact=True).fill(steps)

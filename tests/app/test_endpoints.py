@@ -1,0 +1,181 @@
+"""Scripts and agents do without the page what a visitor does on it: train, ask, fetch a map, take it away."""
+
+import re
+import zipfile
+from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+import torch
+from gradio_client import Client
+from gradio_client.exceptions import AppError
+
+pytest.importorskip("gradio")
+
+import gradio as gr
+
+from demos.jobs.training_job import FAILED
+from demos.server import api as endpoints
+from demos.session.catalog import Shelf
+from hf_attn.checkpoints.save_load import load_checkpoint
+from hf_attn.interpret.attention_maps import attention_maps
+from tests.support.browser import serve_app
+from tests.support.sessions import begun
+
+ROOT = Path(__file__).parents[2]
+NAMED = {"/tasks", "/checkpoints", "/train", "/write", "/attention_map", "/download"}
+
+
+@pytest.fixture(scope="module")
+def client(served_app):
+    return Client(served_app, verbose=False)
+
+
+@pytest.fixture(scope="module")
+def run(client):
+    return client.predict("copy", steps=60, settings={"max_length": 5}, api_name="/train")
+
+
+def test_only_what_is_meant_for_scripts_is_named_and_everything_is_described(client):
+    told = client.view_api(return_format="dict")
+    assert set(told["named_endpoints"]) == NAMED
+    assert not told["unnamed_endpoints"]
+    for name, endpoint in told["named_endpoints"].items():
+        assert endpoint["description"], name
+        for argument in endpoint["parameters"]:
+            assert argument["python_type"]["type"] not in ("Any", ""), (name, argument["parameter_name"])
+
+
+def test_a_run_is_trained_measured_and_answers(client, run):
+    assert run["steps"] == 60
+    assert run["interval"][0] <= run["held_out_exact_match"] <= run["interval"][1]
+    answer = client.predict(run["checkpoint"], "7 3 2", api_name="/write")
+    assert [symbol["symbol"] for symbol in answer["symbols"]][-1] == "end"
+    assert answer["correct"] == (answer["prediction"] == "7 3 2")
+
+
+def test_the_same_seed_gives_the_same_model(client, run):
+    again = client.predict("copy", steps=60, settings={"max_length": 5}, api_name="/train")
+    assert again["checkpoint"] != run["checkpoint"]
+    asked = {"text": "7 3 2", "api_name": "/write"}
+    answers = [client.predict(checkpoint=each["checkpoint"], **asked) for each in (run, again)]
+    assert answers[0] == answers[1]
+
+
+def test_the_map_is_the_model_s_own(client):
+    found = client.predict("attn-addition", "153+391", layer=1, head=2, api_name="/attention_map")
+    checkpoint = load_checkpoint(ROOT / "model_cards" / "attn-addition")
+    maps = attention_maps(checkpoint.model, torch.tensor([checkpoint.task.encode("153+391")]))
+    assert found["weights"] == maps.cross[1, 2].tolist()
+    assert (found["kind"], found["answer"]) == ("cross", "544")
+    assert (len(found["queries"]), len(found["keys"])) == tuple(maps.cross.shape[2:])
+
+
+def test_a_run_is_downloaded_as_a_checkpoint_that_loads(client, run, tmp_path):
+    with zipfile.ZipFile(client.predict(run["checkpoint"], api_name="/download")) as packed:
+        packed.extractall(tmp_path)
+    (folder,) = tmp_path.iterdir()
+    assert load_checkpoint(folder).training["steps"] == 60
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "words"),
+    [
+        ("/write", ("nowhere", "1"), "checkpoint='nowhere' is not here"),
+        ("/write", ("attn-copy", "7 x"), "'x' \\(number 2\\) is not a symbol of copy"),
+        ("/write", ("../model_cards/attn-copy", "7"), "is not here"),
+        ("/train", ("juggling",), "juggling"),
+        ("/train", ("csv",), "needs a file"),
+        ("/train", ("text", "", 5, 0, {"path": "/etc/passwd"}), "no files and data sets of others"),
+        ("/train", ("copy", "", 10**8), "steps will not do: up to 20"),
+        ("/train", ("copy", "", 5, 0, {"batch_size": 10**4}), "examples will not do: up to 8"),
+        ("/train", ("copy", "", 5, 0, {"hidden_size": 8192}), "parameters will not do: up to 50"),
+        (
+            "/train",
+            ("copy", "", 5, 0, {"encoder_layers": 10**5}),
+            "100\u202f000 layers will not do: up to 100",
+        ),
+        (
+            "/train",
+            ("copy", "", 5, 0, {"num_symbols": 10**9}),
+            "num_symbols=1000000000 must be a whole",
+        ),
+        ("/train", ("copy", "additive", 5, 0, {"num_layers": 101}), "101 layers will not do: up to 100"),
+        ("/train", ("copy", "", 5, -1), "seed=-1: give a whole number from 0"),
+        ("/train", ("copy", "", 2.7), "steps=2.7 will not do: give a valid integer"),
+        ("/train", (None,), "task=None will not do: give a valid string"),
+        ("/write", ("attn-copy", "1 2 3", "beam", 10**6), "Beams: 1000000 will not do"),
+        ("/write", ("attn-copy", None), "text=None will not do: give a valid string"),
+        ("/write", (["a"], "1 2"), "checkpoint=\\['a'\\] will not do"),
+        ("/write", ("attn-copy", "1 2", "luck"), "strategy='luck' will not do: give 'greedy', 'beam'"),
+        ("/attention_map", ("attn-copy", "1 2", None), "target=None will not do"),
+        ("/write", ("attn-docstring-topics", "sum of a tensor", "beam"), "strategy='beam'"),
+        ("/train", ("copy", "", 5, 0, {"max_lenght": 5}), "max_lenght"),
+        ("/attention_map", ("lstm-reverse", "1 2"), "has no attention"),
+        ("/attention_map", ("attn-copy", "1 2", "", "answering", 99), "layer=99: this model has layers 0 to"),
+        ("/download", ("attn-copy",), "is bundled with the app"),
+    ],
+)
+def test_a_refusal_is_one_sentence(client, name, given, words):
+    with pytest.raises(AppError, match=words) as refused:
+        client.predict(*given, api_name=name)
+    assert "Traceback" not in str(refused.value)
+
+
+def test_a_failed_run_is_a_sentence_and_a_bug_keeps_its_traceback(monkeypatch):
+    def fail(run):
+        run.status, run.message = FAILED, "The loss is nan at step 3."
+        return iter(())
+
+    train = endpoints._told(endpoints.Desk(Shelf(), "cpu").train_model)
+    monkeypatch.setattr(endpoints.driving, "drive", fail)
+    with pytest.raises(gr.Error, match="The loss is nan at step 3"):
+        train("copy", steps=5)
+    with pytest.raises(gr.Error, match="unexpected keyword argument 'stepz'"):
+        train("copy", stepz=5)
+    for bug in (TypeError("a bug"), RuntimeError("a bug")):
+        monkeypatch.setattr(endpoints, "_read_recipe", Mock(side_effect=bug))
+        with pytest.raises(type(bug), match="a bug"):
+            train("copy")
+
+
+def test_a_run_is_kept_for_an_hour_also_where_nobody_trains_another(monkeypatch):
+    desk, visit = endpoints.Desk(Shelf(), "cpu"), begun()
+    name = desk.keep(visit)
+    assert desk.find(name) == (visit, "run-1")
+    monkeypatch.setattr(endpoints, "KEPT_SECONDS", 0.0)
+    with pytest.raises(ValueError, match="is not here: give the run's name"):
+        desk.find(name)
+    assert visit.is_over
+    assert desk.kept == {}
+
+
+def test_the_lines_of_the_page_for_agents_work_as_pasted(served_app, capsys):
+    page = (ROOT / "docs" / "agents.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"<!-- tested: agents -->\n```python\n(.*?)```", page, re.DOTALL)
+    exec(code.replace("http://127.0.0.1:7860", served_app), {})
+    assert "7 3 2" in capsys.readouterr().out
+
+
+def test_an_mcp_client_lists_the_same_as_tools_and_calls_one(tmp_path):
+    pytest.importorskip("mcp")
+    import anyio
+    from mcp import ClientSession
+    from mcp.client.streamable_http import streamable_http_client
+
+    async def talk(address):
+        async with (
+            streamable_http_client(f"{address}gradio_api/mcp/") as (read, write, _),
+            ClientSession(read, write) as session,
+        ):
+            await session.initialize()
+            tools = (await session.list_tools()).tools
+            asked = {"checkpoint": "attn-copy", "text": "7 3 2"}
+            said = await session.call_tool("write_answer", asked)
+            return tools, said.content[0].text
+
+    with serve_app(options=("--mcp",)) as address:
+        tools, said = anyio.run(talk, address)
+    assert len(tools) == len(NAMED)
+    assert all(tool.description for tool in tools)
+    assert "'prediction': '7 3 2', 'correct': True" in said

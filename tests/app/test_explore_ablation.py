@@ -1,0 +1,336 @@
+"""Ask the model: what is taken away changes the answer shown, and every figure is the package's own."""
+
+import itertools
+import json
+import os
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+
+os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+gr = pytest.importorskip("gradio")
+
+from demos.jobs.training_job import FINISHED  # noqa: E402
+from demos.session.catalog import Shelf, build_shelf, load_once  # noqa: E402
+from demos.session.session import Visit  # noqa: E402
+from demos.tabs.explore import ablation_panel  # noqa: E402
+from demos.tabs.explore import tab as explore  # noqa: E402
+from demos.tabs.explore.ablation_panel import Pick  # noqa: E402
+from demos.tabs.explore.head_scores import VIEWS, Checks  # noqa: E402
+from hf_attn.analysis.ablation import list_trials, measure_changes, measure_outcomes  # noqa: E402
+from hf_attn.analysis.head_metrics import singular_values  # noqa: E402
+from hf_attn.analysis.head_roles import ROLES, measure_even, measure_head_roles, measure_heads  # noqa: E402
+from hf_attn.analysis.hopfield import hopfield_descent  # noqa: E402
+from hf_attn.interpret.attention_maps import attention_maps  # noqa: E402
+from hf_attn.interpret.read_head import walk_model  # noqa: E402
+from tests.support.browser import PATIENCE, find_chromium, open_tab  # noqa: E402
+from tests.support.sessions import finished  # noqa: E402
+
+SHELF = build_shelf()
+SUM = "153+391"
+
+
+def folder(name):
+    return next(str(path) for _, path in SHELF.folders if path.name == name)
+
+
+@pytest.fixture(scope="module")
+def needed():
+    """A head of cross-attention without which the sum above comes out wrong: its pick and its change."""
+    found = load_once(folder("attn-addition"))
+    trials = [
+        trial
+        for trial in list_trials(found.model)
+        if trial.interventions[0].kind == "cross" and trial.interventions[0].head is not None
+    ]
+    changes = measure_changes(found.model, torch.tensor([found.task.encode(SUM)]), trials)
+    change = next(change for change in changes if change.is_other_answer)
+    (gone,) = change.trial.interventions
+    return Pick("head", kind="cross", layer=gone.layer, head=gone.head), change
+
+
+def symbols_of(ids):
+    tokens = load_once(folder("attn-addition")).tokenizer.convert_ids_to_tokens(ids)
+    return ["end" if token == "</s>" else token for token in tokens]
+
+
+def looking_at(name, text, target=""):
+    """Return the checks of a lens that shows an input, and its visit."""
+    checks, visit = Checks(), Visit(device="cpu")
+    _, error, *_ = explore.ask(SHELF, visit, folder(name), text, target, None, checks)
+    assert error == ""
+    return checks, visit
+
+
+def asked(name, text, pick):
+    """Return what the board shows first, and what it shows last."""
+    checks, visit = looking_at(name, text)
+    values = [json.loads(value) for value in ablation_panel.ask_model(SHELF, visit, checks, pick)]
+    return values[0], values[-1]
+
+
+def test_a_removed_head_changes_the_answer_shown_and_the_figures_are_the_packages(needed):
+    pick, change = needed
+    first, last = asked("attn-addition", SUM, pick)
+    answer = last["answer"]
+    assert first["answer"]["held_out"] == {"status": "running"}
+    assert first["answer"]["after"] == answer["after"]
+    assert answer["what"] == f"Without layer {pick.layer + 1}, head {pick.head + 1} of cross-attention"
+    assert answer["option"] == f"--remove cross.{pick.layer}.{pick.head}"
+    before, after = answer["before"], answer["after"]
+    assert (before["symbols"], after["symbols"]) == (symbols_of(change.before), symbols_of(change.after))
+    assert (before["correct"], after["correct"]) == (True, False)
+    kept = [a == b for a, b in zip(before["symbols"], after["symbols"], strict=False)]
+    assert [not changed for changed in after["changed"]][: len(kept)] == kept
+    assert answer["differ"] >= kept.count(False) > 0
+    assert [row[1] for row in answer["moved"]] == pytest.approx(change.total_variation, abs=1e-6)
+    assert [row[2] for row in answer["moved"]] == pytest.approx(change.divergence, abs=1e-6)
+    found = load_once(folder("attn-addition"))
+    whole, left = measure_outcomes(found.model, found.task, [change.trial], ablation_panel.EXAMPLES)
+    held_out = answer["held_out"]
+    assert (held_out["examples"], held_out["whole"]) == (ablation_panel.EXAMPLES, whole.exact_match)
+    assert (held_out["left"], held_out["error"]) == (left.exact_match, left.standard_error)
+
+
+def test_each_head_taken_away_leaves_what_the_package_measures_and_it_can_be_stopped():
+    checks, visit = looking_at("attn-addition", SUM)
+    *_, last = (json.loads(value) for value in ablation_panel.ask_each_head(SHELF, visit, checks))
+    found = load_once(folder("attn-addition"))
+    trials = [trial for trial in list_trials(found.model) if trial.interventions[0].head is not None]
+    whole, *outcomes = measure_outcomes(found.model, found.task, trials, ablation_panel.EXAMPLES)
+    each = last["each"]
+    assert (each["status"], each["done"], each["of"]) == ("finished", len(trials), len(trials))
+    assert each["whole"] == whole.exact_match
+    assert [row["left"] for row in each["rows"]] == [outcome.exact_match for outcome in outcomes]
+    moments = ablation_panel.ask_each_head(SHELF, visit, checks)
+    next(moments)
+    again = list(ablation_panel.ask_each_head(SHELF, visit, checks))
+    assert again == [gr.skip()], "it is under way already"
+    checks.wants_stop = True
+    *_, stopped = (json.loads(value) for value in moments)
+    assert stopped["each"]["status"] == "stopped"
+    assert len(stopped["each"]["rows"]) < len(trials)
+
+
+def test_roles_and_theory_views_of_the_input_are_those_of_hf_attn_heads():
+    checks, visit = looking_at("attn-addition", SUM)
+    measured = json.loads(checks.to_value())["measured"]
+    assert [row[0] for row in measured["roles"]] == list(ROLES)
+    found = load_once(folder("attn-addition"))
+    source = torch.tensor([found.task.encode(SUM)])
+    maps = attention_maps(found.model, source, tokenizer=found.tokenizer)
+    known = found.task.alignment(SUM, "544")
+    heads, even = measure_heads(maps, known), measure_even(maps, known)
+    for kind in ("encoder", "decoder", "cross"):
+        for name in (*ROLES, *VIEWS):
+            if name not in heads[kind]:
+                assert name not in measured["trained"][kind]
+                continue
+            rows = torch.tensor(
+                [[float("nan") if x is None else x for x in row] for row in measured["trained"][kind][name]]
+            )
+            torch.testing.assert_close(rows, heads[kind][name].float(), equal_nan=True)
+            wanted = even[kind][name]
+            assert measured["even"][kind][name] == (None if wanted != wanted else pytest.approx(wanted))
+        spectrum = torch.tensor(measured["spectrum"][kind])
+        torch.testing.assert_close(spectrum, singular_values(getattr(maps, kind)).float())
+    value = json.loads(ablation_panel.descend(SHELF, visit, checks, "encoder", 0, 2))
+    head = walk_model(found.model, source, kind="encoder", layer=0, head=2)
+    before, after = hopfield_descent(head.query, head.key).mean(-1).tolist()
+    assert value["energies"]["encoder.0.2"] == {
+        "before": pytest.approx(before),
+        "after": pytest.approx(after),
+    }
+    assert after < before
+
+
+def test_roles_on_held_out_examples_stand_beside_the_untrained_model(monkeypatch):
+    monkeypatch.setattr(ablation_panel, "ROLE_EXAMPLES", 8)
+    checks, visit = looking_at("attn-sort", "9 4 17 12 4 19 2 8")
+    first, last = (json.loads(value) for value in ablation_panel.compare_roles(SHELF, visit, checks))
+    assert first["compared"] == {"status": "running"}
+    found = load_once(folder("attn-sort"))
+    wanted = measure_head_roles(found.model, found.task, 8)
+    compared = last["compared"]
+    assert compared["examples"] == 8
+    for side in ("trained", "untrained"):
+        figures = torch.tensor(compared[side]["encoder"]["first"], dtype=torch.float64)
+        torch.testing.assert_close(figures, getattr(wanted, side)["encoder"]["first"])
+    assert compared["even"]["encoder"]["first"] == pytest.approx(wanted.even["encoder"]["first"])
+
+
+@pytest.mark.parametrize(
+    ("pick", "words"),
+    [
+        (Pick("edge", kind="cross"), "No cell is chosen"),
+        (Pick("edge", kind="decoder", query=1, key=3), "The chosen cell is masked"),
+        (Pick("token"), "No token is chosen"),
+        (Pick("token", token=99), "the source has tokens 0 to 7"),
+        (Pick("head", kind="cross", layer=7), "layer=7 is not there"),
+        (Pick("word"), "choose head, layer, edge, token"),
+    ],
+)
+def test_a_question_that_cannot_be_put_is_answered_in_words(pick, words):
+    _, last = asked("attn-addition", SUM, pick)
+    assert words in last["error"]
+    assert last["answer"] is None
+
+
+def test_an_edge_a_token_and_permuted_weights_are_told_as_the_lens_names_them():
+    _, edge = asked("attn-addition", SUM, Pick("edge", kind="cross", layer=1, head=1, query=1, key=0))
+    assert edge["answer"]["what"] == "Without 5 reads 1 1, in layer 2, head 2 of cross-attention"
+    assert edge["answer"]["option"] == "--remove cross.1.1.1.0"
+    _, token = asked("attn-addition", SUM, Pick("token", token=0))
+    assert token["answer"]["what"] == "Without the input's token 1 1"
+    assert "Held-out examples have other tokens" in token["answer"]["held_out"]["why"]
+    _, permuted = asked("attn-addition", SUM, Pick("layer", "permute", kind="encoder", seed=3))
+    assert permuted["answer"]["what"] == (
+        "With permuted weights (seed 3) in the encoder self-attention of layer 1"
+    )
+    assert permuted["answer"]["option"] == "--permute encoder.0 --seed 3"
+
+
+def test_a_recurrent_models_one_alignment_can_be_taken_away_and_has_no_queries_and_keys():
+    _, last = asked("bahdanau-reverse", "7 15 2 3 12", Pick("head", kind="cross"))
+    assert last["answer"]["what"] == "Without the alignment"
+    assert (last["answer"]["before"]["correct"], last["answer"]["after"]["correct"]) == (True, False)
+    assert last["answer"]["held_out"]["left"] < 0.1
+    checks, visit = looking_at("bahdanau-reverse", "7 15 2 3 12")
+    energies = json.loads(ablation_panel.descend(SHELF, visit, checks, "cross", 0, 0))["energies"]
+    assert "no queries and keys" in energies["cross.0.0"]["why"]
+
+
+def test_without_attention_only_tokens_can_be_taken_away():
+    first, last = asked("lstm-reverse", "7 15 2", Pick("token", token=1))
+    assert first["heads"] == {}
+    assert first["measured"] is None
+    assert last["answer"]["after"]["symbols"] == ["2", "7", "end"]
+    _, refused = asked("lstm-reverse", "7 15 2", Pick("head", kind="cross"))
+    assert "this model has no attention that can be changed" in refused["error"]
+
+
+def test_a_class_and_one_sequence_are_asked_like_an_answer():
+    _, last = asked(
+        "attn-docstring-topics", "Return the path of a file.", Pick("layer", "remove", kind="encoder")
+    )
+    assert len(last["answer"]["before"]["symbols"]) == len(last["answer"]["moved"]) == 1
+    assert last["answer"]["held_out"]["left"] < last["answer"]["held_out"]["whole"]
+    visit, _ = finished(steps="1", hidden_size=32, num_hidden_layers=1, model="decoder")
+    checks = Checks()
+    explore.ask(Shelf(), visit, "run-1", "3 1 2", "", None, checks)
+    pick = Pick("edge", kind="decoder", query=3, key=1)
+    *_, value = ablation_panel.ask_model(Shelf(), visit, checks, pick)
+    answer = json.loads(value)["answer"]
+    assert answer["what"].endswith("reads 1, in layer 1, head 1 of decoder self-attention")
+    assert "places of held-out examples differ" in answer["held_out"]["why"]
+    visit.close()
+
+
+def test_another_input_starts_afresh_and_what_comes_late_is_not_shown(needed):
+    checks, visit = looking_at("attn-addition", SUM)
+    list(ablation_panel.ask_each_head(SHELF, visit, checks))
+    moments = ablation_panel.ask_model(SHELF, visit, checks, needed[0])
+    next(moments)
+    explore.ask(SHELF, visit, folder("attn-addition"), "7+8", "", None, checks)
+    assert list(moments) == []
+    value = json.loads(checks.to_value())
+    assert value["answer"] is None
+    assert value["each"]["status"] == "finished", "it is of the same weights"
+    explore.ask(SHELF, visit, folder("attn-sort"), "9 4 17 12 4 19 2 8", "", None, checks)
+    assert json.loads(checks.to_value())["each"] is None
+    explore.ask(SHELF, visit, None, "", "", None, checks)
+    assert checks.to_value() is None
+
+
+def test_what_comes_late_of_an_older_input_is_not_what_the_panels_speak_about(monkeypatch):
+    checks, visit = Checks(), Visit(device="cpu")
+
+    def ask(text):
+        return explore.ask(SHELF, visit, folder("attn-addition"), text, "", None, checks)
+
+    newer, prepare = [], explore.prepare
+
+    def asked_again(*given, **how):
+        if not newer:
+            newer.append(None)
+            newer[0] = ask("7+8")
+        return prepare(*given, **how)
+
+    monkeypatch.setattr(explore, "prepare", asked_again)
+    assert ask(SUM) == [gr.skip()] * 4
+    assert json.loads(newer[0][0])["turn"] == checks.turn == 1
+    assert checks.text == "7+8"
+
+
+def test_a_given_target_is_said_to_be_set_aside_and_too_long_an_input_is_not_measured(monkeypatch):
+    checks, _ = looking_at("attn-addition", SUM, "0544")
+    assert json.loads(checks.to_value())["is_own"] is False
+    monkeypatch.setattr("demos.session.maps.SENT_WEIGHTS", 100)  # so many are sent, and measured, at once
+    checks, _ = looking_at("attn-addition", SUM)
+    assert "Shorten the input" in json.loads(checks.to_value())["measured"]["why"]
+
+
+def test_each_head_is_taken_away_by_whatever_threads_come_by_and_the_run_goes_on():
+    visit, _ = finished()
+    run = visit.run
+    checks = Checks()
+    _, error, *_ = explore.ask(SHELF, visit, run.id, "1 2 3", "", None, checks)
+    assert error == ""
+    told = ablation_panel.ask_each_head(SHELF, visit, checks)
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
+        for worker in itertools.cycle((one, other)):  # as a server's threads take a generator's turns
+            if worker.submit(next, told, "over").result() == "over":
+                break
+    assert checks.each["status"] == FINISHED
+    assert not run.lock.locked()
+
+
+@pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
+def test_in_the_browser_a_removed_head_changes_the_answer_shown(needed, served_app):
+    from playwright.sync_api import expect
+
+    expect.set_options(timeout=PATIENCE)
+    pick, change = needed
+    place = f"layer {pick.layer + 1}, head {pick.head + 1}"
+    found = load_once(folder("attn-addition"))
+    whole, left = (
+        f"{100 * outcome.exact_match:.1f}"
+        for outcome in measure_outcomes(found.model, found.task, [change.trial], ablation_panel.EXAMPLES)
+    )
+    with open_tab(served_app, "Explore") as page:
+        lens, checks = page.locator("#explore-board"), page.locator("#checks-board")
+        answers = checks.locator(".hf-said .hf-symbols")
+        roles = checks.locator(".hf-roles-table tbody tr")
+        expect(lens).to_contain_text(f"{SUM} → 544")
+        lens.get_by_role("button", name=place).click()
+        expect(checks.locator(".hf-meant")).to_have_text(f"This asks about {place} of cross-attention.")
+        expect(roles).to_have_count(9)  # eight heads and even attention
+        expect(checks.locator(".hf-roles-table tr.on")).to_contain_text(f"{pick.layer + 1}·{pick.head + 1}")
+        expect(checks.locator(".hf-theory-facts")).to_contain_text("after one update")
+        expect(checks).to_contain_text(f"is measured on {ablation_panel.EXAMPLES} held-out examples")
+        counted = f"{ablation_panel.ROLE_EXAMPLES} held-out examples"
+        expect(checks.get_by_role("button", name=counted, exact=True)).to_be_visible()
+
+        checks.get_by_role("button", name="Ask", exact=True).click()
+        expect(answers).to_have_text(["".join(symbols_of(ids)) for ids in (change.before, change.after)])
+        expect(answers.nth(1).locator(".wrong").first).to_be_visible()
+        expect(checks.locator(".hf-verdict")).to_have_text(["right", "wrong"])
+        expect(checks.locator(".hf-fall")).to_have_text(re.compile(rf"{whole}\s%→{left}\s%± [\d.]+"))
+
+        checks.get_by_role("button", name="Without each head").click()
+        expect(checks.get_by_role("button", name="Run on all heads again")).to_be_visible()
+        cells = checks.locator(".hf-left button")
+        expect(cells).to_have_count(8)
+        expect(cells.nth(4 * pick.layer + pick.head)).to_have_text(f"{float(left):.0f}")
+        cells.nth(0).click()  # the grid chooses in the lens
+        expect(lens).to_contain_text("Layer 1, head 1")
+        checks.get_by_role("button", name="this edge").click()
+        lens.locator("canvas[tabindex='0']").first.press("Escape")
+        expect(checks.locator(".hf-meant")).to_contain_text("No cell is chosen")
+        expect(checks.get_by_role("button", name="Ask", exact=True)).to_be_disabled()
+        for width in (360, 768, 1280):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+    expect.set_options(timeout=5_000)

@@ -1,0 +1,324 @@
+"""The lens on other people's models and on long inputs: what is sent, what is fetched, what is refused."""
+
+import base64
+import json
+import os
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import (
+    BartConfig,
+    BartForConditionalGeneration,
+    BertConfig,
+    BertForSequenceClassification,
+    BertModel,
+    GPT2Config,
+    GPT2LMHeadModel,
+    MambaConfig,
+    MambaForCausalLM,
+    PreTrainedTokenizerFast,
+    T5Config,
+    T5ForConditionalGeneration,
+)
+
+os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+gr = pytest.importorskip("gradio")
+
+from demos.session import maps as looking  # noqa: E402
+from demos.session import model_input  # noqa: E402
+from demos.session.catalog import Shelf, build_shelf, load_once  # noqa: E402
+from demos.session.session import Visit  # noqa: E402
+from demos.tabs.explore import ablation_panel  # noqa: E402
+from demos.tabs.explore import tab as explore  # noqa: E402
+from demos.tabs.explore.ablation_panel import Pick  # noqa: E402
+from demos.tabs.explore.head_scores import Checks  # noqa: E402
+from hf_attn.architectures.map_sizes import count_weights  # noqa: E402
+from hf_attn.interpret import long_inputs  # noqa: E402
+from hf_attn.interpret.attention_maps import attention_maps  # noqa: E402
+from hf_attn.interpret.read_head import walk_model  # noqa: E402
+from tests.support.browser import PATIENCE, find_chromium, open_tab  # noqa: E402
+
+WORDS = ["the", "bank", "by", "river", "tree", "time", "flies"]
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+TEXT = "the bank by the river"
+SIZES = {"vocab_size": 11, "pad_token_id": 0}
+SMALL = {"num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 16, "intermediate_size": 16}
+ENDS = {"bos_token_id": 2, "eos_token_id": 3, "decoder_start_token_id": 2}
+SIDES = {f"{side}_{what}": 2 for side in ("encoder", "decoder") for what in ("layers", "attention_heads")}
+MODELS = {
+    "bert": lambda: BertModel(BertConfig(**SIZES, **SMALL, max_position_embeddings=64)),
+    "classifier": lambda: BertForSequenceClassification(BertConfig(**SIZES, **SMALL)),
+    "gpt2": lambda: GPT2LMHeadModel(
+        GPT2Config(**SIZES, n_embd=16, n_layer=2, n_head=2, n_positions=64, bos_token_id=2, eos_token_id=3)
+    ),
+    "t5": lambda: T5ForConditionalGeneration(
+        T5Config(**SIZES, d_model=16, d_kv=8, d_ff=16, num_layers=2, num_heads=2, **{**ENDS})
+    ),
+    "bart": lambda: BartForConditionalGeneration(
+        BartConfig(**SIZES, **SIDES, d_model=16, encoder_ffn_dim=16, decoder_ffn_dim=16, **ENDS)
+    ),
+}
+
+
+def save(folder, model):
+    """Write a random model with a tokenizer of eleven words."""
+    words = Tokenizer(models.WordLevel({word: i for i, word in enumerate(SPECIAL + WORDS)}, "[UNK]"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    words.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    PreTrainedTokenizerFast(tokenizer_object=words, **special).save_pretrained(folder)
+    model.save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """Folder of each of MODELS."""
+    torch.manual_seed(0)
+    return {name: save(tmp_path_factory.mktemp(name), build()) for name, build in MODELS.items()}
+
+
+def opened(folder):
+    """Return a shelf and a visit that opened a folder there."""
+    shelf, visit = Shelf(), Visit(device="cpu")
+    assert shelf.take(visit, folder) == folder
+    return shelf, visit
+
+
+def unpack(packed, shape):
+    """Return weights as a board reads them."""
+    return np.frombuffer(base64.b64decode(packed), "<u2").reshape(shape) / 65535
+
+
+def shown(shelf, visit, folder, text=TEXT, target="", checks=None):
+    """Return the value of the lens for an input, and the origin line."""
+    board, error, target_error, origin = explore.ask(shelf, visit, folder, text, target, None, checks)
+    assert (error, target_error) == ("", "")
+    return json.loads(board), origin
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [
+        ("bert", ["encoder"]),
+        ("classifier", ["encoder"]),
+        ("gpt2", ["decoder"]),
+        ("t5", ["cross", "encoder", "decoder"]),
+        ("bart", ["cross", "encoder", "decoder"]),
+    ],
+)
+def test_models_with_native_classes_show_their_maps_and_attend_afterwards_as_before(saved, name, kinds):
+    shelf, visit = opened(saved[name])
+    with shelf.open(visit, saved[name]) as found:
+        before = found.model.config._attn_implementation
+    value, origin = shown(shelf, visit, saved[name])
+    assert list(value["kinds"]) == kinds
+    assert saved[name] in origin
+    assert type(found.model).__name__ in origin
+    assert found.model.config._attn_implementation == before
+    for kind in value["kinds"].values():
+        sums = unpack(kind["maps"], kind["shape"]).sum(-1)
+        assert np.abs(sums - 1).max() < 1e-3
+    assert value["kinds"][kinds[-1 if name == "gpt2" else 0]]["cols"][1:3] == ["the", "bank"]
+
+
+def test_of_a_model_that_names_no_task_the_target_is_free_text(saved):
+    shelf, visit = opened(saved["bart"])
+    value, _ = shown(shelf, visit, saved["bart"], target="tree time")
+    assert value["kinds"]["cross"]["rows"] == ["[CLS]", "tree", "time", "[SEP]"]
+    assert value["title"].endswith("→ tree time")
+    own, _ = shown(shelf, visit, saved["gpt2"] if shelf.take(visit, saved["gpt2"]) else "")
+    assert len(own["kinds"]["decoder"]["rows"]) <= 7 + 64
+
+
+def test_a_model_without_an_answer_is_not_asked_and_one_with_classes_is(saved):
+    for name, words in (("bert", "so there is no answer"), ("classifier", "")):
+        shelf, visit = opened(saved[name])
+        checks = Checks()
+        shown(shelf, visit, saved[name], checks=checks)
+        *_, last = ablation_panel.ask_model(shelf, visit, checks, Pick("head", kind="encoder"))
+        value = json.loads(last)
+        assert words in value["error"]
+        assert (value["answer"] is None) == bool(words)
+        assert value["can_count"] is False
+        assert value["heads"] == {"encoder": [2, 2]}
+        assert value["measured"]["roles"]
+
+
+def test_what_cannot_be_opened_is_said_under_the_field_and_changes_nothing(saved, tmp_path, monkeypatch):
+    shelf, visit = Shelf(), Visit(device="cpu")
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    (tmp_path / "pytorch_model.bin").write_bytes(b"pickle")
+    for name, words in (
+        ("", "Write a folder, or a Hub id"),
+        (str(tmp_path), "pickle"),
+        (str(tmp_path / "missing"), "no folder"),
+    ):
+        chosen, error = explore.open_other(shelf, visit, name)
+        assert words in error
+        assert chosen == gr.skip()
+    assert shelf.choices(visit) == []
+    monkeypatch.setenv("SPACE_ID", "someone/lens")
+    _, error = explore.open_other(shelf, visit, saved["bert"])
+    assert "opens no files of its own" in error
+
+
+def test_what_a_visitor_opened_is_offered_to_nobody_else(saved):
+    shelf, visit = opened(saved["bert"])
+    chosen, error = explore.open_other(shelf, visit, saved["bert"])
+    assert (chosen["value"], error) == (saved["bert"], "")
+    assert model_input.choose(shelf, visit, saved["bert"], TEXT)[0] == TEXT, "the input stays"
+    assert shelf.choices(Visit(device="cpu")) == []
+    with pytest.raises(ValueError, match="train one"), shelf.open(Visit(device="cpu"), saved["bert"]):
+        pass
+
+
+@pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
+def test_in_the_browser_a_folder_that_is_refused_leaves_target_and_lens_and_another_changes_them(
+    saved, served_app, tmp_path
+):
+    from playwright.sync_api import expect
+
+    with open_tab(served_app, "Explore") as page:
+        lens, target = page.locator("#explore-board"), page.locator("#explore-target input")
+        name, error = page.locator("#explore-other input"), page.locator("#explore-other-error")
+        expect(lens).to_contain_text("153+391 → 544", timeout=PATIENCE)
+        target.fill("643")
+        target.press("Enter")
+        expect(lens).to_contain_text("153+391 → 643", timeout=PATIENCE)
+        name.fill(str(tmp_path / "missing"))
+        page.locator("#explore-open").click()
+        expect(error).to_contain_text("no folder", timeout=PATIENCE)
+        page.wait_for_timeout(500)
+        expect(target).to_have_value("643")
+        expect(lens).to_contain_text("153+391 → 643")
+        name.fill(saved["bart"])
+        name.press("Enter")
+        expect(page.locator("#explore-origin")).to_contain_text("Bart", timeout=PATIENCE)
+        expect(target).to_have_value("")
+        expect(error).to_have_text("")
+
+
+# ---------------------------------------------------------------- long inputs
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """Send next to nothing at once, and keep windows of 64 tokens."""
+    monkeypatch.setattr(looking, "SENT_WEIGHTS", 100)
+    monkeypatch.setattr(looking, "KEPT_BYTES", 2 * 4 * 64**2 + 4096)
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "t5", "bart"])
+def test_a_window_of_long_maps_holds_the_models_own_weights(saved, name):
+    shelf, visit = opened(saved[name])
+    source = torch.randint(4, 11, (1, 30), generator=torch.Generator().manual_seed(0))
+    target = None if name == "bert" else source[:, :9]
+    with shelf.open(visit, saved[name]) as found:
+        whole = attention_maps(found.model, source, target)
+        named, long = long_inputs.read_long_maps(
+            found.model, source, target, window=8, start=(3, 100), small=10
+        )
+        sizes = count_weights(found.model.config, 30, 0 if target is None else 9)
+    assert named.source_tokens == whole.source_tokens
+    assert (named.target_tokens, named.decoder_tokens) == (whole.target_tokens, whole.decoder_tokens)
+    for kind, part in long.items():
+        weights = getattr(whole, kind)
+        assert tuple(weights.shape) == sizes[kind]
+        (row, column), (rows, columns) = part.start, part.whole
+        assert (row, column) == (min(3, rows - 8), columns - 8)
+        wanted = weights[1, 0, row : row + 8, column : column + 8]
+        torch.testing.assert_close(part.head(1, 0), wanted, atol=1e-5, rtol=0)
+        mean = weights[1, :, row : row + 8, column : column + 8].mean(0)
+        torch.testing.assert_close(part.head(1, None), mean, atol=1e-5, rtol=0)
+        assert part.small.shape[-1] <= 10
+        top = part.small.float().amax((-2, -1)) / 65535
+        torch.testing.assert_close(top, weights.amax((-2, -1)), atol=1e-5, rtol=0)
+
+
+def test_of_a_long_input_one_head_is_sent_and_another_is_fetched(saved, monkeypatch):
+    monkeypatch.setattr(looking, "SENT_WEIGHTS", 100)
+    shelf, visit = opened(saved["bert"])
+    checks = Checks()
+    value, _ = shown(shelf, visit, saved["bert"], checks=checks)
+    kind = value["kinds"]["encoder"]
+    assert "maps" not in kind
+    assert "window" not in value
+    assert list(kind["whole"]) == ["1.0"]
+    with shelf.open(visit, saved["bert"]) as found:
+        weights = attention_maps(found.model, torch.tensor([checks.read])).encoder
+    for head, at, wanted in ((1, "0.1", weights[0, 1]), (None, "0.mean", weights[0].mean(0))):
+        added = json.loads(explore.send_head(checks, checks.turn, "encoder", 0, head))["add"]
+        assert added["at"] == at
+        assert np.abs(unpack(added["map"], [7, 7]) - wanted.numpy()).max() < 1e-4
+    assert explore.send_head(checks, checks.turn - 1, "encoder", 0, 0) == gr.skip(), "it comes late"
+
+
+def test_too_long_an_input_is_shown_by_windows_and_said_so_before(saved, few):
+    shelf, visit = opened(saved["t5"])
+    text, checks = " ".join(WORDS * 12), Checks()
+    value, _ = shown(shelf, visit, saved["t5"], text=text, target="tree", checks=checks)
+    kind = value["kinds"]["encoder"]
+    assert (kind["of"], kind["from"], kind["shape"]) == ([86, 86], [0, 0], [2, 2, 64, 64])
+    assert value["window"]["size"] == 64
+    assert "86 tokens would need" in value["window"]["why"]
+    assert "shows 64 at a time" in value["window"]["why"]
+    kept = {"kind": "encoder", "layer": 1, "head": 1, "query": 80, "key": 70}
+    moved = json.loads(explore.move_window(shelf, visit, checks, kept, 64, 0))
+    assert moved["turn"] == checks.turn
+    assert moved["kinds"]["encoder"]["from"] == [22, 0]
+    assert len(moved["kinds"]["encoder"]["rows"]) == 64
+    assert list(moved["kinds"]["encoder"]["whole"]) == ["1.1"]
+
+
+def test_more_than_a_layer_can_hold_or_a_model_reads_is_refused_before_it_is_read(saved):
+    for name, length, words in (("t5", 9000, "for each layer"), ("bert", 65, "reads 1 to 64")):
+        shelf, visit = opened(saved[name])
+        _, error, *_ = explore.ask(shelf, visit, saved[name], " ".join(["tree"] * length), "", None)
+        assert words in error
+
+
+def test_a_model_without_attention_is_refused_when_it_is_opened(tmp_path):
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "state_size": 4}
+    folder = save(tmp_path / "mamba", MambaForCausalLM(MambaConfig(**SIZES, **sizes)))
+    shelf, visit = Shelf(), Visit(device="cpu")
+    with pytest.raises(ValueError, match="MambaForCausalLM gives no attention maps: it has no attention"):
+        shelf.take(visit, folder)
+    assert shelf.choices(visit) == []
+
+
+# ---------------------------------------------------------------- query, key and value
+
+
+def test_query_key_and_value_of_a_cell_are_those_of_the_models_own_pass(saved):
+    shelf, visit, checks = build_shelf(), Visit(device="cpu"), Checks()
+    folder = next(str(path) for _, path in shelf.folders if path.name == "attn-addition")
+    shown(shelf, visit, folder, text="153+391", checks=checks)
+    cell = json.loads(explore.look_inside(shelf, visit, checks, checks.turn, "cross", 1, 2, 1, 4))["cell"]
+    found = load_once(folder)
+    head = walk_model(found.model, torch.tensor([checks.read]), kind="cross", layer=1, head=2)
+    told = head.explain(1, 4)
+    assert cell["q"] == pytest.approx(list(told.query))
+    assert cell["k"] == pytest.approx(list(told.key))
+    assert cell["v"] == pytest.approx(list(told.chosen.value))
+    assert (cell["score"], cell["weight"]) == (
+        pytest.approx(told.chosen.score),
+        pytest.approx(told.chosen.weight),
+    )
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "t5", "bart"])
+def test_query_key_and_value_of_an_outsider_s_cell_give_the_weight_that_is_shown(saved, name):
+    shelf, visit = opened(saved[name])
+    checks = Checks()
+    value, _ = shown(shelf, visit, saved[name], checks=checks)
+    for kind, of in value["kinds"].items():
+        asked = (checks.turn, kind, 1, 1, 2, 1)
+        cell = json.loads(explore.look_inside(shelf, visit, checks, *asked))["cell"]
+        assert cell["weight"] == pytest.approx(unpack(of["maps"], of["shape"])[1, 1, 2, 1], abs=1e-4)
+        assert cell["score"] == pytest.approx(sum(q * k for q, k in zip(cell["q"], cell["k"], strict=True)))
+        assert len(cell["v"]) == 8

@@ -1,0 +1,208 @@
+"""What a public server refuses, in a sentence that says the limit; the same is taken at home."""
+
+from dataclasses import replace
+
+import pytest
+
+pytest.importorskip("gradio")
+
+import gradio as gr
+
+from demos.core import limits
+from demos.core.limits import HOME, PUBLIC, limits_here
+from demos.jobs import job as driving
+from demos.jobs.training_job import PAUSED, RUNNING, STOPPED
+from demos.session import page
+from demos.session.catalog import Opened, Shelf
+from demos.session.session import Visit
+from demos.tabs.duel import job as duels
+from demos.tabs.duel import tab as duel
+from demos.tabs.language import word_order, word_vectors
+from demos.tabs.positions import length_test
+from demos.tabs.positions import tab as positions
+from demos.tabs.share import hub_login
+from demos.tabs.train import form
+from demos.ui.shared import count
+from hf_attn.tasks import build_task
+from tests.support.sessions import begun, changed
+
+LARGE = {"hidden_size": 512, "num_attention_heads": 4, "encoder_layers": 6, "decoder_layers": 6}
+
+
+@pytest.fixture
+def space(monkeypatch):
+    """A server to which strangers come."""
+    monkeypatch.setattr(limits, "_launched", [PUBLIC])
+
+
+@pytest.mark.parametrize(
+    ("field", "changes", "most"),
+    [
+        ("hidden_size", LARGE, count(PUBLIC.parameters)),
+        ("steps", {"steps": "5001"}, count(PUBLIC.steps)),
+    ],
+)
+def test_a_space_says_under_the_field_how_much_it_trains(space, field, changes, most):
+    with pytest.raises(form.FieldError, match=most) as refused:
+        form.read_form(*changed(**changes))
+    assert refused.value.field == field
+
+
+def test_a_space_says_how_long_a_text_may_be(space):
+    with pytest.raises(ValueError, match=count(PUBLIC.characters)):
+        Opened("", None, None, build_task("copy"), "").encode("1 " * 10_001)
+
+
+def test_a_space_keeps_no_file_that_is_too_large_and_says_so_under_it(space, tmp_path):
+    path = tmp_path / "table.csv"
+    with path.open("wb") as file:
+        file.truncate(PUBLIC.upload_bytes + 1)
+    visit = Visit()
+    visit.take(str(path), ("source", "target"))
+    assert visit.folder is None, "not copied"
+    with pytest.raises(form.FieldError, match="up to 5 MB") as refused:
+        form.read_options({"task": "Your own pairs"}, visit.table)
+    assert refused.value.field == "table"
+
+
+@pytest.mark.parametrize(
+    "place", ["/etc/passwd", "../secret", "own_task.py", "a/b/c", "C:\\x", "model_cards"]
+)
+def test_a_space_opens_no_file_of_the_server_and_runs_no_code(space, place):
+    with pytest.raises(ValueError, match="opens no files of its own"):
+        Shelf().take(Visit(), place)
+    PUBLIC.refuse_path("google-bert/bert-base-uncased")
+
+
+def test_a_space_forgets_what_a_tab_remembers_with_the_visit(monkeypatch):
+    assert page.state_of(None).time_to_live == HOME.visit_seconds
+    monkeypatch.setenv("SPACE_ID", "ada/attn")
+    assert page.state_of(None).time_to_live == PUBLIC.visit_seconds
+
+
+def test_a_space_keeps_fewer_runs_of_a_visit(space):
+    visit = Visit()
+    for _ in range(PUBLIC.runs + 1):
+        _, gone = visit.add(*form.read_form(*changed()))
+    assert len(visit.runs) == PUBLIC.runs < HOME.runs
+    assert f"{PUBLIC.runs} runs are kept" in gone
+
+
+def test_at_home_the_same_is_taken():
+    assert limits_here() == HOME
+    _, recipe, _ = form.read_form(*changed(steps="5001", hidden_size=512, num_attention_heads=4))
+    assert recipe.steps == 5001
+    HOME.refuse_path("/home/me/checkpoint")
+    HOME.refuse_more("characters", PUBLIC.characters + 1)
+
+
+def test_every_limit_of_a_space_is_lower():
+    for name in vars(HOME).keys() - {"audience"}:
+        assert getattr(PUBLIC, name) < getattr(HOME, name), name
+
+
+@pytest.mark.parametrize("name", ["copy", "reverse", "addition", "parser", "modular", "parity"])
+def test_every_recipe_can_be_trained_in_a_space(name):
+    task = build_task(name)
+    for model in form.ARCHITECTURES[task.kind]:
+        for recipe in task.recipes_of(model).values():
+            assert recipe.steps <= PUBLIC.steps
+            PUBLIC.refuse_more("parameters", form.build_empty(task, recipe).num_parameters())
+
+
+def test_a_text_at_home_is_limited_too():
+    with pytest.raises(ValueError, match=count(HOME.characters)):
+        Opened("", None, None, build_task("copy"), "").encode("1" * (HOME.characters + 1))
+
+
+def limit(monkeypatch, **changes):
+    monkeypatch.setattr(driving, "limits_here", lambda: replace(HOME, **changes))
+
+
+def test_a_run_whose_time_is_up_gives_its_place_back_and_can_go_on(monkeypatch):
+    visit = begun(steps="8")
+    limit(monkeypatch, run_seconds=0.0)
+    list(driving.drive(visit.run))
+    assert visit.run.status == STOPPED
+    assert "Resume goes on" in visit.run.message
+    assert visit.run.can_go_on
+    limit(monkeypatch)
+    visit.run.status = RUNNING
+    list(driving.drive(visit.run))
+    assert visit.run.step == 8
+    assert visit.run.message == ""
+
+
+def test_a_run_that_reports_nothing_for_long_gives_its_place_back_all_the_same(monkeypatch):
+    _, recipe, seed = form.read_form(*changed(steps="20000"))
+    visit = Visit(device="cpu")
+    visit.add(
+        build_task("copy", max_length=5), replace(recipe, report_every=10**6, evaluate_every=10**6), seed
+    )
+    limit(monkeypatch, run_seconds=1.0)
+    list(driving.drive(visit.run))
+    assert visit.run.status == STOPPED
+    assert 0 < visit.run.step < 20_000
+
+
+def test_whatever_learns_gives_its_place_back_when_its_time_is_up_and_says_so(monkeypatch):
+    limit(monkeypatch, run_seconds=0.001)
+    monkeypatch.setattr(duels, "limits_here", driving.limits_here)
+    visit, held, growing = Visit(device="cpu"), duels.Duel(), length_test.Growing()
+    lesson, vectors = word_order.Lesson(), word_vectors.Lesson()
+    models = ["none", "transformer"]
+    duel.press_start(visit, held, 0, "Copy", 5, models, "50 k", "steps", "5000", "1", "0")
+    positions.press_start(visit, growing, 0, "Copy", ["alibi"], "0")
+    told = [*duel.follow(visit, held)][-1][duel.SCREEN.index("note")]
+    told += [*positions.follow(visit, growing)][-1][positions.SCREEN.index("note")]
+    told += [*word_order.learn(lesson)][-1][3]
+    composed = word_vectors.COMPOSED
+    asked = word_vectors.ASKED[composed]
+    told += [*word_vectors.train(vectors, composed, "CBOW", "", *asked)][-1][3]
+    assert [one.status for one in (held, growing, lesson, vectors)] == [STOPPED] * 4
+    assert told.count("as its time here is up") == 4
+    assert all(0 < run.step < 5000 and run.can_go_on for run in held.runs)
+
+
+def test_a_run_that_rests_too_long_gives_its_place_back(monkeypatch):
+    visit = begun(steps="8")
+    limit(monkeypatch, pause_seconds=0.0)
+    visit.run.wants_pause = True
+    statuses = [visit.run.status for _ in driving.drive(visit.run)]
+    assert PAUSED in statuses
+    assert visit.run.status == STOPPED
+
+
+# ---------------------------------------------------------------- signing in
+
+
+def test_nobody_can_sign_in_outside_of_a_space(monkeypatch):
+    monkeypatch.delenv("SPACE_ID", raising=False)
+    assert not hub_login.offers_login()
+    assert hub_login.login_button() is None
+
+
+def test_a_space_without_an_oauth_app_offers_no_login(monkeypatch):
+    monkeypatch.setenv("SPACE_ID", "ada/attn")
+    for name in hub_login.NEEDED:
+        monkeypatch.delenv(name, raising=False)
+    assert not hub_login.offers_login()
+
+
+def test_a_typed_token_goes_before_being_signed_in():
+    facts = {"name": "Ada", "preferred_username": "ada", "profile": "", "picture": ""}
+    profile, signed = gr.OAuthProfile(facts), gr.OAuthToken("hf_signed", "contribute-repos", 0)
+    assert hub_login.visitor_token(" hf_typed ", profile, signed) == ("", "hf_typed")
+    assert hub_login.visitor_token("", profile, signed) == ("ada", "hf_signed")
+    with pytest.raises(ValueError, match="Nobody is signed in"):
+        hub_login.visitor_token(None)
+
+
+def test_gradio_gives_a_handler_the_visitor_s_token():
+    from gradio.helpers import special_args
+
+    def handler(typed: str, profile: gr.OAuthProfile | None, signed: gr.OAuthToken | None):
+        return hub_login.visitor_token(typed, profile, signed)
+
+    inputs, *_ = special_args(handler, ["hf_typed"], None, None)
+    assert inputs == ["hf_typed", None, None], "nobody is signed in here"

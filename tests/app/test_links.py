@@ -1,0 +1,310 @@
+"""Links: every tab's state goes through an address and comes back, and whatever else it says is refused."""
+
+import base64
+import copy
+import dataclasses
+import json
+import os
+import zlib
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+gr = pytest.importorskip("gradio")
+
+from gradio import components  # noqa: E402
+
+from demos.links import codec as links  # noqa: E402
+from demos.session import model_input  # noqa: E402
+from demos.session.session import Visit  # noqa: E402
+from demos.tabs.train import replay  # noqa: E402
+from demos.tabs.train import tab as train  # noqa: E402
+from tests.support.linked_page import (  # noqa: E402
+    DUEL,
+    FIELDS,
+    KEPT,
+    NAMES,
+    OPENING,
+    SHELF,
+    gone_on,
+    opened,
+    state_of,
+    trained_by,
+    value_in,
+    values_of,
+)
+from tests.support.sessions import begun, changed  # noqa: E402
+from tests.support.tables import write_table  # noqa: E402
+
+NO_WAYS = {"task": "Copy", "types": [], "run_seed": "0"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_tab_opens_again_with_what_its_fields_held(name):
+    values = values_of(name)
+    state, _ = state_of(name)
+    text = links.write_link(state)
+    assert links.read_link(text) == state
+    updates, told = opened(text)
+    assert told["opened"]["tab"] == name
+    assert told["opened"]["boards"] == state["boards"]
+    assert {field: value_in(updates[part]) for field, part in FIELDS[name].items()} == values
+    assert updates[OPENING.page.tabs].selected == name
+
+
+def drawn(component):
+    """Draw what a field can hold."""
+    choices = [choice for _, choice in getattr(component, "choices", None) or []]
+    if isinstance(component, components.Checkbox):
+        return st.booleans()
+    if isinstance(component, components.Slider):
+        return st.floats(component.minimum, component.maximum)
+    if isinstance(component, components.Textbox):
+        return st.text(max_size=80)
+    if links.takes_many(component):
+        return st.lists(st.sampled_from(choices), max_size=4)
+    return st.sampled_from(choices) if choices else st.sampled_from([path.name for _, path in SHELF.folders])
+
+
+@settings(max_examples=25)
+@given(st.data())
+def test_any_choice_in_any_tab_survives_the_address(data):
+    name = data.draw(st.sampled_from(NAMES))
+    values = {field: data.draw(drawn(part)) for field, part in FIELDS[name].items()}
+    number = st.none() | st.integers(0, 40)
+    boards = data.draw(st.dictionaries(st.text(max_size=9), st.dictionaries(st.text(max_size=5), number)))
+    state = {"tab": name, "values": values, "boards": boards, "locked": data.draw(st.booleans())}
+    read = links.read_link(links.write_link(state))
+    assert read == state
+    assert links.check_state(OPENING.page.kept, read) == KEPT[name]
+
+
+WRONG = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+WRONG |= st.text(max_size=12) | st.lists(st.integers(-2, 60) | st.text(max_size=3), max_size=3)
+WRONG |= st.dictionaries(st.text(max_size=3), st.integers(), max_size=2)
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_a_link_that_somebody_has_changed_is_opened_or_refused_in_words(data):
+    name = data.draw(st.sampled_from(NAMES))
+    state, _ = state_of(name)
+    field = data.draw(st.sampled_from(sorted(state["values"])))
+    state["values"][field] = data.draw(WRONG | drawn(FIELDS[name][field]))
+    _, told = opened(links.write_link(state))
+    assert told.get("opened") or (told["refused"].endswith((".", "is.")) and told["turn"] == 0)
+
+
+def packed(**state):
+    return links.write_link(state)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "This link is broken"),
+        ("1.", "This link is broken"),
+        ("1.%%%%", "This link is broken"),
+        (packed(tab="try")[:-6], "This link is broken"),
+        ("7.eJyrVkrLz1eyUkpKLFKqBQAcJQRb", "of version 7, and this app reads version 1"),
+        ("1." + "A" * links.LONGEST, "characters; up to 6"),
+        (packed(tab="weather"), "'weather', no tab of this app: attention, train"),
+        (packed(), "None, no tab of this app"),
+        (packed(tab="try", secrets=1), "'secrets', which this app does not know"),
+        (packed(tab="try", values=[1]), "This link is broken"),
+        (packed(tab="try", boards={"try-board": 3}), "This link is broken"),
+        (packed(tab="try", values={"colour": "red"}), "'colour', which Try does not have"),
+        (
+            packed(tab="try", values={"strategy": "guess"}),
+            'to "guess", which it cannot be: it takes one of greedy, beam',
+        ),
+        (
+            packed(tab="try", values={"temperature": 99}),
+            "to 99, which it cannot be: it takes a number from 0",
+        ),
+        (packed(tab="try", values={"checkpoint": "run", "text": "1"}), "does not say how it was trained"),
+        (packed(tab="explore", values={"checkpoint": "/etc/passwd", "text": "1"}), "cannot be opened"),
+        (packed(tab="attention", values={"weights": "attn-copy", "head": 9, "text": "1 2"}), "shows head 10"),
+        (packed(tab="duel", values={"size": 21}), "21 is no size of Reversal"),
+        (packed(tab="train", values={"model": "mamba"}), "'mamba' is not one of"),
+        (packed(tab="train", run={"form": {"task": "Copy"}, "steps": 3}), "how the sender's run is trained"),
+        (packed(tab="duel", learned={"growth": {}}), "does not say how Duel learns 'growth'"),
+        (packed(tab="duel", learned={"duel": [1]}), "does not say how Duel learns 'duel'"),
+        (packed(tab="duel", learned={"duel": {"form": {}, "taken": [1]}}), "does not say how Duel learns"),
+        (packed(tab="duel", learned={"duel": {"form": DUEL, "taken": ["a"]}}), "This link is broken"),
+        (packed(tab="duel", learned={"duel": {"form": DUEL, "taken": [1]}}), "how far 1 models of 2 came"),
+        (packed(tab="duel", learned={"duel": {"form": {**DUEL, "seed": 3}, "taken": [1]}}), "to 3, which it"),
+        (packed(tab="positions", learned={"growth": {"form": NO_WAYS, "taken": [1]}}), "one to four ways"),
+    ],
+)
+def test_an_address_that_cannot_be_read_is_refused_in_words(text, said):
+    updates, told = opened(text)
+    assert said in told["refused"]
+    assert list(updates) == [OPENING.board], "everything else is as it always is"
+
+
+def test_what_unpacks_to_more_than_a_page_holds_is_refused():
+    with pytest.raises(ValueError, match=r"characters; up to .* arrive everywhere\. Shorten the text"):
+        links.write_link({"tab": "language", "values": {"counted": os.urandom(9000).hex()}})
+    bomb = links.write_link({"tab": "language", "values": {"counted": "a" * (links.LONGEST_STATE + 10)}})
+    with pytest.raises(ValueError, match="This link is broken"):
+        links.read_link(bomb)
+
+
+def test_a_page_without_a_link_opens_as_it_always_does():
+    given = [copy.deepcopy(one.value) for one in OPENING.inputs]
+    assert OPENING.open_page(gr.Request(query_params={}), *given) == {OPENING.board: gr.skip()}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_teachers_link_disables_every_field_of_its_tab(name):
+    state, _ = state_of(name)
+    updates, told = opened(links.write_link({**state, "locked": True, "hidden": True}))
+    parts = [part for one in KEPT[name] for part in (*one.fields.values(), *one.buttons)]
+    assert {updates[part]["interactive"] for part in parts} == {False}
+    assert told["opened"]["locked"] == [part.elem_id for part in parts if part.elem_id]
+    assert told["opened"]["hidden"]
+    assert "set by the link" in told["opened"]["said"]
+
+
+@pytest.mark.parametrize(("steps", "other"), [(6, {}), (3, {"seed": "5", "model": "dot", "hidden_size": 32})])
+def test_a_run_in_a_link_is_trained_again_to_the_very_same_weights(steps, other):
+    sender = begun(**other)
+    run = sender.run
+    run.wants_pause, run.wanted_steps = True, steps
+    for _ in train.follow(sender):
+        run.wants_stop = run.wants_pause and not run.wanted_steps
+    assert run.step == steps
+    state, said = state_of("explore", sender, checkpoint=run.id, text="1 2")
+    assert state["values"]["checkpoint"] == "run"
+    assert f"trains it again, {steps} steps" in said
+    friend = Visit(device="cpu")
+    updates, told = opened(links.write_link(state), friend)
+    assert f"copy, {steps}\u202fsteps" in told["opened"]["said"]
+    assert updates[OPENING.page.order] == 1, "which starts the handler that trains"
+    weights = trained_by(friend)
+    assert friend.run.step == steps
+    for name, weight in run.model.state_dict().items():
+        assert torch.equal(weights[name], weight), name
+    then, _ = gone_on(updates, friend)
+    assert then[OPENING.page.tabs].selected == "explore"
+    assert value_in(then[FIELDS["explore"]["checkpoint"]]) == friend.run.id
+    assert then[OPENING.pending] is None
+    again, _ = opened(links.write_link(state), friend)
+    assert OPENING.page.order not in again, "the run is there: it is not trained a second time"
+    for visit in (sender, friend):
+        visit.close()
+
+
+def test_a_links_run_that_is_stopped_early_is_shown_as_far_as_it_got():
+    sender, friend = begun(), Visit(device="cpu")
+    trained_by(sender)
+    updates, _ = opened(
+        links.write_link(state_of("explore", sender, checkpoint="run-1", text="1 2")[0]), friend
+    )
+    friend.run.wants_pause, friend.run.wanted_steps = True, 2
+    for _ in train.follow(friend):
+        friend.run.wants_stop = not friend.run.wanted_steps
+    _, told = gone_on(updates, friend)
+    assert told["opened"]["said"] == "copy 1 stopped at step 2; the sender's had learned 6\u202fsteps."
+    for visit in (sender, friend):
+        visit.close()
+
+
+def test_every_setting_of_a_run_is_found_again_in_the_fields():
+    for other in (
+        {"task": "Reversal", "model": "concat", "size": 10},
+        {"learning_rate": "0.0031", "seed": "7"},
+    ):
+        visit = begun(**other)
+        wanted = replay.Again(replay.form_of(visit.run), 1)
+        again, _ = replay.add_again(Visit(device="cpu"), wanted)
+        assert (again.task, again.recipe, again.seed) == (visit.run.task, visit.run.recipe, visit.run.seed)
+        visit.close()
+
+
+def test_a_run_on_an_uploaded_table_cannot_travel_and_says_so(tmp_path):
+    visit = Visit(device="cpu")
+    path = write_table(tmp_path)
+    visit.take(str(path), ("source", "target"))
+    columns = {"column_1": visit.table.columns[0], "column_2": visit.table.columns[1]}
+    form = changed(task="Your own pairs", size=None, steps="2", **columns)
+    visit.add(*train.read_form(*form, table=visit.table))
+    trained_by(visit)
+    with pytest.raises(ValueError, match="learned an uploaded table, which a link cannot carry"):
+        state_of("explore", visit, checkpoint="run-1", text="1")
+    state, said = state_of("train", visit)
+    assert "run" not in state
+    assert "uploaded table" in said
+    visit.close()
+
+
+def test_a_checkpoint_travels_by_its_name_and_no_path_of_the_sender_does():
+    for name in ("attention", "try", "explore"):
+        assert str(SHELF.folders[0][1].parent) not in json.dumps(state_of(name)[0])
+
+
+# ---------------------------------------------------------------- one opening, one answer
+
+
+ASKING = KEPT["explore"][0].restore.__self__
+
+
+def boards(one, shown, visit):
+    """Return the board's values that a tab sends when it is opened."""
+    given = [copy.deepcopy(part.value) for part in one.asked]
+    given[:3] = visit, visit.run.id, "1 2"
+    return [sent[one.answer[0]] for sent in one.answer_new(shown, *given) if one.answer[0] in sent]
+
+
+def test_an_opened_tab_answers_once_and_again_only_when_its_weights_have_learned():
+    visit, shown = begun(), model_input.Shown()
+    trained_by(visit)
+    assert len(boards(ASKING, shown, visit)) == 1
+    assert boards(ASKING, shown, visit) == [], "opened again, nothing is new: what was picked stays"
+    visit.run.step += 1
+    assert len(boards(ASKING, shown, visit)) == 1
+    visit.close()
+
+
+def test_an_answer_that_comes_after_the_next_question_is_dropped():
+    visit, shown = begun(), model_input.Shown()
+    trained_by(visit)
+    given = [copy.deepcopy(part.value) for part in ASKING.asked]
+    given[:3] = visit, visit.run.id, "1 2"
+    newer = []
+
+    def slow(*asked):
+        newer.append(ASKING.answer_now(shown, *given))
+        return ASKING.ask(*asked)
+
+    late = dataclasses.replace(ASKING, ask=slow).answer_now(shown, *given)
+    assert json.loads(newer[0][ASKING.answer[0]])["kinds"]
+    assert late == dict.fromkeys(ASKING.answer, gr.skip())
+    visit.close()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("task", "Nope"), ("model", "mamba"), ("preset", "huge"), ("size", 3)]
+)
+def test_a_links_run_of_a_task_or_a_model_that_there_is_not_is_refused_in_words(field, value):
+    fields = replay.form_of(begun().run) | {field: value}
+    with pytest.raises(ValueError, match=str(value)):
+        replay.check_run({"form": fields, "steps": 3})
+
+
+@pytest.mark.parametrize("part", ["values", "boards"])
+def test_half_a_pair_of_surrogates_in_a_link_is_refused_in_words(part):
+    said = {"strategy": "\ud800"} if part == "values" else {"explore-board": {"kind": "\ud800"}}
+    packed = base64.urlsafe_b64encode(zlib.compress(json.dumps({"tab": "try", part: said}).encode()))
+    _, told = opened(f"1.{packed.decode().rstrip('=')}")
+    assert told["refused"] == links.BROKEN
+
+
+@pytest.mark.parametrize("film", [[-1], ["a"], [None], [1.5], [True], [10**400], 3])
+def test_a_film_of_steps_that_a_run_does_not_have_is_none(film):
+    assert replay.check_film(film, 10) is None
+    assert replay.check_film([0, 10, 11], 10) == {0, 10}

@@ -1,0 +1,277 @@
+"""Try and Explore, without a browser: what is written, how it is judged, which maps are sent."""
+
+import json
+import math
+import os
+
+import pytest
+
+os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+gr = pytest.importorskip("gradio")
+
+from demos.jobs.probe import answer_examples, choose_examples, read_answer  # noqa: E402
+from demos.session import maps as looking  # noqa: E402
+from demos.session import model_input  # noqa: E402
+from demos.session.catalog import NONE_YET, Shelf, build_shelf  # noqa: E402
+from demos.session.session import Visit  # noqa: E402
+from demos.tabs.explore import tab as explore  # noqa: E402
+from demos.tabs.train import form  # noqa: E402
+from demos.tabs.train import tab as train  # noqa: E402
+from demos.tabs.try_it import answer_view  # noqa: E402
+from demos.tabs.try_it import tab as trying  # noqa: E402
+from hf_attn.architectures.registry import build_model  # noqa: E402
+from hf_attn.checkpoints.save_load import load_checkpoint, save_checkpoint  # noqa: E402
+from hf_attn.evaluation.metrics import find_right, measure_quickly, predict  # noqa: E402
+from hf_attn.tasks import build_task  # noqa: E402
+from hf_attn.tasks.synthetic.parsing import read_prefix  # noqa: E402
+from tests.support.sessions import changed, finished  # noqa: E402
+from tests.support.tables import write_table  # noqa: E402
+
+EMPTY = Shelf()
+
+
+@pytest.fixture(scope="module")
+def copied():
+    """A visit with one finished run of six steps."""
+    visit, _ = finished()
+    yield visit
+    visit.close()
+
+
+def answer(visit, text, **how):
+    """Return the value of the try board, the error and the origin."""
+    board, error, origin, _ = trying.ask(EMPTY, visit, "run-1", text, **how)
+    return json.loads(board) if isinstance(board, str) else board, error, origin
+
+
+def test_a_wrong_character_is_a_sentence_and_leaves_the_board(copied):
+    board, error, origin, _ = trying.ask(EMPTY, copied, "run-1", "3 x")
+    assert "&#x27;x&#x27; (number 2) is not a symbol" in error
+    assert board == origin == gr.skip()
+
+
+def test_the_verdict_is_checked_by_integers_and_an_answer_that_stops_early_is_marked():
+    task = build_task("addition")
+    _, said = answer_view.judge(task, "153+391", task.ids(*"0544"))
+    assert said["correct"]
+    assert said["check"] == "right: 153+391 = 544, checked by Python's integers"
+    _, said = answer_view.judge(task, "367+285", task.ids(*"0642"))
+    assert (said["correct"], said["answer"]) == (False, "652")
+
+
+def test_a_tree_shows_the_right_label_beside_a_wrong_or_missing_node():
+    task = build_task("parser")
+    tree = answer_view.read_tree(read_prefix(["ASSIGN", "x", "SUB", "1"]), task.tree("x=1+2"))
+    operator = tree["children"][1]
+    assert (operator["label"], operator["expected"], operator["wrong"]) == ("SUB", "ADD", True)
+    assert (operator["sign"], operator["children"][1]["expected"]) == ("−", "2")
+    assert not tree["wrong"]
+
+
+def test_examples_are_the_worked_one_and_three_held_out_ones_that_the_task_reads():
+    for label, (name, option, _, _, size) in form.offers().items():
+        if form.COLUMNS.get(name) or name == "pronunciation":
+            continue  # without a table there are none; a dictionary takes long to read
+        task = build_task(name, **({option: size} if option else {}))
+        examples = model_input.examples_of(task)
+        assert len(set(examples)) == model_input.CHIPS, label
+        assert examples[0] == task.worked_example.source
+        assert all(task.encode(example) for example in examples)
+
+
+def test_without_its_data_a_task_still_has_its_worked_example():
+    assert model_input.examples_of(build_task("csv")) == [build_task("csv").worked_example.source]
+
+
+def test_the_example_that_was_watched_while_it_trained_is_what_is_asked_first(copied):
+    watched = copied.runs["run-1"].probe.source
+    text, _, _, *chips = model_input.choose(EMPTY, copied, "run-1", "x=1+2")
+    assert text == chips[0]["value"] == watched != build_task("copy").worked_example.source
+    assert model_input.choose(EMPTY, copied, "run-1", "1 2")[0] == "1 2", "what the model can read stays"
+
+
+@pytest.fixture(scope="module")
+def read():
+    """A function that gives what Try and Explore show of an untrained model of some kind."""
+    visits = []
+
+    def look(text, **values):
+        visit, _ = finished(steps="1", hidden_size=32, num_hidden_layers=1, **values)
+        visits.append(visit)
+        tried, looked = (
+            trying.ask(EMPTY, visit, "run-1", text),
+            explore.ask(EMPTY, visit, "run-1", text, "", None),
+        )
+        assert tried[1] == looked[1] == ""
+        return json.loads(tried[0]), json.loads(looked[0]), tried[2]
+
+    yield look
+    for visit in visits:
+        visit.close()
+
+
+def test_an_lstm_shows_its_one_alignment_in_both_tabs(read):
+    tried, looked, origin = read("3 1 2", model="additive")
+    written = len(tried["written"])
+    assert (tried["map"]["kind"], tried["map"]["shape"]) == ("alignment", [1, 1, written, 4])
+    assert (looked["kind"], looked["kinds"]["cross"]["shape"]) == ("cross", [1, 1, written, 4])
+    assert looked["kinds"]["cross"]["title"] == "alignment, written symbols read the input"
+    assert "LSTM, additive attention (Bahdanau), 1+1 layers" in origin
+
+
+def test_a_decoder_only_model_shows_source_and_answer_as_one_sequence_that_reads_back(read):
+    tried, looked, _ = read("3 1 2", model="decoder")
+    written = len(tried["written"])
+    assert tried["map"]["cols"][:4] == ["3", "1", "2", "end"]
+    assert tried["map"]["shape"][2:] == [written, 3 + written]
+    assert tried["map"]["allowed"][0] == [True] * 4 + [False] * (written - 1)
+    (kind,) = looked["kinds"].values()
+    assert kind["shape"][2:] == [3 + written, 3 + written]
+    assert kind["rows"][3:] == tried["map"]["rows"]
+    assert kind["allowed"][0] == [True] + [False] * (2 + written)
+
+
+def test_a_model_without_attention_says_so(read):
+    tried, looked, _ = read("3 1 2", model="none")
+    assert tried["map"] == {"kind": None}
+    assert tried["steps"]
+    assert looked["kinds"] == {}
+
+
+def test_a_classifiers_quick_figure_is_that_of_what_it_predicts(classified):
+    run = classified.run
+    batch = run.task.held_out(200)
+    right = (predict(run.model, run.task, batch)[:, 0] == batch.labels).float().mean()
+    assert measure_quickly(run.model, run.task, batch) == pytest.approx(float(right))
+    assert run.points[-1][1]["held_out"] == pytest.approx(run.evaluation.overall.exact_match)
+
+
+@pytest.fixture(scope="module")
+def classified(tmp_path_factory):
+    """A visit with a classifier that was trained on a table of its own."""
+    visit = Visit(device="cpu")
+    visit.take(str(write_table(tmp_path_factory.mktemp("films"))), ("text", "label"))
+    values = {"task": "Your own classes", "column_1": "text", "column_2": "label", "num_hidden_layers": 1}
+    visit.add(
+        *form.read_form(
+            *changed(**values, hidden_size=32, learning_rate="0.01", steps="60"), table=visit.table
+        )
+    )
+    list(train.follow(visit))
+    yield visit
+    visit.close()
+
+
+def test_a_classifier_shows_its_classes_its_map_and_what_each_word_is_worth(classified):
+    value, error, origin = answer(classified, "a poor film in town")
+    assert error == ""
+    assert "Transformer, 1 layer, 2 heads" in origin
+    assert [w["token"] for w in value["written"]] == ["dislike"]
+    (classes,) = value["distributions"]
+    assert set(classes["names"]) == {"like", "dislike"}
+    assert math.isclose(sum(map(math.exp, classes["log_p"])), 1, abs_tol=1e-4)
+    assert value["map"]["kind"] == "encoder"
+    removal = value["removal"]
+    worth = {one["word"]: one["drop"] for one in removal["words"]}
+    assert max(worth, key=worth.get) == "poor"
+    assert removal["class"] == "dislike"
+    assert all(
+        math.isclose(one["left"] + one["drop"], removal["before"], abs_tol=1e-6) for one in removal["words"]
+    )
+
+
+def test_a_class_is_judged_by_the_data_and_of_an_unknown_text_nobody_knows(classified):
+    known, _, _ = answer(classified, "a good film today")
+    assert known["check"] == "right: the class that the data give"
+    unknown, _, _ = answer(classified, "good good good")
+    assert (unknown["correct"], unknown["check"]) == (None, "the right class of this text is not known")
+    assert unknown["wrong"] == [False]
+
+
+def test_a_classifier_has_no_strategy_to_choose_and_no_target_to_write(classified):
+    button, strategy, look_for, *how = trying.choose(EMPTY, classified, "run-1", "beam")
+    assert (button, strategy["visible"]) == ("Read", False)
+    assert "removal" in look_for
+    assert not any(setting["visible"] for setting in how)
+    assert not explore.choose(EMPTY, classified, "run-1")[0]["visible"]
+    board, *_ = explore.ask(EMPTY, classified, "run-1", "a good film", "", None)
+    assert list(json.loads(board)["kinds"]) == ["encoder"]
+
+
+def test_a_language_model_goes_on_from_a_prompt(tmp_path):
+    (tmp_path / "mine.txt").write_text("\n\n".join(f"the cat {i} sat on the mat" for i in range(60)))
+    visit = Visit(device="cpu")
+    visit.take(str(tmp_path / "mine.txt"), ())
+    values = changed(task="Running text", model="decoder", size=64, hidden_size=32, steps="1")
+    visit.add(*form.read_form(*values, table=visit.table))
+    list(train.follow(visit))
+    value, error, _ = answer(visit, "the cat")
+    assert error == ""
+    assert value["passage"]["prompt"] == "the cat"
+    assert value["correct"] is None
+    assert value["map"]["cols"][:4] == ["start", "t", "h", "e"]
+    assert len(value["steps"]) == len(value["written"])
+    assert explore.ask(EMPTY, visit, "run-1", "the cat", "sat", None)[1] == ""
+    visit.close()
+
+
+def test_a_new_run_is_chosen_and_an_older_choice_stays(copied):
+    chosen, seen = model_input.look_again(EMPTY, copied, None, None)
+    assert (chosen["value"], seen) == ("run-1", "run-1")
+    shelf = Shelf((("attn-copy (bundled)", "/somewhere"),))
+    chosen, _ = model_input.look_again(shelf, copied, "/somewhere", seen)
+    assert chosen["value"] == "/somewhere"
+
+
+def test_without_a_checkpoint_the_tabs_say_so():
+    assert NONE_YET in model_input.choose(EMPTY, Visit(), None, "")[2]
+    assert trying.ask(EMPTY, Visit(), None, "1")[0] is None
+    assert explore.ask(EMPTY, Visit(), None, "1", "", None)[0] is None
+
+
+def test_every_kind_of_map_comes_with_its_labels_and_the_target_may_be_given(copied):
+    board, error, *_ = explore.ask(EMPTY, copied, "run-1", "3 1 2", "3 1 2", None)
+    kinds = json.loads(board)["kinds"]
+    assert error == ""
+    assert kinds["cross"]["shape"] == [2, 2, 4, 4]
+    assert kinds["cross"]["rows"] == ["3", "1", "2", "end"]
+    assert kinds["decoder"]["cols"] == ["start", "3", "1", "2"]
+    assert kinds["decoder"]["allowed"][0] == [True, False, False, False]
+    assert kinds["cross"]["truth"][1] == [0, 1, 0, 0]
+    for target, words in [("3 99", "no symbol of copy"), ("1 " * 30, "writes 5 at most")]:
+        _, error, target_error, _ = explore.ask(EMPTY, copied, "run-1", "3 1 2", target, None)
+        assert (error, words in target_error) == ("", True)
+
+
+def test_a_layer_too_large_for_memory_is_refused_before_it_is_computed(copied, monkeypatch):
+    monkeypatch.setattr("hf_attn.interpret.long_inputs.LAYER_LIMIT", 100)
+    monkeypatch.setattr(looking, "attention_maps", None)
+    _, error, _, _ = explore.ask(EMPTY, copied, "run-1", "3 1 2", "", None)
+    assert "4 tokens would need" in error
+
+
+def test_a_given_checkpoint_is_listed_and_a_broken_one_is_refused(tmp_path):
+    task = build_task("copy", max_length=5)
+    save_checkpoint(tmp_path / "mine", build_model(task, task.recipe), task, {"steps": 240})
+    shelf = build_shelf(tmp_path / "mine")
+    board, error, origin, _ = trying.ask(shelf, Visit(), str(tmp_path / "mine"), "1 2")
+    assert error == ""
+    assert "step 240" in origin
+    assert json.loads(board)["written"]
+    with pytest.raises(FileNotFoundError):
+        build_shelf(tmp_path / "other")
+
+
+@pytest.mark.parametrize("others", [[], [1, 4], [0, 1, 2, 3, 4, 5]])
+def test_examples_that_are_shown_have_the_answers_that_would_be_written_though_right_ones_are_not(others):
+    found = load_checkpoint(next(path for _, path in build_shelf().folders if path.name == "attn-copy"))
+    examples, _ = choose_examples(found.task)
+    batch = examples.batch
+    written = predict(found.model, found.task, batch)
+    batch.labels[others, 0] = 7 - batch.labels[others, 0] % 2  # another answer than the model's
+    wanted = [
+        read_answer(found.task, *row)
+        for row in zip(examples.sources, examples.answers, written.tolist(), strict=True)
+    ]
+    assert find_right(found.model, batch).tolist() == [place not in others for place in range(len(examples))]
+    assert answer_examples(found.model, found.task, examples) == wanted

@@ -1,0 +1,295 @@
+"""The Positions tab: every way as numbers, what the boards are told, and once in a real browser."""
+
+import copy
+import json
+import os
+import re
+import threading
+import time
+
+import pytest
+import torch
+
+os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+gr = pytest.importorskip("gradio")
+
+from demos.jobs.training_job import FAILED, FINISHED, RUNNING, STOPPED  # noqa: E402
+from demos.session.session import Visit  # noqa: E402
+from demos.tabs.positions import length_test  # noqa: E402
+from demos.tabs.positions import tab as positions  # noqa: E402
+from demos.tabs.positions.descriptions import WAYS  # noqa: E402
+from demos.tabs.positions.length_test import Growing  # noqa: E402
+from hf_attn.analysis.position_encodings import Settings, measure_order, view_positions  # noqa: E402
+from hf_attn.experiments.length_generalization import Growth  # noqa: E402
+from hf_attn.models.positions import POSITION_TYPES  # noqa: E402
+from tests.support.browser import PATIENCE, find_chromium, open_tab  # noqa: E402
+from tests.support.position_checks import INVARIANT_TO_SHIFTS  # noqa: E402
+
+WORDS = ["the", "cat", "sat", "on", "the", "mat"]
+SMALL = Settings(length=12, width=16, trained=12, clip=3)
+FORM = {
+    **{"type": "sinusoidal", "length": "12", "width": "16", "trained": "12", "heads": "2", "theta": "10000"},
+    **{"clip": "3", "seed": "0", "sentence": "the cat sat on the mat"},
+}
+TINY = Growth("copy", 3, (3, 4), steps=4)
+
+
+def fields(**values):
+    """The fields of one way, with some of them changed."""
+    return tuple({**FORM, **values}[field] for field in positions.FIELDS)
+
+
+# ---------------------------------------------------------------- what is drawn
+
+
+@pytest.mark.parametrize("position_type", POSITION_TYPES)
+def test_every_way_comes_with_tables_that_fit_one_another(position_type):
+    pictures = view_positions(position_type, SMALL)
+    assert bool(pictures) == (position_type != "none")
+    for picture in pictures:
+        rows = len(picture.rows)
+        assert picture.values.shape[0] == rows
+        assert picture.similarity.shape == (rows, rows)
+        assert picture.waves.shape[0] == len(picture.points)
+        assert picture.values.isfinite().all()
+
+
+def test_the_cosines_of_sinusoids_are_the_document_s_and_not_monotone():
+    (picture,) = view_positions("sinusoidal", Settings(length=50, width=32))
+    found = {place: round(float(picture.similarity[0, place]), 3) for place in (1, 15, 20, 25, 49)}
+    assert found == {1: 0.957, 15: 0.525, 20: 0.654, 25: 0.605, 49: 0.348}
+
+
+def test_a_relative_way_has_one_number_a_distance_and_its_softmax_beside_it():
+    for picture in view_positions("alibi", SMALL):
+        distances = torch.tensor([[column - row for column in picture.rows] for row in picture.rows])
+        slope = float(picture.values[1, 0])
+        assert torch.allclose(picture.values, slope * distances.abs(), atol=1e-6)
+        assert torch.allclose(picture.similarity.sum(-1), torch.ones(12))
+        assert picture.points == tuple(range(-11, 12))
+
+
+def test_rotary_angles_are_the_place_times_a_falling_frequency():
+    (picture,) = view_positions("rotary", Settings(length=12, width=16, heads=2, theta=100.0))
+    wanted = torch.arange(12).unsqueeze(1) * 100.0 ** (-torch.arange(0, 8, 2) / 8)
+    assert torch.allclose(torch.cos(picture.values), torch.cos(wanted), atol=1e-5)
+    assert torch.allclose(torch.sin(picture.values), torch.sin(wanted), atol=1e-5)
+
+
+@pytest.mark.parametrize("position_type", POSITION_TYPES)
+def test_words_moved_about_are_noticed_by_every_way_but_none_and_index(position_type):
+    order = measure_order(position_type, SMALL, WORDS)
+    assert order.without < positions.ROUNDING
+    is_noticed = position_type not in ("none", "index")  # LayerNorm takes an added index off again
+    assert (order.with_positions > positions.ROUNDING) == is_noticed
+    does_not_see = position_type in INVARIANT_TO_SHIFTS | {"index"}
+    assert (order.shifted < positions.ROUNDING) == does_not_see
+    assert order == measure_order(position_type, SMALL, WORDS)
+
+
+def test_every_way_is_named_with_what_it_is_and_where_it_comes_from():
+    assert list(WAYS) == list(POSITION_TYPES)
+    for name, way in WAYS.items():
+        assert way.sentence.endswith(".")
+        assert way.paper or name == "none"
+        assert set(way.settings) <= set(positions.NUMBERS)
+
+
+# ---------------------------------------------------------------- one way
+
+
+@pytest.mark.parametrize("position_type", POSITION_TYPES)
+def test_the_board_is_told_each_way_whole(position_type):
+    board, origin, *errors = positions.show_view(*fields(type=position_type))
+    value = json.loads(board)
+    assert set(errors) == {""}
+    assert value["title"] == WAYS[position_type].title
+    assert value["order"]["words"] == WORDS
+    assert ("untrained" in origin) == value["untrained"]
+    shown = [update["visible"] for update in positions.choose_type(position_type)]
+    assert [name for name, is_shown in zip(positions.NUMBERS, shown, strict=True) if is_shown] == [
+        name for name in positions.NUMBERS if name in (*positions.ALWAYS, *WAYS[position_type].settings)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "words"),
+    [
+        ({"length": "many"}, "length", "many will not do: a whole number from 2 to 64; 50 works."),
+        ({"length": "65"}, "length", "from 2 to 64"),
+        ({"width": ""}, "width", "This is empty: a whole number from 4"),
+        ({"type": "rotary", "theta": "inf"}, "theta", "a number from 2"),
+        ({"type": "relative", "clip": "0"}, "clip", "from 1 to 64"),
+        ({"type": "learned", "length": "13"}, "length", "this model has 12 places that it was trained for"),
+        (
+            {"type": "alibi", "width": "9"},
+            "width",
+            "9 dimensions cannot be shared by 2 heads: choose a number of",
+        ),
+        ({"sentence": "alone"}, "sentence", "has 1 word: write 2 to 24"),
+    ],
+)
+def test_a_wrong_field_is_one_sentence_under_it_and_leaves_the_picture(changes, field, words):
+    board, _, *rest = positions.show_view(*fields(**changes))
+    errors = dict(zip(positions.VIEW_ERRORS, rest, strict=True))
+    assert not isinstance(board, str)
+    assert words in errors.pop(field)
+    assert set(errors.values()) == {""}
+
+
+def test_a_field_that_the_way_does_not_have_is_not_read():
+    board, _, *errors = positions.show_view(*fields(theta="soon", clip="soon"))
+    assert json.loads(board)["type"] == "sinusoidal"
+    assert set(errors) == {""}
+
+
+def test_the_sentence_on_top_is_short():
+    assert len(positions.LOOK_FOR.split()) <= 25
+
+
+# ---------------------------------------------------------------- beyond the trained length
+
+
+def begun(monkeypatch, growth=TINY, types=("learned", "alibi")):
+    """A visit with a run that is to be followed."""
+    monkeypatch.setitem(length_test.GROWTHS, "Copy", growth)
+    visit, growing = Visit(device="cpu"), Growing()
+    positions.press_start(visit, growing, 0, "Copy", list(types), "0")
+    return visit, growing
+
+
+def boards_of(outputs):
+    """What the board was told, message by message."""
+    values = [values[positions.SCREEN.index("board")] for values in outputs]
+    return [json.loads(value) for value in values if isinstance(value, str)]
+
+
+def test_ways_learn_in_turn_and_one_that_cannot_go_beyond_says_so(monkeypatch):
+    visit, growing = begun(monkeypatch)
+    last = boards_of(positions.follow(visit, growing))[-1]
+    learned, alibi = last["ways"]
+    assert (growing.status, last["done"], last["trained"]) == (FINISHED, 1.0, 3)
+    assert [score["size"] for score in learned["scores"]] == [3, 4]
+    assert (learned["refuses"], learned["beyond"], learned["scores"][1]["right"]) == (True, None, None)
+    assert not alibi["refuses"]
+    assert alibi["scores"][1]["low"] <= alibi["beyond"] <= alibi["scores"][1]["high"]
+
+
+def test_stop_takes_effect_at_once_and_keeps_what_was_measured(monkeypatch):
+    visit, growing = begun(monkeypatch, Growth("copy", 3, (3, 4), steps=4000), ("alibi",))
+    moments = positions.follow(visit, growing)
+    next(moments)
+    thread = threading.Thread(target=lambda: list(moments))
+    thread.start()
+    while not growing.moments or growing.moments["alibi"].step < 10:
+        time.sleep(0.01)
+    taken = growing.moments["alibi"].step
+    positions.press_stop(growing)
+    thread.join()
+    assert growing.status == STOPPED
+    assert (
+        growing.moments["alibi"].step <= taken + 2 * 5
+    )  # the steps between two moments, and those under way
+    assert "what was measured stays" in positions.tell(growing)
+
+
+def test_a_run_that_waits_for_a_place_is_stopped_and_never_begins(monkeypatch):
+    visit, growing = begun(monkeypatch)
+    positions.press_stop(growing)
+    assert growing.status == STOPPED
+    assert boards_of(positions.follow(visit, growing)) == []
+
+
+def test_a_crash_is_told_on_the_board_and_not_raised(monkeypatch, caplog):
+    monkeypatch.setattr(length_test, "grow", lambda *args, **settings: 1 / 0)
+    visit, growing = begun(monkeypatch)
+    last = boards_of(positions.follow(visit, growing))[-1]
+    assert (growing.status, last["status"]) == (FAILED, "error")
+    assert "division" in last["message"]
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_page_that_is_closed_stops_its_run(monkeypatch):
+    monkeypatch.setattr(length_test, "MESSAGE_SECONDS", 0)
+    visit, growing = begun(monkeypatch, Growth("copy", 3, (3, 4), steps=4000))
+    moments = positions.follow(visit, growing)
+    for _ in range(3):
+        next(moments)
+    moments.close()
+    assert growing.status == STOPPED
+    assert not growing.is_live
+
+
+@pytest.mark.parametrize(
+    ("form", "field", "words"),
+    [
+        (("Copy", [], "0"), "types", "choose one to four"),
+        (("Copy", list(WAYS)[:5], "0"), "types", "5 are chosen"),
+        (("Copy", ["none"], "first"), "run_seed", "first will not do"),
+    ],
+)
+def test_a_run_that_cannot_be_is_refused_under_its_field(form, field, words):
+    growing = Growing()
+    order, *rest = positions.press_start(Visit(), growing, 4, *form)
+    errors = dict(zip(positions.RUN_ERRORS, rest, strict=False))
+    assert order == 4
+    assert growing.status is None
+    assert words in errors.pop(field)
+    assert set(errors.values()) == {""}
+
+
+def test_start_while_one_is_under_way_changes_nothing_and_visits_never_meet(monkeypatch):
+    visit, growing = begun(monkeypatch)
+    assert positions.press_start(visit, growing, 7, "Copy", ["none"], "1")[0] == 7
+    assert (growing.types, growing.status) == (("learned", "alibi"), RUNNING)
+    assert copy.deepcopy(Growing()).types == ()
+
+
+# ---------------------------------------------------------------- the page
+
+
+@pytest.fixture(scope="module")
+def page(served_app):
+    """The Positions tab in a real browser."""
+    with open_tab(served_app, "Positions") as opened:
+        yield opened
+
+
+@pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
+def test_in_the_browser_a_way_is_switched_read_refused_and_trained_beyond_its_length(page):
+    from playwright.sync_api import expect
+
+    expect.set_options(timeout=PATIENCE)
+    board, curves = page.locator("#positions-board"), page.locator("#growth-board")
+    noticed = board.locator(".hf-order tbody tr")
+    expect(board.get_by_role("heading", name="Sinusoidal")).to_be_visible()
+    expect(noticed.nth(0)).to_contain_text("the same output")
+    expect(noticed.nth(1)).to_contain_text("another output")
+    cosine = board.locator(".hf-panel").filter(has_text="Cosine with the chosen place")
+    cosine.get_by_role("button", name="Show as table").click()
+    expect(cosine.locator("tbody tr").nth(49)).to_have_text(re.compile(r"^49\s*0\.348$"))
+    board.locator(".hf-places-map canvas[tabindex='0']").focus()
+    page.keyboard.press("ArrowDown")
+    expect(board.locator(".hf-places-map [aria-live]")).to_have_text("place 1, dimension 0, 0.841")
+    expect(cosine.locator("tbody tr").nth(1)).to_have_text(re.compile(r"^1\s*1$"))
+
+    page.get_by_label("Places", exact=True).fill("65")
+    expect(page.locator("#positions-error-length")).to_contain_text("65 will not do: a whole number from 2")
+    page.get_by_label("Places", exact=True).fill("20")
+    expect(page.locator("#positions-error-length [role=alert]")).to_have_count(0)
+    page.locator("#positions-type input").click()
+    page.get_by_role("option", name="ALiBi", exact=True).click()
+    expect(board.locator(".hf-places-map")).to_contain_text("What is put on the score")
+    expect(noticed.nth(2)).to_contain_text("the same output")
+    board.get_by_role("button", name="head 2").click()
+    expect(board.locator("canvas[aria-label^='ALiBi, head 2, query by key: 20 rows']")).to_be_visible()
+
+    page.locator("#positions-start").click()
+    expect(page.locator("#positions-start")).to_have_text(re.compile(r"Learning, \d+"))
+    expect(curves.locator("tbody tr").first).to_contain_text("of 200")
+    page.locator("#positions-stop").click()
+    expect(page.locator("#positions-note")).to_contain_text("Stopped at")
+    expect(page.locator("#positions-start")).to_have_text("Train beyond")
+    for width in (360, 768, 1280, 1520):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width

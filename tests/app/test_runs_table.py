@@ -1,0 +1,332 @@
+"""Runs after they were trained: begun again, renamed, compared, scrubbed, and there when a page is back."""
+
+import json
+import os
+import re
+
+import numpy as np
+import pytest
+
+os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+pytest.importorskip("gradio")
+
+from demos.jobs import probe as probing
+from demos.jobs.training_job import STOPPED
+from demos.session.reload import Waiting
+from demos.session.session import LONGEST_NAME, Visit
+from demos.tabs.train import form
+from demos.tabs.train import tab as train
+from demos.tabs.train.run_facts import row_of
+from demos.tabs.train.runs_table import compare_runs, file_name, pack_run, rename_run
+from hf_attn.interpret.attention_maps import attention_maps
+from hf_attn.tasks import build_task
+from tests.support.browser import PATIENCE, find_chromium, open_tab
+from tests.support.sessions import Event, begun, board_of, changed, finished
+
+
+class Named(Event):
+    """What a new name sends."""
+
+    def __init__(self, run, name):
+        super().__init__(run)
+        self.name = name
+
+
+class Chosen:
+    """What the runs laid over the curves send."""
+
+    def __init__(self, *runs):
+        self.runs = list(runs)
+
+
+@pytest.fixture(scope="module")
+def twice():
+    """A visit whose run was trained, then once more from the same start, then from another seed."""
+    visit, _ = finished(steps="4")
+    for other_seed in (False, True):
+        train.press_again(visit, 1, other_seed=other_seed)
+        list(train.follow(visit))
+    return visit
+
+
+# ---------------------------------------------------------------- again
+
+
+def test_again_begins_from_the_same_bytes_and_reports_the_same(twice):
+    first, again, other = twice.runs.values()
+    assert again.points[1][1]["loss"] == first.points[1][1]["loss"] != other.points[1][1]["loss"]
+    assert again.frames[0][1]["maps"] == first.frames[0][1]["maps"] != other.frames[0][1]["maps"]
+    theirs = first.model.state_dict()
+    same = {name: weight.numpy().tobytes() for name, weight in again.model.state_dict().items()}
+    assert same == {name: weight.numpy().tobytes() for name, weight in theirs.items()}
+
+
+def test_another_seed_is_one_that_no_run_of_its_like_has(twice):
+    assert [run.seed for run in twice.runs.values()] == [0, 0, 1]
+    visit = begun()
+    visit.run.status = STOPPED
+    visit.add_again(visit.run, other_seed=True)
+    run, _ = visit.add_again(visit.runs["run-1"], other_seed=True)
+    assert run.seed == 2
+
+
+def test_nothing_begins_again_while_a_run_is_under_way():
+    visit = begun()
+    assert train.press_again(visit, 3)[0] == 3
+    assert train.press_again(Visit(), 3)[0] == 3
+    assert len(visit.runs) == 1
+
+
+# ---------------------------------------------------------------- names
+
+
+def test_a_new_name_stays_with_the_run_and_its_file():
+    visit, _ = finished(steps="1")
+    table = json.loads(rename_run(visit, Named("run-1", "  <b>first</b>\u202f \n try 🙂 ")))
+    assert table["runs"][0]["name"] == visit.run.name == "<b>first</b> try 🙂"
+    assert "refused" not in table
+    path, _ = pack_run(visit, Event("run-1"))
+    assert path.endswith("attn-b-first-b-try.zip")
+    visit.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("", "1 to 40 characters"),
+        (" \t\u0000\n", "1 to 40 characters"),
+        ("x" * (LONGEST_NAME + 1), "has 41 characters; 40 at most"),
+        ("copy 2", "Another run is called copy 2"),
+    ],
+)
+def test_a_name_that_will_not_do_is_refused_in_words_and_the_old_one_stays(name, why):
+    visit = begun()
+    visit.add(*form.read_form(*changed()))
+    table = json.loads(rename_run(visit, Named("run-1", name)))
+    assert why in table["refused"]["why"]
+    assert (table["refused"]["run"], visit.runs["run-1"].name) == ("run-1", "copy 1")
+
+
+def test_any_name_makes_a_plain_file_name():
+    names = ["../../etc/passwd", "地図 🙂", "a/b\\c:d", "...", "copy 1"]
+    assert [file_name(name) for name in names] == ["etc-passwd", "run", "a-b-c-d", "run", "copy-1"]
+
+
+# ---------------------------------------------------------------- compared
+
+
+def test_two_runs_differ_in_the_settings_that_were_changed_and_in_nothing_else(twice):
+    first, again, other = (dict(row_of(run)["settings"]) for run in twice.runs.values())
+    assert first == again
+    assert {name for name in first if first[name] != other[name]} == {"Seed"}
+    assert first["Learning rate"] == "0.005"
+    results = dict(row_of(twice.run)["results"])
+    held_out = f"{100 * twice.run.evaluation.overall.exact_match:.1f}"
+    assert results["Held-out"].startswith(held_out)
+    assert results["Loss"] == f"{twice.run.points[-1][1]['loss']:.4f}"
+
+
+def test_a_compared_run_is_sent_whole_with_the_maps_of_every_layer_and_head(twice):
+    value = json.loads(compare_runs(twice, Chosen("run-1", "gone")))
+    (told,) = value["runs"]
+    assert value["python"].count("build_model(") == 2, "the shown run and the one laid over it"
+    run = twice.runs["run-1"]
+    maps = attention_maps(run.model, run.probe.batch).cross
+    sent = np.stack([np.frombuffer(decoded(layer), "<u2") for layer in told["frames"][-1]["maps"]]) / 65535
+    assert told["meta"]["layers"] == [1, 2]
+    assert np.abs(sent.reshape(maps.shape) - maps.numpy()).max() < 1e-5
+    assert [told["frames"][0]["step"], told["frames"][-1]["step"]] == [0, 4]
+
+
+def decoded(packed):
+    import base64
+
+    return base64.b64decode(packed)
+
+
+# ---------------------------------------------------------------- the example that is watched
+
+
+def test_an_example_of_ones_own_is_watched_with_its_known_answer():
+    visit = Visit(device="cpu")
+    train.press_train(visit, 0, *changed(probe=" 3 1 4 ", steps="2"))
+    board = [board for board in map(board_of, train.follow(visit)) if board][-1]
+    assert board["meta"]["rows"] == board["meta"]["cols"] == ["3", "1", "4", "end"]
+    assert board["meta"]["truth"] == np.eye(4, dtype=int).tolist()
+    assert (board["meta"]["probe"], board["meta"]["own_probe"]) == ("3 1 4", True)
+    train.press_again(visit, 1)
+    assert visit.run.own_probe.source == "3 1 4"
+
+
+@pytest.mark.parametrize("probe", ["3 x", "1 2 3 4 5 6", "<script>", "١ ٢", "9" * 2000])
+def test_an_example_that_the_task_does_not_read_is_refused_under_its_field(probe):
+    visit = Visit()
+    order, _, *lines = train.press_train(visit, 4, *changed(probe=probe))
+    errors = dict(zip(form.ERRORS, lines, strict=False))
+    assert (order, visit.runs) == (4, {})
+    assert 'role="alert"' in errors.pop("probe")
+    assert set(errors.values()) == {""}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("topics", "Return a file."), ("text", "Return the name of a file.")]
+)
+def test_a_text_of_ones_own_is_watched_as_it_is_read(name, text):
+    task = build_task(name)
+    probe = probing.read_own_probe(task, text)
+    read = probe.batch.input_ids[0].tolist() + (probe.batch.labels[0].tolist() if name == "text" else [])
+    assert read == task.encode(text)
+
+
+def test_the_heads_offered_divide_the_hidden_size():
+    assert form.offer_heads("36") == (1, 2, 3, 4, 6, 9, 12)
+    assert form.offer_heads("none") == form.CHOICES["num_attention_heads"]
+
+
+def test_what_to_look_for_follows_the_task():
+    said = [train.pick_task(Visit(), label)[-1] for label in ("Copy", "Addition", "Your own classes")]
+    assert ["diagonal" in said[0], "carry" in said[1], "diagonal" in said[2]] == [True, True, False]
+
+
+# ---------------------------------------------------------------- loaded again
+
+
+def test_a_page_that_is_loaded_again_has_its_runs_and_no_other_page_has():
+    waiting = Waiting()
+    visit, _ = finished(steps="1")
+    key = waiting.arrive(visit, "")
+    visit.close()
+    assert list(visit.runs) == ["run-1"]
+    back, stranger = Visit(), Visit()
+    assert waiting.arrive(back, key) != key
+    waiting.arrive(stranger, key)
+    assert list(back.runs) == ["run-1"]
+    assert visit.runs == stranger.runs == {}
+    assert back.run.status == "finished"
+
+
+def test_a_visit_that_nobody_comes_back_to_gives_everything_up():
+    waiting = Waiting()
+    visit, _ = finished(steps="1")
+    key, path = waiting.arrive(visit, ""), visit.new_folder("x")
+    visit.close()
+    waiting.give_up(key)
+    assert visit.runs == {}
+    assert not path.parent.exists()
+    late = Visit()
+    waiting.arrive(late, key)
+    assert late.runs == {}
+
+
+def test_a_run_under_way_is_stopped_when_its_page_goes_and_can_go_on_in_the_next():
+    waiting, visit = Waiting(), begun(steps="40")
+    key = waiting.arrive(visit, "")
+    steps = train.follow(visit)
+    next(steps)
+    visit.close()
+    steps.close()
+    back = Visit()
+    waiting.arrive(back, key)
+    assert back.run.status == STOPPED
+    assert train.press_pause(back, 0)[0] == 1
+    list(train.follow(back))
+    assert back.run.step == 40
+
+
+# ---------------------------------------------------------------- in the browser
+
+
+@pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
+def test_runs_are_scrubbed_compared_renamed_undeleted_and_there_after_a_reload(served_app):
+    from playwright.sync_api import expect
+
+    expect.set_options(timeout=PATIENCE)
+    with open_tab(served_app, "Train") as page:
+        board, runs, when = (
+            page.locator("#train-board"),
+            page.locator("#runs"),
+            page.locator("#train-board .hf-when"),
+        )
+        page.get_by_label("Longest", exact=True).fill("5")
+        page.get_by_label("Steps", exact=True).fill("20")
+        page.get_by_role("button", name="Train", exact=True).click()
+        expect(page.locator("#note")).to_contain_text("Done, step 20 of 20")
+        expect(page.locator("#note")).to_contain_text("held-out examples are right")
+        scrubbed_by_keyboard_and_by_click(page, board, when)
+        page.get_by_role("button", name="Other seed").click()
+        expect(runs.locator("tbody tr")).to_have_count(2)
+        expect(page.locator("#note")).to_contain_text("Done, step 20 of 20")
+        expect(page.locator("#note")).to_contain_text("held-out examples are right")
+        compared_side_by_side(page, runs)
+        renamed_and_undeleted(page, runs)
+        page.get_by_role("tab", name="Try", exact=True).click()
+        page.get_by_role("tab", name="Train", exact=True).click()
+        expect(runs.locator("tbody tr.on")).to_contain_text("copy 2")
+        page.reload()
+        page.get_by_role("tab", name="Train", exact=True).click()
+        expect(runs.locator("tbody tr")).to_have_count(2)
+        expect(runs).to_contain_text("<i>mine</i>")
+        runs.get_by_role("button", name="Open <i>mine</i>").click()
+        expect(runs.locator("tbody tr.on")).to_contain_text("<i>mine</i>")
+        expect(board.locator(".hf-film button:not(.blank)").first).to_be_visible()
+    expect.set_options(timeout=5_000)
+
+
+def scrubbed_by_keyboard_and_by_click(page, board, when):
+    from playwright.sync_api import expect
+
+    slider = page.get_by_label("Step of training shown")
+    slider.focus()
+    page.keyboard.press("Shift+ArrowLeft")
+    expect(when).to_contain_text("step 18in the past")
+    page.keyboard.press("ArrowLeft")  # 1 % is less than a step
+    expect(when).to_contain_text("step 17in the past")
+    page.keyboard.press("Home")
+    expect(board.locator(".hf-notice")).to_contain_text("Untrained weights")
+    curve = board.locator("canvas[aria-label^='Held-out accuracy']")
+    curve.focus()
+    page.keyboard.press("End")
+    expect(when).to_contain_text("step 20the last step")
+    page.keyboard.press("End")
+    expect(when).to_contain_text("step 20the last step")
+    box = curve.bounding_box()
+    curve.click(position={"x": 44 + (box["width"] - 52) / 2, "y": box["height"] / 2})
+    expect(when).to_contain_text("step 10in the past")
+    figures = board.locator(".hf-stats dd")
+    assert figures.first.inner_text().startswith("10 of 20")  # the figures are of the shown step too
+    assert figures.nth(2).inner_text() == board.locator(".hf-chart output").nth(1).inner_text()
+    board.get_by_role("group", name="Layer").get_by_role("button", name="1").click()
+    name = board.locator("canvas[aria-label*='queries by']")
+    expect(name).to_have_attribute("aria-label", re.compile("layer 1, mean of the heads, step"))
+
+
+def compared_side_by_side(page, runs):
+    from playwright.sync_api import expect
+
+    compared = page.locator("#compared")
+    expect(compared.locator("section")).to_be_hidden()
+    runs.get_by_role("button", name="Lay copy 1 over the curves").press("Enter")
+    expect(compared.locator("tbody tr").nth(1)).to_have_text("Seed10")
+    expect(compared.locator("tbody tr").nth(0)).to_have_text("Settings that differ")
+    maps = compared.locator("canvas[aria-label*='queries by']")
+    expect(maps).to_have_count(2)
+    expect(maps.nth(1)).to_have_attribute("aria-label", re.compile("^copy 1, .* at step 20"))
+    page.get_by_label("Step of training shown").fill("0")
+    expect(maps.nth(1)).to_have_attribute("aria-label", re.compile("^copy 1, .* at step 0"))
+    keys = page.locator("#train-board .hf-keys").first
+    expect(keys).to_contain_text("copy 1, Transformer")
+
+
+def renamed_and_undeleted(page, runs):
+    from playwright.sync_api import expect
+
+    runs.get_by_role("button", name="Rename copy 1").press("Enter")
+    page.keyboard.press("Delete")
+    page.keyboard.press("Enter")
+    expect(runs.get_by_role("alert")).to_contain_text("1 to 40 characters")
+    page.keyboard.type("<i>mine</i>")
+    page.keyboard.press("Enter")
+    expect(runs.get_by_role("button", name="Delete <i>mine</i>")).to_be_visible()
+    runs.get_by_role("button", name="Delete <i>mine</i>").press("Enter")
+    page.keyboard.press("Enter")  # the focus is on Undo
+    expect(runs.get_by_role("button", name="Delete <i>mine</i>")).to_be_visible()

@@ -1,0 +1,305 @@
+"""The Share tab: a push is verified or refused in words, a pull is this visitor's, a token is nobody's."""
+
+import json
+import os
+import re
+import shutil
+import threading
+
+import pytest
+
+os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+gr = pytest.importorskip("gradio")
+
+from demos.session.catalog import Shelf  # noqa: E402
+from demos.session.session import Visit  # noqa: E402
+from demos.tabs.share import handlers as hub  # noqa: E402
+from demos.tabs.share import tab as sharing  # noqa: E402
+from demos.tabs.share.card_preview import render_card  # noqa: E402
+from demos.tabs.share.handlers import Sharing  # noqa: E402
+from demos.tabs.share.transfer import embed_lines, load_lines  # noqa: E402
+from tests.support.browser import PATIENCE, find_chromium, open_tab, serve_app  # noqa: E402
+from tests.support.hub_server import serve_hub  # noqa: E402
+from tests.support.sessions import begun, finished  # noqa: E402
+
+
+@pytest.fixture
+def hub_here(tmp_path):
+    """A Hub on loopback."""
+    with serve_hub(tmp_path) as served:
+        yield served
+
+
+@pytest.fixture
+def shelf(tiny_checkpoint):
+    """One checkpoint that everybody may open."""
+    return Shelf((("attn-copy (bundled)", tiny_checkpoint),))
+
+
+def pushed(
+    shelf, hub_here, name="attn-copy", token=None, private=True, until="pushed", visit=None, state=None
+):
+    """Push the shelf's checkpoint as far as a stage; what was told, in turn."""
+    visit, state, told = visit or Visit(device="cpu"), state or Sharing(endpoint=hub_here.endpoint), []
+    chosen = visit.shown or str(shelf.folders[0][1])
+    typed = hub_here.token if token is None else token
+    for outputs in hub.push(shelf, visit, state, chosen, name, private, typed):
+        told.append(outputs)
+        if state.push is not None and state.push.reached(until):
+            hub.stop(state.push)
+    return told
+
+
+def pulled(visit, hub_here, repo_id="ada/attn-copy"):
+    """Pull; what was told, in turn."""
+    return list(hub.pull(visit, Sharing(endpoint=hub_here.endpoint), repo_id, hub_here.token))
+
+
+def boards(told):
+    """The board's values among what was told."""
+    return [json.loads(outputs[0]) for outputs in told if isinstance(outputs[0], str)]
+
+
+# ---------------------------------------------------------------- push
+
+
+@pytest.mark.parametrize(
+    ("name", "token", "place", "words"),
+    [
+        ("my model", "hf_x", 1, "OWNER/NAME"),
+        ("a/b/c/d", "hf_x", 1, "OWNER/NAME"),
+        ("", "hf_x", 1, "OWNER/NAME"),
+        ("attn-copy", "", 2, "Nobody is signed in"),
+        ("attn-copy", "hf_a b", 2, "no access token"),
+        ("attn-copy", "hf_\u00e9", 2, "no access token"),
+    ],
+)
+def test_a_wrong_name_or_token_is_a_sentence_under_its_field_and_nothing_is_asked(
+    shelf, hub_here, name, token, place, words
+):
+    (told,) = pushed(shelf, hub_here, name, token)
+    assert words in told.pop(place)
+    assert boards([told]) == []
+    assert hub_here.requests == []
+
+
+def test_a_token_that_the_hub_does_not_take_is_said_under_it_and_never_repeated(shelf, hub_here):
+    *_, unknown = pushed(shelf, hub_here, token="hf_mistyped")
+    assert "does not know this token (401)" in unknown[2]
+    *_, reader = told = pushed(shelf, hub_here, token=hub_here.read_token)
+    assert "may only read" in reader[2]
+    assert hub_here.store.names() == []
+    assert hub_here.read_token not in str(told)
+    assert "hf_mistyped" not in str(unknown)
+
+
+def test_a_push_is_private_and_told_step_by_step_and_one_that_is_stopped_says_what_is_there(shelf, hub_here):
+    told = pushed(shelf, hub_here)
+    last = boards(told)[-1]
+    stages = [step["stage"] for step in last["steps"]]
+    assert stages[:3] == ["saving", "checking", "connecting"]
+    assert (last["status"], last["message"]) == (
+        "stopped",
+        "Stopped before it was verified: what was pushed is there.",
+    )
+    assert hub_here.repo("ada/attn-copy").settings["private"] is True
+    busy, idle = told[0][3:], told[-1][3:]
+    assert [button["interactive"] for button in (*busy, *idle)] == [False, True, True, False]
+    folder = shelf.folders[0][1]
+    assert hub_here.repo("ada/attn-copy").files("main")["README.md"] == (folder / "README.md").read_bytes()
+    assert str(folder) not in str(boards(told)), "where it lies on the server is nobody's business"
+
+
+def test_a_push_that_waits_for_the_hub_stops_at_once_and_nothing_was_pushed(shelf, hub_here):
+    trouble = hub_here.hold("whoami", at="request")
+    state = Sharing(endpoint=hub_here.endpoint)
+    press = threading.Thread(target=lambda: trouble.reached.wait(60) and hub.stop(state.push))
+    press.start()
+    told = pushed(shelf, hub_here, state=state)
+    press.join()
+    assert boards(told)[-1]["message"] == "Stopped: nothing of the checkpoint was pushed."
+    trouble.release.set()
+    assert hub_here.store.names() == []
+
+
+def test_a_public_repository_is_not_pushed_to_as_a_private_one(shelf, hub_here):
+    pushed(shelf, hub_here, private=False)
+    before = hub_here.repo("ada/attn-copy").history("main")
+    last = boards(pushed(shelf, hub_here))[-1]
+    assert last["status"] == "failed"
+    assert "Choose another name" in last["message"]
+    assert hub_here.repo("ada/attn-copy").history("main") == before
+
+
+def test_a_hub_that_cannot_be_reached_is_said_at_once(shelf, hub_here):
+    nowhere = Sharing(endpoint="http://127.0.0.1:9")
+    told = boards(pushed(shelf, hub_here, until="waiting", state=nowhere))
+    assert any("asking again" in step["message"] for step in told[-1]["steps"])
+
+
+def test_the_card_that_is_shown_is_the_one_that_is_pushed_and_a_run_is_saved_once(shelf, hub_here):
+    visit, _ = finished(steps="2", hidden_size=32, encoder_layers=1, decoder_layers=1)
+    state = Sharing(endpoint=hub_here.endpoint)
+    assert hub.offered(shelf, visit)[0] == ("copy 1 (this visit)", "run-1")
+    assert hub.name_for(visit, "run-1") == "attn-copy"
+    _, shown = sharing.preview(shelf, visit, state, "run-1", "ada/my-copy")
+    assert "<h1>my-copy</h1>" in shown
+    folder = hub.find_folder(shelf, visit, state, "run-1", "my-copy")
+    assert hub.find_folder(shelf, visit, state, "run-1", "my-copy") == folder
+    pushed(shelf, hub_here, "ada/my-copy", visit=visit, state=state)
+    card = hub_here.repo("ada/my-copy").files("main")["README.md"].decode()
+    assert card == (folder / "README.md").read_text()
+    visit.close()
+
+
+# ---------------------------------------------------------------- pull
+
+
+def test_what_is_pulled_is_offered_to_this_visitor_alone_and_goes_with_the_visit(shelf, hub_here):
+    pushed(shelf, hub_here)
+    visit, other = Visit(), Visit()
+    told = pulled(visit, hub_here)
+    last = boards(told)[-1]
+    assert (last["status"], last["result"]["title"]) == ("done", "Pulled and checked")
+    assert 'checkpoint = "ada/attn-copy"' in last["code"][0]["text"]
+    assert ("ada/attn-copy (pulled)", "ada/attn-copy") in shelf.choices(visit)
+    assert shelf.choices(other) == [("attn-copy (bundled)", str(shelf.folders[0][1]))]
+    with shelf.open(visit, "ada/attn-copy") as opened:
+        assert (opened.name, opened.weights) == ("attn-copy", "ada/attn-copy, step 60")
+    first = visit.pulled["ada/attn-copy"]
+    pulled(visit, hub_here)
+    assert not first.exists(), "the same once more replaces it"
+    kept = visit.pulled["ada/attn-copy"]
+    visit.empty()
+    assert (visit.pulled, kept.exists()) == ({}, False)
+
+
+@pytest.mark.parametrize(
+    ("repo_id", "words"),
+    [("ada/nothing", "There is no repo ada/nothing"), ("a b", "OWNER/NAME"), ("", "OWNER/NAME")],
+)
+def test_a_pull_that_is_refused_says_why_under_the_id_and_offers_nothing(shelf, hub_here, repo_id, words):
+    visit = Visit()
+    *_, last = pulled(visit, hub_here, repo_id)
+    assert words in last[1]
+    assert (visit.pulled, len(shelf.choices(visit))) == ({}, 1)
+
+
+def test_what_is_larger_than_what_is_trained_here_is_not_pulled(shelf, hub_here, monkeypatch):
+    pushed(shelf, hub_here)
+    monkeypatch.setattr(hub, "LARGEST", 1000)
+    visit = Visit()
+    *_, last = pulled(visit, hub_here)
+    assert "at most 1.0 kB are pulled" in last[1]
+    assert visit.pulled == {}
+
+
+# ---------------------------------------------------------------- card, lines, links
+
+
+def test_a_card_is_shown_without_its_html_and_loads_nothing_from_elsewhere(tiny_checkpoint, tmp_path):
+    folder = tmp_path / "card"
+    shutil.copytree(tiny_checkpoint, folder)
+    hostile = (
+        "<script>alert(1)</script>\n\n<img src=x onerror=alert(1)>\n\n[go](javascript:alert(1))\n\n"
+        "![far](https://example.org/a.png) ![up](../secret.png)\n\n| a |\n|---|\n| <b>x</b> |\n"
+    )
+    (folder / "README.md").write_text(f"---\nlicense: <i>\n---\n{hostile}", encoding="utf-8")
+    shown = render_card(folder)
+    assert not re.search(r"<(script|img|b|i)\b|href=.javascript", shown)
+    assert "<em>far</em> <em>up</em>" in shown
+    assert 'src="data:image/png;base64,' in render_card(tiny_checkpoint)
+
+
+def test_a_checkpoint_is_pulled_and_shown_also_without_a_card_or_with_one_that_is_no_text(
+    shelf, hub_here, tiny_checkpoint
+):
+    visit = Visit()
+    repo = hub_here.store.create("model", "ada/attn-copy", "ada", private=True)
+    content = {path.name: path.read_bytes() for path in tiny_checkpoint.iterdir()}
+    del content["README.md"]
+    for card, shown in (
+        ({}, "This checkpoint has no card."),
+        ({"README.md": b"# caf\xe9"}, "<h1>caf\ufffd</h1>"),
+    ):
+        changes = {name: hub_here.store.keep(data) for name, data in (content | card).items()}
+        repo.add_commit("refs/heads/main", repo.resolve("main"), "by anybody", "ada", changes)
+        assert boards(pulled(visit, hub_here))[-1]["status"] == "done"
+        _, told = sharing.preview(shelf, visit, Sharing(), "ada/attn-copy", "ada/attn-copy")
+        assert shown in told
+    visit.empty()
+
+
+def test_the_lines_that_load_it_are_the_cards_with_its_id_and_a_page_only_a_space_has(
+    tiny_checkpoint, monkeypatch
+):
+    (lines,) = load_lines((tiny_checkpoint / "README.md").read_text(encoding="utf-8"), "ada/attn-copy")
+    assert 'checkpoint = "ada/attn-copy"\n' in lines["text"]
+    compile(lines["text"], "snippet", "exec")
+    assert load_lines("# another's card", "ada/x") == []
+    assert embed_lines() == []
+    monkeypatch.setenv("SPACE_HOST", "ada-attn.hf.space")
+    assert 'src="https://ada-attn.hf.space"' in embed_lines()[0]["text"]
+
+
+def test_a_run_without_weights_is_not_shared_and_no_other_checkpoint_in_its_place(shelf):
+    visit = begun()
+    tabs, said, *picked = sharing.take_run(shelf, visit, "run-1", "")
+    assert (tabs, picked) == (gr.skip(), [gr.skip()] * len(sharing.choose(shelf, visit, None, "")))
+    assert "This run has no weights yet." in said
+    visit.run.begin()
+    tabs, said, chosen, *_ = sharing.take_run(shelf, visit, "run-1", "")
+    assert (tabs.selected, said, chosen["value"]) == ("share", gr.skip(), "run-1")
+    visit.close()
+
+
+def test_a_typed_name_stays_and_a_default_follows_the_checkpoint(shelf):
+    visit, chosen = Visit(), str(shelf.folders[0][1])
+    assert sharing.choose(shelf, visit, None, "")[1] == "attn-copy"
+    assert sharing.choose(shelf, visit, chosen, "ada/mine")[1] == "ada/mine"
+    assert sharing.choose(Shelf(), visit, None, "")[0]["value"] is None
+
+
+# ---------------------------------------------------------------- in the browser
+
+
+@pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
+def test_in_the_browser_a_bundled_checkpoint_is_pushed_verified_pulled_and_offered(tmp_path):
+    from playwright.sync_api import expect
+
+    expect.set_options(timeout=PATIENCE)
+    with (
+        serve_hub(tmp_path) as served,
+        serve_app(served.environment(tmp_path)) as address,
+        open_tab(address, "Share") as page,
+    ):
+        page.get_by_label("Checkpoint", exact=True).last.click()
+        page.get_by_role("option", name="attn-copy (bundled)").click()
+        expect(page.locator("#share-name input")).to_have_value("attn-copy")
+        token, push = page.locator("#share-token input"), page.locator("#share-push")
+        assert token.get_attribute("type") == "password"
+        token.fill("hf_mistyped")
+        push.click()
+        expect(page.locator("#share-token-error")).to_contain_text("does not know this token")
+        token.fill(served.token)
+        push.click()
+        expect(page.locator("#share-pushed")).to_contain_text("Pushed and verified")
+        expect(page.locator("#share-pushed a")).to_have_attribute("href", f"{served.endpoint}/ada/attn-copy")
+        page.locator("#share-id input").fill("ada/attn-copy")
+        page.locator("#share-pull").click()
+        expect(page.locator("#share-pulled")).to_contain_text("Pulled and checked")
+        page.locator("#share-card > button").click()
+        expect(page.locator(".hf-card h1")).to_have_text("attn-copy")
+        page.get_by_role("button", name="Copy link").click()
+        expect(page.locator(".hf-link-panel")).to_be_visible()
+        assert served.token not in page.content() + page.url
+        page.get_by_role("button", name="Clear the token").click()
+        expect(token).to_have_value("")
+        for width in (360, 768, 1280):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.get_by_role("tab", name="Explore", exact=True).click()
+        page.locator("#explore-checkpoint input").click()
+        page.get_by_role("option", name="ada/attn-copy (pulled)").click()
+        expect(page.locator("#explore-origin")).to_contain_text("ada/attn-copy, step")
+    expect.set_options(timeout=5_000)

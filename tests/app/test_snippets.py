@@ -1,0 +1,368 @@
+"""What "Copy as Python" gives runs as pasted, and gives what the board shows."""
+
+import base64
+import contextlib
+import copy
+import dataclasses
+import io
+import json
+import os
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+pytest.importorskip("gradio")
+
+from demos.session.catalog import BUNDLED, Shelf, build_shelf
+from demos.session.session import Visit
+from demos.snippets import heads as python_heads
+from demos.snippets import views as python_lines
+from demos.tabs.attention import tab as attention
+from demos.tabs.duel import tab as duel
+from demos.tabs.duel.job import Duel
+from demos.tabs.explore import ablation_panel
+from demos.tabs.explore import tab as explore
+from demos.tabs.explore.head_scores import Checks
+from demos.tabs.language import ngrams as language_ngrams
+from demos.tabs.language import tokens as language_tokens
+from demos.tabs.language import word_order
+from demos.tabs.language import word_vectors as word_vectors_tab
+from demos.tabs.positions import length_test
+from demos.tabs.positions import tab as positions
+from demos.tabs.train import form
+from demos.tabs.train import tab as train
+from demos.tabs.try_it import tab as trying
+from hf_attn.experiments import word_vectors
+from hf_attn.experiments.length_generalization import Growth
+from hf_attn.experiments.word_vectors import choose_settings
+from hf_attn.interpret.attention_maps import attention_maps
+from hf_attn.tasks import Recipe, build_task
+from tests.support.native_models import build_native
+from tests.support.sessions import board_of, changed, finished
+
+SHELF = build_shelf()
+ADDITION, TOPICS = str(BUNDLED / "attn-addition"), str(BUNDLED / "attn-docstring-topics")
+
+
+@pytest.fixture(autouse=True)
+def in_the_root(monkeypatch):
+    """Lines are pasted in the repository's root."""
+    monkeypatch.chdir(BUNDLED.parent)
+
+
+def run_lines(value):
+    """What the lines leave behind, and what they print."""
+    scope, said = {}, io.StringIO()
+    with contextlib.redirect_stdout(said):
+        exec(value["python"], scope)
+    assert said.getvalue().strip()
+    return SimpleNamespace(**{name: kept for name, kept in scope.items() if name != "__builtins__"})
+
+
+def unpacked(packed, shape):
+    """Weights as a board has them."""
+    return np.frombuffer(base64.b64decode(packed), "<u2").reshape(shape) / 65535
+
+
+def explored(chosen, text, visit=None, target=""):
+    """The lens's value, and the checks beside it."""
+    checks = Checks()
+    board, *_ = explore.ask(SHELF, visit or Visit(), chosen, text, target, None, checks)
+    return json.loads(board), checks
+
+
+def tried(chosen, text, *settings):
+    """What Try shows."""
+    return json.loads(trying.ask(SHELF, Visit(), chosen, text, *settings)[0])
+
+
+# ---------------------------------------------------------------- a checkpoint
+
+
+@pytest.mark.parametrize(
+    ("chosen", "text", "target"),
+    [
+        (ADDITION, "153+391", ""),
+        (ADDITION, "153+391", "540"),
+        (TOPICS, "open a 'socket' and \"read\"", ""),
+        (str(BUNDLED / "bahdanau-reverse"), "7 2 5", ""),
+    ],
+)
+def test_explore_s_lines_give_the_map_that_is_shown(chosen, text, target):
+    value, _ = explored(chosen, text, target=target)
+    left = run_lines(value)
+    kind = value["kinds"][value["kind"]]
+    shown = unpacked(kind["maps"], kind["shape"])[value["layer"], value.get("head", 0)]
+    assert (left.kind, left.layer, left.head) == (value["kind"], value["layer"], value.get("head", 0))
+    assert np.abs(left.weights.numpy() - shown).max() < 1e-4
+
+
+def test_the_question_s_lines_give_the_changed_answer_and_the_held_out_accuracy():
+    _, checks = explored(ADDITION, "153+391")
+    *_, last = ablation_panel.ask_model(SHELF, Visit(), checks, ablation_panel.Pick(layer=1, head=1))
+    value = json.loads(last)
+    left = run_lines(value)
+    answer = value["answer"]
+    assert left.left.exact_match == answer["held_out"]["left"]
+    assert left.whole.exact_match == answer["held_out"]["whole"]
+    assert list(left.change.total_variation) == [moved for _, moved, _ in answer["moved"]]
+
+
+def test_the_lines_of_head_roles_give_the_table_s_figures():
+    _, checks = explored(ADDITION, "153+391")
+    measured = json.loads(checks.to_value())["measured"]
+    left = run_lines(measured)
+    assert same_figures(left.roles, measured["trained"])
+    even = {kind: {name: None if x != x else x for name, x in of.items()} for kind, of in left.even.items()}
+    assert even == measured["even"]
+
+
+def same_figures(figures, shown):
+    """Whether tensors [L, H] are the lists of a board, which has null for NaN."""
+    return {
+        kind: {
+            name: [[None if x != x else x for x in row] for row in each.tolist()] for name, each in of.items()
+        }
+        for kind, of in figures.items()
+    } == shown
+
+
+def test_the_lines_of_roles_on_held_out_examples_give_trained_and_untrained_figures(learned, monkeypatch):
+    monkeypatch.setattr(ablation_panel, "ROLE_EXAMPLES", 5)
+    visit, _ = learned
+    _, checks = explored(next(iter(visit.runs)), "7 2 5", visit)
+    *_, last = ablation_panel.compare_roles(SHELF, visit, checks)
+    compared = json.loads(last)["compared"]
+    left = run_lines(compared)
+    assert same_figures(left.roles.trained, compared["trained"])
+    assert same_figures(left.roles.untrained, compared["untrained"])
+
+
+def test_the_lines_without_each_head_give_what_is_left(learned):
+    visit, _ = learned
+    _, checks = explored(next(iter(visit.runs)), "7 2 5", visit)
+    *_, last = ablation_panel.ask_each_head(SHELF, visit, checks)
+    each = json.loads(last)["each"]
+    left = run_lines(each)
+    assert left.whole.exact_match == each["whole"]
+    assert [(one.exact_match, one.drop) for one in left.outcomes] == [
+        (row["left"], row["drop"]) for row in each["rows"]
+    ]
+
+
+def test_the_lines_of_theory_views_give_the_head_s_figures_and_bars():
+    _, checks = explored(ADDITION, "153+391")
+    measured = json.loads(checks.to_value())["measured"]
+    chosen = measured["theory"].replace('"cross", 0, 0', '"decoder", 1, 2')
+    left = run_lines({"python": chosen})
+    figures = {name: rows[1][2] for name, rows in measured["trained"]["decoder"].items()}
+    assert {name: figure.item() for name, figure in left.views.items()} == pytest.approx(
+        {name: figures[name] for name in left.views}
+    )
+    assert left.sigma.tolist() == pytest.approx(measured["spectrum"]["decoder"][1][2])
+    assert left.offsets.tolist() == measured["offsets"]["decoder"]
+    assert left.profile.nan_to_num(-1).tolist() == pytest.approx(
+        [-1 if x is None else x for x in measured["profile"]["decoder"][1][2]]
+    )
+
+
+def test_the_lines_of_a_cell_give_its_query_key_value_and_weight():
+    visit, checks, cell = Visit(), Checks(), ("cross", 1, 2, 0, 4)
+    explore.ask(SHELF, visit, ADDITION, "153+391", "", None, checks)
+    told = json.loads(explore.look_inside(SHELF, visit, checks, checks.turn, *cell))["cell"]
+    left = run_lines(told)
+    assert list(left.cell.query) == pytest.approx(told["q"])
+    assert list(left.cell.key) == pytest.approx(told["k"])
+    assert list(left.cell.chosen.value) == pytest.approx(told["v"])
+    assert left.cell.chosen.weight == pytest.approx(told["weight"])
+
+
+def test_the_lines_of_an_outsider_s_cell_give_the_weight_in_its_map(tmp_path, monkeypatch):
+    for part in build_native("bert"):
+        part.save_pretrained(tmp_path / "bert")
+    shelf, visit = Shelf(), Visit(device="cpu")
+    chosen = shelf.take(visit, str(tmp_path / "bert"))
+    monkeypatch.chdir(tmp_path)
+    with shelf.open(visit, chosen) as opened:
+        read, cell = opened.encode("the cat sat"), ("encoder", 1, 3, 2, 1)
+        python = python_heads.explain_cell(visit, chosen, opened, read, [], cell)
+        weights = attention_maps(opened.model, read).encoder
+    assert run_lines({"python": python}).cell.chosen.weight == pytest.approx(
+        float(weights[1, 3, 2, 1]), abs=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    ("chosen", "text", "settings"),
+    [
+        (ADDITION, "153+391", ()),
+        (ADDITION, "153+391", ("beam", 3)),
+        (ADDITION, "153+391", ("top-k", 4, 3, 0.9, 1.7, 5)),
+        (ADDITION, "153+391", ("nucleus", 4, 3, 0.8, 1.3, 7)),
+        (TOPICS, "open a 'socket' and \"read\"", ()),
+    ],
+)
+def test_try_s_lines_write_the_answer_that_is_shown(chosen, text, settings):
+    value = tried(chosen, text, *settings)
+    left = run_lines(value)
+    assert left.answer.score == pytest.approx(value["log_probability"], abs=1e-5)
+
+
+# ---------------------------------------------------------------- what is trained
+
+
+@pytest.fixture(scope="module")
+def learned():
+    """A short run, and everything its page was sent."""
+    return finished(steps="4", hidden_size=16)
+
+
+def test_train_s_lines_give_the_run_and_its_probe_s_map_again(learned):
+    visit, said = learned
+    value = board_of(said[-1])
+    left = run_lines(value)
+    frame, meta = value["frames"][-1], value["meta"]
+    shape = (meta["heads"], len(meta["rows"]), len(meta["cols"]))
+    shown = np.stack([unpacked(layer, shape) for layer in frame["maps"]])
+    assert left.report.step == 4
+    assert np.abs(left.found.weights.numpy() - shown).max() < 1e-4
+    assert visit.run.points[-1][1]["loss"] == pytest.approx(left.report.loss, abs=1e-5)
+
+
+def test_explore_s_lines_train_a_run_of_this_visit_again(learned):
+    visit, _ = learned
+    value, _ = explored(next(iter(visit.runs)), "7 2 5", visit)
+    kind = value["kinds"][value["kind"]]
+    shown = unpacked(kind["maps"], kind["shape"])[value["layer"], value.get("head", 0)]
+    assert np.abs(run_lines(value).weights.numpy() - shown).max() < 1e-4
+
+
+def test_a_stopped_run_s_lines_stop_where_it_stands(learned):
+    run = copy.copy(learned[0].run)
+    run.step = 2
+    left = run_lines({"python": python_lines.explain_run(run)})
+    assert left.report.step == 2
+
+
+def test_the_lines_of_compared_runs_train_each_of_them_again():
+    visit, _ = finished(steps="2", hidden_size=16)
+    visit.add(*form.read_form(*changed(steps="3", hidden_size=16, seed="1")))
+    for _ in train.follow(visit):
+        pass
+    left = run_lines({"python": python_lines.explain_comparison(list(visit.runs.values()))})
+    for run in visit.runs.values():
+        report, maps = left.reports[run.name], attention_maps(run.model, run.probe.batch).answering
+        assert (report.step, report.loss) == (run.step, pytest.approx(run.points[-1][1]["loss"], abs=1e-5))
+        assert np.abs(left.maps[run.name].weights.numpy() - maps.weights.numpy()).max() < 1e-5
+
+
+def test_duel_s_lines_give_the_figures_of_the_standings():
+    visit, contest = Visit(device="cpu"), Duel()
+    form = ["Reversal", 5, ["none", "transformer"], "50 k", "steps", "3", "", "0"]
+    duel.press_start(visit, contest, 0, *form)
+    *_, last = duel.follow(visit, contest)
+    value = json.loads(last[duel.SCREEN.index("board")])
+    left = run_lines(value)
+    assert left.scores == {one["model"]: one["held_out"] for one in value["contestants"]}
+
+
+# ---------------------------------------------------------------- beside the map, positions and language
+
+
+def test_the_lines_of_the_exercise_judge_what_was_written_and_do_not_tell_the_answers():
+    written = {"scores": [["1", "", "x"], ["", "1", ""], ["", "", "2"]]}
+    written |= {"weights": [["", "", ""]] * 3, "outputs": [["", ""], ["", ""], ["7", ""]]}
+    value = json.loads(attention.check(SimpleNamespace(**written)))
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        exec(value["python"], {})
+    shown = [[one["is_right"] for one in line] for lines in value["checks"].values() for line in lines]
+    assert said.getvalue().splitlines() == [
+        f"{name} {marks}"
+        for name, marks in zip(["scores"] * 3 + ["weights"] * 3 + ["outputs"] * 3, shown, strict=True)
+    ]
+    assert ".2833" not in value["python"]
+    assert ".2833" not in json.loads(attention.show_hand())["python"]
+
+
+def test_the_lines_of_the_three_steps_give_their_maps_and_how_far_they_are_from_symmetric():
+    value = json.loads(attention.show_roles())
+    for place, shown in enumerate(value["steps"]):
+        left = run_lines({"python": value["python"].replace("place = 0", f"place = {place}")})
+        assert left.steps[left.place].head.weights.tolist() == shown["weights"]
+        assert left.steps[left.place].asymmetry == shown["asymmetry"]
+
+
+def test_positions_lines_give_the_pictures_and_the_order_test():
+    form = ["rotary", "12", "16", "50", "2", "10000", "8", "0", "the cat sat"]
+    value = json.loads(positions.show_view(*form)[0])
+    left = run_lines(value)
+    shown = np.array(value["pictures"][0]["values"])
+    assert np.allclose(left.pictures[0].values.numpy(), shown, rtol=1e-4, atol=1e-5)
+    assert left.order.shift == value["order"]["shift"]
+
+
+def test_the_lines_of_what_was_trained_beyond_its_length_give_its_figures():
+    growing = length_test.Growing()
+    growing.arrange(Growth("copy", 3, (2, 4), steps=4), ("sinusoidal",), 0, "cpu")
+    for _ in length_test.drive(growing):
+        pass
+    board = positions.show_growth(growing)[positions.SCREEN.index("board")]
+    value = json.loads(board)
+    scores = run_lines(value).scores["sinusoidal"]
+    shown = {one["size"]: one["right"] for one in value["ways"][0]["scores"]}
+    assert {size: score.exact_match for size, score in scores.items()} == shown
+
+
+def test_the_lines_of_language_give_its_numbers():
+    tokens = language_tokens.cut('it\'s "low", lower, lowest\\n')
+    assert [len(step.vocabulary) for step in run_lines(tokens).steps] == [
+        one["size"] for one in tokens["steps"]
+    ]
+    order = json.loads(word_order.ask(*word_order.FIRST)[0])
+    assert [row.distance for row in run_lines(order).found.rows] == [row["distance"] for row in order["rows"]]
+    counting = language_ngrams.Counting()
+    source = language_ngrams.OWN
+    given = (source, language_ngrams.FIRST, language_ngrams.PROMPTS[source])
+    *_, last = language_ngrams.count(Visit(), counting, *given)
+    grams = json.loads(last[0])
+    shown = [table["perplexity"] for table in grams["tables"]]
+    assert [table.perplexity for table in run_lines(grams).tables] == shown
+
+
+def test_the_lines_of_word_vectors_give_the_same_neighbours(monkeypatch):
+    def choose_short(sentences, kind):
+        return dataclasses.replace(choose_settings(sentences, kind), steps=40)
+
+    monkeypatch.setattr(word_vectors, "choose_settings", choose_short)
+    monkeypatch.setattr(word_vectors_tab, "choose_settings", choose_short)
+    lesson, words = word_vectors_tab.Lesson(), ("cat", "cat", "dog", "mat")
+    text = (
+        "the cat's on the mat. the dog is on the mat. a cat and a dog run. the mat is old. a dog's old. " * 4
+    )
+    kind = word_vectors_tab.KINDS[0]
+    *_, last = word_vectors_tab.train(lesson, word_vectors_tab.OWN, kind, text, *words)
+    value = json.loads(last[0])
+    found = run_lines(value).vectors.neighbours(value["near"]["word"], 8)
+    assert [near.word for near in found] == [near["word"] for near in value["near"]["found"]]
+
+
+# ---------------------------------------------------------------- how they are written
+
+
+def test_a_recipe_and_a_task_read_back_as_they_were():
+    recipe = Recipe({"hidden_size": 32, "position_type": "it's"}, "additive", steps=7, betas=(0.9, 0.999))
+    assert eval(python_lines.say_recipe(recipe), {"Recipe": Recipe}) == recipe
+    for task in (build_task("copy"), build_task("addition", digits=2), build_task("text", window=64)):
+        assert eval(python_lines.say_task(task), {"build_task": build_task}) == task
+
+
+def test_a_file_of_the_visitor_s_is_named_without_its_folder(tmp_path):
+    table = tmp_path / "mine.csv"
+    table.write_text("text,label\ngood,a\nbad,b\n")
+    task = build_task("csv", path=str(table), text="text", label="label")
+    said = python_lines.say_task(task)
+    assert "path='mine.csv'" in said
+    assert str(tmp_path) not in said

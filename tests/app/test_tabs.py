@@ -1,0 +1,393 @@
+"""What the tabs do, without a browser: settings, runs, and what the boards are told."""
+
+import copy
+import dataclasses
+import os
+import shutil
+import threading
+import time
+
+import pytest
+
+os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+gr = pytest.importorskip("gradio")
+
+from demos.core.limits import HOME  # noqa: E402
+from demos.core.upload import take_table  # noqa: E402
+from demos.jobs import job as driving  # noqa: E402
+from demos.jobs.training_job import PAUSED, STOPPED, Run  # noqa: E402
+from demos.session.catalog import Shelf  # noqa: E402
+from demos.session.session import Visit  # noqa: E402
+from demos.tabs.train import form  # noqa: E402
+from demos.tabs.train import tab as train  # noqa: E402
+from demos.tabs.train.runs_table import pack_run  # noqa: E402
+from demos.ui.shared import thin  # noqa: E402
+from hf_attn.architectures.registry import ARCHITECTURES  # noqa: E402
+from hf_attn.checkpoints.save_load import load_checkpoint  # noqa: E402
+from hf_attn.tasks import TASKS, build_task  # noqa: E402
+from hf_attn.training.loop import Diverged  # noqa: E402
+from tests.support.sessions import Event, begun, board_of, changed, finished  # noqa: E402
+from tests.support.tables import write_table  # noqa: E402
+
+EMPTY = Shelf()
+
+
+@pytest.fixture(scope="module")
+def copied():
+    """A visit with one finished run of six steps."""
+    visit, _ = finished()
+    yield visit
+    visit.close()
+
+
+@pytest.fixture(scope="module")
+def own_table(tmp_path_factory):
+    """A table that a visitor uploaded, with columns for classes and for pairs."""
+    folder = tmp_path_factory.mktemp("upload")
+    return take_table(write_table(folder), folder / "kept", ("text", "label"))
+
+
+# ---------------------------------------------------------------- settings
+
+
+def test_the_settings_become_a_task_and_a_recipe():
+    task, recipe, seed = form.read_form(*changed(task="Addition", size=2, num_attention_heads=4, seed="7"))
+    assert (task.name, task.digits, seed) == ("addition", 2, 7)
+    assert (recipe.steps, recipe.learning_rate, recipe.report_every, recipe.evaluate_every) == (
+        6,
+        0.005,
+        1,
+        1,
+    )
+    assert recipe.model["num_attention_heads"] == 4
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("num_attention_heads", 3, "multiple of 3"),
+        ("learning_rate", "fast", "0.003 works"),
+        ("learning_rate", "nan", "between"),
+        ("learning_rate", "30", "0.1"),
+        ("steps", "0", "from 1 to 20"),
+        ("steps", "20001", "from 1 to 20"),
+        ("steps", "", "empty"),
+        ("size", 21, "choose one of 5, 10, 20, 40"),
+        ("hidden_size", "4096", "from 8 to 512"),
+        ("seed", "one", "whole number"),
+        ("seed", "-1", "whole number"),
+    ],
+)
+def test_a_wrong_setting_is_one_sentence_under_its_field_and_starts_nothing(field, value, words):
+    visit = Visit()
+    order, _, *rest = train.press_train(visit, 4, *changed(**{field: value}))
+    errors = dict(zip(form.ERRORS, rest, strict=False))
+    assert order == 4
+    assert visit.runs == {}
+    assert words in errors.pop(field)
+    assert set(errors.values()) == {""}
+
+
+def test_every_wrong_number_is_marked_and_the_first_is_told_under_the_button():
+    wrong = changed(learning_rate="abc", steps="-1", probe="x")
+    _, *described = train.describe(visit := Visit(), *wrong)
+    _, _, *pressed = train.press_train(visit, 0, *wrong)
+    for answer in (described, pressed):
+        errors = {name: said for name, said in zip(form.ERRORS, answer, strict=False) if said}
+        assert errors.keys() == {"learning_rate", "steps"}
+    assert "Learning rate: " in described[-1]
+
+
+def test_every_task_and_model_is_offered_and_fills_the_settings_with_its_recipe(own_table):
+    assert [name for name, *_ in form.offers().values()] == sorted(
+        (name for name, *_ in form.offers().values()), key=list(TASKS).index
+    )
+    assert {name for name, *_ in form.offers().values()} == set(TASKS)
+    for label, (name, *_) in form.offers().items():
+        names = ("table", *form.CHOSEN[1:], *form.FILLED)
+        filled = dict(zip(names, form.choose_task(label), strict=True))
+        table = own_table if form.COLUMNS.get(name) else None
+        filled |= dict(zip(("column_1", "column_2"), form.show_columns(name, table), strict=True))
+        offered = [model for _, model in filled["model"]["choices"]]
+        assert offered == list(ARCHITECTURES[TASKS[name].kind])
+        for model in offered:
+            chosen = form.choose_model(label, model, filled["size"].get("value"), "small")
+            again = filled | dict(zip(("preset", *form.FILLED), chosen, strict=True))
+            values = {field: update.get("value") for field, update in again.items()}
+            values |= {"task": label, "model": model, "seed": "0", "probe": ""}
+            task, recipe, _ = form.read_form(*(values[field] for field in form.FIELDS), table=table)
+            assert (task.name, recipe.architecture) == (name, model)
+            assert recipe.model == task.recipes_of(model)["product"].model | {
+                known: values[field] for field, known in form.fields_of(name, model).items()
+            }
+
+
+def test_the_size_shown_first_is_the_one_that_the_recipe_was_found_for():
+    for label, (name, option, _, offered, first) in form.SIZES.items():
+        own = {"Parser, nested": 3}.get(label, getattr(build_task(name), option))
+        assert first == own, label
+        assert first in offered, label
+
+
+def test_fields_that_mean_nothing_to_a_model_are_not_read_and_not_shown():
+    wrong = {"num_attention_heads": "many", "encoder_layers": "0", "attention_size": "wide"}
+    _, recipe, _ = form.read_form(*changed(model="dot", num_hidden_layers=2, input_feeding=False, **wrong))
+    assert (recipe.architecture, recipe.model["num_layers"], recipe.model["input_feeding"]) == (
+        "dot",
+        2,
+        False,
+    )
+    shown = dict(zip(("preset", *form.FILLED), form.choose_model("Copy", "none", 5, "small"), strict=True))
+    hidden = {name for name, update in shown.items() if not update.get("visible", True)}
+    assert hidden == {
+        *("preset", "num_attention_heads", "attention_size", "encoder_layers", "decoder_layers"),
+        *("position_type", "input_feeding"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("model", "values", "field", "words"),
+    [
+        ("additive", {"attention_size": "0"}, "attention_size", "from 1 to 512"),
+        ("dot", {"hidden_size": 33}, "hidden_size", "choose an even hidden size"),
+        ("decoder", {"num_hidden_layers": "7"}, "num_hidden_layers", "from 1 to 6"),
+        ("decoder", {"num_attention_heads": 5}, "num_attention_heads", "multiple of 5"),
+    ],
+)
+def test_each_models_refusal_names_the_field_as_the_page_does(model, values, field, words):
+    with pytest.raises(form.FieldError) as refused:
+        form.read_form(*changed(model=model, **values))
+    assert refused.value.field == field
+    assert words in str(refused.value)
+    assert f"{field}=" not in str(refused.value)
+
+
+def test_a_task_that_the_form_does_not_know_is_offered_with_its_defaults(monkeypatch):
+    monkeypatch.setitem(
+        TASKS, "mirror", dataclasses.dataclass(frozen=True)(type("Mirror", (TASKS["copy"],), {}))
+    )
+    monkeypatch.setattr(TASKS["mirror"], "title", "Mirror")
+    assert form.read_form(*changed(task="Mirror"))[0].max_length == 20
+
+
+# ---------------------------------------------------------------- a run
+
+
+def test_a_run_shows_the_untrained_map_first_and_everything_last():
+    visit, outputs = finished()
+    boards = [board for board in map(board_of, outputs) if board]
+    assert [frame["step"] for frame in boards[0]["frames"]] == [0]
+    assert boards[0]["status"] == "running"
+    last = boards[-1]
+    assert last["status"] == "finished"
+    assert [point["step"] for point in last["points"]] == list(range(7))
+    assert last["frames"][-1]["step"] == 6
+    assert len(last["frames"][0]["predictions"]) == 6
+    assert len(last["meta"]["rows"]) == len(last["meta"]["truth"])
+    assert visit.run.evaluation.overall.examples == len(visit.run.task.held_out(1000))
+
+
+def test_a_stopped_run_keeps_its_weights_and_goes_on_to_the_same_end_as_an_unbroken_one():
+    visit = begun(steps="30")
+    steps = train.follow(visit)
+    next(steps)
+    train.press_stop(visit, 1)
+    outputs = list(steps)
+    run = visit.run
+    assert run.status == STOPPED
+    assert run.step < 30
+    assert f"Stopped at step {run.step} of 30. The weights are kept; nothing is lost." in train.tell(run)
+    assert board_of(outputs[0])["status"] == "stopped"
+    assert train.press_pause(visit, 1)[0] == 2  # Resume asks for a follower
+    list(train.follow(visit))
+    unbroken, _ = finished(steps="30")
+    theirs = unbroken.run.model.state_dict()
+    assert all((value == theirs[name]).all() for name, value in run.model.state_dict().items())
+
+
+def test_stop_takes_effect_after_the_step_under_way_also_in_the_documents_large_model():
+    visit = begun(task="Addition", size=3, preset="document", hidden_size=256, num_attention_heads=4,
+                  encoder_layers=3, decoder_layers=3, learning_rate="0.001", steps="260")  # fmt: skip
+    steps = train.follow(visit)
+    next(steps)
+    thread = threading.Thread(target=lambda: list(steps))
+    thread.start()
+    time.sleep(1.2)
+    taken = visit.run.step
+    train.press_stop(visit, 1)
+    thread.join()
+    assert taken <= visit.run.step <= taken + 1
+
+
+def test_a_pause_waits_one_step_is_exactly_one_and_resume_goes_on():
+    visit = begun(steps="40")
+    train.press_step(Visit(), 0, *changed())
+    visit.run.wants_pause, visit.run.wanted_steps = True, 1
+    steps = train.follow(visit)
+    while visit.run.status != PAUSED or visit.run.wanted_steps:
+        next(steps)
+    next(steps)
+    assert visit.run.step == 1
+    train.press_step(visit, 1, *changed())
+    while visit.run.step == 1:
+        next(steps)
+    next(steps)
+    assert (visit.run.step, visit.run.status) == (2, PAUSED)
+    assert "Paused at step 2 of 40" in train.tell(visit.run)
+    train.press_train(visit, 1, *changed())  # the progress bar itself resumes
+    list(steps)
+    assert visit.run.step == 40
+
+
+def test_a_run_that_goes_on_while_it_is_measured_keeps_the_figure_at_the_measured_step():
+    run = begun(steps="30").run
+    run.begin()
+    for _ in range(4):  # the report before the first step, and three steps
+        run.advance()
+    measuring = threading.Thread(target=driving.measure, args=(run,))
+    measuring.start()
+    while measuring.is_alive() and not run.readers:
+        time.sleep(0.001)
+    run.advance()  # only once it is measured
+    held_out = {point["step"]: point["held_out"] for _, point in run.points}
+    assert (run.predicted_at, run.step) == (3, 4)
+    assert held_out[3] is not None
+    assert run.evaluation is None, "1,000 examples of the step before"
+    measuring.join()
+
+
+def test_step_without_a_run_begins_one_and_takes_its_first_step():
+    visit = Visit(device="cpu")
+    assert train.press_step(visit, 0, *changed())[0] == 1
+    steps = train.follow(visit)
+    while visit.run.step < 1 or visit.run.wanted_steps:
+        next(steps)
+    next(steps)
+    assert (visit.run.step, visit.run.status) == (1, PAUSED)
+    steps.close()
+    assert visit.run.status == STOPPED  # the page was closed: what was learned stays
+    assert visit.run.can_go_on
+
+
+def test_a_run_that_diverges_keeps_its_last_good_state_and_says_what_to_do(monkeypatch, copied):
+    real = Run.advance
+
+    def broken(run):
+        if run.step == 3:
+            raise Diverged("The loss is nan at step 4: choose a lower learning rate than 0.1.")
+        return real(run)
+
+    monkeypatch.setattr(Run, "advance", broken)
+    _, outputs = finished()
+    last = [board for board in map(board_of, outputs) if board][-1]
+    assert last["status"] == "error"
+    assert "lower learning rate" in last["message"]
+    assert last["points"][-1]["step"] == 3
+    assert copied.run.status == "finished"
+
+
+def test_a_crash_is_told_in_the_run_and_not_raised(monkeypatch, caplog):
+    monkeypatch.setattr(Run, "advance", lambda run: 1 / 0)
+    visit, outputs = finished()
+    assert visit.run.status == "error"
+    assert "division" in board_of(outputs[-1])["message"]
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_each_message_repeats_what_is_recent_and_tells_predictions_once():
+    visit, _ = finished(steps="20")
+    run = visit.run
+    run.points = [(time.monotonic(), point) for _, point in run.points]
+    recent = run.to_message()
+    assert len(recent["points"]) == len(run.points)  # all of it happened in the last seconds
+    run.points = [(moment - 60, point) for moment, point in run.points]
+    run.frames = [(moment - 60, frame) for moment, frame in run.frames]
+    late = run.to_message()  # of steps that take long: one lost message leaves no hole
+    assert [point["step"] for point in late["points"]] == [18, 19, 20]
+    assert [frame["step"] for frame in late["frames"]] == [frame["step"] for _, frame in run.frames[-3:]]
+    told = [frame["predictions"] for frame in recent["frames"] if "predictions" in frame]
+    assert len(told) == len({id(predictions) for predictions in told})
+
+
+def test_watching_at_a_pace_takes_its_time():
+    visit = begun(steps="6")
+    visit.run.pace = 20.0
+    started = time.monotonic()
+    list(driving.drive(visit.run))
+    assert time.monotonic() - started > 5 / 20 - 0.06
+
+
+def test_thinning_keeps_the_first_and_the_last():
+    assert thin(list(range(100)), 5) == [0, 25, 50, 74, 99]
+    assert thin([1, 2], 5) == [1, 2]
+
+
+# ---------------------------------------------------------------- visits
+
+
+def test_two_visits_never_meet_and_a_fresh_one_can_be_copied(copied):
+    assert copy.deepcopy(Visit()).runs == {}
+    other = Visit()
+    choices = EMPTY.choices(other)
+    assert choices == []
+    with pytest.raises(ValueError, match="No checkpoint yet"), EMPTY.open(other, copied.run.id):
+        pass
+
+
+def test_the_oldest_run_makes_room_and_the_visitor_is_told():
+    visit = Visit()
+    for _ in range(HOME.runs):
+        train.press_train(visit, 0, *changed())
+        visit.run.status = STOPPED
+    outputs = train.press_train(visit, 0, *changed())
+    assert len(visit.runs) == HOME.runs
+    assert "run-1" not in visit.runs
+    note = outputs[2 + len(form.ERRORS) + train.SCREEN.index("note")]
+    assert "copy 1 made room" in note
+
+
+def test_closing_a_visit_stops_its_run_and_empties_its_folder():
+    visit = begun(steps="5000")
+    steps = train.follow(visit)
+    next(steps)
+    run, path = visit.run, visit.new_folder("x")
+    visit.close()
+    list(steps)
+    assert run.status == STOPPED
+    assert not path.parent.exists()
+
+
+def test_a_deleted_run_is_gone_and_another_one_is_shown():
+    visit, _ = finished()
+    visit.add(*form.read_form(*changed()))
+    train.delete_run(visit, Event("run-2"))
+    assert list(visit.runs) == ["run-1"]
+    assert visit.shown == "run-1"
+    train.delete_run(visit, Event("run-2"))  # a click that came twice
+
+
+def test_a_downloaded_run_is_a_checkpoint_with_its_card(copied, tmp_path):
+    path, said = pack_run(copied, Event(copied.run.id))
+    shutil.unpack_archive(path, tmp_path)
+    (folder,) = tmp_path.iterdir()
+    loaded = load_checkpoint(folder)
+    assert folder.name in said
+    assert loaded.task == copied.run.task
+    assert loaded.training["steps"] == 6
+    assert "held-out" in (folder / "README.md").read_text()
+
+
+def test_opening_a_run_shows_it_whole(copied):
+    outputs = train.open_run(copied, Event(copied.run.id))
+    assert len(board_of(outputs)["points"]) == 7
+
+
+@pytest.mark.parametrize(("content", "words"), [("", "is empty"), ("\n\n", "is empty"), (" ", "is empty")])
+def test_an_empty_table_is_said_under_its_field(tmp_path, content, words):
+    (tmp_path / "empty.csv").write_text(content)
+    visit = Visit(device="cpu")
+    train.take_upload(visit, str(tmp_path / "empty.csv"), "Your own classes")
+    assert words in visit.table.fault
+    with pytest.raises(form.FieldError, match=words) as refused:
+        form.read_options({"task": "Your own classes"}, visit.table)
+    assert refused.value.field == "table"

@@ -1,0 +1,332 @@
+"""The app as people meet it: `python app.py` in a process of its own, a real browser, what is seen there."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import urllib.parse
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("gradio")
+pytest.importorskip("playwright")
+
+from playwright.sync_api import expect
+
+from hf_attn.checkpoints.save_load import load_checkpoint
+from hf_attn.tasks import build_task
+from tests.support.browser import find_chromium, listen, serve_app
+from tests.support.tables import write_table
+
+pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
+ROOT = Path(__file__).parents[2]
+PATIENCE = 60_000  # ms; the machine may be busy
+NO_ATTENTION = "No attention: all of the source passes through one vector."
+
+
+def start(*options, **settings):
+    """Start the app as a person does, with these settings of the environment."""
+    command = [sys.executable, "app.py", *options]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+    environment = {**os.environ, "NO_PROXY": "127.0.0.1", **settings}
+    return subprocess.Popen(command, cwd=ROOT, **quiet, env=environment)
+
+
+@pytest.fixture(scope="module")
+def url():
+    with serve_app() as address:  # waits for the line that says where it runs, however long the imports take
+        yield address
+
+
+@pytest.fixture(scope="module")
+def port(url):
+    return urllib.parse.urlsplit(url).port
+
+
+@pytest.fixture(scope="module")
+def visit(chromium, url):
+    """Open the page as a new visitor; afterwards no script has failed and nothing outside was asked for."""
+    heard = []
+
+    def open_page(width=1280):
+        context = chromium.new_context(viewport={"width": width, "height": 900}, accept_downloads=True)
+        context.set_default_timeout(PATIENCE)
+        page = context.new_page()
+        heard.append(listen(page, (url, "data:", "blob:")))
+        page.goto(url)
+        tab(page, "Train")
+        return page
+
+    expect.set_options(timeout=PATIENCE)
+    yield open_page
+    expect.set_options(timeout=5_000)
+    assert not any(heard), heard
+
+
+@pytest.fixture(scope="module")
+def trained(visit):
+    """A page on which copying was learned by pressing the one primary button."""
+    page = visit()
+    expect(page.locator("#train-board")).to_contain_text("will be drawn here")
+    page.get_by_role("button", name="Train", exact=True).click()
+    expect(page.locator("#train")).to_have_text(re.compile("Training"))
+    while (shown := page.locator("#train").inner_text()) != "Train":
+        expect(page.locator("#train")).not_to_have_text(shown)  # as long as it gets on, it is waited for
+    expect(page.locator("#note")).to_contain_text("held-out examples are right")
+    return page
+
+
+def tab(page, name):
+    page.get_by_role("tab", name=name, exact=True).click()
+
+
+def fill(page, label, text):
+    page.get_by_label(label, exact=True).fill(text)
+
+
+def choose(page, label, option):
+    page.get_by_label(label, exact=True).click()
+    page.get_by_role("option", name=option, exact=True).click()
+
+
+def run_long(page):
+    """Train something that does not end by itself, at a pace that leaves room for others."""
+    fill(page, "Steps", "5000")
+    page.get_by_role("radio", name="watch").check()
+    expect(page.get_by_label("Steps a second").first).to_be_visible()
+    page.get_by_role("button", name="Train", exact=True).click()
+    expect(page.locator("#train")).to_have_text(re.compile(r"Training, \d+"))
+    expect(page.locator("#train-board .hf-film button:not(.blank)").first).to_be_visible()
+
+
+def test_one_button_trains_copying_to_the_end_and_its_map_is_the_diagonal(trained):
+    board = trained.locator("#train-board")
+    share = re.search(r"([\d.]+)\s%", trained.locator("#note").inner_text()).group(1)
+    assert float(share) >= 99
+    expect(board.locator(".hf-says .wrong")).to_have_count(0)
+    board.get_by_role("button", name="Show as table").last.click()  # the first is of the curves
+    rows = board.locator(".hf-numbers tbody tr")
+    weights = [[float(cell) for cell in row.locator("td").all_text_contents()] for row in rows.all()]
+    on_diagonal = [row[place] for place, row in enumerate(weights)]
+    assert len(weights) == len(weights[0]) > 3
+    assert sum(on_diagonal) / len(on_diagonal) > 0.6
+    board.get_by_role("button", name="Hide table").click()
+
+
+def test_the_slider_goes_back_to_the_untrained_map(trained):
+    trained.get_by_label("Step of training shown").fill("0")
+    expect(trained.locator("#train-board .hf-notice")).to_have_text(
+        "Untrained weights: this map means nothing yet."
+    )
+    trained.get_by_role("button", name="Go to the end").click()
+    expect(trained.locator("#train-board .hf-notice")).to_be_hidden()
+
+
+def test_the_run_just_trained_answers_an_input_of_ones_own(trained):
+    tab(trained, "Try")
+    expect(trained.get_by_label("Checkpoint").locator("visible=true")).to_have_value("copy 1 (this visit)")
+    expect(trained.locator("#try-board .hf-verdict")).to_be_visible()  # what was watched is answered first
+    trained.locator("#try-text input, #try-text textarea").fill("7 15 2 3 12")
+    trained.get_by_role("button", name="Write").click()
+    expect(trained.locator("#try-board .hf-verdict")).to_have_text("right: the same as the input")
+    expect(trained.locator("#try-board .hf-answer")).to_have_text("71523 12end".replace(" ", ""))
+    trained.get_by_role("radio", name="nucleus").check()
+    expect(trained.locator("#try-board .hf-dist")).to_contain_text("nucleus 0.90 keeps 1 of 23 symbols")
+
+
+def test_a_wrong_character_is_one_sentence_under_the_field_and_the_answer_stays(trained):
+    tab(trained, "Try")
+    field = trained.locator("#try-text input, #try-text textarea")
+    field.fill("7 x 2")
+    field.press("Enter")
+    expect(trained.locator("#try-error [role=alert]")).to_contain_text(
+        "'x' (number 2) is not a symbol of copy"
+    )
+    expect(trained.locator("#try-board .hf-verdict")).to_have_text("right: the same as the input")
+    field.fill("7 2")
+    field.press("Enter")
+    expect(trained.locator("#try-error [role=alert]")).to_have_count(0)
+
+
+def test_every_head_can_be_looked_into(trained):
+    tab(trained, "Explore")
+    board = trained.locator("#explore-board")
+    expect(board.locator(".hf-grid button")).to_have_count(4)
+    board.locator(".hf-grid button").nth(1).click()
+    expect(board).to_contain_text("Layer 1, head 2")
+    board.get_by_role("button", name="decoder", exact=True).click()
+    expect(board).to_contain_text("decoder self-attention")
+    expect(trained.locator("#explore-origin")).to_contain_text("step 120")
+    trained.locator("#explore-target input, #explore-target textarea").fill("1 1 1")
+    trained.get_by_role("button", name="Show", exact=True).click()
+    expect(board).to_contain_text("→ 1 1 1")
+
+
+def test_the_sentence_after_a_run_opens_try_and_explore(trained):
+    for name, width in (("Try", 1280), ("Explore", 1280), ("Explore", 300)):
+        tab(trained, "Train")
+        trained.set_viewport_size({"width": width, "height": 900})
+        trained.locator("#note").get_by_role("button", name=name, exact=True).press("Enter")
+        opened = trained.get_by_role("tab", name=name, exact=True)
+        expect(opened).to_have_attribute("aria-selected", "true")
+        if width == 1280:
+            expect(opened).to_be_focused()
+    trained.set_viewport_size({"width": 1280, "height": 900})
+
+
+def test_a_run_is_downloaded_as_a_checkpoint_that_loads(trained, tmp_path):
+    tab(trained, "Train")
+    with trained.expect_download() as download:
+        trained.get_by_role("button", name="Download copy 1").click()
+    assert download.value.suggested_filename == "attn-copy-1.zip"
+    download.value.save_as(tmp_path / "run.zip")
+    shutil.unpack_archive(tmp_path / "run.zip", tmp_path)
+    loaded = load_checkpoint(tmp_path / "attn-copy-1")
+    assert loaded.training["results"]["exact_match"] >= 0.99
+    assert loaded.training["curve"][-1]["step"] == 120
+
+
+def test_a_run_pauses_goes_on_stops_and_keeps_its_weights(visit):
+    page = visit()
+    run_long(page)
+    page.get_by_role("button", name="Pause", exact=True).click()
+    expect(page.locator("#note")).to_contain_text("Paused at step")
+    step = page.locator("#note").inner_text()
+    page.get_by_role("button", name="Step", exact=True).click()
+    taken = int(re.search(r"step (\d+)", step.replace("\u202f", "")).group(1))
+    expect(page.locator("#note")).to_contain_text(f"Paused at step {taken + 1} of")
+    page.get_by_role("button", name="Resume", exact=True).click()
+    expect(page.locator("#train")).to_have_text(re.compile("Training"))
+    page.get_by_role("button", name="Stop", exact=True).click()
+    expect(page.locator("#note")).to_contain_text("The weights are kept; nothing is lost.")
+    expect(page.get_by_role("button", name="Resume", exact=True)).to_be_enabled()
+    expect(page.get_by_role("button", name="Open copy 1")).to_be_visible()
+    page.context.close()
+
+
+def test_wrong_settings_are_named_where_they_stand(visit):
+    page = visit()
+    fill(page, "Learning rate", "fast")
+    page.get_by_role("button", name="Train", exact=True).click()
+    expect(page.locator("#error-learning_rate [role=alert]")).to_contain_text("0.003 works")
+    expect(page.locator("#note")).to_contain_text("Learning rate: fast will not do")  # beside the button, too
+    fill(page, "Learning rate", "0.005")
+    fill(page, "Heads", "3")  # typed: what is offered divides every size
+    page.get_by_label("Heads", exact=True).press("Enter")
+    expect(page.locator("#error-num_attention_heads [role=alert]")).to_contain_text("multiple of 3")
+    expect(page.locator("#error-learning_rate [role=alert]")).to_have_count(0)
+    choose(page, "Task", "Addition")
+    expect(page.locator(".hf-field-error [role=alert]")).to_have_count(0)
+    expect(page.get_by_label("Steps", exact=True)).to_have_value(str(build_task("addition").recipe.steps))
+    page.context.close()
+
+
+def test_two_visitors_train_at_once_never_meet_and_one_who_leaves_harms_nobody(visit, trained):
+    first, second = visit(), visit()
+    run_long(first)
+    run_long(second)
+    third = visit()
+    fill(third, "Steps", "10")
+    third.get_by_role("button", name="Train", exact=True).click()
+    expect(third.locator("#note")).to_contain_text("Waiting for a free place")
+    for page in (first, second):
+        expect(page.locator("#runs tbody tr")).to_have_count(1)
+    first.context.close()  # in the middle of its run: its place is free for the third
+    expect(third.locator("#note")).to_contain_text("held-out examples are right")
+    expect(second.locator("#train")).to_have_text(re.compile("Training"))
+    tab(second, "Try")
+    second.get_by_label("Checkpoint").locator("visible=true").click()
+    expect(second.get_by_role("option").filter(has_text="this visit")).to_have_count(1)
+    second.context.close()
+    third.context.close()
+
+
+def test_an_lstm_shows_its_alignment_form_and_one_without_says_that_it_has_none(visit):
+    page = visit()
+    for model, steps in (("LSTM, dot attention (Luong)", "12"), ("LSTM without attention", "2")):
+        choose(page, "Model", model.replace(" attention (", " ("))
+        expect(page.get_by_label("Steps", exact=True)).to_have_value("600")
+        expect(page.get_by_label("Heads", exact=True)).to_be_hidden()
+        page.wait_for_timeout(1_000)  # Gradio tells of a choice twice, and each answer fills the fields in
+        fill(page, "Steps", steps)
+        page.get_by_role("button", name="Train", exact=True).click()
+        expect(page.locator("#runs tbody tr.on")).to_contain_text(model)
+        expect(page.locator("#note")).to_contain_text(f"step {steps} of {steps}. ")
+        if steps == "12":
+            expect(page.locator("#train-board")).to_contain_text("Alignment as it forms")
+            expect(page.locator("#train-board .hf-film button:not(.blank)").first).to_be_visible()
+        fill(page, "Steps", "1")
+    expect(page.locator("#train-board")).to_contain_text(NO_ATTENTION)
+    tab(page, "Explore")
+    expect(page.locator("#explore-board")).to_contain_text(NO_ATTENTION)
+    tab(page, "Train")
+    page.locator("#runs tbody tr").nth(1).locator("td").nth(1).click()  # anywhere on the row
+    expect(page.locator("#train-board .hf-keys").first).to_contain_text("copy 1, LSTM, dot attention (Luong)")
+    page.context.close()
+
+
+def test_a_table_of_ones_own_is_learned_and_try_takes_its_words_out(visit, tmp_path):
+    page = visit()
+    choose(page, "Task", "Your own classes")
+    upload = page.locator("#field-table input[type=file]")
+    (tmp_path / "bad.csv").write_bytes(b"PK\x03\x04 nothing")
+    upload.set_input_files(tmp_path / "bad.csv")
+    expect(page.locator("#error-table [role=alert]")).to_contain_text("bad.csv is a ZIP archive")
+    expect(page.get_by_role("alert")).to_have_count(1)
+    page.locator("#field-table").get_by_role("button", name="Clear").click()
+    upload.set_input_files(write_table(tmp_path))
+    expect(page.get_by_label("Column: label")).to_have_value("label")
+    expect(page.locator(".hf-settings")).to_contain_text("parameters")
+    fill(page, "Steps", "60")
+    page.get_by_role("button", name="Train", exact=True).click()
+    expect(page.locator("#note")).to_contain_text("held-out examples get the right class")
+    expect(page.locator("#train-board .hf-says tbody tr")).to_have_count(6)
+    expect(page.locator("#note")).to_contain_text("Beside it, TF-IDF, logistic regression: ")
+    expect(page.locator("#train-board .hf-keys").first).to_contain_text("TF-IDF, logistic regression")
+    tab(page, "Try")
+    field = page.locator("#try-text input, #try-text textarea")
+    expect(field).not_to_have_value("")
+    field.fill("a poor film in town")
+    page.get_by_role("button", name="Read", exact=True).click()
+    words = page.locator("#try-board .hf-words span")
+    expect(words).to_have_text(["a", "poor", "film", "in", "town"])
+    page.locator("#try-board").get_by_role("button", name="Show as table").first.click()
+    rows = page.locator("#try-board .hf-numbers tbody tr")
+    changes = [float(row.locator("td").nth(1).inner_text().replace("−", "-")) for row in rows.all()]
+    assert changes.index(min(changes)) == 1  # without "poor" the class loses most
+    words.nth(1).hover()
+    expect(page.locator(".hf-tip")).to_contain_text("without poor")
+    page.context.close()
+
+
+def test_on_a_phone_no_tab_scrolls_sideways_and_the_settings_fold(visit):
+    page = visit(width=390)
+    fill(page, "Steps", "10")
+    page.get_by_role("button", name="Train", exact=True).click()
+    expect(page.get_by_label("Learning rate", exact=True)).to_be_hidden()
+    expect(page.locator("#note")).to_contain_text("held-out examples are right")
+    for name in ("Train", "Try", "Explore"):
+        tab(page, name)
+        expect(page.locator(".hf-look").locator("visible=true")).to_have_count(1)
+        expect(page.locator("canvas").locator("visible=true").first).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") == 390, name
+    page.context.close()
+
+
+def test_a_busy_port_and_a_missing_checkpoint_are_one_line(url, port):
+    started = [start("--port", str(port)), start("--checkpoint", "/nowhere/at/all")]
+    told = [process.communicate(timeout=120)[1] for process in started]
+    assert [process.returncode for process in started] == [2, 2]
+    assert all(len(text.strip().splitlines()) == 1 for text in told), told
+    assert f"{port}: the port is taken" in told[0]
+    assert "There is no folder" in told[1]
+
+
+def test_a_port_in_the_environment_that_is_no_number_is_refused_in_words():
+    process = start(GRADIO_SERVER_PORT="abc")
+    told = process.communicate(timeout=120)[1]
+    assert process.returncode == 2
+    assert "argument --port: invalid int value: 'abc'" in told
+    assert "Traceback" not in told

@@ -1,0 +1,390 @@
+"""The pictures of the app in a real browser, inside a real small Gradio page."""
+
+import json
+import os
+import re
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+
+os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+gr = pytest.importorskip("gradio")
+pytest.importorskip("playwright")
+
+from playwright.sync_api import expect  # noqa: E402
+
+from demos.ui import shared  # noqa: E402
+from hf_attn.viz import web  # noqa: E402
+from tests.support.browser import find_chromium, find_free_port, listen, open_browser  # noqa: E402
+
+pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
+
+WORDS = ["the", "bank", "by", "the river"]
+EVIL = "<img src=x onerror=window.bad=1>"
+SOURCE, TARGET = [*"12+34", "end"], [*"46", "end"]
+TRUTH = [[1, 2, 0, 1, 2, 0], [0, 1, 0, 0, 1, 0], [0, 0, 0, 0, 0, 1]]
+
+
+def softmax(scores):
+    """Return each row's weights; −inf is masked."""
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return weights / weights.sum(axis=-1, keepdims=True)
+
+
+def causal_maps(n, layers=2, heads=2):
+    """Return weights [layers, heads, n, n] of random scores under a causal mask."""
+    scores = np.random.default_rng(0).normal(size=(layers, heads, n, n))
+    return softmax(np.where(np.tri(n, dtype=bool), 2 * scores, -np.inf))
+
+
+def packed(maps, rows, cols, **more):
+    """Return one kind of maps as the explore board takes it."""
+    shape = list(maps.shape)
+    return {"maps": shared.encode_maps(maps), "shape": shape, "rows": rows, "cols": cols, **more}
+
+
+def explore_value(words=WORDS):
+    """Return a decoder of two layers and two heads with the chosen cell "by reads bank"."""
+    mask = np.tri(len(words), dtype=bool).tolist()
+    kinds = {
+        "encoder": packed(softmax(np.zeros((1, 1, 4, 4))), WORDS, WORDS, padding=[False, False, False, True]),
+        "decoder": packed(causal_maps(len(words)), words, words, allowed=mask),
+    }
+    return {"kinds": kinds, "kind": "decoder", "layer": 1, "head": 0, "query": 2, "key": 1}
+
+
+def cross_maps(step):
+    """Return [2, 3, 6] weights that move onto the known answer with the steps."""
+    noise = np.random.default_rng(1).normal(size=(2, 3, 6))
+    return softmax(0.5 * noise + step / 25 * (np.array(TRUTH) > 0))
+
+
+def message(run, steps, total=200, **more):
+    """Return a train message whose points and frames stand at the given steps."""
+    meta = {"task": "addition", "total_steps": total, "probe": "12+34", "metric": "every digit right"}
+    meta |= {"rows": TARGET, "cols": SOURCE, "truth": TRUTH, "heads": 2, "predictions_title": "one sum"}
+    points = [{"step": s, "loss": 2 / (1 + s / 20), "held_out": s / 200} for s in steps]
+    maps = {s: shared.encode_maps(cross_maps(s)) for s in steps}
+    frames = [{"step": s, "maps": [maps[s]], "predictions": predictions(s)} for s in steps]
+    return {"run": run, "status": "running", "meta": meta, "points": points, "frames": frames, **more}
+
+
+def predictions(step):
+    """Return one sum that is wrong in its last digit until step 100."""
+    right = step >= 100
+    return [{"source": "12+34", "written": ["4", "6" if right else "5"], "wrong": [False, not right],
+             "right": right, "answer": "46"}]  # fmt: skip
+
+
+LOSS = [[1, 2.0], [100, 1.0]]
+NOW = {"id": "a", "name": "addition, now", "held_out": 0.5, "curve": [[0, 0], [100, 0.5]], "loss": LOSS}
+BEFORE = {"id": "b", "name": "addition, before", "held_out": 0.2, "curve": [[0, 0], [150, 0.2]], "loss": LOSS}
+RUNS = {"runs": [NOW, BEFORE], "current": "a"}
+
+
+def try_value(words=("ASSIGN", "x", "7")):
+    """Return an answer of three symbols with the distribution of each step."""
+    wide = softmax(np.array([[3.0, 1.0, 0.0], [4.0, 0.0, 0.0], [1.0, 0.5, 0.0]]))
+    log_p = np.log(wide).tolist()
+    chosen_from = [{"names": [word, "5", "y"], "log_p": row} for word, row in zip(words, log_p, strict=True)]
+    written = [{"token": word, "probability": row[0]} for word, row in zip(words, wide, strict=True)]
+    tree = {"label": words[0], "sign": "=", "children": [{"label": words[1]}, {"label": words[2]}]}
+    said = {"correct": False, "answer": "ASSIGN x 8", "wrong": [False, False, True], "text": " ".join(words)}
+    how = {"strategy": "greedy", "temperature": 1.0}
+    steps = {"steps": [0, 1, 2], "distributions": chosen_from, "how": how}
+    return {"written": written, "tree": tree, **steps, **said}
+
+
+FAILED = message("a", [0, 10], status="error", message="The loss became NaN at step 10.")
+STRANGE = (try_value((EVIL, "${1+1}", "{{value}}")), explore_value(["the", EVIL, "by", "river"]))
+CASES = {
+    "empty": (None, None, None, None),
+    "run": (message("a", range(0, 101, 10)), RUNS, try_value(), explore_value()),
+    "untrained": (message("a", [0]), None, None, {**explore_value(), "untrained": True}),
+    "failed": (FAILED, None, None, None),
+    "evil": (None, None, *STRANGE),
+    "long": (None, None, None, explore_value([f"w{i}" for i in range(100)])),
+}
+
+
+def build_app():
+    """Return a page with the boards filled by ?case=, a field for more train messages, and the last event."""
+    with gr.Blocks() as app:
+        gr.HTML(shared.look_for(f"the row of {EVIL}."))
+        gr.Button("Train", elem_classes="train")
+        with shared.train_board("train") as train:
+            runs = shared.runs_table("runs")
+        boards = [train, runs, shared.try_board("try"), shared.explore_board("explore")]
+        heard, raw = gr.Textbox(elem_id="heard"), gr.Textbox(elem_id="raw")
+
+        def fill(request: gr.Request):
+            return [shared.to_json(value) for value in CASES[request.query_params.get("case", "empty")]]
+
+        def hear(event: gr.EventData):
+            return json.dumps(event._data)
+
+        app.load(fill, None, boards, show_progress="hidden")
+        raw.submit(lambda text: text, raw, train, show_progress="hidden")
+        runs.open_run(hear, None, heard)
+        boards[3].pick(hear, None, heard, trigger_mode="multiple")
+    return app
+
+
+@pytest.fixture(scope="module")
+def app_url():
+    app = build_app()
+    here = {"server_port": find_free_port()}  # Gradio's own search leaves a socket open at each that is taken
+    _, url, _ = app.launch(head=shared.HEAD, theme=shared.THEME, prevent_thread_lock=True, quiet=True, **here)
+    yield url
+    app.close()
+
+
+@pytest.fixture(scope="module")
+def context():
+    """Share one cache, so that only the first page loads Gradio anew."""
+    with open_browser() as chromium:
+        yield chromium.new_context()
+
+
+@pytest.fixture
+def visit(context, app_url):
+    """Open the page in a case; afterwards no script has failed and nothing outside was asked for."""
+    pages, heard = [], []
+
+    def open_page(case, width=1280, theme="light"):
+        page = context.new_page()
+        page.set_viewport_size({"width": width, "height": 900})
+        page.set_default_timeout(10_000)
+        heard.append(listen(page, (app_url, "data:", "blob:")))
+        page.goto(f"{app_url}?case={case}&__theme={theme}")
+        signs = {"empty": "The answer will be drawn here", "evil": "Layer 2", "long": "Layer 2"}
+        expect(page.locator("body")).to_contain_text(signs.get(case, "of 200"))
+        pages.append(page)
+        return page
+
+    yield open_page
+    for page in pages:
+        page.close()
+    assert not any(heard), heard
+
+
+def map_canvas(page, board):
+    """Return the large map of a board."""
+    return page.locator(f"#{board} canvas[role=img][tabindex='0'][aria-label*='queries by']")
+
+
+def cell_point(page, board, row, col, at=0.5):
+    """Return where a cell lies in its canvas; at 0.5 is its middle, 0.15 its corner."""
+    return map_canvas(page, board).evaluate(
+        """(canvas, [labels, row, col, at]) => {
+            const host = canvas.parentElement, {layout} = hfAttn.heatmapPaint;
+            const o = {rows: labels, cols: labels, maxCell: 60};
+            const box = layout(canvas.getContext("2d"), host.clientWidth, hfAttn.theme(host), o);
+            return {x: box.x0 + (col + at) * box.cell, y: box.y0 + (row + at) * box.cell};
+        }""",
+        [WORDS, row, col, at],
+    )
+
+
+def colour_at(page, board, row, col):
+    """Return the colour in the corner of a cell as [r, g, b]."""
+    point = cell_point(page, board, row, col, 0.15)
+    return map_canvas(page, board).evaluate(
+        """(canvas, at) => {
+            const [x, y] = [at.x * devicePixelRatio, at.y * devicePixelRatio];
+            return [...canvas.getContext("2d").getImageData(x, y, 1, 1).data].slice(0, 3);
+        }""",
+        point,
+    )
+
+
+def scale_colour(weight, theme="light"):
+    """Return the colour of a weight by the stops in tokens.css, as [r, g, b]."""
+    css = web.read_asset("tokens.css").split(".dark {")
+    stops = dict(re.findall(r"--hf-att-(\d+): #(\w{6})", css[0] if theme == "light" else css[1]))
+    rgb = np.array([[int(stops[str(i)][k : k + 2], 16) for k in (0, 2, 4)] for i in range(11)])
+    return [float(np.interp(10 * weight, range(11), rgb[:, k])) for k in range(3)]
+
+
+def test_a_cell_has_the_colour_of_its_weight_and_a_theme_switch_draws_it_again(visit):
+    page, weights = visit("run"), causal_maps(4)[1, 0]
+    expect(page.locator("#explore .hf-view")).to_be_visible()
+    for theme in ("light", "dark"):
+        page.evaluate("theme => document.body.classList.toggle('dark', theme === 'dark')", theme)
+        page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        assert np.allclose(colour_at(page, "explore", 3, 0), scale_colour(weights[3, 0], theme), atol=1.5)
+
+
+def test_hovering_names_the_two_tokens_and_the_weight_and_says_what_is_masked(visit):
+    page, weights = visit("run"), causal_maps(4)[1, 0]
+    map_canvas(page, "explore").hover(position=cell_point(page, "explore", 3, 1))
+    expect(page.locator(".hf-tip")).to_have_text(f"the␣river reads bankweight {weights[3, 1]:.3f}")
+    map_canvas(page, "explore").hover(position=cell_point(page, "explore", 1, 2))
+    expect(page.locator(".hf-tip")).to_have_text("bank may not read bymasked")
+
+
+def test_arrows_move_the_chosen_cell_and_the_live_line_says_so(visit):
+    page, weights = visit("run"), causal_maps(4)[1, 0]
+    live, canvas = page.locator("#explore [aria-live=polite]").last, map_canvas(page, "explore")
+    canvas.focus()
+    moves = [("ArrowLeft", 2, 0, "by reads the"), ("ArrowDown", 3, 0, "the␣river reads the")]
+    for key, row, col, words in moves:
+        page.keyboard.press(key)
+        expect(live).to_have_text(f"{words}, weight {weights[row, col]:.3f}")
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("End")
+    expect(live).to_have_text("by may not read the␣river, masked")
+    expect(page.locator("#heard textarea, #heard input")).to_have_value(re.compile(r'"query": 2, "key": 3'))
+    page.keyboard.press("Escape")
+    expect(page.locator("#explore .hf-cell h3")).to_have_text("No cell chosen")
+
+
+def test_the_table_holds_the_numbers_of_the_map(visit):
+    page, weights = visit("run"), causal_maps(4)[1, 0]
+    page.locator("#explore .hf-glance + .hf-panel").get_by_role("button", name="Show as table").click()
+    rows = page.locator("#explore .hf-numbers tbody tr")
+    wanted = [[f"{weights[r, c]:.3f}" if c <= r else "masked" for c in range(4)] for r in range(4)]
+    assert [row.locator("td").all_text_contents() for row in rows.all()] == wanted
+    expect(rows.nth(3).locator("th")).to_have_text("the␣river")
+
+
+def test_a_wide_first_or_last_label_reaches_out_and_thins_no_other(visit):
+    page, narrow = visit("empty"), [*"x=(1+2)*3-y"]
+    script = """labels => hfAttn.heatmapPaint.layout(document.createElement("canvas").getContext("2d"), 420,
+        hfAttn.theme(document.body), {rows: labels, cols: labels, maxCell: 60})"""
+    for labels in (narrow, [*narrow, "end"], ["start", *narrow, "end"], ["river", "bank", "tree"] * 6):
+        plan = page.evaluate(script, labels)
+        assert plan["width"] <= 420
+        assert (plan["slanted"], plan["everyC"] > 1) == (labels[0] == "river",) * 2, labels
+
+
+def test_hiding_the_first_token_renormalises_the_rest(visit):
+    page, row = visit("run"), causal_maps(4)[1, 0][2]
+    expect(page.locator("#explore .hf-big")).to_have_text(f"{row[1]:.3f}")
+    page.locator("#explore").get_by_label("Hide the first token, renormalise").check()
+    expect(page.locator("#explore .hf-big")).to_have_text(f"{row[1] / (1 - row[0]):.3f}")
+
+
+def test_the_figures_of_a_row_are_its_entropy_and_its_weight_on_the_first_key(visit):
+    page, row = visit("run"), causal_maps(4)[1, 0][2][:3]
+    facts = page.locator("#explore .hf-facts tbody tr td:nth-child(2)").all_text_contents()
+    assert facts == [f"{100 * row[0]:.1f}\u202f%", f"{-(row * np.log2(row)).sum():.2f}", f"{np.log2(3):.2f}"]
+
+
+def test_the_svg_shows_the_same_labels_and_weights(visit):
+    page, weights = visit("run"), causal_maps(4)[1, 0]
+    with page.expect_download() as download:
+        page.locator("#explore .hf-glance + .hf-panel").get_by_role("button", name="SVG").click()
+    svg = ElementTree.parse(download.value.path()).getroot()
+    texts = {text.text for text in svg.iter("{http://www.w3.org/2000/svg}text")}
+    assert {"bank", "the␣river", "query", ": reads ↓", f"{weights[3, 1]:.2f}"[1:]} <= texts
+
+
+def test_packed_maps_are_read_to_a_part_in_65535(visit):
+    page, maps = visit("empty"), causal_maps(5)
+    sent = [shared.encode_maps(maps), list(maps.shape)]
+    read = page.evaluate("([packed, shape]) => hfAttn.unpack(packed, shape)", sent)
+    assert np.abs(np.array(read) - maps).max() <= 0.5 / 65535 + 1e-9
+
+
+def test_over_64_tokens_a_window_with_an_overview_is_shown(visit):
+    page = visit("long")
+    expect(page.locator("#explore .hf-overview-side")).to_be_visible()
+    page.locator("#explore .hf-glance + .hf-panel").get_by_role("button", name="Show as table").click()
+    expect(page.locator("#explore .hf-numbers tbody tr")).to_have_count(48)
+    map_canvas(page, "explore").focus()
+    page.keyboard.press("PageDown")
+    expect(page.locator("#explore .hf-numbers tbody th").first).to_have_text("w48 49")
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_the_page_never_scrolls_sideways(visit, width):
+    page = visit("run", width=width)
+    expect(page.locator("#train .hf-film button").first).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+
+
+def test_markup_in_a_token_is_text(visit):
+    page = visit("evil")
+    expect(page.locator("#explore .hf-tok").nth(1)).to_have_text(EVIL.replace(" ", "␣"))
+    expect(page.locator("#try .hf-steps button").nth(1)).to_contain_text("${1+1}")
+    expect(page.locator(".hf-look")).to_contain_text(EVIL)
+    page.locator("#explore .hf-glance + .hf-panel").get_by_role("button", name="Show as table").click()
+    expect(page.locator("#explore .hf-numbers")).to_contain_text(EVIL.replace(" ", "␣"))
+    assert page.evaluate("[window.bad ?? null, document.querySelectorAll('img[src=x]').length]") == [None, 0]
+
+
+def test_one_cursor_moves_curves_map_and_predictions_and_follow_returns_to_the_run(visit):
+    page = visit("run")
+    train, when = page.locator("#train"), page.locator("#train .hf-when")
+    expect(when).to_contain_text("step 100following the run")
+    expect(train.locator(".hf-says .wrong")).to_have_count(0)
+    train.get_by_label("Step of training shown").fill("40")
+    expect(when).to_contain_text("step 40in the past")
+    expect(train.locator(".hf-says .wrong")).to_have_text("5")
+    expect(train.locator(".hf-says")).to_contain_text("wrong, is 46")
+    expect(train.locator("output").first).to_have_text(f"{2 / 3:.3f}")
+    expect(train.locator(".hf-film [aria-pressed=true]")).to_have_text("40")
+    truth, weights = np.array(TRUTH), cross_maps(40).mean(axis=0)
+    needed, directly = ((weights * rings).sum(axis=1).mean() for rings in (truth > 0, truth == 1))
+    expect(train.locator("output").last).to_have_text(f"{needed:.2f} · {directly:.2f}")
+    expect(train.locator(".hf-known .hf-keys")).to_contain_text("needed directly")
+    train.get_by_role("button", name="Follow the run").click()
+    expect(when).to_contain_text("step 100following the run")
+
+
+def test_messages_are_merged_within_a_run_and_a_new_run_starts_afresh(visit):
+    page = visit("run")
+
+    def send(value):
+        page.locator("#raw textarea, #raw input").fill(shared.to_json(value))
+        page.locator("#raw textarea, #raw input").press("Enter")
+
+    send(message("a", [120]))
+    expect(page.locator("#train .hf-when")).to_contain_text("step 120")
+    assert page.locator("button.train").evaluate("one => one.style.getPropertyValue('--hf-done')") == "60%"
+    expect(page.locator("#train .hf-film button").first).to_have_text("0")
+    page.locator("#train .hf-film button").nth(4).click()
+    expect(page.locator("#train .hf-when")).to_contain_text("step 60in the past")
+    send(message("b", [0]))
+    expect(page.locator("#train .hf-when")).to_contain_text("step 0untrained")
+    expect(page.locator("#train .hf-film button:not(.blank)")).to_have_count(1)
+
+
+def test_untrained_and_failed_runs_and_the_empty_state_say_so_in_words(visit):
+    untrained = "Untrained weights: this map means nothing yet."
+    page = visit("untrained")
+    expect(page.locator("#train .hf-notice")).to_have_text(untrained)
+    expect(page.locator("#explore .hf-notice")).to_have_text(untrained)
+    expect(visit("failed").locator("#train [role=alert]")).to_contain_text("The loss became NaN at step 10.")
+    page = visit("empty")
+    expect(page.locator("#train .hf-stats dd").first).to_have_text("–")
+    expect(page.locator("#train .hf-film .blank")).to_have_count(9)
+    expect(page.locator("#explore")).to_contain_text("the map of one head will be drawn here")
+
+
+def test_a_row_of_the_runs_table_opens_in_python_lies_over_the_curves_and_can_be_undeleted(visit):
+    page = visit("run")
+    runs = page.locator("#runs")
+    runs.get_by_role("button", name="Lay addition, before over the curves").click()
+    expect(page.locator("#train .hf-keys").first).to_contain_text("addition, before")
+    runs.get_by_role("button", name="Open addition, before").click()
+    expect(page.locator("#heard textarea, #heard input")).to_have_value('{"run": "b"}')
+    runs.get_by_role("button", name="Delete addition, before").click()
+    expect(page.locator("#train .hf-keys").first).not_to_contain_text("addition, before")
+    runs.get_by_role("button", name="Undo").click()
+    expect(runs.get_by_role("button", name="Delete addition, before")).to_be_visible()
+
+
+def test_a_click_on_a_written_symbol_shows_that_steps_distribution(visit):
+    page = visit("run")
+    steps = page.locator("#try .hf-steps button")
+    expect(steps.nth(2)).to_have_attribute("aria-pressed", "true")  # begins where it went wrong
+    expect(page.locator("#try .hf-verdict")).to_have_text("wrong, is ASSIGN x 8")
+    steps.nth(1).click()
+    expect(page.locator("#try h2").nth(1)).to_contain_text("Step 2: what could come next after ASSIGN")
+    p = softmax(np.array([4.0, 0.0, 0.0]))[0]
+    expect(page.locator("#try .hf-dist .line").nth(1)).to_contain_text(f"x{p:.3f}{p:.3f}1.000")
+    expect(page.locator("#try .hf-dist .cut")).to_have_text("greedy takes the likeliest of 3 symbols")

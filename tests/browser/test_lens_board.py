@@ -1,0 +1,254 @@
+"""The lens in a browser, with the files of hf_attn.viz.web alone: no server, no Gradio."""
+
+import base64
+
+import numpy as np
+import pytest
+
+from hf_attn.viz import web
+from tests.support.browser import PATIENCE, find_chromium, listen, open_browser
+
+pytest.importorskip("playwright")
+pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
+
+
+def pack(weights):
+    """Return weights as a board takes them."""
+    return base64.b64encode(np.round(weights * 65535).astype("<u2").tobytes()).decode("ascii")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A browser for the pages of this file."""
+    with open_browser() as chromium:
+        yield chromium
+
+
+@pytest.fixture
+def lens(browser):
+    """Open a page with a lens: window.lens, and in window.sent what it asked for; no script fails on it."""
+    heard, pages = [], []
+
+    def draw(value, width=1280):
+        page = browser.new_page(viewport={"width": width, "height": 900}, reduced_motion="reduce")
+        pages.append(page)
+        page.set_default_timeout(PATIENCE)
+        heard.append(listen(page))
+        styles = "\n".join(web.read_asset(name) for name in web.STYLES)
+        styles += " [hidden] { display: none !important }"
+        page.set_content(f"<style>{styles}</style><body><main class=hf-explore-block>")
+        for name in web.SCRIPTS:
+            page.add_script_tag(content=web.read_asset(name))
+        page.evaluate(
+            """value => {
+                const host = document.querySelector("main");
+                host.innerHTML = '<div class="hf-explore hf-board"></div>';
+                window.sent = [];
+                window.lens = hfAttn.explore_board(host, (event, what) => sent.push([event, what]));
+                lens.update(value);
+            }""",
+            value,
+        )
+        return page
+
+    yield draw
+    for page in pages:
+        page.close()
+    assert not any(heard), heard
+
+
+def random_value(queries=5, keys=5, heads=2):
+    """Return a lens's value of one layer, and its weights."""
+    weights = np.random.default_rng(0).dirichlet(np.ones(keys), (1, heads, queries))
+    labels = [f"w{i}" for i in range(keys)]
+    sent = {"maps": pack(weights), "shape": list(weights.shape)}
+    kinds = {"encoder": {**sent, "rows": labels[:queries], "cols": labels}}
+    return {
+        "kinds": kinds,
+        "kind": "encoder",
+        "layer": 0,
+        "head": 1,
+        "query": 2,
+        "key": 0,
+        "turn": 1,
+    }, weights
+
+
+def tell_sent(page, event):
+    """Return what was sent last under a name."""
+    return page.evaluate("event => window.sent.filter(([name]) => name === event).at(-1)?.[1] ?? null", event)
+
+
+def test_several_tokens_are_averaged_listed_and_named(lens):
+    value, weights = random_value()
+    page = lens(value)
+    chips = page.locator(".hf-tok")
+    chips.nth(4).click(modifiers=["Control"])
+    assert page.locator(".hf-cell h3").text_content() == "w2, w4 read w0"
+    assert page.locator(".hf-big").text_content() == f"{weights[0, 1, [2, 4], 0].mean():.3f}"
+    lines = page.locator(".hf-each-row tbody tr").all_text_contents()
+    assert lines == [f"w{row}w0{weights[0, 1, row, 0]:.3f}" for row in (2, 4)]
+    assert page.locator(".hf-tok.query").all_text_contents() == ["w2", "w4"]
+    assert page.locator(".hf-tokens").first.get_attribute("aria-label") == "What w2, w4 read, the mean"
+    chips.nth(2).click(modifiers=["Control"])
+    assert page.locator(".hf-cell h3").text_content() == "w4 reads w0"
+    box = chips.nth(1).bounding_box()
+    page.mouse.move(box["x"] + 8, box["y"] + 8)
+    page.mouse.down()
+    page.locator(".hf-tok.query", has_text="w1").wait_for()  # held long enough
+    page.mouse.up()
+    assert page.locator(".hf-tok.query").all_text_contents() == ["w1", "w4"]
+
+
+def test_the_mean_of_a_layers_heads_is_a_choice(lens):
+    value, weights = random_value()
+    page = lens(value)
+    page.get_by_label("Mean of the layer's heads").check()
+    assert "Layer 1, mean of 2 heads" in page.locator("h2").nth(1).text_content()
+    assert page.locator(".hf-big").text_content() == f"{weights[0, :, 2, 0].mean():.3f}"
+    page.get_by_role("button", name="layer 1, head 1").click()
+    assert page.locator(".hf-big").text_content() == f"{weights[0, 0, 2, 0]:.3f}"
+
+
+def test_the_state_of_a_lens_goes_into_another_one_and_shows_the_same_pixels(lens):
+    value, _ = random_value()
+    page = lens(value)
+    page.locator(".hf-tok").nth(3).click(modifiers=["Control"])
+    page.get_by_label("Hide the first token").check()
+    page.get_by_label("hide below").fill("0.1")
+    kept = page.evaluate("lens.state()")
+    assert (kept["row"], kept["key"], kept["tokens"], kept["floor"], kept["sink"]) == (2, 0, [3], 0.1, True)
+    other = lens(None)
+    other.evaluate("kept => lens.restore(kept)", kept)
+    other.evaluate("value => lens.update(value)", {**value, "head": 0, "query": 0})
+    assert other.evaluate("lens.state()") == kept
+    assert page.evaluate(PIXELS) == other.evaluate(PIXELS)
+
+
+def test_the_legend_tells_of_rings_only_where_there_are_some(lens):
+    value, _ = random_value()
+    kind = value["kinds"]["encoder"]
+    known = [[1, 0, 0, 0, 2]] + [[0] * 5 for _ in range(4)]
+    legend = PIXELS.replace("canvas[tabindex]", ".hf-legend canvas")
+    ringed = {**value, "kinds": {"encoder": {**kind, "truth": known}, "decoder": kind}}
+    page, plain = lens(ringed), lens({**value, "kind": "decoder", "kinds": {"decoder": kind}})
+    before = page.evaluate(legend)
+    page.get_by_role("button", name="decoder", exact=True).click()
+    assert page.evaluate(legend) == plain.evaluate(legend) != before
+    page.get_by_role("button", name="encoder", exact=True).click()
+    assert page.evaluate(legend) == before
+
+
+PIXELS = """new Promise(done => requestAnimationFrame(() => requestAnimationFrame(
+    () => done(document.querySelector("canvas[tabindex]").toDataURL()))))"""
+
+
+def long_value(of=(100, 100), start=(40, 0)):
+    """Return a lens's value of a window of 20 by 20, and its weights."""
+    value, weights = random_value(20, 20)
+    kind = value["kinds"]["encoder"]
+    small = {"small": kind["maps"], "small_shape": kind["shape"], "from": list(start), "of": list(of)}
+    whole = {"0.1": pack(weights[0, 1])}
+    value["kinds"] = {"encoder": {**kind, **small, "maps": None, "whole": whole, "ahead": None}}
+    return {**value, "query": 42, "key": 3, "window": {"size": 20, "why": "too long"}}, weights
+
+
+def test_a_head_that_was_not_sent_is_asked_for_once_and_drawn_when_it_comes(lens):
+    value, weights = long_value()
+    page = lens(value)
+    assert page.locator(".hf-cell h3").text_content() == "w2 43 reads w3 4"
+    page.get_by_role("button", name="layer 1, head 1").click()
+    assert tell_sent(page, "fetch") == {"turn": 1, "kind": "encoder", "layer": 0, "head": 0}
+    assert page.locator(".hf-waiting").count() == 1
+    assert page.locator(".hf-big").text_content() == f"{weights[0, 1, 2, 3]:.3f}", "what was drawn stays"
+    add = {"kind": "encoder", "at": "0.0", "map": pack(weights[0, 0])}
+    page.evaluate("value => lens.update(value)", {"turn": 0, "add": add})
+    assert page.locator(".hf-waiting").count() == 1, "it is of another input"
+    page.evaluate("value => lens.update(value)", {"turn": 1, "add": add})
+    assert page.locator(".hf-waiting").count() == 0
+    assert page.locator(".hf-big").text_content() == f"{weights[0, 0, 2, 3]:.3f}"
+    assert page.evaluate("window.sent.filter(([name]) => name === 'fetch').length") == 1
+
+
+def test_a_window_is_chosen_by_its_tokens_and_the_cell_stays_the_same_token(lens):
+    value, _ = long_value()
+    page = lens(value)
+    page.get_by_role("group", name="Which queries").get_by_role("button", name="21–40").click()
+    assert tell_sent(page, "move_window") == {"row": 20, "column": 0}
+    page.get_by_role("group", name="Which keys").get_by_role("button", name="81–100").click()
+    assert tell_sent(page, "move_window") == {"row": 40, "column": 80}
+    moved = {**value, "kinds": {"encoder": {**value["kinds"]["encoder"], "from": [35, 0]}}}
+    page.get_by_role("button", name="layer 1, head 2").click()
+    page.evaluate("value => lens.update(value)", moved)
+    assert page.evaluate("[lens.state().row, lens.state().key]") == [42, 3]
+
+
+def test_query_key_and_value_are_asked_for_on_demand_and_shown_number_by_number(lens):
+    value, weights = random_value()
+    page = lens({**value, "asks": ["cell"]})
+    assert tell_sent(page, "look_inside") is None
+    page.get_by_role("button", name="Show q, k and v").click()
+    asked = {"turn": 1, "kind": "encoder", "layer": 0, "head": 1, "query": 2, "key": 0}
+    assert tell_sent(page, "look_inside") == asked
+    numbers = {"q": [1.0, 2.0], "k": [0.5, -1.0], "v": [3.0, 4.0], "score": -1.5, "scaled": -1.06}
+    cell = {**asked, **numbers, "bias": None, "weight": weights[0, 1, 2, 0], "keys": 5}
+    page.evaluate("value => lens.update(value)", {"turn": 1, "cell": cell})
+    work = page.locator(".hf-work-line").text_content()
+    assert work == f"q·k = −1.50, ÷ √2 = −1.06softmax over 5 keys = {cell['weight']:.3f}"
+    page.locator(".hf-behind").get_by_role("button", name="Show as table").click()
+    rows = page.locator(".hf-behind .hf-numbers tbody tr").all_text_contents()
+    assert rows == ["110.5000.5003", "22−1−24"]
+    page.locator(".hf-tok").nth(1).click()
+    assert tell_sent(page, "look_inside")["query"] == 1, "another cell is asked for"
+    without = {**asked, "query": 1, "why": "It has none."}
+    page.evaluate("value => lens.update(value)", {"turn": 1, "cell": without})
+    assert page.locator(".hf-behind .hf-hint").text_content() == "It has none."
+
+
+def test_keys_move_the_cell_enter_pins_and_escape_lets_go(lens):
+    value, weights = random_value()
+    page = lens({**value, "key": None})
+    picture = page.locator("canvas[tabindex]")
+    picture.focus()
+    page.keyboard.press("Enter")
+    assert page.locator(".hf-cell h3").text_content() == f"w0 reads w{weights[0, 1, 0].argmax()}"
+    for key in ("ArrowDown", "End", "ArrowLeft", "Enter"):
+        page.keyboard.press(key)
+    assert page.locator(".hf-cell h3").text_content() == "w1 reads w3"
+    page.keyboard.press("Escape")
+    assert page.locator(".hf-cell h3").text_content() == "No cell chosen"
+
+
+LABELS_OVERLAP = """([labels, r, c]) => {
+    const host = document.querySelector("canvas[tabindex]").parentElement;
+    const {layout, paint} = hfAttn.heatmapPaint, theme = hfAttn.theme(host);
+    const ctx = document.createElement("canvas").getContext("2d");
+    const values = labels.map(() => labels.map(() => 0.1));
+    const o = {rows: labels, cols: labels, values, maxCell: 60, most: 1, selected: {r, c}};
+    const box = layout(ctx, host.clientWidth, theme, o);
+    const names = labels.map(label => hfAttn.clip(hfAttn.shown(label)));
+    const drawn = [], fill = ctx.fillText.bind(ctx);
+    ctx.fillText = (text, x, y) => {
+        const at = ctx.getTransform(), wide = ctx.measureText(text).width;
+        const left = ctx.textAlign === "right" ? x - wide : ctx.textAlign === "center" ? x - wide / 2 : x;
+        const p = new DOMPoint(left, y).matrixTransform(at);
+        // along the writing, and across it: labels of one axis are parallel
+        const a = p.x * at.a + p.y * at.b, across = p.y * at.a - p.x * at.b;
+        if (names.includes(text)) drawn.push({text, slanted: at.b !== 0, a, b: a + wide, across});
+    };
+    paint(ctx, theme, box, o, values, null);
+    const meet = (p, q) => p.slanted === q.slanted && p.a < q.b && q.a < p.b;
+    const near = (p, q) => Math.abs(p.across - q.across) < 12 - 1e-6;
+    return drawn.flatMap((p, i) => drawn.slice(i + 1).filter(q => meet(p, q) && near(p, q)).map(q => [p, q]));
+}"""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_no_two_labels_of_a_map_overlap_however_long_and_nothing_scrolls_sideways(lens, width):
+    long = ["[CLS]", *["extraordinarily", "a", "שלום", "世界", "🙂", "␣the", "documentation"] * 3, "[SEP]"]
+    value, _ = random_value(len(long), len(long))
+    value["kinds"]["encoder"] |= {"rows": long, "cols": long}
+    page = lens(value, width)
+    overlaps = page.evaluate(LABELS_OVERLAP, [long, value["query"], value["key"]])
+    assert overlaps == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width

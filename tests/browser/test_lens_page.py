@@ -1,0 +1,188 @@
+"""The lens as a file and in a notebook's frame, in a real browser that has no network."""
+
+import csv
+import io
+import re
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("playwright")
+
+from playwright.sync_api import expect
+
+from hf_attn.interpret.attention_maps import AttentionMaps
+from hf_attn.viz.attention_view import AttentionView, show_attention
+from hf_attn.viz.draw_map import draw_map
+from tests.support.browser import find_chromium, listen
+from tests.support.native_models import build_native, build_vit
+
+pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
+
+EVIL = "</script><img src=https://example.org/x onerror=window.bad=1>"
+
+
+@pytest.fixture
+def visit(chromium, tmp_path):
+    """Open HTML without a network; afterwards nothing was asked for and no script has failed."""
+    heard, contexts = [], []
+
+    def open_page(text, scheme="light", width=1280):
+        path = tmp_path / f"page-{len(contexts)}.html"
+        path.write_text(text, encoding="utf-8")
+        context = chromium.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
+        context.set_offline(True)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(20_000)
+        allowed = (path.as_uri(), "about:srcdoc", "blob:", "data:")
+        heard.append(listen(page, allowed))
+        page.goto(path.as_uri())
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert not any(heard), heard
+
+
+@pytest.fixture(scope="module")
+def t5_view():
+    model, tokenizer = build_native("t5")
+    return show_attention(model, tokenizer, "the cat sat on the mat", "the dog")
+
+
+def large_map(page):
+    return page.locator("canvas[role=img][tabindex='0'][aria-label*='queries by']")
+
+
+def colours_in(canvas):
+    """How many colours a canvas shows; one or two where nothing is drawn."""
+    return canvas.evaluate(
+        """canvas => {
+            const {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+            const found = new Set();
+            for (let i = 0; i < data.length; i += 4) found.add(data.slice(i, i + 4).join());
+            return found.size;
+        }"""
+    )
+
+
+def test_a_blank_output_without_a_network(visit, t5_view, tmp_path):
+    page = visit(t5_view.save(tmp_path / "maps.html").read_text(encoding="utf-8"))
+    expect(large_map(page)).to_be_visible()
+    page.wait_for_function("document.querySelector('canvas[tabindex]').width > 100")
+    assert colours_in(large_map(page)) > 20
+    assert page.evaluate("document.fonts.size") == 0
+
+
+def test_the_frame_of_a_notebook_shows_the_lens_apart_from_the_notebook_s_own_style(visit, t5_view):
+    style = "<style>canvas, button { display: none !important } * { color: red !important }</style>"
+    page = visit(f"<!doctype html><meta charset=utf-8>{style}<body>{t5_view._repr_html_() * 2}</body>")
+    frames = page.frame_locator("iframe")
+    for frame in (frames.first, frames.last):
+        expect(large_map(frame)).to_be_visible()
+    frames.last.get_by_role("button", name="encoder").click()
+    expect(frames.last.locator("h2").nth(1)).to_contain_text("encoder")
+    expect(frames.first.locator("h2").nth(1)).to_contain_text("cross-attention")
+    with page.expect_download() as download:
+        frames.last.get_by_role("button", name="SVG").first.click()
+    assert "<svg" in download.value.path().read_text()
+
+
+def test_encoder_decoder_selectors_change_the_map(visit, t5_view):
+    page = visit(t5_view.to_html())
+    for kind in ("encoder", "decoder", "cross"):
+        page.get_by_role("button", name=kind, exact=True).click()
+        rows, columns = getattr(t5_view.maps, kind).shape[2:]
+        expect(large_map(page)).to_have_attribute(
+            "aria-label", re.compile(f"{rows} queries by {columns} keys")
+        )
+
+
+def test_some_layers_and_heads_keep_their_numbers_in_the_page_and_in_what_it_saves(visit):
+    model, tokenizer = build_native("gpt2")
+    view = show_attention(model, tokenizer, "the cat sat on the mat", " the dog", layers=[1], heads=[1, 3])
+    page = visit(view.to_html())
+    glance = page.locator(".hf-glance")
+    expect(glance.locator(".hf-grid > b")).to_have_text(["", "2", "4", "2"])
+    glance.get_by_role("button", name="layer 2, head 4").click()
+    expect(page.locator("h2").nth(1)).to_contain_text("Layer 2, head 4")
+
+    def saved(panel, name):
+        with page.expect_download() as download:
+            panel.get_by_role("button", name=name, exact=True).click()
+        return download.value.suggested_filename, download.value.path().read_bytes()
+
+    name, content = saved(page.locator(".hf-glance + .hf-panel"), "CSV")
+    assert name == "attention-decoder-layer-2-head-4.csv"
+    shown = [[float(cell) for cell in row[1:]] for row in [*csv.reader(io.StringIO(content.decode()))][1:]]
+    assert np.abs(np.array(shown) - view.maps.decoder[1, 3].numpy()).max() < 2e-5
+    heads = [row[0] for row in csv.reader(io.StringIO(saved(glance, "CSV")[1].decode()))]
+    assert heads[1:] == ["2, 2", "2, 4"]
+    arrays = np.load(io.BytesIO(saved(glance, "NPZ")[1]))
+    assert (arrays["decoder_layers"].tolist(), arrays["decoder_heads"].tolist()) == ([1], [1, 3])
+    assert np.abs(arrays["decoder"] - view.maps.decoder[1:, [1, 3]].numpy()).max() < 2e-5
+
+
+def test_sinks_are_hidden_and_the_rest_renormalised(visit):
+    model, tokenizer = build_native("gpt2")
+    view = show_attention(model, tokenizer, "the cat sat on the mat", " the dog")
+    page, value = visit(view.to_html()), view.to_value()
+    row = view.maps.decoder[-1, 0, value["query"]]
+    expect(page.locator(".hf-big")).to_have_text(f"{row[value['key']]:.3f}")
+    page.get_by_label("Hide the first token").check()
+    hidden = 0 if value["key"] == 0 else row[value["key"]] / (1 - row[0])
+    expect(page.locator(".hf-big")).to_have_text(f"{hidden:.3f}")
+
+
+@pytest.mark.parametrize(("theme", "scheme", "dark"), [
+    ("auto", "dark", True), ("auto", "light", False), ("dark", "light", True), ("light", "dark", False),
+])  # fmt: skip
+def test_the_theme_is_the_reader_s_or_the_one_asked_for(visit, theme, scheme, dark):
+    maps = AttentionMaps(torch.eye(3)[None, None], None, None, source_tokens=("a", "b", "c"))
+    page = visit(AttentionView(maps, theme=theme).to_html(), scheme)
+    expect(large_map(page)).to_be_visible()
+    assert page.evaluate("document.body.classList.contains('dark')") is dark
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert ground == ("rgb(14, 16, 23)" if dark else "rgb(249, 250, 252)")
+
+
+def test_markup_in_a_token_is_text(visit):
+    maps = AttentionMaps(torch.eye(2)[None, None], None, None, source_tokens=(EVIL, "猫"))
+    page = visit(AttentionView(maps, title=EVIL).to_html())
+    expect(page.locator(".hf-tok").first).to_contain_text("</script>")
+    expect(page.locator(".hf-tok").nth(1)).to_have_text("猫")
+    assert page.evaluate("[window.bad ?? null, document.querySelectorAll('img').length]") == [None, 0]
+
+
+def test_long_inputs_of_1024_tokens_open_in_a_window(visit):
+    weights = torch.ones(1, 2, 1024, 1024).tril()
+    names = tuple(f"w{place}" for place in range(1024))
+    maps = AttentionMaps(None, weights / weights.sum(-1, keepdim=True), None, names, names, names)
+    page = visit(AttentionView(maps, "a long text").to_html())
+    expect(page.locator(".hf-overview-side")).to_be_visible()
+    large_map(page).focus()
+    page.keyboard.press("PageDown")
+    overview = page.locator(".hf-overview-side canvas")
+    expect(overview).to_have_attribute("aria-label", "Overview of 1\u202f024 queries by 1\u202f024 keys")
+
+
+def test_one_map_alone_has_the_page_for_itself(visit, tmp_path):
+    page = visit(draw_map(torch.eye(3), "abc", "abc", tmp_path / "one.html", title="one").read_text())
+    expect(large_map(page)).to_be_visible()
+    expect(page.locator(".hf-glance")).to_be_hidden()
+    expect(page.locator(".hf-big")).to_have_text("1.000")
+
+
+def test_patches_are_named_with_plain_spaces(visit):
+    page = visit(show_attention(build_vit(), None, torch.rand(1, 3, 24, 32)).to_html())
+    expect(page.locator(".hf-tok").nth(1)).to_have_text("row\u00a01,\u00a0col\u00a01")
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_the_page_never_scrolls_sideways(visit, t5_view, width):
+    page = visit(t5_view.to_html(), width=width)
+    expect(large_map(page)).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") == width

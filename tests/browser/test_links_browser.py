@@ -1,0 +1,317 @@
+"""Links between two browsers: what one saw, the other sees, pixel by pixel, after a restart of the server."""
+
+import contextlib
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("gradio")
+pytest.importorskip("playwright")
+
+from playwright.sync_api import expect
+
+from tests.support.browser import PATIENCE, find_chromium, find_free_port, listen, running
+
+pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
+PIXELS = "host => [...host.querySelectorAll('canvas')].filter(c => c.offsetParent).map(c => c.toDataURL())"
+ROOT = Path(__file__).parents[2]
+STEPS = "12"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def patient():
+    expect.set_options(timeout=PATIENCE)
+    yield
+    expect.set_options(timeout=5_000)
+
+
+@contextlib.contextmanager
+def visiting(chromium, address, width=1280):
+    """Give a page of a visitor of its own; afterwards no script has failed."""
+    context = chromium.new_context(viewport={"width": width, "height": 900})
+    context.set_default_timeout(PATIENCE)
+    page = context.new_page()
+    complaints = listen(page)
+    page.goto(address)
+    yield page
+    context.close()
+    assert complaints == []
+
+
+def tab(page, name):
+    page.get_by_role("tab", name=name, exact=True).click()
+
+
+def copied(page):
+    """Press Copy link and return the link."""
+    page.get_by_role("button", name="Copy link").click()
+    said = page.locator(".hf-link-panel [role=status]")
+    expect(said).to_contain_text("Copied")
+    on_top = """el => {
+      const box = el.getBoundingClientRect();
+      const at = n => document.elementFromPoint(box.left + (n / 50) * box.width, box.top + box.height / 3);
+      return [...Array(49).keys()].every(n => el.contains(at(n + 1)));
+    }"""
+    page.wait_for_function(on_top, arg=said.element_handle())  # no label of the page lies on the panel
+    link = page.get_by_label("The link").input_value()
+    assert link == page.url
+    page.locator(".hf-link-panel").get_by_role("button", name="Close").click()
+    return link
+
+
+def pixels(page, board):
+    return page.locator(board).evaluate(PIXELS)
+
+
+def expect_pixels(page, board, seen):
+    """Wait until every canvas of a board looks as it did elsewhere."""
+    there = f"({PIXELS})(document.querySelector('{board}'))"
+    page.wait_for_function(f"seen => JSON.stringify({there}) === JSON.stringify(seen)", arg=seen)
+
+
+@contextlib.contextmanager
+def serving(port):
+    """Run the app on this port for the length of a `with`; give its address."""
+    command = [sys.executable, "app.py", "--port", str(port), "--device", "cpu"]
+    with running(command, cwd=ROOT):
+        yield f"http://127.0.0.1:{port}/"
+
+
+@pytest.fixture(scope="module")
+def port():
+    return find_free_port()
+
+
+@pytest.fixture(scope="module")
+def sent(chromium, port):
+    """What was sent, {name: (link, pixels)}; the server has stopped since."""
+    with serving(port) as address, visiting(chromium, address) as page:
+        return {**send_looks(page), **send_choices(page)}
+
+
+def send_looks(page):
+    """Look at maps, train a run, and look back at one of its steps."""
+    kept = {}
+    cells = page.locator("#attention-board canvas:visible").first
+    explained = page.locator("#attention-board .hf-arithmetic")
+    before = explained.inner_text()
+    cells.press("ArrowUp")
+    expect(explained).not_to_have_text(before, use_inner_text=True)
+    kept["attention"] = copied(page), pixels(page, "#attention-board")
+    tab(page, "Explore")
+    page.locator("#explore-board .hf-grid button").nth(3).click()
+    page.locator("#explore-board input[type=range]").first.fill("0.1")
+    expect(page.locator("#explore-board")).to_contain_text("Layer 1, head 4")
+    page.locator("#explore-board .hf-glance + .hf-panel").get_by_role("button", name="Show as table").click()
+    kept["explore"] = copied(page), pixels(page, "#explore-board")
+    page.get_by_label("Hide the answers").evaluate("box => box.click()")
+    page.get_by_label("Lock the settings").evaluate("box => box.click()")
+    kept["lesson"] = copied(page), None
+    for name in ("Lock the settings", "Hide the answers"):
+        page.get_by_label(name).evaluate("box => { box.checked = false; }")
+    tab(page, "Train")
+    page.get_by_label("Steps", exact=True).fill(STEPS)
+    page.get_by_role("button", name="Train", exact=True).click()
+    expect(page.locator("#note")).to_contain_text("held-out examples are right")
+    page.locator("#train-board .hf-film button:enabled").nth(1).click()
+    expect(page.locator("#train-board .hf-film button:enabled").nth(1)).to_have_attribute(
+        "aria-pressed", "true"
+    )
+    kept["train"] = copied(page), pixels(page, "#train-board")
+    tab(page, "Explore")
+    expect(page.locator("#explore-origin")).to_contain_text(f"step {STEPS}")
+    page.locator("#explore-board .hf-grid button").nth(2).click()
+    kept["run"] = copied(page), pixels(page, "#explore-board")
+    tab(page, "Train")
+    page.get_by_role("button", name="Other seed").click()
+    expect(page.locator("#runs tbody tr")).to_have_count(2)
+    expect(page.locator("#note")).to_contain_text("held-out examples are right")
+    page.get_by_role("button", name="Lay copy 1 over the curves").click()
+    expect(page.locator("#compared canvas[aria-label*='queries by']")).to_have_count(2)
+    page.locator("#compared").get_by_role("button", name="settings that are the same").click()
+    kept["runs"] = copied(page), [pixels(page, board) for board in ("#train-board", "#compared")]
+    return kept
+
+
+def send_choices(page):
+    """Choose in boards beside the fields: a merge and a token, a place and its wave, a curve and a cell."""
+    kept = {}
+    tab(page, "Language")
+    board = page.locator("#tokens-board")
+    board.get_by_label("Merges done").fill("3")
+    board.get_by_role("group", name="The text's tokens").get_by_role("button").nth(2).click()
+    kept["language"] = copied(page), pixels(page, "#tokens-board")
+    tab(page, "Positions")
+    board = page.locator("#positions-board")
+    expect(board).to_contain_text("cosine with place 0")
+    for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
+        board.locator(".hf-places-map canvas").first.press(key)
+    expect(board).to_contain_text("cosine with place 2")
+    kept["positions"] = copied(page), pixels(page, "#positions-board")
+    tab(page, "Duel")
+    page.get_by_label("LSTM, additive attention (Bahdanau)", exact=True).uncheck()
+    page.locator("#duel-size input").click()
+    page.get_by_role("option").first.click()  # short ones are soon measured
+    page.locator("#duel-steps input, #duel-steps textarea").fill("5")
+    page.locator("#duel-start").click()
+    expect(page.locator("#duel-note")).to_contain_text("Keep one")
+    page.locator("#duel-board").get_by_role("button", name="loss", exact=True).click()
+    page.locator("#duel-board .hf-maps canvas:visible").first.press("ArrowRight")
+    kept["duel"] = copied(page), pixels(page, "#duel-board")
+    return kept
+
+
+@pytest.fixture(scope="module")
+def restarted(sent, port):
+    """Start the server again where it was: it knows nothing of what was sent."""
+    assert sent
+    with serving(port) as address:
+        yield address
+
+
+@pytest.mark.parametrize(
+    ("name", "board"),
+    [
+        ("explore", "#explore-board"),
+        ("attention", "#attention-board"),
+        ("language", "#tokens-board"),
+        ("positions", "#positions-board"),
+    ],
+)
+@pytest.mark.usefixtures("restarted")
+def test_a_link_restores_the_same_pixels_in_another_browser_after_a_restart(chromium, sent, name, board):
+    link, seen = sent[name]
+    assert seen
+    with visiting(chromium, link) as page:
+        expect(page.get_by_role("tab", name=name.title(), exact=True)).to_have_attribute(
+            "aria-selected", "true"
+        )
+        expect_pixels(page, board, seen)
+        if name == "explore":
+            expect(page.locator(board).get_by_role("button", name="Hide table")).to_have_count(1)
+
+
+@pytest.mark.usefixtures("restarted")
+def test_a_duels_link_has_it_learned_again_to_the_same_curves_and_maps(chromium, sent):
+    link, seen = sent["duel"]
+    with visiting(chromium, link) as page:
+        expect(page.locator(".hf-link-says")).to_contain_text("is trained here again, to the same step")
+        expect(page.locator("#duel-note")).to_contain_text("Keep one")
+        expect(page.locator("#duel-steps input, #duel-steps textarea")).to_have_value("5")
+        expect_pixels(page, "#duel-board", seen)
+
+
+@pytest.mark.usefixtures("restarted")
+def test_a_runs_link_shows_the_step_that_the_sender_looked_at_and_the_same_film(chromium, sent):
+    link, seen = sent["train"]
+    with visiting(chromium, link) as page:
+        expect(page.locator("#note")).to_contain_text("held-out examples are right")
+        expect_pixels(page, "#train-board", seen)
+
+
+@pytest.mark.usefixtures("restarted")
+def test_runs_that_were_compared_are_trained_again_and_lie_over_the_curves_as_they_did(chromium, sent):
+    link, (board, compared) = sent["runs"]
+    with visiting(chromium, link) as page:
+        says, runs = page.locator(".hf-link-says"), page.locator("#runs")
+        for place in ("first", "second"):
+            expect(says).to_contain_text(f"Of the sender's 2 models, the {place} is trained here again")
+        expect(runs.locator("tbody tr.on")).to_contain_text("copy 2")
+        for _ in range(2):  # loaded again, the page has its runs and trains none of them
+            expect(runs.get_by_role("button", name="Lay copy 1 over")).to_have_attribute(
+                "aria-pressed", "true"
+            )
+            expect(page.locator("#compared")).to_contain_text("Hide what is the same")
+            expect_pixels(page, "#train-board", board)
+            expect_pixels(page, "#compared", compared)
+            expect(runs.locator("tbody tr")).to_have_count(2)
+            page.reload()
+
+
+@pytest.mark.usefixtures("restarted")
+def test_a_link_to_ones_own_run_trains_it_again_and_shows_the_same_head(chromium, sent):
+    link, seen = sent["run"]
+    with visiting(chromium, link) as page:
+        says = page.locator(".hf-link-says")
+        expect(says).to_contain_text(f"The sender's model is trained here again: copy, {STEPS}\u202fsteps.")
+        expect(page.get_by_role("tab", name="Explore", exact=True)).to_have_attribute("aria-selected", "true")
+        expect(page.locator("#explore-origin")).to_contain_text(f"step {STEPS}")
+        expect(page.get_by_label("Checkpoint").locator("visible=true")).to_have_value("copy 1 (this visit)")
+        expect_pixels(page, "#explore-board", seen)
+        expect(says).to_be_hidden()
+
+
+@pytest.mark.usefixtures("restarted")
+def test_a_teachers_link_locks_the_fields_and_hides_the_rings_until_they_are_asked_for(chromium, sent):
+    with visiting(chromium, sent["lesson"][0]) as page:
+        board, text = (
+            page.locator("#explore-board"),
+            page.locator("#explore-text input, #explore-text textarea"),
+        )
+        expect(board).to_contain_text("Layer 1, head 4")
+        expect(text).to_have_value("153+391")
+        expect(text).to_be_disabled()
+        label = page.locator("#explore-text [data-testid=block-info]")
+        assert "set by the link" in label.evaluate("one => getComputedStyle(one, '::after').content")
+        expect(board).not_to_contain_text("known answer")
+        veiled = pixels(page, "#explore-board")
+        page.get_by_role("button", name="Show the answer").click()
+        expect(board).to_contain_text("known answer")
+        expect(board).to_contain_text("Layer 1, head 4")
+        expect_pixels(page, "#explore-board", sent["explore"][1])
+        assert veiled != sent["explore"][1]
+
+
+def test_a_broken_link_is_one_sentence_and_the_page_is_as_it_always_is(chromium, restarted):
+    with visiting(chromium, restarted + "?view=1.nonsense", 390) as page:
+        expect(page.locator(".hf-link-says [role=alert]")).to_contain_text("This link is broken")
+        expect(page.locator("#attention-origin")).to_contain_text("attn-parser")
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= 390
+        page.get_by_role("button", name="Copy link").click()
+        expect(page.locator(".hf-link-panel [role=status]")).to_contain_text(re.compile("Copied|Copy it"))
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_what_copy_link_says_closes_on_escape_on_a_click_elsewhere_and_with_its_tab(
+    chromium, served_app, width
+):
+    with visiting(chromium, served_app, width) as page:
+        press, panel = page.get_by_role("button", name="Copy link"), page.locator(".hf-link-panel")
+
+        def asked():
+            press.click()
+            expect(panel.get_by_role("status")).to_contain_text("--share")
+            expect(panel).to_be_visible()
+
+        asked()
+        page.keyboard.press("Escape")
+        expect(panel).to_be_hidden()
+        expect(press).to_be_focused()
+        asked()
+        panel.get_by_text("Lock the settings").click()
+        expect(panel.get_by_role("status")).to_contain_text("its settings are locked")
+        page.locator(".hf-look:visible").click()
+        expect(panel).to_be_hidden()
+        asked()
+        tab(page, "Train")  # which it leaves free on a phone
+        expect(panel).to_be_hidden()
+        asked()
+        assert page.get_by_label("The link").input_value() == page.url
+
+
+def test_a_tab_that_a_button_opens_begins_at_the_top_of_the_page(chromium, served_app):
+    with visiting(chromium, served_app) as page:
+        tab(page, "Train")
+        page.get_by_label("Steps", exact=True).fill("5")
+        page.get_by_role("button", name="Train", exact=True).click()
+        expect(page.locator("#note")).to_contain_text("held-out examples are right")
+        page.get_by_role("button", name="Open copy 1", exact=True).click()
+        expect(page.locator("#train-board .hf-stats")).to_be_in_viewport()
+        page.get_by_role("button", name="Share copy 1", exact=True).click()
+        expect(page.get_by_label("Checkpoint").locator("visible=true")).to_have_value("copy 1 (this visit)")
+        expect(page.get_by_role("tab", name="Share", exact=True)).to_be_in_viewport()
+        page.wait_for_function("scrollY === 0")

@@ -1,0 +1,192 @@
+"""The Try tab in a browser: steps, beams and draws, chosen by click and redrawn by slider."""
+
+import itertools
+import os
+import random
+
+import pytest
+import torch
+
+os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+gr = pytest.importorskip("gradio")
+
+from hf_attn.generation.generate import cut_nucleus, cut_top_k, temper  # noqa: E402
+from tests.app.test_try_tab import SUM  # noqa: E402
+from tests.support.browser import PATIENCE, find_chromium, open_tab  # noqa: E402
+
+pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
+
+
+@pytest.fixture(scope="module")
+def page(served_app):
+    """The tab with the answer of four beams to a sum."""
+    from playwright.sync_api import expect
+
+    expect.set_options(timeout=PATIENCE)
+    with open_tab(served_app, "Try") as page:
+        page.locator("#try-checkpoint input").click()
+        page.get_by_role("option", name="attn-addition").click()
+        page.locator("#try-origin").get_by_text("attn-addition").wait_for()
+        fill(page, SUM)
+        page.locator("#try-strategy label", has_text="beam").click()
+        page.locator("#try-board .hf-beams canvas").wait_for()
+        yield page
+    expect.set_options(timeout=5_000)
+
+
+def fill(page, text):
+    field = page.locator("#try-text input, #try-text textarea")
+    field.fill(text)
+    field.press("Enter")
+
+
+def chosen_row(page):
+    """Return the symbol whose row of the map is chosen, by what is read aloud."""
+    live = page.locator("#try-board .hf-panel", has_text="Cross-attention").locator("[aria-live=polite]")
+    return live.text_content().split(" reads ")[0]
+
+
+def test_what_the_page_draws_while_a_slider_moves_is_what_python_draws_from(page):
+    logits = torch.randn(30, generator=torch.Generator().manual_seed(3))
+    log_p, order = logits.log_softmax(-1).sort(descending=True)
+    sent = {"names": [str(index) for index in order.tolist()], "log_p": log_p.tolist()}
+    for temperature in (0, 0.3, 1, 2):
+        tempered = temper(logits, temperature)
+        for how, cut in [
+            ({"strategy": "greedy"}, temper(logits, 0)),
+            ({"strategy": "top-k", "top_k": 4}, cut_top_k(tempered, 4)),
+            ({"strategy": "nucleus", "top_p": 0.85}, cut_nucleus(tempered, 0.85)),
+        ]:
+            how["temperature"] = temperature
+            drawn = page.evaluate("([sent, how]) => hfAttn.weigh(sent, how)", [sent, how])
+            assert [one["warm"] for one in drawn["entries"]] == pytest.approx(
+                tempered[order].tolist(), abs=1e-5
+            )
+            assert [one["after"] for one in drawn["entries"]] == pytest.approx(cut[order].tolist(), abs=1e-5)
+            assert drawn["kept"] >= int((cut > 0).sum())
+
+
+def random_beams(generator, num_beams=4, steps=9):
+    """Return a tree as a search leaves it: of each step some are gone on with."""
+    nodes, live = [], [0]
+    for _ in range(steps):
+        offered = [live[generator.randrange(len(live))] for _ in range(num_beams + 2)]
+        places = range(len(nodes) + 1, len(nodes) + 1 + len(offered))
+        fates = ["kept"] * num_beams + ["dropped"] * 2
+        nodes += [
+            {"token": "x", "parent": parent, "p": 0.5, "score": -float(place), "fate": fate}
+            for place, parent, fate in zip(places, offered, fates, strict=True)
+        ]
+        live = list(places)[:num_beams]
+    return {"nodes": nodes, "ends": live}
+
+
+def test_no_two_lines_of_a_beam_tree_cross_and_the_best_answer_is_straight(page):
+    generator = random.Random(0)
+    for _ in range(30):
+        value = random_beams(generator)
+        script = "value => hfAttn.layBeams(value).all.map(n => [n.depth, n.row])"
+        places = [tuple(place) for place in page.evaluate(script, value)]
+        assert len(set(places)) == len(places), "no two symbols stand in one place"
+        assert places[value["ends"][0]][1] == 0
+        steps = {}
+        for node, (depth, row) in zip(value["nodes"], places[1:], strict=True):
+            steps.setdefault(depth, []).append((places[node["parent"]][1], row))
+        for lines in steps.values():
+            for (parent, row), (other_parent, other_row) in itertools.combinations(sorted(lines), 2):
+                assert row >= parent
+                assert parent == other_parent or row < other_row
+
+
+def test_a_symbol_of_the_beam_tree_leads_to_its_step_and_its_map_row(page):
+    from playwright.sync_api import expect
+
+    board = page.locator("#try-board")
+    canvas = board.locator(".hf-beams canvas")
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    page.mouse.click(box["x"] + box["width"] - 1, box["y"] + 1)  # beside all symbols: nothing is chosen
+    canvas.focus()
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowRight")
+    said = board.locator(".hf-panel", has_text="Beam tree").locator("[aria-live=polite]")
+    expect(said).to_contain_text("sum of log p")
+    page.keyboard.press("End")  # the lowest of its step: another beam, or one that was dropped
+    expect(board.locator("h2").first).to_contain_text("branch of the beam tree")
+    expect(board.locator(".hf-verdict")).to_be_hidden()
+    symbol = said.text_content().split(" after ")[0]
+    expect(board.locator(".hf-steps [aria-pressed=true]")).to_contain_text(symbol)
+    expect(board.locator(".hf-dist [aria-current] .hf-mono")).to_have_text(symbol)
+    page.keyboard.press("Home")
+    expect(board.locator(".hf-verdict")).to_contain_text("right: 999+999 = 1998")
+
+
+def test_another_answer_shows_its_own_steps_and_map_and_the_map_leads_back(page):
+    from playwright.sync_api import expect
+
+    board = page.locator("#try-board")
+    board.get_by_role("button", name="Show answer 2", exact=True).click()
+    expect(board.locator("h2").first).to_contain_text("answer 2 of 4")
+    expect(board.locator(".hf-verdict")).to_contain_text("wrong, is 1998")
+    maps = board.locator(".hf-panel", has_text="Cross-attention").locator("canvas").first
+    maps.focus()
+    for _ in (1, 2):
+        page.keyboard.press("ArrowDown")
+    pressed = board.locator(".hf-steps [aria-pressed=true]")
+    place = board.locator(".hf-steps button").evaluate_all(
+        "all => all.findIndex(one => one.ariaPressed === 'true')"
+    )
+    expect(board.locator("h2").nth(1)).to_contain_text(f"Step {place + 1}:")
+    assert pressed.text_content().startswith(chosen_row(page).split(" ")[0])
+    board.get_by_role("button", name="Show answer 1", exact=True).click()
+    expect(board.locator(".hf-verdict")).to_contain_text("right")
+
+
+def test_the_beam_tree_is_there_as_a_table_and_to_take_away(page):
+    panel = page.locator("#try-board .hf-panel", has_text="Beam tree")
+    panel.get_by_role("button", name="Show as table").click()
+    rows = panel.locator(".hf-numbers tbody tr")
+    assert rows.count() > 12
+    assert rows.first.text_content().startswith("11the beginning")
+    panel.get_by_role("button", name="Hide table").click()
+    with page.expect_download() as download:
+        panel.get_by_role("button", name="SVG").click()
+    svg = download.value.path().read_text()
+    assert svg.count("1998") == 0
+    assert svg.count("stroke-dasharray") > 4
+    assert ">end</text>" in svg
+
+
+def test_the_temperature_moves_the_bars_at_once_and_a_draw_is_written_anew_when_asked(page):
+    from playwright.sync_api import expect
+
+    board = page.locator("#try-board")
+    warmth = page.locator("#try-temperature input[type=number]")
+    warmth.fill("2")
+    expect(board.locator(".hf-dist-key")).to_contain_text("Temperature changes no order: beam search")
+    warmth.fill("1")
+    page.locator("#try-strategy label", has_text="nucleus").click()
+    expect(board.locator(".hf-dist")).to_contain_text("nucleus 0.90 keeps")
+    seeds = board.locator(".hf-ends tbody button")
+    expect(seeds).to_have_text(["0", "1", "2", "3", "4"])
+    page.get_by_role("button", name="Another draw").click()
+    expect(seeds).to_have_text(["1", "2", "3", "4", "5"])
+    warmth.fill("1.7")
+    expect(board.locator(".hf-stale")).to_contain_text("written with temperature 1; only the bars")
+    expect(board.locator(".hf-dist .line").first).to_contain_text("at 1.7")
+    board.get_by_role("button", name="Write anew").click()
+    expect(board.locator(".hf-stale")).to_be_hidden()
+
+
+def test_a_seed_that_is_none_is_told_under_the_settings_and_the_answer_stays(page):
+    from playwright.sync_api import expect
+
+    seed = page.locator("#try-seed input, #try-seed textarea")
+    seed.fill("<b>three</b>")
+    seed.press("Enter")
+    expect(page.locator("#try-how-error [role=alert]")).to_contain_text("Seed: <b>three</b> will not do")
+    expect(page.locator("#try-board .hf-ends tbody button")).to_have_count(5)
+    seed.fill("7")
+    seed.press("Enter")
+    expect(page.locator("#try-how-error [role=alert]")).to_have_count(0)
+    expect(page.locator("#try-board .hf-ends tbody button").first).to_have_text("7")

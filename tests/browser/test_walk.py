@@ -1,0 +1,193 @@
+"""Every tab walked as a person would, light and dark, wide and on a phone.
+
+On the way no script fails, nothing is asked of another server, no text lies on another, no page scrolls
+sideways, the keyboard's focus is seen wherever it goes, and axe (vendor/axe-core, 4.14.1) finds nothing
+serious.
+"""
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.support import browser
+from tests.support.browser import PATIENCE, find_chromium, listen, open_browser
+
+pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
+HERE = Path(__file__).parent
+SCRIPTS = (HERE / "vendor" / "axe-core" / "axe.min.js", HERE / "walk.js")
+LOOKS = [
+    ("light", 1280),
+    ("dark", 390),
+    pytest.param("dark", 1280, marks=pytest.mark.slow),
+    pytest.param("light", 390, marks=pytest.mark.slow),
+]
+
+
+def open_tab(page, name):
+    """Click a tab, in Gradio's own More menu where the page is narrow."""
+    tab = page.get_by_role("tab", name=name, exact=True)
+    if tab.count() and tab.first.is_visible():
+        tab.first.click()
+        return
+    page.locator(".overflow-menu > button").first.click()
+    page.locator(".overflow-dropdown button", has_text=name).first.click()
+
+
+def look(page, where, complaints):
+    """Note what is wrong with what is on the screen now."""
+    if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+        complaints.append(f"{where}: scrolls sideways")
+    complaints += [f"{where}: {line}" for line in page.evaluate("findOverlaps()")]
+    complaints += [f"{where}: {line}" for line in page.evaluate("findFaults()")]
+    page.keyboard.press("Tab")
+    complaints += [f"{where}: {line}" for line in page.evaluate("findUnseenFocus()")]
+
+
+def use_attention(page):
+    """A cell of the finished example."""
+    page.locator("#attention-board canvas:visible").first.click(position={"x": 120, "y": 120})
+
+
+def use_train(page):
+    """A short run to its end."""
+    page.locator("#train").click()
+    expect(page.locator("#note")).to_contain_text("Done", timeout=PATIENCE)
+
+
+def use_try(page):
+    """The run's answer to its example."""
+    expect(page.locator("#try-board .hf-steps button").first).to_be_visible()
+    page.get_by_role("radio", name="beam").click()
+    expect(page.locator("#try-board")).to_contain_text("beam")
+
+
+def use_explore(page):
+    """Another head."""
+    expect(page.locator("#explore-board .hf-grid button").first).to_be_visible()
+    page.locator("#explore-board .hf-grid button").nth(1).click()
+
+
+def use_duel(page):
+    """A duel too short to learn anything, to its end."""
+    page.locator("#duel-steps input").fill("4")
+    page.locator("#duel-start").click()
+    expect(page.locator("#duel-note")).to_contain_text("Keep one", timeout=PATIENCE)
+    expect(page.locator("#duel-board canvas:visible").first).to_be_visible()
+
+
+def use_positions(page):
+    """Another way than the first; then its own cell."""
+    page.locator("#positions-type input").click()
+    page.get_by_role("option", name="Rotary (RoPE)").click()
+    expect(page.locator("#positions-board")).to_contain_text("Rotary")
+    page.locator("#positions-board canvas:visible").first.click(position={"x": 60, "y": 40})
+
+
+def use_language(page):
+    """Each of its parts, which draw themselves without a click."""
+    for part in ("Order", "n-grams", "Neighbours", "Tokens"):
+        page.locator("#language-part").get_by_role("radio", name=part, exact=True).click()
+        expect(page.locator(".hf-part:visible .hf-panel").first).to_be_visible()
+
+
+def use_share(page):
+    """What is missing is said under its field; the card is unfolded."""
+    page.locator("#share-push").click()
+    expect(page.locator("#share-token-error")).not_to_be_empty()
+    page.locator("#share-card > button").click()
+    expect(page.locator("#share-card")).to_contain_text("license")
+
+
+TOUR = {
+    "Attention": use_attention,
+    "Train": use_train,
+    "Try": use_try,
+    "Explore": use_explore,
+    "Duel": use_duel,
+    "Positions": use_positions,
+    "Language": use_language,
+    "Share": use_share,
+}
+
+
+@pytest.mark.parametrize(("theme", "width"), LOOKS)
+def test_every_tab_can_be_walked(served_app, theme, width):
+    with open_browser() as chromium:
+        page = chromium.new_context(viewport={"width": width, "height": 900}).new_page()
+        page.set_default_timeout(PATIENCE)
+        complaints = listen(page, (served_app, "data:", "blob:"))
+        for script in SCRIPTS:
+            page.add_init_script(path=script)
+        page.goto(f"{served_app}?__theme={theme}")
+        for name, use in TOUR.items():
+            if name != "Attention":
+                open_tab(page, name)
+            use(page)
+            look(page, name, complaints)
+    assert not complaints, "\n".join(complaints)
+
+
+def test_the_walk_sees_what_it_looks_for():
+    page_of_faults = """<html lang="en"><title>faults</title><body style="margin: 0">
+    <p style="height: 8px; margin: 0">one line</p><p style="margin: 0">laid upon another</p><input>
+    <p style="color: #aaa; background: #bbb">pale</p><button style="outline: none">unseen</button>
+    <div style="width: 4000px">wide</div></body></html>"""
+    with open_browser() as chromium:
+        page = chromium.new_context(viewport={"width": 800, "height": 600}).new_page()
+        for script in SCRIPTS:
+            page.add_init_script(path=script)
+        page.goto("about:blank")
+        page.set_content(page_of_faults)
+        complaints = []
+        look(page, "here", complaints)
+    said = "\n".join(complaints)
+    for fault in (
+        "scrolls sideways",
+        "one line | laid upon another",
+        "label",
+        "color-contrast",
+        "no focus is seen",
+    ):
+        assert fault in said
+
+
+def test_listening_hears_faults_but_not_the_streams_that_a_left_page_cuts():
+    page_of_faults = """data:text/html,<script>
+    addEventListener("load", () => { throw new Error("a script fails") });
+    addEventListener("beforeunload", () => console.error("a stream is cut"));
+    </script>"""
+    with open_browser() as chromium:
+        page = chromium.new_page()
+        complaints = listen(page, "data:")
+        page.goto(page_of_faults)
+        page.reload()
+        page.evaluate("fetch('http://127.0.0.1:1/').catch(() => console.error('no answer'))")
+        page.wait_for_timeout(200)
+    said = [complaint.splitlines()[0] for complaint in complaints]
+    assert said.count("Error: a script fails") == 2
+    assert "a stream is cut" not in said
+    assert "asks http://127.0.0.1:1/" in said
+    assert "no answer" in said
+
+
+def test_with_the_keyboard_a_field_with_a_list_leads_to_the_next_and_its_list_closes(served_app):
+    with browser.open_tab(served_app, "Train") as page:
+        page.get_by_label("Task", exact=True).focus()
+        for label in ("Task", "Model", "Longest", "Size"):
+            expect(page.get_by_label(label, exact=True)).to_be_focused()
+            expect(page.locator("[role=listbox]:visible")).to_have_count(1)
+            page.keyboard.press("Tab")
+
+
+def test_what_is_wrong_with_an_input_goes_when_it_is_typed_in_and_comes_again(served_app):
+    with browser.open_tab(served_app, "Try") as page:
+        field = page.locator("#try-text input, #try-text textarea")
+        error = page.locator("#try-error")
+        expect(page.locator("#try-board canvas:visible").first).to_be_visible()
+        for _ in range(2):
+            field.fill("1 ?")
+            field.press("Enter")
+            expect(error).to_contain_text("'?'")
+            field.press_sequentially("1")
+            expect(error).to_have_text("")

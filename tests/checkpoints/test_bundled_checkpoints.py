@@ -1,0 +1,153 @@
+"""The checkpoints in model_cards: their cards say what is so, and they answer without hf_attn installed."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from huggingface_hub import ModelCard
+from safetensors import safe_open
+from scipy.stats import fisher_exact
+
+from hf_attn.checkpoints.collection_card import build_collection
+from hf_attn.checkpoints.model_card import build_card
+from hf_attn.checkpoints.save_load import list_checkpoints, load_checkpoint
+from hf_attn.evaluation.metrics import evaluate, predict
+from hf_attn.viz.example_map import find_worked_map
+from tests.support.interpreters import run_without_hf_attn
+
+CARDS = Path(__file__).parents[2] / "model_cards"
+NAMES = [path.name for path in list_checkpoints(CARDS)]
+RECORDS = {name: json.loads((CARDS / name / "training.json").read_text()) for name in NAMES}
+QUICK, OTHER_SEED = 200, 1
+UNLIKELY = 0.01  # p below which two figures are not of the same model; examples are the same in every run
+FAR_OFF = 0.15  # a figure that is so far off is noticed with QUICK examples
+
+every_checkpoint = pytest.mark.parametrize("name", NAMES)
+
+
+@pytest.fixture(scope="module")
+def loaded():
+    return {name: load_checkpoint(CARDS / name) for name in NAMES}
+
+
+@pytest.fixture(scope="module")
+def fresh(loaded):
+    """A quick evaluation of each, on other held-out examples than those of the stored figures."""
+    return {name: evaluate(c.model, c.task, n=QUICK, seed=OTHER_SEED).overall for name, c in loaded.items()}
+
+
+def agree(share: float, n: int, other_share: float, other_n: int) -> bool:
+    """Whether two shares may be of the same model (Fisher's exact test, 1922)."""
+    counts = [[round(p * size), size - round(p * size)] for p, size in ((share, n), (other_share, other_n))]
+    return fisher_exact(counts).pvalue >= UNLIKELY
+
+
+@every_checkpoint
+def test_the_stored_figure_agrees_with_a_fresh_evaluation(name, fresh):
+    stored, measured = RECORDS[name]["results"], fresh[name]
+    assert measured.examples == QUICK
+    assert agree(stored["exact_match"], stored["examples"], measured.exact_match, measured.examples)
+
+
+@every_checkpoint
+def test_a_stored_figure_far_off_would_not_agree(name, fresh):
+    stored, measured = RECORDS[name]["results"], fresh[name]
+    for wrong in (stored["exact_match"] - FAR_OFF, stored["exact_match"] + FAR_OFF):
+        if wrong <= 1:
+            assert not agree(wrong, stored["examples"], measured.exact_match, measured.examples), wrong
+
+
+@every_checkpoint
+def test_the_failures_that_a_card_shows_still_happen(name, loaded):
+    model, task, search = loaded[name].model, loaded[name].task, RECORDS[name]["search"]
+    rows = [*search["failures"], *(f for tried in search["patterns"].values() for f in tried["failures"])]
+    if not rows:
+        assert all(tried["exact_match"] == 1 for tried in search["patterns"].values())
+        return
+    sources, answers = [row["source"] for row in rows], [row["answer"] for row in rows]
+    written = [task.decode(ids) for ids in predict(model, task, task.batch_of(sources, answers)).tolist()]
+    assert written == [row["prediction"] for row in rows]
+
+
+@every_checkpoint
+def test_failures_were_looked_for_by_every_size_and_in_patterns(name):
+    search, results = RECORDS[name]["search"], RECORDS[name]["results"]
+    assert search["held_out"]["examples"] >= min(results["examples"], 800)
+    assert sum(score["examples"] for score in search["by_size"].values()) == search["held_out"]["examples"]
+    assert set(results["by_size"]) <= set(search["by_size"])
+    assert search["patterns"]
+    card = (CARDS / name / "README.md").read_text()
+    assert all(f"{tried['examples']:,}" in card for tried in search["patterns"].values())
+
+
+@every_checkpoint
+def test_a_card_is_what_its_record_says_and_nobody_wrote_in_it(name, loaded):
+    built = build_card(name, loaded[name].task, RECORDS[name])
+    assert built == (CARDS / name / "README.md").read_text(), "run `make cards`"
+
+
+def test_the_collection_page_lists_every_checkpoint_as_measured():
+    page = (CARDS / "README.md").read_text()
+    assert page == build_collection(CARDS, RECORDS), "run `make cards`"
+    assert all(f"[`{name}`]({name})" in page for name in NAMES)
+    for path in re.findall(r'src="([^"]+)"', page):
+        assert (CARDS / path).is_file()
+
+
+@every_checkpoint
+def test_the_hub_s_parser_reads_results_and_intervals(name):
+    data = ModelCard.load(CARDS / name / "README.md").data
+    results = RECORDS[name]["results"]
+    exact = next(result for result in data.eval_results if result.metric_type == "exact_match")
+    assert data.model_name == name
+    assert exact.metric_value == pytest.approx(results["exact_match"], abs=1e-6)
+    assert [exact.metric_args["low"], exact.metric_args["high"]] == pytest.approx(
+        results["interval"], abs=1e-6
+    )
+    assert exact.metric_args["examples"] == results["examples"]
+    assert ModelCard(f"---\n{data.to_yaml()}\n---\n").data.eval_results == data.eval_results
+
+
+@every_checkpoint
+def test_the_map_of_a_card_is_there_and_shows_the_head_that_it_names(name, loaded):
+    worked_map = find_worked_map(loaded[name].model, loaded[name].task)
+    stored, picture = RECORDS[name]["map"], CARDS / name / "map.png"
+    if stored is None:
+        assert worked_map is None
+        assert not picture.exists()
+        return
+    found = worked_map.describe()
+    assert found.pop("weight") == pytest.approx(stored["weight"], abs=1e-3)
+    assert found == {key: value for key, value in stored.items() if key != "weight"}
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert "](map.png)" in (CARDS / name / "README.md").read_text()
+
+
+@every_checkpoint
+def test_the_weights_metadata_say_their_format(name):
+    with safe_open(CARDS / name / "model.safetensors", "pt") as file:
+        assert file.metadata()["format"] == "pt"
+
+
+SNIPPETS = """
+import contextlib, io
+found = {}
+for name, snippet in given["snippets"].items():
+    names = {}
+    with contextlib.redirect_stdout(io.StringIO()) as output:
+        exec(compile(snippet, name, "exec"), names)
+    found[name] = {"answer": output.getvalue().strip(), "module": type(names["model"]).__module__}
+print(json.dumps(found))
+"""
+
+
+def test_each_card_s_snippet_answers_the_worked_example_where_hf_attn_is_not_installed(tmp_path):
+    cards = {name: (CARDS / name / "README.md").read_text() for name in NAMES}
+    snippets = {name: re.search(r"```python\n(.*?)```", card, re.DOTALL)[1] for name, card in cards.items()}
+    for name, snippet in snippets.items():
+        assert f'checkpoint = "{name}"' in snippet, "run in model_cards, the repository's id is its folder"
+    found = run_without_hf_attn(SNIPPETS, tmp_path, cwd=CARDS, snippets=snippets)
+    for name in NAMES:
+        assert found[name]["answer"] == RECORDS[name]["worked_example"]["prediction"]
+        assert found[name]["module"].startswith("transformers_modules.")

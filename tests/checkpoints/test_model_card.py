@@ -1,0 +1,226 @@
+"""The model card: valid metadata, measured figures only, lines that work when they are pasted."""
+
+import copy
+import itertools
+import re
+
+import pytest
+import torch
+from huggingface_hub import ModelCard
+
+from hf_attn.checkpoints.model_card import build_card
+from hf_attn.checkpoints.save_load import load_checkpoint, save_checkpoint
+from hf_attn.evaluation.metrics import wilson_interval
+from hf_attn.interpret.attention_maps import attention_maps, weight_on_alignment
+from hf_attn.tasks import TASKS, build_task
+from tests.support.recurrent_models import build_recurrent
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tiny_checkpoint):
+    return load_checkpoint(tiny_checkpoint)
+
+
+@pytest.fixture
+def training(checkpoint):
+    return copy.deepcopy(checkpoint.training)
+
+
+@pytest.fixture
+def card(tiny_checkpoint):
+    return (tiny_checkpoint / "README.md").read_text()
+
+
+def section(card, title):
+    return re.search(rf"^#+ {title}\n(.*?)(?=^#|\Z)", card, re.MULTILINE | re.DOTALL).group(1)
+
+
+def test_the_hub_s_parser_takes_the_metadata(card, training):
+    data = ModelCard(card).data
+    assert data.license == "apache-2.0"
+    assert data.library_name == "transformers"
+    assert {"hf_attn", "copy", "attn_seq2seq"} <= set(data.tags)
+    exact = next(result for result in data.eval_results if result.metric_type == "exact_match")
+    assert data.model_name == "attn-copy"
+    assert exact.dataset_type == "hf_attn/copy"
+    assert exact.metric_value == pytest.approx(training["results"]["exact_match"])
+
+
+def test_every_section_is_there_and_none_is_left_to_be_filled_in(card):
+    for title in (
+        "Use",
+        "A worked example",
+        "Training data",
+        "Training",
+        "Results",
+        "Known failures",
+        "Limits and misuse",
+        "Environmental cost",
+        "Versions",
+        "Licence and citation",
+    ):
+        assert section(card, title).strip(), title
+    assert not re.search(r"More Information|TODO|\{\{|\{%|\bNone\b", card)
+
+
+def test_tables_are_tables(card):
+    lines = card.splitlines()
+    for above, line in itertools.pairwise(lines):
+        if line.startswith("|") and above.startswith("|"):
+            assert line.replace("\\|", "").count("|") == above.replace("\\|", "").count("|")
+        if above.startswith("|"):
+            assert line.startswith("|") or not line, "a blank line ends a table"
+
+
+def test_results_and_cost_are_those_of_training_json(card, training):
+    results = training["results"]
+    assert f"On {results['examples']:,} held-out examples" in card
+    rows = [line for line in section(card, "Results").splitlines() if line.startswith("| length")]
+    assert len(rows) == len(results["by_size"])
+    assert f"{training['seconds']:.1f} s of training on cpu" in section(card, "Environmental cost")
+    assert f"{training['parameters']:,} parameters" in card
+
+
+def test_failures_that_were_found_are_shown(checkpoint, training):
+    training["results"] |= {
+        "exact_match": 0.998,
+        "failures": [
+            {"source": "1 2", "prediction": "1 3", "answer": "1 2"},
+            {"source": "4", "prediction": "", "answer": "4"},
+        ],
+    }
+    failures = section(build_card("x", checkpoint.task, training), "Known failures")
+    assert "2 of 1,000 examples were wrong" in failures
+    assert "| 1 2 | 1 3 | 1 2 |" in failures
+    assert "| 4 | (nothing) | 4 |" in failures
+
+
+def test_no_failure_found_is_no_proof_that_there_is_none(checkpoint, training):
+    training["results"] |= {"exact_match": 1.0, "interval": [0.9962, 1.0], "failures": []}
+    failures = section(build_card("x", checkpoint.task, training), "Known failures")
+    assert "No failure was found among 1,000" in failures
+    assert "above 99.62 %" in failures
+
+
+def score(right, n):
+    interval = wilson_interval(right, n)
+    return {"examples": n, "exact_match": right / n, "interval": [interval.low, interval.high]}
+
+
+SEARCH = {
+    "held_out": score(4990, 5000),
+    "made": 700,
+    "by_size": {"1": score(5, 5), "2": score(2990, 3000), "3": score(1995, 1995)},
+    "patterns": {
+        "counting up": {**score(300, 300), "failures": []},
+        "one symbol again and again": {
+            **score(100, 400),
+            "failures": [{"source": "1 1", "prediction": "1", "answer": "1 1"}],
+        },
+    },
+    "failures": [{"source": "1 2", "prediction": "2 2", "answer": "1 2"}],
+}
+
+
+def test_a_search_names_the_worst_size_and_the_worst_pattern_with_n_and_interval(checkpoint, training):
+    card = build_card("x", checkpoint.task, {**training, "search": SEARCH})
+    failures = section(card, "Known failures")
+    assert "on 5,000 held-out inputs" in failures
+    assert "on 700 inputs made to be hard" in failures
+    assert "Worst size: length 2, 99.67 % right of 3,000 (95 % interval 99.39 % to 99.82 %)." in failures
+    worst = "one symbol again and again, 25 % right of 400 (95 % interval 21.01 % to 29.47 %)."
+    assert f"Worst pattern: {worst}" in failures
+    assert "| one symbol again and again | 400 | 25 % | 21.01 % – 29.47 % | 1 1 | 1 |" in failures
+    assert "| counting up | 300 | 100 % | 98.74 % – 100 % | – | – |" in failures
+    assert "| 1 2 | 2 2 | 1 2 |" in failures
+    assert "worst on “one symbol again and again”: 25 %" in card.partition("## Use")[0]
+
+
+def test_a_search_that_found_nothing_says_how_many_were_tried(checkpoint, training):
+    nothing = {
+        **SEARCH,
+        "held_out": score(5000, 5000),
+        "patterns": {"counting up": {**score(300, 300), "failures": []}},
+        "failures": [],
+    }
+    card = build_card("x", checkpoint.task, {**training, "search": nothing})
+    assert "No failure was found among 5,700 inputs" in section(card, "Known failures")
+    assert "worst" not in card.partition("## Use")[0]
+
+
+def test_without_a_search_the_card_says_how_to_look_further(card):
+    assert "`hf-attn cards attn-copy` does" in section(card, "Known failures")
+
+
+def test_the_map_travels_with_the_folder_and_its_weight_is_the_model_s(
+    tiny_checkpoint, checkpoint, training, card
+):
+    shown = training["map"]
+    source = torch.tensor([checkpoint.task.encode(checkpoint.task.worked_example.source)])
+    maps = attention_maps(
+        checkpoint.model,
+        source,
+        torch.tensor(checkpoint.task.encode(training["worked_example"]["prediction"])),
+    )
+    alignment = checkpoint.task.alignment(
+        checkpoint.task.worked_example.source, training["worked_example"]["prediction"]
+    )
+    weights = weight_on_alignment(maps.cross, alignment)
+    assert shown["weight"] == pytest.approx(float(weights.max()), abs=1e-4)
+    assert float(weights[shown["layer"], shown["head"]]) == float(weights.max())
+    assert (tiny_checkpoint / "map.png").read_bytes().startswith(b"\x89PNG")
+    example = section(card, "A worked example")
+    assert "](map.png)" in example
+    assert f"layer {shown['layer']}, head {shown['head']} (counted from 0)" in example
+
+
+def test_a_model_that_forms_no_weights_has_no_map(checkpoint, training, tmp_path):
+    model = build_recurrent(score_function="none", vocab_size=checkpoint.model.config.vocab_size)
+    save_checkpoint(tmp_path / "lstm", model, checkpoint.task, {})
+    assert not (tmp_path / "lstm" / "map.png").exists()
+    assert "map.png" not in (tmp_path / "lstm" / "README.md").read_text()
+
+
+def test_other_versions_at_measuring_are_told_apart(checkpoint, training):
+    training["measured_with"] = {**training["versions"], "torch": "3.0"}
+    versions = section(build_card("x", checkpoint.task, training), "Versions")
+    assert f"Trained with python {training['versions']['python']}" in versions
+    assert "measured with" in versions
+    assert "torch 3.0" in versions
+
+
+def test_nearly_all_is_never_written_as_all(checkpoint, training):
+    training["results"]["exact_match"] = 0.99999
+    assert "| all | 1,000 | 99.99 % |" in build_card("x", checkpoint.task, training)
+
+
+def test_what_was_not_measured_is_not_claimed(checkpoint, training):
+    for name in ("results", "seconds", "recipe", "curve"):
+        training.pop(name)
+    card = build_card("x", checkpoint.task, training)
+    assert "Nothing was measured" in section(card, "Results")
+    assert section(card, "Environmental cost").strip() == "Not measured."
+    assert ModelCard(card).data.eval_results is None
+
+
+def test_a_wrong_answer_to_the_worked_example_is_called_wrong(checkpoint, training):
+    training["worked_example"] = {"source": "1 2", "prediction": "2 2", "correct": False}
+    example = section(build_card("x", checkpoint.task, training), "A worked example")
+    assert "writes `2 2`: wrong." in example
+
+
+@pytest.mark.parametrize("name", [name for name in TASKS if name not in ("csv", "pairs")])  # those need data
+def test_every_task_has_a_card(name, training):
+    task = build_task(name)
+    training["results"] = None
+    card = build_card(f"attn-{name}", task, training)
+    assert task.worked_example.source in section(card, "Use")
+    assert ModelCard(card).data.model_name in (None, f"attn-{name}")
+
+
+def test_the_snippet_works_when_pasted(tiny_checkpoint, card, monkeypatch, capsys):
+    monkeypatch.chdir(tiny_checkpoint.parent)
+    snippet = re.search(r"```python\n(.*?)```", section(card, "Use"), re.DOTALL).group(1)
+    exec(compile(snippet, "card", "exec"), {})
+    written = load_checkpoint(tiny_checkpoint).training["worked_example"]["prediction"]
+    assert capsys.readouterr().out.strip() == written

@@ -1,0 +1,124 @@
+"""Runs that are stopped, killed or out of disk: nothing half-written, and the same weights in the end."""
+
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+from hf_attn.checkpoints.save_load import load_checkpoint
+from tests.support.commands import SMALL, in_process, rows_of, run, start
+
+LONG = ["train", "copy", *SMALL, "--steps", "80", "--set", "report_every=5", "--seed", "1"]
+
+
+@pytest.fixture
+def unbroken(tmp_path_factory, capsys):
+    """The weights of a run that nothing stopped."""
+    out = tmp_path_factory.mktemp("unbroken") / "out"
+    assert in_process(capsys, *LONG, "--output-dir", out)[0] == 0
+    return (out / "model.safetensors").read_bytes()
+
+
+def wait_for_step(process, step):
+    """Read reports until this step."""
+    for line in process.stdout:
+        if json.loads(line)["step"] >= step:
+            return
+
+
+def test_a_killed_run_resumes_to_the_weights_of_an_unbroken_one(tmp_path, unbroken, capsys):
+    out = tmp_path / "out"
+    process = start(*LONG, "--output-dir", out, "--save-every", 0, "--json")
+    wait_for_step(process, 30)
+    process.kill()
+    process.communicate()
+    assert (out / "training_state").is_dir()
+    assert not (out / "model.safetensors").exists(), "nothing that could be taken for a checkpoint"
+    _, output, _ = in_process(capsys, "train", "--resume", out, "--json")
+    steps = [row["step"] for row in rows_of(output) if row["event"] == "report"]
+    assert 0 < steps[0] <= 40, "it goes on, it does not begin again"
+    assert (out / "model.safetensors").read_bytes() == unbroken
+    curve = [row["step"] for row in load_checkpoint(out).training["curve"]]
+    assert curve == list(range(0, 81, 5))
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_ctrl_c_keeps_the_state_and_says_how_to_go_on(tmp_path, unbroken, capsys):
+    out = tmp_path / "out"
+    process = start(*LONG, "--output-dir", out, "--json")
+    wait_for_step(process, 20)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert errors.count("\n") == 1
+    assert f"--resume {out}" in errors
+    _, output, _ = in_process(capsys, *LONG, "--resume", out, "--json")
+    steps = [row["step"] for row in rows_of(output) if row["event"] == "report"]
+    assert steps[0] > 20
+    assert (out / "model.safetensors").read_bytes() == unbroken
+
+
+def test_resuming_takes_the_run_s_own_choices_and_no_others(tmp_path, capsys):
+    from hf_attn.checkpoints.run_folder import Run, save_run
+    from hf_attn.tasks import build_task
+
+    out = tmp_path / "out"
+    task = build_task("copy", max_length=4)
+    save_run(out, Run(task, task.recipe, seed=7))
+    for wrong in (["addition"], ["--seed", "8"], ["--steps", "9"], ["--set", "max_length=5"]):
+        code, _, errors = in_process(capsys, "train", *wrong, "--resume", out)
+        assert code == 2
+        assert "not that of the run" in errors
+    code, _, errors = in_process(capsys, "train", "copy", "--output-dir", out)
+    assert code == 2
+    assert f"--resume {out}" in errors
+    code, _, errors = in_process(capsys, "train", "--resume", out, "--output-dir", tmp_path / "else")
+    assert code == 2
+    (out / "run.json").write_text("{half")
+    code, _, errors = in_process(capsys, "train", "--resume", out)
+    assert code == 2
+    assert "run.json" in errors
+
+
+def limit_files():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))  # less than the weights
+
+
+def test_a_write_that_fails_is_one_line_and_leaves_no_half_file(tmp_path, capsys):
+    out = tmp_path / "out"
+    _, errors = run(
+        "train", "copy", *SMALL, "--steps", 3, "--output-dir", out, code=1, preexec_fn=limit_files
+    )
+    assert errors.count("\n") == 1, errors
+    assert str(out) in errors
+    assert {path.name for path in out.iterdir()} <= {"run.json", "reports.jsonl", ".lock"}
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert in_process(capsys, "train", "--resume", out)[0] == 0
+    assert load_checkpoint(out).training["steps"] == 3
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+def test_a_full_disk_is_one_line_and_the_old_checkpoint_stays(tiny_checkpoint, tmp_path, capsys):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=600k", "tmpfs", disk], capture_output=True
+    ).returncode:
+        pytest.skip("this machine lets nobody mount")
+    try:
+        out = shutil.copytree(tiny_checkpoint, disk / "out")
+        before = (out / "model.safetensors").read_bytes()
+        code, _, errors = in_process(capsys, "train", "copy", *SMALL, "--steps", 3, "--output-dir", out)
+        assert code == 1
+        warned, failed = errors.splitlines()
+        assert "holds a checkpoint, which is replaced" in warned
+        assert "is the disk full?" in failed
+        assert (out / "model.safetensors").read_bytes() == before
+        assert not (out / "training_state").exists()
+        assert [path.name for path in disk.iterdir()] == ["out"]
+    finally:
+        subprocess.run(["umount", "--lazy", disk], check=True)

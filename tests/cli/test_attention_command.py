@@ -1,0 +1,120 @@
+"""`attention` on the command line: our checkpoints and others', one head or the whole lens."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from transformers import ViTImageProcessorPil
+
+from hf_attn.checkpoints.save_load import load_checkpoint
+from hf_attn.viz.attention_view import show_attention
+from tests.support.commands import in_process
+from tests.support.native_models import build_native, build_vit
+
+
+@pytest.fixture(scope="module")
+def gpt2(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("native") / "gpt2"
+    for part in build_native("gpt2"):
+        part.save_pretrained(folder)
+    return folder
+
+
+def value_in(page):
+    """Return what the lens of a page draws."""
+    return json.loads(
+        re.findall(r'<script type="application/json" id="value">(.*?)</script>', page, re.DOTALL)[0]
+    )
+
+
+def test_the_whole_lens_needs_no_layer_and_no_head(tiny_checkpoint, tmp_path, capsys):
+    path = tmp_path / "maps.html"
+    code, *_ = in_process(capsys, "attention", tiny_checkpoint, "1 2 3", "--output", path)
+    shown = value_in(path.read_text())
+    assert code == 0
+    assert {kind: of["shape"][:2] for kind, of in shown["kinds"].items()} == {
+        "cross": [2, 2],
+        "encoder": [1, 2],
+        "decoder": [2, 2],
+    }
+    assert shown["kinds"]["cross"]["truth"][0] == [1, 0, 0, 0]
+    assert shown["title"].startswith("attn-copy: 1 2 3 → ")
+
+
+def test_a_target_of_ours_is_read_in_the_task_s_own_notation(tiny_checkpoint, tmp_path, capsys):
+    path = tmp_path / "maps.npz"
+    in_process(capsys, "attention", tiny_checkpoint, "1 2 3", "--target", "3 2", "--output", path)
+    with np.load(path, allow_pickle=False) as arrays:
+        assert arrays["target_tokens"].tolist() == ["3", "2", "</s>"]
+    code, _, said = in_process(capsys, "attention", tiny_checkpoint, "1 2", "--target", "x", "--output", path)
+    assert code == 2
+    assert "'x' is no symbol of copy" in said
+
+
+def test_a_target_is_refused_where_a_class_is_named(tmp_path, capsys):
+    classifier = Path(__file__).parents[2] / "model_cards" / "attn-docstring-topics"
+    asked = ("attention", classifier, "Sort a list.", "--output", tmp_path / "maps.npz")
+    for target in ("nonsense", "a list"):
+        code, _, said = in_process(capsys, *asked, "--target", target)
+        assert code == 2
+        assert "only reads: leave target out" in said
+    assert in_process(capsys, *asked)[0] == 0
+
+
+def test_a_model_of_somebody_else_is_shown_as_in_python(gpt2, tmp_path, capsys):
+    path = tmp_path / "maps.npz"
+    code, *_ = in_process(capsys, "attention", gpt2, "the cat sat", "--target", " on", "--output", path)
+    assert code == 0
+    wanted = show_attention(*build_native("gpt2"), "the cat sat", " on").maps
+    with np.load(path, allow_pickle=False) as arrays:
+        assert np.array_equal(arrays["decoder"], wanted.decoder)
+        assert tuple(arrays["decoder_tokens"]) == wanted.decoder_tokens
+    picture = tmp_path / "map.svg"
+    in_process(capsys, "attention", gpt2, "the cat sat", "--layer", 0, "--head", 3, "--output", picture)
+    assert "layer 0, head 3" in picture.read_text()
+
+
+def test_an_image_is_given_by_its_path(tmp_path, capsys):
+    build_vit().save_pretrained(tmp_path / "vit")
+    ViTImageProcessorPil(size={"height": 24, "width": 32}).save_pretrained(tmp_path / "vit")
+    Image.new("RGB", (40, 30), (200, 30, 30)).save(tmp_path / "red.png")
+    code, *_ = in_process(
+        capsys, "attention", tmp_path / "vit", tmp_path / "red.png", "--output", tmp_path / "maps.html"
+    )
+    assert code == 0
+    assert value_in((tmp_path / "maps.html").read_text())["kinds"]["encoder"]["rows"][:2] == [
+        "CLS",
+        "row\u00a01,\u00a0col\u00a01",
+    ]
+    code, _, said = in_process(
+        capsys, "attention", tmp_path / "vit", "no.png", "--output", tmp_path / "m.html"
+    )
+    assert (code, "there is no such file" in said) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        (("--output", "maps.gif"), ".npz"),
+        (("--output", "no/maps.html"), "folder no"),
+        (("--output", "maps.png", "--kind", "cross"), "this model has decoder attention"),
+        (("--output", "maps.png", "--layer", 2), "layers 0 to 1"),
+    ],
+)
+def test_wrong_use_is_said_in_a_line(gpt2, capsys, changed, sentence):
+    code, _, said = in_process(capsys, "attention", gpt2, "the cat", *changed)
+    assert code == 2
+    assert sentence in said
+
+
+def test_the_command_shows_what_the_task_s_own_reading_shows(tiny_checkpoint, tmp_path, capsys):
+    path = tmp_path / "maps.npz"
+    in_process(capsys, "attention", tiny_checkpoint, "1 2 3", "--output", path)
+    loaded = load_checkpoint(tiny_checkpoint)
+    wanted = show_attention(loaded.model, None, torch.tensor([loaded.task.encode("1 2 3")])).maps
+    with np.load(path, allow_pickle=False) as arrays:
+        assert np.array_equal(arrays["cross"], wanted.cross)

@@ -1,0 +1,386 @@
+"""The command line as a person meets it: output, exit codes, what is left behind."""
+
+import ast
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hf_attn
+from hf_attn.__main__ import app
+from hf_attn.checkpoints.save_load import list_checkpoints, load_checkpoint
+from hf_attn.evaluation.metrics import Evaluation, Interval, Score
+from tests.support.commands import SMALL, in_process, rows_of, run
+
+REPORT = {
+    "event",
+    "step",
+    "steps",
+    "loss",
+    "learning_rate",
+    "tokens_per_second",
+    "seconds",
+    "held_out_exact_match",
+    "held_out_examples",
+}
+
+
+# Help
+
+
+def test_every_command_says_that_it_loads_what_takes_seconds_to_import():
+    assert all(hasattr(command.callback, "__wrapped__") for command in app.registered_commands)
+
+
+def test_help_comes_without_what_takes_seconds_to_import():
+    output, _ = run("--help")
+    assert run() == (output, ""), "nothing asked: the help"
+    for command in ("tasks", "train", "eval", "generate", "attention"):
+        assert command in output
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "hf_attn", "train", "--help"],
+        capture_output=True,
+        text=True,
+    )
+    imported = {line.rsplit("|", 1)[-1].strip().split(".")[0] for line in done.stderr.splitlines()}
+    assert "typer" in imported
+    assert not imported & {"torch", "transformers", "accelerate", "numpy", "matplotlib"}
+
+
+# Wrong use: one line, exit code 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("dance", "'dance'"),
+        ("train", "TASK"),
+        ("train juggling", "choose one of copy"),
+        ("train copy --steps 0", "--steps 0 is no whole number from 1; give for example --steps 2."),
+        ("train copy --steps many", "--steps many is no whole number from 1;"),
+        ("train copy --until 2", "--until 2 is no number from 0 to 1; give for example --until 1."),
+        ("train copy --seed -1", "--seed -1 is no whole number from 0 to"),
+        ("train copy --seed x", "--seed x is no whole number from 0 to"),
+        ("ablate CHECKPOINT --token y", "--token y is no whole number from 0;"),
+        ("train copy --model lstm", "choose transformer"),
+        ("train copy --device abacus", "cuda, mps, cpu, auto"),
+        ("train copy --track diary", "'trackio', 'tensorboard'"),
+        ("train copy --set", "--set"),
+        ("train copy --set batch_size", "key=value"),
+        ("train copy --set fun=1", "max_length"),
+        ("train copy --set digits=3", "There is no setting 'digits'"),
+        ("train copy --set vocab_size=9", "There is no setting 'vocab_size'"),
+        ("train copy --set max_length=long", "max_length"),
+        ("train copy --set max_length=true", "max_length"),
+        ("train copy --set max_length=99", "64"),
+        ("train copy --set batch_size=0", "batch_size=0"),
+        ("train copy --set learning_rate=fast", "learning_rate"),
+        ("train copy --set hidden_size=33", "multiple of 2"),
+        ("train copy --set position_type=magic", "rotary"),
+        ("train copy --set preset=huge", "product, document"),
+        ("train copy --config nowhere.json", "nowhere.json"),
+        ("train copy --resume nowhere", "nowhere"),
+        ("train copy --output-dir full", "not empty"),
+        ("train copy --output-dir full/file", "is a file"),
+        ("train --resume full", "run.json"),
+        ("train --resume CHECKPOINT", "finished"),
+        ("eval nowhere", "nowhere"),
+        ("eval full", "config.json"),
+        ("eval CHECKPOINT --by digits", "length"),
+        ("eval CHECKPOINT --task juggling", "juggling"),
+        ("eval CHECKPOINT --task addition", "symbols"),
+        ("eval CHECKPOINT --split training", "held-out"),
+        ("generate CHECKPOINT", "TEXT"),
+        ("generate CHECKPOINT 1,x", "'x' (number 2)"),
+        ("generate CHECKPOINT 1,99", "from 1 to 9"),
+        ("generate CHECKPOINT 1,2,3,4,5,6", "6 symbols"),
+        ("generate CHECKPOINT ,", "empty"),
+        ("generate CHECKPOINT 1,2 --strategy luck", "nucleus"),
+        ("generate CHECKPOINT 1,2 --temperature -1", "--temperature"),
+        ("generate CHECKPOINT 1,2 --temperature inf", "temperature"),
+        ("generate CHECKPOINT 1,2 --num-beams 0", "--num-beams"),
+        ("attention CHECKPOINT 1,2 --layer 0 --head 0", "--output"),
+        ("attention CHECKPOINT 1,2 --layer 2 --head 0 --output m.png", "layers 0 to 1"),
+        ("attention CHECKPOINT 1,2 --layer 0 --head 2 --output m.png", "heads 0 to 1"),
+        ("attention CHECKPOINT 1,x --layer 0 --head 0 --output m.png", "'x'"),
+        ("attention CHECKPOINT 1,2 --layer 0 --head 0 --output m.gif", ".npz"),
+        ("attention CHECKPOINT 1,2 --layer 0 --head 0 --output no/m.png", "folder no"),
+    ],
+)
+def test_wrong_use_is_one_line_and_exit_code_2(
+    arguments, message, tiny_checkpoint, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").write_text("mine")
+    words = [
+        str(tiny_checkpoint) if w == "CHECKPOINT" else w.replace(",", " ") for w in arguments.split(" ") if w
+    ]
+    code, output, errors = in_process(capsys, *words)
+    assert (code, output) == (2, "")
+    assert message in errors
+    assert errors.count("\n") == 1, "one line, no traceback"
+    assert [path.name for path in tmp_path.rglob("*")] == ["full", "file"], "nothing is left behind"
+
+
+@pytest.mark.parametrize(
+    ("task", "text", "message"),
+    [
+        ("addition", "1234+1", "digits"),
+        ("addition", "12*3", "'*'"),
+        ("parser", "x=1+", "does not parse"),
+        ("parser", "x=1$2", "'$'"),
+    ],
+)
+def test_what_a_task_cannot_read_is_refused_in_its_own_words(task, text, message, tmp_path, capsys):
+    from hf_attn.architectures.registry import build_model
+    from hf_attn.checkpoints.save_load import save_checkpoint
+    from hf_attn.tasks import build_task
+
+    learned = build_task(task)
+    save_checkpoint(tmp_path / task, build_model(learned, learned.recipe), learned, {})
+    code, output, errors = in_process(capsys, "generate", tmp_path / task, text)
+    assert (code, output) == (2, "")
+    assert message in errors
+
+
+def test_wrong_use_exits_with_2_from_a_real_process_too():
+    output, errors = run("dance", code=2)
+    assert output == ""
+    assert errors.startswith("hf-attn: No such command 'dance'")
+
+
+def test_a_bug_shows_its_traceback(tiny_checkpoint, monkeypatch, capsys):
+    def broken(*args, **kwargs):
+        raise ValueError("a bug")
+
+    monkeypatch.setattr("hf_attn.evaluation.metrics.evaluate", broken)
+    monkeypatch.setattr(sys, "argv", ["hf-attn", "eval", str(tiny_checkpoint)])
+    from hf_attn.__main__ import main
+
+    with pytest.raises(ValueError, match="a bug"):
+        main()
+
+
+# Train
+
+
+def test_tasks_are_listed_with_a_worked_example(capsys):
+    code, output, _ = in_process(capsys, "tasks", "--json")
+    rows = rows_of(output)
+    assert code == 0
+    assert {"copy", "addition", "parser"} <= {row["name"] for row in rows}
+    assert {row["source"]: row["target"] for row in rows}["153+391"] == "544"
+    assert "153+391" in in_process(capsys, "tasks")[1]
+
+
+def test_train_prints_reports_and_a_result_that_eval_repeats(tmp_path, capsys):
+    out = tmp_path / "attn-copy"
+    output, errors = run("train", "copy", *SMALL, "--steps", 25, "--seed", 3, "--output-dir", out, "--json")
+    *reports, result = rows_of(output)
+    assert errors == ""
+    assert [report["step"] for report in reports] == [0, 10, 20, 25]
+    assert all(set(report) == REPORT and report["event"] == "report" for report in reports)
+    assert reports[0]["loss"] is None
+    assert set(result) == {
+        "event",
+        "task",
+        "model",
+        "steps",
+        "seconds",
+        "held_out_exact_match",
+        "output_dir",
+    }
+    assert (result["event"], result["task"], result["model"]) == ("result", "copy", "transformer")
+    assert (result["steps"], result["output_dir"]) == (25, str(out))
+    assert list_checkpoints(tmp_path) == [out]
+    assert [path.name for path in tmp_path.iterdir()] == ["attn-copy"]
+    assert not {"run.json", "training_state", "reports.jsonl"} & {path.name for path in out.iterdir()}
+    (again,) = rows_of(in_process(capsys, "eval", out, "--json")[1])
+    assert again["held_out_exact_match"] == result["held_out_exact_match"]
+    training = load_checkpoint(out).training
+    assert training["seed"] == 3
+    assert training["curve"][-1]["loss"] == reports[-1]["loss"]
+
+
+def test_settings_reach_task_recipe_and_model_and_the_nearest_wins(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    settings = {"max_length": 9, "hidden_size": 16, "batch_size": 8, "steps": 5, "betas": [0.8, 0.9]}
+    Path("settings.json").write_text(json.dumps(settings))
+    arguments = ["--set", "max_length=4", "--set", "position_type=sinusoidal", "--steps", "2"]
+    code, *_ = in_process(
+        capsys,
+        "train",
+        "copy",
+        "--config",
+        "settings.json",
+        *arguments,
+        "--output-dir",
+        "out",
+        "--until",
+        "1",
+    )
+    assert code == 0
+    checkpoint = load_checkpoint("out")
+    recipe = checkpoint.training["recipe"]
+    assert checkpoint.task.max_length == 4
+    assert (recipe["steps"], recipe["batch_size"], recipe["betas"]) == (2, 8, [0.8, 0.9])
+    assert (checkpoint.model.config.hidden_size, checkpoint.model.config.position_type) == (16, "sinusoidal")
+    assert checkpoint.training["until"] == 1
+
+
+def test_a_finished_checkpoint_is_replaced_only_when_the_new_one_is_whole(tiny_checkpoint, tmp_path, capsys):
+    out = shutil.copytree(tiny_checkpoint, tmp_path / "out")
+    code, *_ = in_process(capsys, "train", "copy", *SMALL, "--steps", 2, "--output-dir", out)
+    assert code == 0
+    assert load_checkpoint(out).training["steps"] == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_until_stops_early(capsys):
+    code, output, _ = in_process(capsys, "train", "copy", *SMALL, "--until", 0.01, "--json")
+    *_, last, result = rows_of(output)
+    assert code == 0
+    assert last["held_out_exact_match"] >= 0.01
+    assert result["steps"] == last["step"] < last["steps"]
+    assert result["output_dir"] is None
+
+
+def test_a_tracker_gets_the_figures_and_standard_output_stays_json(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("tensorboard")
+    monkeypatch.chdir(tmp_path)
+    code, output, _ = in_process(
+        capsys, "train", "copy", *SMALL, "--steps", 2, "--track", "tensorboard", "--json"
+    )
+    assert code == 0
+    assert [row["event"] for row in rows_of(output)] == ["report", "report", "result"]
+    assert list((tmp_path / "runs").rglob("events.out.*"))
+
+
+def test_a_tracker_that_is_not_installed_says_how_to_get_it(monkeypatch, capsys):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    code, _, errors = in_process(capsys, "train", "copy", "--track", "trackio")
+    assert code == 1
+    assert "pip install 'hf-attn[track]'" in errors
+
+
+# Eval, generate, attention
+
+
+def test_eval_tells_sizes_apart(tiny_checkpoint, capsys):
+    code, output, _ = in_process(capsys, "eval", tiny_checkpoint, "--by", "length", "--json")
+    (row,) = rows_of(output)
+    assert code == 0
+    assert (row["event"], row["task"], row["split"]) == ("result", "copy", "held-out")
+    low, high = row["interval"]
+    assert low <= row["held_out_exact_match"] <= high
+    assert 0 <= row["token_accuracy"] <= 1
+    assert row["checkpoint"] == str(tiny_checkpoint)
+    assert sum(score["examples"] for score in row["by_length"].values()) == row["examples"]
+    table = in_process(capsys, "eval", tiny_checkpoint, "--by", "length")[1]
+    assert "length 5" in table
+
+
+def test_eval_never_writes_nearly_all_as_all(tiny_checkpoint, capsys, monkeypatch):
+    score = Score(100_000, 0.99999, Interval(0.99994, 1.0), {"token_accuracy": 0.999999})
+    monkeypatch.setattr("hf_attn.evaluation.metrics.evaluate", lambda *_: Evaluation(score, {}, ()))
+    _, table, _ = in_process(capsys, "eval", tiny_checkpoint)
+    assert table.count("99.99 %") == 3
+    assert table.count("100 %") == 1, "the interval's end"
+
+
+def test_generate_prints_a_line_a_text(tiny_checkpoint, capsys):
+    code, output, errors = in_process(capsys, "generate", tiny_checkpoint, "1 2 3", "4", "--json")
+    rows = rows_of(output)
+    assert (code, errors) == (0, "")
+    assert [row["source"] for row in rows] == ["1 2 3", "4"]
+    assert rows[0]["prediction"] == "1 2 3"
+    assert rows[0]["correct"] is True
+    assert rows[0]["tokens"] == ["1", "2", "3"]
+    assert -1 < rows[0]["score"] <= 0
+
+
+def test_one_bad_text_among_good_ones_prints_nothing(tiny_checkpoint, capsys):
+    code, output, _ = in_process(capsys, "generate", tiny_checkpoint, "1 2 3", "1 x", "--json")
+    assert (code, output) == (2, "")
+
+
+@pytest.mark.parametrize("strategy", ["beam", "top-k", "nucleus"])
+def test_every_strategy_writes_the_same_for_the_same_seed(tiny_checkpoint, capsys, strategy):
+    arguments = ["generate", tiny_checkpoint, "1 2 3", "--strategy", strategy, "--seed", "5", "--json"]
+    code, first, _ = in_process(capsys, *arguments)
+    assert code == 0
+    assert rows_of(first)[0]["event"] == "generation"
+    assert in_process(capsys, *arguments)[1] == first
+
+
+@pytest.mark.parametrize(
+    "narrow", [("top-k", "--top-k", "1"), ("nucleus", "--top-p", "1e-6"), ("top-k", "--temperature", "0")]
+)
+def test_sampling_cut_down_to_one_token_is_greedy(tiny_checkpoint, capsys, narrow):
+    text = "9 1 9 1 9"  # sampled widely, it is seldom the likeliest
+    greedy = rows_of(in_process(capsys, "generate", tiny_checkpoint, text, "--json")[1])
+    arguments = ["generate", tiny_checkpoint, text, "--strategy", *narrow, "--json"]
+    assert rows_of(in_process(capsys, *arguments)[1]) == greedy
+
+
+def test_the_length_penalty_divides_what_beams_are_ranked_by(tiny_checkpoint, capsys):
+    arguments = ["generate", tiny_checkpoint, "1 2 3", "--strategy", "beam", "--json", "--length-penalty"]
+    found = {p: rows_of(in_process(capsys, *arguments, p)[1])[0]["beams"][0] for p in ("0", "1")}
+    assert found["0"]["score"] == pytest.approx(found["0"]["log_probability"])
+    assert found["1"]["score"] == pytest.approx(found["1"]["log_probability"] / 4)  # three and the end
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg", "html", "csv"])
+@pytest.mark.parametrize("kind", ["encoder", "cross"])
+def test_attention_draws_a_head(tiny_checkpoint, tmp_path, capsys, suffix, kind):
+    path = tmp_path / f"map.{suffix}"
+    code, *_ = in_process(
+        capsys,
+        "attention",
+        tiny_checkpoint,
+        "1 2 3",
+        "--layer",
+        0,
+        "--head",
+        1,
+        "--kind",
+        kind,
+        "--output",
+        path,
+    )
+    assert code == 0
+    assert path.stat().st_size > 100
+
+
+def test_attention_writes_every_head_to_npz(tiny_checkpoint, tmp_path, capsys):
+    path = tmp_path / "maps.npz"
+    in_process(capsys, "attention", tiny_checkpoint, "1 2 3", "--layer", 0, "--head", 1, "--output", path)
+    with np.load(path, allow_pickle=False) as arrays:
+        assert arrays["source_tokens"].tolist() == ["1", "2", "3", "</s>"]
+        assert arrays["cross"].shape[:2] == (2, 2)
+        assert np.allclose(arrays["cross"].sum(-1), 1, atol=1e-6)
+
+
+def test_the_command_line_imports_nothing_heavy_before_a_command_runs():
+    package = Path(__file__).parents[2] / "hf_attn"
+    for path in [package / "__main__.py", *(package / "cli").glob("*.py")]:
+        top = [
+            node
+            for node in ast.parse(path.read_text()).body
+            if isinstance(node, (ast.Import, ast.ImportFrom))
+        ]
+        names = [getattr(node, "module", None) or node.names[0].name for node in top]
+        heavy = [name for name in names if name.startswith(("torch", "transformers", "hf_attn"))]
+        assert all(name.startswith("hf_attn.cli") for name in heavy), path
+
+
+def test_the_version_is_printed():
+    done = subprocess.run(
+        [sys.executable, "-m", "hf_attn", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"hf-attn {hf_attn.__version__}\n"

@@ -1,0 +1,86 @@
+"""The baseline learns from the same texts, is measured on the same split, and chooses on validation."""
+
+import sys
+
+import pytest
+
+from hf_attn.evaluation.baselines import (
+    FEATURES,
+    NAME,
+    STRENGTHS,
+    NoBaseline,
+    measure_baseline,
+    measure_beside,
+)
+from hf_attn.evaluation.metrics import wilson_interval
+from hf_attn.tasks import build_task
+from hf_attn.tasks.base import HELD_OUT
+from tests.support.commands import in_process, rows_of
+
+
+@pytest.fixture
+def task(tmp_path):
+    path = tmp_path / "table.csv"
+    signs = {"sour": "lemon", "sweet": "honey"}
+    rows = [f"{sign} number {i},{label}" for label, sign in signs.items() for i in range(100)]
+    path.write_text("\n".join(["text,label", *rows]))
+    return build_task("csv", path=str(path))
+
+
+def test_what_one_word_tells_is_learned_and_counted_on_the_held_out_texts(task):
+    baseline = measure_baseline(task)
+    assert baseline.score.examples == len(task.texts_of(HELD_OUT)) == len(task.held_out(1000))
+    assert baseline.score.exact_match == 1
+    assert baseline.score.interval == wilson_interval(baseline.score.examples, baseline.score.examples)
+    assert baseline.strength in STRENGTHS
+    assert baseline.features in FEATURES
+    assert baseline.parameters > 0
+
+
+def test_it_counts_characters_where_they_tell_more_than_words(tmp_path):
+    path = tmp_path / "table.csv"
+    endings = {"masculine": "osto", "feminine": "ista"}
+    rows = [f"w{i}x{i * 7}{ending},{label}" for label, ending in endings.items() for i in range(100)]
+    path.write_text("\n".join(["text,label", *rows]))
+    baseline = measure_baseline(build_task("csv", path=str(path)))
+    assert baseline.features == "characters"
+    assert baseline.score.exact_match == 1
+
+
+def test_a_baseline_of_pure_chance_is_near_chance(tmp_path):
+    path = tmp_path / "table.csv"
+    rows = [f"text{i},{'ab'[(i * i // 7) % 2]}" for i in range(400)]
+    path.write_text("\n".join(["text,label", *rows]))
+    score = measure_baseline(build_task("csv", path=str(path))).score
+    assert 0.2 < score.exact_match < 0.8
+
+
+def test_training_texts_are_not_measured_on(task):
+    with pytest.raises(ValueError, match="split='training' cannot be measured on"):
+        measure_baseline(task, "training")
+
+
+def test_only_classes_have_a_baseline_and_only_with_scikit_learn(task, monkeypatch):
+    assert measure_beside(build_task("copy")) is None
+    assert measure_beside(task).score.exact_match == 1
+    monkeypatch.setitem(sys.modules, "sklearn.linear_model", None)  # as if it were not installed
+    with pytest.raises(NoBaseline, match="pip install"):
+        measure_baseline(task)
+    assert measure_beside(task) is None
+
+
+def test_the_commands_set_it_beside_every_classifier(task, tmp_path, capsys):
+    small = ("--set", f"path={task.path}", "--set", "hidden_size=16", "--device", "cpu")
+    folder = tmp_path / "run"
+    code, output, _ = in_process(
+        capsys, "train", "csv", *small, "--steps", "2", "--output-dir", folder, "--json"
+    )
+    *_, beside, result = rows_of(output)
+    assert (code, beside["event"], result["event"]) == (0, "baseline", "result")
+    assert beside["held_out_exact_match"] == 1
+    assert f"| {NAME} | {beside['examples']} | 100 % |" in (folder / "README.md").read_text()
+    _, output, _ = in_process(
+        capsys, "duel", "csv", "--set", f"path={task.path}", "--steps", "2", "--models", "lstm,transformer",
+        "--parameters", "9000", "--json",
+    )  # fmt: skip
+    assert [row["event"] for row in rows_of(output)][-3:] == ["baseline", "result", "result"]

@@ -1,0 +1,184 @@
+"""Failures are looked for where they hide, and what is found is so; cards are measured anew from that."""
+
+import hashlib
+import json
+import shutil
+
+import pytest
+import torch
+
+from hf_attn.checkpoints.remeasure import remeasure
+from hf_attn.checkpoints.save_load import load_checkpoint, save_checkpoint
+from hf_attn.evaluation.failure_search import look_for_failures
+from hf_attn.evaluation.hard_inputs import make_hard_inputs, write_date
+from hf_attn.tasks import build_task
+from hf_attn.tasks.text.dates import load_formats, read_date
+from tests.support.commands import in_process
+
+TASKS = [
+    build_task("copy"),
+    build_task("copy", max_length=2, num_symbols=2),
+    build_task("reverse", min_length=7, max_length=7),
+    build_task("sort"),
+    build_task("sort", length=1, smallest=0, largest=1),
+    build_task("addition"),
+    build_task("addition", digits=1),
+    build_task("addition", digits=5, max_addend=49999),
+    build_task("parser"),
+    build_task("parser", depth=3),
+    build_task("dates"),
+]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tiny_checkpoint):
+    return load_checkpoint(tiny_checkpoint)
+
+
+@pytest.mark.parametrize("task", TASKS, ids=str)
+def test_hard_inputs_are_different_ones_that_the_task_reads_with_right_answers(task):
+    made = make_hard_inputs(task)
+    assert made
+    for name, pairs in made.items():
+        assert len({source for source, _ in pairs}) == len(pairs) <= 400, name
+        for source, answer in pairs[:20]:
+            assert len(task.encode(source)) <= task.max_source_tokens
+            assert task.verify(source, answer, answer).correct, (name, source, answer)
+
+
+def test_the_same_seed_makes_the_same_hard_inputs_and_another_one_others():
+    task = build_task("addition")
+    assert make_hard_inputs(task, seed=1) == make_hard_inputs(task, seed=1) != make_hard_inputs(task, seed=2)
+
+
+def carries(source):
+    """Whether there is a carry, place by place from the ones, by school's way of adding."""
+    first, second = (addend.zfill(3)[::-1] for addend in source.split("+"))
+    carry, found = 0, []
+    for a, b in zip(first, second, strict=True):
+        carry = int(int(a) + int(b) + carry > 9)
+        found.append(bool(carry))
+    return found
+
+
+def test_patterns_of_sums_have_the_carries_that_they_are_named_for():
+    made = make_hard_inputs(build_task("addition"))
+    assert all(all(carries(source)) for source, _ in made["a carry at every place"])
+    assert all(all(carries(source)) for source, _ in made["one carry through nines"])
+    assert not any(any(carries(source)) for source, _ in made["no carry"])
+
+
+def test_dates_are_written_as_their_formats_read_them_and_in_ways_that_none_reads():
+    made = make_hard_inputs(build_task("dates"))
+    for name in ("29 February", "a year of two digits", "as written in da (never trained on)"):
+        assert all(read_date(source)[0].isoformat() == answer for source, answer in made[name][:50]), name
+    assert all(source == source.lower() for source, _ in made["all in lower case (never trained on)"])
+    format_ = next(f for f in load_formats("seen") if f.pattern == "EEEE, d. MMMM y")
+    date = read_date("Dienstag, 4. März 2025")[0]
+    assert write_date(format_, date) == "Dienstag, 4. März 2025"
+    assert write_date(format_, date, weekday=0) == "Montag, 4. März 2025"
+
+
+@pytest.fixture(scope="module")
+def search(checkpoint):
+    return look_for_failures(checkpoint.model, checkpoint.task, n=200)
+
+
+def test_what_a_search_calls_wrong_is_wrong_and_all_are_counted(checkpoint, search):
+    assert sum(score.examples for score in search.by_size.values()) == search.held_out.score.examples
+    for name, tried in {"held-out": search.held_out, **search.patterns}.items():
+        n = tried.score.examples
+        assert n - len(tried.failures) == round(tried.score.exact_match * n), name
+        for source, written, answer in tried.failures[:10]:
+            assert answer == checkpoint.task.answer(source)
+            assert not checkpoint.task.verify(source, written).correct or written == answer, name
+
+
+@torch.no_grad()
+def test_a_weakness_that_was_put_in_is_found(checkpoint, search):
+    model, task = load_checkpoint(checkpoint.path).model, checkpoint.task
+    seven = task.vocabulary["7"]
+    model.lm_head.weight[seven] = model.lm_head.weight[task.vocabulary["8"]]  # it writes 8 for 7, or either
+    pattern = "one symbol again and again"
+    after = look_for_failures(model, task, n=200).patterns[pattern]
+    new = {source for source, *_ in after.failures} - {
+        source for source, *_ in search.patterns[pattern].failures
+    }
+    assert new
+    assert all(set(source.split()) <= {"7", "8"} for source in new)
+
+
+def test_text_has_no_failures_to_look_for(checkpoint):
+    with pytest.raises(ValueError, match="many ways of going on are right"):
+        look_for_failures(checkpoint.model, build_task("text"))
+
+
+def digests(folder):
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+
+
+def test_cards_are_measured_anew_and_a_second_time_nothing_changes(tiny_checkpoint, tmp_path, capsys):
+    folder = shutil.copytree(tiny_checkpoint, tmp_path / "all" / "attn-copy")
+    training = json.loads((folder / "training.json").read_text())
+    right = training["results"]["exact_match"]
+    training["results"]["exact_match"] = 0.123  # somebody wrote in it
+    (folder / "training.json").write_text(json.dumps(training))
+    before = digests(folder)
+
+    code, output, _ = in_process(capsys, "cards", tmp_path / "all", "--examples", 200, "--json")
+    assert code == 0
+    row = json.loads(output)
+    assert row["changed"]
+    assert row["results"]["exact_match"] == right
+    measured = json.loads((folder / "training.json").read_text())
+    assert measured["results"]["exact_match"] == right
+    assert measured["seconds"] == training["seconds"], "of training"
+    after = digests(folder)
+    assert {name for name in after if after[name] != before.get(name)} == {"README.md", "training.json"}
+    page = (tmp_path / "all" / "README.md").read_text()
+    assert "[`attn-copy`](attn-copy)" in page
+
+    _, output, _ = in_process(capsys, "cards", tmp_path / "all", "--examples", 200, "--json")
+    assert not json.loads(output)["changed"]
+    assert digests(folder) == after
+    assert (tmp_path / "all" / "README.md").read_text() == page
+
+
+def test_a_map_that_is_missing_is_drawn_again(tiny_checkpoint, tmp_path, capsys):
+    folder = shutil.copytree(tiny_checkpoint, tmp_path / "attn-copy")
+    (folder / "map.png").unlink()
+    assert in_process(capsys, "cards", folder, "--examples", 50)[0] == 0
+    assert (folder / "map.png").read_bytes() == (tiny_checkpoint / "map.png").read_bytes()
+    assert {path.name for path in tmp_path.iterdir()} == {"attn-copy"}, "one checkpoint needs no page"
+
+
+def test_a_map_that_is_none_of_the_model_s_goes_and_that_is_a_change(tiny_checkpoint, tmp_path, monkeypatch):
+    folder = shutil.copytree(tiny_checkpoint, tmp_path / "attn-copy")
+    monkeypatch.setattr("hf_attn.checkpoints.remeasure.find_worked_map", lambda model, task: None)
+    remeasure(folder, 50)
+    (folder / "map.png").write_bytes(b"of another model")
+    assert remeasure(folder, 50)[1]
+    assert not (folder / "map.png").exists()
+    assert not remeasure(folder, 50)[1]
+
+
+def test_a_checkpoint_that_says_little_of_its_training_has_a_line_too(checkpoint, tmp_path, capsys):
+    save_checkpoint(tmp_path / "all" / "bare", checkpoint.model, checkpoint.task, {})
+    code, _, errors = in_process(capsys, "cards", tmp_path / "all", "--examples", 50)
+    assert code == 0, errors
+    (line,) = [row for row in (tmp_path / "all" / "README.md").read_text().splitlines() if "`bare`" in row]
+    assert line.endswith("| – |")
+
+
+def test_a_checkpoint_without_a_record_is_told_what_it_lacks(tiny_checkpoint, tmp_path, capsys):
+    folder = shutil.copytree(tiny_checkpoint, tmp_path / "attn-copy")
+    (folder / "training.json").unlink()
+    code, _, errors = in_process(capsys, "cards", folder)
+    assert code == 1
+    assert "does not say what it learned; it has no training.json" in errors
+
+
+def test_a_folder_without_checkpoints_is_refused(tmp_path, capsys):
+    code, _, errors = in_process(capsys, "cards", tmp_path)
+    assert code == 2
+    assert "is no checkpoint, and there is none in it" in errors

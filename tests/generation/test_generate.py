@@ -1,0 +1,225 @@
+"""Writing: greedy, beam, top-k and nucleus against transformers' own generate and their definitions."""
+
+import math
+
+import pytest
+import torch
+
+from hf_attn.generation.generate import (
+    STRATEGIES,
+    cut_nucleus,
+    cut_top_k,
+    evaluating,
+    greedy_ids,
+    temper,
+    write,
+)
+from tests.support.checks import (
+    END,
+    PAD,
+    POSITIONS,
+    SIDES,
+    START,
+    assert_close,
+    build_classifier,
+    build_seq2seq,
+    pad,
+    random_ids,
+    random_rows,
+)
+
+
+def eager_to_end(model, by: float = 2.0):
+    """Raise the end's score, so that random models end some answers early."""
+    with torch.no_grad():
+        model.lm_head.weight[END] *= by
+    return model
+
+
+@torch.no_grad()
+def log_probability(model, source, ids) -> float:
+    """Sum of log p over ids, by one pass without a cache."""
+    read = torch.tensor([[START, *ids[:-1]]])
+    log_p = model(source, decoder_input_ids=read).logits[0].log_softmax(-1)
+    return sum(float(row[token]) for row, token in zip(log_p, ids, strict=True))
+
+
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("position_type", POSITIONS)
+def test_greedy_ids_equal_generate(position_type, side):
+    model = eager_to_end(build_seq2seq(position_type=position_type))
+    ids, mask = pad(random_rows(*range(1, 17)), side)
+    written = greedy_ids(model, ids, mask, max_new_tokens=12)
+    generated = model.generate(ids, attention_mask=mask, max_new_tokens=12, do_sample=False)
+    assert written.tolist() == generated[:, 1:].tolist()
+
+
+def test_greedy_ids_pad_behind_the_end_and_stop_when_every_row_has_ended():
+    model = eager_to_end(build_seq2seq())
+    rows = greedy_ids(model, random_ids(32, 6), max_new_tokens=12).tolist()
+    ended = [row for row in rows if END in row]
+    assert 0 < len(ended) < len(rows), "the sources should give answers that end and answers that do not"
+    for row in ended:
+        assert set(row[row.index(END) + 1 :]) <= {PAD}
+    lengths = {row.index(END) + 1 for row in ended}
+    source = random_ids(32, 6)[[row for row in range(32) if END in rows[row]]]
+    assert greedy_ids(model, source, max_new_tokens=12).shape[1] == max(lengths)
+
+
+def test_greedy_ids_without_an_end_write_to_the_limit():
+    model = build_seq2seq(eos_token_id=None)
+    assert greedy_ids(model, random_ids(2, 4), max_new_tokens=9).shape == (2, 9)
+    assert len(write(model, random_ids(1, 4)).ids) == 24
+
+
+def test_every_end_of_several_ends_an_answer():
+    model = build_seq2seq()
+    first = greedy_ids(model, random_ids(1, 4), max_new_tokens=3)[0].tolist()
+    model.config.eos_token_id = [END, first[1]]
+    assert (
+        greedy_ids(model, random_ids(1, 4), max_new_tokens=9)[0].tolist()
+        == first[: first.index(first[1]) + 1]
+    )
+    assert list(write(model, random_ids(1, 4)).ids) == first[: first.index(first[1]) + 1]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_writing_greedily_equals_greedy_ids_up_to_the_last_position(seed):
+    model, source = build_seq2seq(seed=seed), random_ids(1, 5, seed=seed)
+    expected = tuple(greedy_ids(model, source, max_new_tokens=24)[0].tolist())
+    assert write(model, source).ids == expected
+    assert write(model, source, "top-k", top_k=1).ids == expected
+    assert write(model, source, "nucleus", top_p=1e-6).ids == expected
+    assert write(model, source, "nucleus", temperature=0).ids == expected
+    assert write(model, source, "top-k", temperature=1e-40).ids == expected
+    assert write(model, source, "beam", num_beams=1).ids == expected
+
+
+@pytest.mark.parametrize("num_beams", [2, 5])
+def test_beams_are_generates_beams_best_first(num_beams):
+    model, source = eager_to_end(build_seq2seq()), random_ids(1, 5)
+    found = write(model, source, "beam", num_beams=num_beams, max_new_tokens=10)
+    expected = model.generate(
+        source, num_beams=num_beams, num_return_sequences=num_beams, max_new_tokens=10, do_sample=False
+    )
+    written = [list(answer.ids) for answer in found.beams.answers]
+    assert len(written) == num_beams
+    for own, row in zip(written, expected[:, 1:].tolist(), strict=True):
+        assert own == (row[: row.index(END) + 1] if END in row else row)
+
+
+def test_a_score_is_the_sum_of_the_models_own_log_probabilities():
+    model, source = build_seq2seq(), random_ids(1, 5)
+    for strategy in STRATEGIES:
+        found = write(model, source, strategy, temperature=0.5, max_new_tokens=10)
+        assert found.score == pytest.approx(log_probability(model, source, found.ids), abs=1e-3)
+        for choice, token in zip(found.choices, found.ids, strict=True):
+            assert choice.token == token
+            assert float(choice.probabilities.sum()) == pytest.approx(1, abs=1e-5)
+            assert float(choice.allowed.sum()) == pytest.approx(1, abs=1e-5)
+            assert choice.allowed[token] > 0
+    for answer in write(model, source, "beam", max_new_tokens=10).beams.answers:
+        expected = log_probability(model, source, answer.ids)
+        assert answer.log_probability == pytest.approx(expected, abs=1e-3)
+
+
+def test_sampling_repeats_with_its_seed_and_leaves_the_global_generator_alone():
+    model, source = build_seq2seq(), random_ids(1, 5)
+    state = torch.get_rng_state()
+    for strategy in ("top-k", "nucleus"):
+        drawn = [write(model, source, strategy, temperature=3.0, seed=seed).ids for seed in (1, 1, 2)]
+        assert drawn[0] == drawn[1]
+        assert drawn[0] != drawn[2]
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_sampling_draws_each_token_as_often_as_it_is_likely():
+    model, source = build_seq2seq(), random_ids(1, 5)
+    drawn = [write(model, source, "top-k", top_k=3, max_new_tokens=1, seed=seed) for seed in range(300)]
+    allowed = drawn[0].choices[0].allowed
+    counts = torch.bincount(torch.tensor([found.ids[0] for found in drawn]), minlength=23) / 300
+    assert (allowed > 0).sum() == 3
+    assert_close(counts, allowed, tolerance=0.1)
+    assert (counts[allowed == 0] == 0).all()
+
+
+def test_temperature_is_the_formula_and_survives_its_extremes(generator):
+    logits = torch.randn(9, generator=generator)
+    assert_close(temper(logits, 0.7), (logits / 0.7).exp() / (logits / 0.7).exp().sum())
+    assert temper(logits, 0).tolist() == torch.eye(9)[logits.argmax()].tolist()
+    for temperature in (1e-45, 1e-3, 1e30):
+        assert float(temper(logits, temperature).sum()) == pytest.approx(1, abs=1e-5)
+    assert_close(temper(logits, 1e30), torch.full((9,), 1 / 9))
+
+
+def test_top_k_keeps_the_k_likeliest_in_their_proportions(generator):
+    p = torch.randn(9, generator=generator).softmax(-1)
+    for k in (1, 4, 9, 50):
+        cut = cut_top_k(p, k)
+        kept = set(p.topk(min(k, 9)).indices.tolist())
+        assert {index for index in range(9) if cut[index] > 0} == kept
+        assert_close(cut[list(kept)], p[list(kept)] / p[list(kept)].sum())
+
+
+def test_nucleus_keeps_the_fewest_likeliest_that_hold_top_p(generator):
+    p = torch.randn(9, generator=generator).softmax(-1)
+    for top_p in (0.1, 0.5, 0.9, 1.0):
+        cut = cut_nucleus(p, top_p)
+        kept = p[cut > 0]
+        assert float(kept.sum()) >= top_p - 1e-6
+        assert float(kept.sum() - kept.min()) < top_p
+        assert kept.min() >= p[cut == 0].max() if (cut == 0).any() else len(kept) == 9
+        assert_close(cut[cut > 0], kept / kept.sum())
+
+
+def test_writing_lets_dropout_rest_and_gives_every_module_its_mode_back():
+    model, source = build_seq2seq(dropout=0.5, attention_dropout=0.5), random_ids(1, 5)
+    expected = {strategy: write(model, source, strategy, max_new_tokens=8).ids for strategy in STRATEGIES}
+    model.train()
+    model.get_encoder().eval()
+    modes = [module.training for module in model.modules()]
+    for strategy in STRATEGIES:
+        assert write(model, source, strategy, max_new_tokens=8).ids == expected[strategy]
+        assert [module.training for module in model.modules()] == modes
+    assert greedy_ids(model, source, max_new_tokens=8)[0].tolist() == list(expected["greedy"])
+    assert [module.training for module in model.modules()] == modes
+    with pytest.raises(ValueError, match="25 tokens"):
+        greedy_ids(model, random_ids(1, 25))
+    assert [module.training for module in model.modules()] == modes
+
+
+def test_evaluating_gives_the_modes_back_after_an_error():
+    model = build_seq2seq().train()
+    with pytest.raises(ZeroDivisionError), evaluating(model):
+        1 / any(module.training for module in model.modules())
+    assert all(module.training for module in model.modules())
+
+
+@pytest.mark.parametrize(
+    ("setting", "sentence"),
+    [
+        ({"strategy": "gready"}, r"strategy='gready'.*greedy, beam, top-k, nucleus"),
+        ({"num_beams": 0}, r"num_beams=0 must be a whole number from 1 to 100"),
+        ({"top_k": 0}, r"top_k=0 must be a whole number from 1"),
+        ({"temperature": -1.0}, r"temperature=-1.0 must be a number from 0"),
+        ({"temperature": math.nan}, r"temperature=nan"),
+        ({"top_p": 0.0}, r"top_p=0.0 must be a number from 1e-09 to 1"),
+        ({"top_p": 1.5}, r"top_p=1.5"),
+        ({"num_beams": 10**9}, r"num_beams=1000000000"),
+        ({"temperature": math.inf}, r"temperature=inf"),
+        ({"max_new_tokens": 10**12}, r"max_new_tokens=1000000000000"),
+        ({"seed": 2**70}, r"seed=1180591620717411303424"),
+    ],
+)
+def test_a_setting_that_no_strategy_can_use_is_refused(setting, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        write(build_seq2seq(), random_ids(1, 4), **setting)
+
+
+def test_a_classifier_names_its_likeliest_class_and_takes_no_other_strategy():
+    model, source = build_classifier(), random_ids(1, 5)
+    with torch.no_grad():
+        assert write(model, source).ids == (int(model(source).logits.argmax()),)
+    for strategy in set(STRATEGIES) - {"greedy"}:
+        with pytest.raises(ValueError, match=f"names a class; strategy='{strategy}' is for models"):
+            write(model, source, strategy)

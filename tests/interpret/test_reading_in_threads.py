@@ -1,0 +1,101 @@
+"""What two readers of one model, rows of nothing and keys out of all proportion must not break."""
+
+import threading
+
+import pytest
+import torch
+
+from hf_attn.analysis.ablation import Trial, measure_changes
+from hf_attn.generation.generate import write
+from hf_attn.interpret.attention_maps import attention_maps, eager_attention
+from hf_attn.interpret.interventions import Intervention, intervening
+from tests.support.checks import assert_close, build_seq2seq, pad, random_ids, random_rows
+from tests.support.decoder_checks import build_decoder
+from tests.support.position_checks import build_positions
+
+PATIENCE = 20  # seconds
+
+
+@pytest.mark.parametrize("build", [build_seq2seq, build_decoder])
+def test_who_reads_while_another_thread_looks_waits_and_reads_rightly(build):
+    model, source = build(), random_ids(1, 6)
+    alone = write(model, source).ids
+    looking, found = threading.Event(), []
+
+    def read():
+        looking.wait(PATIENCE)
+        found.append(write(model, source).ids)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    with eager_attention(model):
+        looking.set()
+        reader.join(0.3)
+        assert found == [], "the reader has not waited"
+        assert attention_maps(model, source, target=[3, 4]).answering is not None, "the looker itself goes on"
+    reader.join(PATIENCE)
+    assert found == [alone]
+
+
+def test_another_model_is_read_meanwhile():
+    first, second, found = build_decoder(), build_decoder(seed=1), []
+    with eager_attention(first):
+        reader = threading.Thread(target=lambda: found.append(write(second, random_ids(1, 4))))
+        reader.start()
+        reader.join(PATIENCE)
+        assert len(found) == 1
+
+
+@pytest.mark.parametrize("change", [("uniform", "decoder"), ("remove", "decoder", 0, 0, 0, 0)])
+def test_a_query_that_is_left_with_nothing_to_read_gives_no_nan(change):
+    model = build_decoder(num_hidden_layers=2)
+    rows, mask = pad(random_rows(2), side="left")
+    with intervening(model, [Intervention(*change)]), torch.no_grad():
+        logits = model(rows, attention_mask=mask).logits
+    assert logits.isfinite().all()
+
+
+@pytest.mark.parametrize("build", [build_seq2seq, build_decoder])
+def test_an_edge_from_a_place_that_is_never_written_is_refused(build):
+    kind = "cross" if build is build_seq2seq else "decoder"
+    trial = Trial((Intervention("remove", kind, 0, 0, 99, 0),))
+    with pytest.raises(ValueError, match=r"query=99 is not there: .* has queries 0 to"):
+        measure_changes(build(), random_ids(1, 5), [trial])
+
+
+@pytest.mark.parametrize("scale", [6, 12])
+def test_later_keys_that_outweigh_all_before_change_nothing_that_performer_read(scale):
+    model = build_decoder(attention_type="performer", position_type="rotary", max_position_embeddings=64)
+    ids, others = random_ids(1, 40), random_ids(1, 40, seed=1)
+    with torch.no_grad():
+        for layer in model.model.layers:
+            layer.self_attn.q_proj.weight *= scale
+            layer.self_attn.k_proj.weight *= scale
+        whole = model(ids).logits
+        changed = model(torch.cat((ids[:, :20], others[:, 20:]), dim=1)).logits
+        cache, steps = None, []
+        for token in ids.split(1, dim=1):
+            step = model(token, past_key_values=cache, use_cache=True)
+            cache = step.past_key_values
+            steps.append(step.logits)
+    assert_close(changed[:, :20], whole[:, :20], 1e-4)
+    assert_close(torch.cat(steps, dim=1), whole, 1e-3)
+
+
+def test_a_window_wider_than_the_text_costs_no_more_than_the_text():
+    ids = random_ids(1, 7)
+    wide, narrow = (build_decoder(attention_type="local", attention_window=w) for w in (2**20, 7))
+    with torch.no_grad():
+        assert_close(wide(ids).logits, narrow(ids).logits)
+
+
+@pytest.mark.parametrize("position_type", ["depthwise_convolution", "multiscale_convolution"])
+def test_no_neighbour_is_read_across_another_sequence_that_lies_between(position_type):
+    positions = build_positions(position_type, position_kernel_size=5)
+    words, places = (
+        torch.randn(1, 3, 16, generator=torch.Generator().manual_seed(0)),
+        torch.tensor([[7, 0, 9]]),
+    )
+    with torch.no_grad():
+        alone = [positions(words[:, i : i + 1], places[:, i : i + 1]) for i in range(3)]
+        assert_close(positions(words, places), torch.cat(alone, dim=1))

@@ -1,0 +1,157 @@
+"""Positions: each way to tell a place does what its paper says."""
+
+import math
+
+import pytest
+import torch
+
+from hf_attn.models.position_cache import APART, mark_padding
+from hf_attn.models.positions import (
+    POSITION_TYPES,
+    build_inverse_frequencies,
+    build_sinusoids,
+    position_ids_from_mask,
+    rotate,
+)
+from tests.support.checks import (
+    assert_close,
+    assert_different,
+    build_classifier,
+    build_encoder,
+    build_seq2seq,
+    pad,
+    random_ids,
+    random_rows,
+)
+from tests.support.position_checks import ALL
+
+
+def test_positions_count_the_tokens_and_skip_padding_on_either_side():
+    mask = torch.tensor([[0, 0, 1, 1, 1], [1, 1, 1, 0, 0]])
+    assert position_ids_from_mask(mask, 5, 0, None).tolist() == [[0, 0, 0, 1, 2], [0, 1, 2, 2, 2]]
+    assert position_ids_from_mask(mask, 2, 3, None).tolist() == [[1, 2], [2, 2]]
+    assert position_ids_from_mask(None, 3, 4, None).tolist() == [[4, 5, 6]]
+
+
+def test_padding_stands_apart_whichever_kind_of_mask_tells_it():
+    tokens, newest, places = torch.tensor([[0, 1, 1]]), torch.arange(3), torch.tensor([[0, 0, 1]])
+    may_attend = tokens.bool()[:, None, :, None] & tokens.bool()[:, None, None]
+    added = torch.zeros(1, 1, 3, 3).masked_fill(~may_attend, torch.finfo(torch.float32).min)
+    for mask in (tokens, may_attend, added):
+        assert mark_padding(places, mask, newest).tolist() == [[APART, 0, 1]]
+
+
+@pytest.mark.parametrize("width", [6, 7])
+def test_sinusoids_equal_the_formula_computed_by_hand(width):
+    table = build_sinusoids(30, width)
+    for place in (0, 1, 13, 29):
+        for index in range(width):
+            angle = place / 10000 ** ((index - index % 2) / width)
+            expected = math.cos(angle) if index % 2 else math.sin(angle)
+            assert table[place, index].item() == pytest.approx(expected, abs=1e-5)
+
+
+def test_the_index_i_counts_pairs_from_0_to_half_the_width_less_1():
+    """Not numbers from 0 to D − 1: a sine and a cosine share one frequency."""
+    table, frequencies = build_sinusoids(30, 16), build_inverse_frequencies(16, 10000)
+    assert len(frequencies) == 8
+    places = torch.arange(30).unsqueeze(1)
+    assert_close(table[:, 0::2], (places * frequencies).sin())
+    assert_close(table[:, 1::2], (places * frequencies).cos())
+
+
+def test_a_period_is_2_pi_times_what_the_document_prints():
+    """It prints 1, 100 and 9646.62 at i = 0, 128 and 255 of D = 512: these are 10000^(2i/D)."""
+    frequencies = build_inverse_frequencies(512, 10000.0).double()
+    for pair, printed in ((0, 1.0), (128, 100.0), (255, 9646.6161991120)):
+        assert 1 / frequencies[pair].item() == pytest.approx(printed, rel=1e-5)
+        period = 2 * math.pi * printed
+        assert math.sin((7 + period) * frequencies[pair].item()) == pytest.approx(
+            math.sin(7 * frequencies[pair].item()), abs=1e-3
+        )
+        assert math.cos(printed * frequencies[pair].item()) == pytest.approx(
+            math.cos(1), abs=1e-3
+        )  # no period
+
+
+def test_keys_times_queries_is_the_transpose_and_not_the_same_matrix(generator):
+    query, key = torch.randn(5, 8, generator=generator), torch.randn(5, 8, generator=generator)
+    assert_close(key @ query.T, (query @ key.T).T)
+    assert_different(key @ query.T, query @ key.T)
+    assert_different((key @ query.T).softmax(-1), (query @ key.T).softmax(-1))
+
+
+def test_sinusoids_at_the_same_distance_have_the_same_product():
+    for width, product in ((512, 189.5967), (32, 11.7774)):
+        table = build_sinusoids(108, width)
+        assert (table[2] @ table[7]).item() == pytest.approx(product, abs=2e-3)
+        assert (table[102] @ table[107]).item() == pytest.approx(product, abs=2e-3)
+
+
+def test_a_rotated_score_depends_on_the_distance_only(generator):
+    positions = POSITION_TYPES["rotary"](build_encoder().config)
+    query, key = torch.randn(1, 1, 1, 8, generator=generator), torch.randn(1, 1, 1, 8, generator=generator)
+
+    def score(m, n):
+        turned = [
+            rotate(states, *positions.rotation(torch.tensor([[place]])))
+            for states, place in ((query, m), (key, n))
+        ]
+        return (turned[0] * turned[1]).sum()
+
+    for distance in (0, 1, 5):
+        assert_close(score(distance, 0), score(distance + 11, 11))
+    assert_different(score(1, 0), score(2, 0))
+    assert_different(score(1, 0), score(0, 1))
+
+
+def test_rotation_keeps_lengths_and_the_type_of_what_it_turns(generator):
+    positions = POSITION_TYPES["rotary"](build_encoder().config)
+    states = torch.randn(1, 2, 5, 8, generator=generator)
+    turned = rotate(states, *positions.rotation(torch.arange(5)[None]))
+    assert_close(turned.norm(dim=-1), states.norm(dim=-1))
+    assert rotate(states.bfloat16(), *positions.rotation(torch.arange(5)[None])).dtype == torch.bfloat16
+
+
+def test_rotary_frequencies_are_exact_in_a_model_of_half_precision():
+    exact, _ = build_encoder(position_type="rotary").positions.rotation(torch.tensor([[23]]))
+    halved, _ = build_encoder(position_type="rotary").half().positions.rotation(torch.tensor([[23]]))
+    assert_close(halved, exact)
+
+
+@pytest.mark.parametrize("position_type", [t for t in ALL if not POSITION_TYPES[t].extrapolates])
+def test_a_sequence_longer_than_the_positions_is_refused_with_numbers_and_remedy(position_type):
+    sentence = r"25 tokens.*max_position_embeddings=24.*Shorten it"
+    model = build_seq2seq(position_type=position_type)
+    longest = random_ids(1, 24)
+    assert model(longest, decoder_input_ids=longest).logits.isfinite().all()
+    with pytest.raises(ValueError, match=sentence):
+        model(random_ids(1, 25), decoder_input_ids=longest)
+    with pytest.raises(ValueError, match=sentence):
+        model(longest, decoder_input_ids=random_ids(1, 25))
+    with pytest.raises(ValueError, match=sentence):
+        model(longest, labels=random_ids(1, 25))
+    with pytest.raises(ValueError, match=sentence):
+        build_classifier(position_type=position_type)(random_ids(1, 25))
+
+
+@pytest.mark.parametrize("cache", [None, "static"])
+def test_generate_beyond_the_positions_is_refused_with_numbers_and_remedy(cache):
+    model = build_seq2seq()
+    settings = {"do_sample": False, "cache_implementation": cache}
+    longest = model.generate(random_ids(1, 4), max_new_tokens=24, min_new_tokens=24, **settings)
+    assert longest.shape[1] == 25  # the start and 24 tokens, of which the last is never read
+    with pytest.raises(ValueError, match=r"25 tokens.*max_position_embeddings=24.*Shorten it"):
+        model.generate(random_ids(1, 4), max_new_tokens=25, min_new_tokens=25, **settings)
+
+
+def test_positions_given_by_hand_are_those_counted_from_the_mask():
+    ids, mask = pad(random_rows(6, 3), "left")
+    places = position_ids_from_mask(mask, 6, 0, None)
+    encoder = build_encoder()
+    counted, given = encoder(ids, attention_mask=mask), encoder(ids, attention_mask=mask, position_ids=places)
+    assert_close(given.last_hidden_state[mask.bool()], counted.last_hidden_state[mask.bool()])
+    model = build_seq2seq()
+    read = {"input_ids": random_ids(2, 5), "decoder_input_ids": ids, "decoder_attention_mask": mask}
+    assert_close(model(**read, decoder_position_ids=places).logits, model(**read).logits)
+    assert_different(model(**read, decoder_position_ids=places + 1).logits, model(**read).logits)

@@ -1,0 +1,123 @@
+"""The house stands as designed: imports go one way, budgets hold, models and app stay what they are."""
+
+import ast
+import json
+import re
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+CANVAS = [path for path in (ROOT / "hf_attn" / "viz" / "web").iterdir() if path.is_file()]
+LONGEST_FUNCTION, LONGEST_LOOP, LONGEST_BUILD = 60, 120, 90
+
+
+def python_files():
+    names = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "*.py"], cwd=ROOT, capture_output=True, text=True
+    )
+    return [ROOT / name for name in names.stdout.split()]
+
+
+def imported_modules(path):
+    """Absolute names of what a file imports, at any depth of nesting."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def test_models_import_only_torch_transformers_and_their_siblings():
+    allowed = {"torch", "transformers", "huggingface_hub", "math", "collections", "typing", "dataclasses"}
+    for path in (ROOT / "hf_attn" / "models").glob("*.py"):
+        for name in imported_modules(path):
+            assert name.split(".")[0] in allowed, f"{path.name} imports {name}"
+
+
+def test_model_files_are_flat_so_that_the_hub_can_load_them():
+    for path in (ROOT / "hf_attn" / "models").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                assert node.level == 1, f"{path.name}:{node.lineno} reaches out of its folder"
+                assert node.module, f"{path.name}:{node.lineno}: write `from .sibling import (Name,)`"
+                assert "." not in node.module, f"{path.name}:{node.lineno} reaches into a folder"
+        assert "from __future__" not in path.read_text()
+
+
+def test_only_the_command_line_prints():
+    for path in [*(ROOT / "hf_attn").rglob("*.py"), *(ROOT / "demos").rglob("*.py")]:
+        if path.name == "__main__.py" or path.parent.name == "cli":
+            continue
+        calls = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)]
+        assert not [c for c in calls if isinstance(c.func, ast.Name) and c.func.id == "print"], path
+
+
+def test_the_app_computes_nothing_itself():
+    for path in (ROOT / "demos").rglob("*.py"):
+        names = {name.split(".")[0] for name in imported_modules(path)}
+        assert "transformers" not in names, path
+        assert "accelerate" not in names, path
+
+
+def test_functions_keep_their_budgets():
+    """Of lines in a body; its signature and docstring do not count."""
+    over = []
+    for path in python_files():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                limit = {"train": LONGEST_LOOP, "build": LONGEST_BUILD}.get(node.name, LONGEST_FUNCTION)
+                first = node.body[1:] if ast.get_docstring(node) is not None else node.body
+                size = node.end_lineno - first[0].lineno + 1 if first else 0
+                if size > limit:
+                    over.append(f"{path.name}:{node.lineno} {node.name}: {size} lines, {limit} allowed")
+    assert not over, "\n".join(over)
+
+
+def test_the_attention_class_is_short_and_branches_little():
+    tree = ast.parse((ROOT / "hf_attn" / "models" / "attention.py").read_text())
+    (attention,) = [n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "MultiHeadAttention"]
+    assert attention.end_lineno - attention.lineno + 1 <= 90, "docstrings included"
+    branches = [n for n in ast.walk(attention) if isinstance(n, (ast.If, ast.IfExp))]
+    assert len(branches) <= 6
+
+
+def test_nothing_comes_from_another_server():
+    for path in [*(ROOT / "demos").rglob("*.py"), *(ROOT / "demos" / "assets").glob("*"), *CANVAS]:
+        outside = re.findall(r"(?:src|href|url\(|import)\s*[=(\"']+\s*https?://[^\s\"')]+", path.read_text())
+        assert not outside, (path.name, outside)
+
+
+def test_the_weights_stay_small():
+    folders = [path for path in (ROOT / "model_cards").glob("*") if path.is_dir()]
+    sizes = {path.name: sum(f.stat().st_size for f in path.rglob("*") if f.is_file()) for path in folders}
+    assert folders, "make checkpoints builds them"
+    assert max(sizes.values()) <= 8e6, sizes
+    assert sum(sizes.values()) <= 25e6, sizes
+
+
+def test_a_checkpoint_holds_what_the_hub_wants_and_nothing_else():
+    for folder in (path for path in (ROOT / "model_cards").glob("*") if path.is_dir()):
+        names = {path.name for path in folder.iterdir()}
+        needed = {"README.md", "config.json", "model.safetensors", "tokenizer.json"}
+        heads = json.loads((folder / "config.json").read_text())["auto_map"]
+        if "AutoModelForSequenceClassification" not in heads:  # which does not generate
+            needed |= {"generation_config.json"}
+        assert needed <= names, folder
+        extra = (
+            names - needed - {"tokenizer_config.json", "training.json", "special_tokens_map.json", "map.png"}
+        )
+        assert all(name.endswith(".py") for name in extra), (folder, extra)
+        assert set(json.loads((folder / "config.json").read_text())["auto_map"]) >= {
+            "AutoConfig",
+            "AutoModel",
+        }
+
+
+def test_the_code_beside_the_weights_are_links_to_the_package_s():
+    beside = list((ROOT / "model_cards").glob("*/*.py"))
+    assert beside
+    for link in beside:
+        assert link.is_symlink(), f"{link} is a copy: ln -sf ../../hf_attn/models/{link.name} {link}"
+        assert link.readlink() == Path("../../hf_attn/models") / link.name
+        assert link.is_file()

@@ -1,0 +1,109 @@
+"""A real Chromium for the tests of the app: where it is, and the flags it needs in a bare container."""
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+PATIENCE = 60_000  # ms; the machine may be busy
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+PARTING = "this page is left"
+
+
+def find_chromium():
+    """Return a Chromium, or None: HF_ATTN_CHROMIUM, /usr/bin/chromium, or `chromium` on the PATH."""
+    places = (os.environ.get("HF_ATTN_CHROMIUM"), "/usr/bin/chromium", shutil.which("chromium"))
+    return next((place for place in places if place and os.path.exists(place)), None)
+
+
+@contextlib.contextmanager
+def open_browser():
+    """Run a browser for the length of a `with`."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+def find_free_port():
+    """Return a port that nobody listens on."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+@contextlib.contextmanager
+def serve_app(env=None, options=()):
+    """Run the app in a process of its own, with these variables and options, and give its address."""
+    port = find_free_port()
+    command = [sys.executable, "app.py", "--port", str(port), "--device", "cpu", *options]
+    with running(command, cwd=Path(__file__).parents[2], env=env):
+        yield f"http://127.0.0.1:{port}/"
+
+
+@contextlib.contextmanager
+def running(command, **settings):
+    """Run an app from when it says where until the end of the `with`."""
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **settings)
+    try:
+        while "Running on" not in server.stdout.readline():
+            assert server.poll() is None
+        yield
+    finally:
+        server.terminate()
+        server.communicate(timeout=20)
+
+
+def listen(page, home=None):
+    """Return the list of what goes wrong on a page from now on: failing scripts, errors on the console, and
+    requests whose address begins with none of `home`, if that is given.
+
+    Gradio says of each stream that it cuts as a page is left that it was cut: that is no fault of the page.
+    """
+    complaints, leaving = [], []
+
+    def complain(said):
+        if not leaving:
+            complaints.append(said)
+
+    def hear(line):
+        if line.text == PARTING:
+            leaving.append(line)
+        elif line.type == "error":
+            complain(line.text)
+
+    page.add_init_script(f"addEventListener('beforeunload', () => console.debug('{PARTING}'))")
+    page.on("console", hear)
+    page.on("pageerror", lambda error: complain(error.stack or str(error)))
+    page.on("framenavigated", lambda frame: leaving.clear() if frame == page.main_frame else None)
+    if home is not None:
+        page.on("request", lambda sent: None if sent.url.startswith(home) else complain(f"asks {sent.url}"))
+    return complaints
+
+
+@contextlib.contextmanager
+def open_tab(address, name):
+    """Give a fresh page with a tab of the app open; afterwards no script has failed on it."""
+    with open_browser() as chromium:
+        page = chromium.new_context(viewport={"width": 1280, "height": 900}).new_page()
+        page.set_default_timeout(PATIENCE)
+        complaints = listen(page)
+        page.goto(address)
+        page.get_by_role("tab", name=name, exact=True).click()
+        yield page
+    assert complaints == []

@@ -1,0 +1,185 @@
+"""A task of one's own, from one file: it trains, is measured and writes, or is refused in one sentence."""
+
+import ast
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from hf_attn.architectures.settings import apply_settings, name_task
+from hf_attn.checkpoints.save_load import load_checkpoint
+from hf_attn.tasks import TASKS, load_task_file
+from tests.support.commands import in_process, rows_of
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "your_own_task.md").read_text(encoding="utf-8")
+SHORT, EXAMPLE = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+(COMMANDS,) = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+FEW_STEPS = ["--steps", "20", "--set", "report_every=5", "--set", "evaluate_every=10"]
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A folder with the page's example in it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_task.py").write_text(EXAMPLE, encoding="utf-8")
+    return tmp_path
+
+
+def refused(file, text):
+    """What is said of a file that makes no task, on one line."""
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=re.escape(str(file))) as refusal:
+        load_task_file(file)
+    return str(refusal.value)
+
+
+def test_the_page_s_example_and_its_commands_work_as_they_stand(here, capsys):
+    for command in COMMANDS.splitlines():
+        program, *arguments = shlex.split(command)
+        assert program == "hf-attn"
+        code, output, errors = in_process(capsys, *arguments)
+        assert code == 0, (command, errors)
+        if arguments[0] == "generate":
+            assert re.search(r"cab\s.*fde\s.*right", output), "300 steps are enough for letters"
+    assert (here / "map.png").stat().st_size > 1000
+
+
+def test_a_task_that_resembles_one_of_ours_is_thirty_lines_and_is_learned(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("shifted.py").write_text(SHORT, encoding="utf-8")
+    assert len(SHORT.splitlines()) <= 30
+    shorter = ["--set", "max_length=5", "--set", "shift=4", "--until", "0.95"]
+    assert in_process(capsys, "train", "shifted.py", *shorter, "--output-dir", "shifted-model")[0] == 0
+    _, output, _ = in_process(capsys, "generate", "shifted-model", "7 15 2", "--task", "shifted.py", "--json")
+    assert rows_of(output)[0]["prediction"] == "11 19 6"
+    assert rows_of(output)[0]["correct"]
+
+
+def test_the_page_s_task_is_right_by_its_own_answer_and_nothing_leaks(here):
+    import torch
+
+    task = load_task_file("my_task.py")(shift=4)
+    batch = task.sample(torch.Generator().manual_seed(0), 400)
+    trained = set()
+    for source_ids, label_ids in zip(batch.input_ids.tolist(), batch.labels.tolist(), strict=True):
+        source, target = task.read_source(source_ids), task.decode(label_ids)
+        assert task.verify(source, target).correct
+        trained.add(source)
+    assert not trained & {task.read_source(row) for row in task.held_out(200).input_ids.tolist()}
+    with pytest.raises(ValueError, match="'x' is not known"):
+        task.encode("cax")
+
+
+def test_a_checkpoint_of_one_s_own_task_loads_without_the_file_and_says_what_to_do(here, capsys):
+    train = ["train", "my_task.py", *FEW_STEPS, "--set", "shift=4", "--output-dir", "out"]
+    assert in_process(capsys, *train)[0] == 0
+    loaded = load_checkpoint(here / "out")
+    assert loaded.task is None
+    assert loaded.training["task"] == {"name": "shift", "options": {"shift": 4, "max_length": 8}}
+    code, _, errors = in_process(capsys, "generate", "out", "cab")
+    assert code == 2
+    assert "'shift'" in errors
+    assert "--task FILE.py" in errors
+    assert loaded.task_named(load_task_file("my_task.py")).shift == 4, "as it was learned"
+    code, output, _ = in_process(capsys, "generate", "out", "cab", "--task", "my_task.py", "--json")
+    assert code == 0
+    assert rows_of(output)[0]["source"] == "cab"
+    code, _, errors = in_process(capsys, "eval", "out", "--task", "copy")
+    assert code == 2
+    assert "symbols" in errors
+
+
+def test_a_stopped_run_of_one_s_own_task_goes_on_with_its_file_alone(here, capsys):
+    from hf_attn.checkpoints.run_folder import Run, save_run
+
+    run = Run(*apply_settings(name_task("my_task.py"), {"steps": 20, "shift": 4, "evaluate_every": 20}))
+    save_run(here / "out", run)
+    code, _, errors = in_process(capsys, "train", "--resume", "out")
+    assert code == 2
+    assert "'shift' is from your own file: hf-attn train FILE.py --resume" in errors
+    code, output, _ = in_process(capsys, "train", "my_task.py", "--resume", "out", "--json")
+    assert code == 0
+    assert rows_of(output)[-1]["steps"] == 20
+    assert load_checkpoint(here / "out").training["task"]["options"]["shift"] == 4
+
+
+def test_other_models_learn_one_s_own_task_too(here, capsys):
+    for model in ("dot", "decoder"):
+        small = ["--steps", "2", "--set", "hidden_size=16", "--model", model]
+        code, output, errors = in_process(capsys, "train", "my_task.py", *small, "--json")
+        assert code == 0, errors
+        assert rows_of(output)[-1]["model"] == model
+
+
+def test_annotations_that_are_text_are_understood(tmp_path):
+    file = tmp_path / "my_task.py"
+    file.write_text(f"from __future__ import annotations\n{EXAMPLE}", encoding="utf-8")
+    task, _ = apply_settings(name_task(str(file)), {"shift": 2})
+    assert task.answer("cab") == "ecd"
+    with pytest.raises(ValueError, match="shift"):
+        apply_settings(name_task(str(file)), {"shift": "far"})
+
+
+def test_a_file_named_like_a_module_leaves_that_module_alone(tmp_path):
+    import copy
+
+    file = tmp_path / "copy.py"
+    file.write_text(EXAMPLE, encoding="utf-8")
+    assert load_task_file(file).name == "shift"
+    import copy as again
+
+    assert again is copy
+    assert again.deepcopy([1]) == [1]
+
+
+def test_two_names_for_one_class_are_one_task(tmp_path):
+    file = tmp_path / "my_task.py"
+    file.write_text(f"{EXAMPLE}\nAgain = Shifting\n", encoding="utf-8")
+    assert load_task_file(file).__name__ == "Shifting"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "exactly one subclass of hf_attn.Task; it defines none"),
+        ("from hf_attn.tasks.synthetic.copying import Copying\n", "it defines none"),
+        (EXAMPLE + EXAMPLE.replace("class Shifting", "class Other"), "it defines Other, Shifting"),
+        ("def f(:\n", "SyntaxError: invalid syntax"),
+        ("1 / 0\n", "ZeroDivisionError: division by zero"),
+        ("import no_such_package\n", "ModuleNotFoundError: No module named 'no_such_package'"),
+        ("import sys\nsys.exit(3)\n", "SystemExit: 3"),
+        (EXAMPLE.replace("def answer", "def reply"), "Shifting"),
+        (EXAMPLE.replace("def answer", "def reply").replace("def draw", "def take"), "lacks answer, draw"),
+        (EXAMPLE.replace('    name = "shift"\n', ""), "lacks name"),
+        (EXAMPLE.replace('name = "shift"', 'name = "copy"'), "name='copy' is taken"),
+        (EXAMPLE.replace("@dataclass(frozen=True)\n", ""), "write @dataclass(frozen=True)"),
+        (EXAMPLE.replace("@dataclass(frozen=True)", "@dataclass"), "write @dataclass(frozen=True)"),
+    ],
+)
+def test_a_file_that_makes_no_task_is_refused_in_words(tmp_path, text, said):
+    assert said in refused(tmp_path / "my_task.py", text)
+
+
+def test_a_file_that_is_not_there_is_refused_in_words(tmp_path, capsys):
+    code, _, errors = in_process(capsys, "train", tmp_path / "none.py")
+    assert code == 2
+    assert "There is no task file" in errors
+    assert errors.count("\n") == 1
+
+
+def test_the_app_never_runs_a_file():
+    for file in (ROOT / "app.py", *(ROOT / "demos").rglob("*.py")):
+        names = {
+            name
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+            for name in (getattr(node, "id", None), getattr(node, "attr", None), getattr(node, "name", None))
+        }
+        assert not names & {"load_task_file", "name_task"}, file
+    with pytest.raises(ValueError, match="There is no task"):
+        apply_settings("my_task.py", {})
+
+
+def test_the_names_of_tasks_are_those_they_are_listed_under():
+    assert {name: task.name for name, task in TASKS.items()} == {name: name for name in TASKS}

@@ -1,0 +1,256 @@
+"""The user's own pairs: read whole or refused, split without leaks, written back as they came."""
+
+import csv
+import dataclasses
+import json
+import re
+
+import pytest
+import torch
+
+from hf_attn.architectures.settings import apply_settings
+from hf_attn.checkpoints.save_load import load_checkpoint
+from hf_attn.tasks import build_task
+from hf_attn.tasks.base import HELD_OUT, SPLITS, TRAINING
+from tests.support.commands import in_process, rows_of
+
+NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+PAIRS = [(f"{a} and {b}", f"{NUMBERS[a]} & {NUMBERS[b]}") for a in range(10) for b in range(10)]
+TINY = ["hidden_size=16", "intermediate_size=16", "encoder_layers=1", "decoder_layers=1"]
+TRAIN_TINY = [part for setting in TINY for part in ("--set", setting)]
+
+
+def write_csv(path, rows, header=("source", "target"), delimiter=","):
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, delimiter=delimiter)
+        writer.writerow(header)
+        writer.writerows(rows)
+    return str(path)
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    """A table in the working folder: a checkpoint names the file without its folder."""
+    monkeypatch.chdir(tmp_path)
+    return write_csv(tmp_path / "pairs.csv", PAIRS)
+
+
+def sources_of(task, batch):
+    return {task.read_source(row) for row in batch.input_ids.tolist()}
+
+
+@pytest.mark.parametrize("kind", ["characters", "bpe", "words"])
+def test_every_pair_is_drawn_with_its_own_target(table, kind):
+    task = build_task("pairs", path=table, tokenizer_kind=kind)
+    batch = task.sample(torch.Generator().manual_seed(0), 200)
+    for source_ids, label_ids in zip(batch.input_ids.tolist(), batch.labels.tolist(), strict=True):
+        assert (task.read_source(source_ids), task.decode(label_ids)) in PAIRS
+
+
+def test_a_tenth_is_held_out_a_tenth_validates_and_none_of_it_trains(table):
+    task = build_task("pairs", path=table)
+    held_out, validation = sources_of(task, task.held_out(1000)), sources_of(task, task.validation(1000))
+    trained = sources_of(task, task.sample(torch.Generator().manual_seed(0), 5000))
+    assert (len(held_out), len(validation), len(trained)) == (10, 10, 80)
+    assert not held_out & validation
+    assert not (held_out | validation) & trained
+
+
+def test_sources_that_differ_in_capitals_and_spaces_alone_stand_in_one_split(tmp_path):
+    alike = [form for source, _ in PAIRS for form in (source, source.upper(), source.replace(" ", "  "))]
+    task = build_task("pairs", path=write_csv(tmp_path / "a.csv", [(form, "x") for form in alike]))
+    splits = {}
+    for row, split in zip(task.rows, task.splits, strict=True):
+        assert splits.setdefault(" ".join(row.source.casefold().split()), split) == split
+    assert set(splits.values()) == set(SPLITS)
+
+
+def test_the_vocabulary_holds_nothing_that_only_held_out_rows_have(table, tmp_path):
+    task = build_task("pairs", path=table)
+    held_out = next(row for row, split in zip(task.rows, task.splits, strict=True) if split == HELD_OUT)
+    marked = [(s, t + "€" if s == held_out.source else t) for s, t in PAIRS]
+    task = build_task("pairs", path=write_csv(tmp_path / "marked.csv", marked))
+    assert "€" not in task.vocabulary
+    assert not task.verify(held_out.source, f"{held_out.target}<unk>").correct
+
+
+@pytest.mark.parametrize("kind", ["characters", "bpe"])
+def test_what_people_write_comes_back_as_they_wrote_it(tmp_path, kind):
+    texts = [
+        "Ärger im  Büro",
+        "naïve café",
+        "CamelCase",
+        "日本語 です",
+        "smile 🙂👍🏽",
+        'say "no", no; yes|no',
+        "a\nb",
+    ]
+    rows = [(f"{text} {i}", text) for i in range(12) for text in texts]
+    task = build_task("pairs", path=write_csv(tmp_path / "a.csv", rows), tokenizer_kind=kind)
+    assert [row[:2] for row in task.rows] == rows
+    for source, target in rows:
+        assert task.decode(task.encode(source)) == source
+        assert task.join_target(task.split_target(target)) == target
+        assert task.answer(source) == target
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_without_names_the_first_two_columns_are_the_pair(tmp_path, delimiter):
+    rows = [(source, target, "?") for source, target in PAIRS]
+    path = write_csv(tmp_path / "a.tsv", rows, ("from", "to", "note"), delimiter)
+    assert build_task("pairs", path=path).answer("1 and 2") == "one & two"
+    assert build_task("pairs", path=path, source="to").answer("one & two") == "1 and 2"
+    assert build_task("pairs", path=path, target="from").answer("one & two") == "1 and 2"
+    assert build_task("pairs", path=path, target="note").answer("1 and 2") == "?"
+
+
+def test_json_lines_are_read_as_a_table_is(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps({"q": s, "n": 1, "a": t}) + "\n" for s, t in PAIRS), encoding="utf-8")
+    assert build_task("pairs", path=str(path), target="a").answer("1 and 2") == "one & two"
+    assert build_task("pairs", path=str(path)).answer("1 and 2") == "1"
+
+
+def test_of_several_targets_for_one_source_the_first_counts_and_the_others_are_told(tmp_path):
+    path = write_csv(tmp_path / "a.csv", [*PAIRS, ("1 and 2", "1 & 2"), ("3 and 4", "3 & 4"), PAIRS[0]])
+    task = build_task("pairs", path=path)
+    assert task.answer("1 and 2") == "one & two"
+    assert task.further_targets == 2
+    assert "2 further targets" in task.worked_example.story
+
+
+def test_an_answer_is_known_for_the_data_s_sources_only(table):
+    task = build_task("pairs", path=table)
+    assert task.verify("1 and 2", "one & two").correct
+    verdict = task.verify("1 and 2", "one & ten")
+    assert not verdict.correct
+    assert verdict.wrong == (False,) * 7 + (True, True)
+    assert task.verify("1 and 1 and 1", "three").correct is None
+    assert task.verify("1 and 1 and 1", "three", "three").correct
+
+
+def test_a_word_that_was_met_once_is_never_written_right(tmp_path):
+    rows = [(f"say {word} number {i}", f"{word} unique{i}x") for i, word in enumerate(NUMBERS * 5)]
+    task = build_task("pairs", path=write_csv(tmp_path / "a.csv", rows), tokenizer_kind="words")
+    target = rows[0][1]
+    assert "<unk>" in task.split_target(target)
+    written = task.decode(task.ids(*task.split_target(target)))
+    assert "<unk>" in written
+    assert not task.verify(rows[0][0], written).correct
+    assert not task.verify("another source", written, written).correct
+
+
+def test_no_path_makes_a_task_to_show_and_says_what_it_lacks_once_data_are_wanted():
+    task = build_task("pairs")
+    assert "path=table.csv" in task.worked_example.story
+    assert task.recipe.architecture == "transformer"
+    with pytest.raises(ValueError, match=r"give path=table\.csv"):
+        task.held_out(10)
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "said"),
+    [
+        (PAIRS[:20], {}, "20 different sources; at least 30 are needed"),
+        ([("same", t) for _, t in PAIRS], {}, "1 different sources"),
+        (PAIRS, {"source": "text"}, "no column 'text'; it has 'source', 'target'"),
+        ([*PAIRS, ("", "x")], {}, "empty cell, the first on line 102"),
+        ([*PAIRS, ("a", "b", "c")], {}, "line 102 has 3 cells"),
+        (PAIRS, {"max_length": 8}, "more than max_length=8 tokens, the longest of 14"),
+        ([(f"{s} n{i}", f"{t} m{i}") for i, (s, t) in enumerate(PAIRS)], {"vocab_size": 4}, "vocab_size=4"),
+        (PAIRS, {"tokenizer_kind": "letters"}, "choose one of bpe, words, characters"),
+        (PAIRS, {"max_length": 1000}, "max_length=1000 must be a whole number from 2 to 512"),
+        (PAIRS, {"source": "a", "target": "a"}, "must be two columns"),
+        ([(f"a{i}", f"b{i}") for i in range(40)], {"tokenizer_kind": "words"}, "nothing is met twice"),
+    ],
+)
+def test_data_from_which_nothing_can_be_learned_are_refused_in_words(tmp_path, rows, options, said):
+    path = write_csv(tmp_path / "a.csv", rows)
+    with pytest.raises(ValueError, match=re.escape(said)):
+        build_task("pairs", path=path, **options).held_out(10)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "is empty"),
+        (b"only\none\ncolumn\n", "one column only"),
+        ("a,b\nM\u00fcller,x\n".encode("latin-1"), "not UTF-8"),
+        (b"PK\x03\x04rest", "a ZIP archive"),
+        (b'a,b\n"open,x\n', "does a quote"),
+        (b"{not json}\n", "no JSON object on one line"),
+        ("a,b\nx,y\n".encode("utf-16"), "UTF-16"),
+    ],
+)
+def test_files_that_are_no_table_are_refused_in_words(tmp_path, content, said):
+    (tmp_path / "a.csv").write_bytes(content)
+    with pytest.raises(ValueError, match=re.escape(said)):
+        build_task("pairs", path=str(tmp_path / "a.csv")).held_out(10)
+
+
+@pytest.mark.parametrize("kind", ["characters", "bpe"])
+def test_a_source_with_a_character_never_met_is_refused_and_the_character_named(table, kind):
+    task = build_task("pairs", path=table, tokenizer_kind=kind)
+    with pytest.raises(ValueError, match=re.escape("'é' (character 4) is not in the text")) as refusal:
+        task.encode("1 &é")
+    assert "0 1 2" in str(refusal.value)
+    assert "(space)" in str(refusal.value)
+
+
+def test_a_source_longer_than_the_model_reads_is_refused(table):
+    with pytest.raises(ValueError, match="shorten it"):
+        build_task("pairs", path=table).encode("1 and 2 " * 5)
+
+
+def test_a_trained_checkpoint_writes_without_the_table_and_judges_with_it(table, tmp_path, capsys):
+    out = tmp_path / "out"
+    train = ["train", "pairs", "--set", f"path={table}", *TRAIN_TINY, "--steps", "10", "--output-dir", out]
+    code, output, errors = in_process(capsys, *train, "--json")
+    assert code == 0, errors
+    assert rows_of(output)[-1]["task"] == "pairs"
+    code, output, _ = in_process(capsys, "generate", out, "1 and 2", "12 and 21", "--json")
+    assert code == 0
+    assert [row["correct"] for row in rows_of(output)] == [False, None]
+    (tmp_path / "pairs.csv").rename(tmp_path / "moved.csv")
+    code, output, _ = in_process(capsys, "generate", out, "1 and 2", "--json")
+    assert code == 0
+    assert rows_of(output)[0]["correct"] is None
+    code, _, errors = in_process(capsys, "eval", out)
+    assert code == 2
+    assert "There is no file 'pairs.csv'" in errors
+    assert errors.count("\n") == 1
+    assert in_process(capsys, "eval", out, "--set", "path=moved.csv")[0] == 0
+
+
+def test_a_checkpoint_s_task_has_the_vocabulary_that_was_trained_whatever_the_table_holds_now(
+    table, tmp_path, capsys
+):
+    out = tmp_path / "out"
+    train = ["train", "pairs", "--set", f"path={table}", *TRAIN_TINY, "--steps", "2", "--output-dir", out]
+    assert in_process(capsys, *train)[0] == 0
+    trained = build_task("pairs", path=table).vocabulary
+    write_csv(tmp_path / "pairs.csv", [(f"{s} Ω", t) for s, t in PAIRS])
+    task = load_checkpoint(out).task_named()
+    assert task.vocabulary == trained
+    with pytest.raises(ValueError, match="'Ω'"):
+        task.encode("1 and 2 Ω")
+    assert dataclasses.replace(task, known=None).encode("1 and 2 Ω")
+
+
+def test_recurrent_models_and_the_decoder_learn_pairs_too(table):
+    from hf_attn.architectures.registry import ARCHITECTURES, build_model
+
+    for name in ARCHITECTURES["sequence"]:
+        task, recipe = apply_settings("pairs", {"path": table, "hidden_size": 16}, name)
+        model = build_model(task, recipe)
+        batch = task.sample(torch.Generator().manual_seed(0), 4)
+        inputs = batch.joined() if name == "decoder" else batch.inputs()
+        assert torch.isfinite(model(**inputs).loss)
+
+
+def test_the_split_is_the_same_whatever_the_order_of_the_rows(table, tmp_path):
+    again = build_task("pairs", path=write_csv(tmp_path / "b.csv", PAIRS[::-1]))
+    task = build_task("pairs", path=table)
+    found = [dict(zip((row.source for row in t.rows), t.splits, strict=True)) for t in (task, again)]
+    assert found[0] == found[1]
+    assert list(found[0].values()).count(TRAINING) == 80
