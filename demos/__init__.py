@@ -1,81 +1,9 @@
-"""The app: one module a tab. A new tab is a file here and an entry in TABS."""
+"""The app: `build_app` builds its page, `launch.start` serves it."""
 
 import os
 
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # read when gradio is imported
 
-import weakref
+from .app import TABS, build_app
 
-import gradio as gr
-
-from demos.jobs.loop import has_zero_gpu
-from demos.links import open_link
-from demos.server import api as endpoints
-from demos.server import input_guard
-from demos.session.catalog import Shelf
-from demos.session.page import LIGHT, Page, state_of
-from demos.session.session import Visit
-from demos.tabs.attention import tab as attention
-from demos.tabs.duel import tab as duel
-from demos.tabs.explore import tab as explore
-from demos.tabs.language import tab as language
-from demos.tabs.positions import tab as positions
-from demos.tabs.share import tab as sharing
-from demos.tabs.train import tab as train
-from demos.tabs.try_it import tab as trying
-from demos.ui import shared
-from hf_attn.training.device import build_accelerator
-
-TABS = (attention, train, trying, explore, duel, positions, language, sharing)
-HOUR = 3600
-GPU_PLACES = 4  # runs at once; elsewhere two
-# Between two looks at what is to be done: Gradio's own 1,000 a second take 5 % of a core, and the GIL.
-LOOK_SECONDS = 0.01
-
-
-def read_device(device: str) -> tuple[str, int]:
-    """(what runs will train on, in words; how many train at once)."""
-    if has_zero_gpu():
-        return "GPU, lent a slice at a time, float32", GPU_PLACES
-    kind = build_accelerator(device).device.type
-    return f"{shared.DEVICES.get(kind, kind)}, float32", GPU_PLACES if kind == "cuda" else 2
-
-
-def build_app(shelf: Shelf, device: str = "auto") -> gr.Blocks:
-    """Build the page.
-
-    Args:
-        shelf: checkpoints that everybody may open.
-        device: where runs train: "auto", "cpu", "cuda" or "mps".
-    """
-    here: weakref.WeakValueDictionary[str, Visit] = weakref.WeakValueDictionary()  # of this app's open pages
-
-    def arrive(visit: Visit, request: gr.Request) -> Visit:
-        here[request.session_hash] = visit
-        return visit
-
-    def leave(request: gr.Request) -> None:
-        if (visit := here.pop(request.session_hash, None)) is not None:
-            visit.close()
-
-    told, places = read_device(device)
-    with input_guard.GuardedBlocks(
-        title="hf_attn", delete_cache=(HOUR, HOUR), analytics_enabled=False
-    ) as app:
-        app.space_id = None  # with it a page asks the Hub for a header, and Google for the header's fonts
-        visit = state_of(Visit(device=device), Visit.close)
-        page = Page(app, visit, shelf, told, places)
-        endpoints.build(page, device)  # first, so that no handler of a tab has taken their names
-        header = open_link.build_header([tab.TITLE.lower() for tab in TABS])
-        with gr.Tabs() as page.tabs:
-            for tab in TABS:
-                name = tab.TITLE.lower()
-                with gr.Tab(tab.TITLE, id=name, elem_id=f"tab-{name}") as page.tab:
-                    tab.build(page)
-        open_link.wire(page, header)
-        app.load(arrive, visit, visit, **LIGHT)
-        app.unload(leave)
-    app.queue(max_size=40, default_concurrency_limit=4, api_open=False)  # nobody passes those who wait
-    app._queue.sleep_when_free = LOOK_SECONDS
-    input_guard.guard_queue(app._queue)
-    return app
+__all__ = ["TABS", "build_app"]

@@ -1,4 +1,4 @@
-"""The command line: `hf-attn`, or `python -m hf_attn`. With `hf_attn/commands/` the only place that prints.
+"""The command line: `hf-attn`, or `python -m hf_attn`. With `hf_attn/cli/` the only place that prints.
 
 Exit codes: 0 done, 1 failed or interrupted, 2 wrong use. What takes seconds to import is imported in the
 commands, so that help answers at once.
@@ -15,6 +15,7 @@ import typer
 from typer.exceptions import TyperException
 
 from hf_attn.cli import ablate, cards, dataset, duel, experiment, heads, hub, inspect, sources, space, train
+from hf_attn.cli import app as start
 from hf_attn.cli.output import Failure, WrongUse, working
 
 app = typer.Typer(
@@ -60,6 +61,7 @@ def _options(
     """Understand attention by building it and watching it learn."""
 
 
+app.command("app")(start.app)
 app.command("tasks")(loads_first(train.list_tasks))
 app.command()(loads_first(train.train))
 app.command()(loads_first(duel.duel))
@@ -96,8 +98,9 @@ def _explain(error: TyperException) -> str:
     kind = "number" if "float" in str(option.type_descriptor.annotation) else "whole number"
     bounds = {"from": option.min, "to": option.max}
     allowed = "".join(f" {word} {bound}" for word, bound in bounds.items() if bound is not None)
-    example = min((option.min or 0) + 1, option.max or math.inf)
-    named = option.get_error_hint().strip("'")
+    works = option.default is not None and not callable(option.default)
+    example = option.default if works else min((option.min or 0) + 1, option.max or math.inf)
+    named = option.get_error_hint().partition(" (env")[0].strip("'")
     return f"{named} {wrong[0]['input']} is no {kind}{allowed}; give for example {named} {example}."
 
 

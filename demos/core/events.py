@@ -6,7 +6,7 @@ import typing
 import gradio as gr
 import pydantic
 
-from demos.ui.shared import shorten
+from ..ui.formatting import shorten
 
 LONGEST_QUOTE = 40  # characters of what is refused
 Kind = typing.Literal["encoder", "decoder", "cross"]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import huggingface_hub.constants
 
-from demos.ui.shared import count
+from ..ui.formatting import count
 
 MEGABYTE = 10**6
 CODE = (".py", ".ipynb")

@@ -7,10 +7,11 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from demos.core.limits import limits_here
-from demos.jobs.training_job import FAILED, FINISHED, PAUSED, RUNNING, STOPPED, Run
 from hf_attn.evaluation.metrics import evaluate
 from hf_attn.training.loop import Diverged
+
+from ..core.limits import limits_here
+from .training_job import FAILED, FINISHED, PAUSED, RUNNING, STOPPED, Run
 
 MESSAGE_SECONDS = 0.12  # between two messages: the browser has no way to say that it cannot follow
 NAP_SECONDS = 0.05

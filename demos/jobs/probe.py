@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import torch
 
-from demos.ui.shared import label_tokens, shorten, wrong_symbols
 from hf_attn.evaluation.metrics import find_right, predict
 from hf_attn.generation.generate import write
 from hf_attn.interpret.attention_maps import attention_maps
@@ -12,6 +11,9 @@ from hf_attn.tasks import Batch, Task
 from hf_attn.tasks.base import CLASSES, TEXT
 from hf_attn.tasks.batch import IGNORED, PAD
 from hf_attn.training.loop import HELD_OUT_SAMPLE
+
+from ..ui.boards import wrong_symbols
+from ..ui.formatting import label_tokens, shorten
 
 EXAMPLES_SHOWN = 6
 PROBE_TOKENS = 24  # of a passage or of a text with a class: more labels would not be read

@@ -9,16 +9,18 @@ from dataclasses import dataclass, field
 
 import torch
 
-from demos.jobs.loop import begin_loop, has_zero_gpu
-from demos.jobs.probe import Examples, Probe, answer_examples, choose_examples, read_map, write_samples
-from demos.jobs.random_state import draw_apart, draws
-from demos.ui.shared import encode_maps, said_once, shorten, tell_baseline, thin
 from hf_attn.architectures.registry import build_model
 from hf_attn.evaluation.baselines import Baseline
 from hf_attn.evaluation.metrics import Evaluation
 from hf_attn.tasks import Recipe, Task
 from hf_attn.tasks.base import CLASSES, TEXT
 from hf_attn.training.loop import Report
+
+from ..ui.boards import encode_maps, said_once, tell_baseline
+from ..ui.formatting import shorten, thin
+from .loop import begin_loop, has_zero_gpu
+from .probe import Examples, Probe, answer_examples, choose_examples, read_map, write_samples
+from .random_state import draw_apart, draws
 
 RUNNING, PAUSED, STOPPED, FINISHED, FAILED = "running", "paused", "stopped", "finished", "error"
 LARGEST_SEED = 2**31 - 1

@@ -26,12 +26,12 @@ from collections.abc import Iterable
 from gradio import components
 from gradio.components import Component
 
-from demos.jobs.training_job import Run
-from demos.session.catalog import Shelf
-from demos.session.page import Kept, Learned
-from demos.session.session import Visit
-from demos.tabs.train import form, replay
-from demos.ui.shared import NARROW, count
+from ..jobs.training_job import Run
+from ..session.catalog import Shelf
+from ..session.page import Kept, Learned
+from ..session.session import Visit
+from ..tabs.train import form, replay
+from ..ui.formatting import NARROW, count
 
 PARAMETER = "view"
 VERSION = "1"

@@ -1,6 +1,6 @@
 """Copy link, and the page that a link opens: the header's board and its handlers.
 
-Value of `link_board` (demos/assets/link_board.js): `to_json` of None or one of
+Value of `link_board` (demos/links/link_board.js): `to_json` of None or one of
 
     {turn, made, said}      the text for the address, and what is to be known of it; turn is the question's
     {turn, refused}         why there is no link, or why one was not opened (turn 0)
@@ -14,12 +14,13 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from demos.core.events import Event
-from demos.links import codec as links
-from demos.session.page import LIGHT, Kept, Page, change_of, with_value
-from demos.tabs.train import replay
-from demos.ui import shared
+from ..core.events import Event
+from ..session.page import LIGHT, Kept, Page, change_of, with_value
+from ..tabs.train import replay
+from ..ui import boards, notices
+from . import codec as links
 
+ASSETS = ("link.css", "link_board.js")
 TRAIN = "train"
 NOTHING = "A link shows another tab: open the one that it is to show, then copy."
 GONE = "The sender's model could not be trained here; the settings stand in Train."
@@ -42,9 +43,9 @@ class CopyEvent(Event):
 
 def build_header(tabs: list[str]) -> gr.HTML:
     """Build the top of the page: the brand, Copy link, and what a link says."""
-    template = f'{shared.BRAND}<div class="hf-link hf-board"></div>'
+    template = f'{notices.BRAND}<div class="hf-link hf-board"></div>'
     events = tuple(f"copy_{tab}" for tab in tabs)
-    return shared.board("link_board", "hf-header", "link-board", template, events)
+    return boards.build_board("link_board", "hf-header", "link-board", *events, template=template)
 
 
 def copy_link(page: Page, kept: list[Kept], given: dict, event: CopyEvent) -> str:
@@ -57,9 +58,9 @@ def copy_link(page: Page, kept: list[Kept], given: dict, event: CopyEvent) -> st
         visit = given[page.visit]
         state, said = links.describe_view(kept, page.shelf, visit, values, event.boards, learned)
         state |= {name: True for name in ("locked", "hidden") if getattr(event, name)}
-        return shared.to_json({"turn": event.turn, "made": links.write_link(state), "said": said})
+        return boards.to_json({"turn": event.turn, "made": links.write_link(state), "said": said})
     except ValueError as error:
-        return shared.to_json({"turn": event.turn, "refused": str(error)})
+        return boards.to_json({"turn": event.turn, "refused": str(error)})
 
 
 def lock(changes: dict, kept: list[Kept]) -> dict:
@@ -145,7 +146,7 @@ class Opening:
         return self._show(kept, state, there, given, links.say_missing(len(wanted) - len(there)))
 
     def _tell(self, said: dict) -> dict:
-        return {self.board: shared.to_json({"turn": 0, **said})}
+        return {self.board: boards.to_json({"turn": 0, **said})}
 
     def _train(self, again: replay.Again, state: dict, ids: list[str], given: dict, said: str) -> dict:
         """Train a run of the sender's in the Train tab; what the link shows follows."""

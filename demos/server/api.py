@@ -20,17 +20,6 @@ import gradio as gr
 import pydantic
 from gradio.data_classes import FileData
 
-from demos.core.limits import limits_here
-from demos.jobs import job as driving
-from demos.jobs.training_job import FAILED, LARGEST_SEED
-from demos.session.catalog import Shelf
-from demos.session.maps import look
-from demos.session.model_input import as_ids
-from demos.session.page import Page
-from demos.session.session import Visit
-from demos.tabs.train.runs_table import pack
-from demos.tabs.try_it.tab import read_settings
-from demos.ui.shared import shorten
 from hf_attn.architectures.registry import check_recipe
 from hf_attn.architectures.settings import apply_settings
 from hf_attn.generation.generate import write
@@ -38,6 +27,18 @@ from hf_attn.tasks import TASKS, build_task
 from hf_attn.tasks.base import Task
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.training.duel import count_parameters
+
+from ..core.limits import limits_here
+from ..jobs import job as driving
+from ..jobs.training_job import FAILED, LARGEST_SEED
+from ..session.catalog import Shelf
+from ..session.maps import look
+from ..session.model_input import as_ids
+from ..session.page import Page
+from ..session.run_files import pack
+from ..session.session import Visit
+from ..tabs.try_it.tab import read_settings
+from ..ui.formatting import shorten
 
 MOST_RUNS = 16
 KEPT_SECONDS = 3600.0

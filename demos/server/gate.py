@@ -18,7 +18,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from demos.ui.shared import in_one_line, shorten
+from ..ui.formatting import in_one_line, shorten
 
 MOST_BYTES = 10_000_000  # of a request that uploads no file; a link's has some thousand
 UPLOAD = "/gradio_api/upload"  # for which Gradio's max_file_size holds

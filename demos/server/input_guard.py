@@ -20,11 +20,11 @@ from gradio.components import Component
 from gradio.exceptions import InvalidPathError
 from starlette.middleware import Middleware
 
-from demos.core.events import refusal
-from demos.core.limits import HOME, choose_limits, limits_here
-from demos.links import codec as links
-from demos.server.gate import Gate, refuse_body
-from demos.ui import shared
+from ..core.events import refusal
+from ..core.limits import HOME, choose_limits, limits_here
+from ..links import codec as links
+from ..ui import formatting
+from .gate import Gate, refuse_body
 
 MOST_CHARACTERS = 1_000_000  # of any text: below that the field's own limit is said under it
 LARGEST = 2**53  # that a browser's numbers count to
@@ -62,7 +62,7 @@ def allowed_of(component: Component, value: object, *, varies: bool = False) -> 
         if not isinstance(value, str | None):
             return "give a text"
         is_short = len(value or "") <= MOST_CHARACTERS
-        return "" if is_short else f"up to {shared.count(MOST_CHARACTERS)} characters are read"
+        return "" if is_short else f"up to {formatting.count(MOST_CHARACTERS)} characters are read"
     if isinstance(component, components.File):
         return "" if value is None or is_upload(value) else "upload a file"
     if isinstance(component, NUMBERS):
@@ -93,8 +93,8 @@ def may_be_empty(component: Component) -> bool:
 def tell(value: object) -> str:
     """A refused value, cut where it is long."""
     if isinstance(value, str) and len(value) > MOST_CHARACTERS:
-        return f"a text of {shared.count(len(value))} characters"
-    return shared.shorten(json.dumps(value, ensure_ascii=False, default=str), LONGEST_SAID)
+        return f"a text of {formatting.count(len(value))} characters"
+    return formatting.shorten(json.dumps(value, ensure_ascii=False, default=str), LONGEST_SAID)
 
 
 def check_call(handler, inputs: list, state, event_data) -> tuple[list, gr.EventData | None]:
@@ -151,7 +151,7 @@ class GuardedBlocks(gr.Blocks):
         if is_home and choose_limits(host, share=share) != HOME:
             raise ValueError(
                 f"server_name={host!r} and share={share} let others in, but this page has home's limits: "
-                "call demos.core.limits.decide_limits(PUBLIC) first, or use demos.server.launch.start."
+                "call demos.core.limits.decide_limits(PUBLIC) first, or use demos.launch.start."
             )
         gate = Middleware(Gate, is_home=is_home, names=(host.lower(),))
         kwargs = {"middleware": [gate], "exception_handlers": {RequestValidationError: refuse_body}}
@@ -174,13 +174,13 @@ class GuardedBlocks(gr.Blocks):
             return await super().process_api(block_fn, inputs, state, **given)
         except gr.Error as error:
             error.print_exception = False  # one line will do
-            LOG.warning("%s refused: %s", handler.name, shared.in_one_line(error.message))
+            LOG.warning("%s refused: %s", handler.name, formatting.in_one_line(error.message))
             raise
         except InvalidPathError as error:
             LOG.warning("%s refused a file's path", handler.name)
             raise refusal("This file was not uploaded here: upload it.") from error
         except Exception as error:
-            LOG.error("%s failed:\n%s", handler.name, shared.tell_failure(error))
+            LOG.error("%s failed:\n%s", handler.name, formatting.tell_failure(error))
             raise refusal(FAILED) from error
 
     async def postprocess_data(self, block_fn, predictions, state):

@@ -9,9 +9,6 @@ from pathlib import Path
 
 from torch import nn
 
-from demos.core.limits import limits_here
-from demos.session.session import Visit
-from demos.ui.shared import DEVICES, count, label_tokens, origin, origin_of
 from hf_attn.checkpoints.save_load import Checkpoint, list_checkpoints, load_checkpoint
 from hf_attn.checkpoints.validate import CONFIG, read_json
 from hf_attn.generation.generate import is_decoder_only
@@ -22,11 +19,21 @@ from hf_attn.tasks import Task
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
 from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
 
+from ..core.limits import limits_here
+from ..ui.formatting import DEVICES, count, label_tokens
+from ..ui.notices import origin, origin_of
+from .session import Visit
+
 MOST_TEXT = 80  # tokens that a language model goes on for
 MOST_OTHER = 64  # … and a model that names no task
 UNLIMITED = 10**9  # what a tokenizer that knows no limit says is far above
 KEPT_OTHERS = 4  # folders and Hub ids that a visitor opened
-BUNDLED = Path(__file__).parents[2] / "model_cards"
+HERE = Path(__file__)
+# beside the app in a clone and in a Space, within it where it is installed
+BUNDLED = next(
+    (folder / "model_cards" for folder in HERE.parents[1:3] if (folder / "model_cards").is_dir()),
+    HERE.parents[2] / "model_cards",
+)
 NONE_YET = (
     "No checkpoint yet: train one in the Train tab (copying takes a few seconds), and it is listed here."
 )

@@ -10,15 +10,16 @@ from dataclasses import dataclass, field
 
 import torch
 
-from demos.jobs.probe import causal
-from demos.session.catalog import Opened
-from demos.session.model_input import as_ids, known_alignment
-from demos.ui import shared
 from hf_attn.architectures.map_sizes import count_weights, estimate_map_bytes, is_recurrent
 from hf_attn.generation.generate import write
 from hf_attn.interpret.attention_maps import OFFERED, AttentionMaps, attention_maps
 from hf_attn.interpret.long_inputs import LongMap, choose_window, read_long_maps
 from hf_attn.tasks.base import TEXT
+
+from ..jobs.probe import causal
+from ..ui import boards, formatting
+from .catalog import Opened
+from .model_input import as_ids, known_alignment
 
 SENT_WEIGHTS = 2**19  # up to so many are sent to a page at once
 KEPT_BYTES = 80 * 2**20  # of one visitor's long input: twelve layers of twelve heads, 512 by 512 tokens
@@ -88,8 +89,8 @@ def read_target(opened: Opened, source: list[int], text: str) -> list[int]:
         ids = [*opened.task.ids(*symbols), *end]
     if len(ids) > most:
         raise TargetError(
-            f"The target has {shared.count(len(ids) - 1)} symbols; this model writes "
-            f"{shared.count(most - 1)} at most. Shorten it, or leave it empty."
+            f"The target has {formatting.count(len(ids) - 1)} symbols; this model writes "
+            f"{formatting.count(most - 1)} at most. Shorten it, or leave it empty."
         )
     return ids
 
@@ -157,7 +158,7 @@ def show_kind(opened: Opened, looked: Looked, kind: str, known) -> dict:
         weights = getattr(looked.maps, kind)
         if kind == "decoder":
             value["allowed"] = causal(len(rows), len(columns))
-        sent = {"maps": shared.encode_maps(weights), "shape": list(weights.shape)}
+        sent = {"maps": boards.encode_maps(weights), "shape": list(weights.shape)}
         return {**value, "rows": rows, "cols": columns, **sent}
     long = looked.long[kind]
     (first, second), (height, width) = long.start, long.kept.shape[-2:]
@@ -203,16 +204,16 @@ def choose_first(looked: Looked, kinds: dict) -> dict:
 def tell_title(opened: Opened, text: str, written: list[int]) -> str:
     """The input, and what is written of it."""
     if not written:
-        return shared.shorten(text, LONGEST_TITLE)
-    return shared.shorten(f"{text} → {opened.read_text(written)}", LONGEST_TITLE)
+        return formatting.shorten(text, LONGEST_TITLE)
+    return formatting.shorten(f"{text} → {opened.read_text(written)}", LONGEST_TITLE)
 
 
 def tell_window(looked: Looked) -> str:
     """Why not everything is shown at once, and what would do."""
     tokens = max(max(long.whole) for long in looked.long.values())
     return (
-        f"{shared.count(tokens)} tokens would need {shared.count(round(looked.needed / 1e6))} MB; the window "
-        f"shows {shared.count(looked.window)} at a time. The model reads all of them."
+        f"{formatting.count(tokens)} tokens would need {formatting.count(round(looked.needed / 1e6))} MB; "
+        f"the window shows {formatting.count(looked.window)} at a time. The model reads all of them."
     )
 
 
@@ -220,7 +221,7 @@ def pack(weights: torch.Tensor) -> str:
     """Weights for a board; those in 16 bits as they are."""
     if weights.dtype == torch.uint16:
         return base64.b64encode(weights.numpy().astype("<u2").tobytes()).decode("ascii")
-    return shared.encode_maps(weights)
+    return boards.encode_maps(weights)
 
 
 # ---------------------------------------------------------------- what is asked for afterwards

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 import gradio as gr
 import torch
 
-from demos.session.catalog import NONE_YET, Opened, Shelf, refresh
-from demos.session.page import LAST, LIGHT, Page, change_of, clear_on_edit, state_of, with_value
-from demos.session.session import Visit
-from demos.ui import shared
 from hf_attn.tasks import Task
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
+
+from ..ui import formatting, notices
+from .catalog import NONE_YET, Opened, Shelf, refresh
+from .page import LAST, LIGHT, Page, change_of, clear_on_edit, state_of, with_value
+from .session import Visit
 
 CHIPS = 4
 SHORT = 60  # characters of an example
@@ -95,8 +96,10 @@ EXAMPLES = {SEQUENCE: held_out_of, CLASSES: one_of_each_class, TEXT: beginnings}
 def hint_of(task: Task | None) -> str:
     """What may be written."""
     if task is None:
-        return shared.note("any text")
-    return shared.note(f"{task.notation}, for example {shared.shorten(task.worked_example.source, SHORT)}")
+        return notices.note("any text")
+    return notices.note(
+        f"{task.notation}, for example {formatting.shorten(task.worked_example.source, SHORT)}"
+    )
 
 
 def look_again(shelf: Shelf, visit: Visit, chosen: str | None, seen: str | None) -> list:
@@ -128,7 +131,7 @@ def choose(shelf: Shelf, visit: Visit, chosen: str | None, text: str) -> list:
     """Another checkpoint: [text, error, hint, chips…]; the input stays where the new model can read it."""
     hidden, text = gr.update(visible=False), text or ""
     if chosen is None:
-        return ["", "", shared.note(NONE_YET), *[hidden] * CHIPS]
+        return ["", "", notices.note(NONE_YET), *[hidden] * CHIPS]
     try:
         with shelf.open(visit, chosen) as opened:
             task = opened.task
@@ -139,7 +142,7 @@ def choose(shelf: Shelf, visit: Visit, chosen: str | None, text: str) -> list:
             except ValueError:
                 text = chips[0] if chips else ""
     except ValueError as error:
-        return ["", shared.field_error(str(error)), "", *[hidden] * CHIPS]
+        return ["", notices.field_error(str(error)), "", *[hidden] * CHIPS]
     shown = [gr.update(value=chip, visible=True) for chip in chips]
     return [text, "", hint_of(task), *shown, *[hidden] * (CHIPS - len(chips))]
 
@@ -159,7 +162,7 @@ def as_ids(opened: Opened, ids: list[int]) -> torch.Tensor:
 def build_question(look_for: str, name: str) -> tuple[Question, gr.HTML]:
     """Lay out look-for and origin, then checkpoint, input and examples: (components, origin)."""
     with gr.Row(elem_classes="hf-lead"):
-        looked = gr.HTML(shared.look_for(look_for))
+        looked = gr.HTML(notices.look_for(look_for))
         origin = gr.HTML("", elem_id=f"{name}-origin")  # said, as the hint is, when the tab is opened
     with gr.Row(elem_classes="hf-ask") as row:
         chosen = gr.Dropdown([], label="Checkpoint", elem_id=f"{name}-checkpoint", min_width=0)

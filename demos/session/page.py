@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 import gradio as gr
 from gradio.components import Component
 
-from demos.core.limits import limits_here
-from demos.session.catalog import Shelf
-from demos.session.session import Visit
+from ..core.limits import limits_here
+from .catalog import Shelf
+from .session import Visit
 
 # Of an event of the page alone. Gradio tells whatever an event shows its progress on of every message, of any
 # event, for as long as the page is open: hundreds of components, had they not been taken out.

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import gradio as gr
 
-from demos.session.page import Page
-from demos.session.session import Visit
+from .page import Page
+from .session import Visit
 
 KEPT_SECONDS = 900.0  # how long a visit waits for its page
 STORE = "hf-attn-visit"

@@ -7,12 +7,13 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from demos.core.limits import limits_here
-from demos.core.upload import Table, take_table
-from demos.jobs.probe import Probe
-from demos.jobs.training_job import LARGEST_SEED, PAUSED, RUNNING, STOPPED, Run
 from hf_attn.evaluation.baselines import Baseline, measure_beside
 from hf_attn.tasks import Recipe, Task
+
+from ..core.limits import limits_here
+from ..core.upload import Table, take_table
+from ..jobs.probe import Probe
+from ..jobs.training_job import LARGEST_SEED, PAUSED, RUNNING, STOPPED, Run
 
 LONGEST_NAME = 40  # characters of a run's name
 UNSEEN = ("Cc", "Co", "Cs", "Zl", "Zp")  # kinds of characters that a name cannot have

@@ -5,11 +5,12 @@ As in demos/snippets/views.py. The lens replaces the line that begins with `kind
 
 from collections.abc import Sequence
 
-from demos.session.catalog import Opened
-from demos.session.session import Visit
-from demos.snippets.views import TORCH, join, say_model
 from hf_attn.analysis.ablation import Trial
 from hf_attn.architectures.families import FAMILIES
+
+from ..session.catalog import Opened
+from ..session.session import Visit
+from .views import TORCH, join, say_model
 
 TRIALS = "from hf_attn.analysis.ablation import list_trials"
 SIDES = ("source_tokens", "target_tokens", "decoder_tokens")

@@ -10,11 +10,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import hf_attn
-from demos.jobs.random_state import draws
-from demos.jobs.training_job import Run
-from demos.session.catalog import BUNDLED, Opened
-from demos.session.maps import Looked
-from demos.session.session import Visit
 from hf_attn.analysis.position_encodings import Settings
 from hf_attn.experiments.length_generalization import Growth
 from hf_attn.experiments.word_order import Sizes
@@ -22,6 +17,12 @@ from hf_attn.interpret.attention_maps import MEMORY_LIMIT
 from hf_attn.tasks import Recipe, Task
 from hf_attn.tasks.base import CLASSES
 from hf_attn.training.duel import Budget
+
+from ..jobs.random_state import draws
+from ..jobs.training_job import Run
+from ..session.catalog import BUNDLED, Opened
+from ..session.maps import Looked
+from ..session.session import Visit
 
 DATA_OPTIONS = ("path", "dataset")  # of tasks that read a visitor's file, which only has its name elsewhere
 TORCH = "import torch"
@@ -82,7 +83,8 @@ def say_model(visit: Visit, chosen: str, opened: Opened) -> tuple[list[str], lis
     path = Path(chosen)
     name = chosen  # an id
     if path.is_dir():  # bundled, or a folder wherever it lies there
-        name = f"model_cards/{path.name}" if path.parent == BUNDLED else path.name
+        is_cloned = path.parent == BUNDLED and BUNDLED.parent.name != "hf_attn_app"
+        name = f"model_cards/{path.name}" if is_cloned else path.name
     opener = "open_model" if opened.task is None else "load_checkpoint"
     return [opener], [f"found = {opener}({name!r})", "model, tokenizer = found.model, found.tokenizer"]
 

@@ -116,7 +116,7 @@ class AttentionView:
         return draw_map(weights, rows, columns, path, alignment=self._truth_of(kind), title=title)
 
     def to_value(self, *, layer: int | None = None, head: int | None = None, kind: str | None = None) -> dict:
-        """All that the lens draws, as `explore_board` in canvas/explore_board.js takes it.
+        """All that the lens draws, as `explore_board` in viz/web/lens/explore_board.js takes it.
 
         Raises:
             ValueError: there are too many weights for a page, or it is to show first what it does not offer.

@@ -15,7 +15,7 @@ from hf_attn.interpret.attention_maps import AttentionMaps
 from hf_attn.utils.atomic_write import write_file
 from hf_attn.viz.web import build_page, pack_kind
 
-# Weight 0, 0.1, … 1: the light --hf-att-0…10 of canvas/tokens.css, equal steps in OKLab. A weight of
+# Weight 0, 0.1, … 1: the light --hf-att-0…10 of viz/web/core/tokens.css, equal steps in OKLab. A weight of
 # exactly 0, such as that of a token which may not be read, stays white.
 ATTENTION_COLOURS = (
     "#f3f7fa",

@@ -25,7 +25,7 @@ from demos.session.session import Visit  # noqa: E402
 from demos.tabs.attention import head_view  # noqa: E402
 from demos.tabs.attention import tab as attention  # noqa: E402
 from demos.tabs.attention.head_view import RANDOM, WORKED, Settings  # noqa: E402
-from demos.ui import shared  # noqa: E402
+from demos.ui import boards  # noqa: E402
 from hf_attn.checkpoints.save_load import load_checkpoint  # noqa: E402
 from hf_attn.interpret.attention_maps import attention_maps  # noqa: E402
 from hf_attn.textbooks.exercises import BANKS  # noqa: E402
@@ -98,7 +98,7 @@ def test_everything_that_is_offered_can_be_walked_through():
         told = head_view.to_value(shown)
         assert told["same"]["largest"] < 1e-5, value
         assert len(shown.look_for.split()) <= 25, value
-        assert shared.to_json(told) is not None
+        assert boards.to_json(told) is not None
 
 
 def test_a_run_of_the_visit_is_offered_and_says_that_it_is_untrained_before_its_first_step():

@@ -20,7 +20,7 @@ from gradio.state_holder import SessionState  # noqa: E402
 from demos import build_app  # noqa: E402
 from demos.server import input_guard  # noqa: E402
 from demos.session.catalog import Shelf, build_shelf  # noqa: E402
-from demos.ui import shared  # noqa: E402
+from demos.ui import formatting, notices  # noqa: E402
 from tests.support.browser import find_chromium, open_tab  # noqa: E402
 
 LINKS = ("open_page", "go_on", "copy")  # what a link gives and takes stands in test_links.py
@@ -244,7 +244,7 @@ def test_a_field_of_a_number_says_in_its_own_line_what_it_got_and_what_it_takes(
     for name, text in (TEXTS | NO_NUMBERS).items():
         outputs = send(app, reader, WITH.get(elem_id, {}) | {field: text})
         said = {out.elem_id: value_of(sent) for out, sent in outputs.items() if is_line(out)}
-        assert allowed in said.pop(line).replace(shared.NARROW, " "), name
+        assert allowed in said.pop(line).replace(formatting.NARROW, " "), name
         assert not any(said.values()), name
 
 
@@ -258,13 +258,13 @@ def test_numbers_are_read_in_any_digits(app, text):
 
 
 def test_what_a_sentence_quotes_neither_turns_it_round_nor_becomes_markup_nor_fills_the_page():
-    said = shared.field_error(f"\u202e{MARKUP}\x00 will not do: {'x' * 1000} works.")
+    said = notices.field_error(f"\u202e{MARKUP}\x00 will not do: {'x' * 1000} works.")
     assert "\u202e" not in said
     assert "\x00" not in said
     assert "<img" not in said
     assert said.endswith("x… works.</p>")
-    assert len(shared.field_error("a word " * 10_000 + "works.")) < 1000
-    assert shared.field_error("👩‍👩‍👧‍👦 will not do.") == '<p role="alert">👩‍👩‍👧‍👦 will not do.</p>'
+    assert len(notices.field_error("a word " * 10_000 + "works.")) < 1000
+    assert notices.field_error("👩‍👩‍👧‍👦 will not do.") == '<p role="alert">👩‍👩‍👧‍👦 will not do.</p>'
 
 
 # ---------------------------------------------------------------- in a browser

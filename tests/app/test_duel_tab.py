@@ -16,12 +16,12 @@ gr = pytest.importorskip("gradio")
 from demos.core.limits import HOME, PUBLIC  # noqa: E402
 from demos.jobs.training_job import FAILED, FINISHED, RUNNING, STOPPED, Run  # noqa: E402
 from demos.session.catalog import Shelf  # noqa: E402
+from demos.session.run_files import pack_run  # noqa: E402
 from demos.session.session import Visit  # noqa: E402
 from demos.tabs.duel import job as duels  # noqa: E402
 from demos.tabs.duel import tab as duel  # noqa: E402
 from demos.tabs.duel.job import Duel  # noqa: E402
-from demos.tabs.train.runs_table import pack_run  # noqa: E402
-from demos.ui import shared  # noqa: E402
+from demos.ui import formatting  # noqa: E402
 from hf_attn.checkpoints.save_load import load_checkpoint  # noqa: E402
 from hf_attn.tasks import TASKS  # noqa: E402
 from hf_attn.training.duel import count_parameters  # noqa: E402
@@ -111,7 +111,7 @@ def test_the_line_under_the_settings_says_how_large_each_model_is():
     task, contestants, *_ = duel.read_form(*settings(models=["none", "additive", "transformer"]))
     assert set(errors) == {""}
     for recipe in contestants.values():
-        assert shared.in_thousands(count_parameters(task, recipe)) in hint
+        assert formatting.in_thousands(count_parameters(task, recipe)) in hint
         assert str(recipe.model["hidden_size"]) in hint
 
 

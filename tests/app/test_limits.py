@@ -22,7 +22,7 @@ from demos.tabs.positions import length_test
 from demos.tabs.positions import tab as positions
 from demos.tabs.share import hub_login
 from demos.tabs.train import form
-from demos.ui.shared import count
+from demos.ui.formatting import count
 from hf_attn.tasks import build_task
 from tests.support.sessions import begun, changed
 

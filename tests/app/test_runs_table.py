@@ -13,11 +13,12 @@ pytest.importorskip("gradio")
 from demos.jobs import probe as probing
 from demos.jobs.training_job import STOPPED
 from demos.session.reload import Waiting
+from demos.session.run_files import file_name, pack_run
 from demos.session.session import LONGEST_NAME, Visit
 from demos.tabs.train import form
 from demos.tabs.train import tab as train
-from demos.tabs.train.run_facts import row_of
-from demos.tabs.train.runs_table import compare_runs, file_name, pack_run, rename_run
+from demos.tabs.train.run_summary import row_of
+from demos.tabs.train.runs_table import compare_runs, rename_run
 from hf_attn.interpret.attention_maps import attention_maps
 from hf_attn.tasks import build_task
 from tests.support.browser import PATIENCE, find_chromium, open_tab

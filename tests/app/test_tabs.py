@@ -17,11 +17,11 @@ from demos.core.upload import take_table  # noqa: E402
 from demos.jobs import job as driving  # noqa: E402
 from demos.jobs.training_job import PAUSED, STOPPED, Run  # noqa: E402
 from demos.session.catalog import Shelf  # noqa: E402
+from demos.session.run_files import pack_run  # noqa: E402
 from demos.session.session import Visit  # noqa: E402
 from demos.tabs.train import form  # noqa: E402
 from demos.tabs.train import tab as train  # noqa: E402
-from demos.tabs.train.runs_table import pack_run  # noqa: E402
-from demos.ui.shared import thin  # noqa: E402
+from demos.ui.formatting import thin  # noqa: E402
 from hf_attn.architectures.registry import ARCHITECTURES  # noqa: E402
 from hf_attn.checkpoints.save_load import load_checkpoint  # noqa: E402
 from hf_attn.tasks import TASKS, build_task  # noqa: E402

@@ -11,10 +11,10 @@ os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 pytest.importorskip("gradio")
 
 from demos.core.upload import Table
+from demos.session.run_files import pack_run
 from demos.session.session import Visit
 from demos.tabs.train import form
 from demos.tabs.train import tab as train
-from demos.tabs.train.runs_table import pack_run
 from hf_attn.evaluation.metrics import evaluate, measure_quickly
 from tests.support.sessions import Event, board_of, changed, finished
 from tests.support.tables import write_table

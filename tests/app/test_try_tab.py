@@ -15,7 +15,7 @@ from demos.session.catalog import build_shelf, load_once  # noqa: E402
 from demos.session.session import Visit  # noqa: E402
 from demos.tabs.try_it import answer_view  # noqa: E402
 from demos.tabs.try_it import tab as trying  # noqa: E402
-from demos.ui import shared  # noqa: E402
+from demos.ui import boards, formatting  # noqa: E402
 from hf_attn.generation.generate import STRATEGIES, search_beams, temper, write  # noqa: E402
 from hf_attn.interpret.attention_maps import attention_maps  # noqa: E402
 
@@ -88,7 +88,7 @@ def test_every_answer_of_every_strategy_has_the_map_that_the_model_gives_it(name
         assert len(one["steps"]) == len(one["wrong"]) == len(labels)
         ids = task.ids(*("</s>" if label == "end" else label for label in labels))
         expected = attention_maps(model, source, target=torch.tensor([ids])).answering.weights
-        assert one["map"]["maps"] == shared.encode_maps(expected)
+        assert one["map"]["maps"] == boards.encode_maps(expected)
         total = sum(math.log(written["probability"]) for written in one["written"])
         assert one["log_probability"] == pytest.approx(total, abs=1e-3)
 
@@ -185,7 +185,7 @@ def test_the_same_seed_draws_the_same_and_the_next_seeds_stand_beside_it():
 def test_a_setting_that_will_not_do_is_a_sentence_beside_it_and_the_board_stays(setting, words):
     how = {"strategy": "nucleus", **setting}
     board, error, origin, wrong = trying.ask(SHELF, VISIT, folder("attn-addition"), SUM, **how)
-    assert words in wrong.replace(shared.NARROW, " ")
+    assert words in wrong.replace(formatting.NARROW, " ")
     assert len(wrong) < 200
     assert (board, error, origin) == (gr.skip(), "", gr.skip())
 

@@ -10,7 +10,8 @@ pytest.importorskip("playwright")
 
 from playwright.sync_api import expect
 
-from demos.ui import shared
+from demos.app import HEAD
+from demos.ui import boards
 from tests.support.browser import find_chromium, listen
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
@@ -26,7 +27,7 @@ MOUNT = """([name, css, value]) => {
 }"""
 TRUTH = [[1, 0], [0, 1]]
 MAPS = {"rows": ["a", "b"], "cols": ["a", "b"], "heads": 1, "truth": TRUTH}
-PACKED = shared.encode_maps([[[0.9, 0.1], [0.2, 0.8]]])
+PACKED = boards.encode_maps([[[0.9, 0.1], [0.2, 0.8]]])
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def page(chromium):
     page = chromium.new_page(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     page.set_default_timeout(10_000)
     complaints = listen(page)
-    page.set_content(f"{shared.HEAD}<body class='gradio-container'><main></main>")
+    page.set_content(f"{HEAD}<body class='gradio-container'><main></main>")
     yield page
     page.close()
     assert complaints == []
@@ -88,7 +89,7 @@ def test_three_maps_of_a_duel_stand_in_one_row_unless_they_are_wide(page, column
     page.evaluate("document.querySelector('main').style.width = '928px'")  # the board's, on a page of 1280
     labels = [f"{i}" for i in range(columns)]
     wide = {"rows": labels, "cols": labels, "truth": None, "source": columns}
-    wide |= {"maps": shared.encode_maps([[[1 / columns] * columns] * columns])}
+    wide |= {"maps": boards.encode_maps([[[1 / columns] * columns] * columns])}
     three = [one | {"map": one["map"] | wide} for one in [contestant(True)] * 3]
     board = mount(page, "duel_board", "hf-duel", duel_of(three))
     tops = [cell.bounding_box()["y"] for cell in board.locator(".hf-map-cell").all()]

@@ -14,7 +14,12 @@ pytest.importorskip("playwright")
 
 from playwright.sync_api import expect  # noqa: E402
 
-from demos.ui import shared  # noqa: E402
+from demos.app import HEAD  # noqa: E402
+from demos.tabs.explore.tab import explore_board  # noqa: E402
+from demos.tabs.train.board import runs_table, train_board  # noqa: E402
+from demos.tabs.try_it.tab import try_board  # noqa: E402
+from demos.ui import boards, notices  # noqa: E402
+from demos.ui.theme import THEME  # noqa: E402
 from hf_attn.viz import web  # noqa: E402
 from tests.support.browser import find_chromium, find_free_port, listen, open_browser  # noqa: E402
 
@@ -41,7 +46,7 @@ def causal_maps(n, layers=2, heads=2):
 def packed(maps, rows, cols, **more):
     """Return one kind of maps as the explore board takes it."""
     shape = list(maps.shape)
-    return {"maps": shared.encode_maps(maps), "shape": shape, "rows": rows, "cols": cols, **more}
+    return {"maps": boards.encode_maps(maps), "shape": shape, "rows": rows, "cols": cols, **more}
 
 
 def explore_value(words=WORDS):
@@ -65,7 +70,7 @@ def message(run, steps, total=200, **more):
     meta = {"task": "addition", "total_steps": total, "probe": "12+34", "metric": "every digit right"}
     meta |= {"rows": TARGET, "cols": SOURCE, "truth": TRUTH, "heads": 2, "predictions_title": "one sum"}
     points = [{"step": s, "loss": 2 / (1 + s / 20), "held_out": s / 200} for s in steps]
-    maps = {s: shared.encode_maps(cross_maps(s)) for s in steps}
+    maps = {s: boards.encode_maps(cross_maps(s)) for s in steps}
     frames = [{"step": s, "maps": [maps[s]], "predictions": predictions(s)} for s in steps]
     return {"run": run, "status": "running", "meta": meta, "points": points, "frames": frames, **more}
 
@@ -111,23 +116,23 @@ CASES = {
 def build_app():
     """Return a page with the boards filled by ?case=, a field for more train messages, and the last event."""
     with gr.Blocks() as app:
-        gr.HTML(shared.look_for(f"the row of {EVIL}."))
+        gr.HTML(notices.look_for(f"the row of {EVIL}."))
         gr.Button("Train", elem_classes="train")
-        with shared.train_board("train") as train:
-            runs = shared.runs_table("runs")
-        boards = [train, runs, shared.try_board("try"), shared.explore_board("explore")]
+        with train_board("train") as train:
+            runs = runs_table("runs")
+        pictures = [train, runs, try_board("try"), explore_board("explore")]
         heard, raw = gr.Textbox(elem_id="heard"), gr.Textbox(elem_id="raw")
 
         def fill(request: gr.Request):
-            return [shared.to_json(value) for value in CASES[request.query_params.get("case", "empty")]]
+            return [boards.to_json(value) for value in CASES[request.query_params.get("case", "empty")]]
 
         def hear(event: gr.EventData):
             return json.dumps(event._data)
 
-        app.load(fill, None, boards, show_progress="hidden")
+        app.load(fill, None, pictures, show_progress="hidden")
         raw.submit(lambda text: text, raw, train, show_progress="hidden")
         runs.open_run(hear, None, heard)
-        boards[3].pick(hear, None, heard, trigger_mode="multiple")
+        pictures[3].pick(hear, None, heard, trigger_mode="multiple")
     return app
 
 
@@ -135,7 +140,7 @@ def build_app():
 def app_url():
     app = build_app()
     here = {"server_port": find_free_port()}  # Gradio's own search leaves a socket open at each that is taken
-    _, url, _ = app.launch(head=shared.HEAD, theme=shared.THEME, prevent_thread_lock=True, quiet=True, **here)
+    _, url, _ = app.launch(head=HEAD, theme=THEME, prevent_thread_lock=True, quiet=True, **here)
     yield url
     app.close()
 
@@ -201,7 +206,7 @@ def colour_at(page, board, row, col):
 
 def scale_colour(weight, theme="light"):
     """Return the colour of a weight by the stops in tokens.css, as [r, g, b]."""
-    css = web.read_asset("tokens.css").split(".dark {")
+    css = web.read_asset("core/tokens.css").split(".dark {")
     stops = dict(re.findall(r"--hf-att-(\d+): #(\w{6})", css[0] if theme == "light" else css[1]))
     rgb = np.array([[int(stops[str(i)][k : k + 2], 16) for k in (0, 2, 4)] for i in range(11)])
     return [float(np.interp(10 * weight, range(11), rgb[:, k])) for k in range(3)]
@@ -284,7 +289,7 @@ def test_the_svg_shows_the_same_labels_and_weights(visit):
 
 def test_packed_maps_are_read_to_a_part_in_65535(visit):
     page, maps = visit("empty"), causal_maps(5)
-    sent = [shared.encode_maps(maps), list(maps.shape)]
+    sent = [boards.encode_maps(maps), list(maps.shape)]
     read = page.evaluate("([packed, shape]) => hfAttn.unpack(packed, shape)", sent)
     assert np.abs(np.array(read) - maps).max() <= 0.5 / 65535 + 1e-9
 
@@ -339,7 +344,7 @@ def test_messages_are_merged_within_a_run_and_a_new_run_starts_afresh(visit):
     page = visit("run")
 
     def send(value):
-        page.locator("#raw textarea, #raw input").fill(shared.to_json(value))
+        page.locator("#raw textarea, #raw input").fill(boards.to_json(value))
         page.locator("#raw textarea, #raw input").press("Enter")
 
     send(message("a", [120]))

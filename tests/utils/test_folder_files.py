@@ -12,8 +12,8 @@ import transformers
 from huggingface_hub import snapshot_download
 from safetensors.torch import load_file
 
+from demos.session import run_files
 from demos.tabs.share.card_preview import read_card, render_card
-from demos.tabs.train import runs_table
 from hf_attn.checkpoints.remeasure import write_collection
 from hf_attn.checkpoints.run_folder import REPORTS, RUN, STATE, Run, load_run, save_run
 from hf_attn.checkpoints.save_load import load_checkpoint
@@ -267,14 +267,14 @@ def test_a_zip_holds_the_checkpoint_s_own_files(folder, monkeypatch):
     class Named:
         name = "copy"
 
-    monkeypatch.setattr(runs_table, "save_run", lambda *_: folder)
+    monkeypatch.setattr(run_files, "save_run", lambda *_: folder)
     names = {path.name for path in folder.iterdir()}
     (folder / "notes").symlink_to("/etc/passwd")
-    with zipfile.ZipFile(runs_table.pack(None, Named)) as archive:
+    with zipfile.ZipFile(run_files.pack(None, Named)) as archive:
         assert {Path(name).name for name in archive.namelist() if not name.endswith("/")} == names
         assert archive.read("attn-copy/README.md") == (folder / "README.md").read_bytes()
     link_out(folder / "README.md")
-    refusal(lambda: runs_table.pack(None, Named), "README.md", "leads out of its folder")
+    refusal(lambda: run_files.pack(None, Named), "README.md", "leads out of its folder")
 
 
 def test_a_card_and_its_pictures_are_the_folder_s_own(folder):

@@ -27,7 +27,7 @@ from hf_attn.viz.draw_map import (
 QUERIES, KEYS = ("5", "</s>"), ("1", "+", "<&\"'>")
 WEIGHTS = torch.tensor([[0.9, 0.1, 0.0], [0.25, 0.25, 0.5]])
 KNOWN = [[1, 0, 2], [0, 0, 1]]
-TOKENS_CSS = Path(__file__).parents[2] / "hf_attn" / "viz" / "web" / "tokens.css"
+TOKENS_CSS = Path(__file__).parents[2] / "hf_attn" / "viz" / "web" / "core" / "tokens.css"
 
 
 @pytest.fixture(scope="module")

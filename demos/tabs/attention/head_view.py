@@ -4,12 +4,6 @@ import dataclasses
 import functools
 from dataclasses import dataclass
 
-from demos.session.catalog import Opened, Shelf
-from demos.session.maps import read_target
-from demos.session.model_input import as_ids, known_alignment
-from demos.session.session import Visit
-from demos.snippets import views as python_lines
-from demos.ui import shared
 from hf_attn.architectures.families import FAMILIES
 from hf_attn.interpret.attention_maps import AnsweringMap, attention_maps, weight_on_alignment
 from hf_attn.interpret.head import SCORE_DIGITS, Difference, Head
@@ -17,6 +11,13 @@ from hf_attn.interpret.read_head import LONGEST, find_attention, walk_model, wal
 from hf_attn.tasks.base import TEXT
 from hf_attn.textbooks.exercises import BANKS, set_beside
 from hf_attn.textbooks.worked_examples import EXAMPLES
+
+from ...session.catalog import Opened, Shelf
+from ...session.maps import read_target
+from ...session.model_input import as_ids, known_alignment
+from ...session.session import Visit
+from ...snippets import views as python_lines
+from ...ui import formatting, notices
 
 RANDOM, WORKED = "random", "worked:"  # what else than a checkpoint the weights may be
 FIRST = ("attn-parser", "attn-addition", "attn-copy")  # what the page opens with, where it is bundled
@@ -155,7 +156,7 @@ def _walk_random(settings: Settings) -> Walked:
             "how every weight follows from random numbers: the arithmetic is that of a trained model, "
             "the map means nothing."
         ),
-        origin=shared.origin(
+        origin=notices.origin(
             f"{settings.num_heads} × {width} numbers a token", "random, seed 0", "CPU, float64"
         ),
         title=text,
@@ -179,7 +180,7 @@ def _walk_example(settings: Settings) -> Walked:
         example.cell,
         example.num_heads,
         look_for=example.look_for,
-        origin=shared.origin(example.document, "the document's own", "CPU, float64"),
+        origin=notices.origin(example.document, "the document's own", "CPU, float64"),
         title=example.title,
         python=say_head(["from hf_attn.textbooks.worked_examples import EXAMPLES"], [build], own, head),
     )
@@ -220,7 +221,7 @@ def _walk_checkpoint(visit: Visit, opened: Opened, settings: Settings) -> Walked
     kind, layer, index = choose_head(maps.answering, truth, settings, places)
     place = {"kind": kind, "layer": layer, "head": index}
     own = walk_model(model, given, target, tokenizer=opened.tokenizer, **place)
-    rows, columns = (tuple(shared.label_tokens(names)) for names in (own.rows, own.columns))
+    rows, columns = (tuple(formatting.label_tokens(names)) for names in (own.rows, own.columns))
     own = dataclasses.replace(own, rows=rows, columns=columns)
     head = _switch(own, settings)
     rings = truth if kind == maps.answering.kind else None
@@ -236,8 +237,8 @@ def _walk_checkpoint(visit: Visit, opened: Opened, settings: Settings) -> Walked
         cell,
         model.config.num_attention_heads,
         look_for=tell_cell(head, cell),
-        origin=shared.origin_of(model, opened.weights),
-        title=shared.shorten(f"{text}{answer}", LONGEST_TITLE),
+        origin=notices.origin_of(model, opened.weights),
+        title=formatting.shorten(f"{text}{answer}", LONGEST_TITLE),
         python=say_head([*imports, "walk_model"], lines, own, head),
         places=places,
         notice=UNTRAINED if opened.is_untrained else CHANGED if say_switches(own, head) else "",
@@ -287,7 +288,7 @@ def tell_cell(head: Head, cell: tuple[int, int]) -> str:
     """What to look for, with the cell's own figures."""
     row, column = (head.rows[cell[0]], head.columns[cell[1]])
     weight = float(head.weights[cell])
-    reads = f"the row of “{row}”: {shared.percent(weight)} of its weight falls on “{column}”"
+    reads = f"the row of “{row}”: {formatting.percent(weight)} of its weight falls on “{column}”"
     if weight < HALF:
         return f"{reads}; the rest is spread over the others."
     return f"{reads}, so what comes out is mostly the value of “{column}”."

@@ -1,6 +1,6 @@
 """Attention: any cell of any map taken apart, number by number; the documents' examples; an exercise by hand.
 
-The boards' values, each `shared.to_json` of a dict:
+The boards' values, each `boards.to_json` of a dict:
 
     attention_board  what `head_view.to_value` gives: title, notice, rows, cols, weights [T][S], truth [T][S]
                      or None, allowed [T][S] or None, padding [S]; head, width (Dk), scale, has_bias,
@@ -17,20 +17,29 @@ import dataclasses
 
 import gradio as gr
 
-from demos.core.events import Event, Place
-from demos.core.limits import refuse_longer
-from demos.session.catalog import Shelf
-from demos.session.page import LIGHT, Page, state_of
-from demos.session.session import Visit
-from demos.snippets import views as python_lines
-from demos.tabs.attention import head_view
-from demos.tabs.attention.head_view import RANDOM, WORKED, Settings, Walked
-from demos.ui import shared
 from hf_attn.interpret.read_head import HEADS
 from hf_attn.textbooks.exercises import BANKS, check_by_hand, separate_roles
 from hf_attn.textbooks.worked_examples import EXAMPLES, exercise_1
 
+from ...core.events import Event, Place
+from ...core.limits import refuse_longer
+from ...session.catalog import Shelf
+from ...session.page import LIGHT, Page, state_of
+from ...session.session import Visit
+from ...snippets import views as python_lines
+from ...ui import boards, notices
+from . import head_view
+from .head_view import RANDOM, WORKED, Settings, Walked
+
 TITLE = "Attention"
+ASSETS = (
+    "attention.css",
+    "arithmetic.js",
+    "textbook_figures.js",
+    "attention_board.js",
+    "hand_board.js",
+    "qkv_steps.js",
+)
 LONGEST = 1000  # characters
 TYPED = "Sentence or input"
 OWN_SENTENCE = " A sentence of your own is read by “random weights, any sentence”, under Weights."
@@ -119,8 +128,8 @@ def tell_place(place: str) -> str:
 
 def show(walked: Walked) -> list:
     """Outputs in the order of SCREEN."""
-    lines = [shared.to_json(head_view.to_value(walked)), walked, ""]
-    lines += [shared.look_for(walked.look_for), walked.origin]
+    lines = [boards.to_json(head_view.to_value(walked)), walked, ""]
+    lines += [notices.look_for(walked.look_for), walked.origin]
     return [*lines, *(gr.update(**change) for change in controls(walked).values())]
 
 
@@ -142,7 +151,7 @@ def answer(shelf: Shelf, visit: Visit, settings: Settings, before: Walked | None
     except ValueError as error:
         stays = {name: gr.skip() for name in SCREEN}
         own = "" if settings.weights == RANDOM or " " not in settings.text.strip() else OWN_SENTENCE
-        return list({**stays, "error": shared.field_error(f"{error}{own}")}.values())
+        return list({**stays, "error": notices.field_error(f"{error}{own}")}.values())
 
 
 def tokens_of(walked: Walked) -> tuple:
@@ -175,9 +184,9 @@ def pick(shelf: Shelf, visit: Visit, walked: Walked, event: PickEvent) -> list:
         if head != walked.settings.head:
             walked = head_view.walk(shelf, visit, dataclasses.replace(walked.settings, head=head))
         walked = dataclasses.replace(walked, cell=(event.row, event.column))
-        return [shared.to_json(head_view.to_value(walked)), walked, head, ""]
+        return [boards.to_json(head_view.to_value(walked)), walked, head, ""]
     except ValueError as error:
-        return [*[gr.skip()] * 3, shared.field_error(str(error))]
+        return [*[gr.skip()] * 3, notices.field_error(str(error))]
 
 
 def refresh(shelf: Shelf, visit: Visit, weights: str) -> dict:
@@ -212,7 +221,7 @@ def show_hand(checks: dict | None = None, written: dict | None = None) -> str:
     head = exercise_1()
     figures = EXAMPLES["exercise-1"].compare(EXAMPLES["exercise-1"].printed[2])[6:]
     told = zip(figures, head.weights[2].tolist(), strict=True)
-    return shared.to_json(
+    return boards.to_json(
         {
             "names": head.rows,
             "query": head.query.tolist(),
@@ -255,7 +264,7 @@ def show_roles() -> str:
         for role in roles
     ]
     python = python_lines.explain_three_steps()
-    return shared.to_json({"words": roles[0].head.rows, "steps": steps, "python": python})
+    return boards.to_json({"words": roles[0].head.rows, "steps": steps, "python": python})
 
 
 # ---------------------------------------------------------------- wiring
@@ -293,7 +302,7 @@ def build_fields(shelf: Shelf, first: Walked) -> tuple[dict, gr.Button, gr.Butto
 def attention_board() -> gr.HTML:
     """Build the picture of a head: its map, one cell's arithmetic, the document's figures."""
     template = '<div class="hf-attention hf-board"></div>@children'
-    return shared.board("attention_board", "hf-attention", "attention-board", template, ("pick",))
+    return boards.build_board("attention_board", "hf-attention", "attention-board", "pick", template=template)
 
 
 def build(page: Page) -> None:
@@ -301,14 +310,13 @@ def build(page: Page) -> None:
     shelf = page.shelf
     first = head_view.walk(shelf, Visit(), head_view.begin_with(shelf))
     with gr.Row(elem_classes="hf-lead"):
-        look_for = gr.HTML(shared.look_for(first.look_for))
+        look_for = gr.HTML(notices.look_for(first.look_for))
         origin = gr.HTML(first.origin, elem_id="attention-origin")
     fields, show, train, error, chips = build_fields(shelf, first)
     with attention_board() as board:
-        blank = '<div class="hf-hand hf-board"></div>'
-        hand = shared.board("hand_board", "hf-hand", "hand-board", blank, ("check",))
-    roles = shared.board("roles_board", "hf-roles", "roles-board", '<div class="hf-roles hf-board"></div>')
-    board.value, hand.value = shared.to_json(head_view.to_value(first)), show_hand()
+        hand = boards.build_board("hand_board", "hf-hand", "hand-board", "check")
+    roles = boards.build_board("roles_board", "hf-roles", "roles-board")
+    board.value, hand.value = boards.to_json(head_view.to_value(first)), show_hand()
     roles.value = show_roles()
     walked = state_of(first)
     visit, named = page.visit, [fields[name] for name in FIELDS]

@@ -7,17 +7,19 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from demos.core.limits import limits_here
-from demos.jobs import job as driving
-from demos.jobs.probe import Examples, Probe, take_row
-from demos.jobs.training_job import FAILED, FINISHED, LONGEST_PROBE, RUNNING, STOPPED, Run
-from demos.ui.shared import shorten, tell_baseline
 from hf_attn.architectures.registry import ARCHITECTURES
 from hf_attn.evaluation.baselines import Baseline
 from hf_attn.tasks import Recipe, Task
 from hf_attn.tasks.batch import PAD
 from hf_attn.training.duel import Budget, count_parameters, next_in_turn, plan_duel, pool_sizes
 from hf_attn.training.loop import HELD_OUT_SAMPLE, Diverged
+
+from ...core.limits import limits_here
+from ...jobs import job as driving
+from ...jobs.probe import Examples, Probe, take_row
+from ...jobs.training_job import FAILED, FINISHED, LONGEST_PROBE, RUNNING, STOPPED, Run
+from ...ui.boards import tell_baseline
+from ...ui.formatting import shorten
 
 MESSAGE_SECONDS = 0.3  # between two messages: each draws the map of every contestant
 PROBE_TOKENS = 13  # about: three maps of that size stand side by side

@@ -6,17 +6,21 @@ from collections.abc import Iterator
 
 import gradio as gr
 
-from demos.core.events import RunEvent
-from demos.core.limits import limits_here
-from demos.core.upload import COLUMNS
-from demos.jobs.job import LATE, STARTING, WAITING
-from demos.jobs.training_job import FAILED, FINISHED, RUNNING, STOPPED
-from demos.session.page import LIGHT, Page, state_of, with_value
-from demos.session.session import Visit
-from demos.snippets import views as python_lines
-from demos.tabs.duel import job as duels
-from demos.tabs.duel.job import Duel
-from demos.tabs.train.form import (
+from hf_attn.architectures.registry import ARCHITECTURES, check_recipe
+from hf_attn.tasks import TASKS, Recipe, Task, build_task
+from hf_attn.training.duel import USUAL, Budget, count_parameters, match_parameters
+
+from ...core.events import RunEvent
+from ...core.limits import limits_here
+from ...core.upload import COLUMNS
+from ...jobs.job import LATE, STARTING, WAITING
+from ...jobs.training_job import FAILED, FINISHED, RUNNING, STOPPED
+from ...session.page import LIGHT, Page, state_of, with_value
+from ...session.run_files import wire_download
+from ...session.session import Visit
+from ...snippets import views as python_lines
+from ...ui import boards, formatting, notices
+from ..train.form import (
     FieldError,
     count_chosen,
     errors_of,
@@ -27,13 +31,11 @@ from demos.tabs.train.form import (
     refuse_text,
     share_task,
 )
-from demos.tabs.train.runs_table import wire_download
-from demos.ui import shared
-from hf_attn.architectures.registry import ARCHITECTURES, check_recipe
-from hf_attn.tasks import TASKS, Recipe, Task, build_task
-from hf_attn.training.duel import USUAL, Budget, count_parameters, match_parameters
+from . import job as duels
+from .job import Duel
 
 TITLE = "Duel"
+ASSETS = ("duel.css", "duel_panels.js", "duel_board.js")
 LOOK_FOR = (
     "the length at which the model without attention fails: one vector holds no more, "
     "while a map still finds each symbol."
@@ -146,13 +148,13 @@ def describe(*form) -> list[str]:
         task, contestants, _, _ = read_form(*form)
     except FieldError as error:
         return [
-            shared.note("Nothing starts until the settings are in their range."),
+            notices.note("Nothing starts until the settings are in their range."),
             *errors_of(ERRORS, error),
         ]
     widths = [str(recipe.model["hidden_size"]) for recipe in contestants.values()]
-    counts = [shared.in_thousands(count_parameters(task, recipe)) for recipe in contestants.values()]
+    counts = [formatting.in_thousands(count_parameters(task, recipe)) for recipe in contestants.values()]
     return [
-        shared.note(f"{join_words(counts)} parameters, by hidden sizes {join_words(widths)}."),
+        notices.note(f"{join_words(counts)} parameters, by hidden sizes {join_words(widths)}."),
         *errors_of(ERRORS),
     ]
 
@@ -166,7 +168,7 @@ def check(duel: Duel, *form) -> list:
         read_form(*form)
     except FieldError as error:
         return [*told, refuse(error, LABELS)]
-    return [*told, shared.note(tell(duel))]
+    return [*told, notices.note(tell(duel))]
 
 
 def join_words(words: list[str]) -> str:
@@ -177,7 +179,7 @@ def join_words(words: list[str]) -> str:
 # ---------------------------------------------------------------- what the page shows
 
 
-screen = functools.partial(shared.in_order, SCREEN)
+screen = functools.partial(boards.in_order, SCREEN)
 
 
 def tell(duel: Duel) -> str:
@@ -185,11 +187,11 @@ def tell(duel: Duel) -> str:
     if not duel.runs:
         return "Each model sees the same examples in the same order; they learn in turns."
     seconds = duel.seconds_left
-    left = "" if seconds is None else f"About {shared.clock(seconds)} left. "
+    left = "" if seconds is None else f"About {formatting.clock(seconds)} left. "
     said = {
         RUNNING: f"{left}Stop takes effect at once and keeps what was learned.",
-        STOPPED: f"Stopped at {shared.percent(duel.done, 0)} of the budget{LATE if duel.is_late else ''}; "
-        "nothing is lost.",
+        STOPPED: f"Stopped at {formatting.percent(duel.done, 0)} of the budget"
+        f"{LATE if duel.is_late else ''}; nothing is lost.",
         FAILED: "Failed; the line above the curves says why.",
         FINISHED: "Done.",
     }[duel.status]
@@ -202,24 +204,24 @@ def show(visit: Visit, duel: Duel) -> list:
     """Everything, as the duel stands."""
     runs, is_running = duel.runs, duel.status == RUNNING
     if not runs:
-        return screen(start="Start", stop=gr.update(interactive=False), note=shared.note(tell(duel)))
+        return screen(start="Start", stop=gr.update(interactive=False), note=notices.note(tell(duel)))
     counts = duel.parameters.values()
-    sizes = dict.fromkeys(shared.in_thousands(count) for count in (min(counts), max(counts)))
+    sizes = dict.fromkeys(formatting.in_thousands(count) for count in (min(counts), max(counts)))
     steps = sorted({run.step for run in runs})
-    weights = f"step {shared.count(steps[0])}" + f" to {shared.count(steps[-1])}" * (len(steps) > 1)
+    weights = f"step {formatting.count(steps[0])}" + f" to {formatting.count(steps[-1])}" * (len(steps) > 1)
     device = next((run.accelerator.device.type for run in runs if run.model is not None), None)
-    origin = shared.origin(
+    origin = notices.origin(
         f"{len(runs)} models of {' to '.join(sizes)}",
         weights if steps[-1] else "untrained",
-        f"{shared.DEVICES.get(device, device)}, float32",
+        f"{formatting.DEVICES.get(device, device)}, float32",
     )
     return screen(
-        board=shared.to_json(
+        board=boards.to_json(
             {**duel.to_message(set(visit.runs)), "python": python_lines.explain_duel(runs, duel.budget)}
         ),
-        start=f"Learning, {shared.percent(duel.done, 0)}" if is_running else "Start",
+        start=f"Learning, {formatting.percent(duel.done, 0)}" if is_running else "Start",
         stop=gr.update(interactive=is_running),
-        note=shared.note(tell(duel)),
+        note=notices.note(tell(duel)),
         origin=origin if device else gr.skip(),
     )
 
@@ -229,7 +231,7 @@ def follow(visit: Visit, duel: Duel) -> Iterator[list]:
     if duel.is_live or duel.status != RUNNING or not duel.runs:
         yield screen()
         return
-    yield screen(note=shared.note(STARTING))  # no longer waiting
+    yield screen(note=notices.note(STARTING))  # no longer waiting
     with contextlib.closing(duels.drive(duel)) as moments:
         for _ in moments:
             if visit.is_over:
@@ -256,7 +258,7 @@ def press_start(visit: Visit, duel: Duel, order: int, *form) -> list:
     except FieldError as error:
         return [order, gr.skip(), *errors_of(ERRORS, error), *screen(note=refuse(error, LABELS))]
     changes = dict(zip(SCREEN, show(visit, duel), strict=True)) | {
-        "note": shared.note(STARTING, later=WAITING)
+        "note": notices.note(STARTING, later=WAITING)
     }
     return [order + 1, gr.update(open=False), *errors_of(ERRORS), *screen(**changes)]
 
@@ -293,10 +295,10 @@ def keep_run(visit: Visit, duel: Duel, event: RunEvent) -> list:
         return screen()
     most = limits_here().runs
     if len(visit.runs) >= most and run.id not in visit.runs:
-        return screen(note=shared.note(f"{most} runs are kept: delete one in Train first."))
+        return screen(note=notices.note(f"{most} runs are kept: delete one in Train first."))
     visit.runs[run.id] = run
     shown = dict(zip(SCREEN, show(visit, duel), strict=True))
-    return screen(**shown | {"note": shared.note(f"{run.name} is kept: Try and Explore have it.")})
+    return screen(**shown | {"note": notices.note(f"{run.name} is kept: Try and Explore have it.")})
 
 
 # ---------------------------------------------------------------- wiring
@@ -341,20 +343,45 @@ def build_form() -> tuple[dict, dict, gr.HTML]:
     return fields, lines, hint
 
 
+def duel_board(elem_id: str) -> gr.HTML:
+    """Build the picture of a duel: curves, accuracy by size, standings, and the maps side by side.
+
+    Value: `to_json` of None or a dict with everything, each time.
+
+        duel            which one; a new number starts afresh
+        status          "running" | "stopped" | "finished" | "error";  message: what failed
+        done            0 to 1;  measured: whether the figures by size are all there
+        task, metric, size_name, probe, answer;  baseline {name, parameters, seconds, held_out, interval} or
+                        None;  budget {steps, seconds}, one of them None
+        contestants     two to four of {id, name, model, parameters, status, message, step, steps, seconds,
+                        spent, held_out, examples, interval [low, high], loss, kept,
+                        points [{step, seconds, held_out, loss}],
+                        sizes [{from, to, examples, held_out, low, high}],
+                        map {maps: encode_maps([heads, rows, cols]), heads, rows, cols, truth, layer, step,
+                        source: how many of the columns} or None,
+                        written {written, wrong, right, answer}}
+
+    Events `keep_run` and `download_run` with `event.run` (the id). The page's button `duel-start` shows its
+    progress.
+    """
+    events = ("keep_run", "download_run")
+    return boards.build_board("duel_board", "hf-duel", elem_id, *events)
+
+
 def build(page: Page) -> None:
     """Lay the tab out and connect it."""
     with gr.Row(elem_classes="hf-lead"):
-        gr.HTML(shared.look_for(LOOK_FOR))
-        origin = gr.HTML(shared.origin("none yet", "none", page.device), elem_id="duel-origin")
+        gr.HTML(notices.look_for(LOOK_FOR))
+        origin = gr.HTML(notices.origin("none yet", "none", page.device), elem_id="duel-origin")
     with gr.Row(elem_classes="hf-work"):
         with gr.Column(elem_classes=["hf-panel", "hf-side"], min_width=0):
             start = gr.Button("Start", variant="primary", elem_classes="hf-start", elem_id="duel-start")
             stop = gr.Button("Stop", variant="stop", size="md", interactive=False, elem_id="duel-stop")
-            said = gr.HTML(shared.note(tell(Duel())), elem_id="duel-note")
+            said = gr.HTML(notices.note(tell(Duel())), elem_id="duel-note")
             with gr.Accordion("Settings", elem_classes="hf-settings") as fold:
                 fields, lines, hint = build_form()
         with gr.Column(min_width=0, elem_classes="hf-result"):
-            board = shared.duel_board("duel-board")
+            board = duel_board("duel-board")
     zipped = gr.DownloadButton(visible="hidden", elem_id="duel-zip")
     order = gr.Number(0, visible="hidden")  # counts the duels to follow; its change starts the long handler
     duel = state_of(Duel(), Duel.close)

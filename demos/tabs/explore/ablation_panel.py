@@ -1,7 +1,7 @@
 """Ask the model: what a lens shows, changed, and what the answer and the held-out accuracy make of it.
 
-Value of `checks_board` (demos/assets/checks_board.js): `to_json` of None (nothing shown yet) or everything,
-each time. Layers and heads count from 0; the page shows them from 1.
+Value of `checks_board` (ablation_board.js): `to_json` of None (nothing shown yet) or everything, each time.
+Layers and heads count from 0; the page shows them from 1.
 
     turn        number of the lens's input; a new one starts afresh
     source      labels of the input's tokens
@@ -38,22 +38,23 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from demos.core.events import Event, Kind, Place, Seed
-from demos.jobs.job import MESSAGE_SECONDS
-from demos.jobs.training_job import FINISHED, RUNNING, STOPPED
-from demos.session.catalog import Opened, Shelf
-from demos.session.model_input import as_ids
-from demos.session.page import LAST, LIGHT, Page
-from demos.session.session import Visit
-from demos.snippets import heads as python_heads
-from demos.tabs.explore.head_scores import Checks, measure_energy, to_lists
-from demos.ui import shared
 from hf_attn.analysis.ablation import Change, Outcome, Trial, list_trials, measure_changes, measure_outcomes
 from hf_attn.analysis.head_roles import measure_head_roles
 from hf_attn.architectures.map_sizes import is_recurrent
 from hf_attn.generation.generate import is_decoder_only
 from hf_attn.interpret.interventions import Intervention
 from hf_attn.tasks.base import CLASSES
+
+from ...core.events import Event, Kind, Place, Seed
+from ...jobs.job import MESSAGE_SECONDS
+from ...jobs.training_job import FINISHED, RUNNING, STOPPED
+from ...session.catalog import Opened, Shelf
+from ...session.model_input import as_ids
+from ...session.page import LAST, LIGHT, Page
+from ...session.session import Visit
+from ...snippets import heads as python_heads
+from ...ui import boards
+from .head_scores import Checks, measure_energy, to_lists
 
 EXAMPLES = 200  # held-out examples that are answered with and without
 ROLE_EXAMPLES = 100  # … and whose maps are measured
@@ -360,7 +361,7 @@ def build_part(page: Page, checks: gr.State) -> gr.HTML:
     events = ("ask_model", "each_head", "stop_heads", "compare_roles", "descend")
     counted = f'data-examples="{EXAMPLES}" data-role-examples="{ROLE_EXAMPLES}"'
     template = f'<div class="hf-checks hf-board" {counted}></div>'
-    board = shared.board("checks_board", "hf-checks", "checks-board", template, events)
+    board = boards.build_board("checks_board", "hf-checks", "checks-board", *events, template=template)
     shelf, asked = page.shelf, [page.visit, checks]
 
     def ask(visit, checks, event: AskEvent):

@@ -5,11 +5,6 @@ from dataclasses import dataclass, field
 
 import torch
 
-from demos.session.catalog import Opened
-from demos.session.maps import SENT_WEIGHTS, Looked
-from demos.session.model_input import as_ids, known_alignment
-from demos.snippets.heads import SIDES
-from demos.ui import shared
 from hf_attn.analysis.head_metrics import THEORY, distance_profile, singular_values
 from hf_attn.analysis.head_roles import ROLES, build_mask, measure_even, measure_heads
 from hf_attn.analysis.hopfield import hopfield_descent
@@ -21,6 +16,12 @@ from hf_attn.interpret.interventions import count_heads
 from hf_attn.interpret.long_inputs import LongMap
 from hf_attn.interpret.native_heads import read_native_head
 from hf_attn.interpret.read_head import walk_model
+
+from ...session.catalog import Opened
+from ...session.maps import SENT_WEIGHTS, Looked
+from ...session.model_input import as_ids, known_alignment
+from ...snippets.heads import SIDES
+from ...ui import boards, formatting
 
 NO_ANSWER = "{} writes nothing and names no class, so there is no answer that could change."
 VIEWS = {
@@ -104,7 +105,7 @@ class Checks:
             return None
         names = ("turn", "error", "answer", "each", "compared", "energies")
         python = self.answer.get("python", "") if self.answer else ""
-        return shared.to_json(
+        return boards.to_json(
             {**self.shown, **{name: getattr(self, name) for name in names}, "python": python}
         )
 
@@ -136,8 +137,8 @@ def measure(opened: Opened, looked: Looked, alignment: list[list[int]] | None) -
     weights = {kind: maps_of for kind in KINDS if (maps_of := getattr(maps, kind)) is not None}
     if looked.long:
         return {
-            "why": f"All heads together have {shared.count(looked.needed // 4)} weights; up to "
-            f"{shared.count(SENT_WEIGHTS)} are measured at once. Shorten the input."
+            "why": f"All heads together have {formatting.count(looked.needed // 4)} weights; up to "
+            f"{formatting.count(SENT_WEIGHTS)} are measured at once. Shorten the input."
         }
     names = {
         side: tuple(

@@ -2,21 +2,23 @@
 
 import gradio as gr
 
-from demos.core.events import Event, Kind, Place
-from demos.core.limits import limits_here
-from demos.session.catalog import Opened, Shelf
-from demos.session.maps import Looked, TargetError, fetch_cell, fetch_head, look, look_again, show
-from demos.session.model_input import Question, build_question, wire_ask, wire_question
-from demos.session.page import LAST, LIGHT, Page, clear_on_edit, state_of
-from demos.session.session import Visit
-from demos.snippets import heads as python_heads
-from demos.snippets import views as python_lines
-from demos.tabs.explore.ablation_panel import add_lines, build_part
-from demos.tabs.explore.head_scores import Checks, prepare
-from demos.ui import shared
 from hf_attn.tasks.base import CLASSES
 
+from ...core.events import Event, Kind, Place
+from ...core.limits import limits_here
+from ...session.catalog import Opened, Shelf
+from ...session.maps import Looked, TargetError, fetch_cell, fetch_head, look, look_again, show
+from ...session.model_input import Question, build_question, wire_ask, wire_question
+from ...session.page import LAST, LIGHT, Page, clear_on_edit, state_of
+from ...session.session import Visit
+from ...snippets import heads as python_heads
+from ...snippets import views as python_lines
+from ...ui import boards, notices
+from .ablation_panel import add_lines, build_part
+from .head_scores import Checks, prepare
+
 TITLE = "Explore"
+ASSETS = ("ablation.css", "ablation_panels.js", "ablation_board.js")
 LOOK_FOR = (
     "a head whose rings hold weight: it reads what each symbol needs; take it away, and see what is left."
 )
@@ -87,7 +89,7 @@ def ask(
     mine = checks.asked = object()
     if chosen is None:
         checks.clear()
-        return [None, "", "", shared.origin("none yet", "none", "none")]
+        return [None, "", "", notices.origin("none yet", "none", "none")]
     try:
         with shelf.open(visit, chosen) as opened:
             looked = look(opened, text, target)
@@ -99,11 +101,11 @@ def ask(
                 return [gr.skip()] * 4
             checks.begin(new)
             value["turn"] = checks.turn
-            return [shared.to_json(value), "", "", opened.origin]
+            return [boards.to_json(value), "", "", opened.origin]
     except TargetError as error:
-        return [gr.skip(), "", shared.field_error(str(error)), gr.skip()]
+        return [gr.skip(), "", notices.field_error(str(error)), gr.skip()]
     except ValueError as error:
-        return [gr.skip(), shared.field_error(str(error)), "", gr.skip()]
+        return [gr.skip(), notices.field_error(str(error)), "", gr.skip()]
 
 
 def say_lines(visit: Visit, chosen: str, opened: Opened, looked: Looked, value: dict) -> str:
@@ -124,12 +126,12 @@ def move_window(shelf: Shelf, visit: Visit, checks: Checks, kept: dict | None, r
     except ValueError:  # the checkpoint is gone by now
         return gr.skip()
     checks.long = looked.long
-    return shared.to_json({**value, "turn": checks.turn})
+    return boards.to_json({**value, "turn": checks.turn})
 
 
 def send_head(checks: Checks, turn: int, kind: str, layer: int, head: int | None):
     """The map of a head of a long input; nothing where another input is shown by now."""
-    return gr.skip() if turn != checks.turn else shared.to_json(fetch_head(checks, kind, layer, head))
+    return gr.skip() if turn != checks.turn else boards.to_json(fetch_head(checks, kind, layer, head))
 
 
 def look_inside(shelf: Shelf, visit: Visit, checks: Checks, turn: int, *cell):
@@ -141,7 +143,7 @@ def look_inside(shelf: Shelf, visit: Visit, checks: Checks, turn: int, *cell):
             value = fetch_cell(opened, checks, *cell)
             given = (visit, checks.chosen, opened, checks.read, checks.written)
             value["cell"]["python"] = python_heads.explain_cell(*given, cell)
-            return shared.to_json(value)
+            return boards.to_json(value)
     except ValueError:  # the checkpoint is gone by now
         return gr.skip()
 
@@ -151,14 +153,14 @@ def open_other(shelf: Shelf, visit: Visit, name: str) -> list:
     try:
         chosen = shelf.take(visit, (name or "").strip())
     except (ValueError, OSError) as error:
-        return [gr.skip(), shared.field_error(str(error))]
+        return [gr.skip(), notices.field_error(str(error))]
     return [gr.update(choices=shelf.choices(visit), value=chosen), ""]
 
 
 def choose(shelf: Shelf, visit: Visit, chosen: str | None) -> list:
     """Another checkpoint: [target, look-for]; a classifier writes no target."""
     kind = shelf.kind(visit, chosen)
-    look_for = shared.look_for(LOOK_FOR_CLASS if kind == CLASSES else LOOK_FOR)
+    look_for = notices.look_for(LOOK_FOR_CLASS if kind == CLASSES else LOOK_FOR)
     return [gr.update(value="", visible=kind != CLASSES), look_for]
 
 
@@ -194,12 +196,21 @@ def build_other() -> tuple[gr.Textbox, gr.Button, gr.HTML]:
     return name, press, error
 
 
+def explore_board(elem_id: str) -> gr.HTML:
+    """Build the lens: all heads at a glance, one map large, one token's view, entropy, sink and known answer.
+
+    The contract of its value and of its events stands at the top of hf_attn/viz/web/lens/explore_board.js.
+    """
+    events = ("pick", "fetch", "look_inside", "move_window")
+    return boards.build_board("explore_board", "hf-explore", elem_id, *events)
+
+
 def build(page: Page) -> None:
     """Lay the tab out and connect it."""
     question, origin = build_question(LOOK_FOR, "explore")
     target, target_error, press = build_target(question)
     other, open_press, other_error = build_other()
-    board = shared.explore_board("explore-board")
+    board = explore_board("explore-board")
     kept, checks = gr.State(None), state_of(Checks(), Checks.clear)
     checked = build_part(page, checks)
     shelf = page.shelf

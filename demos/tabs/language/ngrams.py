@@ -1,6 +1,6 @@
 """Language, n-grams: what follows by counting one, two or three words, and what such tables cost.
 
-The board's value (demos/assets/language_ngrams.js): `to_json` of None or
+The board's value (demos/tabs/language/ngrams.js): `to_json` of None or
 
     prompt          how the text begins
     counts          {training, held_out: words, vocabulary: different ones}
@@ -17,12 +17,6 @@ from dataclasses import dataclass, field
 
 import gradio as gr
 
-from demos.core.limits import refuse_longer
-from demos.jobs.training_job import Run
-from demos.session.page import LAST, LIGHT, Page, state_of, with_value
-from demos.session.session import Visit
-from demos.snippets import views as python_lines
-from demos.ui import shared
 from hf_attn.experiments.ngram_text import (
     NAMES,
     WINDOW,
@@ -38,6 +32,13 @@ from hf_attn.experiments.ngram_text import (
 )
 from hf_attn.tasks.base import HELD_OUT, TEXT, TRAINING
 from hf_attn.tasks.batch import SPECIAL_TOKENS
+
+from ...core.limits import refuse_longer
+from ...jobs.training_job import Run
+from ...session.page import LAST, LIGHT, Page, state_of, with_value
+from ...session.session import Visit
+from ...snippets import views as python_lines
+from ...ui import boards, formatting, notices
 
 NAME, TITLE = "ngrams", "n-grams"
 LOOK_FOR = (
@@ -101,7 +102,7 @@ def ask_model(visit: Visit, prompt: str) -> dict | None:
         return None
     with run.looking() as model:
         found = next_tokens(model, ids)
-    tokens = shared.label_tokens([run.task.tokens[place] for place, _ in found])
+    tokens = formatting.label_tokens([run.task.tokens[place] for place, _ in found])
     words = [[token, chance, None] for token, (_, chance) in zip(tokens, found, strict=True)]
     context = [run.task.read_source(ids)]
     return {
@@ -132,7 +133,7 @@ def to_value(visit: Visit, counting: Counting, prompt: str) -> str:
     ]
     counts = {"training": passages.count(TRAINING), "held_out": passages.count(HELD_OUT)}
     growth = {"cells": sizes_by_context(size), "attention": attention_size(size), "window": WINDOW}
-    return shared.to_json(
+    return boards.to_json(
         {
             "prompt": prompt,
             "counts": counts | {"vocabulary": size - len(SPECIAL_TOKENS)},
@@ -159,9 +160,9 @@ def screen(board=None, text_error="", prompt_error="", note=None, is_running=Fal
     """[board, error of the text, error of the beginning, note, count, stop]; no board leaves it as it is."""
     return [
         gr.skip() if board is None else board,
-        shared.field_error(text_error),
-        shared.field_error(prompt_error),
-        shared.note(note or READY),
+        notices.field_error(text_error),
+        notices.field_error(prompt_error),
+        notices.note(note or READY),
         gr.update(interactive=not is_running),
         gr.update(interactive=is_running),
     ]
@@ -208,9 +209,9 @@ def ask(visit: Visit, counting: Counting, prompt: str | None) -> list:
     try:
         start = check_prompt(prompt)
     except ValueError as error:
-        return [gr.skip(), shared.field_error(str(error))]
+        return [gr.skip(), notices.field_error(str(error))]
     if counting.passages is None:
-        return [gr.skip(), shared.field_error("Nothing is counted yet: press Count first.")]
+        return [gr.skip(), notices.field_error("Nothing is counted yet: press Count first.")]
     return [to_value(visit, counting, start), ""]
 
 
@@ -227,13 +228,13 @@ def turn(source: str) -> list[dict]:
 def build_part(page: Page) -> None:
     """Lay the part out and connect it."""
     with gr.Row(elem_classes="hf-lead"):
-        gr.HTML(shared.look_for(LOOK_FOR))
-        gr.HTML(shared.origin(*ORIGIN))
+        gr.HTML(notices.look_for(LOOK_FOR))
+        gr.HTML(notices.origin(*ORIGIN))
     with gr.Row(elem_classes="hf-work"):
         with gr.Column(elem_classes=["hf-panel", "hf-side"], min_width=0):
             press = gr.Button("Count", variant="primary", elem_id="ngrams-count")
             halt = gr.Button("Stop", variant="stop", size="md", interactive=False, elem_id="ngrams-stop")
-            said = gr.HTML(shared.note(READY), elem_id="ngrams-note")
+            said = gr.HTML(notices.note(READY), elem_id="ngrams-note")
             source = gr.Radio(
                 [OWN, DOCSTRINGS], value=OWN, label="Text", elem_classes="seg", elem_id="ngrams-source"
             )
@@ -248,9 +249,7 @@ def build_part(page: Page) -> None:
             )
             prompt_error = gr.HTML("", elem_classes="hf-field-error", elem_id="ngrams-prompt-error")
         with gr.Column(min_width=0, elem_classes="hf-result"):
-            board = shared.board(
-                "ngrams_board", "hf-language", "ngrams-board", '<div class="hf-language hf-board"></div>'
-            )
+            board = boards.build_board("ngrams_board", "hf-language", "ngrams-board")
     counting = state_of(Counting(), stop)
     asked = [page.visit, counting, source, text, prompt]
     shown = [board, text_error, prompt_error, said, press, halt]

@@ -2,13 +2,14 @@
 
 import gradio as gr
 
-from demos.session.page import Page
-from demos.tabs.language import ngrams as language_ngrams
-from demos.tabs.language import tokens as language_tokens
-from demos.tabs.language import word_order, word_vectors
-from demos.ui import shared
+from ...session.page import Page
+from ...ui import notices
+from . import ngrams as language_ngrams
+from . import tokens as language_tokens
+from . import word_order, word_vectors
 
 TITLE = "Language"
+ASSETS = ("language.css", "language_board.js", "tokens.js", "word_order.js", "ngrams.js", "word_vectors.js")
 PARTS = (language_tokens, word_order, language_ngrams, word_vectors)
 ELSEWHERE = "Text is classified in Try, with its map and with what happens when a word is removed."
 
@@ -27,7 +28,7 @@ def build(page: Page) -> None:
                 elem_id="language-part",
                 min_width=0,
             )
-            gr.HTML(shared.note(ELSEWHERE))
+            gr.HTML(notices.note(ELSEWHERE))
         page.keep({"part": part_shown})
         for part in PARTS:
             with gr.Column(elem_classes="hf-part", elem_id=f"language-{part.NAME}", min_width=0):

@@ -1,6 +1,6 @@
 """Language, Tokens: any text as characters, words, bytes and byte pairs, which are learned from it.
 
-The board's value (demos/assets/language_tokens.js): `to_json` of None or
+The board's value (demos/tabs/language/tokens.js): `to_json` of None or
 
     text            what was cut; another one starts afresh
     kinds           {"characters" | "words" | "bytes" | "bpe": {ids, size of the vocabulary,
@@ -13,10 +13,6 @@ The board's value (demos/assets/language_tokens.js): `to_json` of None or
 import gradio as gr
 import torch
 
-from demos.core.limits import refuse_longer
-from demos.session.page import LAST, LIGHT, Page, clear_on_edit
-from demos.snippets import views as python_lines
-from demos.ui import shared
 from hf_attn.experiments.word_data.bpe_steps import (
     LearningStep,
     Segmentation,
@@ -27,6 +23,11 @@ from hf_attn.experiments.word_data.bpe_steps import (
 )
 from hf_attn.experiments.word_vectors import look_up
 from hf_attn.tasks.tokenizers.trained import SPACE
+
+from ...core.limits import refuse_longer
+from ...session.page import LAST, LIGHT, Page, clear_on_edit
+from ...snippets import views as python_lines
+from ...ui import boards, notices
 
 NAME, TITLE = "tokens", "Tokens"
 LOOK_FOR = (
@@ -97,16 +98,16 @@ def cut(text: str) -> dict:
 def ask(text: str | None) -> list:
     """Cut a text: [board, error]; a refused one leaves the board as it is."""
     try:
-        return [shared.to_json(cut(text or "")), ""]
+        return [boards.to_json(cut(text or "")), ""]
     except ValueError as error:
-        return [gr.skip(), shared.field_error(str(error))]
+        return [gr.skip(), notices.field_error(str(error))]
 
 
 def build_part(page: Page) -> None:
     """Lay the part out and connect it."""
     with gr.Row(elem_classes="hf-lead"):
-        gr.HTML(shared.look_for(LOOK_FOR))
-        gr.HTML(shared.origin(*ORIGIN))
+        gr.HTML(notices.look_for(LOOK_FOR))
+        gr.HTML(notices.origin(*ORIGIN))
     with gr.Row(elem_classes="hf-line-of-text"):
         text = gr.Textbox(
             FIRST, label="Text", max_lines=1, elem_id="tokens-text", elem_classes="hf-mono-input", min_width=0
@@ -115,10 +116,8 @@ def build_part(page: Page) -> None:
     error = gr.HTML("", elem_classes="hf-field-error", elem_id="tokens-error")
     with gr.Row(elem_classes="hf-chips"):
         chips = [gr.Button(chip, size="sm", elem_classes="chip") for chip in CHIPS]
-        gr.HTML(shared.note(f"any text of up to {LONGEST} characters"))
-    board = shared.board(
-        "tokens_board", "hf-language", "tokens-board", '<div class="hf-language hf-board"></div>'
-    )
+        gr.HTML(notices.note(f"any text of up to {LONGEST} characters"))
+    board = boards.build_board("tokens_board", "hf-language", "tokens-board")
     answered = [board, error]
     page.keep({"tokens": text}, buttons=tuple(chips))
     clear_on_edit(text, error)

@@ -1,6 +1,6 @@
 """Language, Order: a bag of words against attention, where only the order of words decides.
 
-Values of the boards (demos/assets/language_order.js), each `to_json` of None or a dict.
+Values of the boards (demos/tabs/language/word_order.js), each `to_json` of None or a dict.
 
     bags_board      bag {word: how often};  names: ways of telling places
                     rows [{word, places [first, second] from 0 or None, distance {name: share of the length}}]
@@ -19,15 +19,16 @@ from dataclasses import dataclass, field
 
 import gradio as gr
 
-from demos.core.limits import refuse_longer
-from demos.jobs.job import LATE, MESSAGE_SECONDS, ending, last_moment
-from demos.jobs.training_job import FAILED, FINISHED, RUNNING, STOPPED
-from demos.session.page import LAST, LIGHT, Page, state_of
-from demos.snippets import views as python_lines
-from demos.ui import shared
 from hf_attn.experiments.bag_of_words import PLACES, Learned, compare_orders, follow_order, twins
 from hf_attn.experiments.word_data.sentences import split_words
 from hf_attn.experiments.word_order import Order, Sizes
+
+from ...core.limits import refuse_longer
+from ...jobs.job import LATE, MESSAGE_SECONDS, ending, last_moment
+from ...jobs.training_job import FAILED, FINISHED, RUNNING, STOPPED
+from ...session.page import LAST, LIGHT, Page, state_of
+from ...snippets import views as python_lines
+from ...ui import boards, formatting, notices
 
 NAME, TITLE = "order", "Order"
 LOOK_FOR = (
@@ -99,10 +100,10 @@ def ask(one: str | None, other: str | None) -> list:
         words = read_sentence(one, "first"), read_sentence(other, "second")
         found = compare_orders(*words)
     except ValueError as error:
-        return [gr.skip(), shared.field_error(str(error))]
+        return [gr.skip(), notices.field_error(str(error))]
     rows = [dataclasses.asdict(row) for row in found.rows]
     told = {"bag": found.bag, "names": list(PLACES), "rows": rows}
-    return [shared.to_json({**told, "python": python_lines.explain_bags(*words)}), ""]
+    return [boards.to_json({**told, "python": python_lines.explain_bags(*words)}), ""]
 
 
 # ---------------------------------------------------------------- learning
@@ -121,12 +122,12 @@ def to_value(lesson: Lesson) -> str | None:
     ]
     told = {"status": lesson.status, "message": lesson.message, "examples": SIZES.examples}
     python = python_lines.explain_order(SIZES, SEED)
-    return shared.to_json(told | {"twins": pair, "models": models, "python": python})
+    return boards.to_json(told | {"twins": pair, "models": models, "python": python})
 
 
 def tell(lesson: Lesson) -> str:
     """One sentence on what happens or happened."""
-    share = shared.percent(min(1.0, lesson.done), 0)
+    share = formatting.percent(min(1.0, lesson.done), 0)
     return {
         None: READY,
         RUNNING: f"Learning, {share}. Stop takes effect at once.",
@@ -143,7 +144,7 @@ def show(lesson: Lesson) -> list:
         to_value(lesson),
         gr.update(value="Learning…" if is_running else "Learn", interactive=not is_running),
         gr.update(interactive=is_running),
-        shared.note(tell(lesson)),
+        notices.note(tell(lesson)),
     ]
 
 
@@ -182,8 +183,8 @@ def stop(lesson: Lesson) -> None:
 def build_part(page: Page) -> None:
     """Lay the part out and connect it."""
     with gr.Row(elem_classes="hf-lead"):
-        gr.HTML(shared.look_for(LOOK_FOR))
-        gr.HTML(shared.origin(*ORIGIN))
+        gr.HTML(notices.look_for(LOOK_FOR))
+        gr.HTML(notices.origin(*ORIGIN))
     with gr.Row(elem_classes="hf-line-of-text hf-two-texts"):
         typed = {"max_lines": 1, "elem_classes": "hf-mono-input", "min_width": 0}
         one = gr.Textbox(FIRST[0], label="First sentence", elem_id="order-one", **typed)
@@ -192,14 +193,13 @@ def build_part(page: Page) -> None:
     error = gr.HTML("", elem_classes="hf-field-error", elem_id="order-error")
     with gr.Row(elem_classes="hf-chips"):
         chips = [gr.Button(chip, size="sm", elem_classes="chip") for chip in CHIPS]
-        gr.HTML(shared.note(f"up to {MOST_WORDS} words each"))
-    template = '<div class="hf-language hf-board"></div>'
-    bags = shared.board("bags_board", "hf-language", "bags-board", template)
+        gr.HTML(notices.note(f"up to {MOST_WORDS} words each"))
+    bags = boards.build_board("bags_board", "hf-language", "bags-board")
     with gr.Row(elem_classes="hf-learn-line"):
         start = gr.Button("Learn", elem_id="order-learn", min_width=0)
         halt = gr.Button("Stop", variant="stop", interactive=False, elem_id="order-stop", min_width=0)
-        said = gr.HTML(shared.note(READY), elem_id="order-note")
-    board = shared.board("order_board", "hf-language", "order-board", template)
+        said = gr.HTML(notices.note(READY), elem_id="order-note")
+    board = boards.build_board("order_board", "hf-language", "order-board")
     lesson = state_of(Lesson(), stop)
     answered = [bags, error]
     page.keep({"first": one, "second": other}, buttons=tuple(chips))

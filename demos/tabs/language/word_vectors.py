@@ -1,6 +1,6 @@
 """Language, Neighbours: word vectors learned here, a word's neighbours, one word minus another plus a third.
 
-The board's value (demos/assets/language_neighbours.js): `to_json` of None or
+The board's value (demos/tabs/language/word_vectors.js): `to_json` of None or
 
     status          "running" | "stopped" | "finished" | "error";  message: what failed
     kind, words, width, step, steps;  losses [[step, loss]]
@@ -20,13 +20,6 @@ from dataclasses import dataclass, field
 import gradio as gr
 import torch
 
-from demos.core.limits import limits_here, refuse_longer
-from demos.jobs.job import LATE, MESSAGE_SECONDS, ending, last_moment
-from demos.jobs.training_job import FAILED, FINISHED, RUNNING, STOPPED
-from demos.session.page import LAST, LIGHT, Page, state_of, with_value
-from demos.snippets import views as python_lines
-from demos.tabs.language.nearness import draw_plane, find_analogy, find_near
-from demos.ui import shared
 from hf_attn.experiments.word_data.countries import COUNTRIES, compose_sentences
 from hf_attn.experiments.word_data.sentences import split_sentences, split_words
 from hf_attn.experiments.word_vectors import (
@@ -39,6 +32,14 @@ from hf_attn.experiments.word_vectors import (
     train_vectors,
 )
 from hf_attn.tasks.text.topics import Topics
+
+from ...core.limits import limits_here, refuse_longer
+from ...jobs.job import LATE, MESSAGE_SECONDS, ending, last_moment
+from ...jobs.training_job import FAILED, FINISHED, RUNNING, STOPPED
+from ...session.page import LAST, LIGHT, Page, state_of, with_value
+from ...snippets import views as python_lines
+from ...ui import boards, formatting, notices
+from .nearness import draw_plane, find_analogy, find_near
 
 NAME, TITLE = "neighbours", "Neighbours"
 LOOK_FOR = (
@@ -144,7 +145,7 @@ def to_value(lesson: Lesson, near: dict | None = None, analogy: dict | None = No
     vectors = lesson.report.vectors
     countries = DRAWN if lesson.source == COMPOSED else ()
     plane = draw_plane(vectors, near, analogy, countries) if near and analogy else None
-    return shared.to_json(
+    return boards.to_json(
         {
             "status": lesson.status,
             "message": lesson.message,
@@ -196,9 +197,9 @@ def screen(lesson: Lesson, *, text_error: str = "") -> list:
         gr.skip() if wrong or text_error else to_value(lesson, near, analogy),
         gr.update(value=tell_button(lesson), interactive=not is_running),
         gr.update(interactive=is_running),
-        shared.note(tell(lesson)),
-        shared.field_error(text_error),
-        *(shared.field_error(error) for error in errors.values()),
+        notices.note(tell(lesson)),
+        notices.field_error(text_error),
+        *(notices.field_error(error) for error in errors.values()),
         tell_origin(lesson),
     ]
 
@@ -208,7 +209,7 @@ def tell_button(lesson: Lesson) -> str:
     if lesson.status != RUNNING:
         return "Train vectors"
     return (
-        f"Training, {shared.percent(lesson.report.step / lesson.report.steps, 0)}"
+        f"Training, {formatting.percent(lesson.report.step / lesson.report.steps, 0)}"
         if lesson.report
         else "Training…"
     )
@@ -216,7 +217,7 @@ def tell_button(lesson: Lesson) -> str:
 
 def tell(lesson: Lesson) -> str:
     """One sentence on what happens or happened."""
-    step = f"step {shared.count(lesson.report.step)}" if lesson.report else "the beginning"
+    step = f"step {formatting.count(lesson.report.step)}" if lesson.report else "the beginning"
     return {
         None: "Every word gets a vector that tells its company from words drawn at random.",
         RUNNING: "Stop takes effect at once and keeps what was learned.",
@@ -229,11 +230,11 @@ def tell(lesson: Lesson) -> str:
 def tell_origin(lesson: Lesson) -> str:
     """Model, weights, device."""
     if lesson.report is None:
-        return shared.origin("word vectors", "none yet", "CPU")
+        return notices.origin("word vectors", "none yet", "CPU")
     weights = (
-        f"{lesson.source}, step {shared.count(lesson.report.step)}" if lesson.report.step else "untrained"
+        f"{lesson.source}, step {formatting.count(lesson.report.step)}" if lesson.report.step else "untrained"
     )
-    return shared.origin(f"{lesson.settings.kind}, {lesson.settings.width} numbers a word", weights, "CPU")
+    return notices.origin(f"{lesson.settings.kind}, {lesson.settings.width} numbers a word", weights, "CPU")
 
 
 def train_again(lesson: Lesson) -> Iterator[list]:
@@ -293,16 +294,16 @@ def stop(lesson: Lesson) -> None:
 def ask(lesson: Lesson, *words) -> list:
     """Other words: as `screen`; an unknown one leaves the board as it is."""
     if lesson.report is None:
-        told = shared.field_error("No vectors yet: press Train vectors first.")
+        told = notices.field_error("No vectors yet: press Train vectors first.")
         return [*[gr.skip()] * 5, told, "", gr.skip()]
-    lesson.words = tuple(shared.shorten(word or "", LONGEST_WORD) for word in words)
+    lesson.words = tuple(formatting.shorten(word or "", LONGEST_WORD) for word in words)
     return screen(lesson)
 
 
 def turn(source: str) -> list:
     """Another text: [own text, what it is, look-for]."""
-    look_for = shared.look_for(LOOK_FOR if source == COMPOSED else LOOK_FOR_TEXT)
-    return [gr.update(visible=source == OWN), shared.note(ABOUT[source]), look_for]
+    look_for = notices.look_for(LOOK_FOR if source == COMPOSED else LOOK_FOR_TEXT)
+    return [gr.update(visible=source == OWN), notices.note(ABOUT[source]), look_for]
 
 
 # ---------------------------------------------------------------- wiring
@@ -313,11 +314,11 @@ def build_settings() -> dict:
     found = {
         "train": gr.Button("Train vectors", variant="primary", elem_id="vectors-train"),
         "stop": gr.Button("Stop", variant="stop", size="md", interactive=False, elem_id="vectors-stop"),
-        "said": gr.HTML(shared.note(tell(Lesson())), elem_id="vectors-note"),
+        "said": gr.HTML(notices.note(tell(Lesson())), elem_id="vectors-note"),
     }
     seg = {"elem_classes": "seg", "min_width": 0}
     found["source"] = gr.Radio(list(TEXTS), value=COMPOSED, label="Text", elem_id="vectors-source", **seg)
-    found["about"] = gr.HTML(shared.note(ABOUT[COMPOSED]))
+    found["about"] = gr.HTML(notices.note(ABOUT[COMPOSED]))
     found["text"] = gr.Textbox(
         "", label="Own text", lines=6, max_lines=6, visible=False, elem_id="vectors-text"
     )
@@ -337,18 +338,13 @@ def build_settings() -> dict:
 def build_part(page: Page) -> None:
     """Lay the part out and connect it."""
     with gr.Row(elem_classes="hf-lead"):
-        look_for = gr.HTML(shared.look_for(LOOK_FOR))
+        look_for = gr.HTML(notices.look_for(LOOK_FOR))
         origin = gr.HTML(tell_origin(Lesson()), elem_id="vectors-origin")
     with gr.Row(elem_classes="hf-work"):
         with gr.Column(elem_classes=["hf-panel", "hf-side"], min_width=0):
             has = build_settings()
         with gr.Column(min_width=0, elem_classes="hf-result"):
-            board = shared.board(
-                "neighbours_board",
-                "hf-language",
-                "neighbours-board",
-                '<div class="hf-language hf-board"></div>',
-            )
+            board = boards.build_board("neighbours_board", "hf-language", "neighbours-board")
     lesson = state_of(Lesson(), stop)
     words = [has[name] for name in ("word", "a", "b", "c")]
     shown = [board, has["train"], has["stop"], has["said"]]

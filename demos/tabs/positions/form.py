@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from demos.core.limits import refuse_longer
-from demos.jobs.training_job import LARGEST_SEED
-from demos.tabs.positions.descriptions import WAYS
-from demos.tabs.train.form import FieldError, parse_number, refuse_text
-from demos.ui import shared
+from ...core.limits import refuse_longer
+from ...jobs.training_job import LARGEST_SEED
+from ...ui import formatting
+from ..train.form import FieldError, parse_number, refuse_text
+from .descriptions import WAYS
 
 FIRST = "sinusoidal"
 SENTENCE = "the cat sat on the mat"
@@ -46,7 +46,9 @@ def read_number(field: str, text: object) -> float:
     kind, low, high, first = NUMBERS[field]
     if low <= (number := parse_number(text, kind)) <= high:
         return number
-    allowed = f"from {shared.count(low)} to {shared.count(int(high))}; {shared.count(first)} works."
+    allowed = (
+        f"from {formatting.count(low)} to {formatting.count(int(high))}; {formatting.count(first)} works."
+    )
     whole = "a whole number " if kind is int else "a number "
     raise FieldError(field, refuse_text(text, whole + allowed))
 

@@ -7,10 +7,11 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from demos.jobs.job import ending, last_moment
-from demos.jobs.training_job import FINISHED, RUNNING, STOPPED
-from demos.tabs.positions.descriptions import WAYS
 from hf_attn.experiments.length_generalization import ADDITION, Growth, Moment, grow
+
+from ...jobs.job import ending, last_moment
+from ...jobs.training_job import FINISHED, RUNNING, STOPPED
+from .descriptions import WAYS
 
 MESSAGE_SECONDS = 0.25  # between two messages
 # label → what is learned, and at which sizes it is measured

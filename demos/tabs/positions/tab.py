@@ -26,14 +26,18 @@ from collections.abc import Iterator
 import gradio as gr
 import torch
 
-from demos.jobs.job import LATE, STARTING, WAITING
-from demos.jobs.training_job import FAILED, FINISHED, RUNNING, STOPPED
-from demos.session.page import LAST, LIGHT, Page, state_of, with_value
-from demos.session.session import Visit
-from demos.snippets import views as python_lines
-from demos.tabs.positions import length_test
-from demos.tabs.positions.descriptions import WAYS
-from demos.tabs.positions.form import (
+from hf_attn.analysis.position_encodings import Picture, Settings, is_learned, measure_order, view_positions
+
+from ...jobs.job import LATE, STARTING, WAITING
+from ...jobs.training_job import FAILED, FINISHED, RUNNING, STOPPED
+from ...session.page import LAST, LIGHT, Page, state_of, with_value
+from ...session.session import Visit
+from ...snippets import views as python_lines
+from ...ui import boards, formatting, notices
+from ..train.form import FieldError, count_chosen, errors_of
+from . import length_test
+from .descriptions import WAYS
+from .form import (
     ALWAYS,
     FIELDS,
     FIRST,
@@ -44,12 +48,10 @@ from demos.tabs.positions.form import (
     read_number,
     read_view,
 )
-from demos.tabs.positions.length_test import GROWTHS, Growing
-from demos.tabs.train.form import FieldError, count_chosen, errors_of
-from demos.ui import shared
-from hf_attn.analysis.position_encodings import Picture, Settings, is_learned, measure_order, view_positions
+from .length_test import GROWTHS, Growing
 
 TITLE = "Positions"
+ASSETS = ("positions.css", "positions_panels.js", "positions_board.js")
 LOOK_FOR = (
     "“Does it notice?”: words moved about give the same output where no places are told, and another "
     "where they are."
@@ -85,8 +87,8 @@ def show_view(*form) -> list:
         return [gr.skip(), gr.skip(), *errors_of(VIEW_ERRORS, error)]
     weights = "untrained" if value["untrained"] else "none: a formula"
     heads = f"{settings.heads} head{'' if settings.heads == 1 else 's'}"
-    origin = shared.origin(f"Transformer encoder, 1 layer, {heads}", weights, "CPU, float32")
-    return [shared.to_json(value), origin, *errors_of(VIEW_ERRORS)]
+    origin = notices.origin(f"Transformer encoder, 1 layer, {heads}", weights, "CPU, float32")
+    return [boards.to_json(value), origin, *errors_of(VIEW_ERRORS)]
 
 
 def tell_view(position_type: str, settings: Settings, words: list[str]) -> dict:
@@ -146,7 +148,7 @@ def choose_type(position_type: str) -> list[dict]:
 # ---------------------------------------------------------------- beyond the trained length
 
 
-screen = functools.partial(shared.in_order, SCREEN)
+screen = functools.partial(boards.in_order, SCREEN)
 
 
 def tell(growing: Growing) -> str:
@@ -154,7 +156,7 @@ def tell(growing: Growing) -> str:
     return {
         None: "Each way learns for some seconds, one after the other, from the same examples.",
         RUNNING: "Stop takes effect at once and keeps what was measured.",
-        STOPPED: f"Stopped at {shared.percent(growing.done, 0)}{LATE if growing.is_late else ''}; "
+        STOPPED: f"Stopped at {formatting.percent(growing.done, 0)}{LATE if growing.is_late else ''}; "
         "what was measured stays.",
         FAILED: "Failed; the line above the curves says why.",
         FINISHED: "Done. Another seed says how much is chance.",
@@ -165,10 +167,10 @@ def show_growth(growing: Growing) -> list:
     """Everything, as the run stands."""
     is_running, told = growing.status == RUNNING, growing.to_message()
     return screen(
-        board=shared.to_json(told and {**told, "python": say_growth(growing)}),
-        start=f"Learning, {shared.percent(growing.done, 0)}" if is_running else "Train beyond",
+        board=boards.to_json(told and {**told, "python": say_growth(growing)}),
+        start=f"Learning, {formatting.percent(growing.done, 0)}" if is_running else "Train beyond",
         stop=gr.update(interactive=is_running),
-        note=shared.note(tell(growing)),
+        note=notices.note(tell(growing)),
     )
 
 
@@ -217,7 +219,7 @@ def press_start(visit: Visit, growing: Growing, order: int, *form) -> list:
     return [
         order + 1,
         *errors_of(RUN_ERRORS),
-        *screen(**changes | {"note": shared.note(STARTING, later=WAITING)}),
+        *screen(**changes | {"note": notices.note(STARTING, later=WAITING)}),
     ]
 
 
@@ -245,7 +247,7 @@ def follow(visit: Visit, growing: Growing) -> Iterator[list]:
     if growing.is_live or growing.status != RUNNING:
         yield screen()
         return
-    yield screen(note=shared.note(STARTING))  # no longer waiting
+    yield screen(note=notices.note(STARTING))  # no longer waiting
     with contextlib.closing(length_test.drive(growing)) as moments:
         for _ in moments:
             if visit.is_over:
@@ -286,7 +288,7 @@ def build_run() -> tuple[dict, dict, gr.Button, gr.Button, gr.HTML]:
     look = {field: {"label": label, "elem_id": f"positions-{field}"} for field, label in RUN_LABELS.items()}
     start = gr.Button("Train beyond", variant="primary", elem_classes="hf-start", elem_id="positions-start")
     stop = gr.Button("Stop", variant="stop", size="md", interactive=False, elem_id="positions-stop")
-    note = gr.HTML(shared.note(tell(Growing())), elem_id="positions-note")
+    note = gr.HTML(notices.note(tell(Growing())), elem_id="positions-note")
     fields, lines = {}, {}
     fields["task"] = gr.Radio(list(GROWTHS), value="Copy", elem_classes="seg", **look["task"])
     choices = [(way.title, name) for name, way in WAYS.items()]
@@ -300,20 +302,18 @@ def build_run() -> tuple[dict, dict, gr.Button, gr.Button, gr.HTML]:
 def build(page: Page) -> None:
     """Lay the tab out and connect it."""
     with gr.Row(elem_classes="hf-lead"):
-        gr.HTML(shared.look_for(LOOK_FOR))
-        origin = gr.HTML(shared.origin("none yet", "none", page.device), elem_id="positions-origin")
+        gr.HTML(notices.look_for(LOOK_FOR))
+        origin = gr.HTML(notices.origin("none yet", "none", page.device), elem_id="positions-origin")
     with gr.Row(elem_classes="hf-work"):
         with gr.Column(elem_classes=["hf-panel", "hf-side"], min_width=0):
             fields, lines = build_fields()
         with gr.Column(min_width=0, elem_classes="hf-result"):
-            template = '<div class="hf-positions hf-board"></div>'
-            board = shared.board("positions_board", "hf-positions", "positions-board", template)
+            board = boards.build_board("positions_board", "hf-positions", "positions-board")
     with gr.Row(elem_classes="hf-work"):
         with gr.Column(elem_classes=["hf-panel", "hf-side"], min_width=0):
             chosen, wrong, start, stop, note = build_run()
         with gr.Column(min_width=0, elem_classes="hf-result"):
-            template = '<div class="hf-growth hf-board"></div>'
-            curves = shared.board("growth_board", "hf-growth", "growth-board", template)
+            curves = boards.build_board("growth_board", "hf-growth", "growth-board")
     order = gr.Number(0, visible="hidden")  # counts the runs to follow; its change starts the long handler
     growing = state_of(Growing(), Growing.close)
     light = {**LIGHT, "queue": False}

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from markdown_it import MarkdownIt
 
-from demos.ui import shared
 from hf_attn.checkpoints.validate import PICTURES
 from hf_attn.utils.folder_files import find_file, read_file
+
+from ...ui import notices
 
 CARD = "README.md"
 METADATA = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)
@@ -36,7 +37,7 @@ def render_card(folder: Path) -> str:
     """
     text = read_card(folder)
     if not text:
-        return shared.note("This checkpoint has no card.")
+        return notices.note("This checkpoint has no card.")
     metadata = METADATA.match(text)
     body = text[metadata.end() :] if metadata else text
     rendered = _renderer(folder).render(body).replace("<pre>", SCROLLED)

@@ -8,17 +8,18 @@ from pathlib import Path
 import gradio as gr
 from huggingface_hub import constants
 
-from demos.core.limits import MEGABYTE, limits_here
-from demos.session.catalog import KEPT_OTHERS, NONE_YET, Shelf
-from demos.session.session import Visit
-from demos.tabs.share.card_preview import read_card
-from demos.tabs.share.hub_login import visitor_token
-from demos.tabs.share.transfer import Transfer, tell_pulled, tell_pushed
-from demos.tabs.train.runs_table import save_run
-from demos.ui import shared
 from hf_attn.hub.client import HubError, Progress, check_repo_id
 from hf_attn.hub.pull import LARGEST, Pulled, pull_checkpoint
 from hf_attn.hub.push import Pushed, push_checkpoint
+
+from ...core.limits import MEGABYTE, limits_here
+from ...session.catalog import KEPT_OTHERS, NONE_YET, Shelf
+from ...session.run_files import save_run
+from ...session.session import Visit
+from ...ui import notices
+from .card_preview import read_card
+from .hub_login import visitor_token
+from .transfer import Transfer, tell_pulled, tell_pushed
 
 BESIDE_WEIGHTS = 20 * MEGABYTE  # of a pulled checkpoint: tokenizer, card, pictures
 BYTES = 4  # of a float32 parameter
@@ -115,12 +116,12 @@ def push(
     try:
         model = model_name(name)
     except ValueError as error:
-        yield [gr.skip(), shared.field_error(str(error)), "", *idle]
+        yield [gr.skip(), notices.field_error(str(error)), "", *idle]
         return
     try:
         token = check_token(visitor_token(typed, profile, signed)[1])
     except ValueError as error:
-        yield [gr.skip(), "", shared.field_error(str(error)), *idle]
+        yield [gr.skip(), "", notices.field_error(str(error)), *idle]
         return
     transfer = sharing.push = Transfer()
 
@@ -141,7 +142,7 @@ def push(
     except (ValueError, OSError) as error:
         is_token = isinstance(error, HubError) and error.status in NOT_ALLOWED
         board = transfer.tell("failed", "The token will not do: see under it." if is_token else str(error))
-        yield [board, "", shared.field_error(str(error) if is_token else ""), *idle]
+        yield [board, "", notices.field_error(str(error) if is_token else ""), *idle]
 
 
 def why_push_stopped(transfer: Transfer) -> str:
@@ -191,7 +192,7 @@ def pull(
     except (ValueError, OSError) as error:
         yield [
             transfer.tell("failed", "Nothing was pulled: see under the Hub id."),
-            shared.field_error(str(error)),
+            notices.field_error(str(error)),
             *idle,
         ]
 

@@ -5,7 +5,7 @@ import os
 
 import gradio as gr
 
-from demos.core.limits import is_space
+from ...core.limits import is_space
 
 NEEDED = ("OAUTH_CLIENT_ID", "OAUTH_CLIENT_SECRET", "OAUTH_SCOPES", "OPENID_PROVIDER_URL")  # `hf_oauth: true`
 

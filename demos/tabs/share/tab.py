@@ -5,18 +5,19 @@ from collections.abc import Iterator
 import gradio as gr
 from huggingface_hub import constants
 
-from demos.core.events import RunEvent
-from demos.session.catalog import Shelf
-from demos.session.page import LAST, LIGHT, Page, state_of, with_value
-from demos.session.session import Visit
-from demos.tabs.share.card_preview import render_card
-from demos.tabs.share.handlers import Sharing, find_folder, model_name, name_for, offered, pull, push, stop
-from demos.tabs.share.hub_login import login_button, offers_login
-from demos.tabs.share.transfer import share_board
-from demos.tabs.train.runs_table import NO_WEIGHTS
-from demos.ui import shared
+from ...core.events import RunEvent
+from ...session.catalog import Shelf
+from ...session.page import LAST, LIGHT, Page, state_of, with_value
+from ...session.run_files import NO_WEIGHTS
+from ...session.session import Visit
+from ...ui import notices
+from .card_preview import render_card
+from .handlers import Sharing, find_folder, model_name, name_for, offered, pull, push, stop
+from .hub_login import login_button, offers_login
+from .transfer import share_board
 
 TITLE = "Share"
+ASSETS = ("share.css", "share_board.js")
 LOOK_FOR = (
     "the word verified: what was pushed is pulled back by a fresh process, and answers there as it does here."
 )
@@ -34,7 +35,7 @@ def choose(shelf: Shelf, visit: Visit, chosen: str | None, name: str) -> list:
         chosen = values[0] if values else None
     if not name or name in [name_for(visit, value) for value in values]:
         name = name_for(visit, chosen)
-    origin = shared.origin("none yet", "none", "none")
+    origin = notices.origin("none yet", "none", "none")
     if chosen is not None:
         with shelf.open(visit, chosen) as opened:
             origin = opened.origin
@@ -43,11 +44,11 @@ def choose(shelf: Shelf, visit: Visit, chosen: str | None, name: str) -> list:
 
 def preview(shelf: Shelf, visit: Visit, sharing: Sharing, chosen: str | None, name: str) -> Iterator[str]:
     """The card as it would be pushed."""
-    yield shared.note("Measuring and writing the card.")
+    yield notices.note("Measuring and writing the card.")
     try:
         yield render_card(find_folder(shelf, visit, sharing, chosen, model_name(name)))
     except (ValueError, OSError) as error:
-        yield shared.refusal(str(error))
+        yield notices.refusal(str(error))
 
 
 # ---------------------------------------------------------------- wiring
@@ -57,7 +58,7 @@ def take_run(shelf: Shelf, visit: Visit, run_id: str, name: str) -> list:
     """Share of a run's row in Train: [tabs, Train's note, …as choose]; one without weights stays in Train."""
     run = visit.runs.get(run_id)
     if run is None or run.model is None:
-        return [gr.skip(), shared.note(NO_WEIGHTS), *[gr.skip()] * PICKED]
+        return [gr.skip(), notices.note(NO_WEIGHTS), *[gr.skip()] * PICKED]
     return [gr.Tabs(selected=TITLE.lower()), gr.skip(), *choose(shelf, visit, run_id, name)]
 
 
@@ -90,7 +91,7 @@ def build_token() -> tuple[gr.Textbox, gr.HTML]:
     )
     error = gr.HTML("", elem_classes="hf-field-error", elem_id="share-token-error")
     clear = gr.Button("Clear the token", size="sm", visible=not can_sign_in, elem_id="share-clear")
-    gr.HTML(shared.note(SIGNED if can_sign_in else KEPT_TOKEN))
+    gr.HTML(notices.note(SIGNED if can_sign_in else KEPT_TOKEN))
     clear.click(lambda: ["", ""], None, [token, error], **LIGHT, queue=False)
     return token, error
 
@@ -117,8 +118,8 @@ def build_push() -> dict:
             )
             parts["token"], parts["token_error"] = build_token()
             parts["push"], parts["stop_push"] = build_press("Push", "primary")
-            gr.HTML(shared.note(f"The Hub here is {constants.ENDPOINT}."))
-            gr.HTML(shared.note(LINK))
+            gr.HTML(notices.note(f"The Hub here is {constants.ENDPOINT}."))
+            gr.HTML(notices.note(LINK))
         with gr.Column(min_width=0):
             empty = "Press Push: each step is told here, and whether the answers there are those here."
             parts["pushed"] = share_board("share-pushed", "Push to the Hub", empty)
@@ -139,7 +140,7 @@ def build_pull() -> dict:
             parts["id_error"] = gr.HTML("", elem_classes="hf-field-error", elem_id="share-id-error")
             parts["pull"], parts["stop_pull"] = build_press("Pull", "secondary")
             gr.HTML(
-                shared.note(
+                notices.note(
                     "Only weights, tokenizer and card are downloaded; no code of the repository runs."
                 )
             )
@@ -177,8 +178,8 @@ def wire_hub(page: Page, sharing: gr.State, on: dict) -> None:
 def build(page: Page) -> None:
     """Lay the tab out and connect it."""
     with gr.Row(elem_classes="hf-lead"):
-        gr.HTML(shared.look_for(LOOK_FOR))
-        origin = gr.HTML(shared.origin("none yet", "none", "none"), elem_id="share-origin")
+        gr.HTML(notices.look_for(LOOK_FOR))
+        origin = gr.HTML(notices.origin("none yet", "none", "none"), elem_id="share-origin")
     on = {**build_push(), **build_pull()}
     sharing, visit, shelf = state_of(Sharing()), page.visit, page.shelf
     now = {**LIGHT, "queue": False}

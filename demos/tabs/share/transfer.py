@@ -1,6 +1,6 @@
 """A push or a pull under way: its news as they come, what stops it at once, and how the board tells it.
 
-Value of `share_board` (demos/assets/share_board.js): `to_json` of None or
+Value of `share_board` (demos/tabs/share/share_board.js): `to_json` of None or
 
     status      "running" | "stopped" | "failed" | "done"
     steps       [{stage, message}]: what was done so far, the last one now
@@ -21,10 +21,11 @@ from dataclasses import dataclass, field
 
 import gradio as gr
 
-from demos.ui import shared
 from hf_attn.hub.client import Progress, in_megabytes, listed
 from hf_attn.hub.pull import Pulled
 from hf_attn.hub.push import Pushed
+
+from ...ui import boards
 
 LOOK_EVERY = 0.2  # seconds between two looks at whether it is to stop
 USE = re.compile(r"^## Use\n+```python\n(.*?)```", re.DOTALL | re.MULTILINE)
@@ -115,7 +116,7 @@ class Transfer:
         now = self.news[-1] if self.news else Progress("", "")
         steps = [{"stage": step.stage, "message": step.message} for step in self.news]
         told = {"status": status, "steps": steps, "message": message, "done": now.done, "total": now.total}
-        return shared.to_json({**told, **more})
+        return boards.to_json({**told, **more})
 
     def _note(self, step: Progress) -> None:
         if self.news and self.news[-1].stage == step.stage:
@@ -175,4 +176,4 @@ def embed_lines() -> list[dict]:
 def share_board(elem_id: str, title: str, empty: str) -> gr.HTML:
     """Build the picture of a push or a pull; its value is described above."""
     template = f'<div class="hf-share hf-board" data-title="{title}" data-empty="{empty}"></div>'
-    return shared.board("share_board", "hf-share", elem_id, template)
+    return boards.build_board("share_board", "hf-share", elem_id, template=template)

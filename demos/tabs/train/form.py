@@ -8,15 +8,16 @@ from collections.abc import Iterable, Mapping, Sequence
 import gradio as gr
 import torch
 
-from demos.core.limits import limits_here, refuse_longer
-from demos.core.upload import COLUMNS, Table
-from demos.jobs.probe import Probe, read_own_probe
-from demos.jobs.training_job import LARGEST_SEED
-from demos.ui import shared
 from hf_attn.architectures.registry import ARCHITECTURES, build_model, check_recipe
 from hf_attn.architectures.settings import apply_settings, setting_types
 from hf_attn.models.positions import POSITION_TYPES
 from hf_attn.tasks import TASKS, Recipe, Task, build_task
+
+from ...core.limits import limits_here, refuse_longer
+from ...core.upload import COLUMNS, Table
+from ...jobs.probe import Probe, read_own_probe
+from ...jobs.training_job import LARGEST_SEED
+from ...ui import formatting, notices
 
 # label in the app: task, option that sets its size, the option's name and values, the first of them shown;
 # a task that is not here is offered by its title, with its defaults
@@ -137,7 +138,7 @@ def read_number(field: str, text: object) -> float:
     high = limits_here().steps if high is None else high
     number = parse_number(text, kind)
     if not low <= number <= high:
-        whole = f"a whole number from {low} to {shared.count(high)}; {works} works."
+        whole = f"a whole number from {low} to {formatting.count(high)}; {works} works."
         raise FieldError(
             field,
             refuse_text(text, whole if kind is int else f"between {low:.5f} and {high}; {works} works."),
@@ -148,14 +149,14 @@ def read_number(field: str, text: object) -> float:
 def parse_number(text: object, kind: type[int] | type[float]) -> float:
     """A typed number, in any script's digits; NaN where it is none of this kind."""
     try:
-        return kind(str("" if text is None else text).strip().replace(shared.NARROW, ""))
+        return kind(str("" if text is None else text).strip().replace(formatting.NARROW, ""))
     except ValueError:
         return math.nan
 
 
 def refuse_text(text: object, remedy: str) -> str:
     """What was typed will not do, and what would."""
-    typed = shared.shorten(str("" if text is None else text).strip(), 20)
+    typed = formatting.shorten(str("" if text is None else text).strip(), 20)
     return f"{typed} will not do: {remedy}" if typed else f"This is empty: {remedy}"
 
 
@@ -385,23 +386,23 @@ def describe_form(*form, table: Table | None = None) -> list:
         read_probe(task, *form)
     except FieldError as error:
         if error.field == "table" and table is None:  # nothing is wrong yet
-            return [shared.note(str(error)), *errors_of(ERRORS), ""]
-        hint = shared.note("Nothing starts until the settings are in their range.")
+            return [notices.note(str(error)), *errors_of(ERRORS), ""]
+        hint = notices.note("Nothing starts until the settings are in their range.")
         return [hint, *errors_of(ERRORS, *all_wrong(error, *form)), refuse(error)]
     example = task.worked_example
-    source = shared.shorten(example.source, LONGEST_EXAMPLE)
+    source = formatting.shorten(example.source, LONGEST_EXAMPLE)
     shown = f"{source} → {example.target}" if example.target else source
-    size = shared.size_in_words(build_empty(task, recipe))
-    return [shared.note(f"{shown}; held out by hash. {size} parameters."), *errors_of(ERRORS), ""]
+    size = formatting.size_in_words(build_empty(task, recipe))
+    return [notices.note(f"{shown}; held out by hash. {size} parameters."), *errors_of(ERRORS), ""]
 
 
 def refuse(error: FieldError, labels: Mapping[str, str] = LABELS) -> str:
     """The sentence under the button that starts: the field itself may be out of sight."""
     is_named = error.field == "size"  # which the task calls by a name of its own
-    return shared.refusal(str(error) if is_named else f"{labels[error.field]}: {error}")
+    return notices.refusal(str(error) if is_named else f"{labels[error.field]}: {error}")
 
 
 def errors_of(fields: Iterable[str], *errors: FieldError) -> list[str]:
     """One sentence a field; empty where nothing is wrong."""
-    said = {error.field: shared.field_error(str(error)) for error in errors}
+    said = {error.field: notices.field_error(str(error)) for error in errors}
     return [said.get(field, "") for field in fields]

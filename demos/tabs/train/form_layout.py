@@ -4,8 +4,8 @@ import dataclasses
 
 import gradio as gr
 
-from demos.core.upload import SUFFIXES
-from demos.tabs.train.form import (
+from ...core.upload import SUFFIXES
+from .form import (
     CHOICES,
     CHOSEN,
     ERRORS,

@@ -4,15 +4,16 @@ import functools
 
 import gradio as gr
 
-from demos.core.upload import COLUMNS
-from demos.jobs.training_job import FAILED, FINISHED, PAUSED, RUNNING, STOPPED, Run
-from demos.session.session import Visit
-from demos.snippets import views as python_lines
-from demos.tabs.train.run_facts import row_of
-from demos.ui import shared
 from hf_attn.evaluation.baselines import NAME
 from hf_attn.tasks import Task
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
+
+from ...core.upload import COLUMNS
+from ...jobs.training_job import FAILED, FINISHED, PAUSED, RUNNING, STOPPED, Run
+from ...session.session import Visit
+from ...snippets import views as python_lines
+from ...ui import boards, formatting, notices
+from .run_summary import row_of
 
 SCREEN = ("board", "train", "pause", "stop", "step", "again", "reseed", "note", "origin", "runs", "look_for")
 OPENS = '<button type="button" class="hf-to-tab">{}</button>'  # the tab of that name: link_board.js
@@ -28,14 +29,14 @@ RIGHT = {  # kind of task → what was measured
 }
 
 
-screen = functools.partial(shared.in_order, SCREEN)
+screen = functools.partial(boards.in_order, SCREEN)
 
 
 def look_for(task: Task) -> str:
     """The tab's sentence, and behind it what the task's own story says of its map."""
     if COLUMNS.get(task.name):  # a table of one's own has no story
-        return shared.look_for(LOOK_FOR)
-    return shared.look_for(read_story(task))
+        return notices.look_for(LOOK_FOR)
+    return notices.look_for(read_story(task))
 
 
 @functools.lru_cache(maxsize=16)
@@ -51,7 +52,7 @@ def show_controls(visit: Visit) -> dict:
     run = visit.run
     status = run.status if run else None
     busy = status in (RUNNING, PAUSED)  # under way, or waiting for a free place
-    share = shared.percent(run.step / run.recipe.steps, 0) if run else ""
+    share = formatting.percent(run.step / run.recipe.steps, 0) if run else ""
     resumes = bool(run and (run.can_go_on or (run.is_live and status == PAUSED)))
     return {
         "train": {RUNNING: f"Training, {share}", PAUSED: f"Paused at {share}"}.get(status, "Train"),
@@ -62,8 +63,8 @@ def show_controls(visit: Visit) -> dict:
         "step": gr.update(interactive=not busy or (status == PAUSED and run.is_live)),
         "again": gr.update(interactive=run is not None and not busy),
         "reseed": gr.update(interactive=run is not None and not busy),
-        "note": shared.note(tell(run)) + (NEXT if status == FINISHED and run.evaluation else ""),
-        "origin": shared.origin_of(run.model, run.weights) if run and run.model else gr.skip(),
+        "note": notices.note(tell(run)) + (NEXT if status == FINISHED and run.evaluation else ""),
+        "origin": notices.origin_of(run.model, run.weights) if run and run.model else gr.skip(),
         "look_for": look_for(run.task) if run else gr.skip(),
     }
 
@@ -74,7 +75,7 @@ def tell(run: Run | None) -> str:
         return "Train draws the attention of a held-out example as it forms; copying takes a few seconds."
     if run.is_live and run.model is None:
         return "Reading the examples; the first step follows."
-    where = f"step {shared.count(run.step)} of {shared.count(run.recipe.steps)}"
+    where = f"step {formatting.count(run.step)} of {formatting.count(run.recipe.steps)}"
     said = {
         RUNNING: "Stop takes effect at once and keeps what was learned.",
         PAUSED: f"Paused at {where}. Resume goes on; Step takes one.",
@@ -84,8 +85,8 @@ def tell(run: Run | None) -> str:
     }[run.status]
     if run.evaluation is not None:
         score = run.evaluation.overall
-        low, high = (shared.percent(edge) for edge in (score.interval.low, score.interval.high))
-        share, examples = shared.percent(score.exact_match), shared.count(score.examples)
+        low, high = (formatting.percent(edge) for edge in (score.interval.low, score.interval.high))
+        share, examples = formatting.percent(score.exact_match), formatting.count(score.examples)
         said += RIGHT.get(run.task.kind, " {share} of {examples} held-out examples are right").format(
             share=share, examples=examples, **score.measures
         )
@@ -100,15 +101,15 @@ def tell_beside(run: Run) -> str:
     if run.baseline is None:
         return f" Beside it, {NAME}, is learning the same texts."
     score = run.baseline.score
-    low, high = (shared.percent(edge) for edge in (score.interval.low, score.interval.high))
-    return f" Beside it, {NAME}: {shared.percent(score.exact_match)} ({low} to {high})."
+    low, high = (formatting.percent(edge) for edge in (score.interval.low, score.interval.high))
+    return f" Beside it, {NAME}: {formatting.percent(score.exact_match)} ({low} to {high})."
 
 
 def show_all(visit: Visit) -> list:
     """Everything, for the run on the board."""
     run = visit.runs.get(visit.shown)
     board = tell_board(run, whole=True) if run else None
-    return screen(board=shared.to_json(board), runs=show_table(visit), **show_controls(visit))
+    return screen(board=boards.to_json(board), runs=show_table(visit), **show_controls(visit))
 
 
 def tell_board(run: Run, *, whole: bool = False) -> dict:
@@ -119,4 +120,4 @@ def tell_board(run: Run, *, whole: bool = False) -> dict:
 def show_table(visit: Visit, **more) -> str:
     """The value of the table of runs, newest first."""
     rows = [row_of(run) for run in reversed(visit.runs.values())]
-    return shared.to_json({"runs": rows, "current": visit.shown, **more})
+    return boards.to_json({"runs": rows, "current": visit.shown, **more})

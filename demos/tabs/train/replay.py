@@ -6,24 +6,25 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from demos.jobs.loop import has_zero_gpu
-from demos.jobs.probe import Probe
-from demos.jobs.training_job import KEPT_FRAMES, Run
-from demos.session.page import Page, with_value
-from demos.session.session import Visit
-from demos.tabs.train import form
-from demos.tabs.train import messages as telling
-from demos.tabs.train.form import FIELDS, FILLED, PRESETS, FieldError
-from demos.tabs.train.form_layout import Form
-from demos.ui.shared import thin
 from hf_attn.architectures.registry import ARCHITECTURES
 from hf_attn.tasks import TASKS
 from hf_attn.training.loop import Report
 
+from ...jobs.loop import has_zero_gpu
+from ...jobs.probe import Probe
+from ...jobs.training_job import KEPT_FRAMES, Run
+from ...session.page import Page, with_value
+from ...session.session import Visit
+from ...ui.formatting import thin
+from . import form
+from . import messages as telling
+from .form import FIELDS, FILLED, PRESETS, FieldError
+from .form_layout import Form
+
 BOARD, TABLE = "train-board", "runs"
 LONGEST_FILM = 2 * KEPT_FRAMES + 2  # frames that a link names, one at the shown step among them
 SHORT_FILM = 60  # frames of a run that is laid over the shown one
-MOST_BESIDE = 3  # runs laid over it, as demos/assets/runs_table.js lays them
+MOST_BESIDE = 3  # runs laid over it, as demos/tabs/train/runs_table.js lays them
 
 
 @dataclass(frozen=True)

@@ -1,23 +1,10 @@
-"""The table of runs: open, compare, rename, delete, take away; and a run begun again."""
+"""The table of runs: open, compare, rename, delete."""
 
-import re
-import zipfile
-from pathlib import Path
-
-import gradio as gr
-import torch
-
-from demos.core.events import Event, RunEvent
-from demos.jobs.training_job import Run
-from demos.session.page import LIGHT
-from demos.session.session import Visit
-from demos.snippets import views as python_lines
-from demos.tabs.train.messages import show_all, show_table
-from demos.ui import shared
-from hf_attn.checkpoints.save_load import save_checkpoint
-from hf_attn.checkpoints.training_record import build_training_record
-from hf_attn.checkpoints.validate import list_model_files
-from hf_attn.evaluation.metrics import evaluate
+from ...core.events import Event, RunEvent
+from ...session.session import Visit
+from ...snippets import views as python_lines
+from ...ui import boards
+from .messages import show_all, show_table
 
 NO_WEIGHTS = "This run has no weights yet."
 
@@ -60,60 +47,4 @@ def compare_runs(visit: Visit, event: CompareEvent) -> str:
     runs = [visit.runs[run] for run in event.runs if run in visit.runs]
     compared = [*([visit.runs[visit.shown]] if visit.shown in visit.runs else []), *runs]
     messages = [{"name": run.name, **run.to_message(whole=True)} for run in runs]
-    return shared.to_json({"runs": messages, "python": python_lines.explain_comparison(compared)})
-
-
-def file_name(name: str) -> str:
-    """A run's name as part of a file's name, on every system."""
-    return re.sub(r"[^\w.]+", "-", name, flags=re.ASCII).strip("-.") or "run"
-
-
-def save_run(visit: Visit, run: Run, name: str) -> Path:
-    """Save a run as a checkpoint folder of this name in the visit's own, measured as it is now."""
-    folder = visit.new_folder(name)
-    with run.looking() as model:
-        if run.evaluation is None:
-            run.conclude(evaluate(model, run.task))
-        reports = [{**point, "held_out_exact_match": point["held_out"]} for _, point in run.points]
-        reports = [{k: None if v != v else v for k, v in report.items()} for report in reports]
-        record = build_training_record(
-            run.task,
-            run.recipe,
-            run.evaluation,
-            seed=run.seed,
-            reports=reports,
-            device=run.computed_on,
-            threads=torch.get_num_threads(),
-            baseline=run.baseline,
-        )
-        if path := record["task"]["options"].get("path"):
-            record["task"]["options"]["path"] = Path(path).name  # where it lies here is nobody's business
-        save_checkpoint(folder, model, run.task, record)
-    return folder
-
-
-def pack(visit: Visit, run: Run) -> Path:
-    """A run as a zipped checkpoint folder."""
-    folder = save_run(visit, run, f"attn-{file_name(run.name)}")
-    path = folder.parent / f"{folder.name}.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, file in list_model_files(folder).items():
-            archive.write(file, f"{folder.name}/{name}")
-    return path
-
-
-def pack_run(visit: Visit, event: RunEvent) -> tuple[str | None, str]:
-    """The run of a row, to be taken away: (path, sentence)."""
-    run = visit.runs.get(event.run)
-    if run is None or run.model is None:
-        return None, shared.note(NO_WEIGHTS)
-    path = pack(visit, run)
-    return str(path), shared.note(f"{path.name} holds a checkpoint that transformers loads.")
-
-
-def wire_download(board: gr.HTML, visit: gr.State, zipped: gr.DownloadButton, said: gr.HTML) -> None:
-    """Let a board's `download_run` pack a run, and the browser save it from the hidden button."""
-    save = (  # once the link is there
-        f"() => setTimeout(() => document.querySelector('#{zipped.elem_id}')?.click(), 150)"
-    )
-    board.download_run(pack_run, visit, [zipped, said], **LIGHT).success(None, js=save)
+    return boards.to_json({"runs": messages, "python": python_lines.explain_comparison(compared)})

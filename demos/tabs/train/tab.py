@@ -6,15 +6,21 @@ from collections.abc import Callable, Iterator
 
 import gradio as gr
 
-from demos.core.upload import COLUMNS
-from demos.jobs import job as driving
-from demos.jobs.job import STARTING, WAITING
-from demos.jobs.training_job import FINISHED, PAUSED, RUNNING, STOPPED
-from demos.session import reload
-from demos.session.page import LIGHT, Page
-from demos.session.session import Visit
-from demos.tabs.train import replay
-from demos.tabs.train.form import (
+from hf_attn.tasks import build_task
+from hf_attn.tasks.base import CLASSES
+
+from ...core.upload import COLUMNS
+from ...jobs import job as driving
+from ...jobs.job import STARTING, WAITING
+from ...jobs.training_job import FINISHED, PAUSED, RUNNING, STOPPED
+from ...session import reload
+from ...session.page import LIGHT, Page
+from ...session.run_files import wire_download
+from ...session.session import Visit
+from ...ui import boards, notices
+from . import replay
+from .board import compare_board, runs_table, train_board
+from .form import (
     CHOSEN,
     ERRORS,
     FIELDS,
@@ -34,8 +40,8 @@ from demos.tabs.train.form import (
     refuse,
     show_columns,
 )
-from demos.tabs.train.form_layout import Form, build_form
-from demos.tabs.train.messages import (
+from .form_layout import Form, build_form
+from .messages import (
     SCREEN,
     look_for,
     screen,
@@ -45,12 +51,17 @@ from demos.tabs.train.messages import (
     tell,
     tell_board,
 )
-from demos.tabs.train.runs_table import compare_runs, delete_run, open_run, rename_run, wire_download
-from demos.ui import shared
-from hf_attn.tasks import build_task
-from hf_attn.tasks.base import CLASSES
+from .runs_table import compare_runs, delete_run, open_run, rename_run
 
 TITLE = "Train"
+ASSETS = (
+    "train.css",
+    "train_state.js",
+    "train_panels.js",
+    "train_board.js",
+    "runs_table.js",
+    "compare_board.js",
+)
 
 PACES = ("full speed", "watch")
 
@@ -70,7 +81,7 @@ def follow(visit: Visit) -> Iterator[list]:
             news = {name: value for name, value in controls.items() if told.get(name) != value}
             told = controls
             if visit.shown == run.id and run.model is not None:
-                news["board"] = shared.to_json(tell_board(run))
+                news["board"] = boards.to_json(tell_board(run))
             if measured != run.predicted_at:  # the table is drawn anew only where it says something new
                 measured = run.predicted_at
                 news["runs"] = show_table(visit)
@@ -100,7 +111,7 @@ def start_run(visit: Visit, form) -> str:
 def begin(visit: Visit, order: int, said: str = "", is_full: Callable[[], bool] = bool) -> list:
     """Outputs of a button that makes `follow` go on: a new order, and settings folded on a phone."""
     changes = show_controls(visit)
-    changes["note"] = shared.note(f"{said} {WAITING if is_full() else STARTING}".strip())
+    changes["note"] = notices.note(f"{said} {WAITING if is_full() else STARTING}".strip())
     changes["runs"] = show_table(visit)
     return [order + 1, gr.update(open=False), *errors_of(ERRORS), *screen(**changes)]
 
@@ -214,7 +225,7 @@ def describe(visit: Visit, *form) -> list:
     """The line under the settings, what is wrong under each field, and that again under the Train button."""
     *told, refused = describe_form(*form, table=visit.table)
     is_under_way = visit.run is not None and (visit.run.is_live or visit.run.status in (RUNNING, PAUSED))
-    return [*told, gr.skip() if is_under_way else refused or shared.note(tell(visit.run))]
+    return [*told, gr.skip() if is_under_way else refused or notices.note(tell(visit.run))]
 
 
 def refill_heads(hidden_size: object) -> dict:
@@ -320,19 +331,19 @@ def build(page: Page) -> None:
     """Lay the tab out and connect it."""
     with gr.Row(elem_classes="hf-lead"):
         looked = gr.HTML(look_for(build_task(next(iter(offers().values()))[0])))
-        origin = gr.HTML(shared.origin("none yet", "none", page.device))
+        origin = gr.HTML(notices.origin("none yet", "none", page.device))
     with gr.Row(elem_classes="hf-work"):
         with gr.Column(elem_classes=["hf-panel", "hf-side"], min_width=0):
             drive = build_drive()
-            said = gr.HTML(shared.note(tell(None)), elem_id="note")
+            said = gr.HTML(notices.note(tell(None)), elem_id="note")
             with gr.Accordion("Settings", elem_classes="hf-settings") as fold:
                 form = build_form()
                 pace = gr.Radio(list(PACES), value=PACES[0], label="Pace", elem_classes="seg")
                 rate = gr.Slider(1, 60, 10, step=1, label="Steps a second", visible=False)
         with gr.Column(min_width=0, elem_classes="hf-result"):
-            with shared.train_board(replay.BOARD) as board:
-                runs = shared.runs_table("runs")
-            compared = shared.compare_board("compared")
+            with train_board(replay.BOARD) as board:
+                runs = runs_table("runs")
+            compared = compare_board("compared")
     zipped = gr.DownloadButton(visible="hidden", elem_id="zip")
     order = gr.Number(0, visible="hidden")  # counts the runs to follow; its change starts the long handler
     visit = page.visit

@@ -4,10 +4,6 @@ import math
 
 import torch
 
-from demos.jobs.probe import causal
-from demos.session.catalog import Opened
-from demos.session.model_input import as_ids, known_alignment
-from demos.ui import shared
 from hf_attn.analysis.ablation import measure_removal
 from hf_attn.architectures.map_sizes import is_recurrent
 from hf_attn.generation.beam_search import BeamSearch
@@ -16,6 +12,11 @@ from hf_attn.interpret.attention_maps import attention_maps
 from hf_attn.tasks import Task, Verdict
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
 from hf_attn.tasks.synthetic.parsing import SIGNS, Node, read_prefix
+
+from ...jobs.probe import causal
+from ...session.catalog import Opened
+from ...session.model_input import as_ids, known_alignment
+from ...ui import boards
 
 SENT = 160  # symbols of a distribution that are sent one by one; every task's own vocabulary is smaller
 TEMPERATURES = tuple(step / 10 for step in range(21))  # of the slider; what is not sent is summed for each
@@ -140,7 +141,7 @@ class Board:
         wrong = [False] * len(ids)
         if verdict is not None and verdict.correct is not None:
             symbols = labels if self.names_classes else task.decode_symbols(ids)
-            wrong[: len(symbols)] = shared.wrong_symbols(symbols, verdict)
+            wrong[: len(symbols)] = boards.wrong_symbols(symbols, verdict)
             if not verdict.correct and not any(wrong):
                 wrong[-1] = True  # all that stands there is right: it ended too early, or not at all
         value = {
@@ -227,7 +228,7 @@ class Board:
         return {
             "kind": kind,
             "title": MAP_TITLES[kind],
-            "maps": shared.encode_maps(answering.weights),
+            "maps": boards.encode_maps(answering.weights),
             "shape": list(answering.weights.shape),
             "rows": rows,
             "cols": cols,

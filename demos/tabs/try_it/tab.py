@@ -4,19 +4,21 @@ import math
 
 import gradio as gr
 
-from demos.jobs.training_job import LARGEST_SEED
-from demos.session.catalog import Opened, Shelf
-from demos.session.model_input import as_ids, build_question, wire_question
-from demos.session.page import LAST, LIGHT, Page
-from demos.session.session import Visit
-from demos.snippets import views as python_lines
-from demos.snippets.views import SAMPLING
-from demos.tabs.try_it.answer_view import TEMPERATURES, Board
-from demos.ui import shared
 from hf_attn.generation.generate import STRATEGIES, write
 from hf_attn.tasks.base import CLASSES, SEQUENCE
 
+from ...jobs.training_job import LARGEST_SEED
+from ...session.catalog import Opened, Shelf
+from ...session.model_input import as_ids, build_question, wire_question
+from ...session.page import LAST, LIGHT, Page
+from ...session.session import Visit
+from ...snippets import views as python_lines
+from ...snippets.views import SAMPLING
+from ...ui import boards, formatting, notices
+from .answer_view import TEMPERATURES, Board
+
 TITLE = "Try"
+ASSETS = ("try.css", "word_removal.js", "distribution.js", "beam_tree.js", "try_panels.js", "try_board.js")
 LOOK_FOR = (
     "the symbol with the lowest probability: there the model wavers, and sampling may write something else."
 )
@@ -55,8 +57,8 @@ def read_setting(name: str, given: object) -> float:
     if not low <= number <= high or (is_whole and number != int(number)):
         kind = "a whole number" if is_whole else "a number"
         raise SettingError(
-            f"{label}: {shared.shorten(written, 20) or 'nothing'} will not do. "
-            f"Give {kind} from {shared.count(low)} to {shared.count(high)}."
+            f"{label}: {formatting.shorten(written, 20) or 'nothing'} will not do. "
+            f"Give {kind} from {formatting.count(low)} to {formatting.count(high)}."
         )
     return int(number) if is_whole else number
 
@@ -64,7 +66,7 @@ def read_setting(name: str, given: object) -> float:
 def read_settings(strategy: str, **given) -> dict:
     """The settings that a strategy uses, and the temperature, which the board shows for all of them."""
     if strategy not in STRATEGIES:
-        raise SettingError(f"There is no way to write called {shared.shorten(str(strategy), 20)}.")
+        raise SettingError(f"There is no way to write called {formatting.shorten(str(strategy), 20)}.")
     used = {"temperature", *USED[strategy]}
     return {name: read_setting(name, value) for name, value in given.items() if name in used}
 
@@ -104,7 +106,7 @@ def ask(
     Wrong input leaves the board as it is.
     """
     if chosen is None:
-        return [None, "", shared.origin("none yet", "none", "none"), ""]
+        return [None, "", notices.origin("none yet", "none", "none"), ""]
     text = (text or "").encode("utf-8", "replace").decode().strip()  # half a pair of surrogates is no text
     try:
         with shelf.open(visit, chosen) as opened:
@@ -114,11 +116,11 @@ def ask(
             settings = read_settings(strategy, **given, temperature=temperature)
             value = show_answers(opened, text, strategy, settings)
             python = python_lines.explain_answer(visit, chosen, opened, text, value.get("how", {}))
-            return [shared.to_json(value | {"chosen": chosen, "python": python}), "", opened.origin, ""]
+            return [boards.to_json(value | {"chosen": chosen, "python": python}), "", opened.origin, ""]
     except SettingError as error:
-        return [gr.skip(), "", gr.skip(), shared.field_error(str(error))]
+        return [gr.skip(), "", gr.skip(), notices.field_error(str(error))]
     except ValueError as error:
-        return [gr.skip(), shared.field_error(str(error)), gr.skip(), ""]
+        return [gr.skip(), notices.field_error(str(error)), gr.skip(), ""]
 
 
 def next_seed(seed: object) -> str:
@@ -140,7 +142,7 @@ def choose(shelf: Shelf, visit: Visit, chosen: str | None, strategy: str) -> lis
     """Another checkpoint: [button, strategy, look-for, settings…]; a classifier has no way to choose."""
     kind = shelf.kind(visit, chosen)
     button = "Read" if kind == CLASSES else "Write"
-    look_for = shared.look_for(LOOK_FOR_CLASS if kind == CLASSES else LOOK_FOR)
+    look_for = notices.look_for(LOOK_FOR_CLASS if kind == CLASSES else LOOK_FOR)
     return [button, gr.update(visible=kind != CLASSES), look_for, *show_settings(strategy, kind)]
 
 
@@ -154,6 +156,36 @@ def build_slider(name: str, start: float, step: float, **look) -> gr.Slider:
     label, low, high, _ = LIMITS[name]
     elem_id = f"try-{name.replace('_', '-')}"
     return gr.Slider(low, high, start, step=step, label=label, elem_id=elem_id, min_width=160, **look)
+
+
+def try_board(elem_id: str) -> gr.HTML:
+    """Build the picture of one answer: symbols, verdict, tree, distributions, beams and its map.
+
+    Value: `to_json` of None or a dict; all but `written` may be left out.
+
+        written         [{token, probability}];  wrong [bool] beside it;  text "ASSIGN x ADD 1 2"
+        steps           [place in distributions] beside it
+        correct         True | False | None;  check "the same as Python's ast";  answer: the right one
+        tree            {label, sign, children, wrong, expected} or None
+        passage         of a language model: {prompt, text}
+        log_probability, per_token
+        map             {kind "cross" | "alignment" | "decoder" | "encoder", title, rows, cols, truth,
+                        allowed, maps: encode_maps([L, H, rows, cols]), shape}; kind None: no attention
+
+    All these tell the best answer; `others` has the same of other beams or draws, `seeds` those of all draws.
+
+        distributions   [{names, log_p, more, weights}], each from the largest; `more` symbols are not named,
+                        `weights` is what they weigh together at each temperature of the slider
+        how             {strategy, temperature, top_k, top_p, num_beams, seed}, as far as they are used
+        beams           {nodes: [{token, parent, p, score, fate, step, map}], ends, maps}: parents first;
+                        they count from 1, 0 is the beginning; `step` is a place in distributions, `map` one
+                        among the maps of the answers and then of `maps`; `ends` are the answers' last nodes
+        removal         of a classifier: {class, before, words: [{word, drop, left, turns}]}
+        source, chosen  what was asked of which checkpoint: the same again keeps the chosen step
+
+    Event `rewrite`: the reader wants the answer with the settings as they stand.
+    """
+    return boards.build_board("try_board", "hf-try", elem_id, "rewrite")
 
 
 def build(page: Page) -> None:
@@ -172,7 +204,7 @@ def build(page: Page) -> None:
         seed = gr.Textbox("0", label="Seed", max_lines=1, elem_id="try-seed", visible=False, min_width=80)
         again = gr.Button("Another draw", elem_id="try-again", visible=False, min_width=0)
     wrong = gr.HTML("", elem_classes="hf-field-error", elem_id="try-how-error")
-    board = shared.try_board("try-board")
+    board = try_board("try-board")
     sliders, how = [beams, top_k, top_p, warmth], [beams, top_k, top_p, warmth, seed]
     shelf = page.shelf
 

@@ -1,7 +1,7 @@
 """The canvas components: what draws a map, a curve or a tree, in the app and in a page of its own.
 
 Each script hangs its functions on the one global `hfAttn`; each is described at its top. Nothing comes from
-another server. `read_asset` gives a file's text; the app's own boards lie in `demos/assets`. `encode_maps`
+another server. `read_asset` gives a file's text; the app's own boards lie beside its tabs. `encode_maps`
 and `to_json` make the value of a board, `build_page` a whole page that holds the lens and its value.
 """
 
@@ -16,29 +16,21 @@ from pathlib import Path
 import numpy as np
 
 FOLDER = Path(__file__).parent
-STYLES = ("tokens.css", "canvas.css")
+STYLES = ("core/tokens.css", "core/canvas.css")
 SCRIPTS = (  # in this order
-    *(
-        "base.js",
-        "surface.js",
-        "mount.js",
-        "svg.js",
-        "heatmap_paint.js",
-        "heatmap.js",
-        "window.js",
-        "curve.js",
-        "film.js",
-        "tokens.js",
-    ),
-    *("npz.js", "one_file.js", "take_away.js", "tree.js", "headgrid.js", "signed.js"),
-    *("take_heads.js", "lens_facts.js", "lens_panels.js", "explore_board.js"),
+    *(f"core/{name}.js" for name in ("base", "surface", "mount", "svg")),
+    *(f"plots/{name}.js" for name in ("heatmap_paint", "heatmap", "long_heatmap", "line_chart")),
+    *("plots/film_strip.js", "plots/token_strip.js"),
+    *("export/npz.js", "export/single_page.js", "export/buttons.js"),
+    *(f"plots/{name}.js" for name in ("parse_tree", "head_grid", "signed_colours")),
+    *("export/all_heads.js", "lens/facts.js", "lens/panels.js", "lens/explore_board.js"),
 )
 THEMES = ("auto", "light", "dark")
 
 
-def read_asset(name: str, folder: Path = FOLDER) -> str:
+def read_asset(name: str) -> str:
     """Return the text of a style or a script."""
-    return (folder / name).read_text(encoding="utf-8")
+    return (FOLDER / name).read_text(encoding="utf-8")
 
 
 def encode_maps(weights) -> str:
@@ -107,7 +99,7 @@ def build_page(value: dict, title: str, theme: str = "auto") -> str:
     """One self-contained HTML page with the lens: styles, scripts and data are in it, nothing is asked for.
 
     Args:
-        value: of the board, as `explore_board` in canvas/explore_board.js takes it.
+        value: of the board, as `explore_board` in viz/web/lens/explore_board.js takes it.
         title: of the page.
         theme: "light", "dark", or "auto" for what the reader's system is set to.
 
@@ -119,9 +111,9 @@ def build_page(value: dict, title: str, theme: str = "auto") -> str:
     parts = {
         "TITLE": html.escape(title),
         "THEME": theme,
-        "STYLES": "\n".join(map(read_asset, (*STYLES, "page.css"))),
+        "STYLES": "\n".join(map(read_asset, (*STYLES, "export/page.css"))),
         "SCRIPTS": "\n".join(map(read_asset, SCRIPTS)),
         "VALUE": to_json(value),
     }
-    pieces = read_asset("page.html").split("%%")  # text, name of a part, text, …
+    pieces = read_asset("export/page.html").split("%%")  # text, name of a part, text, …
     return "".join(str(parts[piece]) if place % 2 else piece for place, piece in enumerate(pieces))

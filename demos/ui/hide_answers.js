@@ -1,6 +1,6 @@
 "use strict";
 /* What the boards show while a link hides the answers: what a model wrote, not whether it is right. Every value comes
-   through hfAttn.veil (hf_attn/viz/web/mount.js), which takes the known answers out of it; hfAttn.hideAnswers(on) draws
+   through hfAttn.veil (hf_attn/viz/web/core/mount.js), which takes the known answers out of it; hfAttn.hideAnswers(on) draws
    anew. While it is on, `data-hf-answers=hidden` stands on the document. */
 (hfAttn => {
   const BOARDS = ["try_board", "explore_board", "attention_board", "checks_board", "duel_board", "compare_board"];

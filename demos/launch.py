@@ -6,10 +6,10 @@ import socket
 import gradio as gr
 import torch
 
-from demos import build_app
-from demos.core.limits import choose_limits, decide_limits, is_loopback
-from demos.session.catalog import build_shelf
-from demos.ui import shared
+from .app import HEAD, build_app
+from .core.limits import choose_limits, decide_limits, is_loopback
+from .session.catalog import build_shelf
+from .ui import theme
 
 
 def start(
@@ -54,8 +54,8 @@ def start(
         mcp_server=mcp,
         state_session_capacity=limits.visits,
         max_file_size="50mb",
-        head=shared.HEAD,
-        theme=shared.THEME,
+        head=HEAD,
+        theme=theme.THEME,
         footer_links=[],
         ssr_mode=False,
         quiet=True,

@@ -1,11 +1,12 @@
-"""What stands in the table of runs, and what two runs are compared by."""
+"""A run in words: its row in the table of runs, its settings and its results."""
 
 import dataclasses
 
-from demos.jobs.training_job import LONGEST_PROBE, Run
-from demos.tabs.train.form import LABELS, SIZES
-from demos.ui.shared import count, name_architecture, name_model, percent, shorten, size_in_words, thin
 from hf_attn.architectures.registry import ARCHITECTURES
+
+from ...jobs.training_job import LONGEST_PROBE, Run
+from ...ui.formatting import clock, count, name_architecture, percent, shorten, size_in_words, thin
+from .form import LABELS, SIZES
 
 CURVE_POINTS = 100  # of each curve in the table: a sparkline, or a line under another run's
 UNCOMPARED = ("model", "architecture", "report_every", "evaluate_every")  # of a recipe
@@ -27,6 +28,12 @@ def row_of(run: Run) -> dict:
         "settings": settings_of(run),
         "results": results_of(run),
     }
+
+
+def name_model(run: Run) -> str:
+    """A model in the table: 928 k, 1 240 steps, seed 0, 0:31."""
+    steps = f"{count(run.step)} step{'' if run.step == 1 else 's'}"
+    return f"{size_in_words(run.model)}, {steps}, seed {run.seed}, {clock(run.seconds)}"
 
 
 def settings_of(run: Run) -> list[list[str]]:

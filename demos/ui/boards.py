@@ -1,0 +1,78 @@
+"""Boards: pictures that a script draws from a JSON value.
+
+Each is a `gr.HTML` whose value is `to_json(value)` and whose drawing is in the script of its tab, made of the
+components in `hf_attn/viz/web`; the function that builds it says what its value holds. As an output it wants
+`show_progress="hidden"`. Its template is constant: what a person typed or a model wrote goes in the value
+only, because gr.HTML evaluates `{{…}}` and `${…}`.
+
+Events. A `gr.HTML` sends any event whose quoted name stands in its `js_on_load`; in Python that is a method
+of the component, and a subclass of `core.events.Event` names what was sent. Gradio drops an event that comes
+while the last one is still being handled, unless it is wired with `trigger_mode="multiple"`:
+
+    runs = runs_table("runs")
+    def open_run(event: RunEvent): return load(event.run)
+    runs.open_run(open_run, outputs=…, trigger_mode="multiple")
+"""
+
+from collections.abc import Sequence
+
+import gradio as gr
+
+from hf_attn.evaluation.baselines import NAME, Baseline
+from hf_attn.viz import web
+
+encode_maps, to_json = web.encode_maps, web.to_json
+
+
+def build_board(
+    name: str, css_class: str, elem_id: str, *events: str, template: str | None = None
+) -> gr.HTML:
+    """Build a picture that JavaScript draws; its value is `to_json(value)`.
+
+    Args:
+        name: under which its script registered it.
+        css_class: of the element that it draws in; the block around it has it with `-block` behind.
+        elem_id: of the block.
+        *events: names of what it may send.
+        template: the constant HTML that holds the element, where it holds more than that.
+    """
+    # gr.HTML offers the events whose quoted names it finds
+    sent = ", ".join(f'"{event}"' for event in events)
+    return gr.HTML(
+        elem_id=elem_id,
+        elem_classes=[f"{css_class}-block"],
+        html_template=template or f'<div class="{css_class} hf-board"></div>',
+        js_on_load=f'hfAttn.mount("{name}", {{ id: "{elem_id}", element, props, watch, trigger }}); '
+        f"// sends: {sent}",
+        apply_default_css=False,
+    )
+
+
+def in_order(names: Sequence[str], /, **changes) -> list:
+    """Outputs in the order of these names; what is not named stays."""
+    return [changes.get(name, gr.skip()) for name in names]
+
+
+def wrong_symbols(symbols, verdict) -> list[bool]:
+    """Say which of the written symbols are wrong; from the last, since a verdict may add leading zeros."""
+    flags = list(verdict.wrong)[-len(symbols) :] if symbols else []
+    return [False] * (len(symbols) - len(flags)) + flags
+
+
+def said_once(frames: list[dict]) -> list[dict]:
+    """The frames, with predictions only where they are new: the board shows the last ones until then."""
+    said, told = [], None
+    for frame in frames:
+        is_new = frame["predictions"] is not told
+        told = frame["predictions"]
+        said.append(frame if is_new else {name: frame[name] for name in frame if name != "predictions"})
+    return said
+
+
+def tell_baseline(baseline: Baseline | None) -> dict | None:
+    """The baseline as the boards draw it: a level over the whole run."""
+    if baseline is None:
+        return None
+    score = baseline.score
+    figures = {"held_out": score.exact_match, "interval": [score.interval.low, score.interval.high]}
+    return {"name": NAME, "parameters": baseline.parameters, "seconds": baseline.seconds, **figures}

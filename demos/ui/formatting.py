@@ -1,0 +1,88 @@
+"""Numbers, tokens and models in words, as every tab writes them."""
+
+import re
+import traceback
+
+from hf_attn.architectures.registry import ARCHITECTURES
+from hf_attn.tasks.tokenizers.trained import SPACE
+
+NARROW = "\u202f"
+DEVICES = {"cpu": "CPU", "cuda": "GPU", "mps": "Apple GPU"}
+ENDS = {"</s>": "end", "<s>": "start"}
+UNSEEN = re.compile(  # Unicode's controls, ends of lines and signs of direction
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+)
+ENDLESS = re.compile(r"(\S{60})\S+")
+MOST_SAID = 800  # characters of a sentence
+SHOWN_FRAMES, LONGEST_ERROR = 12, 1000  # of a traceback in the log; characters of its error
+LONGEST_LINE = 300  # characters of a sentence in the log
+
+
+def count(number: int) -> str:
+    """Write a whole number with narrow spaces: 1 240."""
+    return f"{number:,}".replace(",", NARROW)
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """Write a share: 93.5 %."""
+    return f"{100 * share:.{digits}f}{NARROW}%"
+
+
+def clock(seconds: float) -> str:
+    """Minutes and seconds: 1:05."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+def size_in_words(model) -> str:
+    """Write a model's number of parameters: 928 k, 3.9 M."""
+    return in_thousands(sum(weight.numel() for weight in model.parameters()))
+
+
+def in_thousands(number: int) -> str:
+    """Write a number of parameters, rounded as the boards do: 928 k, 3.9 M."""
+    return f"{number / 1e6:.1f}{NARROW}M" if number >= 1e6 else f"{(number + 500) // 1000}{NARROW}k"
+
+
+def name_architecture(config) -> str:
+    """Name a model as the list of architectures does: Transformer; LSTM, dot attention (Luong)."""
+    for architecture in (row for rows in ARCHITECTURES.values() for row in rows.values()):
+        fields = architecture.fields.items()
+        if architecture.config.model_type == config.model_type and all(
+            getattr(config, name, None) == value for name, value in fields
+        ):
+            return architecture.title
+    return config.model_type
+
+
+def label_tokens(tokens) -> list[str]:
+    """Name tokens as people do: `</s>` is the end, `<s>` the start; a sign for a space is a space."""
+    return [ENDS.get(token, token.replace(SPACE, " ")) for token in tokens]
+
+
+def thin(items: list, most: int) -> list:
+    """At most so many, evenly chosen, the first and the last among them."""
+    if len(items) <= most:
+        return items
+    return [items[round(place * (len(items) - 1) / (most - 1))] for place in range(most)]
+
+
+def shorten(text: str, most: int) -> str:
+    """Cut a text to so many characters, with … behind."""
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+
+
+def plain(sentence: str) -> str:
+    """Return a sentence that may quote anything: � for what is unseen or turns lines, … for what is long."""
+    said = ENDLESS.sub(r"\1…", UNSEEN.sub("\ufffd", sentence))
+    return said if len(said) <= MOST_SAID else f"{said[: MOST_SAID // 2]}… {said[-MOST_SAID // 4 :]}"
+
+
+def in_one_line(text: object, most: int = LONGEST_LINE) -> str:
+    """Return what somebody sent or an error quotes as one short line of the log."""
+    return shorten(" ".join(str(text).split()), most)
+
+
+def tell_failure(error: Exception) -> str:
+    """Return the end of a traceback with its error, cut where it quotes a long text."""
+    frames = "".join(traceback.format_tb(error.__traceback__)[-SHOWN_FRAMES:])
+    return f"{frames}{type(error).__name__}: {in_one_line(error, LONGEST_ERROR)}"

@@ -1,0 +1,61 @@
+"""One line of HTML: what to look for, where numbers come from, what is wrong with a field, what happens."""
+
+import html
+
+from hf_attn.architectures.map_sizes import is_recurrent
+
+from .formatting import DEVICES, name_architecture, plain
+
+BRAND = """<div class="hf-top"><b><svg width="22" height="22" viewBox="0 0 22 22" aria-hidden="true">\
+<g fill="var(--hf-att-2)"><rect x="8" width="6" height="6" rx="1"/><rect y="8" width="6" height="6" rx="1"/>\
+<rect x="16" y="8" width="6" height="6" rx="1"/><rect x="8" y="16" width="6" height="6" rx="1"/></g>\
+<g fill="var(--hf-accent)"><rect width="6" height="6" rx="1"/><rect x="8" y="8" width="6" height="6" rx="1"/>\
+<rect x="16" y="16" width="6" height="6" rx="1"/></g>\
+<g fill="var(--hf-line)"><rect x="16" width="6" height="6" rx="1"/>\
+<rect y="16" width="6" height="6" rx="1"/></g>\
+</svg>hf_attn</b>\
+<span>Every number of an attention layer</span></div>"""
+
+
+def look_for(sentence: str) -> str:
+    """Return the tab's one sentence, after the words "Look for"; at most 25 words."""
+    return f'<p class="hf-look"><b>Look for</b>{html.escape(plain(sentence))}</p>'
+
+
+def origin(model: str, weights: str, device: str) -> str:
+    """Return where the numbers come from: model, weights (untrained, step 240, a Hub id) and device."""
+    facts = {"model": model, "weights": weights, "device": device}
+    spans = "".join(f"<span>{name} <b>{html.escape(plain(fact))}</b></span>" for name, fact in facts.items())
+    return f'<div class="hf-origin">{spans}</div>'
+
+
+def origin_of(model, weights: str) -> str:
+    """Return the origin line of a model: what it is, which weights, where they are."""
+    config, weight = model.config, next(model.parameters())
+    layers, heads = config.num_hidden_layers, config.num_attention_heads
+    if config.is_encoder_decoder:
+        layers = f"{config.encoder_layers}+{config.decoder_layers}"
+    name = f"{name_architecture(config)}, {layers} layer{'' if layers == 1 else 's'}"
+    if not is_recurrent(config):
+        name += f", {heads} head{'' if heads == 1 else 's'}"
+    device = DEVICES.get(weight.device.type, weight.device.type)
+    return origin(name, weights, f"{device}, {str(weight.dtype).removeprefix('torch.')}")
+
+
+def field_error(sentence: str = "") -> str:
+    """Return one sentence for a `gr.HTML(elem_classes="hf-field-error")` under a field; empty hides it."""
+    return f'<p role="alert">{html.escape(plain(sentence))}</p>' if sentence else ""
+
+
+def note(sentence: str, *, later: str = "") -> str:
+    """Return a quiet sentence on what happens, and one that takes its place after a while."""
+    if not later:
+        return f'<p class="hf-hint" role="status">{html.escape(plain(sentence))}</p>'
+    spans = {"hf-soon": sentence, "hf-later": later}
+    both = "".join(f'<span class="{name}">{html.escape(text)}</span>' for name, text in spans.items())
+    return f'<p class="hf-hint" role="status">{both}</p>'
+
+
+def refusal(sentence: str) -> str:
+    """Return why nothing was started; it is shown as long as a field is marked as wrong."""
+    return f'<p class="hf-refused" role="status">{html.escape(plain(sentence))}</p>'

@@ -1,0 +1,47 @@
+"""The look of the app: its theme, and every style and script as one piece of `<head>`.
+
+Nothing comes from another server. Light and dark: Gradio puts the class `dark` on `<body>` (the reader's
+system setting, or `?__theme=dark`); every colour is a variable of tokens.css, and every canvas draws itself
+again when that class changes.
+
+Classes of layout: `gr.Row(elem_classes="hf-lead")` around look-for and origin,
+`gr.Row(elem_classes="hf-work")` around a settings column (`gr.Column(elem_classes="hf-panel")`) and a column
+with the board; those of Gradio's own components stand in gradio.css.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import gradio as gr
+
+from hf_attn.viz import web
+
+FOLDER = Path(__file__).parent
+ASSETS = ("gradio.css", "app.css", "hide_answers.js", "fields.js")  # of the page as a whole
+# names of installed fonts: Gradio's own themes would ask Google for theirs
+FONT = ["Inter", "system-ui", "sans-serif"]
+FONT_MONO = ["ui-monospace", "monospace"]
+THEME = gr.themes.Base(font=FONT, font_mono=FONT_MONO)
+
+
+def build_head(assets: Iterable[Path]) -> str:
+    """Return every style and script of the app as one piece of `<head>`.
+
+    What a view saved as one page takes with it is marked; the style of that page sleeps here.
+
+    Args:
+        assets: styles and scripts of the tabs, in the order in which they are loaded, behind the canvas
+            components and those of the page.
+    """
+    files = [*(FOLDER / name for name in ASSETS), *assets]
+    texts = {
+        kind: [file.read_text("utf-8") for file in files if file.suffix == kind] for kind in (".css", ".js")
+    }
+    pieces = (
+        ('style data-hf="canvas"', map(web.read_asset, web.STYLES)),
+        ('style data-hf="canvas" media="not all"', [web.read_asset("export/page.css")]),
+        ("style", texts[".css"]),
+        ('script data-hf="canvas"', map(web.read_asset, web.SCRIPTS)),
+        ("script", texts[".js"]),
+    )
+    return "\n".join("<{}>\n{}\n</{}>".format(tag, "\n".join(lines), tag.split()[0]) for tag, lines in pieces)
