@@ -1,4 +1,4 @@
-"""Start the app: `python app.py` is `hf-attn app`, for a clone and for a Space. `--help` lists the options."""
+"""Start the app: `python app.py` is `hf-attn app`, in a clone and in a Space; `--help` lists the options."""
 
 import sys
 

@@ -1,6 +1,7 @@
 """Where the packages of the wheel come from; all else is in pyproject.toml.
 
-`demos` is too common a name for an installed package: there the app is `hf_attn_app`, with the bundled checkpoints.
+`demos` is too common a name for an installed package: there the app is `hf_attn_app`, and has the bundled
+checkpoints in it.
 """
 
 from setuptools import find_packages, setup

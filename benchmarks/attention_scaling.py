@@ -26,7 +26,7 @@ from hf_attn.architectures.registry import build_model
 from hf_attn.evaluation.metrics import evaluate
 from hf_attn.models.attention import scaled_dot_product_attention
 from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
-from hf_attn.models.efficient import EFFICIENT_ATTENTION
+from hf_attn.models.efficient_attention import EFFICIENT_ATTENTION
 from hf_attn.tasks import build_task
 from hf_attn.training.device import build_accelerator
 from hf_attn.training.loop import train
@@ -203,7 +203,7 @@ def measure_peak(arm: str, length: int) -> float:
 def measure_memory(lengths: Sequence[int]) -> list[dict]:
     """A process for each figure, forked from one that only imports: none finds what another has fetched."""
     context, rows = multiprocessing.get_context("forkserver"), []
-    context.set_forkserver_preload(["hf_attn.training.loop", "hf_attn.models.efficient"])
+    context.set_forkserver_preload(["hf_attn.training.loop", "hf_attn.models.efficient_attention"])
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=context, max_tasks_per_child=1) as fresh:
         for arm in ARMS:
             peaks = {n: fresh.submit(measure_peak, arm, n).result() for n in lengths_of(arm, lengths)}

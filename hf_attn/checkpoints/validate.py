@@ -26,9 +26,14 @@ GENERATION = "generation_config.json"
 NEEDED_FILES = (CONFIG, WEIGHTS, "tokenizer.json", "tokenizer_config.json")
 INDEX = f"{WEIGHTS}.index.json"  # of weights in several files
 CODE = frozenset(path.name for path in MODEL_FILES.glob("*.py")) - {"__init__.py"}
+# names that files of CODE had, in folders and repositories
 RETIRED = frozenset(
-    ("checking.py", "placing.py")
-)  # names that files of CODE had, in folders and repositories
+    f"{name}.py"
+    for name in (
+        *("checking", "placing", "alignment", "efficient", "efficient_random"),
+        *("position_added", "position_context", "position_scores"),
+    )
+)
 OTHER_FILES = frozenset((GENERATION, TRAINING, "README.md", "LICENSE", "special_tokens_map.json"))
 PICTURES = (".png", ".svg")
 # by transformers, of any model

@@ -47,13 +47,11 @@ def app(
 ) -> None:
     """Start the app in the browser: watch small Transformers learn.
 
-    With --share, --password or a --host that others reach, and in a Space, visitors get small models and short
-    runs, and neither this machine's folders nor what its Hub token may read.
+    With --share, --password or a --host that others reach, and in a Space, visitors get small models and
+    short runs, and neither this machine's folders nor what its Hub token may read.
     """
     if password == "":
-        raise WrongUse(
-            "--password is empty: give one that visitors must know, for example --password spring."
-        )
+        raise WrongUse("--password is empty: give one that visitors must know, as in --password spring.")
     if password and mcp:
         raise WrongUse("--mcp asks for no password: leave one of --mcp and --password out.")
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # read when gradio is imported

@@ -5,7 +5,7 @@ from transformers import PreTrainedConfig
 from transformers.activations import ACT2FN
 
 from .config_checks import bounded, check_bounds, check_choice, check_labels
-from .efficient import EFFICIENT_ATTENTION
+from .efficient_attention import EFFICIENT_ATTENTION
 from .positions import POSITION_TYPES
 
 MOST_POSITIONS = 1_048_576  # 2²⁰, the longest context that models are sold with

@@ -4,7 +4,7 @@ from huggingface_hub.dataclasses import strict
 
 from .config_checks import bounded
 from .configuration_attn import AttnConfig
-from .efficient import EFFICIENT_ATTENTION
+from .efficient_attention import EFFICIENT_ATTENTION
 
 
 @strict

@@ -2,9 +2,9 @@
 
 from huggingface_hub.dataclasses import strict
 
-from .alignment import SCORE_FUNCTIONS
 from .config_checks import bounded, check_choice
 from .configuration_recurrent_encoder import BaseRecurrentConfig
+from .score_functions import SCORE_FUNCTIONS
 
 
 @strict

@@ -9,7 +9,7 @@ from transformers.activations import ACT2FN
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from .attention import MultiHeadAttention, OutputProjection
-from .efficient import EfficientAttention, find_self_attention
+from .efficient_attention import EfficientAttention, find_self_attention
 from .position_base import Positions, position_ids_from_mask
 from .position_cache import Placed, place_tokens
 

@@ -17,7 +17,7 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .attention import MultiHeadAttention
 from .configuration_attn_seq2seq import AttnSeq2SeqConfig
-from .efficient import ChoosesAttention, EfficientAttention, mark_sequences
+from .efficient_attention import ChoosesAttention, EfficientAttention, mark_sequences
 from .encoder_decoder import EncoderDecoder, ResizesBothTables, WritesLabels
 from .layers import DecoderLayer, build_final_norm, embed_tokens, init_weights
 from .modeling_attn_encoder import AttnEncoderModel

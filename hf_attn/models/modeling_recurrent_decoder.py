@@ -10,7 +10,6 @@ from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttenti
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.utils import can_return_tuple
 
-from .alignment import SCORE_FUNCTIONS, read_memory
 from .configuration_recurrent import RecurrentConfig
 from .encoder_decoder import ResizesBothTables
 from .modeling_recurrent_encoder import (
@@ -23,6 +22,7 @@ from .modeling_recurrent_encoder import (
     run_cells,
     wanted,
 )
+from .score_functions import SCORE_FUNCTIONS, read_memory
 
 STEPS: dict[str, Callable] = {"lstm": torch.lstm_cell, "gru": torch.gru_cell, "rnn": torch.rnn_tanh_cell}
 

@@ -3,7 +3,7 @@
 A new way is one class in a `position_*` file, and one row here; the tests then hold it to what holds for all.
 """
 
-from .position_added import (
+from .position_absolute import (
     ComplexPositions,
     IndexPositions,
     LearnedInterpolatedPositions,
@@ -19,25 +19,25 @@ from .position_base import (
     compute_sinusoids,
     position_ids_from_mask,
 )
-from .position_context import (
+from .position_contextual import (
     DepthwiseConvolutionPositions,
     DynamicPositions,
     MultiscaleConvolutionPositions,
     RecurrentPositions,
 )
-from .position_rotary import (
-    RotaryInterpolatedPositions,
-    RotaryNTKPositions,
-    RotaryPositions,
-    rotate,
-)
-from .position_scores import (
+from .position_relative import (
     ALiBiPositions,
     ClippedBias,
     CompositePositions,
     RelativePositions,
     T5Bias,
     build_alibi_slopes,
+)
+from .position_rotary import (
+    RotaryInterpolatedPositions,
+    RotaryNTKPositions,
+    RotaryPositions,
+    rotate,
 )
 
 POSITION_TYPES: dict[str, type[Positions]] = {

@@ -13,8 +13,8 @@ from transformers import DynamicCache
 
 from hf_attn.models.attention import scaled_dot_product_attention
 from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
-from hf_attn.models.efficient import EFFICIENT_ATTENTION, EfficientAttention, mark_sequences
-from hf_attn.models.efficient_random import positive_features
+from hf_attn.models.efficient_attention import EFFICIENT_ATTENTION, EfficientAttention, mark_sequences
+from hf_attn.models.performer_reformer import positive_features
 from tests.support.checks import SIZES, assert_close, assert_different
 
 KINDS = tuple(EFFICIENT_ATTENTION)

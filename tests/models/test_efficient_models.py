@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from hf_attn.interpret.attention_maps import attention_maps
-from hf_attn.models import efficient_random, modeling_attn_decoder, modeling_attn_encoder
+from hf_attn.models import modeling_attn_decoder, modeling_attn_encoder, performer_reformer
 from hf_attn.models.attention import MultiHeadAttention
 from hf_attn.models.configuration_attn_decoder import AttnDecoderConfig
 from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
-from hf_attn.models.efficient import EFFICIENT_ATTENTION
+from hf_attn.models.efficient_attention import EFFICIENT_ATTENTION
 from hf_attn.models.positions import POSITION_TYPES
 from tests.models.test_efficient_attention import CAUSAL, KINDS, SMALL
 from tests.models.test_mutations import assert_caught
@@ -55,8 +55,8 @@ def build(family, kind, kernel="sdpa", **settings):
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     """Rows of a few tokens fill several blocks."""
-    monkeypatch.setattr(efficient_random, "CAUSAL_BLOCK", 3)
-    monkeypatch.setattr("hf_attn.models.efficient.SMALLEST_BLOCK", 2)
+    monkeypatch.setattr(performer_reformer, "CAUSAL_BLOCK", 3)
+    monkeypatch.setattr("hf_attn.models.efficient_attention.SMALLEST_BLOCK", 2)
 
 
 # Padding, packing, the future

@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hf_attn.models import alignment
+from hf_attn.models import score_functions
 from hf_attn.models.attention import scaled_dot_product_attention
 from hf_attn.models.configuration_recurrent_encoder import CELL_TYPES, RecurrentEncoderConfig
 from hf_attn.models.modeling_recurrent_encoder import RecurrentEncoderModel
@@ -336,10 +336,13 @@ def test_attention_is_its_equation_pair_by_pair(seed, shape, share, scaling, is_
 
 
 SCORES = {
-    "additive": (alignment.additive_score, lambda s, h, w_s, w_h, v: v @ torch.tanh(w_s @ s + w_h @ h)),
-    "dot": (alignment.luong_dot_score, lambda s, h: sum(s * h)),
-    "general": (alignment.luong_general_score, lambda s, h, w: sum(s * torch.stack([sum(r * h) for r in w]))),
-    "concat": (alignment.luong_concat_score, lambda s, h, w, v: v @ torch.tanh(w @ torch.cat((s, h)))),
+    "additive": (score_functions.additive_score, lambda s, h, w_s, w_h, v: v @ torch.tanh(w_s @ s + w_h @ h)),
+    "dot": (score_functions.luong_dot_score, lambda s, h: sum(s * h)),
+    "general": (
+        score_functions.luong_general_score,
+        lambda s, h, w: sum(s * torch.stack([sum(r * h) for r in w])),
+    ),
+    "concat": (score_functions.luong_concat_score, lambda s, h, w, v: v @ torch.tanh(w @ torch.cat((s, h)))),
 }
 
 
@@ -351,7 +354,7 @@ def draw_mask(lengths: list[int], longest: int, side: str) -> torch.Tensor:
 
 def test_every_position_type_and_every_score_has_a_twin():
     assert set(TWINS) == set(POSITION_TYPES)
-    assert {"none", *SCORES} == set(alignment.SCORE_FUNCTIONS)
+    assert {"none", *SCORES} == set(score_functions.SCORE_FUNCTIONS)
 
 
 @pytest.mark.parametrize("name", SCORES)
@@ -361,7 +364,7 @@ def test_every_score_is_its_equation_pair_by_pair_and_padding_weighs_0(name, see
     asked, longest, width, memory_width, hidden_width = sizes
     memory_width = width if name == "dot" else memory_width
     generator, (function, pair) = torch.Generator().manual_seed(seed), SCORES[name]
-    score = alignment.SCORE_FUNCTIONS[name](width, memory_width, hidden_width)
+    score = score_functions.SCORE_FUNCTIONS[name](width, memory_width, hidden_width)
     for weight in score.parameters():
         weight.data = draw(generator, *weight.shape).detach()
     weights = [weight[0] if "score_proj" in path else weight for path, weight in score.named_parameters()]
@@ -372,7 +375,7 @@ def test_every_score_is_its_equation_pair_by_pair_and_padding_weighs_0(name, see
     shares = tabulate(lambda b, t: soften(scores[b, t], may_attend[b]), *axes)
     contexts = tabulate(lambda b, t: sum(shares[b, t, :, None] * memory[b]), *axes)
     projected = score.project(memory)
-    found = alignment.read_memory(score, query, projected, memory, may_attend)
+    found = score_functions.read_memory(score, query, projected, memory, may_attend)
     own = [score(query, projected), function(query, memory, *weights), *found]
     assert_twins(own, [scores, scores, contexts, shares], [query, memory, *score.parameters()])
     assert_close(found[1].sum(-1), may_attend.any(1, keepdim=True).float().expand(-1, asked))

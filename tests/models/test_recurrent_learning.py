@@ -7,10 +7,10 @@ import torch
 from transformers import Seq2SeqTrainer, Seq2SeqTrainingArguments
 
 from hf_attn.models import (
-    alignment,
     encoder_decoder,
     modeling_recurrent_decoder,
     modeling_recurrent_encoder,
+    score_functions,
 )
 from hf_attn.models.modeling_recurrent_decoder import RecurrentState
 from tests.support.checks import (
@@ -146,8 +146,8 @@ def test_padding_let_into_the_softmax_is_caught(monkeypatch):
         assert (found.cross_attentions[0][1, ..., 3:] == 0).all()
 
     check()
-    plain = alignment.masked_softmax
-    monkeypatch.setattr(alignment, "masked_softmax", lambda scores, _: plain(scores))
+    plain = score_functions.masked_softmax
+    monkeypatch.setattr(score_functions, "masked_softmax", lambda scores, _: plain(scores))
     with pytest.raises(AssertionError):
         check()
     with pytest.raises(AssertionError):

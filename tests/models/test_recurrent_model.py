@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file
 
 from hf_attn.architectures.families import FAMILIES
-from hf_attn.models import alignment
+from hf_attn.models import score_functions
 from hf_attn.models.modeling_recurrent import RecurrentForConditionalGeneration, RecurrentModel
 from hf_attn.models.modeling_recurrent_decoder import RecurrentState
 from tests.support.checks import (
@@ -122,7 +122,7 @@ def context_of(decoder, state, memory) -> torch.Tensor:
     """The additive attention of one state [1, D], by its function."""
     score = decoder.score
     weights = (score.query_proj.weight, score.memory_proj.weight, score.score_proj.weight[0])
-    return (alignment.additive_score(state[None], memory, *weights).softmax(-1) @ memory)[0]
+    return (score_functions.additive_score(state[None], memory, *weights).softmax(-1) @ memory)[0]
 
 
 @pytest.mark.parametrize("feeding", [True, False])

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from hf_attn.models.alignment import (
+from hf_attn.models.score_functions import (
     SCORE_FUNCTIONS,
     additive_score,
     luong_concat_score,

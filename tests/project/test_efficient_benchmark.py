@@ -21,7 +21,7 @@ from benchmarks.attention_scaling import (  # noqa: E402
     fit_exponent,
     measure_errors,
 )
-from hf_attn.models.efficient import EFFICIENT_ATTENTION  # noqa: E402
+from hf_attn.models.efficient_attention import EFFICIENT_ATTENTION  # noqa: E402
 from hf_attn.textbooks.chapter_8.efficient import CLAIMS, exponent  # noqa: E402
 from hf_attn.textbooks.claims import measure_claim  # noqa: E402
 

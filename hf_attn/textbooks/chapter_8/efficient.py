@@ -8,7 +8,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from hf_attn.models.attention import scaled_dot_product_attention
 from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
-from hf_attn.models.efficient import EFFICIENT_ATTENTION
+from hf_attn.models.efficient_attention import EFFICIENT_ATTENTION
 from hf_attn.textbooks.claims import Claim, Measured
 
 LENGTHS = (1024, 2048, 4096, 8192, 16384)

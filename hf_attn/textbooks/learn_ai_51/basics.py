@@ -3,8 +3,14 @@
 import torch
 from torch import nn
 
-from hf_attn.models.alignment import SCORE_FUNCTIONS, AdditiveScore, ConcatScore, GeneralScore, read_memory
 from hf_attn.models.position_base import build_sinusoids
+from hf_attn.models.score_functions import (
+    SCORE_FUNCTIONS,
+    AdditiveScore,
+    ConcatScore,
+    GeneralScore,
+    read_memory,
+)
 from hf_attn.textbooks.claims import Claim, Measured, count_parameters, difference, flat, shape_of
 from hf_attn.textbooks.reference_attention import MultiHeadAttention, SelfAttention, attend
 

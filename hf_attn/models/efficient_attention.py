@@ -1,0 +1,181 @@
+"""Self-attention whose cost grows with the length, not with its square: EFFICIENT_ATTENTION names the kinds.
+
+Each kind has a kernel that never forms [T, S], and a plain twin that does and gives the map; the model uses
+the twin with attn_implementation="eager". Cross-attention stays full.
+"""
+
+import math
+
+import torch
+from torch import nn
+from transformers import initialization as init
+from transformers.masking_utils import create_masks_for_generate
+
+from .attention import ChoosesKernel, MultiHeadAttention, scaled_dot_product_attention
+from .efficient_base import EfficientAttention, mark_sequences, may_read
+from .performer_reformer import PerformerAttention, RandomAttention, ReformerAttention
+
+SMALLEST_BLOCK = 32  # queries that local attention takes at once, where the window is smaller
+
+
+class LocalAttention(EfficientAttention):
+    """Each token reads its neighbours, W on either side; a causal stack's the W before and itself.
+
+        A = softmax over |j − i| ≤ W of (Q Kᵀ / √Dh + bias),  W = attention_window  (Beltagy et al. 2020,
+                                                                                     arXiv:2004.05150, §3.1)
+
+    O(nW). What stands farther away is reached through layers, W places each. Distance is counted in the row,
+    padding between two tokens with it. A bias on the scores is made for all pairs, which costs n² again.
+    """
+
+    adds_bias = True
+
+    def attend(self, query, key, value, sequences, bias=None) -> torch.Tensor:
+        """Read by blocks of queries, each beside the keys that any of it may read."""
+        window = self.config.attention_window
+        return local_attention(query, key, value, sequences, window, self.is_causal, bias)
+
+    def attend_plainly(self, query, key, value, sequences, bias=None) -> tuple[torch.Tensor, torch.Tensor]:
+        """Read by all pairs, all but the near ones hidden; a row sums to 1."""
+        length, past = query.shape[2], key.shape[2] - query.shape[2]
+        near = torch.ones(length, past + length, dtype=torch.bool, device=query.device)
+        near = near.triu(past - self.config.attention_window).tril(past + self.config.attention_window)
+        allowed = may_read(sequences, length, self.is_causal) & near
+        return scaled_dot_product_attention(query, key, value, allowed, bias)
+
+
+def local_attention(query, key, value, sequences, window: int, is_causal: bool, bias=None) -> torch.Tensor:
+    """Attend to the places at most `window` away, in memory T × (block + 2W).
+
+    Args:
+        query: [B, H, T, Dh].
+        key: [B, H, S, Dh].
+        value: [B, H, S, Dh].
+        sequences: [B or 1, S].
+        window: W.
+        is_causal: whether only the W before are read.
+        bias: [B, H, T, S] or None.
+
+    Returns:
+        [B, H, T, Dh].
+    """
+    length, past = query.shape[2], key.shape[2] - query.shape[2]
+    window = min(window, key.shape[2])  # beyond there is nothing to read
+    size = min(length, max(window, SMALLEST_BLOCK))
+    blocks = -(-length // size)
+    span = window + size + (0 if is_causal else window)  # keys beside a block
+    first = max(0, past - window)
+    missing = (0, 0, window - (past - first), blocks * size - length + span - window - size)
+
+    def cut_keys(states):  # [..., S, D] → [..., blocks, span, D]
+        padded = nn.functional.pad(states[..., first:, :], missing)
+        return padded.unfold(-2, span, size).transpose(-2, -1)
+
+    def cut_queries(states):  # [..., T, D] → [..., blocks, size, D]
+        return nn.functional.pad(states, (0, 0, 0, blocks * size - length)).unflatten(-2, (blocks, size))
+
+    numbers = sequences[:, None, :, None]
+    mine, theirs = cut_queries(numbers[:, :, past:]), cut_keys(numbers).transpose(-2, -1)
+    band = torch.ones(size, span, dtype=torch.bool, device=query.device).triu().tril(span - size)
+    allowed = (mine == theirs) & (mine != 0) & band  # [B, 1, blocks, size, span]
+    if bias is not None:
+        places = torch.arange(blocks, device=query.device)[:, None] * size + torch.arange(
+            past - window, past - window + span, device=query.device
+        )
+        places = places.clamp(0, key.shape[2] - 1)[:, None]  # [blocks, 1, span]
+        bias = cut_queries(bias).take_along_dim(places[None, None], dim=-1)
+    read, _ = scaled_dot_product_attention(cut_queries(query), cut_keys(key), cut_keys(value), allowed, bias)
+    return read.flatten(2, 3)[:, :, :length]
+
+
+class LinformerAttention(EfficientAttention):
+    """Keys and values of n places are mixed into k, which every query reads.
+
+        Y = softmax(Q (E K)ᵀ / √Dh) F V,   E, F [k, n],   k = linformer_size   (Wang et al. 2020,
+                                                                                arXiv:2006.04768, eq. 7)
+
+    O(nk). E and F are learned, one pair a layer for all heads; n is max_position_embeddings, and a longer row
+    is refused. A shorter row uses their first columns. Rows of the map A = softmax(·) F say how much of each
+    value is in the output; they sum to no particular number and may be negative.
+    """
+
+    not_causal = "its keys are mixtures of all places, later ones among them"
+
+    def __init__(self, config, layer_idx: int, is_causal: bool = False):
+        super().__init__(config, layer_idx, is_causal)
+        self.key_mixture = nn.Parameter(torch.empty(config.linformer_size, config.max_position_embeddings))
+        self.value_mixture = nn.Parameter(torch.empty(config.linformer_size, config.max_position_embeddings))
+
+    def reset(self) -> None:
+        """Draw E and F from N(0, 1/k), as in the paper's proof."""
+        for mixture in (self.key_mixture, self.value_mixture):
+            init.normal_(mixture, mean=0.0, std=len(mixture) ** -0.5)
+
+    def attend(self, query, key, value, sequences, _bias=None) -> torch.Tensor:
+        """Read the k mixtures."""
+        weights, value_mixture = self.weigh_mixtures(query, key, sequences)
+        return weights @ torch.einsum("bsk,bhsd->bhkd", value_mixture, value)
+
+    def attend_plainly(self, query, key, value, sequences, _bias=None) -> tuple[torch.Tensor, torch.Tensor]:
+        """Take the mixtures apart again: how much of each value is read."""
+        weights, value_mixture = self.weigh_mixtures(query, key, sequences)
+        weights = torch.einsum("bhtk,bsk->bhts", weights, value_mixture)
+        return weights @ value, weights
+
+    def weigh_mixtures(self, query, key, sequences) -> tuple[torch.Tensor, torch.Tensor]:
+        """How much each query reads of each mixture, [B, H, T, k], and what is in them, F [B or 1, S, k]."""
+        length = sequences.shape[1]
+        if length > self.key_mixture.shape[1]:
+            raise ValueError(
+                f"The sequence has {length} tokens; attention_type='linformer' has mixtures of "
+                f"max_position_embeddings={self.key_mixture.shape[1]} places. Shorten it, or build the model "
+                "with more."
+            )
+        is_token = sequences != 0
+        places = (is_token.long().cumsum(-1) - 1).clamp(min=0)
+        key_mixture, value_mixture = (
+            nn.functional.embedding(places, mixture.T) * is_token.unsqueeze(-1)  # [B, S, k]
+            for mixture in (self.key_mixture, self.value_mixture)
+        )
+        mixed = torch.einsum("bsk,bhsd->bhkd", key_mixture, key)  # E K
+        scores = query @ mixed.transpose(-2, -1) / math.sqrt(query.shape[-1])  # [B, H, T, k]
+        return scores.softmax(dim=-1, dtype=torch.float32).to(value_mixture.dtype), value_mixture
+
+
+EFFICIENT_ATTENTION: dict[str, type[EfficientAttention]] = {
+    "local": LocalAttention,
+    "linformer": LinformerAttention,
+    "performer": PerformerAttention,
+    "reformer": ReformerAttention,
+}
+
+
+def find_self_attention(config, is_causal: bool) -> type[MultiHeadAttention]:
+    """The class of a stack's self-attention: full where the kind cannot hide the future and it must."""
+    found = EFFICIENT_ATTENTION.get(config.attention_type)
+    return MultiHeadAttention if found is None or (is_causal and found.not_causal) else found
+
+
+class ChoosesAttention(ChoosesKernel):
+    """What the families' models share whose self-attention may be efficient."""
+
+    def redraw(self, generator: torch.Generator) -> None:
+        """Draw every layer's random features or hashes anew."""
+        for module in self.modules():  # type: ignore[attr-defined]
+            if isinstance(module, RandomAttention):
+                module.redraw(generator)
+
+    def create_masks_for_generate(self, config, attention_mask, **kwargs):
+        """What a decoder with a static cache gets: [B, S] where no pairs are formed, else 4-dimensional."""
+        if issubclass(find_self_attention(self.config, is_causal=True), EfficientAttention):
+            return attention_mask
+        return create_masks_for_generate(config=config, attention_mask=attention_mask, **kwargs)
+
+
+__all__ = [
+    "EFFICIENT_ATTENTION",
+    "ChoosesAttention",
+    "EfficientAttention",
+    "find_self_attention",
+    "mark_sequences",
+]

@@ -1,1 +1,0 @@
-../../hf_attn/models/efficient_random.py

@@ -1,1 +1,0 @@
-../../hf_attn/models/position_context.py
