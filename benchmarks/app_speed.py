@@ -61,14 +61,14 @@ SAYS = "([words, does]) => document.querySelector('#note').textContent.includes(
 UNSEEN = """
 import dataclasses, time, torch
 torch.set_num_threads(1)
-from demos import driving
-from demos.session.session import Visit
+from demos.jobs import job
+from demos.session.session import Session
 from hf_attn.tasks import build_task
 task = build_task("copy")
 recipe = dataclasses.replace(task.recipe, report_every=1, evaluate_every=max(1, task.recipe.steps // 20))
 for _ in range(2):
-    run, _ = Visit(device="cpu").add(task, recipe, 0)
-    moments = [time.monotonic() for _ in driving.drive(run) if run.points]
+    run, _ = Session(device="cpu").add(task, recipe, 0)
+    moments = [time.monotonic() for _ in job.drive(run) if run.points]
     took = time.monotonic() - moments[0]
 print(took)
 """
@@ -172,13 +172,13 @@ def measure_elsewhere(address: str) -> float:
         headers = {"Content-Type": "application/json"}
         return urllib.request.urlopen(urllib.request.Request(address + path, posted, headers))
 
-    page, visit = json.load(ask("config")), uuid.uuid4().hex
+    page, session = json.load(ask("config")), uuid.uuid4().hex
     values = {part["id"]: part["props"].get("value") for part in page["components"]}
     (button,) = (part["id"] for part in page["components"] if part["props"].get("elem_id") == "train")
 
     def event(found: dict) -> dict:
         read = [values.get(part) for part in found["inputs"]]
-        return {"data": read, "fn_index": found["id"], "session_hash": visit}
+        return {"data": read, "fn_index": found["id"], "session_hash": session}
 
     events = page["dependencies"]
     press = next(one for one in events if [button, "click"] in [list(target) for target in one["targets"]])
@@ -186,7 +186,7 @@ def measure_elsewhere(address: str) -> float:
     ask("gradio_api/run/predict", **event(press)).close()
     ask("gradio_api/queue/join", **event(follow)).close()
     told = []
-    with ask(f"gradio_api/queue/data?session_hash={visit}") as stream:
+    with ask(f"gradio_api/queue/data?session_hash={session}") as stream:
         for line in stream:
             if steps := [int(step) for step in re.findall(r"points.*?step\W+(\d+)", line.decode())]:
                 told.append((time.monotonic(), max(steps)))

@@ -11,9 +11,9 @@ from .jobs.loop import has_zero_gpu
 from .links import open_link
 from .server import api as endpoints
 from .server import input_guard
-from .session.catalog import Shelf
+from .session.catalog import ModelCatalog
 from .session.page import LIGHT, Page, state_of
-from .session.session import Visit
+from .session.session import Session
 from .tabs.attention import tab as attention
 from .tabs.duel import tab as duel
 from .tabs.explore import tab as explore
@@ -42,30 +42,32 @@ def read_device(device: str) -> tuple[str, int]:
     return f"{formatting.DEVICES.get(kind, kind)}, float32", GPU_PLACES if kind == "cuda" else 2
 
 
-def build_app(shelf: Shelf, device: str = "auto") -> gr.Blocks:
+def build_app(catalog: ModelCatalog, device: str = "auto") -> gr.Blocks:
     """Build the page.
 
     Args:
-        shelf: checkpoints that everybody may open.
+        catalog: checkpoints that everybody may open.
         device: where runs train: "auto", "cpu", "cuda" or "mps".
     """
-    here: weakref.WeakValueDictionary[str, Visit] = weakref.WeakValueDictionary()  # of this app's open pages
+    here: weakref.WeakValueDictionary[str, Session] = (
+        weakref.WeakValueDictionary()
+    )  # of this app's open pages
 
-    def arrive(visit: Visit, request: gr.Request) -> Visit:
-        here[request.session_hash] = visit
-        return visit
+    def arrive(session: Session, request: gr.Request) -> Session:
+        here[request.session_hash] = session
+        return session
 
     def leave(request: gr.Request) -> None:
-        if (visit := here.pop(request.session_hash, None)) is not None:
-            visit.close()
+        if (session := here.pop(request.session_hash, None)) is not None:
+            session.close()
 
     told, places = read_device(device)
     with input_guard.GuardedBlocks(
         title="hf_attn", delete_cache=(HOUR, HOUR), analytics_enabled=False
     ) as app:
         app.space_id = None  # with it a page asks the Hub for a header, and Google for the header's fonts
-        visit = state_of(Visit(device=device), Visit.close)
-        page = Page(app, visit, shelf, told, places)
+        session = state_of(Session(device=device), Session.close)
+        page = Page(app, session, catalog, told, places)
         endpoints.build(page, device)  # first, so that no handler of a tab has taken their names
         header = open_link.build_header([tab.TITLE.lower() for tab in TABS])
         with gr.Tabs() as page.tabs:
@@ -74,7 +76,7 @@ def build_app(shelf: Shelf, device: str = "auto") -> gr.Blocks:
                 with gr.Tab(tab.TITLE, id=name, elem_id=f"tab-{name}") as page.tab:
                     tab.build(page)
         open_link.wire(page, header)
-        app.load(arrive, visit, visit, **LIGHT)
+        app.load(arrive, session, session, **LIGHT)
         app.unload(leave)
     app.queue(max_size=40, default_concurrency_limit=4, api_open=False)  # nobody passes those who wait
     app._queue.sleep_when_free = LOOK_SECONDS

@@ -8,7 +8,7 @@ import torch
 
 from .app import HEAD, build_app
 from .core.limits import choose_limits, decide_limits, is_loopback
-from .session.catalog import build_shelf
+from .session.catalog import build_catalog
 from .ui import theme
 
 
@@ -44,7 +44,7 @@ def start(
     limits = choose_limits(host, share=share, trusts=trust_visitors, has_password=password is not None)
     decide_limits(limits)
     torch.set_num_threads(1)  # two runs at once train faster on two cores than with more threads each
-    app = build_app(build_shelf(checkpoint), device)
+    app = build_app(build_catalog(checkpoint), device)
     _, local, public = app.launch(
         server_name=host,
         server_port=port,
@@ -52,7 +52,7 @@ def start(
         auth_message="Write any name, and the password that you were given.",
         auth=None if password is None else lambda _, typed: is_same(typed, password),
         mcp_server=mcp,
-        state_session_capacity=limits.visits,
+        state_session_capacity=limits.sessions,
         max_file_size="50mb",
         head=HEAD,
         theme=theme.THEME,

@@ -36,9 +36,9 @@ class Limits:
         characters: of a typed text.
         upload_bytes: of a file.
         download_bytes: of a model's weights on the Hub.
-        runs: kept in a visit; the oldest makes room.
-        visits: with a state at once; the oldest is forgotten.
-        visit_seconds: until what a visit keeps is forgotten.
+        runs: kept in a session; the oldest makes room.
+        sessions: with a state at once; the oldest is forgotten.
+        session_seconds: until what a session keeps is forgotten.
         takes_paths: whether a typed path to the server's own files is followed, and the Hub's token of
             whoever started the server reads for a visitor.
         audience: who these limits are for, in words for whoever starts the server; nothing at home.
@@ -55,8 +55,8 @@ class Limits:
     upload_bytes: int = 50 * MEGABYTE
     download_bytes: int = 4000 * MEGABYTE
     runs: int = 12
-    visits: int = 500
-    visit_seconds: int = 12 * 3600
+    sessions: int = 500
+    session_seconds: int = 12 * 3600
     takes_paths: bool = True
     audience: str = ""
 
@@ -117,8 +117,8 @@ PUBLIC = Limits(
     upload_bytes=5 * MEGABYTE,
     download_bytes=600 * MEGABYTE,
     runs=6,
-    visits=100,
-    visit_seconds=2 * 3600,
+    sessions=100,
+    session_seconds=2 * 3600,
     takes_paths=False,
     audience=". Visitors are strangers: small models, short runs, no folders, and never your Hub token.",
 )

@@ -1,4 +1,4 @@
-"""A visitor's own file: taken from an upload, kept in the visit's folder, and gone with it."""
+"""A visitor's own file: taken from an upload, kept in the session's folder, and gone with it."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +18,7 @@ class Table:
     """What a visitor uploaded.
 
     Attributes:
-        path: the visit's own copy.
+        path: the session's own copy.
         name: what the visitor calls it.
         columns: names in its first line; none in plain text.
         fault: why it cannot be used, in a sentence; then nothing is kept.

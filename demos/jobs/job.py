@@ -11,7 +11,7 @@ from hf_attn.evaluation.metrics import evaluate
 from hf_attn.training.loop import Diverged
 
 from ..core.limits import limits_here
-from .training_job import FAILED, FINISHED, PAUSED, RUNNING, STOPPED, Run
+from .training_job import FAILED, FINISHED, PAUSED, RUNNING, STOPPED, TrainingJob
 
 MESSAGE_SECONDS = 0.12  # between two messages: the browser has no way to say that it cannot follow
 NAP_SECONDS = 0.05
@@ -48,7 +48,7 @@ def ending(thing: Any, failed: str) -> Iterator[None]:
         thing.status, thing.message = FAILED, f"{failed}: {error}"
 
 
-def drive(run: Run) -> Iterator[None]:
+def drive(run: TrainingJob) -> Iterator[None]:
     """Take steps until the run is over or stopped; yield whenever there is something to show.
 
     The first time is at once, before there is a model: the run waits no longer.
@@ -70,7 +70,7 @@ def drive(run: Run) -> Iterator[None]:
         run.wanted_steps = 0
 
 
-def _steps(run: Run) -> Iterator[None]:
+def _steps(run: TrainingJob) -> Iterator[None]:
     shown_at = next_at = -math.inf
     until = last_moment()
     while True:
@@ -102,7 +102,7 @@ def _steps(run: Run) -> Iterator[None]:
     run.take_frame()
 
 
-def _rest(run: Run) -> Iterator[None]:
+def _rest(run: TrainingJob) -> Iterator[None]:
     """Wait until the pause ends, a step or a stop is asked for; show where it stands first."""
     run.status = PAUSED
     if run.model is not None and run.points:
@@ -119,7 +119,7 @@ def _rest(run: Run) -> Iterator[None]:
             yield
 
 
-def measure(run: Run) -> None:
+def measure(run: TrainingJob) -> None:
     """Write 1,000 held-out examples, for the board, the table and the card."""
     with run.looking() as model:
         run.conclude(evaluate(model, run.task))

@@ -53,7 +53,7 @@ def follow_steps(run) -> Iterator[Sequence[Report]]:
     """Learn here, a step at a time, whatever the recipe says of reports: between two it can be stopped."""
     (each_step := threading.Event()).set()
     how = {"generator": torch.Generator().manual_seed(run.seed), "accelerator": run.accelerator}
-    for report in train(run.task, run.model, run.recipe, hurry=each_step, **how):
+    for report in train(run.task, run.model, run.recipe, report_every_step=each_step, **how):
         yield (report,)
 
 

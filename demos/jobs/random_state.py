@@ -11,13 +11,13 @@ from hf_attn.tasks import Recipe
 Slice = TypeVar("Slice", bound=Sequence)
 
 
-def draws(recipe: Recipe) -> bool:
+def uses_global_rng(recipe: Recipe) -> bool:
     """Whether a model with this recipe draws from torch's global generators while it learns."""
     has_dropout = any(share for name, share in recipe.model.items() if name.endswith("dropout"))
     return has_dropout or recipe.teacher_forcing < 1
 
 
-def draw_apart(loop: Iterator[Slice], seed: int) -> Iterator[Slice]:
+def isolate_rng(loop: Iterator[Slice], seed: int) -> Iterator[Slice]:
     """The same loop, which draws as if it learned alone, however many others learn between its steps.
 
     Begun with `torch.manual_seed(seed)`, as the lines of Python begin that give the same run. While it takes

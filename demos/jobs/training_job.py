@@ -20,7 +20,7 @@ from ..ui.boards import encode_maps, said_once, tell_baseline
 from ..ui.formatting import shorten, thin
 from .loop import begin_loop, has_zero_gpu
 from .probe import Examples, Probe, answer_examples, choose_examples, read_map, write_samples
-from .random_state import draw_apart, draws
+from .random_state import isolate_rng, uses_global_rng
 
 RUNNING, PAUSED, STOPPED, FINISHED, FAILED = "running", "paused", "stopped", "finished", "error"
 LARGEST_SEED = 2**31 - 1
@@ -37,11 +37,11 @@ ANSWERS = ("What it writes", ("source", "written"), "{} held-out examples")
 
 
 @dataclass(eq=False)
-class Run:
+class TrainingJob:
     """One model learning one task: what the page shows of it, and what the visitor wants of it.
 
     Attributes:
-        id, name: of the run, within its visit.
+        id, name: of the run, within its session.
         task, recipe, seed, device: what it is made of.
         own_probe: the example whose attention is drawn, where the visitor wrote one.
         pace: steps a second; None for as fast as it goes.
@@ -98,7 +98,9 @@ class Run:
         if self.loop is None and self.model is None:
             self.model = build_model(self.task, self.recipe, self.seed)
             loop = begin_loop(self)
-            self.loop = draw_apart(loop, self.seed) if draws(self.recipe) and not has_zero_gpu() else loop
+            self.loop = (
+                isolate_rng(loop, self.seed) if uses_global_rng(self.recipe) and not has_zero_gpu() else loop
+            )
 
     def advance(self) -> Report | None:
         """Take one step, or a slice of them, and note what it gave; None where there is none left."""

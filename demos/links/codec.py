@@ -26,10 +26,10 @@ from collections.abc import Iterable
 from gradio import components
 from gradio.components import Component
 
-from ..jobs.training_job import Run
-from ..session.catalog import Shelf
-from ..session.page import Kept, Learned
-from ..session.session import Visit
+from ..jobs.training_job import TrainingJob
+from ..session.catalog import ModelCatalog
+from ..session.page import LinkedFields, ReplayableJob
+from ..session.session import Session
 from ..tabs.train import form, replay
 from ..ui.formatting import NARROW, count
 
@@ -126,9 +126,9 @@ def refuse(constant: str) -> None:
 
 
 def describe_view(
-    kept: Iterable[Kept],
-    shelf: Shelf,
-    visit: Visit,
+    kept: Iterable[LinkedFields],
+    catalog: ModelCatalog,
+    session: Session,
     values: dict[str, object],
     boards: dict,
     learned: dict[str, dict] | None = None,
@@ -137,8 +137,8 @@ def describe_view(
 
     Args:
         kept: what the tab keeps.
-        shelf: checkpoints that everybody may open.
-        visit: the visitor's own runs.
+        catalog: checkpoints that everybody may open.
+        session: the visitor's own runs.
         values: of the tab's fields.
         boards: what the pictures chose.
         learned: what `tell_learned` says.
@@ -151,15 +151,15 @@ def describe_view(
     state: dict = {"tab": tab, "values": dict(values), "boards": boards}
     if learned:
         state["learned"] = learned
-    run = visit.runs.get(visit.shown) if tab == "train" else None
+    run = session.runs.get(session.shown) if tab == "train" else None
     for name in (one.weights for one in kept if one.weights is not None):
         chosen = values[name]
-        run = visit.runs.get(chosen)
-        known = {str(path): path.name for _, path in shelf.folders}
+        run = session.runs.get(chosen)
+        known = {str(path): path.name for _, path in catalog.folders}
         state["values"][name] = RUN if run is not None else known.get(chosen, chosen)
     if run is None or not run.step:
         said = [LEARNS_AGAIN] if learned else []
-        said += [one.stays(visit) for one in kept if one.stays is not None]
+        said += [one.stays(session) for one in kept if one.stays is not None]
         return state, " ".join(filter(None, said))
     try:
         state["run"] = replay.describe(run)
@@ -167,16 +167,16 @@ def describe_view(
         if tab != "train":
             raise
         return state, str(error)  # the settings travel
-    beside, stays = describe_beside(visit, boards) if tab == "train" else ([], [])
+    beside, stays = describe_beside(session, boards) if tab == "train" else ([], [])
     state |= {"beside": beside} if beside else {}
     return state, " ".join([say_travels([run.name, *(one["name"] for one in beside)], run.step), *stays])
 
 
-def describe_beside(visit: Visit, boards: dict) -> tuple[list[dict], list[str]]:
+def describe_beside(session: Session, boards: dict) -> tuple[list[dict], list[str]]:
     """What a link says of the runs that are laid over the shown one, and why it says nothing of some."""
     laid = boards.get(replay.TABLE, {}).get("laid", [])
     found, stays = [], []
-    for run in (visit.runs[one] for one in laid if one in visit.runs):
+    for run in (session.runs[one] for one in laid if one in session.runs):
         try:
             found.append(replay.describe(run, film=True))
         except ValueError as error:
@@ -192,7 +192,7 @@ def say_travels(names: list[str], steps: int) -> str:
     return f"{listed} travel as their settings: opening the link trains them again, one after the other."
 
 
-def tell_learned(page_learned: Iterable[Learned], tab: str, given: dict) -> dict[str, dict]:
+def tell_learned(page_learned: Iterable[ReplayableJob], tab: str, given: dict) -> dict[str, dict]:
     """What a link says of what a tab has learned, by name; `given` has the states by component."""
     held = {one.name: given[one.state] for one in page_learned if one.tab == tab}
     return {
@@ -205,13 +205,13 @@ def tell_learned(page_learned: Iterable[Learned], tab: str, given: dict) -> dict
 # ---------------------------------------------------------------- from a state to a page
 
 
-def check_state(kept: Iterable[Kept], state: dict) -> list[Kept]:
+def check_state(kept: Iterable[LinkedFields], state: dict) -> list[LinkedFields]:
     """Return what is kept of the tab that a link shows.
 
     Raises:
         ValueError: there is no such tab or field, or a field cannot hold what the link says.
     """
-    tabs: dict[str, list[Kept]] = {}
+    tabs: dict[str, list[LinkedFields]] = {}
     for one in kept:
         tabs.setdefault(one.tab, []).append(one)
     if state.get("tab") not in tabs:
@@ -228,7 +228,9 @@ def check_state(kept: Iterable[Kept], state: dict) -> list[Kept]:
     return found
 
 
-def check_learned(learned: Iterable[Learned], state: dict) -> list[tuple[Learned, dict, list[int]]]:
+def check_learned(
+    learned: Iterable[ReplayableJob], state: dict
+) -> list[tuple[ReplayableJob, dict, list[int]]]:
     """What a link has learned again: (what, its settings, how far).
 
     Raises:
@@ -248,7 +250,7 @@ def check_learned(learned: Iterable[Learned], state: dict) -> list[tuple[Learned
     return found
 
 
-def check_values(kept: Kept | Learned, values: dict) -> None:
+def check_values(kept: LinkedFields | ReplayableJob, values: dict) -> None:
     """Refuse a value that its field cannot hold.
 
     Raises:
@@ -328,7 +330,7 @@ def is_choice(component: Component, value: object, *, varies: bool) -> bool:
     return type(value) in types
 
 
-def find_weights(shelf: Shelf, name: object, run_id: str | None) -> object:
+def find_weights(catalog: ModelCatalog, name: object, run_id: str | None) -> object:
     """What a checkpoint's name in a link is here.
 
     Raises:
@@ -338,7 +340,7 @@ def find_weights(shelf: Shelf, name: object, run_id: str | None) -> object:
         if run_id is None:
             raise ValueError("This link shows a run of the sender's and does not say how it was trained.")
         return run_id
-    return next((str(path) for _, path in shelf.folders if path.name == name), name)
+    return next((str(path) for _, path in catalog.folders if path.name == name), name)
 
 
 def say_open(state: dict, title: str) -> str:
@@ -351,7 +353,7 @@ def say_open(state: dict, title: str) -> str:
     return " ".join(said)
 
 
-def say_training(again: replay.Again, place: int, number: int) -> str:
+def say_training(again: replay.RunSpec, place: int, number: int) -> str:
     """What is trained for a link: the run at this place of so many."""
     task = form.offers()[str(again.fields["task"])][0]
     which = (
@@ -370,7 +372,7 @@ def say_missing(number: int) -> str:
     return f"{which} not trained to a first step here, and not laid over this one."
 
 
-def say_steps(run: Run, wanted: int) -> str:
+def say_steps(run: TrainingJob, wanted: int) -> str:
     """What is to be known of a link's run that was stopped; nothing where it stands as the sender's did."""
     if run.step == wanted:
         return ""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import gradio as gr
 
 from ..core.events import Event
-from ..session.page import LIGHT, Kept, Page, change_of, with_value
+from ..session.page import LIGHT, LinkedFields, Page, change_of, with_value
 from ..tabs.train import replay
 from ..ui import boards, notices
 from . import codec as links
@@ -48,22 +48,22 @@ def build_header(tabs: list[str]) -> gr.HTML:
     return boards.build_board("link_board", "hf-header", "link-board", *events, template=template)
 
 
-def copy_link(page: Page, kept: list[Kept], given: dict, event: CopyEvent) -> str:
+def copy_link(page: Page, kept: list[LinkedFields], given: dict, event: CopyEvent) -> str:
     """The link to what a tab shows, or why there is none: the board's value; `given` is by component."""
     try:
         if not kept:
             raise ValueError(NOTHING)
         values = {name: given[part] for one in kept for name, part in one.fields.items()}
-        learned = links.tell_learned(page.learned, kept[0].tab, given)
-        visit = given[page.visit]
-        state, said = links.describe_view(kept, page.shelf, visit, values, event.boards, learned)
+        learned = links.tell_learned(page.linked_jobs, kept[0].tab, given)
+        session = given[page.session]
+        state, said = links.describe_view(kept, page.catalog, session, values, event.boards, learned)
         state |= {name: True for name in ("locked", "hidden") if getattr(event, name)}
         return boards.to_json({"turn": event.turn, "made": links.write_link(state), "said": said})
     except ValueError as error:
         return boards.to_json({"turn": event.turn, "refused": str(error)})
 
 
-def lock(changes: dict, kept: list[Kept]) -> dict:
+def lock(changes: dict, kept: list[LinkedFields]) -> dict:
     """The updates with every field of a tab, and what changes them, disabled."""
     parts = [part for one in kept for part in (*one.fields.values(), *one.buttons)]
     locked = {
@@ -90,16 +90,18 @@ class Opening:
     @property
     def inputs(self) -> list:
         """What the handlers read."""
-        read = [part for one in (*self.page.kept, *self.page.learned) for part in one.inputs]
-        return list(dict.fromkeys([self.page.visit, self.page.order, self.pending, *read]))
+        read = [part for one in (*self.page.linked_fields, *self.page.linked_jobs) for part in one.inputs]
+        return list(dict.fromkeys([self.page.session, self.page.order, self.pending, *read]))
 
     @property
     def outputs(self) -> list:
         """What they may change."""
         parts = [
-            part for one in self.page.kept for part in (*one.fields.values(), *one.outputs, *one.buttons)
+            part
+            for one in self.page.linked_fields
+            for part in (*one.fields.values(), *one.outputs, *one.buttons)
         ]
-        parts += [part for one in self.page.learned for part in one.outputs]
+        parts += [part for one in self.page.linked_jobs for part in one.outputs]
         return list(dict.fromkeys([self.board, self.page.tabs, self.page.order, self.pending, *parts]))
 
     def open_page(self, request: gr.Request, *given) -> dict:
@@ -119,7 +121,7 @@ class Opening:
         pending = given[self.pending]
         if pending is None:
             return {self.board: gr.skip()}
-        run = given[self.page.visit].runs.get(pending["ids"][-1])
+        run = given[self.page.session].runs.get(pending["ids"][-1])
         if run is not None and run.is_live:
             return {self.board: gr.skip()}
         over = {self.pending: None}
@@ -130,15 +132,15 @@ class Opening:
 
     def _bring(self, state: dict, ids: list[str], given: dict) -> dict:
         """Open what a link shows, or train the next of its runs; those with these ids are there."""
-        kept, visit = links.check_state(self.page.kept, state), given[self.page.visit]
+        kept, session = links.check_state(self.page.linked_fields, state), given[self.page.session]
         wanted = replay.runs_of(state)
         for place, again in enumerate(wanted[len(ids) :], len(ids) + 1):
-            run = replay.find_again(visit, again, ids)
+            run = replay.find_again(session, again, ids)
             if run is None:
                 return self._train(again, state, ids, given, links.say_training(again, place, len(wanted)))
             ids = [*ids, run.id]
         there = [
-            (visit.runs[one], again) for one, again in zip(ids, wanted, strict=True) if one in visit.runs
+            (session.runs[one], again) for one, again in zip(ids, wanted, strict=True) if one in session.runs
         ]
         there = [(run, again) for run, again in there if run.step]
         if wanted and (not there or there[-1][1] is not wanted[-1]):
@@ -148,11 +150,11 @@ class Opening:
     def _tell(self, said: dict) -> dict:
         return {self.board: boards.to_json({"turn": 0, **said})}
 
-    def _train(self, again: replay.Again, state: dict, ids: list[str], given: dict, said: str) -> dict:
+    def _train(self, again: replay.RunSpec, state: dict, ids: list[str], given: dict, said: str) -> dict:
         """Train a run of the sender's in the Train tab; what the link shows follows."""
-        kept = next(one for one in self.page.kept if one.tab == TRAIN)
+        kept = next(one for one in self.page.linked_fields if one.tab == TRAIN)
         changes = kept.restore(again.fields, *(given[one] for one in kept.inputs))
-        run, gone = replay.add_again(given[self.page.visit], again, ids)
+        run, gone = replay.add_again(given[self.page.session], again, ids)
         said = f"{said} {gone}".strip()
         return changes | {
             self.page.tabs: gr.Tabs(selected=TRAIN),
@@ -161,20 +163,20 @@ class Opening:
             **self._tell({"opened": {"tab": TRAIN, "boards": {}, "locked": [], "said": said}}),
         }
 
-    def _show(self, found: list[Kept], state: dict, there: list, given: dict, missing: str) -> dict:
+    def _show(self, found: list[LinkedFields], state: dict, there: list, given: dict, missing: str) -> dict:
         """Open the tab of a link with its fields as they were; `there` has its runs, the shown one last."""
         tab, values, changes = state["tab"], state.get("values", {}), {}
         boards, short = state.get("boards", {}), [links.say_steps(run, again.steps) for run, again in there]
         run_id = there[-1][0].id if there else None
         if tab == TRAIN:
-            given[self.page.visit].show(run_id)
+            given[self.page.session].show(run_id)
         if table := boards.get(replay.TABLE):
             boards = boards | {replay.TABLE: table | {"laid": [run.id for run, _ in there[:-1]]}}
-        learned = links.check_learned(self.page.learned, state)
+        learned = links.check_learned(self.page.linked_jobs, state)
         for one in found:
             own = {name: values.get(name, part.value) for name, part in one.fields.items()}
             if one.weights is not None:
-                own[one.weights] = links.find_weights(self.page.shelf, own[one.weights], run_id)
+                own[one.weights] = links.find_weights(self.page.catalog, own[one.weights], run_id)
             if one.restore is None:
                 changes |= {part: with_value(own[name]) for name, part in one.fields.items()}
             else:
@@ -203,9 +205,9 @@ def wire(page: Page, board: gr.HTML) -> None:
     for ended in page.run_ended:
         ended.then(opening.go_on, opening.inputs, opening.outputs, **now)
     for tab in (child.id for child in page.tabs.children):
-        kept = [one for one in page.kept if one.tab == tab]
-        states = [one.state for one in page.learned if one.tab == tab]
-        read = [page.visit, *states, *(part for one in kept for part in one.fields.values())]
+        kept = [one for one in page.linked_fields if one.tab == tab]
+        states = [one.state for one in page.linked_jobs if one.tab == tab]
+        read = [page.session, *states, *(part for one in kept for part in one.fields.values())]
 
         def copy(event: CopyEvent, *given, kept=kept, read=tuple(read)):
             return copy_link(page, kept, dict(zip(read, given, strict=True)), event)

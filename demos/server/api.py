@@ -31,12 +31,12 @@ from hf_attn.training.duel import count_parameters
 from ..core.limits import limits_here
 from ..jobs import job as driving
 from ..jobs.training_job import FAILED, LARGEST_SEED
-from ..session.catalog import Shelf
+from ..session.catalog import ModelCatalog
 from ..session.maps import look
 from ..session.model_input import as_ids
 from ..session.page import Page
 from ..session.run_files import pack
-from ..session.session import Visit
+from ..session.session import Session
 from ..tabs.try_it.tab import read_settings
 from ..ui.formatting import shorten
 
@@ -53,23 +53,23 @@ class RunFailed(Exception):
 
 
 @dataclass
-class Desk:
-    """What scripts ask for, and the runs that they trained: each in a visit of its own, the oldest first.
+class ApiSession:
+    """What scripts ask for, and the runs that they trained: each in a session of its own, the oldest first.
 
     A refusal is a ValueError.
     """
 
-    shelf: Shelf
+    catalog: ModelCatalog
     device: str = "auto"
-    kept: collections.OrderedDict[str, tuple[float, Visit]] = field(default_factory=collections.OrderedDict)
+    kept: collections.OrderedDict[str, tuple[float, Session]] = field(default_factory=collections.OrderedDict)
     packed: dict[str, Path] = field(default_factory=dict)  # a run's name → its zip
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def keep(self, visit: Visit) -> str:
-        """Give a visit a name that cannot be guessed."""
+    def keep(self, session: Session) -> str:
+        """Give a session a name that cannot be guessed."""
         name = f"run-{secrets.token_hex(8)}"
         with self.lock:
-            self.kept[name] = (time.monotonic(), visit)
+            self.kept[name] = (time.monotonic(), session)
             self._let_go()
         return name
 
@@ -83,8 +83,8 @@ class Desk:
     def _oldest(self) -> float:
         return time.monotonic() - next(iter(self.kept.values()))[0]
 
-    def find(self, checkpoint: str) -> tuple[Visit, str]:
-        """(visit, choice in it) of a run's name or of a bundled checkpoint's.
+    def find(self, checkpoint: str) -> tuple[Session, str]:
+        """(session, choice in it) of a run's name or of a bundled checkpoint's.
 
         Raises:
             ValueError: there is none, or none any more.
@@ -92,19 +92,19 @@ class Desk:
         with self.lock:
             self._let_go()
             if checkpoint in self.kept:
-                visit = self.kept[checkpoint][1]
-                return visit, next(iter(visit.runs))
-        bundled = {path.name: str(path) for _, path in self.shelf.folders}
+                session = self.kept[checkpoint][1]
+                return session, next(iter(session.runs))
+        bundled = {path.name: str(path) for _, path in self.catalog.folders}
         if checkpoint not in bundled:
             raise ValueError(
                 f"checkpoint={checkpoint!r} is not here: give the run's name that /train returned within the "
                 f"last hour, or one of {', '.join(bundled)}."
             )
-        return Visit(), bundled[checkpoint]
+        return Session(), bundled[checkpoint]
 
     def checkpoints(self) -> list[str]:
         """List the checkpoints that are bundled with the app, by name."""
-        return [path.name for _, path in self.shelf.folders]
+        return [path.name for _, path in self.catalog.folders]
 
     def train_model(
         self,
@@ -129,15 +129,15 @@ class Desk:
             examples that are right, with its 95 % interval.
         """
         built, recipe = _read_recipe(task, model, steps, seed, settings)
-        visit = Visit(device=self.device)
-        run, _ = visit.add(built, recipe, seed)
+        session = Session(device=self.device)
+        run, _ = session.add(built, recipe, seed)
         collections.deque(driving.drive(run), maxlen=0)
         if run.status == FAILED:
             raise RunFailed(run.message)
         driving.measure(run)
         score = run.evaluation.overall
         return {
-            "checkpoint": self.keep(visit),
+            "checkpoint": self.keep(session),
             "task": built.name,
             "steps": run.step,
             "seconds": round(run.seconds, 3),
@@ -152,13 +152,13 @@ class Desk:
         Args:
             checkpoint: The run's name that /train returned.
         """
-        visit, chosen = self.find(checkpoint)
-        if chosen not in visit.runs:
+        session, chosen = self.find(checkpoint)
+        if chosen not in session.runs:
             raise ValueError(
                 f"checkpoint={checkpoint!r} is bundled with the app; name a run that /train returned."
             )
         if checkpoint not in self.packed:
-            self.packed[checkpoint] = pack(visit, visit.runs[chosen])
+            self.packed[checkpoint] = pack(session, session.runs[chosen])
         path = self.packed[checkpoint]
         return FileData(path=str(path), orig_name=path.name, size=path.stat().st_size)
 
@@ -189,11 +189,11 @@ class Desk:
             The prediction, whether it is right (null where nobody knows), its log probability, and each
             symbol with its probability.
         """
-        visit, chosen = self.find(checkpoint)
+        session, chosen = self.find(checkpoint)
         how = read_settings(
             strategy, num_beams=num_beams, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed
         )
-        with self.shelf.open(visit, chosen) as opened:
+        with self.catalog.open(session, chosen) as opened:
             ids = opened.encode(text.strip())
             most = opened.most_own(len(ids)) if opened.model.can_generate() else None
             written = write(opened.model, as_ids(opened, ids), strategy, max_new_tokens=most, **how)
@@ -231,23 +231,23 @@ class Desk:
             Names of the tokens that read (queries) and that are read (keys), and weights as rows of
             queries, each summing to 1.
         """
-        visit, chosen = self.find(checkpoint)
-        with self.shelf.open(visit, chosen) as opened:
-            looked = look(opened, text.strip(), target.strip())
-            if looked.answering is None:
+        session, chosen = self.find(checkpoint)
+        with self.catalog.open(session, chosen) as opened:
+            computed = look(opened, text.strip(), target.strip())
+            if computed.answering is None:
                 raise ValueError(f"checkpoint={checkpoint!r} has no attention: it reads step by step.")
-            shown = looked.answering if kind == "answering" else kind
-            if shown not in looked.kinds:
-                raise ValueError(f"kind={kind!r}: this model has {', '.join(looked.kinds)}.")
-            if looked.long:
+            shown = computed.answering if kind == "answering" else kind
+            if shown not in computed.kinds:
+                raise ValueError(f"kind={kind!r}: this model has {', '.join(computed.kinds)}.")
+            if computed.long:
                 raise ValueError("text and answer are too long for one reply: Explore shows them in windows.")
-            weights = getattr(looked.maps, shown)
+            weights = getattr(computed.maps, shown)
             layers, heads = weights.shape[:2]
             for name, number, most in (("layer", layer, layers), ("head", head, heads)):
                 if not 0 <= number < most:
                     raise ValueError(f"{name}={number}: this model has {name}s 0 to {most - 1}.")
-            queries, keys = (opened.labels(ids) for ids in looked.maps.sides(shown))
-            answer = opened.read_text(looked.written) if looked.written else ""
+            queries, keys = (opened.labels(ids) for ids in computed.maps.sides(shown))
+            answer = opened.read_text(computed.written) if computed.written else ""
         return {
             "kind": shown,
             "layer": layer,
@@ -280,13 +280,18 @@ def list_tasks() -> list[dict[str, str]]:
 
 def build(page: Page, device: str) -> None:
     """Name the endpoints; their docstrings are what a client reads."""
-    desk = Desk(page.shelf, device)
+    api_session = ApiSession(page.catalog, device)
     gr.api(list_tasks, api_name="tasks", queue=False)
-    gr.api(desk.checkpoints, api_name="checkpoints", queue=False)
-    gr.api(_told(desk.train_model), api_name="train", concurrency_limit=page.places, concurrency_id="train")
-    gr.api(_told(desk.download), api_name="download")
-    gr.api(_told(desk.write_answer), api_name="write")
-    gr.api(_told(desk.attention_map), api_name="attention_map")
+    gr.api(api_session.checkpoints, api_name="checkpoints", queue=False)
+    gr.api(
+        _told(api_session.train_model),
+        api_name="train",
+        concurrency_limit=page.places,
+        concurrency_id="train",
+    )
+    gr.api(_told(api_session.download), api_name="download")
+    gr.api(_told(api_session.write_answer), api_name="write")
+    gr.api(_told(api_session.attention_map), api_name="attention_map")
 
 
 def _read_recipe(

@@ -1,4 +1,4 @@
-"""Checkpoints that a visitor may open: bundled ones, the one given at the start, and the visit's own runs."""
+"""Checkpoints that a visitor may open: the bundled ones, the one given at the start, and the own runs."""
 
 import contextlib
 import functools
@@ -22,7 +22,7 @@ from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
 from ..core.limits import limits_here
 from ..ui.formatting import DEVICES, count, label_tokens
 from ..ui.notices import origin, origin_of
-from .session import Visit
+from .session import Session
 
 MOST_TEXT = 80  # tokens that a language model goes on for
 MOST_OTHER = 64  # … and a model that names no task
@@ -40,7 +40,7 @@ NONE_YET = (
 
 
 @dataclass(frozen=True)
-class Opened:
+class LoadedModel:
     """A model with what is needed to read for it and to judge it.
 
     Attributes:
@@ -140,30 +140,30 @@ class Opened:
 
 
 @dataclass(frozen=True)
-class Shelf:
+class ModelCatalog:
     """Folders that every visitor may open, each with its label, and what each visitor opened besides.
 
     Attributes:
         folders: (label, folder).
-        others: visit → {folder or Hub id: its model type}.
+        others: session → {folder or Hub id: its model type}.
     """
 
     folders: tuple[tuple[str, Path], ...] = ()
     others: weakref.WeakKeyDictionary = field(default_factory=weakref.WeakKeyDictionary, compare=False)
 
-    def choices(self, visit: Visit) -> list[tuple[str, str]]:
-        """(label, value) of all there is: this visit's runs first, the newest on top."""
+    def choices(self, session: Session) -> list[tuple[str, str]]:
+        """(label, value) of all there is: this session's runs first, the newest on top."""
         runs = [
-            (f"{run.name} (this visit)", run.id)
-            for run in reversed(visit.runs.values())
+            (f"{run.name} (this session)", run.id)
+            for run in reversed(session.runs.values())
             if run.model is not None
         ]
-        pulled = [(f"{name} (pulled)", name) for name in reversed(visit.pulled)]
-        others = [name for name in self.others.get(visit, {}) if name not in visit.pulled]
+        pulled = [(f"{name} (pulled)", name) for name in reversed(session.pulled)]
+        others = [name for name in self.others.get(session, {}) if name not in session.pulled]
         opened = [(name, name) for name in reversed(others)]
         return runs + pulled + opened + [(label, str(path)) for label, path in self.folders]
 
-    def take(self, visit: Visit, name: str) -> str:
+    def take(self, session: Session, name: str) -> str:
         """Open a folder or a Hub id and offer it to this visitor; returns its value among the choices.
 
         Raises:
@@ -171,7 +171,7 @@ class Shelf:
         """
         if not name:
             raise ValueError("Write a folder, or a Hub id such as google-bert/bert-base-uncased.")
-        if name in (value for _, value in self.choices(visit)):
+        if name in (value for _, value in self.choices(session)):
             return name
         limits_here().refuse_path(name)
         found = open_once(name)
@@ -180,53 +180,57 @@ class Shelf:
                 f"{name} reads {found.model.main_input_name}; here text is read: choose another."
             )
         refuse_without_attention(found.model)
-        before = [row for row in self.others.get(visit, {}).items() if row[0] != name]
-        self.others[visit] = dict([*before, (name, found.model.config.model_type)][-KEPT_OTHERS:])
+        before = [row for row in self.others.get(session, {}).items() if row[0] != name]
+        self.others[session] = dict([*before, (name, found.model.config.model_type)][-KEPT_OTHERS:])
         return name
 
-    def find(self, visit: Visit, chosen: str | None) -> tuple[str, Checkpoint] | None:
+    def find(self, session: Session, chosen: str | None) -> tuple[str, Checkpoint] | None:
         """(label, checkpoint) of a choice that is no run."""
-        if chosen in visit.pulled:
-            return chosen, open_once(str(visit.pulled[chosen]))
-        if chosen in self.others.get(visit, {}):
+        if chosen in session.pulled:
+            return chosen, open_once(str(session.pulled[chosen]))
+        if chosen in self.others.get(session, {}):
             return chosen, open_once(chosen)
         label = next((label for label, path in self.folders if str(path) == chosen), None)
         return None if label is None else (label, load_once(chosen))
 
-    def model_type(self, visit: Visit, chosen: str) -> str:
+    def model_type(self, session: Session, chosen: str) -> str:
         """The model type of one of the choices; no weights are read for it."""
-        if (run := visit.runs.get(chosen)) is not None:
+        if (run := session.runs.get(chosen)) is not None:
             return run.model.config.model_type
-        if chosen not in visit.pulled and chosen in self.others.get(visit, {}):
-            return self.others[visit][chosen]
-        return read_model_type(str(visit.pulled.get(chosen, chosen)))
+        if chosen not in session.pulled and chosen in self.others.get(session, {}):
+            return self.others[session][chosen]
+        return read_model_type(str(session.pulled.get(chosen, chosen)))
 
-    def kind(self, visit: Visit, chosen: str | None) -> str:
+    def kind(self, session: Session, chosen: str | None) -> str:
         """What a checkpoint learned, without waiting for a run that is under way."""
-        if (run := visit.runs.get(chosen)) is not None:
+        if (run := session.runs.get(chosen)) is not None:
             return run.task.kind
-        found = self.find(visit, chosen)
-        return Opened("", found[1].model, found[1].tokenizer, found[1].task, "").kind if found else SEQUENCE
+        found = self.find(session, chosen)
+        return (
+            LoadedModel("", found[1].model, found[1].tokenizer, found[1].task, "").kind if found else SEQUENCE
+        )
 
     @contextlib.contextmanager
-    def open(self, visit: Visit, chosen: str | None) -> Iterator[Opened]:
+    def open(self, session: Session, chosen: str | None) -> Iterator[LoadedModel]:
         """Hold a checkpoint while it is looked at; a run under way waits meanwhile.
 
         Raises:
             ValueError: there is none of that name (any more).
         """
-        run = visit.runs.get(chosen)
+        run = session.runs.get(chosen)
         if run is not None and run.model is not None:
             with run.looking() as model:
-                yield Opened(run.name, model, build_tokenizer(run.task), run.task, run.weights, run.step == 0)
+                yield LoadedModel(
+                    run.name, model, build_tokenizer(run.task), run.task, run.weights, run.step == 0
+                )
             return
-        known = self.find(visit, chosen)
+        known = self.find(session, chosen)
         if known is None:
-            raise ValueError(NONE_YET if not self.choices(visit) else "Choose a checkpoint first.")
+            raise ValueError(NONE_YET if not self.choices(session) else "Choose a checkpoint first.")
         label, found = known
         steps = found.training.get("steps")
         weights = f"{label}, step {count(steps)}" if steps else label
-        yield Opened(Path(chosen).name, found.model, found.tokenizer, found.task, weights)
+        yield LoadedModel(Path(chosen).name, found.model, found.tokenizer, found.task, weights)
 
 
 @functools.lru_cache(maxsize=64)
@@ -249,7 +253,7 @@ def open_once(name: str) -> Checkpoint:
     return open_model(name, token=here.own_token, max_bytes=here.download_bytes)
 
 
-def build_shelf(given: str | Path | None = None) -> Shelf:
+def build_catalog(given: str | Path | None = None) -> ModelCatalog:
     """The bundled checkpoints and the given one.
 
     Raises:
@@ -260,16 +264,16 @@ def build_shelf(given: str | Path | None = None) -> Shelf:
         path = Path(given)
         load_once(str(path))
         folders.insert(0, (path.name, path))
-    return Shelf(tuple(folders))
+    return ModelCatalog(tuple(folders))
 
 
 def refresh(
-    shelf: Shelf, visit: Visit, chosen: str | None, seen: str | None
+    catalog: ModelCatalog, session: Session, chosen: str | None, seen: str | None
 ) -> tuple[list, str | None, str | None]:
     """Choices now, which of them is chosen, and the newest run that was seen: a new one is chosen at once."""
-    choices = shelf.choices(visit)
+    choices = catalog.choices(session)
     values = [value for _, value in choices]
-    newest = next((value for value in values if value in visit.runs), None)
+    newest = next((value for value in values if value in session.runs), None)
     if newest != seen and newest is not None:
         return choices, newest, newest
     return choices, chosen if chosen in values else (values[0] if values else None), newest

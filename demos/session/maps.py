@@ -18,7 +18,7 @@ from hf_attn.tasks.base import TEXT
 
 from ..jobs.probe import causal
 from ..ui import boards, formatting
-from .catalog import Opened
+from .catalog import LoadedModel
 from .model_input import as_ids, known_alignment
 
 SENT_WEIGHTS = 2**19  # up to so many are sent to a page at once
@@ -33,7 +33,7 @@ class TargetError(ValueError):
 
 
 @dataclass(frozen=True)
-class Looked:
+class ComputedMaps:
     """One input, read.
 
     Attributes:
@@ -65,7 +65,7 @@ class Looked:
 # ---------------------------------------------------------------- reading
 
 
-def read_target(opened: Opened, source: list[int], text: str) -> list[int]:
+def read_target(opened: LoadedModel, source: list[int], text: str) -> list[int]:
     """Ids of the given target, or of what the model writes itself.
 
     Raises:
@@ -95,7 +95,7 @@ def read_target(opened: Opened, source: list[int], text: str) -> list[int]:
     return ids
 
 
-def look(opened: Opened, text: str, target: str) -> Looked:
+def look(opened: LoadedModel, text: str, target: str) -> ComputedMaps:
     """Read an input, and what is written of it.
 
     Raises:
@@ -110,57 +110,57 @@ def look(opened: Opened, text: str, target: str) -> Looked:
 
 
 def look_again(
-    opened: Opened, read: list[int], written: list[int], start: tuple[int, int] = (0, 0)
-) -> Looked:
+    opened: LoadedModel, read: list[int], written: list[int], start: tuple[int, int] = (0, 0)
+) -> ComputedMaps:
     """Compute the maps of an input that was read already, those of a window where they are many."""
     config = opened.model.config
     sizes = count_weights(config, len(read), len(written))
     source, target = as_ids(opened, read), as_ids(opened, written) if written else None
     needed = estimate_map_bytes(config, len(read), len(written))
     if is_recurrent(config) or sum(map(math.prod, sizes.values())) <= SENT_WEIGHTS:
-        return Looked(read, written, attention_maps(opened.model, source, target), needed=needed)
+        return ComputedMaps(read, written, attention_maps(opened.model, source, target), needed=needed)
     window = choose_window(sizes, KEPT_BYTES)
     small = SMALL[max(layers * heads for layers, heads, *_ in sizes.values()) > FEW_HEADS]
     maps, long = read_long_maps(opened.model, source, target, window=window, start=start, small=small)
-    return Looked(read, written, maps, long, window, needed)
+    return ComputedMaps(read, written, maps, long, window, needed)
 
 
 # ---------------------------------------------------------------- showing
 
 
-def show(opened: Opened, text: str, looked: Looked, kept: dict | None) -> dict:
+def show(opened: LoadedModel, text: str, computed: ComputedMaps, kept: dict | None) -> dict:
     """Everything that the board shows of an input; what was picked last stays picked where it can."""
-    known = known_alignment(opened, text, looked.written)
-    value: dict = {"kinds": {kind: show_kind(opened, looked, kind, known) for kind in looked.kinds}}
-    value |= kept or choose_first(looked, value["kinds"])
+    known = known_alignment(opened, text, computed.written)
+    value: dict = {"kinds": {kind: show_kind(opened, computed, kind, known) for kind in computed.kinds}}
+    value |= kept or choose_first(computed, value["kinds"])
     for kind, of in value["kinds"].items():
-        if kind in looked.long:
+        if kind in computed.long:
             layer, head = (
                 min(value.get(name) or 0, most - 1)
                 for name, most in zip(("layer", "head"), of["shape"], strict=False)
             )
-            of["whole"] = {f"{layer}.{head}": pack(looked.long[kind].head(layer, head))}
-    value["title"] = tell_title(opened, text, looked.written)
+            of["whole"] = {f"{layer}.{head}": pack(computed.long[kind].head(layer, head))}
+    value["title"] = tell_title(opened, text, computed.written)
     value["untrained"] = opened.is_untrained
     value["asks"] = [] if is_recurrent(opened.model.config) else ["cell"]
-    if looked.window is not None:
-        value["window"] = {"size": looked.window, "why": tell_window(looked)}
+    if computed.window is not None:
+        value["window"] = {"size": computed.window, "why": tell_window(computed)}
     return value
 
 
-def show_kind(opened: Opened, looked: Looked, kind: str, known) -> dict:
+def show_kind(opened: LoadedModel, computed: ComputedMaps, kind: str, known) -> dict:
     """One kind of maps: labels, known answer, and weights."""
-    rows, columns = (opened.labels(ids) for ids in looked.maps.sides(kind))
-    value: dict = {"truth": find_truth(looked, kind, known, len(rows), len(columns))}
+    rows, columns = (opened.labels(ids) for ids in computed.maps.sides(kind))
+    value: dict = {"truth": find_truth(computed, kind, known, len(rows), len(columns))}
     if kind == "cross" and is_recurrent(opened.model.config):
         value["title"] = "alignment, written symbols read the input"
-    if kind not in looked.long:
-        weights = getattr(looked.maps, kind)
+    if kind not in computed.long:
+        weights = getattr(computed.maps, kind)
         if kind == "decoder":
             value["allowed"] = causal(len(rows), len(columns))
         sent = {"maps": boards.encode_maps(weights), "shape": list(weights.shape)}
         return {**value, "rows": rows, "cols": columns, **sent}
-    long = looked.long[kind]
+    long = computed.long[kind]
     (first, second), (height, width) = long.start, long.kept.shape[-2:]
     if value["truth"] is not None:
         value["truth"] = [row[second : second + width] for row in value["truth"][first : first + height]]
@@ -177,10 +177,10 @@ def show_kind(opened: Opened, looked: Looked, kind: str, known) -> dict:
     }
 
 
-def find_truth(looked: Looked, kind: str, known, rows: int, columns: int) -> list[list[int]] | None:
+def find_truth(computed: ComputedMaps, kind: str, known, rows: int, columns: int) -> list[list[int]] | None:
     """The known answer in the shape of a kind's map; None where it does not say what is known."""
-    before = looked.maps.written_from if kind == "decoder" else 0
-    if known is None or kind == "encoder" or kind != looked.answering or len(known) < rows - before:
+    before = computed.maps.written_from if kind == "decoder" else 0
+    if known is None or kind == "encoder" or kind != computed.answering or len(known) < rows - before:
         return None
     filled = [[0] * columns] * before + [
         [*row, *[0] * (columns - len(row))] for row in known[: rows - before]
@@ -188,32 +188,32 @@ def find_truth(looked: Looked, kind: str, known, rows: int, columns: int) -> lis
     return filled if all(len(row) == columns for row in filled) else None
 
 
-def choose_first(looked: Looked, kinds: dict) -> dict:
+def choose_first(computed: ComputedMaps, kinds: dict) -> dict:
     """What is shown first: the last layer of the map in which the answer reads the source."""
-    kind = looked.answering
+    kind = computed.answering
     if kind is None:
         return {}
     chosen = {"kind": kind, "layer": kinds[kind]["shape"][0] - 1}
     if truth := kinds[kind]["truth"]:
         query = next((place for place, row in enumerate(truth) if any(row)), 0)
-        whole = looked.long[kind].head(-1, 0) if looked.long else getattr(looked.maps, kind)[-1, 0]
+        whole = computed.long[kind].head(-1, 0) if computed.long else getattr(computed.maps, kind)[-1, 0]
         chosen |= {"query": query, "key": int(whole[query].argmax())}
     return chosen
 
 
-def tell_title(opened: Opened, text: str, written: list[int]) -> str:
+def tell_title(opened: LoadedModel, text: str, written: list[int]) -> str:
     """The input, and what is written of it."""
     if not written:
         return formatting.shorten(text, LONGEST_TITLE)
     return formatting.shorten(f"{text} → {opened.read_text(written)}", LONGEST_TITLE)
 
 
-def tell_window(looked: Looked) -> str:
+def tell_window(computed: ComputedMaps) -> str:
     """Why not everything is shown at once, and what would do."""
-    tokens = max(max(long.whole) for long in looked.long.values())
+    tokens = max(max(long.whole) for long in computed.long.values())
     return (
-        f"{formatting.count(tokens)} tokens would need {formatting.count(round(looked.needed / 1e6))} MB; "
-        f"the window shows {formatting.count(looked.window)} at a time. The model reads all of them."
+        f"{formatting.count(tokens)} tokens would need {formatting.count(round(computed.needed / 1e6))} MB; "
+        f"the window shows {formatting.count(computed.window)} at a time. The model reads all of them."
     )
 
 
@@ -238,7 +238,7 @@ def fetch_head(checks, kind: str, layer: int, head: int | None) -> dict | None:
     return {"turn": checks.turn, "add": {"kind": kind, "at": f"{layer}.{name}", "map": pack(weights)}}
 
 
-def fetch_cell(opened: Opened, checks, kind: str, layer: int, head: int, query: int, key: int) -> dict:
+def fetch_cell(opened: LoadedModel, checks, kind: str, layer: int, head: int, query: int, key: int) -> dict:
     """Query, key and value of one cell with what leads from them to its weight; or {why}."""
     cell = {"kind": kind, "layer": layer, "head": head, "query": query, "key": key}
     try:

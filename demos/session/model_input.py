@@ -10,9 +10,9 @@ from hf_attn.tasks import Task
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
 
 from ..ui import formatting, notices
-from .catalog import NONE_YET, Opened, Shelf, refresh
+from .catalog import NONE_YET, LoadedModel, ModelCatalog, refresh
 from .page import LAST, LIGHT, Page, change_of, clear_on_edit, state_of, with_value
-from .session import Visit
+from .session import Session
 
 CHIPS = 4
 SHORT = 60  # characters of an example
@@ -32,7 +32,7 @@ class Shown:
 
 
 @dataclass
-class Question:
+class ModelInput:
     """The components on top of a tab; more may be put into `row`."""
 
     look_for: gr.HTML
@@ -102,15 +102,15 @@ def hint_of(task: Task | None) -> str:
     )
 
 
-def look_again(shelf: Shelf, visit: Visit, chosen: str | None, seen: str | None) -> list:
+def look_again(catalog: ModelCatalog, session: Session, chosen: str | None, seen: str | None) -> list:
     """The tab is opened: [checkpoint, seen]."""
-    choices, value, newest = refresh(shelf, visit, chosen, seen)
+    choices, value, newest = refresh(catalog, session, chosen, seen)
     return [gr.update(choices=choices, value=value), newest]
 
 
-def weights_of(visit: Visit, chosen: str | None) -> tuple:
+def weights_of(session: Session, chosen: str | None) -> tuple:
     """A checkpoint, and the step at which a run's weights are."""
-    run = visit.runs.get(chosen)
+    run = session.runs.get(chosen)
     return chosen, run.step if run is not None else None
 
 
@@ -120,22 +120,22 @@ def updated(given: dict, changes: dict) -> dict:
     return {one: change_of(changes.get(one, skip)).get("value", value) for one, value in given.items()}
 
 
-def watched_of(visit: Visit, chosen: str) -> list[str]:
+def watched_of(session: Session, chosen: str) -> list[str]:
     """The example whose attention Train drew for a run, if it is one and is short enough for a button."""
-    run = visit.runs.get(chosen)
+    run = session.runs.get(chosen)
     watched = run.probe.source if run is not None and run.probe is not None else ""
     return [watched] if 0 < len(watched) < SHORT else []
 
 
-def choose(shelf: Shelf, visit: Visit, chosen: str | None, text: str) -> list:
+def choose(catalog: ModelCatalog, session: Session, chosen: str | None, text: str) -> list:
     """Another checkpoint: [text, error, hint, chips…]; the input stays where the new model can read it."""
     hidden, text = gr.update(visible=False), text or ""
     if chosen is None:
         return ["", "", notices.note(NONE_YET), *[hidden] * CHIPS]
     try:
-        with shelf.open(visit, chosen) as opened:
+        with catalog.open(session, chosen) as opened:
             task = opened.task
-            chips = [*watched_of(visit, chosen), *examples_of(task)]
+            chips = [*watched_of(session, chosen), *examples_of(task)]
             chips = list(dict.fromkeys(chips))[:CHIPS]
             try:
                 opened.encode(text)
@@ -147,22 +147,22 @@ def choose(shelf: Shelf, visit: Visit, chosen: str | None, text: str) -> list:
     return [text, "", hint_of(task), *shown, *[hidden] * (CHIPS - len(chips))]
 
 
-def known_alignment(opened: Opened, source: str, written: list[int]) -> list[list[int]] | None:
+def known_alignment(opened: LoadedModel, source: str, written: list[int]) -> list[list[int]] | None:
     """Where each written token's answer lies in the source, as far as that is known."""
     if opened.task is None or not written:
         return None
     return opened.task.alignment(source, opened.task.decode(written))
 
 
-def as_ids(opened: Opened, ids: list[int]) -> torch.Tensor:
+def as_ids(opened: LoadedModel, ids: list[int]) -> torch.Tensor:
     """[1, S] where the model is."""
     return torch.tensor([ids], device=next(opened.model.parameters()).device)
 
 
-def build_question(look_for: str, name: str) -> tuple[Question, gr.HTML]:
+def build_model_input(look_for: str, name: str) -> tuple[ModelInput, gr.HTML]:
     """Lay out look-for and origin, then checkpoint, input and examples: (components, origin)."""
     with gr.Row(elem_classes="hf-lead"):
-        looked = gr.HTML(notices.look_for(look_for))
+        computed = gr.HTML(notices.look_for(look_for))
         origin = gr.HTML("", elem_id=f"{name}-origin")  # said, as the hint is, when the tab is opened
     with gr.Row(elem_classes="hf-ask") as row:
         chosen = gr.Dropdown([], label="Checkpoint", elem_id=f"{name}-checkpoint", min_width=0)
@@ -173,18 +173,18 @@ def build_question(look_for: str, name: str) -> tuple[Question, gr.HTML]:
         chips = [gr.Button("", visible=False, size="sm", elem_classes="chip") for _ in range(CHIPS)]
         hint = gr.HTML("")
     states = gr.State(None), state_of(Shown())
-    return Question(looked, row, chosen, text, error, chips, hint, *states), origin
+    return ModelInput(computed, row, chosen, text, error, chips, hint, *states), origin
 
 
 @dataclass(frozen=True, eq=False)
-class Asking:
+class InputEvents:
     """The handlers of a tab's question: they keep checkpoints, input and examples in step, and answer.
 
     A tab answers once when it is opened, and again only where there is something new: another checkpoint,
     or weights that have learned since. What is shown is read and written by the handler that answers.
 
     Attributes:
-        page: gives visit, shelf and the events after which there is something new.
+        page: gives session, shelf and the events after which there is something new.
         question: the components.
         ask: the tab's handler; reads `asked` and fills `answer`.
         asked: its inputs.
@@ -194,7 +194,7 @@ class Asking:
     """
 
     page: Page
-    question: Question
+    question: ModelInput
     ask: Callable[..., list]
     asked: list
     answer: list
@@ -224,7 +224,7 @@ class Asking:
         """The tab is opened, or a checkpoint chosen: what goes with it, then the answer, where it is new."""
         given = self._by_component(given)
         chosen = given[self.question.chosen]
-        if shown.of == weights_of(given[self.page.visit], chosen):
+        if shown.of == weights_of(given[self.page.session], chosen):
             yield {self.question.error: gr.skip()}
             return
         changes = self._pick(given) if shown.of is None or shown.of[0] != chosen else {}
@@ -239,22 +239,22 @@ class Asking:
         """
         wanted = {component: values[name] for name, component in self.fields.items()}
         given, question = self._by_component(given) | wanted, self.question
-        visit, chosen = given[self.page.visit], given[question.chosen]
-        choices = self.page.shelf.choices(visit)
+        session, chosen = given[self.page.session], given[question.chosen]
+        choices = self.page.catalog.choices(session)
         if chosen not in [value for _, value in choices]:
-            chosen = given[question.chosen] = self._take(visit, chosen)
-            choices = self.page.shelf.choices(visit)
+            chosen = given[question.chosen] = self._take(session, chosen)
+            choices = self.page.catalog.choices(session)
         changes = self._pick(given)
         for component, value in wanted.items():
             changes[component] = with_value(value, changes.get(component))
         changes[question.chosen] = gr.update(choices=choices, value=chosen)
-        changes[question.seen] = look_again(self.page.shelf, visit, chosen, None)[1]
+        changes[question.seen] = look_again(self.page.catalog, session, chosen, None)[1]
         return changes | self._answer(shown, given)
 
-    def _take(self, visit: Visit, name: object) -> str:
+    def _take(self, session: Session, name: object) -> str:
         """A folder or a Hub id that a link names is opened as one that is typed."""
         try:
-            return self.page.shelf.take(visit, str(name or "").strip())
+            return self.page.catalog.take(session, str(name or "").strip())
         except (ValueError, OSError) as error:
             raise ValueError(f"The checkpoint of this link cannot be opened. {error}") from error
 
@@ -270,13 +270,13 @@ class Asking:
         """What goes with a checkpoint: {component: update}."""
         turn, turned_by, turned = self.turn
         changes = dict(zip(turned, turn(*(given[one] for one in turned_by)), strict=True))
-        shelf, chosen, text = self.page.shelf, given[self.question.chosen], given[self.question.text]
-        picked = choose(shelf, given[self.page.visit], chosen, text)
+        catalog, chosen, text = self.page.catalog, given[self.question.chosen], given[self.question.text]
+        picked = choose(catalog, given[self.page.session], chosen, text)
         return changes | dict(zip(self.question.filled, picked, strict=True))
 
     def _answer(self, shown: Shown, given: dict) -> dict:
         mine = shown.asked = object()
-        shown.of = weights_of(given[self.page.visit], given[self.question.chosen])
+        shown.of = weights_of(given[self.page.session], given[self.question.chosen])
         found = dict(zip(self.answer, self.ask(*given.values()), strict=True))
         return (
             found if shown.asked is mine else dict.fromkeys(self.answer, gr.skip())
@@ -296,30 +296,30 @@ def wire_ask(asked_by: Callable, asking: tuple, waiting: tuple[str, str] | None)
         answered.then(None, js=end, **LIGHT)
 
 
-def wire_question(
-    page: Page, question: Question, ask, asked: list, answer: list, turn, others=None, waiting=None
-) -> Asking:
+def wire_model_input(
+    page: Page, question: ModelInput, ask, asked: list, answer: list, turn, others=None, waiting=None
+) -> InputEvents:
     """Connect a tab's question, and let links carry it; arguments are Asking's, waiting is `wire_ask`'s."""
-    asking = Asking(page, question, ask, asked, answer, turn, others or {})
+    asking = InputEvents(page, question, ask, asked, answer, turn, others or {})
     shown, seen, chosen = question.shown, question.seen, question.chosen
     now = {**LIGHT, "queue": False}
 
-    def look(visit, chosen, seen):
-        return look_again(page.shelf, visit, chosen, seen)
+    def look(session, chosen, seen):
+        return look_again(page.catalog, session, chosen, seen)
 
-    def offer(visit):
-        return gr.update(choices=page.shelf.choices(visit))
+    def offer(session):
+        return gr.update(choices=page.catalog.choices(session))
 
-    page.tab.select(look, [page.visit, chosen, seen], [chosen, seen], **now).then(*asking.new, **LAST)
+    page.tab.select(look, [page.session, chosen, seen], [chosen, seen], **now).then(*asking.new, **LAST)
     for ended in page.run_ended:
-        ended.then(offer, page.visit, chosen, **now)
+        ended.then(offer, page.session, chosen, **now)
     wire_ask(chosen.input, asking.new, waiting)
     wire_ask(question.text.submit, asking.now, waiting)
     clear_on_edit(question.text, question.error)
     for chip in question.chips:
         picked = chip.click(lambda example: example, chip, question.text, **now)
         wire_ask(picked.then, asking.now, waiting)
-    page.keep(
+    page.link_fields(
         asking.fields,
         varying=("checkpoint",),
         weights="checkpoint",

@@ -7,8 +7,8 @@ import gradio as gr
 from gradio.components import Component
 
 from ..core.limits import limits_here
-from .catalog import Shelf
-from .session import Visit
+from .catalog import ModelCatalog
+from .session import Session
 
 # Of an event of the page alone. Gradio tells whatever an event shows its progress on of every message, of any
 # event, for as long as the page is open: hundreds of components, had they not been taken out.
@@ -17,8 +17,8 @@ LAST = {**LIGHT, "trigger_mode": "always_last"}  # else what is asked while one 
 
 
 def state_of(value: object, on_delete: Callable | None = None) -> gr.State:
-    """What a tab remembers of each visitor, as long as a visit is kept; `on_delete` is told of its end."""
-    return gr.State(value, time_to_live=limits_here().visit_seconds, delete_callback=on_delete)
+    """What a tab remembers of each visitor, as long as a session is kept; `on_delete` is told of its end."""
+    return gr.State(value, time_to_live=limits_here().session_seconds, delete_callback=on_delete)
 
 
 def change_of(update) -> dict:
@@ -39,7 +39,7 @@ def clear_on_edit(field: gr.Textbox, error: gr.HTML) -> None:
 
 
 @dataclass(frozen=True)
-class Kept:
+class LinkedFields:
     """What a link carries of a tab, and how the tab opens with it; `links.codec` makes and reads the links.
 
     Attributes:
@@ -52,7 +52,7 @@ class Kept:
         inputs: what it reads beside the values.
         outputs: what it may change beside the fields.
         buttons: what else changes the fields; disabled with them where a link locks the settings.
-        stays: (visit) → what the tab shows and no link carries, in a sentence; None where it carries all.
+        stays: (session) → what the tab shows and no link carries, in a sentence; None where it carries all.
     """
 
     tab: str
@@ -63,11 +63,11 @@ class Kept:
     inputs: tuple = ()
     outputs: tuple = ()
     buttons: tuple = ()
-    stays: Callable[[Visit], str] | None = None
+    stays: Callable[[Session], str] | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
+class ReplayableJob:
     """What a tab learns on a board of its own, and how a link has it learned again.
 
     Attributes:
@@ -101,24 +101,24 @@ class Page:
 
     Attributes:
         blocks: the gr.Blocks.
-        visit: gr.State of the visitor's Visit.
-        shelf: checkpoints that everybody may open.
+        session: gr.State of the visitor's Session.
+        catalog: checkpoints that everybody may open.
         device: what they train on, in words.
         places: how many runs train at once.
         tab: the gr.Tab being built.
         tabs: of the page.
         runs: the table of runs.
         said: what Train says of the current run.
-        order: counts the runs to follow; where it changes, the visit's current run is trained.
+        order: counts the runs to follow; where it changes, the session's current run is trained.
         arrived: the event after which a page that is loaded again has what its visitor had.
         run_ended: events after which a visitor's runs have changed.
-        kept: what links carry of the tabs.
-        learned: what links have learned again.
+        linked_fields: what links carry of the tabs.
+        linked_jobs: what links have learned again.
     """
 
     blocks: gr.Blocks
-    visit: gr.State
-    shelf: Shelf
+    session: gr.State
+    catalog: ModelCatalog
     device: str = "CPU, float32"
     places: int = 2
     tab: gr.Tab | None = None
@@ -128,15 +128,15 @@ class Page:
     order: gr.Number | None = None
     arrived: gr.events.Dependency | None = None
     run_ended: list = field(default_factory=list)
-    kept: list[Kept] = field(default_factory=list)
-    learned: list[Learned] = field(default_factory=list)
+    linked_fields: list[LinkedFields] = field(default_factory=list)
+    linked_jobs: list[ReplayableJob] = field(default_factory=list)
 
-    def keep(self, fields: dict[str, Component], **how) -> None:
-        """Let links carry these fields of the tab being built; `how` as in Kept."""
+    def link_fields(self, fields: dict[str, Component], **how) -> None:
+        """Let links carry these fields of the tab being built; `how` as in LinkedFields."""
         for name, component in fields.items():
             component.elem_id = component.elem_id or f"{self.tab.id}-{name}"
-        self.kept.append(Kept(self.tab.id, fields, **how))
+        self.linked_fields.append(LinkedFields(self.tab.id, fields, **how))
 
-    def learns(self, name: str, fields: dict[str, Component], state: gr.State, again, **how) -> None:
-        """Let links have learned again what the tab being built learns by itself; `how` as in Learned."""
-        self.learned.append(Learned(self.tab.id, name, fields, state, again, **how))
+    def link_job(self, name: str, fields: dict[str, Component], state: gr.State, again, **how) -> None:
+        """Let links replay what the tab being built learns by itself; `how` as in ReplayableJob."""
+        self.linked_jobs.append(ReplayableJob(self.tab.id, name, fields, state, again, **how))

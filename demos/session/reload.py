@@ -1,4 +1,4 @@
-"""A page that is loaded again finds its runs: the visit waits a while for the browser tab that left it.
+"""A page that is loaded again finds its runs: the session waits a while for the browser tab that left it.
 
 Each page gets a key that nobody can guess. When it is left, the browser puts the key into the tab's own
 `sessionStorage`; the page that is loaded next in that tab takes it out again. So a copy of the tab, which
@@ -12,9 +12,9 @@ from collections.abc import Callable
 import gradio as gr
 
 from .page import Page
-from .session import Visit
+from .session import Session
 
-KEPT_SECONDS = 900.0  # how long a visit waits for its page
+KEPT_SECONDS = 900.0  # how long a session waits for its page
 STORE = "hf-attn-visit"
 TAKE = f"""(_, key) => {{
     try {{
@@ -28,27 +28,27 @@ LEAVE = f"""key => addEventListener("pagehide", () => {{
 }})"""
 
 
-class Waiting:
-    """The visits of an app by their keys: of open pages, and of those that were left a short while ago."""
+class SessionStore:
+    """The sessions of an app by their keys: of open pages, and of those that were left a short while ago."""
 
     def __init__(self, seconds: float = KEPT_SECONDS):
         self.seconds = seconds
-        self.visits: dict[str, Visit] = {}
+        self.sessions: dict[str, Session] = {}
         self.lock = threading.Lock()
 
-    def arrive(self, visit: Visit, left: str) -> str:
+    def arrive(self, session: Session, left: str) -> str:
         """Give a page its key; what it left under its last key, it has again."""
         key = secrets.token_urlsafe(16)
         with self.lock:
-            before = self.visits.pop(left, None)
-            self.visits[key] = visit
-        visit.when_closed = lambda: self.leave(key)
+            before = self.sessions.pop(left, None)
+            self.sessions[key] = session
+        session.when_closed = lambda: self.leave(key)
         if before is not None:
-            visit.take_over(before)
+            session.take_over(before)
         return key
 
     def leave(self, key: str) -> None:
-        """A page was closed: its visit waits, then is given up."""
+        """A page was closed: its session waits, then is given up."""
         timer = threading.Timer(self.seconds, self.give_up, [key])
         timer.daemon = True
         timer.start()
@@ -56,27 +56,27 @@ class Waiting:
     def give_up(self, key: str) -> None:
         """Nobody came back."""
         with self.lock:
-            visit = self.visits.pop(key, None)
-        if visit is not None:
-            visit.empty()
+            session = self.sessions.pop(key, None)
+        if session is not None:
+            session.empty()
 
 
-def wire(page: Page, shown: list, show: Callable[[Visit], list], light: dict) -> gr.events.Dependency:
+def wire(page: Page, shown: list, show: Callable[[Session], list], light: dict) -> gr.events.Dependency:
     """Let a page that is loaded again find what it had; returns the event after which it has.
 
     Args:
-        page: gives blocks and visit.
+        page: gives blocks and session.
         shown: the outputs of the Train tab.
-        show: a visit → what they are given.
+        show: a session → what they are given.
         light: how a quick handler is wired.
     """
-    waiting = Waiting()
-    key = gr.Textbox(visible="hidden", label="Key of this visit")
+    waiting = SessionStore()
+    key = gr.Textbox(visible="hidden", label="Key of this session")
 
-    def arrive(visit: Visit, left: str) -> list:
-        given = waiting.arrive(visit, left)
-        return [given, *show(visit)]
+    def arrive(session: Session, left: str) -> list:
+        given = waiting.arrive(session, left)
+        return [given, *show(session)]
 
-    arrived = page.blocks.load(arrive, [page.visit, key], [key, *shown], js=TAKE, **light)
+    arrived = page.blocks.load(arrive, [page.session, key], [key, *shown], js=TAKE, **light)
     arrived.then(None, key, None, js=LEAVE)
     return arrived

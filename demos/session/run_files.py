@@ -13,10 +13,10 @@ from hf_attn.checkpoints.validate import list_model_files
 from hf_attn.evaluation.metrics import evaluate
 
 from ..core.events import RunEvent
-from ..jobs.training_job import Run
+from ..jobs.training_job import TrainingJob
 from ..ui import notices
 from .page import LIGHT
-from .session import Visit
+from .session import Session
 
 NO_WEIGHTS = "This run has no weights yet."
 
@@ -26,9 +26,9 @@ def file_name(name: str) -> str:
     return re.sub(r"[^\w.]+", "-", name, flags=re.ASCII).strip("-.") or "run"
 
 
-def save_run(visit: Visit, run: Run, name: str) -> Path:
-    """Save a run as a checkpoint folder of this name in the visit's own, measured as it is now."""
-    folder = visit.new_folder(name)
+def save_run(session: Session, run: TrainingJob, name: str) -> Path:
+    """Save a run as a checkpoint folder of this name in the session's own, measured as it is now."""
+    folder = session.new_folder(name)
     with run.looking() as model:
         if run.evaluation is None:
             run.conclude(evaluate(model, run.task))
@@ -50,9 +50,9 @@ def save_run(visit: Visit, run: Run, name: str) -> Path:
     return folder
 
 
-def pack(visit: Visit, run: Run) -> Path:
+def pack(session: Session, run: TrainingJob) -> Path:
     """A run as a zipped checkpoint folder."""
-    folder = save_run(visit, run, f"attn-{file_name(run.name)}")
+    folder = save_run(session, run, f"attn-{file_name(run.name)}")
     path = folder.parent / f"{folder.name}.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, file in list_model_files(folder).items():
@@ -60,18 +60,18 @@ def pack(visit: Visit, run: Run) -> Path:
     return path
 
 
-def pack_run(visit: Visit, event: RunEvent) -> tuple[str | None, str]:
+def pack_run(session: Session, event: RunEvent) -> tuple[str | None, str]:
     """The run of a row, to be taken away: (path, sentence)."""
-    run = visit.runs.get(event.run)
+    run = session.runs.get(event.run)
     if run is None or run.model is None:
         return None, notices.note(NO_WEIGHTS)
-    path = pack(visit, run)
+    path = pack(session, run)
     return str(path), notices.note(f"{path.name} holds a checkpoint that transformers loads.")
 
 
-def wire_download(board: gr.HTML, visit: gr.State, zipped: gr.DownloadButton, said: gr.HTML) -> None:
+def wire_download(board: gr.HTML, session: gr.State, zipped: gr.DownloadButton, said: gr.HTML) -> None:
     """Let a board's `download_run` pack a run, and the browser save it from the hidden button."""
     save = (  # once the link is there
         f"() => setTimeout(() => document.querySelector('#{zipped.elem_id}')?.click(), 150)"
     )
-    board.download_run(pack_run, visit, [zipped, said], **LIGHT).success(None, js=save)
+    board.download_run(pack_run, session, [zipped, said], **LIGHT).success(None, js=save)

@@ -13,17 +13,17 @@ from hf_attn.tasks import Recipe, Task
 from ..core.limits import limits_here
 from ..core.upload import Table, take_table
 from ..jobs.probe import Probe
-from ..jobs.training_job import LARGEST_SEED, PAUSED, RUNNING, STOPPED, Run
+from ..jobs.training_job import LARGEST_SEED, PAUSED, RUNNING, STOPPED, TrainingJob
 
 LONGEST_NAME = 40  # characters of a run's name
 UNSEEN = ("Cc", "Co", "Cs", "Zl", "Zp")  # kinds of characters that a name cannot have
 
 
 @dataclass(eq=False)
-class Visit:
+class Session:
     """One visitor: the runs, newest last, the one on the board, and a folder for files that come and go."""
 
-    runs: dict[str, Run] = field(default_factory=dict)
+    runs: dict[str, TrainingJob] = field(default_factory=dict)
     shown: str | None = None
     current: str | None = None
     begun: int = 0
@@ -37,7 +37,7 @@ class Visit:
     when_closed: Callable[[], None] | None = None
 
     @property
-    def run(self) -> Run | None:
+    def run(self) -> TrainingJob | None:
         """The run that the buttons are about."""
         return self.runs.get(self.current)
 
@@ -49,7 +49,7 @@ class Visit:
         own_probe: Probe | None = None,
         *,
         keep: Collection[str] = (),
-    ) -> tuple[Run, str]:
+    ) -> tuple[TrainingJob, str]:
         """A new run, shown at once; and what had to go for it, none of `keep`, in a sentence."""
         self.begun += 1
         gone = ""
@@ -59,7 +59,7 @@ class Visit:
             self.forget(oldest.id)
             gone = f"{oldest.name} made room: {most} runs are kept."
         name = f"{task.name} {self.begun}"
-        run = Run(f"run-{self.begun}", name, task, recipe, seed, self.device, own_probe, self.pace)
+        run = TrainingJob(f"run-{self.begun}", name, task, recipe, seed, self.device, own_probe, self.pace)
         self.runs[run.id] = run
         self.shown = self.current = run.id
         return run, gone
@@ -83,7 +83,7 @@ class Visit:
         if self.current == run_id:
             self.current = newest
 
-    def add_again(self, run: Run, *, other_seed: bool = False) -> tuple[Run, str]:
+    def add_again(self, run: TrainingJob, *, other_seed: bool = False) -> tuple[TrainingJob, str]:
         """The same run once more, from the same start; or from the next seed that none of its like has."""
         like = [one.seed for one in self.runs.values() if (one.task, one.recipe) == (run.task, run.recipe)]
         seed = (max(like, default=run.seed) + 1) % (LARGEST_SEED + 1) if other_seed else run.seed
@@ -108,13 +108,13 @@ class Visit:
         self.runs[run_id].name = name
 
     def measure_beside(self, task: Task) -> Baseline | None:
-        """What stands beside a task's models, measured once a visit; a table has a task of its own."""
+        """What stands beside a task's models, measured once a session; a table has a task of its own."""
         if task not in self.baselines:
             self.baselines[task] = measure_beside(task)
         return self.baselines[task]
 
     def new_folder(self, name: str) -> Path:
-        """A fresh path in the visit's own temporary folder."""
+        """A fresh path in the session's own temporary folder."""
         if self.folder is None:
             self.folder = tempfile.mkdtemp(prefix="hf_attn_")
         return Path(tempfile.mkdtemp(dir=self.folder)) / name
@@ -131,8 +131,8 @@ class Visit:
         else:
             self.table = take_table(uploaded, self.new_folder("table"), columns)
 
-    def take_over(self, other: "Visit") -> None:
-        """Go on with what the same visitor's last visit has, whose page was left; that one is empty then."""
+    def take_over(self, other: "Session") -> None:
+        """Take over what the same visitor's last session has, whose page was left; that one is empty then."""
         for run in other.runs.values():
             run.wants_stop = run.is_live
             run.status = STOPPED if run.status in (RUNNING, PAUSED) else run.status

@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from hf_attn.analysis.ablation import Trial
 from hf_attn.architectures.families import FAMILIES
 
-from ..session.catalog import Opened
-from ..session.session import Visit
+from ..session.catalog import LoadedModel
+from ..session.session import Session
 from .views import TORCH, join, say_model
 
 TRIALS = "from hf_attn.analysis.ablation import list_trials"
 SIDES = ("source_tokens", "target_tokens", "decoder_tokens")
 
 
-def call_task(visit: Visit, chosen: str) -> str:
+def call_task(session: Session, chosen: str) -> str:
     """How the lines of `say_model` call the checkpoint's task."""
-    return "task" if chosen in visit.runs else "found.task"
+    return "task" if chosen in session.runs else "found.task"
 
 
 def say_inputs(read: list[int], written: list[int]) -> str:
@@ -30,10 +30,10 @@ def say_inputs(read: list[int], written: list[int]) -> str:
 
 
 def explain_trial(
-    visit: Visit, chosen: str, opened: Opened, read: list[int], trial: Trial, counted: int
+    session: Session, chosen: str, opened: LoadedModel, read: list[int], trial: Trial, counted: int
 ) -> str:
     """Ask the model: the answer in a trial, and that to `counted` held-out examples."""
-    imports, lines = say_model(visit, chosen, opened)
+    imports, lines = say_model(session, chosen, opened)
     imports += [TORCH, "Trial", "measure_changes", *(["Intervention"] if trial.interventions else [])]
     most = opened.most_own(len(read)) if opened.model.can_generate() else None
     fields = {name: value for name in ("interventions", "without") if (value := getattr(trial, name))}
@@ -45,20 +45,20 @@ def explain_trial(
     if counted:
         imports.append("measure_outcomes")
         lines += [
-            f"whole, left = measure_outcomes(model, {call_task(visit, chosen)}, [trial], {counted})",
+            f"whole, left = measure_outcomes(model, {call_task(session, chosen)}, [trial], {counted})",
             "print(whole.exact_match, left.exact_match)",
         ]
     return join(imports, *lines)
 
 
-def explain_each_head(visit: Visit, chosen: str, opened: Opened, counted: int) -> str:
+def explain_each_head(session: Session, chosen: str, opened: LoadedModel, counted: int) -> str:
     """Without each head: the held-out accuracy that is left."""
-    imports, lines = say_model(visit, chosen, opened)
+    imports, lines = say_model(session, chosen, opened)
     return join(
         [*imports, "measure_outcomes", TRIALS],
         *lines,
         "heads = [trial for trial in list_trials(model) if trial.interventions[0].head is not None]",
-        f"whole, *outcomes = measure_outcomes(model, {call_task(visit, chosen)}, heads, {counted})",
+        f"whole, *outcomes = measure_outcomes(model, {call_task(session, chosen)}, heads, {counted})",
         "for outcome in outcomes:",
         "    print(outcome.trial.name, outcome.exact_match, outcome.drop, outcome.standard_error)",
     )
@@ -68,13 +68,13 @@ def explain_each_head(visit: Visit, chosen: str, opened: Opened, counted: int) -
 
 
 def explain_roles(
-    visit: Visit, chosen: str, opened: Opened, read: list[int], written: list[int], text: str
+    session: Session, chosen: str, opened: LoadedModel, read: list[int], written: list[int], text: str
 ) -> str:
     """Head roles on one input, beside even attention."""
-    imports, lines = say_model(visit, chosen, opened)
+    imports, lines = say_model(session, chosen, opened)
     alignment = ""
     if opened.task is not None and written:
-        task, alignment = call_task(visit, chosen), ", alignment"
+        task, alignment = call_task(session, chosen), ", alignment"
         lines.append(f"alignment = {task}.alignment({text!r}, {task}.decode({written}))")
     return join(
         [
@@ -95,22 +95,22 @@ def explain_roles(
     )
 
 
-def explain_held_out_roles(visit: Visit, chosen: str, opened: Opened, counted: int) -> str:
+def explain_held_out_roles(session: Session, chosen: str, opened: LoadedModel, counted: int) -> str:
     """Head roles on held-out examples, beside the same model untrained."""
-    imports, lines = say_model(visit, chosen, opened)
+    imports, lines = say_model(session, chosen, opened)
     return join(
         [*imports, "measure_head_roles"],
         *lines,
-        f"roles = measure_head_roles(model, {call_task(visit, chosen)}, {counted})",
+        f"roles = measure_head_roles(model, {call_task(session, chosen)}, {counted})",
         "print(roles.trained, roles.untrained, roles.even)",
     )
 
 
 def explain_theory(
-    visit: Visit, chosen: str, opened: Opened, read: list[int], written: list[int], kind: str
+    session: Session, chosen: str, opened: LoadedModel, read: list[int], written: list[int], kind: str
 ) -> str:
     """Theory views of one head on one input."""
-    imports, lines = say_model(visit, chosen, opened)
+    imports, lines = say_model(session, chosen, opened)
     return join(
         [
             *imports,
@@ -136,10 +136,10 @@ def explain_theory(
 
 
 def explain_cell(
-    visit: Visit, chosen: str, opened: Opened, read: list[int], written: list[int], cell: Sequence
+    session: Session, chosen: str, opened: LoadedModel, read: list[int], written: list[int], cell: Sequence
 ) -> str:
     """Query, key and value of a cell (kind, layer, head, query, key), and its weight."""
-    imports, lines = say_model(visit, chosen, opened)
+    imports, lines = say_model(session, chosen, opened)
     kind, layer, head, query, key = cell
     is_ours = opened.model.config.model_type in FAMILIES
     name = "walk_model" if is_ours else "read_native_head"

@@ -19,10 +19,10 @@ from hf_attn.tasks.base import CLASSES
 from hf_attn.training.duel import Budget
 
 from ..jobs.random_state import draws
-from ..jobs.training_job import Run
-from ..session.catalog import BUNDLED, Opened
-from ..session.maps import Looked
-from ..session.session import Visit
+from ..jobs.training_job import TrainingJob
+from ..session.catalog import BUNDLED, LoadedModel
+from ..session.maps import ComputedMaps
+from ..session.session import Session
 
 DATA_OPTIONS = ("path", "dataset")  # of tasks that read a visitor's file, which only has its name elsewhere
 TORCH = "import torch"
@@ -59,7 +59,7 @@ def say_recipe(recipe: Recipe) -> str:
     return f"Recipe({', '.join(f'{name}={value!r}' for name, value in given.items())})"
 
 
-def say_training(run: Run) -> tuple[list[str], list[str]]:
+def say_training(run: TrainingJob) -> tuple[list[str], list[str]]:
     """(imports, lines) that train a run's model again; one that was stopped stops there."""
     lines = [
         f"task = {say_task(run.task)}",
@@ -74,9 +74,9 @@ def say_training(run: Run) -> tuple[list[str], list[str]]:
     return [TORCH, "Recipe", "build_model", "build_task", "train"], lines
 
 
-def say_model(visit: Visit, chosen: str, opened: Opened) -> tuple[list[str], list[str]]:
+def say_model(session: Session, chosen: str, opened: LoadedModel) -> tuple[list[str], list[str]]:
     """(imports, lines) after which `model` is the checkpoint's, and `tokenizer` its tokenizer."""
-    run = visit.runs.get(chosen)
+    run = session.runs.get(chosen)
     if run is not None:
         imports, lines = say_training(run)
         return [*imports, "build_tokenizer"], [*lines, "tokenizer = build_tokenizer(task)"]
@@ -93,27 +93,33 @@ def say_model(visit: Visit, chosen: str, opened: Opened) -> tuple[list[str], lis
 
 
 def explain_maps(
-    visit: Visit, chosen: str, opened: Opened, looked: Looked, layer: int, head: int, kind: str | None
+    session: Session,
+    chosen: str,
+    opened: LoadedModel,
+    computed: ComputedMaps,
+    layer: int,
+    head: int,
+    kind: str | None,
 ) -> str:
     """Explore: the map of one head; nothing where the model has none."""
     if kind is None:
         return ""
-    imports, lines = say_model(visit, chosen, opened)
-    target = f", {looked.written}" if looked.written else ""
-    more = f", max_bytes={looked.needed}" if looked.needed > MEMORY_LIMIT else ""
+    imports, lines = say_model(session, chosen, opened)
+    target = f", {computed.written}" if computed.written else ""
+    more = f", max_bytes={computed.needed}" if computed.needed > MEMORY_LIMIT else ""
     return join(
         [*imports, "attention_maps"],
         *lines,
-        f"maps = attention_maps(model, {looked.read}{target}, tokenizer=tokenizer{more})",
+        f"maps = attention_maps(model, {computed.read}{target}, tokenizer=tokenizer{more})",
         f'kind, layer, head = "{kind}", {layer}, {head}',
         "weights = getattr(maps, kind)[layer, head]  # [queries, keys]",
         "print(weights)",
     )
 
 
-def explain_answer(visit: Visit, chosen: str, opened: Opened, text: str, how: dict) -> str:
+def explain_answer(session: Session, chosen: str, opened: LoadedModel, text: str, how: dict) -> str:
     """Try: what is written, by the strategy with its settings; of a classifier, the class."""
-    imports, lines = say_model(visit, chosen, opened)
+    imports, lines = say_model(session, chosen, opened)
     ids, strategy = opened.encode(text), how.get("strategy", "greedy")
     given = [repr(strategy)] if strategy != "greedy" else []
     unused = ("strategy",) if strategy in SAMPLING else ("strategy", "temperature")  # which every board shows
@@ -135,7 +141,7 @@ def explain_answer(visit: Visit, chosen: str, opened: Opened, text: str, how: di
 # ---------------------------------------------------------------- training
 
 
-def explain_run(run: Run) -> str:
+def explain_run(run: TrainingJob) -> str:
     """Train: the same run, then the map of its probe; nothing before the probe is chosen."""
     if run.probe is None:
         return ""
@@ -153,7 +159,7 @@ def explain_run(run: Run) -> str:
     )
 
 
-def explain_comparison(runs: Sequence[Run]) -> str:
+def explain_comparison(runs: Sequence[TrainingJob]) -> str:
     """Train: runs compared, each trained again, with its results and the map of its probe."""
     trained = [
         f"{explain_run(run)}\nreports[{run.name!r}], maps[{run.name!r}] = report, found"
@@ -167,7 +173,7 @@ def explain_comparison(runs: Sequence[Run]) -> str:
     return "\n\n".join(["reports, maps = {}, {}", *trained, "\n".join(compared)])
 
 
-def explain_duel(runs: Sequence[Run], budget: Budget) -> str:
+def explain_duel(runs: Sequence[TrainingJob], budget: Budget) -> str:
     """Duel: the same models from the same seed with the same budget."""
     recipes = (f"    {run.recipe.architecture!r}: {say_recipe(run.recipe)}," for run in runs)
     spends = next(

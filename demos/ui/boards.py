@@ -48,7 +48,7 @@ def build_board(
     )
 
 
-def in_order(names: Sequence[str], /, **changes) -> list:
+def by_name(names: Sequence[str], /, **changes) -> list:
     """Outputs in the order of these names; what is not named stays."""
     return [changes.get(name, gr.skip()) for name in names]
 

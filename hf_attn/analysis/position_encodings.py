@@ -128,7 +128,7 @@ def view_positions(position_type: str, settings: Settings) -> tuple[Picture, ...
         pictures.append(_of_angles(*rotation))
     if isinstance(positions, RelativePositions):
         distances = torch.arange(-settings.length + 1, settings.length)
-        _, vectors = positions.between(torch.zeros(1, 1, dtype=torch.long), distances.unsqueeze(0))
+        _, vectors = positions.score_terms(torch.zeros(1, 1, dtype=torch.long), distances.unsqueeze(0))
         near = distances.abs() <= settings.clip
         for name, table in zip(("added to keys", "added to values"), vectors[:, 0, 0], strict=True):
             pictures.append(_of_vectors(name, table[near], distances[near].tolist()))
@@ -170,10 +170,10 @@ def _of_angles(cosine: torch.Tensor, sine: torch.Tensor) -> Picture:
 
 def _of_biases(positions: Positions, places: torch.Tensor) -> list[Picture]:
     """A picture a head, queries × keys; its waves are all heads by distance. None without a bias."""
-    bias, _ = positions.between(places, places)  # [1, H, n, n]
+    bias, _ = positions.score_terms(places, places)  # [1, H, n, n]
     last = places.shape[1] - 1
     points = torch.arange(-last, last + 1)
-    by_distance, _ = positions.between(torch.zeros(1, 1, dtype=torch.long), points.unsqueeze(0))
+    by_distance, _ = positions.score_terms(torch.zeros(1, 1, dtype=torch.long), points.unsqueeze(0))
     if bias is None or by_distance is None:
         return []
     rows = tuple(places[0].tolist())

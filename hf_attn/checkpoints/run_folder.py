@@ -201,7 +201,7 @@ def follow(
     accelerator: Accelerator,
     directory: Path | None = None,
     save_every_seconds: float = 30.0,
-    hurry: threading.Event | None = None,
+    report_every_step: threading.Event | None = None,
 ) -> Generator[Report]:
     """Train, and keep the run's folder. Stop by closing the generator; another call goes on from there.
 
@@ -211,7 +211,7 @@ def follow(
         accelerator: device and processes.
         directory: the run's folder; None keeps nothing.
         save_every_seconds: how often the state is saved on the way.
-        hurry: once set, every step is reported.
+        report_every_step: once set, every step is reported.
 
     Yields:
         The loop's reports.
@@ -232,7 +232,7 @@ def follow(
         state_dir=None if directory is None else directory / STATE,
         save_every_seconds=save_every_seconds,
         accelerator=accelerator,
-        hurry=hurry,
+        report_every_step=report_every_step,
     )
     with contextlib.closing(loop), lock or contextlib.nullcontext():  # type: ignore[type-var]
         for report in loop:

@@ -128,7 +128,7 @@ def _follow(
 
     measured = []
     with run_folder.stop_when_asked() as stop, _show_progress(list(contestants), budget, not as_json) as show:
-        turns = take_turns(task, contestants, budget, seed=seed, device=device, hurry=stop)
+        turns = take_turns(task, contestants, budget, seed=seed, device=device, report_every_step=stop)
         for turn in turns:
             if turn.evaluation is not None:
                 measured.append((turn, turn.evaluation))

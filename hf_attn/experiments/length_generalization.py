@@ -198,7 +198,7 @@ def grow(
     rounds: int = 4,
     examples: int = 64,
     device: str = "cpu",
-    hurry: threading.Event | None = None,
+    report_every_step: threading.Event | None = None,
 ) -> Iterator[Moment]:
     """Train a model and measure it at every size some times on the way; close the generator to stop.
 
@@ -209,7 +209,7 @@ def grow(
         rounds: how often every size is measured, evenly over the run.
         examples: held-out examples of each size.
         device: "auto", "cpu", "cuda" or "mps".
-        hurry: once set, there is a moment after every step.
+        report_every_step: once set, there is a moment after every step.
 
     Yields:
         A moment every few steps, and one after each size that is measured.
@@ -222,7 +222,9 @@ def grow(
     scores: dict[int, Score | None] = {}
     measured_at, next_at = 0, recipe.steps / rounds
     accelerator = build_accelerator(device)
-    for report in train(task, model, recipe, generator=generator, accelerator=accelerator, hurry=hurry):
+    for report in train(
+        task, model, recipe, generator=generator, accelerator=accelerator, report_every_step=report_every_step
+    ):
         told = (report.step, report.steps, report.loss, report.seconds)
         yield Moment(*told, measured_at, dict(scores))
         if report.step >= next_at:

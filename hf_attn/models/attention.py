@@ -88,7 +88,7 @@ def eager_attention_forward(
     return output.transpose(1, 2), weights
 
 
-class ChoosesKernel:
+class ChooseKernelMixin:
     """What the families' models share: not every attention kernel can tell every kind of position."""
 
     config: Any

@@ -11,7 +11,7 @@ from torch import nn
 from transformers import initialization as init
 from transformers.masking_utils import create_masks_for_generate
 
-from .attention import ChoosesKernel, MultiHeadAttention, scaled_dot_product_attention
+from .attention import ChooseKernelMixin, MultiHeadAttention, scaled_dot_product_attention
 from .efficient_base import EfficientAttention, mark_sequences, may_read
 from .performer_reformer import PerformerAttention, RandomAttention, ReformerAttention
 
@@ -156,7 +156,7 @@ def find_self_attention(config, is_causal: bool) -> type[MultiHeadAttention]:
     return MultiHeadAttention if found is None or (is_causal and found.not_causal) else found
 
 
-class ChoosesAttention(ChoosesKernel):
+class ChooseAttentionMixin(ChooseKernelMixin):
     """What the families' models share whose self-attention may be efficient."""
 
     def redraw(self, generator: torch.Generator) -> None:
@@ -174,7 +174,7 @@ class ChoosesAttention(ChoosesKernel):
 
 __all__ = [
     "EFFICIENT_ATTENTION",
-    "ChoosesAttention",
+    "ChooseAttentionMixin",
     "EfficientAttention",
     "find_self_attention",
     "mark_sequences",

@@ -8,7 +8,7 @@ from torch import nn
 from .labels import shift_right
 
 
-class ResizesBothTables:
+class ResizeBothTablesMixin:
     """Of all classes of a family: two tables grow or shrink together."""
 
     config: Any
@@ -53,7 +53,7 @@ class EncoderDecoder:
         return shift_right(input_ids, self.config.pad_token_id, self.config.decoder_start_token_id)
 
 
-class WritesLabels:
+class LabelShiftMixin:
     """The encoder-decoder with a linear map to the vocabulary, which learns to write labels."""
 
     _tied_weights_keys = {"lm_head.weight": "model.encoder.embed_tokens.weight"}

@@ -11,7 +11,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from .attention import MultiHeadAttention, OutputProjection
 from .efficient_attention import EfficientAttention, find_self_attention
 from .position_base import Positions, position_ids_from_mask
-from .position_cache import Placed, place_tokens
+from .position_cache import PositionedInputs, place_tokens
 
 
 class FeedForward(nn.Module):
@@ -138,7 +138,7 @@ class DecoderLayer(GradientCheckpointingLayer):
 
 def embed_tokens(
     stack, input_ids, inputs_embeds, attention_mask, position_ids=None, past_key_values=None
-) -> Placed:
+) -> PositionedInputs:
     """Look the tokens up, number their places, and tell the places.
 
     Args:

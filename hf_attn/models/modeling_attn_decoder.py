@@ -13,12 +13,12 @@ from transformers.utils.output_capturing import capture_outputs
 
 from .attention import MultiHeadAttention
 from .configuration_attn_decoder import AttnDecoderConfig
-from .efficient_attention import ChoosesAttention, EfficientAttention, mark_sequences
+from .efficient_attention import ChooseAttentionMixin, EfficientAttention, mark_sequences
 from .layers import EncoderLayer, build_final_norm, embed_tokens, init_weights
 from .positions import POSITION_TYPES
 
 
-class AttnDecoderPreTrainedModel(ChoosesAttention, PreTrainedModel):
+class AttnDecoderPreTrainedModel(ChooseAttentionMixin, PreTrainedModel):
     """What transformers needs to know about the decoder-only family."""
 
     config: AttnDecoderConfig

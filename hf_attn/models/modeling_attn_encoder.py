@@ -11,13 +11,13 @@ from transformers.utils.output_capturing import capture_outputs
 
 from .attention import MultiHeadAttention
 from .configuration_attn_encoder import AttnEncoderConfig
-from .efficient_attention import ChoosesAttention, EfficientAttention, mark_sequences
+from .efficient_attention import ChooseAttentionMixin, EfficientAttention, mark_sequences
 from .labels import classification_loss
 from .layers import EncoderLayer, build_final_norm, embed_tokens, init_weights
 from .positions import POSITION_TYPES
 
 
-class AttnEncoderPreTrainedModel(ChoosesAttention, PreTrainedModel):
+class AttnEncoderPreTrainedModel(ChooseAttentionMixin, PreTrainedModel):
     """What transformers needs to know about the encoder family."""
 
     config: AttnEncoderConfig

@@ -17,14 +17,14 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .attention import MultiHeadAttention
 from .configuration_attn_seq2seq import AttnSeq2SeqConfig
-from .efficient_attention import ChoosesAttention, EfficientAttention, mark_sequences
-from .encoder_decoder import EncoderDecoder, ResizesBothTables, WritesLabels
+from .efficient_attention import ChooseAttentionMixin, EfficientAttention, mark_sequences
+from .encoder_decoder import EncoderDecoder, LabelShiftMixin, ResizeBothTablesMixin
 from .layers import DecoderLayer, build_final_norm, embed_tokens, init_weights
 from .modeling_attn_encoder import AttnEncoderModel
 from .positions import POSITION_TYPES, position_ids_from_mask
 
 
-class AttnSeq2SeqPreTrainedModel(ResizesBothTables, ChoosesAttention, PreTrainedModel):
+class AttnSeq2SeqPreTrainedModel(ResizeBothTablesMixin, ChooseAttentionMixin, PreTrainedModel):
     """What transformers needs to know about the encoder-decoder family."""
 
     config: AttnSeq2SeqConfig
@@ -196,7 +196,7 @@ class AttnSeq2SeqModel(EncoderDecoder, AttnSeq2SeqPreTrainedModel):
         return BaseModelOutput(*encoder_outputs[:3])
 
 
-class AttnSeq2SeqForConditionalGeneration(WritesLabels, AttnSeq2SeqPreTrainedModel, GenerationMixin):
+class AttnSeq2SeqForConditionalGeneration(LabelShiftMixin, AttnSeq2SeqPreTrainedModel, GenerationMixin):
     """The encoder-decoder with a linear map to the vocabulary: it writes."""
 
     def __init__(self, config: AttnSeq2SeqConfig):

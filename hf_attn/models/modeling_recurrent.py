@@ -7,7 +7,7 @@ from transformers.modeling_outputs import Seq2SeqLMOutput, Seq2SeqModelOutput
 from transformers.utils import can_return_tuple
 
 from .configuration_recurrent import RecurrentConfig
-from .encoder_decoder import EncoderDecoder, WritesLabels
+from .encoder_decoder import EncoderDecoder, LabelShiftMixin
 from .modeling_recurrent_decoder import RecurrentDecoder, RecurrentPreTrainedModel, RecurrentState
 from .modeling_recurrent_encoder import RecurrentEncoderModel, RecurrentEncoderOutput
 
@@ -93,7 +93,7 @@ class RecurrentModel(EncoderDecoder, RecurrentPreTrainedModel):
         return RecurrentEncoderOutput(*encoder_outputs[:needed])
 
 
-class RecurrentForConditionalGeneration(WritesLabels, RecurrentPreTrainedModel, GenerationMixin):
+class RecurrentForConditionalGeneration(LabelShiftMixin, RecurrentPreTrainedModel, GenerationMixin):
     """The encoder-decoder with a linear map to the vocabulary: it writes."""
 
     def __init__(self, config: RecurrentConfig):

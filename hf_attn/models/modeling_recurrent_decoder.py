@@ -11,7 +11,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.utils import can_return_tuple
 
 from .configuration_recurrent import RecurrentConfig
-from .encoder_decoder import ResizesBothTables
+from .encoder_decoder import ResizeBothTablesMixin
 from .modeling_recurrent_encoder import (
     RecurrentEncoderOutput,
     State,
@@ -54,7 +54,7 @@ class RecurrentState:
             self.projected = self.projected.index_select(0, beam_idx)
 
 
-class RecurrentPreTrainedModel(ResizesBothTables, PreTrainedModel):
+class RecurrentPreTrainedModel(ResizeBothTablesMixin, PreTrainedModel):
     """What transformers needs to know about the recurrent encoder-decoder family."""
 
     config: RecurrentConfig

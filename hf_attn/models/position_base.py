@@ -3,7 +3,9 @@
 import torch
 from torch import nn
 
-APART = -(2**20)  # the position of padding: far from every token's, so that nothing reads across it
+PADDING_POSITION = -(
+    2**20
+)  # the position of padding: far from every token's, so that nothing reads across it
 
 
 def position_ids_from_mask(attention_mask, length: int, past_length, device) -> torch.Tensor:
@@ -64,7 +66,7 @@ class Positions(nn.Module):
         """Return the rotation of queries and keys, (cos, sin): none."""
         return None
 
-    def between(
+    def score_terms(
         self, query_positions: torch.Tensor, key_positions: torch.Tensor
     ) -> tuple[torch.Tensor | None, torch.Tensor | None]:
         """Return what stands between each query at [B, T] and each key at [B, S]: nothing.

@@ -5,10 +5,10 @@ from typing import NamedTuple
 import torch
 from transformers.cache_utils import Cache, DynamicLayer, StaticLayer
 
-from .position_base import APART, Positions
+from .position_base import PADDING_POSITION, Positions
 
 
-class Placed(NamedTuple):
+class PositionedInputs(NamedTuple):
     """Tokens that have been told where they stand.
 
     Attributes:
@@ -30,7 +30,7 @@ def place_tokens(
     attention_mask,
     past_key_values: Cache | None,
     layer_idx: int,
-) -> Placed:
+) -> PositionedInputs:
     """Let a position module do all that it does.
 
     Args:
@@ -47,17 +47,17 @@ def place_tokens(
         hidden_states = _tell_by_neighbours(
             positions, embeddings, position_ids, attention_mask, cache, layer_idx
         )
-        return Placed(hidden_states, (None, None), rotation)
+        return PositionedInputs(hidden_states, (None, None), rotation)
     between = (None, None)
     if positions.biases_scores:
         key_positions = position_ids
         if cache is not None:
-            key_positions, _ = recall_places(cache, layer_idx, position_ids, embeddings[..., :0])
-        bias, vectors = positions.between(position_ids, key_positions)
+            key_positions, _ = cache_positions(cache, layer_idx, position_ids, embeddings[..., :0])
+        bias, vectors = positions.score_terms(position_ids, key_positions)
         if bias is not None:  # flex attention looks a row up by its number
             bias = bias.to(embeddings.dtype).expand(len(embeddings), -1, -1, -1)
         between = (bias, vectors)
-    return Placed(positions(embeddings, position_ids), between, rotation)
+    return PositionedInputs(positions(embeddings, position_ids), between, rotation)
 
 
 def _tell_by_neighbours(positions, embeddings, position_ids, attention_mask, cache, layer_idx):
@@ -67,9 +67,9 @@ def _tell_by_neighbours(positions, embeddings, position_ids, attention_mask, cac
         newest = newest + cache.get_seq_length()
     places = mark_padding(position_ids.expand(len(embeddings), -1), attention_mask, newest)
     if cache is not None:
-        places, embeddings = recall_places(cache, layer_idx, places, embeddings)
+        places, embeddings = cache_positions(cache, layer_idx, places, embeddings)
     order = (
-        (places == APART).long().argsort(dim=1, stable=True)
+        (places == PADDING_POSITION).long().argsort(dim=1, stable=True)
     )  # padding behind the tokens it stands between
     to = order.unsqueeze(-1).expand_as(embeddings)  # [B, S, D]
     told = positions(embeddings.gather(1, to), places.gather(1, order))
@@ -91,12 +91,12 @@ def mark_padding(position_ids: torch.Tensor, attention_mask, newest: torch.Tenso
     if not isinstance(attention_mask, torch.Tensor):
         return position_ids
     if attention_mask.dim() == 2:
-        return position_ids.masked_fill(attention_mask[:, -len(newest) :] == 0, APART)
+        return position_ids.masked_fill(attention_mask[:, -len(newest) :] == 0, PADDING_POSITION)
     itself = attention_mask[:, 0, torch.arange(len(newest), device=newest.device), newest]  # [B, T]
-    return position_ids.masked_fill(~itself if itself.dtype == torch.bool else itself < 0, APART)
+    return position_ids.masked_fill(~itself if itself.dtype == torch.bool else itself < 0, PADDING_POSITION)
 
 
-def recall_places(cache: Cache, layer_idx: int, position_ids: torch.Tensor, embeddings: torch.Tensor):
+def cache_positions(cache: Cache, layer_idx: int, position_ids: torch.Tensor, embeddings: torch.Tensor):
     """Put places and embeddings into the cache, one layer behind the model's own, and take all of them out.
 
     As a layer of the cache they are reordered with the beams, cropped and kept static as keys and values are.

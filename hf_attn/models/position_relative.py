@@ -59,7 +59,7 @@ class RelativePositions(ClippedDistances):
         head_dim = config.hidden_size // config.num_attention_heads
         self.weight = nn.Parameter(torch.empty(2, 2 * self.farthest + 1, head_dim))
 
-    def between(self, query_positions: torch.Tensor, key_positions: torch.Tensor):
+    def score_terms(self, query_positions: torch.Tensor, key_positions: torch.Tensor):
         """Return (None, vectors [2, B, T, S, Dh]): a^K and a^V."""
         return None, self.weight[:, self.find_rows(query_positions, key_positions)]
 
@@ -105,7 +105,7 @@ class T5Bias(Positions):
         far = (near + (growth * (buckets - near)).long()).clamp(max=buckets - 1)
         return ahead + torch.where(distances < near, distances, far)
 
-    def between(self, query_positions: torch.Tensor, key_positions: torch.Tensor):
+    def score_terms(self, query_positions: torch.Tensor, key_positions: torch.Tensor):
         """Return (bias [B, H, T, S], None)."""
         return look_up(self.bucket(measure_distances(query_positions, key_positions)), self.weight), None
 
@@ -127,7 +127,7 @@ class ClippedBias(ClippedDistances):
         self.scaling = (config.hidden_size // config.num_attention_heads) ** -0.5
         self.weight = nn.Parameter(torch.empty(2 * self.farthest + 1, config.num_attention_heads))
 
-    def between(self, query_positions: torch.Tensor, key_positions: torch.Tensor):
+    def score_terms(self, query_positions: torch.Tensor, key_positions: torch.Tensor):
         """Return (bias [B, H, T, S], None)."""
         return look_up(self.find_rows(query_positions, key_positions), self.weight) * self.scaling, None
 
@@ -163,7 +163,7 @@ class ALiBiPositions(Positions):
         super().__init__(config, is_causal)
         self.num_heads = config.num_attention_heads
 
-    def between(self, query_positions: torch.Tensor, key_positions: torch.Tensor):
+    def score_terms(self, query_positions: torch.Tensor, key_positions: torch.Tensor):
         """Return (bias [B, H, T, S], None)."""
         slopes = build_alibi_slopes(self.num_heads).to(query_positions.device)
         distances = measure_distances(query_positions, key_positions).abs()
@@ -189,9 +189,9 @@ class CompositePositions(ClippedBias):
         sinusoids = compute_sinusoids(position_ids, embeddings.shape[-1])
         return embeddings + self.alpha * sinusoids.to(embeddings.dtype)
 
-    def between(self, query_positions: torch.Tensor, key_positions: torch.Tensor):
+    def score_terms(self, query_positions: torch.Tensor, key_positions: torch.Tensor):
         """Return (β · bias [B, H, T, S], None)."""
-        bias, _ = super().between(query_positions, key_positions)
+        bias, _ = super().score_terms(query_positions, key_positions)
         return self.beta * bias, None
 
     def reset(self) -> None:

@@ -12,7 +12,7 @@ from .position_absolute import (
     SinusoidalPositions,
 )
 from .position_base import (
-    APART,
+    PADDING_POSITION,
     Positions,
     build_inverse_frequencies,
     build_sinusoids,
@@ -63,7 +63,7 @@ POSITION_TYPES: dict[str, type[Positions]] = {
 }
 
 __all__ = [
-    "APART",
+    "PADDING_POSITION",
     "POSITION_TYPES",
     "Positions",
     "build_alibi_slopes",

@@ -218,7 +218,7 @@ def duel(
     *,
     seed: int = 0,
     device: str = "auto",
-    hurry: threading.Event | None = None,
+    report_every_step: threading.Event | None = None,
 ) -> Iterator[Turn]:
     """Teach several models the same task in turns; close the generator to stop.
 
@@ -232,7 +232,7 @@ def duel(
         budget: what each may spend.
         seed: of weights and examples.
         device: "auto", "cpu", "cuda" or "mps".
-        hurry: once set, every step is reported.
+        report_every_step: once set, every step is reported.
 
     Yields:
         A turn of each before its first step, then after each slice of steps, and in the end one of each with
@@ -252,7 +252,7 @@ def duel(
             recipe,
             generator=torch.Generator().manual_seed(seed),
             accelerator=accelerator,
-            hurry=hurry,
+            report_every_step=report_every_step,
         )
         for name, recipe in planned.items()
     }

@@ -225,7 +225,7 @@ def train(
     state_dir: str | Path | None = None,
     save_every_seconds: float = 5.0,
     accelerator: Accelerator | None = None,
-    hurry: threading.Event | None = None,
+    report_every_step: threading.Event | None = None,
 ) -> Iterator[Report]:
     """Teach a model a task, reporting as it goes; close the generator to stop, and what was learned stays.
 
@@ -241,7 +241,7 @@ def train(
             same weights as an unbroken one. Resumes if the folder exists.
         save_every_seconds: how often the state is saved on the way.
         accelerator: device and processes; a batch is shared out over the processes.
-        hurry: once set, every step is reported, so that whoever wants to stop need not wait for long.
+        report_every_step: once set, every step is reported, so that whoever wants to stop need not wait for long.
 
     Dropout draws from torch's global generator: seed it too (`torch.manual_seed`) where a recipe has dropout.
 
@@ -282,7 +282,7 @@ def train(
         is_measured = is_last or progress.step % recipe.evaluate_every == 0
         if is_measured:
             progress.measure(model, task, until)
-        is_wanted = hurry is not None and hurry.is_set()
+        is_wanted = report_every_step is not None and report_every_step.is_set()
         if not (is_measured or is_wanted or progress.step % recipe.report_every == 0):
             continue
         latest = progress.report(model, recipe, learner.take_loss(progress.step), probe)

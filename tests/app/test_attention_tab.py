@@ -20,8 +20,8 @@ pytest.importorskip("playwright")
 from playwright.sync_api import expect  # noqa: E402
 
 from demos import build_app  # noqa: E402
-from demos.session.catalog import BUNDLED, Shelf, build_shelf  # noqa: E402
-from demos.session.session import Visit  # noqa: E402
+from demos.session.catalog import BUNDLED, ModelCatalog, build_catalog  # noqa: E402
+from demos.session.session import Session  # noqa: E402
 from demos.tabs.attention import head_view  # noqa: E402
 from demos.tabs.attention import tab as attention  # noqa: E402
 from demos.tabs.attention.head_view import RANDOM, WORKED, Settings  # noqa: E402
@@ -34,13 +34,13 @@ from tests.support.browser import PATIENCE, find_chromium, open_tab  # noqa: E40
 from tests.support.native_models import build_native  # noqa: E402
 from tests.support.sessions import begun, finished  # noqa: E402
 
-SHELF = build_shelf()
+CATALOG = build_catalog()
 PARSER = str(BUNDLED / "attn-parser")
 
 
-def walked(weights, text=None, **chosen):
+def view(weights, text=None, **chosen):
     """What the page shows of those settings."""
-    return head_view.walk(SHELF, Visit(), Settings(weights, text, **chosen))
+    return head_view.walk(CATALOG, Session(), Settings(weights, text, **chosen))
 
 
 def picked(row, column, head=None):
@@ -59,14 +59,14 @@ def asked(name, before, **changed):
     """The outputs after one field was changed."""
     fields = {field: getattr(before.settings, field) for field in attention.FIELDS} | changed
     settings = attention.read(name, *fields.values())
-    return outputs_of(attention.answer(SHELF, Visit(), settings, before))
+    return outputs_of(attention.answer(CATALOG, Session(), settings, before))
 
 
 # ---------------------------------------------------------------- what is shown
 
 
 def test_the_page_opens_with_a_trained_model_s_own_map_explained():
-    first = head_view.walk(SHELF, Visit(), head_view.begin_with(SHELF))
+    first = head_view.walk(CATALOG, Session(), head_view.begin_with(CATALOG))
     value = head_view.to_value(first)
     found = load_checkpoint(PARSER)
     maps = attention_maps(found.model, found.task.encode(first.settings.text), tokenizer=found.tokenizer)
@@ -82,19 +82,19 @@ def test_the_page_opens_with_a_trained_model_s_own_map_explained():
 
 
 def test_without_checkpoints_the_page_opens_with_the_exercise():
-    assert head_view.begin_with(Shelf()).weights == "worked:exercise-1"
+    assert head_view.begin_with(ModelCatalog()).weights == "worked:exercise-1"
 
     async def build():  # outside an event loop Gradio opens some and never closes them
-        return build_app(Shelf(), "cpu")
+        return build_app(ModelCatalog(), "cpu")
 
     assert asyncio.run(build()).fns
 
 
 def test_everything_that_is_offered_can_be_walked_through():
-    offered = head_view.choices(SHELF, Visit())
+    offered = head_view.choices(CATALOG, Session())
     assert not [label for label, _ in offered if "lstm" in label or "bahdanau" in label]
     for _, value in offered:
-        shown = walked(value)
+        shown = view(value)
         told = head_view.to_value(shown)
         assert told["same"]["largest"] < 1e-5, value
         assert len(shown.look_for.split()) <= 25, value
@@ -102,69 +102,69 @@ def test_everything_that_is_offered_can_be_walked_through():
 
 
 def test_a_run_of_the_visit_is_offered_and_says_that_it_is_untrained_before_its_first_step():
-    visit, _ = finished()
-    label, value = head_view.choices(Shelf(), visit)[0]
-    assert label == "copy 1 (this visit)"
-    assert head_view.walk(Shelf(), visit, Settings(value)).notice == ""
+    session, _ = finished()
+    label, value = head_view.choices(ModelCatalog(), session)[0]
+    assert label == "copy 1 (this session)"
+    assert head_view.walk(ModelCatalog(), session, Settings(value)).notice == ""
     fresh = begun()
     fresh.run.begin()
-    assert head_view.walk(Shelf(), fresh, Settings("run-1")).notice == head_view.UNTRAINED
-    gone = attention.refresh(SHELF, Visit(), value)
-    assert gone["value"] == head_view.choices(SHELF, Visit())[0][1]
-    visit.close()
+    assert head_view.walk(ModelCatalog(), fresh, Settings("run-1")).notice == head_view.UNTRAINED
+    gone = attention.refresh(CATALOG, Session(), value)
+    assert gone["value"] == head_view.choices(CATALOG, Session())[0][1]
+    session.close()
 
 
 def test_what_was_pulled_or_opened_is_offered_where_it_can_be_walked_through(tiny_checkpoint, tmp_path):
-    visit, shelf = Visit(), Shelf()
-    visit.pulled = {"ada/attn-copy": tiny_checkpoint, "ada/lstm": BUNDLED / "lstm-reverse"}
+    session, catalog = Session(), ModelCatalog()
+    session.pulled = {"ada/attn-copy": tiny_checkpoint, "ada/lstm": BUNDLED / "lstm-reverse"}
     for part in build_native("gpt2"):
         part.save_pretrained(tmp_path / "gpt2")
     for name in (tmp_path / "gpt2", BUNDLED / "attn-parser"):
-        shelf.take(visit, str(name))
-    offered = [value for _, value in head_view.choices(shelf, visit) if "/" in value]
+        catalog.take(session, str(name))
+    offered = [value for _, value in head_view.choices(catalog, session) if "/" in value]
     assert offered == ["ada/attn-copy", PARSER]
-    assert attention.refresh(shelf, visit, "ada/attn-copy")["choices"][0][1] == "ada/attn-copy"
+    assert attention.refresh(catalog, session, "ada/attn-copy")["choices"][0][1] == "ada/attn-copy"
     for name in offered:
-        assert head_view.to_value(head_view.walk(shelf, visit, Settings(name)))["same"]["largest"] < 1e-5
+        assert head_view.to_value(head_view.walk(catalog, session, Settings(name)))["same"]["largest"] < 1e-5
 
 
 def test_random_weights_say_that_the_map_means_nothing():
-    assert walked(RANDOM, "any words at all").notice == head_view.UNTRAINED
+    assert view(RANDOM, "any words at all").notice == head_view.UNTRAINED
 
 
 def test_the_same_word_in_the_other_sentence_stands_beside_it():
-    beside = head_view.to_value(walked(RANDOM, BANKS[1], num_heads=4, head=3))["beside"]
+    beside = head_view.to_value(view(RANDOM, BANKS[1], num_heads=4, head=3))["beside"]
     assert (beside["sentence"], beside["word"], len(beside["output"])) == (BANKS[0], "bank", 4)
-    assert head_view.to_value(walked(RANDOM, "bank"))["beside"] is None
+    assert head_view.to_value(view(RANDOM, "bank"))["beside"] is None
 
 
 # ---------------------------------------------------------------- cells, heads and switches
 
 
 def test_a_chosen_cell_comes_back_explained_and_a_figure_of_another_head_brings_its_head():
-    before = walked(f"{WORKED}notebook-heads")
-    value, after, head, error = attention.pick(SHELF, Visit(), before, picked(1, 4, 3))
+    before = view(f"{WORKED}notebook-heads")
+    value, after, head, error = attention.pick(CATALOG, Session(), before, picked(1, 4, 3))
     assert (after.settings.head, head, after.cell, error) == (3, 3, (1, 4), "")
     assert json.loads(value)["cell"]["query"][0] == pytest.approx(-1.1907, abs=5e-5)
-    same = attention.pick(SHELF, Visit(), after, picked(0, 0))[1]
+    same = attention.pick(CATALOG, Session(), after, picked(0, 0))[1]
     assert same.head is after.head
 
 
 @pytest.mark.parametrize("event", [picked(9, 0), picked(0, 99), picked(0, 0, 7)])
 def test_a_cell_of_a_map_that_is_gone_is_refused_and_the_board_stays(event):
-    before = walked(f"{WORKED}exercise-1")
-    *stays, error = attention.pick(SHELF, Visit(), before, event)
+    before = view(f"{WORKED}exercise-1")
+    *stays, error = attention.pick(CATALOG, Session(), before, event)
     assert stays == [gr.skip()] * 3
     assert "is no cell" in error or "is not there" in error
 
 
 def test_an_example_that_there_is_not_is_refused():
     with pytest.raises(ValueError, match="'nope' is no worked example; choose exercise-1, "):
-        walked(f"{WORKED}nope")
+        view(f"{WORKED}nope")
 
 
 def test_a_switch_keeps_the_cell_and_says_that_the_model_computes_something_else():
-    before = dataclasses.replace(walked(PARSER), cell=(1, 2))
+    before = dataclasses.replace(view(PARSER), cell=(1, 2))
     after = asked("scale", before, scale=False)["walked"]
     assert after.cell == (1, 2)
     assert after.notice == head_view.CHANGED
@@ -177,7 +177,7 @@ def test_a_switch_keeps_the_cell_and_says_that_the_model_computes_something_else
 
 
 def test_another_map_brings_its_own_mask_and_another_text_forgets_what_was_hidden():
-    before = asked("hidden", walked(PARSER), hidden=[0])["walked"]
+    before = asked("hidden", view(PARSER), hidden=[0])["walked"]
     decoder = asked("place", before, place="decoder 1")["walked"]
     assert (decoder.head.causal, decoder.head.hidden, decoder.notice) == (True, (), "")
     text = asked("text", before, text="y=4*2")["walked"]
@@ -194,13 +194,13 @@ def test_another_map_brings_its_own_mask_and_another_text_forgets_what_was_hidde
     ],
 )
 def test_wrong_input_is_one_sentence_and_everything_else_stays(weights, text, words):
-    answer = asked("text", walked(weights), text=text)
+    answer = asked("text", view(weights), text=text)
     assert list(answer) == ["error"]
     assert words in answer["error"]
 
 
 def test_hiding_every_token_is_refused():
-    before = walked(RANDOM, "two words")
+    before = view(RANDOM, "two words")
     assert "leave one" in asked("hidden", before, hidden=[0, 1])["error"]
 
 
@@ -220,7 +220,7 @@ def test_hiding_every_token_is_refused():
 )
 def test_the_copied_lines_give_the_same_numbers(weights, text, chosen, monkeypatch):
     monkeypatch.chdir(BUNDLED.parent)
-    shown = walked(weights, text, **chosen)
+    shown = view(weights, text, **chosen)
     scope, said = {}, io.StringIO()
     with contextlib.redirect_stdout(said):
         exec(head_view.to_value(shown)["python"], scope)

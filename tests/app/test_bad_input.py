@@ -19,13 +19,13 @@ from gradio.state_holder import SessionState  # noqa: E402
 
 from demos import build_app  # noqa: E402
 from demos.server import input_guard  # noqa: E402
-from demos.session.catalog import Shelf, build_shelf  # noqa: E402
+from demos.session.catalog import ModelCatalog, build_catalog  # noqa: E402
 from demos.ui import formatting, notices  # noqa: E402
 from tests.support.browser import find_chromium, open_tab  # noqa: E402
 
 LINKS = ("open_page", "go_on", "copy")  # what a link gives and takes stands in test_links.py
 NO_FIELDS = (components.State, components.HTML, Api)
-COPY = next(folder for folder in build_shelf().folders if folder[1].name == "attn-copy")
+COPY = next(folder for folder in build_catalog().folders if folder[1].name == "attn-copy")
 MARKUP = "<img src=x onerror=alert(1)>{{alert(1)}}${alert(1)}<script>alert(1)</script>"
 REPORTS = ("share-pushed", "share-pulled")  # boards that are about what was asked last, however it ended
 TEXTS = {  # what a person can type or paste
@@ -94,7 +94,7 @@ def app():
     before, hub.HF_HUB_OFFLINE = hub.HF_HUB_OFFLINE, True
 
     async def build():  # outside an event loop Gradio opens some and never closes them
-        return build_app(Shelf((COPY,)), "cpu")
+        return build_app(ModelCatalog((COPY,)), "cpu")
 
     yield asyncio.run(build())
     hub.HF_HUB_OFFLINE = before

@@ -14,13 +14,13 @@ os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 gr = pytest.importorskip("gradio")
 
 from demos.core.limits import HOME, PUBLIC  # noqa: E402
-from demos.jobs.training_job import FAILED, FINISHED, RUNNING, STOPPED, Run  # noqa: E402
-from demos.session.catalog import Shelf  # noqa: E402
+from demos.jobs.training_job import FAILED, FINISHED, RUNNING, STOPPED, TrainingJob  # noqa: E402
+from demos.session.catalog import ModelCatalog  # noqa: E402
 from demos.session.run_files import pack_run  # noqa: E402
-from demos.session.session import Visit  # noqa: E402
+from demos.session.session import Session  # noqa: E402
 from demos.tabs.duel import job as duels  # noqa: E402
 from demos.tabs.duel import tab as duel  # noqa: E402
-from demos.tabs.duel.job import Duel  # noqa: E402
+from demos.tabs.duel.job import DuelJob  # noqa: E402
 from demos.ui import formatting  # noqa: E402
 from hf_attn.checkpoints.save_load import load_checkpoint  # noqa: E402
 from hf_attn.tasks import TASKS  # noqa: E402
@@ -42,9 +42,9 @@ def settings(**values):
 
 def begun(**values):
     """A visit with a duel that is to be followed."""
-    visit, held = Visit(device="cpu"), Duel()
-    duel.press_start(visit, held, 0, *settings(**values))
-    return visit, held
+    session, held = Session(device="cpu"), DuelJob()
+    duel.press_start(session, held, 0, *settings(**values))
+    return session, held
 
 
 def boards_of(outputs):
@@ -56,9 +56,9 @@ def boards_of(outputs):
 @pytest.fixture(scope="module")
 def ended():
     """A visit whose duel has ended, and every message of it."""
-    visit, held = begun()
-    yield visit, held, boards_of(duel.follow(visit, held))
-    visit.close()
+    session, held = begun()
+    yield session, held, boards_of(duel.follow(session, held))
+    session.close()
 
 
 # ---------------------------------------------------------------- settings
@@ -74,8 +74,8 @@ def ended():
     ],
 )
 def test_a_wrong_setting_is_one_sentence_under_its_field_and_starts_nothing(field, value, words):
-    held = Duel()
-    order, _, *rest = duel.press_start(Visit(), held, 4, *settings(**{field: value}))
+    held = DuelJob()
+    order, _, *rest = duel.press_start(Session(), held, 4, *settings(**{field: value}))
     errors = dict(zip(duel.ERRORS, rest, strict=False))
     assert order == 4
     assert not held.runs
@@ -141,8 +141,8 @@ def test_all_learn_side_by_side_and_end_with_curves_maps_and_accuracy_by_length(
 
 
 def test_stop_takes_effect_after_the_step_under_way_and_keeps_what_was_learned():
-    visit, held = begun(steps="5000", parameters="400 k")
-    moments = duel.follow(visit, held)
+    session, held = begun(steps="5000", parameters="400 k")
+    moments = duel.follow(session, held)
     next(moments)
     outputs = []
     thread = threading.Thread(target=lambda: outputs.extend(moments))
@@ -150,7 +150,7 @@ def test_stop_takes_effect_after_the_step_under_way_and_keeps_what_was_learned()
     while not all(run.step > 2 for run in held.runs):
         time.sleep(0.01)
     taken = sum(run.step for run in held.runs)
-    duel.press_stop(visit, held)
+    duel.press_stop(session, held)
     thread.join()
     assert taken <= sum(run.step for run in held.runs) <= taken + 1
     assert held.status == STOPPED
@@ -161,16 +161,16 @@ def test_stop_takes_effect_after_the_step_under_way_and_keeps_what_was_learned()
 
 
 def test_a_duel_that_waits_for_a_place_is_stopped_at_once_and_starts_nothing():
-    visit, held = begun()
-    duel.press_stop(visit, held)
-    outputs = list(duel.follow(visit, held))
+    session, held = begun()
+    duel.press_stop(session, held)
+    outputs = list(duel.follow(session, held))
     assert held.status == STOPPED
     assert boards_of(outputs) == []
 
 
 def test_equal_seconds_are_spent_by_all():
-    visit, held = begun(budget="seconds", seconds="1")
-    list(duel.follow(visit, held))
+    session, held = begun(budget="seconds", seconds="1")
+    list(duel.follow(session, held))
     assert held.status == FINISHED
     for run in held.runs:
         assert held.seconds[run.id] >= 1
@@ -178,16 +178,16 @@ def test_equal_seconds_are_spent_by_all():
 
 
 def test_one_that_diverges_leaves_the_others_learning(monkeypatch):
-    real = Run.advance
+    real = TrainingJob.advance
 
     def broken(run):
         if run.recipe.architecture == "none" and run.step == 2:
             raise Diverged("The loss is nan at step 3.")
         return real(run)
 
-    monkeypatch.setattr(Run, "advance", broken)
-    visit, held = begun()
-    last = boards_of(duel.follow(visit, held))[-1]
+    monkeypatch.setattr(TrainingJob, "advance", broken)
+    session, held = begun()
+    last = boards_of(duel.follow(session, held))[-1]
     none, transformer = last["contestants"]
     assert (none["status"], none["message"], none["step"]) == (FAILED, "The loss is nan at step 3.", 2)
     assert (transformer["step"], transformer["status"]) == (6, FINISHED)
@@ -195,17 +195,17 @@ def test_one_that_diverges_leaves_the_others_learning(monkeypatch):
 
 
 def test_a_crash_is_told_on_the_board_and_not_raised(monkeypatch, caplog):
-    monkeypatch.setattr(Run, "advance", lambda run: 1 / 0)
-    visit, held = begun()
-    last = boards_of(duel.follow(visit, held))[-1]
+    monkeypatch.setattr(TrainingJob, "advance", lambda run: 1 / 0)
+    session, held = begun()
+    last = boards_of(duel.follow(session, held))[-1]
     assert (held.status, last["status"]) == (FAILED, FAILED)
     assert "division" in last["message"]
     assert "ZeroDivisionError" in caplog.text
 
 
 def test_a_page_that_is_closed_stops_its_duel():
-    visit, held = begun(steps="5000")
-    moments = duel.follow(visit, held)
+    session, held = begun(steps="5000")
+    moments = duel.follow(session, held)
     for _ in range(4):
         next(moments)
     moments.close()
@@ -216,12 +216,12 @@ def test_a_page_that_is_closed_stops_its_duel():
 
 
 def test_start_while_one_is_under_way_changes_nothing_and_visits_never_meet():
-    visit, held = begun()
+    session, held = begun()
     runs = held.runs
-    assert duel.press_start(visit, held, 7, *settings(steps="9"))[0] == 7
+    assert duel.press_start(session, held, 7, *settings(steps="9"))[0] == 7
     assert held.runs is runs
     assert held.status == RUNNING
-    assert copy.deepcopy(Duel()).runs == []
+    assert copy.deepcopy(DuelJob()).runs == []
 
 
 def test_the_loss_of_a_measurement_is_the_mean_of_the_steps_before_it(ended):
@@ -244,16 +244,16 @@ def test_the_loss_of_a_measurement_is_the_mean_of_the_steps_before_it(ended):
 
 
 def test_a_kept_contestant_is_a_run_of_this_visit_and_downloads_as_a_checkpoint(ended, tmp_path):
-    visit, held, _ = ended
+    session, held, _ = ended
     run = held.runs[1]
-    shelf = Shelf()
-    assert shelf.choices(visit) == []
-    (board,) = boards_of([duel.keep_run(visit, held, Event(run.id))])
+    catalog = ModelCatalog()
+    assert catalog.choices(session) == []
+    (board,) = boards_of([duel.keep_run(session, held, Event(run.id))])
     assert [contestant["kept"] for contestant in board["contestants"]] == [False, True]
-    assert [value for _, value in shelf.choices(visit)] == [run.id]
-    with shelf.open(visit, run.id) as opened:
+    assert [value for _, value in catalog.choices(session)] == [run.id]
+    with catalog.open(session, run.id) as opened:
         assert opened.task == run.task
-    path, _ = pack_run(visit, Event(run.id))
+    path, _ = pack_run(session, Event(run.id))
     shutil.unpack_archive(path, tmp_path)
     (folder,) = tmp_path.iterdir()
     loaded = load_checkpoint(folder)
@@ -263,7 +263,7 @@ def test_a_kept_contestant_is_a_run_of_this_visit_and_downloads_as_a_checkpoint(
 
 def test_where_no_run_can_be_kept_any_more_the_visitor_is_told(ended):
     _, held, _ = ended
-    full = Visit(device="cpu")
+    full = Session(device="cpu")
     full.runs = {f"run-{place}": held.runs[0] for place in range(HOME.runs)}
     outputs = duel.keep_run(full, held, Event(held.runs[0].id))
     assert "delete one in Train first" in outputs[duel.SCREEN.index("note")]
@@ -271,10 +271,10 @@ def test_where_no_run_can_be_kept_any_more_the_visitor_is_told(ended):
 
 
 def test_nothing_can_be_kept_of_a_duel_that_is_under_way():
-    visit, held = begun()
-    duel.keep_run(visit, held, Event(held.runs[0].id))
-    duel.keep_run(visit, held, Event("duel-9-9"))
-    assert visit.runs == {}
+    session, held = begun()
+    duel.keep_run(session, held, Event(held.runs[0].id))
+    duel.keep_run(session, held, Event("duel-9-9"))
+    assert session.runs == {}
 
 
 # ---------------------------------------------------------------- the page
@@ -329,7 +329,7 @@ def test_a_duel_in_the_browser_runs_stops_and_shows_curves_maps_and_accuracy_by_
     expect(board.get_by_role("button", name="Download Transformer")).to_be_visible()
     page.get_by_role("tab", name="Try", exact=True).click()
     expect(page.get_by_label("Checkpoint").locator("visible=true")).to_have_value(
-        "reverse transformer 2 (this visit)"
+        "reverse transformer 2 (this session)"
     )
 
 

@@ -16,7 +16,7 @@ import gradio as gr
 
 from demos.jobs.training_job import FAILED
 from demos.server import api as endpoints
-from demos.session.catalog import Shelf
+from demos.session.catalog import ModelCatalog
 from hf_attn.checkpoints.save_load import load_checkpoint
 from hf_attn.interpret.attention_maps import attention_maps
 from tests.support.browser import serve_app
@@ -127,7 +127,7 @@ def test_a_failed_run_is_a_sentence_and_a_bug_keeps_its_traceback(monkeypatch):
         run.status, run.message = FAILED, "The loss is nan at step 3."
         return iter(())
 
-    train = endpoints._told(endpoints.Desk(Shelf(), "cpu").train_model)
+    train = endpoints._told(endpoints.ApiSession(ModelCatalog(), "cpu").train_model)
     monkeypatch.setattr(endpoints.driving, "drive", fail)
     with pytest.raises(gr.Error, match="The loss is nan at step 3"):
         train("copy", steps=5)
@@ -140,14 +140,14 @@ def test_a_failed_run_is_a_sentence_and_a_bug_keeps_its_traceback(monkeypatch):
 
 
 def test_a_run_is_kept_for_an_hour_also_where_nobody_trains_another(monkeypatch):
-    desk, visit = endpoints.Desk(Shelf(), "cpu"), begun()
-    name = desk.keep(visit)
-    assert desk.find(name) == (visit, "run-1")
+    api_session, session = endpoints.ApiSession(ModelCatalog(), "cpu"), begun()
+    name = api_session.keep(session)
+    assert api_session.find(name) == (session, "run-1")
     monkeypatch.setattr(endpoints, "KEPT_SECONDS", 0.0)
     with pytest.raises(ValueError, match="is not here: give the run's name"):
-        desk.find(name)
-    assert visit.is_over
-    assert desk.kept == {}
+        api_session.find(name)
+    assert session.is_over
+    assert api_session.kept == {}
 
 
 def test_the_lines_of_the_page_for_agents_work_as_pasted(served_app, capsys):

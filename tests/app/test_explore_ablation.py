@@ -13,12 +13,12 @@ os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 gr = pytest.importorskip("gradio")
 
 from demos.jobs.training_job import FINISHED  # noqa: E402
-from demos.session.catalog import Shelf, build_shelf, load_once  # noqa: E402
-from demos.session.session import Visit  # noqa: E402
+from demos.session.catalog import ModelCatalog, build_catalog, load_once  # noqa: E402
+from demos.session.session import Session  # noqa: E402
 from demos.tabs.explore import ablation_panel  # noqa: E402
 from demos.tabs.explore import tab as explore  # noqa: E402
-from demos.tabs.explore.ablation_panel import Pick  # noqa: E402
-from demos.tabs.explore.head_scores import VIEWS, Checks  # noqa: E402
+from demos.tabs.explore.ablation_panel import AblationQuestion  # noqa: E402
+from demos.tabs.explore.head_scores import VIEWS, ExploreState  # noqa: E402
 from hf_attn.analysis.ablation import list_trials, measure_changes, measure_outcomes  # noqa: E402
 from hf_attn.analysis.head_metrics import singular_values  # noqa: E402
 from hf_attn.analysis.head_roles import ROLES, measure_even, measure_head_roles, measure_heads  # noqa: E402
@@ -28,12 +28,12 @@ from hf_attn.interpret.read_head import walk_model  # noqa: E402
 from tests.support.browser import PATIENCE, find_chromium, open_tab  # noqa: E402
 from tests.support.sessions import finished  # noqa: E402
 
-SHELF = build_shelf()
+CATALOG = build_catalog()
 SUM = "153+391"
 
 
 def folder(name):
-    return next(str(path) for _, path in SHELF.folders if path.name == name)
+    return next(str(path) for _, path in CATALOG.folders if path.name == name)
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def needed():
     changes = measure_changes(found.model, torch.tensor([found.task.encode(SUM)]), trials)
     change = next(change for change in changes if change.is_other_answer)
     (gone,) = change.trial.interventions
-    return Pick("head", kind="cross", layer=gone.layer, head=gone.head), change
+    return AblationQuestion("head", kind="cross", layer=gone.layer, head=gone.head), change
 
 
 def symbols_of(ids):
@@ -58,16 +58,16 @@ def symbols_of(ids):
 
 def looking_at(name, text, target=""):
     """Return the checks of a lens that shows an input, and its visit."""
-    checks, visit = Checks(), Visit(device="cpu")
-    _, error, *_ = explore.ask(SHELF, visit, folder(name), text, target, None, checks)
+    checks, session = ExploreState(), Session(device="cpu")
+    _, error, *_ = explore.ask(CATALOG, session, folder(name), text, target, None, checks)
     assert error == ""
-    return checks, visit
+    return checks, session
 
 
 def asked(name, text, pick):
     """Return what the board shows first, and what it shows last."""
-    checks, visit = looking_at(name, text)
-    values = [json.loads(value) for value in ablation_panel.ask_model(SHELF, visit, checks, pick)]
+    checks, session = looking_at(name, text)
+    values = [json.loads(value) for value in ablation_panel.ask_model(CATALOG, session, checks, pick)]
     return values[0], values[-1]
 
 
@@ -95,8 +95,8 @@ def test_a_removed_head_changes_the_answer_shown_and_the_figures_are_the_package
 
 
 def test_each_head_taken_away_leaves_what_the_package_measures_and_it_can_be_stopped():
-    checks, visit = looking_at("attn-addition", SUM)
-    *_, last = (json.loads(value) for value in ablation_panel.ask_each_head(SHELF, visit, checks))
+    checks, session = looking_at("attn-addition", SUM)
+    *_, last = (json.loads(value) for value in ablation_panel.ask_each_head(CATALOG, session, checks))
     found = load_once(folder("attn-addition"))
     trials = [trial for trial in list_trials(found.model) if trial.interventions[0].head is not None]
     whole, *outcomes = measure_outcomes(found.model, found.task, trials, ablation_panel.EXAMPLES)
@@ -104,9 +104,9 @@ def test_each_head_taken_away_leaves_what_the_package_measures_and_it_can_be_sto
     assert (each["status"], each["done"], each["of"]) == ("finished", len(trials), len(trials))
     assert each["whole"] == whole.exact_match
     assert [row["left"] for row in each["rows"]] == [outcome.exact_match for outcome in outcomes]
-    moments = ablation_panel.ask_each_head(SHELF, visit, checks)
+    moments = ablation_panel.ask_each_head(CATALOG, session, checks)
     next(moments)
-    again = list(ablation_panel.ask_each_head(SHELF, visit, checks))
+    again = list(ablation_panel.ask_each_head(CATALOG, session, checks))
     assert again == [gr.skip()], "it is under way already"
     checks.wants_stop = True
     *_, stopped = (json.loads(value) for value in moments)
@@ -115,7 +115,7 @@ def test_each_head_taken_away_leaves_what_the_package_measures_and_it_can_be_sto
 
 
 def test_roles_and_theory_views_of_the_input_are_those_of_hf_attn_heads():
-    checks, visit = looking_at("attn-addition", SUM)
+    checks, session = looking_at("attn-addition", SUM)
     measured = json.loads(checks.to_value())["measured"]
     assert [row[0] for row in measured["roles"]] == list(ROLES)
     found = load_once(folder("attn-addition"))
@@ -136,7 +136,7 @@ def test_roles_and_theory_views_of_the_input_are_those_of_hf_attn_heads():
             assert measured["even"][kind][name] == (None if wanted != wanted else pytest.approx(wanted))
         spectrum = torch.tensor(measured["spectrum"][kind])
         torch.testing.assert_close(spectrum, singular_values(getattr(maps, kind)).float())
-    value = json.loads(ablation_panel.descend(SHELF, visit, checks, "encoder", 0, 2))
+    value = json.loads(ablation_panel.descend(CATALOG, session, checks, "encoder", 0, 2))
     head = walk_model(found.model, source, kind="encoder", layer=0, head=2)
     before, after = hopfield_descent(head.query, head.key).mean(-1).tolist()
     assert value["energies"]["encoder.0.2"] == {
@@ -148,8 +148,8 @@ def test_roles_and_theory_views_of_the_input_are_those_of_hf_attn_heads():
 
 def test_roles_on_held_out_examples_stand_beside_the_untrained_model(monkeypatch):
     monkeypatch.setattr(ablation_panel, "ROLE_EXAMPLES", 8)
-    checks, visit = looking_at("attn-sort", "9 4 17 12 4 19 2 8")
-    first, last = (json.loads(value) for value in ablation_panel.compare_roles(SHELF, visit, checks))
+    checks, session = looking_at("attn-sort", "9 4 17 12 4 19 2 8")
+    first, last = (json.loads(value) for value in ablation_panel.compare_roles(CATALOG, session, checks))
     assert first["compared"] == {"status": "running"}
     found = load_once(folder("attn-sort"))
     wanted = measure_head_roles(found.model, found.task, 8)
@@ -164,12 +164,12 @@ def test_roles_on_held_out_examples_stand_beside_the_untrained_model(monkeypatch
 @pytest.mark.parametrize(
     ("pick", "words"),
     [
-        (Pick("edge", kind="cross"), "No cell is chosen"),
-        (Pick("edge", kind="decoder", query=1, key=3), "The chosen cell is masked"),
-        (Pick("token"), "No token is chosen"),
-        (Pick("token", token=99), "the source has tokens 0 to 7"),
-        (Pick("head", kind="cross", layer=7), "layer=7 is not there"),
-        (Pick("word"), "choose head, layer, edge, token"),
+        (AblationQuestion("edge", kind="cross"), "No cell is chosen"),
+        (AblationQuestion("edge", kind="decoder", query=1, key=3), "The chosen cell is masked"),
+        (AblationQuestion("token"), "No token is chosen"),
+        (AblationQuestion("token", token=99), "the source has tokens 0 to 7"),
+        (AblationQuestion("head", kind="cross", layer=7), "layer=7 is not there"),
+        (AblationQuestion("word"), "choose head, layer, edge, token"),
     ],
 )
 def test_a_question_that_cannot_be_put_is_answered_in_words(pick, words):
@@ -179,13 +179,15 @@ def test_a_question_that_cannot_be_put_is_answered_in_words(pick, words):
 
 
 def test_an_edge_a_token_and_permuted_weights_are_told_as_the_lens_names_them():
-    _, edge = asked("attn-addition", SUM, Pick("edge", kind="cross", layer=1, head=1, query=1, key=0))
+    _, edge = asked(
+        "attn-addition", SUM, AblationQuestion("edge", kind="cross", layer=1, head=1, query=1, key=0)
+    )
     assert edge["answer"]["what"] == "Without 5 reads 1 1, in layer 2, head 2 of cross-attention"
     assert edge["answer"]["option"] == "--remove cross.1.1.1.0"
-    _, token = asked("attn-addition", SUM, Pick("token", token=0))
+    _, token = asked("attn-addition", SUM, AblationQuestion("token", token=0))
     assert token["answer"]["what"] == "Without the input's token 1 1"
     assert "Held-out examples have other tokens" in token["answer"]["held_out"]["why"]
-    _, permuted = asked("attn-addition", SUM, Pick("layer", "permute", kind="encoder", seed=3))
+    _, permuted = asked("attn-addition", SUM, AblationQuestion("layer", "permute", kind="encoder", seed=3))
     assert permuted["answer"]["what"] == (
         "With permuted weights (seed 3) in the encoder self-attention of layer 1"
     )
@@ -193,62 +195,64 @@ def test_an_edge_a_token_and_permuted_weights_are_told_as_the_lens_names_them():
 
 
 def test_a_recurrent_models_one_alignment_can_be_taken_away_and_has_no_queries_and_keys():
-    _, last = asked("bahdanau-reverse", "7 15 2 3 12", Pick("head", kind="cross"))
+    _, last = asked("bahdanau-reverse", "7 15 2 3 12", AblationQuestion("head", kind="cross"))
     assert last["answer"]["what"] == "Without the alignment"
     assert (last["answer"]["before"]["correct"], last["answer"]["after"]["correct"]) == (True, False)
     assert last["answer"]["held_out"]["left"] < 0.1
-    checks, visit = looking_at("bahdanau-reverse", "7 15 2 3 12")
-    energies = json.loads(ablation_panel.descend(SHELF, visit, checks, "cross", 0, 0))["energies"]
+    checks, session = looking_at("bahdanau-reverse", "7 15 2 3 12")
+    energies = json.loads(ablation_panel.descend(CATALOG, session, checks, "cross", 0, 0))["energies"]
     assert "no queries and keys" in energies["cross.0.0"]["why"]
 
 
 def test_without_attention_only_tokens_can_be_taken_away():
-    first, last = asked("lstm-reverse", "7 15 2", Pick("token", token=1))
+    first, last = asked("lstm-reverse", "7 15 2", AblationQuestion("token", token=1))
     assert first["heads"] == {}
     assert first["measured"] is None
     assert last["answer"]["after"]["symbols"] == ["2", "7", "end"]
-    _, refused = asked("lstm-reverse", "7 15 2", Pick("head", kind="cross"))
+    _, refused = asked("lstm-reverse", "7 15 2", AblationQuestion("head", kind="cross"))
     assert "this model has no attention that can be changed" in refused["error"]
 
 
 def test_a_class_and_one_sequence_are_asked_like_an_answer():
     _, last = asked(
-        "attn-docstring-topics", "Return the path of a file.", Pick("layer", "remove", kind="encoder")
+        "attn-docstring-topics",
+        "Return the path of a file.",
+        AblationQuestion("layer", "remove", kind="encoder"),
     )
     assert len(last["answer"]["before"]["symbols"]) == len(last["answer"]["moved"]) == 1
     assert last["answer"]["held_out"]["left"] < last["answer"]["held_out"]["whole"]
-    visit, _ = finished(steps="1", hidden_size=32, num_hidden_layers=1, model="decoder")
-    checks = Checks()
-    explore.ask(Shelf(), visit, "run-1", "3 1 2", "", None, checks)
-    pick = Pick("edge", kind="decoder", query=3, key=1)
-    *_, value = ablation_panel.ask_model(Shelf(), visit, checks, pick)
+    session, _ = finished(steps="1", hidden_size=32, num_hidden_layers=1, model="decoder")
+    checks = ExploreState()
+    explore.ask(ModelCatalog(), session, "run-1", "3 1 2", "", None, checks)
+    pick = AblationQuestion("edge", kind="decoder", query=3, key=1)
+    *_, value = ablation_panel.ask_model(ModelCatalog(), session, checks, pick)
     answer = json.loads(value)["answer"]
     assert answer["what"].endswith("reads 1, in layer 1, head 1 of decoder self-attention")
     assert "places of held-out examples differ" in answer["held_out"]["why"]
-    visit.close()
+    session.close()
 
 
 def test_another_input_starts_afresh_and_what_comes_late_is_not_shown(needed):
-    checks, visit = looking_at("attn-addition", SUM)
-    list(ablation_panel.ask_each_head(SHELF, visit, checks))
-    moments = ablation_panel.ask_model(SHELF, visit, checks, needed[0])
+    checks, session = looking_at("attn-addition", SUM)
+    list(ablation_panel.ask_each_head(CATALOG, session, checks))
+    moments = ablation_panel.ask_model(CATALOG, session, checks, needed[0])
     next(moments)
-    explore.ask(SHELF, visit, folder("attn-addition"), "7+8", "", None, checks)
+    explore.ask(CATALOG, session, folder("attn-addition"), "7+8", "", None, checks)
     assert list(moments) == []
     value = json.loads(checks.to_value())
     assert value["answer"] is None
     assert value["each"]["status"] == "finished", "it is of the same weights"
-    explore.ask(SHELF, visit, folder("attn-sort"), "9 4 17 12 4 19 2 8", "", None, checks)
+    explore.ask(CATALOG, session, folder("attn-sort"), "9 4 17 12 4 19 2 8", "", None, checks)
     assert json.loads(checks.to_value())["each"] is None
-    explore.ask(SHELF, visit, None, "", "", None, checks)
+    explore.ask(CATALOG, session, None, "", "", None, checks)
     assert checks.to_value() is None
 
 
 def test_what_comes_late_of_an_older_input_is_not_what_the_panels_speak_about(monkeypatch):
-    checks, visit = Checks(), Visit(device="cpu")
+    checks, session = ExploreState(), Session(device="cpu")
 
     def ask(text):
-        return explore.ask(SHELF, visit, folder("attn-addition"), text, "", None, checks)
+        return explore.ask(CATALOG, session, folder("attn-addition"), text, "", None, checks)
 
     newer, prepare = [], explore.prepare
 
@@ -273,12 +277,12 @@ def test_a_given_target_is_said_to_be_set_aside_and_too_long_an_input_is_not_mea
 
 
 def test_each_head_is_taken_away_by_whatever_threads_come_by_and_the_run_goes_on():
-    visit, _ = finished()
-    run = visit.run
-    checks = Checks()
-    _, error, *_ = explore.ask(SHELF, visit, run.id, "1 2 3", "", None, checks)
+    session, _ = finished()
+    run = session.run
+    checks = ExploreState()
+    _, error, *_ = explore.ask(CATALOG, session, run.id, "1 2 3", "", None, checks)
     assert error == ""
-    told = ablation_panel.ask_each_head(SHELF, visit, checks)
+    told = ablation_panel.ask_each_head(CATALOG, session, checks)
     with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
         for worker in itertools.cycle((one, other)):  # as a server's threads take a generator's turns
             if worker.submit(next, told, "over").result() == "over":

@@ -10,8 +10,8 @@ import torch
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 gr = pytest.importorskip("gradio")
 
-from demos.jobs.training_job import FAILED, FINISHED, RUNNING, STOPPED, Run  # noqa: E402
-from demos.session.session import Visit  # noqa: E402
+from demos.jobs.training_job import FAILED, FINISHED, RUNNING, STOPPED, TrainingJob  # noqa: E402
+from demos.session.session import Session  # noqa: E402
 from demos.tabs.language import ngrams as language_ngrams  # noqa: E402
 from demos.tabs.language import tab as language  # noqa: E402
 from demos.tabs.language import tokens as language_tokens  # noqa: E402
@@ -97,7 +97,7 @@ def test_sentences_that_cannot_be_compared_are_refused_in_words(one, other, word
 
 def test_the_order_is_learned_with_progress_and_can_be_stopped(monkeypatch):
     monkeypatch.setattr(word_order, "SIZES", Sizes(length=6, steps=20, examples=200))
-    lesson = word_order.Lesson()
+    lesson = word_order.WordOrderJob()
     outputs = list(word_order.learn(lesson))
     values = [told(values[0]) for values in outputs]
     assert lesson.status == FINISHED
@@ -124,7 +124,7 @@ def test_a_failure_is_told_on_the_board(monkeypatch, caplog):
         raise RuntimeError("no memory")
 
     monkeypatch.setattr(word_order, "follow_order", broken)
-    lesson = word_order.Lesson()
+    lesson = word_order.WordOrderJob()
     list(word_order.learn(lesson))
     assert (lesson.status, lesson.message) == (FAILED, "Learning failed: no memory")
     assert "RuntimeError" in caplog.text
@@ -133,10 +133,10 @@ def test_a_failure_is_told_on_the_board(monkeypatch, caplog):
 # ---------------------------------------------------------------- n-grams
 
 
-def counted(text=language_ngrams.FIRST, prompt="the boat", visit=None, counting=None):
+def counted(text=language_ngrams.FIRST, prompt="the boat", session=None, counting=None):
     """Everything that counting a text of one's own sends."""
-    counting = counting or language_ngrams.Counting()
-    asked = (visit or Visit(), counting, language_ngrams.OWN, text, prompt)
+    counting = counting or language_ngrams.CountingJob()
+    asked = (session or Session(), counting, language_ngrams.OWN, text, prompt)
     return counting, list(language_ngrams.count(*asked))
 
 
@@ -148,7 +148,7 @@ def test_a_text_is_counted_table_by_table_and_asked_for_its_next_words():
     assert [len(one["context"]) for one in value["following"]] == [0, 1, 2]
     assert value["model"] is None
     assert value["growth"]["cells"][2][1] == value["tables"][2]["cells"]
-    again, error = language_ngrams.ask(Visit(), counting, "the old bank")
+    again, error = language_ngrams.ask(Session(), counting, "the old bank")
     assert error == ""
     assert told(again)["following"][1]["context"] == ["bank"]
 
@@ -171,7 +171,7 @@ def test_what_cannot_be_counted_is_refused_under_its_field_and_the_tables_stay(t
 
 
 def test_a_beginning_before_anything_is_counted_says_what_to_press():
-    board, error = language_ngrams.ask(Visit(), language_ngrams.Counting(), "the")
+    board, error = language_ngrams.ask(Session(), language_ngrams.CountingJob(), "the")
     assert told(board) is None
     assert "press Count first" in error
 
@@ -182,17 +182,17 @@ def test_a_language_model_of_this_visit_stands_beside_the_tables(tmp_path):
     task = Language(window=16, path=str(path))
     sizes = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 16, "num_hidden_layers": 1}
     recipe = Recipe(sizes, architecture="decoder", steps=1)
-    run = Run("run-1", "text 1", task, recipe, 0, "cpu")
+    run = TrainingJob("run-1", "text 1", task, recipe, 0, "cpu")
     run.model, run.step = build_model(task, recipe), 1
-    visit = Visit()
-    visit.runs[run.id] = run
-    _, outputs = counted(prompt="the", visit=visit)
+    session = Session()
+    session.runs[run.id] = run
+    _, outputs = counted(prompt="the", session=session)
     model = told(outputs[-1][0])["model"]
     assert model["name"] == "attention (text 1, step 1)"
     with torch.no_grad():
         chances = run.model(torch.tensor([task.encode("the")])).logits[0, -1].softmax(dim=0)
     assert model["words"][0][1] == pytest.approx(float(chances.max()), abs=1e-6)
-    _, outputs = counted(prompt="日本", visit=visit)  # characters that it has never met
+    _, outputs = counted(prompt="日本", session=session)  # characters that it has never met
     assert told(outputs[-1][0])["model"] is None
 
 
@@ -202,7 +202,7 @@ def test_a_language_model_of_this_visit_stands_beside_the_tables(tmp_path):
 @pytest.fixture(scope="module")
 def learned():
     """A visitor's vectors of the countries, and everything its page was sent."""
-    lesson = word_vectors.Lesson()
+    lesson = word_vectors.WordVectorsJob()
     asked = word_vectors.ASKED[word_vectors.COMPOSED]
     return lesson, list(word_vectors.train(lesson, word_vectors.COMPOSED, "CBOW", "", *asked))
 
@@ -260,7 +260,7 @@ def test_an_own_text_that_will_not_do_is_refused_and_the_vectors_stay(learned, t
 
 
 def test_an_own_text_is_asked_for_words_that_it_has():
-    lesson = word_vectors.Lesson()
+    lesson = word_vectors.WordVectorsJob()
     text = "\n".join(
         f"{a} {b} {c}"
         for a in ("ax", "bx", "cx")
@@ -282,7 +282,7 @@ def test_an_own_text_is_asked_for_words_that_it_has():
 
 
 def test_words_before_there_are_vectors_say_what_to_press():
-    board, *_, word_error, _, _ = word_vectors.ask(word_vectors.Lesson(), "rome", "a", "b", "c")
+    board, *_, word_error, _, _ = word_vectors.ask(word_vectors.WordVectorsJob(), "rome", "a", "b", "c")
     assert told(board) is None
     assert "press Train vectors first" in word_error
 

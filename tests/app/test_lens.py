@@ -28,12 +28,12 @@ gr = pytest.importorskip("gradio")
 
 from demos.session import maps as looking  # noqa: E402
 from demos.session import model_input  # noqa: E402
-from demos.session.catalog import Shelf, build_shelf, load_once  # noqa: E402
-from demos.session.session import Visit  # noqa: E402
+from demos.session.catalog import ModelCatalog, build_catalog, load_once  # noqa: E402
+from demos.session.session import Session  # noqa: E402
 from demos.tabs.explore import ablation_panel  # noqa: E402
 from demos.tabs.explore import tab as explore  # noqa: E402
-from demos.tabs.explore.ablation_panel import Pick  # noqa: E402
-from demos.tabs.explore.head_scores import Checks  # noqa: E402
+from demos.tabs.explore.ablation_panel import AblationQuestion  # noqa: E402
+from demos.tabs.explore.head_scores import ExploreState  # noqa: E402
 from hf_attn.architectures.map_sizes import count_weights  # noqa: E402
 from hf_attn.interpret import long_inputs  # noqa: E402
 from hf_attn.interpret.attention_maps import attention_maps  # noqa: E402
@@ -84,9 +84,9 @@ def saved(tmp_path_factory):
 
 def opened(folder):
     """Return a shelf and a visit that opened a folder there."""
-    shelf, visit = Shelf(), Visit(device="cpu")
-    assert shelf.take(visit, folder) == folder
-    return shelf, visit
+    catalog, session = ModelCatalog(), Session(device="cpu")
+    assert catalog.take(session, folder) == folder
+    return catalog, session
 
 
 def unpack(packed, shape):
@@ -94,9 +94,9 @@ def unpack(packed, shape):
     return np.frombuffer(base64.b64decode(packed), "<u2").reshape(shape) / 65535
 
 
-def shown(shelf, visit, folder, text=TEXT, target="", checks=None):
+def shown(catalog, session, folder, text=TEXT, target="", checks=None):
     """Return the value of the lens for an input, and the origin line."""
-    board, error, target_error, origin = explore.ask(shelf, visit, folder, text, target, None, checks)
+    board, error, target_error, origin = explore.ask(catalog, session, folder, text, target, None, checks)
     assert (error, target_error) == ("", "")
     return json.loads(board), origin
 
@@ -112,10 +112,10 @@ def shown(shelf, visit, folder, text=TEXT, target="", checks=None):
     ],
 )
 def test_models_with_native_classes_show_their_maps_and_attend_afterwards_as_before(saved, name, kinds):
-    shelf, visit = opened(saved[name])
-    with shelf.open(visit, saved[name]) as found:
+    catalog, session = opened(saved[name])
+    with catalog.open(session, saved[name]) as found:
         before = found.model.config._attn_implementation
-    value, origin = shown(shelf, visit, saved[name])
+    value, origin = shown(catalog, session, saved[name])
     assert list(value["kinds"]) == kinds
     assert saved[name] in origin
     assert type(found.model).__name__ in origin
@@ -127,20 +127,22 @@ def test_models_with_native_classes_show_their_maps_and_attend_afterwards_as_bef
 
 
 def test_of_a_model_that_names_no_task_the_target_is_free_text(saved):
-    shelf, visit = opened(saved["bart"])
-    value, _ = shown(shelf, visit, saved["bart"], target="tree time")
+    catalog, session = opened(saved["bart"])
+    value, _ = shown(catalog, session, saved["bart"], target="tree time")
     assert value["kinds"]["cross"]["rows"] == ["[CLS]", "tree", "time", "[SEP]"]
     assert value["title"].endswith("→ tree time")
-    own, _ = shown(shelf, visit, saved["gpt2"] if shelf.take(visit, saved["gpt2"]) else "")
+    own, _ = shown(catalog, session, saved["gpt2"] if catalog.take(session, saved["gpt2"]) else "")
     assert len(own["kinds"]["decoder"]["rows"]) <= 7 + 64
 
 
 def test_a_model_without_an_answer_is_not_asked_and_one_with_classes_is(saved):
     for name, words in (("bert", "so there is no answer"), ("classifier", "")):
-        shelf, visit = opened(saved[name])
-        checks = Checks()
-        shown(shelf, visit, saved[name], checks=checks)
-        *_, last = ablation_panel.ask_model(shelf, visit, checks, Pick("head", kind="encoder"))
+        catalog, session = opened(saved[name])
+        checks = ExploreState()
+        shown(catalog, session, saved[name], checks=checks)
+        *_, last = ablation_panel.ask_model(
+            catalog, session, checks, AblationQuestion("head", kind="encoder")
+        )
         value = json.loads(last)
         assert words in value["error"]
         assert (value["answer"] is None) == bool(words)
@@ -150,7 +152,7 @@ def test_a_model_without_an_answer_is_not_asked_and_one_with_classes_is(saved):
 
 
 def test_what_cannot_be_opened_is_said_under_the_field_and_changes_nothing(saved, tmp_path, monkeypatch):
-    shelf, visit = Shelf(), Visit(device="cpu")
+    catalog, session = ModelCatalog(), Session(device="cpu")
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     (tmp_path / "pytorch_model.bin").write_bytes(b"pickle")
     for name, words in (
@@ -158,22 +160,22 @@ def test_what_cannot_be_opened_is_said_under_the_field_and_changes_nothing(saved
         (str(tmp_path), "pickle"),
         (str(tmp_path / "missing"), "no folder"),
     ):
-        chosen, error = explore.open_other(shelf, visit, name)
+        chosen, error = explore.open_other(catalog, session, name)
         assert words in error
         assert chosen == gr.skip()
-    assert shelf.choices(visit) == []
+    assert catalog.choices(session) == []
     monkeypatch.setenv("SPACE_ID", "someone/lens")
-    _, error = explore.open_other(shelf, visit, saved["bert"])
+    _, error = explore.open_other(catalog, session, saved["bert"])
     assert "opens no files of its own" in error
 
 
 def test_what_a_visitor_opened_is_offered_to_nobody_else(saved):
-    shelf, visit = opened(saved["bert"])
-    chosen, error = explore.open_other(shelf, visit, saved["bert"])
+    catalog, session = opened(saved["bert"])
+    chosen, error = explore.open_other(catalog, session, saved["bert"])
     assert (chosen["value"], error) == (saved["bert"], "")
-    assert model_input.choose(shelf, visit, saved["bert"], TEXT)[0] == TEXT, "the input stays"
-    assert shelf.choices(Visit(device="cpu")) == []
-    with pytest.raises(ValueError, match="train one"), shelf.open(Visit(device="cpu"), saved["bert"]):
+    assert model_input.choose(catalog, session, saved["bert"], TEXT)[0] == TEXT, "the input stays"
+    assert catalog.choices(Session(device="cpu")) == []
+    with pytest.raises(ValueError, match="train one"), catalog.open(Session(device="cpu"), saved["bert"]):
         pass
 
 
@@ -215,10 +217,10 @@ def few(monkeypatch):
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "t5", "bart"])
 def test_a_window_of_long_maps_holds_the_models_own_weights(saved, name):
-    shelf, visit = opened(saved[name])
+    catalog, session = opened(saved[name])
     source = torch.randint(4, 11, (1, 30), generator=torch.Generator().manual_seed(0))
     target = None if name == "bert" else source[:, :9]
-    with shelf.open(visit, saved[name]) as found:
+    with catalog.open(session, saved[name]) as found:
         whole = attention_maps(found.model, source, target)
         named, long = long_inputs.read_long_maps(
             found.model, source, target, window=8, start=(3, 100), small=10
@@ -242,14 +244,14 @@ def test_a_window_of_long_maps_holds_the_models_own_weights(saved, name):
 
 def test_of_a_long_input_one_head_is_sent_and_another_is_fetched(saved, monkeypatch):
     monkeypatch.setattr(looking, "SENT_WEIGHTS", 100)
-    shelf, visit = opened(saved["bert"])
-    checks = Checks()
-    value, _ = shown(shelf, visit, saved["bert"], checks=checks)
+    catalog, session = opened(saved["bert"])
+    checks = ExploreState()
+    value, _ = shown(catalog, session, saved["bert"], checks=checks)
     kind = value["kinds"]["encoder"]
     assert "maps" not in kind
     assert "window" not in value
     assert list(kind["whole"]) == ["1.0"]
-    with shelf.open(visit, saved["bert"]) as found:
+    with catalog.open(session, saved["bert"]) as found:
         weights = attention_maps(found.model, torch.tensor([checks.read])).encoder
     for head, at, wanted in ((1, "0.1", weights[0, 1]), (None, "0.mean", weights[0].mean(0))):
         added = json.loads(explore.send_head(checks, checks.turn, "encoder", 0, head))["add"]
@@ -259,16 +261,16 @@ def test_of_a_long_input_one_head_is_sent_and_another_is_fetched(saved, monkeypa
 
 
 def test_too_long_an_input_is_shown_by_windows_and_said_so_before(saved, few):
-    shelf, visit = opened(saved["t5"])
-    text, checks = " ".join(WORDS * 12), Checks()
-    value, _ = shown(shelf, visit, saved["t5"], text=text, target="tree", checks=checks)
+    catalog, session = opened(saved["t5"])
+    text, checks = " ".join(WORDS * 12), ExploreState()
+    value, _ = shown(catalog, session, saved["t5"], text=text, target="tree", checks=checks)
     kind = value["kinds"]["encoder"]
     assert (kind["of"], kind["from"], kind["shape"]) == ([86, 86], [0, 0], [2, 2, 64, 64])
     assert value["window"]["size"] == 64
     assert "86 tokens would need" in value["window"]["why"]
     assert "shows 64 at a time" in value["window"]["why"]
     kept = {"kind": "encoder", "layer": 1, "head": 1, "query": 80, "key": 70}
-    moved = json.loads(explore.move_window(shelf, visit, checks, kept, 64, 0))
+    moved = json.loads(explore.move_window(catalog, session, checks, kept, 64, 0))
     assert moved["turn"] == checks.turn
     assert moved["kinds"]["encoder"]["from"] == [22, 0]
     assert len(moved["kinds"]["encoder"]["rows"]) == 64
@@ -277,28 +279,28 @@ def test_too_long_an_input_is_shown_by_windows_and_said_so_before(saved, few):
 
 def test_more_than_a_layer_can_hold_or_a_model_reads_is_refused_before_it_is_read(saved):
     for name, length, words in (("t5", 9000, "for each layer"), ("bert", 65, "reads 1 to 64")):
-        shelf, visit = opened(saved[name])
-        _, error, *_ = explore.ask(shelf, visit, saved[name], " ".join(["tree"] * length), "", None)
+        catalog, session = opened(saved[name])
+        _, error, *_ = explore.ask(catalog, session, saved[name], " ".join(["tree"] * length), "", None)
         assert words in error
 
 
 def test_a_model_without_attention_is_refused_when_it_is_opened(tmp_path):
     sizes = {"hidden_size": 16, "num_hidden_layers": 2, "state_size": 4}
     folder = save(tmp_path / "mamba", MambaForCausalLM(MambaConfig(**SIZES, **sizes)))
-    shelf, visit = Shelf(), Visit(device="cpu")
+    catalog, session = ModelCatalog(), Session(device="cpu")
     with pytest.raises(ValueError, match="MambaForCausalLM gives no attention maps: it has no attention"):
-        shelf.take(visit, folder)
-    assert shelf.choices(visit) == []
+        catalog.take(session, folder)
+    assert catalog.choices(session) == []
 
 
 # ---------------------------------------------------------------- query, key and value
 
 
 def test_query_key_and_value_of_a_cell_are_those_of_the_models_own_pass(saved):
-    shelf, visit, checks = build_shelf(), Visit(device="cpu"), Checks()
-    folder = next(str(path) for _, path in shelf.folders if path.name == "attn-addition")
-    shown(shelf, visit, folder, text="153+391", checks=checks)
-    cell = json.loads(explore.look_inside(shelf, visit, checks, checks.turn, "cross", 1, 2, 1, 4))["cell"]
+    catalog, session, checks = build_catalog(), Session(device="cpu"), ExploreState()
+    folder = next(str(path) for _, path in catalog.folders if path.name == "attn-addition")
+    shown(catalog, session, folder, text="153+391", checks=checks)
+    cell = json.loads(explore.look_inside(catalog, session, checks, checks.turn, "cross", 1, 2, 1, 4))["cell"]
     found = load_once(folder)
     head = walk_model(found.model, torch.tensor([checks.read]), kind="cross", layer=1, head=2)
     told = head.explain(1, 4)
@@ -313,12 +315,12 @@ def test_query_key_and_value_of_a_cell_are_those_of_the_models_own_pass(saved):
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "t5", "bart"])
 def test_query_key_and_value_of_an_outsider_s_cell_give_the_weight_that_is_shown(saved, name):
-    shelf, visit = opened(saved[name])
-    checks = Checks()
-    value, _ = shown(shelf, visit, saved[name], checks=checks)
+    catalog, session = opened(saved[name])
+    checks = ExploreState()
+    value, _ = shown(catalog, session, saved[name], checks=checks)
     for kind, of in value["kinds"].items():
         asked = (checks.turn, kind, 1, 1, 2, 1)
-        cell = json.loads(explore.look_inside(shelf, visit, checks, *asked))["cell"]
+        cell = json.loads(explore.look_inside(catalog, session, checks, *asked))["cell"]
         assert cell["weight"] == pytest.approx(unpack(of["maps"], of["shape"])[1, 1, 2, 1], abs=1e-4)
         assert cell["score"] == pytest.approx(sum(q * k for q, k in zip(cell["q"], cell["k"], strict=True)))
         assert len(cell["v"]) == 8

@@ -13,8 +13,8 @@ from demos.core.limits import HOME, PUBLIC, limits_here
 from demos.jobs import job as driving
 from demos.jobs.training_job import PAUSED, RUNNING, STOPPED
 from demos.session import page
-from demos.session.catalog import Opened, Shelf
-from demos.session.session import Visit
+from demos.session.catalog import LoadedModel, ModelCatalog
+from demos.session.session import Session
 from demos.tabs.duel import job as duels
 from demos.tabs.duel import tab as duel
 from demos.tabs.language import word_order, word_vectors
@@ -50,18 +50,18 @@ def test_a_space_says_under_the_field_how_much_it_trains(space, field, changes, 
 
 def test_a_space_says_how_long_a_text_may_be(space):
     with pytest.raises(ValueError, match=count(PUBLIC.characters)):
-        Opened("", None, None, build_task("copy"), "").encode("1 " * 10_001)
+        LoadedModel("", None, None, build_task("copy"), "").encode("1 " * 10_001)
 
 
 def test_a_space_keeps_no_file_that_is_too_large_and_says_so_under_it(space, tmp_path):
     path = tmp_path / "table.csv"
     with path.open("wb") as file:
         file.truncate(PUBLIC.upload_bytes + 1)
-    visit = Visit()
-    visit.take(str(path), ("source", "target"))
-    assert visit.folder is None, "not copied"
+    session = Session()
+    session.take(str(path), ("source", "target"))
+    assert session.folder is None, "not copied"
     with pytest.raises(form.FieldError, match="up to 5 MB") as refused:
-        form.read_options({"task": "Your own pairs"}, visit.table)
+        form.read_options({"task": "Your own pairs"}, session.table)
     assert refused.value.field == "table"
 
 
@@ -70,21 +70,21 @@ def test_a_space_keeps_no_file_that_is_too_large_and_says_so_under_it(space, tmp
 )
 def test_a_space_opens_no_file_of_the_server_and_runs_no_code(space, place):
     with pytest.raises(ValueError, match="opens no files of its own"):
-        Shelf().take(Visit(), place)
+        ModelCatalog().take(Session(), place)
     PUBLIC.refuse_path("google-bert/bert-base-uncased")
 
 
 def test_a_space_forgets_what_a_tab_remembers_with_the_visit(monkeypatch):
-    assert page.state_of(None).time_to_live == HOME.visit_seconds
+    assert page.state_of(None).time_to_live == HOME.session_seconds
     monkeypatch.setenv("SPACE_ID", "ada/attn")
-    assert page.state_of(None).time_to_live == PUBLIC.visit_seconds
+    assert page.state_of(None).time_to_live == PUBLIC.session_seconds
 
 
 def test_a_space_keeps_fewer_runs_of_a_visit(space):
-    visit = Visit()
+    session = Session()
     for _ in range(PUBLIC.runs + 1):
-        _, gone = visit.add(*form.read_form(*changed()))
-    assert len(visit.runs) == PUBLIC.runs < HOME.runs
+        _, gone = session.add(*form.read_form(*changed()))
+    assert len(session.runs) == PUBLIC.runs < HOME.runs
     assert f"{PUBLIC.runs} runs are kept" in gone
 
 
@@ -112,7 +112,7 @@ def test_every_recipe_can_be_trained_in_a_space(name):
 
 def test_a_text_at_home_is_limited_too():
     with pytest.raises(ValueError, match=count(HOME.characters)):
-        Opened("", None, None, build_task("copy"), "").encode("1" * (HOME.characters + 1))
+        LoadedModel("", None, None, build_task("copy"), "").encode("1" * (HOME.characters + 1))
 
 
 def limit(monkeypatch, **changes):
@@ -120,41 +120,41 @@ def limit(monkeypatch, **changes):
 
 
 def test_a_run_whose_time_is_up_gives_its_place_back_and_can_go_on(monkeypatch):
-    visit = begun(steps="8")
+    session = begun(steps="8")
     limit(monkeypatch, run_seconds=0.0)
-    list(driving.drive(visit.run))
-    assert visit.run.status == STOPPED
-    assert "Resume goes on" in visit.run.message
-    assert visit.run.can_go_on
+    list(driving.drive(session.run))
+    assert session.run.status == STOPPED
+    assert "Resume goes on" in session.run.message
+    assert session.run.can_go_on
     limit(monkeypatch)
-    visit.run.status = RUNNING
-    list(driving.drive(visit.run))
-    assert visit.run.step == 8
-    assert visit.run.message == ""
+    session.run.status = RUNNING
+    list(driving.drive(session.run))
+    assert session.run.step == 8
+    assert session.run.message == ""
 
 
 def test_a_run_that_reports_nothing_for_long_gives_its_place_back_all_the_same(monkeypatch):
     _, recipe, seed = form.read_form(*changed(steps="20000"))
-    visit = Visit(device="cpu")
-    visit.add(
+    session = Session(device="cpu")
+    session.add(
         build_task("copy", max_length=5), replace(recipe, report_every=10**6, evaluate_every=10**6), seed
     )
     limit(monkeypatch, run_seconds=1.0)
-    list(driving.drive(visit.run))
-    assert visit.run.status == STOPPED
-    assert 0 < visit.run.step < 20_000
+    list(driving.drive(session.run))
+    assert session.run.status == STOPPED
+    assert 0 < session.run.step < 20_000
 
 
 def test_whatever_learns_gives_its_place_back_when_its_time_is_up_and_says_so(monkeypatch):
     limit(monkeypatch, run_seconds=0.001)
     monkeypatch.setattr(duels, "limits_here", driving.limits_here)
-    visit, held, growing = Visit(device="cpu"), duels.Duel(), length_test.Growing()
-    lesson, vectors = word_order.Lesson(), word_vectors.Lesson()
+    session, held, growing = Session(device="cpu"), duels.DuelJob(), length_test.LengthTestJob()
+    lesson, vectors = word_order.WordOrderJob(), word_vectors.WordVectorsJob()
     models = ["none", "transformer"]
-    duel.press_start(visit, held, 0, "Copy", 5, models, "50 k", "steps", "5000", "1", "0")
-    positions.press_start(visit, growing, 0, "Copy", ["alibi"], "0")
-    told = [*duel.follow(visit, held)][-1][duel.SCREEN.index("note")]
-    told += [*positions.follow(visit, growing)][-1][positions.SCREEN.index("note")]
+    duel.press_start(session, held, 0, "Copy", 5, models, "50 k", "steps", "5000", "1", "0")
+    positions.press_start(session, growing, 0, "Copy", ["alibi"], "0")
+    told = [*duel.follow(session, held)][-1][duel.SCREEN.index("note")]
+    told += [*positions.follow(session, growing)][-1][positions.SCREEN.index("note")]
     told += [*word_order.learn(lesson)][-1][3]
     composed = word_vectors.COMPOSED
     asked = word_vectors.ASKED[composed]
@@ -165,12 +165,12 @@ def test_whatever_learns_gives_its_place_back_when_its_time_is_up_and_says_so(mo
 
 
 def test_a_run_that_rests_too_long_gives_its_place_back(monkeypatch):
-    visit = begun(steps="8")
+    session = begun(steps="8")
     limit(monkeypatch, pause_seconds=0.0)
-    visit.run.wants_pause = True
-    statuses = [visit.run.status for _ in driving.drive(visit.run)]
+    session.run.wants_pause = True
+    statuses = [session.run.status for _ in driving.drive(session.run)]
     assert PAUSED in statuses
-    assert visit.run.status == STOPPED
+    assert session.run.status == STOPPED
 
 
 # ---------------------------------------------------------------- signing in

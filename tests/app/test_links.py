@@ -19,16 +19,16 @@ from gradio import components  # noqa: E402
 
 from demos.links import codec as links  # noqa: E402
 from demos.session import model_input  # noqa: E402
-from demos.session.session import Visit  # noqa: E402
+from demos.session.session import Session  # noqa: E402
 from demos.tabs.train import replay  # noqa: E402
 from demos.tabs.train import tab as train  # noqa: E402
 from tests.support.linked_page import (  # noqa: E402
+    CATALOG,
     DUEL,
     FIELDS,
     KEPT,
     NAMES,
     OPENING,
-    SHELF,
     gone_on,
     opened,
     state_of,
@@ -66,7 +66,9 @@ def drawn(component):
         return st.text(max_size=80)
     if links.takes_many(component):
         return st.lists(st.sampled_from(choices), max_size=4)
-    return st.sampled_from(choices) if choices else st.sampled_from([path.name for _, path in SHELF.folders])
+    return (
+        st.sampled_from(choices) if choices else st.sampled_from([path.name for _, path in CATALOG.folders])
+    )
 
 
 @settings(max_examples=25)
@@ -79,7 +81,7 @@ def test_any_choice_in_any_tab_survives_the_address(data):
     state = {"tab": name, "values": values, "boards": boards, "locked": data.draw(st.booleans())}
     read = links.read_link(links.write_link(state))
     assert read == state
-    assert links.check_state(OPENING.page.kept, read) == KEPT[name]
+    assert links.check_state(OPENING.page.linked_fields, read) == KEPT[name]
 
 
 WRONG = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
@@ -181,7 +183,7 @@ def test_a_run_in_a_link_is_trained_again_to_the_very_same_weights(steps, other)
     state, said = state_of("explore", sender, checkpoint=run.id, text="1 2")
     assert state["values"]["checkpoint"] == "run"
     assert f"trains it again, {steps} steps" in said
-    friend = Visit(device="cpu")
+    friend = Session(device="cpu")
     updates, told = opened(links.write_link(state), friend)
     assert f"copy, {steps}\u202fsteps" in told["opened"]["said"]
     assert updates[OPENING.page.order] == 1, "which starts the handler that trains"
@@ -195,12 +197,12 @@ def test_a_run_in_a_link_is_trained_again_to_the_very_same_weights(steps, other)
     assert then[OPENING.pending] is None
     again, _ = opened(links.write_link(state), friend)
     assert OPENING.page.order not in again, "the run is there: it is not trained a second time"
-    for visit in (sender, friend):
-        visit.close()
+    for session in (sender, friend):
+        session.close()
 
 
 def test_a_links_run_that_is_stopped_early_is_shown_as_far_as_it_got():
-    sender, friend = begun(), Visit(device="cpu")
+    sender, friend = begun(), Session(device="cpu")
     trained_by(sender)
     updates, _ = opened(
         links.write_link(state_of("explore", sender, checkpoint="run-1", text="1 2")[0]), friend
@@ -210,8 +212,8 @@ def test_a_links_run_that_is_stopped_early_is_shown_as_far_as_it_got():
         friend.run.wants_stop = not friend.run.wanted_steps
     _, told = gone_on(updates, friend)
     assert told["opened"]["said"] == "copy 1 stopped at step 2; the sender's had learned 6\u202fsteps."
-    for visit in (sender, friend):
-        visit.close()
+    for session in (sender, friend):
+        session.close()
 
 
 def test_every_setting_of_a_run_is_found_again_in_the_fields():
@@ -219,32 +221,36 @@ def test_every_setting_of_a_run_is_found_again_in_the_fields():
         {"task": "Reversal", "model": "concat", "size": 10},
         {"learning_rate": "0.0031", "seed": "7"},
     ):
-        visit = begun(**other)
-        wanted = replay.Again(replay.form_of(visit.run), 1)
-        again, _ = replay.add_again(Visit(device="cpu"), wanted)
-        assert (again.task, again.recipe, again.seed) == (visit.run.task, visit.run.recipe, visit.run.seed)
-        visit.close()
+        session = begun(**other)
+        wanted = replay.RunSpec(replay.form_of(session.run), 1)
+        again, _ = replay.add_again(Session(device="cpu"), wanted)
+        assert (again.task, again.recipe, again.seed) == (
+            session.run.task,
+            session.run.recipe,
+            session.run.seed,
+        )
+        session.close()
 
 
 def test_a_run_on_an_uploaded_table_cannot_travel_and_says_so(tmp_path):
-    visit = Visit(device="cpu")
+    session = Session(device="cpu")
     path = write_table(tmp_path)
-    visit.take(str(path), ("source", "target"))
-    columns = {"column_1": visit.table.columns[0], "column_2": visit.table.columns[1]}
+    session.take(str(path), ("source", "target"))
+    columns = {"column_1": session.table.columns[0], "column_2": session.table.columns[1]}
     form = changed(task="Your own pairs", size=None, steps="2", **columns)
-    visit.add(*train.read_form(*form, table=visit.table))
-    trained_by(visit)
+    session.add(*train.read_form(*form, table=session.table))
+    trained_by(session)
     with pytest.raises(ValueError, match="learned an uploaded table, which a link cannot carry"):
-        state_of("explore", visit, checkpoint="run-1", text="1")
-    state, said = state_of("train", visit)
+        state_of("explore", session, checkpoint="run-1", text="1")
+    state, said = state_of("train", session)
     assert "run" not in state
     assert "uploaded table" in said
-    visit.close()
+    session.close()
 
 
 def test_a_checkpoint_travels_by_its_name_and_no_path_of_the_sender_does():
     for name in ("attention", "try", "explore"):
-        assert str(SHELF.folders[0][1].parent) not in json.dumps(state_of(name)[0])
+        assert str(CATALOG.folders[0][1].parent) not in json.dumps(state_of(name)[0])
 
 
 # ---------------------------------------------------------------- one opening, one answer
@@ -253,28 +259,28 @@ def test_a_checkpoint_travels_by_its_name_and_no_path_of_the_sender_does():
 ASKING = KEPT["explore"][0].restore.__self__
 
 
-def boards(one, shown, visit):
+def boards(one, shown, session):
     """Return the board's values that a tab sends when it is opened."""
     given = [copy.deepcopy(part.value) for part in one.asked]
-    given[:3] = visit, visit.run.id, "1 2"
+    given[:3] = session, session.run.id, "1 2"
     return [sent[one.answer[0]] for sent in one.answer_new(shown, *given) if one.answer[0] in sent]
 
 
 def test_an_opened_tab_answers_once_and_again_only_when_its_weights_have_learned():
-    visit, shown = begun(), model_input.Shown()
-    trained_by(visit)
-    assert len(boards(ASKING, shown, visit)) == 1
-    assert boards(ASKING, shown, visit) == [], "opened again, nothing is new: what was picked stays"
-    visit.run.step += 1
-    assert len(boards(ASKING, shown, visit)) == 1
-    visit.close()
+    session, shown = begun(), model_input.Shown()
+    trained_by(session)
+    assert len(boards(ASKING, shown, session)) == 1
+    assert boards(ASKING, shown, session) == [], "opened again, nothing is new: what was picked stays"
+    session.run.step += 1
+    assert len(boards(ASKING, shown, session)) == 1
+    session.close()
 
 
 def test_an_answer_that_comes_after_the_next_question_is_dropped():
-    visit, shown = begun(), model_input.Shown()
-    trained_by(visit)
+    session, shown = begun(), model_input.Shown()
+    trained_by(session)
     given = [copy.deepcopy(part.value) for part in ASKING.asked]
-    given[:3] = visit, visit.run.id, "1 2"
+    given[:3] = session, session.run.id, "1 2"
     newer = []
 
     def slow(*asked):
@@ -284,7 +290,7 @@ def test_an_answer_that_comes_after_the_next_question_is_dropped():
     late = dataclasses.replace(ASKING, ask=slow).answer_now(shown, *given)
     assert json.loads(newer[0][ASKING.answer[0]])["kinds"]
     assert late == dict.fromkeys(ASKING.answer, gr.skip())
-    visit.close()
+    session.close()
 
 
 @pytest.mark.parametrize(

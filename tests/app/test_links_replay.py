@@ -13,7 +13,7 @@ from demos.core import limits  # noqa: E402
 from demos.jobs import job as driving  # noqa: E402
 from demos.jobs import random_state  # noqa: E402
 from demos.links import codec as links  # noqa: E402
-from demos.session.session import Visit  # noqa: E402
+from demos.session.session import Session  # noqa: E402
 from demos.tabs.duel import job as duels  # noqa: E402
 from demos.tabs.duel import tab as duel  # noqa: E402
 from demos.tabs.language import word_order, word_vectors  # noqa: E402
@@ -21,11 +21,11 @@ from demos.tabs.positions import length_test  # noqa: E402
 from demos.tabs.positions import tab as positions  # noqa: E402
 from demos.tabs.train import form, replay  # noqa: E402
 from tests.support.linked_page import (  # noqa: E402
+    CATALOG,
     DUEL,
     KEPT,
     LEARNED,
     OPENING,
-    SHELF,
     gone_on,
     opened,
     trained_by,
@@ -35,11 +35,11 @@ from tests.support.sessions import begun, changed  # noqa: E402
 
 
 def test_a_links_film_has_the_senders_frames_though_they_were_taken_by_the_clock():
-    sender, friend = begun(), Visit(device="cpu")
+    sender, friend = begun(), Session(device="cpu")
     sender.run.film = frozenset({0, 2, 5})
     trained_by(sender)
     boards = {replay.BOARD: {"step": 2, "layer": None, "head": 1, "film": [0, 2, 5]}}
-    state, _ = links.describe_view(KEPT["train"], SHELF, sender, values_of("train"), boards)
+    state, _ = links.describe_view(KEPT["train"], CATALOG, sender, values_of("train"), boards)
     text = links.write_link(state)
     opened(text, friend)
     trained_by(friend)
@@ -51,26 +51,26 @@ def test_a_links_film_has_the_senders_frames_though_they_were_taken_by_the_clock
     state["boards"][replay.BOARD]["film"] = [0, 3]
     again, _ = opened(links.write_link(state), friend)
     assert OPENING.page.order in again, "the film of the run that is there lacks a frame"
-    for visit in (sender, friend):
-        visit.close()
+    for session in (sender, friend):
+        session.close()
 
 
 def with_three_runs():
     """Return a visit with three runs of other seeds; the first is shown, the others are laid over it."""
-    visit = begun()
-    trained_by(visit)
+    session = begun()
+    trained_by(session)
     for seed in ("1", "2"):
-        visit.add(*form.read_form(*changed(seed=seed)))
-        trained_by(visit)
-    visit.rename("run-3", "third <b>")
-    visit.show("run-1")
-    return visit
+        session.add(*form.read_form(*changed(seed=seed)))
+        trained_by(session)
+    session.rename("run-3", "third <b>")
+    session.show("run-1")
+    return session
 
 
 def test_runs_laid_over_the_shown_one_travel_with_it_by_their_names_and_films():
-    sender, friend = with_three_runs(), Visit(device="cpu")
+    sender, friend = with_three_runs(), Session(device="cpu")
     boards = {replay.TABLE: {"laid": ["run-3", "run-2", "run-99"], "open": [0]}}
-    state, said = links.describe_view(KEPT["train"], SHELF, sender, values_of("train"), boards)
+    state, said = links.describe_view(KEPT["train"], CATALOG, sender, values_of("train"), boards)
     assert said.startswith("copy 1, third <b> and copy 2 travel as their settings")
     text = links.write_link(state)
     updates, told = opened(text, friend)
@@ -96,29 +96,29 @@ def test_runs_laid_over_the_shown_one_travel_with_it_by_their_names_and_films():
     assert OPENING.page.order not in updates, "all of them are there"
     assert friend.shown == "run-3", "the link's run is on the board"
     assert told["opened"]["boards"][replay.TABLE]["laid"] == ["run-1", "run-2"]
-    for visit in (sender, friend):
-        visit.close()
+    for session in (sender, friend):
+        session.close()
 
 
 def test_two_runs_alike_are_two_where_the_link_is_opened():
-    sender, friend = begun(), Visit(device="cpu")
+    sender, friend = begun(), Session(device="cpu")
     trained_by(sender)
     sender.add_again(sender.run)
     trained_by(sender)
     boards = {replay.TABLE: {"laid": ["run-1"]}}
-    state, _ = links.describe_view(KEPT["train"], SHELF, sender, values_of("train"), boards)
+    state, _ = links.describe_view(KEPT["train"], CATALOG, sender, values_of("train"), boards)
     updates, _ = opened(links.write_link(state), friend)
     trained_by(friend)
     updates, _ = gone_on(updates, friend)
     trained_by(friend)
     gone_on(updates, friend)
     assert [run.seed for run in friend.runs.values()] == [0, 0]
-    for visit in (sender, friend):
-        visit.close()
+    for session in (sender, friend):
+        session.close()
 
 
 def test_a_links_run_with_an_example_of_ones_own_is_not_that_without_it():
-    sender, friend = begun(), Visit(device="cpu")
+    sender, friend = begun(), Session(device="cpu")
     trained_by(sender)
     plain = replay.check_run(replay.describe(sender.run))
     replay.add_again(friend, plain)
@@ -126,15 +126,15 @@ def test_a_links_run_with_an_example_of_ones_own_is_not_that_without_it():
     own = dataclasses.replace(plain, fields=plain.fields | {"probe": "3 1 2"})
     assert replay.find_again(friend, plain) is friend.run
     assert replay.find_again(friend, own) is None
-    for visit in (sender, friend):
-        visit.close()
+    for session in (sender, friend):
+        session.close()
 
 
 def test_a_full_visit_keeps_the_runs_that_a_link_needs_and_says_which_made_room(monkeypatch):
     monkeypatch.setattr(limits, "_launched", [dataclasses.replace(limits.HOME, runs=3)])
-    sender, friend = with_three_runs(), Visit(device="cpu")
+    sender, friend = with_three_runs(), Session(device="cpu")
     boards = {replay.TABLE: {"laid": ["run-2", "run-3"]}}
-    state, _ = links.describe_view(KEPT["train"], SHELF, sender, values_of("train"), boards)
+    state, _ = links.describe_view(KEPT["train"], CATALOG, sender, values_of("train"), boards)
     for run in state["beside"]:
         del run["film"]
     for seed in ("1", "7", "8"):  # the first of the link's, and two others
@@ -149,14 +149,14 @@ def test_a_full_visit_keeps_the_runs_that_a_link_needs_and_says_which_made_room(
     _, told = gone_on(updates, friend)
     assert [run.seed for run in friend.runs.values()] == [1, 2, 0]
     assert len(told["opened"]["boards"][replay.TABLE]["laid"]) == 2
-    for visit in (sender, friend):
-        visit.close()
+    for session in (sender, friend):
+        session.close()
 
 
 def test_of_a_laid_run_that_was_deleted_while_the_link_was_trained_it_is_said_that_it_lacks():
-    sender, friend = with_three_runs(), Visit(device="cpu")
+    sender, friend = with_three_runs(), Session(device="cpu")
     boards = {replay.TABLE: {"laid": ["run-2", "run-3"]}}
-    state, _ = links.describe_view(KEPT["train"], SHELF, sender, values_of("train"), boards)
+    state, _ = links.describe_view(KEPT["train"], CATALOG, sender, values_of("train"), boards)
     updates, _ = opened(links.write_link(state), friend)
     trained_by(friend)
     friend.forget("run-1")
@@ -165,17 +165,17 @@ def test_of_a_laid_run_that_was_deleted_while_the_link_was_trained_it_is_said_th
         if updates.get(OPENING.pending):
             trained_by(friend)
     assert "One run of the sender's was not trained" in told["opened"]["said"]
-    for visit in (sender, friend):
-        visit.close()
+    for session in (sender, friend):
+        session.close()
 
 
 @pytest.mark.parametrize("beside", [[1], [{}], [{"form": {}, "steps": 1}], "more"])
 def test_runs_that_a_link_does_not_describe_are_refused_in_words(beside):
     sender = begun()
     trained_by(sender)
-    state, _ = links.describe_view(KEPT["train"], SHELF, sender, values_of("train"), {})
+    state, _ = links.describe_view(KEPT["train"], CATALOG, sender, values_of("train"), {})
     state["beside"] = [replay.describe(sender.run)] * 4 if beside == "more" else beside
-    friend = Visit(device="cpu")
+    friend = Session(device="cpu")
     updates, told = opened(links.write_link(state), friend)
     assert "This link does not say" in told["refused"]
     assert OPENING.page.order not in updates
@@ -184,30 +184,30 @@ def test_runs_that_a_link_does_not_describe_are_refused_in_words(beside):
 
 
 def test_what_a_run_draws_for_dropout_does_not_hang_on_who_else_draws():
-    visit = begun()
-    task, recipe = visit.run.task, visit.run.recipe
+    session = begun()
+    task, recipe = session.run.task, session.run.recipe
     recipe = dataclasses.replace(recipe, model={**recipe.model, "dropout": 0.3})
     assert random_state.draws(recipe)
-    assert not random_state.draws(visit.run.recipe)
-    alone, _ = visit.add(task, recipe, 1)
+    assert not random_state.draws(session.run.recipe)
+    alone, _ = session.add(task, recipe, 1)
     for _ in driving.drive(alone):
         pass
-    beside, other = visit.add(task, recipe, 1)[0], visit.add(task, recipe, 2)[0]
+    beside, other = session.add(task, recipe, 1)[0], session.add(task, recipe, 2)[0]
     for one in (beside, other):
         one.begin()
     while other.advance() and beside.advance():
         torch.rand(1)
     for name, weight in alone.model.state_dict().items():
         assert torch.equal(beside.model.state_dict()[name], weight), name
-    visit.close()
+    session.close()
 
 
-def learn_duel(visit, held):
-    return duel.follow(visit, held)
+def learn_duel(session, held):
+    return duel.follow(session, held)
 
 
-def learn_growth(visit, held):
-    return positions.follow(visit, held)
+def learn_growth(session, held):
+    return positions.follow(session, held)
 
 
 def learn_order(_, held):
@@ -218,12 +218,12 @@ def learn_vectors(_, held):
     return word_vectors.train_again(held)
 
 
-def begin_duel(visit, held, **other):
-    duel.press_start(visit, held, 0, *{**DUEL, **other}.values())
+def begin_duel(session, held, **other):
+    duel.press_start(session, held, 0, *{**DUEL, **other}.values())
 
 
-def begin_growth(visit, held):
-    positions.press_start(visit, held, 0, "Copy", ["sinusoidal", "none"], "3")
+def begin_growth(session, held):
+    positions.press_start(session, held, 0, "Copy", ["sinusoidal", "none"], "3")
 
 
 def begin_vectors(_, held):
@@ -231,11 +231,16 @@ def begin_vectors(_, held):
 
 
 BEGUN = {
-    "duel": (duels.Duel, begin_duel, learn_duel, duel.press_stop),
-    "growth": (length_test.Growing, begin_growth, learn_growth, lambda _, held: positions.press_stop(held)),
-    "order": (word_order.Lesson, lambda *_: None, learn_order, lambda _, held: word_order.stop(held)),
+    "duel": (duels.DuelJob, begin_duel, learn_duel, duel.press_stop),
+    "growth": (
+        length_test.LengthTestJob,
+        begin_growth,
+        learn_growth,
+        lambda _, held: positions.press_stop(held),
+    ),
+    "order": (word_order.WordOrderJob, lambda *_: None, learn_order, lambda _, held: word_order.stop(held)),
     "vectors": (
-        word_vectors.Lesson,
+        word_vectors.WordVectorsJob,
         begin_vectors,
         learn_vectors,
         lambda _, held: word_vectors.stop(held),
@@ -263,7 +268,7 @@ def test_what_was_learned_and_stopped_is_learned_again_from_a_link_to_the_same_p
     for module in (duels, length_test, word_order, word_vectors):
         monkeypatch.setattr(module, "MESSAGE_SECONDS", 0.0)
     make, begin, learn, stop = BEGUN[name]
-    sender, friend = Visit(device="cpu"), Visit(device="cpu")
+    sender, friend = Session(device="cpu"), Session(device="cpu")
     held, theirs = make(), make()
     begin(sender, held)
     seen = []
@@ -273,21 +278,21 @@ def test_what_was_learned_and_stopped_is_learned_again_from_a_link_to_the_same_p
             stop(sender, held)
     assert held.status == "stopped"
     tab = LEARNED[name].tab
-    learned = links.tell_learned(OPENING.page.learned, tab, states_of(tab, name, held))
-    state, said = links.describe_view(KEPT[tab], SHELF, sender, values_of(tab), {}, learned)
+    learned = links.tell_learned(OPENING.page.linked_jobs, tab, states_of(tab, name, held))
+    state, said = links.describe_view(KEPT[tab], CATALOG, sender, values_of(tab), {}, learned)
     assert "opening the link trains it again" in said
     updates, told = opened(links.write_link(state), friend, **{name: theirs})
     assert "is trained here again" in told["opened"]["said"]
     assert any(part in updates for part in LEARNED[name].outputs)
     assert last_board(learn(friend, theirs)) == last_board(seen)
     assert (theirs.status, theirs.taken) == (held.status, held.taken)
-    for visit in (sender, friend):
-        visit.close()
+    for session in (sender, friend):
+        session.close()
 
 
 def states_of(tab, name, held):
     """Return what learns in a tab, by its component: nothing has begun beside the one that is given."""
-    here = [one for one in OPENING.page.learned if one.tab == tab]
+    here = [one for one in OPENING.page.linked_jobs if one.tab == tab]
     return {one.state: held if one.name == name else copy.deepcopy(one.state.value) for one in here}
 
 
@@ -311,7 +316,7 @@ def test_a_link_that_lies_deep_in_itself_is_refused_in_a_sentence():
 
 
 def test_a_duel_of_a_link_ends_with_its_budget_though_the_link_says_more():
-    friend, theirs = Visit(device="cpu"), duels.Duel()
+    friend, theirs = Session(device="cpu"), duels.DuelJob()
     form = {name: part.value for name, part in LEARNED["duel"].fields.items()} | DUEL
     opened(link_of("duel", "duel", form, [10**6, 10**6]), friend, duel=theirs)
     for _ in duel.follow(friend, theirs):
@@ -323,15 +328,15 @@ def test_a_duel_of_a_link_ends_with_its_budget_though_the_link_says_more():
 
 def test_a_duel_over_seconds_takes_the_senders_steps_and_not_its_seconds(monkeypatch):
     monkeypatch.setattr(duels, "MESSAGE_SECONDS", 0.0)
-    sender, friend = Visit(device="cpu"), Visit(device="cpu")
-    held, theirs = duels.Duel(), duels.Duel()
+    sender, friend = Session(device="cpu"), Session(device="cpu")
+    held, theirs = duels.DuelJob(), duels.DuelJob()
     begin_duel(sender, held, budget="seconds", seconds="60")
     seen = []
     for outputs in duel.follow(sender, held):
         seen.append(outputs)
         if len(seen) == 9:
             held.stop.set()
-    learned = links.tell_learned(OPENING.page.learned, "duel", {LEARNED["duel"].state: held})
+    learned = links.tell_learned(OPENING.page.linked_jobs, "duel", {LEARNED["duel"].state: held})
     opened(links.write_link({"tab": "duel", "learned": learned}), friend, duel=theirs)
     again = last_board(duel.follow(friend, theirs))
     assert again["status"] == "finished", "of a link's steps none is left"

@@ -12,8 +12,8 @@ gr = pytest.importorskip("gradio")
 from demos.jobs.probe import answer_examples, choose_examples, read_answer  # noqa: E402
 from demos.session import maps as looking  # noqa: E402
 from demos.session import model_input  # noqa: E402
-from demos.session.catalog import NONE_YET, Shelf, build_shelf  # noqa: E402
-from demos.session.session import Visit  # noqa: E402
+from demos.session.catalog import NONE_YET, ModelCatalog, build_catalog  # noqa: E402
+from demos.session.session import Session  # noqa: E402
 from demos.tabs.explore import tab as explore  # noqa: E402
 from demos.tabs.train import form  # noqa: E402
 from demos.tabs.train import tab as train  # noqa: E402
@@ -27,20 +27,20 @@ from hf_attn.tasks.synthetic.parsing import read_prefix  # noqa: E402
 from tests.support.sessions import changed, finished  # noqa: E402
 from tests.support.tables import write_table  # noqa: E402
 
-EMPTY = Shelf()
+EMPTY = ModelCatalog()
 
 
 @pytest.fixture(scope="module")
 def copied():
     """A visit with one finished run of six steps."""
-    visit, _ = finished()
-    yield visit
-    visit.close()
+    session, _ = finished()
+    yield session
+    session.close()
 
 
-def answer(visit, text, **how):
+def answer(session, text, **how):
     """Return the value of the try board, the error and the origin."""
-    board, error, origin, _ = trying.ask(EMPTY, visit, "run-1", text, **how)
+    board, error, origin, _ = trying.ask(EMPTY, session, "run-1", text, **how)
     return json.loads(board) if isinstance(board, str) else board, error, origin
 
 
@@ -93,49 +93,49 @@ def test_the_example_that_was_watched_while_it_trained_is_what_is_asked_first(co
 @pytest.fixture(scope="module")
 def read():
     """A function that gives what Try and Explore show of an untrained model of some kind."""
-    visits = []
+    sessions = []
 
     def look(text, **values):
-        visit, _ = finished(steps="1", hidden_size=32, num_hidden_layers=1, **values)
-        visits.append(visit)
-        tried, looked = (
-            trying.ask(EMPTY, visit, "run-1", text),
-            explore.ask(EMPTY, visit, "run-1", text, "", None),
+        session, _ = finished(steps="1", hidden_size=32, num_hidden_layers=1, **values)
+        sessions.append(session)
+        tried, computed = (
+            trying.ask(EMPTY, session, "run-1", text),
+            explore.ask(EMPTY, session, "run-1", text, "", None),
         )
-        assert tried[1] == looked[1] == ""
-        return json.loads(tried[0]), json.loads(looked[0]), tried[2]
+        assert tried[1] == computed[1] == ""
+        return json.loads(tried[0]), json.loads(computed[0]), tried[2]
 
     yield look
-    for visit in visits:
-        visit.close()
+    for session in sessions:
+        session.close()
 
 
 def test_an_lstm_shows_its_one_alignment_in_both_tabs(read):
-    tried, looked, origin = read("3 1 2", model="additive")
+    tried, computed, origin = read("3 1 2", model="additive")
     written = len(tried["written"])
     assert (tried["map"]["kind"], tried["map"]["shape"]) == ("alignment", [1, 1, written, 4])
-    assert (looked["kind"], looked["kinds"]["cross"]["shape"]) == ("cross", [1, 1, written, 4])
-    assert looked["kinds"]["cross"]["title"] == "alignment, written symbols read the input"
+    assert (computed["kind"], computed["kinds"]["cross"]["shape"]) == ("cross", [1, 1, written, 4])
+    assert computed["kinds"]["cross"]["title"] == "alignment, written symbols read the input"
     assert "LSTM, additive attention (Bahdanau), 1+1 layers" in origin
 
 
 def test_a_decoder_only_model_shows_source_and_answer_as_one_sequence_that_reads_back(read):
-    tried, looked, _ = read("3 1 2", model="decoder")
+    tried, computed, _ = read("3 1 2", model="decoder")
     written = len(tried["written"])
     assert tried["map"]["cols"][:4] == ["3", "1", "2", "end"]
     assert tried["map"]["shape"][2:] == [written, 3 + written]
     assert tried["map"]["allowed"][0] == [True] * 4 + [False] * (written - 1)
-    (kind,) = looked["kinds"].values()
+    (kind,) = computed["kinds"].values()
     assert kind["shape"][2:] == [3 + written, 3 + written]
     assert kind["rows"][3:] == tried["map"]["rows"]
     assert kind["allowed"][0] == [True] + [False] * (2 + written)
 
 
 def test_a_model_without_attention_says_so(read):
-    tried, looked, _ = read("3 1 2", model="none")
+    tried, computed, _ = read("3 1 2", model="none")
     assert tried["map"] == {"kind": None}
     assert tried["steps"]
-    assert looked["kinds"] == {}
+    assert computed["kinds"] == {}
 
 
 def test_a_classifiers_quick_figure_is_that_of_what_it_predicts(classified):
@@ -149,17 +149,17 @@ def test_a_classifiers_quick_figure_is_that_of_what_it_predicts(classified):
 @pytest.fixture(scope="module")
 def classified(tmp_path_factory):
     """A visit with a classifier that was trained on a table of its own."""
-    visit = Visit(device="cpu")
-    visit.take(str(write_table(tmp_path_factory.mktemp("films"))), ("text", "label"))
+    session = Session(device="cpu")
+    session.take(str(write_table(tmp_path_factory.mktemp("films"))), ("text", "label"))
     values = {"task": "Your own classes", "column_1": "text", "column_2": "label", "num_hidden_layers": 1}
-    visit.add(
+    session.add(
         *form.read_form(
-            *changed(**values, hidden_size=32, learning_rate="0.01", steps="60"), table=visit.table
+            *changed(**values, hidden_size=32, learning_rate="0.01", steps="60"), table=session.table
         )
     )
-    list(train.follow(visit))
-    yield visit
-    visit.close()
+    list(train.follow(session))
+    yield session
+    session.close()
 
 
 def test_a_classifier_shows_its_classes_its_map_and_what_each_word_is_worth(classified):
@@ -200,33 +200,33 @@ def test_a_classifier_has_no_strategy_to_choose_and_no_target_to_write(classifie
 
 def test_a_language_model_goes_on_from_a_prompt(tmp_path):
     (tmp_path / "mine.txt").write_text("\n\n".join(f"the cat {i} sat on the mat" for i in range(60)))
-    visit = Visit(device="cpu")
-    visit.take(str(tmp_path / "mine.txt"), ())
+    session = Session(device="cpu")
+    session.take(str(tmp_path / "mine.txt"), ())
     values = changed(task="Running text", model="decoder", size=64, hidden_size=32, steps="1")
-    visit.add(*form.read_form(*values, table=visit.table))
-    list(train.follow(visit))
-    value, error, _ = answer(visit, "the cat")
+    session.add(*form.read_form(*values, table=session.table))
+    list(train.follow(session))
+    value, error, _ = answer(session, "the cat")
     assert error == ""
     assert value["passage"]["prompt"] == "the cat"
     assert value["correct"] is None
     assert value["map"]["cols"][:4] == ["start", "t", "h", "e"]
     assert len(value["steps"]) == len(value["written"])
-    assert explore.ask(EMPTY, visit, "run-1", "the cat", "sat", None)[1] == ""
-    visit.close()
+    assert explore.ask(EMPTY, session, "run-1", "the cat", "sat", None)[1] == ""
+    session.close()
 
 
 def test_a_new_run_is_chosen_and_an_older_choice_stays(copied):
     chosen, seen = model_input.look_again(EMPTY, copied, None, None)
     assert (chosen["value"], seen) == ("run-1", "run-1")
-    shelf = Shelf((("attn-copy (bundled)", "/somewhere"),))
-    chosen, _ = model_input.look_again(shelf, copied, "/somewhere", seen)
+    catalog = ModelCatalog((("attn-copy (bundled)", "/somewhere"),))
+    chosen, _ = model_input.look_again(catalog, copied, "/somewhere", seen)
     assert chosen["value"] == "/somewhere"
 
 
 def test_without_a_checkpoint_the_tabs_say_so():
-    assert NONE_YET in model_input.choose(EMPTY, Visit(), None, "")[2]
-    assert trying.ask(EMPTY, Visit(), None, "1")[0] is None
-    assert explore.ask(EMPTY, Visit(), None, "1", "", None)[0] is None
+    assert NONE_YET in model_input.choose(EMPTY, Session(), None, "")[2]
+    assert trying.ask(EMPTY, Session(), None, "1")[0] is None
+    assert explore.ask(EMPTY, Session(), None, "1", "", None)[0] is None
 
 
 def test_every_kind_of_map_comes_with_its_labels_and_the_target_may_be_given(copied):
@@ -253,18 +253,18 @@ def test_a_layer_too_large_for_memory_is_refused_before_it_is_computed(copied, m
 def test_a_given_checkpoint_is_listed_and_a_broken_one_is_refused(tmp_path):
     task = build_task("copy", max_length=5)
     save_checkpoint(tmp_path / "mine", build_model(task, task.recipe), task, {"steps": 240})
-    shelf = build_shelf(tmp_path / "mine")
-    board, error, origin, _ = trying.ask(shelf, Visit(), str(tmp_path / "mine"), "1 2")
+    catalog = build_catalog(tmp_path / "mine")
+    board, error, origin, _ = trying.ask(catalog, Session(), str(tmp_path / "mine"), "1 2")
     assert error == ""
     assert "step 240" in origin
     assert json.loads(board)["written"]
     with pytest.raises(FileNotFoundError):
-        build_shelf(tmp_path / "other")
+        build_catalog(tmp_path / "other")
 
 
 @pytest.mark.parametrize("others", [[], [1, 4], [0, 1, 2, 3, 4, 5]])
 def test_examples_that_are_shown_have_the_answers_that_would_be_written_though_right_ones_are_not(others):
-    found = load_checkpoint(next(path for _, path in build_shelf().folders if path.name == "attn-copy"))
+    found = load_checkpoint(next(path for _, path in build_catalog().folders if path.name == "attn-copy"))
     examples, _ = choose_examples(found.task)
     batch = examples.batch
     written = predict(found.model, found.task, batch)

@@ -8,10 +8,10 @@ import pytest
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 pytest.importorskip("gradio")
 
-from demos import LOOK_SECONDS, TABS, build_app
-from demos.session.catalog import Shelf
+from demos.app import LOOK_SECONDS, TABS, build_app
+from demos.session.catalog import ModelCatalog
 
-EMPTY = Shelf()
+EMPTY = ModelCatalog()
 
 
 def test_the_page_has_its_tabs_and_trains_in_turn():

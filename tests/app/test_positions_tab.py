@@ -14,11 +14,11 @@ os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 gr = pytest.importorskip("gradio")
 
 from demos.jobs.training_job import FAILED, FINISHED, RUNNING, STOPPED  # noqa: E402
-from demos.session.session import Visit  # noqa: E402
+from demos.session.session import Session  # noqa: E402
 from demos.tabs.positions import length_test  # noqa: E402
 from demos.tabs.positions import tab as positions  # noqa: E402
 from demos.tabs.positions.descriptions import WAYS  # noqa: E402
-from demos.tabs.positions.length_test import Growing  # noqa: E402
+from demos.tabs.positions.length_test import LengthTestJob  # noqa: E402
 from hf_attn.analysis.position_encodings import Settings, measure_order, view_positions  # noqa: E402
 from hf_attn.experiments.length_generalization import Growth  # noqa: E402
 from hf_attn.models.positions import POSITION_TYPES  # noqa: E402
@@ -153,9 +153,9 @@ def test_the_sentence_on_top_is_short():
 def begun(monkeypatch, growth=TINY, types=("learned", "alibi")):
     """A visit with a run that is to be followed."""
     monkeypatch.setitem(length_test.GROWTHS, "Copy", growth)
-    visit, growing = Visit(device="cpu"), Growing()
-    positions.press_start(visit, growing, 0, "Copy", list(types), "0")
-    return visit, growing
+    session, growing = Session(device="cpu"), LengthTestJob()
+    positions.press_start(session, growing, 0, "Copy", list(types), "0")
+    return session, growing
 
 
 def boards_of(outputs):
@@ -165,8 +165,8 @@ def boards_of(outputs):
 
 
 def test_ways_learn_in_turn_and_one_that_cannot_go_beyond_says_so(monkeypatch):
-    visit, growing = begun(monkeypatch)
-    last = boards_of(positions.follow(visit, growing))[-1]
+    session, growing = begun(monkeypatch)
+    last = boards_of(positions.follow(session, growing))[-1]
     learned, alibi = last["ways"]
     assert (growing.status, last["done"], last["trained"]) == (FINISHED, 1.0, 3)
     assert [score["size"] for score in learned["scores"]] == [3, 4]
@@ -176,8 +176,8 @@ def test_ways_learn_in_turn_and_one_that_cannot_go_beyond_says_so(monkeypatch):
 
 
 def test_stop_takes_effect_at_once_and_keeps_what_was_measured(monkeypatch):
-    visit, growing = begun(monkeypatch, Growth("copy", 3, (3, 4), steps=4000), ("alibi",))
-    moments = positions.follow(visit, growing)
+    session, growing = begun(monkeypatch, Growth("copy", 3, (3, 4), steps=4000), ("alibi",))
+    moments = positions.follow(session, growing)
     next(moments)
     thread = threading.Thread(target=lambda: list(moments))
     thread.start()
@@ -194,16 +194,16 @@ def test_stop_takes_effect_at_once_and_keeps_what_was_measured(monkeypatch):
 
 
 def test_a_run_that_waits_for_a_place_is_stopped_and_never_begins(monkeypatch):
-    visit, growing = begun(monkeypatch)
+    session, growing = begun(monkeypatch)
     positions.press_stop(growing)
     assert growing.status == STOPPED
-    assert boards_of(positions.follow(visit, growing)) == []
+    assert boards_of(positions.follow(session, growing)) == []
 
 
 def test_a_crash_is_told_on_the_board_and_not_raised(monkeypatch, caplog):
     monkeypatch.setattr(length_test, "grow", lambda *args, **settings: 1 / 0)
-    visit, growing = begun(monkeypatch)
-    last = boards_of(positions.follow(visit, growing))[-1]
+    session, growing = begun(monkeypatch)
+    last = boards_of(positions.follow(session, growing))[-1]
     assert (growing.status, last["status"]) == (FAILED, "error")
     assert "division" in last["message"]
     assert "ZeroDivisionError" in caplog.text
@@ -211,8 +211,8 @@ def test_a_crash_is_told_on_the_board_and_not_raised(monkeypatch, caplog):
 
 def test_a_page_that_is_closed_stops_its_run(monkeypatch):
     monkeypatch.setattr(length_test, "MESSAGE_SECONDS", 0)
-    visit, growing = begun(monkeypatch, Growth("copy", 3, (3, 4), steps=4000))
-    moments = positions.follow(visit, growing)
+    session, growing = begun(monkeypatch, Growth("copy", 3, (3, 4), steps=4000))
+    moments = positions.follow(session, growing)
     for _ in range(3):
         next(moments)
     moments.close()
@@ -229,8 +229,8 @@ def test_a_page_that_is_closed_stops_its_run(monkeypatch):
     ],
 )
 def test_a_run_that_cannot_be_is_refused_under_its_field(form, field, words):
-    growing = Growing()
-    order, *rest = positions.press_start(Visit(), growing, 4, *form)
+    growing = LengthTestJob()
+    order, *rest = positions.press_start(Session(), growing, 4, *form)
     errors = dict(zip(positions.RUN_ERRORS, rest, strict=False))
     assert order == 4
     assert growing.status is None
@@ -239,10 +239,10 @@ def test_a_run_that_cannot_be_is_refused_under_its_field(form, field, words):
 
 
 def test_start_while_one_is_under_way_changes_nothing_and_visits_never_meet(monkeypatch):
-    visit, growing = begun(monkeypatch)
-    assert positions.press_start(visit, growing, 7, "Copy", ["none"], "1")[0] == 7
+    session, growing = begun(monkeypatch)
+    assert positions.press_start(session, growing, 7, "Copy", ["none"], "1")[0] == 7
     assert (growing.types, growing.status) == (("learned", "alibi"), RUNNING)
-    assert copy.deepcopy(Growing()).types == ()
+    assert copy.deepcopy(LengthTestJob()).types == ()
 
 
 # ---------------------------------------------------------------- the page

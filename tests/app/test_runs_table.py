@@ -12,9 +12,9 @@ pytest.importorskip("gradio")
 
 from demos.jobs import probe as probing
 from demos.jobs.training_job import STOPPED
-from demos.session.reload import Waiting
+from demos.session.reload import SessionStore
 from demos.session.run_files import file_name, pack_run
-from demos.session.session import LONGEST_NAME, Visit
+from demos.session.session import LONGEST_NAME, Session
 from demos.tabs.train import form
 from demos.tabs.train import tab as train
 from demos.tabs.train.run_summary import row_of
@@ -43,11 +43,11 @@ class Chosen:
 @pytest.fixture(scope="module")
 def twice():
     """A visit whose run was trained, then once more from the same start, then from another seed."""
-    visit, _ = finished(steps="4")
+    session, _ = finished(steps="4")
     for other_seed in (False, True):
-        train.press_again(visit, 1, other_seed=other_seed)
-        list(train.follow(visit))
-    return visit
+        train.press_again(session, 1, other_seed=other_seed)
+        list(train.follow(session))
+    return session
 
 
 # ---------------------------------------------------------------- again
@@ -64,31 +64,31 @@ def test_again_begins_from_the_same_bytes_and_reports_the_same(twice):
 
 def test_another_seed_is_one_that_no_run_of_its_like_has(twice):
     assert [run.seed for run in twice.runs.values()] == [0, 0, 1]
-    visit = begun()
-    visit.run.status = STOPPED
-    visit.add_again(visit.run, other_seed=True)
-    run, _ = visit.add_again(visit.runs["run-1"], other_seed=True)
+    session = begun()
+    session.run.status = STOPPED
+    session.add_again(session.run, other_seed=True)
+    run, _ = session.add_again(session.runs["run-1"], other_seed=True)
     assert run.seed == 2
 
 
 def test_nothing_begins_again_while_a_run_is_under_way():
-    visit = begun()
-    assert train.press_again(visit, 3)[0] == 3
-    assert train.press_again(Visit(), 3)[0] == 3
-    assert len(visit.runs) == 1
+    session = begun()
+    assert train.press_again(session, 3)[0] == 3
+    assert train.press_again(Session(), 3)[0] == 3
+    assert len(session.runs) == 1
 
 
 # ---------------------------------------------------------------- names
 
 
 def test_a_new_name_stays_with_the_run_and_its_file():
-    visit, _ = finished(steps="1")
-    table = json.loads(rename_run(visit, Named("run-1", "  <b>first</b>\u202f \n try 🙂 ")))
-    assert table["runs"][0]["name"] == visit.run.name == "<b>first</b> try 🙂"
+    session, _ = finished(steps="1")
+    table = json.loads(rename_run(session, Named("run-1", "  <b>first</b>\u202f \n try 🙂 ")))
+    assert table["runs"][0]["name"] == session.run.name == "<b>first</b> try 🙂"
     assert "refused" not in table
-    path, _ = pack_run(visit, Event("run-1"))
+    path, _ = pack_run(session, Event("run-1"))
     assert path.endswith("attn-b-first-b-try.zip")
-    visit.close()
+    session.close()
 
 
 @pytest.mark.parametrize(
@@ -101,11 +101,11 @@ def test_a_new_name_stays_with_the_run_and_its_file():
     ],
 )
 def test_a_name_that_will_not_do_is_refused_in_words_and_the_old_one_stays(name, why):
-    visit = begun()
-    visit.add(*form.read_form(*changed()))
-    table = json.loads(rename_run(visit, Named("run-1", name)))
+    session = begun()
+    session.add(*form.read_form(*changed()))
+    table = json.loads(rename_run(session, Named("run-1", name)))
     assert why in table["refused"]["why"]
-    assert (table["refused"]["run"], visit.runs["run-1"].name) == ("run-1", "copy 1")
+    assert (table["refused"]["run"], session.runs["run-1"].name) == ("run-1", "copy 1")
 
 
 def test_any_name_makes_a_plain_file_name():
@@ -149,22 +149,22 @@ def decoded(packed):
 
 
 def test_an_example_of_ones_own_is_watched_with_its_known_answer():
-    visit = Visit(device="cpu")
-    train.press_train(visit, 0, *changed(probe=" 3 1 4 ", steps="2"))
-    board = [board for board in map(board_of, train.follow(visit)) if board][-1]
+    session = Session(device="cpu")
+    train.press_train(session, 0, *changed(probe=" 3 1 4 ", steps="2"))
+    board = [board for board in map(board_of, train.follow(session)) if board][-1]
     assert board["meta"]["rows"] == board["meta"]["cols"] == ["3", "1", "4", "end"]
     assert board["meta"]["truth"] == np.eye(4, dtype=int).tolist()
     assert (board["meta"]["probe"], board["meta"]["own_probe"]) == ("3 1 4", True)
-    train.press_again(visit, 1)
-    assert visit.run.own_probe.source == "3 1 4"
+    train.press_again(session, 1)
+    assert session.run.own_probe.source == "3 1 4"
 
 
 @pytest.mark.parametrize("probe", ["3 x", "1 2 3 4 5 6", "<script>", "١ ٢", "9" * 2000])
 def test_an_example_that_the_task_does_not_read_is_refused_under_its_field(probe):
-    visit = Visit()
-    order, _, *lines = train.press_train(visit, 4, *changed(probe=probe))
+    session = Session()
+    order, _, *lines = train.press_train(session, 4, *changed(probe=probe))
     errors = dict(zip(form.ERRORS, lines, strict=False))
-    assert (order, visit.runs) == (4, {})
+    assert (order, session.runs) == (4, {})
     assert 'role="alert"' in errors.pop("probe")
     assert set(errors.values()) == {""}
 
@@ -185,7 +185,7 @@ def test_the_heads_offered_divide_the_hidden_size():
 
 
 def test_what_to_look_for_follows_the_task():
-    said = [train.pick_task(Visit(), label)[-1] for label in ("Copy", "Addition", "Your own classes")]
+    said = [train.pick_task(Session(), label)[-1] for label in ("Copy", "Addition", "Your own classes")]
     assert ["diagonal" in said[0], "carry" in said[1], "diagonal" in said[2]] == [True, True, False]
 
 
@@ -193,40 +193,40 @@ def test_what_to_look_for_follows_the_task():
 
 
 def test_a_page_that_is_loaded_again_has_its_runs_and_no_other_page_has():
-    waiting = Waiting()
-    visit, _ = finished(steps="1")
-    key = waiting.arrive(visit, "")
-    visit.close()
-    assert list(visit.runs) == ["run-1"]
-    back, stranger = Visit(), Visit()
+    waiting = SessionStore()
+    session, _ = finished(steps="1")
+    key = waiting.arrive(session, "")
+    session.close()
+    assert list(session.runs) == ["run-1"]
+    back, stranger = Session(), Session()
     assert waiting.arrive(back, key) != key
     waiting.arrive(stranger, key)
     assert list(back.runs) == ["run-1"]
-    assert visit.runs == stranger.runs == {}
+    assert session.runs == stranger.runs == {}
     assert back.run.status == "finished"
 
 
 def test_a_visit_that_nobody_comes_back_to_gives_everything_up():
-    waiting = Waiting()
-    visit, _ = finished(steps="1")
-    key, path = waiting.arrive(visit, ""), visit.new_folder("x")
-    visit.close()
+    waiting = SessionStore()
+    session, _ = finished(steps="1")
+    key, path = waiting.arrive(session, ""), session.new_folder("x")
+    session.close()
     waiting.give_up(key)
-    assert visit.runs == {}
+    assert session.runs == {}
     assert not path.parent.exists()
-    late = Visit()
+    late = Session()
     waiting.arrive(late, key)
     assert late.runs == {}
 
 
 def test_a_run_under_way_is_stopped_when_its_page_goes_and_can_go_on_in_the_next():
-    waiting, visit = Waiting(), begun(steps="40")
-    key = waiting.arrive(visit, "")
-    steps = train.follow(visit)
+    waiting, session = SessionStore(), begun(steps="40")
+    key = waiting.arrive(session, "")
+    steps = train.follow(session)
     next(steps)
-    visit.close()
+    session.close()
     steps.close()
-    back = Visit()
+    back = Session()
     waiting.arrive(back, key)
     assert back.run.status == STOPPED
     assert train.press_pause(back, 0)[0] == 1

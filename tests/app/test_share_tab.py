@@ -11,8 +11,8 @@ import pytest
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 gr = pytest.importorskip("gradio")
 
-from demos.session.catalog import Shelf  # noqa: E402
-from demos.session.session import Visit  # noqa: E402
+from demos.session.catalog import ModelCatalog  # noqa: E402
+from demos.session.session import Session  # noqa: E402
 from demos.tabs.share import handlers as hub  # noqa: E402
 from demos.tabs.share import tab as sharing  # noqa: E402
 from demos.tabs.share.card_preview import render_card  # noqa: E402
@@ -31,28 +31,28 @@ def hub_here(tmp_path):
 
 
 @pytest.fixture
-def shelf(tiny_checkpoint):
+def catalog(tiny_checkpoint):
     """One checkpoint that everybody may open."""
-    return Shelf((("attn-copy (bundled)", tiny_checkpoint),))
+    return ModelCatalog((("attn-copy (bundled)", tiny_checkpoint),))
 
 
 def pushed(
-    shelf, hub_here, name="attn-copy", token=None, private=True, until="pushed", visit=None, state=None
+    catalog, hub_here, name="attn-copy", token=None, private=True, until="pushed", session=None, state=None
 ):
-    """Push the shelf's checkpoint as far as a stage; what was told, in turn."""
-    visit, state, told = visit or Visit(device="cpu"), state or Sharing(endpoint=hub_here.endpoint), []
-    chosen = visit.shown or str(shelf.folders[0][1])
+    """Push the catalog's checkpoint as far as a stage; what was told, in turn."""
+    session, state, told = session or Session(device="cpu"), state or Sharing(endpoint=hub_here.endpoint), []
+    chosen = session.shown or str(catalog.folders[0][1])
     typed = hub_here.token if token is None else token
-    for outputs in hub.push(shelf, visit, state, chosen, name, private, typed):
+    for outputs in hub.push(catalog, session, state, chosen, name, private, typed):
         told.append(outputs)
         if state.push is not None and state.push.reached(until):
             hub.stop(state.push)
     return told
 
 
-def pulled(visit, hub_here, repo_id="ada/attn-copy"):
+def pulled(session, hub_here, repo_id="ada/attn-copy"):
     """Pull; what was told, in turn."""
-    return list(hub.pull(visit, Sharing(endpoint=hub_here.endpoint), repo_id, hub_here.token))
+    return list(hub.pull(session, Sharing(endpoint=hub_here.endpoint), repo_id, hub_here.token))
 
 
 def boards(told):
@@ -75,26 +75,28 @@ def boards(told):
     ],
 )
 def test_a_wrong_name_or_token_is_a_sentence_under_its_field_and_nothing_is_asked(
-    shelf, hub_here, name, token, place, words
+    catalog, hub_here, name, token, place, words
 ):
-    (told,) = pushed(shelf, hub_here, name, token)
+    (told,) = pushed(catalog, hub_here, name, token)
     assert words in told.pop(place)
     assert boards([told]) == []
     assert hub_here.requests == []
 
 
-def test_a_token_that_the_hub_does_not_take_is_said_under_it_and_never_repeated(shelf, hub_here):
-    *_, unknown = pushed(shelf, hub_here, token="hf_mistyped")
+def test_a_token_that_the_hub_does_not_take_is_said_under_it_and_never_repeated(catalog, hub_here):
+    *_, unknown = pushed(catalog, hub_here, token="hf_mistyped")
     assert "does not know this token (401)" in unknown[2]
-    *_, reader = told = pushed(shelf, hub_here, token=hub_here.read_token)
+    *_, reader = told = pushed(catalog, hub_here, token=hub_here.read_token)
     assert "may only read" in reader[2]
     assert hub_here.store.names() == []
     assert hub_here.read_token not in str(told)
     assert "hf_mistyped" not in str(unknown)
 
 
-def test_a_push_is_private_and_told_step_by_step_and_one_that_is_stopped_says_what_is_there(shelf, hub_here):
-    told = pushed(shelf, hub_here)
+def test_a_push_is_private_and_told_step_by_step_and_one_that_is_stopped_says_what_is_there(
+    catalog, hub_here
+):
+    told = pushed(catalog, hub_here)
     last = boards(told)[-1]
     stages = [step["stage"] for step in last["steps"]]
     assert stages[:3] == ["saving", "checking", "connecting"]
@@ -105,93 +107,93 @@ def test_a_push_is_private_and_told_step_by_step_and_one_that_is_stopped_says_wh
     assert hub_here.repo("ada/attn-copy").settings["private"] is True
     busy, idle = told[0][3:], told[-1][3:]
     assert [button["interactive"] for button in (*busy, *idle)] == [False, True, True, False]
-    folder = shelf.folders[0][1]
+    folder = catalog.folders[0][1]
     assert hub_here.repo("ada/attn-copy").files("main")["README.md"] == (folder / "README.md").read_bytes()
     assert str(folder) not in str(boards(told)), "where it lies on the server is nobody's business"
 
 
-def test_a_push_that_waits_for_the_hub_stops_at_once_and_nothing_was_pushed(shelf, hub_here):
+def test_a_push_that_waits_for_the_hub_stops_at_once_and_nothing_was_pushed(catalog, hub_here):
     trouble = hub_here.hold("whoami", at="request")
     state = Sharing(endpoint=hub_here.endpoint)
     press = threading.Thread(target=lambda: trouble.reached.wait(60) and hub.stop(state.push))
     press.start()
-    told = pushed(shelf, hub_here, state=state)
+    told = pushed(catalog, hub_here, state=state)
     press.join()
     assert boards(told)[-1]["message"] == "Stopped: nothing of the checkpoint was pushed."
     trouble.release.set()
     assert hub_here.store.names() == []
 
 
-def test_a_public_repository_is_not_pushed_to_as_a_private_one(shelf, hub_here):
-    pushed(shelf, hub_here, private=False)
+def test_a_public_repository_is_not_pushed_to_as_a_private_one(catalog, hub_here):
+    pushed(catalog, hub_here, private=False)
     before = hub_here.repo("ada/attn-copy").history("main")
-    last = boards(pushed(shelf, hub_here))[-1]
+    last = boards(pushed(catalog, hub_here))[-1]
     assert last["status"] == "failed"
     assert "Choose another name" in last["message"]
     assert hub_here.repo("ada/attn-copy").history("main") == before
 
 
-def test_a_hub_that_cannot_be_reached_is_said_at_once(shelf, hub_here):
+def test_a_hub_that_cannot_be_reached_is_said_at_once(catalog, hub_here):
     nowhere = Sharing(endpoint="http://127.0.0.1:9")
-    told = boards(pushed(shelf, hub_here, until="waiting", state=nowhere))
+    told = boards(pushed(catalog, hub_here, until="waiting", state=nowhere))
     assert any("asking again" in step["message"] for step in told[-1]["steps"])
 
 
-def test_the_card_that_is_shown_is_the_one_that_is_pushed_and_a_run_is_saved_once(shelf, hub_here):
-    visit, _ = finished(steps="2", hidden_size=32, encoder_layers=1, decoder_layers=1)
+def test_the_card_that_is_shown_is_the_one_that_is_pushed_and_a_run_is_saved_once(catalog, hub_here):
+    session, _ = finished(steps="2", hidden_size=32, encoder_layers=1, decoder_layers=1)
     state = Sharing(endpoint=hub_here.endpoint)
-    assert hub.offered(shelf, visit)[0] == ("copy 1 (this visit)", "run-1")
-    assert hub.name_for(visit, "run-1") == "attn-copy"
-    _, shown = sharing.preview(shelf, visit, state, "run-1", "ada/my-copy")
+    assert hub.offered(catalog, session)[0] == ("copy 1 (this session)", "run-1")
+    assert hub.name_for(session, "run-1") == "attn-copy"
+    _, shown = sharing.preview(catalog, session, state, "run-1", "ada/my-copy")
     assert "<h1>my-copy</h1>" in shown
-    folder = hub.find_folder(shelf, visit, state, "run-1", "my-copy")
-    assert hub.find_folder(shelf, visit, state, "run-1", "my-copy") == folder
-    pushed(shelf, hub_here, "ada/my-copy", visit=visit, state=state)
+    folder = hub.find_folder(catalog, session, state, "run-1", "my-copy")
+    assert hub.find_folder(catalog, session, state, "run-1", "my-copy") == folder
+    pushed(catalog, hub_here, "ada/my-copy", session=session, state=state)
     card = hub_here.repo("ada/my-copy").files("main")["README.md"].decode()
     assert card == (folder / "README.md").read_text()
-    visit.close()
+    session.close()
 
 
 # ---------------------------------------------------------------- pull
 
 
-def test_what_is_pulled_is_offered_to_this_visitor_alone_and_goes_with_the_visit(shelf, hub_here):
-    pushed(shelf, hub_here)
-    visit, other = Visit(), Visit()
-    told = pulled(visit, hub_here)
+def test_what_is_pulled_is_offered_to_this_visitor_alone_and_goes_with_the_visit(catalog, hub_here):
+    pushed(catalog, hub_here)
+    session, other = Session(), Session()
+    told = pulled(session, hub_here)
     last = boards(told)[-1]
     assert (last["status"], last["result"]["title"]) == ("done", "Pulled and checked")
     assert 'checkpoint = "ada/attn-copy"' in last["code"][0]["text"]
-    assert ("ada/attn-copy (pulled)", "ada/attn-copy") in shelf.choices(visit)
-    assert shelf.choices(other) == [("attn-copy (bundled)", str(shelf.folders[0][1]))]
-    with shelf.open(visit, "ada/attn-copy") as opened:
+    assert ("ada/attn-copy (pulled)", "ada/attn-copy") in catalog.choices(session)
+    assert catalog.choices(other) == [("attn-copy (bundled)", str(catalog.folders[0][1]))]
+    with catalog.open(session, "ada/attn-copy") as opened:
         assert (opened.name, opened.weights) == ("attn-copy", "ada/attn-copy, step 60")
-    first = visit.pulled["ada/attn-copy"]
-    pulled(visit, hub_here)
+    first = session.pulled["ada/attn-copy"]
+    pulled(session, hub_here)
     assert not first.exists(), "the same once more replaces it"
-    kept = visit.pulled["ada/attn-copy"]
-    visit.empty()
-    assert (visit.pulled, kept.exists()) == ({}, False)
+    kept = session.pulled["ada/attn-copy"]
+    session.empty()
+    assert (session.pulled, kept.exists()) == ({}, False)
 
 
 @pytest.mark.parametrize(
     ("repo_id", "words"),
     [("ada/nothing", "There is no repo ada/nothing"), ("a b", "OWNER/NAME"), ("", "OWNER/NAME")],
 )
-def test_a_pull_that_is_refused_says_why_under_the_id_and_offers_nothing(shelf, hub_here, repo_id, words):
-    visit = Visit()
-    *_, last = pulled(visit, hub_here, repo_id)
+def test_a_pull_that_is_refused_says_why_under_the_id_and_offers_nothing(catalog, hub_here, repo_id, words):
+    session = Session()
+    *_, last = pulled(session, hub_here, repo_id)
     assert words in last[1]
-    assert (visit.pulled, len(shelf.choices(visit))) == ({}, 1)
+    assert (session.pulled, len(catalog.choices(session))) == ({}, 1)
 
 
-def test_what_is_larger_than_what_is_trained_here_is_not_pulled(shelf, hub_here, monkeypatch):
-    pushed(shelf, hub_here)
+def test_what_is_larger_than_what_is_trained_here_is_not_pulled(catalog, hub_here, monkeypatch):
+    pushed(catalog, hub_here)
     monkeypatch.setattr(hub, "LARGEST", 1000)
-    visit = Visit()
-    *_, last = pulled(visit, hub_here)
+    session = Session()
+    *_, last = pulled(session, hub_here)
     assert "at most 1.0 kB are pulled" in last[1]
-    assert visit.pulled == {}
+    assert session.pulled == {}
 
 
 # ---------------------------------------------------------------- card, lines, links
@@ -212,9 +214,9 @@ def test_a_card_is_shown_without_its_html_and_loads_nothing_from_elsewhere(tiny_
 
 
 def test_a_checkpoint_is_pulled_and_shown_also_without_a_card_or_with_one_that_is_no_text(
-    shelf, hub_here, tiny_checkpoint
+    catalog, hub_here, tiny_checkpoint
 ):
-    visit = Visit()
+    session = Session()
     repo = hub_here.store.create("model", "ada/attn-copy", "ada", private=True)
     content = {path.name: path.read_bytes() for path in tiny_checkpoint.iterdir()}
     del content["README.md"]
@@ -224,10 +226,10 @@ def test_a_checkpoint_is_pulled_and_shown_also_without_a_card_or_with_one_that_i
     ):
         changes = {name: hub_here.store.keep(data) for name, data in (content | card).items()}
         repo.add_commit("refs/heads/main", repo.resolve("main"), "by anybody", "ada", changes)
-        assert boards(pulled(visit, hub_here))[-1]["status"] == "done"
-        _, told = sharing.preview(shelf, visit, Sharing(), "ada/attn-copy", "ada/attn-copy")
+        assert boards(pulled(session, hub_here))[-1]["status"] == "done"
+        _, told = sharing.preview(catalog, session, Sharing(), "ada/attn-copy", "ada/attn-copy")
         assert shown in told
-    visit.empty()
+    session.empty()
 
 
 def test_the_lines_that_load_it_are_the_cards_with_its_id_and_a_page_only_a_space_has(
@@ -242,22 +244,22 @@ def test_the_lines_that_load_it_are_the_cards_with_its_id_and_a_page_only_a_spac
     assert 'src="https://ada-attn.hf.space"' in embed_lines()[0]["text"]
 
 
-def test_a_run_without_weights_is_not_shared_and_no_other_checkpoint_in_its_place(shelf):
-    visit = begun()
-    tabs, said, *picked = sharing.take_run(shelf, visit, "run-1", "")
-    assert (tabs, picked) == (gr.skip(), [gr.skip()] * len(sharing.choose(shelf, visit, None, "")))
+def test_a_run_without_weights_is_not_shared_and_no_other_checkpoint_in_its_place(catalog):
+    session = begun()
+    tabs, said, *picked = sharing.take_run(catalog, session, "run-1", "")
+    assert (tabs, picked) == (gr.skip(), [gr.skip()] * len(sharing.choose(catalog, session, None, "")))
     assert "This run has no weights yet." in said
-    visit.run.begin()
-    tabs, said, chosen, *_ = sharing.take_run(shelf, visit, "run-1", "")
+    session.run.begin()
+    tabs, said, chosen, *_ = sharing.take_run(catalog, session, "run-1", "")
     assert (tabs.selected, said, chosen["value"]) == ("share", gr.skip(), "run-1")
-    visit.close()
+    session.close()
 
 
-def test_a_typed_name_stays_and_a_default_follows_the_checkpoint(shelf):
-    visit, chosen = Visit(), str(shelf.folders[0][1])
-    assert sharing.choose(shelf, visit, None, "")[1] == "attn-copy"
-    assert sharing.choose(shelf, visit, chosen, "ada/mine")[1] == "ada/mine"
-    assert sharing.choose(Shelf(), visit, None, "")[0]["value"] is None
+def test_a_typed_name_stays_and_a_default_follows_the_checkpoint(catalog):
+    session, chosen = Session(), str(catalog.folders[0][1])
+    assert sharing.choose(catalog, session, None, "")[1] == "attn-copy"
+    assert sharing.choose(catalog, session, chosen, "ada/mine")[1] == "ada/mine"
+    assert sharing.choose(ModelCatalog(), session, None, "")[0]["value"] is None
 
 
 # ---------------------------------------------------------------- in the browser

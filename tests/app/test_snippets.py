@@ -15,16 +15,16 @@ import pytest
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 pytest.importorskip("gradio")
 
-from demos.session.catalog import BUNDLED, Shelf, build_shelf
-from demos.session.session import Visit
+from demos.session.catalog import BUNDLED, ModelCatalog, build_catalog
+from demos.session.session import Session
 from demos.snippets import heads as python_heads
 from demos.snippets import views as python_lines
 from demos.tabs.attention import tab as attention
 from demos.tabs.duel import tab as duel
-from demos.tabs.duel.job import Duel
+from demos.tabs.duel.job import DuelJob
 from demos.tabs.explore import ablation_panel
 from demos.tabs.explore import tab as explore
-from demos.tabs.explore.head_scores import Checks
+from demos.tabs.explore.head_scores import ExploreState
 from demos.tabs.language import ngrams as language_ngrams
 from demos.tabs.language import tokens as language_tokens
 from demos.tabs.language import word_order
@@ -42,7 +42,7 @@ from hf_attn.tasks import Recipe, build_task
 from tests.support.native_models import build_native
 from tests.support.sessions import board_of, changed, finished
 
-SHELF = build_shelf()
+CATALOG = build_catalog()
 ADDITION, TOPICS = str(BUNDLED / "attn-addition"), str(BUNDLED / "attn-docstring-topics")
 
 
@@ -66,16 +66,16 @@ def unpacked(packed, shape):
     return np.frombuffer(base64.b64decode(packed), "<u2").reshape(shape) / 65535
 
 
-def explored(chosen, text, visit=None, target=""):
+def explored(chosen, text, session=None, target=""):
     """The lens's value, and the checks beside it."""
-    checks = Checks()
-    board, *_ = explore.ask(SHELF, visit or Visit(), chosen, text, target, None, checks)
+    checks = ExploreState()
+    board, *_ = explore.ask(CATALOG, session or Session(), chosen, text, target, None, checks)
     return json.loads(board), checks
 
 
 def tried(chosen, text, *settings):
     """What Try shows."""
-    return json.loads(trying.ask(SHELF, Visit(), chosen, text, *settings)[0])
+    return json.loads(trying.ask(CATALOG, Session(), chosen, text, *settings)[0])
 
 
 # ---------------------------------------------------------------- a checkpoint
@@ -101,7 +101,9 @@ def test_explore_s_lines_give_the_map_that_is_shown(chosen, text, target):
 
 def test_the_question_s_lines_give_the_changed_answer_and_the_held_out_accuracy():
     _, checks = explored(ADDITION, "153+391")
-    *_, last = ablation_panel.ask_model(SHELF, Visit(), checks, ablation_panel.Pick(layer=1, head=1))
+    *_, last = ablation_panel.ask_model(
+        CATALOG, Session(), checks, ablation_panel.AblationQuestion(layer=1, head=1)
+    )
     value = json.loads(last)
     left = run_lines(value)
     answer = value["answer"]
@@ -131,9 +133,9 @@ def same_figures(figures, shown):
 
 def test_the_lines_of_roles_on_held_out_examples_give_trained_and_untrained_figures(learned, monkeypatch):
     monkeypatch.setattr(ablation_panel, "ROLE_EXAMPLES", 5)
-    visit, _ = learned
-    _, checks = explored(next(iter(visit.runs)), "7 2 5", visit)
-    *_, last = ablation_panel.compare_roles(SHELF, visit, checks)
+    session, _ = learned
+    _, checks = explored(next(iter(session.runs)), "7 2 5", session)
+    *_, last = ablation_panel.compare_roles(CATALOG, session, checks)
     compared = json.loads(last)["compared"]
     left = run_lines(compared)
     assert same_figures(left.roles.trained, compared["trained"])
@@ -141,9 +143,9 @@ def test_the_lines_of_roles_on_held_out_examples_give_trained_and_untrained_figu
 
 
 def test_the_lines_without_each_head_give_what_is_left(learned):
-    visit, _ = learned
-    _, checks = explored(next(iter(visit.runs)), "7 2 5", visit)
-    *_, last = ablation_panel.ask_each_head(SHELF, visit, checks)
+    session, _ = learned
+    _, checks = explored(next(iter(session.runs)), "7 2 5", session)
+    *_, last = ablation_panel.ask_each_head(CATALOG, session, checks)
     each = json.loads(last)["each"]
     left = run_lines(each)
     assert left.whole.exact_match == each["whole"]
@@ -169,9 +171,9 @@ def test_the_lines_of_theory_views_give_the_head_s_figures_and_bars():
 
 
 def test_the_lines_of_a_cell_give_its_query_key_value_and_weight():
-    visit, checks, cell = Visit(), Checks(), ("cross", 1, 2, 0, 4)
-    explore.ask(SHELF, visit, ADDITION, "153+391", "", None, checks)
-    told = json.loads(explore.look_inside(SHELF, visit, checks, checks.turn, *cell))["cell"]
+    session, checks, cell = Session(), ExploreState(), ("cross", 1, 2, 0, 4)
+    explore.ask(CATALOG, session, ADDITION, "153+391", "", None, checks)
+    told = json.loads(explore.look_inside(CATALOG, session, checks, checks.turn, *cell))["cell"]
     left = run_lines(told)
     assert list(left.cell.query) == pytest.approx(told["q"])
     assert list(left.cell.key) == pytest.approx(told["k"])
@@ -182,12 +184,12 @@ def test_the_lines_of_a_cell_give_its_query_key_value_and_weight():
 def test_the_lines_of_an_outsider_s_cell_give_the_weight_in_its_map(tmp_path, monkeypatch):
     for part in build_native("bert"):
         part.save_pretrained(tmp_path / "bert")
-    shelf, visit = Shelf(), Visit(device="cpu")
-    chosen = shelf.take(visit, str(tmp_path / "bert"))
+    catalog, session = ModelCatalog(), Session(device="cpu")
+    chosen = catalog.take(session, str(tmp_path / "bert"))
     monkeypatch.chdir(tmp_path)
-    with shelf.open(visit, chosen) as opened:
+    with catalog.open(session, chosen) as opened:
         read, cell = opened.encode("the cat sat"), ("encoder", 1, 3, 2, 1)
-        python = python_heads.explain_cell(visit, chosen, opened, read, [], cell)
+        python = python_heads.explain_cell(session, chosen, opened, read, [], cell)
         weights = attention_maps(opened.model, read).encoder
     assert run_lines({"python": python}).cell.chosen.weight == pytest.approx(
         float(weights[1, 3, 2, 1]), abs=1e-6
@@ -220,7 +222,7 @@ def learned():
 
 
 def test_train_s_lines_give_the_run_and_its_probe_s_map_again(learned):
-    visit, said = learned
+    session, said = learned
     value = board_of(said[-1])
     left = run_lines(value)
     frame, meta = value["frames"][-1], value["meta"]
@@ -228,12 +230,12 @@ def test_train_s_lines_give_the_run_and_its_probe_s_map_again(learned):
     shown = np.stack([unpacked(layer, shape) for layer in frame["maps"]])
     assert left.report.step == 4
     assert np.abs(left.found.weights.numpy() - shown).max() < 1e-4
-    assert visit.run.points[-1][1]["loss"] == pytest.approx(left.report.loss, abs=1e-5)
+    assert session.run.points[-1][1]["loss"] == pytest.approx(left.report.loss, abs=1e-5)
 
 
 def test_explore_s_lines_train_a_run_of_this_visit_again(learned):
-    visit, _ = learned
-    value, _ = explored(next(iter(visit.runs)), "7 2 5", visit)
+    session, _ = learned
+    value, _ = explored(next(iter(session.runs)), "7 2 5", session)
     kind = value["kinds"][value["kind"]]
     shown = unpacked(kind["maps"], kind["shape"])[value["layer"], value.get("head", 0)]
     assert np.abs(run_lines(value).weights.numpy() - shown).max() < 1e-4
@@ -247,22 +249,22 @@ def test_a_stopped_run_s_lines_stop_where_it_stands(learned):
 
 
 def test_the_lines_of_compared_runs_train_each_of_them_again():
-    visit, _ = finished(steps="2", hidden_size=16)
-    visit.add(*form.read_form(*changed(steps="3", hidden_size=16, seed="1")))
-    for _ in train.follow(visit):
+    session, _ = finished(steps="2", hidden_size=16)
+    session.add(*form.read_form(*changed(steps="3", hidden_size=16, seed="1")))
+    for _ in train.follow(session):
         pass
-    left = run_lines({"python": python_lines.explain_comparison(list(visit.runs.values()))})
-    for run in visit.runs.values():
+    left = run_lines({"python": python_lines.explain_comparison(list(session.runs.values()))})
+    for run in session.runs.values():
         report, maps = left.reports[run.name], attention_maps(run.model, run.probe.batch).answering
         assert (report.step, report.loss) == (run.step, pytest.approx(run.points[-1][1]["loss"], abs=1e-5))
         assert np.abs(left.maps[run.name].weights.numpy() - maps.weights.numpy()).max() < 1e-5
 
 
 def test_duel_s_lines_give_the_figures_of_the_standings():
-    visit, contest = Visit(device="cpu"), Duel()
+    session, contest = Session(device="cpu"), DuelJob()
     form = ["Reversal", 5, ["none", "transformer"], "50 k", "steps", "3", "", "0"]
-    duel.press_start(visit, contest, 0, *form)
-    *_, last = duel.follow(visit, contest)
+    duel.press_start(session, contest, 0, *form)
+    *_, last = duel.follow(session, contest)
     value = json.loads(last[duel.SCREEN.index("board")])
     left = run_lines(value)
     assert left.scores == {one["model"]: one["held_out"] for one in value["contestants"]}
@@ -305,7 +307,7 @@ def test_positions_lines_give_the_pictures_and_the_order_test():
 
 
 def test_the_lines_of_what_was_trained_beyond_its_length_give_its_figures():
-    growing = length_test.Growing()
+    growing = length_test.LengthTestJob()
     growing.arrange(Growth("copy", 3, (2, 4), steps=4), ("sinusoidal",), 0, "cpu")
     for _ in length_test.drive(growing):
         pass
@@ -323,10 +325,10 @@ def test_the_lines_of_language_give_its_numbers():
     ]
     order = json.loads(word_order.ask(*word_order.FIRST)[0])
     assert [row.distance for row in run_lines(order).found.rows] == [row["distance"] for row in order["rows"]]
-    counting = language_ngrams.Counting()
+    counting = language_ngrams.CountingJob()
     source = language_ngrams.OWN
     given = (source, language_ngrams.FIRST, language_ngrams.PROMPTS[source])
-    *_, last = language_ngrams.count(Visit(), counting, *given)
+    *_, last = language_ngrams.count(Session(), counting, *given)
     grams = json.loads(last[0])
     shown = [table["perplexity"] for table in grams["tables"]]
     assert [table.perplexity for table in run_lines(grams).tables] == shown
@@ -338,7 +340,7 @@ def test_the_lines_of_word_vectors_give_the_same_neighbours(monkeypatch):
 
     monkeypatch.setattr(word_vectors, "choose_settings", choose_short)
     monkeypatch.setattr(word_vectors_tab, "choose_settings", choose_short)
-    lesson, words = word_vectors_tab.Lesson(), ("cat", "cat", "dog", "mat")
+    lesson, words = word_vectors_tab.WordVectorsJob(), ("cat", "cat", "dog", "mat")
     text = (
         "the cat's on the mat. the dog is on the mat. a cat and a dog run. the mat is old. a dog's old. " * 4
     )

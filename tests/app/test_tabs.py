@@ -15,10 +15,10 @@ gr = pytest.importorskip("gradio")
 from demos.core.limits import HOME  # noqa: E402
 from demos.core.upload import take_table  # noqa: E402
 from demos.jobs import job as driving  # noqa: E402
-from demos.jobs.training_job import PAUSED, STOPPED, Run  # noqa: E402
-from demos.session.catalog import Shelf  # noqa: E402
+from demos.jobs.training_job import PAUSED, STOPPED, TrainingJob  # noqa: E402
+from demos.session.catalog import ModelCatalog  # noqa: E402
 from demos.session.run_files import pack_run  # noqa: E402
-from demos.session.session import Visit  # noqa: E402
+from demos.session.session import Session  # noqa: E402
 from demos.tabs.train import form  # noqa: E402
 from demos.tabs.train import tab as train  # noqa: E402
 from demos.ui.formatting import thin  # noqa: E402
@@ -29,15 +29,15 @@ from hf_attn.training.loop import Diverged  # noqa: E402
 from tests.support.sessions import Event, begun, board_of, changed, finished  # noqa: E402
 from tests.support.tables import write_table  # noqa: E402
 
-EMPTY = Shelf()
+EMPTY = ModelCatalog()
 
 
 @pytest.fixture(scope="module")
 def copied():
     """A visit with one finished run of six steps."""
-    visit, _ = finished()
-    yield visit
-    visit.close()
+    session, _ = finished()
+    yield session
+    session.close()
 
 
 @pytest.fixture(scope="module")
@@ -79,19 +79,19 @@ def test_the_settings_become_a_task_and_a_recipe():
     ],
 )
 def test_a_wrong_setting_is_one_sentence_under_its_field_and_starts_nothing(field, value, words):
-    visit = Visit()
-    order, _, *rest = train.press_train(visit, 4, *changed(**{field: value}))
+    session = Session()
+    order, _, *rest = train.press_train(session, 4, *changed(**{field: value}))
     errors = dict(zip(form.ERRORS, rest, strict=False))
     assert order == 4
-    assert visit.runs == {}
+    assert session.runs == {}
     assert words in errors.pop(field)
     assert set(errors.values()) == {""}
 
 
 def test_every_wrong_number_is_marked_and_the_first_is_told_under_the_button():
     wrong = changed(learning_rate="abc", steps="-1", probe="x")
-    _, *described = train.describe(visit := Visit(), *wrong)
-    _, _, *pressed = train.press_train(visit, 0, *wrong)
+    _, *described = train.describe(session := Session(), *wrong)
+    _, _, *pressed = train.press_train(session, 0, *wrong)
     for answer in (described, pressed):
         errors = {name: said for name, said in zip(form.ERRORS, answer, strict=False) if said}
         assert errors.keys() == {"learning_rate", "steps"}
@@ -174,7 +174,7 @@ def test_a_task_that_the_form_does_not_know_is_offered_with_its_defaults(monkeyp
 
 
 def test_a_run_shows_the_untrained_map_first_and_everything_last():
-    visit, outputs = finished()
+    session, outputs = finished()
     boards = [board for board in map(board_of, outputs) if board]
     assert [frame["step"] for frame in boards[0]["frames"]] == [0]
     assert boards[0]["status"] == "running"
@@ -184,59 +184,59 @@ def test_a_run_shows_the_untrained_map_first_and_everything_last():
     assert last["frames"][-1]["step"] == 6
     assert len(last["frames"][0]["predictions"]) == 6
     assert len(last["meta"]["rows"]) == len(last["meta"]["truth"])
-    assert visit.run.evaluation.overall.examples == len(visit.run.task.held_out(1000))
+    assert session.run.evaluation.overall.examples == len(session.run.task.held_out(1000))
 
 
 def test_a_stopped_run_keeps_its_weights_and_goes_on_to_the_same_end_as_an_unbroken_one():
-    visit = begun(steps="30")
-    steps = train.follow(visit)
+    session = begun(steps="30")
+    steps = train.follow(session)
     next(steps)
-    train.press_stop(visit, 1)
+    train.press_stop(session, 1)
     outputs = list(steps)
-    run = visit.run
+    run = session.run
     assert run.status == STOPPED
     assert run.step < 30
     assert f"Stopped at step {run.step} of 30. The weights are kept; nothing is lost." in train.tell(run)
     assert board_of(outputs[0])["status"] == "stopped"
-    assert train.press_pause(visit, 1)[0] == 2  # Resume asks for a follower
-    list(train.follow(visit))
+    assert train.press_pause(session, 1)[0] == 2  # Resume asks for a follower
+    list(train.follow(session))
     unbroken, _ = finished(steps="30")
     theirs = unbroken.run.model.state_dict()
     assert all((value == theirs[name]).all() for name, value in run.model.state_dict().items())
 
 
 def test_stop_takes_effect_after_the_step_under_way_also_in_the_documents_large_model():
-    visit = begun(task="Addition", size=3, preset="document", hidden_size=256, num_attention_heads=4,
+    session = begun(task="Addition", size=3, preset="document", hidden_size=256, num_attention_heads=4,
                   encoder_layers=3, decoder_layers=3, learning_rate="0.001", steps="260")  # fmt: skip
-    steps = train.follow(visit)
+    steps = train.follow(session)
     next(steps)
     thread = threading.Thread(target=lambda: list(steps))
     thread.start()
     time.sleep(1.2)
-    taken = visit.run.step
-    train.press_stop(visit, 1)
+    taken = session.run.step
+    train.press_stop(session, 1)
     thread.join()
-    assert taken <= visit.run.step <= taken + 1
+    assert taken <= session.run.step <= taken + 1
 
 
 def test_a_pause_waits_one_step_is_exactly_one_and_resume_goes_on():
-    visit = begun(steps="40")
-    train.press_step(Visit(), 0, *changed())
-    visit.run.wants_pause, visit.run.wanted_steps = True, 1
-    steps = train.follow(visit)
-    while visit.run.status != PAUSED or visit.run.wanted_steps:
+    session = begun(steps="40")
+    train.press_step(Session(), 0, *changed())
+    session.run.wants_pause, session.run.wanted_steps = True, 1
+    steps = train.follow(session)
+    while session.run.status != PAUSED or session.run.wanted_steps:
         next(steps)
     next(steps)
-    assert visit.run.step == 1
-    train.press_step(visit, 1, *changed())
-    while visit.run.step == 1:
+    assert session.run.step == 1
+    train.press_step(session, 1, *changed())
+    while session.run.step == 1:
         next(steps)
     next(steps)
-    assert (visit.run.step, visit.run.status) == (2, PAUSED)
-    assert "Paused at step 2 of 40" in train.tell(visit.run)
-    train.press_train(visit, 1, *changed())  # the progress bar itself resumes
+    assert (session.run.step, session.run.status) == (2, PAUSED)
+    assert "Paused at step 2 of 40" in train.tell(session.run)
+    train.press_train(session, 1, *changed())  # the progress bar itself resumes
     list(steps)
-    assert visit.run.step == 40
+    assert session.run.step == 40
 
 
 def test_a_run_that_goes_on_while_it_is_measured_keeps_the_figure_at_the_measured_step():
@@ -257,27 +257,27 @@ def test_a_run_that_goes_on_while_it_is_measured_keeps_the_figure_at_the_measure
 
 
 def test_step_without_a_run_begins_one_and_takes_its_first_step():
-    visit = Visit(device="cpu")
-    assert train.press_step(visit, 0, *changed())[0] == 1
-    steps = train.follow(visit)
-    while visit.run.step < 1 or visit.run.wanted_steps:
+    session = Session(device="cpu")
+    assert train.press_step(session, 0, *changed())[0] == 1
+    steps = train.follow(session)
+    while session.run.step < 1 or session.run.wanted_steps:
         next(steps)
     next(steps)
-    assert (visit.run.step, visit.run.status) == (1, PAUSED)
+    assert (session.run.step, session.run.status) == (1, PAUSED)
     steps.close()
-    assert visit.run.status == STOPPED  # the page was closed: what was learned stays
-    assert visit.run.can_go_on
+    assert session.run.status == STOPPED  # the page was closed: what was learned stays
+    assert session.run.can_go_on
 
 
 def test_a_run_that_diverges_keeps_its_last_good_state_and_says_what_to_do(monkeypatch, copied):
-    real = Run.advance
+    real = TrainingJob.advance
 
     def broken(run):
         if run.step == 3:
             raise Diverged("The loss is nan at step 4: choose a lower learning rate than 0.1.")
         return real(run)
 
-    monkeypatch.setattr(Run, "advance", broken)
+    monkeypatch.setattr(TrainingJob, "advance", broken)
     _, outputs = finished()
     last = [board for board in map(board_of, outputs) if board][-1]
     assert last["status"] == "error"
@@ -287,16 +287,16 @@ def test_a_run_that_diverges_keeps_its_last_good_state_and_says_what_to_do(monke
 
 
 def test_a_crash_is_told_in_the_run_and_not_raised(monkeypatch, caplog):
-    monkeypatch.setattr(Run, "advance", lambda run: 1 / 0)
-    visit, outputs = finished()
-    assert visit.run.status == "error"
+    monkeypatch.setattr(TrainingJob, "advance", lambda run: 1 / 0)
+    session, outputs = finished()
+    assert session.run.status == "error"
     assert "division" in board_of(outputs[-1])["message"]
     assert "ZeroDivisionError" in caplog.text
 
 
 def test_each_message_repeats_what_is_recent_and_tells_predictions_once():
-    visit, _ = finished(steps="20")
-    run = visit.run
+    session, _ = finished(steps="20")
+    run = session.run
     run.points = [(time.monotonic(), point) for _, point in run.points]
     recent = run.to_message()
     assert len(recent["points"]) == len(run.points)  # all of it happened in the last seconds
@@ -310,10 +310,10 @@ def test_each_message_repeats_what_is_recent_and_tells_predictions_once():
 
 
 def test_watching_at_a_pace_takes_its_time():
-    visit = begun(steps="6")
-    visit.run.pace = 20.0
+    session = begun(steps="6")
+    session.run.pace = 20.0
     started = time.monotonic()
-    list(driving.drive(visit.run))
+    list(driving.drive(session.run))
     assert time.monotonic() - started > 5 / 20 - 0.06
 
 
@@ -326,8 +326,8 @@ def test_thinning_keeps_the_first_and_the_last():
 
 
 def test_two_visits_never_meet_and_a_fresh_one_can_be_copied(copied):
-    assert copy.deepcopy(Visit()).runs == {}
-    other = Visit()
+    assert copy.deepcopy(Session()).runs == {}
+    other = Session()
     choices = EMPTY.choices(other)
     assert choices == []
     with pytest.raises(ValueError, match="No checkpoint yet"), EMPTY.open(other, copied.run.id):
@@ -335,35 +335,35 @@ def test_two_visits_never_meet_and_a_fresh_one_can_be_copied(copied):
 
 
 def test_the_oldest_run_makes_room_and_the_visitor_is_told():
-    visit = Visit()
+    session = Session()
     for _ in range(HOME.runs):
-        train.press_train(visit, 0, *changed())
-        visit.run.status = STOPPED
-    outputs = train.press_train(visit, 0, *changed())
-    assert len(visit.runs) == HOME.runs
-    assert "run-1" not in visit.runs
+        train.press_train(session, 0, *changed())
+        session.run.status = STOPPED
+    outputs = train.press_train(session, 0, *changed())
+    assert len(session.runs) == HOME.runs
+    assert "run-1" not in session.runs
     note = outputs[2 + len(form.ERRORS) + train.SCREEN.index("note")]
     assert "copy 1 made room" in note
 
 
 def test_closing_a_visit_stops_its_run_and_empties_its_folder():
-    visit = begun(steps="5000")
-    steps = train.follow(visit)
+    session = begun(steps="5000")
+    steps = train.follow(session)
     next(steps)
-    run, path = visit.run, visit.new_folder("x")
-    visit.close()
+    run, path = session.run, session.new_folder("x")
+    session.close()
     list(steps)
     assert run.status == STOPPED
     assert not path.parent.exists()
 
 
 def test_a_deleted_run_is_gone_and_another_one_is_shown():
-    visit, _ = finished()
-    visit.add(*form.read_form(*changed()))
-    train.delete_run(visit, Event("run-2"))
-    assert list(visit.runs) == ["run-1"]
-    assert visit.shown == "run-1"
-    train.delete_run(visit, Event("run-2"))  # a click that came twice
+    session, _ = finished()
+    session.add(*form.read_form(*changed()))
+    train.delete_run(session, Event("run-2"))
+    assert list(session.runs) == ["run-1"]
+    assert session.shown == "run-1"
+    train.delete_run(session, Event("run-2"))  # a click that came twice
 
 
 def test_a_downloaded_run_is_a_checkpoint_with_its_card(copied, tmp_path):
@@ -385,9 +385,9 @@ def test_opening_a_run_shows_it_whole(copied):
 @pytest.mark.parametrize(("content", "words"), [("", "is empty"), ("\n\n", "is empty"), (" ", "is empty")])
 def test_an_empty_table_is_said_under_its_field(tmp_path, content, words):
     (tmp_path / "empty.csv").write_text(content)
-    visit = Visit(device="cpu")
-    train.take_upload(visit, str(tmp_path / "empty.csv"), "Your own classes")
-    assert words in visit.table.fault
+    session = Session(device="cpu")
+    train.take_upload(session, str(tmp_path / "empty.csv"), "Your own classes")
+    assert words in session.table.fault
     with pytest.raises(form.FieldError, match=words) as refused:
-        form.read_options({"task": "Your own classes"}, visit.table)
+        form.read_options({"task": "Your own classes"}, session.table)
     assert refused.value.field == "table"

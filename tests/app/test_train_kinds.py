@@ -12,7 +12,7 @@ pytest.importorskip("gradio")
 
 from demos.core.upload import Table
 from demos.session.run_files import pack_run
-from demos.session.session import Visit
+from demos.session.session import Session
 from demos.tabs.train import form
 from demos.tabs.train import tab as train
 from hf_attn.evaluation.metrics import evaluate, measure_quickly
@@ -20,34 +20,34 @@ from tests.support.sessions import Event, board_of, changed, finished
 from tests.support.tables import write_table
 
 
-def press_with(visit, label, **values):
+def press_with(session, label, **values):
     """Press Train with a task's own settings and two steps; return the errors by field."""
     names = ("table", *form.CHOSEN[1:], *form.FILLED)
     filled = dict(zip(names, form.choose_task(label), strict=True))
     name = form.offers()[label][0]
-    filled |= dict(zip(("column_1", "column_2"), form.show_columns(name, visit.table), strict=True))
+    filled |= dict(zip(("column_1", "column_2"), form.show_columns(name, session.table), strict=True))
     given = {field: update.get("value") for field, update in filled.items()}
     given |= {"task": label, "seed": "0", "steps": "2", "probe": "", **values}
-    _, _, *rest = train.press_train(visit, 0, *(given[field] for field in form.FIELDS))
+    _, _, *rest = train.press_train(session, 0, *(given[field] for field in form.FIELDS))
     return dict(zip(form.ERRORS, rest, strict=False))
 
 
 def test_a_table_is_copied_into_the_visit_learned_from_and_gone_with_it(tmp_path):
-    visit = Visit(device="cpu")
-    columns = train.take_upload(visit, str(write_table(tmp_path)), "Your own classes")
+    session = Session(device="cpu")
+    columns = train.take_upload(session, str(write_table(tmp_path)), "Your own classes")
     assert [column["value"] for column in columns] == ["text", "label"]
-    assert Path(visit.folder) in visit.table.path.parents
-    press_with(visit, "Your own classes")
-    boards = [board for board in map(board_of, train.follow(visit)) if board]
+    assert Path(session.folder) in session.table.path.parents
+    press_with(session, "Your own classes")
+    boards = [board for board in map(board_of, train.follow(session)) if board]
     assert boards[-1]["meta"]["map_title"] == "Self-attention as it forms"
     said = boards[-1]["frames"][-1]["predictions"][0]
     assert (said["label"] in ("like", "dislike"), said["answer"] in ("like", "dislike")) == (True, True)
-    path, _ = pack_run(visit, Event("run-1"))
+    path, _ = pack_run(session, Event("run-1"))
     shutil.unpack_archive(path, tmp_path / "zip")
     told = (tmp_path / "zip" / "attn-csv-1" / "training.json").read_text()
     assert '"path": "films.csv"' in told  # and not where it lay on the server
-    kept = visit.table.path
-    visit.close()
+    kept = session.table.path
+    session.close()
     assert not kept.exists()
 
 
@@ -61,15 +61,15 @@ def test_a_table_is_copied_into_the_visit_learned_from_and_gone_with_it(tmp_path
     ],
 )
 def test_a_wrong_table_is_one_sentence_under_its_field_and_starts_nothing(content, words, tmp_path):
-    visit = Visit(device="cpu")
+    session = Session(device="cpu")
     (tmp_path / "films.csv").write_bytes(content)
-    train.take_upload(visit, str(tmp_path / "films.csv"), "Your own classes")
-    errors = press_with(visit, "Your own classes")
+    train.take_upload(session, str(tmp_path / "films.csv"), "Your own classes")
+    errors = press_with(session, "Your own classes")
     assert words in errors.pop("table")
     assert set(errors.values()) == {""}
-    assert visit.runs == {}
+    assert session.runs == {}
     assert str(tmp_path) not in str(errors)
-    visit.close()
+    session.close()
 
 
 def test_without_a_table_the_page_asks_for_one_and_marks_nothing_until_train_is_pressed():
@@ -77,14 +77,14 @@ def test_without_a_table_the_page_asks_for_one_and_marks_nothing_until_train_is_
     hint, *errors = form.describe_form(*form_values)
     assert "Choose a table first" in hint
     assert set(errors) == {""}
-    assert "Choose a table first" in press_with(Visit(), "Your own pairs")["table"]
+    assert "Choose a table first" in press_with(Session(), "Your own pairs")["table"]
 
 
 def test_another_task_forgets_the_table_of_the_last():
-    visit = Visit(device="cpu")
-    visit.table = Table(Path("nowhere"), "films.csv", ("text", "label"))
-    train.pick_task(visit, "Copy")
-    assert visit.table is None
+    session = Session(device="cpu")
+    session.table = Table(Path("nowhere"), "films.csv", ("text", "label"))
+    train.pick_task(session, "Copy")
+    assert session.table is None
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_another_task_forgets_the_table_of_the_last():
     ],
 )
 def test_every_model_shows_the_map_in_which_its_answer_reads_or_says_that_it_has_none(model, title, heads):
-    visit, outputs = finished(model=model, num_hidden_layers=1, hidden_size=32, steps="2")
+    session, outputs = finished(model=model, num_hidden_layers=1, hidden_size=32, steps="2")
     last = [board for board in map(board_of, outputs) if board][-1]
     meta, frame = last["meta"], last["frames"][-1]
     assert (meta.get("map_title"), meta["heads"]) == (title, heads)
@@ -110,21 +110,21 @@ def test_every_model_shows_the_map_in_which_its_answer_reads_or_says_that_it_has
         assert meta["allowed"][0] == [
             place < len(meta["cols"]) - len(meta["rows"]) + 1 for place in range(len(meta["cols"]))
         ]
-    visit.close()
+    session.close()
 
 
 def test_a_language_model_shows_what_it_writes_and_how_well_it_guesses(tmp_path):
     (tmp_path / "mine.txt").write_text("\n\n".join(f"the cat {i} sat on the mat" for i in range(60)))
-    visit = Visit(device="cpu")
-    train.take_upload(visit, str(tmp_path / "mine.txt"), "Running text")
-    press_with(visit, "Running text", hidden_size=32, num_hidden_layers=1, size=64)
-    boards = [board for board in map(board_of, train.follow(visit)) if board]
+    session = Session(device="cpu")
+    train.take_upload(session, str(tmp_path / "mine.txt"), "Running text")
+    press_with(session, "Running text", hidden_size=32, num_hidden_layers=1, size=64)
+    boards = [board for board in map(board_of, train.follow(session)) if board]
     rows = boards[-1]["frames"][-1]["predictions"]
     assert [row["source"] for row in rows][:2] == ["greedy", "nucleus 0.9, seed 0"]
     assert all(isinstance(row["text"], str) for row in rows)
-    assert "next tokens are guessed, perplexity" in train.tell(visit.run)
-    model, task = visit.run.model, visit.run.task
+    assert "next tokens are guessed, perplexity" in train.tell(session.run)
+    model, task = session.run.model, session.run.task
     guessed = measure_quickly(model, task, task.held_out(50))
     assert guessed == pytest.approx(evaluate(model, task, n=50).overall.exact_match)
     assert 0 < guessed < 1
-    visit.close()
+    session.close()

@@ -11,26 +11,26 @@ import torch
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 gr = pytest.importorskip("gradio")
 
-from demos.session.catalog import build_shelf, load_once  # noqa: E402
-from demos.session.session import Visit  # noqa: E402
+from demos.session.catalog import build_catalog, load_once  # noqa: E402
+from demos.session.session import Session  # noqa: E402
 from demos.tabs.try_it import answer_view  # noqa: E402
 from demos.tabs.try_it import tab as trying  # noqa: E402
 from demos.ui import boards, formatting  # noqa: E402
 from hf_attn.generation.generate import STRATEGIES, search_beams, temper, write  # noqa: E402
 from hf_attn.interpret.attention_maps import attention_maps  # noqa: E402
 
-SHELF = build_shelf()
-VISIT = Visit(device="cpu")
+CATALOG = build_catalog()
+VISIT = Session(device="cpu")
 SUM = "999+999"
 
 
 def folder(name):
-    return next(str(path) for _, path in SHELF.folders if path.name == name)
+    return next(str(path) for _, path in CATALOG.folders if path.name == name)
 
 
 def asked(text, name="attn-addition", **how):
     """Return the board's value."""
-    board, error, _, wrong = trying.ask(SHELF, VISIT, folder(name), text, **how)
+    board, error, _, wrong = trying.ask(CATALOG, VISIT, folder(name), text, **how)
     assert (error, wrong) == ("", "")
     return json.loads(board)
 
@@ -184,7 +184,7 @@ def test_the_same_seed_draws_the_same_and_the_next_seeds_stand_beside_it():
 )
 def test_a_setting_that_will_not_do_is_a_sentence_beside_it_and_the_board_stays(setting, words):
     how = {"strategy": "nucleus", **setting}
-    board, error, origin, wrong = trying.ask(SHELF, VISIT, folder("attn-addition"), SUM, **how)
+    board, error, origin, wrong = trying.ask(CATALOG, VISIT, folder("attn-addition"), SUM, **how)
     assert words in wrong.replace(formatting.NARROW, " ")
     assert len(wrong) < 200
     assert (board, error, origin) == (gr.skip(), "", gr.skip())
@@ -214,7 +214,7 @@ HARD = {
 @pytest.mark.parametrize("name", ["attn-addition", "attn-parser", "attn-copy", "lstm-reverse"])
 @pytest.mark.parametrize("kind", HARD)
 def test_what_a_task_cannot_read_is_one_short_sentence_under_the_field(name, kind):
-    board, error, origin, wrong = trying.ask(SHELF, VISIT, folder(name), HARD[kind])
+    board, error, origin, wrong = trying.ask(CATALOG, VISIT, folder(name), HARD[kind])
     assert error.startswith('<p role="alert">')
     assert len(error) < 400
     assert "<script" not in error
@@ -223,7 +223,7 @@ def test_what_a_task_cannot_read_is_one_short_sentence_under_the_field(name, kin
 
 def test_text_of_any_kind_is_read_by_a_classifier_or_refused_in_words():
     for kind, text in HARD.items():
-        board, error, _, _ = trying.ask(SHELF, VISIT, folder("attn-docstring-topics"), text)
+        board, error, _, _ = trying.ask(CATALOG, VISIT, folder("attn-docstring-topics"), text)
         assert error if board == gr.skip() else json.loads(board)["written"], kind
 
 

@@ -126,7 +126,7 @@ def test_the_slider_goes_back_to_the_untrained_map(trained):
 
 def test_the_run_just_trained_answers_an_input_of_ones_own(trained):
     tab(trained, "Try")
-    expect(trained.get_by_label("Checkpoint").locator("visible=true")).to_have_value("copy 1 (this visit)")
+    expect(trained.get_by_label("Checkpoint").locator("visible=true")).to_have_value("copy 1 (this session)")
     expect(trained.locator("#try-board .hf-verdict")).to_be_visible()  # what was watched is answered first
     trained.locator("#try-text input, #try-text textarea").fill("7 15 2 3 12")
     trained.get_by_role("button", name="Write").click()
@@ -238,7 +238,7 @@ def test_two_visitors_train_at_once_never_meet_and_one_who_leaves_harms_nobody(v
     expect(second.locator("#train")).to_have_text(re.compile("Training"))
     tab(second, "Try")
     second.get_by_label("Checkpoint").locator("visible=true").click()
-    expect(second.get_by_role("option").filter(has_text="this visit")).to_have_count(1)
+    expect(second.get_by_role("option").filter(has_text="this session")).to_have_count(1)
     second.context.close()
     third.context.close()
 

@@ -238,7 +238,7 @@ def test_a_link_to_ones_own_run_trains_it_again_and_shows_the_same_head(chromium
         expect(says).to_contain_text(f"The sender's model is trained here again: copy, {STEPS}\u202fsteps.")
         expect(page.get_by_role("tab", name="Explore", exact=True)).to_have_attribute("aria-selected", "true")
         expect(page.locator("#explore-origin")).to_contain_text(f"step {STEPS}")
-        expect(page.get_by_label("Checkpoint").locator("visible=true")).to_have_value("copy 1 (this visit)")
+        expect(page.get_by_label("Checkpoint").locator("visible=true")).to_have_value("copy 1 (this session)")
         expect_pixels(page, "#explore-board", seen)
         expect(says).to_be_hidden()
 
@@ -312,6 +312,6 @@ def test_a_tab_that_a_button_opens_begins_at_the_top_of_the_page(chromium, serve
         page.get_by_role("button", name="Open copy 1", exact=True).click()
         expect(page.locator("#train-board .hf-stats")).to_be_in_viewport()
         page.get_by_role("button", name="Share copy 1", exact=True).click()
-        expect(page.get_by_label("Checkpoint").locator("visible=true")).to_have_value("copy 1 (this visit)")
+        expect(page.get_by_label("Checkpoint").locator("visible=true")).to_have_value("copy 1 (this session)")
         expect(page.get_by_role("tab", name="Share", exact=True)).to_be_in_viewport()
         page.wait_for_function("scrollY === 0")

@@ -219,7 +219,10 @@ def test_a_watched_run_measures_every_size_and_says_where_it_stands():
 
 
 def test_once_hurried_a_watched_run_says_every_step():
-    hurry = threading.Event()
-    hurry.set()
-    steps = [moment.step for moment in grow(COPY, "none", rounds=1, examples=2, hurry=hurry)]
+    report_every_step = threading.Event()
+    report_every_step.set()
+    steps = [
+        moment.step
+        for moment in grow(COPY, "none", rounds=1, examples=2, report_every_step=report_every_step)
+    ]
     assert list(dict.fromkeys(steps)) == [0, 1, 2, 3, 4]

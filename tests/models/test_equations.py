@@ -16,7 +16,7 @@ from hf_attn.models import score_functions
 from hf_attn.models.attention import scaled_dot_product_attention
 from hf_attn.models.configuration_recurrent_encoder import CELL_TYPES, RecurrentEncoderConfig
 from hf_attn.models.modeling_recurrent_encoder import RecurrentEncoderModel
-from hf_attn.models.positions import APART, POSITION_TYPES, rotate
+from hf_attn.models.positions import PADDING_POSITION, POSITION_TYPES, rotate
 from hf_attn.textbooks import reference_attention
 from tests.support.checks import SIDES, assert_close
 from tests.support.position_checks import build_positions
@@ -270,7 +270,9 @@ def test_every_position_type_is_its_equation_token_by_token(name, config, rows, 
     generator = torch.Generator().manual_seed(config["seed"])
     for weight in module.parameters():  # away from where it begins: some begin at 0 or 1
         weight.data += 0.3 * draw(generator, *weight.shape).detach()
-    ids = torch.tensor([number(*row, length, APART if module.reads_neighbours else 0) for row in rows])
+    ids = torch.tensor(
+        [number(*row, length, PADDING_POSITION if module.reads_neighbours else 0) for row in rows]
+    )
     factor = 1 if name == "learned" else config["position_scaling_factor"]
     if name.startswith("learned") and factor:  # these have an end
         ids %= int(config["max_position_embeddings"] * factor)
@@ -280,11 +282,11 @@ def test_every_position_type_is_its_equation_token_by_token(name, config, rows, 
 
     rotation = module.rotation(ids)
     turned = None if rotation is None else rotate(queries, *rotation)
-    bias, vectors = module.between(ids[:, -asked:], ids)
+    bias, vectors = module.score_terms(ids[:, -asked:], ids)
     found = {"told": module(words, ids), "turned": turned, "bias": bias, "vectors": vectors}
     twin = TWINS[name](Reading(module, words, ids.tolist(), queries, asked, config))
     assert {"told", *twin} == {part for part, value in found.items() if value is not None}
-    shown = (ids != APART).unsqueeze(-1)  # what padding is told is never read
+    shown = (ids != PADDING_POSITION).unsqueeze(-1)  # what padding is told is never read
     found["told"], twin["told"] = found["told"] * shown, twin.get("told", words) * shown
     assert_twins([found[part] for part in twin], twin.values(), [words, queries, *module.parameters()])
 

@@ -112,7 +112,7 @@ def test_step_by_step_through_the_cache_equals_one_pass(position_type):
 
 @pytest.mark.parametrize("position_type", KEPT)
 def test_a_cache_that_forgets_the_places_is_caught(position_type, monkeypatch):
-    model, recall = build("decoder", position_type), position_cache.recall_places
+    model, recall = build("decoder", position_type), position_cache.cache_positions
 
     def forget(cache, layer_idx, position_ids, embeddings):
         places, known = recall(cache, layer_idx, position_ids, embeddings)

@@ -139,7 +139,7 @@ def test_a_table_stretched_by_a_fixed_factor_ends():
 def test_relative_vectors_are_added_to_keys_and_values_as_shaw_writes():
     positions = build_positions("relative", relative_clip_distance=3)
     query, key, value = (draw(2, 2, 12, 8, seed=seed) for seed in range(3))
-    bias, vectors = positions.between(PLACES, PLACES)
+    bias, vectors = positions.score_terms(PLACES, PLACES)
     assert bias is None
     output, weights = eager_attention_forward(
         build_encoder("eager"), query, key, value, None, scaling=8**-0.5, relative_vectors=vectors
@@ -171,7 +171,7 @@ def test_t5_s_bias_is_not_divided_by_the_root_of_the_head_and_the_clipped_one_is
         ("t5_clipped", None, 8**-0.5),
     ):
         positions = build_positions(name, relative_clip_distance=3)
-        bias, _ = positions.between(PLACES, PLACES)
+        bias, _ = positions.score_terms(PLACES, PLACES)
         assert bias.shape == (1, 2, 12, 12)
         for i, j in ((0, 0), (0, 11), (7, 5), (5, 6)):
             row = row_of(positions, j - i) if row_of else max(-3, min(3, j - i)) + 3
@@ -187,7 +187,7 @@ def test_alibi_s_slopes_are_those_of_transformers_also_where_heads_are_no_power_
 
 
 def test_alibi_punishes_both_sides_alike():
-    bias, _ = build_positions("alibi").between(PLACES, PLACES)
+    bias, _ = build_positions("alibi").score_terms(PLACES, PLACES)
     assert_close(bias, bias.transpose(-2, -1))
     assert_close(bias[0, :, 3, 8], -5 * build_alibi_slopes(2))
 
@@ -199,7 +199,7 @@ def test_a_composite_is_its_absolute_and_its_relative_part():
     composite.beta.data.fill_(-2)
     words = draw(1, 12, 16)
     assert_close(composite(words, PLACES), words + 0.5 * build_sinusoids(12, 16))
-    assert_close(composite.between(PLACES, PLACES)[0], -2 * clipped.between(PLACES, PLACES)[0])
+    assert_close(composite.score_terms(PLACES, PLACES)[0], -2 * clipped.score_terms(PLACES, PLACES)[0])
 
 
 # Told by the neighbours

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from hf_attn.models.position_cache import APART, mark_padding
+from hf_attn.models.position_cache import PADDING_POSITION, mark_padding
 from hf_attn.models.positions import (
     POSITION_TYPES,
     build_inverse_frequencies,
@@ -38,7 +38,7 @@ def test_padding_stands_apart_whichever_kind_of_mask_tells_it():
     may_attend = tokens.bool()[:, None, :, None] & tokens.bool()[:, None, None]
     added = torch.zeros(1, 1, 3, 3).masked_fill(~may_attend, torch.finfo(torch.float32).min)
     for mask in (tokens, may_attend, added):
-        assert mark_padding(places, mask, newest).tolist() == [[APART, 0, 1]]
+        assert mark_padding(places, mask, newest).tolist() == [[PADDING_POSITION, 0, 1]]
 
 
 @pytest.mark.parametrize("width", [6, 7])

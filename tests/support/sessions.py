@@ -2,7 +2,7 @@
 
 import json
 
-from demos.session.session import Visit
+from demos.session.session import Session
 from demos.tabs.train import form
 from demos.tabs.train import tab as train
 
@@ -22,9 +22,9 @@ def changed(**values):
 
 def begun(**values):
     """Return a visit whose run is to be followed."""
-    visit = Visit(device="cpu")
-    visit.add(*form.read_form(*changed(**values)))
-    return visit
+    session = Session(device="cpu")
+    session.add(*form.read_form(*changed(**values)))
+    return session
 
 
 def board_of(outputs):
@@ -35,8 +35,8 @@ def board_of(outputs):
 
 def finished(**values):
     """Return a visit whose run has ended, and everything its page was sent."""
-    visit = begun(**values)
-    return visit, list(train.follow(visit))
+    session = begun(**values)
+    return session, list(train.follow(session))
 
 
 class Event:

@@ -138,9 +138,9 @@ def test_equal_seconds_are_spent_by_all_and_one_turn_more_at_most():
 
 
 def test_a_hurried_duel_reports_every_step_so_that_it_can_be_stopped_soon():
-    hurry = threading.Event()
-    hurry.set()
-    turns = duel(COPY, PAIR, Budget(steps=1000), device="cpu", hurry=hurry)
+    report_every_step = threading.Event()
+    report_every_step.set()
+    turns = duel(COPY, PAIR, Budget(steps=1000), device="cpu", report_every_step=report_every_step)
     steps = [next(turns).report.step for _ in range(6)]
     turns.close()
     assert steps == [0, 0, 1, 1, 2, 2]

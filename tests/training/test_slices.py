@@ -21,8 +21,8 @@ pytest.importorskip("gradio")
 from demos.jobs import job as driving
 from demos.jobs import loop as slicing
 from demos.jobs import training_job
-from demos.jobs.training_job import FINISHED, Run
-from demos.session.session import Visit
+from demos.jobs.training_job import FINISHED, TrainingJob
+from demos.session.session import Session
 from demos.tabs.train import replay
 from tests.support.sessions import begun
 
@@ -109,7 +109,7 @@ def test_weights_of_another_model_are_refused(small):
 
 def sliced(small, take=lambda state, steps: train_slice(state, steps or 4, device="cpu")):
     """Return a run whose steps are taken in slices."""
-    run = Run("run-1", "copy 1", *small, seed=3, device="cpu")
+    run = TrainingJob("run-1", "copy 1", *small, seed=3, device="cpu")
     run.model = build_model(run.task, run.recipe, run.seed)
     run.accelerator = build_accelerator("cpu")
     run.loop = slicing.follow_slices(run, take)
@@ -156,7 +156,7 @@ def test_a_links_run_in_slices_ends_with_the_weights_of_its_step(monkeypatch):
     fields = replay.form_of(begun().run)
     for module in (slicing, training_job, replay):
         monkeypatch.setattr(module, "has_zero_gpu", lambda: True)
-    run, _ = replay.add_again(Visit(), replay.Again(fields, 3))
+    run, _ = replay.add_again(Session(), replay.RunSpec(fields, 3))
     for _ in driving.drive(run):
         pass
     alone = train_slice(SliceState(run.task, run.recipe, run.seed), steps=3)

@@ -12,10 +12,10 @@ from hf_attn.tasks.base import TEXT
 from hf_attn.textbooks.exercises import BANKS, set_beside
 from hf_attn.textbooks.worked_examples import EXAMPLES
 
-from ...session.catalog import Opened, Shelf
+from ...session.catalog import LoadedModel, ModelCatalog
 from ...session.maps import read_target
 from ...session.model_input import as_ids, known_alignment
-from ...session.session import Visit
+from ...session.session import Session
 from ...snippets import views as python_lines
 from ...ui import formatting, notices
 
@@ -58,7 +58,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Walked:
+class HeadView:
     """A head with what the page says of it.
 
     Attributes:
@@ -89,22 +89,22 @@ class Walked:
 # ---------------------------------------------------------------- what may be chosen
 
 
-def can_walk(shelf: Shelf, visit: Visit, chosen: str) -> bool:
+def can_walk(catalog: ModelCatalog, session: Session, chosen: str) -> bool:
     """Whether a choice has queries and keys that can be walked through: an LSTM has none, others' differ."""
-    model_type = shelf.model_type(visit, chosen)
+    model_type = catalog.model_type(session, chosen)
     return model_type in FAMILIES and not model_type.startswith("recurrent")
 
 
-def choices(shelf: Shelf, visit: Visit) -> list[tuple[str, str]]:
-    """(label, value): this visit's runs, checkpoints, random weights, worked examples."""
-    found = [(label, value) for label, value in shelf.choices(visit) if can_walk(shelf, visit, value)]
+def choices(catalog: ModelCatalog, session: Session) -> list[tuple[str, str]]:
+    """(label, value): this session's runs, checkpoints, random weights, worked examples."""
+    found = [(label, value) for label, value in catalog.choices(session) if can_walk(catalog, session, value)]
     examples = [(f"worked: {example.title}", WORKED + name) for name, example in EXAMPLES.items()]
     return [*found, ("random weights, any sentence", RANDOM), *examples]
 
 
-def begin_with(shelf: Shelf) -> Settings:
+def begin_with(catalog: ModelCatalog) -> Settings:
     """What the page opens with: a trained model, or where none is there the exercise."""
-    folders = {path.name: str(path) for _, path in shelf.folders if can_walk(shelf, Visit(), str(path))}
+    folders = {path.name: str(path) for _, path in catalog.folders if can_walk(catalog, Session(), str(path))}
     chosen = next((folders[name] for name in FIRST if name in folders), next(iter(folders.values()), None))
     return Settings(chosen or f"{WORKED}exercise-1")
 
@@ -112,7 +112,7 @@ def begin_with(shelf: Shelf) -> Settings:
 # ---------------------------------------------------------------- from settings to a head
 
 
-def walk(shelf: Shelf, visit: Visit, settings: Settings) -> Walked:
+def walk(catalog: ModelCatalog, session: Session, settings: Settings) -> HeadView:
     """The head that was chosen.
 
     Raises:
@@ -122,8 +122,8 @@ def walk(shelf: Shelf, visit: Visit, settings: Settings) -> Walked:
         return _walk_random(settings)
     if settings.example is not None:
         return _walk_example(settings)
-    with shelf.open(visit, settings.weights) as opened:
-        return _walk_checkpoint(visit, opened, settings)
+    with catalog.open(session, settings.weights) as opened:
+        return _walk_checkpoint(session, opened, settings)
 
 
 def _switch(head: Head, settings: Settings) -> Head:
@@ -138,7 +138,7 @@ def _settle(settings: Settings, own: Head, /, **more) -> Settings:
     return dataclasses.replace(settings, scale=own.scale, causal=own.causal, hidden=own.hidden, **more)
 
 
-def _walk_random(settings: Settings) -> Walked:
+def _walk_random(settings: Settings) -> HeadView:
     text = BANKS[0] if settings.text is None else settings.text.strip()
     index = min(settings.head or 0, settings.num_heads - 1)
     named = {"num_heads": settings.num_heads, "head": index, "positions": settings.positions}
@@ -147,7 +147,7 @@ def _walk_random(settings: Settings) -> Walked:
     build = f"head = walk_sentence({text!r}{''.join(f', {name}={said!r}' for name, said in named.items())})"
     width = head.key.shape[1]
     last = len(head.rows) - 1
-    return Walked(
+    return HeadView(
         _settle(settings, head, head=index, text=text),
         head,
         (last, int(head.weights[last].argmax())),
@@ -165,7 +165,7 @@ def _walk_random(settings: Settings) -> Walked:
     )
 
 
-def _walk_example(settings: Settings) -> Walked:
+def _walk_example(settings: Settings) -> HeadView:
     name = settings.example
     if name not in EXAMPLES:
         raise ValueError(f"{name!r} is no worked example; choose {', '.join(EXAMPLES)}.")
@@ -174,7 +174,7 @@ def _walk_example(settings: Settings) -> Walked:
     own = example.build(index)
     head = _switch(own, settings)
     build = f"head = EXAMPLES[{name!r}].build({index})"
-    return Walked(
+    return HeadView(
         _settle(settings, head, head=index, text=" ".join(head.columns)),
         head,
         example.cell,
@@ -203,7 +203,7 @@ def say_head(imports: list[str], lines: list[str], own: Head, head: Head) -> str
     return python_lines.join(imports, *lines)
 
 
-def _walk_checkpoint(visit: Visit, opened: Opened, settings: Settings) -> Walked:
+def _walk_checkpoint(session: Session, opened: LoadedModel, settings: Settings) -> HeadView:
     """One head of a model as it answers an input."""
     model, stacks = opened.model, find_attention(opened.model)
     text = settings.text
@@ -229,9 +229,9 @@ def _walk_checkpoint(visit: Visit, opened: Opened, settings: Settings) -> Walked
         rings = [[0] * len(columns)] * maps.written_from + rings
     cell = best_cell(head, rings)
     answer = f" → {opened.task.decode(written)}" if written and opened.task and opened.kind != TEXT else ""
-    imports, lines = python_lines.say_model(visit, settings.weights, opened)
+    imports, lines = python_lines.say_model(session, settings.weights, opened)
     lines.append(say_walk(source, written, place))
-    return Walked(
+    return HeadView(
         _settle(settings, head, text=text, place=f"{kind} {layer}", head=index),
         head,
         cell,
@@ -304,21 +304,21 @@ def say_walk(source: list[int], written: list[int], place: dict) -> str:
 # ---------------------------------------------------------------- what the board is told
 
 
-def to_value(walked: Walked) -> dict:
+def to_value(view: HeadView) -> dict:
     """Everything that the board shows: the map, one cell's arithmetic, and the figures of the document."""
-    head, settings = walked.head, walked.settings
-    row, column = walked.cell
+    head, settings = view.head, view.settings
+    row, column = view.cell
     shown = head.explain(row, column)
     apart = head.measure_torch_difference()
     return {
-        "title": walked.title,
-        "notice": walked.notice,
+        "title": view.title,
+        "notice": view.notice,
         "rows": list(head.rows),
         "cols": list(head.columns),
         "weights": [[float(f"{weight:.6g}") for weight in line] for line in head.weights.tolist()],
         "allowed": head.may_attend.tolist() if head.causal else None,
         "padding": [place in head.hidden for place in range(len(head.columns))],
-        "truth": walked.truth,
+        "truth": view.truth,
         "head": settings.head,
         "width": head.key.shape[1],
         "scale": head.scale,
@@ -326,9 +326,9 @@ def to_value(walked: Walked) -> dict:
         "score_digits": SCORE_DIGITS,
         "cell": dataclasses.asdict(shown),
         "same": {"largest": apart.largest, "where": tell_place(head, apart)},
-        "python": f"{walked.python}\nprint(head.explain({row}, {column}))",
+        "python": f"{view.python}\nprint(head.explain({row}, {column}))",
         "printed": read_printed(settings.example) if settings.example else [],
-        "beside": read_beside(walked),
+        "beside": read_beside(view),
     }
 
 
@@ -351,13 +351,13 @@ def read_printed(name: str) -> list[dict]:
     ]
 
 
-def read_beside(walked: Walked) -> dict | None:
+def read_beside(view: HeadView) -> dict | None:
     """The same word in the other sentence."""
-    settings = walked.settings
-    if settings.weights != RANDOM or " ".join(walked.head.columns) not in BANKS:
+    settings = view.settings
+    if settings.weights != RANDOM or " ".join(view.head.columns) not in BANKS:
         return None
     names = ("num_heads", "head", "positions", "scale", "causal", "hidden")
-    beside = set_beside(walked.head, **{name: getattr(settings, name) for name in names})
+    beside = set_beside(view.head, **{name: getattr(settings, name) for name in names})
     return dataclasses.asdict(beside) if beside else None
 
 

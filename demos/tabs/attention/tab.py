@@ -23,13 +23,13 @@ from hf_attn.textbooks.worked_examples import EXAMPLES, exercise_1
 
 from ...core.events import Event, Place
 from ...core.limits import refuse_longer
-from ...session.catalog import Shelf
+from ...session.catalog import ModelCatalog
 from ...session.page import LIGHT, Page, state_of
-from ...session.session import Visit
+from ...session.session import Session
 from ...snippets import views as python_lines
 from ...ui import boards, notices
 from . import head_view
-from .head_view import RANDOM, WORKED, Settings, Walked
+from .head_view import RANDOM, WORKED, HeadView, Settings
 
 TITLE = "Attention"
 ASSETS = (
@@ -90,10 +90,10 @@ class CheckEvent(Event):
 # ---------------------------------------------------------------- what the page shows
 
 
-def controls(walked: Walked) -> dict[str, dict]:
+def controls(view: HeadView) -> dict[str, dict]:
     """What the fields hold, as the components take it."""
-    settings, head = walked.settings, walked.head
-    is_random, places = settings.weights == RANDOM, walked.places
+    settings, head = view.settings, view.head
+    is_random, places = settings.weights == RANDOM, view.places
     is_square = len(head.rows) == len(head.columns) and not (settings.place or "").startswith("cross")
     return {
         "weights": {"value": settings.weights},
@@ -108,9 +108,9 @@ def controls(walked: Walked) -> dict[str, dict]:
             "visible": len(places) > 1,
         },
         "head": {
-            "choices": [(str(index + 1), index) for index in range(walked.num_heads)],
+            "choices": [(str(index + 1), index) for index in range(view.num_heads)],
             "value": settings.head,
-            "visible": walked.num_heads > 1,
+            "visible": view.num_heads > 1,
         },
         "num_heads": {"value": settings.num_heads, "visible": is_random},
         "scale": {"value": settings.scale, "label": f"Scale by √{head.key.shape[1]}"},
@@ -126,37 +126,39 @@ def tell_place(place: str) -> str:
     return f"{KINDS[kind]}, layer {int(layer) + 1}"
 
 
-def show(walked: Walked) -> list:
+def show(view: HeadView) -> list:
     """Outputs in the order of SCREEN."""
-    lines = [boards.to_json(head_view.to_value(walked)), walked, ""]
-    lines += [notices.look_for(walked.look_for), walked.origin]
-    return [*lines, *(gr.update(**change) for change in controls(walked).values())]
+    lines = [boards.to_json(head_view.to_value(view)), view, ""]
+    lines += [notices.look_for(view.look_for), view.origin]
+    return [*lines, *(gr.update(**change) for change in controls(view).values())]
 
 
-def answer(shelf: Shelf, visit: Visit, settings: Settings, before: Walked | None = None) -> list:
+def answer(
+    catalog: ModelCatalog, session: Session, settings: Settings, before: HeadView | None = None
+) -> list:
     """Walk through what was chosen; wrong input is one sentence, and everything else stays.
 
     Args:
-        shelf: checkpoints that everybody may open.
-        visit: the visitor's own runs.
+        catalog: checkpoints that everybody may open.
+        session: the visitor's own runs.
         settings: what was chosen.
         before: what was shown; on a map of the same tokens its cell stays chosen.
     """
     try:
         refuse_longer("text", settings.text, LONGEST)
-        walked = head_view.walk(shelf, visit, settings)
-        if before is not None and tokens_of(before) == tokens_of(walked):
-            walked = dataclasses.replace(walked, cell=before.cell)
-        return show(walked)
+        view = head_view.walk(catalog, session, settings)
+        if before is not None and tokens_of(before) == tokens_of(view):
+            view = dataclasses.replace(view, cell=before.cell)
+        return show(view)
     except ValueError as error:
         stays = {name: gr.skip() for name in SCREEN}
         own = "" if settings.weights == RANDOM or " " not in settings.text.strip() else OWN_SENTENCE
         return list({**stays, "error": notices.field_error(f"{error}{own}")}.values())
 
 
-def tokens_of(walked: Walked) -> tuple:
+def tokens_of(view: HeadView) -> tuple:
     """What reads and what is read."""
-    return walked.head.rows, walked.head.columns
+    return view.head.rows, view.head.columns
 
 
 def read(changed: str, *fields) -> Settings:
@@ -172,43 +174,43 @@ def read(changed: str, *fields) -> Settings:
     return Settings(**{**values, **dict.fromkeys(FORGOTTEN.get(changed, ()))})
 
 
-def pick(shelf: Shelf, visit: Visit, walked: Walked, event: PickEvent) -> list:
+def pick(catalog: ModelCatalog, session: Session, view: HeadView, event: PickEvent) -> list:
     """Another cell, or a figure of another head: [board, walked, head, error]; what is not there is refused.
 
     The map may have been replaced between the click and this.
     """
-    head = walked.settings.head if event.head is None else event.head
+    head = view.settings.head if event.head is None else event.head
     try:
-        if head >= walked.num_heads:
-            raise ValueError(f"head={head!r} is not there: heads are 0 to {walked.num_heads - 1}.")
-        if head != walked.settings.head:
-            walked = head_view.walk(shelf, visit, dataclasses.replace(walked.settings, head=head))
-        walked = dataclasses.replace(walked, cell=(event.row, event.column))
-        return [boards.to_json(head_view.to_value(walked)), walked, head, ""]
+        if head >= view.num_heads:
+            raise ValueError(f"head={head!r} is not there: heads are 0 to {view.num_heads - 1}.")
+        if head != view.settings.head:
+            view = head_view.walk(catalog, session, dataclasses.replace(view.settings, head=head))
+        view = dataclasses.replace(view, cell=(event.row, event.column))
+        return [boards.to_json(head_view.to_value(view)), view, head, ""]
     except ValueError as error:
         return [*[gr.skip()] * 3, notices.field_error(str(error))]
 
 
-def refresh(shelf: Shelf, visit: Visit, weights: str) -> dict:
+def refresh(catalog: ModelCatalog, session: Session, weights: str) -> dict:
     """The weights that there are now: runs come and go."""
-    found = head_view.choices(shelf, visit)
+    found = head_view.choices(catalog, session)
     is_there = weights in {value for _, value in found}
     return gr.update(choices=found, **({} if is_there else {"value": found[0][1]}))
 
 
-def restore(shelf: Shelf, visit: Visit, values: dict) -> list:
+def restore(catalog: ModelCatalog, session: Session, values: dict) -> list:
     """The tab is opened by a link with these values: outputs in the order of SCREEN.
 
     Raises:
         ValueError: what it names is not here, or cannot be read.
     """
-    offered = head_view.choices(shelf, visit)
+    offered = head_view.choices(catalog, session)
     if values["weights"] not in [value for _, value in offered]:
         raise ValueError(f"This link shows {values['weights']!r}, which is not here.")
-    walked = head_view.walk(shelf, visit, read("", *(values[name] for name in FIELDS)))
-    if values["head"] is not None and not 0 <= values["head"] < walked.num_heads:
-        raise ValueError(f"This link shows head {values['head'] + 1}; here are {walked.num_heads}.")
-    shown = dict(zip(SCREEN, show(walked), strict=True))
+    view = head_view.walk(catalog, session, read("", *(values[name] for name in FIELDS)))
+    if values["head"] is not None and not 0 <= values["head"] < view.num_heads:
+        raise ValueError(f"This link shows head {values['head'] + 1}; here are {view.num_heads}.")
+    shown = dict(zip(SCREEN, show(view), strict=True))
     shown["weights"] = gr.update(choices=offered, value=values["weights"])
     return list(shown.values())
 
@@ -270,7 +272,7 @@ def show_roles() -> str:
 # ---------------------------------------------------------------- wiring
 
 
-def build_fields(shelf: Shelf, first: Walked) -> tuple[dict, gr.Button, gr.Button, gr.HTML, list]:
+def build_fields(catalog: ModelCatalog, first: HeadView) -> tuple[dict, gr.Button, gr.Button, gr.HTML, list]:
     """Lay the settings out: (fields, show, train, error, chips)."""
     look = {
         name: {"elem_id": f"attention-{name.replace('_', '-')}", "min_width": 0, **shown}
@@ -278,7 +280,7 @@ def build_fields(shelf: Shelf, first: Walked) -> tuple[dict, gr.Button, gr.Butto
     }
     fields = {}
     with gr.Row(elem_classes="hf-ask hf-attention-ask"):
-        offered = head_view.choices(shelf, Visit())
+        offered = head_view.choices(catalog, Session())
         fields["weights"] = gr.Dropdown(offered, label="Weights", **look["weights"])
         typed = {"elem_classes": "hf-mono-input", "max_lines": 1}
         fields["text"] = gr.Textbox(**typed, **look["text"])
@@ -307,49 +309,57 @@ def attention_board() -> gr.HTML:
 
 def build(page: Page) -> None:
     """Lay the tab out and connect it."""
-    shelf = page.shelf
-    first = head_view.walk(shelf, Visit(), head_view.begin_with(shelf))
+    catalog = page.catalog
+    first = head_view.walk(catalog, Session(), head_view.begin_with(catalog))
     with gr.Row(elem_classes="hf-lead"):
         look_for = gr.HTML(notices.look_for(first.look_for))
         origin = gr.HTML(first.origin, elem_id="attention-origin")
-    fields, show, train, error, chips = build_fields(shelf, first)
+    fields, show, train, error, chips = build_fields(catalog, first)
     with attention_board() as board:
         hand = boards.build_board("hand_board", "hf-hand", "hand-board", "check")
     roles = boards.build_board("roles_board", "hf-roles", "roles-board")
     board.value, hand.value = boards.to_json(head_view.to_value(first)), show_hand()
     roles.value = show_roles()
-    walked = state_of(first)
-    visit, named = page.visit, [fields[name] for name in FIELDS]
-    outputs = [board, walked, error, look_for, origin, *named]
+    view = state_of(first)
+    session, named = page.session, [fields[name] for name in FIELDS]
+    outputs = [board, view, error, look_for, origin, *named]
     now = {**LIGHT, "trigger_mode": "always_last"}
 
-    def choose_cell(visit, walked, event: PickEvent):
-        return pick(shelf, visit, walked, event)
+    def choose_cell(session, view, event: PickEvent):
+        return pick(catalog, session, view, event)
 
     def changed(name: str):
-        return lambda visit, walked, *values: answer(shelf, visit, read(name, *values), walked)
+        return lambda session, view, *values: answer(catalog, session, read(name, *values), view)
 
     for name in ("weights", "place", "num_heads", "scale", "causal", "positions", "hidden", "head"):
-        fields[name].input(changed(name), [visit, walked, *named], outputs, **now)
-    gr.on([show.click, fields["text"].submit], changed("text"), [visit, walked, *named], outputs, **now)
+        fields[name].input(changed(name), [session, view, *named], outputs, **now)
+    gr.on(
+        [show.click, fields["text"].submit],
+        changed("text"),
+        [session, view, *named],
+        outputs,
+        **now,
+    )
     for chip, (_, settings) in zip(chips, CHIPS, strict=True):
-        chip.click(lambda visit, settings=settings: answer(shelf, visit, settings), visit, outputs, **now)
-    picked = [board, walked, fields["head"], error]
-    board.pick(choose_cell, [visit, walked], picked, **LIGHT, queue=False, trigger_mode="multiple")
+        chip.click(
+            lambda session, settings=settings: answer(catalog, session, settings), session, outputs, **now
+        )
+    picked = [board, view, fields["head"], error]
+    board.pick(choose_cell, [session, view], picked, **LIGHT, queue=False, trigger_mode="multiple")
     hand.check(check, None, hand, **LIGHT, queue=False, trigger_mode="always_last")
     page.tab.select(
-        lambda visit, weights: refresh(shelf, visit, weights),
-        [visit, fields["weights"]],
+        lambda session, weights: refresh(catalog, session, weights),
+        [session, fields["weights"]],
         fields["weights"],
         **LIGHT,
         queue=False,
     )
-    page.keep(
+    page.link_fields(
         fields,
         varying=("weights", "place", "head", "hidden"),
         weights="weights",
-        restore=lambda values, visit: dict(zip(outputs, restore(shelf, visit, values), strict=True)),
-        inputs=(visit,),
+        restore=lambda values, session: dict(zip(outputs, restore(catalog, session, values), strict=True)),
+        inputs=(session,),
         outputs=tuple(outputs),
         buttons=(*chips, show),
     )

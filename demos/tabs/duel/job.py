@@ -17,7 +17,7 @@ from hf_attn.training.loop import HELD_OUT_SAMPLE, Diverged
 from ...core.limits import limits_here
 from ...jobs import job as driving
 from ...jobs.probe import Examples, Probe, take_row
-from ...jobs.training_job import FAILED, FINISHED, LONGEST_PROBE, RUNNING, STOPPED, Run
+from ...jobs.training_job import FAILED, FINISHED, LONGEST_PROBE, RUNNING, STOPPED, TrainingJob
 from ...ui.boards import tell_baseline
 from ...ui.formatting import shorten
 
@@ -28,7 +28,7 @@ TOO_EARLY = 0.03  # of a budget: first steps are slow
 
 
 @dataclass(eq=False)
-class Duel:
+class DuelJob:
     """Two to four runs on one task, each with the same budget; empty before the first.
 
     Attributes:
@@ -44,7 +44,7 @@ class Duel:
     """
 
     number: int = 0
-    runs: list[Run] = field(default_factory=list)
+    runs: list[TrainingJob] = field(default_factory=list)
     parameters: dict[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     budget: Budget | None = None
@@ -68,23 +68,23 @@ class Duel:
         self.runs = []
         for place, (name, recipe) in enumerate(contestants.items()):
             title = f"{task.name} {name} {self.number}"
-            run = Run(f"duel-{self.number}-{place + 1}", title, task, recipe, seed, device)
+            run = TrainingJob(f"duel-{self.number}-{place + 1}", title, task, recipe, seed, device)
             run.examples, run.probe = examples, probe
             self.runs.append(run)
         self.seconds = {}
         self.parameters = {run.id: count_parameters(task, run.recipe) for run in self.runs}
 
-    def find(self, run_id: str) -> Run | None:
+    def find(self, run_id: str) -> TrainingJob | None:
         """The run of that id."""
         return next((run for run in self.runs if run.id == run_id), None)
 
-    def spent(self, run: Run) -> float:
+    def spent(self, run: TrainingJob) -> float:
         """The share of its budget that a run has used up; 1 also where it failed."""
         if run.status == FAILED or (run.step and run.step == run.recipe.steps):
             return 1.0
         return min(1.0, self.budget.spent(run.step, self.seconds.get(run.id, 0.0)))
 
-    def reached(self, run: Run) -> float:
+    def reached(self, run: TrainingJob) -> float:
         """The share of what a run is to take: of its budget, or of a link's steps; 1 is all of it."""
         if self._has_had_its_time(run):
             return 1.0
@@ -94,7 +94,7 @@ class Duel:
         is_over = bool(run.step) and run.step == run.recipe.steps
         return 1.0 if run.step >= most or is_over else run.step / most
 
-    def _has_had_its_time(self, run: Run) -> bool:
+    def _has_had_its_time(self, run: TrainingJob) -> bool:
         return self.seconds.get(run.id, 0.0) >= limits_here().run_seconds
 
     @property
@@ -123,7 +123,7 @@ class Duel:
         share = self._mean(self.reached)
         return sum(self.seconds.values()) * (1 / share - 1) if share > TOO_EARLY else None
 
-    def _mean(self, share: Callable[[Run], float]) -> float:
+    def _mean(self, share: Callable[[TrainingJob], float]) -> float:
         return sum(map(share, self.runs)) / len(self.runs) if self.runs else 0.0
 
     @property
@@ -191,7 +191,7 @@ def choose_probe(task: Task) -> tuple[Examples, Probe]:
 # ---------------------------------------------------------------- learning in turns
 
 
-def drive(duel: Duel) -> Iterator[None]:
+def drive(duel: DuelJob) -> Iterator[None]:
     """Take steps in turns until every budget is spent or the visitor stops; yield what there is to show.
 
     However it ends (also when the page is closed, which raises GeneratorExit at a yield), the weights stay.
@@ -210,7 +210,7 @@ def drive(duel: Duel) -> Iterator[None]:
             run.status = duel.status if run.status == RUNNING else run.status
 
 
-def _begin(duel: Duel) -> Iterator[None]:
+def _begin(duel: DuelJob) -> Iterator[None]:
     """Fit the recipes to the budget, and build the models one by one."""
     planned = plan_duel(duel.runs[0].task, {run.id: run.recipe for run in duel.runs}, duel.budget)
     for run in duel.runs:
@@ -225,7 +225,7 @@ def _begin(duel: Duel) -> Iterator[None]:
         yield
 
 
-def _turns(duel: Duel) -> Iterator[None]:
+def _turns(duel: DuelJob) -> Iterator[None]:
     shown_at = time.monotonic()
     while not duel.stop.is_set():
         run = next_in_turn({run: duel.reached(run) for run in duel.runs})
@@ -245,13 +245,13 @@ def _turns(duel: Duel) -> Iterator[None]:
     _take_frames(duel)
 
 
-def _take_frames(duel: Duel) -> None:
+def _take_frames(duel: DuelJob) -> None:
     for run in duel.runs:
         if run.model is not None:
             run.take_frame()
 
 
-def measure(duel: Duel) -> Iterator[None]:
+def measure(duel: DuelJob) -> Iterator[None]:
     """Let each write 1,000 held-out examples; yield after each."""
     number = duel.number
     for run in list(duel.runs):
@@ -265,7 +265,7 @@ def measure(duel: Duel) -> Iterator[None]:
 # ---------------------------------------------------------------- one run in words and figures
 
 
-def tell_run(run: Run) -> dict:
+def tell_run(run: TrainingJob) -> dict:
     """A contestant as the board shows it."""
     points = measured_points(run)
     score = run.evaluation.overall if run.evaluation else None
@@ -288,12 +288,12 @@ def tell_run(run: Run) -> dict:
     }
 
 
-def name_contestant(run: Run) -> str:
+def name_contestant(run: TrainingJob) -> str:
     """Its architecture's title."""
     return ARCHITECTURES[run.task.kind][run.recipe.architecture].title
 
 
-def measured_points(run: Run) -> list[dict]:
+def measured_points(run: TrainingJob) -> list[dict]:
     """The run at each measurement; its loss is the mean over the steps since the one before."""
     told, losses = [], []
     for _, point in run.points:
@@ -306,7 +306,7 @@ def measured_points(run: Run) -> list[dict]:
     return told
 
 
-def size_scores(run: Run) -> list[dict]:
+def size_scores(run: TrainingJob) -> list[dict]:
     """Accuracy by size with its interval, neighbouring sizes together; empty before it is measured."""
     pooled = pool_sizes(run.evaluation.by_size, SIZE_GROUPS) if run.evaluation else {}
     return [
@@ -322,7 +322,7 @@ def size_scores(run: Run) -> list[dict]:
     ]
 
 
-def tell_map(run: Run) -> dict | None:
+def tell_map(run: TrainingJob) -> dict | None:
     """The probe's map at the newest frame, of what is read the source only; None without attention."""
     if not run.frames or not run.map.get("heads"):
         return None

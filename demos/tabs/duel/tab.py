@@ -17,7 +17,7 @@ from ...jobs.job import LATE, STARTING, WAITING
 from ...jobs.training_job import FAILED, FINISHED, RUNNING, STOPPED
 from ...session.page import LIGHT, Page, state_of, with_value
 from ...session.run_files import wire_download
-from ...session.session import Visit
+from ...session.session import Session
 from ...snippets import views as python_lines
 from ...ui import boards, formatting, notices
 from ..train.form import (
@@ -32,7 +32,7 @@ from ..train.form import (
     share_task,
 )
 from . import job as duels
-from .job import Duel
+from .job import DuelJob
 
 TITLE = "Duel"
 ASSETS = ("duel.css", "duel_panels.js", "duel_board.js")
@@ -159,7 +159,7 @@ def describe(*form) -> list[str]:
     ]
 
 
-def check(duel: Duel, *form) -> list:
+def check(duel: DuelJob, *form) -> list:
     """What `describe` says; and under the Start button that a setting will not do, as long as that is so."""
     told = describe(*form)
     if duel.status == RUNNING:
@@ -179,10 +179,10 @@ def join_words(words: list[str]) -> str:
 # ---------------------------------------------------------------- what the page shows
 
 
-screen = functools.partial(boards.in_order, SCREEN)
+screen = functools.partial(boards.by_name, SCREEN)
 
 
-def tell(duel: Duel) -> str:
+def tell(duel: DuelJob) -> str:
     """One sentence on what happens or happened."""
     if not duel.runs:
         return "Each model sees the same examples in the same order; they learn in turns."
@@ -200,7 +200,7 @@ def tell(duel: Duel) -> str:
     return said
 
 
-def show(visit: Visit, duel: Duel) -> list:
+def show(session: Session, duel: DuelJob) -> list:
     """Everything, as the duel stands."""
     runs, is_running = duel.runs, duel.status == RUNNING
     if not runs:
@@ -217,7 +217,7 @@ def show(visit: Visit, duel: Duel) -> list:
     )
     return screen(
         board=boards.to_json(
-            {**duel.to_message(set(visit.runs)), "python": python_lines.explain_duel(runs, duel.budget)}
+            {**duel.to_message(set(session.runs)), "python": python_lines.explain_duel(runs, duel.budget)}
         ),
         start=f"Learning, {formatting.percent(duel.done, 0)}" if is_running else "Start",
         stop=gr.update(interactive=is_running),
@@ -226,7 +226,7 @@ def show(visit: Visit, duel: Duel) -> list:
     )
 
 
-def follow(visit: Visit, duel: Duel) -> Iterator[list]:
+def follow(session: Session, duel: DuelJob) -> Iterator[list]:
     """Let them learn, and keep the page up to date: the one handler that takes long."""
     if duel.is_live or duel.status != RUNNING or not duel.runs:
         yield screen()
@@ -234,36 +234,36 @@ def follow(visit: Visit, duel: Duel) -> Iterator[list]:
     yield screen(note=notices.note(STARTING))  # no longer waiting
     with contextlib.closing(duels.drive(duel)) as moments:
         for _ in moments:
-            if visit.is_over:
+            if session.is_over:
                 return
-            yield show(visit, duel)
-    yield show(visit, duel)
+            yield show(session, duel)
+    yield show(session, duel)
     for _ in duels.measure(duel):
-        yield show(visit, duel)
+        yield show(session, duel)
     if duel.runs and duel.is_measured:
-        duel.baseline = visit.measure_beside(duel.runs[0].task)
-        yield show(visit, duel)
+        duel.baseline = session.measure_beside(duel.runs[0].task)
+        yield show(session, duel)
 
 
 # ---------------------------------------------------------------- buttons
 
 
-def press_start(visit: Visit, duel: Duel, order: int, *form) -> list:
+def press_start(session: Session, duel: DuelJob, order: int, *form) -> list:
     """A new duel from the settings, to be followed; nothing while one is under way."""
     if duel.status == RUNNING:
         return [order, gr.skip(), *errors_of(ERRORS), *screen()]
     try:
-        duel.arrange(*read_form(*form), device=visit.device)
+        duel.arrange(*read_form(*form), device=session.device)
         duel.form = dict(zip(FIELDS, form, strict=True))
     except FieldError as error:
         return [order, gr.skip(), *errors_of(ERRORS, error), *screen(note=refuse(error, LABELS))]
-    changes = dict(zip(SCREEN, show(visit, duel), strict=True)) | {
+    changes = dict(zip(SCREEN, show(session, duel), strict=True)) | {
         "note": notices.note(STARTING, later=WAITING)
     }
     return [order + 1, gr.update(open=False), *errors_of(ERRORS), *screen(**changes)]
 
 
-def learn_again(form: dict, taken: list[int], visit: Visit, duel: Duel, order: int) -> list:
+def learn_again(form: dict, taken: list[int], session: Session, duel: DuelJob, order: int) -> list:
     """A link's duel, to be followed until each model stands where the sender's did: as `press_start`.
 
     Raises:
@@ -273,31 +273,31 @@ def learn_again(form: dict, taken: list[int], visit: Visit, duel: Duel, order: i
     _, contestants, _, _ = read_form(*(form[name] for name in FIELDS))
     if len(taken) != len(contestants):
         raise ValueError(f"This link says how far {len(taken)} models of {len(contestants)} came.")
-    answer = press_start(visit, duel, order, *(form[name] for name in FIELDS))
+    answer = press_start(session, duel, order, *(form[name] for name in FIELDS))
     duel.until = taken
     return answer
 
 
-def press_stop(visit: Visit, duel: Duel) -> list:
+def press_stop(session: Session, duel: DuelJob) -> list:
     """Ask the duel to stop after the step under way; one that still waits for a place is stopped here."""
     if duel.stop is not None:
         duel.stop.set()
     if duel.status == RUNNING and not duel.is_live:
         duel.status = STOPPED
-        return show(visit, duel)
+        return show(session, duel)
     return screen()
 
 
-def keep_run(visit: Visit, duel: Duel, event: RunEvent) -> list:
-    """Put a contestant among the runs of this visit: Train, Try and Explore then have it."""
+def keep_run(session: Session, duel: DuelJob, event: RunEvent) -> list:
+    """Put a contestant among the runs of this session: Train, Try and Explore then have it."""
     run = duel.find(event.run)
     if run is None or run.model is None or run.is_live:
         return screen()
     most = limits_here().runs
-    if len(visit.runs) >= most and run.id not in visit.runs:
+    if len(session.runs) >= most and run.id not in session.runs:
         return screen(note=notices.note(f"{most} runs are kept: delete one in Train first."))
-    visit.runs[run.id] = run
-    shown = dict(zip(SCREEN, show(visit, duel), strict=True))
+    session.runs[run.id] = run
+    shown = dict(zip(SCREEN, show(session, duel), strict=True))
     return screen(**shown | {"note": notices.note(f"{run.name} is kept: Try and Explore have it.")})
 
 
@@ -377,23 +377,23 @@ def build(page: Page) -> None:
         with gr.Column(elem_classes=["hf-panel", "hf-side"], min_width=0):
             start = gr.Button("Start", variant="primary", elem_classes="hf-start", elem_id="duel-start")
             stop = gr.Button("Stop", variant="stop", size="md", interactive=False, elem_id="duel-stop")
-            said = gr.HTML(notices.note(tell(Duel())), elem_id="duel-note")
+            said = gr.HTML(notices.note(tell(DuelJob())), elem_id="duel-note")
             with gr.Accordion("Settings", elem_classes="hf-settings") as fold:
                 fields, lines, hint = build_form()
         with gr.Column(min_width=0, elem_classes="hf-result"):
             board = duel_board("duel-board")
     zipped = gr.DownloadButton(visible="hidden", elem_id="duel-zip")
     order = gr.Number(0, visible="hidden")  # counts the duels to follow; its change starts the long handler
-    duel = state_of(Duel(), Duel.close)
-    visit, form = page.visit, [fields[field] for field in FIELDS]
+    duel = state_of(DuelJob(), DuelJob.close)
+    session, form = page.session, [fields[field] for field in FIELDS]
     shown = [board, start, stop, said, origin]
     light = {**LIGHT, "queue": False}
     in_turn = {"concurrency_id": "train", "concurrency_limit": page.places}
 
     answer = [order, fold, *(lines[field] for field in ERRORS), *shown]
-    start.click(press_start, [visit, duel, order, *form], answer, **light)
-    stop.click(press_stop, [visit, duel], shown, **light)
-    order.change(follow, [visit, duel], shown, **LIGHT, **in_turn)
+    start.click(press_start, [session, duel, order, *form], answer, **light)
+    stop.click(press_stop, [session, duel], shown, **light)
+    order.change(follow, [session, duel], shown, **LIGHT, **in_turn)
 
     described = [hint, *(lines[field] for field in ERRORS)]
     checked = {"fn": check, "inputs": [duel, *form], "outputs": [*described, said]}
@@ -411,9 +411,9 @@ def build(page: Page) -> None:
         begun = dict(zip(answer, learn_again(*link), strict=True))
         return begun | {fold: gr.skip()}  # folded before it is seen, it could not be opened on a wide screen
 
-    page.keep(fields, varying=("size", "models"), restore=open_link, outputs=tuple(described))
-    begins = {"inputs": (visit, duel, order), "outputs": tuple(answer)}
-    page.learns("duel", fields, duel, open_again, varying=("size", "models"), count=None, **begins)
+    page.link_fields(fields, varying=("size", "models"), restore=open_link, outputs=tuple(described))
+    begins = {"inputs": (session, duel, order), "outputs": tuple(answer)}
+    page.link_job("duel", fields, duel, open_again, varying=("size", "models"), count=None, **begins)
     many = {**light, "trigger_mode": "multiple"}
-    page.run_ended.append(board.keep_run(keep_run, [visit, duel], shown, **many))
-    wire_download(board, visit, zipped, said)
+    page.run_ended.append(board.keep_run(keep_run, [session, duel], shown, **many))
+    wire_download(board, session, zipped, said)

@@ -48,13 +48,13 @@ from hf_attn.tasks.base import CLASSES
 from ...core.events import Event, Kind, Place, Seed
 from ...jobs.job import MESSAGE_SECONDS
 from ...jobs.training_job import FINISHED, RUNNING, STOPPED
-from ...session.catalog import Opened, Shelf
+from ...session.catalog import LoadedModel, ModelCatalog
 from ...session.model_input import as_ids
 from ...session.page import LAST, LIGHT, Page
-from ...session.session import Visit
+from ...session.session import Session
 from ...snippets import heads as python_heads
 from ...ui import boards
-from .head_scores import Checks, measure_energy, to_lists
+from .head_scores import ExploreState, measure_energy, to_lists
 
 EXAMPLES = 200  # held-out examples that are answered with and without
 ROLE_EXAMPLES = 100  # … and whose maps are measured
@@ -68,7 +68,7 @@ CHANGED = {
 
 
 @dataclass(frozen=True)
-class Pick:
+class AblationQuestion:
     """What a question is about; places count from 0.
 
     Attributes:
@@ -92,7 +92,7 @@ class Pick:
 
 
 class AskEvent(Event):
-    """A question about what is shown: the fields of a `Pick`."""
+    """A question about what is shown: the fields of a `AblationQuestion`."""
 
     what: typing.Literal["head", "layer", "edge", "token"]
     how: typing.Literal["remove", "uniform", "permute"] = "remove"
@@ -116,7 +116,7 @@ class DescendEvent(Event):
 # ---------------------------------------------------------------- what is taken away, in words
 
 
-def build_trial(pick: Pick) -> Trial:
+def build_trial(pick: AblationQuestion) -> Trial:
     """The question as the package takes it.
 
     Raises:
@@ -138,7 +138,7 @@ def build_trial(pick: Pick) -> Trial:
     return Trial((Intervention(pick.how, pick.kind, pick.layer, head, seed=pick.seed),))
 
 
-def tell_trial(pick: Pick, checks: Checks, *, is_alignment: bool) -> str:
+def tell_trial(pick: AblationQuestion, checks: ExploreState, *, is_alignment: bool) -> str:
     """The question in words; layers, heads and places count from 1."""
     if pick.what == "token":
         return f"Without the input's token {name_token(checks.shown['source'], pick.token)}"
@@ -171,17 +171,17 @@ def name_token(labels: Sequence[str], place: int) -> str:
 # ---------------------------------------------------------------- asking
 
 
-def add_lines(visit: Visit, opened: Opened, checks: Checks) -> None:
+def add_lines(session: Session, opened: LoadedModel, checks: ExploreState) -> None:
     """Put the lines of Python beside what was measured of the input."""
     measured = checks.shown["measured"]
     if measured is None or "why" in measured:
         return
-    given = (visit, checks.chosen, opened, checks.read, checks.written)
+    given = (session, checks.chosen, opened, checks.read, checks.written)
     measured["python"] = python_heads.explain_roles(*given, checks.text)
     measured["theory"] = python_heads.explain_theory(*given, next(iter(checks.labels)))
 
 
-def compare(opened: Opened, checks: Checks, pick: Pick) -> dict:
+def compare(opened: LoadedModel, checks: ExploreState, pick: AblationQuestion) -> dict:
     """The answer with and without, symbol by symbol.
 
     Raises:
@@ -210,7 +210,7 @@ def compare(opened: Opened, checks: Checks, pick: Pick) -> dict:
     }
 
 
-def read_answer(opened: Opened, text: str, ids: tuple[int, ...]) -> dict:
+def read_answer(opened: LoadedModel, text: str, ids: tuple[int, ...]) -> dict:
     """An answer's symbols, and whether the task calls it right."""
     is_class = opened.kind == CLASSES
     symbols = [opened.class_names()[ids[0]]] if is_class else opened.labels(ids)
@@ -224,7 +224,7 @@ def read_moved(symbols: list[str], change: Change) -> list[list]:
     return [list(row) for row in figures]
 
 
-def refuse_counting(opened: Opened, trial: Trial) -> dict | None:
+def refuse_counting(opened: LoadedModel, trial: Trial) -> dict | None:
     """Why a question cannot be put to held-out examples; None where it can."""
     if opened.task is None:
         return {"why": "This checkpoint names no task, so there are no held-out examples."}
@@ -248,15 +248,17 @@ def read_outcome(outcome: Outcome) -> dict:
     }
 
 
-def ask_model(shelf: Shelf, visit: Visit, checks: Checks, pick: Pick) -> Iterator[str | None]:
+def ask_model(
+    catalog: ModelCatalog, session: Session, checks: ExploreState, pick: AblationQuestion
+) -> Iterator[str | None]:
     """Answer a question: the one input at once, then held-out examples; the board's value, twice."""
     turn, checks.error = checks.turn, ""
     try:
-        with shelf.open(visit, checks.chosen) as opened:
+        with catalog.open(session, checks.chosen) as opened:
             asked = checks.answer = compare(opened, checks, pick)
             counted = 0 if "why" in asked["held_out"] else EXAMPLES
             given = (opened, checks.read, build_trial(pick), counted)
-            asked["python"] = python_heads.explain_trial(visit, checks.chosen, *given)
+            asked["python"] = python_heads.explain_trial(session, checks.chosen, *given)
     except ValueError as error:
         checks.error = str(error)
         yield checks.to_value()
@@ -265,7 +267,7 @@ def ask_model(shelf: Shelf, visit: Visit, checks: Checks, pick: Pick) -> Iterato
     if "why" in asked["held_out"] or turn != checks.turn:
         return
     try:
-        with shelf.open(visit, checks.chosen) as opened:
+        with catalog.open(session, checks.chosen) as opened:
             whole, left = measure_outcomes(opened.model, opened.task, [build_trial(pick)], EXAMPLES)
         asked["held_out"] = {"examples": left.examples, "whole": whole.exact_match, **read_outcome(left)}
     except ValueError as error:  # an edge that shorter examples do not have, data that are not here
@@ -274,7 +276,7 @@ def ask_model(shelf: Shelf, visit: Visit, checks: Checks, pick: Pick) -> Iterato
         yield checks.to_value()
 
 
-def ask_each_head(shelf: Shelf, visit: Visit, checks: Checks) -> Iterator[str | None]:
+def ask_each_head(catalog: ModelCatalog, session: Session, checks: ExploreState) -> Iterator[str | None]:
     """Take each head away in turn and show what is left, as it comes; nothing while that is under way."""
     if checks.shown is None or (checks.each is not None and checks.each["status"] == RUNNING):
         yield gr.skip()
@@ -282,10 +284,10 @@ def ask_each_head(shelf: Shelf, visit: Visit, checks: Checks) -> Iterator[str | 
     of, checks.wants_stop, shown_at = checks.of, False, 0.0
     each = checks.each = {"status": RUNNING, "done": 0, "of": 0, "rows": []}
     try:
-        with shelf.open(visit, checks.chosen) as opened:
+        with catalog.open(session, checks.chosen) as opened:
             heads = [trial for trial in list_trials(opened.model) if trial.interventions[0].head is not None]
             each["of"] = len(heads)
-            each["python"] = python_heads.explain_each_head(visit, checks.chosen, opened, EXAMPLES)
+            each["python"] = python_heads.explain_each_head(session, checks.chosen, opened, EXAMPLES)
             yield checks.to_value()
             outcomes = measure_outcomes(opened.model, opened.task, heads, EXAMPLES)
             for outcome in outcomes:
@@ -317,7 +319,7 @@ def note_outcome(each: dict, outcome: Outcome) -> None:
     each["done"] += 1
 
 
-def compare_roles(shelf: Shelf, visit: Visit, checks: Checks) -> Iterator[str | None]:
+def compare_roles(catalog: ModelCatalog, session: Session, checks: ExploreState) -> Iterator[str | None]:
     """Measure the roles on held-out examples, beside the same model untrained."""
     if checks.shown is None or (checks.compared is not None and checks.compared.get("status") == RUNNING):
         yield gr.skip()
@@ -325,9 +327,9 @@ def compare_roles(shelf: Shelf, visit: Visit, checks: Checks) -> Iterator[str | 
     of, checks.compared = checks.of, {"status": RUNNING}
     yield checks.to_value()
     try:
-        with shelf.open(visit, checks.chosen) as opened:
+        with catalog.open(session, checks.chosen) as opened:
             found = measure_head_roles(opened.model, opened.task, ROLE_EXAMPLES)
-            python = python_heads.explain_held_out_roles(visit, checks.chosen, opened, ROLE_EXAMPLES)
+            python = python_heads.explain_held_out_roles(session, checks.chosen, opened, ROLE_EXAMPLES)
         compared = {
             "examples": found.examples,
             "trained": to_lists(found.trained),
@@ -343,13 +345,13 @@ def compare_roles(shelf: Shelf, visit: Visit, checks: Checks) -> Iterator[str | 
         yield checks.to_value()
 
 
-def descend(shelf: Shelf, visit: Visit, checks: Checks, kind: str, layer: int, head: int):
+def descend(catalog: ModelCatalog, session: Session, checks: ExploreState, kind: str, layer: int, head: int):
     """The head that is looked at: its Hopfield energies, once."""
     place = f"{kind}.{layer}.{head}"
     if checks.shown is None or kind not in checks.labels or place in checks.energies:
         return gr.skip()
     try:
-        with shelf.open(visit, checks.chosen) as opened:
+        with catalog.open(session, checks.chosen) as opened:
             checks.energies[place] = measure_energy(opened, checks, kind, layer, head)
     except ValueError as error:
         checks.error = str(error)
@@ -362,20 +364,20 @@ def build_part(page: Page, checks: gr.State) -> gr.HTML:
     counted = f'data-examples="{EXAMPLES}" data-role-examples="{ROLE_EXAMPLES}"'
     template = f'<div class="hf-checks hf-board" {counted}></div>'
     board = boards.build_board("checks_board", "hf-checks", "checks-board", *events, template=template)
-    shelf, asked = page.shelf, [page.visit, checks]
+    catalog, asked = page.catalog, [page.session, checks]
 
-    def ask(visit, checks, event: AskEvent):
-        asked = {field.name: getattr(event, field.name) for field in dataclasses.fields(Pick)}
-        yield from ask_model(shelf, visit, checks, Pick(**asked))
+    def ask(session, checks, event: AskEvent):
+        asked = {field.name: getattr(event, field.name) for field in dataclasses.fields(AblationQuestion)}
+        yield from ask_model(catalog, session, checks, AblationQuestion(**asked))
 
-    def without_each(visit, checks):
-        yield from ask_each_head(shelf, visit, checks)
+    def without_each(session, checks):
+        yield from ask_each_head(catalog, session, checks)
 
-    def compare_on_held_out(visit, checks):
-        yield from compare_roles(shelf, visit, checks)
+    def compare_on_held_out(session, checks):
+        yield from compare_roles(catalog, session, checks)
 
-    def look(visit, checks, event: DescendEvent):
-        return descend(shelf, visit, checks, event.kind, event.layer, event.head)
+    def look(session, checks, event: DescendEvent):
+        return descend(catalog, session, checks, event.kind, event.layer, event.head)
 
     def stop(checks):
         checks.wants_stop = True

@@ -17,8 +17,8 @@ from hf_attn.interpret.long_inputs import LongMap
 from hf_attn.interpret.native_heads import read_native_head
 from hf_attn.interpret.read_head import walk_model
 
-from ...session.catalog import Opened
-from ...session.maps import SENT_WEIGHTS, Looked
+from ...session.catalog import LoadedModel
+from ...session.maps import SENT_WEIGHTS, ComputedMaps
 from ...session.model_input import as_ids, known_alignment
 from ...snippets.heads import SIDES
 from ...ui import boards, formatting
@@ -36,7 +36,7 @@ VIEWS = {
 
 
 @dataclass(eq=False)
-class Checks:
+class ExploreState:
     """What one visitor's lens shows, and what the model was asked about it.
 
     Attributes:
@@ -70,7 +70,7 @@ class Checks:
     wants_stop: bool = False
     inside: tuple[tuple, Head] | None = None
 
-    def begin(self, new: "Checks") -> None:
+    def begin(self, new: "ExploreState") -> None:
         """Another input is shown; what was measured of the checkpoint alone stays with it."""
         self.turn += 1
         if self.of != new.of:
@@ -87,7 +87,7 @@ class Checks:
         self.long = {}
         self.of, self.wants_stop = (None, ""), True
 
-    def head_of(self, opened: Opened, kind: str, layer: int, head: int) -> Head:
+    def head_of(self, opened: LoadedModel, kind: str, layer: int, head: int) -> Head:
         """A head with its queries, keys and values on this input; read once while it stays chosen.
 
         Raises:
@@ -110,34 +110,38 @@ class Checks:
         )
 
 
-def prepare(opened: Opened, chosen: str, text: str, looked: Looked, *, is_own: bool) -> Checks:
-    """What is to be shown of an input; `Checks.begin` shows it."""
-    new = Checks(chosen=chosen, text=text, read=looked.read, written=looked.written, long=looked.long)
+def prepare(
+    opened: LoadedModel, chosen: str, text: str, computed: ComputedMaps, *, is_own: bool
+) -> ExploreState:
+    """What is to be shown of an input; `ExploreState.begin` shows it."""
+    new = ExploreState(
+        chosen=chosen, text=text, read=computed.read, written=computed.written, long=computed.long
+    )
     new.of = (chosen, opened.weights)
     new.labels = {
         kind: (opened.labels(rows), opened.labels(columns))
-        for kind in looked.kinds
-        for rows, columns in [looked.maps.sides(kind)]
+        for kind in computed.kinds
+        for rows, columns in [computed.maps.sides(kind)]
     }
-    alignment = known_alignment(opened, text, looked.written)
+    alignment = known_alignment(opened, text, computed.written)
     new.shown = {
-        "source": opened.labels(looked.read),
+        "source": opened.labels(computed.read),
         "heads": {kind: list(counts) for kind, counts in count_heads(opened.model).items()},
         "is_own": is_own,
         "no_answer": "" if opened.has_answer else NO_ANSWER.format(type(opened.model).__name__),
         "can_count": opened.task is not None,
-        "measured": measure(opened, looked, alignment) if new.labels else None,
+        "measured": measure(opened, computed, alignment) if new.labels else None,
     }
     return new
 
 
-def measure(opened: Opened, looked: Looked, alignment: list[list[int]] | None) -> dict:
+def measure(opened: LoadedModel, computed: ComputedMaps, alignment: list[list[int]] | None) -> dict:
     """Roles and theory views of every head on one input; {why} where it is too long."""
-    maps = looked.maps
+    maps = computed.maps
     weights = {kind: maps_of for kind in KINDS if (maps_of := getattr(maps, kind)) is not None}
-    if looked.long:
+    if computed.long:
         return {
-            "why": f"All heads together have {formatting.count(looked.needed // 4)} weights; up to "
+            "why": f"All heads together have {formatting.count(computed.needed // 4)} weights; up to "
             f"{formatting.count(SENT_WEIGHTS)} are measured at once. Shorten the input."
         }
     names = {
@@ -166,7 +170,7 @@ def to_lists(figures: dict[str, dict[str, torch.Tensor]]) -> dict:
     return {kind: {name: each.tolist() for name, each in of.items()} for kind, of in figures.items()}
 
 
-def measure_energy(opened: Opened, checks: Checks, kind: str, layer: int, head: int) -> dict:
+def measure_energy(opened: LoadedModel, checks: ExploreState, kind: str, layer: int, head: int) -> dict:
     """Hopfield energy of a head's queries among its keys before and after one update, the mean; or {why}."""
     if is_recurrent(opened.model.config):
         return {"why": "no queries and keys: the alignment comes from a score of two states"}
@@ -180,7 +184,7 @@ def measure_energy(opened: Opened, checks: Checks, kind: str, layer: int, head: 
     return {"before": float(before.nanmean()), "after": float(after.nanmean())}
 
 
-def read_head(opened: Opened, source, written, kind: str, layer: int, head: int) -> Head:
+def read_head(opened: LoadedModel, source, written, kind: str, layer: int, head: int) -> Head:
     """One head as the model's own forward pass has it.
 
     Raises:

@@ -6,16 +6,16 @@ from hf_attn.tasks.base import CLASSES
 
 from ...core.events import Event, Kind, Place
 from ...core.limits import limits_here
-from ...session.catalog import Opened, Shelf
-from ...session.maps import Looked, TargetError, fetch_cell, fetch_head, look, look_again, show
-from ...session.model_input import Question, build_question, wire_ask, wire_question
+from ...session.catalog import LoadedModel, ModelCatalog
+from ...session.maps import ComputedMaps, TargetError, fetch_cell, fetch_head, look, look_again, show
+from ...session.model_input import ModelInput, build_model_input, wire_ask, wire_model_input
 from ...session.page import LAST, LIGHT, Page, clear_on_edit, state_of
-from ...session.session import Visit
+from ...session.session import Session
 from ...snippets import heads as python_heads
 from ...snippets import views as python_lines
 from ...ui import boards, notices
 from .ablation_panel import add_lines, build_part
-from .head_scores import Checks, prepare
+from .head_scores import ExploreState, prepare
 
 TITLE = "Explore"
 ASSETS = ("ablation.css", "ablation_panels.js", "ablation_board.js")
@@ -66,37 +66,37 @@ class WindowEvent(Event):
 
 
 def ask(
-    shelf: Shelf,
-    visit: Visit,
+    catalog: ModelCatalog,
+    session: Session,
     chosen: str | None,
     text: str,
     target: str,
     kept: dict | None,
-    checks: Checks | None = None,
+    checks: ExploreState | None = None,
 ) -> list:
     """Compute the maps of an input: [board, error, target's error, origin]; a wrong or late one changes none.
 
     Args:
-        shelf: checkpoints that everybody may open.
-        visit: the visitor's own runs.
+        catalog: checkpoints that everybody may open.
+        session: the visitor's own runs.
         chosen: which of them.
         text: the input.
         target: what is to be written; empty for what the model writes itself.
         kept: kind, layer, head and cell that the visitor picked last.
         checks: told of what is shown, so that questions are about it.
     """
-    checks, text, target = checks or Checks(), (text or "").strip(), (target or "").strip()
+    checks, text, target = checks or ExploreState(), (text or "").strip(), (target or "").strip()
     mine = checks.asked = object()
     if chosen is None:
         checks.clear()
         return [None, "", "", notices.origin("none yet", "none", "none")]
     try:
-        with shelf.open(visit, chosen) as opened:
-            looked = look(opened, text, target)
-            value = show(opened, text, looked, kept)
-            value["python"] = say_lines(visit, chosen, opened, looked, value)
-            new = prepare(opened, chosen, text, looked, is_own=not target)
-            add_lines(visit, opened, new)
+        with catalog.open(session, chosen) as opened:
+            computed = look(opened, text, target)
+            value = show(opened, text, computed, kept)
+            value["python"] = say_lines(session, chosen, opened, computed, value)
+            new = prepare(opened, chosen, text, computed, is_own=not target)
+            add_lines(session, opened, new)
             if checks.asked is not mine:  # asked again meanwhile: the panels speak about that
                 return [gr.skip()] * 4
             checks.begin(new)
@@ -108,58 +108,60 @@ def ask(
         return [gr.skip(), notices.field_error(str(error)), "", gr.skip()]
 
 
-def say_lines(visit: Visit, chosen: str, opened: Opened, looked: Looked, value: dict) -> str:
+def say_lines(session: Session, chosen: str, opened: LoadedModel, computed: ComputedMaps, value: dict) -> str:
     """The lines of Python for the head that is shown first; the lens puts others in their place."""
     layer, head = (value.get(name) or 0 for name in ("layer", "head"))
-    return python_lines.explain_maps(visit, chosen, opened, looked, layer, head, value.get("kind"))
+    return python_lines.explain_maps(session, chosen, opened, computed, layer, head, value.get("kind"))
 
 
-def move_window(shelf: Shelf, visit: Visit, checks: Checks, kept: dict | None, row: int, column: int):
+def move_window(
+    catalog: ModelCatalog, session: Session, checks: ExploreState, kept: dict | None, row: int, column: int
+):
     """Show another window of the long input that is shown."""
     if checks.chosen is None or not checks.long:
         return gr.skip()
     try:
-        with shelf.open(visit, checks.chosen) as opened:
-            looked = look_again(opened, checks.read, checks.written, (row, column))
-            value = show(opened, checks.text, looked, kept)
-            value["python"] = say_lines(visit, checks.chosen, opened, looked, value)
+        with catalog.open(session, checks.chosen) as opened:
+            computed = look_again(opened, checks.read, checks.written, (row, column))
+            value = show(opened, checks.text, computed, kept)
+            value["python"] = say_lines(session, checks.chosen, opened, computed, value)
     except ValueError:  # the checkpoint is gone by now
         return gr.skip()
-    checks.long = looked.long
+    checks.long = computed.long
     return boards.to_json({**value, "turn": checks.turn})
 
 
-def send_head(checks: Checks, turn: int, kind: str, layer: int, head: int | None):
+def send_head(checks: ExploreState, turn: int, kind: str, layer: int, head: int | None):
     """The map of a head of a long input; nothing where another input is shown by now."""
     return gr.skip() if turn != checks.turn else boards.to_json(fetch_head(checks, kind, layer, head))
 
 
-def look_inside(shelf: Shelf, visit: Visit, checks: Checks, turn: int, *cell):
+def look_inside(catalog: ModelCatalog, session: Session, checks: ExploreState, turn: int, *cell):
     """What is behind a cell (kind, layer, head, query, key)."""
     if turn != checks.turn or checks.chosen is None:
         return gr.skip()
     try:
-        with shelf.open(visit, checks.chosen) as opened:
+        with catalog.open(session, checks.chosen) as opened:
             value = fetch_cell(opened, checks, *cell)
-            given = (visit, checks.chosen, opened, checks.read, checks.written)
+            given = (session, checks.chosen, opened, checks.read, checks.written)
             value["cell"]["python"] = python_heads.explain_cell(*given, cell)
             return boards.to_json(value)
     except ValueError:  # the checkpoint is gone by now
         return gr.skip()
 
 
-def open_other(shelf: Shelf, visit: Visit, name: str) -> list:
+def open_other(catalog: ModelCatalog, session: Session, name: str) -> list:
     """A folder or a Hub id is offered and chosen: [checkpoint, error]; a bad one leaves what is chosen."""
     try:
-        chosen = shelf.take(visit, (name or "").strip())
+        chosen = catalog.take(session, (name or "").strip())
     except (ValueError, OSError) as error:
         return [gr.skip(), notices.field_error(str(error))]
-    return [gr.update(choices=shelf.choices(visit), value=chosen), ""]
+    return [gr.update(choices=catalog.choices(session), value=chosen), ""]
 
 
-def choose(shelf: Shelf, visit: Visit, chosen: str | None) -> list:
+def choose(catalog: ModelCatalog, session: Session, chosen: str | None) -> list:
     """Another checkpoint: [target, look-for]; a classifier writes no target."""
-    kind = shelf.kind(visit, chosen)
+    kind = catalog.kind(session, chosen)
     look_for = notices.look_for(LOOK_FOR_CLASS if kind == CLASSES else LOOK_FOR)
     return [gr.update(value="", visible=kind != CLASSES), look_for]
 
@@ -169,7 +171,7 @@ def keep_pick(event: PickEvent) -> dict:
     return {name: getattr(event, name) for name in ("kind", "layer", "head", "query", "key")}
 
 
-def build_target(question: Question) -> tuple[gr.Textbox, gr.HTML, gr.Button]:
+def build_target(question: ModelInput) -> tuple[gr.Textbox, gr.HTML, gr.Button]:
     """Lay out the target with its own line for what is wrong: (target, its error, button)."""
     with question.row:
         typed = {"elem_id": "explore-target", "elem_classes": "hf-mono-input", "min_width": 0}
@@ -207,45 +209,45 @@ def explore_board(elem_id: str) -> gr.HTML:
 
 def build(page: Page) -> None:
     """Lay the tab out and connect it."""
-    question, origin = build_question(LOOK_FOR, "explore")
+    question, origin = build_model_input(LOOK_FOR, "explore")
     target, target_error, press = build_target(question)
     other, open_press, other_error = build_other()
     board = explore_board("explore-board")
-    kept, checks = gr.State(None), state_of(Checks(), Checks.clear)
+    kept, checks = gr.State(None), state_of(ExploreState(), ExploreState.clear)
     checked = build_part(page, checks)
-    shelf = page.shelf
+    catalog = page.catalog
 
     def answer(*asked):
-        return [*ask(shelf, *asked), asked[-1].to_value()]
+        return [*ask(catalog, *asked), asked[-1].to_value()]
 
     def turn(*chosen):
-        return choose(shelf, *chosen)
+        return choose(catalog, *chosen)
 
     def fetch(checks, event: HeadEvent):
         return send_head(checks, event.turn, event.kind, event.layer, event.head)
 
-    def inside(visit, checks, event: CellEvent):
+    def inside(session, checks, event: CellEvent):
         cell = (event.kind, event.layer, event.head, event.query, event.key)
-        return look_inside(shelf, visit, checks, event.turn, *cell)
+        return look_inside(catalog, session, checks, event.turn, *cell)
 
-    def move(visit, checks, kept, event: WindowEvent):
-        return move_window(shelf, visit, checks, kept, event.row, event.column)
+    def move(session, checks, kept, event: WindowEvent):
+        return move_window(catalog, session, checks, kept, event.row, event.column)
 
-    def take(visit, name):
-        return open_other(shelf, visit, name)
+    def take(session, name):
+        return open_other(catalog, session, name)
 
-    asked = [page.visit, question.chosen, question.text, target, kept, checks]
+    asked = [page.session, question.chosen, question.text, target, kept, checks]
     answered = [board, question.error, target_error, origin, checked]
-    changed = (turn, [page.visit, question.chosen], [target, question.look_for])
+    changed = (turn, [page.session, question.chosen], [target, question.look_for])
     own = {"target": target}
-    asking = wire_question(page, question, answer, asked, answered, changed, own, WAITING)
+    asking = wire_model_input(page, question, answer, asked, answered, changed, own, WAITING)
     clear_on_edit(target, target_error)
     for asked_by in (press.click, target.submit):
         wire_ask(asked_by, asking.now, WAITING)
     chosen = [question.chosen, other_error]
-    opened = gr.on([open_press.click, other.submit], take, [page.visit, other], chosen, **LAST)
+    opened = gr.on([open_press.click, other.submit], take, [page.session, other], chosen, **LAST)
     wire_ask(opened.success, asking.new, WAITING)
     board.pick(keep_pick, None, kept, **LIGHT, queue=False, trigger_mode="multiple")
     board.fetch(fetch, checks, board, **LIGHT, queue=False, trigger_mode="multiple")
-    board.look_inside(inside, [page.visit, checks], board, **LIGHT, trigger_mode="multiple")
-    board.move_window(move, [page.visit, checks, kept], board, **LAST)
+    board.look_inside(inside, [page.session, checks], board, **LIGHT, trigger_mode="multiple")
+    board.move_window(move, [page.session, checks, kept], board, **LAST)

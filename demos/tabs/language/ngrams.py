@@ -34,9 +34,9 @@ from hf_attn.tasks.base import HELD_OUT, TEXT, TRAINING
 from hf_attn.tasks.batch import SPECIAL_TOKENS
 
 from ...core.limits import refuse_longer
-from ...jobs.training_job import Run
+from ...jobs.training_job import TrainingJob
 from ...session.page import LAST, LIGHT, Page, state_of, with_value
-from ...session.session import Visit
+from ...session.session import Session
 from ...snippets import views as python_lines
 from ...ui import boards, formatting, notices
 
@@ -58,7 +58,7 @@ READY = "Of an own text every fifth sentence is held out; of the docstrings whol
 
 
 @dataclass(eq=False)
-class Counting:
+class CountingJob:
     """What a visitor has counted, and the call that reads it; nothing before the first."""
 
     reading: str = ""
@@ -85,15 +85,15 @@ def read(source: str, text: str | None) -> Passages:
     return read_own(text or "")
 
 
-def newest_model(visit: Visit) -> Run | None:
+def newest_model(session: Session) -> TrainingJob | None:
     """The visitor's newest run that writes text and has learned something."""
-    runs = (run for run in reversed(visit.runs.values()) if run.task.kind == TEXT)
+    runs = (run for run in reversed(session.runs.values()) if run.task.kind == TEXT)
     return next((run for run in runs if run.model is not None and run.step), None)
 
 
-def ask_model(visit: Visit, prompt: str) -> dict | None:
+def ask_model(session: Session, prompt: str) -> dict | None:
     """What the visitor's own language model says of the next token; None where there is none."""
-    run = newest_model(visit)
+    run = newest_model(session)
     if run is None:
         return None
     try:
@@ -113,13 +113,13 @@ def ask_model(visit: Visit, prompt: str) -> dict | None:
     }
 
 
-def tell_own(visit: Visit) -> str:
+def tell_own(session: Session) -> str:
     """That the visitor's own language model is not carried by a link."""
-    run = newest_model(visit)
+    run = newest_model(session)
     return f"What {run.name} says stays here: a link carries what is counted." if run else ""
 
 
-def to_value(visit: Visit, counting: Counting, prompt: str) -> str:
+def to_value(session: Session, counting: CountingJob, prompt: str) -> str:
     """What the board is told."""
     passages, size = counting.passages, len(counting.passages.words)
     tables = [
@@ -139,7 +139,7 @@ def to_value(visit: Visit, counting: Counting, prompt: str) -> str:
             "counts": counts | {"vocabulary": size - len(SPECIAL_TOKENS)},
             "tables": tables,
             "following": following,
-            "model": ask_model(visit, prompt),
+            "model": ask_model(session, prompt),
             "growth": growth,
             "python": python_lines.explain_ngrams(counting.reading, prompt),
         }
@@ -169,7 +169,7 @@ def screen(board=None, text_error="", prompt_error="", note=None, is_running=Fal
 
 
 def count(
-    visit: Visit, counting: Counting, source: str, text: str | None, prompt: str | None
+    session: Session, counting: CountingJob, source: str, text: str | None, prompt: str | None
 ) -> Iterator[list]:
     """Count a text table by table; what is refused leaves the last tables in place."""
     counting.wants_stop = False
@@ -193,18 +193,18 @@ def count(
     counting.reading = "read_docstrings()" if source == DOCSTRINGS else f"read_own({text!r})"
     counting.passages, counting.tables = passages, tables
     said = "Stopped; what was counted is shown." if counting.wants_stop else READY
-    yield screen(to_value(visit, counting, start), note=said)
+    yield screen(to_value(session, counting, start), note=said)
 
 
-def begin(visit: Visit, counting: Counting, *chosen) -> Iterator[list]:
+def begin(session: Session, counting: CountingJob, *chosen) -> Iterator[list]:
     """The tab is opened: count the text that stands there, once."""
     if counting.passages is not None:
         yield [gr.skip()] * 6
         return
-    yield from count(visit, counting, *chosen)
+    yield from count(session, counting, *chosen)
 
 
-def ask(visit: Visit, counting: Counting, prompt: str | None) -> list:
+def ask(session: Session, counting: CountingJob, prompt: str | None) -> list:
     """Another beginning: [board, its error]."""
     try:
         start = check_prompt(prompt)
@@ -212,10 +212,10 @@ def ask(visit: Visit, counting: Counting, prompt: str | None) -> list:
         return [gr.skip(), notices.field_error(str(error))]
     if counting.passages is None:
         return [gr.skip(), notices.field_error("Nothing is counted yet: press Count first.")]
-    return [to_value(visit, counting, start), ""]
+    return [to_value(session, counting, start), ""]
 
 
-def stop(counting: Counting) -> None:
+def stop(counting: CountingJob) -> None:
     """Ask the counting to end after the table under way."""
     counting.wants_stop = True
 
@@ -250,8 +250,8 @@ def build_part(page: Page) -> None:
             prompt_error = gr.HTML("", elem_classes="hf-field-error", elem_id="ngrams-prompt-error")
         with gr.Column(min_width=0, elem_classes="hf-result"):
             board = boards.build_board("ngrams_board", "hf-language", "ngrams-board")
-    counting = state_of(Counting(), stop)
-    asked = [page.visit, counting, source, text, prompt]
+    counting = state_of(CountingJob(), stop)
+    asked = [page.session, counting, source, text, prompt]
     shown = [board, text_error, prompt_error, said, press, halt]
 
     def open_link(values):
@@ -259,9 +259,9 @@ def build_part(page: Page) -> None:
         set_by_link = {source: with_value(values["source"]), prompt: with_value(values["prompt"])}
         return {text: with_value(values["counted"], shown), **set_by_link}
 
-    page.keep({"source": source, "counted": text, "prompt": prompt}, restore=open_link, stays=tell_own)
+    page.link_fields({"source": source, "counted": text, "prompt": prompt}, restore=open_link, stays=tell_own)
     page.tab.select(begin, asked, shown, **LIGHT)
     press.click(count, asked, shown, **LIGHT)
-    prompt.submit(ask, [page.visit, counting, prompt], [board, prompt_error], **LAST)
+    prompt.submit(ask, [page.session, counting, prompt], [board, prompt_error], **LAST)
     halt.click(stop, counting, None, **LIGHT, queue=False)
     source.input(turn, source, [text, prompt], **LIGHT, queue=False)

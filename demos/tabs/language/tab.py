@@ -29,7 +29,7 @@ def build(page: Page) -> None:
                 min_width=0,
             )
             gr.HTML(notices.note(ELSEWHERE))
-        page.keep({"part": part_shown})
+        page.link_fields({"part": part_shown})
         for part in PARTS:
             with gr.Column(elem_classes="hf-part", elem_id=f"language-{part.NAME}", min_width=0):
                 part.build_part(page)

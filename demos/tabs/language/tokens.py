@@ -119,7 +119,7 @@ def build_part(page: Page) -> None:
         gr.HTML(notices.note(f"any text of up to {LONGEST} characters"))
     board = boards.build_board("tokens_board", "hf-language", "tokens-board")
     answered = [board, error]
-    page.keep({"tokens": text}, buttons=tuple(chips))
+    page.link_fields({"tokens": text}, buttons=tuple(chips))
     clear_on_edit(text, error)
     gr.on([press.click, text.submit, page.tab.select], ask, text, answered, **LAST)
     for chip in chips:

@@ -48,7 +48,7 @@ READY = "Naive Bayes counts letters; attention learns without and with positions
 
 
 @dataclass(eq=False)
-class Lesson:
+class WordOrderJob:
     """A visitor's learning of which came first; nothing before the first.
 
     Attributes:
@@ -109,7 +109,7 @@ def ask(one: str | None, other: str | None) -> list:
 # ---------------------------------------------------------------- learning
 
 
-def to_value(lesson: Lesson) -> str | None:
+def to_value(lesson: WordOrderJob) -> str | None:
     """What the board is told of a lesson."""
     if not lesson.models:
         return None
@@ -125,7 +125,7 @@ def to_value(lesson: Lesson) -> str | None:
     return boards.to_json(told | {"twins": pair, "models": models, "python": python})
 
 
-def tell(lesson: Lesson) -> str:
+def tell(lesson: WordOrderJob) -> str:
     """One sentence on what happens or happened."""
     share = formatting.percent(min(1.0, lesson.done), 0)
     return {
@@ -137,7 +137,7 @@ def tell(lesson: Lesson) -> str:
     }[lesson.status]
 
 
-def show(lesson: Lesson) -> list:
+def show(lesson: WordOrderJob) -> list:
     """[board, start, stop, note] as the lesson stands."""
     is_running = lesson.status == RUNNING
     return [
@@ -148,7 +148,7 @@ def show(lesson: Lesson) -> list:
     ]
 
 
-def learn(lesson: Lesson) -> Iterator[list]:
+def learn(lesson: WordOrderJob) -> Iterator[list]:
     """Let them learn and show each report; nothing while one is under way."""
     if lesson.status == RUNNING:
         yield [gr.skip()] * 4
@@ -172,7 +172,7 @@ def learn(lesson: Lesson) -> Iterator[list]:
     yield show(lesson)
 
 
-def stop(lesson: Lesson) -> None:
+def stop(lesson: WordOrderJob) -> None:
     """Ask the lesson to end at its next report."""
     lesson.wants_stop = True
 
@@ -200,9 +200,9 @@ def build_part(page: Page) -> None:
         halt = gr.Button("Stop", variant="stop", interactive=False, elem_id="order-stop", min_width=0)
         said = gr.HTML(notices.note(READY), elem_id="order-note")
     board = boards.build_board("order_board", "hf-language", "order-board")
-    lesson = state_of(Lesson(), stop)
+    lesson = state_of(WordOrderJob(), stop)
     answered = [bags, error]
-    page.keep({"first": one, "second": other}, buttons=tuple(chips))
+    page.link_fields({"first": one, "second": other}, buttons=tuple(chips))
     gr.on([press.click, one.submit, other.submit, page.tab.select], ask, [one, other], answered, **LAST)
     for chip in chips:
         pair = chip.value.split(" / ")
@@ -216,5 +216,5 @@ def build_part(page: Page) -> None:
         lesson.until = taken
         return {order: last + 1}
 
-    page.learns("order", {}, lesson, open_again, inputs=(lesson, order), outputs=(order,))
+    page.link_job("order", {}, lesson, open_again, inputs=(lesson, order), outputs=(order,))
     halt.click(stop, lesson, None, **LIGHT, queue=False)

@@ -63,7 +63,7 @@ DRAWN = ("france", "italy", "germany", "spain", "greece", "japan", "egypt", "nor
 
 
 @dataclass(eq=False)
-class Lesson:
+class WordVectorsJob:
     """A visitor's word vectors; nothing before the first.
 
     Attributes:
@@ -131,14 +131,14 @@ def read(source: str, text: str | None) -> Sequence[str]:
 # ---------------------------------------------------------------- what the board is told
 
 
-def usual_words(lesson: Lesson) -> tuple[str, str, str, str]:
+def usual_words(lesson: WordVectorsJob) -> tuple[str, str, str, str]:
     """Words to begin with that have a vector."""
     words = lesson.report.vectors.words
     wanted = ASKED.get(lesson.source, words[-4:])
     return wanted if all(word in words for word in wanted) else words[-4:]
 
 
-def to_value(lesson: Lesson, near: dict | None = None, analogy: dict | None = None) -> str | None:
+def to_value(lesson: WordVectorsJob, near: dict | None = None, analogy: dict | None = None) -> str | None:
     """What the board is told."""
     if lesson.report is None:
         return None
@@ -165,7 +165,7 @@ def to_value(lesson: Lesson, near: dict | None = None, analogy: dict | None = No
     )
 
 
-def say_lines(lesson: Lesson) -> str:
+def say_lines(lesson: WordVectorsJob) -> str:
     """The lines of Python that give the same vectors."""
     text = lesson.text if lesson.source == OWN else None
     is_composed = lesson.source == COMPOSED
@@ -179,7 +179,7 @@ FIELDS = ("word", "analogy")  # that can be wrong, beside the text
 SHOWN = 8  # what `screen` gives
 
 
-def screen(lesson: Lesson, *, text_error: str = "") -> list:
+def screen(lesson: WordVectorsJob, *, text_error: str = "") -> list:
     """[board, train, stop, note, error of text, word and analogy, origin] as the lesson stands."""
     is_running = lesson.status == RUNNING
     near, analogy, errors = None, None, dict.fromkeys(FIELDS, "")
@@ -204,7 +204,7 @@ def screen(lesson: Lesson, *, text_error: str = "") -> list:
     ]
 
 
-def tell_button(lesson: Lesson) -> str:
+def tell_button(lesson: WordVectorsJob) -> str:
     """The button says how far it is."""
     if lesson.status != RUNNING:
         return "Train vectors"
@@ -215,7 +215,7 @@ def tell_button(lesson: Lesson) -> str:
     )
 
 
-def tell(lesson: Lesson) -> str:
+def tell(lesson: WordVectorsJob) -> str:
     """One sentence on what happens or happened."""
     step = f"step {formatting.count(lesson.report.step)}" if lesson.report else "the beginning"
     return {
@@ -227,7 +227,7 @@ def tell(lesson: Lesson) -> str:
     }[lesson.status]
 
 
-def tell_origin(lesson: Lesson) -> str:
+def tell_origin(lesson: WordVectorsJob) -> str:
     """Model, weights, device."""
     if lesson.report is None:
         return notices.origin("word vectors", "none yet", "CPU")
@@ -237,13 +237,13 @@ def tell_origin(lesson: Lesson) -> str:
     return notices.origin(f"{lesson.settings.kind}, {lesson.settings.width} numbers a word", weights, "CPU")
 
 
-def train_again(lesson: Lesson) -> Iterator[list]:
+def train_again(lesson: WordVectorsJob) -> Iterator[list]:
     """Learn what a link asks for, up to its step: as `train`."""
     yield from train(lesson, *lesson.asked, until=lesson.until)
 
 
 def train(
-    lesson: Lesson, source: str, kind: str, text: str | None, *words, until: int | None = None
+    lesson: WordVectorsJob, source: str, kind: str, text: str | None, *words, until: int | None = None
 ) -> Iterator[list]:
     """Learn from the chosen text: as `screen`, then the asked words; nothing while one is under way."""
     same = [gr.skip()] * len(words)
@@ -286,12 +286,12 @@ def train(
     yield [*screen(lesson), *same]
 
 
-def stop(lesson: Lesson) -> None:
+def stop(lesson: WordVectorsJob) -> None:
     """Ask the learning to end at its next report."""
     lesson.wants_stop = True
 
 
-def ask(lesson: Lesson, *words) -> list:
+def ask(lesson: WordVectorsJob, *words) -> list:
     """Other words: as `screen`; an unknown one leaves the board as it is."""
     if lesson.report is None:
         told = notices.field_error("No vectors yet: press Train vectors first.")
@@ -314,7 +314,7 @@ def build_settings() -> dict:
     found = {
         "train": gr.Button("Train vectors", variant="primary", elem_id="vectors-train"),
         "stop": gr.Button("Stop", variant="stop", size="md", interactive=False, elem_id="vectors-stop"),
-        "said": gr.HTML(notices.note(tell(Lesson())), elem_id="vectors-note"),
+        "said": gr.HTML(notices.note(tell(WordVectorsJob())), elem_id="vectors-note"),
     }
     seg = {"elem_classes": "seg", "min_width": 0}
     found["source"] = gr.Radio(list(TEXTS), value=COMPOSED, label="Text", elem_id="vectors-source", **seg)
@@ -339,13 +339,13 @@ def build_part(page: Page) -> None:
     """Lay the part out and connect it."""
     with gr.Row(elem_classes="hf-lead"):
         look_for = gr.HTML(notices.look_for(LOOK_FOR))
-        origin = gr.HTML(tell_origin(Lesson()), elem_id="vectors-origin")
+        origin = gr.HTML(tell_origin(WordVectorsJob()), elem_id="vectors-origin")
     with gr.Row(elem_classes="hf-work"):
         with gr.Column(elem_classes=["hf-panel", "hf-side"], min_width=0):
             has = build_settings()
         with gr.Column(min_width=0, elem_classes="hf-result"):
             board = boards.build_board("neighbours_board", "hf-language", "neighbours-board")
-    lesson = state_of(Lesson(), stop)
+    lesson = state_of(WordVectorsJob(), stop)
     words = [has[name] for name in ("word", "a", "b", "c")]
     shown = [board, has["train"], has["stop"], has["said"]]
     shown += [has["text_error"], has["word_error"], has["sum_error"], origin]
@@ -360,7 +360,7 @@ def build_part(page: Page) -> None:
         turns = dict(zip(turned, turn(values["vectors_source"]), strict=True))
         return turns | {part: with_value(values[name], turns.get(part)) for name, part in kept.items()}
 
-    page.keep(kept, restore=open_link, outputs=tuple(turned[1:]))
+    page.link_fields(kept, restore=open_link, outputs=tuple(turned[1:]))
     order = gr.Number(0, visible="hidden")  # its change starts what a link learns again
     order.change(train_again, lesson, [*shown, *words], **LIGHT, **in_turn)
 
@@ -368,7 +368,7 @@ def build_part(page: Page) -> None:
         lesson.asked, lesson.until = tuple(form[name] for name in KEPT), taken[0]
         return {order: last + 1}
 
-    page.learns("vectors", kept, lesson, open_again, inputs=(lesson, order), outputs=(order,))
+    page.link_job("vectors", kept, lesson, open_again, inputs=(lesson, order), outputs=(order,))
     for field_ in words:
         field_.submit(ask, [lesson, *words], shown, **LAST)
     has["source"].input(turn, has["source"], [has["text"], has["about"], look_for], **LIGHT, queue=False)

@@ -25,7 +25,7 @@ EXAMPLES = 100  # of each size
 
 
 @dataclass(eq=False)
-class Growing:
+class LengthTestJob:
     """Up to four ways to tell places on one task; empty before the first.
 
     Attributes:
@@ -99,7 +99,7 @@ class Growing:
         }
 
 
-def tell_way(growing: Growing, position_type: str) -> dict:
+def tell_way(growing: LengthTestJob, position_type: str) -> dict:
     """One way as the board shows it."""
     moment = growing.moments.get(position_type)
     scores = dict(moment.scores) if moment else {}
@@ -128,7 +128,7 @@ def tell_way(growing: Growing, position_type: str) -> dict:
     }
 
 
-def drive(growing: Growing) -> Iterator[None]:
+def drive(growing: LengthTestJob) -> Iterator[None]:
     """Let each way learn in turn until all have, or the visitor stops; yield what there is to show.
 
     However it ends (also when the page is closed, which raises GeneratorExit at a yield), what was measured
@@ -143,7 +143,7 @@ def drive(growing: Growing) -> Iterator[None]:
         growing.is_live = False
 
 
-def _learn(growing: Growing) -> Iterator[None]:
+def _learn(growing: LengthTestJob) -> Iterator[None]:
     shown_at, until = time.monotonic(), last_moment()
     for position_type in growing.types:
         moments = grow(
@@ -153,7 +153,7 @@ def _learn(growing: Growing) -> Iterator[None]:
             rounds=ROUNDS,
             examples=EXAMPLES,
             device=growing.device,
-            hurry=growing.stop,
+            report_every_step=growing.stop,
         )
         with contextlib.closing(moments):
             for moment in moments:

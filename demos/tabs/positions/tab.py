@@ -31,7 +31,7 @@ from hf_attn.analysis.position_encodings import Picture, Settings, is_learned, m
 from ...jobs.job import LATE, STARTING, WAITING
 from ...jobs.training_job import FAILED, FINISHED, RUNNING, STOPPED
 from ...session.page import LAST, LIGHT, Page, state_of, with_value
-from ...session.session import Visit
+from ...session.session import Session
 from ...snippets import views as python_lines
 from ...ui import boards, formatting, notices
 from ..train.form import FieldError, count_chosen, errors_of
@@ -48,7 +48,7 @@ from .form import (
     read_number,
     read_view,
 )
-from .length_test import GROWTHS, Growing
+from .length_test import GROWTHS, LengthTestJob
 
 TITLE = "Positions"
 ASSETS = ("positions.css", "positions_panels.js", "positions_board.js")
@@ -148,10 +148,10 @@ def choose_type(position_type: str) -> list[dict]:
 # ---------------------------------------------------------------- beyond the trained length
 
 
-screen = functools.partial(boards.in_order, SCREEN)
+screen = functools.partial(boards.by_name, SCREEN)
 
 
-def tell(growing: Growing) -> str:
+def tell(growing: LengthTestJob) -> str:
     """One sentence on what happens or happened."""
     return {
         None: "Each way learns for some seconds, one after the other, from the same examples.",
@@ -163,7 +163,7 @@ def tell(growing: Growing) -> str:
     }[growing.status]
 
 
-def show_growth(growing: Growing) -> list:
+def show_growth(growing: LengthTestJob) -> list:
     """Everything, as the run stands."""
     is_running, told = growing.status == RUNNING, growing.to_message()
     return screen(
@@ -174,7 +174,7 @@ def show_growth(growing: Growing) -> list:
     )
 
 
-def say_growth(growing: Growing) -> str:
+def say_growth(growing: LengthTestJob) -> str:
     """The lines of Python that give the same figures."""
     return python_lines.explain_growth(
         growing.growth, growing.types, growing.seed, length_test.ROUNDS, length_test.EXAMPLES
@@ -206,12 +206,12 @@ def check_run(*form) -> list[str]:
     return errors_of(RUN_ERRORS)
 
 
-def press_start(visit: Visit, growing: Growing, order: int, *form) -> list:
+def press_start(session: Session, growing: LengthTestJob, order: int, *form) -> list:
     """A new run from the fields, to be followed; nothing while one is under way."""
     if growing.status == RUNNING:
         return [order, *errors_of(RUN_ERRORS), *screen()]
     try:
-        growing.arrange(*read_run(*form), visit.device)
+        growing.arrange(*read_run(*form), session.device)
         growing.form = dict(zip(RUN_FIELDS, form, strict=True))
     except FieldError as error:
         return [order, *errors_of(RUN_ERRORS, error), *screen()]
@@ -223,16 +223,16 @@ def press_start(visit: Visit, growing: Growing, order: int, *form) -> list:
     ]
 
 
-def learn_again(form: dict, taken: list[int], visit: Visit, growing: Growing, order: int) -> list:
+def learn_again(form: dict, taken: list[int], session: Session, growing: LengthTestJob, order: int) -> list:
     """A link's run, to be followed until it stands where the sender's did: as `press_start`."""
     fields = [form[name] for name in RUN_FIELDS]
     read_run(*fields)  # refuses in words
-    answer = press_start(visit, growing, order, *fields)
+    answer = press_start(session, growing, order, *fields)
     growing.until = taken
     return answer
 
 
-def press_stop(growing: Growing) -> list:
+def press_stop(growing: LengthTestJob) -> list:
     """Ask the run to stop; one that still waits for a place is stopped here."""
     if growing.stop is not None:
         growing.stop.set()
@@ -242,7 +242,7 @@ def press_stop(growing: Growing) -> list:
     return screen()
 
 
-def follow(visit: Visit, growing: Growing) -> Iterator[list]:
+def follow(session: Session, growing: LengthTestJob) -> Iterator[list]:
     """Let them learn, and keep the page up to date: the one handler that takes long."""
     if growing.is_live or growing.status != RUNNING:
         yield screen()
@@ -250,7 +250,7 @@ def follow(visit: Visit, growing: Growing) -> Iterator[list]:
     yield screen(note=notices.note(STARTING))  # no longer waiting
     with contextlib.closing(length_test.drive(growing)) as moments:
         for _ in moments:
-            if visit.is_over:
+            if session.is_over:
                 return
             yield show_growth(growing)
     yield show_growth(growing)
@@ -288,7 +288,7 @@ def build_run() -> tuple[dict, dict, gr.Button, gr.Button, gr.HTML]:
     look = {field: {"label": label, "elem_id": f"positions-{field}"} for field, label in RUN_LABELS.items()}
     start = gr.Button("Train beyond", variant="primary", elem_classes="hf-start", elem_id="positions-start")
     stop = gr.Button("Stop", variant="stop", size="md", interactive=False, elem_id="positions-stop")
-    note = gr.HTML(notices.note(tell(Growing())), elem_id="positions-note")
+    note = gr.HTML(notices.note(tell(LengthTestJob())), elem_id="positions-note")
     fields, lines = {}, {}
     fields["task"] = gr.Radio(list(GROWTHS), value="Copy", elem_classes="seg", **look["task"])
     choices = [(way.title, name) for name, way in WAYS.items()]
@@ -315,7 +315,7 @@ def build(page: Page) -> None:
         with gr.Column(min_width=0, elem_classes="hf-result"):
             curves = boards.build_board("growth_board", "hf-growth", "growth-board")
     order = gr.Number(0, visible="hidden")  # counts the runs to follow; its change starts the long handler
-    growing = state_of(Growing(), Growing.close)
+    growing = state_of(LengthTestJob(), LengthTestJob.close)
     light = {**LIGHT, "queue": False}
 
     form = [fields[field] for field in FIELDS]
@@ -331,7 +331,7 @@ def build(page: Page) -> None:
     told = [order, *(wrong[field] for field in RUN_ERRORS), *shown]
     edited = [chosen[field].change for field in RUN_FIELDS]
     gr.on(edited, check_run, run, [wrong[field] for field in RUN_ERRORS], **LAST, queue=False)
-    start.click(press_start, [page.visit, growing, order, *run], told, **light)
+    start.click(press_start, [page.session, growing, order, *run], told, **light)
 
     def open_link(values):
         seen = dict(zip(numbers, choose_type(values["type"]), strict=True))
@@ -339,13 +339,13 @@ def build(page: Page) -> None:
         return changes | dict(zip(answer, show_view(*(values[name] for name in FIELDS)), strict=True))
 
     kept = {**fields, **chosen}
-    page.keep(kept, restore=open_link, outputs=tuple(answer))
+    page.link_fields(kept, restore=open_link, outputs=tuple(answer))
 
     def open_again(*link):
         return dict(zip(told, learn_again(*link), strict=True))
 
-    begins = {"inputs": (page.visit, growing, order), "outputs": tuple(told)}
-    page.learns("growth", chosen, growing, open_again, **begins)
+    begins = {"inputs": (page.session, growing, order), "outputs": tuple(told)}
+    page.link_job("growth", chosen, growing, open_again, **begins)
     stop.click(press_stop, growing, shown, **light)
     in_turn = {"concurrency_id": "train", "concurrency_limit": page.places}
-    order.change(follow, [page.visit, growing], shown, **LIGHT, **in_turn)
+    order.change(follow, [page.session, growing], shown, **LIGHT, **in_turn)

@@ -1,4 +1,4 @@
-"""Push a checkpoint of a visit to the Hub, and pull one into the visit: handlers of the Share tab."""
+"""Push a checkpoint of a session to the Hub, and pull one into the session: handlers of the Share tab."""
 
 import shutil
 from collections.abc import Iterator
@@ -13,9 +13,9 @@ from hf_attn.hub.pull import LARGEST, Pulled, pull_checkpoint
 from hf_attn.hub.push import Pushed, push_checkpoint
 
 from ...core.limits import MEGABYTE, limits_here
-from ...session.catalog import KEPT_OTHERS, NONE_YET, Shelf
+from ...session.catalog import KEPT_OTHERS, NONE_YET, ModelCatalog
 from ...session.run_files import save_run
-from ...session.session import Visit
+from ...session.session import Session
 from ...ui import notices
 from .card_preview import read_card
 from .hub_login import visitor_token
@@ -24,7 +24,7 @@ from .transfer import Transfer, tell_pulled, tell_pushed
 BESIDE_WEIGHTS = 20 * MEGABYTE  # of a pulled checkpoint: tokenizer, card, pictures
 BYTES = 4  # of a float32 parameter
 NOT_ALLOWED = (401, 403)  # what the Hub answers to a token that will not do
-OFFERED = "It is offered in Try and Explore as {}, for this visit."
+OFFERED = "It is offered in Try and Explore as {}, for this session."
 
 
 @dataclass(eq=False)
@@ -46,33 +46,35 @@ class Sharing:
 # ---------------------------------------------------------------- what can be pushed
 
 
-def offered(shelf: Shelf, visit: Visit) -> list[tuple[str, str]]:
+def offered(catalog: ModelCatalog, session: Session) -> list[tuple[str, str]]:
     """Checkpoints of this project: those that a visitor opened by id or path alone are others'."""
-    others = [name for name in shelf.others.get(visit, {}) if name not in visit.pulled]
-    return [(label, value) for label, value in shelf.choices(visit) if value not in others]
+    others = [name for name in catalog.others.get(session, {}) if name not in session.pulled]
+    return [(label, value) for label, value in catalog.choices(session) if value not in others]
 
 
-def name_for(visit: Visit, chosen: str | None) -> str:
+def name_for(session: Session, chosen: str | None) -> str:
     """What a repository of a checkpoint is called unless the visitor says otherwise."""
-    run = visit.runs.get(chosen)
+    run = session.runs.get(chosen)
     return f"attn-{run.task.name}" if run is not None else Path(chosen or "").name
 
 
-def find_folder(shelf: Shelf, visit: Visit, sharing: Sharing, chosen: str | None, name: str) -> Path:
+def find_folder(
+    catalog: ModelCatalog, session: Session, sharing: Sharing, chosen: str | None, name: str
+) -> Path:
     """The folder of a checkpoint; a run is saved first, once for each of its steps and names.
 
     Raises:
         ValueError: there is none of that name (any more).
     """
-    run = visit.runs.get(chosen)
+    run = session.runs.get(chosen)
     if run is None:
-        known = {str(path): path for _, path in shelf.folders} | visit.pulled
+        known = {str(path): path for _, path in catalog.folders} | session.pulled
         if chosen not in known:
-            raise ValueError("Choose a checkpoint first." if offered(shelf, visit) else NONE_YET)
+            raise ValueError("Choose a checkpoint first." if offered(catalog, session) else NONE_YET)
         return known[chosen]
     key = (run.id, run.step, name)
     if sharing.saved is None or sharing.saved[0] != key or not sharing.saved[1].is_dir():
-        sharing.saved = (key, save_run(visit, run, name))
+        sharing.saved = (key, save_run(session, run, name))
     return sharing.saved[1]
 
 
@@ -101,8 +103,8 @@ def buttons(*, is_busy: bool) -> list[dict]:
 
 
 def push(
-    shelf: Shelf,
-    visit: Visit,
+    catalog: ModelCatalog,
+    session: Session,
     sharing: Sharing,
     chosen: str | None,
     name: str,
@@ -127,7 +129,7 @@ def push(
 
     def steps() -> Iterator[Progress | dict]:
         yield Progress("saving", f"Getting {model} ready.")
-        folder = find_folder(shelf, visit, sharing, chosen, model)
+        folder = find_folder(catalog, session, sharing, chosen, model)
         hub = {"token": token, "endpoint": sharing.endpoint, "sleep": transfer.sleep}
         for step in push_checkpoint(folder, name.strip(), private=private, **hub):
             if isinstance(step, Pushed):
@@ -158,14 +160,14 @@ def why_push_stopped(transfer: Transfer) -> str:
 
 
 def pull(
-    visit: Visit,
+    session: Session,
     sharing: Sharing,
     repo_id: str,
     typed: str,
     profile: gr.OAuthProfile | None = None,
     signed: gr.OAuthToken | None = None,
 ) -> Iterator[list]:
-    """Pull a checkpoint into the visit: [board, id's error, Pull, Stop], as long as it goes on."""
+    """Pull a checkpoint into the session: [board, id's error, Pull, Stop], as long as it goes on."""
     idle, busy, repo_id = buttons(is_busy=False), buttons(is_busy=True), (repo_id or "").strip()
     transfer = sharing.pull = Transfer()
     limits = limits_here()
@@ -175,11 +177,11 @@ def pull(
         token: str | bool | None = limits.own_token
         if (typed or "").strip() or signed is not None:
             token = check_token(visitor_token(typed, profile, signed)[1])
-        folder = visit.new_folder(model_name(repo_id))
+        folder = session.new_folder(model_name(repo_id))
         hub = {"token": token, "endpoint": sharing.endpoint, "sleep": transfer.sleep}
         for step in pull_checkpoint(repo_id, folder, largest=largest, **hub):
             if isinstance(step, Pulled):
-                keep(visit, step)
+                keep(session, step)
                 url = f"{sharing.endpoint or constants.ENDPOINT}/{step.repo_id}"
                 yield tell_pulled(step, url, read_card(folder)) | {"message": OFFERED.format(step.repo_id)}
             else:
@@ -197,14 +199,14 @@ def pull(
         ]
 
 
-def keep(visit: Visit, pulled: Pulled) -> None:
+def keep(session: Session, pulled: Pulled) -> None:
     """Offer what was pulled to this visitor; what it replaces, or else the oldest of many, is deleted."""
-    gone = [visit.pulled.pop(pulled.repo_id, None)]
-    if len(visit.pulled) == KEPT_OTHERS:
-        gone.append(visit.pulled.pop(next(iter(visit.pulled))))
+    gone = [session.pulled.pop(pulled.repo_id, None)]
+    if len(session.pulled) == KEPT_OTHERS:
+        gone.append(session.pulled.pop(next(iter(session.pulled))))
     for folder in filter(None, gone):
         shutil.rmtree(folder, ignore_errors=True)
-    visit.pulled[pulled.repo_id] = pulled.path
+    session.pulled[pulled.repo_id] = pulled.path
 
 
 def stop(transfer: Transfer | None) -> None:

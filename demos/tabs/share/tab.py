@@ -1,4 +1,4 @@
-"""Share: push a checkpoint to the Hub, verified, and pull one into this visit."""
+"""Share: push a checkpoint to the Hub, verified, and pull one into this session."""
 
 from collections.abc import Iterator
 
@@ -6,10 +6,10 @@ import gradio as gr
 from huggingface_hub import constants
 
 from ...core.events import RunEvent
-from ...session.catalog import Shelf
+from ...session.catalog import ModelCatalog
 from ...session.page import LAST, LIGHT, Page, state_of, with_value
 from ...session.run_files import NO_WEIGHTS
-from ...session.session import Visit
+from ...session.session import Session
 from ...ui import notices
 from .card_preview import render_card
 from .handlers import Sharing, find_folder, model_name, name_for, offered, pull, push, stop
@@ -27,26 +27,28 @@ PICKED = 6  # what `choose` gives
 LINK = "Copy link, on top, shares this view: checkpoint, repository and id, never a token."
 
 
-def choose(shelf: Shelf, visit: Visit, chosen: str | None, name: str) -> list:
+def choose(catalog: ModelCatalog, session: Session, chosen: str | None, name: str) -> list:
     """Another checkpoint: [checkpoint, name, its error, origin, fold, card]; a name that was typed stays."""
-    choices = offered(shelf, visit)
+    choices = offered(catalog, session)
     values = [value for _, value in choices]
     if chosen not in values:
         chosen = values[0] if values else None
-    if not name or name in [name_for(visit, value) for value in values]:
-        name = name_for(visit, chosen)
+    if not name or name in [name_for(session, value) for value in values]:
+        name = name_for(session, chosen)
     origin = notices.origin("none yet", "none", "none")
     if chosen is not None:
-        with shelf.open(visit, chosen) as opened:
+        with catalog.open(session, chosen) as opened:
             origin = opened.origin
     return [gr.update(choices=choices, value=chosen), name, "", origin, gr.update(open=False), ""]
 
 
-def preview(shelf: Shelf, visit: Visit, sharing: Sharing, chosen: str | None, name: str) -> Iterator[str]:
+def preview(
+    catalog: ModelCatalog, session: Session, sharing: Sharing, chosen: str | None, name: str
+) -> Iterator[str]:
     """The card as it would be pushed."""
     yield notices.note("Measuring and writing the card.")
     try:
-        yield render_card(find_folder(shelf, visit, sharing, chosen, model_name(name)))
+        yield render_card(find_folder(catalog, session, sharing, chosen, model_name(name)))
     except (ValueError, OSError) as error:
         yield notices.refusal(str(error))
 
@@ -54,24 +56,24 @@ def preview(shelf: Shelf, visit: Visit, sharing: Sharing, chosen: str | None, na
 # ---------------------------------------------------------------- wiring
 
 
-def take_run(shelf: Shelf, visit: Visit, run_id: str, name: str) -> list:
+def take_run(catalog: ModelCatalog, session: Session, run_id: str, name: str) -> list:
     """Share of a run's row in Train: [tabs, Train's note, …as choose]; one without weights stays in Train."""
-    run = visit.runs.get(run_id)
+    run = session.runs.get(run_id)
     if run is None or run.model is None:
         return [gr.skip(), notices.note(NO_WEIGHTS), *[gr.skip()] * PICKED]
-    return [gr.Tabs(selected=TITLE.lower()), gr.skip(), *choose(shelf, visit, run_id, name)]
+    return [gr.Tabs(selected=TITLE.lower()), gr.skip(), *choose(catalog, session, run_id, name)]
 
 
-def open_link(shelf: Shelf, visit: Visit, values: dict, on: dict, origin: gr.HTML) -> dict:
+def open_link(catalog: ModelCatalog, session: Session, values: dict, on: dict, origin: gr.HTML) -> dict:
     """The tab is opened by a link: its fields as they were; nothing is pushed or pulled by it.
 
     Raises:
         ValueError: there is no such checkpoint.
     """
     wanted = values["checkpoint"]
-    if wanted is not None and wanted not in [value for _, value in offered(shelf, visit)]:
+    if wanted is not None and wanted not in [value for _, value in offered(catalog, session)]:
         raise ValueError(f"This link shows the checkpoint {wanted!r}, which is not here.")
-    chosen, _, _, told, *_ = choose(shelf, visit, wanted, "")
+    chosen, _, _, told, *_ = choose(catalog, session, wanted, "")
     fields = {on["name"]: values["repository"], on["repo_id"]: values["hub_id"]}
     return {on["chosen"]: chosen, origin: told, **{part: with_value(value) for part, value in fields.items()}}
 
@@ -153,23 +155,23 @@ def build_pull() -> dict:
 
 def wire_hub(page: Page, sharing: gr.State, on: dict) -> None:
     """Connect what talks to the Hub; Gradio tells a handler who is signed in, by its parameters' types."""
-    shelf, visit = page.shelf, page.visit
+    catalog, session = page.catalog, page.session
     signed_profile, signed_token = gr.OAuthProfile | None, gr.OAuthToken | None
     long = {**LIGHT, "concurrency_id": "hub", "concurrency_limit": page.places}
 
     def start_push(
-        visit, sharing, chosen, name, private, typed, profile: signed_profile, signed: signed_token
+        session, sharing, chosen, name, private, typed, profile: signed_profile, signed: signed_token
     ):
-        yield from push(shelf, visit, sharing, chosen, name, private, typed, profile, signed)
+        yield from push(catalog, session, sharing, chosen, name, private, typed, profile, signed)
 
-    def start_pull(visit, sharing, repo_id, typed, profile: signed_profile, signed: signed_token):
-        yield from pull(visit, sharing, repo_id, typed, profile, signed)
+    def start_pull(session, sharing, repo_id, typed, profile: signed_profile, signed: signed_token):
+        yield from pull(session, sharing, repo_id, typed, profile, signed)
 
     pushed = [on[part] for part in ("pushed", "name_error", "token_error", "push", "stop_push")]
-    asked = [visit, sharing, *(on[part] for part in ("chosen", "name", "private", "token"))]
+    asked = [session, sharing, *(on[part] for part in ("chosen", "name", "private", "token"))]
     gr.on([on["push"].click, on["name"].submit, on["token"].submit], start_push, asked, pushed, **long)
     pulled = [on[part] for part in ("pulled", "id_error", "pull", "stop_pull")]
-    asked = [visit, sharing, on["repo_id"], on["token"]]
+    asked = [session, sharing, on["repo_id"], on["token"]]
     gr.on([on["pull"].click, on["repo_id"].submit], start_pull, asked, pulled, **long)
     on["stop_push"].click(lambda sharing: stop(sharing.push), sharing, None, **LIGHT, queue=False)
     on["stop_pull"].click(lambda sharing: stop(sharing.pull), sharing, None, **LIGHT, queue=False)
@@ -181,38 +183,38 @@ def build(page: Page) -> None:
         gr.HTML(notices.look_for(LOOK_FOR))
         origin = gr.HTML(notices.origin("none yet", "none", "none"), elem_id="share-origin")
     on = {**build_push(), **build_pull()}
-    sharing, visit, shelf = state_of(Sharing()), page.visit, page.shelf
+    sharing, session, catalog = state_of(Sharing()), page.session, page.catalog
     now = {**LIGHT, "queue": False}
 
-    def turn(visit, chosen, name):
-        return choose(shelf, visit, chosen, name)
+    def turn(session, chosen, name):
+        return choose(catalog, session, chosen, name)
 
-    def show_card(visit, sharing, chosen, name):
-        yield from preview(shelf, visit, sharing, chosen, name)
+    def show_card(session, sharing, chosen, name):
+        yield from preview(catalog, session, sharing, chosen, name)
 
     chosen, name = on["chosen"], on["name"]
     picked = [chosen, name, on["name_error"], origin, on["fold"], on["card"]]
-    page.tab.select(turn, [visit, chosen, name], picked, **now)
-    chosen.input(turn, [visit, chosen, name], picked, **LAST)
+    page.tab.select(turn, [session, chosen, name], picked, **now)
+    chosen.input(turn, [session, chosen, name], picked, **LAST)
     told = [on["name_error"], on["fold"], on["card"]]
     name.input(lambda: ["", gr.update(open=False), ""], None, told, **now)
-    on["fold"].expand(show_card, [visit, sharing, chosen, name], on["card"], **LIGHT)
+    on["fold"].expand(show_card, [session, sharing, chosen, name], on["card"], **LIGHT)
     wire_hub(page, sharing, on)
 
-    def share_run(visit, name, event: RunEvent):
-        return take_run(shelf, visit, event.run, name)
+    def share_run(session, name, event: RunEvent):
+        return take_run(catalog, session, event.run, name)
 
-    page.runs.share_run(share_run, [visit, name], [page.tabs, page.said, *picked], **now)
+    page.runs.share_run(share_run, [session, name], [page.tabs, page.said, *picked], **now)
 
-    def restore(values, visit):
-        return open_link(shelf, visit, values, on, origin)
+    def restore(values, session):
+        return open_link(catalog, session, values, on, origin)
 
-    page.keep(
+    page.link_fields(
         {"checkpoint": chosen, "repository": name, "hub_id": on["repo_id"]},
         varying=("checkpoint",),
         weights="checkpoint",
         restore=restore,
-        inputs=(visit,),
+        inputs=(session,),
         outputs=(origin,),
         buttons=(on["push"], on["pull"]),
     )

@@ -9,8 +9,8 @@ from hf_attn.tasks import Task
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
 
 from ...core.upload import COLUMNS
-from ...jobs.training_job import FAILED, FINISHED, PAUSED, RUNNING, STOPPED, Run
-from ...session.session import Visit
+from ...jobs.training_job import FAILED, FINISHED, PAUSED, RUNNING, STOPPED, TrainingJob
+from ...session.session import Session
 from ...snippets import views as python_lines
 from ...ui import boards, formatting, notices
 from .run_summary import row_of
@@ -29,7 +29,7 @@ RIGHT = {  # kind of task → what was measured
 }
 
 
-screen = functools.partial(boards.in_order, SCREEN)
+screen = functools.partial(boards.by_name, SCREEN)
 
 
 def look_for(task: Task) -> str:
@@ -47,9 +47,9 @@ def read_story(task: Task) -> str:
     return f"{ON_RINGS if has_rings else LOOK_FOR} {worked.story}"
 
 
-def show_controls(visit: Visit) -> dict:
+def show_controls(session: Session) -> dict:
     """Button, neighbours, sentences and origin, as the visitor's current run has them."""
-    run = visit.run
+    run = session.run
     status = run.status if run else None
     busy = status in (RUNNING, PAUSED)  # under way, or waiting for a free place
     share = formatting.percent(run.step / run.recipe.steps, 0) if run else ""
@@ -69,7 +69,7 @@ def show_controls(visit: Visit) -> dict:
     }
 
 
-def tell(run: Run | None) -> str:
+def tell(run: TrainingJob | None) -> str:
     """One sentence on what happens or happened."""
     if run is None:
         return "Train draws the attention of a held-out example as it forms; copying takes a few seconds."
@@ -94,7 +94,7 @@ def tell(run: Run | None) -> str:
     return said
 
 
-def tell_beside(run: Run) -> str:
+def tell_beside(run: TrainingJob) -> str:
     """What stands beside a classifier, in a sentence."""
     if run.task.kind != CLASSES or (run.is_compared and run.baseline is None):
         return ""
@@ -105,19 +105,19 @@ def tell_beside(run: Run) -> str:
     return f" Beside it, {NAME}: {formatting.percent(score.exact_match)} ({low} to {high})."
 
 
-def show_all(visit: Visit) -> list:
+def show_all(session: Session) -> list:
     """Everything, for the run on the board."""
-    run = visit.runs.get(visit.shown)
+    run = session.runs.get(session.shown)
     board = tell_board(run, whole=True) if run else None
-    return screen(board=boards.to_json(board), runs=show_table(visit), **show_controls(visit))
+    return screen(board=boards.to_json(board), runs=show_table(session), **show_controls(session))
 
 
-def tell_board(run: Run, *, whole: bool = False) -> dict:
+def tell_board(run: TrainingJob, *, whole: bool = False) -> dict:
     """What the train board is told, with the lines of Python that give the same run."""
     return {**run.to_message(whole=whole), "python": python_lines.explain_run(run)}
 
 
-def show_table(visit: Visit, **more) -> str:
+def show_table(session: Session, **more) -> str:
     """The value of the table of runs, newest first."""
-    rows = [row_of(run) for run in reversed(visit.runs.values())]
-    return boards.to_json({"runs": rows, "current": visit.shown, **more})
+    rows = [row_of(run) for run in reversed(session.runs.values())]
+    return boards.to_json({"runs": rows, "current": session.shown, **more})

@@ -12,9 +12,9 @@ from hf_attn.training.loop import Report
 
 from ...jobs.loop import has_zero_gpu
 from ...jobs.probe import Probe
-from ...jobs.training_job import KEPT_FRAMES, Run
+from ...jobs.training_job import KEPT_FRAMES, TrainingJob
 from ...session.page import Page, with_value
-from ...session.session import Visit
+from ...session.session import Session
 from ...ui.formatting import thin
 from . import form
 from . import messages as telling
@@ -28,7 +28,7 @@ MOST_BESIDE = 3  # runs laid over it, as demos/tabs/train/runs_table.js lays the
 
 
 @dataclass(frozen=True)
-class Again:
+class RunSpec:
     """A run of a link's.
 
     Attributes:
@@ -44,7 +44,7 @@ class Again:
     name: str = ""
 
 
-def form_of(run: Run) -> dict[str, object]:
+def form_of(run: TrainingJob) -> dict[str, object]:
     """The Train tab's fields that make this run.
 
     Raises:
@@ -66,7 +66,7 @@ def form_of(run: Run) -> dict[str, object]:
     raise ValueError(f"The settings of Train do not make {run.name}, so a link cannot carry it.")
 
 
-def fields_of(run: Run, label: str, size: object, preset: str) -> dict[str, object]:
+def fields_of(run: TrainingJob, label: str, size: object, preset: str) -> dict[str, object]:
     """The fields of a run, if it has this size and preset."""
     recipe, known = run.recipe, form.fields_of(run.task.name, run.recipe.architecture)
     filled = form.fill_form(label, recipe.architecture, size, preset)
@@ -78,11 +78,11 @@ def fields_of(run: Run, label: str, size: object, preset: str) -> dict[str, obje
     return {name: values.get(name) for name in FIELDS}
 
 
-def find_again(visit: Visit, again: Again, but: Collection[str] = ()) -> Run | None:
-    """The visit's own run like a link's, if it stands where that did and has its film; none of these ids."""
+def find_again(session: Session, again: RunSpec, but: Collection[str] = ()) -> TrainingJob | None:
+    """Find a run of this session that equals the linked one (settings, step, frames), ignoring these ids."""
     made = form.read_form(*again.fields.values())
     probe = form.read_probe(made[0], *again.fields.values())
-    like = (run for run in visit.runs.values() if (run.task, run.recipe, run.seed) == made)
+    like = (run for run in session.runs.values() if (run.task, run.recipe, run.seed) == made)
     like = (run for run in like if source_of(run.own_probe) == source_of(probe))
     whole = (run for run in like if run.step == again.steps and not run.is_live and run.id not in but)
     return next((run for run in whole if not again.film or again.film <= steps_of(run)), None)
@@ -93,16 +93,16 @@ def source_of(probe: Probe | None) -> str | None:
     return None if probe is None else probe.source
 
 
-def steps_of(run: Run) -> set[int]:
+def steps_of(run: TrainingJob) -> set[int]:
     """The steps of a run's film."""
     return {frame["step"] for _, frame in run.frames}
 
 
-def add_again(visit: Visit, again: Again, keep: Collection[str] = ()) -> tuple[Run, str]:
+def add_again(session: Session, again: RunSpec, keep: Collection[str] = ()) -> tuple[TrainingJob, str]:
     """A new run from a link's settings, which ends where the sender's stood, with its film and name.
 
     Args:
-        visit: whose.
+        session: whose.
         again: what makes it.
         keep: ids of runs that do not make room for it.
 
@@ -117,9 +117,9 @@ def add_again(visit: Visit, again: Again, keep: Collection[str] = ()) -> tuple[R
         raise ValueError(
             f"This link trains {again.steps} steps, of which its settings have 1 to {recipe.steps}."
         )
-    run, gone = visit.add(task, recipe, seed, form.read_probe(task, *again.fields.values()), keep=keep)
+    run, gone = session.add(task, recipe, seed, form.read_probe(task, *again.fields.values()), keep=keep)
     with contextlib.suppress(ValueError):  # another run here has the name, or the link gives none
-        visit.rename(run.id, again.name)
+        session.rename(run.id, again.name)
     run.film = None if has_zero_gpu() else again.film  # which takes a slice of steps at once
     run.last_step = again.steps
     run.begin()
@@ -135,7 +135,7 @@ def up_to(loop: Iterator[Sequence[Report]], steps: int) -> Iterator[Sequence[Rep
             return
 
 
-def describe(run: Run, *, film: bool = False) -> dict:
+def describe(run: TrainingJob, *, film: bool = False) -> dict:
     """What a link says of a run; `film`: with the steps of its frames, which a board may say as well.
 
     Raises:
@@ -152,7 +152,7 @@ def check_film(film: object, steps: int) -> frozenset[int] | None:
     return frozenset(step for step in film if type(step) is int and 0 <= step <= steps) or None
 
 
-def runs_of(state: dict) -> list[Again]:
+def runs_of(state: dict) -> list[RunSpec]:
     """The runs of a link: those laid over the shown one, then that, whose film its board says.
 
     Raises:
@@ -167,7 +167,7 @@ def runs_of(state: dict) -> list[Again]:
     return [check_run(run) for run in (*beside, shown)]
 
 
-def check_run(run: dict) -> Again:
+def check_run(run: dict) -> RunSpec:
     """A link's run.
 
     Raises:
@@ -180,7 +180,7 @@ def check_run(run: dict) -> Again:
     if not all(value is None or isinstance(value, str | int | float) for value in fields.values()):
         raise ValueError("This link sets a field of Train to what no field holds.")
     restore_form(fields)  # task, model, size and preset are of those that there are
-    return Again({name: fields[name] for name in FIELDS}, steps, check_film(run.get("film"), steps), name)
+    return RunSpec({name: fields[name] for name in FIELDS}, steps, check_film(run.get("film"), steps), name)
 
 
 def keep_form(page: Page, fields: Form, order: gr.Number, shown: dict, reseed: gr.Button) -> None:
@@ -194,9 +194,9 @@ def keep_form(page: Page, fields: Form, order: gr.Number, shown: dict, reseed: g
         reseed: the button that changes the seed's field.
     """
 
-    def restore(values: dict, visit: Visit) -> dict:
-        visit.table = None
-        stands = dict(zip(shown.values(), telling.show_all(visit), strict=True)) if visit.runs else {}
+    def restore(values: dict, session: Session) -> dict:
+        session.table = None
+        stands = dict(zip(shown.values(), telling.show_all(session), strict=True)) if session.runs else {}
         updates = restore_form(values)
         changes = {part: updates[name] for name, part in kept.items()}
         said = form.describe_form(*(values.get(name) for name in FIELDS))
@@ -206,17 +206,17 @@ def keep_form(page: Page, fields: Form, order: gr.Number, shown: dict, reseed: g
         look = {shown["look_for"]: telling.look_for(form.build_task(name))}
         return stands | changes | lines | {fields.table: file} | look
 
-    def stays(visit: Visit) -> str:
-        return "The uploaded table stays here: a link carries the settings." if visit.table else ""
+    def stays(session: Session) -> str:
+        return "The uploaded table stays here: a link carries the settings." if session.table else ""
 
     columns = ("column_1", "column_2")  # of a table, which no link carries
     kept = {name: part for name, part in fields.fields.items() if name not in columns}
     page.order = order
-    page.keep(
+    page.link_fields(
         kept,
         varying=("model", "size", "preset", *FILLED),
         restore=restore,
-        inputs=(page.visit,),
+        inputs=(page.session,),
         outputs=(fields.hint, *fields.lines, fields.table, *shown.values()),
         buttons=(fields.table, reseed),
         stays=stays,

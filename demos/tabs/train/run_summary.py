@@ -4,7 +4,7 @@ import dataclasses
 
 from hf_attn.architectures.registry import ARCHITECTURES
 
-from ...jobs.training_job import LONGEST_PROBE, Run
+from ...jobs.training_job import LONGEST_PROBE, TrainingJob
 from ...ui.formatting import clock, count, name_architecture, percent, shorten, size_in_words, thin
 from .form import LABELS, SIZES
 
@@ -12,7 +12,7 @@ CURVE_POINTS = 100  # of each curve in the table: a sparkline, or a line under a
 UNCOMPARED = ("model", "architecture", "report_every", "evaluate_every")  # of a recipe
 
 
-def row_of(run: Run) -> dict:
+def row_of(run: TrainingJob) -> dict:
     """The run's line in the table of runs."""
     held_out = [[p["step"], p["held_out"]] for _, p in run.points if p["held_out"] is not None]
     loss = [[p["step"], p["loss"]] for _, p in run.points if p["loss"] == p["loss"]]
@@ -30,13 +30,13 @@ def row_of(run: Run) -> dict:
     }
 
 
-def name_model(run: Run) -> str:
+def name_model(run: TrainingJob) -> str:
     """A model in the table: 928 k, 1 240 steps, seed 0, 0:31."""
     steps = f"{count(run.step)} step{'' if run.step == 1 else 's'}"
     return f"{size_in_words(run.model)}, {steps}, seed {run.seed}, {clock(run.seconds)}"
 
 
-def settings_of(run: Run) -> list[list[str]]:
+def settings_of(run: TrainingJob) -> list[list[str]]:
     """[name, value] of all that a run is made of, as words."""
     task, recipe = run.task, run.recipe
     sizes = {row[1]: row[2] for row in SIZES.values() if row[0] == task.name}
@@ -52,7 +52,7 @@ def settings_of(run: Run) -> list[list[str]]:
     return [[name, in_words(value)] for name, value in told.items()]
 
 
-def results_of(run: Run) -> list[list[str]]:
+def results_of(run: TrainingJob) -> list[list[str]]:
     """[name, value] of what came of it so far, as words."""
     points = [point for _, point in run.points]
     told = {"Parameters": size_in_words(run.model) if run.model is not None else "–"}

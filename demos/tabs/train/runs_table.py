@@ -1,7 +1,7 @@
 """The table of runs: open, compare, rename, delete."""
 
 from ...core.events import Event, RunEvent
-from ...session.session import Visit
+from ...session.session import Session
 from ...snippets import views as python_lines
 from ...ui import boards
 from .messages import show_all, show_table
@@ -21,30 +21,30 @@ class CompareEvent(Event):
     runs: list[str]
 
 
-def open_run(visit: Visit, event: RunEvent) -> list:
+def open_run(session: Session, event: RunEvent) -> list:
     """Show a run again."""
-    visit.show(event.run)
-    return show_all(visit)
+    session.show(event.run)
+    return show_all(session)
 
 
-def delete_run(visit: Visit, event: RunEvent) -> list:
+def delete_run(session: Session, event: RunEvent) -> list:
     """Forget a run."""
-    visit.forget(event.run)
-    return show_all(visit)
+    session.forget(event.run)
+    return show_all(session)
 
 
-def rename_run(visit: Visit, event: RenameEvent) -> str:
+def rename_run(session: Session, event: RenameEvent) -> str:
     """Give a run another name; a name that will not do is refused under its field."""
     try:
-        visit.rename(event.run, event.name)
+        session.rename(event.run, event.name)
     except ValueError as error:
-        return show_table(visit, refused={"run": event.run, "name": event.name, "why": str(error)})
-    return show_table(visit)
+        return show_table(session, refused={"run": event.run, "name": event.name, "why": str(error)})
+    return show_table(session)
 
 
-def compare_runs(visit: Visit, event: CompareEvent) -> str:
+def compare_runs(session: Session, event: CompareEvent) -> str:
     """The whole of the runs that lie over the curves, and the lines of Python of these and the shown one."""
-    runs = [visit.runs[run] for run in event.runs if run in visit.runs]
-    compared = [*([visit.runs[visit.shown]] if visit.shown in visit.runs else []), *runs]
+    runs = [session.runs[run] for run in event.runs if run in session.runs]
+    compared = [*([session.runs[session.shown]] if session.shown in session.runs else []), *runs]
     messages = [{"name": run.name, **run.to_message(whole=True)} for run in runs]
     return boards.to_json({"runs": messages, "python": python_lines.explain_comparison(compared)})

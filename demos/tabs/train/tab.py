@@ -16,7 +16,7 @@ from ...jobs.training_job import FINISHED, PAUSED, RUNNING, STOPPED
 from ...session import reload
 from ...session.page import LIGHT, Page
 from ...session.run_files import wire_download
-from ...session.session import Visit
+from ...session.session import Session
 from ...ui import boards, notices
 from . import replay
 from .board import compare_board, runs_table, train_board
@@ -68,164 +68,166 @@ PACES = ("full speed", "watch")
 # ---------------------------------------------------------------- what the page shows
 
 
-def follow(visit: Visit) -> Iterator[list]:
+def follow(session: Session) -> Iterator[list]:
     """Train the visitor's current run, and keep the page up to date: the one handler that takes long."""
-    run = visit.run
+    run = session.run
     if run is None or run.is_live or run.status not in (RUNNING, PAUSED):
         yield screen()
         return
     told, measured = {}, None
     with contextlib.closing(driving.drive(run)) as moments:
         for _ in moments:
-            controls = show_controls(visit)
+            controls = show_controls(session)
             news = {name: value for name, value in controls.items() if told.get(name) != value}
             told = controls
-            if visit.shown == run.id and run.model is not None:
+            if session.shown == run.id and run.model is not None:
                 news["board"] = boards.to_json(tell_board(run))
             if measured != run.predicted_at:  # the table is drawn anew only where it says something new
                 measured = run.predicted_at
-                news["runs"] = show_table(visit)
+                news["runs"] = show_table(session)
             yield screen(**news)
-    if run.id not in visit.runs or visit.is_over:
+    if run.id not in session.runs or session.is_over:
         return
-    yield show_all(visit)
+    yield show_all(session)
     if run.status in (FINISHED, STOPPED) and run.step:
         driving.measure(run)
-        yield show_all(visit)
+        yield show_all(session)
         if run.task.kind == CLASSES:
-            run.baseline = visit.measure_beside(run.task)
+            run.baseline = session.measure_beside(run.task)
             run.is_compared = True
-            yield show_all(visit)
+            yield show_all(session)
 
 
 # ---------------------------------------------------------------- buttons
 
 
-def start_run(visit: Visit, form) -> str:
+def start_run(session: Session, form) -> str:
     """A new run from the settings, to be followed; the sentence that goes with it."""
-    task, recipe, seed = read_form(*form, table=visit.table)
-    _, gone = visit.add(task, recipe, seed, read_probe(task, *form))
+    task, recipe, seed = read_form(*form, table=session.table)
+    _, gone = session.add(task, recipe, seed, read_probe(task, *form))
     return gone
 
 
-def begin(visit: Visit, order: int, said: str = "", is_full: Callable[[], bool] = bool) -> list:
+def begin(session: Session, order: int, said: str = "", is_full: Callable[[], bool] = bool) -> list:
     """Outputs of a button that makes `follow` go on: a new order, and settings folded on a phone."""
-    changes = show_controls(visit)
+    changes = show_controls(session)
     changes["note"] = notices.note(f"{said} {WAITING if is_full() else STARTING}".strip())
-    changes["runs"] = show_table(visit)
+    changes["runs"] = show_table(session)
     return [order + 1, gr.update(open=False), *errors_of(ERRORS), *screen(**changes)]
 
 
-def stay(visit: Visit, order: int, *wrong: FieldError) -> list:
+def stay(session: Session, order: int, *wrong: FieldError) -> list:
     """Outputs of a button that changes nothing by itself: a run under way is shown by its own handler.
 
     Args:
-        visit: whose.
+        session: whose.
         order: counts the runs that were followed.
         *wrong: what is wrong with the settings, the first of which is told under the button.
     """
-    is_followed = visit.run is not None and visit.run.is_live
-    changes = {} if wrong or is_followed else show_controls(visit)
+    is_followed = session.run is not None and session.run.is_live
+    changes = {} if wrong or is_followed else show_controls(session)
     if wrong:
         changes["note"] = refuse(wrong[0])
     return [order, gr.skip(), *errors_of(ERRORS, *wrong), *screen(**changes)]
 
 
-def press_train(visit: Visit, order: int, *form, is_full: Callable[[], bool] = bool) -> list:
+def press_train(session: Session, order: int, *form, is_full: Callable[[], bool] = bool) -> list:
     """Start a run; while one is under way, pause it or let it go on.
 
     Args:
-        visit: whose.
+        session: whose.
         order: counts the runs that were followed.
         *form: the settings, in the order of FIELDS.
         is_full: asked whether others have all places; the run then waits.
     """
-    run = visit.run
+    run = session.run
     if run is not None and (run.is_live or run.status in (RUNNING, PAUSED)):
-        return press_pause(visit, order, is_full=is_full)
+        return press_pause(session, order, is_full=is_full)
     try:
-        said = start_run(visit, form)
+        said = start_run(session, form)
     except FieldError as error:
-        return stay(visit, order, *all_wrong(error, *form))
-    return begin(visit, order, said, is_full)
+        return stay(session, order, *all_wrong(error, *form))
+    return begin(session, order, said, is_full)
 
 
-def press_pause(visit: Visit, order: int, *, is_full: Callable[[], bool] = bool) -> list:
+def press_pause(session: Session, order: int, *, is_full: Callable[[], bool] = bool) -> list:
     """Pause, or go on: with the handler that waits, or with a new one where the run was stopped."""
-    run = visit.run
+    run = session.run
     if run is None:
-        return stay(visit, order)
+        return stay(session, order)
     if run.is_live:
         run.wants_pause = not run.wants_pause
-        return stay(visit, order)
+        return stay(session, order)
     if not run.can_go_on:
-        return stay(visit, order)
+        return stay(session, order)
     run.status = RUNNING
-    return begin(visit, order, is_full=is_full)
+    return begin(session, order, is_full=is_full)
 
 
 def press_again(
-    visit: Visit, order: int, *, other_seed: bool = False, is_full: Callable[[], bool] = bool
+    session: Session, order: int, *, other_seed: bool = False, is_full: Callable[[], bool] = bool
 ) -> list:
     """Train the current run's like from step 0: from the same weights, or from those of another seed."""
-    run = visit.run
+    run = session.run
     if run is None or run.is_live or run.status in (RUNNING, PAUSED):
-        return stay(visit, order)
-    again, gone = visit.add_again(run, other_seed=other_seed)
+        return stay(session, order)
+    again, gone = session.add_again(run, other_seed=other_seed)
     start = f"seed {again.seed}" if other_seed else "the same start"
-    return begin(visit, order, f"{gone} {run.name} again, from {start}.".strip(), is_full)
+    return begin(session, order, f"{gone} {run.name} again, from {start}.".strip(), is_full)
 
 
-def tell_seed(visit: Visit, shown: str) -> str:
+def tell_seed(session: Session, shown: str) -> str:
     """The seed of the current run, for its field."""
-    return shown if visit.run is None else str(visit.run.seed)
+    return shown if session.run is None else str(session.run.seed)
 
 
-def press_stop(visit: Visit, order: int) -> list:
+def press_stop(session: Session, order: int) -> list:
     """Ask the run to stop after the step under way; one that still waits for a place is stopped here."""
-    run = visit.run
+    run = session.run
     if run is not None and run.is_live:
         run.wants_stop = True
     elif run is not None and run.status in (RUNNING, PAUSED):
         run.status = STOPPED
-    return stay(visit, order)
+    return stay(session, order)
 
 
-def press_step(visit: Visit, order: int, *form, is_full: Callable[[], bool] = bool) -> list:
+def press_step(session: Session, order: int, *form, is_full: Callable[[], bool] = bool) -> list:
     """Take exactly one step: of the paused or stopped run, else of a new one."""
-    run = visit.run
+    run = session.run
     if run is not None and run.is_live:
         run.wanted_steps += int(run.wants_pause)
-        return stay(visit, order)
+        return stay(session, order)
     said = ""
     if run is None or not run.can_go_on:
         try:
-            said = start_run(visit, form)
+            said = start_run(session, form)
         except FieldError as error:
-            return stay(visit, order, *all_wrong(error, *form))
-    visit.run.status, visit.run.wants_pause, visit.run.wanted_steps = PAUSED, True, 1
-    return begin(visit, order, said, is_full)
+            return stay(session, order, *all_wrong(error, *form))
+    session.run.status, session.run.wants_pause, session.run.wanted_steps = PAUSED, True, 1
+    return begin(session, order, said, is_full)
 
 
-def pick_task(visit: Visit, label: str) -> list:
+def pick_task(session: Session, label: str) -> list:
     """Another task, a table is chosen for one: [as choose_task…, example to watch, look for]."""
-    visit.table = None
+    session.table = None
     return [*choose_task(label), clear_probe(label), look_for(build_task(offers()[label][0]))]
 
 
-def take_upload(visit: Visit, uploaded: str | None, label: str) -> list[dict]:
+def take_upload(session: Session, uploaded: str | None, label: str) -> list[dict]:
     """A table of the visitor's own, or none any more: [column, column]."""
     name = offers()[label][0]
     if name in COLUMNS:
-        visit.take(uploaded, COLUMNS[name])
-    return show_columns(name, visit.table)
+        session.take(uploaded, COLUMNS[name])
+    return show_columns(name, session.table)
 
 
-def describe(visit: Visit, *form) -> list:
+def describe(session: Session, *form) -> list:
     """The line under the settings, what is wrong under each field, and that again under the Train button."""
-    *told, refused = describe_form(*form, table=visit.table)
-    is_under_way = visit.run is not None and (visit.run.is_live or visit.run.status in (RUNNING, PAUSED))
-    return [*told, gr.skip() if is_under_way else refused or notices.note(tell(visit.run))]
+    *told, refused = describe_form(*form, table=session.table)
+    is_under_way = session.run is not None and (
+        session.run.is_live or session.run.status in (RUNNING, PAUSED)
+    )
+    return [*told, gr.skip() if is_under_way else refused or notices.note(tell(session.run))]
 
 
 def refill_heads(hidden_size: object) -> dict:
@@ -245,32 +247,32 @@ def refill(label: str, model: str, size: object, preset: str, *standing) -> list
     ]
 
 
-def set_pace(visit: Visit, kind: str, rate: float) -> dict:
+def set_pace(session: Session, kind: str, rate: float) -> dict:
     """Steps a second, also for the run under way; and whether the slider is shown."""
-    visit.pace = float(rate) if kind == "watch" else None
-    if visit.run is not None:
-        visit.run.pace = visit.pace
+    session.pace = float(rate) if kind == "watch" else None
+    if session.run is not None:
+        session.run.pace = session.pace
     return gr.update(visible=kind == "watch")
 
 
 # ---------------------------------------------------------------- wiring
 
 
-def wire_form(form: Form, visit: gr.State, said: gr.HTML, looked: gr.HTML, light: dict) -> None:
+def wire_form(form: Form, session: gr.State, said: gr.HTML, computed: gr.HTML, light: dict) -> None:
     """Keep the settings in step: task, model and size fill in the others, and every change is checked."""
     task, model, size, preset = (form.fields[name] for name in ("task", "model", "size", "preset"))
     table, filled, columns = form.table, form.named(*FILLED), form.named("column_1", "column_2")
-    read, described = [visit, *form.values], [form.hint, *form.lines, said]
+    read, described = [session, *form.values], [form.hint, *form.lines, said]
     chosen = [table, *form.named(*CHOSEN[1:]), *filled]
     # Of a change: to Gradio what is pasted with the mouse is no input. One event: the last answer stands.
     edited = [form.fields[name].change for name in FIELDS]
     # Without preprocess: while choices change the page may send an old one, and describe says what it knows.
     gr.on(edited, describe, read, described, **light, trigger_mode="always_last", preprocess=False)
-    task.input(pick_task, [visit, task], [*chosen, form.fields["probe"], looked], **light)
+    task.input(pick_task, [session, task], [*chosen, form.fields["probe"], computed], **light)
     model.input(choose_model, [task, model, size, preset], [preset, *filled], **light)
     size.input(refill, [task, model, size, preset, *filled], filled, **light)
     preset.input(refill, [task, model, size, preset, *filled], filled, **light)
-    taken = {"inputs": [visit, table, task], "outputs": columns, "trigger_mode": "always_last"}
+    taken = {"inputs": [session, table, task], "outputs": columns, "trigger_mode": "always_last"}
     uploaded = gr.on([table.upload, table.clear], take_upload, **taken, **light)
     uploaded.then(describe, read, described, **light)  # whose columns may be called as those of the last
     hidden, heads = form.named("hidden_size", "num_attention_heads")
@@ -299,7 +301,7 @@ def is_full(blocks: gr.Blocks) -> bool:
 
 def wire_drive(page: Page, drive: dict, form: Form, order: gr.Number, answer: list, light: dict) -> None:
     """Connect the buttons of a run; what each does is followed when it makes `order` change."""
-    visit, waits = page.visit, functools.partial(is_full, page.blocks)
+    session, waits = page.session, functools.partial(is_full, page.blocks)
     pressed = {
         "train": functools.partial(press_train, is_full=waits),
         "pause": functools.partial(press_pause, is_full=waits),
@@ -309,28 +311,28 @@ def wire_drive(page: Page, drive: dict, form: Form, order: gr.Number, answer: li
         "reseed": functools.partial(press_again, is_full=waits, other_seed=True),
     }
     for name, press in pressed.items():
-        read = [visit, order, *(form.values if name in ("train", "step") else ())]
+        read = [session, order, *(form.values if name in ("train", "step") else ())]
         mode = "multiple" if name == "step" else "once"
         pressed_once = drive[name].click(press, read, answer, **light, trigger_mode=mode)
         if name == "reseed":
-            pressed_once.then(tell_seed, [visit, *form.named("seed")], form.named("seed"), **light)
+            pressed_once.then(tell_seed, [session, *form.named("seed")], form.named("seed"), **light)
 
 
 def wire_table(page: Page, runs: gr.HTML, compared: gr.HTML, shown: list, zipped, said, light: dict) -> None:
     """Connect the table of runs and the comparison under it."""
-    visit, many = page.visit, {**light, "trigger_mode": "multiple"}
-    page.tab.select(lambda visit: show_table(visit), visit, runs, **light)  # Duel adds some
-    runs.open_run(open_run, visit, shown, **many)
-    runs.delete_run(delete_run, visit, shown, **many)
-    runs.rename_run(rename_run, visit, runs, **many)
-    runs.compare_runs(compare_runs, visit, compared, **{**light, "trigger_mode": "always_last"})
-    wire_download(runs, visit, zipped, said)
+    session, many = page.session, {**light, "trigger_mode": "multiple"}
+    page.tab.select(lambda session: show_table(session), session, runs, **light)  # Duel adds some
+    runs.open_run(open_run, session, shown, **many)
+    runs.delete_run(delete_run, session, shown, **many)
+    runs.rename_run(rename_run, session, runs, **many)
+    runs.compare_runs(compare_runs, session, compared, **{**light, "trigger_mode": "always_last"})
+    wire_download(runs, session, zipped, said)
 
 
 def build(page: Page) -> None:
     """Lay the tab out and connect it."""
     with gr.Row(elem_classes="hf-lead"):
-        looked = gr.HTML(look_for(build_task(next(iter(offers().values()))[0])))
+        computed = gr.HTML(look_for(build_task(next(iter(offers().values()))[0])))
         origin = gr.HTML(notices.origin("none yet", "none", page.device))
     with gr.Row(elem_classes="hf-work"):
         with gr.Column(elem_classes=["hf-panel", "hf-side"], min_width=0):
@@ -346,17 +348,19 @@ def build(page: Page) -> None:
             compared = compare_board("compared")
     zipped = gr.DownloadButton(visible="hidden", elem_id="zip")
     order = gr.Number(0, visible="hidden")  # counts the runs to follow; its change starts the long handler
-    visit = page.visit
-    screen_of = {**drive, "board": board, "note": said, "origin": origin, "runs": runs, "look_for": looked}
+    session = page.session
+    screen_of = {**drive, "board": board, "note": said, "origin": origin, "runs": runs, "look_for": computed}
     screen_of = {name: screen_of[name] for name in SCREEN}
     shown = list(screen_of.values())
     light = {**LIGHT, "queue": False}
     wire_drive(page, drive, form, order, [order, fold, *form.lines, *shown], light)
     train_in_turn = {"concurrency_id": "train", "concurrency_limit": page.places}
-    page.run_ended.append(order.change(follow, visit, shown, **LIGHT, **train_in_turn))
-    wire_form(form, visit, said, looked, light)
+    page.run_ended.append(order.change(follow, session, shown, **LIGHT, **train_in_turn))
+    wire_form(form, session, said, computed, light)
     wire_table(page, runs, compared, shown, zipped, said, light)
-    gr.on([pace.change, rate.change], set_pace, [visit, pace, rate], rate, **light)
+    gr.on([pace.change, rate.change], set_pace, [session, pace, rate], rate, **light)
     page.runs, page.said = runs, said
-    page.arrived = reload.wire(page, shown, lambda visit: show_all(visit) if visit.runs else screen(), light)
+    page.arrived = reload.wire(
+        page, shown, lambda session: show_all(session) if session.runs else screen(), light
+    )
     replay.keep_form(page, form, order, screen_of, drive["reseed"])

@@ -14,7 +14,7 @@ from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
 from hf_attn.tasks.synthetic.parsing import SIGNS, Node, read_prefix
 
 from ...jobs.probe import causal
-from ...session.catalog import Opened
+from ...session.catalog import LoadedModel
 from ...session.model_input import as_ids, known_alignment
 from ...ui import boards
 
@@ -114,7 +114,7 @@ class Distributions:
         return value
 
 
-class Board:
+class AnswerView:
     """The board's value for one input, answer by answer.
 
     Args:
@@ -122,7 +122,7 @@ class Board:
         source: what it was asked, as a person writes it.
     """
 
-    def __init__(self, opened: Opened, source: str):
+    def __init__(self, opened: LoadedModel, source: str):
         self.opened, self.source = opened, source
         self.names_classes = opened.kind == CLASSES
         self.distributions = Distributions(self._name)

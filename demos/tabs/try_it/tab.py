@@ -8,14 +8,14 @@ from hf_attn.generation.generate import STRATEGIES, write
 from hf_attn.tasks.base import CLASSES, SEQUENCE
 
 from ...jobs.training_job import LARGEST_SEED
-from ...session.catalog import Opened, Shelf
-from ...session.model_input import as_ids, build_question, wire_question
+from ...session.catalog import LoadedModel, ModelCatalog
+from ...session.model_input import as_ids, build_model_input, wire_model_input
 from ...session.page import LAST, LIGHT, Page
-from ...session.session import Visit
+from ...session.session import Session
 from ...snippets import views as python_lines
 from ...snippets.views import SAMPLING
 from ...ui import boards, formatting, notices
-from .answer_view import TEMPERATURES, Board
+from .answer_view import TEMPERATURES, AnswerView
 
 TITLE = "Try"
 ASSETS = ("try.css", "word_removal.js", "distribution.js", "beam_tree.js", "try_panels.js", "try_board.js")
@@ -71,10 +71,10 @@ def read_settings(strategy: str, **given) -> dict:
     return {name: read_setting(name, value) for name, value in given.items() if name in used}
 
 
-def show_answers(opened: Opened, source: str, strategy: str, settings: dict) -> dict:
+def show_answers(opened: LoadedModel, source: str, strategy: str, settings: dict) -> dict:
     """Everything that the board shows: the answer, other beams or draws, what each step chose from."""
     ids = opened.encode(source)
-    board, asked = Board(opened, source), as_ids(opened, ids)
+    board, asked = AnswerView(opened, source), as_ids(opened, ids)
     if opened.kind == CLASSES:
         value = board.show_generation(write(opened.model, asked)) | {"removal": board.show_removal()}
     else:
@@ -90,8 +90,8 @@ def show_answers(opened: Opened, source: str, strategy: str, settings: dict) -> 
 
 
 def ask(
-    shelf: Shelf,
-    visit: Visit,
+    catalog: ModelCatalog,
+    session: Session,
     chosen: str | None,
     text: str,
     strategy: str = "greedy",
@@ -109,13 +109,13 @@ def ask(
         return [None, "", notices.origin("none yet", "none", "none"), ""]
     text = (text or "").encode("utf-8", "replace").decode().strip()  # half a pair of surrogates is no text
     try:
-        with shelf.open(visit, chosen) as opened:
+        with catalog.open(session, chosen) as opened:
             if not opened.has_answer:
                 raise ValueError("This model writes nothing and names no class: look at it in Explore.")
             given = {"num_beams": num_beams, "top_k": top_k, "top_p": top_p, "seed": seed}
             settings = read_settings(strategy, **given, temperature=temperature)
             value = show_answers(opened, text, strategy, settings)
-            python = python_lines.explain_answer(visit, chosen, opened, text, value.get("how", {}))
+            python = python_lines.explain_answer(session, chosen, opened, text, value.get("how", {}))
             return [boards.to_json(value | {"chosen": chosen, "python": python}), "", opened.origin, ""]
     except SettingError as error:
         return [gr.skip(), "", gr.skip(), notices.field_error(str(error))]
@@ -138,9 +138,9 @@ def show_settings(strategy: str, kind: str = SEQUENCE) -> list[dict]:
     return [*(gr.update(visible=shown and kind != CLASSES) for shown in uses)]
 
 
-def choose(shelf: Shelf, visit: Visit, chosen: str | None, strategy: str) -> list:
+def choose(catalog: ModelCatalog, session: Session, chosen: str | None, strategy: str) -> list:
     """Another checkpoint: [button, strategy, look-for, settings…]; a classifier has no way to choose."""
-    kind = shelf.kind(visit, chosen)
+    kind = catalog.kind(session, chosen)
     button = "Read" if kind == CLASSES else "Write"
     look_for = notices.look_for(LOOK_FOR_CLASS if kind == CLASSES else LOOK_FOR)
     return [button, gr.update(visible=kind != CLASSES), look_for, *show_settings(strategy, kind)]
@@ -190,7 +190,7 @@ def try_board(elem_id: str) -> gr.HTML:
 
 def build(page: Page) -> None:
     """Lay the tab out and connect it."""
-    question, origin = build_question(LOOK_FOR, "try")
+    question, origin = build_model_input(LOOK_FOR, "try")
     with question.row:
         write_button = gr.Button("Write", variant="primary", elem_id="try-write", min_width=0)
         radio = {"elem_classes": "seg", "elem_id": "try-strategy"}
@@ -206,22 +206,22 @@ def build(page: Page) -> None:
     wrong = gr.HTML("", elem_classes="hf-field-error", elem_id="try-how-error")
     board = try_board("try-board")
     sliders, how = [beams, top_k, top_p, warmth], [beams, top_k, top_p, warmth, seed]
-    shelf = page.shelf
+    catalog = page.catalog
 
     def answer(*asked):
-        return ask(shelf, *asked)
+        return ask(catalog, *asked)
 
     def turn(*chosen):
-        return choose(shelf, *chosen)
+        return choose(catalog, *chosen)
 
-    asked = [page.visit, question.chosen, question.text, strategy, *how]
+    asked = [page.session, question.chosen, question.text, strategy, *how]
     answered = [board, question.error, origin, wrong]
     settings = [*how, again]
     turned = [write_button, strategy, question.look_for, *settings]
-    other = (turn, [page.visit, question.chosen, strategy], turned)
+    other = (turn, [page.session, question.chosen, strategy], turned)
     names = ("strategy", "beams", "k", "p", "temperature", "seed")
     others = dict(zip(names, [strategy, *how], strict=True))
-    asking = wire_question(page, question, answer, asked, answered, other, others).now
+    asking = wire_model_input(page, question, answer, asked, answered, other, others).now
     write_button.click(*asking, **LAST)
     board.rewrite(*asking, **LAST)
     strategy.input(show_settings, strategy, settings, **LIGHT, queue=False).then(*asking, **LAST)

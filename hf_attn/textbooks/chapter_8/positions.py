@@ -30,7 +30,7 @@ def shifted() -> Measured:
     apart = []
     for position_type in RELATIVE:
         positions, places = build_positions(position_type), torch.arange(LENGTH).unsqueeze(0)
-        near, far = (positions.between(start + places, start + places) for start in (0, FAR))
+        near, far = (positions.score_terms(start + places, start + places) for start in (0, FAR))
         (one,), (other,) = ([part for part in parts if part is not None] for parts in (near, far))
         apart.append(difference(one, other))
     return tuple(apart)
