@@ -184,7 +184,7 @@ class InputEvents:
     or weights that have learned since. What is shown is read and written by the handler that answers.
 
     Attributes:
-        page: gives session, shelf and the events after which there is something new.
+        page: gives session, catalog and the events after which there is something new.
         question: the components.
         ask: the tab's handler; reads `asked` and fills `answer`.
         asked: its inputs.
@@ -299,7 +299,7 @@ def wire_ask(asked_by: Callable, asking: tuple, waiting: tuple[str, str] | None)
 def wire_model_input(
     page: Page, question: ModelInput, ask, asked: list, answer: list, turn, others=None, waiting=None
 ) -> InputEvents:
-    """Connect a tab's question, and let links carry it; arguments are Asking's, waiting is `wire_ask`'s."""
+    """Connect a tab's question, and let links carry it; arguments are InputEvents's, waiting is `wire_ask`'s."""
     asking = InputEvents(page, question, ask, asked, answer, turn, others or {})
     shown, seen, chosen = question.shown, question.seen, question.chosen
     now = {**LIGHT, "queue": False}

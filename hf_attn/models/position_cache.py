@@ -77,7 +77,7 @@ def _tell_by_neighbours(positions, embeddings, position_ids, attention_mask, cac
 
 
 def mark_padding(position_ids: torch.Tensor, attention_mask, newest: torch.Tensor) -> torch.Tensor:
-    """Put APART where padding is.
+    """Put PADDING_POSITION where padding is.
 
     Args:
         position_ids: [B, T].

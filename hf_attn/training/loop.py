@@ -241,7 +241,7 @@ def train(
             same weights as an unbroken one. Resumes if the folder exists.
         save_every_seconds: how often the state is saved on the way.
         accelerator: device and processes; a batch is shared out over the processes.
-        report_every_step: once set, every step is reported, so that whoever wants to stop need not wait for long.
+        report_every_step: once set, every step is reported, so that whoever wants to stop need not wait long.
 
     Dropout draws from torch's global generator: seed it too (`torch.manual_seed`) where a recipe has dropout.
 

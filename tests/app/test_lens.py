@@ -83,7 +83,7 @@ def saved(tmp_path_factory):
 
 
 def opened(folder):
-    """Return a shelf and a visit that opened a folder there."""
+    """Return a catalog and a session that opened a folder there."""
     catalog, session = ModelCatalog(), Session(device="cpu")
     assert catalog.take(session, folder) == folder
     return catalog, session

@@ -120,7 +120,7 @@ def test_a_cache_that_forgets_the_places_is_caught(position_type, monkeypatch):
         blank[:, : -position_ids.shape[1]] = 0
         return blank, torch.zeros_like(known).index_copy(1, torch.tensor([known.shape[1] - 1]), known[:, -1:])
 
-    monkeypatch.setattr(position_cache, "recall_places", forget)
+    monkeypatch.setattr(position_cache, "cache_positions", forget)
     assert_caught(check_cached_decoder, model)
 
 
