@@ -299,7 +299,7 @@ def wire_ask(asked_by: Callable, asking: tuple, waiting: tuple[str, str] | None)
 def wire_model_input(
     page: Page, question: ModelInput, ask, asked: list, answer: list, turn, others=None, waiting=None
 ) -> InputEvents:
-    """Connect a tab's question, and let links carry it; arguments are InputEvents's, waiting is `wire_ask`'s."""
+    """Connect a tab's model input, and let links carry it; arguments as InputEvents and `wire_ask` take them."""
     asking = InputEvents(page, question, ask, asked, answer, turn, others or {})
     shown, seen, chosen = question.shown, question.seen, question.chosen
     now = {**LIGHT, "queue": False}

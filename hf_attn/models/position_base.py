@@ -58,7 +58,8 @@ class Positions(nn.Module):
     def forward(self, embeddings: torch.Tensor, position_ids: torch.Tensor) -> torch.Tensor:
         """Return the embeddings as they are: [B, T, D] at [B, T] or [1, T] positions → [B, T, D].
 
-        With `reads_neighbours` both hold all that was read so far, padding behind the tokens at PADDING_POSITION.
+        With `reads_neighbours` both hold all that was read so far; padding stands behind, at
+        PADDING_POSITION.
         """
         return embeddings
 

@@ -1,8 +1,8 @@
 """Positions told by the neighbours: what a token stands next to, or what was read before it, tells its place.
 
 `forward` gets all that was read so far, [B, S, D], also through the cache, with padding behind the tokens. A
-sequence is a run of positions each one more than the last: nothing here reads padding (PADDING_POSITION), or from one
-sequence packed in a row into the next. In a causal stack nothing reads ahead.
+sequence is a run of positions each one more than the last: nothing here reads padding (PADDING_POSITION), or
+from one sequence packed in a row into the next. In a causal stack nothing reads ahead.
 """
 
 import torch
