@@ -299,7 +299,7 @@ def wire_ask(asked_by: Callable, asking: tuple, waiting: tuple[str, str] | None)
 def wire_model_input(
     page: Page, question: ModelInput, ask, asked: list, answer: list, turn, others=None, waiting=None
 ) -> InputEvents:
-    """Connect a tab's model input, and let links carry it; arguments as InputEvents and `wire_ask` take them."""
+    """Connect a tab's model input and let links carry it; arguments as for InputEvents and `wire_ask`."""
     asking = InputEvents(page, question, ask, asked, answer, turn, others or {})
     shown, seen, chosen = question.shown, question.seen, question.chosen
     now = {**LIGHT, "queue": False}

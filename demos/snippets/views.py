@@ -18,7 +18,7 @@ from hf_attn.tasks import Recipe, Task
 from hf_attn.tasks.base import CLASSES
 from hf_attn.training.duel import Budget
 
-from ..jobs.random_state import draws
+from ..jobs.random_state import uses_global_rng
 from ..jobs.training_job import TrainingJob
 from ..session.catalog import BUNDLED, LoadedModel
 from ..session.maps import ComputedMaps
@@ -65,7 +65,7 @@ def say_training(run: TrainingJob) -> tuple[list[str], list[str]]:
         f"task = {say_task(run.task)}",
         f"recipe = {say_recipe(run.recipe)}",
         f"model = build_model(task, recipe, seed={run.seed})",
-        *([f"torch.manual_seed({run.seed})  # dropout draws from it"] if draws(run.recipe) else []),
+        *([f"torch.manual_seed({run.seed})  # dropout draws from it"] if uses_global_rng(run.recipe) else []),
         f"for report in train(task, model, recipe, generator=torch.Generator().manual_seed({run.seed})):",
         "    print(report.step, report.loss, report.held_out_exact_match)",
     ]

@@ -187,8 +187,8 @@ def test_what_a_run_draws_for_dropout_does_not_hang_on_who_else_draws():
     session = begun()
     task, recipe = session.run.task, session.run.recipe
     recipe = dataclasses.replace(recipe, model={**recipe.model, "dropout": 0.3})
-    assert random_state.draws(recipe)
-    assert not random_state.draws(session.run.recipe)
+    assert random_state.uses_global_rng(recipe)
+    assert not random_state.uses_global_rng(session.run.recipe)
     alone, _ = session.add(task, recipe, 1)
     for _ in driving.drive(alone):
         pass
