@@ -268,12 +268,13 @@ def wire_form(form: Form, session: gr.State, said: gr.HTML, computed: gr.HTML, l
     edited = [form.fields[name].change for name in FIELDS]
     # Without preprocess: while choices change the page may send an old one, and describe says what it knows.
     gr.on(edited, describe, read, described, **light, trigger_mode="always_last", preprocess=False)
-    task.input(pick_task, [session, task], [*chosen, form.fields["probe"], computed], **light)
-    model.input(choose_model, [task, model, size, preset], [preset, *filled], **light)
-    size.input(refill, [task, model, size, preset, *filled], filled, **light)
-    preset.input(refill, [task, model, size, preset, *filled], filled, **light)
-    taken = {"inputs": [session, table, task], "outputs": columns, "trigger_mode": "always_last"}
-    uploaded = gr.on([table.upload, table.clear], take_upload, **taken, **light)
+    # always_last: Gradio drops a choice that is made while the one before it is still being answered
+    last = {**light, "trigger_mode": "always_last"}
+    task.input(pick_task, [session, task], [*chosen, form.fields["probe"], computed], **last)
+    model.input(choose_model, [task, model, size, preset], [preset, *filled], **last)
+    size.input(refill, [task, model, size, preset, *filled], filled, **last)
+    preset.input(refill, [task, model, size, preset, *filled], filled, **last)
+    uploaded = gr.on([table.upload, table.clear], take_upload, [session, table, task], columns, **last)
     uploaded.then(describe, read, described, **light)  # whose columns may be called as those of the last
     hidden, heads = form.named("hidden_size", "num_attention_heads")
     gr.on([hidden.change], refill_heads, hidden, heads, **light, trigger_mode="always_last")
