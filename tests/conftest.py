@@ -1,5 +1,6 @@
 """What every test shares: one thread, so that timings and sums do not depend on the machine."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from hf_attn.checkpoints.run_folder import Run, finish, follow
 from hf_attn.tasks import build_task
 from hf_attn.training.device import build_accelerator
 
+os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # read when gradio is imported
 pytest.register_assert_rewrite("tests.support")  # so that what failed there is told
 
 torch.set_num_threads(1)

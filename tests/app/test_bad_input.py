@@ -21,7 +21,6 @@ from demos import build_app  # noqa: E402
 from demos.server import input_guard  # noqa: E402
 from demos.session.catalog import ModelCatalog, build_catalog  # noqa: E402
 from demos.ui import formatting, notices  # noqa: E402
-from tests.support.browser import find_chromium, open_tab  # noqa: E402
 
 LINKS = ("open_page", "go_on", "copy")  # what a link gives and takes stands in test_links.py
 NO_FIELDS = (components.State, components.HTML, Api)
@@ -265,68 +264,3 @@ def test_what_a_sentence_quotes_neither_turns_it_round_nor_becomes_markup_nor_fi
     assert said.endswith("x… works.</p>")
     assert len(notices.field_error("a word " * 10_000 + "works.")) < 1000
     assert notices.field_error("👩‍👩‍👧‍👦 will not do.") == '<p role="alert">👩‍👩‍👧‍👦 will not do.</p>'
-
-
-# ---------------------------------------------------------------- in a browser
-
-needs_browser = pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
-
-
-@needs_browser
-def test_markup_that_is_typed_is_shown_as_it_was_typed_and_runs_nowhere(served_app):
-    with open_tab(served_app, "Language") as page:  # which fails on what a script says
-        page.on("dialog", lambda dialog: pytest.fail(dialog.message))
-        page.locator("#tokens-text input, #tokens-text textarea").fill(f"\u202e{MARKUP}")
-        page.locator("#tokens-cut").click()
-        board = page.locator("#tokens-board")
-        board.get_by_role("button", name="words", exact=True).click()
-        board.get_by_role("button", name="onerror").wait_for()
-        page.get_by_role("tab", name="Positions", exact=True).click()
-        page.locator("#positions-length input, #positions-length textarea").fill(MARKUP)
-        line = page.locator("#positions-error-length [role=alert]")
-        line.wait_for()
-        assert line.inner_text().startswith(MARKUP[:10])
-        assert page.locator("img[src=x]").count() == 0
-
-
-@needs_browser
-def test_explore_says_that_it_works_however_it_was_asked(served_app):
-    with open_tab(served_app, "Explore") as page:
-        page.wait_for_function("hfAttn.lens.now?.map")
-        page.evaluate("""() => { window.waits = [];
-            hfAttn.lens.listen(document.body, view => waits.push(view.waiting)); }""")
-        text = page.locator("#explore-text input, #explore-text textarea")
-        for ask in (lambda: text.press("Enter"), page.locator("button.chip:visible").nth(1).click):
-            page.evaluate("waits.length = 0")
-            ask()
-            page.wait_for_function("waits.includes(true) && !waits.at(-1)")
-
-
-@needs_browser
-def test_the_number_beside_a_slider_is_refused_under_it_and_nothing_else_moves(served_app):
-    with open_tab(served_app, "Try") as page:
-        page.locator("#try-board .hf-dist .line").first.wait_for()
-        field, line = (page.locator(f"#try-temperature {part}") for part in ("[type=number]", "[role=alert]"))
-        before = page.locator("#try-board").inner_text()
-        for typed in ("9", "-5"):
-            field.fill(typed)
-            assert line.inner_text() == "Give a number from 0 to 2."
-            field.press("Tab")
-            assert line.inner_text() == "Give a number from 0 to 2. 1 stays."
-            assert field.input_value() == "1"
-        field.fill("")
-        assert not line.is_visible(), "another number is begun"
-        field.press("Tab")
-        assert line.inner_text().endswith("1 stays.")
-        page.wait_for_timeout(500)
-        assert page.get_by_test_id("toast-body").count() == 0
-        assert page.locator("#try-board").inner_text() == before
-        field.fill("0.5")
-        page.locator("#try-board", has_text="at temperature 0.5").wait_for()
-        assert not line.is_visible()
-        page.get_by_role("radio", name="top-k").check()
-        kept = page.locator("#try-top-k [type=number]")
-        kept.fill("2.5")
-        assert page.locator("#try-top-k [role=alert]").inner_text() == "Give a whole number from 1 to 20."
-        page.locator("#try-top-k [type=range]").press("ArrowRight")
-        assert not page.locator("#try-top-k [role=alert]").is_visible()

@@ -12,7 +12,6 @@ import gradio as gr
 from demos.core.events import RunEvent
 from demos.tabs.explore.ablation_panel import AskEvent
 from demos.tabs.train.runs_table import CompareEvent, RenameEvent
-from tests.support.browser import PATIENCE, find_chromium, open_tab
 from tests.support.raw_requests import DEEP, Caller, serve_logged
 
 NAMES = (
@@ -186,23 +185,3 @@ def test_an_event_has_the_values_that_its_class_names_and_defaults_for_the_other
 def test_what_is_missing_or_of_another_type_is_named(event, data, words):
     with pytest.raises(gr.Error, match=re.escape(words)):
         event(None, data)
-
-
-# ---------------------------------------------------------------- the page itself
-
-
-@pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
-def test_choosing_and_leaving_running_text_is_never_an_error(served_app):
-    from playwright.sync_api import expect
-
-    failed = []
-    with open_tab(served_app, "Train") as page:
-        page.on("response", lambda answer: failed.append(answer.url) if answer.status >= 400 else None)
-        task, model = (page.locator(f"#field-{name} input") for name in ("task", "model"))
-        for name, learner in (("Running text", "Decoder-only Transformer"), ("Copy", "Transformer")) * 2:
-            task.click()
-            page.get_by_role("option", name=name, exact=True).click()
-            expect(model).to_have_value(learner, timeout=PATIENCE)
-            expect(page.locator("#tab-train").get_by_text("parameters.")).to_be_visible(timeout=PATIENCE)
-        expect(page.get_by_text("Not taken")).to_have_count(0)
-    assert failed == []

@@ -3,7 +3,6 @@
 import itertools
 import json
 import os
-import re
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -19,17 +18,16 @@ from demos.tabs.explore import ablation_panel  # noqa: E402
 from demos.tabs.explore import tab as explore  # noqa: E402
 from demos.tabs.explore.ablation_panel import AblationQuestion  # noqa: E402
 from demos.tabs.explore.head_scores import VIEWS, ExploreState  # noqa: E402
-from hf_attn.analysis.ablation import list_trials, measure_changes, measure_outcomes  # noqa: E402
+from hf_attn.analysis.ablation import list_trials, measure_outcomes  # noqa: E402
 from hf_attn.analysis.head_metrics import singular_values  # noqa: E402
 from hf_attn.analysis.head_roles import ROLES, measure_even, measure_head_roles, measure_heads  # noqa: E402
 from hf_attn.analysis.hopfield import hopfield_descent  # noqa: E402
 from hf_attn.interpret.attention_maps import attention_maps  # noqa: E402
 from hf_attn.interpret.read_head import walk_model  # noqa: E402
-from tests.support.browser import PATIENCE, find_chromium, open_tab  # noqa: E402
+from tests.support.addition_head import SUM, find_needed_head, symbols_of  # noqa: E402
 from tests.support.sessions import finished  # noqa: E402
 
 CATALOG = build_catalog()
-SUM = "153+391"
 
 
 def folder(name):
@@ -38,22 +36,7 @@ def folder(name):
 
 @pytest.fixture(scope="module")
 def needed():
-    """A head of cross-attention without which the sum above comes out wrong: its pick and its change."""
-    found = load_once(folder("attn-addition"))
-    trials = [
-        trial
-        for trial in list_trials(found.model)
-        if trial.interventions[0].kind == "cross" and trial.interventions[0].head is not None
-    ]
-    changes = measure_changes(found.model, torch.tensor([found.task.encode(SUM)]), trials)
-    change = next(change for change in changes if change.is_other_answer)
-    (gone,) = change.trial.interventions
-    return AblationQuestion("head", kind="cross", layer=gone.layer, head=gone.head), change
-
-
-def symbols_of(ids):
-    tokens = load_once(folder("attn-addition")).tokenizer.convert_ids_to_tokens(ids)
-    return ["end" if token == "</s>" else token for token in tokens]
+    return find_needed_head()
 
 
 def looking_at(name, text, target=""):
@@ -289,52 +272,3 @@ def test_each_head_is_taken_away_by_whatever_threads_come_by_and_the_run_goes_on
                 break
     assert checks.each["status"] == FINISHED
     assert not run.lock.locked()
-
-
-@pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
-def test_in_the_browser_a_removed_head_changes_the_answer_shown(needed, served_app):
-    from playwright.sync_api import expect
-
-    expect.set_options(timeout=PATIENCE)
-    pick, change = needed
-    place = f"layer {pick.layer + 1}, head {pick.head + 1}"
-    found = load_once(folder("attn-addition"))
-    whole, left = (
-        f"{100 * outcome.exact_match:.1f}"
-        for outcome in measure_outcomes(found.model, found.task, [change.trial], ablation_panel.EXAMPLES)
-    )
-    with open_tab(served_app, "Explore") as page:
-        lens, checks = page.locator("#explore-board"), page.locator("#checks-board")
-        answers = checks.locator(".hf-said .hf-symbols")
-        roles = checks.locator(".hf-roles-table tbody tr")
-        expect(lens).to_contain_text(f"{SUM} → 544")
-        lens.get_by_role("button", name=place).click()
-        expect(checks.locator(".hf-meant")).to_have_text(f"This asks about {place} of cross-attention.")
-        expect(roles).to_have_count(9)  # eight heads and even attention
-        expect(checks.locator(".hf-roles-table tr.on")).to_contain_text(f"{pick.layer + 1}·{pick.head + 1}")
-        expect(checks.locator(".hf-theory-facts")).to_contain_text("after one update")
-        expect(checks).to_contain_text(f"is measured on {ablation_panel.EXAMPLES} held-out examples")
-        counted = f"{ablation_panel.ROLE_EXAMPLES} held-out examples"
-        expect(checks.get_by_role("button", name=counted, exact=True)).to_be_visible()
-
-        checks.get_by_role("button", name="Ask", exact=True).click()
-        expect(answers).to_have_text(["".join(symbols_of(ids)) for ids in (change.before, change.after)])
-        expect(answers.nth(1).locator(".wrong").first).to_be_visible()
-        expect(checks.locator(".hf-verdict")).to_have_text(["right", "wrong"])
-        expect(checks.locator(".hf-fall")).to_have_text(re.compile(rf"{whole}\s%→{left}\s%± [\d.]+"))
-
-        checks.get_by_role("button", name="Without each head").click()
-        expect(checks.get_by_role("button", name="Run on all heads again")).to_be_visible()
-        cells = checks.locator(".hf-left button")
-        expect(cells).to_have_count(8)
-        expect(cells.nth(4 * pick.layer + pick.head)).to_have_text(f"{float(left):.0f}")
-        cells.nth(0).click()  # the grid chooses in the lens
-        expect(lens).to_contain_text("Layer 1, head 1")
-        checks.get_by_role("button", name="this edge").click()
-        lens.locator("canvas[tabindex='0']").first.press("Escape")
-        expect(checks.locator(".hf-meant")).to_contain_text("No cell is chosen")
-        expect(checks.get_by_role("button", name="Ask", exact=True)).to_be_disabled()
-        for width in (360, 768, 1280):
-            page.set_viewport_size({"width": width, "height": 900})
-            assert page.evaluate("document.documentElement.scrollWidth") <= width
-    expect.set_options(timeout=5_000)

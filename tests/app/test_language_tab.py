@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 
 import pytest
 import torch
@@ -20,7 +19,6 @@ from hf_attn.architectures.registry import build_model  # noqa: E402
 from hf_attn.experiments.word_order import Sizes  # noqa: E402
 from hf_attn.tasks import Recipe  # noqa: E402
 from hf_attn.tasks.text.language import Language  # noqa: E402
-from tests.support.browser import PATIENCE, find_chromium, open_tab  # noqa: E402
 
 EVIL = "<img src=x onerror=window.bad=1> {{value}} ${value}"
 
@@ -285,67 +283,3 @@ def test_words_before_there_are_vectors_say_what_to_press():
     board, *_, word_error, _, _ = word_vectors.ask(word_vectors.WordVectorsJob(), "rome", "a", "b", "c")
     assert told(board) is None
     assert "press Train vectors first" in word_error
-
-
-# ---------------------------------------------------------------- the page
-
-
-@pytest.fixture(scope="module")
-def page(served_app):
-    """The Language tab in a real browser."""
-    with open_tab(served_app, "Language") as opened:
-        yield opened
-
-
-def part(page, name):
-    page.get_by_role("radio", name=name, exact=True).check()
-
-
-@pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
-def test_in_the_browser_pairs_merge_vectors_are_learned_and_a_wrong_word_is_refused(page):
-    from playwright.sync_api import expect
-
-    expect.set_options(timeout=PATIENCE)
-    board = page.locator("#tokens-board")
-    expect(board.locator(".hf-merge").first).to_have_text("Characters, before the first of 9 merges.")
-    expect(board.locator(".hf-bars .next .hf-mono")).to_have_text("p e")
-    before = board.locator(".hf-cut button").count()
-    board.get_by_role("button", name="Merge", exact=True).click()
-    expect(board.locator(".hf-merge").first).to_have_text("Merge 1 of 9: p + e → pe, met 4 times.")
-    expect(board.locator(".hf-cut button.fresh")).to_have_count(4)
-    assert board.locator(".hf-cut button").count() == before - 4
-    board.get_by_role("button", name="characters", exact=True).click()
-    expect(board.locator(".hf-stepper")).to_be_hidden()
-    page.locator("#tokens-text input").fill(EVIL)
-    page.locator("#tokens-cut").click()
-    expect(board.locator("h2").first).to_contain_text(f"{len(EVIL)} tokens")
-    assert page.evaluate("window.bad") is None
-    page.locator("#tokens-text input").fill("")
-    page.locator("#tokens-cut").click()
-    expect(page.locator("#tokens-error")).to_contain_text("Nothing is written")
-
-    part(page, "Order")
-    expect(page.locator("#bags-board tbody tr")).to_have_count(4)
-    part(page, "n-grams")
-    expect(page.locator("#ngrams-board .hf-follows")).to_have_count(3)
-
-    part(page, "Neighbours")
-    board = page.locator("#neighbours-board")
-    expect(board.locator(".hf-blank").first).to_have_text("Train vectors, and this is drawn here.")
-    page.locator("#vectors-train").click()
-    expect(page.locator("#vectors-note")).to_contain_text("Done in", timeout=60_000)
-    expect(board).to_contain_text(re.compile(r"rome has rank 1 of \d+"))
-    page.locator("#vectors-word input").fill("romme")
-    page.locator("#vectors-word input").press("Enter")
-    expect(page.locator("#vectors-word-error")).to_contain_text("did you mean rome")
-    page.locator("#vectors-word input").fill("kenya")
-    page.locator("#vectors-word input").press("Enter")
-    expect(board).to_contain_text("nearest to kenya")
-    board.get_by_role("button", name="Show as table").first.click()
-    expect(board.locator(".hf-numbers tbody tr")).to_have_count(8)
-
-    for width in (360, 390, 768, 1280, 1520):  # no part scrolls sideways
-        page.set_viewport_size({"width": width, "height": 900})
-        for tested in language.PARTS:
-            part(page, tested.TITLE)
-            assert page.evaluate("document.documentElement.scrollWidth") <= width, tested.TITLE

@@ -38,7 +38,6 @@ from hf_attn.architectures.map_sizes import count_weights  # noqa: E402
 from hf_attn.interpret import long_inputs  # noqa: E402
 from hf_attn.interpret.attention_maps import attention_maps  # noqa: E402
 from hf_attn.interpret.read_head import walk_model  # noqa: E402
-from tests.support.browser import PATIENCE, find_chromium, open_tab  # noqa: E402
 
 WORDS = ["the", "bank", "by", "river", "tree", "time", "flies"]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
@@ -177,32 +176,6 @@ def test_what_a_visitor_opened_is_offered_to_nobody_else(saved):
     assert catalog.choices(Session(device="cpu")) == []
     with pytest.raises(ValueError, match="train one"), catalog.open(Session(device="cpu"), saved["bert"]):
         pass
-
-
-@pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
-def test_in_the_browser_a_folder_that_is_refused_leaves_target_and_lens_and_another_changes_them(
-    saved, served_app, tmp_path
-):
-    from playwright.sync_api import expect
-
-    with open_tab(served_app, "Explore") as page:
-        lens, target = page.locator("#explore-board"), page.locator("#explore-target input")
-        name, error = page.locator("#explore-other input"), page.locator("#explore-other-error")
-        expect(lens).to_contain_text("153+391 → 544", timeout=PATIENCE)
-        target.fill("643")
-        target.press("Enter")
-        expect(lens).to_contain_text("153+391 → 643", timeout=PATIENCE)
-        name.fill(str(tmp_path / "missing"))
-        page.locator("#explore-open").click()
-        expect(error).to_contain_text("no folder", timeout=PATIENCE)
-        page.wait_for_timeout(500)
-        expect(target).to_have_value("643")
-        expect(lens).to_contain_text("153+391 → 643")
-        name.fill(saved["bart"])
-        name.press("Enter")
-        expect(page.locator("#explore-origin")).to_contain_text("Bart", timeout=PATIENCE)
-        expect(target).to_have_value("")
-        expect(error).to_have_text("")
 
 
 # ---------------------------------------------------------------- long inputs

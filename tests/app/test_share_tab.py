@@ -18,7 +18,6 @@ from demos.tabs.share import tab as sharing  # noqa: E402
 from demos.tabs.share.card_preview import render_card  # noqa: E402
 from demos.tabs.share.handlers import Sharing  # noqa: E402
 from demos.tabs.share.transfer import embed_lines, load_lines  # noqa: E402
-from tests.support.browser import PATIENCE, find_chromium, open_tab, serve_app  # noqa: E402
 from tests.support.hub_server import serve_hub  # noqa: E402
 from tests.support.sessions import begun, finished  # noqa: E402
 
@@ -260,48 +259,3 @@ def test_a_typed_name_stays_and_a_default_follows_the_checkpoint(catalog):
     assert sharing.choose(catalog, session, None, "")[1] == "attn-copy"
     assert sharing.choose(catalog, session, chosen, "ada/mine")[1] == "ada/mine"
     assert sharing.choose(ModelCatalog(), session, None, "")[0]["value"] is None
-
-
-# ---------------------------------------------------------------- in the browser
-
-
-@pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
-def test_in_the_browser_a_bundled_checkpoint_is_pushed_verified_pulled_and_offered(tmp_path):
-    from playwright.sync_api import expect
-
-    expect.set_options(timeout=PATIENCE)
-    with (
-        serve_hub(tmp_path) as served,
-        serve_app(served.environment(tmp_path)) as address,
-        open_tab(address, "Share") as page,
-    ):
-        page.get_by_label("Checkpoint", exact=True).last.click()
-        page.get_by_role("option", name="attn-copy (bundled)").click()
-        expect(page.locator("#share-name input")).to_have_value("attn-copy")
-        token, push = page.locator("#share-token input"), page.locator("#share-push")
-        assert token.get_attribute("type") == "password"
-        token.fill("hf_mistyped")
-        push.click()
-        expect(page.locator("#share-token-error")).to_contain_text("does not know this token")
-        token.fill(served.token)
-        push.click()
-        expect(page.locator("#share-pushed")).to_contain_text("Pushed and verified")
-        expect(page.locator("#share-pushed a")).to_have_attribute("href", f"{served.endpoint}/ada/attn-copy")
-        page.locator("#share-id input").fill("ada/attn-copy")
-        page.locator("#share-pull").click()
-        expect(page.locator("#share-pulled")).to_contain_text("Pulled and checked")
-        page.locator("#share-card > button").click()
-        expect(page.locator(".hf-card h1")).to_have_text("attn-copy")
-        page.get_by_role("button", name="Copy link").click()
-        expect(page.locator(".hf-link-panel")).to_be_visible()
-        assert served.token not in page.content() + page.url
-        page.get_by_role("button", name="Clear the token").click()
-        expect(token).to_have_value("")
-        for width in (360, 768, 1280):
-            page.set_viewport_size({"width": width, "height": 900})
-            assert page.evaluate("document.documentElement.scrollWidth") <= width
-        page.get_by_role("tab", name="Explore", exact=True).click()
-        page.locator("#explore-checkpoint input").click()
-        page.get_by_role("option", name="ada/attn-copy (pulled)").click()
-        expect(page.locator("#explore-origin")).to_contain_text("ada/attn-copy, step")
-    expect.set_options(timeout=5_000)

@@ -1,52 +1,21 @@
 """The app as people meet it: `python app.py` in a process of its own, a real browser, what is seen there."""
 
-import os
 import re
 import shutil
-import subprocess
-import sys
-import urllib.parse
-from pathlib import Path
 
 import pytest
-
-pytest.importorskip("gradio")
-pytest.importorskip("playwright")
-
 from playwright.sync_api import expect
 
 from hf_attn.checkpoints.save_load import load_checkpoint
 from hf_attn.tasks import build_task
-from tests.support.browser import find_chromium, listen, serve_app
+from tests.support.browser import PATIENCE, SETTLE, listen, settle
 from tests.support.tables import write_table
 
-pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
-ROOT = Path(__file__).parents[2]
-PATIENCE = 60_000  # ms; the machine may be busy
 NO_ATTENTION = "No attention: all of the source passes through one vector."
 
 
-def start(*options, **settings):
-    """Start the app as a person does, with these settings of the environment."""
-    command = [sys.executable, "app.py", *options]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
-    environment = {**os.environ, "NO_PROXY": "127.0.0.1", **settings}
-    return subprocess.Popen(command, cwd=ROOT, **quiet, env=environment)
-
-
 @pytest.fixture(scope="module")
-def url():
-    with serve_app() as address:  # waits for the line that says where it runs, however long the imports take
-        yield address
-
-
-@pytest.fixture(scope="module")
-def port(url):
-    return urllib.parse.urlsplit(url).port
-
-
-@pytest.fixture(scope="module")
-def visit(chromium, url):
+def visit(chromium, served_app):
     """Open the page as a new visitor; afterwards no script has failed and nothing outside was asked for."""
     heard = []
 
@@ -54,14 +23,13 @@ def visit(chromium, url):
         context = chromium.new_context(viewport={"width": width, "height": 900}, accept_downloads=True)
         context.set_default_timeout(PATIENCE)
         page = context.new_page()
-        heard.append(listen(page, (url, "data:", "blob:")))
-        page.goto(url)
+        heard.append(listen(page, (served_app, "data:", "blob:")))
+        page.add_init_script(path=SETTLE)
+        page.goto(served_app)
         tab(page, "Train")
         return page
 
-    expect.set_options(timeout=PATIENCE)
     yield open_page
-    expect.set_options(timeout=5_000)
     assert not any(heard), heard
 
 
@@ -249,7 +217,7 @@ def test_an_lstm_shows_its_alignment_form_and_one_without_says_that_it_has_none(
         choose(page, "Model", model.replace(" attention (", " ("))
         expect(page.get_by_label("Steps", exact=True)).to_have_value("600")
         expect(page.get_by_label("Heads", exact=True)).to_be_hidden()
-        page.wait_for_timeout(1_000)  # Gradio tells of a choice twice, and each answer fills the fields in
+        settle(page)  # Gradio tells of a choice twice, and each answer fills the fields in
         fill(page, "Steps", steps)
         page.get_by_role("button", name="Train", exact=True).click()
         expect(page.locator("#runs tbody tr.on")).to_contain_text(model)
@@ -313,20 +281,3 @@ def test_on_a_phone_no_tab_scrolls_sideways_and_the_settings_fold(visit):
         expect(page.locator("canvas").locator("visible=true").first).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth") == 390, name
     page.context.close()
-
-
-def test_a_busy_port_and_a_missing_checkpoint_are_one_line(url, port):
-    started = [start("--port", str(port)), start("--checkpoint", "/nowhere/at/all")]
-    told = [process.communicate(timeout=120)[1] for process in started]
-    assert [process.returncode for process in started] == [2, 2]
-    assert all(len(text.strip().splitlines()) == 1 for text in told), told
-    assert f"{port}: the port is taken" in told[0]
-    assert "There is no folder" in told[1]
-
-
-def test_a_port_in_the_environment_that_is_no_number_is_refused_in_words():
-    process = start(GRADIO_SERVER_PORT="abc")
-    told = process.communicate(timeout=120)[1]
-    assert process.returncode == 2
-    assert "argument --port: invalid int value: 'abc'" in told
-    assert "Traceback" not in told

@@ -1,20 +1,11 @@
 """The app's boards in a browser, each by itself on a page without a server: what they draw of a value."""
 
-import os
-
 import pytest
-
-os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-pytest.importorskip("gradio")
-pytest.importorskip("playwright")
-
 from playwright.sync_api import expect
 
 from demos.app import HEAD
 from demos.ui import boards
-from tests.support.browser import find_chromium, listen
-
-pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
+from tests.support.browser import listen
 
 MOUNT = """([name, css, value]) => {
   const element = document.createElement("div");

@@ -1,29 +1,22 @@
 """The pictures of the app in a real browser, inside a real small Gradio page."""
 
 import json
-import os
 import re
 import xml.etree.ElementTree as ElementTree
 
+import gradio as gr
 import numpy as np
 import pytest
+from playwright.sync_api import expect
 
-os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-gr = pytest.importorskip("gradio")
-pytest.importorskip("playwright")
-
-from playwright.sync_api import expect  # noqa: E402
-
-from demos.app import HEAD  # noqa: E402
-from demos.tabs.explore.tab import explore_board  # noqa: E402
-from demos.tabs.train.board import runs_table, train_board  # noqa: E402
-from demos.tabs.try_it.tab import try_board  # noqa: E402
-from demos.ui import boards, notices  # noqa: E402
-from demos.ui.theme import THEME  # noqa: E402
-from hf_attn.viz import web  # noqa: E402
-from tests.support.browser import find_chromium, find_free_port, listen, open_browser  # noqa: E402
-
-pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
+from demos.app import HEAD
+from demos.tabs.explore.tab import explore_board
+from demos.tabs.train.board import runs_table, train_board
+from demos.tabs.try_it.tab import try_board
+from demos.ui import boards, notices
+from demos.ui.theme import THEME
+from hf_attn.viz import web
+from tests.support.browser import find_free_port, listen
 
 WORDS = ["the", "bank", "by", "the river"]
 EVIL = "<img src=x onerror=window.bad=1>"
@@ -146,10 +139,9 @@ def app_url():
 
 
 @pytest.fixture(scope="module")
-def context():
+def context(chromium):
     """Share one cache, so that only the first page loads Gradio anew."""
-    with open_browser() as chromium:
-        yield chromium.new_context()
+    return chromium.new_context()
 
 
 @pytest.fixture

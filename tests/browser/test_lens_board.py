@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 
 from hf_attn.viz import web
-from tests.support.browser import PATIENCE, find_chromium, listen, open_browser
-
-pytest.importorskip("playwright")
-pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
+from tests.support.browser import PATIENCE, listen
 
 
 def pack(weights):
@@ -17,20 +14,13 @@ def pack(weights):
     return base64.b64encode(np.round(weights * 65535).astype("<u2").tobytes()).decode("ascii")
 
 
-@pytest.fixture(scope="module")
-def browser():
-    """A browser for the pages of this file."""
-    with open_browser() as chromium:
-        yield chromium
-
-
 @pytest.fixture
-def lens(browser):
+def lens(chromium):
     """Open a page with a lens: window.lens, and in window.sent what it asked for; no script fails on it."""
     heard, pages = [], []
 
     def draw(value, width=1280):
-        page = browser.new_page(viewport={"width": width, "height": 900}, reduced_motion="reduce")
+        page = chromium.new_page(viewport={"width": width, "height": 900}, reduced_motion="reduce")
         pages.append(page)
         page.set_default_timeout(PATIENCE)
         heard.append(listen(page))

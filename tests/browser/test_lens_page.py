@@ -7,18 +7,13 @@ import re
 import numpy as np
 import pytest
 import torch
-
-pytest.importorskip("playwright")
-
 from playwright.sync_api import expect
 
 from hf_attn.interpret.attention_maps import AttentionMaps
 from hf_attn.viz.attention_view import AttentionView, show_attention
 from hf_attn.viz.draw_map import draw_map
-from tests.support.browser import find_chromium, listen
+from tests.support.browser import listen
 from tests.support.native_models import build_native, build_vit
-
-pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
 
 EVIL = "</script><img src=https://example.org/x onerror=window.bad=1>"
 

@@ -6,25 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("gradio")
-pytest.importorskip("playwright")
-
 from playwright.sync_api import expect
 
-from tests.support.browser import PATIENCE, find_chromium, find_free_port, listen, running
+from tests.support.browser import PATIENCE, find_free_port, listen, running
 
-pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
 PIXELS = "host => [...host.querySelectorAll('canvas')].filter(c => c.offsetParent).map(c => c.toDataURL())"
 ROOT = Path(__file__).parents[2]
 STEPS = "12"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def patient():
-    expect.set_options(timeout=PATIENCE)
-    yield
-    expect.set_options(timeout=5_000)
 
 
 @contextlib.contextmanager

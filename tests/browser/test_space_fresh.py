@@ -6,19 +6,16 @@ import sys
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("playwright")
-
 from huggingface_hub import metadata_load
 from playwright.sync_api import expect
 
 from hf_attn.hub.space import assemble_space
-from tests.support.browser import find_chromium, find_free_port, listen, open_browser, running
+from tests.support import browser
+from tests.support.browser import find_free_port, listen, running
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(2400),
-    pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine"),
 ]
 ROOT = Path(__file__).parents[2]
 PATIENCE = 300_000  # ms; whatever was just installed is read from disk for the first time
@@ -59,24 +56,29 @@ def url(folder, python, tmp_path_factory):
         yield f"http://127.0.0.1:{port}/"
 
 
-def test_the_pushed_folder_trains_by_its_own_requirements_and_asks_nothing_of_anybody(url):
+@pytest.fixture(autouse=True)
+def patient():
     expect.set_options(timeout=PATIENCE)
-    with open_browser() as chromium:
-        context = chromium.new_context(viewport={"width": 1280, "height": 900})
-        context.set_default_timeout(PATIENCE)
-        page = context.new_page()
-        complaints = listen(page, (url, "data:", "blob:"))
-        page.goto(url)
-        page.get_by_role("tab", name="Train", exact=True).click()
-        train = page.get_by_role("button", name="Train", exact=True)
-        train.click()
-        expect(page.locator("#note")).to_contain_text("held-out examples are right")
-        page.get_by_label("Steps", exact=True).fill("5001")
-        train.click()
-        expect(page.locator("#error-steps")).to_contain_text("from 1 to 5\u202f000")
-        page.get_by_role("tab", name="Attention", exact=True).click()
-        expect(page.locator("canvas:visible").first).to_be_visible()
-        page.get_by_role("tab", name="Share", exact=True).click()
-        expect(page.get_by_role("button", name="Sign in with Hugging Face")).to_be_visible()
-    expect.set_options(timeout=5_000)
+    yield
+    expect.set_options(timeout=browser.PATIENCE)
+
+
+def test_the_pushed_folder_trains_by_its_own_requirements_and_asks_nothing_of_anybody(chromium, url):
+    context = chromium.new_context(viewport={"width": 1280, "height": 900})
+    context.set_default_timeout(PATIENCE)
+    page = context.new_page()
+    complaints = listen(page, (url, "data:", "blob:"))
+    page.goto(url)
+    page.get_by_role("tab", name="Train", exact=True).click()
+    train = page.get_by_role("button", name="Train", exact=True)
+    train.click()
+    expect(page.locator("#note")).to_contain_text("held-out examples are right")
+    page.get_by_label("Steps", exact=True).fill("5001")
+    train.click()
+    expect(page.locator("#error-steps")).to_contain_text("from 1 to 5\u202f000")
+    page.get_by_role("tab", name="Attention", exact=True).click()
+    expect(page.locator("canvas:visible").first).to_be_visible()
+    page.get_by_role("tab", name="Share", exact=True).click()
+    expect(page.get_by_role("button", name="Sign in with Hugging Face")).to_be_visible()
+    context.close()
     assert complaints == []

@@ -1,29 +1,22 @@
 """The Try tab in a browser: steps, beams and draws, chosen by click and redrawn by slider."""
 
 import itertools
-import os
 import random
 
 import pytest
 import torch
+from playwright.sync_api import expect
 
-os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-gr = pytest.importorskip("gradio")
+from hf_attn.generation.generate import cut_nucleus, cut_top_k, temper
+from tests.support.browser import open_tab, settle
 
-from hf_attn.generation.generate import cut_nucleus, cut_top_k, temper  # noqa: E402
-from tests.app.test_try_tab import SUM  # noqa: E402
-from tests.support.browser import PATIENCE, find_chromium, open_tab  # noqa: E402
-
-pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
+SUM = "999+999"
 
 
 @pytest.fixture(scope="module")
-def page(served_app):
+def page(chromium, served_app):
     """The tab with the answer of four beams to a sum."""
-    from playwright.sync_api import expect
-
-    expect.set_options(timeout=PATIENCE)
-    with open_tab(served_app, "Try") as page:
+    with open_tab(chromium, served_app, "Try") as page:
         page.locator("#try-checkpoint input").click()
         page.get_by_role("option", name="attn-addition").click()
         page.locator("#try-origin").get_by_text("attn-addition").wait_for()
@@ -31,7 +24,6 @@ def page(served_app):
         page.locator("#try-strategy label", has_text="beam").click()
         page.locator("#try-board .hf-beams canvas").wait_for()
         yield page
-    expect.set_options(timeout=5_000)
 
 
 def fill(page, text):
@@ -99,8 +91,6 @@ def test_no_two_lines_of_a_beam_tree_cross_and_the_best_answer_is_straight(page)
 
 
 def test_a_symbol_of_the_beam_tree_leads_to_its_step_and_its_map_row(page):
-    from playwright.sync_api import expect
-
     board = page.locator("#try-board")
     canvas = board.locator(".hf-beams canvas")
     canvas.scroll_into_view_if_needed()
@@ -122,8 +112,6 @@ def test_a_symbol_of_the_beam_tree_leads_to_its_step_and_its_map_row(page):
 
 
 def test_another_answer_shows_its_own_steps_and_map_and_the_map_leads_back(page):
-    from playwright.sync_api import expect
-
     board = page.locator("#try-board")
     board.get_by_role("button", name="Show answer 2", exact=True).click()
     expect(board.locator("h2").first).to_contain_text("answer 2 of 4")
@@ -158,8 +146,6 @@ def test_the_beam_tree_is_there_as_a_table_and_to_take_away(page):
 
 
 def test_the_temperature_moves_the_bars_at_once_and_a_draw_is_written_anew_when_asked(page):
-    from playwright.sync_api import expect
-
     board = page.locator("#try-board")
     warmth = page.locator("#try-temperature input[type=number]")
     warmth.fill("2")
@@ -179,8 +165,6 @@ def test_the_temperature_moves_the_bars_at_once_and_a_draw_is_written_anew_when_
 
 
 def test_a_seed_that_is_none_is_told_under_the_settings_and_the_answer_stays(page):
-    from playwright.sync_api import expect
-
     seed = page.locator("#try-seed input, #try-seed textarea")
     seed.fill("<b>three</b>")
     seed.press("Enter")
@@ -190,3 +174,32 @@ def test_a_seed_that_is_none_is_told_under_the_settings_and_the_answer_stays(pag
     seed.press("Enter")
     expect(page.locator("#try-how-error [role=alert]")).to_have_count(0)
     expect(page.locator("#try-board .hf-ends tbody button").first).to_have_text("7")
+
+
+def test_the_number_beside_a_slider_is_refused_under_it_and_nothing_else_moves(chromium, served_app):
+    with open_tab(chromium, served_app, "Try") as page:
+        page.locator("#try-board .hf-dist .line").first.wait_for()
+        field, line = (page.locator(f"#try-temperature {part}") for part in ("[type=number]", "[role=alert]"))
+        before = page.locator("#try-board").inner_text()
+        for typed in ("9", "-5"):
+            field.fill(typed)
+            expect(line).to_have_text("Give a number from 0 to 2.")
+            field.press("Tab")
+            expect(line).to_have_text("Give a number from 0 to 2. 1 stays.")
+            expect(field).to_have_value("1")
+        field.fill("")
+        expect(line).to_be_hidden()  # another number is begun
+        field.press("Tab")
+        expect(line).to_contain_text("1 stays.")
+        settle(page)
+        assert page.get_by_test_id("toast-body").count() == 0
+        assert page.locator("#try-board").inner_text() == before
+        field.fill("0.5")
+        expect(page.locator("#try-board")).to_contain_text("at temperature 0.5")
+        expect(line).to_be_hidden()
+        page.get_by_role("radio", name="top-k").check()
+        kept = page.locator("#try-top-k [type=number]")
+        kept.fill("2.5")
+        expect(page.locator("#try-top-k [role=alert]")).to_have_text("Give a whole number from 1 to 20.")
+        page.locator("#try-top-k [type=range]").press("ArrowRight")
+        expect(page.locator("#try-top-k [role=alert]")).to_be_hidden()

@@ -11,9 +11,8 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.support import browser
-from tests.support.browser import PATIENCE, find_chromium, listen, open_browser
+from tests.support.browser import PATIENCE, listen
 
-pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine")
 HERE = Path(__file__).parent
 SCRIPTS = (HERE / "vendor" / "axe-core" / "axe.min.js", HERE / "walk.js")
 LOOKS = [
@@ -112,35 +111,35 @@ TOUR = {
 
 
 @pytest.mark.parametrize(("theme", "width"), LOOKS)
-def test_every_tab_can_be_walked(served_app, theme, width):
-    with open_browser() as chromium:
-        page = chromium.new_context(viewport={"width": width, "height": 900}).new_page()
-        page.set_default_timeout(PATIENCE)
-        complaints = listen(page, (served_app, "data:", "blob:"))
-        for script in SCRIPTS:
-            page.add_init_script(path=script)
-        page.goto(f"{served_app}?__theme={theme}")
-        for name, use in TOUR.items():
-            if name != "Attention":
-                open_tab(page, name)
-            use(page)
-            look(page, name, complaints)
+def test_every_tab_can_be_walked(chromium, served_app, theme, width):
+    page = chromium.new_context(viewport={"width": width, "height": 900}).new_page()
+    page.set_default_timeout(PATIENCE)
+    complaints = listen(page, (served_app, "data:", "blob:"))
+    for script in SCRIPTS:
+        page.add_init_script(path=script)
+    page.goto(f"{served_app}?__theme={theme}")
+    for name, use in TOUR.items():
+        if name != "Attention":
+            open_tab(page, name)
+        use(page)
+        look(page, name, complaints)
+    page.context.close()
     assert not complaints, "\n".join(complaints)
 
 
-def test_the_walk_sees_what_it_looks_for():
+def test_the_walk_sees_what_it_looks_for(chromium):
     page_of_faults = """<html lang="en"><title>faults</title><body style="margin: 0">
     <p style="height: 8px; margin: 0">one line</p><p style="margin: 0">laid upon another</p><input>
     <p style="color: #aaa; background: #bbb">pale</p><button style="outline: none">unseen</button>
     <div style="width: 4000px">wide</div></body></html>"""
-    with open_browser() as chromium:
-        page = chromium.new_context(viewport={"width": 800, "height": 600}).new_page()
-        for script in SCRIPTS:
-            page.add_init_script(path=script)
-        page.goto("about:blank")
-        page.set_content(page_of_faults)
-        complaints = []
-        look(page, "here", complaints)
+    page = chromium.new_context(viewport={"width": 800, "height": 600}).new_page()
+    for script in SCRIPTS:
+        page.add_init_script(path=script)
+    page.goto("about:blank")
+    page.set_content(page_of_faults)
+    complaints = []
+    look(page, "here", complaints)
+    page.context.close()
     said = "\n".join(complaints)
     for fault in (
         "scrolls sideways",
@@ -152,18 +151,18 @@ def test_the_walk_sees_what_it_looks_for():
         assert fault in said
 
 
-def test_listening_hears_faults_but_not_the_streams_that_a_left_page_cuts():
+def test_listening_hears_faults_but_not_the_streams_that_a_left_page_cuts(chromium):
     page_of_faults = """data:text/html,<script>
     addEventListener("load", () => { throw new Error("a script fails") });
     addEventListener("beforeunload", () => console.error("a stream is cut"));
     </script>"""
-    with open_browser() as chromium:
-        page = chromium.new_page()
-        complaints = listen(page, "data:")
-        page.goto(page_of_faults)
-        page.reload()
+    page = chromium.new_page()
+    complaints = listen(page, "data:")
+    page.goto(page_of_faults)
+    page.reload()
+    with page.expect_console_message(lambda line: line.text == "no answer"):
         page.evaluate("fetch('http://127.0.0.1:1/').catch(() => console.error('no answer'))")
-        page.wait_for_timeout(200)
+    page.close()
     said = [complaint.splitlines()[0] for complaint in complaints]
     assert said.count("Error: a script fails") == 2
     assert "a stream is cut" not in said
@@ -171,8 +170,8 @@ def test_listening_hears_faults_but_not_the_streams_that_a_left_page_cuts():
     assert "no answer" in said
 
 
-def test_with_the_keyboard_a_field_with_a_list_leads_to_the_next_and_its_list_closes(served_app):
-    with browser.open_tab(served_app, "Train") as page:
+def test_with_the_keyboard_a_field_with_a_list_leads_to_the_next_and_its_list_closes(chromium, served_app):
+    with browser.open_tab(chromium, served_app, "Train") as page:
         page.get_by_label("Task", exact=True).focus()
         for label in ("Task", "Model", "Longest", "Size"):
             expect(page.get_by_label(label, exact=True)).to_be_focused()
@@ -180,8 +179,8 @@ def test_with_the_keyboard_a_field_with_a_list_leads_to_the_next_and_its_list_cl
             page.keyboard.press("Tab")
 
 
-def test_what_is_wrong_with_an_input_goes_when_it_is_typed_in_and_comes_again(served_app):
-    with browser.open_tab(served_app, "Try") as page:
+def test_what_is_wrong_with_an_input_goes_when_it_is_typed_in_and_comes_again(chromium, served_app):
+    with browser.open_tab(chromium, served_app, "Try") as page:
         field = page.locator("#try-text input, #try-text textarea")
         error = page.locator("#try-error")
         expect(page.locator("#try-board canvas:visible").first).to_be_visible()

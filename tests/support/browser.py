@@ -21,6 +21,7 @@ FLAGS = [
     "--disable-sync",
 ]
 PARTING = "this page is left"
+SETTLE = Path(__file__).with_name("settle.js")
 
 
 def find_chromium():
@@ -97,13 +98,22 @@ def listen(page, home=None):
 
 
 @contextlib.contextmanager
-def open_tab(address, name):
+def open_tab(chromium, address, name):
     """Give a fresh page with a tab of the app open; afterwards no script has failed on it."""
-    with open_browser() as chromium:
-        page = chromium.new_context(viewport={"width": 1280, "height": 900}).new_page()
-        page.set_default_timeout(PATIENCE)
-        complaints = listen(page)
-        page.goto(address)
-        page.get_by_role("tab", name=name, exact=True).click()
+    context = chromium.new_context(viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE)
+    complaints = listen(page)
+    page.add_init_script(path=SETTLE)
+    page.goto(address)
+    page.get_by_role("tab", name=name, exact=True).click()
+    try:
         yield page
+    finally:
+        context.close()
     assert complaints == []
+
+
+def settle(page):
+    """Wait until the server has answered all that the page asked: for claims that something stays."""
+    page.wait_for_function("isSettled()")

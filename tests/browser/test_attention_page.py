@@ -1,0 +1,90 @@
+"""The Attention tab in a browser: a newcomer's way from the first example to a model that learns."""
+
+import re
+from decimal import Decimal
+
+import pytest
+from playwright.sync_api import expect
+
+from hf_attn.textbooks.worked_examples import EXAMPLES
+from tests.support.browser import PATIENCE, open_tab
+
+
+@pytest.fixture(scope="module")
+def page(chromium, served_app):
+    """The app in a real browser, as it opens."""
+    with open_tab(chromium, served_app, "Attention") as opened:
+        yield opened
+
+
+def number(text):
+    """A number as the page writes it."""
+    return Decimal(text.strip().replace("−", "-"))
+
+
+def products_of(board):
+    """The shown products, and the score that is shown under them."""
+    board.get_by_role("button", name="Show every number").first.click()
+    shown = board.locator(".hf-arithmetic .hf-numbers").first
+    rows = [row.locator("td").all_text_contents() for row in shown.locator("tbody tr").all()]
+    score = shown.locator("tfoot td").last.inner_text()
+    board.get_by_role("button", name="Hide table").first.click()
+    return [number(row[2]) for row in rows], number(score)
+
+
+def test_a_newcomer_sees_an_explained_example_clicks_a_cell_and_checks_figures_by_hand(page):
+    board = page.locator("#attention-board")
+    expect(page.get_by_role("tab", name="Attention")).to_have_attribute("aria-selected", "true")
+    expect(board.locator(".hf-pair")).to_have_text("MUL reads *")
+    expect(board.locator(".hf-ledger tbody tr")).to_have_count(10)
+    expect(page.locator("#attention-origin")).to_contain_text("attn-parser")
+
+    canvas = board.locator(".hf-map-panel canvas[tabindex='0']")
+    box = canvas.bounding_box()
+    page.mouse.click(box["x"] + box["width"] * 0.55, box["y"] + box["height"] * 0.75)  # some cell
+    expect(board.locator(".hf-pair")).not_to_have_text("MUL reads *")
+    canvas.press("ArrowRight")
+    chosen = board.locator(".hf-map-panel [aria-live]").last.inner_text()
+    query, key = re.match(r"(\S+) reads (\S+?),", chosen).groups()
+    expect(board.locator(".hf-pair")).to_have_text(f"{query} reads {key}")
+    products, score = products_of(board)
+    assert len(products) == 32
+    assert sum(products).quantize(score) == score
+    assert score == number(board.locator(".hf-chain output").first.inner_text())
+    assert score == number(board.locator(".hf-ledger tr.chosen td").nth(1).inner_text())
+    board.locator(".hf-ledger").get_by_role("button", name="*", exact=True).click()
+    expect(board.locator(".hf-pair")).to_have_text(f"{query} reads *")
+
+    page.locator("#attention-text input").fill("x=1+?")
+    page.get_by_role("button", name="Show", exact=True).click()
+    expect(page.locator("#attention-error [role=alert]")).to_contain_text("?")
+    expect(board.locator(".hf-pair")).to_have_text(f"{query} reads *")
+
+    page.get_by_role("button", name=EXAMPLES["exercise-1"].title).click()
+    expect(board.locator(".hf-pair")).to_have_text("(1,1) reads (1,1)")
+    expect(page.locator("#attention-error [role=alert]")).to_have_count(0)
+    board.get_by_role("button", name="0.44", exact=True).click()
+    expect(board.locator(".hf-figure-told")).to_contain_text("printed 0.44, computed 0.50: not the same")
+
+    hand = page.locator("#hand-board")
+    hand.get_by_label("Weights: (1,1), (1,1)", exact=True).fill("0.44")
+    hand.get_by_label("Weights: (1,1), (1,0)", exact=True).fill(".25")
+    hand.get_by_role("button", name="Check").click()
+    expect(hand.locator(".hf-hand-verdict")).to_contain_text("1 of 2 figures are right")
+    expect(hand.locator("input.wrong")).to_have_count(1)
+    hand.locator("input.wrong").fill(".5035")
+    hand.locator("input.wrong").press("Enter")
+    expect(hand.locator("input.right")).to_have_count(2)
+    expect(page.locator("#roles-board .hf-role-verdict b")).to_have_text(
+        ["symmetric", "symmetric", "asymmetric"]
+    )
+
+
+def test_one_button_leads_to_a_copy_model_that_learns(page):
+    for width in (360, 768, 1280):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+    page.get_by_role("button", name="Train a copy model").click()
+    expect(page.get_by_role("tab", name="Train")).to_have_attribute("aria-selected", "true")
+    expect(page.locator("#train")).to_have_text(re.compile("Training"))
+    expect(page.locator("#note")).to_contain_text("Done", timeout=4 * PATIENCE)

@@ -1,0 +1,106 @@
+"""The Train tab in a browser: its choices, and its runs after they were trained."""
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.support.browser import open_tab
+
+
+def test_runs_are_scrubbed_compared_renamed_undeleted_and_there_after_a_reload(chromium, served_app):
+    with open_tab(chromium, served_app, "Train") as page:
+        board, runs, when = (
+            page.locator("#train-board"),
+            page.locator("#runs"),
+            page.locator("#train-board .hf-when"),
+        )
+        page.get_by_label("Longest", exact=True).fill("5")
+        page.get_by_label("Steps", exact=True).fill("20")
+        page.get_by_role("button", name="Train", exact=True).click()
+        expect(page.locator("#note")).to_contain_text("Done, step 20 of 20")
+        expect(page.locator("#note")).to_contain_text("held-out examples are right")
+        scrubbed_by_keyboard_and_by_click(page, board, when)
+        page.get_by_role("button", name="Other seed").click()
+        expect(runs.locator("tbody tr")).to_have_count(2)
+        expect(page.locator("#note")).to_contain_text("Done, step 20 of 20")
+        expect(page.locator("#note")).to_contain_text("held-out examples are right")
+        compared_side_by_side(page, runs)
+        renamed_and_undeleted(page, runs)
+        page.get_by_role("tab", name="Try", exact=True).click()
+        page.get_by_role("tab", name="Train", exact=True).click()
+        expect(runs.locator("tbody tr.on")).to_contain_text("copy 2")
+        page.reload()
+        page.get_by_role("tab", name="Train", exact=True).click()
+        expect(runs.locator("tbody tr")).to_have_count(2)
+        expect(runs).to_contain_text("<i>mine</i>")
+        runs.get_by_role("button", name="Open <i>mine</i>").click()
+        expect(runs.locator("tbody tr.on")).to_contain_text("<i>mine</i>")
+        expect(board.locator(".hf-film button:not(.blank)").first).to_be_visible()
+
+
+def scrubbed_by_keyboard_and_by_click(page, board, when):
+    slider = page.get_by_label("Step of training shown")
+    slider.focus()
+    page.keyboard.press("Shift+ArrowLeft")
+    expect(when).to_contain_text("step 18in the past")
+    page.keyboard.press("ArrowLeft")  # 1 % is less than a step
+    expect(when).to_contain_text("step 17in the past")
+    page.keyboard.press("Home")
+    expect(board.locator(".hf-notice")).to_contain_text("Untrained weights")
+    curve = board.locator("canvas[aria-label^='Held-out accuracy']")
+    curve.focus()
+    page.keyboard.press("End")
+    expect(when).to_contain_text("step 20the last step")
+    page.keyboard.press("End")
+    expect(when).to_contain_text("step 20the last step")
+    box = curve.bounding_box()
+    curve.click(position={"x": 44 + (box["width"] - 52) / 2, "y": box["height"] / 2})
+    expect(when).to_contain_text("step 10in the past")
+    figures = board.locator(".hf-stats dd")
+    assert figures.first.inner_text().startswith("10 of 20")  # the figures are of the shown step too
+    assert figures.nth(2).inner_text() == board.locator(".hf-chart output").nth(1).inner_text()
+    board.get_by_role("group", name="Layer").get_by_role("button", name="1").click()
+    name = board.locator("canvas[aria-label*='queries by']")
+    expect(name).to_have_attribute("aria-label", re.compile("layer 1, mean of the heads, step"))
+
+
+def compared_side_by_side(page, runs):
+    compared = page.locator("#compared")
+    expect(compared.locator("section")).to_be_hidden()
+    runs.get_by_role("button", name="Lay copy 1 over the curves").press("Enter")
+    expect(compared.locator("tbody tr").nth(1)).to_have_text("Seed10")
+    expect(compared.locator("tbody tr").nth(0)).to_have_text("Settings that differ")
+    maps = compared.locator("canvas[aria-label*='queries by']")
+    expect(maps).to_have_count(2)
+    expect(maps.nth(1)).to_have_attribute("aria-label", re.compile("^copy 1, .* at step 20"))
+    page.get_by_label("Step of training shown").fill("0")
+    expect(maps.nth(1)).to_have_attribute("aria-label", re.compile("^copy 1, .* at step 0"))
+    keys = page.locator("#train-board .hf-keys").first
+    expect(keys).to_contain_text("copy 1, Transformer")
+
+
+def renamed_and_undeleted(page, runs):
+    runs.get_by_role("button", name="Rename copy 1").press("Enter")
+    page.keyboard.press("Delete")
+    page.keyboard.press("Enter")
+    expect(runs.get_by_role("alert")).to_contain_text("1 to 40 characters")
+    page.keyboard.type("<i>mine</i>")
+    page.keyboard.press("Enter")
+    expect(runs.get_by_role("button", name="Delete <i>mine</i>")).to_be_visible()
+    runs.get_by_role("button", name="Delete <i>mine</i>").press("Enter")
+    page.keyboard.press("Enter")  # the focus is on Undo
+    expect(runs.get_by_role("button", name="Delete <i>mine</i>")).to_be_visible()
+
+
+def test_choosing_and_leaving_running_text_is_never_an_error(chromium, served_app):
+    failed = []
+    with open_tab(chromium, served_app, "Train") as page:
+        page.on("response", lambda answer: failed.append(answer.url) if answer.status >= 400 else None)
+        task, model = (page.locator(f"#field-{name} input") for name in ("task", "model"))
+        for name, learner in (("Running text", "Decoder-only Transformer"), ("Copy", "Transformer")) * 2:
+            task.click()
+            page.get_by_role("option", name=name, exact=True).click()
+            expect(model).to_have_value(learner)
+            expect(page.locator("#tab-train").get_by_text("parameters.")).to_be_visible()
+        expect(page.get_by_text("Not taken")).to_have_count(0)
+    assert failed == []
