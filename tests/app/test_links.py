@@ -22,20 +22,7 @@ from demos.session import model_input  # noqa: E402
 from demos.session.session import Session  # noqa: E402
 from demos.tabs.train import replay  # noqa: E402
 from demos.tabs.train import tab as train  # noqa: E402
-from tests.support.linked_page import (  # noqa: E402
-    CATALOG,
-    DUEL,
-    FIELDS,
-    KEPT,
-    NAMES,
-    OPENING,
-    gone_on,
-    opened,
-    state_of,
-    trained_by,
-    value_in,
-    values_of,
-)
+from tests.support.linked_page import DUEL, NAMES, trained_by, value_in  # noqa: E402
 from tests.support.sessions import begun, changed  # noqa: E402
 from tests.support.tables import write_table  # noqa: E402
 
@@ -43,19 +30,19 @@ NO_WAYS = {"task": "Copy", "types": [], "run_seed": "0"}
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_tab_opens_again_with_what_its_fields_held(name):
-    values = values_of(name)
-    state, _ = state_of(name)
+def test_every_tab_opens_again_with_what_its_fields_held(linked, name):
+    values = linked.values_of(name)
+    state, _ = linked.state_of(name)
     text = links.write_link(state)
     assert links.read_link(text) == state
-    updates, told = opened(text)
+    updates, told = linked.open(text)
     assert told["opened"]["tab"] == name
     assert told["opened"]["boards"] == state["boards"]
-    assert {field: value_in(updates[part]) for field, part in FIELDS[name].items()} == values
-    assert updates[OPENING.page.tabs].selected == name
+    assert {field: value_in(updates[part]) for field, part in linked.fields[name].items()} == values
+    assert updates[linked.opening.page.tabs].selected == name
 
 
-def drawn(component):
+def drawn(linked, component):
     """Draw what a field can hold."""
     choices = [choice for _, choice in getattr(component, "choices", None) or []]
     if isinstance(component, components.Checkbox):
@@ -66,22 +53,20 @@ def drawn(component):
         return st.text(max_size=80)
     if links.takes_many(component):
         return st.lists(st.sampled_from(choices), max_size=4)
-    return (
-        st.sampled_from(choices) if choices else st.sampled_from([path.name for _, path in CATALOG.folders])
-    )
+    return st.sampled_from(choices or [path.name for _, path in linked.catalog.folders])
 
 
 @settings(max_examples=25)
 @given(st.data())
-def test_any_choice_in_any_tab_survives_the_address(data):
+def test_any_choice_in_any_tab_survives_the_address(linked, data):
     name = data.draw(st.sampled_from(NAMES))
-    values = {field: data.draw(drawn(part)) for field, part in FIELDS[name].items()}
+    values = {field: data.draw(drawn(linked, part)) for field, part in linked.fields[name].items()}
     number = st.none() | st.integers(0, 40)
     boards = data.draw(st.dictionaries(st.text(max_size=9), st.dictionaries(st.text(max_size=5), number)))
     state = {"tab": name, "values": values, "boards": boards, "locked": data.draw(st.booleans())}
     read = links.read_link(links.write_link(state))
     assert read == state
-    assert links.check_state(OPENING.page.linked_fields, read) == KEPT[name]
+    assert links.check_state(linked.opening.page.linked_fields, read) == linked.kept[name]
 
 
 WRONG = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
@@ -91,12 +76,12 @@ WRONG |= st.dictionaries(st.text(max_size=3), st.integers(), max_size=2)
 
 @settings(max_examples=60)
 @given(st.data())
-def test_a_link_that_somebody_has_changed_is_opened_or_refused_in_words(data):
+def test_a_link_that_somebody_has_changed_is_opened_or_refused_in_words(linked, data):
     name = data.draw(st.sampled_from(NAMES))
-    state, _ = state_of(name)
+    state, _ = linked.state_of(name)
     field = data.draw(st.sampled_from(sorted(state["values"])))
-    state["values"][field] = data.draw(WRONG | drawn(FIELDS[name][field]))
-    _, told = opened(links.write_link(state))
+    state["values"][field] = data.draw(WRONG | drawn(linked, linked.fields[name][field]))
+    _, told = linked.open(links.write_link(state))
     assert told.get("opened") or (told["refused"].endswith((".", "is.")) and told["turn"] == 0)
 
 
@@ -142,10 +127,10 @@ def packed(**state):
         (packed(tab="positions", learned={"growth": {"form": NO_WAYS, "taken": [1]}}), "one to four ways"),
     ],
 )
-def test_an_address_that_cannot_be_read_is_refused_in_words(text, said):
-    updates, told = opened(text)
+def test_an_address_that_cannot_be_read_is_refused_in_words(linked, text, said):
+    updates, told = linked.open(text)
     assert said in told["refused"]
-    assert list(updates) == [OPENING.board], "everything else is as it always is"
+    assert list(updates) == [linked.opening.board], "everything else is as it always is"
 
 
 def test_what_unpacks_to_more_than_a_page_holds_is_refused():
@@ -156,16 +141,16 @@ def test_what_unpacks_to_more_than_a_page_holds_is_refused():
         links.read_link(bomb)
 
 
-def test_a_page_without_a_link_opens_as_it_always_does():
-    given = [copy.deepcopy(one.value) for one in OPENING.inputs]
-    assert OPENING.open_page(gr.Request(query_params={}), *given) == {OPENING.board: gr.skip()}
+def test_a_page_without_a_link_opens_as_it_always_does(linked):
+    given = [copy.deepcopy(one.value) for one in linked.opening.inputs]
+    assert linked.opening.open_page(gr.Request(query_params={}), *given) == {linked.opening.board: gr.skip()}
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_teachers_link_disables_every_field_of_its_tab(name):
-    state, _ = state_of(name)
-    updates, told = opened(links.write_link({**state, "locked": True, "hidden": True}))
-    parts = [part for one in KEPT[name] for part in (*one.fields.values(), *one.buttons)]
+def test_a_teachers_link_disables_every_field_of_its_tab(linked, name):
+    state, _ = linked.state_of(name)
+    updates, told = linked.open(links.write_link({**state, "locked": True, "hidden": True}))
+    parts = [part for one in linked.kept[name] for part in (*one.fields.values(), *one.buttons)]
     assert {updates[part]["interactive"] for part in parts} == {False}
     assert told["opened"]["locked"] == [part.elem_id for part in parts if part.elem_id]
     assert told["opened"]["hidden"]
@@ -173,44 +158,44 @@ def test_a_teachers_link_disables_every_field_of_its_tab(name):
 
 
 @pytest.mark.parametrize(("steps", "other"), [(6, {}), (3, {"seed": "5", "model": "dot", "hidden_size": 32})])
-def test_a_run_in_a_link_is_trained_again_to_the_very_same_weights(steps, other):
+def test_a_run_in_a_link_is_trained_again_to_the_very_same_weights(linked, steps, other):
     sender = begun(**other)
     run = sender.run
     run.wants_pause, run.wanted_steps = True, steps
     for _ in train.follow(sender):
         run.wants_stop = run.wants_pause and not run.wanted_steps
     assert run.step == steps
-    state, said = state_of("explore", sender, checkpoint=run.id, text="1 2")
+    state, said = linked.state_of("explore", sender, checkpoint=run.id, text="1 2")
     assert state["values"]["checkpoint"] == "run"
     assert f"trains it again, {steps} steps" in said
     friend = Session(device="cpu")
-    updates, told = opened(links.write_link(state), friend)
+    updates, told = linked.open(links.write_link(state), friend)
     assert f"copy, {steps}\u202fsteps" in told["opened"]["said"]
-    assert updates[OPENING.page.order] == 1, "which starts the handler that trains"
+    assert updates[linked.opening.page.order] == 1, "which starts the handler that trains"
     weights = trained_by(friend)
     assert friend.run.step == steps
     for name, weight in run.model.state_dict().items():
         assert torch.equal(weights[name], weight), name
-    then, _ = gone_on(updates, friend)
-    assert then[OPENING.page.tabs].selected == "explore"
-    assert value_in(then[FIELDS["explore"]["checkpoint"]]) == friend.run.id
-    assert then[OPENING.pending] is None
-    again, _ = opened(links.write_link(state), friend)
-    assert OPENING.page.order not in again, "the run is there: it is not trained a second time"
+    then, _ = linked.go_on(updates, friend)
+    assert then[linked.opening.page.tabs].selected == "explore"
+    assert value_in(then[linked.fields["explore"]["checkpoint"]]) == friend.run.id
+    assert then[linked.opening.pending] is None
+    again, _ = linked.open(links.write_link(state), friend)
+    assert linked.opening.page.order not in again, "the run is there: it is not trained a second time"
     for session in (sender, friend):
         session.close()
 
 
-def test_a_links_run_that_is_stopped_early_is_shown_as_far_as_it_got():
+def test_a_links_run_that_is_stopped_early_is_shown_as_far_as_it_got(linked):
     sender, friend = begun(), Session(device="cpu")
     trained_by(sender)
-    updates, _ = opened(
-        links.write_link(state_of("explore", sender, checkpoint="run-1", text="1 2")[0]), friend
+    updates, _ = linked.open(
+        links.write_link(linked.state_of("explore", sender, checkpoint="run-1", text="1 2")[0]), friend
     )
     friend.run.wants_pause, friend.run.wanted_steps = True, 2
     for _ in train.follow(friend):
         friend.run.wants_stop = not friend.run.wanted_steps
-    _, told = gone_on(updates, friend)
+    _, told = linked.go_on(updates, friend)
     assert told["opened"]["said"] == "copy 1 stopped at step 2; the sender's had learned 6\u202fsteps."
     for session in (sender, friend):
         session.close()
@@ -232,7 +217,7 @@ def test_every_setting_of_a_run_is_found_again_in_the_fields():
         session.close()
 
 
-def test_a_run_on_an_uploaded_table_cannot_travel_and_says_so(tmp_path):
+def test_a_run_on_an_uploaded_table_cannot_travel_and_says_so(linked, tmp_path):
     session = Session(device="cpu")
     path = write_table(tmp_path)
     session.take(str(path), ("source", "target"))
@@ -241,22 +226,25 @@ def test_a_run_on_an_uploaded_table_cannot_travel_and_says_so(tmp_path):
     session.add(*train.read_form(*form, table=session.table))
     trained_by(session)
     with pytest.raises(ValueError, match="learned an uploaded table, which a link cannot carry"):
-        state_of("explore", session, checkpoint="run-1", text="1")
-    state, said = state_of("train", session)
+        linked.state_of("explore", session, checkpoint="run-1", text="1")
+    state, said = linked.state_of("train", session)
     assert "run" not in state
     assert "uploaded table" in said
     session.close()
 
 
-def test_a_checkpoint_travels_by_its_name_and_no_path_of_the_sender_does():
+def test_a_checkpoint_travels_by_its_name_and_no_path_of_the_sender_does(linked):
     for name in ("attention", "try", "explore"):
-        assert str(CATALOG.folders[0][1].parent) not in json.dumps(state_of(name)[0])
+        assert str(linked.catalog.folders[0][1].parent) not in json.dumps(linked.state_of(name)[0])
 
 
 # ---------------------------------------------------------------- one opening, one answer
 
 
-ASKING = KEPT["explore"][0].restore.__self__
+@pytest.fixture
+def asking(linked):
+    """The input of Explore."""
+    return linked.kept["explore"][0].restore.__self__
 
 
 def boards(one, shown, session):
@@ -266,30 +254,30 @@ def boards(one, shown, session):
     return [sent[one.answer[0]] for sent in one.answer_new(shown, *given) if one.answer[0] in sent]
 
 
-def test_an_opened_tab_answers_once_and_again_only_when_its_weights_have_learned():
+def test_an_opened_tab_answers_once_and_again_only_when_its_weights_have_learned(asking):
     session, shown = begun(), model_input.Shown()
     trained_by(session)
-    assert len(boards(ASKING, shown, session)) == 1
-    assert boards(ASKING, shown, session) == [], "opened again, nothing is new: what was picked stays"
+    assert len(boards(asking, shown, session)) == 1
+    assert boards(asking, shown, session) == [], "opened again, nothing is new: what was picked stays"
     session.run.step += 1
-    assert len(boards(ASKING, shown, session)) == 1
+    assert len(boards(asking, shown, session)) == 1
     session.close()
 
 
-def test_an_answer_that_comes_after_the_next_question_is_dropped():
+def test_an_answer_that_comes_after_the_next_question_is_dropped(asking):
     session, shown = begun(), model_input.Shown()
     trained_by(session)
-    given = [copy.deepcopy(part.value) for part in ASKING.asked]
+    given = [copy.deepcopy(part.value) for part in asking.asked]
     given[:3] = session, session.run.id, "1 2"
     newer = []
 
     def slow(*asked):
-        newer.append(ASKING.answer_now(shown, *given))
-        return ASKING.ask(*asked)
+        newer.append(asking.answer_now(shown, *given))
+        return asking.ask(*asked)
 
-    late = dataclasses.replace(ASKING, ask=slow).answer_now(shown, *given)
-    assert json.loads(newer[0][ASKING.answer[0]])["kinds"]
-    assert late == dict.fromkeys(ASKING.answer, gr.skip())
+    late = dataclasses.replace(asking, ask=slow).answer_now(shown, *given)
+    assert json.loads(newer[0][asking.answer[0]])["kinds"]
+    assert late == dict.fromkeys(asking.answer, gr.skip())
     session.close()
 
 
@@ -303,10 +291,10 @@ def test_a_links_run_of_a_task_or_a_model_that_there_is_not_is_refused_in_words(
 
 
 @pytest.mark.parametrize("part", ["values", "boards"])
-def test_half_a_pair_of_surrogates_in_a_link_is_refused_in_words(part):
+def test_half_a_pair_of_surrogates_in_a_link_is_refused_in_words(linked, part):
     said = {"strategy": "\ud800"} if part == "values" else {"explore-board": {"kind": "\ud800"}}
     packed = base64.urlsafe_b64encode(zlib.compress(json.dumps({"tab": "try", part: said}).encode()))
-    _, told = opened(f"1.{packed.decode().rstrip('=')}")
+    _, told = linked.open(f"1.{packed.decode().rstrip('=')}")
     assert told["refused"] == links.BROKEN
 
 

@@ -20,37 +20,27 @@ from demos.tabs.language import word_order, word_vectors  # noqa: E402
 from demos.tabs.positions import length_test  # noqa: E402
 from demos.tabs.positions import tab as positions  # noqa: E402
 from demos.tabs.train import form, replay  # noqa: E402
-from tests.support.linked_page import (  # noqa: E402
-    CATALOG,
-    DUEL,
-    KEPT,
-    LEARNED,
-    OPENING,
-    gone_on,
-    opened,
-    trained_by,
-    values_of,
-)
+from tests.support.linked_page import DUEL, trained_by  # noqa: E402
 from tests.support.sessions import begun, changed  # noqa: E402
 
 
-def test_a_links_film_has_the_senders_frames_though_they_were_taken_by_the_clock():
+def test_a_links_film_has_the_senders_frames_though_they_were_taken_by_the_clock(linked):
     sender, friend = begun(), Session(device="cpu")
     sender.run.film = frozenset({0, 2, 5})
     trained_by(sender)
     boards = {replay.BOARD: {"step": 2, "layer": None, "head": 1, "film": [0, 2, 5]}}
-    state, _ = links.describe_view(KEPT["train"], CATALOG, sender, values_of("train"), boards)
+    state, _ = linked.describe("train", sender, boards)
     text = links.write_link(state)
-    opened(text, friend)
+    linked.open(text, friend)
     trained_by(friend)
     maps = [[frame["maps"] for _, frame in one.run.frames] for one in (sender, friend)]
     assert replay.steps_of(friend.run) == {0, 2, 5}
     assert maps[0] == maps[1]
-    again, _ = opened(text, friend)
-    assert OPENING.page.order not in again, "the run is there with its film"
+    again, _ = linked.open(text, friend)
+    assert linked.opening.page.order not in again, "the run is there with its film"
     state["boards"][replay.BOARD]["film"] = [0, 3]
-    again, _ = opened(links.write_link(state), friend)
-    assert OPENING.page.order in again, "the film of the run that is there lacks a frame"
+    again, _ = linked.open(links.write_link(state), friend)
+    assert linked.opening.page.order in again, "the film of the run that is there lacks a frame"
     for session in (sender, friend):
         session.close()
 
@@ -67,18 +57,18 @@ def with_three_runs():
     return session
 
 
-def test_runs_laid_over_the_shown_one_travel_with_it_by_their_names_and_films():
+def test_runs_laid_over_the_shown_one_travel_with_it_by_their_names_and_films(linked):
     sender, friend = with_three_runs(), Session(device="cpu")
     boards = {replay.TABLE: {"laid": ["run-3", "run-2", "run-99"], "open": [0]}}
-    state, said = links.describe_view(KEPT["train"], CATALOG, sender, values_of("train"), boards)
+    state, said = linked.describe("train", sender, boards)
     assert said.startswith("copy 1, third <b> and copy 2 travel as their settings")
     text = links.write_link(state)
-    updates, told = opened(text, friend)
+    updates, told = linked.open(text, friend)
     for place in ("first", "second", "third"):
         assert f"Of the sender's 3 models, the {place} is trained here again" in told["opened"]["said"]
         trained_by(friend)
-        updates, told = gone_on(updates, friend)
-    assert updates[OPENING.pending] is None
+        updates, told = linked.go_on(updates, friend)
+    assert updates[linked.opening.pending] is None
     assert [(run.name, run.seed) for run in friend.runs.values()] == [
         ("third <b>", 2),
         ("copy 2", 1),
@@ -92,26 +82,26 @@ def test_runs_laid_over_the_shown_one_travel_with_it_by_their_names_and_films():
         if name != "run-1":  # whose film is that of the sender's board
             assert replay.steps_of(one) == replay.steps_of(other)
     friend.show("run-2")
-    updates, told = opened(text, friend)
-    assert OPENING.page.order not in updates, "all of them are there"
+    updates, told = linked.open(text, friend)
+    assert linked.opening.page.order not in updates, "all of them are there"
     assert friend.shown == "run-3", "the link's run is on the board"
     assert told["opened"]["boards"][replay.TABLE]["laid"] == ["run-1", "run-2"]
     for session in (sender, friend):
         session.close()
 
 
-def test_two_runs_alike_are_two_where_the_link_is_opened():
+def test_two_runs_alike_are_two_where_the_link_is_opened(linked):
     sender, friend = begun(), Session(device="cpu")
     trained_by(sender)
     sender.add_again(sender.run)
     trained_by(sender)
     boards = {replay.TABLE: {"laid": ["run-1"]}}
-    state, _ = links.describe_view(KEPT["train"], CATALOG, sender, values_of("train"), boards)
-    updates, _ = opened(links.write_link(state), friend)
+    state, _ = linked.describe("train", sender, boards)
+    updates, _ = linked.open(links.write_link(state), friend)
     trained_by(friend)
-    updates, _ = gone_on(updates, friend)
+    updates, _ = linked.go_on(updates, friend)
     trained_by(friend)
-    gone_on(updates, friend)
+    linked.go_on(updates, friend)
     assert [run.seed for run in friend.runs.values()] == [0, 0]
     for session in (sender, friend):
         session.close()
@@ -130,39 +120,39 @@ def test_a_links_run_with_an_example_of_ones_own_is_not_that_without_it():
         session.close()
 
 
-def test_a_full_visit_keeps_the_runs_that_a_link_needs_and_says_which_made_room(monkeypatch):
+def test_a_full_visit_keeps_the_runs_that_a_link_needs_and_says_which_made_room(linked, monkeypatch):
     monkeypatch.setattr(limits, "_launched", [dataclasses.replace(limits.HOME, runs=3)])
     sender, friend = with_three_runs(), Session(device="cpu")
     boards = {replay.TABLE: {"laid": ["run-2", "run-3"]}}
-    state, _ = links.describe_view(KEPT["train"], CATALOG, sender, values_of("train"), boards)
+    state, _ = linked.describe("train", sender, boards)
     for run in state["beside"]:
         del run["film"]
     for seed in ("1", "7", "8"):  # the first of the link's, and two others
         friend.add(*form.read_form(*changed(seed=seed)))
         trained_by(friend)
-    updates, told = opened(links.write_link(state), friend)
+    updates, told = linked.open(links.write_link(state), friend)
     assert "copy 2 made room" in told["opened"]["said"]
     trained_by(friend)
-    updates, told = gone_on(updates, friend)
+    updates, told = linked.go_on(updates, friend)
     assert "copy 3 made room" in told["opened"]["said"]
     trained_by(friend)
-    _, told = gone_on(updates, friend)
+    _, told = linked.go_on(updates, friend)
     assert [run.seed for run in friend.runs.values()] == [1, 2, 0]
     assert len(told["opened"]["boards"][replay.TABLE]["laid"]) == 2
     for session in (sender, friend):
         session.close()
 
 
-def test_of_a_laid_run_that_was_deleted_while_the_link_was_trained_it_is_said_that_it_lacks():
+def test_of_a_laid_run_that_was_deleted_while_the_link_was_trained_it_is_said_that_it_lacks(linked):
     sender, friend = with_three_runs(), Session(device="cpu")
     boards = {replay.TABLE: {"laid": ["run-2", "run-3"]}}
-    state, _ = links.describe_view(KEPT["train"], CATALOG, sender, values_of("train"), boards)
-    updates, _ = opened(links.write_link(state), friend)
+    state, _ = linked.describe("train", sender, boards)
+    updates, _ = linked.open(links.write_link(state), friend)
     trained_by(friend)
     friend.forget("run-1")
     for _ in range(3):
-        updates, told = gone_on(updates, friend)
-        if updates.get(OPENING.pending):
+        updates, told = linked.go_on(updates, friend)
+        if updates.get(linked.opening.pending):
             trained_by(friend)
     assert "One run of the sender's was not trained" in told["opened"]["said"]
     for session in (sender, friend):
@@ -170,15 +160,15 @@ def test_of_a_laid_run_that_was_deleted_while_the_link_was_trained_it_is_said_th
 
 
 @pytest.mark.parametrize("beside", [[1], [{}], [{"form": {}, "steps": 1}], "more"])
-def test_runs_that_a_link_does_not_describe_are_refused_in_words(beside):
+def test_runs_that_a_link_does_not_describe_are_refused_in_words(linked, beside):
     sender = begun()
     trained_by(sender)
-    state, _ = links.describe_view(KEPT["train"], CATALOG, sender, values_of("train"), {})
+    state, _ = linked.describe("train", sender, {})
     state["beside"] = [replay.describe(sender.run)] * 4 if beside == "more" else beside
     friend = Session(device="cpu")
-    updates, told = opened(links.write_link(state), friend)
+    updates, told = linked.open(links.write_link(state), friend)
     assert "This link does not say" in told["refused"]
-    assert OPENING.page.order not in updates
+    assert linked.opening.page.order not in updates
     assert not friend.runs
     sender.close()
 
@@ -263,7 +253,7 @@ def last_board(outputs):
 
 @pytest.mark.parametrize(("name", "messages"), [("duel", 9), ("growth", 4), ("order", 4), ("vectors", 4)])
 def test_what_was_learned_and_stopped_is_learned_again_from_a_link_to_the_same_place(
-    name, messages, monkeypatch
+    linked, name, messages, monkeypatch
 ):
     for module in (duels, length_test, word_order, word_vectors):
         monkeypatch.setattr(module, "MESSAGE_SECONDS", 0.0)
@@ -277,22 +267,22 @@ def test_what_was_learned_and_stopped_is_learned_again_from_a_link_to_the_same_p
         if len(seen) == messages:
             stop(sender, held)
     assert held.status == "stopped"
-    tab = LEARNED[name].tab
-    learned = links.tell_learned(OPENING.page.linked_jobs, tab, states_of(tab, name, held))
-    state, said = links.describe_view(KEPT[tab], CATALOG, sender, values_of(tab), {}, learned)
+    tab = linked.jobs[name].tab
+    learned = links.tell_learned(linked.opening.page.linked_jobs, tab, states_of(linked, tab, name, held))
+    state, said = linked.describe(tab, sender, {}, learned)
     assert "opening the link trains it again" in said
-    updates, told = opened(links.write_link(state), friend, **{name: theirs})
+    updates, told = linked.open(links.write_link(state), friend, **{name: theirs})
     assert "is trained here again" in told["opened"]["said"]
-    assert any(part in updates for part in LEARNED[name].outputs)
+    assert any(part in updates for part in linked.jobs[name].outputs)
     assert last_board(learn(friend, theirs)) == last_board(seen)
     assert (theirs.status, theirs.taken) == (held.status, held.taken)
     for session in (sender, friend):
         session.close()
 
 
-def states_of(tab, name, held):
+def states_of(linked, tab, name, held):
     """Return what learns in a tab, by its component: nothing has begun beside the one that is given."""
-    here = [one for one in OPENING.page.linked_jobs if one.tab == tab]
+    here = [one for one in linked.opening.page.linked_jobs if one.tab == tab]
     return {one.state: held if one.name == name else copy.deepcopy(one.state.value) for one in here}
 
 
@@ -301,24 +291,24 @@ def link_of(tab, name, form, taken):
 
 
 @pytest.mark.parametrize("taken", [[], [1, 2], [-1], ["1"], [True], {}])
-def test_a_link_that_says_wrongly_how_far_something_came_is_refused_in_a_sentence(taken):
-    form = {name: part.value for name, part in LEARNED["vectors"].fields.items()}
-    _, told = opened(link_of("language", "vectors", form, taken))
+def test_a_link_that_says_wrongly_how_far_something_came_is_refused_in_a_sentence(linked, taken):
+    form = {name: part.value for name, part in linked.jobs["vectors"].fields.items()}
+    _, told = linked.open(link_of("language", "vectors", form, taken))
     assert told["refused"] == links.BROKEN
 
 
-def test_a_link_that_lies_deep_in_itself_is_refused_in_a_sentence():
+def test_a_link_that_lies_deep_in_itself_is_refused_in_a_sentence(linked):
     deep = []
     for _ in range(600):
         deep = [deep]
-    _, told = opened(links.write_link({"tab": "duel", "boards": {"duel-board": deep}}))
+    _, told = linked.open(links.write_link({"tab": "duel", "boards": {"duel-board": deep}}))
     assert told["refused"] == links.BROKEN
 
 
-def test_a_duel_of_a_link_ends_with_its_budget_though_the_link_says_more():
+def test_a_duel_of_a_link_ends_with_its_budget_though_the_link_says_more(linked):
     friend, theirs = Session(device="cpu"), duels.DuelJob()
-    form = {name: part.value for name, part in LEARNED["duel"].fields.items()} | DUEL
-    opened(link_of("duel", "duel", form, [10**6, 10**6]), friend, duel=theirs)
+    form = {name: part.value for name, part in linked.jobs["duel"].fields.items()} | DUEL
+    linked.open(link_of("duel", "duel", form, [10**6, 10**6]), friend, duel=theirs)
     for _ in duel.follow(friend, theirs):
         pass
     assert [run.step for run in theirs.runs] == [6, 6]
@@ -326,7 +316,7 @@ def test_a_duel_of_a_link_ends_with_its_budget_though_the_link_says_more():
     friend.close()
 
 
-def test_a_duel_over_seconds_takes_the_senders_steps_and_not_its_seconds(monkeypatch):
+def test_a_duel_over_seconds_takes_the_senders_steps_and_not_its_seconds(linked, monkeypatch):
     monkeypatch.setattr(duels, "MESSAGE_SECONDS", 0.0)
     sender, friend = Session(device="cpu"), Session(device="cpu")
     held, theirs = duels.DuelJob(), duels.DuelJob()
@@ -336,8 +326,8 @@ def test_a_duel_over_seconds_takes_the_senders_steps_and_not_its_seconds(monkeyp
         seen.append(outputs)
         if len(seen) == 9:
             held.stop.set()
-    learned = links.tell_learned(OPENING.page.linked_jobs, "duel", {LEARNED["duel"].state: held})
-    opened(links.write_link({"tab": "duel", "learned": learned}), friend, duel=theirs)
+    learned = links.tell_learned(linked.opening.page.linked_jobs, "duel", {linked.jobs["duel"].state: held})
+    linked.open(links.write_link({"tab": "duel", "learned": learned}), friend, duel=theirs)
     again = last_board(duel.follow(friend, theirs))
     assert again["status"] == "finished", "of a link's steps none is left"
     status = {"status": "stopped"}

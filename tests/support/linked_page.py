@@ -3,9 +3,6 @@
 import asyncio
 import copy
 import json
-import os
-
-os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 
 import gradio as gr
 
@@ -17,71 +14,85 @@ from demos.session.page import Page
 from demos.session.session import Session
 from demos.tabs.train import tab as train
 
-CATALOG = build_catalog()
 NAMES = ("attention", "train", "try", "explore", "duel", "positions", "language")
 DUEL = {"task": "Copy", "size": 5, "models": ["none", "transformer"], "parameters": "50 k"}
 DUEL |= {"budget": "steps", "steps": "6", "seconds": "1", "seed": "3"}
 
 
-async def build_page():  # outside an event loop Gradio opens some and never closes them
-    """Return the handlers that open links, for every tab."""
-    with gr.Blocks() as blocks:
-        page = Page(blocks, gr.State(Session(device="cpu")), CATALOG)
-        header = open_link.build_header([tab.TITLE.lower() for tab in TABS])
-        with gr.Tabs() as page.tabs:
-            for tab in TABS:
-                with gr.Tab(tab.TITLE, id=tab.TITLE.lower()) as page.tab:
-                    tab.build(page)
-        return open_link.Opening(page, header, gr.State(None))
+class LinkedPage:
+    """Every tab, built once, with the handlers that open links.
 
-
-OPENING = asyncio.run(build_page())
-KEPT = {name: [one for one in OPENING.page.linked_fields if one.tab == name] for name in NAMES}
-LEARNED = {one.name: one for one in OPENING.page.linked_jobs}
-FIELDS = {name: {n: part for one in KEPT[name] for n, part in one.fields.items()} for name in NAMES}
-
-
-def weights_in(name):
-    return [one.weights for one in KEPT[name] if one.weights is not None]
-
-
-def values_of(name):
-    """Return what the fields of a tab hold when the page is built; where a checkpoint lacks, the first."""
-    values = {field: part.value for field, part in FIELDS[name].items()}
-    values |= {field: str(CATALOG.folders[0][1]) for field in weights_in(name) if values[field] is None}
-    return values | ({"text": "153+391"} if name in ("try", "explore") else {})
-
-
-def state_of(name, session=None, **changes):
-    """Return the state of a tab as Copy link describes it."""
-    boards = {"explore-board": {"layer": 1, "head": 2, "row": 0, "key": None}}
-    state, said = links.describe_view(
-        KEPT[name], CATALOG, session or Session(), values_of(name) | changes, boards
-    )
-    return state, said
-
-
-def opened(text, session=None, **states):
-    """Return the updates with which a page opens at an address, by component, and what the header is told.
-
-    Args:
-        text: of the address.
-        session: of whom it opens.
-        **states: what learns there, by its name in a link; else fresh ones.
+    Attributes:
+        catalog: of the bundled checkpoints.
+        opening: the handlers.
+        kept: what a link holds of each tab.
+        fields: the fields of each tab by their names in a link.
+        jobs: what is trained again for a link, by its name in one.
     """
-    held = {LEARNED[name].state: state for name, state in states.items()}
-    held[OPENING.page.session] = session or Session(device="cpu")
-    given = [held[one] if one in held else copy.deepcopy(one.value) for one in OPENING.inputs]
-    updates = OPENING.open_page(gr.Request(query_params={"view": text}), *given)
-    return updates, json.loads(updates[OPENING.board])
 
+    def __init__(self):
+        self.catalog = build_catalog()
+        self.opening = asyncio.run(
+            self._build()
+        )  # outside an event loop Gradio opens some and never closes them
+        fields, jobs = self.opening.page.linked_fields, self.opening.page.linked_jobs
+        self.kept = {name: [one for one in fields if one.tab == name] for name in NAMES}
+        self.fields = {
+            name: {n: part for one in self.kept[name] for n, part in one.fields.items()} for name in NAMES
+        }
+        self.jobs = {one.name: one for one in jobs}
 
-def gone_on(updates, session):
-    """Return the updates after the run has ended that `updates` began, and what the header is told."""
-    given = {one: copy.deepcopy(one.value) for one in OPENING.inputs if one is not OPENING.page.session}
-    given |= {OPENING.page.session: session, OPENING.pending: updates[OPENING.pending]}
-    then = OPENING.go_on(*(given[one] for one in OPENING.inputs))
-    return then, json.loads(then[OPENING.board])
+    async def _build(self):  # outside an event loop Gradio opens some and never closes them
+        with gr.Blocks() as blocks:
+            page = Page(blocks, gr.State(Session(device="cpu")), self.catalog)
+            header = open_link.build_header([tab.TITLE.lower() for tab in TABS])
+            with gr.Tabs() as page.tabs:
+                for tab in TABS:
+                    with gr.Tab(tab.TITLE, id=tab.TITLE.lower()) as page.tab:
+                        tab.build(page)
+            return open_link.Opening(page, header, gr.State(None))
+
+    def weights_in(self, name):
+        return [one.weights for one in self.kept[name] if one.weights is not None]
+
+    def values_of(self, name):
+        """Return what a tab's fields hold when the page is built; where a checkpoint lacks, the first."""
+        values = {field: part.value for field, part in self.fields[name].items()}
+        first = str(self.catalog.folders[0][1])
+        values |= {field: first for field in self.weights_in(name) if values[field] is None}
+        return values | ({"text": "153+391"} if name in ("try", "explore") else {})
+
+    def describe(self, name, session, boards, learned=None, **changes):
+        """Return the state of a tab with these boards, as Copy link describes it, and what it says."""
+        values = self.values_of(name) | changes
+        return links.describe_view(self.kept[name], self.catalog, session, values, boards, learned)
+
+    def state_of(self, name, session=None, **changes):
+        """Return the state of a tab with a head chosen in Explore."""
+        boards = {"explore-board": {"layer": 1, "head": 2, "row": 0, "key": None}}
+        return self.describe(name, session or Session(), boards, **changes)
+
+    def open(self, text, session=None, **states):
+        """Return the updates with which an address opens, by component, and what the header is told.
+
+        Args:
+            text: of the address.
+            session: of whom it opens.
+            **states: what learns there, by its name in a link; else fresh ones.
+        """
+        held = {self.jobs[name].state: state for name, state in states.items()}
+        held[self.opening.page.session] = session or Session(device="cpu")
+        given = [held[one] if one in held else copy.deepcopy(one.value) for one in self.opening.inputs]
+        updates = self.opening.open_page(gr.Request(query_params={"view": text}), *given)
+        return updates, json.loads(updates[self.opening.board])
+
+    def go_on(self, updates, session):
+        """Return the updates after the run has ended that `updates` began, and what the header is told."""
+        opening = self.opening
+        given = {one: copy.deepcopy(one.value) for one in opening.inputs if one is not opening.page.session}
+        given |= {opening.page.session: session, opening.pending: updates[opening.pending]}
+        then = opening.go_on(*(given[one] for one in opening.inputs))
+        return then, json.loads(then[opening.board])
 
 
 def value_in(update):
