@@ -101,3 +101,12 @@ def test_examples_that_take_much_memory_are_measured_in_smaller_parts(monkeypatc
     monkeypatch.setattr(metrics, "LARGEST_PART", 7 * each)
     assert [len(part.input_ids) for part in parts_of(batch, model, 512)] == [7, 7, 7, 7, 7, 5]
     assert torch.equal(predict(model, task, batch), whole)
+
+
+def test_accuracy_is_told_under_the_right_size():
+    task = build_task("copy", max_length=4)
+    sizes = evaluate(build_model(task, Recipe()), task, n=60).by_size
+    lengths = [sum(index not in (PAD, END) for index in row) for row in task.held_out(60).input_ids.tolist()]
+    assert {size: score.examples for size, score in sizes.items()} == {
+        length: lengths.count(length) for length in sorted(set(lengths))
+    }

@@ -223,3 +223,9 @@ def test_a_classifier_names_its_likeliest_class_and_takes_no_other_strategy():
     for strategy in set(STRATEGIES) - {"greedy"}:
         with pytest.raises(ValueError, match=f"names a class; strategy='{strategy}' is for models"):
             write(model, source, strategy)
+
+
+def test_a_nucleus_stops_as_soon_as_it_holds_what_it_must():
+    kept = cut_nucleus(torch.tensor([0.5, 0.25, 0.25]), 0.5)
+    assert kept.tolist() == [1.0, 0.0, 0.0]
+    assert (cut_nucleus(torch.tensor([0.5, 0.25, 0.25]), 0.51) > 0).sum() == 2

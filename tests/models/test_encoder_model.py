@@ -5,6 +5,7 @@ import torch
 from transformers import Trainer, TrainingArguments, pipeline
 
 from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
+from hf_attn.models.layers import Residual
 from hf_attn.models.modeling_attn_encoder import AttnEncoderForSequenceClassification, AttnEncoderModel
 from hf_attn.tasks.synthetic.copying import Copying
 from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
@@ -219,3 +220,23 @@ def test_half_precision_is_finite_and_near(position_type, dtype):
 def test_a_config_refuses_with_argument_value_and_what_is_allowed(setting, sentence):
     with pytest.raises(ValueError, match=sentence):
         AttnEncoderConfig(**{**SIZES, **setting})
+
+
+def test_a_post_norm_residual_normalises_and_a_pre_norm_one_does_not():
+    config = build_encoder(norm_position="post").config
+    states, block = torch.randn(2, 5, 16) * 3 + 1, torch.randn(2, 5, 16)
+    after = Residual(config).after(states, block)
+    torch.testing.assert_close(after.mean(-1), torch.zeros(2, 5), atol=1e-5, rtol=0)
+    torch.testing.assert_close(after.var(-1, unbiased=False), torch.ones(2, 5), atol=1e-3, rtol=0)
+    config.norm_position = "pre"
+    torch.testing.assert_close(Residual(config).after(states, block), states + block)
+
+
+def test_embeddings_are_scaled_by_the_root_of_the_width():
+    plain, scaled = (
+        build_encoder(position_type="none"),
+        build_encoder(position_type="none", scale_embedding=True),
+    )
+    ids = random_ids(1, 4)
+    first = plain(ids, output_hidden_states=True).hidden_states[0]
+    torch.testing.assert_close(scaled(ids, output_hidden_states=True).hidden_states[0], 4 * first)

@@ -349,3 +349,14 @@ def test_transformers_canonical_names_reach_the_same_sizes():
     assert (config.d_model, config.num_hidden_layers, config.decoder_attention_heads) == (32, 3, 4)
     model = AttnSeq2SeqModel(config)
     assert (len(model.encoder.layers), len(model.decoder.layers)) == (3, 1)
+
+
+def test_a_decoder_s_hidden_states_are_its_layers_outputs():
+    model = build_seq2seq()
+    seen = []
+    layer = model.model.decoder.layers[0]
+    layer.register_forward_hook(lambda _module, _inputs, output: seen.append(output))
+    ids = random_ids(1, 4)
+    states = model(ids, decoder_input_ids=ids, output_hidden_states=True).decoder_hidden_states
+    assert len(states) == model.config.decoder_layers + 1
+    torch.testing.assert_close(states[1], seen[0])

@@ -5,8 +5,10 @@ import re
 import pytest
 import torch
 
-from hf_attn.tasks import build_task
+from hf_attn.architectures.registry import build_model
+from hf_attn.tasks import Recipe, build_task
 from hf_attn.tasks.base import HELD_OUT, SPLITS, TRAINING
+from hf_attn.tasks.batch import END, PAD
 from hf_attn.tasks.synthetic.parsing import read_prefix
 
 VARIANTS = [
@@ -291,3 +293,51 @@ def test_an_alignment_has_a_row_for_each_target_token_and_a_column_for_each_sour
         rows = task.alignment(source, target)
         assert len(rows) == sum(label >= 0 for label in label_ids)
         assert {len(row) for row in rows} == {len(task.encode(source))}
+
+
+def test_a_missing_symbol_costs_accuracy_and_an_empty_answer_gets_nothing():
+    task = build_task("copy")
+    assert task.measure("7 15 2 3", "7 15")["token_accuracy"] == 0.5
+    addition = build_task("addition")
+    assert not addition.verify("0+0", "").correct
+    assert addition.measure("1+1", "") == {"token_accuracy": 0, "digit_accuracy": 0}
+
+
+def test_a_special_token_in_an_answer_makes_it_wrong():
+    task = build_task("copy")
+    written = task.decode([*task.ids("7"), PAD, *task.ids("15"), END])
+    assert not task.verify("7 15", written).correct
+
+
+@pytest.mark.parametrize("largest", [1, 9, 10, 50, 99, 100, 499, 999])
+def test_no_addend_is_larger_than_allowed(largest):
+    task = build_task("addition", max_addend=largest)
+    batch = task.sample(torch.Generator().manual_seed(0), 300)
+    addends = [int(a) for row in batch.input_ids.tolist() for a in task.read_source(row).split("+")]
+    assert max(addends) <= largest
+    assert max(addends) > largest / 2
+
+
+def test_a_task_without_held_out_examples_says_so():
+    task = build_task("copy", max_length=1, num_symbols=2)
+    with pytest.raises(ValueError, match=r"no (held-out|validation) examples"):
+        (task.held_out(5), task.validation(5))
+
+
+def test_numbers_that_are_none_are_refused_in_words():
+    for options in ({"betas": (1.5, 0.9)}, {"weight_decay": -1.0}, {"max_grad_norm": float("inf")}):
+        with pytest.raises(ValueError, match=next(iter(options))):
+            Recipe(**options)
+    with pytest.raises(ValueError, match="1001 characters; 1000 at most"):
+        build_task("parser").encode("x" * 1001)
+
+
+@pytest.mark.parametrize("architecture", ["transformer", "decoder", "none", "additive"])
+@pytest.mark.parametrize("name", ["reverse", "sort", "dates", "recall", "brackets", "parity", "modular"])
+def test_every_architecture_has_a_recipe_whose_model_reads_a_batch(name, architecture):
+    task = build_task(name)
+    recipe = task.recipes_of(architecture)["product"]
+    assert recipe.architecture == architecture
+    batch = draw(task, 4)
+    inputs = batch.joined() if architecture == "decoder" else batch.inputs()
+    assert torch.isfinite(build_model(task, recipe)(**inputs).loss)

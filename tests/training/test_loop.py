@@ -10,7 +10,7 @@ from hf_attn.architectures.registry import build_model
 from hf_attn.evaluation.metrics import exact_matches, predict
 from hf_attn.tasks import Recipe, build_task
 from hf_attn.training.device import build_accelerator
-from hf_attn.training.loop import learning_rate_at, train
+from hf_attn.training.loop import Diverged, build_optimizer, learning_rate_at, train
 from hf_attn.utils.atomic_write import atomic_directory
 
 TINY = {
@@ -205,3 +205,81 @@ def test_a_model_learns_on_the_gpu_as_on_the_cpu():
     reports = list(train(task, model, recipe, accelerator=build_accelerator("cuda")))
     assert next(model.parameters()).is_cuda
     assert reports[-1].loss < reports[1].loss
+
+
+def test_only_matrices_decay():
+    task = build_task("copy", max_length=3)
+    model = build_model(task, Recipe({"use_bias": True}))
+    decaying, others = build_optimizer(model, Recipe(weight_decay=0.3)).param_groups
+    assert (decaying["weight_decay"], others["weight_decay"]) == (0.3, 0.0)
+    assert all(weight.dim() > 1 for weight in decaying["params"])
+    assert others["params"]
+    assert all(weight.dim() == 1 for weight in others["params"])
+
+
+def test_the_first_step_is_taken_at_the_first_learning_rate():
+    """AdamW's first update of a weight with a gradient is its learning rate, whatever the gradient."""
+    task = build_task("copy", max_length=3)
+    recipe = Recipe(steps=10, learning_rate=0.1, warmup_steps=10, weight_decay=0.0, max_grad_norm=0.0)
+    model = build_model(task, recipe)
+    before = model.lm_head.weight.detach().clone()
+    run = train(task, model, dataclasses.replace(recipe, report_every=1))
+    next(run), next(run)
+    run.close()
+    moved = (model.lm_head.weight.detach() - before).abs().max()
+    assert float(moved) == pytest.approx(0.1 / 10, rel=1e-2)
+
+
+def test_gradients_are_clipped():
+    task = build_task("copy", max_length=3)
+
+    def gradient_norms(max_grad_norm):
+        model = build_model(task, Recipe())
+        norms = []
+        recipe = Recipe(steps=2, max_grad_norm=max_grad_norm, report_every=1)
+        clip = torch.nn.utils.clip_grad_norm_
+
+        def spy(parameters, *args, **kwargs):
+            parameters = list(parameters)
+            clip(parameters, *args, **kwargs)
+            norms.append(torch.norm(torch.stack([p.grad.norm() for p in parameters if p.grad is not None])))
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(torch.nn.utils, "clip_grad_norm_", spy)
+            list(train(task, model, recipe))
+        return norms
+
+    clipped = gradient_norms(0.01)
+    assert len(clipped) == 2
+    assert all(norm <= 0.0101 for norm in clipped)
+    assert gradient_norms(0.0) == []
+
+
+def test_a_batch_has_as_many_examples_as_asked_and_the_loop_uses_all():
+    task = build_task("copy", max_length=3)
+    model = build_model(task, Recipe())
+    seen = []
+    model.register_forward_pre_hook(
+        lambda module, _args, kwargs: seen.append(len(kwargs["labels"])) if module.training else None,
+        with_kwargs=True,
+    )
+    list(train(task, model, Recipe(steps=2, batch_size=13)))
+    assert seen == [13, 13]
+
+
+def test_a_run_that_diverges_stops_in_words():
+    task = build_task("copy", max_length=3)
+    recipe = Recipe(steps=50, learning_rate=1e20, warmup_steps=0, max_grad_norm=0.0)
+    with pytest.raises(Diverged, match=r"step \d+.*lower learning rate"):
+        list(train(task, build_model(task, recipe), recipe))
+
+
+def test_a_damaged_state_is_refused_in_words(tmp_path):
+    task = build_task("copy", max_length=3)
+    recipe = Recipe(steps=4, report_every=1)
+    run = train(task, build_model(task, recipe), recipe, state_dir=tmp_path / "state")
+    next(run), next(run)
+    run.close()
+    (tmp_path / "state" / "progress.json").write_text("{")
+    with pytest.raises(OSError, match=r"cannot be read.*Begin the run again"):
+        next(train(task, build_model(task, recipe), recipe, state_dir=tmp_path / "state"))
