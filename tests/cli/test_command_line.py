@@ -33,7 +33,9 @@ REPORT = {
 
 
 def test_every_command_says_that_it_loads_what_takes_seconds_to_import():
-    assert all(hasattr(command.callback, "__wrapped__") for command in app.registered_commands)
+    others = [command for command in app.registered_commands if command.name != "app"]  # which says so itself
+    assert others
+    assert all(hasattr(command.callback, "__wrapped__") for command in others)
 
 
 def test_help_comes_without_what_takes_seconds_to_import():

@@ -10,6 +10,7 @@ ROOT = Path(__file__).parents[2]
 CANVAS = [path for path in (ROOT / "hf_attn" / "viz" / "web").rglob("*") if path.is_file()]
 APP = [path for path in (ROOT / "demos").rglob("*") if path.suffix in (".py", ".js", ".css")]
 LONGEST_FUNCTION, LONGEST_LOOP, LONGEST_BUILD = 60, 120, 90
+MOST_AT_THE_ROOT, MOST_IN_A_PACKAGE = 5, 12
 
 
 def python_files():
@@ -59,6 +60,16 @@ def test_the_app_computes_nothing_itself():
         names = {name.split(".")[0] for name in imported_modules(path)}
         assert "transformers" not in names, path
         assert "accelerate" not in names, path
+
+
+def test_packages_are_small_enough_to_look_through():
+    """`hf_attn/models` is flat by need: its files travel with every checkpoint."""
+    for root in ("hf_attn", "demos"):
+        assert len(list((ROOT / root).glob("*.py"))) <= MOST_AT_THE_ROOT, root
+        folders = {path.parent for path in (ROOT / root).rglob("*.py")} - {ROOT / "hf_attn" / "models"}
+        sizes = {str(folder.relative_to(ROOT)): len(list(folder.glob("*.py"))) for folder in folders}
+        over = {name: size for name, size in sizes.items() if size > MOST_IN_A_PACKAGE}
+        assert not over, f"{over}: {MOST_IN_A_PACKAGE} files at most"
 
 
 def test_functions_keep_their_budgets():
