@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import threading
-import time
 
 import pytest
 
@@ -25,7 +24,7 @@ from hf_attn.checkpoints.save_load import load_checkpoint  # noqa: E402
 from hf_attn.tasks import TASKS  # noqa: E402
 from hf_attn.training.duel import count_parameters  # noqa: E402
 from hf_attn.training.loop import Diverged  # noqa: E402
-from tests.support.sessions import Event  # noqa: E402
+from tests.support.sessions import Event, wait_for  # noqa: E402
 
 TINY = {
     **{"task": "Copy", "size": 5, "models": ["none", "transformer"], "parameters": "50 k"},
@@ -145,12 +144,11 @@ def test_stop_takes_effect_after_the_step_under_way_and_keeps_what_was_learned()
     outputs = []
     thread = threading.Thread(target=lambda: outputs.extend(moments))
     thread.start()
-    while not all(run.step > 2 for run in held.runs):
-        time.sleep(0.01)
-    taken = sum(run.step for run in held.runs)
+    wait_for(thread, lambda: all(run.step > 2 for run in held.runs))
     duel.press_stop(session, held)
+    taken = sum(run.step for run in held.runs)
     thread.join()
-    assert taken <= sum(run.step for run in held.runs) <= taken + 1
+    assert sum(run.step for run in held.runs) <= taken + 1
     assert held.status == STOPPED
     assert "nothing is lost" in duel.tell(held)
     last = boards_of(outputs)[-1]

@@ -4,7 +4,6 @@ import copy
 import json
 import os
 import threading
-import time
 
 import pytest
 import torch
@@ -22,6 +21,7 @@ from hf_attn.analysis.position_encodings import Settings, measure_order, view_po
 from hf_attn.experiments.length_generalization import Growth  # noqa: E402
 from hf_attn.models.positions import POSITION_TYPES  # noqa: E402
 from tests.support.position_checks import INVARIANT_TO_SHIFTS  # noqa: E402
+from tests.support.sessions import wait_for  # noqa: E402
 
 WORDS = ["the", "cat", "sat", "on", "the", "mat"]
 SMALL = Settings(length=12, width=16, trained=12, clip=3)
@@ -179,15 +179,12 @@ def test_stop_takes_effect_at_once_and_keeps_what_was_measured(monkeypatch):
     next(moments)
     thread = threading.Thread(target=lambda: list(moments))
     thread.start()
-    while not growing.moments or growing.moments["alibi"].step < 10:
-        time.sleep(0.01)
-    taken = growing.moments["alibi"].step
+    wait_for(thread, lambda: growing.moments and growing.moments["alibi"].step >= 10)
     positions.press_stop(growing)
+    taken = growing.moments["alibi"].step
     thread.join()
     assert growing.status == STOPPED
-    assert (
-        growing.moments["alibi"].step <= taken + 2 * 5
-    )  # the steps between two moments, and those under way
+    assert growing.moments["alibi"].step <= taken + 2 * 5  # between two moments, and under way
     assert "what was measured stays" in positions.tell(growing)
 
 

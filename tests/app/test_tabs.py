@@ -26,7 +26,7 @@ from hf_attn.architectures.registry import ARCHITECTURES  # noqa: E402
 from hf_attn.checkpoints.save_load import load_checkpoint  # noqa: E402
 from hf_attn.tasks import TASKS, build_task  # noqa: E402
 from hf_attn.training.loop import Diverged  # noqa: E402
-from tests.support.sessions import Event, begun, board_of, changed, finished  # noqa: E402
+from tests.support.sessions import Event, begun, board_of, changed, finished, wait_for  # noqa: E402
 from tests.support.tables import write_table  # noqa: E402
 
 EMPTY = ModelCatalog()
@@ -212,11 +212,11 @@ def test_stop_takes_effect_after_the_step_under_way_also_in_the_documents_large_
     next(steps)
     thread = threading.Thread(target=lambda: list(steps))
     thread.start()
-    time.sleep(1.2)
-    taken = session.run.step
+    wait_for(thread, lambda: session.run.step > 1)
     train.press_stop(session, 1)
+    taken = session.run.step
     thread.join()
-    assert taken <= session.run.step <= taken + 1
+    assert session.run.step <= taken + 1
 
 
 def test_a_pause_waits_one_step_is_exactly_one_and_resume_goes_on():
@@ -246,8 +246,7 @@ def test_a_run_that_goes_on_while_it_is_measured_keeps_the_figure_at_the_measure
         run.advance()
     measuring = threading.Thread(target=driving.measure, args=(run,))
     measuring.start()
-    while measuring.is_alive() and not run.readers:
-        time.sleep(0.001)
+    wait_for(measuring, lambda: run.readers)
     run.advance()  # only once it is measured
     held_out = {point["step"]: point["held_out"] for _, point in run.points}
     assert (run.predicted_at, run.step) == (3, 4)

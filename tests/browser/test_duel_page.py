@@ -39,7 +39,7 @@ def test_a_duel_in_the_browser_runs_stops_and_shows_curves_maps_and_accuracy_by_
 
     fill(page, "8")
     page.locator("#duel-start").click()
-    expect(note).to_contain_text("Done. Keep one", timeout=60_000)
+    expect(note).to_contain_text("Done. Keep one")
     board.get_by_role("button", name="Show as table").first.click()
     expect(board.locator(".hf-numbers tbody tr")).to_have_count(18)  # nine measurements of two models
     board.get_by_role("button", name="by second").click()

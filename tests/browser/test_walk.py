@@ -50,8 +50,9 @@ def use_attention(page):
 
 def use_train(page):
     """A short run to its end."""
+    page.get_by_label("Steps", exact=True).fill("20")
     page.locator("#train").click()
-    expect(page.locator("#note")).to_contain_text("Done", timeout=PATIENCE)
+    expect(page.locator("#note")).to_contain_text("Done")
 
 
 def use_try(page):
@@ -71,7 +72,7 @@ def use_duel(page):
     """A duel too short to learn anything, to its end."""
     page.locator("#duel-steps input").fill("4")
     page.locator("#duel-start").click()
-    expect(page.locator("#duel-note")).to_contain_text("Keep one", timeout=PATIENCE)
+    expect(page.locator("#duel-note")).to_contain_text("Keep one")
     expect(page.locator("#duel-board canvas:visible").first).to_be_visible()
 
 

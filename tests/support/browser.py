@@ -10,7 +10,7 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-PATIENCE = 60_000  # ms; the machine may be busy
+PATIENCE = 180_000  # ms; the machine may be busy
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -67,7 +67,7 @@ def running(command, **settings):
         yield
     finally:
         server.terminate()
-        server.communicate(timeout=20)
+        server.communicate(timeout=60)
 
 
 def listen(page, home=None):

@@ -1,6 +1,9 @@
 """Visits without a browser, for the tests of the tabs."""
 
 import json
+import threading
+import time
+from collections.abc import Callable
 
 from demos.session.session import Session
 from demos.tabs.train import form
@@ -37,6 +40,13 @@ def finished(**values):
     """Return a visit whose run has ended, and everything its page was sent."""
     session = begun(**values)
     return session, list(train.follow(session))
+
+
+def wait_for(thread: threading.Thread, reached: Callable[[], bool]) -> None:
+    """Wait until a thread has brought something about, however long a busy machine takes."""
+    while not reached():
+        assert thread.is_alive(), "it ended before"
+        time.sleep(0.01)
 
 
 class Event:
