@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hf_attn.experiments.base import Experiment, Finding, Row, learn, mean_of, settings_of
-from hf_attn.experiments.length_generalization import ADDITION, CANNOT, Growth, measure_size
+from hf_attn.experiments.length_generalization import ADDITION, CANNOT, LengthTest, measure_size
 from hf_attn.viz.draw_chart import Chart
 
 PADDED, OWN_WIDTH = "padded", "own width"
@@ -50,10 +50,10 @@ def run(sizes: Sizes, seed: int) -> Iterator[Row]:
 def measure(sizes: Sizes, form: str, position_type: str, trained: int, seed: int) -> Iterator[Row]:
     """Train one model, and measure it with every number of digits."""
     tested = tuple(range(1, sizes.longest + 1))
-    growth = Growth(ADDITION, trained, tested, sizes.steps, own_width=form == OWN_WIDTH)
-    model, seconds = learn(growth.learned(), growth.recipe(position_type), seed)
+    test = LengthTest(ADDITION, trained, tested, sizes.steps, own_width=form == OWN_WIDTH)
+    model, seconds = learn(test.learned(), test.recipe(position_type), seed)
     for digits in tested:
-        score = measure_size(model, growth, digits, sizes.examples)
+        score = measure_size(model, test, digits, sizes.examples)
         yield {
             "format": form,
             "position_type": position_type,

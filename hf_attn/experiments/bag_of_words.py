@@ -71,7 +71,7 @@ class Learned:
     is_done: bool = False
 
 
-def compare_orders(one: Sequence[str], other: Sequence[str], seed: int = 0) -> Comparison:
+def compare_word_orders(one: Sequence[str], other: Sequence[str], seed: int = 0) -> Comparison:
     """Read two sentences with an untrained encoder layer, with and without positions.
 
     Without positions attention is equivariant: f(P X) = P f(X), so each word's output is the same wherever it
@@ -134,7 +134,7 @@ def read_untrained(ids: Sequence[int], words: int, position_type: str, seed: int
     return model(torch.tensor([ids])).last_hidden_state[0]
 
 
-def follow_order(sizes: word_order.Sizes, seed: int) -> Iterator[list[Learned]]:
+def learn_word_order(sizes: word_order.WordOrderSizes, seed: int) -> Iterator[list[Learned]]:
     """Which of a and b stands first? Naive Bayes counts, then attention learns without and with positions.
 
     Yields:
@@ -167,7 +167,7 @@ def follow_order(sizes: word_order.Sizes, seed: int) -> Iterator[list[Learned]]:
 
 
 @functools.cache
-def twins(sizes: word_order.Sizes) -> tuple[str, str]:
+def twins(sizes: word_order.WordOrderSizes) -> tuple[str, str]:
     """A held-out sequence and the same with a and b in each other's place."""
     task = word_order.Order(sizes.length)
     one, other = (task.read_source(row) for row in task.held_out(sizes.examples).input_ids[:2].tolist())

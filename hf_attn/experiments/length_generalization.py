@@ -75,7 +75,7 @@ class PaddedAddition(Addition):
 
 
 @dataclass(frozen=True)
-class Growth:
+class LengthTest:
     """A task that is learned at some sizes and measured at others.
 
     Attributes:
@@ -158,20 +158,20 @@ def stretch(model: PreTrainedModel, tokens: int) -> PreTrainedModel:
     return stretched
 
 
-def measure_size(model: PreTrainedModel, growth: Growth, size: int, examples: int) -> Score | None:
+def measure_size(model: PreTrainedModel, test: LengthTest, size: int, examples: int) -> Score | None:
     """Held-out figures at one size; None where the model refuses so long a sequence.
 
     Of an addition twice as many examples are drawn, since not every sum has a number of that many digits.
     """
-    task = growth.sized(size)
+    task = test.sized(size)
     if explain_refusal(model, task):
         return None
-    drawn = 2 * examples if growth.task == ADDITION else examples
+    drawn = 2 * examples if test.task == ADDITION else examples
     return evaluate(stretch(model, task.max_position_embeddings), task, n=drawn).by_size[size]
 
 
 @dataclass(frozen=True)
-class Moment:
+class LengthTestReport:
     """How a run stands that is watched while it grows.
 
     Attributes:
@@ -190,8 +190,8 @@ class Moment:
     scores: Mapping[int, Score | None]
 
 
-def grow(
-    growth: Growth,
+def run_length_test(
+    test: LengthTest,
     position_type: str,
     *,
     seed: int = 0,
@@ -199,11 +199,11 @@ def grow(
     examples: int = 64,
     device: str = "cpu",
     report_every_step: threading.Event | None = None,
-) -> Iterator[Moment]:
+) -> Iterator[LengthTestReport]:
     """Train a model and measure it at every size some times on the way; close the generator to stop.
 
     Args:
-        growth: what is learned and measured.
+        test: what is learned and measured.
         position_type: how places are told.
         seed: of weights and examples.
         rounds: how often every size is measured, evenly over the run.
@@ -214,7 +214,7 @@ def grow(
     Yields:
         A moment every few steps, and one after each size that is measured.
     """
-    task, recipe = growth.learned(), growth.recipe(position_type)
+    task, recipe = test.learned(), test.recipe(position_type)
     every = max(1, min(REPORT_EVERY, recipe.steps // rounds))
     recipe = dataclasses.replace(recipe, report_every=every, evaluate_every=recipe.steps)
     model = build_model(task, recipe, seed)
@@ -226,9 +226,9 @@ def grow(
         task, model, recipe, generator=generator, accelerator=accelerator, report_every_step=report_every_step
     ):
         told = (report.step, report.steps, report.loss, report.seconds)
-        yield Moment(*told, measured_at, dict(scores))
+        yield LengthTestReport(*told, measured_at, dict(scores))
         if report.step >= next_at:
             measured_at, next_at = report.step, next_at + recipe.steps / rounds
-            for size in growth.tested:
-                scores[size] = measure_size(model, growth, size, examples)
-                yield Moment(*told, measured_at, dict(scores))
+            for size in test.tested:
+                scores[size] = measure_size(model, test, size, examples)
+                yield LengthTestReport(*told, measured_at, dict(scores))

@@ -14,7 +14,7 @@ import torch
 from hf_attn.architectures.registry import build_model
 from hf_attn.evaluation.metrics import evaluate
 from hf_attn.experiments.base import Experiment, Finding, Row, learn, mean_of, settings_of, values_of
-from hf_attn.experiments.length_generalization import ADDITION, CANNOT, Growth, measure_size
+from hf_attn.experiments.length_generalization import ADDITION, CANNOT, LengthTest, measure_size
 from hf_attn.models.positions import POSITION_TYPES
 from hf_attn.tasks.base import Task
 from hf_attn.tasks.recipes import Recipe
@@ -26,15 +26,15 @@ FEW = 0.05  # an accuracy below this says: not learned
 DEAR = 1.5  # times as long a step
 CHARTED = 5  # types that a chart has room for
 TIMED_STEPS = 7
-GROWTHS = (
-    Growth("copy", 20, (21, 25, 30)),
-    Growth("reverse", 20, (21, 25, 30)),
-    Growth("addition", 3, (4,)),
+TESTS = (
+    LengthTest("copy", 20, (21, 25, 30)),
+    LengthTest("reverse", 20, (21, 25, 30)),
+    LengthTest("addition", 3, (4,)),
 )
-SMALL_GROWTHS = (
-    Growth("copy", 10, (11, 12, 15)),
-    Growth("reverse", 10, (11, 12, 15)),
-    Growth("addition", 2, (3,)),
+SMALL_TESTS = (
+    LengthTest("copy", 10, (11, 12, 15)),
+    LengthTest("reverse", 10, (11, 12, 15)),
+    LengthTest("addition", 2, (3,)),
 )
 FEW_TYPES = ("none", "sinusoidal", "learned", "rotary", "relative", "alibi")
 
@@ -45,40 +45,40 @@ class Sizes:
 
     Attributes:
         types: ways to tell a place, names in POSITION_TYPES.
-        growths: the tasks, with what is learned of them and what is measured beyond.
+        tests: the tasks, with what is learned of them and what is measured beyond.
         examples: held-out examples inside, and at each size beyond.
     """
 
     types: tuple[str, ...] = FEW_TYPES
-    growths: tuple[Growth, ...] = SMALL_GROWTHS
+    tests: tuple[LengthTest, ...] = SMALL_TESTS
     examples: int = 300
 
 
 def run(sizes: Sizes, seed: int) -> Iterator[Row]:
     """A row for each task and type."""
-    for growth in sizes.growths:
+    for test in sizes.tests:
         for position_type in sizes.types:
-            yield measure(growth, position_type, seed, sizes.examples)
+            yield measure(test, position_type, seed, sizes.examples)
 
 
-def measure(growth: Growth, position_type: str, seed: int, examples: int) -> Row:
+def measure(test: LengthTest, position_type: str, seed: int, examples: int) -> Row:
     """Train one model; the figures of its row.
 
     `inside` and `beyond` are shares of held-out examples written right as a whole, beyond the mean over the
     sizes that are measured there; `tokens_…` are the shares of symbols.
     """
-    task, recipe = growth.learned(), growth.recipe(position_type)
+    task, recipe = test.learned(), test.recipe(position_type)
     step = measure_step(task, recipe)
     model, _ = learn(task, recipe, seed)
     inside = evaluate(model, task, n=examples).overall
-    beyond = [measure_size(model, growth, size, examples) for size in growth.beyond]
+    beyond = [measure_size(model, test, size, examples) for size in test.beyond]
     measured = [score for score in beyond if score is not None]
     row: Row = {
-        "task": growth.task,
+        "task": test.task,
         "position_type": position_type,
         "seed": seed,
-        "trained": growth.trained,
-        "tested": " ".join(map(str, growth.beyond)),
+        "trained": test.trained,
+        "tested": " ".join(map(str, test.beyond)),
         "parameters": model.num_parameters(),
         "steps": recipe.steps,
         "inside": inside.exact_match,
@@ -219,8 +219,8 @@ EXPERIMENT = Experiment(
     question="Which ways to tell a place are learned, which go beyond the trained length, at what cost?",
     settings=("task", "position_type"),
     sizes=Sizes(),
-    full=Sizes(tuple(POSITION_TYPES), GROWTHS),
-    count=lambda sizes: len(sizes.types) * len(sizes.growths),
+    full=Sizes(tuple(POSITION_TYPES), TESTS),
+    count=lambda sizes: len(sizes.types) * len(sizes.tests),
     run=run,
     judge=judge,
     draw=draw,

@@ -29,7 +29,7 @@ class Check:
     hint: str
 
 
-def check_by_hand(written: Mapping[str, Sequence[Sequence[str]]]) -> dict[str, list[list[Check]]]:
+def check_hand_exercise(written: Mapping[str, Sequence[Sequence[str]]]) -> dict[str, list[list[Check]]]:
     """Judge the figures that somebody wrote for the first exercise.
 
     Args:
@@ -95,7 +95,7 @@ class Role:
     asymmetry: float
 
 
-def separate_roles(seed: int = 0) -> tuple[Role, ...]:
+def separate_query_key_value(seed: int = 0) -> tuple[Role, ...]:
     """One vector for everything; one map to be compared by and one for the content; Q, K and V.
 
     The same five words each time, unscaled as the document has it; the maps are random.

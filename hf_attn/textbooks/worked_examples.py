@@ -198,7 +198,7 @@ def _at(claims: Sequence[Claim], beginning: str, station: str, rows, columns, he
 
 _TWO, _EIGHT, _SIXTEEN = (printed_numbers.SECOND,), range(8), range(printed_numbers.WIDTH)
 
-EXAMPLES: dict[str, Worked] = {
+WORKED_EXAMPLES: dict[str, Worked] = {
     "exercise-1": Worked(
         "exercise 1, by hand",
         "chapter_1_self_attention, exercise 1",

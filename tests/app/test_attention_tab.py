@@ -29,7 +29,7 @@ from demos.ui import boards  # noqa: E402
 from hf_attn.checkpoints.save_load import load_checkpoint  # noqa: E402
 from hf_attn.interpret.attention_maps import attention_maps  # noqa: E402
 from hf_attn.textbooks.exercises import BANKS  # noqa: E402
-from hf_attn.textbooks.worked_examples import EXAMPLES  # noqa: E402
+from hf_attn.textbooks.worked_examples import WORKED_EXAMPLES  # noqa: E402
 from tests.support.browser import PATIENCE, find_chromium, open_tab  # noqa: E402
 from tests.support.native_models import build_native  # noqa: E402
 from tests.support.sessions import begun, finished  # noqa: E402
@@ -294,7 +294,7 @@ def test_a_newcomer_sees_an_explained_example_clicks_a_cell_and_checks_figures_b
     expect(page.locator("#attention-error [role=alert]")).to_contain_text("?")
     expect(board.locator(".hf-pair")).to_have_text(f"{query} reads *")
 
-    page.get_by_role("button", name=EXAMPLES["exercise-1"].title).click()
+    page.get_by_role("button", name=WORKED_EXAMPLES["exercise-1"].title).click()
     expect(board.locator(".hf-pair")).to_have_text("(1,1) reads (1,1)")
     expect(page.locator("#attention-error [role=alert]")).to_have_count(0)
     board.get_by_role("button", name="0.44", exact=True).click()

@@ -10,7 +10,7 @@ from hf_attn.interpret.head import SCORE_DIGITS, Difference, Head
 from hf_attn.interpret.read_head import LONGEST, find_attention, walk_model, walk_sentence
 from hf_attn.tasks.base import TEXT
 from hf_attn.textbooks.exercises import BANKS, set_beside
-from hf_attn.textbooks.worked_examples import EXAMPLES
+from hf_attn.textbooks.worked_examples import WORKED_EXAMPLES
 
 from ...session.catalog import LoadedModel, ModelCatalog
 from ...session.maps import read_target
@@ -98,7 +98,7 @@ def can_walk(catalog: ModelCatalog, session: Session, chosen: str) -> bool:
 def choices(catalog: ModelCatalog, session: Session) -> list[tuple[str, str]]:
     """(label, value): this session's runs, checkpoints, random weights, worked examples."""
     found = [(label, value) for label, value in catalog.choices(session) if can_walk(catalog, session, value)]
-    examples = [(f"worked: {example.title}", WORKED + name) for name, example in EXAMPLES.items()]
+    examples = [(f"worked: {example.title}", WORKED + name) for name, example in WORKED_EXAMPLES.items()]
     return [*found, ("random weights, any sentence", RANDOM), *examples]
 
 
@@ -167,13 +167,13 @@ def _walk_random(settings: Settings) -> HeadView:
 
 def _walk_example(settings: Settings) -> HeadView:
     name = settings.example
-    if name not in EXAMPLES:
-        raise ValueError(f"{name!r} is no worked example; choose {', '.join(EXAMPLES)}.")
-    example = EXAMPLES[name]
+    if name not in WORKED_EXAMPLES:
+        raise ValueError(f"{name!r} is no worked example; choose {', '.join(WORKED_EXAMPLES)}.")
+    example = WORKED_EXAMPLES[name]
     index = min(settings.head or 0, example.num_heads - 1)
     own = example.build(index)
     head = _switch(own, settings)
-    build = f"head = EXAMPLES[{name!r}].build({index})"
+    build = f"head = WORKED_EXAMPLES[{name!r}].build({index})"
     return HeadView(
         _settle(settings, head, head=index, text=" ".join(head.columns)),
         head,
@@ -182,7 +182,7 @@ def _walk_example(settings: Settings) -> HeadView:
         look_for=example.look_for,
         origin=notices.origin(example.document, "the document's own", "CPU, float64"),
         title=example.title,
-        python=say_head(["from hf_attn.textbooks.worked_examples import EXAMPLES"], [build], own, head),
+        python=say_head(["WORKED_EXAMPLES"], [build], own, head),
     )
 
 
@@ -340,7 +340,7 @@ def tell_place(head: Head, apart: Difference) -> str:
 @functools.cache
 def read_printed(name: str) -> list[dict]:
     """Every printed figure of a worked example beside the computed one."""
-    example = EXAMPLES[name]
+    example = WORKED_EXAMPLES[name]
     return [
         {
             "claim": printed.claim.claim,

@@ -18,8 +18,8 @@ import dataclasses
 import gradio as gr
 
 from hf_attn.interpret.read_head import HEADS
-from hf_attn.textbooks.exercises import BANKS, check_by_hand, separate_roles
-from hf_attn.textbooks.worked_examples import EXAMPLES, exercise_1
+from hf_attn.textbooks.exercises import BANKS, check_hand_exercise, separate_query_key_value
+from hf_attn.textbooks.worked_examples import WORKED_EXAMPLES, exercise_1
 
 from ...core.events import Event, Place
 from ...core.limits import refuse_longer
@@ -55,7 +55,7 @@ FORGOTTEN = {  # what was changed → what no longer holds then
 CHIPS = (
     ("river bank", Settings(RANDOM, BANKS[0])),
     ("cash bank", Settings(RANDOM, BANKS[1])),
-    *((example.title, Settings(WORKED + name)) for name, example in EXAMPLES.items()),
+    *((example.title, Settings(WORKED + name)) for name, example in WORKED_EXAMPLES.items()),
 )
 NOTHING_WRITTEN = {"scores": [[""] * 3] * 3, "weights": [[""] * 3] * 3, "outputs": [[""] * 2] * 3}
 KINDS = {"cross": "answer reads input", "encoder": "input reads itself", "decoder": "answer reads itself"}
@@ -221,7 +221,7 @@ def restore(catalog: ModelCatalog, session: Session, values: dict) -> list:
 def show_hand(checks: dict | None = None, written: dict | None = None) -> str:
     """The value of the hand board; `written` as it was judged."""
     head = exercise_1()
-    figures = EXAMPLES["exercise-1"].compare(EXAMPLES["exercise-1"].printed[2])[6:]
+    figures = WORKED_EXAMPLES["exercise-1"].compare(WORKED_EXAMPLES["exercise-1"].printed[2])[6:]
     told = zip(figures, head.weights[2].tolist(), strict=True)
     return boards.to_json(
         {
@@ -240,7 +240,7 @@ def check(event: CheckEvent) -> str | dict:
     """Judge the figures that were written by hand; what are no rows of text stays unread."""
     written = {name: getattr(event, name) for name in ("scores", "weights", "outputs")}
     try:
-        judged = check_by_hand(written)
+        judged = check_hand_exercise(written)
     except IndexError:  # the board itself sends [3][3] or [3][2]
         return gr.skip()
     return show_hand(
@@ -254,7 +254,7 @@ def check(event: CheckEvent) -> str | dict:
 
 def show_roles() -> str:
     """The value of the roles board."""
-    roles = separate_roles()
+    roles = separate_query_key_value()
     steps = [
         {
             "title": role.title,

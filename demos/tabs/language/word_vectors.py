@@ -20,14 +20,14 @@ from dataclasses import dataclass, field
 import gradio as gr
 import torch
 
-from hf_attn.experiments.word_data.countries import COUNTRIES, compose_sentences
+from hf_attn.experiments.word_data.countries import COUNTRIES, compose_country_sentences
 from hf_attn.experiments.word_data.sentences import split_sentences, split_words
 from hf_attn.experiments.word_vectors import (
     KINDS,
     Report,
     Settings,
     UnknownWord,
-    choose_settings,
+    choose_word_vector_settings,
     share_first,
     train_vectors,
 )
@@ -119,7 +119,7 @@ def read(source: str, text: str | None) -> Sequence[str]:
         ValueError: nothing, or too much, was written.
     """
     if source == COMPOSED:
-        return compose_sentences()
+        return compose_country_sentences()
     if source == DOCSTRINGS:
         return shared_docstrings()
     if not split_words(text or ""):
@@ -252,7 +252,7 @@ def train(
         return
     try:
         sentences = read(source, text)
-        settings = choose_settings(sentences, kind)
+        settings = choose_word_vector_settings(sentences, kind)
         moments = train_vectors(sentences, settings, torch.Generator().manual_seed(0))
         first = next(moments)  # reads the text, which may be too short
     except ValueError as error:
