@@ -25,9 +25,6 @@ def say_inputs(read: list[int], written: list[int]) -> str:
     return f"{read}, {written}" if written else f"{read}"
 
 
-# ---------------------------------------------------------------- what was asked
-
-
 def explain_trial(
     session: Session, chosen: str, opened: LoadedModel, read: list[int], trial: Trial, counted: int
 ) -> str:
@@ -61,9 +58,6 @@ def explain_each_head(session: Session, chosen: str, opened: LoadedModel, counte
         "for outcome in outcomes:",
         "    print(outcome.trial.name, outcome.exact_match, outcome.drop, outcome.standard_error)",
     )
-
-
-# ---------------------------------------------------------------- what every head does
 
 
 def explain_roles(
@@ -131,9 +125,6 @@ def explain_theory(
         "offsets, profile = distance_profile(weights.double(), may_attend)",
         "print(sigma, offsets, profile)",
     )
-
-
-# ---------------------------------------------------------------- behind a cell
 
 
 def explain_cell(

@@ -35,9 +35,6 @@ def join(imports: Sequence[str], *lines: str) -> str:
     return "\n".join([*others, *([f"from hf_attn import {', '.join(names)}"] if names else []), "", *lines])
 
 
-# ---------------------------------------------------------------- tasks, recipes, models
-
-
 def say_task(task: Task) -> str:
     """The call that builds a task again."""
     defaults = {field.name: field.default for field in dataclasses.fields(task)}
@@ -87,9 +84,6 @@ def say_model(session: Session, chosen: str, opened: LoadedModel) -> tuple[list[
     return [opener], [f"found = {opener}({name!r})", "model, tokenizer = found.model, found.tokenizer"]
 
 
-# ---------------------------------------------------------------- one input
-
-
 def explain_maps(
     session: Session,
     chosen: str,
@@ -134,9 +128,6 @@ def explain_answer(session: Session, chosen: str, opened: LoadedModel, text: str
         f"answer = write(model, {', '.join(['source', *given])})",
         said,
     )
-
-
-# ---------------------------------------------------------------- training
 
 
 def explain_run(run: TrainingJob) -> str:
@@ -191,9 +182,6 @@ def explain_duel(runs: Sequence[TrainingJob], budget: Budget) -> str:
     )
 
 
-# ---------------------------------------------------------------- beside the map
-
-
 def explain_by_hand(written: Mapping[str, Sequence[Sequence[str]]]) -> str:
     """Attention: the exercise's figures as they were typed, judged one by one; not the right ones."""
     return join(
@@ -215,9 +203,6 @@ def explain_three_steps() -> str:
         "place = 0",
         "print(steps[place].head.weights)  # [queries, keys]",
     )
-
-
-# ---------------------------------------------------------------- positions
 
 
 def explain_positions(position_type: str, settings: PositionSettings, words: Sequence[str]) -> str:
@@ -245,9 +230,6 @@ def explain_growth(test: LengthTest, types: Sequence[str], seed: int, rounds: in
         "        scores[position_type] = report.scores",
         "    print(position_type, scores[position_type])",
     )
-
-
-# ---------------------------------------------------------------- language
 
 
 def explain_tokens(text: str, merges: int) -> str:

@@ -77,7 +77,6 @@ def experiment(
 
 
 def _list(experiments: "dict[str, Experiment]", as_json: bool) -> None:
-    """Every experiment with its question."""
     if as_json:
         for name, chosen in experiments.items():
             print_json("experiment", name=name, title=chosen.title, question=chosen.question)
@@ -87,7 +86,6 @@ def _list(experiments: "dict[str, Experiment]", as_json: bool) -> None:
 
 
 def _prepare(output_dir: Path) -> None:
-    """Make the folder; refuse one that rows are in already."""
     if output_dir.exists() and not output_dir.is_dir():
         raise WrongUse(f"--output-dir {output_dir} is a file; name a folder.")
     if (output_dir / ROWS).exists():

@@ -129,7 +129,6 @@ def train(
 
 
 def _train(run: "Run", directory: Path | None, save_every: float, track: str | None, as_json: bool) -> None:
-    """Run the loop, measure, save, and say what came of it."""
     import torch
     from transformers.utils.logging import disable_progress_bar
 
@@ -188,7 +187,6 @@ def _print_result(
     directory: Path | None,
     as_json: bool,
 ) -> None:
-    """Say what came of a run: its figures, those of a baseline, and where it is kept."""
     from hf_attn.evaluation import baselines
 
     if as_json:

@@ -115,7 +115,6 @@ def read_docstring_passages() -> Passages:
 
 
 def _read(sentences: Sequence[tuple[str, list[str]]], least_count: int) -> Passages:
-    """Number the words that the training sentences have."""
     met = Counter(itertools.chain.from_iterable(words for split, words in sentences if split == TRAINING))
     words = [word for word, n in met.most_common(MOST_WORDS) if n >= least_count]
     vocabulary = (*SPECIAL_TOKENS, *words)

@@ -13,9 +13,6 @@ HAND_TOLERANCE = 0.005  # two decimals are enough
 BANKS = ("we sat by the muddy river bank", "she got her cash at the bank")  # the word stands at one place
 
 
-# ---------------------------------------------------------------- the hand exercise
-
-
 @dataclass(frozen=True)
 class Check:
     """A learner's figure judged.
@@ -75,9 +72,6 @@ def _hint(head: Head, name: str, row: int, column: int) -> str:
     return " + ".join(f"weight {place} · {x:g}" for place, x in enumerate(values, start=1))
 
 
-# ---------------------------------------------------------------- role separation
-
-
 @dataclass(frozen=True)
 class Role:
     """A step on the way from one vector for everything to queries, keys and values.
@@ -118,9 +112,6 @@ def separate_query_key_value(seed: int = 0) -> tuple[Role, ...]:
         ),
     )
     return tuple(Role(*step, float((step[2].scores - step[2].scores.T).abs().max())) for step in steps)
-
-
-# ---------------------------------------------------------------- one word, two contexts
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,8 @@ class Worked:
 
     Attributes:
         title: for people.
-        document: where it is from, in words.
+        document: its key in DOCUMENTS.
+        place: where it stands there.
         look_for: what to look for, after the words "Look for"; at most 25 words.
         build: gives one head, from 0.
         printed: the figures.
@@ -71,6 +72,7 @@ class Worked:
 
     title: str
     document: str
+    place: str
     look_for: str
     build: Callable[[int], Head]
     printed: tuple[Printed, ...]
@@ -105,12 +107,8 @@ def block(rows: Sequence[int], columns: Sequence[int]) -> tuple[tuple[int, int],
 
 
 def _claim(claims: Sequence[Claim], beginning: str) -> Claim:
-    """The one claim that begins so."""
     (found,) = [claim for claim in claims if claim.claim.startswith(beginning)]
     return found
-
-
-# ---------------------------------------------------------------- the heads
 
 
 def exercise_1(_: int = 0) -> Head:
@@ -188,7 +186,6 @@ _HEADS = ("Shapes of eight heads'", "Eight heads side by side")
 
 
 def _notebook(*beginnings: str) -> tuple[Printed, ...]:
-    """Claims of the notebook that stand beside the arithmetic."""
     return tuple(Printed(_claim(printed_numbers.CLAIMS, beginning)) for beginning in beginnings)
 
 
@@ -201,7 +198,8 @@ _TWO, _EIGHT, _SIXTEEN = (printed_numbers.SECOND,), range(8), range(printed_numb
 WORKED_EXAMPLES: dict[str, Worked] = {
     "exercise-1": Worked(
         "exercise 1, by hand",
-        "chapter_1_self_attention, exercise 1",
+        "chapter-1",
+        "exercise 1",
         "the third row: the document prints .28 .28 .44 there; its own scores 1, 1 and 2 give other weights.",
         exercise_1,
         (
@@ -214,7 +212,8 @@ WORKED_EXAMPLES: dict[str, Worked] = {
     ),
     "time-flies": Worked(
         "time flies like an arrow",
-        "chapter_8_transformer, one vector for everything",
+        "chapter-8",
+        "one vector for everything",
         "the mirror image: “flies” scores “arrow” as “arrow” scores “flies”; one vector asks and answers.",
         time_flies,
         (
@@ -227,7 +226,8 @@ WORKED_EXAMPLES: dict[str, Worked] = {
     ),
     "causal": Worked(
         "I love deep learning, causal mask",
-        "chapter_8_transformer, causal mask",
+        "chapter-8",
+        "causal mask",
         "the hatched triangle: each row shares its weight among what stands before it, and still sums to 1.",
         lambda _: deep_learning(causal=True),
         (
@@ -238,7 +238,8 @@ WORKED_EXAMPLES: dict[str, Worked] = {
     ),
     "padding": Worked(
         "I love deep <pad>, padding mask",
-        "chapter_8_transformer, padding mask",
+        "chapter-8",
+        "padding mask",
         "the struck-out column: the document prints weights where it means to hide; here nobody reads it.",
         lambda _: deep_learning(hidden=(3,)),
         tuple(
@@ -249,7 +250,8 @@ WORKED_EXAMPLES: dict[str, Worked] = {
     ),
     "cat": Worked(
         "The cat sat on the mat",
-        "chapter_1_self_attention, heatmap",
+        "chapter-1",
+        "heatmap",
         "how even the rows are: these weights are untrained, and the words play no part in the map.",
         cat_on_the_mat,
         (Printed(_CAT_WEIGHTS, "weights", _CAT_CELLS),),
@@ -257,7 +259,8 @@ WORKED_EXAMPLES: dict[str, Worked] = {
     ),
     "notebook-raw": Worked(
         "notebook, no weights",
-        "notebook_foundations, cells 40 to 51",
+        "notebook",
+        "cells 40 to 51",
         "the diagonal: without maps and scaling a word is most like itself, and reads hardly anything else.",
         notebook_raw,
         (
@@ -268,7 +271,8 @@ WORKED_EXAMPLES: dict[str, Worked] = {
     ),
     "notebook-head": Worked(
         "notebook, one head",
-        "notebook_foundations, cells 52 to 61",
+        "notebook",
+        "cells 52 to 61",
         "the row of “x2”: two of eight words get nearly all, since uniform maps make scores that are large.",
         notebook_one_head,
         (
@@ -282,7 +286,8 @@ WORKED_EXAMPLES: dict[str, Worked] = {
     ),
     "notebook-heads": Worked(
         "notebook, eight heads",
-        "notebook_foundations, cells 62 to 89",
+        "notebook",
+        "cells 62 to 89",
         "the fourth head's query of “x2”: it holds only after 13,824 draws that the missing cells made.",
         notebook_many_heads,
         (

@@ -9,6 +9,7 @@ from hf_attn.interpret.attention_maps import AnsweringMap, attention_maps, weigh
 from hf_attn.interpret.head import SCORE_DIGITS, Difference, Head
 from hf_attn.interpret.read_head import LONGEST, find_attention, walk_model, walk_sentence
 from hf_attn.tasks.base import TEXT
+from hf_attn.textbooks import DOCUMENTS
 from hf_attn.textbooks.exercises import BANKS, set_beside
 from hf_attn.textbooks.worked_examples import WORKED_EXAMPLES
 
@@ -127,7 +128,6 @@ def walk(catalog: ModelCatalog, session: Session, settings: Settings) -> HeadVie
 
 
 def _switch(head: Head, settings: Settings) -> Head:
-    """The head with the switches as they were chosen."""
     names = ("scale", "causal", "hidden")
     chosen = {name: getattr(settings, name) for name in names if getattr(settings, name) is not None}
     return dataclasses.replace(head, **chosen)
@@ -170,6 +170,7 @@ def _walk_example(settings: Settings) -> HeadView:
     if name not in WORKED_EXAMPLES:
         raise ValueError(f"{name!r} is no worked example; choose {', '.join(WORKED_EXAMPLES)}.")
     example = WORKED_EXAMPLES[name]
+    text = DOCUMENTS[example.document]
     index = min(settings.head or 0, example.num_heads - 1)
     own = example.build(index)
     head = _switch(own, settings)
@@ -180,7 +181,9 @@ def _walk_example(settings: Settings) -> HeadView:
         example.cell,
         example.num_heads,
         look_for=example.look_for,
-        origin=notices.origin(example.document, "the document's own", "CPU, float64"),
+        origin=notices.origin(
+            f"“{text.title}”, {example.place}", "as printed there", "CPU, float64", url=text.url
+        ),
         title=example.title,
         python=say_head(["WORKED_EXAMPLES"], [build], own, head),
     )
