@@ -22,7 +22,7 @@ class Sizes:
     """What is trained.
 
     Attributes:
-        formats: format → ways to tell places that learn it.
+        formats: format → position encodings that learn it.
         trained: most digits of an addend that a training sees, one training each.
         longest: most digits that are measured; the last of `trained` may reach it.
         steps: of each training.
@@ -40,7 +40,7 @@ class Sizes:
 
 
 def run(sizes: Sizes, seed: int) -> Iterator[Row]:
-    """A row for each format, way to tell places, training and number of digits."""
+    """A row for each format, position encoding, training and number of digits."""
     for form, types in sizes.formats:
         for position_type in types:
             for trained in sizes.trained:
@@ -125,7 +125,7 @@ def _points(rows: Sequence[Row], form: str, kind: str, trained: int) -> list[tup
 
 EXPERIMENT = Experiment(
     title="Digit growth",
-    question="Trained to add numbers of few digits, how many does a model add right that have more?",
+    question="How many sums does a model get right that have more digits than it was trained on?",
     settings=("format", "position_type", "trained", "digits"),
     sizes=Sizes(),
     full=Sizes(

@@ -17,7 +17,7 @@ from hf_attn.models.modeling_attn_encoder import AttnEncoderModel
 from hf_attn.training.device import build_accelerator
 from hf_attn.training.loop import train
 
-PLACES = {"without positions": "none", "with positions": "sinusoidal"}  # how a model is told of places
+PLACES = {"without positions": "none", "with positions": "sinusoidal"}  # position encodings
 POOLED = "mean of all"
 EVERY = 10  # steps between two measurements
 
@@ -29,7 +29,7 @@ class WordPair:
     Attributes:
         word: of several equal ones each has its own line.
         places: in the first sentence and in the second, from 0; None of the mean of all words.
-        distance: way of telling places → ‖h₁ − h₂‖ / ‖h₁‖ of its two outputs.
+        distance: "without positions" and "with positions" → ‖h₁ − h₂‖ / ‖h₁‖ of its two outputs.
     """
 
     word: str

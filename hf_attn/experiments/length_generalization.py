@@ -30,7 +30,7 @@ SYMBOLS: Mapping[str, type[SymbolSequences]] = MappingProxyType({"copy": Copying
 ADDITION = "addition"
 LEARNED = (*SYMBOLS, ADDITION)
 REPORT_EVERY = 5  # steps between two moments of a run that is watched
-# small models, alike for every way to tell places; steps are as few as tell the ways apart
+# small models, the same for every position encoding; as few steps as tell the encodings apart
 SMALL = {
     "hidden_size": 64,
     "num_attention_heads": 4,
@@ -126,7 +126,7 @@ class LengthTest:
         return PaddedAddition(digits=width, max_addend=10**digits - 1)
 
     def recipe(self, position_type: str) -> Recipe:
-        """The recipe of the task with this way to tell places."""
+        """The recipe of the task with this position encoding."""
         recipe = RECIPES[self.task]
         fields = {**recipe.model, "position_type": position_type}
         return dataclasses.replace(recipe, model=fields, steps=self.steps or recipe.steps)
@@ -142,7 +142,7 @@ def explain_refusal(model: PreTrainedModel, task: Task) -> str | None:
 
 
 def stretch(model: PreTrainedModel, tokens: int) -> PreTrainedModel:
-    """The model, its places moved so that so many tokens fit, where its positions can be moved.
+    """The model with its positions stretched so that so many tokens fit, where its encoding allows it.
 
     A sequence that is written grows token by token, so that the factor is fixed beforehand:
     s = tokens / max_position_embeddings.
@@ -200,11 +200,11 @@ def run_length_test(
     device: str = "cpu",
     report_every_step: threading.Event | None = None,
 ) -> Iterator[LengthTestReport]:
-    """Train a model and measure it at every size some times on the way; close the generator to stop.
+    """Train a model and measure it at every size several times; close the generator to stop.
 
     Args:
         test: what is learned and measured.
-        position_type: how places are told.
+        position_type: name of the position encoding.
         seed: of weights and examples.
         rounds: how often every size is measured, evenly over the run.
         examples: held-out examples of each size.

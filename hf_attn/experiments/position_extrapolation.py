@@ -1,4 +1,4 @@
-"""Every way to tell a place, on the same tasks with the same budget: inside the trained length and beyond it.
+"""Every position encoding, on the same tasks with the same budget: inside the trained length and beyond it.
 
 It stands where a document prints five accuracies on GLUE by kind of positions, without a model, a task of
 GLUE, a training or a seed.
@@ -44,7 +44,7 @@ class Sizes:
     """What is trained.
 
     Attributes:
-        types: ways to tell a place, names in POSITION_TYPES.
+        types: position encodings, names in POSITION_TYPES.
         tests: the tasks, with what is learned of them and what is measured beyond.
         examples: held-out examples inside, and at each size beyond.
     """
@@ -157,7 +157,7 @@ def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
         dearest = sorted(types, key=lambda kind: -cost[kind])[:3]
         findings.append(
             Finding(
-                f"Some way makes a step at least {DEAR} times as long as without positions, over the tasks.",
+                f"Some encoding makes a training step at least {DEAR} times as long as without positions.",
                 max(cost.values()) >= DEAR,
                 "longest " + ", ".join(f"{kind} ×{cost[kind]:.2f}" for kind in dearest),
             )
@@ -165,7 +165,7 @@ def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
     refusing = [kind for kind in types if CANNOT in values_of(rows, "beyond", position_type=kind)]
     findings.append(
         Finding(
-            "Only a learned table refuses what is longer than it was trained for.",
+            "Only the learned table refuses sequences longer than the trained length.",
             set(refusing) == {kind for kind in types if not POSITION_TYPES[kind].extrapolates},
             f"{len(refusing)} of {len(types)} refuse: {', '.join(refusing) or 'none'}",
         )
@@ -174,7 +174,7 @@ def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
 
 
 def _judge_task(rows: Sequence[Row], task: str, types: Sequence[str]) -> Finding:
-    """Does any way go beyond, and how far do those come that learn?"""
+    """Does any encoding generalize beyond the trained length, and how far do those that learn get?"""
     inside = {kind: mean_of(rows, "inside", task=task, position_type=kind) for kind in types}
     beyond = {kind: mean_beyond(rows, "beyond", task, kind) for kind in types}
     able = {kind: share for kind, share in beyond.items() if share is not None}
@@ -182,21 +182,21 @@ def _judge_task(rows: Sequence[Row], task: str, types: Sequence[str]) -> Finding
     learned = sum(share >= SURE for share in inside.values())
     told = ", ".join(f"{kind} {able[kind]:.3f} (inside {inside[kind]:.3f})" for kind in best)
     return Finding(
-        f"{task}: some way gets at least {SURE:.0%} right beyond what it was trained with.",
+        f"{task}: some encoding gets at least {SURE:.0%} right beyond the trained length.",
         any(share >= SURE for share in able.values()),
-        f"{learned} of {len(types)} ways get as much inside; furthest beyond {told}",
+        f"{learned} of {len(types)} encodings get as much inside; furthest beyond {told}",
     )
 
 
 def mean_beyond(rows: Sequence[Row], measure: str, task: str, position_type: str) -> float | None:
-    """The mean over seeds of what was measured beyond; None where the way cannot."""
+    """The mean over seeds of what was measured beyond; None where the model refuses."""
     chosen = {"task": task, "position_type": position_type}
     values = values_of(rows, measure, **chosen)
     return None if CANNOT in values else statistics.fmean(values)
 
 
 def draw(rows: Sequence[Row]) -> Chart:
-    """Symbols right beyond the trained size, of the ways that get most right there."""
+    """Symbols right beyond the trained size, of the encodings that get most right there."""
     tasks, types = settings_of(rows, "task"), settings_of(rows, "position_type")
 
     def beyond(task: str, kind: str) -> float:
@@ -210,13 +210,13 @@ def draw(rows: Sequence[Row]) -> Chart:
         for task in tasks
     }
     return Chart(
-        "Beyond the trained length: the ways that get most right", "", "symbols right, held out", series
+        "Beyond the trained length: the encodings that get most right", "", "symbols right, held out", series
     )
 
 
 EXPERIMENT = Experiment(
-    title="Ways to tell places",
-    question="Which ways to tell a place are learned, which go beyond the trained length, at what cost?",
+    title="Position encodings",
+    question="Which position encodings learn, which generalize beyond the trained length, at what cost?",
     settings=("task", "position_type"),
     sizes=Sizes(),
     full=Sizes(tuple(POSITION_TYPES), TESTS),

@@ -194,7 +194,7 @@ def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
     for model in (NAIVE_BAYES, "attention without positions"):
         is_chance = abs(accuracy[model] - 0.5) <= CHANCE
         findings.append(
-            Finding(f"Which came first is a coin toss to {model}.", is_chance, f"{accuracy[model]:.1%} right")
+            Finding(f"Which came first is chance to {model}.", is_chance, f"{accuracy[model]:.1%} right")
         )
     for model in ("attention with positions", "LSTM"):
         found = Finding(
@@ -219,7 +219,7 @@ def draw(rows: Sequence[Row]) -> Chart:
 
 EXPERIMENT = Experiment(
     title="A bag of words and attention",
-    question="Can a model that forgets the order of words tell which of two came first?",
+    question="Can a model that ignores the order of words tell which of two came first?",
     settings=("model",),
     sizes=WordOrderSizes(),
     full=WordOrderSizes(length=24, steps=1000),

@@ -94,7 +94,7 @@ def test_without_checkpoints_the_page_opens_with_the_exercise():
 @pytest.mark.parametrize("name", WORKED_EXAMPLES)
 def test_a_worked_example_names_its_text_by_title_and_links_to_it(name):
     example, text = WORKED_EXAMPLES[name], DOCUMENTS[WORKED_EXAMPLES[name].document]
-    origin = walked(WORKED + name).origin
+    origin = view(WORKED + name).origin
     assert f'<a href="{text.url}"' in origin
     assert f"“{text.title}”, {example.place}</a>" in origin
 
