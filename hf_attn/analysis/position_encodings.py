@@ -190,9 +190,6 @@ def _cosines(vectors: torch.Tensor) -> torch.Tensor:
     return unit @ unit.T
 
 
-# ---------------------------------------------------------------- two tests
-
-
 @dataclass(frozen=True)
 class OrderTest:
     """Whether an encoder notices that its tokens were moved.

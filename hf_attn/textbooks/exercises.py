@@ -92,7 +92,7 @@ class Role:
 def separate_query_key_value(seed: int = 0) -> tuple[Role, ...]:
     """One vector for everything; one map to be compared by and one for the content; Q, K and V.
 
-    The same five words each time, unscaled as the document has it; the maps are random.
+    The same five words each time, unscaled as in document `chapter-8`; the maps are random.
     """
     words = time_flies()
     generator = torch.Generator().manual_seed(seed)

@@ -1,4 +1,4 @@
-"""The documents' worked examples as heads to walk through, and where each printed figure stands in them."""
+"""Worked examples of the texts as heads, and where each printed figure stands in their arithmetic."""
 
 import dataclasses
 import itertools
@@ -40,7 +40,7 @@ class Figure:
     """One printed figure beside the computed one.
 
     Attributes:
-        printed: as the document has it.
+        printed: as the text has it.
         computed: with as many digits.
         verdict: "reproduced" or "corrected".
         station, row, column, head: where it is computed; None where it stands beside the arithmetic.
@@ -164,8 +164,6 @@ def deep_learning(causal: bool = False, hidden: tuple[int, ...] = ()) -> Head:
     return Head(LEARNING_WORDS, LEARNING_WORDS, scores, unit, values, False, causal, hidden)
 
 
-# ---------------------------------------------------------------- every printed figure
-
 _HAND_SCORES = Claim("Exercise 1: the scores.", "1 0 1 0 1 1 1 1 2", None, "Printed step by step.")
 _HAND_SCALED = Claim(
     "Exercise 1: the scores divided by √2.",
@@ -200,7 +198,7 @@ WORKED_EXAMPLES: dict[str, Worked] = {
         "exercise 1, by hand",
         "chapter-1",
         "exercise 1",
-        "the third row: the document prints .28 .28 .44 there; its own scores 1, 1 and 2 give other weights.",
+        "the third row: the text prints .28 .28 .44 there; its own scores 1, 1 and 2 give other weights.",
         exercise_1,
         (
             Printed(_HAND_SCORES, "scores", block(range(3), range(3))),
@@ -240,7 +238,7 @@ WORKED_EXAMPLES: dict[str, Worked] = {
         "I love deep <pad>, padding mask",
         "chapter-8",
         "padding mask",
-        "the struck-out column: the document prints weights where it means to hide; here nobody reads it.",
+        "the struck-out column: the text prints weights where it means to hide; here nobody reads it.",
         lambda _: deep_learning(hidden=(3,)),
         tuple(
             Printed(_claim(examples.CLAIMS, beginning))

@@ -87,9 +87,6 @@ class HeadView:
     truth: list[list[int]] | None = None
 
 
-# ---------------------------------------------------------------- what may be chosen
-
-
 def can_walk(catalog: ModelCatalog, session: Session, chosen: str) -> bool:
     """Whether a choice has queries and keys that can be walked through: an LSTM has none, others' differ."""
     model_type = catalog.model_type(session, chosen)
@@ -108,9 +105,6 @@ def begin_with(catalog: ModelCatalog) -> Settings:
     folders = {path.name: str(path) for _, path in catalog.folders if can_walk(catalog, Session(), str(path))}
     chosen = next((folders[name] for name in FIRST if name in folders), next(iter(folders.values()), None))
     return Settings(chosen or f"{WORKED}exercise-1")
-
-
-# ---------------------------------------------------------------- from settings to a head
 
 
 def walk(catalog: ModelCatalog, session: Session, settings: Settings) -> HeadView:
@@ -304,11 +298,8 @@ def say_walk(source: list[int], written: list[int], place: dict) -> str:
     return f"head = walk_model(model, {source}{target}, tokenizer=tokenizer, {chosen})"
 
 
-# ---------------------------------------------------------------- what the board is told
-
-
 def to_value(view: HeadView) -> dict:
-    """Everything that the board shows: the map, one cell's arithmetic, and the figures of the document."""
+    """Everything that the board shows: the map, one cell's arithmetic, and its text's figures."""
     head, settings = view.head, view.settings
     row, column = view.cell
     shown = head.explain(row, column)

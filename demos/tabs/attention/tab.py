@@ -1,4 +1,4 @@
-"""Attention: any cell of any map taken apart, number by number; the documents' examples; an exercise by hand.
+"""Attention: any cell of any map, number by number; the texts' worked examples; an exercise by hand.
 
 The boards' values, each `boards.to_json` of a dict:
 
@@ -85,9 +85,6 @@ class CheckEvent(Event):
     scores: list[list[str]]
     weights: list[list[str]]
     outputs: list[list[str]]
-
-
-# ---------------------------------------------------------------- what the page shows
 
 
 def controls(view: HeadView) -> dict[str, dict]:
@@ -215,9 +212,6 @@ def restore(catalog: ModelCatalog, session: Session, values: dict) -> list:
     return list(shown.values())
 
 
-# ---------------------------------------------------------------- exercise and roles
-
-
 def show_hand(checks: dict | None = None, written: dict | None = None) -> str:
     """The value of the hand board; `written` as it was judged."""
     head = exercise_1()
@@ -269,9 +263,6 @@ def show_roles() -> str:
     return boards.to_json({"words": roles[0].head.rows, "steps": steps, "python": python})
 
 
-# ---------------------------------------------------------------- wiring
-
-
 def build_fields(catalog: ModelCatalog, first: HeadView) -> tuple[dict, gr.Button, gr.Button, gr.HTML, list]:
     """Lay the settings out: (fields, show, train, error, chips)."""
     look = {
@@ -302,7 +293,7 @@ def build_fields(catalog: ModelCatalog, first: HeadView) -> tuple[dict, gr.Butto
 
 
 def attention_board() -> gr.HTML:
-    """Build the picture of a head: its map, one cell's arithmetic, the document's figures."""
+    """Build the picture of a head: its map, one cell's arithmetic, the text's figures."""
     template = '<div class="hf-attention hf-board"></div>@children'
     return boards.build_board("attention_board", "hf-attention", "attention-board", "pick", template=template)
 

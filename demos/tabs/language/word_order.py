@@ -106,9 +106,6 @@ def ask(one: str | None, other: str | None) -> list:
     return [boards.to_json({**told, "python": python_lines.explain_bags(*words)}), ""]
 
 
-# ---------------------------------------------------------------- learning
-
-
 def to_value(lesson: WordOrderJob) -> str | None:
     """What the board is told of a lesson."""
     if not lesson.models:
@@ -175,9 +172,6 @@ def learn(lesson: WordOrderJob) -> Iterator[list]:
 def stop(lesson: WordOrderJob) -> None:
     """Ask the lesson to end at its next report."""
     lesson.wants_stop = True
-
-
-# ---------------------------------------------------------------- wiring
 
 
 def build_part(page: Page) -> None:

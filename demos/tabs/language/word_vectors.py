@@ -128,9 +128,6 @@ def read(source: str, text: str | None) -> Sequence[str]:
     return split_sentences(text)
 
 
-# ---------------------------------------------------------------- what the board is told
-
-
 def usual_words(lesson: WordVectorsJob) -> tuple[str, str, str, str]:
     """Words to begin with that have a vector."""
     words = lesson.report.vectors.words
@@ -171,8 +168,6 @@ def say_lines(lesson: WordVectorsJob) -> str:
     is_composed = lesson.source == COMPOSED
     return python_lines.explain_vectors(text, lesson.settings.kind, lesson.words, is_composed=is_composed)
 
-
-# ---------------------------------------------------------------- learning
 
 KEPT = tuple(f"vectors_{name}" for name in ("source", "kind", "text", "word", "a", "b", "c"))  # by links
 FIELDS = ("word", "analogy")  # that can be wrong, beside the text
@@ -304,9 +299,6 @@ def turn(source: str) -> list:
     """Another text: [own text, what it is, look-for]."""
     look_for = notices.look_for(LOOK_FOR if source == COMPOSED else LOOK_FOR_TEXT)
     return [gr.update(visible=source == OWN), notices.note(ABOUT[source]), look_for]
-
-
-# ---------------------------------------------------------------- wiring
 
 
 def build_settings() -> dict:

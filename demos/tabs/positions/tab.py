@@ -78,9 +78,6 @@ COMPARED = ("sinusoidal", "learned", "relative")
 SCREEN = ("board", "start", "stop", "note")
 
 
-# ---------------------------------------------------------------- one way
-
-
 def show_view(*form) -> list:
     """Everything of one way: [board, origin, *lines of the fields]; wrong input leaves the board as it is."""
     given, wrong = read_view(*form)
@@ -149,9 +146,6 @@ def choose_type(position_type: str) -> list[dict]:
     """Another way: which of the number fields are seen, in the order of NUMBERS."""
     known = (*ALWAYS, *WAYS[position_type].settings)
     return [gr.update(visible=field in known) for field in NUMBERS]
-
-
-# ---------------------------------------------------------------- beyond the trained length
 
 
 screen = functools.partial(boards.by_name, SCREEN)
@@ -260,9 +254,6 @@ def follow(session: Session, growing: LengthTestJob) -> Iterator[list]:
                 return
             yield show_growth(growing)
     yield show_growth(growing)
-
-
-# ---------------------------------------------------------------- wiring
 
 
 def build_fields() -> tuple[dict, dict]:
