@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 CHECKPOINTS := model_cards
 
-.PHONY: app test test-slow lint bench sources checkpoints cards space pictures chromium clean
+.PHONY: app test test-slow lint bench sources reference checkpoints cards space pictures chromium clean
 
 app: $(VENV)/.app
 	$(BIN)/python app.py $(ARGS)
@@ -53,6 +53,10 @@ checkpoints: $(VENV)/.app
 # Measures every checkpoint anew, looks for its failures, and writes its card and the page that lists them all.
 cards: $(VENV)/.app
 	$(BIN)/python -m hf_attn cards $(CHECKPOINTS)
+
+# The page of all commands, from their help.
+reference: $(VENV)/.test
+	$(BIN)/python -m docs.command_line
 
 # The exact folder that `hf-attn push-space` pushes, to look at or to push by git.
 space: $(VENV)/.app

@@ -54,9 +54,6 @@ LEARNING_AGAIN = (
 BROKEN = "This link is broken, so the page opens as it always does: copy the whole of it once more."
 
 
-# ---------------------------------------------------------------- text
-
-
 def write_link(state: dict) -> str:
     """Return the text that stands for a state in an address.
 
@@ -120,9 +117,6 @@ def is_deep(state: dict) -> bool:
 def refuse(constant: str) -> None:
     """JSON has no such number."""
     raise ValueError(constant)
-
-
-# ---------------------------------------------------------------- from a page to a state
 
 
 def describe_view(
@@ -200,9 +194,6 @@ def tell_learned(page_learned: Iterable[ReplayableJob], tab: str, given: dict) -
         for name, one in held.items()
         if one.form is not None
     }
-
-
-# ---------------------------------------------------------------- from a state to a page
 
 
 def check_state(kept: Iterable[LinkedFields], state: dict) -> list[LinkedFields]:

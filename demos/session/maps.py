@@ -62,9 +62,6 @@ class ComputedMaps:
         return next((kind for kind in ("cross", "decoder", "encoder") if kind in self.kinds), None)
 
 
-# ---------------------------------------------------------------- reading
-
-
 def read_target(opened: LoadedModel, source: list[int], text: str) -> list[int]:
     """Ids of the given target, or of what the model writes itself.
 
@@ -123,9 +120,6 @@ def look_again(
     small = SMALL[max(layers * heads for layers, heads, *_ in sizes.values()) > FEW_HEADS]
     maps, long = read_long_maps(opened.model, source, target, window=window, start=start, small=small)
     return ComputedMaps(read, written, maps, long, window, needed)
-
-
-# ---------------------------------------------------------------- showing
 
 
 def show(opened: LoadedModel, text: str, computed: ComputedMaps, kept: dict | None) -> dict:
@@ -222,9 +216,6 @@ def pack(weights: torch.Tensor) -> str:
     if weights.dtype == torch.uint16:
         return base64.b64encode(weights.numpy().astype("<u2").tobytes()).decode("ascii")
     return boards.encode_maps(weights)
-
-
-# ---------------------------------------------------------------- what is asked for afterwards
 
 
 def fetch_head(checks, kind: str, layer: int, head: int | None) -> dict | None:

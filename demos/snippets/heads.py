@@ -12,7 +12,6 @@ from ..session.catalog import LoadedModel
 from ..session.session import Session
 from .views import TORCH, join, say_model
 
-TRIALS = "from hf_attn.analysis.ablation import list_trials"
 SIDES = ("source_tokens", "target_tokens", "decoder_tokens")
 
 
@@ -24,9 +23,6 @@ def call_task(session: Session, chosen: str) -> str:
 def say_inputs(read: list[int], written: list[int]) -> str:
     """Ids of the input and of what is written, as they are given to a function after the model."""
     return f"{read}, {written}" if written else f"{read}"
-
-
-# ---------------------------------------------------------------- what was asked
 
 
 def explain_trial(
@@ -55,16 +51,13 @@ def explain_each_head(session: Session, chosen: str, opened: LoadedModel, counte
     """Without each head: the held-out accuracy that is left."""
     imports, lines = say_model(session, chosen, opened)
     return join(
-        [*imports, "measure_outcomes", TRIALS],
+        [*imports, "list_trials", "measure_outcomes"],
         *lines,
         "heads = [trial for trial in list_trials(model) if trial.interventions[0].head is not None]",
         f"whole, *outcomes = measure_outcomes(model, {call_task(session, chosen)}, heads, {counted})",
         "for outcome in outcomes:",
         "    print(outcome.trial.name, outcome.exact_match, outcome.drop, outcome.standard_error)",
     )
-
-
-# ---------------------------------------------------------------- what every head does
 
 
 def explain_roles(
@@ -81,7 +74,8 @@ def explain_roles(
             *imports,
             "import dataclasses",
             "attention_maps",
-            "from hf_attn.analysis.head_roles import measure_even, measure_heads",
+            "measure_even_attention",
+            "measure_heads",
         ],
         *lines,
         f"maps = attention_maps(model, {say_inputs(read, written)})  # its tokens are ids",
@@ -89,7 +83,7 @@ def explain_roles(
         "ids = {side: [int(index) for index in getattr(maps, side)] for side in sides}",
         "names = {side: tuple(tokenizer.convert_ids_to_tokens(ids[side])) for side in sides}",
         "maps = dataclasses.replace(maps, **names)",
-        f"roles, even = measure_heads(maps{alignment}), measure_even(maps{alignment})",
+        f"roles, even = measure_heads(maps{alignment}), measure_even_attention(maps{alignment})",
         "for kind, figures in roles.items():",
         "    print(kind, figures, even[kind])  # figures: [layers, heads]",
     )
@@ -116,23 +110,21 @@ def explain_theory(
             *imports,
             "attention_maps",
             "measure_theory",
-            "from hf_attn.analysis.head_roles import build_mask",
-            "from hf_attn.analysis.head_metrics import distance_profile, singular_values",
+            "build_attention_mask",
+            "distance_profile",
+            "singular_values",
         ],
         *lines,
         f"maps = attention_maps(model, {say_inputs(read, written)})",
         f'kind, layer, head = "{kind}", 0, 0',
         "weights = getattr(maps, kind)[layer, head]  # [queries, keys]",
-        "may_attend = build_mask(kind, *weights.shape)",
+        "may_attend = build_attention_mask(kind, *weights.shape)",
         "views = measure_theory(weights[None, None], may_attend)",
         "print({name: figure.item() for name, figure in views.items()})",
         "sigma = singular_values(weights)",
         "offsets, profile = distance_profile(weights.double(), may_attend)",
         "print(sigma, offsets, profile)",
     )
-
-
-# ---------------------------------------------------------------- behind a cell
 
 
 def explain_cell(
@@ -143,10 +135,9 @@ def explain_cell(
     kind, layer, head, query, key = cell
     is_ours = opened.model.config.model_type in FAMILIES
     name = "walk_model" if is_ours else "read_native_head"
-    imports.append(name if is_ours else f"from hf_attn.interpret.native_heads import {name}")
     place = f"kind={kind!r}, layer={layer}, head={head}"
     return join(
-        imports,
+        [*imports, name],
         *lines,
         f"head = {name}(model, {say_inputs(read, written)}, {place})",
         f"cell = head.explain({query}, {key})",

@@ -9,10 +9,9 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import hf_attn
-from hf_attn.analysis.position_encodings import Settings
-from hf_attn.experiments.length_generalization import Growth
-from hf_attn.experiments.word_order import Sizes
+from hf_attn.analysis.position_encodings import PositionSettings
+from hf_attn.experiments.length_generalization import LengthTest
+from hf_attn.experiments.word_order import WordOrderSizes
 from hf_attn.interpret.attention_maps import MEMORY_LIMIT
 from hf_attn.tasks import Recipe, Task
 from hf_attn.tasks.base import CLASSES
@@ -30,14 +29,10 @@ SAMPLING = ("top-k", "nucleus")
 
 
 def join(imports: Sequence[str], *lines: str) -> str:
-    """The lines under what they need: names of hf_attn in one line, other imports each in theirs."""
-    names = sorted({name for name in imports if name in hf_attn.__all__}, key=lambda name: name.lower())
-    others = sorted(set(imports) - set(names))
-    first = [*others, *([f"from hf_attn import {', '.join(names)}"] if names else [])]
-    return "\n".join([*first, "", *lines])
-
-
-# ---------------------------------------------------------------- tasks, recipes, models
+    """The lines under what they need: `imports` are lines such as "import torch", and names of hf_attn."""
+    others = sorted({line for line in imports if line.startswith("import ")})
+    names = sorted({name for name in imports if name not in others}, key=str.lower)
+    return "\n".join([*others, *([f"from hf_attn import {', '.join(names)}"] if names else []), "", *lines])
 
 
 def say_task(task: Task) -> str:
@@ -89,9 +84,6 @@ def say_model(session: Session, chosen: str, opened: LoadedModel) -> tuple[list[
     return [opener], [f"found = {opener}({name!r})", "model, tokenizer = found.model, found.tokenizer"]
 
 
-# ---------------------------------------------------------------- one input
-
-
 def explain_maps(
     session: Session,
     chosen: str,
@@ -136,9 +128,6 @@ def explain_answer(session: Session, chosen: str, opened: LoadedModel, text: str
         f"answer = write(model, {', '.join(['source', *given])})",
         said,
     )
-
-
-# ---------------------------------------------------------------- training
 
 
 def explain_run(run: TrainingJob) -> str:
@@ -193,15 +182,12 @@ def explain_duel(runs: Sequence[TrainingJob], budget: Budget) -> str:
     )
 
 
-# ---------------------------------------------------------------- beside the map
-
-
 def explain_by_hand(written: Mapping[str, Sequence[Sequence[str]]]) -> str:
     """Attention: the exercise's figures as they were typed, judged one by one; not the right ones."""
     return join(
-        ["from hf_attn.textbooks.exercises import check_by_hand"],
+        ["check_hand_exercise"],
         f"written = {dict(written)!r}",
-        "for name, lines in check_by_hand(written).items():",
+        "for name, lines in check_hand_exercise(written).items():",
         "    for line in lines:",
         "        print(name, [check.is_right for check in line])",
     )
@@ -210,8 +196,8 @@ def explain_by_hand(written: Mapping[str, Sequence[Sequence[str]]]) -> str:
 def explain_three_steps() -> str:
     """Attention: from one vector for everything to query, key and value."""
     return join(
-        ["from hf_attn.textbooks.exercises import separate_roles"],
-        "steps = separate_roles()",
+        ["separate_query_key_value"],
+        "steps = separate_query_key_value()",
         "for step in steps:",
         "    print(step.title, step.asymmetry)",
         "place = 0",
@@ -219,43 +205,38 @@ def explain_three_steps() -> str:
     )
 
 
-# ---------------------------------------------------------------- positions
-
-
-def explain_positions(position_type: str, settings: Settings, words: Sequence[str]) -> str:
+def explain_positions(position_type: str, settings: PositionSettings, words: Sequence[str]) -> str:
     """Positions: the pictures of one way, and what moving words about does."""
     return join(
-        ["from hf_attn.analysis.position_encodings import Settings, measure_order, view_positions"],
+        ["PositionSettings", "measure_order_sensitivity", "view_position_encoding"],
         f"settings = {settings!r}",
-        f"pictures = view_positions({position_type!r}, settings)",
+        f"pictures = view_position_encoding({position_type!r}, settings)",
         "for picture in pictures:",
         "    print(picture.name, picture.values)",
-        f"order = measure_order({position_type!r}, settings, {list(words)!r})",
+        f"order = measure_order_sensitivity({position_type!r}, settings, {list(words)!r})",
         "print(order)",
     )
 
 
-def explain_growth(growth: Growth, types: Sequence[str], seed: int, rounds: int, examples: int) -> str:
+def explain_growth(test: LengthTest, types: Sequence[str], seed: int, rounds: int, examples: int) -> str:
     """Positions: trained on short examples, measured on longer ones."""
     return join(
-        ["from hf_attn.experiments.length_generalization import Growth, grow"],
-        f"growth = {growth!r}",
+        ["LengthTest", "run_length_test"],
+        f"test = {test!r}",
         "scores = {}",
         f"for position_type in {list(types)!r}:",
-        f"    for moment in grow(growth, position_type, seed={seed}, rounds={rounds}, examples={examples}):",
-        "        scores[position_type] = moment.scores",
+        f"    settings = {{'seed': {seed}, 'rounds': {rounds}, 'examples': {examples}}}",
+        "    for report in run_length_test(test, position_type, **settings):",
+        "        scores[position_type] = report.scores",
         "    print(position_type, scores[position_type])",
     )
-
-
-# ---------------------------------------------------------------- language
 
 
 def explain_tokens(text: str, merges: int) -> str:
     """Language, tokens: byte pairs learned from a text."""
     return join(
-        ["from hf_attn.experiments.word_data.bpe_steps import learn_merges"],
-        f"steps = learn_merges({text!r}, {merges})",
+        ["learn_bpe_merges"],
+        f"steps = learn_bpe_merges({text!r}, {merges})",
         "for step in steps:",
         "    print(step.merge, step.count, len(step.vocabulary), step.pieces)",
     )
@@ -264,21 +245,18 @@ def explain_tokens(text: str, merges: int) -> str:
 def explain_bags(one: Sequence[str], other: Sequence[str]) -> str:
     """Language, order: two sentences of the same words."""
     return join(
-        ["from hf_attn.experiments.bag_of_words import compare_orders"],
-        f"found = compare_orders({list(one)!r}, {list(other)!r})",
+        ["compare_word_orders"],
+        f"found = compare_word_orders({list(one)!r}, {list(other)!r})",
         "for row in found.rows:",
         "    print(row.word, row.distance)",
     )
 
 
-def explain_order(sizes: Sizes, seed: int) -> str:
+def explain_order(sizes: WordOrderSizes, seed: int) -> str:
     """Language, order: which came first, learned without and with positions."""
     return join(
-        [
-            "from hf_attn.experiments.bag_of_words import follow_order",
-            "from hf_attn.experiments.word_order import Sizes",
-        ],
-        f"for models in follow_order({sizes!r}, {seed}):",
+        ["WordOrderSizes", "learn_word_order"],
+        f"for models in learn_word_order({sizes!r}, {seed}):",
         "    pass",
         "for model in models:",
         "    print(model.name, model.points[-1])",
@@ -287,32 +265,29 @@ def explain_order(sizes: Sizes, seed: int) -> str:
 
 def explain_ngrams(reading: str, prompt: str) -> str:
     """Language, n-grams: tables counted from a text; `reading` is the call that reads it."""
-    name = reading.partition("(")[0]
     return join(
-        [f"from hf_attn.experiments.ngram_text import count_tables, follow_up, {name}"],
+        ["count_ngrams", "predict_next_words", reading.partition("(")[0]],
         f"passages = {reading}",
-        "tables = list(count_tables(passages))",
+        "tables = list(count_ngrams(passages))",
         "for table in tables:",
-        f"    print(table.context, table.perplexity, follow_up(passages, table, {prompt!r}).words)",
+        f"    print(table.context, table.perplexity, predict_next_words(passages, table, {prompt!r}).words)",
     )
 
 
 def explain_vectors(text: str | None, kind: str, words: Sequence[str], *, is_composed: bool) -> str:
     """Language, neighbours: vectors of a text, of the composed sentences, or of the docstrings."""
-    splitting = "from hf_attn.experiments.word_data.sentences import split_sentences"
     if is_composed:
-        imports = ["from hf_attn.experiments.word_data.countries import compose_sentences"]
-        reading = "sentences = compose_sentences()"
+        imports, reading = ["compose_country_sentences"], "compose_country_sentences()"
     elif text is not None:
-        imports, reading = [splitting], f"sentences = split_sentences({text!r})"
+        imports, reading = ["split_sentences"], f"split_sentences({text!r})"
     else:
-        imports = [splitting, "from hf_attn.tasks.text.topics import Topics"]
-        reading = "sentences = [one for row in Topics().rows for one in split_sentences(row.source)]"
+        imports = ["build_task", "split_sentences"]
+        reading = "[one for row in build_task('topics').rows for one in split_sentences(row.source)]"
     word, *three = words
     return join(
-        [*imports, "from hf_attn.experiments.word_vectors import choose_settings, learn_vectors"],
-        reading,
-        f"vectors = learn_vectors(sentences, choose_settings(sentences, {kind!r}))",
+        [*imports, "choose_word_vector_settings", "learn_word_vectors"],
+        f"sentences = {reading}",
+        f"vectors = learn_word_vectors(sentences, choose_word_vector_settings(sentences, {kind!r}))",
         f"print(vectors.neighbours({word!r}, 8))",
         f"print(vectors.analogy({', '.join(map(repr, three))})[:8])",
     )

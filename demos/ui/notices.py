@@ -22,10 +22,12 @@ def look_for(sentence: str) -> str:
     return f'<p class="hf-look"><b>Look for</b>{html.escape(plain(sentence))}</p>'
 
 
-def origin(model: str, weights: str, device: str) -> str:
-    """Return where the numbers come from: model, weights (untrained, step 240, a Hub id) and device."""
-    facts = {"model": model, "weights": weights, "device": device}
-    spans = "".join(f"<span>{name} <b>{html.escape(plain(fact))}</b></span>" for name, fact in facts.items())
+def origin(model: str, weights: str, device: str, *, url: str | None = None) -> str:
+    """Return where the numbers come from: model, linked to `url`, weights (step 240) and device."""
+    named, *facts = (html.escape(plain(fact)) for fact in (model, weights, device))
+    facts = [f'<a href="{url}" target="_blank" rel="noreferrer">{named}</a>' if url else named, *facts]
+    pairs = zip(("model", "weights", "device"), facts, strict=True)
+    spans = "".join(f"<span>{name} <b>{fact}</b></span>" for name, fact in pairs)
     return f'<div class="hf-origin">{spans}</div>'
 
 

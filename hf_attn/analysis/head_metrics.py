@@ -12,9 +12,7 @@ import torch
 
 from hf_attn.analysis.hopfield import inner_products
 
-FIRST_SHARE = (
-    0.1  # of all singular values: the tenth that chapter_8_transformer says a deep map's rank keeps to
-)
+FIRST_SHARE = 0.1  # of all singular values: the rank that document `chapter-8` gives a deep map
 COUNTED = 0.01  # of the largest singular value: smaller ones do not count to a rank
 LOW = 0.5  # of the highest frequency
 LEAKED = 1e-4  # weight on hidden keys, or above 1, that rounding explains

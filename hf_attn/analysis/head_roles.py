@@ -71,7 +71,7 @@ class HeadRoles:
     even: dict[str, dict[str, float]]
 
 
-def build_mask(kind: str, queries: int, keys: int) -> torch.Tensor:
+def build_attention_mask(kind: str, queries: int, keys: int) -> torch.Tensor:
     """Who may attend to whom where nothing is padded: bool [Q, K].
 
     Args:
@@ -160,7 +160,7 @@ def measure_roles(
         kind: "encoder", "decoder" or "cross".
         key_tokens: K labels; without them there is no "separator".
         alignment: [Q][K], above 0 where a query is known to depend on a key; without it no "alignment".
-        may_attend: bool [Q, K]; as `build_mask` has it where None. Padding must not be attended; "first" is
+        may_attend: bool [Q, K] (default: `build_attention_mask`'s). Padding must not be attended; "first" is
             the first key that may be.
 
     Returns:
@@ -170,7 +170,7 @@ def measure_roles(
         ValueError: an unknown kind, or tokens or an alignment of another shape.
     """
     queries, keys = weights.shape[-2:]
-    usual = build_mask(kind, queries, keys)
+    usual = build_attention_mask(kind, queries, keys)
     may_attend = usual if may_attend is None else may_attend
     weights = weights.double() * may_attend.any(-1, keepdim=True)  # what padding asks does not count
     places = find_keys(kind, queries, keys, key_tokens)
@@ -210,19 +210,19 @@ def measure_heads(
     return {
         kind: {
             **measure_roles(weights, kind, tokens, _align(maps, kind, alignment)),
-            **measure_theory(weights, build_mask(kind, *weights.shape[-2:])),
+            **measure_theory(weights, build_attention_mask(kind, *weights.shape[-2:])),
         }
         for kind, weights, tokens in _maps_of(maps)
     }
 
 
-def measure_even(
+def measure_even_attention(
     maps: AttentionMaps, alignment: Sequence[Sequence[int]] | None = None
 ) -> dict[str, dict[str, float]]:
     """What even attention would score where `maps` were made: kind → name in ROLES and in THEORY → figure."""
     found: dict[str, dict[str, float]] = {}
     for kind, weights, tokens in _maps_of(maps):
-        mask = build_mask(kind, *weights.shape[-2:])
+        mask = build_attention_mask(kind, *weights.shape[-2:])
         even = spread_evenly(mask)[None, None]
         roles = measure_roles(even, kind, tokens, _align(maps, kind, alignment))
         found[kind] = {
@@ -274,7 +274,7 @@ def measure_head_roles(
         if maps.answering is None:
             raise ValueError("This model has no attention to measure: it reads step by step.")
         found[0].append(measure_heads(maps, alignment))
-        found[2].append(measure_even(maps, alignment))
+        found[2].append(measure_even_attention(maps, alignment))
         if untrained is not None:
             maps = attention_maps(untrained, source, target, tokenizer=tokenizer)
             found[1].append(measure_heads(maps, alignment))

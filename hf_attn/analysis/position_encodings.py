@@ -1,9 +1,9 @@
 """What each way to tell a place does, as numbers to look at: tables, waves, similarities, and two tests.
 
 Example:
-    picture, = view_positions("sinusoidal", Settings(length=50, width=32))
+    picture, = view_position_encoding("sinusoidal", PositionSettings(length=50, width=32))
     picture.similarity[0, 49]                    # cosine of place 49 with place 0: .348
-    measure_order("sinusoidal", Settings(), "the cat sat on the mat".split())
+    measure_order_sensitivity("sinusoidal", PositionSettings(), "the cat sat on the mat".split())
 """
 
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ SHIFT = 7  # places, by which a sentence is moved on
 
 
 @dataclass(frozen=True)
-class Settings:
+class PositionSettings:
     """What is drawn, and of which size.
 
     Attributes:
@@ -84,7 +84,7 @@ class Picture:
     points: tuple[int, ...]
 
 
-def build_encoder(position_type: str, settings: Settings, words: int = 2):
+def build_encoder(position_type: str, settings: PositionSettings, words: int = 2):
     """One layer of an untrained encoder, all of whose weights are drawn, with this way to tell places.
 
     Raises:
@@ -107,7 +107,7 @@ def build_encoder(position_type: str, settings: Settings, words: int = 2):
 
 
 @torch.no_grad()
-def view_positions(position_type: str, settings: Settings) -> tuple[Picture, ...]:
+def view_position_encoding(position_type: str, settings: PositionSettings) -> tuple[Picture, ...]:
     """What a way to tell places adds, how it turns, or what it puts between queries and keys.
 
     What is added is told by the same token at every place: what differs then comes of the place alone.
@@ -137,7 +137,7 @@ def view_positions(position_type: str, settings: Settings) -> tuple[Picture, ...
     return tuple(pictures)
 
 
-def _added(positions: Positions, settings: Settings, places: torch.Tensor) -> torch.Tensor | None:
+def _added(positions: Positions, settings: PositionSettings, places: torch.Tensor) -> torch.Tensor | None:
     """[n, D]: what the same token gets at each place; None where it stays as it is.
 
     A way that turns the embedding has nothing to turn but the token, so there it is the token, turned.
@@ -190,9 +190,6 @@ def _cosines(vectors: torch.Tensor) -> torch.Tensor:
     return unit @ unit.T
 
 
-# ---------------------------------------------------------------- two tests
-
-
 @dataclass(frozen=True)
 class OrderTest:
     """Whether an encoder notices that its tokens were moved.
@@ -215,7 +212,9 @@ class OrderTest:
 
 
 @torch.no_grad()
-def measure_order(position_type: str, settings: Settings, words: list[str], shift: int = SHIFT) -> OrderTest:
+def measure_order_sensitivity(
+    position_type: str, settings: PositionSettings, words: list[str], shift: int = SHIFT
+) -> OrderTest:
     """Move a sentence's words about, and on, through one untrained layer of attention; compare the outputs.
 
         ‖P⁻¹ f(P x) − f(x)‖ is 0 without positions: attention is equivariant to permutations.
@@ -261,6 +260,6 @@ def measure_order(position_type: str, settings: Settings, words: list[str], shif
     )
 
 
-def is_learned(position_type: str, settings: Settings) -> bool:
+def is_learned(position_type: str, settings: PositionSettings) -> bool:
     """Whether the way has weights of its own: those drawn here are untrained."""
     return any(True for _ in build_encoder(position_type, settings).positions.parameters())

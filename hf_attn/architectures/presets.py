@@ -1,4 +1,4 @@
-"""The documents' exact model sizes, by name. The three tasks' own are in their recipes ("document")."""
+"""Model sizes of two texts in hf_attn/textbooks; those that learn a task are its recipe "document"."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,8 @@ from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
 from hf_attn.models.configuration_attn_seq2seq import AttnSeq2SeqConfig
 
 PRESETS: Mapping[str, tuple[type[AttnConfig], Mapping[str, Any]]] = {
-    # chapter_1_self_attention: the text classifier; 3,350,274 parameters by its code, its text says 3,150,338
+    # the text classifier of “Self-Attention and Multi-Head Attention”; its text says 3,150,338 parameters,
+    # its code has 3,350,274
     "chapter-1-classifier": (
         AttnEncoderConfig,
         {
@@ -27,7 +28,7 @@ PRESETS: Mapping[str, tuple[type[AttnConfig], Mapping[str, Any]]] = {
             "num_labels": 2,
         },
     ),
-    # chapter_8_transformer: its configuration's defaults, pre-norm as its layers are
+    # “The Birth of Transformers”: its configuration's defaults, pre-norm as its layers are
     "chapter-8-transformer": (
         AttnSeq2SeqConfig,
         {

@@ -214,7 +214,6 @@ def name_model(kind: str, training: Mapping) -> list[str]:
 
 
 def _metadata(name: str, task: Task, training: Mapping) -> ModelCardData:
-    """The card's head, with the results as the Hub's model-index."""
     results = training.get("results")
     figures: dict[str, tuple[str, float]] = {}
     if results:
@@ -280,12 +279,10 @@ def _summary(task: Task, training: Mapping) -> str:
 
 
 def _first_sentence(task: Task) -> str:
-    """What the task's class says it is."""
     return (type(task).__doc__ or task.title).strip().partition("\n")[0]
 
 
 def _settings(training: Mapping) -> dict[str, str]:
-    """Hyperparameters, one row each."""
     recipe = dict(training.get("recipe") or {})
     sizes = recipe.pop("model", {})
     run = {

@@ -102,7 +102,6 @@ def duel(
 def _choose(
     task: "type[Task]", models: str | None, parameters: int, settings: dict
 ) -> "tuple[Task, dict[str, Recipe]]":
-    """The task with its options, and the contestants' recipes, matched in size."""
     from hf_attn.architectures.settings import apply_settings
     from hf_attn.training.duel import find_usual, match_size
 
@@ -163,7 +162,6 @@ def _show_progress(names: list[str], budget: "Budget", speaks: bool) -> "Iterato
 
 
 def _print_result(task: "Task", turn: "Turn", evaluation: "Evaluation", parameters: int) -> None:
-    """One contestant's end as a line of JSON."""
     overall = evaluation.overall
     sizes = {
         str(size): {"examples": score.examples, "held_out_exact_match": score.exact_match}

@@ -1,4 +1,4 @@
-"""The documents' experiments as commands."""
+"""Experiments on attention, as a command."""
 
 import contextlib
 import json
@@ -33,7 +33,9 @@ def experiment(
     name: Annotated[
         str | None, typer.Argument(metavar="NAME", help="Name of the experiment (default: list them).")
     ] = None,
-    full: Annotated[bool, typer.Option("--full", help="Use the document's own size; takes longer.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Measure at the size that the text gives; takes longer.")
+    ] = False,
     seed: Annotated[int, SEED] = 0,
     seeds: Annotated[
         int, typer.Option(min=1, max=1000, help="Number of seeds, counting up from --seed.")
@@ -42,10 +44,10 @@ def experiment(
     output_dir: Annotated[Path | None, typer.Option(help=f"Output folder for {ROWS} and the figure.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run one of the documents' experiments.
+    """Run an experiment on attention.
 
-    Rows come as they are measured; with --output-dir they are kept there as they come, so that Ctrl-C leaves
-    those measured so far.
+    Each row is printed as soon as it is measured. With --output-dir it is also saved there, so that Ctrl-C
+    keeps the rows measured so far.
     """
     import torch
     from transformers.utils.logging import disable_progress_bar
@@ -77,7 +79,6 @@ def experiment(
 
 
 def _list(experiments: "dict[str, Experiment]", as_json: bool) -> None:
-    """Every experiment with its question."""
     if as_json:
         for name, chosen in experiments.items():
             print_json("experiment", name=name, title=chosen.title, question=chosen.question)
@@ -87,7 +88,6 @@ def _list(experiments: "dict[str, Experiment]", as_json: bool) -> None:
 
 
 def _prepare(output_dir: Path) -> None:
-    """Make the folder; refuse one that rows are in already."""
     if output_dir.exists() and not output_dir.is_dir():
         raise WrongUse(f"--output-dir {output_dir} is a file; name a folder.")
     if (output_dir / ROWS).exists():

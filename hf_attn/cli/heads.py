@@ -103,7 +103,7 @@ def measure_text(
     """What each head does while the model answers one text; untrained, it reads the same answer."""
     import torch
 
-    from hf_attn.analysis.head_roles import HeadRoles, build_untrained, measure_even, measure_heads
+    from hf_attn.analysis.head_roles import HeadRoles, build_untrained, measure_even_attention, measure_heads
     from hf_attn.interpret.attention_maps import attention_maps
 
     source = torch.tensor([learned.encode(text)])
@@ -116,7 +116,7 @@ def measure_text(
         model = build_untrained(loaded.model, seed)
         target = list(maps.target_ids) or None
         before = measure_heads(attention_maps(model, source, target, tokenizer=loaded.tokenizer), alignment)
-    return HeadRoles(1, measure_heads(maps, alignment), before, measure_even(maps, alignment))
+    return HeadRoles(1, measure_heads(maps, alignment), before, measure_even_attention(maps, alignment))
 
 
 def tabulate(found: "HeadRoles", kind: str) -> tuple[list[str], list[tuple]]:

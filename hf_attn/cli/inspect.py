@@ -242,7 +242,6 @@ def _view_of_task(loaded: "Checkpoint", task: "Task", text: str, target: str | N
 
 
 def _read_target(task: "Task", target: str) -> list[int]:
-    """Ids of an answer that a person wrote."""
     from hf_attn.tasks.base import TEXT
     from hf_attn.tasks.batch import END
 
@@ -257,7 +256,6 @@ def _read_target(task: "Task", target: str) -> list[int]:
 
 
 def _open_image(path: str):
-    """An image from a file."""
     from PIL import Image
 
     from hf_attn.utils.folder_files import read_bounded

@@ -1,4 +1,4 @@
-"""The five documents' claims, measured, as a command."""
+"""Claims of five texts on attention, measured, as a command."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -10,24 +10,28 @@ import typer
 from hf_attn.cli.output import THREADS, AsJson, WrongUse, print_json, print_table, wrong_use
 
 if TYPE_CHECKING:
-    from hf_attn.textbooks import Row
+    from hf_attn.textbooks import Document, Row
 
 NAMES = ("chapter-1", "attention-51", "notebook", "chapter-8", "transformers-1")  # help imports nothing
 COLUMNS = ("claim", "claimed", "measured", "verdict", "why")
 NOTHING = "–"  # measured where there is nothing to compute
-PAGE_HEADER = """# The documents' claims, measured
+PAGE_HEADER = """# Claims of five texts on attention, measured
 
-Written by `make sources`; the same at the terminal, with what needs training too:
+hf_attn began with five texts that teach attention. This page sets their figures beside measured ones.
+
+{texts}
+
+`make sources` writes the page. The same claims at the terminal, and those that need training:
 
 ```
-hf-attn sources                   # every claim that needs seconds
-hf-attn sources chapter-8 --full  # with those that need minutes
+hf-attn sources                   # every claim that is measured in seconds
+hf-attn sources chapter-8 --full  # also those that need minutes of training
 hf-attn sources --json            # JSON Lines
 ```
 
-A verdict is computed from the two figures. *Reproduced*: measured is what was claimed, to the printed digits,
-or within the bound. *Corrected*: it is not, and the measured figure is what holds. *Not reproducible*: seed,
-data or definition are missing, or what was printed hardly ever comes out.
+The verdict is computed from the two figures. *Reproduced*: the measured figure agrees with the claimed one
+to its printed digits, or lies within its bound. *Corrected*: it does not; the measured figure holds. *Not
+reproducible*: the text gives no seed, data or definition, or its own code hardly ever prints that figure.
 """
 
 
@@ -44,7 +48,7 @@ def sources(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure the claims of the five documents.
+    """Measure the claims of five texts on attention.
 
     Verdicts are computed: reproduced, corrected, or not reproducible.
     """
@@ -71,11 +75,11 @@ def sources(
                 print_json("claim", **asdict(row))
         else:
             rows = [_cells(row) for row in measure(name, full)]
-            print_table(*COLUMNS, rows=rows, title=name)
+            print_table(*COLUMNS, rows=rows, title=f"{name}: “{DOCUMENTS[name].title}”")
 
 
 def measure(document: str, full: bool) -> "Iterator[Row]":
-    """A document's rows, one as soon as it is measured."""
+    """Measure a document's claims, one row after the other."""
     from hf_attn.textbooks import claims_of, measure_claim
 
     for claim in claims_of(document):
@@ -84,24 +88,30 @@ def measure(document: str, full: bool) -> "Iterator[Row]":
 
 
 def write_page(rows: "Sequence[Row]") -> str:
-    """All rows as a Markdown page: for each document a table, and how many of each verdict."""
-    lines = [PAGE_HEADER]
+    """Return all rows as a Markdown page: for each document a table, and how many of each verdict."""
+    from hf_attn.textbooks import DOCUMENTS
+
+    lines = [PAGE_HEADER.format(texts="\n".join(map(_cite, DOCUMENTS.items())))]
     for document in dict.fromkeys(row.document for row in rows):
         own = [row for row in rows if row.document == document]
         verdicts = [row.verdict for row in own]
         counts = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in dict.fromkeys(verdicts))
-        lines += [f"## {document}", "", f"{len(own)} claims: {counts}.", ""]
+        lines += [f"## {document}: “{DOCUMENTS[document].title}”", "", f"{len(own)} claims: {counts}.", ""]
         lines += [_markdown(COLUMNS), _markdown(["---"] * len(COLUMNS))]
         lines += [_markdown(_cells(row)) for row in own]
         lines.append("")
     return "\n".join(lines)
 
 
+def _cite(item: "tuple[str, Document]") -> str:
+    name, text = item
+    source = f"[{text.source}]({text.url})" if text.url else text.source
+    return f"- `{name}`: “{text.title}”, {source}"
+
+
 def _cells(row: "Row") -> tuple[str, ...]:
-    """A row of the table, without the document."""
     return row.claim, row.claimed, row.measured or NOTHING, row.verdict, row.why
 
 
 def _markdown(cells: Sequence[str]) -> str:
-    """One line of a Markdown table."""
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"

@@ -96,8 +96,8 @@ def train(
     --model none, additive, dot, general and concat are LSTMs by their score function; lstm, gru and rnn read
     for tasks that name a class; decoder is a Transformer that reads and writes one sequence.
     --set digits=2 is an option of the task, batch_size=32 of the recipe, hidden_size=128 of the model;
-    preset=document takes the document's sizes. A wrong key lists all there are. One thread is fastest for
-    tiny models: two beside another busy process slow each step many times.
+    preset=document takes the sizes that the text behind the task prints. A wrong key lists them all. One
+    thread is fastest for tiny models: two beside another busy process slow each step many times.
     """
     from hf_attn.architectures.settings import apply_settings, merge_settings, name_task
     from hf_attn.checkpoints import run_folder
@@ -129,7 +129,6 @@ def train(
 
 
 def _train(run: "Run", directory: Path | None, save_every: float, track: str | None, as_json: bool) -> None:
-    """Run the loop, measure, save, and say what came of it."""
     import torch
     from transformers.utils.logging import disable_progress_bar
 
@@ -188,7 +187,6 @@ def _print_result(
     directory: Path | None,
     as_json: bool,
 ) -> None:
-    """Say what came of a run: its figures, those of a baseline, and where it is kept."""
     from hf_attn.evaluation import baselines
 
     if as_json:

@@ -1,4 +1,4 @@
-"""The documents' experiments: one module each. A new one is a module here and a line in EXPERIMENTS."""
+"""Experiments on attention: one module each. A new one is a module here and a line in EXPERIMENTS."""
 
 from hf_attn.experiments import (
     addition_digits,

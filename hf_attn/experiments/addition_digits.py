@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hf_attn.experiments.base import Experiment, Finding, Row, learn, mean_of, settings_of
-from hf_attn.experiments.length_generalization import ADDITION, CANNOT, Growth, measure_size
+from hf_attn.experiments.length_generalization import ADDITION, CANNOT, LengthTest, measure_size
 from hf_attn.viz.draw_chart import Chart
 
 PADDED, OWN_WIDTH = "padded", "own width"
@@ -22,7 +22,7 @@ class Sizes:
     """What is trained.
 
     Attributes:
-        formats: format → ways to tell places that learn it.
+        formats: format → position encodings that learn it.
         trained: most digits of an addend that a training sees, one training each.
         longest: most digits that are measured; the last of `trained` may reach it.
         steps: of each training.
@@ -40,7 +40,7 @@ class Sizes:
 
 
 def run(sizes: Sizes, seed: int) -> Iterator[Row]:
-    """A row for each format, way to tell places, training and number of digits."""
+    """A row for each format, position encoding, training and number of digits."""
     for form, types in sizes.formats:
         for position_type in types:
             for trained in sizes.trained:
@@ -50,10 +50,10 @@ def run(sizes: Sizes, seed: int) -> Iterator[Row]:
 def measure(sizes: Sizes, form: str, position_type: str, trained: int, seed: int) -> Iterator[Row]:
     """Train one model, and measure it with every number of digits."""
     tested = tuple(range(1, sizes.longest + 1))
-    growth = Growth(ADDITION, trained, tested, sizes.steps, own_width=form == OWN_WIDTH)
-    model, seconds = learn(growth.learned(), growth.recipe(position_type), seed)
+    test = LengthTest(ADDITION, trained, tested, sizes.steps, own_width=form == OWN_WIDTH)
+    model, seconds = learn(test.learned(), test.recipe(position_type), seed)
     for digits in tested:
-        score = measure_size(model, growth, digits, sizes.examples)
+        score = measure_size(model, test, digits, sizes.examples)
         yield {
             "format": form,
             "position_type": position_type,
@@ -125,7 +125,7 @@ def _points(rows: Sequence[Row], form: str, kind: str, trained: int) -> list[tup
 
 EXPERIMENT = Experiment(
     title="Digit growth",
-    question="Trained to add numbers of few digits, how many does a model add right that have more?",
+    question="How many sums does a model get right that have more digits than it was trained on?",
     settings=("format", "position_type", "trained", "digits"),
     sizes=Sizes(),
     full=Sizes(

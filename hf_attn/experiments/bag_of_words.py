@@ -17,7 +17,7 @@ from hf_attn.models.modeling_attn_encoder import AttnEncoderModel
 from hf_attn.training.device import build_accelerator
 from hf_attn.training.loop import train
 
-PLACES = {"without positions": "none", "with positions": "sinusoidal"}  # how a model is told of places
+PLACES = {"without positions": "none", "with positions": "sinusoidal"}  # position encodings
 POOLED = "mean of all"
 EVERY = 10  # steps between two measurements
 
@@ -29,7 +29,7 @@ class WordPair:
     Attributes:
         word: of several equal ones each has its own line.
         places: in the first sentence and in the second, from 0; None of the mean of all words.
-        distance: way of telling places → ‖h₁ − h₂‖ / ‖h₁‖ of its two outputs.
+        distance: "without positions" and "with positions" → ‖h₁ − h₂‖ / ‖h₁‖ of its two outputs.
     """
 
     word: str
@@ -71,7 +71,7 @@ class Learned:
     is_done: bool = False
 
 
-def compare_orders(one: Sequence[str], other: Sequence[str], seed: int = 0) -> Comparison:
+def compare_word_orders(one: Sequence[str], other: Sequence[str], seed: int = 0) -> Comparison:
     """Read two sentences with an untrained encoder layer, with and without positions.
 
     Without positions attention is equivariant: f(P X) = P f(X), so each word's output is the same wherever it
@@ -134,7 +134,7 @@ def read_untrained(ids: Sequence[int], words: int, position_type: str, seed: int
     return model(torch.tensor([ids])).last_hidden_state[0]
 
 
-def follow_order(sizes: word_order.Sizes, seed: int) -> Iterator[list[Learned]]:
+def learn_word_order(sizes: word_order.WordOrderSizes, seed: int) -> Iterator[list[Learned]]:
     """Which of a and b stands first? Naive Bayes counts, then attention learns without and with positions.
 
     Yields:
@@ -167,7 +167,7 @@ def follow_order(sizes: word_order.Sizes, seed: int) -> Iterator[list[Learned]]:
 
 
 @functools.cache
-def twins(sizes: word_order.Sizes) -> tuple[str, str]:
+def twins(sizes: word_order.WordOrderSizes) -> tuple[str, str]:
     """A held-out sequence and the same with a and b in each other's place."""
     task = word_order.Order(sizes.length)
     one, other = (task.read_source(row) for row in task.held_out(sizes.examples).input_ids[:2].tolist())

@@ -107,7 +107,7 @@ def run(sizes: Sizes, seed: int) -> Iterator[Row]:
 
 
 def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
-    """Does a wider search find likelier sequences, are they right, and whose fault are the wrong ones?"""
+    """Does a wider search find likelier sequences, are they right, and which errors are the search's?"""
     widths = settings_of(rows, "num_beams")
     log_p = [mean_of(rows, "log_probability", num_beams=width) for width in widths]
     exact = [mean_of(rows, "exact_match", num_beams=width) for width in widths]
@@ -125,8 +125,8 @@ def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
             f"{named}: right as a whole {' / '.join(f'{share:.3f}' for share in exact)}",
         ),
         Finding(
-            f"With {widths[-1]} beams at least {1 - FEW:.0%} of what is wrong is the model's fault: it holds "
-            "what it wrote for likelier than the right answer.",
+            f"With {widths[-1]} beams, in at least {1 - FEW:.0%} of its errors the model finds its own "
+            "answer likelier than the right one.",
             errors[-1] <= FEW * (1 - exact[-1]),
             f"{named}: {' / '.join(f'{share:.3f}' for share in errors)} overlooked a likelier right answer",
         ),
@@ -145,7 +145,7 @@ def draw(rows: Sequence[Row]) -> Chart:
 
 EXPERIMENT = Experiment(
     title="Greedy against beam search",
-    question="Does a wider search find likelier answers, and are likelier answers right?",
+    question="Does a wider search find likelier answers, and are they more often right?",
     settings=("num_beams",),
     sizes=Sizes(),
     full=Sizes(recipe=Reversing(min_length=10, max_length=10).recipes_of("none")["document"], examples=1000),

@@ -103,7 +103,7 @@ def draw(rows: Sequence[Row]) -> Chart:
 
 EXPERIMENT = Experiment(
     title="The bottleneck",
-    question="How much of a sequence gets through one vector, and what changes when attention reads past it?",
+    question="How much of a sequence passes through one vector, and what does attention change?",
     settings=("length", "hidden_size", "model"),
     sizes=Sizes(),
     # 30 epochs of 2,000 sequences in batches of 64; ours are drawn anew, the document's are repeated

@@ -164,7 +164,7 @@ def draw(rows: Sequence[Row]) -> Chart:
 
 EXPERIMENT = Experiment(
     title="Vanishing gradients",
-    question="How much of the gradient from the last output reaches an input that many tokens earlier?",
+    question="How much of the gradient from the last output reaches an input many tokens earlier?",
     settings=("model", "distance"),
     sizes=Sizes(),
     full=Sizes(inputs=128, initialisations=20),

@@ -30,7 +30,7 @@ SYMBOLS: Mapping[str, type[SymbolSequences]] = MappingProxyType({"copy": Copying
 ADDITION = "addition"
 LEARNED = (*SYMBOLS, ADDITION)
 REPORT_EVERY = 5  # steps between two moments of a run that is watched
-# small models, alike for every way to tell places; steps are as few as tell the ways apart
+# small models, the same for every position encoding; as few steps as tell the encodings apart
 SMALL = {
     "hidden_size": 64,
     "num_attention_heads": 4,
@@ -75,7 +75,7 @@ class PaddedAddition(Addition):
 
 
 @dataclass(frozen=True)
-class Growth:
+class LengthTest:
     """A task that is learned at some sizes and measured at others.
 
     Attributes:
@@ -126,7 +126,7 @@ class Growth:
         return PaddedAddition(digits=width, max_addend=10**digits - 1)
 
     def recipe(self, position_type: str) -> Recipe:
-        """The recipe of the task with this way to tell places."""
+        """The recipe of the task with this position encoding."""
         recipe = RECIPES[self.task]
         fields = {**recipe.model, "position_type": position_type}
         return dataclasses.replace(recipe, model=fields, steps=self.steps or recipe.steps)
@@ -142,7 +142,7 @@ def explain_refusal(model: PreTrainedModel, task: Task) -> str | None:
 
 
 def stretch(model: PreTrainedModel, tokens: int) -> PreTrainedModel:
-    """The model, its places moved so that so many tokens fit, where its positions can be moved.
+    """The model with its positions stretched so that so many tokens fit, where its encoding allows it.
 
     A sequence that is written grows token by token, so that the factor is fixed beforehand:
     s = tokens / max_position_embeddings.
@@ -158,20 +158,20 @@ def stretch(model: PreTrainedModel, tokens: int) -> PreTrainedModel:
     return stretched
 
 
-def measure_size(model: PreTrainedModel, growth: Growth, size: int, examples: int) -> Score | None:
+def measure_size(model: PreTrainedModel, test: LengthTest, size: int, examples: int) -> Score | None:
     """Held-out figures at one size; None where the model refuses so long a sequence.
 
     Of an addition twice as many examples are drawn, since not every sum has a number of that many digits.
     """
-    task = growth.sized(size)
+    task = test.sized(size)
     if explain_refusal(model, task):
         return None
-    drawn = 2 * examples if growth.task == ADDITION else examples
+    drawn = 2 * examples if test.task == ADDITION else examples
     return evaluate(stretch(model, task.max_position_embeddings), task, n=drawn).by_size[size]
 
 
 @dataclass(frozen=True)
-class Moment:
+class LengthTestReport:
     """How a run stands that is watched while it grows.
 
     Attributes:
@@ -190,8 +190,8 @@ class Moment:
     scores: Mapping[int, Score | None]
 
 
-def grow(
-    growth: Growth,
+def run_length_test(
+    test: LengthTest,
     position_type: str,
     *,
     seed: int = 0,
@@ -199,12 +199,12 @@ def grow(
     examples: int = 64,
     device: str = "cpu",
     report_every_step: threading.Event | None = None,
-) -> Iterator[Moment]:
-    """Train a model and measure it at every size some times on the way; close the generator to stop.
+) -> Iterator[LengthTestReport]:
+    """Train a model and measure it at every size several times; close the generator to stop.
 
     Args:
-        growth: what is learned and measured.
-        position_type: how places are told.
+        test: what is learned and measured.
+        position_type: name of the position encoding.
         seed: of weights and examples.
         rounds: how often every size is measured, evenly over the run.
         examples: held-out examples of each size.
@@ -214,7 +214,7 @@ def grow(
     Yields:
         A moment every few steps, and one after each size that is measured.
     """
-    task, recipe = growth.learned(), growth.recipe(position_type)
+    task, recipe = test.learned(), test.recipe(position_type)
     every = max(1, min(REPORT_EVERY, recipe.steps // rounds))
     recipe = dataclasses.replace(recipe, report_every=every, evaluate_every=recipe.steps)
     model = build_model(task, recipe, seed)
@@ -226,9 +226,9 @@ def grow(
         task, model, recipe, generator=generator, accelerator=accelerator, report_every_step=report_every_step
     ):
         told = (report.step, report.steps, report.loss, report.seconds)
-        yield Moment(*told, measured_at, dict(scores))
+        yield LengthTestReport(*told, measured_at, dict(scores))
         if report.step >= next_at:
             measured_at, next_at = report.step, next_at + recipe.steps / rounds
-            for size in growth.tested:
-                scores[size] = measure_size(model, growth, size, examples)
-                yield Moment(*told, measured_at, dict(scores))
+            for size in test.tested:
+                scores[size] = measure_size(model, test, size, examples)
+                yield LengthTestReport(*told, measured_at, dict(scores))

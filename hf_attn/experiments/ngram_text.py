@@ -85,7 +85,7 @@ class Following:
     words: tuple[tuple[str, float, int], ...]
 
 
-def read_own(text: str) -> Passages:
+def read_passages(text: str) -> Passages:
     """A person's text: of every five sentences one is held out and one chooses the discount.
 
     Raises:
@@ -102,7 +102,7 @@ def read_own(text: str) -> Passages:
     return _read(split, least_count=1)
 
 
-def read_docstrings() -> Passages:
+def read_docstring_passages() -> Passages:
     """The docstrings of Python's standard library; whole modules are held out, as in the task `text`."""
     task = Language()
     documents = [
@@ -115,7 +115,6 @@ def read_docstrings() -> Passages:
 
 
 def _read(sentences: Sequence[tuple[str, list[str]]], least_count: int) -> Passages:
-    """Number the words that the training sentences have."""
     met = Counter(itertools.chain.from_iterable(words for split, words in sentences if split == TRAINING))
     words = [word for word, n in met.most_common(MOST_WORDS) if n >= least_count]
     vocabulary = (*SPECIAL_TOKENS, *words)
@@ -131,7 +130,7 @@ def _read(sentences: Sequence[tuple[str, list[str]]], least_count: int) -> Passa
     return Passages(vocabulary, parts)
 
 
-def count_tables(passages: Passages) -> Iterator[Table]:
+def count_ngrams(passages: Passages) -> Iterator[Table]:
     """Count one table after the other, from the shortest context, and measure each."""
     size = len(passages.words)
     for context in CONTEXTS:
@@ -145,7 +144,7 @@ def count_tables(passages: Passages) -> Iterator[Table]:
         yield Table(context, counted, grams, discount, perplexity, size ** (context + 1), met)
 
 
-def follow_up(passages: Passages, table: Table, prompt: str, n: int = 8) -> Following:
+def predict_next_words(passages: Passages, table: Table, prompt: str, n: int = 8) -> Following:
     """The n most probable next words of a prompt, of which the table reads the last L words."""
     given = [START] * table.context + passages.encode(split_words(prompt))
     context = given[len(given) - table.context :]

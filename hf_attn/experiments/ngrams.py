@@ -190,12 +190,12 @@ def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
     short = tables[:2]
     return (
         Finding(
-            f"Attention is surprised less than {' and '.join(short)}.",
+            f"Attention has a lower perplexity than {' and '.join(short)}.",
             all(perplexity[ATTENTION] < perplexity[model] for model in short),
             f"perplexity {told}",
         ),
         Finding(
-            f"Attention is surprised less than the best table, {best}.",
+            f"Attention has a lower perplexity than the best table, {best}.",
             perplexity[ATTENTION] < perplexity[best],
             f"{perplexity[ATTENTION]:.2f} against {perplexity[best]:.2f}",
         ),
@@ -233,7 +233,7 @@ def draw(rows: Sequence[Row]) -> Chart:
 
 EXPERIMENT = Experiment(
     title="Tables of n-grams and attention",
-    question="How well does the next token follow from the last L, by counting and by attention?",
+    question="How well do tables of n-grams and attention predict the next token from the last L?",
     settings=("model", "context"),
     sizes=Sizes(),
     full=Sizes(contexts=(1, 2, 3, 4, 5, 6), steps=3000, passages=2000),

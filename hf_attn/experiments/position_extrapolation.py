@@ -1,4 +1,4 @@
-"""Every way to tell a place, on the same tasks with the same budget: inside the trained length and beyond it.
+"""Every position encoding, on the same tasks with the same budget: inside the trained length and beyond it.
 
 It stands where a document prints five accuracies on GLUE by kind of positions, without a model, a task of
 GLUE, a training or a seed.
@@ -14,7 +14,7 @@ import torch
 from hf_attn.architectures.registry import build_model
 from hf_attn.evaluation.metrics import evaluate
 from hf_attn.experiments.base import Experiment, Finding, Row, learn, mean_of, settings_of, values_of
-from hf_attn.experiments.length_generalization import ADDITION, CANNOT, Growth, measure_size
+from hf_attn.experiments.length_generalization import ADDITION, CANNOT, LengthTest, measure_size
 from hf_attn.models.positions import POSITION_TYPES
 from hf_attn.tasks.base import Task
 from hf_attn.tasks.recipes import Recipe
@@ -26,15 +26,15 @@ FEW = 0.05  # an accuracy below this says: not learned
 DEAR = 1.5  # times as long a step
 CHARTED = 5  # types that a chart has room for
 TIMED_STEPS = 7
-GROWTHS = (
-    Growth("copy", 20, (21, 25, 30)),
-    Growth("reverse", 20, (21, 25, 30)),
-    Growth("addition", 3, (4,)),
+TESTS = (
+    LengthTest("copy", 20, (21, 25, 30)),
+    LengthTest("reverse", 20, (21, 25, 30)),
+    LengthTest("addition", 3, (4,)),
 )
-SMALL_GROWTHS = (
-    Growth("copy", 10, (11, 12, 15)),
-    Growth("reverse", 10, (11, 12, 15)),
-    Growth("addition", 2, (3,)),
+SMALL_TESTS = (
+    LengthTest("copy", 10, (11, 12, 15)),
+    LengthTest("reverse", 10, (11, 12, 15)),
+    LengthTest("addition", 2, (3,)),
 )
 FEW_TYPES = ("none", "sinusoidal", "learned", "rotary", "relative", "alibi")
 
@@ -44,41 +44,41 @@ class Sizes:
     """What is trained.
 
     Attributes:
-        types: ways to tell a place, names in POSITION_TYPES.
-        growths: the tasks, with what is learned of them and what is measured beyond.
+        types: position encodings, names in POSITION_TYPES.
+        tests: the tasks, with what is learned of them and what is measured beyond.
         examples: held-out examples inside, and at each size beyond.
     """
 
     types: tuple[str, ...] = FEW_TYPES
-    growths: tuple[Growth, ...] = SMALL_GROWTHS
+    tests: tuple[LengthTest, ...] = SMALL_TESTS
     examples: int = 300
 
 
 def run(sizes: Sizes, seed: int) -> Iterator[Row]:
     """A row for each task and type."""
-    for growth in sizes.growths:
+    for test in sizes.tests:
         for position_type in sizes.types:
-            yield measure(growth, position_type, seed, sizes.examples)
+            yield measure(test, position_type, seed, sizes.examples)
 
 
-def measure(growth: Growth, position_type: str, seed: int, examples: int) -> Row:
+def measure(test: LengthTest, position_type: str, seed: int, examples: int) -> Row:
     """Train one model; the figures of its row.
 
     `inside` and `beyond` are shares of held-out examples written right as a whole, beyond the mean over the
     sizes that are measured there; `tokens_…` are the shares of symbols.
     """
-    task, recipe = growth.learned(), growth.recipe(position_type)
+    task, recipe = test.learned(), test.recipe(position_type)
     step = measure_step(task, recipe)
     model, _ = learn(task, recipe, seed)
     inside = evaluate(model, task, n=examples).overall
-    beyond = [measure_size(model, growth, size, examples) for size in growth.beyond]
+    beyond = [measure_size(model, test, size, examples) for size in test.beyond]
     measured = [score for score in beyond if score is not None]
     row: Row = {
-        "task": growth.task,
+        "task": test.task,
         "position_type": position_type,
         "seed": seed,
-        "trained": growth.trained,
-        "tested": " ".join(map(str, growth.beyond)),
+        "trained": test.trained,
+        "tested": " ".join(map(str, test.beyond)),
         "parameters": model.num_parameters(),
         "steps": recipe.steps,
         "inside": inside.exact_match,
@@ -157,7 +157,7 @@ def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
         dearest = sorted(types, key=lambda kind: -cost[kind])[:3]
         findings.append(
             Finding(
-                f"Some way makes a step at least {DEAR} times as long as without positions, over the tasks.",
+                f"Some encoding makes a training step at least {DEAR} times as long as without positions.",
                 max(cost.values()) >= DEAR,
                 "longest " + ", ".join(f"{kind} ×{cost[kind]:.2f}" for kind in dearest),
             )
@@ -165,7 +165,7 @@ def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
     refusing = [kind for kind in types if CANNOT in values_of(rows, "beyond", position_type=kind)]
     findings.append(
         Finding(
-            "Only a learned table refuses what is longer than it was trained for.",
+            "Only the learned table refuses sequences longer than the trained length.",
             set(refusing) == {kind for kind in types if not POSITION_TYPES[kind].extrapolates},
             f"{len(refusing)} of {len(types)} refuse: {', '.join(refusing) or 'none'}",
         )
@@ -174,7 +174,7 @@ def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
 
 
 def _judge_task(rows: Sequence[Row], task: str, types: Sequence[str]) -> Finding:
-    """Does any way go beyond, and how far do those come that learn?"""
+    """Does any encoding generalize beyond the trained length, and how far do those that learn get?"""
     inside = {kind: mean_of(rows, "inside", task=task, position_type=kind) for kind in types}
     beyond = {kind: mean_beyond(rows, "beyond", task, kind) for kind in types}
     able = {kind: share for kind, share in beyond.items() if share is not None}
@@ -182,21 +182,21 @@ def _judge_task(rows: Sequence[Row], task: str, types: Sequence[str]) -> Finding
     learned = sum(share >= SURE for share in inside.values())
     told = ", ".join(f"{kind} {able[kind]:.3f} (inside {inside[kind]:.3f})" for kind in best)
     return Finding(
-        f"{task}: some way gets at least {SURE:.0%} right beyond what it was trained with.",
+        f"{task}: some encoding gets at least {SURE:.0%} right beyond the trained length.",
         any(share >= SURE for share in able.values()),
-        f"{learned} of {len(types)} ways get as much inside; furthest beyond {told}",
+        f"{learned} of {len(types)} encodings get as much inside; furthest beyond {told}",
     )
 
 
 def mean_beyond(rows: Sequence[Row], measure: str, task: str, position_type: str) -> float | None:
-    """The mean over seeds of what was measured beyond; None where the way cannot."""
+    """The mean over seeds of what was measured beyond; None where the model refuses."""
     chosen = {"task": task, "position_type": position_type}
     values = values_of(rows, measure, **chosen)
     return None if CANNOT in values else statistics.fmean(values)
 
 
 def draw(rows: Sequence[Row]) -> Chart:
-    """Symbols right beyond the trained size, of the ways that get most right there."""
+    """Symbols right beyond the trained size, of the encodings that get most right there."""
     tasks, types = settings_of(rows, "task"), settings_of(rows, "position_type")
 
     def beyond(task: str, kind: str) -> float:
@@ -210,17 +210,17 @@ def draw(rows: Sequence[Row]) -> Chart:
         for task in tasks
     }
     return Chart(
-        "Beyond the trained length: the ways that get most right", "", "symbols right, held out", series
+        "Beyond the trained length: the encodings that get most right", "", "symbols right, held out", series
     )
 
 
 EXPERIMENT = Experiment(
-    title="Ways to tell places",
-    question="Which ways to tell a place are learned, which go beyond the trained length, at what cost?",
+    title="Position encodings",
+    question="Which position encodings learn, which generalize beyond the trained length, at what cost?",
     settings=("task", "position_type"),
     sizes=Sizes(),
-    full=Sizes(tuple(POSITION_TYPES), GROWTHS),
-    count=lambda sizes: len(sizes.types) * len(sizes.growths),
+    full=Sizes(tuple(POSITION_TYPES), TESTS),
+    count=lambda sizes: len(sizes.types) * len(sizes.tests),
     run=run,
     judge=judge,
     draw=draw,

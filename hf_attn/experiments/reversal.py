@@ -113,7 +113,7 @@ def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
             measured("exact_match", lengths[-1]),
         ),
         Finding(
-            f"What attention brings at least is more at length {lengths[-1]} than at {lengths[0]}.",
+            f"The smallest gain from attention is larger at length {lengths[-1]} than at {lengths[0]}.",
             gap(lengths[-1]) > gap(lengths[0]),
             "; ".join(f"length {length}: {gap(length):+.3f} of the tokens" for length in lengths),
         ),
@@ -141,7 +141,7 @@ def draw(rows: Sequence[Row]) -> Chart:
 
 EXPERIMENT = Experiment(
     title="Reversal with and without attention",
-    question="With as many parameters and steps, who writes sequences of 20 and of 40 symbols backwards?",
+    question="With equal parameters and steps, which models reverse sequences of 20 and of 40 symbols?",
     settings=("length", "model"),
     sizes=Sizes(),
     full=Sizes(parameters=250_000, steps=1140),  # the document's 30 epochs of 2,400 sequences

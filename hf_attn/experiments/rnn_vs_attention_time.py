@@ -190,7 +190,7 @@ def draw(rows: Sequence[Row]) -> Chart:
 
 EXPERIMENT = Experiment(
     title="Time by length",
-    question="Where is a layer that steps faster than one that attends, reading and learning?",
+    question="At which lengths is a recurrent layer faster than attention, forward and in training?",
     settings=("size", "length", "model"),
     sizes=Sizes(),
     full=Sizes(

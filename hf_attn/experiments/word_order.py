@@ -128,7 +128,7 @@ RECIPES: Mapping[str, Recipe] = {
 
 
 @dataclass(frozen=True)
-class Sizes:
+class WordOrderSizes:
     """What is trained.
 
     Attributes:
@@ -163,7 +163,7 @@ def naive_bayes(training: Batch, held_out: Batch, vocab_size: int) -> torch.Tens
     return (prior + log_p.T[held_out.input_ids].sum(dim=1)).argmax(dim=1)
 
 
-def run(sizes: Sizes, seed: int) -> Iterator[Row]:
+def run(sizes: WordOrderSizes, seed: int) -> Iterator[Row]:
     """A row for naive Bayes, then one for each network."""
     task = Order(sizes.length)
     training = task.sample(torch.Generator().manual_seed(seed), 10 * sizes.examples)
@@ -194,7 +194,7 @@ def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
     for model in (NAIVE_BAYES, "attention without positions"):
         is_chance = abs(accuracy[model] - 0.5) <= CHANCE
         findings.append(
-            Finding(f"Which came first is a coin toss to {model}.", is_chance, f"{accuracy[model]:.1%} right")
+            Finding(f"Which came first is chance to {model}.", is_chance, f"{accuracy[model]:.1%} right")
         )
     for model in ("attention with positions", "LSTM"):
         found = Finding(
@@ -219,10 +219,10 @@ def draw(rows: Sequence[Row]) -> Chart:
 
 EXPERIMENT = Experiment(
     title="A bag of words and attention",
-    question="Can a model that forgets the order of words tell which of two came first?",
+    question="Can a model that ignores the order of words tell which of two came first?",
     settings=("model",),
-    sizes=Sizes(),
-    full=Sizes(length=24, steps=1000),
+    sizes=WordOrderSizes(),
+    full=WordOrderSizes(length=24, steps=1000),
     count=lambda sizes: 1 + len(RECIPES),  # noqa: ARG005
     run=run,
     judge=judge,

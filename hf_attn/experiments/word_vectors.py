@@ -215,7 +215,7 @@ class Text:
     company: torch.Tensor
 
 
-def choose_settings(sentences: Sequence[str], kind: str) -> Settings:
+def choose_word_vector_settings(sentences: Sequence[str], kind: str) -> Settings:
     """Settings with which one core learns a text of this length within some seconds."""
     is_long = sum(len(sentence.split()) for sentence in sentences) >= LONG_TEXT
     return Settings(kind, **LONG) if is_long else Settings(kind)
@@ -354,7 +354,7 @@ def batch_loss(
     return -(logsigmoid(right) + logsigmoid(-wrong).sum(dim=1)).mean()
 
 
-def learn_vectors(sentences: Sequence[str], settings: Settings, seed: int = 0) -> WordVectors:
+def learn_word_vectors(sentences: Sequence[str], settings: Settings, seed: int = 0) -> WordVectors:
     """Learn to the end; the same vectors for the same seed."""
     *_, last = train_vectors(sentences, settings, torch.Generator().manual_seed(seed))
     return last.vectors

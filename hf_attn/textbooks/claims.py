@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from types import ModuleType
 
 import torch
 
@@ -31,6 +32,23 @@ class Chance:
 
 
 Measured = tuple[Figure, ...] | Chance
+
+
+@dataclass(frozen=True)
+class Document:
+    """A text whose claims are measured.
+
+    Attributes:
+        title: as its author has it.
+        source: whose it is, or what book it is a chapter of.
+        modules: their CLAIMS are the document's.
+        url: where it can be read, or the book; None where no public copy is known.
+    """
+
+    title: str
+    source: str
+    modules: tuple[ModuleType, ...]
+    url: str | None = None
 
 
 @dataclass(frozen=True)

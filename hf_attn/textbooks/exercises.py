@@ -13,9 +13,6 @@ HAND_TOLERANCE = 0.005  # two decimals are enough
 BANKS = ("we sat by the muddy river bank", "she got her cash at the bank")  # the word stands at one place
 
 
-# ---------------------------------------------------------------- the hand exercise
-
-
 @dataclass(frozen=True)
 class Check:
     """A learner's figure judged.
@@ -29,7 +26,7 @@ class Check:
     hint: str
 
 
-def check_by_hand(written: Mapping[str, Sequence[Sequence[str]]]) -> dict[str, list[list[Check]]]:
+def check_hand_exercise(written: Mapping[str, Sequence[Sequence[str]]]) -> dict[str, list[list[Check]]]:
     """Judge the figures that somebody wrote for the first exercise.
 
     Args:
@@ -75,9 +72,6 @@ def _hint(head: Head, name: str, row: int, column: int) -> str:
     return " + ".join(f"weight {place} · {x:g}" for place, x in enumerate(values, start=1))
 
 
-# ---------------------------------------------------------------- role separation
-
-
 @dataclass(frozen=True)
 class Role:
     """A step on the way from one vector for everything to queries, keys and values.
@@ -95,10 +89,10 @@ class Role:
     asymmetry: float
 
 
-def separate_roles(seed: int = 0) -> tuple[Role, ...]:
+def separate_query_key_value(seed: int = 0) -> tuple[Role, ...]:
     """One vector for everything; one map to be compared by and one for the content; Q, K and V.
 
-    The same five words each time, unscaled as the document has it; the maps are random.
+    The same five words each time, unscaled as in document `chapter-8`; the maps are random.
     """
     words = time_flies()
     generator = torch.Generator().manual_seed(seed)
@@ -118,9 +112,6 @@ def separate_roles(seed: int = 0) -> tuple[Role, ...]:
         ),
     )
     return tuple(Role(*step, float((step[2].scores - step[2].scores.T).abs().max())) for step in steps)
-
-
-# ---------------------------------------------------------------- one word, two contexts
 
 
 @dataclass(frozen=True)

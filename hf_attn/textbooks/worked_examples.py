@@ -1,4 +1,4 @@
-"""The documents' worked examples as heads to walk through, and where each printed figure stands in them."""
+"""Worked examples of the texts as heads, and where each printed figure stands in their arithmetic."""
 
 import dataclasses
 import itertools
@@ -40,7 +40,7 @@ class Figure:
     """One printed figure beside the computed one.
 
     Attributes:
-        printed: as the document has it.
+        printed: as the text has it.
         computed: with as many digits.
         verdict: "reproduced" or "corrected".
         station, row, column, head: where it is computed; None where it stands beside the arithmetic.
@@ -61,7 +61,8 @@ class Worked:
 
     Attributes:
         title: for people.
-        document: where it is from, in words.
+        document: its key in DOCUMENTS.
+        place: where it stands there.
         look_for: what to look for, after the words "Look for"; at most 25 words.
         build: gives one head, from 0.
         printed: the figures.
@@ -71,6 +72,7 @@ class Worked:
 
     title: str
     document: str
+    place: str
     look_for: str
     build: Callable[[int], Head]
     printed: tuple[Printed, ...]
@@ -105,12 +107,8 @@ def block(rows: Sequence[int], columns: Sequence[int]) -> tuple[tuple[int, int],
 
 
 def _claim(claims: Sequence[Claim], beginning: str) -> Claim:
-    """The one claim that begins so."""
     (found,) = [claim for claim in claims if claim.claim.startswith(beginning)]
     return found
-
-
-# ---------------------------------------------------------------- the heads
 
 
 def exercise_1(_: int = 0) -> Head:
@@ -166,8 +164,6 @@ def deep_learning(causal: bool = False, hidden: tuple[int, ...] = ()) -> Head:
     return Head(LEARNING_WORDS, LEARNING_WORDS, scores, unit, values, False, causal, hidden)
 
 
-# ---------------------------------------------------------------- every printed figure
-
 _HAND_SCORES = Claim("Exercise 1: the scores.", "1 0 1 0 1 1 1 1 2", None, "Printed step by step.")
 _HAND_SCALED = Claim(
     "Exercise 1: the scores divided by √2.",
@@ -188,7 +184,6 @@ _HEADS = ("Shapes of eight heads'", "Eight heads side by side")
 
 
 def _notebook(*beginnings: str) -> tuple[Printed, ...]:
-    """Claims of the notebook that stand beside the arithmetic."""
     return tuple(Printed(_claim(printed_numbers.CLAIMS, beginning)) for beginning in beginnings)
 
 
@@ -198,11 +193,12 @@ def _at(claims: Sequence[Claim], beginning: str, station: str, rows, columns, he
 
 _TWO, _EIGHT, _SIXTEEN = (printed_numbers.SECOND,), range(8), range(printed_numbers.WIDTH)
 
-EXAMPLES: dict[str, Worked] = {
+WORKED_EXAMPLES: dict[str, Worked] = {
     "exercise-1": Worked(
         "exercise 1, by hand",
-        "chapter_1_self_attention, exercise 1",
-        "the third row: the document prints .28 .28 .44 there; its own scores 1, 1 and 2 give other weights.",
+        "chapter-1",
+        "exercise 1",
+        "the third row: the text prints .28 .28 .44 there; its own scores 1, 1 and 2 give other weights.",
         exercise_1,
         (
             Printed(_HAND_SCORES, "scores", block(range(3), range(3))),
@@ -214,7 +210,8 @@ EXAMPLES: dict[str, Worked] = {
     ),
     "time-flies": Worked(
         "time flies like an arrow",
-        "chapter_8_transformer, one vector for everything",
+        "chapter-8",
+        "one vector for everything",
         "the mirror image: “flies” scores “arrow” as “arrow” scores “flies”; one vector asks and answers.",
         time_flies,
         (
@@ -227,7 +224,8 @@ EXAMPLES: dict[str, Worked] = {
     ),
     "causal": Worked(
         "I love deep learning, causal mask",
-        "chapter_8_transformer, causal mask",
+        "chapter-8",
+        "causal mask",
         "the hatched triangle: each row shares its weight among what stands before it, and still sums to 1.",
         lambda _: deep_learning(causal=True),
         (
@@ -238,8 +236,9 @@ EXAMPLES: dict[str, Worked] = {
     ),
     "padding": Worked(
         "I love deep <pad>, padding mask",
-        "chapter_8_transformer, padding mask",
-        "the struck-out column: the document prints weights where it means to hide; here nobody reads it.",
+        "chapter-8",
+        "padding mask",
+        "the struck-out column: the text prints weights where it means to hide; here nobody reads it.",
         lambda _: deep_learning(hidden=(3,)),
         tuple(
             Printed(_claim(examples.CLAIMS, beginning))
@@ -249,7 +248,8 @@ EXAMPLES: dict[str, Worked] = {
     ),
     "cat": Worked(
         "The cat sat on the mat",
-        "chapter_1_self_attention, heatmap",
+        "chapter-1",
+        "heatmap",
         "how even the rows are: these weights are untrained, and the words play no part in the map.",
         cat_on_the_mat,
         (Printed(_CAT_WEIGHTS, "weights", _CAT_CELLS),),
@@ -257,7 +257,8 @@ EXAMPLES: dict[str, Worked] = {
     ),
     "notebook-raw": Worked(
         "notebook, no weights",
-        "notebook_foundations, cells 40 to 51",
+        "notebook",
+        "cells 40 to 51",
         "the diagonal: without maps and scaling a word is most like itself, and reads hardly anything else.",
         notebook_raw,
         (
@@ -268,7 +269,8 @@ EXAMPLES: dict[str, Worked] = {
     ),
     "notebook-head": Worked(
         "notebook, one head",
-        "notebook_foundations, cells 52 to 61",
+        "notebook",
+        "cells 52 to 61",
         "the row of “x2”: two of eight words get nearly all, since uniform maps make scores that are large.",
         notebook_one_head,
         (
@@ -282,7 +284,8 @@ EXAMPLES: dict[str, Worked] = {
     ),
     "notebook-heads": Worked(
         "notebook, eight heads",
-        "notebook_foundations, cells 62 to 89",
+        "notebook",
+        "cells 62 to 89",
         "the fourth head's query of “x2”: it holds only after 13,824 draws that the missing cells made.",
         notebook_many_heads,
         (

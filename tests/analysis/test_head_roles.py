@@ -14,11 +14,11 @@ from hf_attn.analysis.head_roles import (
     KINDS,
     ROLES,
     average,
-    build_mask,
+    build_attention_mask,
     build_untrained,
     find_keys,
     is_separator,
-    measure_even,
+    measure_even_attention,
     measure_head_roles,
     measure_heads,
     measure_roles,
@@ -93,7 +93,7 @@ def test_a_decoder_has_no_next_and_its_first_query_no_choice():
 def test_the_last_queries_of_a_decoder_stand_at_its_last_places():
     whole = put_weight([0, 0, 1, 2, 3], 5, 5)
     assert scores(whole[2:], "decoder")["previous"] == 1
-    assert torch.equal(build_mask("decoder", 3, 5), build_mask("decoder", 5, 5)[2:])
+    assert torch.equal(build_attention_mask("decoder", 3, 5), build_attention_mask("decoder", 5, 5)[2:])
     assert torch.equal(find_keys("decoder", 3, 5)["diagonal"], find_keys("decoder", 5, 5)["diagonal"][2:])
 
 
@@ -123,7 +123,7 @@ def draw_map(seed, kind, queries, keys, sharpness):
     """[1, 2, Q, K] as a model's softmax leaves it."""
     keys = max(queries, keys) if kind == "decoder" else keys
     drawn = sharpness * torch.randn(1, 2, queries, keys, generator=torch.Generator().manual_seed(seed))
-    return kind, drawn.masked_fill(~build_mask(kind, queries, keys), -math.inf).softmax(-1)
+    return kind, drawn.masked_fill(~build_attention_mask(kind, queries, keys), -math.inf).softmax(-1)
 
 
 maps = st.builds(
@@ -142,7 +142,7 @@ def test_scores_are_shares_and_even_attention_is_measured_by_its_own_mask(drawn)
     kind, weights = drawn
     queries, keys = weights.shape[-2:]
     tokens = tuple("a." * keys)[:keys]
-    mask = build_mask(kind, queries, keys)
+    mask = build_attention_mask(kind, queries, keys)
     found = measure_roles(weights, kind, tokens)
     even = measure_roles(spread_evenly(mask)[None, None], kind, tokens)
     for role, score in found.items():
@@ -160,7 +160,7 @@ def test_scores_are_shares_and_even_attention_is_measured_by_its_own_mask(drawn)
 def test_a_score_is_the_mean_over_queries_written_out(drawn, seed):
     kind, weights = drawn
     queries, keys = weights.shape[-2:]
-    mask = build_mask(kind, queries, keys)
+    mask = build_attention_mask(kind, queries, keys)
     chosen = torch.rand(queries, keys, generator=torch.Generator().manual_seed(seed)) < 0.4
     shares = []
     for query in range(queries):
@@ -201,7 +201,7 @@ def test_every_kind_of_model_has_every_figure_of_every_head(build, target, kinds
     alignment = [[0] * 5 + [1]] * 5
     measured = measure_heads(maps, alignment)
     assert {kind: figures["entropy"].shape for kind, figures in measured.items()} == kinds
-    assert measure_even(maps, alignment).keys() == measured.keys()
+    assert measure_even_attention(maps, alignment).keys() == measured.keys()
     for figures in measured.values():
         assert set(THEORY) | set(ROLES) - {"alignment"} <= set(figures)
     if target is not None:
@@ -277,7 +277,7 @@ def test_what_does_not_fit_is_refused_in_words():
     with pytest.raises(ValueError, match=r"alignment has shape \[2, 4\]; give one row for each of 3 queries"):
         measure_roles(even, "cross", alignment=[[0] * 4] * 2)
     with pytest.raises(ValueError, match="5 queries need as many keys, not 4"):
-        build_mask("decoder", 5, 4)
+        build_attention_mask("decoder", 5, 4)
     task = build_task("copy", max_length=5, num_symbols=9)
     with pytest.raises(ValueError, match="examples=0 must be a whole number from 1"):
         measure_head_roles(build_seq2seq(), task, examples=0)

@@ -24,7 +24,9 @@ from demos.tabs.attention.head_view import RANDOM, WORKED, Settings  # noqa: E40
 from demos.ui import boards  # noqa: E402
 from hf_attn.checkpoints.save_load import load_checkpoint  # noqa: E402
 from hf_attn.interpret.attention_maps import attention_maps  # noqa: E402
+from hf_attn.textbooks import DOCUMENTS  # noqa: E402
 from hf_attn.textbooks.exercises import BANKS  # noqa: E402
+from hf_attn.textbooks.worked_examples import WORKED_EXAMPLES  # noqa: E402
 from tests.support.native_models import build_native  # noqa: E402
 from tests.support.sessions import begun, finished  # noqa: E402
 
@@ -82,6 +84,14 @@ def test_without_checkpoints_the_page_opens_with_the_exercise():
         return build_app(ModelCatalog(), "cpu")
 
     assert asyncio.run(build()).fns
+
+
+@pytest.mark.parametrize("name", WORKED_EXAMPLES)
+def test_a_worked_example_names_its_text_by_title_and_links_to_it(name):
+    example, text = WORKED_EXAMPLES[name], DOCUMENTS[WORKED_EXAMPLES[name].document]
+    origin = view(WORKED + name).origin
+    assert f'<a href="{text.url}"' in origin
+    assert f"“{text.title}”, {example.place}</a>" in origin
 
 
 def test_everything_that_is_offered_can_be_walked_through():

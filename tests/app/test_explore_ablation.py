@@ -20,7 +20,7 @@ from demos.tabs.explore.ablation_panel import AblationQuestion  # noqa: E402
 from demos.tabs.explore.head_scores import VIEWS, ExploreState  # noqa: E402
 from hf_attn.analysis.ablation import list_trials, measure_outcomes  # noqa: E402
 from hf_attn.analysis.head_metrics import singular_values  # noqa: E402
-from hf_attn.analysis.head_roles import ROLES, measure_even, measure_head_roles, measure_heads  # noqa: E402
+from hf_attn.analysis.head_roles import ROLES, measure_even_attention, measure_head_roles, measure_heads  # noqa: E402
 from hf_attn.analysis.hopfield import hopfield_descent  # noqa: E402
 from hf_attn.interpret.attention_maps import attention_maps  # noqa: E402
 from hf_attn.interpret.read_head import walk_model  # noqa: E402
@@ -105,7 +105,7 @@ def test_roles_and_theory_views_of_the_input_are_those_of_hf_attn_heads():
     source = torch.tensor([found.task.encode(SUM)])
     maps = attention_maps(found.model, source, tokenizer=found.tokenizer)
     known = found.task.alignment(SUM, "544")
-    heads, even = measure_heads(maps, known), measure_even(maps, known)
+    heads, even = measure_heads(maps, known), measure_even_attention(maps, known)
     for kind in ("encoder", "decoder", "cross"):
         for name in (*ROLES, *VIEWS):
             if name not in heads[kind]:

@@ -16,7 +16,7 @@ from demos.tabs.language import tab as language  # noqa: E402
 from demos.tabs.language import tokens as language_tokens  # noqa: E402
 from demos.tabs.language import word_order, word_vectors  # noqa: E402
 from hf_attn.architectures.registry import build_model  # noqa: E402
-from hf_attn.experiments.word_order import Sizes  # noqa: E402
+from hf_attn.experiments.word_order import WordOrderSizes  # noqa: E402
 from hf_attn.tasks import Recipe  # noqa: E402
 from hf_attn.tasks.text.language import Language  # noqa: E402
 
@@ -94,7 +94,7 @@ def test_sentences_that_cannot_be_compared_are_refused_in_words(one, other, word
 
 
 def test_the_order_is_learned_with_progress_and_can_be_stopped(monkeypatch):
-    monkeypatch.setattr(word_order, "SIZES", Sizes(length=6, steps=20, examples=200))
+    monkeypatch.setattr(word_order, "SIZES", WordOrderSizes(length=6, steps=20, examples=200))
     lesson = word_order.WordOrderJob()
     outputs = list(word_order.learn(lesson))
     values = [told(values[0]) for values in outputs]
@@ -121,7 +121,7 @@ def test_a_failure_is_told_on_the_board(monkeypatch, caplog):
         yield []
         raise RuntimeError("no memory")
 
-    monkeypatch.setattr(word_order, "follow_order", broken)
+    monkeypatch.setattr(word_order, "learn_word_order", broken)
     lesson = word_order.WordOrderJob()
     list(word_order.learn(lesson))
     assert (lesson.status, lesson.message) == (FAILED, "Learning failed: no memory")

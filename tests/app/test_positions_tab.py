@@ -17,19 +17,23 @@ from demos.tabs.positions import length_test  # noqa: E402
 from demos.tabs.positions import tab as positions  # noqa: E402
 from demos.tabs.positions.descriptions import WAYS  # noqa: E402
 from demos.tabs.positions.length_test import LengthTestJob  # noqa: E402
-from hf_attn.analysis.position_encodings import Settings, measure_order, view_positions  # noqa: E402
-from hf_attn.experiments.length_generalization import Growth  # noqa: E402
+from hf_attn.analysis.position_encodings import (  # noqa: E402
+    PositionSettings,
+    measure_order_sensitivity,
+    view_position_encoding,
+)
+from hf_attn.experiments.length_generalization import LengthTest  # noqa: E402
 from hf_attn.models.positions import POSITION_TYPES  # noqa: E402
 from tests.support.position_checks import INVARIANT_TO_SHIFTS  # noqa: E402
 from tests.support.sessions import wait_for  # noqa: E402
 
 WORDS = ["the", "cat", "sat", "on", "the", "mat"]
-SMALL = Settings(length=12, width=16, trained=12, clip=3)
+SMALL = PositionSettings(length=12, width=16, trained=12, clip=3)
 FORM = {
     **{"type": "sinusoidal", "length": "12", "width": "16", "trained": "12", "heads": "2", "theta": "10000"},
     **{"clip": "3", "seed": "0", "sentence": "the cat sat on the mat"},
 }
-TINY = Growth("copy", 3, (3, 4), steps=4)
+TINY = LengthTest("copy", 3, (3, 4), steps=4)
 
 
 def fields(**values):
@@ -42,7 +46,7 @@ def fields(**values):
 
 @pytest.mark.parametrize("position_type", POSITION_TYPES)
 def test_every_way_comes_with_tables_that_fit_one_another(position_type):
-    pictures = view_positions(position_type, SMALL)
+    pictures = view_position_encoding(position_type, SMALL)
     assert bool(pictures) == (position_type != "none")
     for picture in pictures:
         rows = len(picture.rows)
@@ -53,13 +57,13 @@ def test_every_way_comes_with_tables_that_fit_one_another(position_type):
 
 
 def test_the_cosines_of_sinusoids_are_the_document_s_and_not_monotone():
-    (picture,) = view_positions("sinusoidal", Settings(length=50, width=32))
+    (picture,) = view_position_encoding("sinusoidal", PositionSettings(length=50, width=32))
     found = {place: round(float(picture.similarity[0, place]), 3) for place in (1, 15, 20, 25, 49)}
     assert found == {1: 0.957, 15: 0.525, 20: 0.654, 25: 0.605, 49: 0.348}
 
 
 def test_a_relative_way_has_one_number_a_distance_and_its_softmax_beside_it():
-    for picture in view_positions("alibi", SMALL):
+    for picture in view_position_encoding("alibi", SMALL):
         distances = torch.tensor([[column - row for column in picture.rows] for row in picture.rows])
         slope = float(picture.values[1, 0])
         assert torch.allclose(picture.values, slope * distances.abs(), atol=1e-6)
@@ -68,7 +72,7 @@ def test_a_relative_way_has_one_number_a_distance_and_its_softmax_beside_it():
 
 
 def test_rotary_angles_are_the_place_times_a_falling_frequency():
-    (picture,) = view_positions("rotary", Settings(length=12, width=16, heads=2, theta=100.0))
+    (picture,) = view_position_encoding("rotary", PositionSettings(length=12, width=16, heads=2, theta=100.0))
     wanted = torch.arange(12).unsqueeze(1) * 100.0 ** (-torch.arange(0, 8, 2) / 8)
     assert torch.allclose(torch.cos(picture.values), torch.cos(wanted), atol=1e-5)
     assert torch.allclose(torch.sin(picture.values), torch.sin(wanted), atol=1e-5)
@@ -76,13 +80,13 @@ def test_rotary_angles_are_the_place_times_a_falling_frequency():
 
 @pytest.mark.parametrize("position_type", POSITION_TYPES)
 def test_words_moved_about_are_noticed_by_every_way_but_none_and_index(position_type):
-    order = measure_order(position_type, SMALL, WORDS)
+    order = measure_order_sensitivity(position_type, SMALL, WORDS)
     assert order.without < positions.ROUNDING
     is_noticed = position_type not in ("none", "index")  # LayerNorm takes an added index off again
     assert (order.with_positions > positions.ROUNDING) == is_noticed
     does_not_see = position_type in INVARIANT_TO_SHIFTS | {"index"}
     assert (order.shifted < positions.ROUNDING) == does_not_see
-    assert order == measure_order(position_type, SMALL, WORDS)
+    assert order == measure_order_sensitivity(position_type, SMALL, WORDS)
 
 
 def test_every_way_is_named_with_what_it_is_and_where_it_comes_from():
@@ -174,7 +178,7 @@ def test_ways_learn_in_turn_and_one_that_cannot_go_beyond_says_so(monkeypatch):
 
 
 def test_stop_takes_effect_at_once_and_keeps_what_was_measured(monkeypatch):
-    session, growing = begun(monkeypatch, Growth("copy", 3, (3, 4), steps=4000), ("alibi",))
+    session, growing = begun(monkeypatch, LengthTest("copy", 3, (3, 4), steps=4000), ("alibi",))
     moments = positions.follow(session, growing)
     next(moments)
     thread = threading.Thread(target=lambda: list(moments))
@@ -196,7 +200,7 @@ def test_a_run_that_waits_for_a_place_is_stopped_and_never_begins(monkeypatch):
 
 
 def test_a_crash_is_told_on_the_board_and_not_raised(monkeypatch, caplog):
-    monkeypatch.setattr(length_test, "grow", lambda *args, **settings: 1 / 0)
+    monkeypatch.setattr(length_test, "run_length_test", lambda *args, **settings: 1 / 0)
     session, growing = begun(monkeypatch)
     last = boards_of(positions.follow(session, growing))[-1]
     assert (growing.status, last["status"]) == (FAILED, "error")
@@ -206,7 +210,7 @@ def test_a_crash_is_told_on_the_board_and_not_raised(monkeypatch, caplog):
 
 def test_a_page_that_is_closed_stops_its_run(monkeypatch):
     monkeypatch.setattr(length_test, "MESSAGE_SECONDS", 0)
-    session, growing = begun(monkeypatch, Growth("copy", 3, (3, 4), steps=4000))
+    session, growing = begun(monkeypatch, LengthTest("copy", 3, (3, 4), steps=4000))
     moments = positions.follow(session, growing)
     for _ in range(3):
         next(moments)

@@ -34,12 +34,18 @@ from demos.tabs.positions import tab as positions
 from demos.tabs.train import form
 from demos.tabs.train import tab as train
 from demos.tabs.try_it import tab as trying
+from hf_attn.analysis.ablation import Trial
+from hf_attn.analysis.position_encodings import PositionSettings
 from hf_attn.experiments import word_vectors
-from hf_attn.experiments.length_generalization import Growth
-from hf_attn.experiments.word_vectors import choose_settings
+from hf_attn.experiments.length_generalization import LengthTest
+from hf_attn.experiments.word_order import WordOrderSizes
+from hf_attn.experiments.word_vectors import choose_word_vector_settings
 from hf_attn.interpret.attention_maps import attention_maps
+from hf_attn.interpret.interventions import Intervention
 from hf_attn.tasks import Recipe, build_task
+from hf_attn.training.duel import Budget
 from tests.support.native_models import build_native
+from tests.support.public_face import find_private_imports
 from tests.support.sessions import board_of, changed, finished
 
 CATALOG = build_catalog()
@@ -54,6 +60,7 @@ def in_the_root(monkeypatch):
 
 def run_lines(value):
     """What the lines leave behind, and what they print."""
+    assert find_private_imports(value["python"]) == []
     scope, said = {}, io.StringIO()
     with contextlib.redirect_stdout(said):
         exec(value["python"], scope)
@@ -308,7 +315,7 @@ def test_positions_lines_give_the_pictures_and_the_order_test():
 
 def test_the_lines_of_what_was_trained_beyond_its_length_give_its_figures():
     growing = length_test.LengthTestJob()
-    growing.arrange(Growth("copy", 3, (2, 4), steps=4), ("sinusoidal",), 0, "cpu")
+    growing.arrange(LengthTest("copy", 3, (2, 4), steps=4), ("sinusoidal",), 0, "cpu")
     for _ in length_test.drive(growing):
         pass
     board = positions.show_growth(growing)[positions.SCREEN.index("board")]
@@ -336,10 +343,10 @@ def test_the_lines_of_language_give_its_numbers():
 
 def test_the_lines_of_word_vectors_give_the_same_neighbours(monkeypatch):
     def choose_short(sentences, kind):
-        return dataclasses.replace(choose_settings(sentences, kind), steps=40)
+        return dataclasses.replace(choose_word_vector_settings(sentences, kind), steps=40)
 
-    monkeypatch.setattr(word_vectors, "choose_settings", choose_short)
-    monkeypatch.setattr(word_vectors_tab, "choose_settings", choose_short)
+    monkeypatch.setattr(word_vectors, "choose_word_vector_settings", choose_short)
+    monkeypatch.setattr(word_vectors_tab, "choose_word_vector_settings", choose_short)
     lesson, words = word_vectors_tab.WordVectorsJob(), ("cat", "cat", "dog", "mat")
     text = (
         "the cat's on the mat. the dog is on the mat. a cat and a dog run. the mat is old. a dog's old. " * 4
@@ -352,6 +359,55 @@ def test_the_lines_of_word_vectors_give_the_same_neighbours(monkeypatch):
 
 
 # ---------------------------------------------------------------- how they are written
+
+
+def write_all(session, external):
+    """Every function's lines for real inputs, by its name; `external` is a model's folder."""
+    run, budget, words = session.run, Budget(steps=3), ("cat", "cat", "dog", "mat")
+    asked = Trial((Intervention("uniform", "cross"),))
+    with CATALOG.open(session, ADDITION) as opened:
+        source, text = opened.encode("153+391"), "153+391"
+        looked = explore.look(opened, text, "")
+        written, of = looked.written, (session, ADDITION, opened)
+        yield "explain_trial", python_heads.explain_trial(*of, source, asked, 5)
+        yield "explain_each_head", python_heads.explain_each_head(*of, 5)
+        yield "explain_roles", python_heads.explain_roles(*of, source, written, text)
+        yield "explain_held_out_roles", python_heads.explain_held_out_roles(*of, 5)
+        yield "explain_theory", python_heads.explain_theory(*of, source, written, "cross")
+        yield "explain_cell", python_heads.explain_cell(*of, source, written, ("cross", 0, 0, 0, 0))
+        yield "explain_maps", python_lines.explain_maps(*of, looked, 0, 0, "cross")
+        yield "explain_answer", python_lines.explain_answer(*of, text, {})
+    catalog = ModelCatalog()
+    chosen = catalog.take(session, external)
+    with catalog.open(session, chosen) as opened:
+        of = (session, chosen, opened, opened.encode("the cat"), [], ("encoder", 0, 0, 0, 0))
+        yield "explain_cell", python_heads.explain_cell(*of)
+    yield "explain_run", python_lines.explain_run(run)
+    yield "explain_comparison", python_lines.explain_comparison([run])
+    yield "explain_duel", python_lines.explain_duel([run], budget)
+    yield "explain_by_hand", python_lines.explain_by_hand({"scores": [["1", "", "x"]]})
+    yield "explain_three_steps", python_lines.explain_three_steps()
+    yield "explain_positions", python_lines.explain_positions("rotary", PositionSettings(), words)
+    yield "explain_growth", python_lines.explain_growth(LengthTest("copy", 3, (2,)), ("none",), 0, 1, 4)
+    yield "explain_tokens", python_lines.explain_tokens("low lower", 3)
+    yield "explain_bags", python_lines.explain_bags(words, words[::-1])
+    yield "explain_order", python_lines.explain_order(WordOrderSizes(), 0)
+    for reading in ("read_docstring_passages()", "read_passages('A text.')"):
+        yield "explain_ngrams", python_lines.explain_ngrams(reading, "the")
+    for text, is_composed in ((None, True), (None, False), ("A text.", False)):
+        vectors = python_lines.explain_vectors(text, "CBOW", words, is_composed=is_composed)
+        yield "explain_vectors", vectors
+
+
+def test_every_function_that_writes_lines_imports_from_the_public_face(learned, tmp_path):
+    for part in build_native("bert"):
+        part.save_pretrained(tmp_path / "bert")
+    lines = list(write_all(learned[0], str(tmp_path / "bert")))
+    functions = {name for module in (python_heads, python_lines) for name in vars(module)}
+    assert {name for name, _ in lines} == {name for name in functions if name.startswith("explain_")}
+    for name, code in lines:
+        assert "from hf_attn import " in code, name
+        assert find_private_imports(code) == [], name
 
 
 def test_a_recipe_and_a_task_read_back_as_they_were():

@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 from playwright.sync_api import expect
 
-from hf_attn.textbooks.worked_examples import EXAMPLES
+from hf_attn.textbooks.worked_examples import WORKED_EXAMPLES
 from tests.support.browser import open_tab
 
 
@@ -60,7 +60,7 @@ def test_a_newcomer_sees_an_explained_example_clicks_a_cell_and_checks_figures_b
     expect(page.locator("#attention-error [role=alert]")).to_contain_text("?")
     expect(board.locator(".hf-pair")).to_have_text(f"{query} reads *")
 
-    page.get_by_role("button", name=EXAMPLES["exercise-1"].title).click()
+    page.get_by_role("button", name=WORKED_EXAMPLES["exercise-1"].title).click()
     expect(board.locator(".hf-pair")).to_have_text("(1,1) reads (1,1)")
     expect(page.locator("#attention-error [role=alert]")).to_have_count(0)
     board.get_by_role("button", name="0.44", exact=True).click()

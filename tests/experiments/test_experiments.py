@@ -25,7 +25,7 @@ from hf_attn.experiments import (
     word_order,
 )
 from hf_attn.experiments.base import count_parameters, learn, mean_of, with_parameters
-from hf_attn.experiments.length_generalization import Growth
+from hf_attn.experiments.length_generalization import LengthTest
 from hf_attn.generation.generate import write
 from hf_attn.tasks.batch import IGNORED
 from hf_attn.tasks.recipes import Recipe
@@ -52,7 +52,7 @@ def tiny(tmp_path_factory):
         "bottleneck": bottleneck.Sizes((4, 8), (3, 5), SHORT, examples=20),
         "reversal": reversal.Sizes((4, 6), parameters=4000, steps=2, batch_size=4, examples=20),
         "beams": beam_width.Sizes(4, (1, 3), Recipe(model, "none", steps=20, batch_size=16), examples=20),
-        "order": word_order.Sizes(length=6, steps=60, examples=100),
+        "order": word_order.WordOrderSizes(length=6, steps=60, examples=100),
         "gradients": gradients.Sizes((0, 1, 4, 30), hidden_size=16, inputs=4, initialisations=2),
         "timing": rnn_vs_attention_time.Sizes(
             (
@@ -63,7 +63,7 @@ def tiny(tmp_path_factory):
         ),
         "ngrams": ngrams.Sizes(Language(window=16, path=str(path)), (1, 2), steps=2, passages=50),
         "positions": position_extrapolation.Sizes(
-            ("none", "learned"), (Growth("copy", 3, (4,), steps=2),), examples=20
+            ("none", "learned"), (LengthTest("copy", 3, (4,), steps=2),), examples=20
         ),
         "digits": addition_digits.Sizes((("padded", ("learned",)),), (1,), longest=2, steps=2, examples=20),
     }

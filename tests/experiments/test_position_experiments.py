@@ -11,20 +11,20 @@ from hf_attn.experiments import addition_digits, position_extrapolation
 from hf_attn.experiments.length_generalization import (
     ADDITION,
     CANNOT,
-    Growth,
+    LengthTest,
     PaddedAddition,
     explain_refusal,
-    grow,
     measure_size,
+    run_length_test,
     stretch,
 )
 from hf_attn.models.positions import POSITION_TYPES
 from hf_attn.tasks.batch import IGNORED
 from hf_attn.tasks.synthetic.addition import Addition
 
-COPY = Growth("copy", 4, (3, 4, 5, 8), steps=4)
-ADD = Growth(ADDITION, 2, (1, 2, 3), steps=4)
-OWN_WIDTH = Growth(ADDITION, 1, (1, 2), steps=2, own_width=True)
+COPY = LengthTest("copy", 4, (3, 4, 5, 8), steps=4)
+ADD = LengthTest(ADDITION, 2, (1, 2, 3), steps=4)
+OWN_WIDTH = LengthTest(ADDITION, 1, (1, 2), steps=2, own_width=True)
 
 
 def untrained(growth, position_type):
@@ -75,7 +75,7 @@ def test_an_addition_of_its_own_width_grows_with_its_numbers():
 )
 def test_what_cannot_grow_is_refused_in_words(fields, words):
     with pytest.raises(ValueError, match=words):
-        Growth(*fields)
+        LengthTest(*fields)
 
 
 # Beyond is beyond
@@ -204,7 +204,7 @@ def test_digits_rows_and_verdicts_follow_what_is_measured():
 
 
 def test_a_watched_run_measures_every_size_and_says_where_it_stands():
-    moments = list(grow(COPY, "learned", rounds=2, examples=5))
+    moments = list(run_length_test(COPY, "learned", rounds=2, examples=5))
     assert next(moment.measured_at for moment in moments if moment.scores) == 2
     last = moments[-1]
     assert (last.step, last.steps, last.measured_at) == (4, 4, 4)
@@ -223,6 +223,6 @@ def test_once_hurried_a_watched_run_says_every_step():
     report_every_step.set()
     steps = [
         moment.step
-        for moment in grow(COPY, "none", rounds=1, examples=2, report_every_step=report_every_step)
+        for moment in run_length_test(COPY, "none", rounds=1, examples=2, report_every_step=report_every_step)
     ]
     assert list(dict.fromkeys(steps)) == [0, 1, 2, 3, 4]

@@ -10,7 +10,7 @@ from babel.languages import get_official_languages
 from babel.numbers import get_territory_currencies
 from torch.nn.functional import normalize
 
-from hf_attn.experiments.word_data.countries import COUNTRIES, compose_sentences, find_capital
+from hf_attn.experiments.word_data.countries import COUNTRIES, compose_country_sentences, find_capital
 from hf_attn.experiments.word_data.sentences import split_sentences, split_words
 from hf_attn.experiments.word_vectors import (
     KINDS,
@@ -19,9 +19,9 @@ from hf_attn.experiments.word_vectors import (
     UnknownWord,
     WordVectors,
     batch_loss,
-    choose_settings,
+    choose_word_vector_settings,
     draw_batch,
-    learn_vectors,
+    learn_word_vectors,
     look_up,
     read_text,
     share_first,
@@ -35,7 +35,7 @@ SHORT = Settings(steps=12, width=8, batch_size=64)
 @pytest.fixture(scope="module", params=KINDS)
 def learned(request):
     """Vectors of the composed text, of either kind."""
-    return learn_vectors(compose_sentences(), Settings(request.param))
+    return learn_word_vectors(compose_country_sentences(), Settings(request.param))
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_a_capital_s_neighbours_are_capitals(learned):
 
 
 def test_no_sentence_names_a_capital_with_its_country():
-    for sentence in compose_sentences():
+    for sentence in compose_country_sentences():
         words = sentence.split()
         assert not any(name in words and capital in words for name, capital in PAIRS), sentence
 
@@ -72,15 +72,15 @@ def test_the_same_seed_gives_the_same_vectors_and_leaves_global_randomness_alone
     torch.manual_seed(3)
     wanted = torch.rand(2)
     torch.manual_seed(3)
-    one, other = (learn_vectors(compose_sentences(), SHORT, seed=1).vectors for _ in range(2))
+    one, other = (learn_word_vectors(compose_country_sentences(), SHORT, seed=1).vectors for _ in range(2))
     assert torch.equal(torch.rand(2), wanted)
     assert torch.equal(one, other)
-    assert not torch.equal(one, learn_vectors(compose_sentences(), SHORT, seed=2).vectors)
+    assert not torch.equal(one, learn_word_vectors(compose_country_sentences(), SHORT, seed=2).vectors)
 
 
 def test_training_reports_from_the_beginning_to_the_end_and_its_loss_falls():
     settings = Settings(steps=90)
-    reports = list(train_vectors(compose_sentences(), settings, torch.Generator().manual_seed(0)))
+    reports = list(train_vectors(compose_country_sentences(), settings, torch.Generator().manual_seed(0)))
     assert (reports[0].step, reports[-1].step) == (0, 90)
     assert len(reports) <= 92
     assert reports[-1].loss < reports[1].loss
@@ -119,7 +119,7 @@ def test_a_batch_holds_words_that_stand_together_and_frequent_ones_are_thinned_o
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_loss_is_the_papers_equation_word_by_word(kind, generator):
-    text = read_text(compose_sentences(), SHORT)
+    text = read_text(compose_country_sentences(), SHORT)
     vectors, outputs = torch.randn(2, len(text.words), 6, generator=generator).double()
     inputs, weights, true, noise = draw_batch(text, Settings(kind=kind, batch_size=20), generator)
     losses = []
@@ -205,10 +205,10 @@ def test_a_text_in_which_no_word_has_company_is_refused_before_learning():
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_batch_that_chance_leaves_empty_is_passed_over(kind):
     settings = dataclasses.replace(SHORT, kind=kind, batch_size=1, frequent=1e-3, steps=30)
-    text = read_text(compose_sentences(), settings)
+    text = read_text(compose_country_sentences(), settings)
     sizes = {len(draw_batch(text, settings, torch.Generator().manual_seed(seed))[3]) for seed in range(30)}
     assert 0 in sizes
-    assert learn_vectors(compose_sentences(), settings).vectors.isfinite().all()
+    assert learn_word_vectors(compose_country_sentences(), settings).vectors.isfinite().all()
 
 
 def test_one_pair_makes_no_sum(learned):
@@ -234,8 +234,8 @@ def test_settings_that_cannot_be_are_refused(settings, words):
 
 
 def test_a_long_text_is_learned_with_settings_of_its_own():
-    assert choose_settings(["a b"] * 20_000, "CBOW").least_count == 5
-    assert choose_settings(compose_sentences(), "CBOW") == Settings("CBOW")
+    assert choose_word_vector_settings(["a b"] * 20_000, "CBOW").least_count == 5
+    assert choose_word_vector_settings(compose_country_sentences(), "CBOW") == Settings("CBOW")
 
 
 def test_words_and_sentences_are_found():

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hf_attn.experiments import ngram_text
-from hf_attn.experiments.bag_of_words import PLACES, compare_orders, follow_order, twins
+from hf_attn.experiments.bag_of_words import PLACES, compare_word_orders, learn_word_order, twins
 from hf_attn.experiments.word_data.bpe_steps import (
-    learn_merges,
+    learn_bpe_merges,
     split_at_words,
     split_bytes,
     split_characters,
 )
-from hf_attn.experiments.word_order import NAIVE_BAYES, Order, Sizes
+from hf_attn.experiments.word_order import NAIVE_BAYES, Order, WordOrderSizes
 from hf_attn.models.configuration_attn_decoder import AttnDecoderConfig
 from hf_attn.models.modeling_attn_decoder import AttnDecoderForCausalLM
 from hf_attn.tasks.base import HELD_OUT, TRAINING, VALIDATION
@@ -33,7 +33,7 @@ TEXT = " ".join(
 
 
 def test_pe_merges_first_and_then_ck():
-    first, second = learn_merges(PIPER, 2)[1:]
+    first, second = learn_bpe_merges(PIPER, 2)[1:]
     assert (first.merge, first.count) == (("p", "e"), 4)
     assert (second.merge, second.count) == (("c", "k"), 3)
 
@@ -41,7 +41,7 @@ def test_pe_merges_first_and_then_ck():
 @settings(max_examples=25, deadline=None)
 @given(st.text("ab c.é", max_size=60))
 def test_the_merges_learned_step_by_step_are_the_library_s(text):
-    steps = learn_merges(text, 12)
+    steps = learn_bpe_merges(text, 12)
     vocab_size = len(SPECIAL_TOKENS) + len(steps[0].vocabulary) + 12
     assert [step.merge for step in steps[1:]] == merges_of(train_tokenizer([text], "bpe", vocab_size))
 
@@ -49,7 +49,7 @@ def test_the_merges_learned_step_by_step_are_the_library_s(text):
 @settings(max_examples=25, deadline=None)
 @given(st.text(min_size=1, max_size=40))
 def test_every_step_is_the_same_text_and_every_token_has_its_id(text):
-    steps = learn_merges(text, 8)
+    steps = learn_bpe_merges(text, 8)
     whole = "".join(steps[0].pieces)
     for before, after in itertools.pairwise(steps):
         assert "".join(after.pieces) == whole
@@ -61,7 +61,7 @@ def test_every_step_is_the_same_text_and_every_token_has_its_id(text):
 
 
 def test_pairs_are_counted_within_words():
-    (step,) = learn_merges("ab cd", 0)
+    (step,) = learn_bpe_merges("ab cd", 0)
     assert dict(step.pairs) == {(SPACE, "a"): 1, ("a", "b"): 1, (SPACE, "c"): 1, ("c", "d"): 1}
 
 
@@ -76,7 +76,7 @@ def test_bytes_write_any_text_with_256_tokens():
 
 
 def test_without_positions_each_word_s_output_is_permuted_and_with_them_it_changes():
-    found = compare_orders(["dog", "bites", "man"], ["man", "bites", "dog"])
+    found = compare_word_orders(["dog", "bites", "man"], ["man", "bites", "dog"])
     assert [(row.word, row.places) for row in found.rows[:-1]] == [
         ("dog", (0, 2)),
         ("bites", (1, 1)),
@@ -89,7 +89,7 @@ def test_without_positions_each_word_s_output_is_permuted_and_with_them_it_chang
 
 
 def test_a_word_that_occurs_twice_is_met_twice():
-    found = compare_orders(["the", "bank", "by", "the", "river"], ["the", "river", "by", "the", "bank"])
+    found = compare_word_orders(["the", "bank", "by", "the", "river"], ["the", "river", "by", "the", "bank"])
     assert found.bag == {"the": 2, "bank": 1, "by": 1, "river": 1}
     assert [row.places for row in found.rows if row.word == "the"] == [(0, 0), (3, 3)]
 
@@ -104,12 +104,12 @@ def test_a_word_that_occurs_twice_is_met_twice():
 )
 def test_sentences_of_different_words_are_refused(one, other, words):
     with pytest.raises(ValueError, match=words):
-        compare_orders(one.split(), other.split())
+        compare_word_orders(one.split(), other.split())
 
 
 def test_models_learn_which_came_first_one_after_the_other():
-    sizes = Sizes(length=6, steps=20, examples=200)
-    moments = list(follow_order(sizes, 0))
+    sizes = WordOrderSizes(length=6, steps=20, examples=200)
+    moments = list(learn_word_order(sizes, 0))
     names = [model.name for model in moments[-1]]
     assert names == [NAIVE_BAYES, *(f"attention {place}" for place in PLACES)]
     assert all(model.is_done and len(model.answers) == 2 for model in moments[-1])
@@ -128,12 +128,12 @@ def test_models_learn_which_came_first_one_after_the_other():
 
 @pytest.fixture(scope="module")
 def passages():
-    return ngram_text.read_own(TEXT)
+    return ngram_text.read_passages(TEXT)
 
 
 @pytest.fixture(scope="module")
 def tables(passages):
-    return list(ngram_text.count_tables(passages))
+    return list(ngram_text.count_ngrams(passages))
 
 
 def test_of_five_sentences_one_is_held_out_and_one_chooses_the_discount(passages):
@@ -147,10 +147,10 @@ def test_of_five_sentences_one_is_held_out_and_one_chooses_the_discount(passages
 
 def test_next_words_are_a_distribution_with_the_counts_of_the_text(passages, tables):
     for table in tables:
-        found = ngram_text.follow_up(passages, table, "The dog", n=len(passages.words))
+        found = ngram_text.predict_next_words(passages, table, "The dog", n=len(passages.words))
         assert sum(chance for _, chance, _ in found.words) == pytest.approx(1)
         assert sum(times for *_, times in found.words) == found.seen
-    bigram = ngram_text.follow_up(passages, tables[1], "see the dog")
+    bigram = ngram_text.predict_next_words(passages, tables[1], "see the dog")
     training = [row[row != IGNORED].tolist() for row in passages.parts[TRAINING]]
     dog, sees = passages.encode(["dog", "sees"])
     pairs = [pair for row in training for pair in itertools.pairwise(row)]
@@ -160,7 +160,7 @@ def test_next_words_are_a_distribution_with_the_counts_of_the_text(passages, tab
 
 
 def test_an_empty_beginning_reads_the_start_of_a_sentence(passages, tables):
-    found = ngram_text.follow_up(passages, tables[2], "")
+    found = ngram_text.predict_next_words(passages, tables[2], "")
     assert found.context == ("<s>", "<s>")
     assert found.words[0][0] == "the"
 
@@ -182,7 +182,7 @@ def test_a_table_grows_by_the_vocabulary_and_attention_does_not_grow():
 
 def test_a_text_of_few_sentences_is_refused():
     with pytest.raises(ValueError, match="The text has 1 sentence; at least 10"):
-        ngram_text.read_own("Only one.")
+        ngram_text.read_passages("Only one.")
 
 
 def test_a_causal_model_s_next_tokens_are_its_most_probable_ones():

@@ -25,9 +25,9 @@ from hf_attn.tasks.base import Batch
 from hf_attn.textbooks.chapter_1 import basics
 from hf_attn.textbooks.chapter_8 import examples
 from hf_attn.textbooks.claims import CORRECTED, REPRODUCED, flat
-from hf_attn.textbooks.exercises import BANKS, check_by_hand, separate_roles, set_beside
+from hf_attn.textbooks.exercises import BANKS, check_hand_exercise, separate_query_key_value, set_beside
 from hf_attn.textbooks.notebook import printed_numbers
-from hf_attn.textbooks.worked_examples import EXAMPLES
+from hf_attn.textbooks.worked_examples import WORKED_EXAMPLES
 from tests.support.checks import assert_close, build_classifier, build_seq2seq, pad, random_ids, random_rows
 from tests.support.decoder_checks import build_decoder
 from tests.support.recurrent_models import build_recurrent
@@ -99,7 +99,7 @@ def test_the_products_as_shown_sum_to_the_score_as_shown(products):
 
 
 def test_what_does_not_fit_is_refused_in_words():
-    head = EXAMPLES["exercise-1"].build(0)
+    head = WORKED_EXAMPLES["exercise-1"].build(0)
     with pytest.raises(ValueError, match=r"\(3, 0\) is no cell: rows are 0 to 2"):
         head.explain(3, 0)
     with pytest.raises(ValueError, match="leaves no key to read"):
@@ -243,7 +243,7 @@ def test_every_figure_that_the_documents_print_is_compared_and_the_known_faults_
     wrong = {
         name: [figure.printed for printed in example.printed for figure in example.compare(printed)
                if figure.verdict == CORRECTED]
-        for name, example in EXAMPLES.items()
+        for name, example in WORKED_EXAMPLES.items()
     }  # fmt: skip
     assert wrong == {
         "exercise-1": ["0.28", "0.28", "0.44"],
@@ -258,25 +258,30 @@ def test_every_figure_that_the_documents_print_is_compared_and_the_known_faults_
 
 
 def test_the_worked_examples_are_the_sources_own():
-    assert_close(EXAMPLES["exercise-1"].build(0).weights, basics.by_hand()[0].double())
-    assert_close(EXAMPLES["cat"].build(0).weights, basics.heatmap().double(), 1e-6)
-    assert_close(EXAMPLES["time-flies"].build(0).outputs, examples.contextual())
+    assert_close(WORKED_EXAMPLES["exercise-1"].build(0).weights, basics.by_hand()[0].double())
+    assert_close(WORKED_EXAMPLES["cat"].build(0).weights, basics.heatmap().double(), 1e-6)
+    assert_close(WORKED_EXAMPLES["time-flies"].build(0).outputs, examples.contextual())
     assert_close(
-        EXAMPLES["causal"].build(0).weights, examples.masked(torch.ones(4, 4).tril().bool()).double(), 1e-6
+        WORKED_EXAMPLES["causal"].build(0).weights,
+        examples.masked(torch.ones(4, 4).tril().bool()).double(),
+        1e-6,
     )
-    assert_close(EXAMPLES["notebook-raw"].build(0).outputs, printed_numbers.raw_attention()[1].double(), 1e-5)
     assert_close(
-        EXAMPLES["notebook-head"].build(0).weights[1], printed_numbers.single_head()["weights"].double()
+        WORKED_EXAMPLES["notebook-raw"].build(0).outputs, printed_numbers.raw_attention()[1].double(), 1e-5
+    )
+    assert_close(
+        WORKED_EXAMPLES["notebook-head"].build(0).weights[1],
+        printed_numbers.single_head()["weights"].double(),
     )
     keys = printed_numbers.many_heads(printed_numbers.SKIPPED)["keys"]
-    assert_close(EXAMPLES["notebook-heads"].build(2).key, keys[2].double(), 1e-5)
-    assert (EXAMPLES["padding"].build(0).weights[:, 3] == 0).all()
+    assert_close(WORKED_EXAMPLES["notebook-heads"].build(2).key, keys[2].double(), 1e-5)
+    assert (WORKED_EXAMPLES["padding"].build(0).weights[:, 3] == 0).all()
 
 
 def test_every_printed_number_of_the_notebook_s_heads_stands_in_some_cell():
     for name in ("notebook-head", "notebook-heads"):
-        for printed in EXAMPLES[name].printed:
-            figures = EXAMPLES[name].compare(printed)
+        for printed in WORKED_EXAMPLES[name].printed:
+            figures = WORKED_EXAMPLES[name].compare(printed)
             assert len(figures) == len(printed.claim.claimed.split())
             if printed.station:
                 assert {figure.verdict for figure in figures} == {REPRODUCED}
@@ -284,22 +289,22 @@ def test_every_printed_number_of_the_notebook_s_heads_stands_in_some_cell():
 
 
 def test_a_learner_s_figures_are_right_within_two_decimals_and_told_what_they_come_from():
-    head = EXAMPLES["exercise-1"].build(0)
+    head = WORKED_EXAMPLES["exercise-1"].build(0)
     right = {name: [[f"{x:.2f}" for x in row] for row in getattr(head, name).tolist()]
              for name in ("scores", "weights", "outputs")}  # fmt: skip
-    judged = check_by_hand(right)
+    judged = check_hand_exercise(right)
     assert all(one.is_right for lines in judged.values() for line in lines for one in line)
     document = [["", "", ""], ["", "", ""], [".28", "0,28", "0.44"]]
-    third = check_by_hand({"weights": document})["weights"]
+    third = check_hand_exercise({"weights": document})["weights"]
     assert [one.is_right for one in third[0]] == [None] * 3
     assert [one.is_right for one in third[2]] == [False] * 3
     assert third[2][2].hint.startswith("e^1.41 ÷ (e^0.71 + e^0.71 + e^1.41)")
-    (word,) = check_by_hand({"outputs": [["half"]]})["outputs"][0]
+    (word,) = check_hand_exercise({"outputs": [["half"]]})["outputs"][0]
     assert (word.is_right, word.hint) == (False, "“half” is no number: write digits, for example .28.")
 
 
 def test_only_the_third_step_of_role_separation_makes_scores_asymmetric():
-    one, two, three = separate_roles()
+    one, two, three = separate_query_key_value()
     assert max(one.asymmetry, two.asymmetry) < 1e-12
     assert three.asymmetry > 0.1
     assert_close(one.head.outputs, examples.contextual())

@@ -8,11 +8,18 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
+import hf_attn
+from docs import command_line
+from hf_attn.textbooks import DOCUMENTS
 from tests.support.commands import in_process
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
+RESULTS = (ROOT / "docs" / "results.md").read_text()
+REFERENCE = (ROOT / "docs" / "reference.md").read_text()
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "benchmarks" / "README.md"])
 BLOCKS = re.findall(r"<!-- tested: tour -->\n```(\w+)\n(.*?)```", README, re.DOTALL)
 
 
@@ -22,6 +29,12 @@ def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tour")
     (folder / "model_cards").symlink_to(ROOT / "model_cards")
     return folder
+
+
+def headings_of(page):
+    """Return the headings of a page as GitHub's links name them."""
+    titles = re.findall(r"^#+ (.*)", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 def run(place, *command):
@@ -55,7 +68,7 @@ def test_the_tour_s_python_runs_as_written(place, code):
 
 def test_the_tour_has_what_it_is_said_to_have():
     assert [language for language, _ in BLOCKS] == ["bash", "python", "python"]
-    assert README.count("\n") <= 250
+    assert README.count("\n") <= 180
 
 
 def test_the_two_commands_are_targets_of_the_makefile():
@@ -65,7 +78,7 @@ def test_the_two_commands_are_targets_of_the_makefile():
 
 
 def test_what_it_says_of_a_checkpoint_is_what_was_measured():
-    text = " ".join(README.split())
+    text = " ".join(REFERENCE.split())
     said = re.search(r"right on ([\d,]+) of ([\d,]+) held-out sequences, is right on (\d+) %", text).groups()
     training = json.loads((ROOT / "model_cards" / "bahdanau-reverse" / "training.json").read_text())
     results = training["results"]
@@ -74,6 +87,44 @@ def test_what_it_says_of_a_checkpoint_is_what_was_measured():
     assert said == (f"{right:,}", f"{results['examples']:,}", f"{100 * worst:.0f}")
 
 
-def test_every_picture_and_file_the_readme_names_is_there():
-    for path in re.findall(r"\]\(([^):]+)\)", README):
-        assert (ROOT / path).exists(), path
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_file_and_heading_that_a_page_links_to_is_there(page):
+    for target in re.findall(r"\]\(([^):\s]+)\)", page.read_text(encoding="utf-8")):
+        path, _, heading = target.partition("#")
+        linked = page.parent / path if path else page
+        assert linked.exists(), target
+        if heading:
+            assert heading in headings_of(linked), target
+
+
+def test_the_page_of_commands_is_what_their_help_says():
+    assert command_line.PAGE.read_text(encoding="utf-8") == command_line.write_page(), "run `make reference`"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_file_of_ours_that_a_page_names_is_there(page):
+    text = page.read_text(encoding="utf-8")
+    for path in re.findall(r"`((?:hf_attn|demos|tests|docs|benchmarks|model_cards)/[\w./*]*\w\.\w+)`", text):
+        assert list(ROOT.glob(path)), path
+
+
+def test_the_citation_is_of_this_version_and_the_changelog_knows_it():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == hf_attn.__version__
+    assert {"cff-version", "message", "title", "authors"} <= set(citation)
+    versions = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert versions[:2] == ["Unreleased", hf_attn.__version__]
+
+
+def test_the_readme_s_figures_are_those_of_the_results():
+    for figure in ("0.0 %", "76.2 %", "94.3 %", "100.0 %", "9.5", "107"):
+        assert figure in README
+        assert figure in RESULTS
+
+
+def test_the_readme_names_every_page_and_the_five_texts_as_the_claims_do():
+    pages = {page.name for page in (ROOT / "docs").iterdir() if page.suffix in (".md", ".ipynb")}
+    assert pages == set(re.findall(r"\[docs/([^\]]+)\]", README))
+    for text in DOCUMENTS.values():
+        assert f"“{text.title}”" in README
+        assert text.url is None or f"]({text.url})" in README

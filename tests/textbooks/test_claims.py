@@ -325,4 +325,8 @@ def test_a_page_that_is_not_markdown_is_refused(capsys, tmp_path):
 def test_the_command_writes_a_page_of_one_document(capsys, tmp_path):
     code, output, _ = in_process(capsys, "sources", "notebook", "--output", tmp_path / "page.md")
     assert (code, output) == (0, "")
-    assert "## notebook\n\n14 claims: 14 reproduced." in (tmp_path / "page.md").read_text("utf-8")
+    page = (tmp_path / "page.md").read_text("utf-8")
+    assert (
+        "## notebook: “Foundations of Self-Attention and Multi-Head Attention”\n\n14 claims: 14 reproduced."
+        in page
+    )

@@ -1,5 +1,5 @@
 "use strict";
-/* The Attention tab's board: the map of one head, one cell's arithmetic, the document's figures. A chosen cell is sent
+/* The Attention tab's board: the map of one head, one cell's arithmetic, the text's figures. A chosen cell is sent
    to Python as the event pick {row, column, head}, and comes back explained. The contract is in demos/tabs/attention/tab.py. */
 (hfAttn => {
   const { el } = hfAttn;

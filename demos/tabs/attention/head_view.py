@@ -9,8 +9,9 @@ from hf_attn.interpret.attention_maps import AnsweringMap, attention_maps, weigh
 from hf_attn.interpret.head import SCORE_DIGITS, Difference, Head
 from hf_attn.interpret.read_head import LONGEST, find_attention, walk_model, walk_sentence
 from hf_attn.tasks.base import TEXT
+from hf_attn.textbooks import DOCUMENTS
 from hf_attn.textbooks.exercises import BANKS, set_beside
-from hf_attn.textbooks.worked_examples import EXAMPLES
+from hf_attn.textbooks.worked_examples import WORKED_EXAMPLES
 
 from ...session.catalog import LoadedModel, ModelCatalog
 from ...session.maps import read_target
@@ -86,9 +87,6 @@ class HeadView:
     truth: list[list[int]] | None = None
 
 
-# ---------------------------------------------------------------- what may be chosen
-
-
 def can_walk(catalog: ModelCatalog, session: Session, chosen: str) -> bool:
     """Whether a choice has queries and keys that can be walked through: an LSTM has none, others' differ."""
     model_type = catalog.model_type(session, chosen)
@@ -98,7 +96,7 @@ def can_walk(catalog: ModelCatalog, session: Session, chosen: str) -> bool:
 def choices(catalog: ModelCatalog, session: Session) -> list[tuple[str, str]]:
     """(label, value): this session's runs, checkpoints, random weights, worked examples."""
     found = [(label, value) for label, value in catalog.choices(session) if can_walk(catalog, session, value)]
-    examples = [(f"worked: {example.title}", WORKED + name) for name, example in EXAMPLES.items()]
+    examples = [(f"worked: {example.title}", WORKED + name) for name, example in WORKED_EXAMPLES.items()]
     return [*found, ("random weights, any sentence", RANDOM), *examples]
 
 
@@ -107,9 +105,6 @@ def begin_with(catalog: ModelCatalog) -> Settings:
     folders = {path.name: str(path) for _, path in catalog.folders if can_walk(catalog, Session(), str(path))}
     chosen = next((folders[name] for name in FIRST if name in folders), next(iter(folders.values()), None))
     return Settings(chosen or f"{WORKED}exercise-1")
-
-
-# ---------------------------------------------------------------- from settings to a head
 
 
 def walk(catalog: ModelCatalog, session: Session, settings: Settings) -> HeadView:
@@ -127,7 +122,6 @@ def walk(catalog: ModelCatalog, session: Session, settings: Settings) -> HeadVie
 
 
 def _switch(head: Head, settings: Settings) -> Head:
-    """The head with the switches as they were chosen."""
     names = ("scale", "causal", "hidden")
     chosen = {name: getattr(settings, name) for name in names if getattr(settings, name) is not None}
     return dataclasses.replace(head, **chosen)
@@ -167,22 +161,25 @@ def _walk_random(settings: Settings) -> HeadView:
 
 def _walk_example(settings: Settings) -> HeadView:
     name = settings.example
-    if name not in EXAMPLES:
-        raise ValueError(f"{name!r} is no worked example; choose {', '.join(EXAMPLES)}.")
-    example = EXAMPLES[name]
+    if name not in WORKED_EXAMPLES:
+        raise ValueError(f"{name!r} is no worked example; choose {', '.join(WORKED_EXAMPLES)}.")
+    example = WORKED_EXAMPLES[name]
+    text = DOCUMENTS[example.document]
     index = min(settings.head or 0, example.num_heads - 1)
     own = example.build(index)
     head = _switch(own, settings)
-    build = f"head = EXAMPLES[{name!r}].build({index})"
+    build = f"head = WORKED_EXAMPLES[{name!r}].build({index})"
     return HeadView(
         _settle(settings, head, head=index, text=" ".join(head.columns)),
         head,
         example.cell,
         example.num_heads,
         look_for=example.look_for,
-        origin=notices.origin(example.document, "the document's own", "CPU, float64"),
+        origin=notices.origin(
+            f"“{text.title}”, {example.place}", "as printed there", "CPU, float64", url=text.url
+        ),
         title=example.title,
-        python=say_head(["from hf_attn.textbooks.worked_examples import EXAMPLES"], [build], own, head),
+        python=say_head(["WORKED_EXAMPLES"], [build], own, head),
     )
 
 
@@ -301,11 +298,8 @@ def say_walk(source: list[int], written: list[int], place: dict) -> str:
     return f"head = walk_model(model, {source}{target}, tokenizer=tokenizer, {chosen})"
 
 
-# ---------------------------------------------------------------- what the board is told
-
-
 def to_value(view: HeadView) -> dict:
-    """Everything that the board shows: the map, one cell's arithmetic, and the figures of the document."""
+    """Everything that the board shows: the map, one cell's arithmetic, and its text's figures."""
     head, settings = view.head, view.settings
     row, column = view.cell
     shown = head.explain(row, column)
@@ -340,7 +334,7 @@ def tell_place(head: Head, apart: Difference) -> str:
 @functools.cache
 def read_printed(name: str) -> list[dict]:
     """Every printed figure of a worked example beside the computed one."""
-    example = EXAMPLES[name]
+    example = WORKED_EXAMPLES[name]
     return [
         {
             "claim": printed.claim.claim,

@@ -1,4 +1,4 @@
-"""Attention: any cell of any map taken apart, number by number; the documents' examples; an exercise by hand.
+"""Attention: any cell of any map, number by number; the texts' worked examples; an exercise by hand.
 
 The boards' values, each `boards.to_json` of a dict:
 
@@ -18,8 +18,8 @@ import dataclasses
 import gradio as gr
 
 from hf_attn.interpret.read_head import HEADS
-from hf_attn.textbooks.exercises import BANKS, check_by_hand, separate_roles
-from hf_attn.textbooks.worked_examples import EXAMPLES, exercise_1
+from hf_attn.textbooks.exercises import BANKS, check_hand_exercise, separate_query_key_value
+from hf_attn.textbooks.worked_examples import WORKED_EXAMPLES, exercise_1
 
 from ...core.events import Event, Place
 from ...core.limits import refuse_longer
@@ -55,7 +55,7 @@ FORGOTTEN = {  # what was changed → what no longer holds then
 CHIPS = (
     ("river bank", Settings(RANDOM, BANKS[0])),
     ("cash bank", Settings(RANDOM, BANKS[1])),
-    *((example.title, Settings(WORKED + name)) for name, example in EXAMPLES.items()),
+    *((example.title, Settings(WORKED + name)) for name, example in WORKED_EXAMPLES.items()),
 )
 NOTHING_WRITTEN = {"scores": [[""] * 3] * 3, "weights": [[""] * 3] * 3, "outputs": [[""] * 2] * 3}
 KINDS = {"cross": "answer reads input", "encoder": "input reads itself", "decoder": "answer reads itself"}
@@ -85,9 +85,6 @@ class CheckEvent(Event):
     scores: list[list[str]]
     weights: list[list[str]]
     outputs: list[list[str]]
-
-
-# ---------------------------------------------------------------- what the page shows
 
 
 def controls(view: HeadView) -> dict[str, dict]:
@@ -215,13 +212,10 @@ def restore(catalog: ModelCatalog, session: Session, values: dict) -> list:
     return list(shown.values())
 
 
-# ---------------------------------------------------------------- exercise and roles
-
-
 def show_hand(checks: dict | None = None, written: dict | None = None) -> str:
     """The value of the hand board; `written` as it was judged."""
     head = exercise_1()
-    figures = EXAMPLES["exercise-1"].compare(EXAMPLES["exercise-1"].printed[2])[6:]
+    figures = WORKED_EXAMPLES["exercise-1"].compare(WORKED_EXAMPLES["exercise-1"].printed[2])[6:]
     told = zip(figures, head.weights[2].tolist(), strict=True)
     return boards.to_json(
         {
@@ -240,7 +234,7 @@ def check(event: CheckEvent) -> str | dict:
     """Judge the figures that were written by hand; what are no rows of text stays unread."""
     written = {name: getattr(event, name) for name in ("scores", "weights", "outputs")}
     try:
-        judged = check_by_hand(written)
+        judged = check_hand_exercise(written)
     except IndexError:  # the board itself sends [3][3] or [3][2]
         return gr.skip()
     return show_hand(
@@ -254,7 +248,7 @@ def check(event: CheckEvent) -> str | dict:
 
 def show_roles() -> str:
     """The value of the roles board."""
-    roles = separate_roles()
+    roles = separate_query_key_value()
     steps = [
         {
             "title": role.title,
@@ -267,9 +261,6 @@ def show_roles() -> str:
     ]
     python = python_lines.explain_three_steps()
     return boards.to_json({"words": roles[0].head.rows, "steps": steps, "python": python})
-
-
-# ---------------------------------------------------------------- wiring
 
 
 def build_fields(catalog: ModelCatalog, first: HeadView) -> tuple[dict, gr.Button, gr.Button, gr.HTML, list]:
@@ -302,7 +293,7 @@ def build_fields(catalog: ModelCatalog, first: HeadView) -> tuple[dict, gr.Butto
 
 
 def attention_board() -> gr.HTML:
-    """Build the picture of a head: its map, one cell's arithmetic, the document's figures."""
+    """Build the picture of a head: its map, one cell's arithmetic, the text's figures."""
     template = '<div class="hf-attention hf-board"></div>@children'
     return boards.build_board("attention_board", "hf-attention", "attention-board", "pick", template=template)
 

@@ -1,5 +1,5 @@
 "use strict";
-/* The figures that a document prints, each one to be pressed: what is computed, whether it is the same, where it stands.
+/* The figures that a text prints, each one to be pressed: what is computed, whether it is the same, where it stands.
 
    hfAttn.printedPanel(host, {onFigure({row, column, head})}).update(printed, rows, cols); the contract is in
    demos/tabs/attention/tab.py */
@@ -16,7 +16,7 @@
   const NUMBERED = ["query", "key", "outputs"]; // their columns count the numbers of a vector, not tokens
 
   hfAttn.printedPanel = (host, { onFigure }) => {
-    const panel = hfAttn.panel("What the document prints", "choose a figure: it is computed here, from the same numbers");
+    const panel = hfAttn.panel("What the text prints", "choose a figure: it is computed here, from the same numbers");
     const told = el("p", "hf-figure-told");
     const list = el("div", "hf-printed");
     told.setAttribute("aria-live", "polite");

@@ -188,9 +188,6 @@ def choose_probe(task: Task) -> tuple[Examples, Probe]:
     return examples, Probe(take_row(batch, place), source, answer)
 
 
-# ---------------------------------------------------------------- learning in turns
-
-
 def drive(duel: DuelJob) -> Iterator[None]:
     """Take steps in turns until every budget is spent or the visitor stops; yield what there is to show.
 
@@ -260,9 +257,6 @@ def measure(duel: DuelJob) -> Iterator[None]:
         if run.step and run.status != FAILED and run.evaluation is None:
             driving.measure(run)
             yield
-
-
-# ---------------------------------------------------------------- one run in words and figures
 
 
 def tell_run(run: TrainingJob) -> dict:

@@ -52,9 +52,6 @@ ERRORS = ("task", "models", "steps", "seconds", "seed")  # fields that can be wr
 SCREEN = ("board", "start", "stop", "note", "origin")
 
 
-# ---------------------------------------------------------------- settings
-
-
 def offered() -> dict[str, tuple]:
     """The tasks that two models can learn: label → (name, option, its name, sizes, the first)."""
     return {
@@ -176,9 +173,6 @@ def join_words(words: list[str]) -> str:
     return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-# ---------------------------------------------------------------- what the page shows
-
-
 screen = functools.partial(boards.by_name, SCREEN)
 
 
@@ -245,9 +239,6 @@ def follow(session: Session, duel: DuelJob) -> Iterator[list]:
         yield show(session, duel)
 
 
-# ---------------------------------------------------------------- buttons
-
-
 def press_start(session: Session, duel: DuelJob, order: int, *form) -> list:
     """A new duel from the settings, to be followed; nothing while one is under way."""
     if duel.status == RUNNING:
@@ -300,8 +291,6 @@ def keep_run(session: Session, duel: DuelJob, event: RunEvent) -> list:
     shown = dict(zip(SCREEN, show(session, duel), strict=True))
     return screen(**shown | {"note": notices.note(f"{run.name} is kept: Try and Explore have it.")})
 
-
-# ---------------------------------------------------------------- wiring
 
 LABELS = {
     "task": "Task",

@@ -113,9 +113,6 @@ class DescendEvent(Event):
     head: Place
 
 
-# ---------------------------------------------------------------- what is taken away, in words
-
-
 def build_trial(pick: AblationQuestion) -> Trial:
     """The question as the package takes it.
 
@@ -166,9 +163,6 @@ def name_token(labels: Sequence[str], place: int) -> str:
     """A token as the lens names it: spaces shown, with its place where it occurs twice."""
     label = labels[place].replace(" ", "␣")
     return label if labels.count(labels[place]) == 1 else f"{label} {place + 1}"
-
-
-# ---------------------------------------------------------------- asking
 
 
 def add_lines(session: Session, opened: LoadedModel, checks: ExploreState) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import torch
 
 from hf_attn.analysis.head_metrics import THEORY, distance_profile, singular_values
-from hf_attn.analysis.head_roles import ROLES, build_mask, measure_even, measure_heads
+from hf_attn.analysis.head_roles import ROLES, build_attention_mask, measure_even_attention, measure_heads
 from hf_attn.analysis.hopfield import hopfield_descent
 from hf_attn.architectures.families import FAMILIES
 from hf_attn.architectures.map_sizes import is_recurrent
@@ -152,13 +152,13 @@ def measure(opened: LoadedModel, computed: ComputedMaps, alignment: list[list[in
         for side in SIDES
     }
     named = dataclasses.replace(maps, **names)
-    masks = {kind: build_mask(kind, *each.shape[-2:]) for kind, each in weights.items()}
+    masks = {kind: build_attention_mask(kind, *each.shape[-2:]) for kind, each in weights.items()}
     profiles = {kind: distance_profile(each.double(), masks[kind]) for kind, each in weights.items()}
     return {
         "roles": [[name, name, role.definition, role.even] for name, role in ROLES.items()],
         "views": [[name, title, THEORY[name], ""] for name, title in VIEWS.items()],
         "trained": to_lists(measure_heads(named, alignment)),
-        "even": measure_even(named, alignment),
+        "even": measure_even_attention(named, alignment),
         "spectrum": {kind: singular_values(each).tolist() for kind, each in weights.items()},
         "offsets": {kind: offsets.tolist() for kind, (offsets, _) in profiles.items()},
         "profile": {kind: profile.tolist() for kind, (_, profile) in profiles.items()},

@@ -23,11 +23,11 @@ from hf_attn.experiments.ngram_text import (
     Passages,
     Table,
     attention_size,
-    count_tables,
-    follow_up,
+    count_ngrams,
     next_tokens,
-    read_docstrings,
-    read_own,
+    predict_next_words,
+    read_docstring_passages,
+    read_passages,
     sizes_by_context,
 )
 from hf_attn.tasks.base import HELD_OUT, TEXT, TRAINING
@@ -70,7 +70,7 @@ class CountingJob:
 @functools.lru_cache(maxsize=1)
 def shared_docstrings() -> Passages:
     """The docstrings, read once for all visitors; nobody changes them."""
-    return read_docstrings()
+    return read_docstring_passages()
 
 
 def read(source: str, text: str | None) -> Passages:
@@ -82,7 +82,7 @@ def read(source: str, text: str | None) -> Passages:
     if source == DOCSTRINGS:
         return shared_docstrings()
     refuse_longer("text", text, LONGEST)
-    return read_own(text or "")
+    return read_passages(text or "")
 
 
 def newest_model(session: Session) -> TrainingJob | None:
@@ -128,7 +128,7 @@ def to_value(session: Session, counting: CountingJob, prompt: str) -> str:
         for table in counting.tables
     ]
     following = [
-        dataclasses.asdict(follow_up(passages, table, prompt)) | {"name": NAMES[table.context]}
+        dataclasses.asdict(predict_next_words(passages, table, prompt)) | {"name": NAMES[table.context]}
         for table in counting.tables
     ]
     counts = {"training": passages.count(TRAINING), "held_out": passages.count(HELD_OUT)}
@@ -185,12 +185,12 @@ def count(
         yield screen(text_error=str(error))
         return
     tables = []
-    for table in count_tables(passages):
+    for table in count_ngrams(passages):
         tables.append(table)
         if counting.wants_stop:
             break
         yield screen(note=f"Counted the {NAMES[table.context]}s…", is_running=True)
-    counting.reading = "read_docstrings()" if source == DOCSTRINGS else f"read_own({text!r})"
+    counting.reading = "read_docstring_passages()" if source == DOCSTRINGS else f"read_passages({text!r})"
     counting.passages, counting.tables = passages, tables
     said = "Stopped; what was counted is shown." if counting.wants_stop else READY
     yield screen(to_value(session, counting, start), note=said)

@@ -16,7 +16,7 @@ import torch
 from hf_attn.experiments.word_data.bpe_steps import (
     LearningStep,
     Segmentation,
-    learn_merges,
+    learn_bpe_merges,
     split_at_words,
     split_bytes,
     split_characters,
@@ -82,7 +82,7 @@ def cut(text: str) -> dict:
     if not text.strip():
         raise ValueError(f"Nothing is written: write up to {LONGEST} characters of any text.")
     refuse_longer("text", text, LONGEST)
-    steps = learn_merges(text, MOST_MERGES)
+    steps = learn_bpe_merges(text, MOST_MERGES)
     last = steps[-1].vocabulary
     pairs = embed(Segmentation(last, last))  # every token of every step has its row
     kinds = {"characters": split_characters(text), "words": split_at_words(text), "bytes": split_bytes(text)}

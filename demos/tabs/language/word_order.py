@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 
 import gradio as gr
 
-from hf_attn.experiments.bag_of_words import PLACES, Learned, compare_orders, follow_order, twins
+from hf_attn.experiments.bag_of_words import PLACES, Learned, compare_word_orders, learn_word_order, twins
 from hf_attn.experiments.word_data.sentences import split_words
-from hf_attn.experiments.word_order import Order, Sizes
+from hf_attn.experiments.word_order import Order, WordOrderSizes
 
 from ...core.limits import refuse_longer
 from ...jobs.job import LATE, MESSAGE_SECONDS, ending, last_moment
@@ -42,7 +42,7 @@ CHIPS = (
 )
 MOST_WORDS = 24
 LONGEST = 300  # characters of a sentence
-SIZES, SEED = Sizes(), 0
+SIZES, SEED = WordOrderSizes(), 0
 ORIGIN = ("one encoder layer, 2 heads", "untrained, seed 0", "CPU")
 READY = "Naive Bayes counts letters; attention learns without and with positions, from the same examples."
 
@@ -98,15 +98,12 @@ def ask(one: str | None, other: str | None) -> list:
     """Compare two sentences: [board, error]; refused ones leave the board as it is."""
     try:
         words = read_sentence(one, "first"), read_sentence(other, "second")
-        found = compare_orders(*words)
+        found = compare_word_orders(*words)
     except ValueError as error:
         return [gr.skip(), notices.field_error(str(error))]
     rows = [dataclasses.asdict(row) for row in found.rows]
     told = {"bag": found.bag, "names": list(PLACES), "rows": rows}
     return [boards.to_json({**told, "python": python_lines.explain_bags(*words)}), ""]
-
-
-# ---------------------------------------------------------------- learning
 
 
 def to_value(lesson: WordOrderJob) -> str | None:
@@ -157,7 +154,7 @@ def learn(lesson: WordOrderJob) -> Iterator[list]:
     lesson.form, lesson.taken = {}, [0]
     shown_at, until = -math.inf, last_moment()
     with ending(lesson, "Learning failed"):
-        with contextlib.closing(follow_order(SIZES, SEED)) as moments:
+        with contextlib.closing(learn_word_order(SIZES, SEED)) as moments:
             for models in moments:
                 lesson.is_late = time.monotonic() > until
                 lesson.wants_stop |= lesson.taken == lesson.until or lesson.is_late
@@ -175,9 +172,6 @@ def learn(lesson: WordOrderJob) -> Iterator[list]:
 def stop(lesson: WordOrderJob) -> None:
     """Ask the lesson to end at its next report."""
     lesson.wants_stop = True
-
-
-# ---------------------------------------------------------------- wiring
 
 
 def build_part(page: Page) -> None:

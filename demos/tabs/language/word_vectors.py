@@ -20,14 +20,14 @@ from dataclasses import dataclass, field
 import gradio as gr
 import torch
 
-from hf_attn.experiments.word_data.countries import COUNTRIES, compose_sentences
+from hf_attn.experiments.word_data.countries import COUNTRIES, compose_country_sentences
 from hf_attn.experiments.word_data.sentences import split_sentences, split_words
 from hf_attn.experiments.word_vectors import (
     KINDS,
     Report,
     Settings,
     UnknownWord,
-    choose_settings,
+    choose_word_vector_settings,
     share_first,
     train_vectors,
 )
@@ -119,16 +119,13 @@ def read(source: str, text: str | None) -> Sequence[str]:
         ValueError: nothing, or too much, was written.
     """
     if source == COMPOSED:
-        return compose_sentences()
+        return compose_country_sentences()
     if source == DOCSTRINGS:
         return shared_docstrings()
     if not split_words(text or ""):
         raise ValueError("Nothing is written: paste a text of some hundred words or more.")
     refuse_longer("text", text, limits_here().characters)
     return split_sentences(text)
-
-
-# ---------------------------------------------------------------- what the board is told
 
 
 def usual_words(lesson: WordVectorsJob) -> tuple[str, str, str, str]:
@@ -171,8 +168,6 @@ def say_lines(lesson: WordVectorsJob) -> str:
     is_composed = lesson.source == COMPOSED
     return python_lines.explain_vectors(text, lesson.settings.kind, lesson.words, is_composed=is_composed)
 
-
-# ---------------------------------------------------------------- learning
 
 KEPT = tuple(f"vectors_{name}" for name in ("source", "kind", "text", "word", "a", "b", "c"))  # by links
 FIELDS = ("word", "analogy")  # that can be wrong, beside the text
@@ -252,7 +247,7 @@ def train(
         return
     try:
         sentences = read(source, text)
-        settings = choose_settings(sentences, kind)
+        settings = choose_word_vector_settings(sentences, kind)
         moments = train_vectors(sentences, settings, torch.Generator().manual_seed(0))
         first = next(moments)  # reads the text, which may be too short
     except ValueError as error:
@@ -304,9 +299,6 @@ def turn(source: str) -> list:
     """Another text: [own text, what it is, look-for]."""
     look_for = notices.look_for(LOOK_FOR if source == COMPOSED else LOOK_FOR_TEXT)
     return [gr.update(visible=source == OWN), notices.note(ABOUT[source]), look_for]
-
-
-# ---------------------------------------------------------------- wiring
 
 
 def build_settings() -> dict:

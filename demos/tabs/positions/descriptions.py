@@ -22,6 +22,7 @@ class Way:
     settings: tuple[str, ...] = ()
 
 
+_DNA = "“The Birth of Transformers”, Deep Learning DNA, chapter 8"
 _VASWANI = "Vaswani et al. 2017, arXiv:1706.03762, §3.5"
 _SHAW = "Shaw et al. 2018, arXiv:1803.02155"
 _SU = "Su et al. 2021, arXiv:2104.09864"
@@ -32,7 +33,7 @@ WAYS: dict[str, Way] = {
         "Index added",
         "The place's number is added to every coordinate; LayerNorm's subtracted mean takes it off again.",
         "P(i) = (i, i, …, i)",
-        "chapter_8_transformer, to show why it fails",
+        f"{_DNA}, to show why it fails",
     ),
     "sinusoidal": Way(
         "Sinusoidal",
@@ -93,7 +94,7 @@ WAYS: dict[str, Way] = {
         "Clipped bias",
         "A trained number a head for each distance; all distances beyond the clip share one.",
         "e_ij = (q_i · k_j + b_clip(j − i)) / √Dh",
-        "chapter_8_transformer's variant of T5's",
+        f"{_DNA}, a variant of T5's",
         ("heads", "clip", "seed"),
     ),
     "alibi": Way(
@@ -114,7 +115,7 @@ WAYS: dict[str, Way] = {
         "Convolutions of two widths",
         "Two convolutions each give half of the coordinates; they, too, tell a place only near the ends.",
         "P(i) = [Σ_k W_k x_{i+k} ; Σ_k V_k x_{i+k}]",
-        "chapter_8_transformer",
+        _DNA,
         ("seed",),
     ),
     "recurrent": Way(
@@ -141,14 +142,14 @@ WAYS: dict[str, Way] = {
         "Absolute + relative",
         "A sinusoid added to the embedding and a clipped bias on the scores, each with a learned weight.",
         "P = α · absolute + β · relative,  α = β = 1 at first",
-        "chapter_8_transformer",
+        _DNA,
         ("heads", "clip", "seed"),
     ),
     "dynamic": Way(
         "Dynamic",
         "A small network makes the vector from the sinusoid and the mean of the tokens in sight.",
         "P(i) = W₂ tanh(W₁ [PE(i) ; c_i] + b₁) + b₂",
-        "chapter_8_transformer",
+        _DNA,
         ("seed",),
     ),
 }

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hf_attn.experiments.length_generalization import ADDITION, Growth, Moment, grow
+from hf_attn.experiments.length_generalization import ADDITION, LengthTest, LengthTestReport, run_length_test
 
 from ...jobs.job import ending, last_moment
 from ...jobs.training_job import FINISHED, RUNNING, STOPPED
@@ -16,9 +16,9 @@ from .descriptions import WAYS
 MESSAGE_SECONDS = 0.25  # between two messages
 # label → what is learned, and at which sizes it is measured
 GROWTHS = {
-    "Copy": Growth("copy", 10, (2, 4, 6, 8, 10, 11, 12, 14, 16, 20)),
-    "Reversal": Growth("reverse", 10, (2, 4, 6, 8, 10, 11, 12, 14, 16, 20)),
-    "Addition": Growth(ADDITION, 2, (1, 2, 3, 4)),
+    "Copy": LengthTest("copy", 10, (2, 4, 6, 8, 10, 11, 12, 14, 16, 20)),
+    "Reversal": LengthTest("reverse", 10, (2, 4, 6, 8, 10, 11, 12, 14, 16, 20)),
+    "Addition": LengthTest(ADDITION, 2, (1, 2, 3, 4)),
 }
 ROUNDS = 3  # measurements of a way on its way
 EXAMPLES = 100  # of each size
@@ -45,11 +45,11 @@ class LengthTestJob:
     """
 
     number: int = 0
-    growth: Growth | None = None
+    growth: LengthTest | None = None
     types: tuple[str, ...] = ()
     seed: int = 0
     device: str = "cpu"
-    moments: dict[str, Moment] = field(default_factory=dict)
+    moments: dict[str, LengthTestReport] = field(default_factory=dict)
     status: str | None = None
     message: str = ""
     stop: threading.Event | None = None
@@ -59,7 +59,7 @@ class LengthTestJob:
     taken: list[int] = field(default_factory=lambda: [0])
     until: list[int] | None = None
 
-    def arrange(self, growth: Growth, types: tuple[str, ...], seed: int, device: str) -> None:
+    def arrange(self, growth: LengthTest, types: tuple[str, ...], seed: int, device: str) -> None:
         """Take the place of the last one; nothing is computed yet."""
         self.number += 1
         self.growth, self.types, self.seed, self.device = growth, types, seed, device
@@ -146,7 +146,7 @@ def drive(growing: LengthTestJob) -> Iterator[None]:
 def _learn(growing: LengthTestJob) -> Iterator[None]:
     shown_at, until = time.monotonic(), last_moment()
     for position_type in growing.types:
-        moments = grow(
+        moments = run_length_test(
             growing.growth,
             position_type,
             seed=growing.seed,

@@ -26,7 +26,13 @@ from collections.abc import Iterator
 import gradio as gr
 import torch
 
-from hf_attn.analysis.position_encodings import Picture, Settings, is_learned, measure_order, view_positions
+from hf_attn.analysis.position_encodings import (
+    Picture,
+    PositionSettings,
+    is_learned,
+    measure_order_sensitivity,
+    view_position_encoding,
+)
 
 from ...jobs.job import LATE, STARTING, WAITING
 from ...jobs.training_job import FAILED, FINISHED, RUNNING, STOPPED
@@ -72,15 +78,12 @@ COMPARED = ("sinusoidal", "learned", "relative")
 SCREEN = ("board", "start", "stop", "note")
 
 
-# ---------------------------------------------------------------- one way
-
-
 def show_view(*form) -> list:
     """Everything of one way: [board, origin, *lines of the fields]; wrong input leaves the board as it is."""
     given, wrong = read_view(*form)
     if wrong:
         return [gr.skip(), gr.skip(), *errors_of(VIEW_ERRORS, *wrong)]
-    words, settings = given.pop("sentence"), Settings(**given)
+    words, settings = given.pop("sentence"), PositionSettings(**given)
     try:
         value = tell_view(form[FIELDS.index("type")], settings, words)
     except FieldError as error:
@@ -91,7 +94,7 @@ def show_view(*form) -> list:
     return [boards.to_json(value), origin, *errors_of(VIEW_ERRORS)]
 
 
-def tell_view(position_type: str, settings: Settings, words: list[str]) -> dict:
+def tell_view(position_type: str, settings: PositionSettings, words: list[str]) -> dict:
     """A way as the board shows it.
 
     Raises:
@@ -99,12 +102,12 @@ def tell_view(position_type: str, settings: Settings, words: list[str]) -> dict:
     """
     way = WAYS[position_type]
     try:
-        pictures = view_positions(position_type, settings)
+        pictures = view_position_encoding(position_type, settings)
     except ValueError as error:
         field = "length" if settings.length > settings.trained else "width"
         raise FieldError(field, plain_words(str(error))) from error
     try:
-        order = measure_order(position_type, settings, words)
+        order = measure_order_sensitivity(position_type, settings, words)
     except ValueError as error:
         raise FieldError("sentence", str(error)) from error
     return {
@@ -143,9 +146,6 @@ def choose_type(position_type: str) -> list[dict]:
     """Another way: which of the number fields are seen, in the order of NUMBERS."""
     known = (*ALWAYS, *WAYS[position_type].settings)
     return [gr.update(visible=field in known) for field in NUMBERS]
-
-
-# ---------------------------------------------------------------- beyond the trained length
 
 
 screen = functools.partial(boards.by_name, SCREEN)
@@ -254,9 +254,6 @@ def follow(session: Session, growing: LengthTestJob) -> Iterator[list]:
                 return
             yield show_growth(growing)
     yield show_growth(growing)
-
-
-# ---------------------------------------------------------------- wiring
 
 
 def build_fields() -> tuple[dict, dict]:

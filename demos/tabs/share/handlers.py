@@ -43,9 +43,6 @@ class Sharing:
     endpoint: str | None = None
 
 
-# ---------------------------------------------------------------- what can be pushed
-
-
 def offered(catalog: ModelCatalog, session: Session) -> list[tuple[str, str]]:
     """Checkpoints of this project: those that a visitor opened by id or path alone are others'."""
     others = [name for name in catalog.others.get(session, {}) if name not in session.pulled]
@@ -81,9 +78,6 @@ def find_folder(
 def model_name(name: str) -> str:
     """What a model is called on its card: a repository without its owner."""
     return check_repo_id(name.strip()).rpartition("/")[2]
-
-
-# ---------------------------------------------------------------- push
 
 
 def check_token(token: str) -> str:
@@ -154,9 +148,6 @@ def why_push_stopped(transfer: Transfer) -> str:
     if transfer.reached("uploading"):
         return "Stopped while uploading: the repository is as it was, or holds it all. Push again to be sure."
     return "Stopped: nothing of the checkpoint was pushed."
-
-
-# ---------------------------------------------------------------- pull
 
 
 def pull(

@@ -53,9 +53,6 @@ def preview(
         yield notices.refusal(str(error))
 
 
-# ---------------------------------------------------------------- wiring
-
-
 def take_run(catalog: ModelCatalog, session: Session, run_id: str, name: str) -> list:
     """Share of a run's row in Train: [tabs, Train's note, …as choose]; one without weights stays in Train."""
     run = session.runs.get(run_id)

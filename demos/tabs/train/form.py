@@ -294,9 +294,6 @@ def plain_words(sentence: str, table: Table | None = None) -> str:
     return sentence[:1].upper() + sentence[1:]
 
 
-# ---------------------------------------------------------------- what the fields show
-
-
 def presets_of(name: str, model: str) -> list[str]:
     """The sizes that an architecture has for a task.
 

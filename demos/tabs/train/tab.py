@@ -65,8 +65,6 @@ ASSETS = (
 
 PACES = ("full speed", "watch")
 
-# ---------------------------------------------------------------- what the page shows
-
 
 def follow(session: Session) -> Iterator[list]:
     """Train the visitor's current run, and keep the page up to date: the one handler that takes long."""
@@ -96,9 +94,6 @@ def follow(session: Session) -> Iterator[list]:
             run.baseline = session.measure_beside(run.task)
             run.is_compared = True
             yield show_all(session)
-
-
-# ---------------------------------------------------------------- buttons
 
 
 def start_run(session: Session, form) -> str:
@@ -253,9 +248,6 @@ def set_pace(session: Session, kind: str, rate: float) -> dict:
     if session.run is not None:
         session.run.pace = session.pace
     return gr.update(visible=kind == "watch")
-
-
-# ---------------------------------------------------------------- wiring
 
 
 def wire_form(form: Form, session: gr.State, said: gr.HTML, computed: gr.HTML, light: dict) -> None:

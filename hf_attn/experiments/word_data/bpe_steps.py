@@ -70,7 +70,7 @@ def split_at_words(text: str) -> Segmentation:
     return Segmentation(tuple(words), tuple(sorted(set(words))))
 
 
-def learn_merges(text: str, most: int) -> list[LearningStep]:
+def learn_bpe_merges(text: str, most: int) -> list[LearningStep]:
     """Learn byte pair encoding from a text and nothing else (Sennrich et al. 2016, arXiv:1508.07909).
 
     Begin with characters; again and again make one token of the pair met most often. Of pairs met equally

@@ -89,10 +89,10 @@ OF_A_CAPITAL = (
 )
 
 
-def compose_sentences() -> list[str]:
+def compose_country_sentences() -> list[str]:
     """Every template with every line of the table, in a fixed order.
 
-    >>> sentences = compose_sentences()
+    >>> sentences = compose_country_sentences()
     >>> len(sentences), sentences[0]
     (600, 'France is a Western country')
     """

@@ -14,7 +14,8 @@ from hf_attn.tasks.recipes import Recipe
 from hf_attn.tasks.text.corpus import CorpusTask, Row, split_within_targets
 from hf_attn.tasks.user.read_table import MOST_CHARACTERS
 
-# chapter_1_self_attention's classifier (see architectures/presets.py), with the task's own labels and tokens
+# the classifier of “Self-Attention and Multi-Head Attention” (see architectures/presets.py), with the task's
+# own labels and tokens
 DOCUMENT_MODEL: Mapping[str, object] = {
     "hidden_size": 256,
     "num_attention_heads": 8,

@@ -1,4 +1,4 @@
-"""`chapter_1_self_attention`: what its code prints, and its exercises."""
+"""Document `chapter-1`: what its code prints, and its exercises."""
 
 import math
 

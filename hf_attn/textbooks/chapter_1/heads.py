@@ -1,4 +1,4 @@
-"""`chapter_1_self_attention`: what each head does, measured on the trained models in `model_cards/`.
+"""Document `chapter-1`: what each head does, measured on the trained models in `model_cards/`.
 
 The document tells its heads' roles over untrained weights (`chapter_1` measures those); here each role is
 looked for before and after training.

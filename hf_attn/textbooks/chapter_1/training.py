@@ -1,4 +1,4 @@
-"""`chapter_1_self_attention`: what needs training or a clock."""
+"""Document `chapter-1`: what needs training or a clock."""
 
 import statistics
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""`chapter_8_transformer`: what attention and its cheaper kinds cost, in multiplications counted by torch."""
+"""Document `chapter-8`: what attention and its cheaper kinds cost, in multiplications counted by torch."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""`chapter_8_transformer`: its worked examples, from similarity to the tasks' losses."""
+"""Document `chapter-8`: its worked examples, from similarity to the tasks' losses."""
 
 import statistics
 

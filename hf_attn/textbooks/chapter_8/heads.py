@@ -1,4 +1,4 @@
-"""`chapter_8_transformer`: attention's views, measured on the maps of the trained models in `model_cards/`.
+"""Document `chapter-8`: attention's views, measured on the maps of the trained models in `model_cards/`.
 
 Maps of 20 tokens and more, so that a tenth of them is two at least: the copier's cross maps, the parser's
 encoder, and the alignment of Bahdanau's reverser, each of the last layer.

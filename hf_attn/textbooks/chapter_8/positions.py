@@ -1,4 +1,4 @@
-"""`chapter_8_transformer`: what it says of places between a query and a key, and of places never trained."""
+"""Document `chapter-8`: what it says of places between a query and a key, and of places never trained."""
 
 import torch
 

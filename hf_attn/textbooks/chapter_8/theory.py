@@ -1,4 +1,4 @@
-"""`chapter_8_transformer`: positions, and the views of attention as something else."""
+"""Document `chapter-8`: positions, and the views of attention as something else."""
 
 import math
 

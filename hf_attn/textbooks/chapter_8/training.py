@@ -1,4 +1,4 @@
-"""`chapter_8_transformer`: its three tasks, learned at its sizes."""
+"""Document `chapter-8`: its three tasks, learned at its sizes."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""`notebook_foundations`: every printed number, from the printed cells and `torch.manual_seed(123)`."""
+"""Document `notebook`: every printed number, from the printed cells and `torch.manual_seed(123)`."""
 
 from collections.abc import Mapping
 from functools import cache

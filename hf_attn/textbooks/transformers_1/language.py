@@ -7,11 +7,11 @@ from functools import cache
 import torch
 from torch.nn.functional import cosine_similarity, one_hot
 
-from hf_attn.experiments.bag_of_words import PLACES, compare_orders
+from hf_attn.experiments.bag_of_words import PLACES, compare_word_orders
 from hf_attn.experiments.base import learn_and_measure
-from hf_attn.experiments.word_data.bpe_steps import learn_merges
-from hf_attn.experiments.word_data.countries import COUNTRIES, compose_sentences
-from hf_attn.experiments.word_vectors import KINDS, Settings, WordVectors, learn_vectors, share_first
+from hf_attn.experiments.word_data.bpe_steps import learn_bpe_merges
+from hf_attn.experiments.word_data.countries import COUNTRIES, compose_country_sentences
+from hf_attn.experiments.word_vectors import KINDS, Settings, WordVectors, learn_word_vectors, share_first
 from hf_attn.tasks.base import HELD_OUT, TRAINING
 from hf_attn.tasks.batch import PAD
 from hf_attn.tasks.text.topics import Topics
@@ -24,7 +24,7 @@ COOKING = ("cook", "cooks", "cooked", "cooking")
 @cache
 def learned(kind: str) -> WordVectors:
     """Vectors of the composed sentences on countries, seed 0."""
-    return learn_vectors(compose_sentences(), Settings(kind))
+    return learn_word_vectors(compose_country_sentences(), Settings(kind))
 
 
 def rank_of_rome() -> Measured:
@@ -48,7 +48,7 @@ def unlike() -> Measured:
 
 def shared_token() -> Measured:
     """How many of the four words begin with the token cook, by byte pairs learned from them alone."""
-    pieces = learn_merges(" ".join(COOKING), most=20)[-1].pieces
+    pieces = learn_bpe_merges(" ".join(COOKING), most=20)[-1].pieces
     return (float(pieces.count(f"{SPACE}cook")),)
 
 
@@ -57,7 +57,7 @@ def same_bag() -> Measured:
     one, other = ["dog", "bites", "man"], ["man", "bites", "dog"]
     met = Counter([*one, "dog"])  # unequal counts, so that equal sums are no accident of equal terms
     logs = [sum(math.log(met[word] / met.total()) for word in sentence) for sentence in (one, other)]
-    mean = compare_orders(one, other).rows[-1]
+    mean = compare_word_orders(one, other).rows[-1]
     return (abs(logs[0] - logs[1]), *(mean.distance[name] for name in PLACES))
 
 

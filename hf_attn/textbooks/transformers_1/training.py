@@ -12,7 +12,7 @@ from hf_attn.textbooks.timing import measure_exponent
 
 def which_came_first() -> Measured:
     """Accuracy of naive Bayes and of attention with positions where only order counts."""
-    accuracy = {row["model"]: row["exact_match"] for row in word_order.run(word_order.Sizes(), 0)}
+    accuracy = {row["model"]: row["exact_match"] for row in word_order.run(word_order.WordOrderSizes(), 0)}
     return accuracy[word_order.NAIVE_BAYES], accuracy["attention with positions"]
 
 
