@@ -75,7 +75,7 @@ NOT_RUN = "It was not run; take auto_map out of the file to load it with the ins
 SAVE_AGAIN = "Save the checkpoint again."
 
 
-def belongs(name: str) -> bool:
+def is_checkpoint_file(name: str) -> bool:
     """Whether a file of this name is part of a checkpoint: weights, tokenizer, card, pictures or our code."""
     if name in NEEDED_FILES or name in OTHER_FILES or name in CODE:
         return True
@@ -91,7 +91,7 @@ def list_model_files(directory: str | Path) -> dict[str, Path]:
         ValueError: one of them may not be read, or is larger than any that is no weights.
     """
     directory = Path(directory)
-    files = list_files(directory, lambda name: belongs(name) or name.endswith(READ))
+    files = list_files(directory, lambda name: is_checkpoint_file(name) or name.endswith(READ))
     if (directory / TEMPLATES).is_dir():
         templates = [f"{TEMPLATES}/{name}" for name in os.listdir(directory / TEMPLATES)]
         found = {name: find_file(directory, name) for name in templates if name.endswith(READ)}

@@ -5,11 +5,9 @@ A token is only ever passed on: no report, error or file here holds one.
 
 import contextlib
 import email.utils
-import hashlib
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 from httpx2 import ConnectError, TimeoutException, TransportError
@@ -24,7 +22,6 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
     RevisionNotFoundError,
 )
-from huggingface_hub.hf_api import RepoSibling
 from huggingface_hub.utils import validate_repo_id
 
 ATTEMPTS = 4
@@ -125,7 +122,7 @@ def find_token(token: str | bool | None) -> str:
     return found
 
 
-def ask(
+def call_with_retries(
     call: Callable[[], Answer],
     api: HfApi,
     repo_id: str,
@@ -170,7 +167,7 @@ def ask(
 
 
 @contextlib.contextmanager
-def uncovering() -> Iterator[None]:
+def raise_hub_error() -> Iterator[None]:
     """Raise what the Hub answered, where huggingface_hub says only that it has no such file here."""
     try:
         yield
@@ -198,31 +195,12 @@ def explain(error: Exception, api: HfApi, repo_id: str) -> str:
     return f"{text} The Hub says: {said[:300]}" if said else text
 
 
-def git_hash(path: Path) -> str:
-    """What git calls a file of these bytes."""
-    digest = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
-
-
-def is_same(path: Path, there: RepoSibling) -> bool:
-    """Whether a file here has the bytes of one on the Hub, by size and hash."""
-    if path.stat().st_size != there.size:
-        return False
-    if there.lfs is None:
-        return git_hash(path) == there.blob_id
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest() == there.lfs.sha256
-
-
 def in_megabytes(size: int) -> str:
     """Bytes for a person."""
     return f"{size / 1e6:,.1f} MB" if size >= 100_000 else f"{size / 1e3:,.1f} kB"
 
 
-def listed(names: Sequence[str], most: int = 6) -> str:
+def join_names(names: Sequence[str], most: int = 6) -> str:
     """Names in a row, the first ones where there are many."""
     shown = ", ".join(names[:most])
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown

@@ -1,13 +1,16 @@
 """A folder's files to a repo of the Hub in one commit: the repo is as it was, or as the folder is."""
 
-from collections.abc import Callable, Mapping
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 from huggingface_hub.errors import HfHubHTTPError
 
-from hf_attn.hub.client import HubError, is_same
+from hf_attn.hub.client import HubError
 
 
 @dataclass(frozen=True)
@@ -26,29 +29,44 @@ class Committed:
     removed: tuple[str, ...] = ()
 
 
-def refuse_public(there, private: bool) -> None:
-    """Refuse to push what is to be private to a repo of which `repo_info` told that everybody sees it.
+def refuse_public(info, private: bool) -> None:
+    """Refuse to push what is to be private to a repo that everybody sees.
+
+    Args:
+        info: what `HfApi.repo_info` gave for the repo.
+        private: whether what is pushed is to be private.
 
     Raises:
         HubError: the repo is public.
     """
-    if private and not there.private:
+    if private and not info.private:
         raise HubError(
-            f"{there.id} is there and public, and this is to be private: everybody would see it. Choose "
+            f"{info.id} is there and public, and this is to be private: everybody would see it. Choose "
             "another name, or push it as public (private=False; --public, or of a Space no --private)."
         )
 
 
+@contextlib.contextmanager
+def stage_files(files: Mapping[str, Path]) -> Iterator[Path]:
+    """Give a temporary folder with a copy of each file under its name, no links and nothing else."""
+    with tempfile.TemporaryDirectory(prefix="hf_attn_") as folder:
+        for name, path in files.items():
+            copy = Path(folder, name)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy)
+        yield Path(folder)
+
+
 @dataclass(frozen=True)
 class FolderCommit:
-    """A commit that is compared anew each time it is tried: a lost answer may have been a yes.
+    """One commit of all files in a folder (`HfApi.upload_folder` may make several).
 
     Attributes:
         api: the Hub.
-        repo_id: of the repo, which is there.
-        files: that the repo is to have: name there → where it is read.
+        repo_id: of the repo, which exists.
+        folder: the files to push, and nothing else.
         title: the commit's.
-        is_ours: which files of the repo go where there is none of that name here; any other stays.
+        is_ours: which files of the repo are removed where the folder has none of that name; others stay.
         repo_type: "model", "dataset" or "space".
         revision: a branch; main where None.
         create_pr: propose it as a pull request to main.
@@ -56,42 +74,46 @@ class FolderCommit:
 
     api: HfApi
     repo_id: str
-    files: Mapping[str, Path]
+    folder: Path
     title: str
     is_ours: Callable[[str], bool]
     repo_type: str = "model"
     revision: str | None = None
     create_pr: bool = False
 
-    def compare(self, there) -> Committed:
-        """What the commit would change in a repo of which `repo_info` with files_metadata told this."""
-        on_hub = {file.rfilename: file for file in getattr(there, "siblings", None) or []}
-        sent = [
-            name for name, path in self.files.items() if name not in on_hub or not is_same(path, on_hub[name])
-        ]
-        removed = sorted(name for name in set(on_hub) - set(self.files) if self.is_ours(name))
+    def compare(self) -> Committed:
+        """What the commit would change in the repo as it is now.
+
+        Raises:
+            HfHubHTTPError, TransportError: the Hub refused or could not be reached.
+        """
+        info = self.api.repo_info(self.repo_id, repo_type=self.repo_type, revision=self.revision)
+        found = self.api.verify_repo_checksums(
+            self.repo_id, repo_type=self.repo_type, revision=info.sha, local_dir=self.folder
+        )
+        changed = [file["path"] for file in found.mismatches]
         kind = "" if self.repo_type == "model" else f"{self.repo_type}s/"
-        url = f"{self.api.endpoint}/{kind}{self.repo_id}"
-        return Committed(url, str(there.sha), tuple(sent), tuple(removed))
+        return Committed(
+            url=f"{self.api.endpoint}/{kind}{self.repo_id}",
+            commit=str(info.sha),
+            sent=tuple(sorted([*found.extra_paths, *changed])),
+            removed=tuple(filter(self.is_ours, found.missing_paths)),
+        )
 
     def __call__(self) -> Committed:
-        """Compare and commit.
+        """Compare and commit. It compares each time it is called: after a lost answer the commit may stand.
 
         Raises:
             HfHubHTTPError, TransportError: the Hub refused or could not be reached.
             HubError: huggingface_hub refused a file.
         """
-        changes = self.compare(
-            self.api.repo_info(
-                self.repo_id, repo_type=self.repo_type, revision=self.revision, files_metadata=True
-            )
-        )
+        changes = self.compare()
         if not changes.sent and not changes.removed:
             return changes
         try:
             made = self.api.create_commit(
                 self.repo_id,
-                [CommitOperationAdd(name, self.files[name]) for name in changes.sent]
+                [CommitOperationAdd(name, self.folder / name) for name in changes.sent]
                 + [CommitOperationDelete(name) for name in changes.removed],
                 commit_message=self.title,
                 repo_type=self.repo_type,
@@ -100,10 +122,10 @@ class FolderCommit:
                 parent_commit=changes.commit,
             )
         except (RuntimeError, ValueError) as error:
-            raise self._why(error) from None
+            raise self._find_cause(error) from None
         return Committed(made.pr_url or changes.url, made.oid, changes.sent, changes.removed)
 
-    def _why(self, error: Exception) -> Exception:
+    def _find_cause(self, error: Exception) -> Exception:
         """What huggingface_hub wrapped, or the sentence in which it refused a file."""
         if isinstance(error, HfHubHTTPError):
             return error

@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING
 import torch
 from huggingface_hub import DatasetCard, DatasetCardData
 
-from hf_attn.hub.client import Progress, Sleep, ask, check_repo_id, find_token, in_megabytes, open_hub
-from hf_attn.hub.commit import Committed, FolderCommit, refuse_public
+from hf_attn.hub.client import (
+    Progress,
+    Sleep,
+    call_with_retries,
+    check_repo_id,
+    find_token,
+    in_megabytes,
+    open_hub,
+)
+from hf_attn.hub.commit import Committed, FolderCommit, refuse_public, stage_files
 from hf_attn.tasks import Task
 from hf_attn.tasks.base import CLASSES, HELD_OUT, SPLITS, TEXT, TRAINING, VALIDATION, check_count
 from hf_attn.tasks.batch import IGNORED, Batch
@@ -215,12 +223,13 @@ def push_dataset(
         refuse_public(api.repo_info(made, repo_type="dataset"), private)
         return made
 
-    repo_id = yield from ask(create, api, repo_id, sleep)
+    repo_id = yield from call_with_retries(create, api, repo_id, sleep)
     title = f"Push {folder.resolve().name}"
-    commit = FolderCommit(api, repo_id, files, title, files.__contains__, "dataset")
     size = sum(path.stat().st_size for path in files.values())
     yield Progress("uploading", f"Uploading {in_megabytes(size)}, less what is there already.", total=size)
-    yield (yield from ask(commit, api, repo_id, sleep))
+    with stage_files(files) as staged:
+        commit = FolderCommit(api, repo_id, staged, title, files.__contains__, "dataset")
+        yield (yield from call_with_retries(commit, api, repo_id, sleep))
 
 
 def check_dataset(folder: Path) -> dict[str, Path]:

@@ -49,7 +49,7 @@ from hf_attn.checkpoints.validate import (
     refuse_adapter,
     refuse_pickles,
 )
-from hf_attn.hub.client import check_repo_id, check_revision, explain, open_hub, uncovering
+from hf_attn.hub.client import check_repo_id, check_revision, explain, open_hub, raise_hub_error
 from hf_attn.models.config_checks import MOST_LABELS
 from hf_attn.utils.model_lock import building_model
 from hf_attn.utils.text import shorten
@@ -126,7 +126,7 @@ def _download(name: str, token, revision, max_bytes: int, endpoint, cache_dir) -
     try:
         info = api.model_info(name, revision=revision, files_metadata=True)
         _check_listing(name, {file.rfilename: file.size or 0 for file in info.siblings or ()}, max_bytes)
-        with uncovering():
+        with raise_hub_error():
             return Path(snapshot_download(name, token=token, endpoint=endpoint, **wanted))
     except (HfHubHTTPError, TransportError, OfflineModeIsEnabled) as error:
         if not isinstance(error, HfHubHTTPError) and token is not False:  # the cache may hold what is private

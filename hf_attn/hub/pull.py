@@ -1,6 +1,7 @@
 """Pull a checkpoint from the Hub: looked at before it is downloaded, compared after, put in place at once."""
 
 import contextlib
+import functools
 import shutil
 import time
 from collections.abc import Generator, Iterator
@@ -8,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from httpx2 import TransportError
-from huggingface_hub import HfApi, hf_hub_download
+from huggingface_hub import HfApi
 from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 from huggingface_hub.hf_api import ModelInfo, RepoSibling
 from transformers.dynamic_module_utils import custom_object_save
@@ -23,7 +24,7 @@ from hf_attn.checkpoints.validate import (
     RETIRED,
     TRAINING,
     WEIGHTS,
-    belongs,
+    is_checkpoint_file,
     load_config,
     refuse_pickles,
 )
@@ -32,14 +33,13 @@ from hf_attn.hub.client import (
     HubError,
     Progress,
     Sleep,
-    ask,
+    call_with_retries,
     check_repo_id,
     check_revision,
     in_megabytes,
-    is_same,
-    listed,
+    join_names,
     open_hub,
-    uncovering,
+    raise_hub_error,
 )
 from hf_attn.utils.atomic_write import atomic_directory
 from hf_attn.utils.folder_files import list_files
@@ -108,7 +108,7 @@ def pull_checkpoint(
     _check_destination(directory)
     api = open_hub(token, endpoint)
     yield Progress("connecting", f"Asking {api.endpoint} what {repo_id} holds.")
-    there = yield from ask(
+    there = yield from call_with_retries(
         lambda: api.model_info(repo_id, revision=revision, files_metadata=True), api, repo_id, sleep
     )
     files = _choose_files(there, largest)
@@ -127,50 +127,36 @@ def pull_checkpoint(
 
 
 def _download(
-    api: HfApi, there: ModelInfo, files: list[RepoSibling], folder: Path, sleep: Sleep
+    api: HfApi, repo: ModelInfo, files: list[RepoSibling], folder: Path, sleep: Sleep
 ) -> Generator[Progress, None, None]:
-    """One file after the other; the configuration is looked at before the weights come for nothing."""
+    """One file after the other; a configuration that is refused is refused before the weights are sent."""
     done, size = 0, sum(file.size or 0 for file in files)
     for file in files:
         yield Progress("downloading", f"{file.rfilename}, {in_megabytes(file.size or 0)}", done, size)
-        yield from ask(_Download(api, there, file, folder), api, there.id, sleep)
+        download = functools.partial(_download_file, api, repo, file.rfilename, folder)
+        yield from call_with_retries(download, api, repo.id, sleep)
         done += file.size or 0
         if file.rfilename == CONFIG:
             load_config(folder)
+    compare = functools.partial(api.verify_repo_checksums, repo.id, revision=repo.sha, local_dir=folder)
+    compared = yield from call_with_retries(compare, api, repo.id, sleep)
+    if wrong := [file["path"] for file in compared.mismatches]:
+        raise HubError(
+            f"{join_names(wrong)} of {repo.id} arrived with other bytes than the Hub says: pull again."
+        )
     shutil.rmtree(folder / ".cache", ignore_errors=True)  # huggingface_hub's notes
 
 
-@dataclass(frozen=True)
-class _Download:
-    """One file of a commit into a folder, compared with the Hub's hash."""
-
-    api: HfApi
-    there: ModelInfo
-    file: RepoSibling
-    folder: Path
-
-    def __call__(self) -> None:
-        name = self.file.rfilename
-        try:
-            with uncovering():
-                path = hf_hub_download(
-                    self.there.id,
-                    name,
-                    revision=self.there.sha,
-                    local_dir=self.folder,
-                    token=self.api.token,
-                    endpoint=self.api.endpoint,
-                )
-        except (HfHubHTTPError, TransportError, OfflineModeIsEnabled):
+def _download_file(api: HfApi, repo: ModelInfo, name: str, folder: Path) -> None:
+    try:
+        with raise_hub_error():
+            api.hf_hub_download(repo.id, name, revision=repo.sha, local_dir=folder)
+    except (HfHubHTTPError, TransportError, OfflineModeIsEnabled):
+        raise
+    except OSError as error:
+        if error.errno is not None:  # the disk's
             raise
-        except OSError as error:
-            if error.errno is not None:  # the disk's
-                raise
-            raise HubError(f"{name} of {self.there.id} did not arrive whole: pull again.") from None
-        if not is_same(Path(path), self.file):
-            raise HubError(
-                f"{name} of {self.there.id} arrived with other bytes than the Hub says: pull again."
-            )
+        raise HubError(f"{name} of {repo.id} did not arrive whole: pull again.") from None
 
 
 @contextlib.contextmanager
@@ -194,16 +180,16 @@ def _check_destination(directory: Path) -> None:
         return
     if not directory.is_dir():
         raise ValueError(f"{directory} is a file; name a new folder.")
-    if set(NEEDED_FILES) - set(list_files(directory, belongs)):
+    if set(NEEDED_FILES) - set(list_files(directory, is_checkpoint_file)):
         raise ValueError(f"{directory} is not empty and holds no checkpoint; name a new folder.")
     own = [
         path.name
         for path in directory.iterdir()
-        if path.is_dir() or not (belongs(path.name) or path.name in RETIRED)
+        if path.is_dir() or not (is_checkpoint_file(path.name) or path.name in RETIRED)
     ]
     if own:
         raise ValueError(
-            f"{directory} holds more than a checkpoint, which would be lost ({listed(sorted(own))}); name a "
+            f"{directory} holds more than a checkpoint, which would be lost ({join_names(sorted(own))}); name a "
             "new folder."
         )
 
@@ -216,8 +202,8 @@ def _choose_files(there: ModelInfo, largest: int) -> list[RepoSibling]:
             raise ValueError(f"{there.id} has its weights in several files; hf_attn loads one, {WEIGHTS}.")
         refuse_pickles(there.id, on_hub)
     if missing := [name for name in NEEDED_FILES if name not in on_hub]:
-        raise ValueError(f"{there.id} is no checkpoint of hf_attn: it has no {listed(missing)}.")
-    chosen = [file for name, file in on_hub.items() if belongs(name) and name not in CODE]
+        raise ValueError(f"{there.id} is no checkpoint of hf_attn: it has no {join_names(missing)}.")
+    chosen = [file for name, file in on_hub.items() if is_checkpoint_file(name) and name not in CODE]
     if (size := sum(file.size or 0 for file in chosen)) > largest:
         raise ValueError(f"{there.id} has {in_megabytes(size)}; at most {in_megabytes(largest)} are pulled.")
     first = {TRAINING: 0, CONFIG: 1}  # whether it is newer than this hf_attn, and what it is

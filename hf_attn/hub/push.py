@@ -17,7 +17,7 @@ from hf_attn.checkpoints.validate import (
     PICKLES,
     RETIRED,
     TRAINING,
-    belongs,
+    is_checkpoint_file,
     list_model_files,
 )
 from hf_attn.hub.client import (
@@ -25,15 +25,15 @@ from hf_attn.hub.client import (
     HubError,
     Progress,
     Sleep,
-    ask,
+    call_with_retries,
     check_repo_id,
     check_revision,
     find_token,
     in_megabytes,
-    listed,
+    join_names,
     open_hub,
 )
-from hf_attn.hub.commit import FolderCommit, refuse_public
+from hf_attn.hub.commit import FolderCommit, refuse_public, stage_files
 from hf_attn.hub.verify import compare_answers
 from hf_attn.utils.folder_files import MODEL_FILES, read_file
 from hf_attn.viz.example_map import MAP
@@ -117,19 +117,33 @@ def push_checkpoint(
     api = open_hub(find_token(token), endpoint)
     yield Progress("connecting", f"Asking {api.endpoint} who may write.")
     repo_id = yield from _find_owner(api, repo_id, sleep)
-    there, created = yield from _open_repo(api, repo_id, private, revision, sleep)
-    yield Progress("comparing", f"Comparing with {repo_id}{', which is new' if created else ''}.")
+    repo, created = yield from _open_repo(api, repo_id, private, revision, sleep)
     title = message or f"Push {checkpoint.path.resolve().name} with hf_attn"
-    commit = FolderCommit(api, there.id, files, title, MADE.__contains__, "model", revision, create_pr)
-    pushed, what = _describe(commit, checkpoint.path, there, created), "Nothing has changed"
-    if pushed.sent or pushed.removed:
-        what = f"{len(pushed.sent)} files, {in_megabytes(pushed.size)}"
-        yield Progress("uploading", f"Uploading {what}.", total=pushed.size)
-        made = yield from ask(commit, api, repo_id, sleep, repeat_when_cut=not create_pr)
-        pushed = replace(pushed, commit=made.commit, url=made.url)
-    yield Progress("pushed", f"{what}: {pushed.url}", pushed.size, pushed.size)
+    with stage_files(files) as staged:
+        yield Progress("comparing", f"Comparing with {repo_id}{', which is new' if created else ''}.")
+        commit = FolderCommit(api, repo.id, staged, title, MADE.__contains__, "model", revision, create_pr)
+        changes = yield from call_with_retries(commit.compare, api, repo_id, sleep)
+        size, what = sum((staged / name).stat().st_size for name in changes.sent), "Nothing has changed"
+        if changes.sent or changes.removed:
+            what = f"{len(changes.sent)} files, {in_megabytes(size)}"
+            yield Progress("uploading", f"Uploading {what}.", total=size)
+            made = yield from call_with_retries(commit, api, repo_id, sleep, repeat_when_cut=not create_pr)
+            changes = replace(changes, commit=made.commit, url=made.url)
+    yield Progress("pushed", f"{what}: {changes.url}", size, size)
     yield Progress("verifying", "Pulling it into an empty cache and letting it answer in a fresh process.")
-    yield replace(pushed, differences=compare_answers(checkpoint, api, pushed.repo_id, pushed.commit))
+    names = sorted(path.name for path in checkpoint.path.iterdir() if not path.is_dir())
+    yield Pushed(
+        repo_id=repo.id,
+        url=changes.url,
+        commit=changes.commit,
+        created=created,
+        private=bool(repo.private),
+        sent=changes.sent,
+        removed=changes.removed,
+        left_out=tuple(name for name in names if name not in files),
+        size=size,
+        differences=compare_answers(checkpoint, api, repo.id, changes.commit),
+    )
 
 
 def choose_files(folder: Path) -> dict[str, Path]:
@@ -138,14 +152,14 @@ def choose_files(folder: Path) -> dict[str, Path]:
     Raises:
         ValueError: a file may not be read, or code beside the weights is not the installed one.
     """
-    files = {name: path for name, path in list_model_files(folder).items() if belongs(name)}
+    files = {name: path for name, path in list_model_files(folder).items() if is_checkpoint_file(name)}
     code = {name: MODEL_FILES / name for name in files if name in CODE}
     other = [
         name for name, path in code.items() if read_file(folder, name, LARGEST_JSON) != path.read_bytes()
     ]
     if other:
         raise ValueError(
-            f"{folder}: {listed(other)} {'is' if len(other) == 1 else 'are'} not the code of the installed "
+            f"{folder}: {join_names(other)} {'is' if len(other) == 1 else 'are'} not the code of the installed "
             "hf_attn, and whoever loads what is pushed runs it. Load the checkpoint and save it again with "
             f"this version (save_checkpoint), or delete {'the file' if len(other) == 1 else 'these files'}."
         )
@@ -154,7 +168,7 @@ def choose_files(folder: Path) -> dict[str, Path]:
 
 def _find_owner(api: HfApi, repo_id: str, sleep: Sleep) -> Generator[Progress, None, str]:
     """The full id; refuses a token that may only read."""
-    who = yield from ask(api.whoami, api, repo_id, sleep)
+    who = yield from call_with_retries(api.whoami, api, repo_id, sleep)
     full_id = repo_id if "/" in repo_id else f"{who['name']}/{repo_id}"
     if (who.get("auth") or {}).get("accessToken", {}).get("role") == "read":
         raise HubError(
@@ -168,47 +182,31 @@ def _find_owner(api: HfApi, repo_id: str, sleep: Sleep) -> Generator[Progress, N
 def _open_repo(
     api: HfApi, repo_id: str, private: bool, revision: str | None, sleep: Sleep
 ) -> Generator[Progress, None, tuple[ModelInfo, bool]]:
-    """(what is there, whether it was made now): the repo and its branch, made where they are missing."""
+    """(the repo, whether it was made now); it and its branch are made where they are missing."""
 
     def find() -> ModelInfo | None:
         try:
-            return api.model_info(repo_id, files_metadata=True)
+            return api.model_info(repo_id)
         except RepositoryNotFoundError as error:
             if error.response.status_code != 404:  # a token that is not known
                 raise
             return None
 
-    def find_branch() -> ModelInfo:
+    def open_branch() -> None:
         try:
-            return api.model_info(repo_id, revision=revision, files_metadata=True)
+            api.model_info(repo_id, revision=revision)
         except RevisionNotFoundError:
             api.create_branch(repo_id, branch=str(revision), exist_ok=True)
-            return api.model_info(repo_id, revision=revision, files_metadata=True)
 
-    there = yield from ask(find, api, repo_id, sleep)
-    created = there is None
-    if there is not None:
-        refuse_public(there, private)
-    if created:
+    def create() -> ModelInfo:
+        api.create_repo(repo_id, private=private, exist_ok=True)
+        return api.model_info(repo_id)
+
+    repo = yield from call_with_retries(find, api, repo_id, sleep)
+    if created := repo is None:
         yield Progress("creating", f"Making {repo_id}, {'private' if private else 'public'}.")
-        yield from ask(lambda: api.create_repo(repo_id, private=private, exist_ok=True), api, repo_id, sleep)
-    if there is None or revision not in (None, "main"):
-        there = yield from ask(find_branch, api, repo_id, sleep)
-    return there, created
-
-
-def _describe(commit: FolderCommit, folder: Path, there: ModelInfo, created: bool) -> Pushed:
-    """What is to be changed."""
-    changes = commit.compare(there)
-    names = sorted(path.name for path in folder.iterdir() if not path.is_dir())
-    return Pushed(
-        repo_id=there.id,
-        url=changes.url,
-        commit=changes.commit,
-        created=created,
-        private=bool(there.private),
-        sent=changes.sent,
-        removed=changes.removed,
-        left_out=tuple(name for name in names if name not in commit.files),
-        size=sum(commit.files[name].stat().st_size for name in changes.sent),
-    )
+        repo = yield from call_with_retries(create, api, repo_id, sleep)
+    refuse_public(repo, private)
+    if revision not in (None, "main"):
+        yield from call_with_retries(open_branch, api, repo_id, sleep)
+    return repo, created

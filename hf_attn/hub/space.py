@@ -11,7 +11,15 @@ from pathlib import Path
 from huggingface_hub import HfApi, metadata_load, metadata_save
 
 from hf_attn.checkpoints.save_load import list_checkpoints
-from hf_attn.hub.client import Progress, Sleep, ask, check_repo_id, find_token, in_megabytes, open_hub
+from hf_attn.hub.client import (
+    Progress,
+    Sleep,
+    call_with_retries,
+    check_repo_id,
+    find_token,
+    in_megabytes,
+    open_hub,
+)
 from hf_attn.hub.commit import Committed, FolderCommit, refuse_public
 from hf_attn.utils.atomic_write import atomic_directory, refuse_others
 from hf_attn.utils.folder_files import find_file, read_file
@@ -170,16 +178,17 @@ def push_space(
         place = Path(scratch) / "space"
         assemble_space(place)  # what is wrong here is said before a repo is made
         yield Progress("connecting", f"Making {repo_id} where there is none.")
-        url = yield from ask(lambda: _create(api, repo_id, private), api, repo_id, sleep)
+        url = yield from call_with_retries(lambda: _create(api, repo_id, private), api, repo_id, sleep)
         own = [f"{owner}/{path.name}" for path in list_checkpoints(ROOT / "model_cards")]
-        models = yield from ask(lambda: [name for name in own if api.repo_exists(name)], api, repo_id, sleep)
+        models = yield from call_with_retries(
+            lambda: [name for name in own if api.repo_exists(name)], api, repo_id, sleep
+        )
         pictures = PICTURE.findall((ROOT / README).read_text(encoding="utf-8"))
         thumbnail = f"{url}/resolve/main/{pictures[0]}"
         folder = assemble_space(place, {"models": models, "thumbnail": thumbnail})
         yield Progress("uploading", f"Uploading {in_megabytes(folder.size)}, less what is there already.")
-        files = {name: place / name for name in folder.files}
-        commit = FolderCommit(api, repo_id, files, "Update the app", _is_ours, "space")
-        yield PushedSpace((yield from ask(commit, api, repo_id, sleep)), folder)
+        commit = FolderCommit(api, repo_id, place, "Update the app", _is_ours, "space")
+        yield PushedSpace((yield from call_with_retries(commit, api, repo_id, sleep)), folder)
 
 
 def _create(api: HfApi, repo_id: str, private: bool) -> str:

@@ -9,7 +9,7 @@ from hf_attn.architectures.families import FAMILIES
 from hf_attn.checkpoints.save_load import Checkpoint
 from hf_attn.checkpoints.validate import CODE
 from hf_attn.generation.generate import most_tokens
-from hf_attn.hub.verify_worker import ask_stranger, measure_answers
+from hf_attn.hub.verify_worker import answers_in_fresh_process, measure_answers
 from hf_attn.tasks.batch import SPECIAL_TOKENS
 
 COMPARED = 4  # sources
@@ -44,7 +44,7 @@ def compare_answers(checkpoint: Checkpoint, api: HfApi, repo_id: str, revision: 
     }
     here = measure_answers(checkpoint.model, sources, length)
     try:
-        there = ask_stranger(question, api.endpoint)
+        there = answers_in_fresh_process(question, api.endpoint)
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
         return (f"it could not be pulled back: {error}".replace(str(api.token), "hf_…"),)
     return find_differences(here, there)

@@ -47,7 +47,7 @@ def measure_answers(model, sources: Sequence[Sequence[int]], most_tokens: int) -
     return answers
 
 
-def ask_stranger(question: Mapping, endpoint: str) -> list[dict]:
+def answers_in_fresh_process(question: Mapping, endpoint: str) -> list[dict]:
     """What `measure_answers` gives in a fresh process with an empty cache.
 
     Args:

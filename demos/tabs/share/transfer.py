@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 import gradio as gr
 
-from hf_attn.hub.client import Progress, in_megabytes, listed
+from hf_attn.hub.client import Progress, in_megabytes, join_names
 from hf_attn.hub.pull import Pulled
 from hf_attn.hub.push import Pushed
 
@@ -134,8 +134,8 @@ def tell_pushed(pushed: Pushed, card: str) -> dict:
         ("commit", pushed.commit[:10]),
         ("sent", sent),
     ]
-    facts += [("removed there", listed(pushed.removed))] if pushed.removed else []
-    facts += [("left here", listed(pushed.left_out))] if pushed.left_out else []
+    facts += [("removed there", join_names(pushed.removed))] if pushed.removed else []
+    facts += [("left here", join_names(pushed.left_out))] if pushed.left_out else []
     title = "Pushed and verified" if pushed.verified else "Pushed, but not verified"
     result = {"title": title, "verified": pushed.verified, "url": pushed.url, "facts": facts}
     code = load_lines(card, pushed.repo_id, is_private=pushed.private) + embed_lines()
@@ -146,7 +146,7 @@ def tell_pulled(pulled: Pulled, url: str, card: str) -> dict:
     """What came of a pull, and lines that load it, as the board shows them."""
     got = f"{len(pulled.files)} files, {in_megabytes(pulled.size)}"
     facts = [("repository", pulled.repo_id), ("commit", pulled.commit[:10]), ("downloaded", got)]
-    facts += [("left there", listed(pulled.left_out))] if pulled.left_out else []
+    facts += [("left there", join_names(pulled.left_out))] if pulled.left_out else []
     title = "Pulled and checked" if pulled.verified else "Pulled, but it answers otherwise"
     result = {"title": title, "verified": pulled.verified, "url": url, "facts": facts}
     code = load_lines(card, pulled.repo_id)
