@@ -16,6 +16,10 @@ Small models, each of one task, made to be looked into. Each folder is a reposit
 wants it: weights, tokenizer, the model's code, a card, and how it was trained. They load with `transformers`,
 with hf_attn installed or without; a card's first lines of code do it.
 
+The code files are links to `hf_attn/models/`. Where git wrote them as text, as on Windows without the right
+to make links, hf_attn loads the checkpoints all the same; for `transformers` alone run
+`git config core.symlinks true` and `git checkout -- model_cards`, or download them from the Hub.
+
 `make checkpoints` trains them from their seeds. `make cards` measures them anew, and writes this page and
 their cards.
 """

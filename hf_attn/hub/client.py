@@ -1,6 +1,6 @@
-"""Talking to the Hub: what a repo may be called, what is asked again, and every refusal as a sentence.
+"""Calls to the Hub: names of repos, retries, and a sentence for every refusal.
 
-A token is only ever passed on: no report, error or file here holds one.
+A token is only passed on: no report, error or file here holds one.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from huggingface_hub.utils import validate_repo_id
 
 ATTEMPTS = 4
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0  # seconds
-PASSING = (408, 425, 429, 500, 502, 503, 504)  # statuses that may be gone the next time
+TEMPORARY = (408, 425, 429, 500, 502, 503, 504)  # statuses that may pass
 TOKENS = "https://huggingface.co/settings/tokens"
 Answer = TypeVar("Answer")
 Sleep = Callable[[float], Any]
@@ -46,7 +46,7 @@ class HubError(OSError):
 
 @dataclass(frozen=True)
 class Progress:
-    """How far it is.
+    """How far a push or a pull has come.
 
     Attributes:
         stage: one word: checking, connecting, comparing, uploading, downloading, waiting, …
@@ -61,7 +61,7 @@ class Progress:
 
 
 class Compared:
-    """A result with what the model answers otherwise than before: `differences`."""
+    """A result that names in `differences` what the model answers otherwise than before."""
 
     differences: tuple[str, ...]
 
@@ -72,27 +72,27 @@ class Compared:
 
 
 def check_repo_id(repo_id: str) -> str:
-    """The id, if a repo can be called that.
+    """Return the id, if a repo can have it.
 
     Raises:
-        ValueError: it cannot.
+        ValueError: it cannot; the sentence says how ids are written.
     """
     try:
         validate_repo_id(repo_id)
     except HFValidationError as error:
-        wrong = f"A repo cannot be called {repo_id!r}" if repo_id else "The repo's name is empty"
+        problem = f"A repo cannot be called {repo_id!r}" if repo_id else "The repo's name is empty"
         raise ValueError(
-            f"{wrong}: write OWNER/NAME, or NAME for one of your own, in letters and digits, with single "
+            f"{problem}: write OWNER/NAME, or NAME for one of your own, in letters and digits, with single "
             "'-', '_' or '.' between them."
         ) from error
     return repo_id
 
 
 def check_revision(revision: str | None) -> None:
-    """Refuse a name that git can call no revision.
+    """Refuse a name that no branch, tag or commit can have.
 
     Raises:
-        ValueError: it is one.
+        ValueError: it is such a name.
     """
     forbidden = ("..", "~", "^", ":", "?", "*", "[", "\\", " ", "@{", "//")
     if revision is None or (
@@ -103,12 +103,12 @@ def check_revision(revision: str | None) -> None:
 
 
 def open_hub(token: str | bool | None, endpoint: str | None) -> HfApi:
-    """The Hub, asked with this token: None takes the one that is logged in, False takes none."""
+    """A client of the Hub with this token: None takes the one that is logged in, False takes none."""
     return HfApi(endpoint=endpoint, token=token, library_name="hf_attn")
 
 
 def find_token(token: str | bool | None) -> str:
-    """The token to write with.
+    """Return the token to write with: the given one, or the one that is logged in.
 
     Raises:
         HubError: there is none.
@@ -129,25 +129,25 @@ def call_with_retries(
     sleep: Sleep = time.sleep,
     repeat_when_cut: bool = True,
 ) -> Generator[Progress, None, Answer]:
-    """Ask the Hub, and again after a while where it is busy or the connection was cut.
+    """Call the Hub, and again after a while where it is busy or the connection was cut.
 
-    The waits double, or are as long as the Hub asks where it says so.
+    Each wait is twice as long as the one before, or as long as the Hub asks for.
 
     Args:
-        call: asks.
-        api: whom, and with which token, which no sentence may repeat.
+        call: the request.
+        api: the client; its token is kept out of every sentence.
         repo_id: for the sentences.
         sleep: waits for so many seconds.
-        repeat_when_cut: whether what may have been done already may be done twice.
+        repeat_when_cut: call again after a cut connection, though the request may have been carried out.
 
     Yields:
-        Why it waits, before it does.
+        The reason for each wait, before it.
 
     Returns:
-        What the call gave.
+        What the call returned.
 
     Raises:
-        HubError: refused, or busy to the end.
+        HubError: the Hub refused, or was busy to the last attempt.
     """
     wait = FIRST_WAIT
     for attempt in range(1, ATTEMPTS + 1):
@@ -156,8 +156,8 @@ def call_with_retries(
         except (HfHubHTTPError, TransportError, OfflineModeIsEnabled) as error:
             status = _status_of(error)
             is_cut = isinstance(error, TransportError) and repeat_when_cut
-            pause = max(wait, _asked_wait(error))
-            if attempt == ATTEMPTS or not (status in PASSING or is_cut) or pause > LONGEST_WAIT:
+            pause = max(wait, _requested_wait(error))
+            if attempt == ATTEMPTS or not (status in TEMPORARY or is_cut) or pause > LONGEST_WAIT:
                 raise HubError(explain(error, api, repo_id), status) from None  # its request holds the token
         reason = f"The Hub answered {status}" if status else "The connection was cut"
         yield Progress("waiting", f"{reason}; asking again in {pause:.0f} s ({attempt} of {ATTEMPTS - 1}).")
@@ -168,7 +168,7 @@ def call_with_retries(
 
 @contextlib.contextmanager
 def raise_hub_error() -> Iterator[None]:
-    """Raise what the Hub answered, where huggingface_hub says only that it has no such file here."""
+    """Raise the Hub's own error where huggingface_hub says only that the file is not in its cache."""
     try:
         yield
     except LocalEntryNotFoundError as error:
@@ -178,7 +178,7 @@ def raise_hub_error() -> Iterator[None]:
 
 
 def explain(error: Exception, api: HfApi, repo_id: str) -> str:
-    """What the Hub, or the way there, has against it, and what to do."""
+    """A sentence for an error of the Hub or of the network, with what to do about it."""
     if isinstance(error, OfflineModeIsEnabled):
         return "HF_HUB_OFFLINE is set, so the Hub is not asked: unset it to push or pull."
     if isinstance(error, ConnectError):
@@ -188,20 +188,20 @@ def explain(error: Exception, api: HfApi, repo_id: str) -> str:
     if not isinstance(error, HfHubHTTPError):
         return f"The connection to {api.endpoint} was cut: try again, what has arrived is not sent twice."
     text = _explain_status(error, repo_id)
-    said = " ".join((error.server_message or "").split())
+    server_message = " ".join((error.server_message or "").split())
     for secret in (api.token, get_token()):
         if isinstance(secret, str) and secret:
-            said = said.replace(secret, "hf_…")
-    return f"{text} The Hub says: {said[:300]}" if said else text
+            server_message = server_message.replace(secret, "hf_…")
+    return f"{text} The Hub says: {server_message[:300]}" if server_message else text
 
 
 def in_megabytes(size: int) -> str:
-    """Bytes for a person."""
+    """A number of bytes in MB, or in kB where that is less than 0.1 MB."""
     return f"{size / 1e6:,.1f} MB" if size >= 100_000 else f"{size / 1e3:,.1f} kB"
 
 
 def join_names(names: Sequence[str], most: int = 6) -> str:
-    """Names in a row, the first ones where there are many."""
+    """Names separated by commas: the first few, and how many more there are."""
     shown = ", ".join(names[:most])
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
@@ -210,19 +210,18 @@ def _status_of(error: Exception) -> int | None:
     return error.response.status_code if isinstance(error, HfHubHTTPError) else None
 
 
-def _asked_wait(error: Exception) -> float:
-    """Seconds that the Hub asks to wait: a number of them, or a date."""
-    said = error.response.headers.get("Retry-After", "") if isinstance(error, HfHubHTTPError) else ""
-    if said.strip().isdigit():
-        return float(said)
+def _requested_wait(error: Exception) -> float:
+    """Seconds to wait by the header Retry-After, which is a number of them or a date."""
+    header = error.response.headers.get("Retry-After", "") if isinstance(error, HfHubHTTPError) else ""
+    if header.strip().isdigit():
+        return float(header)
     try:
-        return max(0.0, email.utils.parsedate_to_datetime(said).timestamp() - time.time())
+        return max(0.0, email.utils.parsedate_to_datetime(header).timestamp() - time.time())
     except ValueError:
         return 0.0
 
 
 def _explain_status(error: HfHubHTTPError, repo_id: str) -> str:
-    """The sentence for an answer's status."""
     status, response = error.response.status_code, error.response
     is_known = "authorization" in response.request.headers
     if isinstance(error, GatedRepoError):
@@ -250,5 +249,5 @@ def _explain_status(error: HfHubHTTPError, repo_id: str) -> str:
 
 
 def _in_seconds(error: HfHubHTTPError) -> str:
-    wait = _asked_wait(error)
+    wait = _requested_wait(error)
     return f" in {wait:.0f} s" if wait else " later"

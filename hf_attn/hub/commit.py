@@ -1,7 +1,6 @@
 """A folder's files to a repo of the Hub in one commit: the repo is as it was, or as the folder is."""
 
 import contextlib
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 from huggingface_hub.errors import HfHubHTTPError
 
 from hf_attn.hub.client import HubError
+from hf_attn.utils.atomic_write import copy_files
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,7 @@ def refuse_public(info, private: bool) -> None:
 def stage_files(files: Mapping[str, Path]) -> Iterator[Path]:
     """Give a temporary folder with a copy of each file under its name, no links and nothing else."""
     with tempfile.TemporaryDirectory(prefix="hf_attn_") as folder:
-        for name, path in files.items():
-            copy = Path(folder, name)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, copy)
+        copy_files(files, Path(folder))
         yield Path(folder)
 
 

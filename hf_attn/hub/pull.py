@@ -1,4 +1,4 @@
-"""Pull a checkpoint from the Hub: looked at before it is downloaded, compared after, put in place at once."""
+"""Pull a checkpoint from the Hub: checked before the download, compared after it, put in place at once."""
 
 import contextlib
 import functools
@@ -49,16 +49,16 @@ LARGEST = 1_000_000_000  # bytes of a whole checkpoint
 
 @dataclass(frozen=True)
 class Pulled(Compared):
-    """What came of a pull.
+    """The result of a pull.
 
     Attributes:
-        repo_id: whence.
+        repo_id: of the repo it came from.
         path: the folder.
         commit: hash of what was pulled.
-        files: names of what was downloaded, every one compared with the Hub's hash of it.
-        left_out: names of what the repo has beside, and was not downloaded.
-        size: bytes of what was downloaded.
-        differences: what the model answers otherwise than its training.json says; none where it is verified.
+        files: names of the downloaded files, each compared with the Hub's hash of it.
+        left_out: names of the repo's other files.
+        size: bytes of the downloaded files.
+        differences: where the model answers otherwise than its training.json says; empty if verified.
     """
 
     repo_id: str
@@ -87,19 +87,19 @@ def pull_checkpoint(
 
     Args:
         repo_id: OWNER/NAME.
-        directory: made; may be a checkpoint that is to be replaced, but nothing else.
-        token: that may see it; None takes the one that is logged in, if any; False takes none.
-        revision: branch, tag or commit; main where None.
-        endpoint: another Hub than HF_ENDPOINT's.
-        largest: bytes that it may have.
-        sleep: waits, where the Hub is busy.
+        directory: a new folder, or a checkpoint to replace.
+        token: may read the repo; None takes the one that is logged in, if any; False takes none.
+        revision: branch, tag or commit (default: main).
+        endpoint: of another Hub (default: HF_ENDPOINT).
+        largest: refuse a checkpoint of more bytes.
+        sleep: waits for so many seconds, where the Hub is busy.
 
     Yields:
         Progress, and `Pulled` last.
 
     Raises:
-        ValueError: no repo can have that name, or what it holds is no checkpoint that is loaded here.
-        HubError: the Hub refused, could not be reached, or sent something else than it said.
+        ValueError: no repo can have that name, or it holds no checkpoint that hf_attn loads.
+        HubError: the Hub refused, could not be reached, or sent other bytes than it should.
         OSError: the disk is full or cannot be written.
     """
     check_repo_id(repo_id)
@@ -108,22 +108,22 @@ def pull_checkpoint(
     _check_destination(directory)
     api = open_hub(token, endpoint)
     yield Progress("connecting", f"Asking {api.endpoint} what {repo_id} holds.")
-    there = yield from call_with_retries(
+    repo = yield from call_with_retries(
         lambda: api.model_info(repo_id, revision=revision, files_metadata=True), api, repo_id, sleep
     )
-    files = _choose_files(there, largest)
+    files = _choose_files(repo, largest)
     names = [file.rfilename for file in files]
     size = sum(file.size or 0 for file in files)
-    with atomic_directory(directory) as partial, _told_of(repo_id, partial, directory):
-        yield from _download(api, there, files, partial, sleep)
+    with atomic_directory(directory) as partial, _name_the_repo(repo_id, partial, directory):
+        yield from _download(api, repo, files, partial, sleep)
         yield Progress("checking", f"{len(files)} files, {in_megabytes(size)}.", size, size)
         checkpoint = load_checkpoint(partial)
         custom_object_save(checkpoint.model, str(partial))  # the installed code
         differences = _compare_worked_example(checkpoint)
         for path in partial.iterdir():
             path.chmod(0o644)
-    left_out = [file.rfilename for file in there.siblings or [] if file.rfilename not in names]
-    yield Pulled(repo_id, directory, str(there.sha), tuple(names), tuple(left_out), size, differences)
+    left_out = [file.rfilename for file in repo.siblings or [] if file.rfilename not in names]
+    yield Pulled(repo_id, directory, str(repo.sha), tuple(names), tuple(left_out), size, differences)
 
 
 def _download(
@@ -160,8 +160,8 @@ def _download_file(api: HfApi, repo: ModelInfo, name: str, folder: Path) -> None
 
 
 @contextlib.contextmanager
-def _told_of(repo_id: str, partial: Path, directory: Path) -> Iterator[None]:
-    """Refusals name the repo, and a full disk the folder that was asked for, not the one in between."""
+def _name_the_repo(repo_id: str, partial: Path, directory: Path) -> Iterator[None]:
+    """Name the repo, or the folder that was asked for, in errors that name the temporary folder."""
     try:
         yield
     except (ValueError, FileNotFoundError) as error:
@@ -175,48 +175,47 @@ def _told_of(repo_id: str, partial: Path, directory: Path) -> Iterator[None]:
 
 
 def _check_destination(directory: Path) -> None:
-    """Refuse to replace anything but a checkpoint."""
     if not directory.exists() or (directory.is_dir() and not any(directory.iterdir())):
         return
     if not directory.is_dir():
         raise ValueError(f"{directory} is a file; name a new folder.")
     if set(NEEDED_FILES) - set(list_files(directory, is_checkpoint_file)):
         raise ValueError(f"{directory} is not empty and holds no checkpoint; name a new folder.")
-    own = [
+    others = [
         path.name
-        for path in directory.iterdir()
+        for path in sorted(directory.iterdir())
         if path.is_dir() or not (is_checkpoint_file(path.name) or path.name in RETIRED)
     ]
-    if own:
+    if others:
         raise ValueError(
-            f"{directory} holds more than a checkpoint, which would be lost ({join_names(sorted(own))}); name a "
+            f"{directory} holds more than a checkpoint, which would be lost ({join_names(others)}); name a "
             "new folder."
         )
 
 
-def _choose_files(there: ModelInfo, largest: int) -> list[RepoSibling]:
-    """What is downloaded, in turn; refuses what is no checkpoint by its names and sizes alone."""
-    on_hub = {file.rfilename: file for file in there.siblings or []}
+def _choose_files(repo: ModelInfo, largest: int) -> list[RepoSibling]:
+    """Files to download, in their order; refuses by names and sizes what is no checkpoint."""
+    on_hub = {file.rfilename: file for file in repo.siblings or []}
     if WEIGHTS not in on_hub:
         if INDEX in on_hub:
-            raise ValueError(f"{there.id} has its weights in several files; hf_attn loads one, {WEIGHTS}.")
-        refuse_pickles(there.id, on_hub)
+            raise ValueError(f"{repo.id} has its weights in several files; hf_attn loads one, {WEIGHTS}.")
+        refuse_pickles(repo.id, on_hub)
     if missing := [name for name in NEEDED_FILES if name not in on_hub]:
-        raise ValueError(f"{there.id} is no checkpoint of hf_attn: it has no {join_names(missing)}.")
+        raise ValueError(f"{repo.id} is no checkpoint of hf_attn: it has no {join_names(missing)}.")
     chosen = [file for name, file in on_hub.items() if is_checkpoint_file(name) and name not in CODE]
     if (size := sum(file.size or 0 for file in chosen)) > largest:
-        raise ValueError(f"{there.id} has {in_megabytes(size)}; at most {in_megabytes(largest)} are pulled.")
-    first = {TRAINING: 0, CONFIG: 1}  # whether it is newer than this hf_attn, and what it is
+        raise ValueError(f"{repo.id} has {in_megabytes(size)}; at most {in_megabytes(largest)} are pulled.")
+    first = {TRAINING: 0, CONFIG: 1}  # they tell whether it is newer than this hf_attn, and what it is
     return sorted(chosen, key=lambda file: (first.get(file.rfilename, 2), file.size or 0))
 
 
 def _compare_worked_example(checkpoint: Checkpoint) -> tuple[str, ...]:
-    """Whether the model answers its worked example as it did when it was saved."""
-    said = checkpoint.training.get("worked_example") or {}
-    if checkpoint.task is None or "prediction" not in said:
+    """A sentence where the model answers its worked example otherwise than when it was saved."""
+    saved = checkpoint.training.get("worked_example") or {}
+    if checkpoint.task is None or "prediction" not in saved:
         return ()
     now = describe_model(checkpoint.model, checkpoint.task).get("worked_example") or {}
-    if now.get("source") != said.get("source") or now.get("prediction") == said["prediction"]:
+    if now.get("source") != saved.get("source") or now.get("prediction") == saved["prediction"]:
         return ()
-    answers = f"it answers {now['prediction']!r}, its training.json says {said['prediction']!r}"
+    answers = f"it answers {now['prediction']!r}, its training.json says {saved['prediction']!r}"
     return (f"for {now['source']!r} {answers}",)

@@ -1,4 +1,4 @@
-"""Push a checkpoint to the Hub: only what changed, in one commit, then pulled back and compared."""
+"""Push a checkpoint to the Hub: only changed files, in one commit, then pulled back and compared."""
 
 import time
 from collections.abc import Generator, Iterator
@@ -38,13 +38,13 @@ from hf_attn.hub.verify import compare_answers
 from hf_attn.utils.folder_files import MODEL_FILES, read_file
 from hf_attn.viz.example_map import MAP
 
-# what a checkpoint brings beside the files that every one has
+# files that some checkpoints have and others do not: a push removes the ones of an older checkpoint
 MADE = CODE | RETIRED | {*PICKLES, GENERATION, TRAINING, MAP, "special_tokens_map.json"}
 
 
 @dataclass(frozen=True)
 class Pushed(Compared):
-    """What came of a push.
+    """The result of a push.
 
     Attributes:
         repo_id: OWNER/NAME.
@@ -55,7 +55,7 @@ class Pushed(Compared):
         sent, removed: names of the files that the commit changed.
         left_out: names of files in the folder that belong to no checkpoint and stayed here.
         size: bytes of what was sent.
-        differences: what the model answers otherwise once it is pulled back; none where it is verified.
+        differences: where the model answers otherwise once it is pulled back; empty if verified.
     """
 
     repo_id: str
@@ -84,28 +84,28 @@ def push_checkpoint(
 ) -> Iterator[Progress | Pushed]:
     """Push a checkpoint folder to a model repo of the Hub, then pull it back and compare.
 
-    The commit is one: the repo is as it was, or holds the whole checkpoint. Whoever stops iterating before it
-    leaves at most a new repo with nothing in it, and pushing again goes on with what has arrived. What an
-    older checkpoint left in the repo is removed with it; any other file there stays.
+    There is one commit: the repo is as it was, or holds the whole checkpoint. Whoever stops iterating before
+    it leaves at most a new, empty repo; pushing again goes on with what has arrived. Files that an older
+    checkpoint left in the repo are removed; other files stay.
 
     Args:
         folder: the checkpoint.
-        repo_id: OWNER/NAME, or NAME for one of the token's owner; made where there is none.
+        repo_id: OWNER/NAME, or NAME for one of the token's owner; created if missing.
         token: may write; None takes the one that is logged in.
-        private: of a repo that is made. One that is there stays as it is, but is not pushed to where others
-            see it and private=True.
+        private: of a repo that is created. A repo that exists stays as it is; with private=True a public one
+            is refused.
         message: the commit's title.
-        revision: a branch, made where there is none; main where None.
+        revision: a branch, created if missing (default: main).
         create_pr: propose it as a pull request to main.
-        endpoint: another Hub than HF_ENDPOINT's.
-        sleep: waits, where the Hub is busy.
+        endpoint: of another Hub (default: HF_ENDPOINT).
+        sleep: waits for so many seconds, where the Hub is busy.
 
     Yields:
         Progress, the stage "pushed" once the commit stands, and `Pushed` last.
 
     Raises:
-        FileNotFoundError, ValueError: the folder is no checkpoint, has other code than the installed
-            one, or no repo or branch can have that name.
+        FileNotFoundError, ValueError: the folder is no checkpoint or has other code than the installed one,
+            or no repo or branch can have that name.
         HubError: the Hub refused or could not be reached.
     """
     check_repo_id(repo_id)
@@ -147,7 +147,7 @@ def push_checkpoint(
 
 
 def choose_files(folder: Path) -> dict[str, Path]:
-    """What of a checkpoint's folder is pushed: name → where it is read; the code from where it is installed.
+    """Choose the files of a checkpoint to push: name → path; the code is the installed one.
 
     Raises:
         ValueError: a file may not be read, or code beside the weights is not the installed one.
@@ -159,15 +159,15 @@ def choose_files(folder: Path) -> dict[str, Path]:
     ]
     if other:
         raise ValueError(
-            f"{folder}: {join_names(other)} {'is' if len(other) == 1 else 'are'} not the code of the installed "
-            "hf_attn, and whoever loads what is pushed runs it. Load the checkpoint and save it again with "
-            f"this version (save_checkpoint), or delete {'the file' if len(other) == 1 else 'these files'}."
+            f"{folder} holds files that are not the code of the installed hf_attn ({join_names(other)}), and "
+            "whoever loads what is pushed runs it. Load the checkpoint and save it again with this version "
+            "(save_checkpoint), or delete these files."
         )
     return files | code
 
 
 def _find_owner(api: HfApi, repo_id: str, sleep: Sleep) -> Generator[Progress, None, str]:
-    """The full id; refuses a token that may only read."""
+    """The id with its owner; refuses a token that may only read."""
     who = yield from call_with_retries(api.whoami, api, repo_id, sleep)
     full_id = repo_id if "/" in repo_id else f"{who['name']}/{repo_id}"
     if (who.get("auth") or {}).get("accessToken", {}).get("role") == "read":
@@ -182,7 +182,7 @@ def _find_owner(api: HfApi, repo_id: str, sleep: Sleep) -> Generator[Progress, N
 def _open_repo(
     api: HfApi, repo_id: str, private: bool, revision: str | None, sleep: Sleep
 ) -> Generator[Progress, None, tuple[ModelInfo, bool]]:
-    """(the repo, whether it was made now); it and its branch are made where they are missing."""
+    """(the repo, whether it was created now); its branch is created too if missing."""
 
     def find() -> ModelInfo | None:
         try:

@@ -1,7 +1,6 @@
 """The app as a Space of the Hub: the exact folder to push, made of this repository, and pushing it."""
 
 import re
-import shutil
 import tempfile
 import time
 from collections.abc import Iterator
@@ -21,7 +20,7 @@ from hf_attn.hub.client import (
     open_hub,
 )
 from hf_attn.hub.commit import Committed, FolderCommit, refuse_public
-from hf_attn.utils.atomic_write import atomic_directory, refuse_others
+from hf_attn.utils.atomic_write import atomic_directory, copy_files, refuse_others
 from hf_attn.utils.folder_files import find_file, read_file
 
 ROOT = Path(__file__).parents[2]
@@ -53,8 +52,11 @@ class SpaceFolder:
     size: int
 
 
-def list_sources(root: Path = ROOT) -> Iterator[Path]:
-    """The repository's files that run the app, without what Python and editors leave among them.
+def list_sources(root: Path = ROOT) -> dict[str, Path]:
+    """List the repository's files that run the app, without those that Python and editors leave among them.
+
+    Returns:
+        Name in the repository → where the file lies, all links followed.
 
     Raises:
         FileNotFoundError: something is missing: hf_attn is installed without its repository.
@@ -65,22 +67,21 @@ def list_sources(root: Path = ROOT) -> Iterator[Path]:
             raise FileNotFoundError(
                 f"{root / name} is missing: a Space is made of the whole repository; work in a clone."
             )
-    pictures = PICTURE.findall(read_file(root, README, LARGEST_TEXT).decode("utf-8"))
-    for name in (*FILES, *pictures):
-        find_file(root, name)  # refuses what lies elsewhere
-        yield root / name
-    for folder in FOLDERS:
-        for path in sorted((root / folder).rglob("*")):
-            hidden = any(part.startswith((".", "__pycache__")) for part in path.relative_to(root).parts)
-            if not hidden and find_file(root, path.relative_to(root).as_posix()):
-                yield path
+    names = [*FILES, *PICTURE.findall(read_file(root, README, LARGEST_TEXT).decode("utf-8"))]
+    paths = (path.relative_to(root) for folder in FOLDERS for path in sorted((root / folder).rglob("*")))
+    names += [
+        path.as_posix()
+        for path in paths
+        if not any(part.startswith((".", "__pycache__")) for part in path.parts)
+    ]
+    return {name: file for name in names if (file := find_file(root, name)) is not None}
 
 
 def check_metadata(metadata: dict, root: Path = ROOT) -> None:
-    """Refuse front matter that the Hub would not build the app from.
+    """Refuse front matter from which the Hub would not build the app.
 
     Raises:
-        ValueError: a key is missing or has a value that will not do.
+        ValueError: a key is missing, or its value is not the one that the tests ran with.
     """
     if missing := [key for key in NEEDED if not metadata.get(key)]:
         raise ValueError(f"{README}: its front matter lacks {', '.join(missing)}.")
@@ -101,24 +102,21 @@ def assemble_space(directory: str | Path, metadata: dict | None = None, root: Pa
     """Put together the folder that a Space is pushed from, whole or not at all.
 
     Args:
-        directory: takes it; an older one there is replaced.
-        metadata: for the front matter, over the README's own.
+        directory: the folder; an older Space in it is replaced.
+        metadata: for the front matter, in place of the README's own.
         root: the repository.
 
     Raises:
         FileNotFoundError: the repository is not whole.
-        ValueError: the front matter will not do, or something else is in the directory.
+        ValueError: the front matter is refused, or something else is in the directory.
     """
     directory = Path(directory)
-    sources = list(dict.fromkeys(list_sources(root)))
+    sources = list_sources(root)
     check_metadata(metadata_load(root / README) or {}, root)
-    known = {path.relative_to(root).parts[0] for path in sources} | {ATTRIBUTES}
+    known = {name.partition("/")[0] for name in sources} | {ATTRIBUTES}
     refuse_others(directory, lambda name: name.partition("/")[0] in known, "a Space")
     with atomic_directory(directory) as partial:
-        for path in sources:
-            target = partial / path.relative_to(root)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, target)
+        copy_files(sources, partial)
         lines = [f"{pattern} filter=lfs diff=lfs merge=lfs -text\n" for pattern in LARGE]
         (partial / ATTRIBUTES).write_text("".join(lines), encoding="utf-8")
         if metadata:
@@ -130,11 +128,11 @@ def assemble_space(directory: str | Path, metadata: dict | None = None, root: Pa
 
 @dataclass(frozen=True)
 class PushedSpace:
-    """What came of a push.
+    """The result of a push.
 
     Attributes:
         committed: what the Hub has now.
-        folder: what it was made of, which is gone again.
+        folder: the temporary folder that was pushed.
     """
 
     committed: Committed
@@ -149,18 +147,18 @@ def push_space(
     endpoint: str | None = None,
     sleep: Sleep = time.sleep,
 ) -> Iterator[Progress | PushedSpace]:
-    """Make this repository's app a Space, new or existing, in one commit: the Space is either old or new.
+    """Push this repository's app to a Space, new or existing, in one commit.
 
-    What else an existing Space holds is removed with it.
-    The front matter on the Hub also names the bundled checkpoints that the owner has pushed, and a picture.
+    Other files of an existing Space are removed. The front matter on the Hub also names the bundled
+    checkpoints that the owner has pushed, and a picture.
 
     Args:
         repo_id: OWNER/NAME.
-        private: whether a new Space is its owner's alone. One that is there stays as it is, but is not
-            pushed to where others see it and private=True.
+        private: of a Space that is created. A Space that exists stays as it is; with private=True a public
+            one is refused.
         token: may write; None takes the one that is logged in.
-        endpoint: another Hub than HF_ENDPOINT's.
-        sleep: waits, where the Hub is busy.
+        endpoint: of another Hub (default: HF_ENDPOINT).
+        sleep: waits for so many seconds, where the Hub is busy.
 
     Yields:
         Progress, and `PushedSpace` last.
@@ -179,9 +177,9 @@ def push_space(
         assemble_space(place)  # what is wrong here is said before a repo is made
         yield Progress("connecting", f"Making {repo_id} where there is none.")
         url = yield from call_with_retries(lambda: _create(api, repo_id, private), api, repo_id, sleep)
-        own = [f"{owner}/{path.name}" for path in list_checkpoints(ROOT / "model_cards")]
+        names = [f"{owner}/{path.name}" for path in list_checkpoints(ROOT / "model_cards")]
         models = yield from call_with_retries(
-            lambda: [name for name in own if api.repo_exists(name)], api, repo_id, sleep
+            lambda: list(filter(api.repo_exists, names)), api, repo_id, sleep
         )
         pictures = PICTURE.findall((ROOT / README).read_text(encoding="utf-8"))
         thumbnail = f"{url}/resolve/main/{pictures[0]}"
@@ -198,5 +196,5 @@ def _create(api: HfApi, repo_id: str, private: bool) -> str:
 
 
 def _is_ours(name: str) -> bool:
-    """Whether a file of the Space goes with the app it came with: all but the one that the Hub makes."""
+    """Whether a push replaces or removes a file of the Space: any but the one that the Hub makes."""
     return name != ATTRIBUTES

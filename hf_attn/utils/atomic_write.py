@@ -1,17 +1,17 @@
-"""Folders and files that appear whole or not at all."""
+"""Write files and folders whole or not at all; copy them."""
 
 import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from safetensors import SafetensorError
 
 
 def write_file(path: Path, content: bytes) -> Path:
-    """Put a file in place at once: whole, or what was there stays."""
+    """Write a file whole; on any error the old one stays."""
     handle, name = tempfile.mkstemp(prefix=".", suffix=".partial", dir=path.parent)
     partial = Path(name)
     try:
@@ -24,13 +24,20 @@ def write_file(path: Path, content: bytes) -> Path:
     return path
 
 
+def copy_files(files: Mapping[str, Path], directory: Path) -> None:
+    """Copy each file into a folder under its name, which may have slashes; of a link, what it leads to."""
+    for name, path in files.items():
+        (copy := directory / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, copy)
+
+
 def refuse_others(directory: Path, is_ours: Callable[[str], bool], what: str) -> None:
-    """Refuse to replace a folder that holds more than what it is to be replaced by.
+    """Refuse to replace a folder that holds other files than an earlier result.
 
     Args:
         directory: the folder, if there is one.
-        is_ours: which of its files, named from there, may go.
-        what: it is to hold: "a data set", "a Space".
+        is_ours: which of its files, by their names relative to it, may be replaced.
+        what: the folder is to hold: "a data set", "a Space".
 
     Raises:
         ValueError: it is a file, or holds something else.
@@ -44,7 +51,7 @@ def refuse_others(directory: Path, is_ours: Callable[[str], bool], what: str) ->
 
 
 def clear_leftovers(target: Path) -> None:
-    """Undo what a killed process left: put a set-aside folder back where nothing took its place."""
+    """Tidy up after a killed process: an old folder that it set aside goes back if nothing took its place."""
     aside = target.with_name(f".{target.name}.replaced")
     if aside.exists() and not target.exists():
         aside.rename(target)
@@ -52,23 +59,23 @@ def clear_leftovers(target: Path) -> None:
 
 
 def _is_about_writing(error: Exception) -> bool:
-    """Whether torch.save or safetensors met a full disk, which neither of them calls OSError."""
+    """Whether torch.save or safetensors met a full disk; neither raises OSError."""
     words = ("inline_container", "iostream", "PytorchStreamWriter")
     return isinstance(error, SafetensorError) or any(word in str(error) for word in words)
 
 
 @contextlib.contextmanager
 def atomic_directory(target: str | os.PathLike) -> Iterator[Path]:
-    """Fill a folder beside `target`, then put it in `target`'s place.
+    """Fill a temporary folder beside `target`, then put it in `target`'s place.
 
-    Whatever happens on the way (an error, a full disk, a killed process), `target` is either what it was or
-    the new folder whole.
+    Whatever happens on the way (an error, a full disk, a killed process), `target` is either the old folder
+    or the whole new one.
 
     Yields:
         The folder to fill.
 
     Raises:
-        OSError: it could not be written, whatever torch and safetensors called it.
+        OSError: it could not be written, whatever error torch or safetensors raised.
     """
     target = Path(target)
     target.parent.mkdir(parents=True, exist_ok=True)

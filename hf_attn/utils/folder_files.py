@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 MODEL_FILES = Path(__file__).parents[1] / "models"
+LONGEST_LINK = 1_000  # bytes of a link's target
 _CACHED_REPO = re.compile(r"(models|datasets|spaces)--.+")
 _SHARED_BLOB = re.compile(r"[0-9a-f]{64}")
 _KINDS = {
@@ -47,7 +48,8 @@ def find_file(folder: str | Path, name: str) -> Path | None:
 
     - inside the folder;
     - from a snapshot in a cache of the Hub to that repository's own blobs, as huggingface_hub makes them;
-    - to the installed model file of the same name: `hf_attn/models/attention.py` for `attention.py`.
+    - to `hf_attn/models/attention.py` from `attention.py`, and likewise for every model file: it stands for
+      the installed file, also where git wrote the link as text.
 
     Args:
         folder: what a person named; it may itself be a link.
@@ -55,20 +57,22 @@ def find_file(folder: str | Path, name: str) -> Path | None:
 
     Raises:
         ValueError: it is a link that leads elsewhere or nowhere, a named pipe, a socket or a device. The
-            sentence does not tell where a link leads: that is no business of whoever made the folder.
+            sentence tells where a link leads only if to model files: whoever made the folder should learn
+            nothing about other files of this machine.
     """
     path = Path(folder) / name
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return None
+    if (code := _find_linked_code(path)) is not None:
+        return code
     remedy = "put a copy of the file in its place, or take it away."
     try:
         root, real = Path(folder).resolve(), path.resolve()
     except (OSError, RuntimeError):  # links in a circle
         raise ValueError(f"{path} is a link in a circle: {remedy}") from None
-    is_inside = real.is_relative_to(root) or real == (MODEL_FILES / name).resolve()
-    if not is_inside and not _is_cached(root, name, real):
+    if not real.is_relative_to(root) and not _is_cached(root, name, real):
         raise ValueError(f"{path} is a link that leads out of its folder, and is not read: {remedy}")
     try:
         mode = real.lstat().st_mode
@@ -136,6 +140,33 @@ def _refuse_other_kinds(path: Path, mode: int) -> None:
 
 def _name_kind(mode: int) -> str:
     return _KINDS.get(stat.S_IFMT(mode), "no file")
+
+
+def _find_linked_code(path: Path) -> Path | None:
+    """The installed model file that a link stands for, as the bundled checkpoints have them.
+
+        model_cards/attn-copy/attention.py → ../../hf_attn/models/attention.py
+
+    Where links are not allowed, as on Windows, git writes a file with the link's target as its content.
+
+    Raises:
+        ValueError: there is no file where the link leads.
+    """
+    installed = MODEL_FILES / path.name
+    is_link = path.is_symlink()
+    if path.suffix != ".py" or not installed.is_file():
+        return None
+    if not is_link and (not path.is_file() or path.stat().st_size > LONGEST_LINK):
+        return None
+    target = os.readlink(path) if is_link else path.read_bytes().decode("utf-8", "replace")
+    if Path(target).parts[-3:] != (*MODEL_FILES.parts[-2:], path.name):
+        return None
+    if is_link and not path.is_file():
+        raise ValueError(
+            f"{path} is a link to {target}, and there is no such file: copy the folder again with what its "
+            "links lead to (cp -rL), or delete the link, since hf_attn loads its models with its own code."
+        )
+    return installed
 
 
 def _is_cached(root: Path, name: str, real: Path) -> bool:
