@@ -14,7 +14,7 @@ from typing import Annotated, NoReturn
 import typer
 from typer.exceptions import TyperException
 
-from hf_attn.cli import ablate, cards, dataset, duel, experiment, heads, hub, inspect, sources, space, train
+from hf_attn.cli import ablate, cards, duel, experiment, heads, hub, inspect, sources, train
 from hf_attn.cli import app as start
 from hf_attn.cli.output import Failure, WrongUse, working
 
@@ -75,9 +75,9 @@ app.command()(loads_first(sources.sources))
 app.command()(loads_first(hub.push))
 app.command()(loads_first(hub.pull))
 app.command()(loads_first(cards.cards))
-app.command()(loads_first(dataset.dataset))
-app.command()(loads_first(space.space))
-app.command("push-space")(loads_first(space.push_space))
+app.command()(loads_first(hub.dataset))
+app.command()(loads_first(hub.space))
+app.command("push-space")(loads_first(hub.push_space))
 
 
 def _leave(message: str, code: int) -> NoReturn:

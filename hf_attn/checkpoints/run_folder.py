@@ -11,16 +11,13 @@ import contextlib
 import dataclasses
 import json
 import math
-import signal
-import sys
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from accelerate import Accelerator
-from accelerate.tracking import filter_trackers
 from filelock import FileLock, Timeout
 from transformers import PreTrainedModel
 
@@ -37,8 +34,6 @@ from hf_attn.training.loop import Report, train
 from hf_attn.utils.atomic_write import clear_leftovers, write_file
 from hf_attn.utils.folder_files import list_files, read_file
 
-TRACK_DIR = "runs"  # where tensorboard's logs go
-TRACKED = ("loss", "learning_rate", "tokens_per_second", "held_out_exact_match")
 RUN, STATE, REPORTS, LOCK = "run.json", "training_state", "reports.jsonl", ".lock"
 LARGEST_REPORTS = 500_000_000  # bytes: a million lines have 250 million
 
@@ -308,44 +303,3 @@ def check_same(
         raise ValueError(
             f"{other[0]} is not that of the run in {resume}; leave it out to go on with that run."
         )
-
-
-@contextlib.contextmanager
-def stop_when_asked() -> Iterator[threading.Event]:
-    """Ctrl-C, or a termination, sets an event; the second one interrupts at once."""
-    stop = threading.Event()
-
-    def ask(signum: int, frame: object) -> None:  # noqa: ARG001
-        if stop.is_set():
-            raise KeyboardInterrupt
-        stop.set()
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-@contextlib.contextmanager
-def track(accelerator: Accelerator, tracker: str | None, run: Run) -> Iterator[Callable[[dict], None]]:
-    """Gives what logs a report's row to trackio or tensorboard, through accelerate; nowhere where None."""
-    if tracker is None:
-        yield lambda row: None  # noqa: ARG005
-        return
-    with contextlib.redirect_stdout(sys.stderr):  # trackio greets on standard output
-        accelerator.project_configuration.logging_dir = TRACK_DIR
-        accelerator.log_with = filter_trackers([tracker], TRACK_DIR)
-        settings = {"seed": run.seed, "steps": run.recipe.steps, "batch_size": run.recipe.batch_size}
-        accelerator.init_trackers(f"hf_attn-{run.task.name}", config=settings)
-
-    def log(row: dict) -> None:
-        with contextlib.redirect_stdout(sys.stderr):
-            accelerator.log({name: row[name] for name in TRACKED if row[name] is not None}, step=row["step"])
-
-    try:
-        yield log
-    finally:
-        with contextlib.redirect_stdout(sys.stderr):
-            accelerator.end_training()

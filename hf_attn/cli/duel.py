@@ -19,6 +19,7 @@ from hf_attn.cli.output import (
     tell,
     wrong_use,
 )
+from hf_attn.cli.train import stop_on_signal
 
 if TYPE_CHECKING:
     from hf_attn.evaluation.baselines import Baseline
@@ -126,7 +127,7 @@ def _follow(
     from hf_attn.training.duel import duel as take_turns
 
     measured = []
-    with run_folder.stop_when_asked() as stop, _show_progress(list(contestants), budget, not as_json) as show:
+    with stop_on_signal() as stop, _show_progress(list(contestants), budget, not as_json) as show:
         turns = take_turns(task, contestants, budget, seed=seed, device=device, report_every_step=stop)
         for turn in turns:
             if turn.evaluation is not None:

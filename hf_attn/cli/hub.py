@@ -1,4 +1,4 @@
-"""Commands that share a checkpoint: push it to the Hub, pull one from there."""
+"""Commands of the Hub: push or pull a checkpoint, save or push a data set, the app as a Space."""
 
 import os
 import sys
@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hf_attn.cli.output import AsJson, Failure, Folder, WrongUse, follow, print_json, wrong_use
+from hf_attn.cli.output import SEED, AsJson, Failure, Folder, WrongUse, follow, print_json, wrong_use
 
 if TYPE_CHECKING:
     from hf_attn.hub.pull import Pulled
     from hf_attn.hub.push import Pushed
 
+SPACE = Path("build/space")
 TokenFromEnv = Annotated[
     str | None,
     typer.Option(
@@ -115,6 +116,114 @@ def pull(
         print(
             f"It answers otherwise than when it was saved: {'; '.join(pulled.differences)}", file=sys.stderr
         )
+
+
+def dataset(
+    task: Annotated[
+        str, typer.Argument(metavar="TASK", help="Task name, or the Python file of your own task.")
+    ],
+    output_dir: Annotated[
+        Path, typer.Option(metavar="DIR", help="Output folder; an earlier data set there is replaced.")
+    ],
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Task option; may be repeated.")
+    ] = None,
+    training: Annotated[int, typer.Option(min=1, help="Number of training examples, at most.")] = 10_000,
+    measured: Annotated[
+        int, typer.Option(min=1, help="Number of held-out and of validation examples, at most.")
+    ] = 1_000,
+    seed: Annotated[int, SEED] = 0,
+    push: Annotated[
+        str | None,
+        typer.Option(metavar="OWNER/NAME", help="Also push to this repository; its other files stay."),
+    ] = None,
+    public: Annotated[
+        bool, typer.Option("--public", help="Make the repository public (default: private).")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Save a task's examples as a data set folder.
+
+    Training, validation and held-out examples are Parquet files, with a card.
+    """
+    from hf_attn.architectures.settings import merge_settings, name_task
+    from hf_attn.hub.client import check_repo_id, find_token, in_megabytes
+    from hf_attn.hub.dataset import push_dataset, save_dataset
+    from hf_attn.tasks import build_task
+
+    with wrong_use():
+        if push is not None:
+            check_repo_id(push)
+            find_token(None)  # before the work, not after it
+        chosen = build_task(name_task(task), **merge_settings(settings or ()))
+        saved = save_dataset(output_dir, chosen, training=training, measured=measured, seed=seed)
+    if as_json:
+        print_json("dataset", directory=str(saved.path), examples=saved.examples, bytes=saved.size)
+    else:
+        counts = ", ".join(f"{count:,} {split}" for split, count in saved.examples.items())
+        print(f"{saved.path}: {counts}; {in_megabytes(saved.size)}.")
+    if push is None:
+        return
+    pushed = follow(push_dataset(saved.path, push, private=not public), as_json)
+    if as_json:
+        print_json("pushed", url=pushed.url, commit=pushed.commit, sent=len(pushed.sent))
+    else:
+        print(
+            f"{pushed.url}: {len(pushed.sent)} files new."
+            if pushed.sent
+            else f"{pushed.url}: nothing has changed."
+        )
+
+
+def space(
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Output folder; an earlier one is replaced.")
+    ] = SPACE,
+    as_json: AsJson = False,
+) -> None:
+    """Assemble the folder that a Space is made of.
+
+    It holds the app, the package, the bundled checkpoints and the requirements.
+    """
+    from hf_attn.hub.client import in_megabytes
+    from hf_attn.hub.space import assemble_space
+
+    with wrong_use():
+        folder = assemble_space(directory)
+    if as_json:
+        print_json("space", directory=str(directory), files=len(folder.files), bytes=folder.size)
+        return
+    print(f"{directory}: {len(folder.files)} files, {in_megabytes(folder.size)}, ready to push.")
+
+
+def push_space(
+    repo_id: Annotated[
+        str, typer.Argument(metavar="OWNER/NAME", help="OWNER/NAME of the Space; created if missing.")
+    ],
+    private: Annotated[
+        bool, typer.Option("--private", help="Make a new Space private (default: public).")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Push the app to the Hub as a Space, in one commit.
+
+    Log in before with `hf auth login`, or set HF_TOKEN.
+    """
+    from hf_attn.hub import space as app_space
+    from hf_attn.hub.client import in_megabytes
+
+    with wrong_use():
+        pushed = follow(app_space.push_space(repo_id, private=private), as_json)
+    made, folder = pushed.committed, pushed.folder
+    if as_json:
+        changed = {"sent": len(made.sent), "removed": len(made.removed)}
+        print_json("pushed", url=made.url, commit=made.commit, **changed, bytes=folder.size)
+        return
+    if not made.sent and not made.removed:
+        print(f"{made.url}: nothing has changed.")
+        return
+    files = f"{len(folder.files)} files, {in_megabytes(folder.size)}, {len(made.sent)} of them new or changed"
+    print(f"{made.url}: {files}. The Hub builds it now.")
 
 
 def _find_token(variable: str | None) -> str | None:

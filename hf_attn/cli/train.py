@@ -2,7 +2,9 @@
 
 import contextlib
 import importlib.util
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -26,11 +28,15 @@ from hf_attn.cli.output import (
 )
 
 if TYPE_CHECKING:
+    from accelerate import Accelerator
+
     from hf_attn.checkpoints.run_folder import Run
     from hf_attn.evaluation.baselines import Baseline
     from hf_attn.evaluation.metrics import Evaluation
     from hf_attn.training.loop import Report
 
+TRACK_DIR = "runs"  # of tensorboard's logs
+TRACKED = ("loss", "learning_rate", "tokens_per_second", "held_out_exact_match")
 ModelName = Literal[
     "transformer", "decoder", "none", "additive", "dot", "general", "concat", "lstm", "gru", "rnn"
 ]
@@ -151,8 +157,8 @@ def _train(run: "Run", directory: Path | None, save_every: float, track: str | N
         model = registry.build_model(run.task, run.recipe, run.seed)
     speaks = accelerator.is_main_process
     with (
-        run_folder.track(accelerator, track, run) as log,
-        run_folder.stop_when_asked() as stop,
+        _open_tracker(accelerator, track, run) as log,
+        stop_on_signal() as stop,
         _show_progress(run.recipe.steps, speaks, as_json) as show,
         contextlib.closing(
             run_folder.follow(run, model, accelerator, directory, save_every, stop)
@@ -177,6 +183,51 @@ def _train(run: "Run", directory: Path | None, save_every: float, track: str | N
     else:
         evaluation = evaluate(model, run.task)
     _print_result(run, report, evaluation, beside, directory, as_json)
+
+
+@contextlib.contextmanager
+def stop_on_signal() -> Iterator[threading.Event]:
+    """Give an event that Ctrl-C or a termination sets; a second one interrupts at once."""
+    stop = threading.Event()
+
+    def set_event(signum: int, frame: object) -> None:  # noqa: ARG001
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    before = {number: signal.signal(number, set_event) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _open_tracker(
+    accelerator: "Accelerator", tracker: str | None, run: "Run"
+) -> Iterator[Callable[[dict], None]]:
+    """Give a function that logs a report's row to trackio or tensorboard, or nowhere where none is named."""
+    from accelerate.tracking import filter_trackers
+
+    if tracker is None:
+        yield lambda row: None  # noqa: ARG005
+        return
+    with contextlib.redirect_stdout(sys.stderr):  # trackio greets on standard output
+        accelerator.project_configuration.logging_dir = TRACK_DIR
+        accelerator.log_with = filter_trackers([tracker], TRACK_DIR)
+        settings = {"seed": run.seed, "steps": run.recipe.steps, "batch_size": run.recipe.batch_size}
+        accelerator.init_trackers(f"hf_attn-{run.task.name}", config=settings)
+
+    def log(row: dict) -> None:
+        with contextlib.redirect_stdout(sys.stderr):
+            accelerator.log({name: row[name] for name in TRACKED if row[name] is not None}, step=row["step"])
+
+    try:
+        yield log
+    finally:
+        with contextlib.redirect_stdout(sys.stderr):
+            accelerator.end_training()
 
 
 def _print_result(
