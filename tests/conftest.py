@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from hf_attn.architectures.registry import build_model
-from hf_attn.checkpoints.run_folder import Run, finish, follow
+from hf_attn.checkpoints.run_folder import Run, finish_run, train_run
 from hf_attn.tasks import build_task
 from hf_attn.training.device import build_accelerator
 
@@ -55,7 +55,7 @@ def tiny_checkpoint(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("checkpoints") / "attn-copy"
     accelerator = build_accelerator("cpu")
     model = build_model(run.task, run.recipe, run.seed)
-    for _ in follow(run, model, accelerator, folder):
+    for _ in train_run(run, model, accelerator, folder):
         pass
-    finish(run, model, accelerator, folder)
+    finish_run(run, model, accelerator, folder)
     return folder

@@ -1,10 +1,10 @@
-"""A run's folder while it is under way: what it is made of, its state, its reports. It ends as a checkpoint.
+"""The folder of a training run: its settings, state and reports.
 
     OUT/run.json          task, recipe, seed: enough to begin again
     OUT/training_state/   weights, optimizer, generators, step: enough to go on
     OUT/reports.jsonl     one report a line
 
-A finished run leaves none of them: the checkpoint folder takes OUT's place as a whole.
+At the end the checkpoint folder takes OUT's place.
 """
 
 import contextlib
@@ -40,13 +40,13 @@ LARGEST_REPORTS = 500_000_000  # bytes: a million lines have 250 million
 
 @dataclass(frozen=True)
 class Run:
-    """What a run is made of.
+    """The settings of a training run.
 
     Attributes:
         task: what is learned.
-        recipe: how.
+        recipe: sizes and training settings.
         seed: of weights and examples.
-        until: stop at this held-out accuracy; None to take every step.
+        until: stop at this held-out accuracy; None takes every step.
         device: "auto", "cpu", "cuda" or "mps".
         threads: processor threads for torch.
     """
@@ -70,7 +70,7 @@ class Run:
 
 
 def report_row(report: Report) -> dict:
-    """A report's figures as JSON can hold them: null where there is no number."""
+    """The figures of a report as JSON can hold them: null where there is no number."""
     names = (
         "step",
         "steps",
@@ -86,10 +86,10 @@ def report_row(report: Report) -> dict:
 
 
 def check_output(directory: Path) -> None:
-    """Refuse a folder that a new run must not take.
+    """Refuse an output folder that a new run must not replace.
 
     Raises:
-        ValueError: something else is in it, or a run that is not finished.
+        ValueError: it holds an unfinished run, or something else than a checkpoint.
     """
     clear_leftovers(directory)
     if not directory.exists():
@@ -120,7 +120,7 @@ def is_finished(directory: Path) -> bool:
 
 
 def save_run(directory: Path, run: Run) -> None:
-    """Begin a run's folder."""
+    """Start a run's folder with its settings."""
     directory.mkdir(parents=True, exist_ok=True)
     content = {
         "task": {"name": run.task.name, "options": run.task.options},
@@ -131,14 +131,14 @@ def save_run(directory: Path, run: Run) -> None:
 
 
 def load_run(directory: Path, own_task: type[Task] | None = None) -> Run:
-    """What the run in a folder is made of.
+    """Read the settings of the run in a folder.
 
     Args:
         directory: the run's folder.
-        own_task: what it learns where that is not one of TASKS.
+        own_task: the task, where it is not one of TASKS.
 
     Raises:
-        ValueError: there is none, it is finished, run.json cannot be read, or its task is not known.
+        ValueError: there is no unfinished run, run.json cannot be read, or its task is not known.
     """
     clear_leftovers(directory)
     clear_leftovers(directory / STATE)
@@ -166,7 +166,7 @@ def load_run(directory: Path, own_task: type[Task] | None = None) -> Run:
 
 
 def check_run_files(directory: Path) -> None:
-    """Refuse a run's folder in which something is no file of its own: a run reads and writes there.
+    """Refuse a run's folder with links or devices in the place of its files, which a run reads and writes.
 
     Raises:
         ValueError: a link leads elsewhere, or something is neither file nor folder.
@@ -175,13 +175,13 @@ def check_run_files(directory: Path) -> None:
 
 
 def add_report(directory: Path, row: dict) -> None:
-    """Note a report."""
+    """Append a report to the run's folder."""
     with (directory / REPORTS).open("a", encoding="utf-8") as file:
         file.write(json.dumps(row) + "\n")
 
 
 def load_reports(directory: Path) -> list[dict]:
-    """The run's reports by step, over all resumptions; a step that was reported twice counts once."""
+    """The run's reports in the order of steps; of a step that was reported twice, the later one."""
     rows: dict[int, dict] = {}
     for line in read_file(directory, REPORTS, LARGEST_REPORTS).decode("utf-8").splitlines():
         with contextlib.suppress(json.JSONDecodeError):  # a killed process may leave half a line
@@ -190,7 +190,7 @@ def load_reports(directory: Path) -> list[dict]:
     return [rows[step] for step in sorted(rows)]
 
 
-def follow(
+def train_run(
     run: Run,
     model: PreTrainedModel,
     accelerator: Accelerator,
@@ -198,25 +198,24 @@ def follow(
     save_every_seconds: float = 30.0,
     report_every_step: threading.Event | None = None,
 ) -> Generator[Report]:
-    """Train, and keep the run's folder. Stop by closing the generator; another call goes on from there.
+    """Train, and write the run's folder. Close the generator to stop; another call resumes there.
 
     Args:
-        run: what to do.
+        run: the settings.
         model: is changed in place.
         accelerator: device and processes.
-        directory: the run's folder; None keeps nothing.
-        save_every_seconds: how often the state is saved on the way.
+        directory: the run's folder; None writes nothing.
+        save_every_seconds: seconds between two saves of the state.
         report_every_step: once set, every step is reported.
 
     Yields:
         The loop's reports.
     """
-    keeps = directory is not None and accelerator.is_main_process
-    lock = FileLock(directory / LOCK) if directory is not None and keeps else None
+    lock = FileLock(directory / LOCK) if directory and accelerator.is_main_process else None
     if directory is not None and lock is not None:
         directory.mkdir(parents=True, exist_ok=True)
         check_run_files(directory)
-        _take(lock, directory)
+        _acquire(lock, directory)
         save_run(directory, run)
     loop = train(
         run.task,
@@ -231,38 +230,33 @@ def follow(
     )
     with contextlib.closing(loop), lock or contextlib.nullcontext():  # type: ignore[type-var]
         for report in loop:
-            if directory is not None and keeps:
+            if directory is not None and lock is not None:
                 add_report(directory, report_row(report))
             yield report
 
 
-def _take(lock: FileLock, directory: Path) -> None:
-    """Hold a run's folder, so that no other process trains in it.
-
-    Raises:
-        BlockingIOError: another one does.
-    """
+def _acquire(lock: FileLock, directory: Path) -> None:
     try:
         lock.acquire(timeout=0)
     except Timeout as error:
         raise BlockingIOError(f"Another process is training in {directory}: stop it first.") from error
 
 
-def finish(
+def finish_run(
     run: Run,
     model: PreTrainedModel,
     accelerator: Accelerator,
     directory: Path,
     baseline: Baseline | None = None,
 ) -> Evaluation:
-    """Measure what was learned, and put the checkpoint in place of the run's folder.
+    """Measure the model on held-out examples, and replace the run's folder by the checkpoint.
 
     Args:
-        run: what was done.
-        model: what learned.
-        accelerator: what it learned on.
+        run: the settings.
+        model: the trained model.
+        accelerator: where it was trained.
         directory: the run's folder.
-        baseline: what stands beside the result in training.json and on the card.
+        baseline: for training.json and the card.
     """
     evaluation = evaluate(model, run.task)
     record = build_training_record(
@@ -280,13 +274,13 @@ def finish(
     return evaluation
 
 
-def check_same(
+def refuse_changes(
     run: Run, resume: Path, task: str | None, model: str | None, settings: Mapping, seed: int | None
 ) -> None:
-    """What is typed beside --resume may repeat the run's own choices, not change them.
+    """Refuse options beside --resume that differ from the run's own.
 
     Raises:
-        ValueError: it changes them.
+        ValueError: one does.
     """
     settings = dict(settings)
     same = {
@@ -297,8 +291,8 @@ def check_same(
     }
     if settings:
         steps = {"steps": run.recipe.steps}
-        own = apply_settings(type(run.task), {**settings, **steps}, run.recipe.architecture)
-        same["--set"] = own == (run.task, run.recipe)
+        chosen = apply_settings(type(run.task), {**settings, **steps}, run.recipe.architecture)
+        same["--set"] = chosen == (run.task, run.recipe)
     if other := [name for name, is_same in same.items() if not is_same]:
         raise ValueError(
             f"{other[0]} is not that of the run in {resume}; leave it out to go on with that run."

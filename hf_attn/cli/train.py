@@ -115,7 +115,9 @@ def train(
             chosen["steps"] = steps
         if resume is not None:
             run = run_folder.load_run(resume, learned)
-            run_folder.check_same(run, resume, None if learned is None else learned.name, model, chosen, seed)
+            run_folder.refuse_changes(
+                run, resume, None if learned is None else learned.name, model, chosen, seed
+            )
             if output_dir is not None and output_dir.resolve() != resume.resolve():
                 raise ValueError(f"--output-dir {output_dir} is not the run's; --resume {resume} ends there.")
         elif learned is None:
@@ -161,7 +163,7 @@ def _train(run: "Run", directory: Path | None, save_every: float, track: str | N
         stop_on_signal() as stop,
         _show_progress(run.recipe.steps, speaks, as_json) as show,
         contextlib.closing(
-            run_folder.follow(run, model, accelerator, directory, save_every, stop)
+            run_folder.train_run(run, model, accelerator, directory, save_every, stop)
         ) as reports,
     ):
         for report in reports:
@@ -179,7 +181,7 @@ def _train(run: "Run", directory: Path | None, save_every: float, track: str | N
         tell(f"{baselines.NAME} learns the same texts, to stand beside …")
     beside = baselines.measure_beside(run.task)
     if directory:
-        evaluation = run_folder.finish(run, model, accelerator, directory, beside)
+        evaluation = run_folder.finish_run(run, model, accelerator, directory, beside)
     else:
         evaluation = evaluate(model, run.task)
     _print_result(run, report, evaluation, beside, directory, as_json)
