@@ -36,10 +36,10 @@ from demos.tabs.train import tab as train
 from demos.tabs.try_it import tab as trying
 from hf_attn.analysis.ablation import Trial
 from hf_attn.analysis.position_encodings import PositionSettings
-from hf_attn.experiments import word_vectors
 from hf_attn.experiments.length_generalization import LengthTest
 from hf_attn.experiments.word_order import WordOrderSizes
-from hf_attn.experiments.word_vectors import choose_word_vector_settings
+from hf_attn.experiments.words import word_vectors
+from hf_attn.experiments.words.word_vectors import choose_word_vector_settings
 from hf_attn.interpret.attention_maps import attention_maps
 from hf_attn.interpret.interventions import Intervention
 from hf_attn.tasks import Recipe, build_task

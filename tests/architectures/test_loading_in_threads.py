@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 
 from hf_attn.architectures.registry import build_model
 from hf_attn.checkpoints.save_load import load_checkpoint
-from hf_attn.experiments.ngram_text import attention_size
+from hf_attn.experiments.words.ngram_text import attention_size
 from hf_attn.hub.external_models import open_model
 from hf_attn.tasks import build_task
 from hf_attn.training.duel import count_parameters

@@ -10,9 +10,9 @@ from babel.languages import get_official_languages
 from babel.numbers import get_territory_currencies
 from torch.nn.functional import normalize
 
-from hf_attn.experiments.word_data.countries import COUNTRIES, compose_country_sentences, find_capital
-from hf_attn.experiments.word_data.sentences import split_sentences, split_words
-from hf_attn.experiments.word_vectors import (
+from hf_attn.experiments.words.countries import COUNTRIES, compose_country_sentences, find_capital
+from hf_attn.experiments.words.sentences import split_sentences, split_words
+from hf_attn.experiments.words.word_vectors import (
     KINDS,
     NO_WORD,
     Settings,

@@ -8,15 +8,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hf_attn.experiments import ngram_text
-from hf_attn.experiments.bag_of_words import PLACES, compare_word_orders, learn_word_order, twins
-from hf_attn.experiments.word_data.bpe_steps import (
+from hf_attn.experiments.word_order import NAIVE_BAYES, Order, WordOrderSizes
+from hf_attn.experiments.words import ngram_text
+from hf_attn.experiments.words.bag_of_words import PLACES, compare_word_orders, learn_word_order, twins
+from hf_attn.experiments.words.bpe_steps import (
     learn_bpe_merges,
     split_at_words,
     split_bytes,
     split_characters,
 )
-from hf_attn.experiments.word_order import NAIVE_BAYES, Order, WordOrderSizes
 from hf_attn.models.configuration_attn_decoder import AttnDecoderConfig
 from hf_attn.models.modeling_attn_decoder import AttnDecoderForCausalLM
 from hf_attn.tasks.base import HELD_OUT, TRAINING, VALIDATION

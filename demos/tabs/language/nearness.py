@@ -3,8 +3,8 @@
 import dataclasses
 from collections.abc import Sequence
 
-from hf_attn.experiments.word_data.countries import find_capital
-from hf_attn.experiments.word_vectors import WordVectors
+from hf_attn.experiments.words.countries import find_capital
+from hf_attn.experiments.words.word_vectors import WordVectors
 
 NEAREST = 8
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import gradio as gr
 
-from hf_attn.experiments.ngram_text import (
+from hf_attn.experiments.words.ngram_text import (
     NAMES,
     WINDOW,
     Passages,

@@ -13,7 +13,7 @@ The board's value (demos/tabs/language/tokens.js): `to_json` of None or
 import gradio as gr
 import torch
 
-from hf_attn.experiments.word_data.bpe_steps import (
+from hf_attn.experiments.words.bpe_steps import (
     LearningStep,
     Segmentation,
     learn_bpe_merges,
@@ -21,7 +21,7 @@ from hf_attn.experiments.word_data.bpe_steps import (
     split_bytes,
     split_characters,
 )
-from hf_attn.experiments.word_vectors import look_up
+from hf_attn.experiments.words.word_vectors import look_up
 from hf_attn.tasks.tokenizers.trained import SPACE
 
 from ...core.limits import refuse_longer

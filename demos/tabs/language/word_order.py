@@ -19,9 +19,15 @@ from dataclasses import dataclass, field
 
 import gradio as gr
 
-from hf_attn.experiments.bag_of_words import PLACES, Learned, compare_word_orders, learn_word_order, twins
-from hf_attn.experiments.word_data.sentences import split_words
 from hf_attn.experiments.word_order import Order, WordOrderSizes
+from hf_attn.experiments.words.bag_of_words import (
+    PLACES,
+    Learned,
+    compare_word_orders,
+    learn_word_order,
+    twins,
+)
+from hf_attn.experiments.words.sentences import split_words
 
 from ...core.limits import refuse_longer
 from ...jobs.job import LATE, MESSAGE_SECONDS, ending, last_moment

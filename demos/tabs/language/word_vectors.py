@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 import gradio as gr
 import torch
 
-from hf_attn.experiments.word_data.countries import COUNTRIES, compose_country_sentences
-from hf_attn.experiments.word_data.sentences import split_sentences, split_words
-from hf_attn.experiments.word_vectors import (
+from hf_attn.experiments.words.countries import COUNTRIES, compose_country_sentences
+from hf_attn.experiments.words.sentences import split_sentences, split_words
+from hf_attn.experiments.words.word_vectors import (
     KINDS,
     Report,
     Settings,

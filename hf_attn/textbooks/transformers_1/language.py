@@ -7,11 +7,17 @@ from functools import cache
 import torch
 from torch.nn.functional import cosine_similarity, one_hot
 
-from hf_attn.experiments.bag_of_words import PLACES, compare_word_orders
 from hf_attn.experiments.base import learn_and_measure
-from hf_attn.experiments.word_data.bpe_steps import learn_bpe_merges
-from hf_attn.experiments.word_data.countries import COUNTRIES, compose_country_sentences
-from hf_attn.experiments.word_vectors import KINDS, Settings, WordVectors, learn_word_vectors, share_first
+from hf_attn.experiments.words.bag_of_words import PLACES, compare_word_orders
+from hf_attn.experiments.words.bpe_steps import learn_bpe_merges
+from hf_attn.experiments.words.countries import COUNTRIES, compose_country_sentences
+from hf_attn.experiments.words.word_vectors import (
+    KINDS,
+    Settings,
+    WordVectors,
+    learn_word_vectors,
+    share_first,
+)
 from hf_attn.tasks.base import HELD_OUT, TRAINING
 from hf_attn.tasks.batch import PAD
 from hf_attn.tasks.text.topics import Topics

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch.nn.functional import embedding, logsigmoid, normalize, one_hot
 
-from hf_attn.experiments.word_data.sentences import split_words
+from hf_attn.experiments.words.sentences import split_words
 
 KINDS = ("skip-gram", "CBOW")
 NOISE_POWER = 0.75  # arXiv:1310.4546, §2.2

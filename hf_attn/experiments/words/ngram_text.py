@@ -9,7 +9,7 @@ import torch
 from transformers import PreTrainedModel
 
 from hf_attn.experiments.ngrams import DISCOUNTS, NGrams, grams_of
-from hf_attn.experiments.word_data.sentences import split_sentences, split_words
+from hf_attn.experiments.words.sentences import split_sentences, split_words
 from hf_attn.models.configuration_attn_decoder import AttnDecoderConfig
 from hf_attn.models.modeling_attn_decoder import AttnDecoderForCausalLM
 from hf_attn.tasks.base import HELD_OUT, SPLITS, TRAINING, VALIDATION

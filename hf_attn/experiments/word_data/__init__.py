@@ -1,1 +1,0 @@
-"""Words and sentences that experiments and the Language tab use."""

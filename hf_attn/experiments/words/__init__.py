@@ -1,0 +1,1 @@
+"""Words of a text: their pieces, n-grams, order and vectors, as the Language tab shows them."""
