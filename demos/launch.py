@@ -85,4 +85,4 @@ def find_address(host: str) -> str:
 
 def is_same(typed: str, password: str) -> bool:
     """Whether somebody knows the password, in a time that does not tell how much of it."""
-    return secrets.compare_digest(typed.encode("utf-8", "replace"), password.encode("utf-8", "replace"))
+    return secrets.compare_digest(*(word.encode("utf-8", "surrogatepass") for word in (typed, password)))

@@ -20,6 +20,8 @@ from gradio.components import Component
 from gradio.exceptions import InvalidPathError
 from starlette.middleware import Middleware
 
+from hf_attn.utils.text import replace_surrogates
+
 from ..core.events import refusal
 from ..core.limits import HOME, choose_limits, limits_here
 from ..links import codec as links
@@ -46,7 +48,7 @@ def mend_text(value: object, depth: int = 0) -> object:
         gr.Error: lists lie too deep in lists.
     """
     if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return replace_surrogates(value)
     if isinstance(value, list | dict) and depth == DEEPEST:
         raise refusal("Lists lie too deep in lists.")
     if isinstance(value, list):

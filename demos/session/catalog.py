@@ -59,7 +59,6 @@ class LoadedModel:
     def encode(self, text: str) -> list[int]:
         """Ids of what a person wrote; ValueError says what is wrong."""
         limits_here().refuse_more("characters", len(text))
-        text = text.encode("utf-8", "replace").decode()  # half a pair of surrogates is no text
         if self.task is not None:
             return self.task.encode(text)
         ids, most = self.tokenizer(text)["input_ids"], self.most_read

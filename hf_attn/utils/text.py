@@ -1,4 +1,4 @@
-"""How a sentence for a person quotes what others wrote."""
+"""Text from elsewhere, as a sentence can quote it and a file can hold it."""
 
 
 def shorten(what: object, most: int = 300) -> str:
@@ -9,3 +9,12 @@ def shorten(what: object, most: int = 300) -> str:
     """
     text = " ".join(str(what).split())
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
+
+
+def replace_surrogates(text: str) -> str:
+    r"""The text with � for each half of a surrogate pair, which UTF-8 cannot encode.
+
+    >>> replace_surrogates("a\ud800"), replace_surrogates("\ud83d\ude00")
+    ('a�', '😀')
+    """
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

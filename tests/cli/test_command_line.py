@@ -306,6 +306,13 @@ def test_generate_prints_a_line_a_text(tiny_checkpoint, capsys):
     assert -1 < rows[0]["score"] <= 0
 
 
+def test_bytes_that_are_no_text_are_read_as_replacement_characters(capsys):
+    checkpoint = Path(hf_attn.__file__).parents[1] / "model_cards" / "attn-docstring-topics"
+    code, out, _ = in_process(capsys, "generate", str(checkpoint), "read \udcff the file", "--json")
+    assert code == 0
+    assert rows_of(out)[0]["source"] == "read � the file"
+
+
 def test_one_bad_text_among_good_ones_prints_nothing(tiny_checkpoint, capsys):
     code, output, _ = in_process(capsys, "generate", tiny_checkpoint, "1 2 3", "1 x", "--json")
     assert (code, output) == (2, "")

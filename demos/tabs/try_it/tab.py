@@ -107,7 +107,7 @@ def ask(
     """
     if chosen is None:
         return [None, "", notices.origin("none yet", "none", "none"), ""]
-    text = (text or "").encode("utf-8", "replace").decode().strip()  # half a pair of surrogates is no text
+    text = (text or "").strip()
     try:
         with catalog.open(session, chosen) as opened:
             if not opened.has_answer:
