@@ -1,4 +1,4 @@
-"""What to cite for a model: BibTeX by model type and architecture."""
+"""BibTeX entries of the papers behind each architecture."""
 
 TRANSFORMER = """\
 @inproceedings{vaswani2017attention,

@@ -1,10 +1,10 @@
-"""The page that lists the checkpoints of a folder: what each learned, how large it is, and how good."""
+"""The page that lists the checkpoints of a folder, with task, size and accuracy of each."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
 from hf_attn.checkpoints.model_card import name_model
-from hf_attn.checkpoints.model_card_failures import worst_of
+from hf_attn.checkpoints.model_card_failures import find_worst_pattern
 from hf_attn.checkpoints.validate import WEIGHTS
 from hf_attn.tasks import TASKS
 from hf_attn.utils.markdown import write_cell, write_line, write_percent, write_score
@@ -36,14 +36,11 @@ MAP_WIDTH = 260  # pixels
 
 
 def build_collection(folder: Path, records: Mapping[str, Mapping]) -> str:
-    """Write the page.
+    """Write the page: the whole README.md.
 
     Args:
-        folder: of the checkpoints' folders.
-        records: by their names, what their training.json holds.
-
-    Returns:
-        The whole README.md.
+        folder: where the checkpoints' folders lie.
+        records: name → content of training.json.
     """
     names = sorted(records)
     table = [
@@ -60,15 +57,14 @@ def build_collection(folder: Path, records: Mapping[str, Mapping]) -> str:
 
 
 def _row(directory: Path, record: Mapping) -> str:
-    """A checkpoint's line; a dash where its record says nothing of training."""
-    options = record["task"]["options"].items()
-    said = ", ".join(f"{name} {value}" for name, value in options if value is not None)
+    settings = record["task"]["options"].items()
+    options = ", ".join(f"{name} {value}" for name, value in settings if value is not None)
     task = TASKS[record["task"]["name"]]
-    worst = worst_of(record)
+    worst = find_worst_pattern(record)
     steps, seconds = record.get("steps"), record.get("seconds")
     return write_line(
         f"[`{directory.name}`]({directory.name})",
-        write_cell(task.title + (f" ({said})" if said else "")),
+        write_cell(task.title + (f" ({options})" if options else "")),
         write_cell(", ".join(name_model(task.kind, record))),
         *write_score(record["results"]),
         write_cell(f"{worst[0]}: {write_percent(worst[1])}" if worst else "no failure"),

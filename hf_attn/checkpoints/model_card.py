@@ -1,4 +1,4 @@
-"""The model card: what a checkpoint is and can do, told from training.json. Nothing that was not measured."""
+"""The model card of a checkpoint, written from training.json: only figures that were measured."""
 
 import json
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from huggingface_hub import EvalResult, ModelCardData
 from hf_attn.architectures.families import FAMILIES
 from hf_attn.architectures.registry import ARCHITECTURES
 from hf_attn.checkpoints.citations import cite
-from hf_attn.checkpoints.model_card_failures import worst_of, write_failures
+from hf_attn.checkpoints.model_card_failures import find_worst_pattern, write_failures
 from hf_attn.evaluation.baselines import NAME as BASELINE
 from hf_attn.tasks import Task
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
@@ -161,15 +161,12 @@ LAST_LINES = {
 
 
 def build_card(name: str, task: Task, training: Mapping[str, Any]) -> str:
-    """Write a model card.
+    """Write a model card: the whole README.md, metadata first.
 
     Args:
-        name: the model's name, which is its folder's.
+        name: of the model and its folder.
         task: what it learned.
-        training: what training.json holds.
-
-    Returns:
-        The whole README.md, metadata first.
+        training: the content of training.json.
     """
     results = training.get("results") or {}
     family = FAMILIES[training["model_type"]]
@@ -207,7 +204,7 @@ def build_card(name: str, task: Task, training: Mapping[str, Any]) -> str:
 
 
 def name_model(kind: str, training: Mapping) -> list[str]:
-    """What a model is, and of a recurrent one how it attends."""
+    """The family of a model, and the attention of a recurrent one."""
     family = FAMILIES[training["model_type"]].title
     known = ARCHITECTURES[kind].get(str(training.get("model")))
     return [family, known.title] if known is not None and known.is_recurrent else [family]
@@ -232,7 +229,7 @@ def _metadata(name: str, task: Task, training: Mapping) -> ModelCardData:
             metric_type=metric_type,
             metric_name=metric_name,
             metric_value=round(value, 6),
-            metric_args=_sureness(results or {}) if metric_type == "exact_match" else None,
+            metric_args=_interval_arguments(results or {}) if metric_type == "exact_match" else None,
         )
         for metric_name, (metric_type, value) in figures.items()
     ]
@@ -248,8 +245,8 @@ def _metadata(name: str, task: Task, training: Mapping) -> ModelCardData:
     )
 
 
-def _sureness(results: Mapping) -> dict:
-    """How sure an exact match is, for the model-index, which has no word for it."""
+def _interval_arguments(results: Mapping) -> dict:
+    """The confidence interval, as arguments of the metric: the model-index has no field for it."""
     low, high = (round(end, 6) for end in results["interval"])
     return {"examples": results["examples"], "confidence": 0.95, "low": low, "high": high}
 
@@ -266,16 +263,16 @@ def _summary(task: Task, training: Mapping) -> str:
         return sentence
     low, high = map(write_percent, results["interval"])
     share, n = write_percent(results["exact_match"]), f"{results['examples']:,}"
-    said = {
+    accuracy = {
         SEQUENCE: f"It writes {share} of {n} held-out examples right as a whole",
         CLASSES: f"It names the class of {share} of {n} held-out texts right",
         TEXT: f"It guesses {share} of {n} held-out tokens, each from those before it",
     }[task.kind]
     hard = ""
-    if worst := worst_of(training):
+    if worst := find_worst_pattern(training):
         pattern, right = worst
         hard = f" Of the patterns that were tried it does worst on “{pattern}”: {write_percent(right)}."
-    return f"{sentence} {said} (95 % interval {low} to {high}).{hard}"
+    return f"{sentence} {accuracy} (95 % interval {low} to {high}).{hard}"
 
 
 def _first_sentence(task: Task) -> str:
@@ -298,7 +295,7 @@ def _settings(training: Mapping) -> dict[str, str]:
 
 
 def _result_rows(results: Mapping) -> list[str]:
-    """The table: all examples, the baseline beside, and a line a size."""
+    """Lines of the table: all examples, the baseline, and each size."""
     named = {"all": results}
     if baseline := results.get("baseline"):
         named[BASELINE] = {**baseline, "measures": dict.fromkeys(results["measures"])}
@@ -318,16 +315,15 @@ def _result_rows(results: Mapping) -> list[str]:
 
 
 def _describe_map(training: Mapping) -> str:
-    """What the picture shows; nothing where there is none."""
-    if not (shown := training.get("map")):
+    if not (drawn := training.get("map")):
         return ""
-    head = f"{shown['kind'].capitalize()} attention of layer {shown['layer']}, head {shown['head']}"
-    weight = write_percent(shown["weight"])
-    if shown["is_aligned"]:
+    head = f"{drawn['kind'].capitalize()} attention of layer {drawn['layer']}, head {drawn['head']}"
+    weight = write_percent(drawn["weight"])
+    if drawn["is_aligned"]:
         why = f"lays most of its weight where the answer is known to lie (ringed): {weight}"
     else:
         why = f"is the sharpest: a row's greatest weight is {weight} on average"
-    return f"{head} (counted from 0), in this example. Of the {shown['heads']} heads it {why}."
+    return f"{head} (counted from 0), in this example. Of the {drawn['heads']} heads it {why}."
 
 
 def _written(training: Mapping) -> dict | None:
@@ -339,7 +335,6 @@ def _written(training: Mapping) -> dict | None:
 
 
 def _versions(training: Mapping) -> str:
-    """What it was trained with, and measured with where that is another."""
     measured = training.get("measured_with", training["versions"])
     if measured == training["versions"]:
         return f"{_list(measured)}."

@@ -1,4 +1,4 @@
-"""The card's known failures: how they were looked for, the worst that was found, and some of them."""
+"""The section of a model card on known failures: how they were searched for, the worst, and examples."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,7 +11,7 @@ CAVEAT = (
 
 
 def find_worst(scores: Mapping[str, Mapping]) -> str | None:
-    """The name with the smallest share right; None where nothing was wrong.
+    """The name with the smallest share of right answers; None where nothing was wrong.
 
     >>> find_worst({"1": {"exact_match": 1.0}, "2": {"exact_match": 0.9}})
     '2'
@@ -20,10 +20,10 @@ def find_worst(scores: Mapping[str, Mapping]) -> str | None:
     return min(wrong, key=lambda name: scores[name]["exact_match"]) if wrong else None
 
 
-def worst_of(training: Mapping) -> tuple[str, float] | None:
-    """The pattern with the smallest share right among those that were tried, and the share.
+def find_worst_pattern(training: Mapping) -> tuple[str, float] | None:
+    """The pattern of a search with the smallest share of right answers, and that share.
 
-    None where nothing was tried, or nothing was wrong.
+    None where nothing was searched or nothing was wrong.
     """
     patterns = (training.get("search") or {}).get("patterns", {})
     worst = find_worst(patterns)
@@ -34,11 +34,11 @@ def write_failures(name: str, training: Mapping) -> list[str]:
     """Paragraphs of the card; none where nothing was measured that can be right or wrong as a whole.
 
     Args:
-        name: the checkpoint's, to say how to look further.
-        training: what training.json holds.
+        name: of the checkpoint.
+        training: the content of training.json.
     """
     if search := training.get("search"):
-        return _of_search(search, training["results"]["size_name"])
+        return _write_search(search, training["results"]["size_name"])
     if not (results := training.get("results")) or "perplexity" in results["measures"]:
         return []
     further = f"Nobody has looked further: `hf-attn cards {name}` does."
@@ -53,8 +53,7 @@ def write_failures(name: str, training: Mapping) -> list[str]:
     ]
 
 
-def _of_search(search: Mapping, size_name: str) -> list[str]:
-    """What became of a search."""
+def _write_search(search: Mapping, size_name: str) -> list[str]:
     held_out, patterns = search["held_out"], search["patterns"]
     n, made = held_out["examples"], search["made"]
     tried = f"Looked for on {n:,} held-out inputs, told apart by {size_name} too"
@@ -64,7 +63,7 @@ def _of_search(search: Mapping, size_name: str) -> list[str]:
     if find_worst({"held-out": held_out, **patterns}) is None:
         return [tried, _write_none_found(n + made, held_out["interval"][0]), _pattern_table(patterns)]
     worst = [
-        f"- Held-out inputs: {_tell(held_out)}.",
+        f"- Held-out inputs: {_describe_share(held_out)}.",
         f"- Worst size: {_name_worst(search['by_size'], size_name)}.",
         f"- Worst pattern: {_name_worst(patterns)}.",
     ]
@@ -81,17 +80,19 @@ def _write_none_found(n: int, low: float) -> str:
     )
 
 
-def _tell(score: Mapping) -> str:
+def _describe_share(score: Mapping) -> str:
     return write_share(score["examples"], score["exact_match"], score["interval"])
 
 
 def _name_worst(scores: Mapping[str, Mapping], kind: str = "") -> str:
     worst = find_worst(scores)
-    return "none had a failure" if worst is None else f"{kind} {worst}, {_tell(scores[worst])}".strip()
+    return (
+        "none had a failure" if worst is None else f"{kind} {worst}, {_describe_share(scores[worst])}".strip()
+    )
 
 
 def _pattern_table(patterns: Mapping[str, Mapping]) -> str:
-    """Every pattern that was tried, the worst first, each with a failure where there was one."""
+    """All patterns, the worst first, each with one of its failures."""
     order = sorted(patterns, key=lambda name: patterns[name]["exact_match"])
     rows = [
         write_line("pattern", "inputs", "right", "95 % interval", "for example", "written"),

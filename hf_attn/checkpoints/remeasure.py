@@ -1,4 +1,4 @@
-"""Measure a checkpoint anew and write its card from that; its weights stay as they are."""
+"""Measure checkpoints again and rewrite their cards; the weights stay as they are."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,14 +26,14 @@ CARD = "README.md"
 
 
 def remeasure(directory: Path, tried: int = HELD_OUT_TRIED) -> tuple[dict, bool]:
-    """Measure a checkpoint, look for failures, and rewrite its card, map and record where they differ.
+    """Measure a checkpoint, search for failures, and rewrite its card, map and record where they differ.
 
     Args:
         directory: the checkpoint's folder.
-        tried: held-out inputs among which failures are looked for.
+        tried: number of held-out inputs to search for failures.
 
     Returns:
-        (what training.json now holds, whether a file changed).
+        (the new content of training.json, whether a file changed).
 
     Raises:
         FileNotFoundError, ValueError: it cannot be loaded, or does not say what it learned.
@@ -41,40 +41,40 @@ def remeasure(directory: Path, tried: int = HELD_OUT_TRIED) -> tuple[dict, bool]
     checkpoint = load_checkpoint(directory)
     model, task = checkpoint.model, checkpoint.task_named()
     worked_map = find_worked_map(model, task)
-    fresh: dict = {
+    measured: dict = {
         "results": describe_results(task, evaluate(model, task), measure_beside(task)),
         **describe_model(model, task),
         "search": None if task.kind == TEXT else describe_search(look_for_failures(model, task, tried)),
         "map": None if worked_map is None else worked_map.describe(),
     }
     before = checkpoint.training
-    if any(before.get(name) != value for name, value in fresh.items()):
-        fresh["measured_with"] = find_versions()
-    record = {"versions": find_versions(), **before, **fresh}
-    changed = _put(directory / TRAINING, write_record(record))
-    changed |= _put(directory / CARD, build_card(directory.resolve().name, task, record))
+    if any(before.get(name) != value for name, value in measured.items()):
+        measured["measured_with"] = find_versions()
+    record = {"versions": find_versions(), **before, **measured}
+    changed = _write_if_new(directory / TRAINING, write_record(record))
+    changed |= _write_if_new(directory / CARD, build_card(directory.resolve().name, task, record))
     has_map = (directory / MAP).exists()
     if worked_map is None and has_map:
         (directory / MAP).unlink()
         changed = True
-    elif worked_map is not None and (before.get("map") != fresh["map"] or not has_map):
+    elif worked_map is not None and (before.get("map") != measured["map"] or not has_map):
         worked_map.draw(directory)  # another matplotlib would draw the same map with other bytes
         changed = True
     return record, changed
 
 
 def write_collection(folder: Path, records: Mapping[str, Mapping]) -> bool:
-    """Write the page that lists a folder's checkpoints; whether it changed.
+    """Write the page that lists a folder's checkpoints; returns whether it changed.
 
     Args:
-        folder: of the checkpoints' folders.
-        records: by their names, what their training.json holds.
+        folder: where the checkpoints' folders lie.
+        records: name → content of training.json.
     """
-    return _put(folder / CARD, build_collection(folder, records))
+    return _write_if_new(folder / CARD, build_collection(folder, records))
 
 
 def find_folders(path: Path) -> list[Path]:
-    """The checkpoint that a folder is, or those that lie in it.
+    """The folder itself if it is a checkpoint, else the checkpoints in it.
 
     Raises:
         ValueError: there is none.
@@ -88,8 +88,8 @@ def find_folders(path: Path) -> list[Path]:
     return found
 
 
-def _put(path: Path, text: str) -> bool:
-    """Put a file in place at once, unless it is there already; whether it was written."""
+def _write_if_new(path: Path, text: str) -> bool:
+    """Write a file unless it has this content already; returns whether it was written."""
     content, folder, name = text.encode("utf-8"), path.parent, path.name
     if find_file(folder, name) and read_file(folder, name, LARGEST_JSON) == content:
         return False

@@ -1,4 +1,4 @@
-"""The checkpoint folder: what the Hub wants and nothing else. Save it, load it, list those there are."""
+"""Save, load and list checkpoint folders: the files that the Hub wants, and nothing else."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,9 +38,9 @@ class Checkpoint:
 
     Attributes:
         model: ready to read and write (evaluation mode).
-        tokenizer: of the task's vocabulary.
-        task: what it learned, with its options; None where the folder does not say.
-        training: how it was trained and what was measured, from training.json; empty where there is none.
+        tokenizer: with the task's vocabulary.
+        task: what it learned, with its options; None where training.json does not say.
+        training: the content of training.json; empty where it is missing.
         path: the folder.
     """
 
@@ -51,34 +51,34 @@ class Checkpoint:
     path: Path
 
     def task_named(self, name: str | type[Task] | None = None, **options) -> Task:
-        """The task that the model learned, or another one whose symbols are the same.
+        """Build the task that the model learned, or another one with the same symbols.
 
         Args:
-            name: a name in TASKS, or a class; the model's own task where None.
-            **options: of the task, where they are to be others.
+            name: a name in TASKS, or a class (default: the task that the model learned).
+            **options: of the task, in place of the saved ones.
 
         Raises:
-            ValueError: the folder does not say what was learned, no such task, or its symbols are others.
+            ValueError: training.json names no task, there is no such task, or it has other symbols.
         """
         learned = self.training.get("task") or {}
-        own_name = learned.get("name")
+        learned_name = learned.get("name")
         if name is not None:
             chosen = find_task(name) if isinstance(name, str) else name
         elif self.task is not None:
             chosen = type(self.task)
         else:
-            whose = f"it learned {own_name!r}, a task of somebody's own: name its file, --task FILE.py"
-            raise ValueError(
-                f"{self.path} does not say what it learned; {whose if own_name else f'it has no {TRAINING}'}."
-            )
-        if chosen.name == own_name:
+            other = f"it learned {learned_name!r}, a task of somebody's own: name its file, --task FILE.py"
+            why = other if learned_name else f"it has no {TRAINING}"
+            raise ValueError(f"{self.path} does not say what it learned; {why}.")
+        if chosen.name == learned_name:
             task = build_task(chosen, **{**learned.get("options", {}), **options})
             task = task.restore(self.tokenizer, _classes_of(self.model.config))
         else:
             task = build_task(chosen, **options)
         if task.vocabulary != self.tokenizer.get_vocab():
-            other = f"task={task.name!r}: its symbols are not those that"
-            raise ValueError(f"{other} {self.path} was trained on.")
+            raise ValueError(
+                f"task={task.name!r}: its symbols are not those that {self.path} was trained on."
+            )
         refuse_too_long(task, self.model)
         return task
 
@@ -87,16 +87,16 @@ def save_checkpoint(directory: str | Path, model: PreTrainedModel, task: Task, t
     """Write a checkpoint folder, whole or not at all.
 
     Args:
-        directory: the folder; its name is the model's name on the card. What stood there is replaced.
-        model: an encoder-decoder or a classifier of `hf_attn.models`.
-        task: gives tokenizer and worked example.
-        training: what `build_training_record` gave; whatever is missing is left out of the card.
+        directory: the folder, which is replaced; its name is the model's name on the card.
+        model: one of `hf_attn.models`.
+        task: gives the tokenizer and the worked example.
+        training: from `build_training_record`; the card leaves out what is missing.
 
     Returns:
         The folder.
 
     Raises:
-        ValueError: a model of another type.
+        ValueError: the model is of another type.
         OSError: the disk is full or cannot be written; the folder is as it was.
     """
     directory = Path(directory)
@@ -127,11 +127,11 @@ def save_checkpoint(directory: str | Path, model: PreTrainedModel, task: Task, t
 
 
 def load_checkpoint(directory: str | Path) -> Checkpoint:
-    """Read a checkpoint folder, looking at every file before a model is built from it.
+    """Load a checkpoint folder; every file is checked before the model is built.
 
     Raises:
         FileNotFoundError: the folder or one of its files is missing.
-        ValueError: a file cannot be read, or does not belong to the others.
+        ValueError: a file cannot be read, or does not fit the others.
     """
     directory = Path(directory)
     check_files(directory)
@@ -156,7 +156,7 @@ def load_checkpoint(directory: str | Path) -> Checkpoint:
 
 
 def list_checkpoints(folder: str | Path) -> list[Path]:
-    """Folders in `folder` that hold a checkpoint of a known model type, by name; none where it is missing."""
+    """List the checkpoints of known model types in a folder, by name; none where the folder is missing."""
     found = []
     for path in sorted(Path(folder).iterdir()) if Path(folder).is_dir() else []:
         if path.name.startswith(".") or not all((path / name).is_file() for name in NEEDED_FILES):
@@ -171,12 +171,10 @@ def list_checkpoints(folder: str | Path) -> list[Path]:
 
 
 def _classes_of(config: PreTrainedConfig) -> tuple[str, ...]:
-    """Names of a classifier's classes, in their order."""
     return tuple(str(name) for _, name in sorted((config.id2label or {}).items()))
 
 
 def _restore_task(training: Mapping, directory: Path) -> Task | None:
-    """The task that was learned; None where the folder does not say, or where it is somebody's own."""
     described = training.get("task")
     if described is None or (isinstance(described, Mapping) and described.get("name") not in TASKS):
         return None

@@ -1,4 +1,4 @@
-"""How a model came about and what it can do: what training.json holds, and a card is written from."""
+"""The content of training.json, from which the card is written: training, results, versions."""
 
 import dataclasses
 import importlib.metadata
@@ -15,7 +15,7 @@ from hf_attn.evaluation.metrics import Evaluation, Score, predict
 from hf_attn.tasks import Recipe, Task
 from hf_attn.tasks.base import CLASSES, SEQUENCE
 
-CURVE_POINTS = 200  # of a run's reports, as many as a curve can show
+CURVE_POINTS = 200  # of a run's reports, at most
 KEPT_FAILURES = 20
 KEPT_OF_SEARCH, KEPT_OF_PATTERN = 8, 2
 
@@ -32,19 +32,19 @@ def build_training_record(
     until: float | None = None,
     baseline: Baseline | None = None,
 ) -> dict:
-    """How a model came about and what it can do, for training.json and the card.
+    """Build the content of training.json.
 
     Args:
         task: what was learned.
-        recipe: how.
-        evaluation: measured on held-out examples after the last step; None where nothing was measured.
+        recipe: sizes and training settings.
+        evaluation: on held-out examples, after the last step; None where nothing was measured.
         seed: of weights and examples.
-        reports: the run's reports as mappings with step, seconds, loss and held_out_exact_match; the last one
-            gives steps and seconds.
+        reports: mappings with step, seconds, loss and held_out_exact_match; the last one gives steps and
+            seconds of the run.
         device: where it was trained, in words.
-        threads: processor threads that torch used.
+        threads: CPU threads of torch.
         until: the accuracy at which the run was to stop, if any.
-        baseline: of a task that names classes, measured on the same held-out examples.
+        baseline: for classifiers, measured on the same held-out examples.
     """
     reports = list(reports)
     last = reports[-1] if reports else {"step": 0, "seconds": 0.0}
@@ -70,7 +70,7 @@ def build_training_record(
 
 
 def describe_task(task: Task) -> dict:
-    """Name and options; of a file of the user's only its name, since the folder may be shown to others."""
+    """Name and options of a task; of a user's file only the name, since others may see the folder."""
     options = dict(task.options)
     if options.get("path"):
         options["path"] = Path(str(options["path"])).name
@@ -78,7 +78,7 @@ def describe_task(task: Task) -> dict:
 
 
 def describe_model(model: PreTrainedModel, task: Task) -> dict:
-    """Type and size of the model, and what it makes of the task's worked example."""
+    """Type and size of the model, and its answer to the task's worked example."""
     described: dict = {"model_type": model.config.model_type, "parameters": model.num_parameters()}
     if task.kind == (SEQUENCE if model.can_generate() else CLASSES):
         source = task.worked_example.source
@@ -89,7 +89,7 @@ def describe_model(model: PreTrainedModel, task: Task) -> dict:
 
 
 def describe_results(task: Task, evaluation: Evaluation, baseline: Baseline | None) -> dict:
-    """Held-out figures, by size too, and some of the failures."""
+    """Held-out figures, in all and by size, and some of the failures."""
     return {
         "split": "held-out",
         **_describe_score(evaluation.overall),
@@ -101,17 +101,17 @@ def describe_results(task: Task, evaluation: Evaluation, baseline: Baseline | No
 
 
 def describe_search(search: Search) -> dict:
-    """What was tried to find failures, and some of those that were found."""
+    """What a search for failures tried, and some of the failures it found."""
     return {
         "held_out": _describe_share(search.held_out.score),
         "made": search.made,
         "by_size": {str(size): _describe_share(score) for size, score in search.by_size.items()},
         "patterns": {
             name: {
-                **_describe_share(tried.score),
-                "failures": _describe_failures(tried.failures, KEPT_OF_PATTERN),
+                **_describe_share(pattern.score),
+                "failures": _describe_failures(pattern.failures, KEPT_OF_PATTERN),
             }
-            for name, tried in search.patterns.items()
+            for name, pattern in search.patterns.items()
         },
         "failures": _describe_failures(search.held_out.failures, KEPT_OF_SEARCH),
     }
@@ -123,10 +123,12 @@ def write_record(record: Mapping) -> str:
 
 
 def find_versions() -> dict[str, str]:
-    """Of Python and of what computes."""
+    """Versions of Python, of the libraries that compute, and of hf_attn."""
+    import hf_attn
+
     packages = ("torch", "transformers", "accelerate")
-    found = {name: importlib.metadata.version(name) for name in packages}
-    return {"python": platform.python_version(), **found, "hf_attn": _own_version()}
+    versions = {name: importlib.metadata.version(name) for name in packages}
+    return {"python": platform.python_version(), **versions, "hf_attn": hf_attn.__version__}
 
 
 def _describe_share(score: Score) -> dict:
@@ -146,14 +148,8 @@ def _describe_failures(failures: Iterable[tuple[str, str, str]], most: int) -> l
     return [dict(zip(names, row, strict=True)) for row in list(failures)[:most]]
 
 
-def _own_version() -> str:
-    import hf_attn
-
-    return hf_attn.__version__
-
-
 def _thin(rows: list[dict]) -> list[dict]:
-    """At most CURVE_POINTS rows, evenly chosen, the first and the last among them."""
+    """At most CURVE_POINTS rows at even distances, with the first and the last."""
     if len(rows) <= CURVE_POINTS:
         return rows
     return [rows[round(place * (len(rows) - 1) / (CURVE_POINTS - 1))] for place in range(CURVE_POINTS)]

@@ -1,6 +1,6 @@
-"""What the files of a checkpoint must be before a model is built from them. Each refusal is one sentence.
+"""Checks of a checkpoint's files before a model is built from them. Each refusal is one sentence.
 
-A folder may come from anybody: nothing in it is run, and no figure in it is believed before it is compared.
+A folder may come from anybody: its code is never run, and its numbers are compared before they are used.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ from hf_attn.utils.text import shorten
 CONFIG, WEIGHTS, TRAINING = "config.json", "model.safetensors", "training.json"
 GENERATION = "generation_config.json"
 NEEDED_FILES = (CONFIG, WEIGHTS, "tokenizer.json", "tokenizer_config.json")
-INDEX = f"{WEIGHTS}.index.json"  # of weights in several files
+INDEX = f"{WEIGHTS}.index.json"  # where weights are in several files
 CODE = frozenset(path.name for path in MODEL_FILES.glob("*.py")) - {"__init__.py"}
 # names that files of CODE had, in folders and repositories
 RETIRED = frozenset(
@@ -36,21 +36,21 @@ RETIRED = frozenset(
 )
 OTHER_FILES = frozenset((GENERATION, TRAINING, "README.md", "LICENSE", "special_tokens_map.json"))
 PICTURES = (".png", ".svg")
-# by transformers, of any model
+# endings of files that transformers reads, of any model
 READ = (".json", ".txt", ".model", ".tokenizer", ".spm", ".codes", ".jinja", ".safetensors")
 ADAPTER = "adapter_config.json"  # of PEFT
-TEMPLATES = "additional_chat_templates"  # a folder that it looks into
+TEMPLATES = "additional_chat_templates"  # a folder that transformers reads
 PICKLES = ("pytorch_model.bin", "model.bin", "model.pt", "model.pth")  # as other libraries name them
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 LARGEST_JSON = 50_000_000  # bytes: a tokenizer of 250 000 tokens has 20 million
 LARGEST_NUMBER = 2**31 - 1
-LARGEST_SETTING = 100_000  # of writing: tokens, beams, …
+LARGEST_SETTING = 100_000  # in generation_config.json: tokens, beams, …
 DTYPES = ("float32", "float16", "bfloat16", "float64")
 PROBLEMS = ("single_label_classification", "multi_label_classification", "regression", None)
-# what transformers writes beside the fields of a configuration
+# keys that transformers writes beside the fields of a configuration
 NOTES = {"transformers_version", "model_type", "auto_map", "_name_or_path", "torch_dtype"}
 SET_IN_CALLS = ("return_dict", "output_attentions", "output_hidden_states", "chunk_size_feed_forward")
-# what others read in training.json; anything else stays as it is
+# types of what is read from training.json; other keys are not checked
 TRAINING_TYPES: dict[str, type | tuple[type, ...]] = {
     "task": dict,
     "recipe": dict,
@@ -76,19 +76,22 @@ SAVE_AGAIN = "Save the checkpoint again."
 
 
 def is_checkpoint_file(name: str) -> bool:
-    """Whether a file of this name is part of a checkpoint: weights, tokenizer, card, pictures or our code."""
+    """Whether a file of this name belongs to a checkpoint: weights, tokenizer, card, pictures, model code."""
     if name in NEEDED_FILES or name in OTHER_FILES or name in CODE:
         return True
     return "/" not in name and not name.startswith(".") and name.endswith(PICTURES)
 
 
 def list_model_files(directory: str | Path) -> dict[str, Path]:
-    """What a model's folder holds of all that is read, packed or pushed here, and that transformers reads.
+    """List the files of a model's folder that hf_attn or transformers reads.
 
-    It gives what `list_files` gives. Files of other names, which nobody opens, may be links to anywhere.
+    Files of other names are never opened, and may be links to anywhere.
+
+    Returns:
+        As of `list_files`: name → where the file lies.
 
     Raises:
-        ValueError: one of them may not be read, or is larger than any that is no weights.
+        ValueError: one may not be read, or is too large for a file without weights.
     """
     directory = Path(directory)
     files = list_files(directory, lambda name: is_checkpoint_file(name) or name.endswith(READ))
@@ -104,11 +107,11 @@ def list_model_files(directory: str | Path) -> dict[str, Path]:
 
 
 def check_files(directory: Path) -> None:
-    """Refuse a folder that lacks a file, holds one that may not be read, or whose weights could run code.
+    """Refuse a folder that is no complete checkpoint or is unsafe to read.
 
     Raises:
         FileNotFoundError: the folder or one of its files is missing.
-        ValueError: the weights are a pickle, or a file is a link out of the folder or no file at all.
+        ValueError: the weights are a pickle, which could run code, or a file may not be read (`find_file`).
     """
     if not directory.is_dir():
         raise FileNotFoundError(
@@ -126,10 +129,10 @@ def check_files(directory: Path) -> None:
 
 
 def refuse_pickles(place: str, names: Iterable[str]) -> None:
-    """Refuse a place whose files, none of which is safetensors, are weights as a pickle.
+    """Refuse a folder or repo without safetensors whose weights are a pickle.
 
     Raises:
-        ValueError: one of them is.
+        ValueError: one of the names is a pickle's.
     """
     if pickles := sorted(name for name in names if name.endswith(PICKLED)):
         raise ValueError(
@@ -139,10 +142,10 @@ def refuse_pickles(place: str, names: Iterable[str]) -> None:
 
 
 def refuse_adapter(place: str, names: Iterable[str]) -> None:
-    """Refuse weights beside which PEFT would load others, whatever file or repo its configuration names.
+    """Refuse an adapter's configuration, by which PEFT would load weights from any file or repo it names.
 
     Raises:
-        ValueError: there is such a configuration.
+        ValueError: it is among the names.
     """
     if ADAPTER in names:
         raise ValueError(
@@ -152,11 +155,11 @@ def refuse_adapter(place: str, names: Iterable[str]) -> None:
 
 
 def read_json(path: Path) -> dict:
-    """The object in a JSON file of a model's folder.
+    """Read a JSON file of a model's folder that holds an object.
 
     Raises:
-        FileNotFoundError: there is none.
-        ValueError: it may not be read, is too large, does not parse, or holds something else.
+        FileNotFoundError: the file is missing.
+        ValueError: it may not be read, is too large, does not parse, or holds no object.
     """
     raw = read_file(path.parent, path.name, LARGEST_JSON, "save the checkpoint again")
     try:
@@ -169,10 +172,10 @@ def read_json(path: Path) -> dict:
 
 
 def read_training(directory: Path) -> dict:
-    """What training.json says; empty where there is none.
+    """Read training.json; empty where it is missing.
 
     Raises:
-        ValueError: it does not parse, or says something of another kind than it should.
+        ValueError: it does not parse, or a value has another type than it should.
     """
     path = directory / TRAINING
     training = read_json(path) if find_file(directory, TRAINING) else {}
@@ -184,10 +187,10 @@ def read_training(directory: Path) -> dict:
 
 
 def load_config(directory: Path) -> PreTrainedConfig:
-    """The validated configuration.
+    """Read and validate the configuration.
 
     Raises:
-        ValueError: another model type, unknown fields, code of its own, or values that are refused.
+        ValueError: another model type, unknown fields, foreign code, or values that are refused.
     """
     path = directory / CONFIG
     content = read_json(path)
@@ -195,7 +198,7 @@ def load_config(directory: Path) -> PreTrainedConfig:
     if not isinstance(model_type, str) or model_type not in FAMILIES:
         raise ValueError(
             f"{path} has model_type={model_type!r}, which hf_attn does not know; "
-            f"it loads {', '.join(FAMILIES)}.{_newer(directory)}"
+            f"it loads {', '.join(FAMILIES)}.{_suggest_update(directory)}"
         )
     family = FAMILIES[model_type]
     _check_fields(path, content, family)
@@ -207,10 +210,10 @@ def load_config(directory: Path) -> PreTrainedConfig:
 
 
 def class_of(config: PreTrainedConfig) -> type[PreTrainedModel]:
-    """The class that was saved: the head, or the model without one.
+    """The class that a configuration names: the family's head, or its model without one.
 
     Raises:
-        ValueError: another one is named.
+        ValueError: it names another class.
     """
     family = FAMILIES[config.model_type]
     known = {cls.__name__: cls for cls in (family.head, family.base)}
@@ -223,7 +226,7 @@ def class_of(config: PreTrainedConfig) -> type[PreTrainedModel]:
 
 
 def check_weights(path: Path, config: PreTrainedConfig, model_class: type[PreTrainedModel]) -> None:
-    """Compare names and shapes in the file with what the configuration builds, without building it.
+    """Compare the names and shapes of the tensors in the file with those of the configured model.
 
     Raises:
         ValueError: the file is not whole, or of another model.
@@ -261,7 +264,7 @@ def check_weights(path: Path, config: PreTrainedConfig, model_class: type[PreTra
 
 
 def load_tokenizer(directory: Path, config: PreTrainedConfig) -> PreTrainedTokenizerFast:
-    """The tokenizer, whose ids are those of the configuration.
+    """Read the tokenizer and compare its size and special ids with the configuration's.
 
     Raises:
         ValueError: it cannot be read, or belongs to another model.
@@ -284,14 +287,14 @@ def load_tokenizer(directory: Path, config: PreTrainedConfig) -> PreTrainedToken
             f"{path} has {len(tokenizer)} tokens, but {CONFIG} has vocab_size={config.vocab_size}. {remedy}"
         )
     for name in ("pad_token_id", "bos_token_id", "eos_token_id"):
-        theirs, ours = getattr(tokenizer, name), getattr(config, name)
-        if theirs not in (ours if isinstance(ours, list) else [ours]):
-            raise ValueError(f"{path} has {name}={theirs}, but {CONFIG} has {ours}. {remedy}")
+        found, allowed = getattr(tokenizer, name), getattr(config, name)
+        if found not in (allowed if isinstance(allowed, list) else [allowed]):
+            raise ValueError(f"{path} has {name}={found}, but {CONFIG} has {allowed}. {remedy}")
     return tokenizer
 
 
 def check_generation(directory: Path, config: PreTrainedConfig) -> None:
-    """Refuse settings for writing that the model cannot write with.
+    """Refuse a generation_config.json by which the model cannot generate.
 
     Raises:
         ValueError: ids that are no tokens, or a file that transformers refuses.
@@ -312,12 +315,12 @@ def check_generation(directory: Path, config: PreTrainedConfig) -> None:
 
 
 def _check_fields(path: Path, content: Mapping, family: Family) -> None:
-    """Refuse fields that nobody here knows, and the names of code that is not ours."""
+    """Refuse unknown fields, and an auto_map that names other code than hf_attn's."""
     known = {field.name for field in dataclasses.fields(family.config)} | set(family.config().to_dict())  # type: ignore[arg-type]
     unknown = sorted(set(content) - known - NOTES)
     if unknown:
-        newer = _newer(path.parent) or " Take them out if they came from elsewhere."
-        raise ValueError(f"{path} has fields that hf_attn does not know: {', '.join(unknown)}.{newer}")
+        remedy = _suggest_update(path.parent) or " Take them out if they came from elsewhere."
+        raise ValueError(f"{path} has fields that hf_attn does not know: {', '.join(unknown)}.{remedy}")
     auto_map = content.get("auto_map") or {}
     named = auto_map.items() if isinstance(auto_map, Mapping) else [("auto_map", auto_map)]
     for auto, code in named:
@@ -328,7 +331,7 @@ def _check_fields(path: Path, content: Mapping, family: Family) -> None:
 
 
 def _check_values(path: Path, content: Mapping, family: Family) -> None:
-    """Refuse values that would not be refused later, or only after much memory."""
+    """Refuse values that the configuration's class would accept, or refuse only after much memory."""
     defaults = family.config()
     _check_fixed(path, content, defaults)
     for name, value in content.items():
@@ -347,7 +350,6 @@ def _check_values(path: Path, content: Mapping, family: Family) -> None:
 
 
 def _check_fixed(path: Path, content: Mapping, defaults: PreTrainedConfig) -> None:
-    """Refuse values of which there are only one or a few."""
     for name in SET_IN_CALLS:
         if (value := content.get(name, default := getattr(defaults, name))) != default:
             raise ValueError(f"{path} has {name}={value!r}; leave it out, it is asked for in each call.")
@@ -366,7 +368,6 @@ def _check_fixed(path: Path, content: Mapping, defaults: PreTrainedConfig) -> No
 
 
 def _check_ids(path: Path, name: str, value, vocab_size: int) -> None:
-    """Refuse ids that are no tokens."""
     if value is None:
         return
     ids = value if isinstance(value, list) and value else [value]
@@ -377,7 +378,6 @@ def _check_ids(path: Path, name: str, value, vocab_size: int) -> None:
 
 
 def _check_classes(path: Path, content: Mapping) -> None:
-    """Refuse names of classes that are not numbered from 0, or numbered otherwise the other way round."""
     names, numbers = content.get("id2label"), content.get("label2id")
     if names is None and numbers is None:
         return
@@ -391,21 +391,20 @@ def _check_classes(path: Path, content: Mapping) -> None:
 
 
 def _build_empty(path: Path, config: PreTrainedConfig, model_class: type[PreTrainedModel]) -> PreTrainedModel:
-    """The model without numbers in it."""
     try:
         with building_model(), torch.device("meta"):
             return model_class(config)
-    except Exception as error:  # whatever torch calls a size that it cannot have
+    except Exception as error:  # torch raises many kinds for a size that it cannot have
         raise ValueError(f"No model can be built from {path}: {shorten(error)}") from error
 
 
-def _newer(directory: Path) -> str:
-    """What to do about a folder that a newer hf_attn saved; empty where it is not newer, or does not say."""
+def _suggest_update(directory: Path) -> str:
+    """A sentence to update hf_attn, if a newer one saved the folder; else empty."""
     try:
-        theirs = str(read_json(directory / TRAINING)["versions"]["hf_attn"])
-        ours = find_versions()["hf_attn"]
-        if [int(part) for part in theirs.split(".")] <= [int(part) for part in ours.split(".")]:
+        saved_by = str(read_json(directory / TRAINING)["versions"]["hf_attn"])
+        installed = find_versions()["hf_attn"]
+        if [int(part) for part in saved_by.split(".")] <= [int(part) for part in installed.split(".")]:
             return ""
     except (OSError, ValueError, KeyError, TypeError):
         return ""
-    return f" It was saved by hf_attn {theirs}, and this is {ours}: pip install -U hf-attn."
+    return f" It was saved by hf_attn {saved_by}, and this is {installed}: pip install -U hf-attn."

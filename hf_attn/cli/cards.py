@@ -25,7 +25,7 @@ def cards(
     import torch
     from transformers.utils.logging import disable_progress_bar
 
-    from hf_attn.checkpoints.model_card_failures import worst_of
+    from hf_attn.checkpoints.model_card_failures import find_worst_pattern
     from hf_attn.checkpoints.remeasure import find_folders, remeasure, write_collection
     from hf_attn.tasks.base import check_count
     from hf_attn.utils.markdown import write_percent
@@ -42,7 +42,7 @@ def cards(
         except (ValueError, ImportError) as error:
             raise Failure(f"{path} cannot be measured: {error}") from error
         records[path.name] = record
-        worst = worst_of(record)
+        worst = find_worst_pattern(record)
         results = record["results"]
         rows.append(
             (

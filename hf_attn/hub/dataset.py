@@ -1,4 +1,4 @@
-"""A task's examples as a data set that the Hub understands: Parquet files and a card; and pushing it."""
+"""Save a task's examples as a data set of the Hub (Parquet files and a card), and push it."""
 
 import time
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import datasets
 
 HUB_NAMES = {TRAINING: "train", VALIDATION: "validation", HELD_OUT: "test"}  # of the splits
-CATEGORIES = {CLASSES: "text-classification", TEXT: "text-generation"}  # others are text to text
+CATEGORIES = {CLASSES: "text-classification", TEXT: "text-generation"}  # other tasks: text2text-generation
 SIZES = {10**3: "n<1K", 10**4: "1K<n<10K", 10**5: "10K<n<100K", 10**6: "100K<n<1M", 10**7: "1M<n<10M"}
 CARD = "README.md"
 LARGEST_CARD = 5_000_000  # bytes
@@ -44,8 +44,8 @@ class SavedData:
     """A folder with a task's examples.
 
     Attributes:
-        path: where it lies.
-        examples: how many each split has, by the Hub's name of it.
+        path: the folder.
+        examples: number of examples by the Hub's name of the split.
         size: bytes in all.
     """
 
@@ -55,23 +55,22 @@ class SavedData:
 
 
 def collect_rows(task: Task, split: str, n: int, seed: int = 0) -> dict[str, list]:
-    """Examples of a split as columns of text, none twice.
+    """Collect up to n different examples of a split, as columns.
 
-    A corpus gives its own rows, all there are up to n. Any other task draws n: for training as the loop does,
-    so that a small task has fewer that differ; held-out and validation sets are those that are measured on.
+    A corpus gives its first n rows. Any other task samples n, and drops those that are drawn twice.
 
     Returns:
-        {"source", "target"}; where classes are named {"text", "label"} (index); of running text {"text"}.
+        Columns source and target; of a classifier text and label (an index); of a language model text.
 
     Raises:
-        ValueError: the task has no data here, or no examples of the split.
+        ValueError: the task's data are missing, or the split has no examples.
     """
     if isinstance(task, CorpusTask):
         read = task.texts_of(split)[:n]
         is_class = task.kind == CLASSES
         rows = [(row.source, task.classes.index(row.target) if is_class else row.target) for row in read]
     else:
-        rows = read_batch(task, draw(task, split, n, seed))
+        rows = read_batch(task, draw_examples(task, split, n, seed))
     rows = list(dict.fromkeys(rows))
     if task.kind == TEXT:
         return {"text": [target for _, target in rows]}
@@ -79,15 +78,15 @@ def collect_rows(task: Task, split: str, n: int, seed: int = 0) -> dict[str, lis
     return {name: [row[place] for row in rows] for place, name in enumerate(names)}
 
 
-def draw(task: Task, split: str, n: int, seed: int) -> Batch:
-    """N examples of a split that is drawn."""
+def draw_examples(task: Task, split: str, n: int, seed: int) -> Batch:
+    """Draw n examples of a split."""
     if split == TRAINING:
         return task.sample(torch.Generator().manual_seed(seed), n)
     return task.validation(n, seed) if split == VALIDATION else task.held_out(n, seed)
 
 
 def read_batch(task: Task, batch: Batch) -> list[tuple]:
-    """A batch's examples as a person writes them."""
+    """The examples of a batch in the task's notation."""
     sources = [task.read_source(ids) for ids in batch.input_ids.tolist()]
     if task.kind == CLASSES:
         return list(zip(sources, batch.labels.tolist(), strict=True))
@@ -98,20 +97,20 @@ def read_batch(task: Task, batch: Batch) -> list[tuple]:
 def save_dataset(
     directory: str | Path, task: Task, *, training: int = 10_000, measured: int = 1_000, seed: int = 0
 ) -> SavedData:
-    """Write a task's training, validation and held-out examples as a data set folder, whole or not at all.
+    """Save a task's training, validation and held-out examples as a data set folder.
 
     `datasets.load_dataset(directory)` reads it, here and on the Hub.
 
     Args:
-        directory: the folder; what stood there is replaced.
-        task: gives the examples. What is held out here is what training never sees.
-        training: how many training examples, where there are so many.
-        measured: how many to validate and how many to measure on, likewise.
-        seed: of what is drawn.
+        directory: the folder; an earlier data set in it is replaced.
+        task: gives the examples; training never sees its held-out ones.
+        training: number of training examples, at most.
+        measured: number of validation and of held-out examples, at most.
+        seed: of the training examples and the draws.
 
     Raises:
-        ValueError: `datasets` is missing, a number is out of range, the task has no data here, or something
-            else is in the folder.
+        ValueError: `datasets` or the task's data are missing, a number is out of range, or the folder holds
+            something else.
         OSError: the disk is full or cannot be written; the folder is as it was.
     """
     for name, number in (("training", training), ("measured", measured)):
@@ -134,7 +133,7 @@ def save_dataset(
 
 
 def features_of(library, task: Task) -> "datasets.Features":
-    """Types of the columns; classes keep their names."""
+    """Types of the columns, with the names of classes."""
     text = library.Value("string")
     if task.kind == TEXT:
         return library.Features({"text": text})
@@ -144,7 +143,7 @@ def features_of(library, task: Task) -> "datasets.Features":
 
 
 def build_card(name: str, task: Task, examples: dict[str, int], seed: int, held_out: dict[str, list]) -> str:
-    """The data set's card: what it is, how it came about, how to read it and how to learn from it."""
+    """Write the data set's card: its content and origin, how to read it and how to train on it."""
     configs = {"config_name": "default"}
     files = [{"split": HUB_NAMES[s], "path": f} for s, f in zip(HUB_NAMES, FILES, strict=True)]
     total = sum(examples.values())
@@ -193,16 +192,16 @@ def push_dataset(
 ) -> Iterator[Progress | Committed]:
     """Push a folder of `save_dataset` to a dataset repo of the Hub, new or existing, in one commit.
 
-    A card and Parquet files of the same names are replaced; any other file in the repo stays.
+    Files of the same names are replaced; other files of the repo stay.
 
     Args:
-        folder: what was saved.
-        repo_id: OWNER/NAME, or NAME for one of the token's owner.
+        folder: the saved data set.
+        repo_id: OWNER/NAME, or NAME for one of the token's owner; created if missing.
         token: may write; None takes the one that is logged in.
-        private: of a repo that is made. One that is there stays as it is, but is not pushed to where others
-            see it and private=True.
-        endpoint: another Hub than HF_ENDPOINT's.
-        sleep: waits, where the Hub is busy.
+        private: of a repo that is created. A repo that exists stays as it is; with private=True a public one
+            is refused.
+        endpoint: of another Hub (default: HF_ENDPOINT).
+        sleep: waits for so many seconds, where the Hub is busy.
 
     Yields:
         Progress, and `Committed` last.
@@ -233,7 +232,7 @@ def push_dataset(
 
 
 def check_dataset(folder: Path) -> dict[str, Path]:
-    """Refuse what is no folder of `save_dataset`; gives its files, name → where each lies.
+    """Check a folder of `save_dataset`; returns its files, name → path.
 
     Raises:
         FileNotFoundError: a file is missing.

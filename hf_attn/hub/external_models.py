@@ -1,7 +1,7 @@
-"""Models that were not made here: a folder or a Hub id, opened with transformers' own classes.
+"""Open any model of transformers, from a folder or by its Hub id.
 
-Only configuration, tokenizer and safetensors weights are read. No file's code is run and no pickle is opened;
-what cannot be opened so is refused in a sentence.
+Only configuration, tokenizer and safetensors weights are read: no code from the folder is run, no pickle is
+opened. A model that needs more is refused in a sentence.
 """
 
 import contextlib
@@ -54,9 +54,9 @@ from hf_attn.models.config_checks import MOST_LABELS
 from hf_attn.utils.model_lock import building_model
 from hf_attn.utils.text import shorten
 
-BACKBONES = ("backbone", "use_pretrained_backbone", "use_timm_backbone")  # what names other repositories
-SMALL = 1_000_000  # numbers that a model may have beside those in its file, whatever that has
-WEIGHTS_LIMIT = 4 * 2**30  # bytes of weights that are opened without being asked twice
+BACKBONES = ("backbone", "use_pretrained_backbone", "use_timm_backbone")  # fields that name other repos
+SMALL = 1_000_000  # numbers that any model may have beside those in its file
+WEIGHTS_LIMIT = 4 * 2**30  # bytes
 DOWNLOADED = ("*.json", "*.txt", "*.model", "*.jinja", WEIGHTS, "model-*.safetensors")
 HEADS = (
     AutoModelForSeq2SeqLM,
@@ -78,23 +78,23 @@ def open_model(
     endpoint: str | None = None,
     cache_dir: str | Path | None = None,
 ) -> Checkpoint:
-    """Open a model from a folder or the Hub: ours, or one that transformers has classes for.
+    """Open a model from a folder or the Hub: one of hf_attn's, or any for which transformers has a class.
 
     Args:
         path_or_id: a folder, or "owner/name" on the Hub.
-        token: for what is private or gated; the one that is logged in where None, none where False.
-        revision: branch, tag or commit on the Hub.
-        max_bytes: refuse weights larger than this, before they are downloaded.
-        endpoint: of another Hub.
-        cache_dir: where downloads are kept; huggingface_hub's own place where None.
+        token: for private and gated repos; None takes the one that is logged in, False takes none.
+        revision: branch, tag or commit (default: main).
+        max_bytes: refuse larger weights before they are downloaded.
+        endpoint: of another Hub (default: HF_ENDPOINT).
+        cache_dir: for downloads (default: huggingface_hub's).
 
     Returns:
-        A checkpoint in evaluation mode, float32, whose class the configuration names. `task` is None for a
-        model that was not trained here; `tokenizer` is an image processor for one that reads images.
+        A checkpoint in evaluation mode and float32. `task` is None for a model that hf_attn did not train;
+        `tokenizer` is an image processor for a model that reads images.
 
     Raises:
         FileNotFoundError: there is no such folder, or it lacks a file.
-        ValueError: it cannot be downloaded or must not be opened; the message says why and what would do.
+        ValueError: it cannot be downloaded or must not be opened; the message says why and what to do.
     """
     folder = Path(path_or_id).expanduser()
     if not folder.is_dir():
@@ -111,7 +111,7 @@ def open_model(
 
 
 def _download(name: str, token, revision, max_bytes: int, endpoint, cache_dir) -> Path:
-    """The folder in which huggingface_hub keeps a repository's files."""
+    """Download a repository's files; the folder where huggingface_hub keeps them."""
     if Path(name).is_absolute() or name.startswith((".", "~")) or name.count("/") > 1:
         raise FileNotFoundError(f"There is no folder {name!r}; give a model's folder, or its id on the Hub.")
     check_repo_id(name)
@@ -130,15 +130,13 @@ def _download(name: str, token, revision, max_bytes: int, endpoint, cache_dir) -
             return Path(snapshot_download(name, token=token, endpoint=endpoint, **wanted))
     except (HfHubHTTPError, TransportError, OfflineModeIsEnabled) as error:
         if not isinstance(error, HfHubHTTPError) and token is not False:  # the cache may hold what is private
-            with contextlib.suppress(
-                LocalEntryNotFoundError
-            ):  # downloaded before, it opens without a network
+            with contextlib.suppress(LocalEntryNotFoundError):  # a model in the cache needs no network
                 return Path(snapshot_download(name, local_files_only=True, **wanted))
         raise ValueError(explain(error, api, name)) from None  # its request holds the token
 
 
 def _check_listing(name: str, sizes: Mapping[str, int], max_bytes: int) -> None:
-    """Refuse by the names and sizes of files alone."""
+    """Refuse a model by the names and sizes of its files."""
     if CONFIG not in sizes:
         raise FileNotFoundError(f"{name} has no {CONFIG}: it is no model of transformers.")
     if not sizes.keys() & {WEIGHTS, INDEX}:
@@ -153,7 +151,7 @@ def _check_listing(name: str, sizes: Mapping[str, int], max_bytes: int) -> None:
 
 
 def _check_config(name: str, content: Mapping) -> None:
-    """Refuse what transformers could open only with code or packages from elsewhere."""
+    """Refuse a configuration for which transformers needs code or packages from elsewhere."""
     if content.get("auto_map"):
         raise ValueError(
             f"{name} needs code of its own (auto_map in {CONFIG}), and no code from a repository is run "
@@ -176,7 +174,7 @@ def _check_config(name: str, content: Mapping) -> None:
 
 
 def _parts_of(content: Mapping) -> Iterator[Mapping]:
-    """A configuration and those within it: of an encoder, a decoder, a text model."""
+    """A configuration and the ones nested in it, such as those of an encoder and a decoder."""
     yield content
     for value in content.values():
         if isinstance(value, Mapping):
@@ -184,11 +182,7 @@ def _parts_of(content: Mapping) -> Iterator[Mapping]:
 
 
 def _check_size(name: str, files: Mapping[str, Path], config, model_class) -> None:
-    """Refuse a model that is far larger than its weights, or than this machine's memory, before it is built.
-
-    Raises:
-        ValueError: so it is.
-    """
+    """Refuse a model much larger than its weights or than this machine's memory, before it is built."""
     shapes = []
     for part in [WEIGHTS] if WEIGHTS in files else [file for file in files if file.endswith(".safetensors")]:
         with safe_open(files[part], "pt") as file:
@@ -210,7 +204,7 @@ def _check_size(name: str, files: Mapping[str, Path], config, model_class) -> No
 
 
 def _check_parts(name: str, folder: Path, files: Mapping[str, Path]) -> None:
-    """Refuse weights that lie elsewhere: transformers opens whatever path the index names."""
+    """Refuse an index that names files elsewhere: transformers would open any path in it."""
     refuse_adapter(name, files)
     if WEIGHTS in files:
         return
@@ -224,10 +218,10 @@ def _check_parts(name: str, folder: Path, files: Mapping[str, Path]) -> None:
 
 
 def choose_class(config) -> type[PreTrainedModel]:
-    """The class that a configuration names, if it reads text or images; without its head where we know none.
+    """The class that a configuration names, or else its model without a head.
 
     Raises:
-        ValueError: it reads something else.
+        ValueError: it reads neither text nor images.
     """
     named = (config.architectures or [""])[0]
     if not named and config.is_encoder_decoder:
@@ -241,7 +235,6 @@ def choose_class(config) -> type[PreTrainedModel]:
 
 
 def _classes_of(auto, config) -> list[type[PreTrainedModel]]:
-    """The classes that an Auto class has for a configuration."""
     if type(config) not in auto._model_mapping:
         return []
     found = auto._model_mapping[type(config)]
@@ -249,12 +242,12 @@ def _classes_of(auto, config) -> list[type[PreTrainedModel]]:
 
 
 def _load(folder: Path, name: str, files: Mapping[str, Path]) -> Checkpoint:
-    """Build a model with transformers' own class, and what reads for it."""
+    """Load a model with its class in transformers, and its tokenizer or image processor."""
     safely = {"trust_remote_code": False, "local_files_only": True}
-    with _telling_of(name):
+    with _explain_errors(name):
         config = AutoConfig.from_pretrained(folder, **safely)
     model_class = choose_class(config)
-    with _telling_of(name):
+    with _explain_errors(name):
         _check_size(name, files, config, model_class)
         with building_model():
             loaded: Any = model_class.from_pretrained(
@@ -265,13 +258,13 @@ def _load(folder: Path, name: str, files: Mapping[str, Path]) -> Checkpoint:
                 local_files_only=True,
                 output_loading_info=True,
             )
-        model, told = loaded
+        model, info = loaded
         reads_images = model.main_input_name == "pixel_values"
         reader: Any = (AutoImageProcessor if reads_images else AutoTokenizer).from_pretrained(
             folder, **safely
         )
-    if told["missing_keys"]:
-        missing = sorted(told["missing_keys"])
+    if info["missing_keys"]:
+        missing = sorted(info["missing_keys"])
         raise ValueError(
             f"{name} lacks {len(missing)} tensors of a {model_class.__name__} ({missing[0]}, …): they would "
             "be random, and so would the maps."
@@ -285,8 +278,8 @@ def _load(folder: Path, name: str, files: Mapping[str, Path]) -> Checkpoint:
 
 
 @contextlib.contextmanager
-def _telling_of(name: str) -> Iterator[None]:
-    """Whatever transformers finds wrong with somebody's files, as one sentence."""
+def _explain_errors(name: str) -> Iterator[None]:
+    """Turn whatever transformers raises over the files into one sentence."""
     wrong = (ValueError, OSError, RuntimeError, KeyError, TypeError, AttributeError, ImportError)
     try:
         yield

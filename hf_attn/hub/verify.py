@@ -1,4 +1,4 @@
-"""Whether what was pushed answers as what is here does."""
+"""Compare the answers of a pushed model with those of the local checkpoint."""
 
 import subprocess
 
@@ -13,27 +13,30 @@ from hf_attn.hub.verify_worker import answers_in_fresh_process, measure_answers
 from hf_attn.tasks.batch import SPECIAL_TOKENS
 
 COMPARED = 4  # sources
-MOST_TOKENS = 32  # that are written for each
-TOLERANCE = 1e-4  # of a logit, relative to the largest: sums may come in another order
+MOST_TOKENS = 32  # generated for each
+TOLERANCE = 1e-4  # of logits, relative to the largest: sums may be taken in another order
 
 
 def compare_answers(checkpoint: Checkpoint, api: HfApi, repo_id: str, revision: str) -> tuple[str, ...]:
-    """What the model in a repo answers otherwise than a checkpoint here; nothing where they agree.
+    """Find differences between the answers of a pushed model and of the local checkpoint.
 
-    A fresh process pulls it into an empty cache. It loads by the code in the repo, as for everybody: what is
-    pushed is the installed code. Where a checkpoint brings none, it loads by the installed one.
+    A fresh process pulls the model into an empty cache and loads it with the code in the repo, as anybody
+    does; with the installed code, if the checkpoint has none.
 
     Args:
         checkpoint: the one that was pushed.
-        api: where to, and with which token.
-        repo_id: what to pull.
+        api: the Hub, with a token that may read the repo.
+        repo_id: of the repo.
         revision: the commit.
+
+    Returns:
+        A sentence for each difference.
     """
     family = FAMILIES[checkpoint.model.config.model_type]
     sources = choose_sources(checkpoint)
     longest = max(len(source) for source in sources)
     length = max(1, min(MOST_TOKENS, most_tokens(checkpoint.model, longest) - 1))
-    question = {
+    request = {
         "repo_id": repo_id,
         "revision": revision,
         "token": api.token,
@@ -42,42 +45,45 @@ def compare_answers(checkpoint: Checkpoint, api: HfApi, repo_id: str, revision: 
         "sources": sources,
         "most_tokens": length,
     }
-    here = measure_answers(checkpoint.model, sources, length)
+    local = measure_answers(checkpoint.model, sources, length)
     try:
-        there = answers_in_fresh_process(question, api.endpoint)
+        pulled = answers_in_fresh_process(request, api.endpoint)
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
         return (f"it could not be pulled back: {error}".replace(str(api.token), "hf_…"),)
-    return find_differences(here, there)
+    return find_differences(local, pulled)
 
 
-def find_differences(here: list[dict], there: list[dict]) -> tuple[str, ...]:
-    """A sentence for each source that two models answer otherwise, as `measure_answers` gave the answers."""
-    found = []
-    for number, (own, other) in enumerate(zip(here, there, strict=True), start=1):
-        ours, theirs = torch.tensor(own["scores"]), torch.tensor(other["scores"])
-        if own["ids"] != other["ids"]:
-            found.append(f"source {number}: there it writes {other['ids']}, here {own['ids']}")
-        elif ours.shape != theirs.shape:
-            found.append(f"source {number}: the scores have another shape")
-        else:
-            apart = (theirs - ours).abs().nan_to_num().max().item()
-            is_nan = not torch.equal(ours.isnan(), theirs.isnan())
-            if is_nan or apart > TOLERANCE * max(1.0, ours.abs().nan_to_num().max().item()):
-                found.append(f"source {number}: the scores are up to {apart:.1e} apart")
-    return tuple(found)
+def find_differences(local: list[dict], pulled: list[dict]) -> tuple[str, ...]:
+    """A sentence for each source that the local and the pulled model (`measure_answers`) answer otherwise."""
+    differences = []
+    for number, (answer, other) in enumerate(zip(local, pulled, strict=True), start=1):
+        scores, others = torch.tensor(answer["scores"]), torch.tensor(other["scores"])
+        if answer["ids"] != other["ids"]:
+            differences.append(f"source {number}: there it writes {other['ids']}, here {answer['ids']}")
+        elif scores.shape != others.shape:
+            differences.append(f"source {number}: the scores have another shape")
+        elif not torch.allclose(
+            others, scores, rtol=0, atol=TOLERANCE * max(1.0, _largest(scores)), equal_nan=True
+        ):
+            differences.append(f"source {number}: the scores are up to {_largest(others - scores):.1e} apart")
+    return tuple(differences)
+
+
+def _largest(values: torch.Tensor) -> float:
+    return values.abs().nan_to_num().max().item()
 
 
 def choose_sources(checkpoint: Checkpoint) -> list[list[int]]:
-    """Ids of a few held-out sources, or random ones where the task or its data are not here."""
+    """Choose a few held-out sources, or random ones where the task or its data are missing: their ids."""
     model, task = checkpoint.model, checkpoint.task
     try:
         batch = None if task is None else task.held_out(COMPARED)
-    except (ValueError, ImportError, OSError):  # its data are elsewhere
+    except (ValueError, ImportError, OSError):  # its data are missing
         batch = None
     if batch is None:
-        drawn = torch.Generator().manual_seed(0)
+        generator = torch.Generator().manual_seed(0)
         size = (COMPARED, 3)
-        return torch.randint(len(SPECIAL_TOKENS), model.config.vocab_size, size, generator=drawn).tolist()
+        return torch.randint(len(SPECIAL_TOKENS), model.config.vocab_size, size, generator=generator).tolist()
     if batch.attention_mask is None:
         return batch.input_ids.tolist()
     rows = zip(batch.input_ids, batch.attention_mask.bool(), strict=True)

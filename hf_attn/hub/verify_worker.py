@@ -1,7 +1,7 @@
-"""What a fresh process makes of a repo: it pulls the model into an empty cache and lets it answer.
+"""Pull a model in a fresh process with an empty cache, and measure its answers there.
 
-`measure_answers` runs here and there, so that both can be compared. As a program this file is started by its
-path, so that nothing of hf_attn is imported: the model then loads as for anybody, by the code in its repo.
+`measure_answers` also runs on the local model, for the comparison. As a program this file is started by its
+path and imports nothing of hf_attn, so that the model loads as for anybody, with the code in its repo.
 """
 
 import json
@@ -15,58 +15,57 @@ from pathlib import Path
 import torch
 
 SECONDS = 600  # to pull and to answer, on a slow line
-OWN = ("HF_TOKEN", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_HUB_CACHE", "HF_MODULES_CACHE")
+REPLACED = ("HF_TOKEN", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_HUB_CACHE", "HF_MODULES_CACHE")
 
 
 @torch.no_grad()
 def measure_answers(model, sources: Sequence[Sequence[int]], most_tokens: int) -> list[dict]:
-    """What a model makes of each source.
+    """Measure a model's answer to each source.
 
     Args:
-        model: any of ours, in evaluation mode.
+        model: one of hf_attn's, in evaluation mode.
         sources: ids, as the model reads them.
-        most_tokens: that it may write.
+        most_tokens: number of tokens to generate, at most.
 
     Returns:
-        For each source `ids` it wrote (none for a model that does not write), and `scores` [T][V]: its logits
-        at each of them, or the classes', or the states of a model without a head.
+        For each source the generated `ids` (none for a model that does not generate) and `scores` [T][V]: the
+        logits of these ids or of the classes, or the states of a model without a head.
     """
     answers = []
     for source in sources:
         inputs = torch.tensor([list(source)])
         ids: list[int] = []
+        is_seq2seq = model.config.is_encoder_decoder
         if not model.can_generate():
-            is_seq2seq = model.config.is_encoder_decoder
             scores = (model(inputs, decoder_input_ids=inputs) if is_seq2seq else model(inputs))[0]
         else:
-            written = model.generate(inputs, max_new_tokens=most_tokens, do_sample=False, num_beams=1)
-            ids = written[0].tolist()
-            is_seq2seq = model.config.is_encoder_decoder
-            scores = (model(inputs, decoder_input_ids=written) if is_seq2seq else model(written)).logits
+            output = model.generate(inputs, max_new_tokens=most_tokens, do_sample=False, num_beams=1)
+            ids = output[0].tolist()
+            scores = (model(inputs, decoder_input_ids=output) if is_seq2seq else model(output)).logits
         answers.append({"ids": ids, "scores": scores.float().reshape(-1, scores.shape[-1]).tolist()})
     return answers
 
 
-def answers_in_fresh_process(question: Mapping, endpoint: str) -> list[dict]:
-    """What `measure_answers` gives in a fresh process with an empty cache.
+def answers_in_fresh_process(request: Mapping, endpoint: str) -> list[dict]:
+    """Run `measure_answers` in a fresh process with an empty cache.
 
     Args:
-        question: `repo_id` and `revision` to pull, with `token`; by which `auto_class` of transformers;
-            whether it `trusts` the code in the repo, or hf_attn's own loads it; `sources` and `most_tokens`.
+        request: `repo_id` and `revision` to pull, with `token`; the `auto_class` of transformers; whether it
+            `trusts` the code in the repo (else hf_attn's own is used); `sources` and `most_tokens`.
         endpoint: of the Hub.
 
     Raises:
-        OSError: it could not; the last line that it said.
-        subprocess.TimeoutExpired: it took SECONDS.
+        OSError: the process failed; the message is the last line of its standard error.
+        subprocess.TimeoutExpired: it took more than SECONDS.
     """
     with tempfile.TemporaryDirectory(prefix="hf_attn-") as empty:
-        kept = {name: value for name, value in os.environ.items() if name not in OWN}
+        environment = {name: value for name, value in os.environ.items() if name not in REPLACED}
         home = {"HF_HOME": empty, "HF_ENDPOINT": endpoint, "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
-        paths = [str(Path(__file__).parents[2]), *filter(None, [kept.get("PYTHONPATH")])]
+        paths = [str(Path(__file__).parents[2]), *filter(None, [environment.get("PYTHONPATH")])]
         done = subprocess.run(
             [sys.executable, "-P", "-W", "ignore", __file__],  # -P: it does not import what lies beside it
-            input=json.dumps(question),  # the token too, which others could read among the arguments
-            env={**kept, **home, "PYTHONPATH": os.pathsep.join(paths)},
+            input=json.dumps(request),  # the token too, which others could read among the arguments
+            env={**environment, **home, "PYTHONPATH": os.pathsep.join(paths)},
             capture_output=True,
             text=True,
             timeout=SECONDS,
@@ -78,10 +77,9 @@ def answers_in_fresh_process(question: Mapping, endpoint: str) -> list[dict]:
 
 
 def _answer() -> None:
-    """The fresh process: read what is asked on standard input, and write the answers as JSON.
+    """In the fresh process: read the request from standard input, and write the answers as JSON.
 
-    It has one thread and loads one model: it needs no lock (`model_lock.building_model`), nor may it import
-    one from hf_attn.
+    There is one thread and one model, so that no lock is needed (`model_lock.building_model`).
     """
     import importlib
 
@@ -89,12 +87,16 @@ def _answer() -> None:
 
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    asked = json.load(sys.stdin)
-    if not asked["trusts"]:
+    request = json.load(sys.stdin)
+    if not request["trusts"]:
         importlib.import_module("hf_attn")
-    where = {"revision": asked["revision"], "token": asked["token"], "trust_remote_code": asked["trusts"]}
-    model = getattr(transformers, asked["auto_class"]).from_pretrained(asked["repo_id"], **where).eval()
-    answers = measure_answers(model, asked["sources"], asked["most_tokens"])
+    model = getattr(transformers, request["auto_class"]).from_pretrained(
+        request["repo_id"],
+        revision=request["revision"],
+        token=request["token"],
+        trust_remote_code=request["trusts"],
+    )
+    answers = measure_answers(model.eval(), request["sources"], request["most_tokens"])
     sys.stdout.write(json.dumps(answers) + "\n")
 
 

@@ -1,4 +1,4 @@
-"""What took seconds to read is kept on disk, whole or not at all."""
+"""A cache on disk for rows that take seconds to build."""
 
 import contextlib
 import json
@@ -15,19 +15,19 @@ LARGEST = 500_000_000  # bytes
 
 
 def cache_directory() -> Path:
-    """Where it is kept: the folder that HF_ATTN_CACHE names, or ~/.cache/hf_attn."""
+    """The cache's folder: HF_ATTN_CACHE, or ~/.cache/hf_attn."""
     named = os.environ.get(CACHE_VARIABLE)
     return Path(named) if named else Path.home() / ".cache" / "hf_attn"
 
 
 def cached_rows(name: str, build: Callable[[], list[list[str]]]) -> list[list[str]]:
-    """Rows of text from the cache, or built and kept there.
+    """Rows of text from the cache, or built and stored there.
 
-    A damaged cache is built anew; where nothing can be written, the rows are built each time.
+    A damaged cache is rebuilt; where nothing can be written, the rows are built each time.
 
     Args:
-        name: of the cache's folder; whatever the rows depend on must be in it.
-        build: gives the rows.
+        name: of the cache's folder, with everything on which the rows depend.
+        build: builds the rows.
     """
     folder = cache_directory() / name
     with contextlib.suppress(OSError, ValueError):

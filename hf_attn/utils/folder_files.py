@@ -1,7 +1,7 @@
-"""What may be read of a folder, or of a path that somebody gave: regular files, and no more than so much.
+"""Safe reading of folders and paths that somebody gave: regular files only, up to a number of bytes.
 
-Whatever opens, packs, pushes or pulls a file asks here first. A folder may come from anybody: a link in it
-could name any file of this machine, and a named pipe or a device could be read for ever.
+Whatever opens, packs, pushes or pulls a file goes through here. A folder may come from anybody: a link in it
+could lead to any file of this machine, and a named pipe or a device could be read for ever.
 """
 
 import errno
@@ -24,25 +24,24 @@ _KINDS = {
 
 
 def list_files(folder: str | Path, wanted: Callable[[str], bool]) -> dict[str, Path]:
-    """Files at the top of a folder that may be read, as `find_file` finds them.
+    """List the files at the top of a folder that may be read (`find_file`).
 
     Args:
-        folder: what a person named; it may itself be a link.
-        wanted: which names are asked for. Whatever has another name is left out, and never looked at: a
-            caller opens, packs or sends nothing but what it finds here.
+        folder: it may itself be a link.
+        wanted: which names to list. Files of other names are never opened.
 
     Returns:
-        Name → where the file lies, all links followed; sorted by name, folders left out.
+        Name → where the file lies, all links followed; sorted by name, without folders.
 
     Raises:
-        ValueError: something of a wanted name is no file that may be read.
+        ValueError: something with a wanted name is no file that may be read.
     """
     found = {name: find_file(folder, name) for name in sorted(os.listdir(folder)) if wanted(name)}
     return {name: path for name, path in found.items() if path is not None}
 
 
 def find_file(folder: str | Path, name: str) -> Path | None:
-    """Where a file of a folder lies, if it may be read; None where there is none, or a folder.
+    """Find where a file of a folder lies, if it may be read; None if it is missing or a folder.
 
     It may be a regular file, or a link to one where the link leads
 
@@ -52,8 +51,8 @@ def find_file(folder: str | Path, name: str) -> Path | None:
       the installed file, also where git wrote the link as text.
 
     Args:
-        folder: what a person named; it may itself be a link.
-        name: relative to it.
+        folder: it may itself be a link.
+        name: of the file, relative to the folder.
 
     Raises:
         ValueError: it is a link that leads elsewhere or nowhere, a named pipe, a socket or a device. The
@@ -86,11 +85,11 @@ def find_file(folder: str | Path, name: str) -> Path | None:
 
 
 def read_file(folder: str | Path, name: str, most: int, remedy: str = "make it smaller") -> bytes:
-    """The bytes of a folder's file, found as by `find_file` and read as by `read_bounded`.
+    """Read a file of a folder: `find_file`, then `read_bounded`.
 
     Raises:
-        FileNotFoundError: there is none.
-        ValueError: it may not be read, or has more bytes than that.
+        FileNotFoundError: it is missing.
+        ValueError: it may not be read, or has more bytes.
     """
     path = Path(folder) / name
     if (real := find_file(folder, name)) is None:
@@ -99,16 +98,16 @@ def read_file(folder: str | Path, name: str, most: int, remedy: str = "make it s
 
 
 def read_bounded(path: str | Path, most: int, remedy: str = "make it smaller") -> bytes:
-    """The bytes of a file that a person named, wherever it lies: a link is followed.
+    """Read a file that a person named, wherever it lies; links are followed.
 
     Args:
         path: the file.
-        most: bytes that are read at most, whatever size is reported.
-        remedy: what to do about a file that has more.
+        most: bytes to read at most, whatever size is reported.
+        remedy: what to do about a larger file.
 
     Raises:
-        OSError: it is not there or may not be read.
-        ValueError: it is no regular file, or has more bytes than that.
+        OSError: it is missing or cannot be read.
+        ValueError: it is no regular file, or has more bytes.
     """
     return _read(Path(path), Path(path), most, remedy)
 

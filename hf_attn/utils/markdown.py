@@ -1,9 +1,9 @@
-"""Figures and cells as a page in Markdown writes them."""
+"""Numbers and table cells in Markdown."""
 
 import re
 from collections.abc import Mapping, Sequence
 
-NUMBERS = ("perplexity", "bits_per_token")  # figures that are no shares
+NUMBERS = ("perplexity", "bits_per_token")  # measures that are no shares
 LONGEST_CELL = 120  # characters of an example; a docstring is longer
 
 
@@ -17,7 +17,7 @@ def write_line(*cells: object) -> str:
 
 
 def write_rule(words: int, figures: int) -> str:
-    """The line under a table's heading: columns of words stand left, those of figures right.
+    """The line under a table's heading: columns of words are aligned left, columns of numbers right.
 
     >>> write_rule(1, 2)
     '|---|---:|---:|'
@@ -26,7 +26,7 @@ def write_rule(words: int, figures: int) -> str:
 
 
 def write_cell(value: object) -> str:
-    r"""A value that a cell can hold.
+    r"""A value as a table cell.
 
     >>> write_cell("a|b"), write_cell([1, 2]), write_cell("")
     ('a\\|b', '1, 2', '(nothing)')
@@ -41,7 +41,7 @@ def write_cell(value: object) -> str:
 
 
 def write_percent(share: float) -> str:
-    """A share in percent; nearly all is never written as all, nor hardly any as none.
+    """A share in percent; never 100 % for less than all, nor 0 % for more than none.
 
     >>> write_percent(0.999999), write_percent(1), write_percent(0.5), write_percent(0.000001)
     ('99.99 %', '100 %', '50 %', '0.01 %')
@@ -55,7 +55,7 @@ def write_percent(share: float) -> str:
 
 
 def write_interval(interval: Sequence[float]) -> str:
-    """Both ends in percent.
+    """Both ends of an interval in percent.
 
     >>> write_interval([0.25, 1])
     '25 % – 100 %'
@@ -64,19 +64,19 @@ def write_interval(interval: Sequence[float]) -> str:
 
 
 def write_measure(name: str, value: float | None) -> str:
-    """A further figure of a task; a baseline has none."""
+    """A measure of a task; a dash where there is none."""
     if value is None:
         return "–"
     return f"{value:.3f}" if name in NUMBERS else write_percent(value)
 
 
 def write_score(score: Mapping) -> tuple[str, str, str]:
-    """How many were tried, the share that was right, and its interval: three cells."""
+    """Number of examples, share of right answers and its interval: three cells."""
     return f"{score['examples']:,}", write_percent(score["exact_match"]), write_interval(score["interval"])
 
 
 def write_share(examples: int, share: float, interval: Sequence[float]) -> str:
-    """A share as a sentence has it.
+    """A share with its interval, for a sentence.
 
     >>> write_share(1000, 0.5, [0.25, 1])
     '50 % right of 1,000 (95 % interval 25 % to 100 %)'
@@ -86,5 +86,5 @@ def write_share(examples: int, share: float, interval: Sequence[float]) -> str:
 
 
 def in_words(name: str) -> str:
-    """A name of Python's as people write it."""
+    """A name in Python with spaces for underscores."""
     return name.replace("_", " ")

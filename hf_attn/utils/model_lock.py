@@ -12,7 +12,7 @@ if hasattr(os, "register_at_fork"):  # forked amid a load, a process would keep 
 
 @contextlib.contextmanager
 def building_model() -> Iterator[None]:
-    """Hold the one lock around everything that constructs or loads a model of transformers.
+    """Hold the lock around everything that constructs or loads a model of transformers.
 
     While `from_pretrained` builds, it puts other functions in the place of `PreTrainedModel.tie_weights`, of
     those in `torch.nn.init` and of `torch.linspace`, and another default dtype, for the whole process
