@@ -7,32 +7,8 @@ from hf_attn.checkpoints.model_card import name_model
 from hf_attn.checkpoints.model_card_failures import find_worst_pattern
 from hf_attn.checkpoints.validate import WEIGHTS
 from hf_attn.tasks import TASKS
-from hf_attn.utils.markdown import write_cell, write_line, write_percent, write_score
+from hf_attn.utils.markdown import render_template, write_cell, write_line, write_percent, write_score
 from hf_attn.viz.example_map import MAP
-
-HEADER = """# Checkpoints
-
-Small models, each of one task, made to be looked into. Each folder is a repository as the Hugging Face Hub
-wants it: weights, tokenizer, the model's code, a card, and how it was trained. They load with `transformers`,
-with hf_attn installed or without; a card's first lines of code do it.
-
-The code files are links to `hf_attn/models/`. Where git wrote them as text, as on Windows without the right
-to make links, hf_attn loads the checkpoints all the same; for `transformers` alone run
-`git config core.symlinks true` and `git checkout -- model_cards`, or download them from the Hub.
-
-`make checkpoints` trains them from their seeds. `make cards` measures them anew, and writes this page and
-their cards.
-"""
-FOOTER = """*Right* is the share of held-out examples that are right as a whole, of texts the share classed
-right, with Wilson's 95 % interval. *Worst found* is the pattern with the smallest share right among those
-that were tried; each card says what they were, and on how many inputs. *Weights* is the size of
-`model.safetensors`.
-"""
-COLUMNS = (
-    *("checkpoint", "task", "model", "held-out", "right", "95 % interval", "worst found"),
-    *("parameters", "weights", "trained"),
-)
-MAP_WIDTH = 260  # pixels
 
 
 def build_collection(folder: Path, records: Mapping[str, Mapping]) -> str:
@@ -43,17 +19,12 @@ def build_collection(folder: Path, records: Mapping[str, Mapping]) -> str:
         records: name → content of training.json.
     """
     names = sorted(records)
-    table = [
-        write_line(*COLUMNS),
-        "|---|---|---|---:|---:|---:|---|---:|---:|---:|",
-        *(_row(folder / name, records[name]) for name in names),
-    ]
-    maps = [
-        f'<a href="{name}"><img src="{name}/{MAP}" width="{MAP_WIDTH}" alt="Attention map of {name}"></a>'
-        for name in names
-        if records[name].get("map")
-    ]
-    return "\n".join([HEADER, *table, "", FOOTER, *maps]).rstrip() + "\n"
+    return render_template(
+        Path(__file__).with_name("collection_card.md"),
+        rows=[_row(folder / name, records[name]) for name in names],
+        maps=[name for name in names if records[name].get("map")],
+        map_file=MAP,
+    )
 
 
 def _row(directory: Path, record: Mapping) -> str:

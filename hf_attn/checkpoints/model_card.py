@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-import jinja2
 from huggingface_hub import EvalResult, ModelCardData
 
 from hf_attn.architectures.families import FAMILIES
@@ -17,6 +17,7 @@ from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
 from hf_attn.utils.markdown import (
     NUMBERS,
     in_words,
+    render_template,
     write_cell,
     write_line,
     write_measure,
@@ -28,123 +29,6 @@ from hf_attn.viz.example_map import MAP
 
 LICENCE = "apache-2.0"
 LIBRARY = "transformers"
-
-TEMPLATE = """\
----
-{{ metadata }}
----
-
-# {{ name }}
-
-{{ summary }}
-
-## Use
-
-```python
-from transformers import {{ auto_head }}, AutoTokenizer
-
-checkpoint = "{{ name }}"  # this folder, or the id of its repository on the Hub
-tokenizer = AutoTokenizer.from_pretrained(checkpoint, trust_remote_code=True)
-model = {{ auto_head }}.from_pretrained(checkpoint, trust_remote_code=True)
-inputs = tokenizer({{ source_literal }}, return_tensors="pt")
-{{ last_line }}
-```
-
-The model's classes are in the files beside the weights, so hf_attn need not be installed;
-`trust_remote_code=True` runs these files. After `import hf_attn` the same lines work without it.
-
-## A worked example
-
-`{{ example.source }}` → `{{ example.target }}`. {{ example.story }}
-{% if written %}
-This model writes {{ written.prediction }}: {{ written.verdict }}.
-{% endif %}
-
-{% if map_caption %}
-![Attention map of the worked example]({{ map_file }})
-
-{{ map_caption }}
-
-{% endif %}
-It reads {{ task.notation }}.
-
-## Training data
-
-{{ about }}
-
-{{ task.provenance }}
-
-| option of the task | value |
-|---|---|
-{% for option, value in options.items() %}
-| {{ option }} | {{ value }} |
-{% endfor %}
-
-## Training
-
-| setting | value |
-|---|---|
-{% for setting, value in settings.items() %}
-| {{ setting }} | {{ value }} |
-{% endfor %}
-
-## Results
-
-{% if results %}
-On {{ '{:,}'.format(results.examples) }} held-out {{ unit }}{{ how }}. Right means: {{ task.metric }}.
-Intervals are Wilson's, 95 %.
-
-{% for row in rows %}
-{{ row }}
-{% endfor %}
-{% else %}
-Nothing was measured for this checkpoint.
-{% endif %}
-
-{% if failures %}
-### Known failures
-
-{% for paragraph in failures %}
-{{ paragraph }}
-
-{% endfor %}
-{% endif %}
-## Limits and misuse
-
-- It knows this task and nothing else: {{ vocabulary_size }} tokens, sources of at most
-  {{ task.max_source_tokens }} tokens, answers of at most {{ task.max_target_tokens }}, `</s>` included.
-- On inputs that none of the tables above speaks of it was never measured: do not expect it to go further.
-- It is made for looking inside, not for use{{ exactness }}. Do not rely on its answers where a wrong one
-  matters.
-{% if not task.is_computable %}
-- It has read little, of one kind: whatever is lopsided in its data is lopsided in its answers. Do not judge
-  people or their writing by it.
-{% endif %}
-- Attention weights show what a head reads. They are no proof of why an answer came out.
-
-## Environmental cost
-
-{{ cost }}
-
-## Versions
-
-{{ versions_line }}
-
-## Licence and citation
-
-{{ licence }}. The architecture:
-
-```bibtex
-{% for entry in citations %}
-{{ entry }}
-{% endfor %}
-@software{hf_attn,
-  title   = {hf\\_attn: understand attention by building it and watching it learn},
-  version = {{ "{" }}{{ versions.hf_attn }}{{ "}" }},
-  license = {Apache-2.0}
-}
-```
-"""
 
 TASK_TYPES = {SEQUENCE: "text2text-generation", CLASSES: "text-classification", TEXT: "text-generation"}
 UNITS = {SEQUENCE: "examples", CLASSES: "texts", TEXT: "tokens"}
@@ -170,10 +54,8 @@ def build_card(name: str, task: Task, training: Mapping[str, Any]) -> str:
     """
     results = training.get("results") or {}
     family = FAMILIES[training["model_type"]]
-    environment = jinja2.Environment(
-        undefined=jinja2.StrictUndefined, trim_blocks=True, keep_trailing_newline=True
-    )
-    return environment.from_string(TEMPLATE).render(
+    return render_template(
+        Path(__file__).with_name("model_card.md"),
         name=name,
         metadata=_metadata(name, task, training).to_yaml().strip(),
         summary=_summary(task, training),

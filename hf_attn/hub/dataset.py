@@ -26,6 +26,7 @@ from hf_attn.tasks.text.corpus import CorpusTask
 from hf_attn.tasks.user.read_dataset import load_library
 from hf_attn.utils.atomic_write import atomic_directory, refuse_others
 from hf_attn.utils.folder_files import find_file
+from hf_attn.utils.markdown import render_template
 from hf_attn.utils.text import shorten
 
 if TYPE_CHECKING:
@@ -144,41 +145,30 @@ def features_of(library, task: Task) -> "datasets.Features":
 
 def build_card(name: str, task: Task, examples: dict[str, int], seed: int, held_out: dict[str, list]) -> str:
     """Write the data set's card: its content and origin, how to read it and how to train on it."""
-    configs = {"config_name": "default"}
-    files = [{"split": HUB_NAMES[s], "path": f} for s, f in zip(HUB_NAMES, FILES, strict=True)]
-    total = sum(examples.values())
+    files = [{"split": name, "path": path} for name, path in zip(HUB_NAMES.values(), FILES, strict=True)]
+    is_corpus, total = isinstance(task, CorpusTask), sum(examples.values())
     data = DatasetCardData(
         pretty_name=f"hf_attn {task.name}",
-        license="apache-2.0" if not isinstance(task, CorpusTask) else "other",
+        license="other" if is_corpus else "apache-2.0",
         task_categories=[CATEGORIES.get(task.kind, "text2text-generation")],
         tags=["hf_attn", task.name],
         size_categories=[next(label for most, label in SIZES.items() if total < most)],
-        configs=[{**configs, "data_files": files}],
+        configs=[{"config_name": "default", "data_files": files}],
     )
-    is_drawn = not isinstance(task, CorpusTask)
-    options = ", ".join(f"{key}={value}" for key, value in task.options.items() if key != "path") or "none"
-    made = f"drawn by `hf_attn` with seed {seed}, none twice" if is_drawn else task.provenance
-    rows = [dict(zip(held_out, row, strict=True)) for row in zip(*held_out.values(), strict=True)][:3]
-    shown = "\n".join(
-        f"- {', '.join(f'{key}: `{_inline(value)}`' for key, value in row.items())}" for row in rows
+    rows = list(zip(*held_out.values(), strict=True))[:3]
+    cells = [[" ".join(str(value).replace("`", "'").split())[:120] for value in row] for row in rows]
+    names = {"source": "pairs", "text": "text" if task.kind == TEXT else "csv"}
+    return render_template(
+        Path(__file__).with_name("dataset_card.md"),
+        metadata=data.to_yaml(),
+        name=name,
+        task=task,
+        options=", ".join(f"{key}={value}" for key, value in task.options.items() if key != "path") or "none",
+        origin=task.provenance if is_corpus else f"drawn by `hf_attn` with seed {seed}, none twice",
+        examples=examples,
+        rows=[dict(zip(held_out, row, strict=True)) for row in cells],
+        task_name=names[next(iter(held_out))],
     )
-    counts = "\n".join(f"| {split} | {count:,} |" for split, count in examples.items())
-    learns = {"source": "pairs", "text": "csv"}[next(iter(held_out))] if task.kind != TEXT else "text"
-    sections = (
-        f"# {name}",
-        f"Examples of the task **{task.name}**: {task.notation}. Options: {options}.",
-        f"How they came about: {made}.",
-        f"| split | examples |\n|---|---:|\n{counts}",
-        "`test` is held out: models trained by `hf_attn` on this task, with the same options, never see it.",
-        f"From `test`:\n\n{shown}",
-        f'```python\nfrom datasets import load_dataset\n\ndata = load_dataset("{name}")\n```',
-        f"To learn from it: `hf-attn train {learns} --set dataset={name}`.",
-    )
-    return f"---\n{data.to_yaml()}\n---\n\n" + "\n\n".join(sections) + "\n"
-
-
-def _inline(value: object) -> str:
-    return " ".join(str(value).replace("`", "'").split())[:120]
 
 
 def push_dataset(

@@ -1,10 +1,21 @@
-"""Numbers and table cells in Markdown."""
+"""Pages in Markdown: templates, table cells and numbers."""
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import jinja2
 
 NUMBERS = ("perplexity", "bits_per_token")  # measures that are no shares
 LONGEST_CELL = 120  # characters of an example; a docstring is longer
+
+
+def render_template(path: Path, **values: object) -> str:
+    """Fill in a Jinja template; a name without a value is an error."""
+    environment = jinja2.Environment(
+        undefined=jinja2.StrictUndefined, trim_blocks=True, keep_trailing_newline=True
+    )
+    return environment.from_string(path.read_text(encoding="utf-8")).render(values)
 
 
 def write_line(*cells: object) -> str:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from demos.session import run_files
 from demos.session.catalog import BUNDLED, Shelf
 from demos.session.session import Visit
-from demos.tabs.train import runs_table
 from hf_attn.checkpoints.save_load import load_checkpoint, save_checkpoint
 from hf_attn.hub.external_models import open_model
 from hf_attn.hub.pull import pull_checkpoint
@@ -126,8 +126,8 @@ def test_linked_code_is_loaded_pushed_and_packed_as_the_installed_files(linked, 
     class Named:
         name = "copy"
 
-    monkeypatch.setattr(runs_table, "save_run", lambda *_: folder)
-    with zipfile.ZipFile(runs_table.pack(None, Named)) as archive:
+    monkeypatch.setattr(run_files, "save_run", lambda *_: folder)
+    with zipfile.ZipFile(run_files.pack(None, Named)) as archive:
         files = [info for info in archive.infolist() if not info.is_dir()]
         assert {Path(info.filename).name: archive.read(info) for info in files} == whole
 
