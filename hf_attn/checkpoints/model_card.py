@@ -62,10 +62,10 @@ def build_card(name: str, task: Task, training: Mapping[str, Any]) -> str:
         auto_head=family.auto_head.__name__,
         last_line=LAST_LINES[family.auto_head.__name__],
         task=task,
+        training=training,
+        write_percent=write_percent,
         example=task.worked_example,
         source_literal=json.dumps(task.worked_example.source, ensure_ascii=False),
-        written=_written(training),
-        about=_first_sentence(task),
         unit=UNITS[task.kind],
         exactness=": ordinary code does this task exactly" if task.is_computable else "",
         how=HOW_JUDGED[task.kind],
@@ -73,14 +73,10 @@ def build_card(name: str, task: Task, training: Mapping[str, Any]) -> str:
         options={option: write_cell(value) for option, value in training["task"]["options"].items()},
         settings=_settings(training),
         results=results,
-        map_caption=_describe_map(training),
         map_file=MAP,
         rows=_result_rows(results) if results else [],
         failures=write_failures(name, training),
         vocabulary_size=len(task.vocabulary),
-        cost=_cost(training),
-        versions=training["versions"],
-        versions_line=_versions(training),
         licence=LICENCE,
     )
 
@@ -157,10 +153,6 @@ def _summary(task: Task, training: Mapping) -> str:
     return f"{sentence} {accuracy} (95 % interval {low} to {high}).{hard}"
 
 
-def _first_sentence(task: Task) -> str:
-    return (type(task).__doc__ or task.title).strip().partition("\n")[0]
-
-
 def _settings(training: Mapping) -> dict[str, str]:
     recipe = dict(training.get("recipe") or {})
     sizes = recipe.pop("model", {})
@@ -194,45 +186,3 @@ def _result_rows(results: Mapping) -> list[str]:
             for row, score in named.items()
         ),
     ]
-
-
-def _describe_map(training: Mapping) -> str:
-    if not (drawn := training.get("map")):
-        return ""
-    head = f"{drawn['kind'].capitalize()} attention of layer {drawn['layer']}, head {drawn['head']}"
-    weight = write_percent(drawn["weight"])
-    if drawn["is_aligned"]:
-        why = f"lays most of its weight where the answer is known to lie (ringed): {weight}"
-    else:
-        why = f"is the sharpest: a row's greatest weight is {weight} on average"
-    return f"{head} (counted from 0), in this example. Of the {drawn['heads']} heads it {why}."
-
-
-def _written(training: Mapping) -> dict | None:
-    written = training.get("worked_example")
-    if not written:
-        return None
-    prediction = f"`{written['prediction']}`" if written["prediction"] else "nothing"
-    return {"prediction": prediction, "verdict": "right" if written["correct"] else "wrong"}
-
-
-def _versions(training: Mapping) -> str:
-    measured = training.get("measured_with", training["versions"])
-    if measured == training["versions"]:
-        return f"{_list(measured)}."
-    return f"Trained with {_list(training['versions'])}; measured with {_list(measured)}."
-
-
-def _list(versions: Mapping[str, str]) -> str:
-    return ", ".join(f"{package} {version}" for package, version in versions.items())
-
-
-def _cost(training: Mapping) -> str:
-    if training.get("seconds") is None:
-        return "Not measured."
-    threads = training.get("threads")
-    with_threads = f" with {threads} thread{'s' if threads != 1 else ''}" if threads else ""
-    return (
-        f"{training['seconds']:.1f} s of training on {training.get('device', 'a device that was not noted')}"
-        f"{with_threads}; measuring is not counted. Energy was not measured."
-    )
