@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from hf_attn.checkpoints.model_card import name_model
-from hf_attn.checkpoints.model_card_failures import find_worst_pattern
+from hf_attn.checkpoints.model_card import find_worst_pattern, name_model
 from hf_attn.checkpoints.validate import WEIGHTS
 from hf_attn.tasks import TASKS
 from hf_attn.utils.markdown import render_template, write_cell, write_line, write_percent, write_score

@@ -10,7 +10,6 @@ from huggingface_hub import EvalResult, ModelCardData
 from hf_attn.architectures.families import FAMILIES
 from hf_attn.architectures.registry import ARCHITECTURES
 from hf_attn.checkpoints.citations import cite
-from hf_attn.checkpoints.model_card_failures import find_worst_pattern, write_failures
 from hf_attn.evaluation.baselines import NAME as BASELINE
 from hf_attn.tasks import Task
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
@@ -24,6 +23,7 @@ from hf_attn.utils.markdown import (
     write_percent,
     write_rule,
     write_score,
+    write_share,
 )
 from hf_attn.viz.example_map import MAP
 
@@ -75,7 +75,11 @@ def build_card(name: str, task: Task, training: Mapping[str, Any]) -> str:
         results=results,
         map_file=MAP,
         rows=_result_rows(results) if results else [],
-        failures=write_failures(name, training),
+        search=training.get("search"),
+        find_worst=find_worst,
+        write_cell=write_cell,
+        write_score=write_score,
+        write_share=write_share,
         vocabulary_size=len(task.vocabulary),
         licence=LICENCE,
     )
@@ -86,6 +90,26 @@ def name_model(kind: str, training: Mapping) -> list[str]:
     family = FAMILIES[training["model_type"]].title
     known = ARCHITECTURES[kind].get(str(training.get("model")))
     return [family, known.title] if known is not None and known.is_recurrent else [family]
+
+
+def find_worst(scores: Mapping[str, Mapping]) -> str | None:
+    """The name with the smallest share of right answers; None where nothing was wrong.
+
+    >>> find_worst({"1": {"exact_match": 1.0}, "2": {"exact_match": 0.9}})
+    '2'
+    """
+    wrong = [name for name, score in scores.items() if score["exact_match"] < 1]
+    return min(wrong, key=lambda name: scores[name]["exact_match"]) if wrong else None
+
+
+def find_worst_pattern(training: Mapping) -> tuple[str, float] | None:
+    """The pattern of a search with the smallest share of right answers, and that share.
+
+    None where nothing was searched or nothing was wrong.
+    """
+    patterns = (training.get("search") or {}).get("patterns", {})
+    worst = find_worst(patterns)
+    return None if worst is None else (worst, patterns[worst]["exact_match"])
 
 
 def _metadata(name: str, task: Task, training: Mapping) -> ModelCardData:
