@@ -77,9 +77,9 @@ def find_folders(path: Path) -> list[Path]:
     """The folder itself if it is a checkpoint, else the checkpoints in it.
 
     Raises:
-        ValueError: there is none.
+        ValueError: neither is.
     """
-    if (path / CONFIG).is_file():  # what else it lacks is said when it is loaded
+    if (path / CONFIG).is_file():  # loading it names the files that it lacks
         return [path]
     if not (found := list_checkpoints(path)):
         raise ValueError(

@@ -227,7 +227,7 @@ def push_space(
 
 
 def _find_token(variable: str | None) -> str | None:
-    """The token in an environment variable; None for the one that is logged in."""
+    """The token in an environment variable; None stands for the one that is logged in."""
     if variable is None:
         return None
     if not os.environ.get(variable):
@@ -236,10 +236,10 @@ def _find_token(variable: str | None) -> str | None:
 
 
 def _be_quiet() -> None:
-    """No progress bars of others."""
+    """Switch off the progress bars and warnings of the libraries."""
     from huggingface_hub.utils import disable_progress_bars, logging
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bars()
     disable_progress_bar()
-    logging.set_verbosity_error()  # what it retries is told by ours
+    logging.set_verbosity_error()  # our own progress names its retries

@@ -36,7 +36,7 @@ class HubError(OSError):
     """The Hub refused, or could not be reached. The message is for a person.
 
     Attributes:
-        status: of the answer; None where there was none.
+        status: HTTP status of the answer; None without an answer.
     """
 
     def __init__(self, message: str, status: int | None = None):
@@ -111,7 +111,7 @@ def find_token(token: str | bool | None) -> str:
     """Return the token to write with: the given one, or the one that is logged in.
 
     Raises:
-        HubError: there is none.
+        HubError: no token was found.
     """
     found = token if isinstance(token, str) else None if token is False else get_token()
     if not found:
@@ -237,11 +237,11 @@ def _explain_status(error: HfHubHTTPError, repo_id: str) -> str:
         return f"There is no repo {repo_id}, or {who} ({status})."
     sentences = {
         403: f"This token may not do that to {repo_id} (403): take one that may write, and a repo of yours.",
-        404: f"{repo_id} lacks what was asked for (404).",
-        409: f"{repo_id} is in the way, or in another's hands (409): try again, or choose another name.",
-        412: f"{repo_id} was changed meanwhile (412): push again to compare anew.",
+        404: f"{repo_id} has no such file or revision (404).",
+        409: f"{repo_id} exists already, or is being changed (409): try again, or choose another name.",
+        412: f"{repo_id} was changed meanwhile (412): push again.",
         413: f"This is more than the Hub takes at once (413); {repo_id} is as it was. Push a smaller model.",
-        429: f"The Hub asks for patience (429): too much was asked of it. Try again{_in_seconds(error)}.",
+        429: f"Too many requests to the Hub (429): try again{_in_seconds(error)}.",
     }
     if status >= 500:
         return f"The Hub has trouble of its own ({status}): try again later; nothing is left half done."

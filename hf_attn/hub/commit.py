@@ -19,7 +19,7 @@ class Committed:
 
     Attributes:
         url: of the repo, or of the pull request.
-        commit: its hash; the one that was there where nothing has changed.
+        commit: its hash; the last commit where nothing has changed.
         sent, removed: names of the files that the commit changed.
     """
 
@@ -41,7 +41,7 @@ def refuse_public(info, private: bool) -> None:
     """
     if private and not info.private:
         raise HubError(
-            f"{info.id} is there and public, and this is to be private: everybody would see it. Choose "
+            f"{info.id} exists and is public, and this is to be private: everybody would see it. Choose "
             "another name, or push it as public (private=False; --public, or of a Space no --private)."
         )
 

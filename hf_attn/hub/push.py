@@ -49,7 +49,7 @@ class Pushed(Compared):
     Attributes:
         repo_id: OWNER/NAME.
         url: the model's page, or the pull request's.
-        commit: its hash; the one that was there where nothing has changed.
+        commit: its hash; the last commit where nothing has changed.
         created: whether the repo is new.
         private: whether only its owner sees it.
         sent, removed: names of the files that the commit changed.

@@ -174,7 +174,7 @@ def push_space(
     with tempfile.TemporaryDirectory(prefix="hf_attn_space_") as scratch:
         yield Progress("checking", "Putting the folder together.")
         place = Path(scratch) / "space"
-        assemble_space(place)  # what is wrong here is said before a repo is made
+        assemble_space(place)  # refuses before a repo is created
         yield Progress("connecting", f"Making {repo_id} where there is none.")
         url = yield from call_with_retries(lambda: _create(api, repo_id, private), api, repo_id, sleep)
         names = [f"{owner}/{path.name}" for path in list_checkpoints(ROOT / "model_cards")]

@@ -145,7 +145,7 @@ def test_a_public_repo_is_not_pushed_to_as_private(saved, tmp_path):
         settings = {"token": hub.token, "endpoint": hub.endpoint}
         HfApi(**settings).create_repo("ada/seen", repo_type="dataset", private=False)
         before = hub.repo("ada/seen", "dataset").files("main")
-        with pytest.raises(HubError, match="is there and public"):
+        with pytest.raises(HubError, match="exists and is public"):
             list(push_dataset(saved.path, "ada/seen", **settings))
         assert hub.repo("ada/seen", "dataset").files("main") == before
         *_, pushed = push_dataset(saved.path, "ada/seen", private=False, **settings)

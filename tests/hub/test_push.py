@@ -187,9 +187,9 @@ def test_tokens_that_may_not_write_are_told_apart(hub, folder):
     [
         ("create", 403, "may not do that"),
         ("commit", 403, "take one that may write"),
-        ("commit", 404, "lacks what was asked for"),
+        ("commit", 404, "no such file or revision"),
         ("commit", 409, "choose another name"),
-        ("commit", 412, "push again to compare anew"),
+        ("commit", 412, "push again"),
         ("commit", 413, "more than the Hub takes"),
         ("commit", 422, "refused \\(422\\)"),
     ],

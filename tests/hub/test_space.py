@@ -196,7 +196,7 @@ def test_what_is_no_part_of_the_app_any_more_goes_in_the_same_commit(hub):
 def test_a_public_space_is_not_pushed_to_as_private(hub):
     api = HfApi(endpoint=hub.endpoint, token=hub.token)
     api.create_repo("ada/seen", repo_type="space", space_sdk="gradio", private=False)
-    with pytest.raises(HubError, match="is there and public"):
+    with pytest.raises(HubError, match="exists and is public"):
         pushed(hub, "ada/seen", private=True)
     assert hub.repo("ada/seen", "space").files("main") == {}
 
