@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from demos.session import run_files
-from demos.session.catalog import BUNDLED, Shelf
-from demos.session.session import Visit
+from demos.session.catalog import BUNDLED, ModelCatalog
+from demos.session.session import Session
 from hf_attn.checkpoints.save_load import load_checkpoint, save_checkpoint
 from hf_attn.hub.external_models import open_model
 from hf_attn.hub.pull import pull_checkpoint
@@ -61,7 +61,7 @@ def push(hub, folder):
 
 
 def open_in_app(folder):
-    with Shelf(((folder.name, folder),)).open(Visit(), str(folder)) as opened:
+    with ModelCatalog(((folder.name, folder),)).open(Session(), str(folder)) as opened:
         return opened.model
 
 
