@@ -123,7 +123,6 @@ def measure_text(
 
 
 def print_outcomes(checkpoint: "Path", task: "Task", outcomes: "Sequence[Outcome]", as_json: bool) -> None:
-    """How often answers are right, a row a trial."""
     from hf_attn.utils.markdown import write_interval, write_percent
 
     if as_json:

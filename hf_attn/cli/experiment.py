@@ -135,7 +135,6 @@ def _conclude(
     output_dir: Path | None,
     as_json: bool,
 ) -> None:
-    """Say what the rows show; keep it and its picture."""
     from dataclasses import asdict
 
     from hf_attn.experiments import over_seeds

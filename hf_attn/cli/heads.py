@@ -136,7 +136,6 @@ def tabulate(found: "HeadRoles", kind: str) -> tuple[list[str], list[tuple]]:
 
 
 def print_legend(names: "Sequence[str]") -> None:
-    """What the columns mean, a line each."""
     from hf_attn.analysis.head_metrics import THEORY
     from hf_attn.analysis.head_roles import ROLES
 
@@ -147,7 +146,6 @@ def print_legend(names: "Sequence[str]") -> None:
 
 
 def print_rows(checkpoint: "Path", learned: "Task", found: "HeadRoles") -> None:
-    """One JSON object a head."""
     for kind, figures in found.trained.items():
         layers, heads = figures["entropy"].shape
         even = {name: or_none(figure) for name, figure in found.even[kind].items()}

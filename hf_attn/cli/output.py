@@ -55,12 +55,10 @@ def wrong_use() -> Iterator[None]:
 
 
 def print_json(event: str, **row: Any) -> None:
-    """One line of JSON."""
     print(json.dumps({"event": event, **row}, ensure_ascii=False, allow_nan=False), flush=True)
 
 
 def print_table(*columns: str, rows: list[tuple], title: str | None = None) -> None:
-    """A table for people."""
     table = Table(*columns, title=title, title_justify="left")
     for row in rows:
         table.add_row(*(escape(str(cell)) for cell in row))
@@ -94,7 +92,6 @@ def follow(events: Iterator, as_json: bool) -> Any:
 
 
 def open_checkpoint(checkpoint: Path) -> "Checkpoint":
-    """Load a checkpoint's folder, without a progress bar."""
     from transformers.utils.logging import disable_progress_bar
 
     from hf_attn.checkpoints.save_load import load_checkpoint
@@ -104,7 +101,6 @@ def open_checkpoint(checkpoint: Path) -> "Checkpoint":
 
 
 def print_baseline(task: "Task", baseline: "Baseline") -> None:
-    """What stands beside the models, as a line of JSON."""
     overall = baseline.score
     print_json(
         "baseline",
@@ -119,7 +115,6 @@ def print_baseline(task: "Task", baseline: "Baseline") -> None:
 
 
 def tell_score(score: "Score") -> str:
-    """A score as a sentence has it."""
     from hf_attn.utils.markdown import write_share
 
     return write_share(score.examples, score.exact_match, (score.interval.low, score.interval.high))

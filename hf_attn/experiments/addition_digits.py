@@ -40,7 +40,6 @@ class Sizes:
 
 
 def run(sizes: Sizes, seed: int) -> Iterator[Row]:
-    """A row for each format, position encoding, training and number of digits."""
     for form, types in sizes.formats:
         for position_type in types:
             for trained in sizes.trained:
@@ -48,7 +47,6 @@ def run(sizes: Sizes, seed: int) -> Iterator[Row]:
 
 
 def measure(sizes: Sizes, form: str, position_type: str, trained: int, seed: int) -> Iterator[Row]:
-    """Train one model, and measure it with every number of digits."""
     tested = tuple(range(1, sizes.longest + 1))
     test = LengthTest(ADDITION, trained, tested, sizes.steps, own_width=form == OWN_WIDTH)
     model, seconds = learn(test.learned(), test.recipe(position_type), seed)
@@ -70,7 +68,6 @@ def measure(sizes: Sizes, form: str, position_type: str, trained: int, seed: int
 
 
 def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
-    """Are as many digits as were trained learned, and one more?"""
     findings = []
     able = [row for row in rows if row["sums"] != CANNOT]
     for form in settings_of(rows, "format"):
@@ -105,7 +102,6 @@ def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
 
 
 def draw(rows: Sequence[Row]) -> Chart:
-    """Sums right by number of digits, a line for each training that can read them."""
     series = {
         f"{form}, {kind}, trained to {trained}": points
         for form in settings_of(rows, "format")

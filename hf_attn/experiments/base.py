@@ -111,7 +111,6 @@ def _summary(group: Sequence[Row], settings: Sequence[str]) -> Row:
 
 
 def count_parameters(task: Task, recipe: Recipe) -> int:
-    """How many parameters the recipe's model has."""
     return build_model(task, recipe).num_parameters()
 
 

@@ -107,7 +107,6 @@ def run(sizes: Sizes, seed: int) -> Iterator[Row]:
 
 
 def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
-    """Does a wider search find likelier sequences, are they right, and which errors are the search's?"""
     widths = settings_of(rows, "num_beams")
     log_p = [mean_of(rows, "log_probability", num_beams=width) for width in widths]
     exact = [mean_of(rows, "exact_match", num_beams=width) for width in widths]
@@ -134,7 +133,6 @@ def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
 
 
 def draw(rows: Sequence[Row]) -> Chart:
-    """What is right, and what the search overlooked, by the number of beams."""
     names = {"exact_match": "right as a whole", "search_errors": "wrong, right answer likelier"}
     series = {
         name: [(width, mean_of(rows, measure, num_beams=width)) for width in settings_of(rows, "num_beams")]

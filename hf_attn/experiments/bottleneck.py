@@ -36,7 +36,6 @@ class Sizes:
 
 
 def run(sizes: Sizes, seed: int) -> Iterator[Row]:
-    """A row for each length, hidden size and model."""
     for length in sizes.lengths:
         task = Reversing(min_length=length, max_length=length, num_symbols=NUM_SYMBOLS)
         for hidden_size in sizes.hidden_sizes:
@@ -48,7 +47,6 @@ def run(sizes: Sizes, seed: int) -> Iterator[Row]:
 
 
 def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
-    """Does the last doubling still bring much, does length hurt, does attention help?"""
     widths, lengths = settings_of(rows, "hidden_size"), settings_of(rows, "length")
 
     def accuracy(model: str, length: int, width: int) -> float:
@@ -82,7 +80,6 @@ def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
 
 
 def draw(rows: Sequence[Row]) -> Chart:
-    """Token accuracy by hidden size; a line for each model and length."""
     names = {"none": "no attention", "additive": "additive"}
     series = {
         f"{names[model]}, length {length}": [

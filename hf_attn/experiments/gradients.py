@@ -115,7 +115,6 @@ def run(sizes: Sizes, seed: int) -> Iterator[Row]:
 
 
 def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
-    """What is left at each distance, against distance 1."""
     distances = settings_of(rows, "distance")
     near, far = distances[1], distances[-1]
 
@@ -144,7 +143,6 @@ def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
 
 
 def draw(rows: Sequence[Row]) -> Chart:
-    """Gradient by distance, a line a model."""
     distances = settings_of(rows, "distance")
     series = {
         model: [

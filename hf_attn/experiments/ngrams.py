@@ -180,7 +180,6 @@ def run(sizes: Sizes, seed: int) -> Iterator[Row]:
 
 
 def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
-    """Who is surprised least, and what would its table cost?"""
     tables = [model for model in settings_of(rows, "model") if model != ATTENTION]
     perplexity = {model: mean_of(rows, "perplexity", model=model) for model in (*tables, ATTENTION)}
     parameters = {model: values_of(rows, "parameters", model=model)[0] for model in perplexity}
@@ -214,7 +213,6 @@ def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
 
 
 def draw(rows: Sequence[Row]) -> Chart:
-    """Perplexity by context; attention's as a level."""
     tables = [row for row in rows if row["model"] != ATTENTION]
     points = [
         (context, mean_of(tables, "perplexity", context=context))

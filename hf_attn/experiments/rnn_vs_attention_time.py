@@ -42,7 +42,6 @@ class Layer:
 
     @property
     def title(self) -> str:
-        """Its size in words."""
         return f"{self.hidden_size} wide, batch {self.batch_size}"
 
 
@@ -129,7 +128,6 @@ def measure_training(compute: Callable[[], torch.Tensor], weights: Sequence[torc
 
 
 def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
-    """How does time grow with length, and who is faster where?"""
     findings = []
     for size in settings_of(rows, "size"):
         recurrent = next(model for model in settings_of(rows, "model", size=size) if model != ATTENTION)
@@ -168,7 +166,6 @@ def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
 
 
 def draw(rows: Sequence[Row]) -> Chart:
-    """Time by length, a line for each layer, forward and in training, of the size with the most lengths."""
     size = max(settings_of(rows, "size"), key=lambda size: len(settings_of(rows, "length", size=size)))
     series = {
         f"{model}, {measure.removesuffix('_ms')}": [

@@ -47,27 +47,22 @@ class Order(ClassTask, SpacedTask):
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """Which comes first."""
         return (f"{FIRST} first", f"{SECOND} first")
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """The two, then what stands around them."""
         return (FIRST, SECOND, *FILLERS)
 
     @property
     def max_source_tokens(self) -> int:
-        """The symbols and `</s>`."""
         return self.length + 1
 
     @property
     def allowed(self) -> str:
-        """So many letters."""
         return f"{self.length} letters from a to {FILLERS[-1]}, one a and one b among them"
 
     @property
     def recipes(self) -> Mapping[str, Recipe]:
-        """One layer of attention."""
         return {"product": RECIPES["attention with positions"]}
 
     @property
@@ -93,16 +88,13 @@ class Order(ClassTask, SpacedTask):
         return Ragged(twins.flatten(0, 1), lengths), labels, keys.repeat_interleave(2, dim=0)
 
     def check_source(self, symbols: Sequence[str]) -> None:
-        """As long as those drawn, with both letters once."""
         if len(symbols) != self.length or symbols.count(FIRST) != 1 or symbols.count(SECOND) != 1:
             self.refuse(f"{' '.join(symbols)!r} is no sequence of {self.name}")
 
     def answer(self, source: str) -> str:
-        """By where Python finds the letters."""
         return self.classes[source.index(FIRST) > source.index(SECOND)]
 
     def alignment(self, source: str, target: str) -> list[list[int]]:  # noqa: ARG002
-        """The class needs both letters."""
         return [[int(symbol in (FIRST, SECOND)) for symbol in self.source_tokens(source)]]
 
 
@@ -164,7 +156,6 @@ def naive_bayes(training: Batch, held_out: Batch, vocab_size: int) -> torch.Tens
 
 
 def run(sizes: WordOrderSizes, seed: int) -> Iterator[Row]:
-    """A row for naive Bayes, then one for each network."""
     task = Order(sizes.length)
     training = task.sample(torch.Generator().manual_seed(seed), 10 * sizes.examples)
     held_out = task.held_out(sizes.examples)
@@ -188,7 +179,6 @@ def run(sizes: WordOrderSizes, seed: int) -> Iterator[Row]:
 
 
 def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
-    """Are the two that forget the order at chance, and do the two that keep it learn?"""
     accuracy = {model: mean_of(rows, "exact_match", model=model) for model in settings_of(rows, "model")}
     findings = []
     for model in (NAIVE_BAYES, "attention without positions"):

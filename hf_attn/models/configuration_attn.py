@@ -103,7 +103,6 @@ class AttnConfig(PreTrainedConfig):
         self._check_attention()
 
     def _check_positions(self, head_size: int) -> None:
-        """Refuse sizes that the chosen way to tell places cannot work with."""
         if self.position_type.startswith("rotary") and head_size % 2:
             raise ValueError(
                 f"position_type={self.position_type!r} turns pairs of numbers, and a head of size "
@@ -127,7 +126,6 @@ class AttnConfig(PreTrainedConfig):
             )
 
     def _check_attention(self) -> None:
-        """Refuse what the chosen kind of self-attention cannot do."""
         if self.reformer_buckets % 2:
             raise ValueError(
                 f"reformer_buckets={self.reformer_buckets} must be even: the hash takes a vector's largest "

@@ -186,7 +186,6 @@ class AttnSeq2SeqModel(EncoderDecoder, AttnSeq2SeqPreTrainedModel):
         )
 
     def _encode(self, encoder_outputs, input_ids, attention_mask, inputs_embeds, **kwargs) -> BaseModelOutput:
-        """The encoder's output: as it was given, whole or as a tuple, or computed."""
         if encoder_outputs is None:
             return self.encoder(
                 input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **kwargs

@@ -161,7 +161,6 @@ def _units_of(recipe: Recipe) -> int:
 
 
 def _widened(recipe: Recipe, units: int) -> Recipe:
-    """The recipe with a hidden size of so many units."""
     hidden_size = units * _units_of(recipe)
     before = int(recipe.model["hidden_size"])  # type: ignore[call-overload]
     widths = {

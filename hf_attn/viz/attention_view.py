@@ -161,12 +161,10 @@ class AttentionView:
         return answering.kind if answering else OFFERED[0]
 
     def _chosen(self, kind: str) -> tuple[list[int], list[int]]:
-        """Layers and heads of a kind that the lens offers."""
         layers, heads = getattr(self.maps, kind).shape[:2]
         return list(self.layers or range(layers)), list(self.heads or range(heads))
 
     def _truth_of(self, kind: str) -> list[list[int]] | None:
-        """The known answer in the shape of a whole map."""
         answering = self.maps.answering
         if self.truth is None or answering is None or kind != answering.kind:
             return None
@@ -175,7 +173,6 @@ class AttentionView:
         return known and [[0] * len(answering.columns) for _ in range(before)] + known
 
     def _pack(self, kind: str) -> dict:
-        """A kind of maps for the lens."""
         weights = getattr(self.maps, kind)
         layers, heads = self._chosen(kind)
         allowed = (weights > 0).any(0).any(0).int().tolist() if kind == "decoder" else None
@@ -195,7 +192,6 @@ class AttentionView:
 
     @property
     def _is_alignment(self) -> bool:
-        """Whether the weights are of a recurrent model, which has no other attention."""
         return self.kinds == ("cross",)
 
     def _refuse_large(self) -> None:
@@ -269,7 +265,6 @@ def show_attention(
 
 
 def _title_of(tokenizer, text, maps: AttentionMaps) -> str:
-    """What was read, and what was written."""
     title = text if isinstance(text, str) else " ".join(maps.source_tokens[:LONGEST_TITLE])
     if maps.target_ids and tokenizer is not None:
         title += f" → {tokenizer.decode(list(maps.target_ids), skip_special_tokens=True)}"
@@ -278,14 +273,12 @@ def _title_of(tokenizer, text, maps: AttentionMaps) -> str:
 
 
 def _place_among(offered: list[int], name: str, chosen: int) -> int:
-    """Where a layer or head stands among those that the lens offers."""
     if chosen not in offered:
         raise ValueError(f"{name}={chosen}: the lens offers {name}s {offered}; choose among them.")
     return offered.index(chosen)
 
 
 def _tuple_of(name: str, places: Sequence[int] | None) -> tuple[int, ...] | None:
-    """What was given as `layers` or `heads`."""
     try:
         return None if places is None else tuple(map(index, places))
     except TypeError:

@@ -74,14 +74,12 @@ def draw_chart(chart: Chart, suffix: str) -> bytes:
 
 
 def _paint_lines(axes, chart: Chart) -> None:
-    """A line with markers for each series."""
     for index, (name, points) in enumerate(chart.series.items()):
         style = {"color": COLOURS[index % len(COLOURS)], "marker": MARKERS[index % len(MARKERS)]}
         axes.plot(*zip(*points, strict=True), label=name, markersize=5, linewidth=1.6, **style)
 
 
 def _paint_bars(axes, chart: Chart) -> None:
-    """The series' bars side by side over each word, with their figures."""
     words = list(dict.fromkeys(x for points in chart.series.values() for x, _ in points))
     width = 0.8 / len(chart.series)
     for index, (name, points) in enumerate(chart.series.items()):
@@ -94,7 +92,6 @@ def _paint_bars(axes, chart: Chart) -> None:
 
 
 def _paint_frame(axes, chart: Chart) -> None:
-    """Axes, level, legend and title."""
     if chart.log_x:
         axes.set_xscale("log")
     if chart.log_y:

@@ -205,7 +205,6 @@ def _find_families() -> tuple[str, ...]:
 
 @functools.cache
 def _signs_of(family: str) -> frozenset[int]:
-    """Code points that a font can draw."""
     from matplotlib import font_manager
 
     return frozenset(font_manager.get_font(font_manager.findfont(family)).get_charmap())
@@ -222,7 +221,6 @@ def _spell(text: str, families: tuple[str, ...]) -> str:
 def _paint(
     figure, grid: np.ndarray, queries: tuple, keys: tuple, known: np.ndarray | None, title: str
 ) -> None:
-    """Cells, numbers, rings, labels and legend on a matplotlib figure."""
     from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.patches import Circle
 
@@ -261,7 +259,6 @@ def _paint(
 
 
 def _csv(grid: np.ndarray, queries: tuple, keys: tuple, *_: object) -> bytes:
-    """A row a query; the first cell names the axes."""
     stream = io.StringIO(newline="")
     writer = csv.writer(stream)
     writer.writerow([f"{QUERY_AXIS} ↓ / {KEY_AXIS} →", *map(_label, keys)])
@@ -290,7 +287,6 @@ def _npz_of_map(grid: np.ndarray, queries: tuple, keys: tuple, known: np.ndarray
 
 
 def _page(grid: np.ndarray, queries: tuple, keys: tuple, known: np.ndarray | None, title: str) -> bytes:
-    """The lens with this one map: seen, pointed at, walked through by keys, or read as a table."""
     truth = None if known is None else known.tolist()
     kinds = {"attention": pack_kind(grid[None, None], queries, keys, truth=truth)}
     value = {"kinds": kinds, "title": title, "query": 0, "key": int(grid[0].argmax())}

@@ -88,7 +88,6 @@ def find_worked_map(model: PreTrainedModel, task: Task) -> WorkedMap | None:
 
 
 def _forms_maps(model: PreTrainedModel) -> bool:
-    """Whether every kind of attention that the model has forms weights."""
     kinds = find_attentions(model)
     if model.config.is_encoder_decoder and not is_recurrent(model.config):
         return len(kinds) == 3

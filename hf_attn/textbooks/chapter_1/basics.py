@@ -45,7 +45,6 @@ def heatmap() -> torch.Tensor:
 
 
 def strongest() -> Measured:
-    """Each word's strongest key and its weight."""
     weights, keys = heatmap().max(dim=1)
     return tuple(
         figure
@@ -80,14 +79,12 @@ def period(pair: int, width: int) -> float:
 
 
 def classifier_size() -> Measured:
-    """Parameters of the text classifier, from its preset."""
     config = build_preset("chapter-1-classifier")
     with building_model():
         return (count_parameters(AttnEncoderForSequenceClassification(config)),)  # type: ignore[arg-type]
 
 
 def compared_sizes() -> Measured:
-    """Parameters of the LSTM classifier and of the attention classifier that are timed against each other."""
     embedding, last = nn.Embedding(10_000, 256), nn.Linear(256, 2)
     shared = count_parameters(embedding) + count_parameters(last)
     parts = (nn.LSTM(256, 256), MultiHeadAttention(256, 8))
@@ -102,7 +99,6 @@ def by_hand() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def future() -> Measured:
-    """The weight that a causal mask leaves above the diagonal, and a row's sum."""
     states = torch.randn(1, 1, 5, 8)
     _, weights = scaled_dot_product_attention(states, states, states, torch.ones(5, 5).tril().bool())
     return float(weights.triu(diagonal=1).sum()), float(weights[0, 0, -1].sum())
@@ -128,13 +124,11 @@ def growth() -> tuple[float, float]:
 
 
 def dominant() -> Measured:
-    """The length, in widths, at which the part that grows as n²d passes the one that grows as nd²."""
     linear, squared = growth()
     return (linear / squared,)
 
 
 def against_lstm() -> Measured:
-    """The length, in widths, from which attention multiplies more than an LSTM of as many inputs."""
     linear, squared = growth()
     width = 64
     matrices = count_parameters(nn.LSTM(width, width, bias=False)) / width**2
@@ -142,7 +136,6 @@ def against_lstm() -> Measured:
 
 
 def against_recurrent() -> Measured:
-    """Attention's multiplications as multiples of a plain RNN's state updates, at n = d/8 and n = d."""
     width = 64
     return tuple(
         count_multiplications(SelfAttention(width, width, width), length, width) / (length * width**2)

@@ -94,7 +94,6 @@ def train_epoch(
 
 
 def straightness() -> Measured:
-    """R² of a straight line through an RNN's times at 25 to 200 tokens, width 512, batch 32."""
     layer = rnn_vs_attention_time.Layer("rnn", 512, 32, (25, 50, 100, 200))
     rows = [
         row
@@ -106,7 +105,6 @@ def straightness() -> Measured:
 
 
 def faster() -> Measured:
-    """An LSTM's forward time over attention's, width 256, batch 32, 100 tokens, on one thread."""
     layer = rnn_vs_attention_time.Layer("lstm", 256, 32, (100,))
     times = {
         row["model"]: row["forward_ms"]

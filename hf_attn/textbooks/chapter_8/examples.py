@@ -64,7 +64,6 @@ def contextual() -> torch.Tensor:
 
 
 def transposed() -> Measured:
-    """Whether Q Kᵀ and K Qᵀ are one matrix, and whether the second is the first's transpose."""
     query, key = torch.randn(2, 5, 4)
     one, other = query @ key.T, key @ query.T
     return str(torch.allclose(one, other)), str(torch.allclose(one, other.T))
@@ -79,14 +78,12 @@ def masked(may_attend: torch.Tensor) -> torch.Tensor:
 
 
 def added_mask() -> Measured:
-    """What the allowed scores of "I" and "love" become where the printed mask is added."""
     allowed = torch.ones(4, 4).tril().bool()
     total = torch.tensor(SCORES) + torch.where(allowed, 1.0, -torch.inf)
     return flat(total[0, :1], total[1, :2])
 
 
 def normalisation_demo() -> Measured:
-    """Scale and shift of the demonstration: numpy's seed 42, a batch of (2, 5, 6), then γ and β."""
     generator = numpy.random.RandomState(42)
     generator.randn(2, 5, 6)
     return flat(1 + 0.1 * generator.randn(6), 0.1 * generator.randn(6))
@@ -99,13 +96,11 @@ def document_norm(tokens: torch.Tensor, eps: float) -> torch.Tensor:
 
 
 def small_tokens() -> Measured:
-    """How far 1e-3 · (1, 0, 0, 0, 0, 0) is apart when torch and the document normalise it, ε 1e-5."""
     tokens = 1e-3 * torch.eye(6)[:1]
     return (difference(nn.functional.layer_norm(tokens, (6,), eps=1e-5), document_norm(tokens, 1e-5)),)
 
 
 def constant_token() -> Measured:
-    """Of a constant token: the outputs' difference, and whether the gradients are finite, theirs and ours."""
     outputs, finite = [], []
     norm = LayerNorm(6)
     for normalise in (lambda tokens: document_norm(tokens, norm.eps), norm):
@@ -139,7 +134,6 @@ def last_gradient(norm_position: str, num_layers: int, seed: int) -> float:
 
 
 def deepening() -> Measured:
-    """The last layer's gradient in a stack of 24 layers over that in one of 6: post-norm, then pre-norm."""
     means = {
         (position, layers): statistics.fmean(last_gradient(position, layers, seed) for seed in range(3))
         for position in ("post", "pre")
@@ -167,13 +161,11 @@ def losses() -> list[tuple[float, float, float]]:
 
 
 def softmax_of_log_softmax() -> Measured:
-    """How far the code's loss on log-probabilities is from that on logits."""
     logits, target = torch.randn(4, 3, 20), torch.randint(20, (4, 3))
     return (abs(document_loss(logits.log_softmax(dim=-1), target) - document_loss(logits, target)),)
 
 
 def token_ids() -> Measured:
-    """The ids of 4 and 9 by the dictionary of the three examples, in which ids follow the digits."""
     (offset,) = {identity - int(digit) for digit, identity in PRINTED_IDS.items()}
     return offset + 4, offset + 9
 

@@ -93,7 +93,6 @@ def train(setting: Setting) -> tuple[Seq2Seq, torch.Tensor, torch.Tensor, tuple[
 
 
 def train_epoch(model: Seq2Seq, loader: DataLoader, optimizer: torch.optim.Optimizer, forcing: float) -> None:
-    """One pass over the examples."""
     for source, target in loader:
         logits = model(source, target, forcing)
         loss = nn.functional.cross_entropy(logits.flatten(0, 1), target[:, 1:].flatten())
@@ -110,7 +109,6 @@ def token_accuracy(model: Seq2Seq, source: torch.Tensor, target: torch.Tensor) -
 
 
 def sorted_by_epoch() -> Measured:
-    """Token accuracy at epochs 10 and 30."""
     accuracies = train(SORTING)[3]
     return accuracies[1], accuracies[3]
 
@@ -129,20 +127,17 @@ def squeezed(hidden_size: int, length: int) -> float:
 
 
 def last_doubling() -> Measured:
-    """What hidden size 64, 128 and 256 add to the half of it at length 15."""
     accuracies = [squeezed(hidden_size, 15) for hidden_size in (32, 64, 128, 256)]
     return tuple(more - less for less, more in itertools.pairwise(accuracies))
 
 
 def wider() -> Measured:
-    """Exact match of beams of 10 less that of greedy decoding, sequences of 10 reversed."""
     sizes = dataclasses.replace(beam_width.Sizes(), num_beams=(1, 10))
     greedy, wide = (row["exact_match"] for row in beam_width.run(sizes, 0))
     return (abs(wide - greedy),)
 
 
 def widening() -> Measured:
-    """What additive attention adds to token accuracy at length 40, less what it adds at 20."""
     recipes = {name: reversal.RECIPES[name] for name in ("none", "additive")}
     rows = list(reversal.run(dataclasses.replace(reversal.Sizes(), recipes=recipes), 0))
     accuracy = {(row["length"], row["model"]): row["token_accuracy"] for row in rows}
@@ -151,7 +146,6 @@ def widening() -> Measured:
 
 
 def faster() -> Measured:
-    """An LSTM's forward time over attention's at 50, 100, 200 and 500 tokens of 64, one thread."""
     layer = rnn_vs_attention_time.Layer("lstm", 64, 1, (50, 100, 200, 500))
     rows = list(rnn_vs_attention_time.run(rnn_vs_attention_time.Sizes((layer,), repeats=15), 0))
     times = {(row["length"], row["model"]): row["forward_ms"] for row in rows}
@@ -161,7 +155,6 @@ def faster() -> Measured:
 
 
 def growth() -> Measured:
-    """Exponents of an LSTM's and of attention's time: at the document's lengths, then at longer ones."""
     ranges = ((50, 100, 200, 500), (1000, 2000, 4000))
     return tuple(
         exponent

@@ -24,7 +24,6 @@ SMALL = gradients.Sizes((0, 1, 50, 199), hidden_size=32, inputs=8, initialisatio
 
 
 def plain() -> Measured:
-    """Of softmax(X Xᵀ) X: the lowest weight, and the lowest and highest sum of a row."""
     tokens = torch.randn(7, 16)
     weights = (tokens @ tokens.T).softmax(dim=1)
     sums = weights.sum(dim=1)
@@ -32,14 +31,12 @@ def plain() -> Measured:
 
 
 def variances() -> Measured:
-    """Variance of q·k for vectors of 64 numbers of variance 1, then divided by √64; 200,000 pairs."""
     query, key = torch.randn(2, 200_000, 64)
     products = (query * key).sum(dim=1)
     return float(products.var()), float((products / 8).var())
 
 
 def slopes() -> Measured:
-    """The softmax's mean slope ∂a/∂s, its Jacobian's norm, without scaling over that with it; Dk 512."""
     query, key = torch.randn(200, 1, 512), torch.randn(200, 10, 512)
     scores = (key @ query.transpose(1, 2)).squeeze(2)
     norms = []
@@ -51,7 +48,6 @@ def slopes() -> Measured:
 
 
 def attended(queries: int, keys: int, key_width: int, value_width: int) -> Measured:
-    """Shapes of outputs and weights, for a batch of 2."""
     output, weights = attend(
         torch.randn(2, queries, key_width), torch.randn(2, keys, key_width), torch.randn(2, keys, value_width)
     )
@@ -60,7 +56,6 @@ def attended(queries: int, keys: int, key_width: int, value_width: int) -> Measu
 
 @torch.no_grad()
 def attention_twins() -> Measured:
-    """How far ours is from nn.MultiheadAttention with the same weights: outputs and maps, self and cross."""
     theirs = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True).eval()
     ours = MultiHeadAttention.copy_of(theirs)
     tokens, memory = torch.randn(4, 10, WIDTH), torch.randn(4, 12, WIDTH)
@@ -74,7 +69,6 @@ def attention_twins() -> Measured:
 
 @torch.no_grad()
 def layer_twins() -> Measured:
-    """How far ours is from nn.TransformerEncoderLayer with the same weights: post-norm, pre-norm."""
     tokens, apart = torch.randn(4, 10, WIDTH).double(), []
     for norm_first in (False, True):
         theirs = nn.TransformerEncoderLayer(
@@ -86,13 +80,11 @@ def layer_twins() -> Measured:
 
 
 def takes_averaging() -> Measured:
-    """Whether nn.MultiheadAttention's constructor takes average_attn_weights, and its forward."""
     places = (nn.MultiheadAttention, nn.MultiheadAttention.forward)
     return tuple(str("average_attn_weights" in inspect.signature(place).parameters) for place in places)
 
 
 def multihead_shapes(batch: int, length: int, width: int, heads: int) -> Measured:
-    """Shapes of outputs and maps."""
     output, weights = MultiHeadAttention(width, heads)(torch.randn(batch, length, width))
     return shape_of(output), shape_of(weights)
 
@@ -112,7 +104,6 @@ def doubled_length(compute, length: int = 10) -> float:
 
 
 def costs() -> Measured:
-    """How multiplications grow with twice the tokens: scores and mixing, the MLP, the whole attention."""
     mlp, attention = FeedForward(WIDTH, INNER), MultiHeadAttention(WIDTH, HEADS)
 
     def mix(length: int):
@@ -126,7 +117,6 @@ def costs() -> Measured:
 
 
 def connected() -> Measured:
-    """Parameters of a fully connected layer over 10 tokens of 64, and of an encoder layer for them."""
     return (
         count_parameters(nn.Linear(10 * 64, 10 * 64, bias=False)),
         count_parameters(EncoderLayer(64, 4, 128)),
@@ -134,7 +124,6 @@ def connected() -> Measured:
 
 
 def connected_multiplications() -> Measured:
-    """Multiplications for 10 tokens of 64: a fully connected layer over all, and an encoder layer."""
     dense, layer = nn.Linear(10 * 64, 10 * 64, bias=False), EncoderLayer(64, 4, 128)
     return (
         count_multiplications(lambda: dense(torch.randn(1, 10 * 64))),
@@ -143,14 +132,12 @@ def connected_multiplications() -> Measured:
 
 
 def sinusoids() -> Measured:
-    """Of 1,000 sinusoids of width 512: the largest number, and the smallest distance between two places."""
     table = build_sinusoids(1000, 512)
     apart = torch.cdist(table, table) + 100 * torch.eye(1000)
     return float(table.abs().max()), float(apart.min())
 
 
 def looked_up() -> Measured:
-    """Shapes of looked-up words, and how far looking up is from a one-hot product."""
     table = nn.Embedding(1000, 300)
     words = torch.tensor([[10, 2, 45, 700, 3], [200, 34, 5, 0, 999]])
     product = nn.functional.one_hot(words, 1000).float() @ table.weight
@@ -158,7 +145,6 @@ def looked_up() -> Measured:
 
 
 def merges() -> Measured:
-    """The first two pairs that byte pair encoding merges in the sentence."""
     tokenizer = Tokenizer(BPE())
     tokenizer.pre_tokenizer = Whitespace()  # type: ignore[assignment]
     tokenizer.train_from_iterator([SENTENCE], BpeTrainer(vocab_size=100, show_progress=False))
@@ -167,7 +153,6 @@ def merges() -> Measured:
 
 
 def vanished() -> Measured:
-    """The gradient at distance 199 over that at 1: RNN, LSTM, GRU, attention."""
     rows = list(gradients.run(SMALL, 0))
     left = []
     for model in (*gradients.RECURRENT, gradients.ATTENTION):
@@ -178,7 +163,6 @@ def vanished() -> Measured:
 
 @torch.no_grad()
 def sub_layers() -> Measured:
-    """Mean and variance of a post-norm layer's tokens: what its last normalisation leaves."""
     output = EncoderLayer(WIDTH, HEADS, INNER)(torch.randn(4, 10, WIDTH))
     return float(output.mean(dim=-1).abs().max()), statistics.fmean(
         output.var(dim=-1, correction=0).flatten().tolist()

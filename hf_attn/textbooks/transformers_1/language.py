@@ -28,32 +28,27 @@ def learned(kind: str) -> WordVectors:
 
 
 def rank_of_rome() -> Measured:
-    """The rank of Rome among all words but the three asked for: skip-gram, CBOW."""
     sums = (learned(kind).analogy("Paris", "France", "Italy") for kind in KINDS)
     return tuple(float(next(near.rank for near in ranked if near.word == "rome")) for ranked in sums)
 
 
 def capitals() -> Measured:
-    """Whether most of the sums of any two countries and their capitals have the right word first."""
     pairs = [(country.name, country.capital) for country in COUNTRIES]
     shares = [share_first(learned(kind), pairs) for kind in KINDS]
     return tuple("most" if share > 0.5 else "few" for share in shares)
 
 
 def unlike() -> Measured:
-    """The cosine of the one-hot vectors of cat and kitten, then of cat and car."""
     cat, kitten, car = one_hot(torch.arange(3)).float()
     return float(cosine_similarity(cat, kitten, dim=0)), float(cosine_similarity(cat, car, dim=0))
 
 
 def shared_token() -> Measured:
-    """How many of the four words begin with the token cook, by byte pairs learned from them alone."""
     pieces = learn_bpe_merges(" ".join(COOKING), most=20)[-1].pieces
     return (float(pieces.count(f"{SPACE}cook")),)
 
 
 def same_bag() -> Measured:
-    """Both sentences' difference in log-probability as bags; how far attention's mean outputs are apart."""
     one, other = ["dog", "bites", "man"], ["man", "bites", "dog"]
     met = Counter([*one, "dog"])  # unequal counts, so that equal sums are no accident of equal terms
     logs = [sum(math.log(met[word] / met.total()) for word in sentence) for sentence in (one, other)]
@@ -62,7 +57,6 @@ def same_bag() -> Measured:
 
 
 def topics_named() -> Measured:
-    """Topics of held-out docstrings named right by naive Bayes and by attention, from the same tokens."""
     task = Topics()
     accuracy = learn_and_measure(task, task.recipe, seed=0)["exact_match"]
     return name_topics(task), accuracy

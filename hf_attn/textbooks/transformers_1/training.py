@@ -11,7 +11,6 @@ from hf_attn.textbooks.timing import measure_exponent
 
 
 def which_came_first() -> Measured:
-    """Accuracy of naive Bayes and of attention with positions where only order counts."""
     accuracy = {row["model"]: row["exact_match"] for row in word_order.run(word_order.WordOrderSizes(), 0)}
     return accuracy[word_order.NAIVE_BAYES], accuracy["attention with positions"]
 
@@ -23,20 +22,17 @@ def counted() -> dict[str, ngrams.Row]:
 
 
 def surprise() -> Measured:
-    """The perplexity of bi-grams and tri-grams over attention's."""
     rows = counted()
     return tuple(rows[f"{n}-gram"]["perplexity"] / rows[ngrams.ATTENTION]["perplexity"] for n in (2, 3))
 
 
 def cells() -> Measured:
-    """The tri-grams' table over the bi-grams', and that over the size of the vocabulary."""
     two, three = (counted()[f"{n}-gram"]["parameters"] for n in (2, 3))
     return (three / two / two**0.5,)
 
 
 @torch.no_grad()
 def timed_costs() -> Measured:
-    """How the times of scores and mixing, and of the MLP, grow with N: exponents at width 64."""
     lengths, width = (512, 1024, 2048), 64
     mlp = FeedForward(width, 4 * width)
     mixing = measure_exponent(lambda length: attend(*torch.randn(3, 1, length, width)), lengths)

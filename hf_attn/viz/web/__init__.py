@@ -78,7 +78,6 @@ def to_json(value) -> str | None:
 
 
 def _plain(number):
-    """A number of numpy's as Python's own."""
     if isinstance(number, np.floating | np.integer | np.bool_):
         return float(number) if isinstance(number, np.floating) else number.item()
     kind = type(number).__name__
@@ -86,7 +85,6 @@ def _plain(number):
 
 
 def _finite(value):
-    """The same with None for each number that is not finite."""
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
