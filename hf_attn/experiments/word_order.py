@@ -16,7 +16,7 @@ from hf_attn.experiments.base import Experiment, Finding, Row, learn_and_measure
 from hf_attn.tasks.base import WorkedExample
 from hf_attn.tasks.base_classes import ClassTask
 from hf_attn.tasks.base_symbols import SpacedTask
-from hf_attn.tasks.batch import Batch, Ragged
+from hf_attn.tasks.batch import PAD, Batch, Ragged
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.viz.draw_chart import Chart
 
@@ -136,7 +136,7 @@ class WordOrderSizes:
 
 
 def naive_bayes(training: Batch, held_out: Batch, vocab_size: int) -> torch.Tensor:
-    """Classes by counts alone, with Laplace's smoothing.
+    """Classify by counts alone, with Laplace's smoothing; padding does not count.
 
         argmax_c log p(c) + Σ_t log p(w_t | c),   p(w | c) = (n_wc + 1) / (n_c + V)
 
@@ -144,15 +144,13 @@ def naive_bayes(training: Batch, held_out: Batch, vocab_size: int) -> torch.Tens
         [B] classes of the held-out sequences.
     """
     classes = int(training.labels.max()) + 1
-    counts = torch.stack(
-        [
-            torch.bincount(training.input_ids[training.labels == c].flatten(), minlength=vocab_size)
-            for c in range(classes)
-        ]
-    )
+    cells = training.labels.unsqueeze(1) * vocab_size + training.input_ids
+    counts = cells[training.input_ids != PAD].bincount(minlength=classes * vocab_size)
+    counts = counts.view(classes, vocab_size)
     log_p = ((counts + 1) / (counts.sum(dim=1, keepdim=True) + vocab_size)).log()  # [classes, V]
-    prior = torch.bincount(training.labels, minlength=classes).log()
-    return (prior + log_p.T[held_out.input_ids].sum(dim=1)).argmax(dim=1)
+    is_token = (held_out.input_ids != PAD).unsqueeze(2)
+    evidence = (log_p.T[held_out.input_ids] * is_token).sum(dim=1)  # [B, classes]
+    return (training.labels.bincount(minlength=classes).log() + evidence).argmax(dim=1)
 
 
 def run(sizes: WordOrderSizes, seed: int) -> Iterator[Row]:

@@ -7,6 +7,7 @@ from decimal import Decimal
 from types import ModuleType
 
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 REPRODUCED, CORRECTED, NOT_REPRODUCIBLE = "reproduced", "corrected", "not reproducible"
 RARE = 1e-3  # what the document's own code prints less often than this, it did not print
@@ -215,6 +216,13 @@ def difference(ours: torch.Tensor, theirs: torch.Tensor) -> float:
     return float((ours - theirs).abs().max())
 
 
+def count_multiplications(compute: Callable[[], object]) -> int:
+    """Count the multiplications in matrix products while `compute` runs; torch counts each with its sum."""
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        compute()
+    return counter.get_total_flops() // 2
+
+
 def count_parameters(module: torch.nn.Module) -> int:
-    """How many numbers a module learns."""
+    """Count the numbers that a module learns."""
     return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)

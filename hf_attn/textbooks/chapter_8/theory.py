@@ -124,11 +124,6 @@ def hopfield(radius: float) -> tuple[float, float]:
     return start, float(state.square().sum())
 
 
-def stability() -> Measured:
-    ends = [hopfield(radius) for radius in (0.31, 1.33, 3.8)]
-    return tuple(str(end < start) for start, end in ends)
-
-
 def hebbian() -> Measured:
     patterns = torch.randn(10, 4, dtype=torch.float64)
     correlation = patterns.T @ patterns / len(patterns)
@@ -145,9 +140,8 @@ def toeplitz() -> Measured:
     places = torch.arange(length)
     direct = bias[places[:, None] - places + length - 1] @ values
     circle = 2 * length
-    around = torch.cat(
-        (bias[length - 1 :], bias.new_zeros(1), bias[: length - 1])
-    )  # b_0 … b_(n−1), 0, b_(1−n) …
+    # b_0 … b_(n−1), 0, b_(1−n) …
+    around = torch.cat((bias[length - 1 :], bias.new_zeros(1), bias[: length - 1]))
     fast = torch.fft.irfft(torch.fft.rfft(around) * torch.fft.rfft(values, n=circle), n=circle)[:length]
     return (difference(fast, direct),)
 
@@ -182,7 +176,7 @@ CLAIMS = (
         "The continuous Hopfield equation is asymptotically stable: V falls at spectral radius .31, "
         "1.33, 3.8.",
         "True True True",
-        stability,
+        lambda: tuple(str(end < start) for start, end in map(hopfield, (0.31, 1.33, 3.8))),
         "A W that stretches by more than 1 outruns the decay: nothing is guaranteed.",
     ),
     Claim(

@@ -8,9 +8,10 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from hf_attn.experiments import beam_width, reversal, rnn_vs_attention_time
+from hf_attn.experiments import beam_width, reversal
+from hf_attn.experiments.rnn_vs_attention_time import Layer
 from hf_attn.textbooks.claims import Claim, Measured
-from hf_attn.textbooks.timing import layer_exponents
+from hf_attn.textbooks.timing import layer_exponents, speedups
 
 VOCABULARY, FIRST_SYMBOL = 20, 2
 
@@ -121,13 +122,9 @@ def starts() -> tuple[float, float]:
     return token_accuracy(model, sources, wrongly), token_accuracy(model, sources, targets)
 
 
-def squeezed(hidden_size: int, length: int) -> float:
-    """Token accuracy of reversal through a vector of this size, after 30 epochs."""
-    return train(Setting(False, length, (2000, 500), hidden_size, hidden_size, 30, 0.03))[3][-1]
-
-
 def last_doubling() -> Measured:
-    accuracies = [squeezed(hidden_size, 15) for hidden_size in (32, 64, 128, 256)]
+    settings = [Setting(False, 15, (2000, 500), size, size, 30, 0.03) for size in (32, 64, 128, 256)]
+    accuracies = [train(setting)[3][-1] for setting in settings]
     return tuple(more - less for less, more in itertools.pairwise(accuracies))
 
 
@@ -145,22 +142,9 @@ def widening() -> Measured:
     return (gaps[40] - gaps[20],)
 
 
-def faster() -> Measured:
-    layer = rnn_vs_attention_time.Layer("lstm", 64, 1, (50, 100, 200, 500))
-    rows = list(rnn_vs_attention_time.run(rnn_vs_attention_time.Sizes((layer,), repeats=15), 0))
-    times = {(row["length"], row["model"]): row["forward_ms"] for row in rows}
-    return tuple(
-        times[length, "LSTM"] / times[length, rnn_vs_attention_time.ATTENTION] for length in layer.lengths
-    )
-
-
 def growth() -> Measured:
-    ranges = ((50, 100, 200, 500), (1000, 2000, 4000))
-    return tuple(
-        exponent
-        for lengths in ranges
-        for exponent in layer_exponents(rnn_vs_attention_time.Layer("lstm", 64, 1, lengths))
-    )
+    short, long = (Layer("lstm", 64, 1, lengths) for lengths in ((50, 100, 200, 500), (1000, 2000, 4000)))
+    return *layer_exponents(short), *layer_exponents(long)
 
 
 CLAIMS = (
@@ -198,7 +182,7 @@ CLAIMS = (
     Claim(
         "Self-attention is faster than an LSTM at 50, 100, 200 and 500 tokens: the LSTM's time over its own.",
         ">1.00 >1.00 >1.00 >1.00",
-        faster,
+        lambda: speedups(Layer("lstm", 64, 1, (50, 100, 200, 500))),
         "Forward, width 64, one thread of a processor.",
         is_full=True,
     ),

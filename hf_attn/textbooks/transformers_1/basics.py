@@ -10,11 +10,17 @@ from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import Whitespace
 from tokenizers.trainers import BpeTrainer
 from torch import nn
-from torch.utils.flop_counter import FlopCounterMode
 
 from hf_attn.experiments import gradients
 from hf_attn.models.position_base import build_sinusoids
-from hf_attn.textbooks.claims import Claim, Measured, count_parameters, difference, shape_of
+from hf_attn.textbooks.claims import (
+    Claim,
+    Measured,
+    count_multiplications,
+    count_parameters,
+    difference,
+    shape_of,
+)
 from hf_attn.textbooks.learn_ai_51.basics import shuffle
 from hf_attn.textbooks.reference_attention import EncoderLayer, FeedForward, MultiHeadAttention, attend
 
@@ -61,9 +67,8 @@ def attention_twins() -> Measured:
     tokens, memory = torch.randn(4, 10, WIDTH), torch.randn(4, 12, WIDTH)
     apart = []
     for read in (tokens, memory):
-        mine = ours(tokens, read)
-        reference = theirs(tokens, read, read, average_attn_weights=False)
-        apart += [difference(one, other) for one, other in zip(mine, reference, strict=True)]
+        expected = theirs(tokens, read, read, average_attn_weights=False)
+        apart += [difference(*pair) for pair in zip(ours(tokens, read), expected, strict=True)]
     return tuple(apart)
 
 
@@ -79,22 +84,9 @@ def layer_twins() -> Measured:
     return tuple(apart)
 
 
-def takes_averaging() -> Measured:
-    places = (nn.MultiheadAttention, nn.MultiheadAttention.forward)
-    return tuple(str("average_attn_weights" in inspect.signature(place).parameters) for place in places)
-
-
 def multihead_shapes(batch: int, length: int, width: int, heads: int) -> Measured:
     output, weights = MultiHeadAttention(width, heads)(torch.randn(batch, length, width))
     return shape_of(output), shape_of(weights)
-
-
-def count_multiplications(compute) -> int:
-    """Multiplications of matrices, counted as they happen."""
-    counter = FlopCounterMode(display=False)
-    with torch.no_grad(), counter:
-        compute()
-    return counter.get_total_flops() // 2
 
 
 def doubled_length(compute, length: int = 10) -> float:
@@ -216,7 +208,10 @@ CLAIMS = (
     Claim(
         "average_attn_weights is an argument of the constructor (and of forward).",
         "True True",
-        takes_averaging,
+        lambda: tuple(
+            str("average_attn_weights" in inspect.signature(function).parameters)
+            for function in (nn.MultiheadAttention, nn.MultiheadAttention.forward)
+        ),
         "Of forward only: the document's commented code would fail.",
     ),
     Claim(
@@ -275,7 +270,8 @@ CLAIMS = (
         "Exercise 4: without positions shuffled tokens give shuffled outputs, and with them they do not.",
         "True False",
         lambda: tuple(
-            str(torch.allclose(*shuffle(told, 10, [*range(9, -1, -1)]), atol=1e-5)) for told in (False, True)
+            str(torch.allclose(*shuffle(with_positions, 10, [*range(9, -1, -1)]), atol=1e-5))
+            for with_positions in (False, True)
         ),
         "“Man bites dog” would be “dog bites man”.",
     ),

@@ -11,9 +11,10 @@ from hf_attn.experiments.bag_of_words import PLACES, compare_word_orders
 from hf_attn.experiments.base import learn_and_measure
 from hf_attn.experiments.word_data.bpe_steps import learn_bpe_merges
 from hf_attn.experiments.word_data.countries import COUNTRIES, compose_country_sentences
+from hf_attn.experiments.word_order import naive_bayes
 from hf_attn.experiments.word_vectors import KINDS, Settings, WordVectors, learn_word_vectors, share_first
 from hf_attn.tasks.base import HELD_OUT, TRAINING
-from hf_attn.tasks.batch import PAD
+from hf_attn.tasks.batch import PAD, Batch
 from hf_attn.tasks.text.topics import Topics
 from hf_attn.tasks.tokenizers.trained import SPACE
 from hf_attn.textbooks.claims import Claim, Measured
@@ -43,11 +44,6 @@ def unlike() -> Measured:
     return float(cosine_similarity(cat, kitten, dim=0)), float(cosine_similarity(cat, car, dim=0))
 
 
-def shared_token() -> Measured:
-    pieces = learn_bpe_merges(" ".join(COOKING), most=20)[-1].pieces
-    return (float(pieces.count(f"{SPACE}cook")),)
-
-
 def same_bag() -> Measured:
     one, other = ["dog", "bites", "man"], ["man", "bites", "dog"]
     met = Counter([*one, "dog"])  # unequal counts, so that equal sums are no accident of equal terms
@@ -63,25 +59,15 @@ def topics_named() -> Measured:
 
 
 def name_topics(task: Topics) -> float:
-    """Naive Bayes with Laplace's smoothing on all held-out texts: the share it names right.
-
-    argmax_c log p(c) + Σ_t log p(w_t | c),   p(w | c) = (n_wc + 1) / (n_c + V)
-    """
-    (ids, labels), (tried, answers) = (tokens_and_classes(task, split) for split in (TRAINING, HELD_OUT))
-    classes, size = len(task.classes), len(task.vocabulary)
-    is_token = ids != PAD
-    cells = (labels.unsqueeze(1) * size + ids)[is_token]
-    counts = cells.bincount(minlength=classes * size).view(classes, size)
-    log_p = ((counts + 1) / (counts.sum(dim=1, keepdim=True) + size)).log()  # [classes, V]
-    evidence = (log_p.T[tried] * (tried != PAD).unsqueeze(2)).sum(dim=1)  # [B, classes]
-    named = (labels.bincount(minlength=classes).log() + evidence).argmax(dim=1)
-    return float((named == answers).float().mean())
+    """The share of all held-out texts whose topic naive Bayes names right."""
+    training, held_out = (read_split(task, split) for split in (TRAINING, HELD_OUT))
+    named = naive_bayes(training, held_out, len(task.vocabulary))
+    return float((named == held_out.labels).float().mean())
 
 
-def tokens_and_classes(task: Topics, split: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """A split's texts as ids [B, S], padded behind, and their classes [B]."""
+def read_split(task: Topics, split: str) -> Batch:
     rows = task.rows_of(split)
-    return task.encoded.sources.rows(rows).padded(PAD), task.encoded.targets.rows(rows).ids[:, 0]
+    return Batch(task.encoded.sources.rows(rows).padded(PAD), task.encoded.targets.rows(rows).ids[:, 0])
 
 
 CLAIMS = (
@@ -108,7 +94,7 @@ CLAIMS = (
     Claim(
         "cook, cooks, cooked and cooking share the token cook: how many of the four begin with it.",
         "4",
-        shared_token,
+        lambda: (learn_bpe_merges(" ".join(COOKING), most=20)[-1].pieces.count(f"{SPACE}cook"),),
         "Byte pair encoding learned from the four words alone.",
     ),
     Claim(
