@@ -1,4 +1,4 @@
-"""What every command shares: how it prints, and how it says that something went wrong.
+"""Shared by all commands: printing results, progress and errors.
 
 Results go to standard output, as a table or with --json as JSON Lines; progress and errors to standard error.
 """
@@ -34,16 +34,16 @@ Folder = Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="Checkpoint f
 
 
 class WrongUse(Exception):
-    """The person who typed can put it right."""
+    """The command was typed wrong; the message says how to type it."""
 
 
 class Failure(Exception):
-    """It did not work out, and not because of what was typed."""
+    """The command failed for another reason than how it was typed."""
 
 
 @contextlib.contextmanager
 def wrong_use() -> Iterator[None]:
-    """Whatever is refused in here was typed wrong."""
+    """Turn errors raised inside the `with` into WrongUse, or into Failure where a package is missing."""
     from huggingface_hub.errors import StrictDataclassError
 
     try:
@@ -66,12 +66,12 @@ def print_table(*columns: str, rows: list[tuple], title: str | None = None) -> N
 
 
 def tell(line: str) -> None:
-    """Say how far it is, where it disturbs no output."""
+    """Print a line of progress to standard error."""
     print(line, file=sys.stderr, flush=True)
 
 
 def working(line: str) -> contextlib.AbstractContextManager:
-    """Say what takes a while as long as the `with` lasts, where standard error is a terminal."""
+    """Show a spinner with a line while the `with` lasts, where standard error is a terminal."""
     spinner = Spinner("dots", text=line)  # as Console.status, which would also take what others print
     return Live(
         spinner, console=Console(stderr=True), transient=True, redirect_stdout=False, redirect_stderr=False
@@ -79,7 +79,7 @@ def working(line: str) -> contextlib.AbstractContextManager:
 
 
 def follow(events: Iterator, as_json: bool) -> Any:
-    """Say how far it is with the Hub, and give the result, which comes last."""
+    """Print a transfer's progress and return its result, the last event."""
     from hf_attn.hub.client import Progress
 
     event = None
