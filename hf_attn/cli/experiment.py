@@ -95,8 +95,8 @@ def _show_progress(
     """Save and print each row; a bar counts them where standard error is a terminal."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    shown = {"disable": not console.is_terminal, "redirect_stdout": sys.stdout.isatty()}
-    bar = Progress(*columns, console=console, transient=True, **shown)
+    is_hidden, redirects = not console.is_terminal, sys.stdout.isatty()
+    bar = Progress(*columns, console=console, transient=True, disable=is_hidden, redirect_stdout=redirects)
 
     def show(row: "Row") -> None:
         if file is not None:

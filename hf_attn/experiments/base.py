@@ -1,8 +1,8 @@
-"""What every experiment is and shares: rows as they are measured, findings computed from them."""
+"""What an experiment is: rows as they are measured, findings computed from them, and a chart."""
 
 import dataclasses
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,6 +78,23 @@ def values_of(rows: Sequence[Row], measure: str, **settings) -> list[float]:
 def mean_of(rows: Sequence[Row], measure: str, **settings) -> float:
     """The mean of a measure over all rows with these settings."""
     return statistics.fmean(values_of(rows, measure, **settings))
+
+
+def points_of(rows: Sequence[Row], x: str, measure: str, **settings) -> list[tuple[Any, float]]:
+    """The points of a chart's line: each value of the setting `x` with the mean of the measure there."""
+    return [
+        (value, mean_of(rows, measure, **settings, **{x: value}))
+        for value in settings_of(rows, x, **settings)
+    ]
+
+
+def join_figures(figures: Iterable[float], separator: str = " / ") -> str:
+    """Three digits of each figure.
+
+    >>> join_figures((0.5, 1))
+    '0.500 / 1.000'
+    """
+    return separator.join(f"{figure:.3f}" for figure in figures)
 
 
 def settings_of(rows: Sequence[Row], name: str, **settings) -> list:

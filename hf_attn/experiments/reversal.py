@@ -14,6 +14,7 @@ from hf_attn.experiments.base import (
     Row,
     learn_and_measure,
     mean_of,
+    points_of,
     settings_of,
     with_parameters,
 )
@@ -121,8 +122,8 @@ def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
 def draw(rows: Sequence[Row]) -> Chart:
     series = {
         f"length {length}": [
-            (TITLES[model], mean_of(rows, "token_accuracy", model=model, length=length))
-            for model in settings_of(rows, "model", length=length)
+            (TITLES[model], accuracy)
+            for model, accuracy in points_of(rows, "model", "token_accuracy", length=length)
         ]
         for length in settings_of(rows, "length")
     }

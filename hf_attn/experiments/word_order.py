@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 
 from hf_attn.evaluation.metrics import wilson_interval
-from hf_attn.experiments.base import Experiment, Finding, Row, learn_and_measure, mean_of, settings_of
+from hf_attn.experiments.base import Experiment, Finding, Row, learn_and_measure, points_of
 from hf_attn.tasks.base import WorkedExample
 from hf_attn.tasks.base_classes import ClassTask
 from hf_attn.tasks.base_symbols import SpacedTask
@@ -177,7 +177,7 @@ def run(sizes: WordOrderSizes, seed: int) -> Iterator[Row]:
 
 
 def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
-    accuracy = {model: mean_of(rows, "exact_match", model=model) for model in settings_of(rows, "model")}
+    accuracy = dict(points_of(rows, "model", "exact_match"))
     findings = []
     for model in (NAIVE_BAYES, "attention without positions"):
         is_chance = abs(accuracy[model] - 0.5) <= CHANCE
@@ -185,21 +185,20 @@ def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
             Finding(f"Which came first is chance to {model}.", is_chance, f"{accuracy[model]:.1%} right")
         )
     for model in ("attention with positions", "LSTM"):
-        found = Finding(
-            f"The order is learned by {model}.", accuracy[model] >= SURE, f"{accuracy[model]:.1%} right"
+        is_learned = accuracy[model] >= SURE
+        findings.append(
+            Finding(f"The order is learned by {model}.", is_learned, f"{accuracy[model]:.1%} right")
         )
-        findings.append(found)
     return tuple(findings)
 
 
 def draw(rows: Sequence[Row]) -> Chart:
     """A bar a model."""
-    points = [(model, mean_of(rows, "exact_match", model=model)) for model in settings_of(rows, "model")]
     return Chart(
         "Does a stand before b? Equal bags, opposite answers",
         "",
         "accuracy, held out",
-        {"accuracy": points},
+        {"accuracy": points_of(rows, "model", "exact_match")},
         level=0.5,
         level_label="chance",
     )

@@ -1,5 +1,6 @@
 """The recurrent encoder (LSTM, GRU or plain RNN), and a classifier on top of it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -13,7 +14,7 @@ from transformers.utils import can_return_tuple
 from .configuration_recurrent_encoder import BaseRecurrentConfig, RecurrentEncoderConfig
 from .labels import classification_loss
 
-CELLS: dict[str, type[nn.RNNBase]] = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
+CELLS: dict[str, Callable[..., nn.RNNBase]] = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
 
 State = tuple[torch.Tensor, ...]  # an LSTM's (hidden, cell), or (hidden,): each [layers, B, width]
 

@@ -4,6 +4,7 @@ import csv
 import functools
 import io
 import os
+import re
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,23 +14,11 @@ import torch
 
 from hf_attn.interpret.attention_maps import AttentionMaps
 from hf_attn.utils.atomic_write import write_file
-from hf_attn.viz.web import build_page, pack_kind
+from hf_attn.viz.web import build_page, pack_kind, read_asset
 
-# Weight 0, 0.1, … 1: the light --hf-att-0…10 of viz/web/core/tokens.css, equal steps in OKLab. A weight of
-# exactly 0, such as that of a token which may not be read, stays white.
-ATTENTION_COLOURS = (
-    "#f3f7fa",
-    "#c5e5f6",
-    "#9ad0f0",
-    "#74b8eb",
-    "#589ee4",
-    "#4682d9",
-    "#3c65cb",
-    "#3749b3",
-    "#2e3292",
-    "#24216c",
-    "#181547",
-)
+# Weight 0, 0.1, … 1: the light --hf-att-0…10 of the lens, equal steps in OKLab. A weight of exactly 0, such
+# as that of a token which may not be read, stays white.
+ATTENTION_COLOURS = tuple(re.findall(r"--hf-att-\d+: (#\w+)", read_asset("core/tokens.css"))[:11])
 INK, QUERY, KEY = "#161b24", "#8c1060", "#017b55"
 QUERY_AXIS, KEY_AXIS = "query: reads", "key: is read"
 CELLS_WITH_NUMBERS = 24  # keys up to which a weight fits into its cell

@@ -174,12 +174,7 @@ CLAIMS = (
         lambda: (float(evenness(four_heads())[:3].min()), float(evenness(four_heads())[3])),
         "All four are nearly even, as untrained heads are; “even” is read as .9 or more.",
     ),
-    Claim(
-        "The period of dimension 0 of the sinusoids.",
-        "6.28",
-        lambda: (period(0, 512),),
-        "2π.",
-    ),
+    Claim("The period of dimension 0 of the sinusoids.", "6.28", lambda: (period(0, 512),), "2π."),
     Claim(
         "The longest period at width 512.",
         "62,832",

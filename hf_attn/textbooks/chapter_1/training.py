@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from hf_attn.experiments.rnn_vs_attention_time import Layer
 from hf_attn.models.position_base import build_sinusoids
-from hf_attn.textbooks.claims import Claim, Measured
+from hf_attn.textbooks.claims import Claim, Measured, mark_full
 from hf_attn.textbooks.reference_attention import MultiHeadAttention
 from hf_attn.textbooks.timing import forward_times, layer_exponents, speedups
 
@@ -99,13 +99,12 @@ def straightness() -> Measured:
     return (statistics.correlation(RNN.lengths, stepping) ** 2,)
 
 
-CLAIMS = (
+CLAIMS = mark_full(
     Claim(
         "An RNN's time grows linearly with the length: R² of a straight line.",
         "≥0.99",
         straightness,
         "Its 45.23 ms for 100 tokens are those of an unnamed machine; the line holds on any.",
-        is_full=True,
     ),
     Claim(
         "An RNN's time grows as n and attention's as n², in one run: exponents from 25 to 200 tokens of 512.",
@@ -113,35 +112,30 @@ CLAIMS = (
         lambda: layer_exponents(RNN),
         "The projections, nd², are most of attention's cost up to n = 1.5 d.",
         tolerance=0.3,
-        is_full=True,
     ),
     Claim(
         "Training accuracy of the text classifier by epoch, in per cent.",
         "51.20 54.30 58.70 62.10 65.80",
         lambda: train_on_coins().accuracies,
         "The data set fixes the seed, and so the run; the printed log is another's.",
-        is_full=True,
     ),
     Claim(
         "Its training loss by epoch.",
         "0.6923 0.6854 0.6742 0.6598 0.6421",
         lambda: train_on_coins().losses,
         "The same run.",
-        is_full=True,
     ),
     Claim(
         "It learns to classify: accuracy on 1,000 texts that it has not seen, in per cent.",
         ">55.0",
         lambda: (train_on_coins().unseen,),
         "The labels are coins: what rises in training is memory.",
-        is_full=True,
     ),
     Claim(
         "The inference example's probability of “positive”.",
         "0.6234",
         lambda: (train_on_coins().positive,),
         "The text is drawn behind the training, from the same seed.",
-        is_full=True,
     ),
     Claim(
         "An LSTM takes longer than attention at width 256, batch 32 and 100 tokens: its time over "
@@ -149,6 +143,5 @@ CLAIMS = (
         ">1.00",
         lambda: speedups(Layer("lstm", 256, 32, (100,))),
         "12.34 and 8.76 ms are those of an unnamed machine; here one thread of a processor, forward only.",
-        is_full=True,
     ),
 )

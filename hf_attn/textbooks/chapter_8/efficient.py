@@ -1,6 +1,7 @@
 """Document `chapter-8`: what attention and its cheaper kinds cost, in multiplications counted by torch."""
 
 import math
+from collections.abc import Callable
 
 import torch
 
@@ -28,9 +29,9 @@ def multiplications(attention_type: str, length: int) -> int:
         max_position_embeddings=length,
         attention_type=attention_type,
     )
-    attention = EFFICIENT_ATTENTION[attention_type](config, 0).to("meta")
+    attend: Callable = EFFICIENT_ATTENTION[attention_type](config, 0).to("meta").attend
     sequences = torch.ones(1, length, dtype=torch.long, device="meta")
-    return count_multiplications(lambda: attention.attend(*states, sequences))
+    return count_multiplications(lambda: attend(*states, sequences))
 
 
 def growth(attention_type: str) -> Measured:
@@ -55,18 +56,8 @@ def fourier_features() -> Measured:
 
 SPAN = "exponent of the multiplications over n, 1,024 to 16,384"
 CLAIMS = (
-    Claim(
-        f"Self-attention is O(n²): {SPAN}.",
-        "2.00",
-        lambda: growth("full"),
-        "QKᵀ and AV, n² d each.",
-    ),
-    Claim(
-        f"Linformer is O(n): {SPAN}.",
-        "1.00",
-        lambda: growth("linformer"),
-        "n k d, with k fixed.",
-    ),
+    Claim(f"Self-attention is O(n²): {SPAN}.", "2.00", lambda: growth("full"), "QKᵀ and AV, n² d each."),
+    Claim(f"Linformer is O(n): {SPAN}.", "1.00", lambda: growth("linformer"), "n k d, with k fixed."),
     Claim(
         f"Performer is O(n log n): {SPAN}.",
         f"{N_LOG_N:.2f}",

@@ -161,10 +161,7 @@ def gradient_by_torch() -> Measured:
 NO_LIMIT = "Named without a definition that could be computed: "
 CLAIMS = (
     Claim(
-        "Attention is a normalised asymmetric kernel exp(q·k/√d).",
-        "<1e-5",
-        kernel,
-        "Softmax written out.",
+        "Attention is a normalised asymmetric kernel exp(q·k/√d).", "<1e-5", kernel, "Softmax written out."
     ),
     Claim(
         "Output = arg min over V of an energy E(Q, K, V).",
@@ -210,12 +207,7 @@ CLAIMS = (
         None,
         f"{NO_LIMIT}no metric is given, and the formula's indices do not match.",
     ),
-    Claim(
-        "Quantum attention.",
-        "–",
-        None,
-        f"{NO_LIMIT}no state, no operator, no measurement.",
-    ),
+    Claim("Quantum attention.", "–", None, f"{NO_LIMIT}no state, no operator, no measurement."),
     Claim(
         "ΔW ∝ x xᵀ − βW settles, at ⟨x xᵀ⟩ / β.",
         "<1e-6",

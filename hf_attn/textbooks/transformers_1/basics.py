@@ -3,6 +3,7 @@
 import inspect
 import json
 import statistics
+from functools import partial
 
 import torch
 from tokenizers import Tokenizer
@@ -91,7 +92,7 @@ def multihead_shapes(batch: int, length: int, width: int, heads: int) -> Measure
 
 def doubled_length(compute, length: int = 10) -> float:
     """By how much the multiplications grow when the tokens double; `compute` gets N."""
-    one, two = (count_multiplications(lambda n=n: compute(n)) for n in (length, 2 * length))
+    one, two = (count_multiplications(partial(compute, n)) for n in (length, 2 * length))
     return two / one
 
 

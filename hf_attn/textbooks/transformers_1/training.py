@@ -5,7 +5,7 @@ from functools import cache
 import torch
 
 from hf_attn.experiments import ngrams, word_order
-from hf_attn.textbooks.claims import Claim, Measured
+from hf_attn.textbooks.claims import Claim, Measured, mark_full
 from hf_attn.textbooks.reference_attention import FeedForward, attend
 from hf_attn.textbooks.timing import measure_exponent
 
@@ -39,27 +39,24 @@ def timed_costs() -> Measured:
     return mixing, measure_exponent(lambda length: mlp(torch.randn(1, length, width)), lengths)
 
 
-CLAIMS = (
+CLAIMS = mark_full(
     Claim(
         "A bag of words forgets order: naive Bayes is at chance where only order counts, attention is not.",
         "0.45–0.55 ≥0.95",
         which_came_first,
         "Does a stand before b? Both answers have the same bag.",
-        is_full=True,
     ),
     Claim(
         "n-grams lack long contexts: perplexity of bi- and tri-grams over causal attention's, held-out text.",
         ">1.00 >1.00",
         surprise,
         "Kneser-Ney tables against 600 steps on the same docstrings.",
-        is_full=True,
     ),
     Claim(
         "Their parameters grow exponentially with L: what one more token multiplies them by, over V.",
         "1.00",
         cells,
         "V^(L + 1) cells.",
-        is_full=True,
     ),
     Claim(
         "By the clock, too, the attention part costs N²D and the MLP ND²: exponents of N, 512 to 2,048.",
@@ -67,6 +64,5 @@ CLAIMS = (
         timed_costs,
         "Scores and mixing alone, as counted above; one thread of a processor, width 64.",
         tolerance=0.3,
-        is_full=True,
     ),
 )
