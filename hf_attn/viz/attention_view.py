@@ -1,4 +1,4 @@
-"""The lens without the app: who reads whom in any model of transformers, in a notebook or as a file."""
+"""Attention maps of any model of transformers, to look at in a notebook or in a file, without the app."""
 
 import html
 import os
@@ -26,7 +26,7 @@ HEIGHT = 820  # pixels of the frame in a notebook; its lower edge can be drawn
 
 @dataclass(frozen=True)
 class AttentionView:
-    """Attention maps of one input, to be looked at.
+    """Attention maps of one input, shown in a notebook or saved to a file.
 
     A notebook shows the last line of a cell as the lens: every head at a glance, one large, one token's view.
 
@@ -70,7 +70,7 @@ class AttentionView:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Those that the lens offers, in its order."""
+        """The kinds of attention that the view offers, in its order."""
         return tuple(kind for kind in OFFERED if kind in self.maps.kinds)
 
     def choose(self, layers: Sequence[int] | None = None, heads: Sequence[int] | None = None):
@@ -85,7 +85,7 @@ class AttentionView:
         head: int | None = None,
         kind: str | None = None,
     ) -> Path:
-        """Write what is seen to a file, whole or not at all.
+        """Save the view to a file, whole or not at all.
 
         Args:
             path: its suffix chooses: .html the whole lens, which opens without a network; .npz every weight
@@ -195,7 +195,7 @@ class AttentionView:
         return self.kinds == ("cross",)
 
     def _refuse_large(self) -> None:
-        """Refuse to make a page that no browser would open with pleasure."""
+        """Refuse a page that is too large for a browser."""
         needed, largest = 0, 1
         for kind in self.kinds:
             layers, heads = self._chosen(kind)
@@ -225,7 +225,7 @@ def show_attention(
 ) -> AttentionView:
     """Look inside any model of transformers.
 
-    Works whatever attention implementation the model has: it is switched for looking, and put back.
+    Any attention implementation works: it is switched to "eager" for the maps, and put back.
 
     Args:
         model: ours, or any of BERT's, GPT-2's, T5's, Bart's or Llama's kind (where heads share keys, each

@@ -1,4 +1,4 @@
-"""Charts of what was measured, outside the app: lines over a number, or bars over names; PNG and SVG."""
+"""Charts of measurements as PNG or SVG: lines over numbers, or bars over names."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ FORMATS = (".png", ".svg")
 
 @dataclass(frozen=True)
 class Chart:
-    """What is to be seen.
+    """The contents of a chart.
 
     Attributes:
         title: stands above.
@@ -50,7 +50,7 @@ def draw_chart(chart: Chart, suffix: str) -> bytes:
     """A chart as a file's content.
 
     Args:
-        chart: what is to be seen.
+        chart: its contents.
         suffix: ".png" or ".svg"; the same chart gives the same bytes.
 
     Raises:
