@@ -102,14 +102,12 @@ def measure_imports() -> float:
 
 
 def measure_unseen() -> float:
-    """Seconds that the button's run takes where nobody watches it."""
     done = subprocess.run([sys.executable, "-c", UNSEEN], check=True, capture_output=True, text=True)
     return float(done.stdout)
 
 
 @contextmanager
 def visiting() -> Iterator[Page]:
-    """A fresh page of a fresh browser."""
     with open_browser() as chromium:
         page = chromium.new_context(viewport={"width": 1280, "height": 900}).new_page()
         page.set_default_timeout(PATIENCE)
@@ -117,7 +115,6 @@ def visiting() -> Iterator[Page]:
 
 
 def open_train(page: Page, address: str) -> float:
-    """Seconds until the Train tab can be used."""
     began = time.monotonic()
     page.goto(address)
     page.get_by_role("tab", name="Train", exact=True).click()
@@ -197,7 +194,6 @@ def measure_elsewhere(address: str) -> float:
 
 
 def measure_lens(address: str, folder: Path, text: str) -> dict[str, float]:
-    """The large map, and a click in it."""
     with visiting() as page:
         page.goto(address)
         page.get_by_role("tab", name="Explore", exact=True).click()
@@ -215,7 +211,6 @@ def measure_lens(address: str, folder: Path, text: str) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure, tell, keep."""
     parser = argparse.ArgumentParser(description="How long a visitor of the app waits.")
     parser.add_argument("--repeats", type=int, default=3)
     folder = "folder of the lines (default: %(default)s)"

@@ -94,18 +94,15 @@ def build_efficient(arm: str, length: int, **sizes):
 
 
 def draw_states(length: int) -> list[torch.Tensor]:
-    """Q, K, V, that want gradients."""
     return [torch.randn(1, 1, length, WIDTH).requires_grad_() for _ in range(3)]
 
 
 def take_step(attend: Attend, states: Sequence[torch.Tensor]) -> None:
-    """Read, and send a gradient back."""
     output = attend(*states)
     torch.autograd.grad(output, states, torch.ones_like(output), allow_unused=True)
 
 
 def lengths_of(arm: str, lengths: Sequence[int]) -> list[int]:
-    """Those that fit into memory."""
     return [length for length in lengths if arm != PLAIN or length <= LONGEST_PLAIN]
 
 
@@ -292,7 +289,6 @@ def measure_accuracy(steps: int, seeds: int, examples: int) -> list[dict]:
 
 
 def print_scaling(rows: Sequence[dict], field: str, write: Callable, around: Mapping) -> None:
-    """A line an arm, a column a length."""
     lengths = sorted({n for row in rows for n in row[field]})
     cells = [
         [
@@ -310,7 +306,6 @@ def print_scaling(rows: Sequence[dict], field: str, write: Callable, around: Map
 
 
 def print_rows(rows: Sequence[dict], around: Mapping) -> None:
-    """The table of one task."""
     task = rows[0]["task"]
     if task == "time":
         print_scaling(rows, "milliseconds", lambda taken: f"{taken['median']:.3g}", around)
@@ -343,7 +338,6 @@ def print_rows(rows: Sequence[dict], around: Mapping) -> None:
 
 
 def main() -> None:
-    """Measure, print, keep."""
     parser = build_arguments(__doc__.splitlines()[0], list(TASKS))
     parser.set_defaults(threads=1)
     parser.add_argument("--repeats", type=int, default=7, help="of each time (default: %(default)s)")

@@ -165,7 +165,6 @@ class Learner:
     generator: torch.Generator
 
     def step(self) -> float:
-        """Take one step and return its loss."""
         loss = self.loss(self.task.sample(self.generator, self.batch_size))
         loss.backward()
         if self.max_grad_norm:

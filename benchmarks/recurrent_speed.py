@@ -76,7 +76,6 @@ class PlainLoop(nn.Module):
 
 
 def build_plain_learner(task: Task, score: str) -> Learner:
-    """The plain arm with all that a step needs."""
     torch.manual_seed(0)
     model = PlainLoop(len(task.vocabulary), score)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
@@ -92,7 +91,6 @@ def build_recipe(score: str) -> Recipe:
 
 
 def measure(name: str, repeats: int, steps: int) -> list[dict]:
-    """Two rows a score function, milliseconds a step."""
     task = build_task(name, **LENGTHS[name])
     arms: dict[str, Callable[[], float]] = {}
     for score in SCORES:
@@ -114,7 +112,6 @@ def measure(name: str, repeats: int, steps: int) -> list[dict]:
 
 
 def main() -> None:
-    """Measure, print, keep."""
     parser = build_arguments(__doc__.splitlines()[0], list(LENGTHS))
     parser.add_argument("--repeats", type=int, default=11, help="blocks of each arm (default: %(default)s)")
     parser.add_argument("--steps", type=int, default=5, help="steps a block (default: %(default)s)")

@@ -107,7 +107,6 @@ def measure_document(task: Task, settings: DocumentSettings, seed: int, every: i
 
 
 def race(measurements: Iterable[Measurement], limit: float = math.inf) -> Outcome:
-    """Go on until the target, the limit in seconds, or the end."""
     last = Measurement(0, 0.0, 0.0)
     for last in measurements:
         if last.exact_match >= TARGET:
@@ -129,7 +128,6 @@ def median_seconds(outcomes: Sequence[Outcome]) -> tuple[float, bool]:
 
 
 def arm_row(name: str, arm: str, outcomes: Sequence[Outcome]) -> dict:
-    """One arm's figures over its seeds."""
     median, is_lower_bound = median_seconds(outcomes)
     return {
         "task": name,
@@ -201,7 +199,6 @@ def measure_product(name: str, options: dict, goal: float, seeds: int) -> list[d
 
 
 def cells(line: dict) -> list[str]:
-    """A row as the table shows it."""
     more, at_least = (">", "≥") if line["is_lower_bound"] else ("", "")
     stopped = [share for share, there in zip(line["exact_match"], line["reached"], strict=True) if not there]
     low, high = line["seconds"]["range"]
@@ -220,7 +217,6 @@ def cells(line: dict) -> list[str]:
 
 
 def chosen_work(arguments: argparse.Namespace) -> Iterator[list[dict]]:
-    """Measure what was asked for, piece by piece."""
     quick = arguments.quick
     seeds, limit = (1, QUICK_LIMIT) if quick else (arguments.seeds, arguments.limit)
     tasks = ["parser"] if quick else arguments.tasks
@@ -237,7 +233,6 @@ def chosen_work(arguments: argparse.Namespace) -> Iterator[list[dict]]:
 
 
 def main() -> None:
-    """Measure, print, keep."""
     names = [*DOCUMENT, *(name for name, _, _ in PRODUCTS if name not in DOCUMENT)]
     parser = build_arguments(__doc__.splitlines()[0].replace("%", "%%"), names)
     parser.add_argument("--seeds", type=int, default=3, help="runs of each arm (default: %(default)s)")

@@ -97,7 +97,6 @@ def sampling_block(task: Task, batch_size: int, steps: int) -> Callable[[], floa
 
 
 def measure(name: str, repeats: int, steps: int) -> list[dict]:
-    """A row an arm, milliseconds a step."""
     settings = DOCUMENT[name]
     task = build_task(name, **settings.task_options)
     at_their_batch = dataclasses.replace(task.recipes["document"], batch_size=settings.batch_size)
@@ -138,7 +137,6 @@ def arm_row(name: str, arm: str, times: dict[str, list[float]], floor: float) ->
 
 
 def cells(line: dict) -> list[str]:
-    """A row as the table shows it."""
     times, ratio = line["milliseconds"], line.get("ratio_to_ours")
     low, high = times["quartiles"]
     goal = f"≤{line['goal']:.0%} of ours" if line["arm"] == SAMPLING else f"≤{line.get('goal')}× floor"
@@ -154,7 +152,6 @@ def cells(line: dict) -> list[str]:
 
 
 def main() -> None:
-    """Measure, print, keep."""
     parser = build_arguments(__doc__.splitlines()[0], list(DOCUMENT))
     parser.add_argument("--repeats", type=int, default=21, help="blocks of each arm (default: %(default)s)")
     parser.add_argument("--steps", type=int, default=10, help="steps a block (default: %(default)s)")

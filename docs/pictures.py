@@ -38,7 +38,6 @@ TOUR: dict[str, Callable[[Page], None]] = {
 
 
 def main() -> None:
-    """Take each tab's picture."""
     with serve_app() as address, open_browser() as chromium:
         page = chromium.new_context(viewport={"width": WIDTH, "height": HEIGHT}).new_page()
         page.set_default_timeout(PATIENCE)

@@ -1,4 +1,4 @@
-"""What a checkpoint answers without a part of itself or of its input, as a command."""
+"""The command `ablate`: a checkpoint without some of its attention, or of its input."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -35,23 +35,22 @@ def ablate(
     text: Annotated[
         str | None,
         typer.Argument(
-            metavar="TEXT", help="Source text, as the task writes it (default: held-out examples)."
+            metavar="TEXT", help="Source text in the task's notation (default: held-out examples)."
         ),
     ] = None,
     remove: Annotated[
         list[str] | None,
         typer.Option(
             metavar=PLACE,
-            help="A layer's attention, a head or an edge, as decoder.1, cross.1.0 or "
-            "cross.1.0.3.5; all stands for every one.",
+            help="Attention to remove: layer (decoder.1), head (cross.1.0), edge (cross.1.0.3.5) or all.",
         ),
     ] = None,
     uniform: Annotated[
         list[str] | None,
-        typer.Option(metavar=PLACE, help="Replace the attention weights of this place by uniform ones."),
+        typer.Option(metavar=PLACE, help="Attention whose weights become uniform."),
     ] = None,
     permute: Annotated[
-        list[str] | None, typer.Option(metavar=PLACE, help="Permute the attention weights of this place.")
+        list[str] | None, typer.Option(metavar=PLACE, help="Attention whose weights are permuted.")
     ] = None,
     token: Annotated[
         list[int] | None, typer.Option(min=0, help="Index of a token of TEXT to leave out, from 0.")
@@ -66,8 +65,8 @@ def ablate(
 ) -> None:
     """Measure a checkpoint without a head, layer, edge or token.
 
-    All that is given is done at once. With nothing given, each head, each layer and, of TEXT, each token is
-    taken away in turn. Layers and heads are numbered as `hf-attn attention` takes them.
+    All the options act together. Without options each head, each layer and each token of TEXT is removed in
+    turn. Layers and heads are numbered from 0.
     """
     import torch
 
@@ -81,7 +80,7 @@ def ablate(
         if text is None and token:
             raise ValueError(f"--token {token[0]} is left out of a TEXT: give one.")
         places = {"remove": remove or (), "uniform": uniform or (), "permute": permute or ()}
-        changes = [parse_intervention(action, p, seed) for action, given in places.items() for p in given]
+        changes = [parse_intervention(action, p, seed) for action in places for p in places[action]]
         loaded = open_checkpoint(checkpoint)
         learned = loaded.task_named(task and name_task(task))
         if text is None:
@@ -97,7 +96,7 @@ def ablate(
 def measure_held_out(
     loaded: "Checkpoint", task: "Task", changes: "list[Intervention]", examples: int, seed: int
 ) -> "list[Outcome]":
-    """With all the changes at once; with none given, all there is to try one by one."""
+    """Apply all changes together; without changes, remove each part of the model in turn."""
     from hf_attn.analysis.ablation import Trial, list_trials, measure_outcomes
 
     trials = [Trial(tuple(changes))] if changes else list_trials(loaded.model)
@@ -110,7 +109,7 @@ def measure_held_out(
 def measure_text(
     loaded: "Checkpoint", task: "Task", text: str, changes: "list[Intervention]", tokens: list[int]
 ) -> "list[Change]":
-    """The same of one text, of whose tokens each can be left out too."""
+    """Do the same for one text, each of whose tokens can be left out too."""
     import torch
 
     from hf_attn.analysis.ablation import Trial, list_trials, measure_changes
@@ -123,7 +122,6 @@ def measure_text(
 
 
 def print_outcomes(checkpoint: "Path", task: "Task", outcomes: "Sequence[Outcome]", as_json: bool) -> None:
-    """How often answers are right, a row a trial."""
     from hf_attn.utils.markdown import write_interval, write_percent
 
     if as_json:
@@ -156,7 +154,7 @@ def print_outcomes(checkpoint: "Path", task: "Task", outcomes: "Sequence[Outcome
 def print_changes(
     loaded: "Checkpoint", task: "Task", text: str, changes: "Sequence[Change]", as_json: bool
 ) -> None:
-    """What becomes of one answer, a row a trial; of a single trial, a row a token."""
+    """Print how one answer changes, a row a trial; for a single trial also a row a token."""
     tokens = [str(loaded.tokenizer.convert_ids_to_tokens(index)) for index in task.encode(text)]
     before = task.decode(changes[0].before)
     written = [before]

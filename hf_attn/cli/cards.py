@@ -1,4 +1,4 @@
-"""The cards of saved checkpoints, as a command."""
+"""The command `cards`: measure saved checkpoints again and rewrite their cards."""
 
 from pathlib import Path
 from typing import Annotated
@@ -19,8 +19,8 @@ def cards(
 ) -> None:
     """Measure checkpoints again and rewrite their cards.
 
-    A folder of checkpoints gets a page that lists them, too. Weights stay as they are, and so does every file
-    whose content is the same.
+    A folder of checkpoints also gets a page that lists them. Weights are not changed, and neither is a file
+    whose content stays the same.
     """
     import torch
     from transformers.utils.logging import disable_progress_bar

@@ -1,4 +1,4 @@
-"""The command that compares: several models on the same task under the same budget."""
+"""The command `duel`: several models on the same task under the same budget."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -38,10 +38,11 @@ def duel(
         ),
     ],
     models: Annotated[
-        str | None, typer.Option(help="Models to compare, separated by commas (default: suits the task).")
+        str | None,
+        typer.Option(help="Models to compare, separated by commas (default: the task's usual ones)."),
     ] = None,
     parameters: Annotated[
-        int, typer.Option(min=1, help="Number of parameters of each model, about.")
+        int, typer.Option(min=1, help="Approximate number of parameters of each model.")
     ] = 150_000,
     steps: Annotated[
         int | None, typer.Option(min=1, help=f"Training steps of each model (default: {STEPS}).")
@@ -50,24 +51,23 @@ def duel(
         float | None, typer.Option(min=0, help="Training seconds of each model, instead of steps.")
     ] = None,
     seed: Annotated[int, SEED] = 0,
-    device: Annotated[str, typer.Option(help="Device: auto, cpu, cuda or mps.")] = "auto",
+    device: Annotated[str, typer.Option(help="Device to train on: auto, cpu, cuda or mps.")] = "auto",
     threads: Annotated[int, THREADS] = 1,
     settings: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="Setting of the task, the recipe or every model; may be repeated.",
+            help="Setting of the task, the recipe or all models; may be repeated.",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Train models of equal size side by side on one task.
 
-    Each gets the same examples, and as many steps or seconds.
-
-    Widths are chosen so that all have about --parameters weights. They learn in turns, and are measured in
-    the end on the same held-out examples, also by length.
+    All models see the same examples for the same number of steps or seconds. Their widths are chosen so that
+    each has about --parameters weights. They train in turns and are measured at the end on the same held-out
+    examples, also by length.
     """
     import torch
 
@@ -122,7 +122,7 @@ def _choose(
 def _follow(
     task: "Task", contestants: "dict[str, Recipe]", budget: "Budget", seed: int, device: str, as_json: bool
 ) -> "list[tuple[Turn, Evaluation]]":
-    """Let them learn, telling how they stand; what each was measured at in the end."""
+    """Train the models and report their progress; return each one's final evaluation."""
     from hf_attn.checkpoints import run_folder
     from hf_attn.training.duel import duel as take_turns
 
@@ -141,21 +141,21 @@ def _follow(
 
 
 @contextlib.contextmanager
-def _show_progress(names: list[str], budget: "Budget", speaks: bool) -> "Iterator[Callable[[Turn], None]]":
-    """Gives what shows a turn: bars where standard error is a terminal, else a line a tenth."""
+def _show_progress(names: list[str], budget: "Budget", is_shown: bool) -> "Iterator[Callable[[Turn], None]]":
+    """Show progress: bars where standard error is a terminal, else a line for each tenth of the budget."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[held_out]} held out"))
-    bars = Progress(*columns, console=console, transient=True, disable=not (speaks and console.is_terminal))
+    bars = Progress(*columns, console=console, transient=True, disable=not (is_shown and console.is_terminal))
     lines = {name: bars.add_task(name, total=1.0, held_out="–") for name in names}
-    told_of = dict.fromkeys(names, -1)  # tenths of the budget
+    printed = dict.fromkeys(names, -1)  # tenths of the budget
 
     def show(turn: "Turn") -> None:
         report = turn.report
         share = max(budget.spent(report.step, report.seconds), report.step / report.steps)
         held_out = f"{report.held_out_exact_match:.1%}"
         bars.update(lines[turn.name], completed=share, held_out=held_out)
-        if speaks and not console.is_terminal and int(10 * share) > told_of[turn.name]:
-            told_of[turn.name] = int(10 * share)
+        if is_shown and not console.is_terminal and int(10 * share) > printed[turn.name]:
+            printed[turn.name] = int(10 * share)
             tell(f"{turn.name}: {share:.0%} of the budget, {held_out} held out")
 
     with bars:
@@ -189,7 +189,7 @@ def _print_scores(
     counts: dict[str, int],
     beside: "Baseline | None",
 ) -> None:
-    """Two tables with a line a contestant: what it was and is, and how it does by size."""
+    """Print two tables with a line for each model: its size and score, and its score by length."""
     from hf_attn.evaluation.baselines import NAME
     from hf_attn.training.duel import pool_sizes
     from hf_attn.utils.markdown import write_interval, write_percent

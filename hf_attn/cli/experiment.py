@@ -12,16 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from hf_attn.cli.output import (
-    SEED,
-    THREADS,
-    AsJson,
-    Failure,
-    WrongUse,
-    print_json,
-    print_table,
-    wrong_use,
-)
+from hf_attn.cli.output import SEED, THREADS, AsJson, Failure, WrongUse, print_json, print_table, wrong_use
 
 if TYPE_CHECKING:
     from hf_attn.experiments import Experiment, Row
@@ -41,7 +32,9 @@ def experiment(
         int, typer.Option(min=1, max=1000, help="Number of seeds, counting up from --seed.")
     ] = 1,
     threads: Annotated[int | None, THREADS] = None,
-    output_dir: Annotated[Path | None, typer.Option(help=f"Output folder for {ROWS} and the figure.")] = None,
+    output_dir: Annotated[
+        Path | None, typer.Option(help=f"Folder for {ROWS}, the figure and the verdicts.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run an experiment on attention.
@@ -68,13 +61,13 @@ def experiment(
     sizes = chosen.full if full else chosen.sizes
     try:
         with _show_progress(name, seeds * chosen.count(sizes), output_dir, as_json) as show:
-            for own_seed in range(seed, seed + seeds):
-                for row in chosen.run(sizes, own_seed):
+            for row_seed in range(seed, seed + seeds):
+                for row in chosen.run(sizes, row_seed):
                     rows.append(row)
                     show(row)
     except KeyboardInterrupt:
-        kept = f"; they are in {output_dir / ROWS}" if output_dir and rows else ""
-        raise Failure(f"Stopped after {len(rows)} rows{kept}.") from None
+        place = f"; they are in {output_dir / ROWS}" if output_dir and rows else ""
+        raise Failure(f"Stopped after {len(rows)} rows{place}.") from None
     _conclude(name, chosen, rows, time.perf_counter() - started, output_dir, as_json)
 
 
@@ -99,20 +92,15 @@ def _prepare(output_dir: Path) -> None:
 def _show_progress(
     name: str, total: int, output_dir: Path | None, as_json: bool
 ) -> "Iterator[Callable[[Row], None]]":
-    """Gives what keeps and prints a row; a bar counts them where standard error is a terminal."""
+    """Save and print each row; a bar counts them where standard error is a terminal."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    bar = Progress(
-        *columns,
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-        redirect_stdout=sys.stdout.isatty(),
-    )
+    is_hidden, redirects = not console.is_terminal, sys.stdout.isatty()
+    bar = Progress(*columns, console=console, transient=True, disable=is_hidden, redirect_stdout=redirects)
 
     def show(row: "Row") -> None:
-        if kept is not None:
-            print(json.dumps(row, allow_nan=False), file=kept, flush=True)
+        if file is not None:
+            print(json.dumps(row, allow_nan=False), file=file, flush=True)
         if as_json:
             print_json("row", experiment=name, **row)
         else:
@@ -120,7 +108,7 @@ def _show_progress(
         bar.advance(line)
 
     with (
-        open(output_dir / ROWS, "w", encoding="utf-8") if output_dir else contextlib.nullcontext() as kept,
+        open(output_dir / ROWS, "w", encoding="utf-8") if output_dir else contextlib.nullcontext() as file,
         bar,
     ):
         line = bar.add_task(f"measuring {name}", total=total)
@@ -128,14 +116,8 @@ def _show_progress(
 
 
 def _conclude(
-    name: str,
-    chosen: "Experiment",
-    rows: "list[Row]",
-    seconds: float,
-    output_dir: Path | None,
-    as_json: bool,
+    name: str, chosen: "Experiment", rows: "list[Row]", seconds: float, output_dir: Path | None, as_json: bool
 ) -> None:
-    """Say what the rows show; keep it and its picture."""
     from dataclasses import asdict
 
     from hf_attn.experiments import over_seeds
@@ -164,7 +146,7 @@ def _conclude(
 
 
 def _print_rows(rows: "list[Row]", chosen: "Experiment") -> None:
-    """A table of what differs between the rows, and in one line what does not."""
+    """Print a table of what differs between the rows, and one line of what does not."""
     names = list(dict.fromkeys(name for row in rows for name in row if name != "seed"))
     written = {name: [write_figure(row.get(name)) for row in rows] for name in names}
     differ = [name for name in names if name in chosen.settings or len(set(written[name])) > 1]

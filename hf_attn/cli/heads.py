@@ -1,4 +1,4 @@
-"""What each head of a checkpoint does, as a command."""
+"""The command `heads`: what each attention head of a checkpoint does."""
 
 import math
 from typing import TYPE_CHECKING, Annotated
@@ -62,9 +62,8 @@ def heads(
 ) -> None:
     """Measure what each attention head does.
 
-    Its roles, entropy and rank, beside those of the untrained model and of even attention.
-
-    Layers and heads are numbered as `hf-attn attention` takes them.
+    Roles, entropy and rank of each head stand beside those of the untrained model and of uniform attention.
+    Layers and heads are numbered from 0.
     """
     import torch
 
@@ -100,7 +99,7 @@ def heads(
 def measure_text(
     loaded: "Checkpoint", learned: "Task", text: str, seed: int, with_untrained: bool
 ) -> "HeadRoles":
-    """What each head does while the model answers one text; untrained, it reads the same answer."""
+    """Measure each head while the model answers one text; the untrained model reads the same answer."""
     import torch
 
     from hf_attn.analysis.head_roles import HeadRoles, build_untrained, measure_even_attention, measure_heads
@@ -120,7 +119,7 @@ def measure_text(
 
 
 def tabulate(found: "HeadRoles", kind: str) -> tuple[list[str], list[tuple]]:
-    """One kind's columns and rows: each head, below it the same head untrained, and last even attention."""
+    """Make one kind's columns and rows: each head, below it that head untrained, last even attention."""
     own, before = found.trained[kind], found.untrained.get(kind)
     names = [name for name in COLUMNS if not all_nothing(own, name)]
     layers, heads = own["entropy"].shape
@@ -136,7 +135,6 @@ def tabulate(found: "HeadRoles", kind: str) -> tuple[list[str], list[tuple]]:
 
 
 def print_legend(names: "Sequence[str]") -> None:
-    """What the columns mean, a line each."""
     from hf_attn.analysis.head_metrics import THEORY
     from hf_attn.analysis.head_roles import ROLES
 
@@ -147,7 +145,6 @@ def print_legend(names: "Sequence[str]") -> None:
 
 
 def print_rows(checkpoint: "Path", learned: "Task", found: "HeadRoles") -> None:
-    """One JSON object a head."""
     for kind, figures in found.trained.items():
         layers, heads = figures["entropy"].shape
         even = {name: or_none(figure) for name, figure in found.even[kind].items()}
@@ -173,7 +170,7 @@ def print_rows(checkpoint: "Path", learned: "Task", found: "HeadRoles") -> None:
 
 
 def all_nothing(figures: "Figures", name: str) -> bool:
-    """Whether no head has the figure: none may read the key behind its query in a decoder."""
+    """Whether no head has the figure; in a decoder, for example, none may read the next token."""
     return name not in figures or bool(figures[name].isnan().all())
 
 

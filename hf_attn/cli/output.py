@@ -1,4 +1,4 @@
-"""What every command shares: how it prints, and how it says that something went wrong.
+"""Shared by all commands: printing results, progress and errors.
 
 Results go to standard output, as a table or with --json as JSON Lines; progress and errors to standard error.
 """
@@ -34,16 +34,16 @@ Folder = Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="Checkpoint f
 
 
 class WrongUse(Exception):
-    """The person who typed can put it right."""
+    """The command was typed wrong; the message says how to type it."""
 
 
 class Failure(Exception):
-    """It did not work out, and not because of what was typed."""
+    """The command failed for another reason than how it was typed."""
 
 
 @contextlib.contextmanager
 def wrong_use() -> Iterator[None]:
-    """Whatever is refused in here was typed wrong."""
+    """Turn errors raised inside the `with` into WrongUse, or into Failure where a package is missing."""
     from huggingface_hub.errors import StrictDataclassError
 
     try:
@@ -55,12 +55,10 @@ def wrong_use() -> Iterator[None]:
 
 
 def print_json(event: str, **row: Any) -> None:
-    """One line of JSON."""
     print(json.dumps({"event": event, **row}, ensure_ascii=False, allow_nan=False), flush=True)
 
 
 def print_table(*columns: str, rows: list[tuple], title: str | None = None) -> None:
-    """A table for people."""
     table = Table(*columns, title=title, title_justify="left")
     for row in rows:
         table.add_row(*(escape(str(cell)) for cell in row))
@@ -68,12 +66,12 @@ def print_table(*columns: str, rows: list[tuple], title: str | None = None) -> N
 
 
 def tell(line: str) -> None:
-    """Say how far it is, where it disturbs no output."""
+    """Print a line of progress to standard error."""
     print(line, file=sys.stderr, flush=True)
 
 
 def working(line: str) -> contextlib.AbstractContextManager:
-    """Say what takes a while as long as the `with` lasts, where standard error is a terminal."""
+    """Show a spinner with a line while the `with` lasts, where standard error is a terminal."""
     spinner = Spinner("dots", text=line)  # as Console.status, which would also take what others print
     return Live(
         spinner, console=Console(stderr=True), transient=True, redirect_stdout=False, redirect_stderr=False
@@ -81,7 +79,7 @@ def working(line: str) -> contextlib.AbstractContextManager:
 
 
 def follow(events: Iterator, as_json: bool) -> Any:
-    """Say how far it is with the Hub, and give the result, which comes last."""
+    """Print a transfer's progress and return its result, the last event."""
     from hf_attn.hub.client import Progress
 
     event = None
@@ -94,7 +92,6 @@ def follow(events: Iterator, as_json: bool) -> Any:
 
 
 def open_checkpoint(checkpoint: Path) -> "Checkpoint":
-    """Load a checkpoint's folder, without a progress bar."""
     from transformers.utils.logging import disable_progress_bar
 
     from hf_attn.checkpoints.save_load import load_checkpoint
@@ -104,7 +101,6 @@ def open_checkpoint(checkpoint: Path) -> "Checkpoint":
 
 
 def print_baseline(task: "Task", baseline: "Baseline") -> None:
-    """What stands beside the models, as a line of JSON."""
     overall = baseline.score
     print_json(
         "baseline",
@@ -119,7 +115,6 @@ def print_baseline(task: "Task", baseline: "Baseline") -> None:
 
 
 def tell_score(score: "Score") -> str:
-    """A score as a sentence has it."""
     from hf_attn.utils.markdown import write_share
 
     return write_share(score.examples, score.exact_match, (score.interval.low, score.interval.high))

@@ -1,14 +1,14 @@
-"""Digit growth: an addition learned with few digits, measured with more.
+"""Addition learned with few digits and measured with more.
 
-Two formats. "padded": every number is as wide as the longest that is tested, so that all places were met in
-training, the first ones only with a zero in them. "own width": numbers are as wide as the longest of their
-size, so that the sequence itself grows beyond what was trained.
+Two formats. "padded": every number is as wide as the longest that is tested, so that all positions occur in
+training, the first ones only with a zero. "own width": numbers are as wide as the longest of their size, so
+that the sequence itself grows beyond what was trained.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from hf_attn.experiments.base import Experiment, Finding, Row, learn, mean_of, settings_of
+from hf_attn.experiments.base import Experiment, Finding, Row, learn, mean_of, points_of, settings_of
 from hf_attn.experiments.length_generalization import ADDITION, CANNOT, LengthTest, measure_size
 from hf_attn.viz.draw_chart import Chart
 
@@ -40,7 +40,6 @@ class Sizes:
 
 
 def run(sizes: Sizes, seed: int) -> Iterator[Row]:
-    """A row for each format, position encoding, training and number of digits."""
     for form, types in sizes.formats:
         for position_type in types:
             for trained in sizes.trained:
@@ -48,7 +47,6 @@ def run(sizes: Sizes, seed: int) -> Iterator[Row]:
 
 
 def measure(sizes: Sizes, form: str, position_type: str, trained: int, seed: int) -> Iterator[Row]:
-    """Train one model, and measure it with every number of digits."""
     tested = tuple(range(1, sizes.longest + 1))
     test = LengthTest(ADDITION, trained, tested, sizes.steps, own_width=form == OWN_WIDTH)
     model, seconds = learn(test.learned(), test.recipe(position_type), seed)
@@ -70,7 +68,6 @@ def measure(sizes: Sizes, form: str, position_type: str, trained: int, seed: int
 
 
 def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
-    """Are as many digits as were trained learned, and one more?"""
     findings = []
     able = [row for row in rows if row["sums"] != CANNOT]
     for form in settings_of(rows, "format"):
@@ -83,13 +80,13 @@ def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
                 for most in trainings
                 if most + 1 in settings_of(able, "digits", **line, trained=most)
             }
-            told = ", ".join(f"{most}: {share:.3f}" for most, share in inside.items())
+            learned = ", ".join(f"{most}: {share:.3f}" for most, share in inside.items())
             if not further:
                 findings.append(
                     Finding(
                         f"{form}, {kind}: one digit more than trained cannot even be read.",
                         True,
-                        f"sums right at most digits trained, {told}; longer ones are refused",
+                        f"sums right at most digits trained, {learned}; longer ones are refused",
                     )
                 )
                 continue
@@ -98,29 +95,22 @@ def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
                 Finding(
                     f"{form}, {kind}: with one digit more than trained less than {FEW:.0%} are right.",
                     all(share < FEW for share in further.values()),
-                    f"sums right at most digits trained, {told}; with one more, {more}",
+                    f"sums right at most digits trained, {learned}; with one more, {more}",
                 )
             )
     return tuple(findings)
 
 
 def draw(rows: Sequence[Row]) -> Chart:
-    """Sums right by number of digits, a line for each training that can read them."""
+    able = [row for row in rows if row["sums"] != CANNOT]
     series = {
         f"{form}, {kind}, trained to {trained}": points
         for form in settings_of(rows, "format")
         for kind in settings_of(rows, "position_type", format=form)
         for trained in settings_of(rows, "trained", format=form, position_type=kind)
-        if (points := _points(rows, form, kind, trained))
+        if (points := points_of(able, "digits", "sums", format=form, position_type=kind, trained=trained))
     }
     return Chart("Addition beyond the digits it was trained with", "digits", "sums right, held out", series)
-
-
-def _points(rows: Sequence[Row], form: str, kind: str, trained: int) -> list[tuple[int, float]]:
-    """(digits, share of the sums), where the model can read them."""
-    line = {"format": form, "position_type": kind, "trained": trained}
-    able = [row for row in rows if row["sums"] != CANNOT]
-    return [(n, mean_of(able, "sums", **line, digits=n)) for n in settings_of(able, "digits", **line)]
 
 
 EXPERIMENT = Experiment(

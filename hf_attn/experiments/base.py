@@ -1,8 +1,8 @@
-"""What every experiment is and shares: rows as they are measured, findings computed from them."""
+"""What an experiment is: rows as they are measured, findings computed from them, and a chart."""
 
 import dataclasses
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,6 +80,23 @@ def mean_of(rows: Sequence[Row], measure: str, **settings) -> float:
     return statistics.fmean(values_of(rows, measure, **settings))
 
 
+def points_of(rows: Sequence[Row], x: str, measure: str, **settings) -> list[tuple[Any, float]]:
+    """The points of a chart's line: each value of the setting `x` with the mean of the measure there."""
+    return [
+        (value, mean_of(rows, measure, **settings, **{x: value}))
+        for value in settings_of(rows, x, **settings)
+    ]
+
+
+def join_figures(figures: Iterable[float], separator: str = " / ") -> str:
+    """Three digits of each figure.
+
+    >>> join_figures((0.5, 1))
+    '0.500 / 1.000'
+    """
+    return separator.join(f"{figure:.3f}" for figure in figures)
+
+
 def settings_of(rows: Sequence[Row], name: str, **settings) -> list:
     """The values that a setting takes, in the order of the rows."""
     matching = [row for row in rows if all(row.get(key) == value for key, value in settings.items())]
@@ -111,7 +128,6 @@ def _summary(group: Sequence[Row], settings: Sequence[str]) -> Row:
 
 
 def count_parameters(task: Task, recipe: Recipe) -> int:
-    """How many parameters the recipe's model has."""
     return build_model(task, recipe).num_parameters()
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 
 from hf_attn.evaluation.metrics import exact_matches, wilson_interval
-from hf_attn.experiments.base import Experiment, Finding, Row, learn, mean_of, settings_of
+from hf_attn.experiments.base import Experiment, Finding, Row, join_figures, learn, points_of, settings_of
 from hf_attn.generation.generate import evaluating
 from hf_attn.tasks.batch import END, IGNORED, PAD, Batch
 from hf_attn.tasks.recipes import Recipe
@@ -107,39 +107,35 @@ def run(sizes: Sizes, seed: int) -> Iterator[Row]:
 
 
 def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
-    """Does a wider search find likelier sequences, are they right, and which errors are the search's?"""
     widths = settings_of(rows, "num_beams")
-    log_p = [mean_of(rows, "log_probability", num_beams=width) for width in widths]
-    exact = [mean_of(rows, "exact_match", num_beams=width) for width in widths]
-    errors = [mean_of(rows, "search_errors", num_beams=width) for width in widths]
+    log_p, exact, errors = (
+        [mean for _, mean in points_of(rows, "num_beams", measure)]
+        for measure in ("log_probability", "exact_match", "search_errors")
+    )
     named = "beams " + " / ".join(map(str, widths))
     return (
         Finding(
             "More beams find likelier sequences.",
             all(wide >= narrow for narrow, wide in itertools.pairwise(log_p)) and log_p[-1] > log_p[0],
-            f"{named}: mean log p {' / '.join(f'{value:.3f}' for value in log_p)}",
+            f"{named}: mean log p {join_figures(log_p)}",
         ),
         Finding(
             f"{widths[-1]} beams get more sequences right than {widths[0]}.",
             exact[-1] > exact[0],
-            f"{named}: right as a whole {' / '.join(f'{share:.3f}' for share in exact)}",
+            f"{named}: right as a whole {join_figures(exact)}",
         ),
         Finding(
             f"With {widths[-1]} beams, in at least {1 - FEW:.0%} of its errors the model finds its own "
             "answer likelier than the right one.",
             errors[-1] <= FEW * (1 - exact[-1]),
-            f"{named}: {' / '.join(f'{share:.3f}' for share in errors)} overlooked a likelier right answer",
+            f"{named}: {join_figures(errors)} overlooked a likelier right answer",
         ),
     )
 
 
 def draw(rows: Sequence[Row]) -> Chart:
-    """What is right, and what the search overlooked, by the number of beams."""
     names = {"exact_match": "right as a whole", "search_errors": "wrong, right answer likelier"}
-    series = {
-        name: [(width, mean_of(rows, measure, num_beams=width)) for width in settings_of(rows, "num_beams")]
-        for measure, name in names.items()
-    }
+    series = {name: points_of(rows, "num_beams", measure) for measure, name in names.items()}
     return Chart("Beam search by a half-trained LSTM", "beams", "share of held-out sequences", series)
 
 

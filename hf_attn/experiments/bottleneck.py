@@ -8,7 +8,16 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from hf_attn.experiments.base import Experiment, Finding, Row, learn_and_measure, mean_of, settings_of
+from hf_attn.experiments.base import (
+    Experiment,
+    Finding,
+    Row,
+    join_figures,
+    learn_and_measure,
+    mean_of,
+    points_of,
+    settings_of,
+)
 from hf_attn.tasks.recipes import RECURRENT_DOCUMENT, Recipe
 from hf_attn.tasks.synthetic.reversing import Reversing
 from hf_attn.viz.draw_chart import Chart
@@ -36,7 +45,6 @@ class Sizes:
 
 
 def run(sizes: Sizes, seed: int) -> Iterator[Row]:
-    """A row for each length, hidden size and model."""
     for length in sizes.lengths:
         task = Reversing(min_length=length, max_length=length, num_symbols=NUM_SYMBOLS)
         for hidden_size in sizes.hidden_sizes:
@@ -48,15 +56,14 @@ def run(sizes: Sizes, seed: int) -> Iterator[Row]:
 
 
 def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
-    """Does the last doubling still bring much, does length hurt, does attention help?"""
     widths, lengths = settings_of(rows, "hidden_size"), settings_of(rows, "length")
 
-    def accuracy(model: str, length: int, width: int) -> float:
-        return mean_of(rows, "token_accuracy", model=model, length=length, hidden_size=width)
+    def accuracies(model: str, length: int) -> list[float]:
+        line = {"model": model, "length": length}
+        return [mean_of(rows, "token_accuracy", **line, hidden_size=width) for width in widths]
 
-    squeezed = [accuracy("none", lengths[0], width) for width in widths]
-    longer = [accuracy("none", lengths[-1], width) for width in widths]
-    attending = [accuracy("additive", lengths[-1], width) for width in widths]
+    squeezed, longer = accuracies("none", lengths[0]), accuracies("none", lengths[-1])
+    attending = accuracies("additive", lengths[-1])
     gain = squeezed[-1] - squeezed[-2]
     lost = [short - long for short, long in zip(squeezed, longer, strict=True)]
     return (
@@ -64,31 +71,27 @@ def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
             f"Without attention, the last doubling ({widths[-2]} to {widths[-1]}) brings little at length "
             f"{lengths[0]}: less than {MARGINAL:.0%} of the tokens.",
             gain < MARGINAL,
-            f"token accuracy {' → '.join(f'{share:.3f}' for share in squeezed)}",
+            f"token accuracy {join_figures(squeezed, ' → ')}",
         ),
         Finding(
             f"Without attention, length {lengths[-1]} is harder than {lengths[0]} at every width.",
             all(loss > 0 for loss in lost),
-            f"{' / '.join(f'{share:.3f}' for share in longer)} against "
-            f"{' / '.join(f'{share:.3f}' for share in squeezed)}",
+            f"{join_figures(longer)} against {join_figures(squeezed)}",
         ),
         Finding(
             f"At length {lengths[-1]}, attention gets more through at every width.",
             all(read > one for read, one in zip(attending, longer, strict=True)),
-            f"with {' / '.join(f'{share:.3f}' for share in attending)}, "
-            f"without {' / '.join(f'{share:.3f}' for share in longer)}",
+            f"with {join_figures(attending)}, without {join_figures(longer)}",
         ),
     )
 
 
 def draw(rows: Sequence[Row]) -> Chart:
-    """Token accuracy by hidden size; a line for each model and length."""
     names = {"none": "no attention", "additive": "additive"}
     series = {
-        f"{names[model]}, length {length}": [
-            (width, mean_of(rows, "token_accuracy", model=model, length=length, hidden_size=width))
-            for width in settings_of(rows, "hidden_size")
-        ]
+        f"{names[model]}, length {length}": points_of(
+            rows, "hidden_size", "token_accuracy", model=model, length=length
+        )
         for model in MODELS
         for length in settings_of(rows, "length")
     }

@@ -1,4 +1,4 @@
-"""How much does the last output hear of an early input? The gradient by distance, before any training.
+"""How strongly does an early input reach the last output? The gradient by distance, before any training.
 
 A recurrent state hands the gradient back step by step, multiplied by one Jacobian a step (Bengio et al. 1994,
 doi:10.1109/72.279181); attention reaches every input in one step.
@@ -12,7 +12,7 @@ import torch
 from transformers import PreTrainedModel
 
 from hf_attn.architectures.registry import drawing_weights
-from hf_attn.experiments.base import Experiment, Finding, Row, mean_of, settings_of
+from hf_attn.experiments.base import Experiment, Finding, Row, mean_of, points_of, settings_of
 from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
 from hf_attn.models.configuration_recurrent_encoder import RecurrentEncoderConfig
 from hf_attn.models.modeling_attn_encoder import AttnEncoderModel
@@ -98,9 +98,9 @@ def run(sizes: Sizes, seed: int) -> Iterator[Row]:
     for model in MODELS:
         norms = []
         for index in range(sizes.initialisations):
-            own = seed * sizes.initialisations + index
-            generator = torch.Generator().manual_seed(own)
-            norms.append(gradient_norms(build(model, sizes, own), length, sizes.inputs, generator))
+            model_seed = seed * sizes.initialisations + index
+            generator = torch.Generator().manual_seed(model_seed)
+            norms.append(gradient_norms(build(model, sizes, model_seed), length, sizes.inputs, generator))
         for distance in sizes.distances:
             found = [float(norm[length - 1 - distance]) for norm in norms]
             yield {
@@ -115,14 +115,12 @@ def run(sizes: Sizes, seed: int) -> Iterator[Row]:
 
 
 def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
-    """What is left at each distance, against distance 1."""
     distances = settings_of(rows, "distance")
     near, far = distances[1], distances[-1]
 
     def left(model: str, distance: int) -> float:
-        return mean_of(rows, "gradient_norm", model=model, distance=distance) / mean_of(
-            rows, "gradient_norm", model=model, distance=near
-        )
+        norm, norm_near = (mean_of(rows, "gradient_norm", model=model, distance=d) for d in (distance, near))
+        return norm / norm_near
 
     findings = [
         Finding(
@@ -144,13 +142,8 @@ def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
 
 
 def draw(rows: Sequence[Row]) -> Chart:
-    """Gradient by distance, a line a model."""
-    distances = settings_of(rows, "distance")
     series = {
-        model: [
-            (distance, mean_of(rows, "gradient_norm", model=model, distance=distance))
-            for distance in distances
-        ]
+        model: points_of(rows, "distance", "gradient_norm", model=model)
         for model in settings_of(rows, "model")
     }
     return Chart(

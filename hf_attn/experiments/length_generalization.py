@@ -70,7 +70,6 @@ class PaddedAddition(Addition):
 
     @property
     def sum_digits(self) -> int:
-        """One more than an addend has."""
         return self.digits + 1
 
 

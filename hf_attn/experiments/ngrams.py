@@ -14,7 +14,16 @@ from dataclasses import dataclass
 import torch
 
 from hf_attn.evaluation.metrics import evaluate
-from hf_attn.experiments.base import Experiment, Finding, Row, learn, mean_of, settings_of, values_of
+from hf_attn.experiments.base import (
+    Experiment,
+    Finding,
+    Row,
+    learn,
+    mean_of,
+    points_of,
+    settings_of,
+    values_of,
+)
 from hf_attn.tasks.base import SPLITS, TRAINING
 from hf_attn.tasks.batch import IGNORED, START
 from hf_attn.tasks.text.language import Language
@@ -114,8 +123,8 @@ class NGrams:
             context = numbers // self.vocab_size
             total = _look_up(order.contexts, order.totals, context).double()
             kinds = _look_up(order.contexts, order.kinds, context).double()
-            own = (met - discount).clamp(min=0) + discount * kinds * shares
-            shares = torch.where(total > 0, own / total.clamp(min=1), shares)
+            counted = (met - discount).clamp(min=0) + discount * kinds * shares
+            shares = torch.where(total > 0, counted / total.clamp(min=1), shares)
         return shares
 
     def perplexity(self, grams: torch.Tensor, discount: float) -> float:
@@ -180,19 +189,18 @@ def run(sizes: Sizes, seed: int) -> Iterator[Row]:
 
 
 def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
-    """Who is surprised least, and what would its table cost?"""
     tables = [model for model in settings_of(rows, "model") if model != ATTENTION]
     perplexity = {model: mean_of(rows, "perplexity", model=model) for model in (*tables, ATTENTION)}
     parameters = {model: values_of(rows, "parameters", model=model)[0] for model in perplexity}
     best = min(tables, key=lambda model: perplexity[model])
     met = {model: values_of(rows, "met", model=model)[0] for model in tables}
-    told = ", ".join(f"{model} {value:.2f}" for model, value in perplexity.items())
+    figures = ", ".join(f"{model} {value:.2f}" for model, value in perplexity.items())
     short = tables[:2]
     return (
         Finding(
             f"Attention has a lower perplexity than {' and '.join(short)}.",
             all(perplexity[ATTENTION] < perplexity[model] for model in short),
-            f"perplexity {told}",
+            f"perplexity {figures}",
         ),
         Finding(
             f"Attention has a lower perplexity than the best table, {best}.",
@@ -214,17 +222,12 @@ def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
 
 
 def draw(rows: Sequence[Row]) -> Chart:
-    """Perplexity by context; attention's as a level."""
     tables = [row for row in rows if row["model"] != ATTENTION]
-    points = [
-        (context, mean_of(tables, "perplexity", context=context))
-        for context in settings_of(tables, "context")
-    ]
     return Chart(
         "Next tokens of held-out text",
         "tokens of context, L",
         "perplexity",
-        {"table of (L + 1)-grams": points},
+        {"table of (L + 1)-grams": points_of(tables, "context", "perplexity")},
         log_y=True,
         level=mean_of(rows, "perplexity", model=ATTENTION),
         level_label=f"attention over {settings_of(rows, 'context', model=ATTENTION)[0]} tokens",

@@ -55,7 +55,6 @@ class Sizes:
 
 
 def run(sizes: Sizes, seed: int) -> Iterator[Row]:
-    """A row for each task and type."""
     for test in sizes.tests:
         for position_type in sizes.types:
             yield measure(test, position_type, seed, sizes.examples)
@@ -133,7 +132,6 @@ def measure_kept(model: torch.nn.Module, inputs: Mapping[str, torch.Tensor]) -> 
 
 
 def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
-    """Who learns, who goes beyond, what does it cost, and who refuses?"""
     types, tasks = settings_of(rows, "position_type"), settings_of(rows, "task")
     findings = [_judge_task(rows, task, types) for task in tasks]
     if "none" in types:
@@ -174,7 +172,6 @@ def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
 
 
 def _judge_task(rows: Sequence[Row], task: str, types: Sequence[str]) -> Finding:
-    """Does any encoding generalize beyond the trained length, and how far do those that learn get?"""
     inside = {kind: mean_of(rows, "inside", task=task, position_type=kind) for kind in types}
     beyond = {kind: mean_beyond(rows, "beyond", task, kind) for kind in types}
     able = {kind: share for kind, share in beyond.items() if share is not None}
@@ -196,7 +193,6 @@ def mean_beyond(rows: Sequence[Row], measure: str, task: str, position_type: str
 
 
 def draw(rows: Sequence[Row]) -> Chart:
-    """Symbols right beyond the trained size, of the encodings that get most right there."""
     tasks, types = settings_of(rows, "task"), settings_of(rows, "position_type")
 
     def beyond(task: str, kind: str) -> float:

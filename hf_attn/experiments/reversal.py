@@ -14,6 +14,7 @@ from hf_attn.experiments.base import (
     Row,
     learn_and_measure,
     mean_of,
+    points_of,
     settings_of,
     with_parameters,
 )
@@ -71,7 +72,6 @@ class Sizes:
 
 
 def run(sizes: Sizes, seed: int) -> Iterator[Row]:
-    """A row for each length and model."""
     for length in sizes.lengths:
         task = Reversing(min_length=length, max_length=length, num_symbols=NUM_SYMBOLS)
         for model, recipe in sizes.recipes.items():
@@ -82,7 +82,6 @@ def run(sizes: Sizes, seed: int) -> Iterator[Row]:
 
 
 def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
-    """Are the models equally large, does attention win, and by how much more where sequences are longer?"""
     models, lengths = settings_of(rows, "model"), settings_of(rows, "length")
     attending = [model for model in models if model != "none"]
     parameters = [row["parameters"] for row in rows]
@@ -121,11 +120,10 @@ def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
 
 
 def draw(rows: Sequence[Row]) -> Chart:
-    """Token accuracy, a group of bars for each model."""
     series = {
         f"length {length}": [
-            (TITLES[model], mean_of(rows, "token_accuracy", model=model, length=length))
-            for model in settings_of(rows, "model", length=length)
+            (TITLES[model], accuracy)
+            for model, accuracy in points_of(rows, "model", "token_accuracy", length=length)
         ]
         for length in settings_of(rows, "length")
     }

@@ -1,4 +1,4 @@
-"""How long do cells that step and attention that compares everything take, by length?
+"""How much time do recurrent cells and attention take, by the length of the sequence?
 
 A recurrent layer needs n steps one after the other, attention n² scores at once: O(nd²) against O(nd² + n²d)
 operations (Vaswani et al. 2017, arXiv:1706.03762, table 1).
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 
 from hf_attn.architectures.registry import drawing_weights
-from hf_attn.experiments.base import Experiment, Finding, Row, mean_of, settings_of
+from hf_attn.experiments.base import Experiment, Finding, Row, mean_of, points_of, settings_of
 from hf_attn.models.attention import MultiHeadAttention
 from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
 from hf_attn.models.configuration_recurrent_encoder import RecurrentEncoderConfig
@@ -42,7 +42,6 @@ class Layer:
 
     @property
     def title(self) -> str:
-        """Its size in words."""
         return f"{self.hidden_size} wide, batch {self.batch_size}"
 
 
@@ -129,7 +128,6 @@ def measure_training(compute: Callable[[], torch.Tensor], weights: Sequence[torc
 
 
 def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
-    """How does time grow with length, and who is faster where?"""
     findings = []
     for size in settings_of(rows, "size"):
         recurrent = next(model for model in settings_of(rows, "model", size=size) if model != ATTENTION)
@@ -152,29 +150,25 @@ def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
             )
         compared = [length for length in lengths if length <= DOCUMENT_LENGTH]
         for measure in ("forward_ms", "training_ms"):
-            pairs = list(zip(times(recurrent, measure), times(ATTENTION, measure), strict=True))[
-                : len(compared)
-            ]
-            told = (f"{n}: {a:.2f} and {b:.2f} ms" for n, (a, b) in zip(compared, pairs, strict=True))
+            stepping, attending = times(recurrent, measure), times(ATTENTION, measure)
+            compared_times = list(zip(compared, stepping, attending, strict=False))
             findings.append(
                 Finding(
                     f"{size}, {measure.removesuffix('_ms')}: attention is faster than the {recurrent} "
                     f"at every length up to {compared[-1]}.",
-                    all(attention < stepping for stepping, attention in pairs),
-                    "; ".join(told),
+                    all(attention < rnn for _, rnn, attention in compared_times),
+                    "; ".join(
+                        f"{n}: {rnn:.2f} and {attention:.2f} ms" for n, rnn, attention in compared_times
+                    ),
                 )
             )
     return tuple(findings)
 
 
 def draw(rows: Sequence[Row]) -> Chart:
-    """Time by length, a line for each layer, forward and in training, of the size with the most lengths."""
     size = max(settings_of(rows, "size"), key=lambda size: len(settings_of(rows, "length", size=size)))
     series = {
-        f"{model}, {measure.removesuffix('_ms')}": [
-            (length, mean_of(rows, measure, size=size, length=length, model=model))
-            for length in settings_of(rows, "length", size=size)
-        ]
+        f"{model}, {measure.removesuffix('_ms')}": points_of(rows, "length", measure, size=size, model=model)
         for model in settings_of(rows, "model", size=size)
         for measure in ("forward_ms", "training_ms")
     }

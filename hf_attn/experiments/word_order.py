@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import torch
 
 from hf_attn.evaluation.metrics import wilson_interval
-from hf_attn.experiments.base import Experiment, Finding, Row, learn_and_measure, mean_of, settings_of
+from hf_attn.experiments.base import Experiment, Finding, Row, learn_and_measure, points_of
 from hf_attn.tasks.base import WorkedExample
 from hf_attn.tasks.base_classes import ClassTask
 from hf_attn.tasks.base_symbols import SpacedTask
-from hf_attn.tasks.batch import Batch, Ragged
+from hf_attn.tasks.batch import PAD, Batch, Ragged
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.viz.draw_chart import Chart
 
@@ -47,27 +47,22 @@ class Order(ClassTask, SpacedTask):
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """Which comes first."""
         return (f"{FIRST} first", f"{SECOND} first")
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """The two, then what stands around them."""
         return (FIRST, SECOND, *FILLERS)
 
     @property
     def max_source_tokens(self) -> int:
-        """The symbols and `</s>`."""
         return self.length + 1
 
     @property
     def allowed(self) -> str:
-        """So many letters."""
         return f"{self.length} letters from a to {FILLERS[-1]}, one a and one b among them"
 
     @property
     def recipes(self) -> Mapping[str, Recipe]:
-        """One layer of attention."""
         return {"product": RECIPES["attention with positions"]}
 
     @property
@@ -93,16 +88,13 @@ class Order(ClassTask, SpacedTask):
         return Ragged(twins.flatten(0, 1), lengths), labels, keys.repeat_interleave(2, dim=0)
 
     def check_source(self, symbols: Sequence[str]) -> None:
-        """As long as those drawn, with both letters once."""
         if len(symbols) != self.length or symbols.count(FIRST) != 1 or symbols.count(SECOND) != 1:
             self.refuse(f"{' '.join(symbols)!r} is no sequence of {self.name}")
 
     def answer(self, source: str) -> str:
-        """By where Python finds the letters."""
         return self.classes[source.index(FIRST) > source.index(SECOND)]
 
     def alignment(self, source: str, target: str) -> list[list[int]]:  # noqa: ARG002
-        """The class needs both letters."""
         return [[int(symbol in (FIRST, SECOND)) for symbol in self.source_tokens(source)]]
 
 
@@ -144,7 +136,7 @@ class WordOrderSizes:
 
 
 def naive_bayes(training: Batch, held_out: Batch, vocab_size: int) -> torch.Tensor:
-    """Classes by counts alone, with Laplace's smoothing.
+    """Classify by counts alone, with Laplace's smoothing; padding does not count.
 
         argmax_c log p(c) + Σ_t log p(w_t | c),   p(w | c) = (n_wc + 1) / (n_c + V)
 
@@ -152,19 +144,16 @@ def naive_bayes(training: Batch, held_out: Batch, vocab_size: int) -> torch.Tens
         [B] classes of the held-out sequences.
     """
     classes = int(training.labels.max()) + 1
-    counts = torch.stack(
-        [
-            torch.bincount(training.input_ids[training.labels == c].flatten(), minlength=vocab_size)
-            for c in range(classes)
-        ]
-    )
+    cells = training.labels.unsqueeze(1) * vocab_size + training.input_ids
+    counts = cells[training.input_ids != PAD].bincount(minlength=classes * vocab_size)
+    counts = counts.view(classes, vocab_size)
     log_p = ((counts + 1) / (counts.sum(dim=1, keepdim=True) + vocab_size)).log()  # [classes, V]
-    prior = torch.bincount(training.labels, minlength=classes).log()
-    return (prior + log_p.T[held_out.input_ids].sum(dim=1)).argmax(dim=1)
+    is_token = (held_out.input_ids != PAD).unsqueeze(2)
+    evidence = (log_p.T[held_out.input_ids] * is_token).sum(dim=1)  # [B, classes]
+    return (training.labels.bincount(minlength=classes).log() + evidence).argmax(dim=1)
 
 
 def run(sizes: WordOrderSizes, seed: int) -> Iterator[Row]:
-    """A row for naive Bayes, then one for each network."""
     task = Order(sizes.length)
     training = task.sample(torch.Generator().manual_seed(seed), 10 * sizes.examples)
     held_out = task.held_out(sizes.examples)
@@ -188,8 +177,7 @@ def run(sizes: WordOrderSizes, seed: int) -> Iterator[Row]:
 
 
 def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
-    """Are the two that forget the order at chance, and do the two that keep it learn?"""
-    accuracy = {model: mean_of(rows, "exact_match", model=model) for model in settings_of(rows, "model")}
+    accuracy = dict(points_of(rows, "model", "exact_match"))
     findings = []
     for model in (NAIVE_BAYES, "attention without positions"):
         is_chance = abs(accuracy[model] - 0.5) <= CHANCE
@@ -197,21 +185,20 @@ def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
             Finding(f"Which came first is chance to {model}.", is_chance, f"{accuracy[model]:.1%} right")
         )
     for model in ("attention with positions", "LSTM"):
-        found = Finding(
-            f"The order is learned by {model}.", accuracy[model] >= SURE, f"{accuracy[model]:.1%} right"
+        is_learned = accuracy[model] >= SURE
+        findings.append(
+            Finding(f"The order is learned by {model}.", is_learned, f"{accuracy[model]:.1%} right")
         )
-        findings.append(found)
     return tuple(findings)
 
 
 def draw(rows: Sequence[Row]) -> Chart:
     """A bar a model."""
-    points = [(model, mean_of(rows, "exact_match", model=model)) for model in settings_of(rows, "model")]
     return Chart(
         "Does a stand before b? Equal bags, opposite answers",
         "",
         "accuracy, held out",
-        {"accuracy": points},
+        {"accuracy": points_of(rows, "model", "exact_match")},
         level=0.5,
         level_label="chance",
     )

@@ -1,4 +1,8 @@
-"""Multi-head attention, and the plain function that every faster kernel must equal."""
+"""Multi-head attention, and the plain function that every faster kernel must equal.
+
+To read how a Transformer works here, take this file, then `layers.py`, then `modeling_attn_seq2seq.py`; the
+position encodings (`position_*.py`) and efficient attention (`efficient_*.py`) can wait.
+"""
 
 import math
 from collections.abc import Callable
@@ -24,7 +28,7 @@ def scaled_dot_product_attention(query, key, value, may_attend=None, bias=None, 
         may_attend: bool, broadcastable to [B, H, T, S]; True = may attend. A query that may attend to
             nothing gets zeros, never NaN.
         bias: float, broadcastable to [B, H, T, S], added to the scores before the softmax.
-        scaling: what the scores are multiplied with; 1/√Dh unless given.
+        scaling: what the scores are multiplied with (default: 1/√Dh).
 
     Returns:
         (Y [B, H, T, Dh], A [B, H, T, S]); every row of A sums to 1, or to 0 where nothing may be attended.
@@ -57,7 +61,7 @@ def eager_attention_forward(
         A = softmax(Q (K + a^K)ᵀ scaling + bias),   Y = A (V + a^V)
 
     Args:
-        module: the attention module that asks; its `training` decides whether dropout acts.
+        module: the attention module; its `training` decides whether dropout acts.
         query: [B, H, T, Dh].
         key: [B, H, S, Dh].
         value: [B, H, S, Dh].
@@ -68,7 +72,7 @@ def eager_attention_forward(
         position_bias: float, broadcastable to [B, H, T, S], added to the scores.
         relative_vectors: [2, B, T, S, Dh], a^K and a^V (Shaw et al. 2018, arXiv:1803.02155); they stand
             between a query and a key, so that no kernel can add them to the keys and values beforehand.
-        **_: what other kernels take and this one does not need.
+        **_: arguments of other kernels, ignored here.
 
     Returns:
         (Y [B, T, H, Dh], A [B, H, T, S]).
@@ -89,17 +93,17 @@ def eager_attention_forward(
 
 
 class ChooseKernelMixin:
-    """What the families' models share: not every attention kernel can tell every kind of position."""
+    """Shared by all Transformer models: not every attention kernel works with every position encoding."""
 
     config: Any
 
     def get_correct_attn_implementation(
         self, requested_attention: str | None, is_init_check: bool = False
     ) -> str:
-        """Choose the kernel that transformers would, and refuse one that cannot tell the places.
+        """Choose the kernel that transformers would, and refuse one that cannot encode the positions.
 
         Raises:
-            ValueError: the position type needs what the kernel does not do.
+            ValueError: the position encoding needs what the kernel does not do.
         """
         position_type = self.config.position_type
         positions = POSITION_TYPES[position_type]
@@ -128,7 +132,7 @@ class MultiHeadAttention(nn.Module):
 
     Args:
         config: gives hidden_size, num_attention_heads, attention_dropout and use_bias.
-        layer_idx: the layer's place in its stack, which is its place in the cache.
+        layer_idx: the layer's index in its stack, and in the cache.
         is_causal: True for decoder self-attention: kernels that get no mask then hide the future.
     """
 
@@ -154,8 +158,8 @@ class MultiHeadAttention(nn.Module):
         """Let every position of `hidden_states` read.
 
         Args:
-            hidden_states: [B, T, D], what asks.
-            memory: [B, S, D], what is read; None for self-attention.
+            hidden_states: [B, T, D], from which the queries are made.
+            memory: [B, S, D], from which keys and values are made; None for self-attention.
             attention_mask: as `create_causal_mask` or `create_bidirectional_mask` made it for the kernel; the
                 efficient kinds take what `mark_sequences` made.
             past_key_values: cache of this stack; cross-attention computes its keys and values once.
@@ -182,7 +186,7 @@ class MultiHeadAttention(nn.Module):
         return self.o_proj(output.reshape(hidden_states.shape)), weights  # [B, T, D]
 
     def choose_kernel(self) -> Callable:
-        """What attends, called as `eager_attention_forward` is: the kernel that the model is set to."""
+        """Return the kernel that the model is set to; it is called as `eager_attention_forward` is."""
         return ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
         )
@@ -192,12 +196,13 @@ class MultiHeadAttention(nn.Module):
         return states.unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
 
     def _cross_key_value(self, memory, past_key_values):
-        """Keys and values of what is read: from the cache once it holds them."""
-        if isinstance(past_key_values, EncoderDecoderCache):
-            if past_key_values.is_updated.get(self.layer_idx):
-                layer = past_key_values.cross_attention_cache.layers[self.layer_idx]
-                return layer.keys, layer.values
-            key, value = self._split_heads(self.k_proj(memory)), self._split_heads(self.v_proj(memory))
-            past_key_values.is_updated[self.layer_idx] = True
-            return past_key_values.cross_attention_cache.update(key, value, self.layer_idx)
-        return self._split_heads(self.k_proj(memory)), self._split_heads(self.v_proj(memory))
+        """Project the memory to keys and values once: later steps take them from the cache."""
+        is_cached = isinstance(past_key_values, EncoderDecoderCache)
+        if is_cached and past_key_values.is_updated.get(self.layer_idx):
+            layer = past_key_values.cross_attention_cache.layers[self.layer_idx]
+            return layer.keys, layer.values
+        key, value = self._split_heads(self.k_proj(memory)), self._split_heads(self.v_proj(memory))
+        if not is_cached:
+            return key, value
+        past_key_values.is_updated[self.layer_idx] = True
+        return past_key_values.cross_attention_cache.update(key, value, self.layer_idx)

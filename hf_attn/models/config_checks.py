@@ -1,4 +1,4 @@
-"""What every configuration refuses, and in which words."""
+"""Checks that every configuration makes, each with a message that says what is allowed."""
 
 from dataclasses import MISSING, field, fields
 from typing import Any
@@ -32,11 +32,11 @@ def check_bounds(owner) -> None:
 
 
 def check_number(name: str, value: object, low: float, high: float, example: object = None) -> None:
-    """Refuse what is no number from low to high; where both are whole, what is no whole one.
+    """Refuse what is not a number from low to high, or not a whole number where both are whole.
 
     Args:
         name: of the argument.
-        value: whatever was given.
+        value: what the caller gave, of any type.
         low: the lowest that is allowed.
         high: the highest.
         example: a value that works; low where None.
@@ -56,14 +56,14 @@ def check_number(name: str, value: object, low: float, high: float, example: obj
     )
 
 
-def check_labels(given: dict) -> None:
+def check_labels(arguments: dict) -> None:
     """Refuse a number of classes for which transformers would write names until the memory is full."""
-    if given.get("num_labels") is not None:
-        check_number("num_labels", given["num_labels"], 0, MOST_LABELS, example=2)
+    if arguments.get("num_labels") is not None:
+        check_number("num_labels", arguments["num_labels"], 0, MOST_LABELS, example=2)
 
 
 def show_value(value: object, longest: int = 60) -> str:
-    """A value as an error quotes it: never longer than a line, whatever was given."""
+    """Return a value as an error quotes it: never longer than a line, whatever its type."""
     if isinstance(value, int) and value.bit_length() > 128:
         return f"<a whole number of about {int(value.bit_length() * 0.30103) + 1} digits>"
     if isinstance(value, tuple) and len(value) < 5:
@@ -75,8 +75,7 @@ def show_value(value: object, longest: int = 60) -> str:
 
 
 def check_choice(name: str, value: str, allowed) -> None:
-    """Refuse a value that names nothing, and say what there is."""
+    """Refuse a value that is not among the allowed ones, and list those."""
     if value not in allowed:
-        raise ValueError(
-            f"{name}={show_value(value)} is not known; choose one of {', '.join(sorted(allowed))}."
-        )
+        choices = ", ".join(sorted(allowed))
+        raise ValueError(f"{name}={show_value(value)} is not known; choose one of {choices}.")

@@ -21,11 +21,11 @@ class AttnConfig(PreTrainedConfig):
         num_attention_heads: H; must divide hidden_size, the head size is D/H.
         intermediate_size: F, width of the feed-forward block.
         max_position_embeddings: longest sequence, source or target, in tokens.
-        position_type: how a token's place is told: a name in POSITION_TYPES.
-        attention_type: how a stack's self-attention saves: a name in EFFICIENT_ATTENTION, or "full" for all
-            pairs. Cross-attention is full with all of them.
-        attention_window: W of "local", how many places on either side are read.
-        linformer_size: k of "linformer", how many mixtures of places are read.
+        position_type: the position encoding, a name in POSITION_TYPES.
+        attention_type: the kind of self-attention: a name in EFFICIENT_ATTENTION, or "full" for all pairs.
+            Cross-attention is always full.
+        attention_window: W of "local", how many positions on either side are read.
+        linformer_size: k of "linformer", how many mixtures of positions are read.
         performer_features: m of "performer", how many random features stand for the softmax.
         reformer_buckets: of "reformer", how many values its hash has; even.
         reformer_rounds: of "reformer", how often tokens are hashed, each time with another hash.
@@ -103,7 +103,6 @@ class AttnConfig(PreTrainedConfig):
         self._check_attention()
 
     def _check_positions(self, head_size: int) -> None:
-        """Refuse sizes that the chosen way to tell places cannot work with."""
         if self.position_type.startswith("rotary") and head_size % 2:
             raise ValueError(
                 f"position_type={self.position_type!r} turns pairs of numbers, and a head of size "
@@ -127,7 +126,6 @@ class AttnConfig(PreTrainedConfig):
             )
 
     def _check_attention(self) -> None:
-        """Refuse what the chosen kind of self-attention cannot do."""
         if self.reformer_buckets % 2:
             raise ValueError(
                 f"reformer_buckets={self.reformer_buckets} must be even: the hash takes a vector's largest "

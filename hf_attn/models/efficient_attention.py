@@ -19,13 +19,13 @@ SMALLEST_BLOCK = 32  # queries that local attention takes at once, where the win
 
 
 class LocalAttention(EfficientAttention):
-    """Each token reads its neighbours, W on either side; a causal stack's the W before and itself.
+    """Each token reads its neighbours, W on either side; in a causal stack the W before and itself.
 
         A = softmax over |j − i| ≤ W of (Q Kᵀ / √Dh + bias),  W = attention_window  (Beltagy et al. 2020,
                                                                                      arXiv:2004.05150, §3.1)
 
-    O(nW). What stands farther away is reached through layers, W places each. Distance is counted in the row,
-    padding between two tokens with it. A bias on the scores is made for all pairs, which costs n² again.
+    O(nW). Each further layer reaches W positions farther. Distance is counted in the row, padding between two
+    tokens included. A bias on the scores is made for all pairs, which costs n² again.
     """
 
     adds_bias = True
@@ -45,7 +45,16 @@ class LocalAttention(EfficientAttention):
 
 
 def local_attention(query, key, value, sequences, window: int, is_causal: bool, bias=None) -> torch.Tensor:
-    """Attend to the places at most `window` away, in memory T × (block + 2W).
+    """Attend to the positions at most `window` away, in memory T × (block + 2W).
+
+    The queries are cut into blocks, and beside each block lie all keys that its queries may read. With 7
+    tokens, W = 2 and blocks of 3 (· is padding):
+
+        queries   0 1 2              3 4 5              6 · ·
+        keys      · · 0 1 2 3 4      1 2 3 4 5 6 ·      4 5 6 · · · ·
+
+    Row i of a block reads columns i to i + 2W of its keys: a band. A causal stack has no keys behind the
+    block, and with a cache the keys begin before the first query.
 
     Args:
         query: [B, H, T, Dh].
@@ -60,30 +69,31 @@ def local_attention(query, key, value, sequences, window: int, is_causal: bool, 
         [B, H, T, Dh].
     """
     length, past = query.shape[2], key.shape[2] - query.shape[2]
-    window = min(window, key.shape[2])  # beyond there is nothing to read
-    size = min(length, max(window, SMALLEST_BLOCK))
+    window = min(window, key.shape[2])  # there are no keys farther away
+    size = min(length, max(window, SMALLEST_BLOCK))  # queries of a block
     blocks = -(-length // size)
-    span = window + size + (0 if is_causal else window)  # keys beside a block
-    first = max(0, past - window)
-    missing = (0, 0, window - (past - first), blocks * size - length + span - window - size)
-
-    def cut_keys(states):  # [..., S, D] → [..., blocks, span, D]
-        padded = nn.functional.pad(states[..., first:, :], missing)
-        return padded.unfold(-2, span, size).transpose(-2, -1)
+    behind = 0 if is_causal else window  # keys after the last query of a block
+    span = window + size + behind  # keys beside a block
+    start = past - window  # of the first block's keys; negative where it begins with padding
+    filling = blocks * size - length  # padding after the last query
 
     def cut_queries(states):  # [..., T, D] → [..., blocks, size, D]
-        return nn.functional.pad(states, (0, 0, 0, blocks * size - length)).unflatten(-2, (blocks, size))
+        return nn.functional.pad(states, (0, 0, 0, filling)).unflatten(-2, (blocks, size))
+
+    def cut_keys(states):  # [..., S, D] → [..., blocks, span, D]
+        padding = (0, 0, max(0, -start), filling + behind)
+        padded = nn.functional.pad(states[..., max(0, start) :, :], padding)
+        return padded.unfold(-2, span, size).transpose(-2, -1)
 
     numbers = sequences[:, None, :, None]
-    mine, theirs = cut_queries(numbers[:, :, past:]), cut_keys(numbers).transpose(-2, -1)
+    of_queries, of_keys = cut_queries(numbers[:, :, past:]), cut_keys(numbers).transpose(-2, -1)
     band = torch.ones(size, span, dtype=torch.bool, device=query.device).triu().tril(span - size)
-    allowed = (mine == theirs) & (mine != 0) & band  # [B, 1, blocks, size, span]
+    allowed = (of_queries == of_keys) & (of_queries != 0) & band  # [B, 1, blocks, size, span]
     if bias is not None:
-        places = torch.arange(blocks, device=query.device)[:, None] * size + torch.arange(
-            past - window, past - window + span, device=query.device
-        )
-        places = places.clamp(0, key.shape[2] - 1)[:, None]  # [blocks, 1, span]
-        bias = cut_queries(bias).take_along_dim(places[None, None], dim=-1)
+        starts = start + size * torch.arange(blocks, device=query.device)
+        columns = starts[:, None] + torch.arange(span, device=query.device)
+        columns = columns.clamp(0, key.shape[2] - 1)[:, None]  # [blocks, 1, span]
+        bias = cut_queries(bias).take_along_dim(columns[None, None], dim=-1)
     read, _ = scaled_dot_product_attention(cut_queries(query), cut_keys(key), cut_keys(value), allowed, bias)
     return read.flatten(2, 3)[:, :, :length]
 
@@ -151,13 +161,13 @@ EFFICIENT_ATTENTION: dict[str, type[EfficientAttention]] = {
 
 
 def find_self_attention(config, is_causal: bool) -> type[MultiHeadAttention]:
-    """The class of a stack's self-attention: full where the kind cannot hide the future and it must."""
+    """Find the class of a stack's self-attention: full where it must hide the future and the kind cannot."""
     found = EFFICIENT_ATTENTION.get(config.attention_type)
     return MultiHeadAttention if found is None or (is_causal and found.not_causal) else found
 
 
 class ChooseAttentionMixin(ChooseKernelMixin):
-    """What the families' models share whose self-attention may be efficient."""
+    """Shared by all models whose self-attention may be efficient."""
 
     def redraw(self, generator: torch.Generator) -> None:
         """Draw every layer's random features or hashes anew."""

@@ -1,4 +1,4 @@
-"""What every efficient kind of self-attention builds on: how it is called, and who may read whom.
+"""The base of every efficient kind of self-attention: how it is called, and which token may read which.
 
 `sequences` everywhere is [B or 1, S]: tokens that may read each other share a number, padding is 0; with a
 cache the queries are the last T of the S tokens.
@@ -13,7 +13,7 @@ from .attention import MultiHeadAttention
 
 
 class EfficientAttention(MultiHeadAttention):
-    """What the efficient kinds share: instead of a kernel for all pairs they bring their own.
+    """Shared by the efficient kinds: each has its own kernel instead of one for all pairs.
 
     Attributes:
         adds_bias: whether a bias can be added to the scores.
@@ -53,7 +53,7 @@ def plain_attention_forward(module, query, key, value, attention_mask, position_
 
 
 def cut_to_length(key, value, sequences, bias):
-    """Cut off what a static cache has not yet been given; without `sequences` all tokens are one."""
+    """Cut off the slots of a static cache that are still empty; without `sequences` all tokens are one."""
     if sequences is None:
         sequences = torch.ones(1, key.shape[2], dtype=torch.long, device=key.device)
     length = sequences.shape[1]
@@ -100,6 +100,6 @@ def mark_sequences(inputs_embeds, attention_mask, past_key_values=None, position
 
 def may_read(sequences: torch.Tensor, length: int, is_causal: bool) -> torch.Tensor:
     """Which of the last `length` tokens may read which: [B or 1, 1, T, S], True = may."""
-    mine = sequences[:, -length:, None]
-    allowed = (mine == sequences[:, None]) & (mine != 0)  # [B, T, S]
+    queries, keys = sequences[:, -length:, None], sequences[:, None]
+    allowed = (queries == keys) & (queries != 0)  # [B, T, S]
     return (allowed.tril(sequences.shape[1] - length) if is_causal else allowed).unsqueeze(1)

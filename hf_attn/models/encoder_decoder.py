@@ -1,4 +1,4 @@
-"""What every encoder-decoder shares: its tables of embeddings, and labels that make the decoder's input."""
+"""Shared by all encoder-decoders: the embedding tables, and the decoder's input made from labels."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from .labels import shift_right
 
 
 class ResizeBothTablesMixin:
-    """Of all classes of a family: two tables grow or shrink together."""
+    """For all classes of a family: resize the encoder's and the decoder's table together."""
 
     config: Any
 
@@ -41,7 +41,7 @@ class EncoderDecoder:
             self.decoder.embed_tokens = value
 
     def choose_decoder_input(self, input_ids, decoder_input_ids, decoder_inputs_embeds):
-        """What the decoder reads, [B, T]: as given; with nothing given, the source behind the start token.
+        """Return the decoder's input, [B, T]: as given, or else the source after the start token.
 
         Raises:
             ValueError: there is no source either.
@@ -54,7 +54,7 @@ class EncoderDecoder:
 
 
 class LabelShiftMixin:
-    """The encoder-decoder with a linear map to the vocabulary, which learns to write labels."""
+    """For an encoder-decoder with a linear map to the vocabulary: how labels become the decoder's input."""
 
     _tied_weights_keys = {"lm_head.weight": "model.encoder.embed_tokens.weight"}
 

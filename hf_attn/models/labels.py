@@ -1,10 +1,10 @@
-"""What every model does with labels: shift them for a decoder, and weigh a classifier's loss."""
+"""What models do with labels: shift them for a decoder, and compute a classifier's loss."""
 
 import torch
 
 
 def shift_right(labels: torch.Tensor, pad_token_id: int, start_token_id: int) -> torch.Tensor:
-    """What the decoder reads to write `labels`: the start token, then every label but the last.
+    """Make the decoder's input from labels: the start token, then every label but the last.
 
     Args:
         labels: [B, T]; −100 where there is nothing to learn.

@@ -4,12 +4,13 @@ import math
 
 import torch
 from torch import nn
+from transformers import PreTrainedModel
 from transformers import initialization as init
 from transformers.activations import ACT2FN
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from .attention import MultiHeadAttention, OutputProjection
-from .efficient_attention import EfficientAttention, find_self_attention
+from .efficient_attention import ChooseAttentionMixin, EfficientAttention, find_self_attention
 from .position_base import Positions, position_ids_from_mask
 from .position_cache import PositionedInputs, place_tokens
 
@@ -32,7 +33,7 @@ class FeedForward(nn.Module):
 
 
 class Residual(nn.Module):
-    """The road around a block, and where the normalisation stands on it.
+    """The residual connection around a block, and where its normalisation stands.
 
     pre:  x + f(LN(x))        (Xiong et al. 2020, arXiv:2002.04745)
     post: LN(x + f(x))        (Vaswani et al. 2017, §3.1)
@@ -45,11 +46,11 @@ class Residual(nn.Module):
         self.dropout = config.dropout
 
     def before(self, hidden_states: torch.Tensor) -> torch.Tensor:
-        """What the block reads, [B, T, D]."""
+        """Return the block's input, [B, T, D]."""
         return self.norm(hidden_states) if self.is_pre_norm else hidden_states
 
     def after(self, hidden_states: torch.Tensor, block_output: torch.Tensor) -> torch.Tensor:
-        """What leaves, [B, T, D]: the block's output added to what went around it."""
+        """Add the block's output to its input, [B, T, D]."""
         if self.dropout and self.training:
             block_output = nn.functional.dropout(block_output, self.dropout)
         total = hidden_states + block_output
@@ -75,7 +76,7 @@ class EncoderLayer(GradientCheckpointingLayer):
         rotation=None,
         **kwargs,
     ) -> torch.Tensor:
-        """[B, S, D] → [B, S, D]; mask, bias, vectors and rotation are made once for the stack."""
+        """[B, S, D] → [B, S, D]; mask, bias, vectors and rotation are the same for the whole stack."""
         read, _ = self.self_attn(
             self.self_attn_residual.before(hidden_states),
             attention_mask=attention_mask,
@@ -85,8 +86,8 @@ class EncoderLayer(GradientCheckpointingLayer):
             **kwargs,
         )
         hidden_states = self.self_attn_residual.after(hidden_states, read)
-        thought = self.feed_forward(self.feed_forward_residual.before(hidden_states))
-        return self.feed_forward_residual.after(hidden_states, thought)
+        output = self.feed_forward(self.feed_forward_residual.before(hidden_states))
+        return self.feed_forward_residual.after(hidden_states, output)
 
 
 class DecoderLayer(GradientCheckpointingLayer):
@@ -113,7 +114,7 @@ class DecoderLayer(GradientCheckpointingLayer):
         rotation=None,
         **kwargs,
     ) -> torch.Tensor:
-        """[B, T, D] reading itself and memory [B, S, D] → [B, T, D]; of the memory no places are told."""
+        """[B, T, D] reading itself and memory [B, S, D] → [B, T, D]; cross-attention gets no positions."""
         read, _ = self.self_attn(
             self.self_attn_residual.before(hidden_states),
             attention_mask=attention_mask,
@@ -132,14 +133,14 @@ class DecoderLayer(GradientCheckpointingLayer):
             **kwargs,
         )
         hidden_states = self.cross_attn_residual.after(hidden_states, read)
-        thought = self.feed_forward(self.feed_forward_residual.before(hidden_states))
-        return self.feed_forward_residual.after(hidden_states, thought)
+        output = self.feed_forward(self.feed_forward_residual.before(hidden_states))
+        return self.feed_forward_residual.after(hidden_states, output)
 
 
 def embed_tokens(
     stack, input_ids, inputs_embeds, attention_mask, position_ids=None, past_key_values=None
 ) -> PositionedInputs:
-    """Look the tokens up, number their places, and tell the places.
+    """Look the tokens up, count their positions, and encode the positions.
 
     Args:
         stack: the encoder or decoder, with `embed_tokens`, `positions`, `layers` and `config`.
@@ -170,7 +171,7 @@ def embed_tokens(
 
 
 def build_final_norm(config) -> nn.Module:
-    """The normalisation at the end of a pre-norm stack; a post-norm stack ends in one already."""
+    """Build the normalisation at the end of a pre-norm stack; a post-norm stack ends in one already."""
     if config.norm_position == "pre":
         return nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
     return nn.Identity()
@@ -201,3 +202,19 @@ def init_weights(config, module: nn.Module) -> None:
             init.zeros_(module.weight[module.padding_idx])
     elif isinstance(module, (Positions, EfficientAttention)):
         module.reset()
+
+
+class AttnPreTrainedModel(ChooseAttentionMixin, PreTrainedModel):
+    """What transformers needs to know about every Transformer here."""
+
+    main_input_name = "input_ids"
+    supports_gradient_checkpointing = True
+    _supports_sdpa = True
+    _supports_flash_attn = True
+    _supports_flex_attn = True
+    _supports_attention_backend = True
+    _can_compile_fullgraph = True
+
+    @torch.no_grad()
+    def _init_weights(self, module):
+        init_weights(self.config, module)

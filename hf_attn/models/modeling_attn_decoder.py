@@ -1,8 +1,8 @@
-"""The decoder-only Transformer, and its head that writes: a causal language model."""
+"""The decoder-only Transformer, and its language-modelling head: a causal language model."""
 
 import torch
 from torch import nn
-from transformers import GenerationMixin, PreTrainedModel
+from transformers import GenerationMixin
 from transformers.cache_utils import Cache, DynamicCache
 from transformers.masking_utils import create_causal_mask
 from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
@@ -13,31 +13,20 @@ from transformers.utils.output_capturing import capture_outputs
 
 from .attention import MultiHeadAttention
 from .configuration_attn_decoder import AttnDecoderConfig
-from .efficient_attention import ChooseAttentionMixin, EfficientAttention, mark_sequences
-from .layers import EncoderLayer, build_final_norm, embed_tokens, init_weights
+from .efficient_attention import EfficientAttention, mark_sequences
+from .layers import AttnPreTrainedModel, EncoderLayer, build_final_norm, embed_tokens
 from .positions import POSITION_TYPES
 
 
-class AttnDecoderPreTrainedModel(ChooseAttentionMixin, PreTrainedModel):
+class AttnDecoderPreTrainedModel(AttnPreTrainedModel):
     """What transformers needs to know about the decoder-only family."""
 
     config: AttnDecoderConfig
     config_class = AttnDecoderConfig
     base_model_prefix = "model"
-    main_input_name = "input_ids"
-    supports_gradient_checkpointing = True
     _no_split_modules = ["EncoderLayer"]
     _skip_keys_device_placement = ["past_key_values"]
-    _supports_sdpa = True
-    _supports_flash_attn = True
-    _supports_flex_attn = True
-    _supports_attention_backend = True
-    _can_compile_fullgraph = True
     _can_record_outputs = {"hidden_states": EncoderLayer, "attentions": MultiHeadAttention}
-
-    @torch.no_grad()
-    def _init_weights(self, module):
-        init_weights(self.config, module)
 
 
 class AttnDecoderModel(AttnDecoderPreTrainedModel):
@@ -93,7 +82,7 @@ class AttnDecoderModel(AttnDecoderPreTrainedModel):
         """
         if use_cache and past_key_values is None:
             past_key_values = DynamicCache(config=self.config)
-        hidden_states, between, rotation = embed_tokens(
+        hidden_states, score_terms, rotation = embed_tokens(
             self, input_ids, inputs_embeds, attention_mask, position_ids, past_key_values
         )
         if self.config.dropout and self.training:
@@ -111,7 +100,7 @@ class AttnDecoderModel(AttnDecoderPreTrainedModel):
         for layer in self.layers:
             hidden_states = layer(
                 hidden_states,
-                *between,
+                *score_terms,
                 attention_mask=mask,
                 past_key_values=past_key_values,
                 rotation=rotation,
@@ -147,19 +136,14 @@ class AttnDecoderForCausalLM(AttnDecoderPreTrainedModel, GenerationMixin):
         logits_to_keep: int | torch.Tensor = 0,
         **kwargs,
     ) -> CausalLMOutputWithPast:
-        """Score every next token, and with labels the loss.
+        """Score every next token, and with labels compute the loss.
 
             loss = −mean over t of log p(label_{t+1} | input_1 … input_t)
 
-        Args:
-            input_ids: [B, T] token ids, after those in the cache.
-            attention_mask: [B, past + T], 1 = token, 0 = padding (left or right).
-            position_ids: [B, T]; counted from attention_mask, or from the cache's end, where not given.
-            past_key_values: keys and values of earlier steps.
-            inputs_embeds: [B, T, D] instead of input_ids.
+        The arguments are those of AttnDecoderModel, but for:
             labels: [B, T] as input_ids, usually a copy of them: the loss shifts them, once; −100 is
                 not learned.
-            use_cache: whether keys and values are returned; not with labels, unless asked for.
+            use_cache: whether keys and values are returned; by default not with labels.
             logits_to_keep: how many of the last positions are scored, or which; 0 for all.
             **kwargs: as AttnDecoderModel takes them; `num_items_in_batch` for gradient accumulation.
 

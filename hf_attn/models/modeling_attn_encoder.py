@@ -2,7 +2,6 @@
 
 import torch
 from torch import nn
-from transformers import PreTrainedModel
 from transformers.masking_utils import create_bidirectional_mask
 from transformers.modeling_outputs import BaseModelOutput, SequenceClassifierOutput
 from transformers.utils import can_return_tuple
@@ -11,31 +10,20 @@ from transformers.utils.output_capturing import capture_outputs
 
 from .attention import MultiHeadAttention
 from .configuration_attn_encoder import AttnEncoderConfig
-from .efficient_attention import ChooseAttentionMixin, EfficientAttention, mark_sequences
+from .efficient_attention import EfficientAttention, mark_sequences
 from .labels import classification_loss
-from .layers import EncoderLayer, build_final_norm, embed_tokens, init_weights
+from .layers import AttnPreTrainedModel, EncoderLayer, build_final_norm, embed_tokens
 from .positions import POSITION_TYPES
 
 
-class AttnEncoderPreTrainedModel(ChooseAttentionMixin, PreTrainedModel):
+class AttnEncoderPreTrainedModel(AttnPreTrainedModel):
     """What transformers needs to know about the encoder family."""
 
     config: AttnEncoderConfig
     config_class = AttnEncoderConfig
     base_model_prefix = "encoder"
-    main_input_name = "input_ids"
-    supports_gradient_checkpointing = True
     _no_split_modules = ["EncoderLayer"]
-    _supports_sdpa = True
-    _supports_flash_attn = True
-    _supports_flex_attn = True
-    _supports_attention_backend = True
-    _can_compile_fullgraph = True
     _can_record_outputs = {"hidden_states": EncoderLayer, "attentions": MultiHeadAttention}
-
-    @torch.no_grad()
-    def _init_weights(self, module):
-        init_weights(self.config, module)
 
 
 class AttnEncoderModel(AttnEncoderPreTrainedModel):
@@ -78,7 +66,7 @@ class AttnEncoderModel(AttnEncoderPreTrainedModel):
             ValueError: both or neither of input_ids and inputs_embeds, or a sequence longer than the model's
                 positions.
         """
-        hidden_states, between, rotation = embed_tokens(
+        hidden_states, score_terms, rotation = embed_tokens(
             self, input_ids, inputs_embeds, attention_mask, position_ids
         )
         if self.config.dropout and self.training:
@@ -90,7 +78,9 @@ class AttnEncoderModel(AttnEncoderPreTrainedModel):
                 self.config, inputs_embeds=hidden_states, attention_mask=attention_mask
             )
         for layer in self.layers:
-            hidden_states = layer(hidden_states, *between, attention_mask=mask, rotation=rotation, **kwargs)
+            hidden_states = layer(
+                hidden_states, *score_terms, attention_mask=mask, rotation=rotation, **kwargs
+            )
         return BaseModelOutput(last_hidden_state=self.final_norm(hidden_states))
 
 

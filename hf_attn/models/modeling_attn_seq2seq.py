@@ -1,8 +1,8 @@
-"""The encoder-decoder Transformer, and its head that writes."""
+"""The encoder-decoder Transformer, and its language-modelling head."""
 
 import torch
 from torch import nn
-from transformers import GenerationMixin, PreTrainedModel
+from transformers import GenerationMixin
 from transformers.cache_utils import Cache, DynamicCache, EncoderDecoderCache
 from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
 from transformers.modeling_outputs import (
@@ -17,32 +17,21 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .attention import MultiHeadAttention
 from .configuration_attn_seq2seq import AttnSeq2SeqConfig
-from .efficient_attention import ChooseAttentionMixin, EfficientAttention, mark_sequences
+from .efficient_attention import EfficientAttention, mark_sequences
 from .encoder_decoder import EncoderDecoder, LabelShiftMixin, ResizeBothTablesMixin
-from .layers import DecoderLayer, build_final_norm, embed_tokens, init_weights
+from .layers import AttnPreTrainedModel, DecoderLayer, build_final_norm, embed_tokens
 from .modeling_attn_encoder import AttnEncoderModel
 from .positions import POSITION_TYPES, position_ids_from_mask
 
 
-class AttnSeq2SeqPreTrainedModel(ResizeBothTablesMixin, ChooseAttentionMixin, PreTrainedModel):
+class AttnSeq2SeqPreTrainedModel(ResizeBothTablesMixin, AttnPreTrainedModel):
     """What transformers needs to know about the encoder-decoder family."""
 
     config: AttnSeq2SeqConfig
     config_class = AttnSeq2SeqConfig
     base_model_prefix = "model"
-    main_input_name = "input_ids"
-    supports_gradient_checkpointing = True
     _no_split_modules = ["EncoderLayer", "DecoderLayer"]
     _skip_keys_device_placement = ["past_key_values"]
-    _supports_sdpa = True
-    _supports_flash_attn = True
-    _supports_flex_attn = True
-    _supports_attention_backend = True
-    _can_compile_fullgraph = True
-
-    @torch.no_grad()
-    def _init_weights(self, module):
-        init_weights(self.config, module)
 
 
 class AttnSeq2SeqDecoder(AttnSeq2SeqPreTrainedModel):
@@ -82,7 +71,7 @@ class AttnSeq2SeqDecoder(AttnSeq2SeqPreTrainedModel):
             past_key_values = EncoderDecoderCache(
                 DynamicCache(config=self.config), DynamicCache(config=self.config)
             )
-        hidden_states, between, rotation = embed_tokens(
+        hidden_states, score_terms, rotation = embed_tokens(
             self, input_ids, inputs_embeds, attention_mask, position_ids, past_key_values
         )
         if self.config.dropout and self.training:
@@ -107,7 +96,7 @@ class AttnSeq2SeqDecoder(AttnSeq2SeqPreTrainedModel):
             hidden_states = layer(
                 hidden_states,
                 encoder_hidden_states,
-                *between,
+                *score_terms,
                 attention_mask=mask,
                 memory_mask=memory_mask,
                 past_key_values=past_key_values,
@@ -186,7 +175,6 @@ class AttnSeq2SeqModel(EncoderDecoder, AttnSeq2SeqPreTrainedModel):
         )
 
     def _encode(self, encoder_outputs, input_ids, attention_mask, inputs_embeds, **kwargs) -> BaseModelOutput:
-        """The encoder's output: as it was given, whole or as a tuple, or computed."""
         if encoder_outputs is None:
             return self.encoder(
                 input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **kwargs
@@ -221,17 +209,10 @@ class AttnSeq2SeqForConditionalGeneration(LabelShiftMixin, AttnSeq2SeqPreTrained
         use_cache: bool | None = None,
         **kwargs,
     ) -> Seq2SeqLMOutput:
-        """Score every next token, and with labels the loss.
+        """Score every next token, and with labels compute the loss.
 
-        Args:
-            input_ids: [B, S] source ids.
-            attention_mask: [B, S], 1 = token, 0 = padding (left or right).
+        The arguments are those of AttnSeq2SeqModel, but for:
             decoder_input_ids: [B, T]; made from labels (shifted once to the right) where not given.
-            decoder_attention_mask: [B, past + T], 1 = token, 0 = padding.
-            encoder_outputs: the encoder's output, so that it is not computed again.
-            past_key_values: keys and values of earlier steps.
-            inputs_embeds: [B, S, D] instead of input_ids.
-            decoder_inputs_embeds: [B, T, D] instead of decoder_input_ids.
             labels: [B, T] what is to be written; −100 is not learned.
             use_cache: whether keys and values are returned; never while learning.
             **kwargs: as AttnSeq2SeqModel takes them (`decoder_position_ids`, …); `num_items_in_batch` for
@@ -263,12 +244,11 @@ class AttnSeq2SeqForConditionalGeneration(LabelShiftMixin, AttnSeq2SeqPreTrained
             loss = self.loss_function(
                 logits, labels.contiguous(), vocab_size=self.config.vocab_size, **kwargs
             )
-        return Seq2SeqLMOutput(
-            loss=loss, logits=logits, **{k: v for k, v in outputs.items() if k in _CARRIED}
-        )
+        others = {name: value for name, value in outputs.items() if name != "last_hidden_state"}
+        return Seq2SeqLMOutput(loss=loss, logits=logits, **others)
 
     def prepare_inputs_for_generation(self, input_ids, decoder_attention_mask=None, **kwargs):
-        """Number the decoder's places while its mask is [B, T]: a static cache gets it 4-dimensional."""
+        """Count the decoder's positions while its mask is [B, T]; with a static cache it is 4-dimensional."""
         if decoder_attention_mask is not None and decoder_attention_mask.dim() == 2:
             counted = position_ids_from_mask(decoder_attention_mask, decoder_attention_mask.shape[1], 0, None)
             kwargs.setdefault("decoder_position_ids", counted)
@@ -277,14 +257,4 @@ class AttnSeq2SeqForConditionalGeneration(LabelShiftMixin, AttnSeq2SeqPreTrained
         )
 
 
-_CARRIED = {
-    "past_key_values", "decoder_hidden_states", "decoder_attentions", "cross_attentions",
-    "encoder_last_hidden_state", "encoder_hidden_states", "encoder_attentions",
-}  # fmt: skip
-
-
-__all__ = [
-    "AttnSeq2SeqForConditionalGeneration",
-    "AttnSeq2SeqModel",
-    "AttnSeq2SeqPreTrainedModel",
-]
+__all__ = ["AttnSeq2SeqForConditionalGeneration", "AttnSeq2SeqModel", "AttnSeq2SeqPreTrainedModel"]

@@ -1,4 +1,4 @@
-"""The recurrent encoder-decoder, with an alignment or without, and its head that writes."""
+"""The recurrent encoder-decoder, with attention or without, and its language-modelling head."""
 
 import torch
 from torch import nn
@@ -77,7 +77,7 @@ class RecurrentModel(EncoderDecoder, RecurrentPreTrainedModel):
     def encode(
         self, encoder_outputs=None, input_ids=None, attention_mask=None, inputs_embeds=None, **kwargs
     ) -> RecurrentEncoderOutput:
-        """The encoder's output: as it was given, whole or as a tuple, or computed."""
+        """Return the encoder's output: as given, whole or as a tuple, or computed."""
         if encoder_outputs is None:
             return self.encoder(
                 input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **kwargs
@@ -120,17 +120,10 @@ class RecurrentForConditionalGeneration(LabelShiftMixin, RecurrentPreTrainedMode
         teacher_forcing_ratio: float = 1.0,
         **kwargs,
     ) -> Seq2SeqLMOutput:
-        """Score every next token, and with labels the loss.
+        """Score every next token, and with labels compute the loss.
 
-        Args:
-            input_ids: [B, S] source ids.
-            attention_mask: [B, S], 1 = token, 0 = padding (left or right).
+        The arguments are those of RecurrentModel, but for:
             decoder_input_ids: [B, T]; made from labels (shifted once to the right) where not given.
-            decoder_attention_mask: [B, past + T], 1 = token, 0 = padding.
-            encoder_outputs: the encoder's output, so that it is not computed again.
-            past_key_values: the state after earlier steps, as those returned it.
-            inputs_embeds: [B, S, E] instead of input_ids.
-            decoder_inputs_embeds: [B, T, E] instead of decoder_input_ids.
             labels: [B, T] what is to be written; −100 is not learned.
             use_cache: whether the state is returned; never while learning.
             teacher_forcing_ratio: with which probability a step after the first reads the true token, and not
@@ -160,9 +153,8 @@ class RecurrentForConditionalGeneration(LabelShiftMixin, RecurrentPreTrainedMode
             loss = self.loss_function(
                 logits, labels.contiguous(), vocab_size=self.config.vocab_size, **kwargs
             )
-        return Seq2SeqLMOutput(
-            loss=loss, logits=logits, **{k: v for k, v in outputs.items() if k in _CARRIED}
-        )
+        others = {name: value for name, value in outputs.items() if name != "last_hidden_state"}
+        return Seq2SeqLMOutput(loss=loss, logits=logits, **others)
 
     def _read_own_choices(
         self,
@@ -176,7 +168,7 @@ class RecurrentForConditionalGeneration(LabelShiftMixin, RecurrentPreTrainedMode
         inputs_embeds=None,
         **kwargs,
     ) -> Seq2SeqModelOutput:
-        """Step by step through the state, as generate reads: each token a true one or the model's own."""
+        """Read step by step, as `generate` does: each token is the true one or what the model would write."""
         if not 0 <= teacher_forcing_ratio <= 1:
             raise ValueError(f"teacher_forcing_ratio={teacher_forcing_ratio} must be between 0 and 1.")
         if decoder_input_ids is None:
@@ -201,14 +193,14 @@ class RecurrentForConditionalGeneration(LabelShiftMixin, RecurrentPreTrainedMode
             steps.append(step)
             if true_token is not None:
                 with torch.no_grad():
-                    own = self.lm_head(step.last_hidden_state).argmax(dim=-1)  # [B, 1]
-                is_true = torch.rand(own.shape, device=own.device) < teacher_forcing_ratio
-                token = torch.where(is_true, true_token, own)
+                    written = self.lm_head(step.last_hidden_state).argmax(dim=-1)  # [B, 1]
+                is_true = torch.rand(written.shape, device=written.device) < teacher_forcing_ratio
+                token = torch.where(is_true, true_token, written)
         return _join(steps)
 
 
 def _join(steps: list[Seq2SeqModelOutput]) -> Seq2SeqModelOutput:
-    """What one pass over all tokens would have returned, from one output a token; without the state."""
+    """Join one output a token into what one pass over all tokens would return; without the state."""
     states, maps = steps[0].decoder_hidden_states, steps[0].cross_attentions
     if states is not None:
         states = tuple(
@@ -223,12 +215,6 @@ def _join(steps: list[Seq2SeqModelOutput]) -> Seq2SeqModelOutput:
         encoder_last_hidden_state=steps[0].encoder_last_hidden_state,
         encoder_hidden_states=steps[0].encoder_hidden_states,
     )
-
-
-_CARRIED = {
-    "past_key_values", "decoder_hidden_states", "cross_attentions", "encoder_last_hidden_state",
-    "encoder_hidden_states",
-}  # fmt: skip
 
 
 __all__ = ["RecurrentForConditionalGeneration", "RecurrentModel", "RecurrentPreTrainedModel"]

@@ -1,4 +1,4 @@
-"""The recurrent decoder: with an alignment or without, fed by it or not, and the state that it carries."""
+"""The recurrent decoder, with attention or without, and the state that it carries from step to step."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ STEPS: dict[str, Callable] = {"lstm": torch.lstm_cell, "gru": torch.gru_cell, "r
 
 @dataclass
 class RecurrentState:
-    """All that a recurrent decoder remembers of what is written so far: it does not grow with the length.
+    """A recurrent decoder's memory of what is written so far; its size does not depend on the length.
 
     Attributes:
         parts: an LSTM's (hidden, cell), or (hidden,); each [B, layers, D].
@@ -79,12 +79,13 @@ class RecurrentPreTrainedModel(ResizeBothTablesMixin, PreTrainedModel):
 class RecurrentDecoder(RecurrentPreTrainedModel):
     """Reads what is written so far, and with a score function the encoder's memory.
 
-    With input feeding (Bahdanau et al. 2014, arXiv:1409.0473, §3.1) the state before the step asks:
+    With input feeding (Bahdanau et al. 2014, arXiv:1409.0473, §3.1) the state before the step is the query:
 
         c_t = Σ_j α_tj h_j,  α_t = softmax_j score(s_{t−1}, h_j),   s_t = cell([y_t; c_t], s_{t−1})
 
     so that no step can begin before the one before it has ended: a loop, in training too. Without it (Luong
-    et al. 2015, arXiv:1508.04025, §3) the new state asks, and the cells run over all tokens in one call:
+    et al. 2015, arXiv:1508.04025, §3) the new state is the query, and the cells run over all tokens in one
+    call:
 
         s_t = cell(y_t, s_{t−1}),   c_t = Σ_j α_tj h_j,  α_t = softmax_j score(s_t, h_j)
 

@@ -1,5 +1,6 @@
 """The recurrent encoder (LSTM, GRU or plain RNN), and a classifier on top of it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -13,18 +14,14 @@ from transformers.utils import can_return_tuple
 from .configuration_recurrent_encoder import BaseRecurrentConfig, RecurrentEncoderConfig
 from .labels import classification_loss
 
-CELLS: dict[str, type[nn.LSTM] | type[nn.GRU] | type[nn.RNN]] = {
-    "lstm": nn.LSTM,
-    "gru": nn.GRU,
-    "rnn": nn.RNN,
-}
+CELLS: dict[str, Callable[..., nn.RNNBase]] = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
 
 State = tuple[torch.Tensor, ...]  # an LSTM's (hidden, cell), or (hidden,): each [layers, B, width]
 
 
 @dataclass
 class RecurrentEncoderOutput(ModelOutput):
-    """What the encoder leaves.
+    """The encoder's output.
 
     Attributes:
         last_hidden_state: [B, S, M], the top layer's states, directions side by side; 0 at padding.
@@ -92,7 +89,7 @@ def run_cells(cells: nn.RNNBase, inputs, is_token=None, state: State | None = No
 
 
 def build_cells(config: BaseRecurrentConfig, input_size: int, width: int, bidirectional: bool) -> nn.RNNBase:
-    """The cells of the config's type, in as many layers as it says."""
+    """Build the cells of the config's type and number of layers."""
     return CELLS[config.cell_type](
         input_size,
         width,
@@ -169,7 +166,7 @@ class RecurrentEncoderModel(RecurrentEncoderPreTrainedModel):
                 None, where nothing is padded.
             inputs_embeds: [B, S, E] instead of input_ids.
             output_hidden_states: whether embeddings and states are returned too.
-            **_: what other models take and this one does not need.
+            **_: arguments of other models, ignored here.
 
         Raises:
             ValueError: both or neither of input_ids and inputs_embeds, or a mask of another shape.
@@ -179,26 +176,26 @@ class RecurrentEncoderModel(RecurrentEncoderPreTrainedModel):
         outputs, state = run_cells(self.cells, self.dropout(inputs_embeds), is_token)
         final = [part.unflatten(0, (-1, self.config.num_directions)) for part in state]
         final_hidden, *final_cell = [part.permute(2, 0, 1, 3).flatten(2) for part in final]  # [B, layers, M]
+        is_wanted = wanted(self, "output_hidden_states", output_hidden_states)
+        hidden_states = (inputs_embeds, outputs) if is_wanted else None
         return RecurrentEncoderOutput(
             last_hidden_state=outputs,
             final_hidden=final_hidden,
             final_cell=final_cell[0] if final_cell else None,
-            hidden_states=(inputs_embeds, outputs)
-            if wanted(self, "output_hidden_states", output_hidden_states)
-            else None,
+            hidden_states=hidden_states,
         )
 
 
 def embed(stack, input_ids, inputs_embeds) -> torch.Tensor:
-    """The embeddings [B, S, E] of the ids, or those given in their place."""
+    """Return the embeddings [B, S, E] of the ids, or those given in their place."""
     if (input_ids is None) == (inputs_embeds is None):
         raise ValueError("Give exactly one of input_ids and inputs_embeds.")
     return stack.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
 
 
-def wanted(model: PreTrainedModel, name: str, asked: bool | None) -> bool:
-    """Whether an extra output is asked for: in this call, or where it says nothing in the configuration."""
-    return getattr(model.config, name) if asked is None else asked
+def wanted(model: PreTrainedModel, name: str, argument: bool | None) -> bool:
+    """Whether an extra output is wanted: as the call says, or where it says nothing the configuration."""
+    return getattr(model.config, name) if argument is None else argument
 
 
 class RecurrentForSequenceClassification(RecurrentEncoderPreTrainedModel):
@@ -260,8 +257,4 @@ class RecurrentForSequenceClassification(RecurrentEncoderPreTrainedModel):
         return highest.masked_fill(~is_token.any(dim=1), 0)
 
 
-__all__ = [
-    "RecurrentEncoderModel",
-    "RecurrentEncoderPreTrainedModel",
-    "RecurrentForSequenceClassification",
-]
+__all__ = ["RecurrentEncoderModel", "RecurrentEncoderPreTrainedModel", "RecurrentForSequenceClassification"]

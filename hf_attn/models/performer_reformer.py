@@ -15,7 +15,7 @@ ONLY_IF_ALONE = 1e5  # off a token's score for itself: beside any other nothing 
 
 
 class RandomAttention(EfficientAttention):
-    """What the kinds share that draw at random: `drawn` is saved with the weights, and may be drawn anew."""
+    """Shared by the kinds that draw at random: `drawn` is saved with the weights, and can be drawn again."""
 
     drawn: torch.Tensor
 
@@ -137,18 +137,15 @@ def read_prefixes(queries, keys, values, sequences) -> torch.Tensor:
     pieces = []
     for start in range(past, keys.shape[2], CAUSAL_BLOCK):
         block = slice(start, start + CAUSAL_BLOCK)
-        asks, key, value = (
-            queries[:, :, start - past :][:, :, :CAUSAL_BLOCK],
-            keys[:, :, block],
-            values[:, :, block],
-        )
+        query = queries[:, :, start - past :][:, :, :CAUSAL_BLOCK]
+        key, value = keys[:, :, block], values[:, :, block]
         numbers = sequences[:, block]
-        near = (asks @ key.transpose(-2, -1)) * may_read(numbers, numbers.shape[1], is_causal=True)
+        near = (query @ key.transpose(-2, -1)) * may_read(numbers, numbers.shape[1], is_causal=True)
         goes_on = (numbers == current)[:, None, :, None]
-        pieces.append(near @ value + (asks * goes_on) @ total)
+        pieces.append(near @ value + (query * goes_on) @ total)
         before, current = current, latest[:, block][:, -1:]
-        kept = key * (numbers == current)[:, None, :, None]
-        total = total * (before == current)[:, None, :, None] + kept.transpose(-2, -1) @ value
+        key = key * (numbers == current)[:, None, :, None]
+        total = total * (before == current)[:, None, :, None] + key.transpose(-2, -1) @ value
     return torch.cat(pieces, dim=2)
 
 
@@ -159,7 +156,7 @@ class ReformerAttention(RandomAttention):
         P_i = {j : 0 ≤ ⌊s_i / m⌋ − ⌊s_j / m⌋ ≤ 1 in some round}                arXiv:2001.04451, §2)
         A = softmax over P_i of q_i·k_j,   k_j = q_j / ‖q_j‖
 
-    s_i is i's place after sorting by (h, i), m = reformer_chunk; each of reformer_rounds has an R of its own,
+    s_i is i's index after sorting by (h, i), m = reformer_chunk; each of reformer_rounds has an R of its own,
     and what is found in several counts once. Queries are keys too, made unit vectors, so that there is no
     k_proj; a token reads itself only where it is alone. O(n log n) for sorting, O(nm) for reading. The
     number of buckets is fixed, so that a row's does not depend on the batch; rows of the map sum to 1.
@@ -235,10 +232,10 @@ def lsh_attention(query, value, sequences, rotations, chunk: int) -> torch.Tenso
     def look_back(chunks):  # [..., chunks, m, D] → [..., chunks, 2m, D]
         return torch.cat((nn.functional.pad(chunks, (0, 0, 0, 0, 1, 0))[..., :-1, :, :], chunks), dim=-2)
 
-    asks, reads = cut(query.unsqueeze(2)), look_back(cut(share_key(query).unsqueeze(2)))
-    scores = (asks @ reads.transpose(-2, -1)).float() / math.sqrt(query.shape[-1])  # [..., chunks, m, 2m]
-    own = order.unflatten(3, (-1, chunk)).unsqueeze(-1)
-    scores = scores - ONLY_IF_ALONE * (own == look_back(own).transpose(-2, -1))
+    queries, keys = cut(query.unsqueeze(2)), look_back(cut(share_key(query).unsqueeze(2)))
+    scores = (queries @ keys.transpose(-2, -1)).float() / math.sqrt(query.shape[-1])  # [..., chunks, m, 2m]
+    tokens = order.unflatten(3, (-1, chunk)).unsqueeze(-1)
+    scores = scores - ONLY_IF_ALONE * (tokens == look_back(tokens).transpose(-2, -1))
     if len(rotations) > 1:
         scores = scores - count_rounds(cut((slots // chunk).transpose(2, 3).unsqueeze(2)), look_back).log()
     is_token = (sequences != 0)[:, None, None, :, None].expand_as(slots.unsqueeze(-1))
@@ -259,9 +256,9 @@ def count_rounds(chunks: torch.Tensor, look_back: Callable) -> torch.Tensor:
         chunks: [B, H, rounds, chunks, m, rounds], sorted: each token's chunk in every round.
         look_back: what puts the chunk before in front of each.
     """
-    theirs = look_back(chunks)
+    of_keys = look_back(chunks)
     count = torch.zeros((), device=chunks.device)
     for other in range(chunks.shape[-1]):
-        back = chunks[..., other].unsqueeze(-1) - theirs[..., other].unsqueeze(-2)
+        back = chunks[..., other].unsqueeze(-1) - of_keys[..., other].unsqueeze(-2)
         count = count + ((back == 0) | (back == 1))
     return count.clamp(min=1)

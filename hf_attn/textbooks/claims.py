@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from types import ModuleType
 
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 REPRODUCED, CORRECTED, NOT_REPRODUCIBLE = "reproduced", "corrected", "not reproducible"
 RARE = 1e-3  # what the document's own code prints less often than this, it did not print
@@ -62,7 +63,7 @@ class Claim:
         measure: gives as many figures, or a Chance; None where there is nothing to compute.
         why: one sentence: what explains the difference, or what the figure rests on.
         tolerance: how far a number may lie from the printed one; half a unit of its last digit where None.
-        is_full: needs training or a clock, hence minutes.
+        is_full: needs training or a clock, hence minutes; see `mark_full`.
     """
 
     claim: str
@@ -71,6 +72,11 @@ class Claim:
     why: str
     tolerance: float | None = None
     is_full: bool = False
+
+
+def mark_full(*claims: Claim) -> tuple[Claim, ...]:
+    """Return the claims as ones that need training or a clock, hence minutes."""
+    return tuple(replace(claim, is_full=True) for claim in claims)
 
 
 @dataclass(frozen=True)
@@ -149,12 +155,9 @@ def agrees(printed: str, measured: Figure, tolerance: float | None = None) -> bo
         return printed == measured
     if printed[0] in "<>≤≥":
         bound = float(printed[1:].replace(",", ""))
-        return {
-            "<": measured < bound,
-            ">": measured > bound,
-            "≤": measured <= bound,
-            "≥": measured >= bound,
-        }[printed[0]]
+        return {"<": measured < bound, ">": measured > bound, "≤": measured <= bound, "≥": measured >= bound}[
+            printed[0]
+        ]
     if "–" in printed:
         low, high = printed.split("–")
         return float(low) <= measured <= float(high)
@@ -215,6 +218,13 @@ def difference(ours: torch.Tensor, theirs: torch.Tensor) -> float:
     return float((ours - theirs).abs().max())
 
 
+def count_multiplications(compute: Callable[[], object]) -> int:
+    """Count the multiplications in matrix products while `compute` runs; torch counts each with its sum."""
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        compute()
+    return counter.get_total_flops() // 2
+
+
 def count_parameters(module: torch.nn.Module) -> int:
-    """How many numbers a module learns."""
+    """Count the numbers that a module learns."""
     return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)

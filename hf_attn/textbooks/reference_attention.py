@@ -32,7 +32,7 @@ def attend(query, key, value, may_attend=None):
 
 
 class SelfAttention(nn.Module):
-    """One head: every token asks, is asked, and answers.
+    """One head: every token has a query, a key and a value.
 
         Q = X W_Q,   K = X W_K,   V = X W_V,   Y = softmax(Q Kᵀ / √Dk) V
 
@@ -118,11 +118,8 @@ class LayerNorm(nn.Module):
 
     def __init__(self, width: int, eps: float = 1e-5):
         super().__init__()
-        self.weight, self.bias, self.eps = (
-            nn.Parameter(torch.ones(width)),
-            nn.Parameter(torch.zeros(width)),
-            eps,
-        )
+        self.weight, self.bias = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
+        self.eps = eps
 
     def forward(self, tokens):
         """[..., D] → [..., D]."""
@@ -151,7 +148,7 @@ class FeedForward(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    """Attention and feed-forward, each with a road around it.
+    """Attention and feed-forward, each with a residual connection around it.
 
         post-norm: X' = LN(X + f(X))                               (Vaswani et al. 2017, §3.1)
         pre-norm:  X' = X + f(LN(X))                               (Xiong et al. 2020, arXiv:2002.04745)
@@ -186,10 +183,8 @@ class EncoderLayer(nn.Module):
         ours.attention = MultiHeadAttention.copy_of(theirs.self_attn)
         ours.feed_forward.inner.load_state_dict(theirs.linear1.state_dict())
         ours.feed_forward.outer.load_state_dict(theirs.linear2.state_dict())
-        for our_norm, their_norm in (
-            (ours.attention_norm, theirs.norm1),
-            (ours.feed_forward_norm, theirs.norm2),
-        ):
+        norms = ((ours.attention_norm, theirs.norm1), (ours.feed_forward_norm, theirs.norm2))
+        for our_norm, their_norm in norms:
             our_norm.load_state_dict(their_norm.state_dict())
             our_norm.eps = their_norm.eps
         return ours

@@ -1,4 +1,4 @@
-"""How times grow with the length, for every document that says so: on processor time, medians of one run."""
+"""How forward times grow with the length, for the documents that claim it: processor time, medians."""
 
 import math
 import statistics
@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from hf_attn.experiments import rnn_vs_attention_time
 from hf_attn.experiments.base import values_of
+from hf_attn.experiments.rnn_vs_attention_time import ATTENTION, Layer, Sizes
 
 
 def exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
@@ -19,14 +20,24 @@ def exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
     return statistics.linear_regression(*logs).slope
 
 
-def layer_exponents(layer: rnn_vs_attention_time.Layer, repeats: int = 7) -> tuple[float, float]:
-    """How the forward time of a layer that steps, and of attention, grows with the length: two exponents."""
-    rows = list(rnn_vs_attention_time.run(rnn_vs_attention_time.Sizes((layer,), repeats=repeats), 0))
+def forward_times(layer: Layer, repeats: int = 7) -> tuple[list[float], list[float]]:
+    """Forward milliseconds by length: of the recurrent layer, and of attention of its size."""
+    rows = list(rnn_vs_attention_time.run(Sizes((layer,), repeats=repeats), 0))
     stepping, attending = (
-        exponent(layer.lengths, values_of(rows, "forward_ms", model=model))
-        for model in (layer.cell_type.upper(), rnn_vs_attention_time.ATTENTION)
+        values_of(rows, "forward_ms", model=model) for model in (layer.cell_type.upper(), ATTENTION)
     )
     return stepping, attending
+
+
+def speedups(layer: Layer) -> tuple[float, ...]:
+    """The recurrent layer's forward time over attention's, by length."""
+    return tuple(rnn / attention for rnn, attention in zip(*forward_times(layer, repeats=15), strict=True))
+
+
+def layer_exponents(layer: Layer) -> tuple[float, float]:
+    """How the forward times of the recurrent layer and of attention grow with the length: two exponents."""
+    stepping, attending = forward_times(layer)
+    return exponent(layer.lengths, stepping), exponent(layer.lengths, attending)
 
 
 def measure_exponent(compute: Callable[[int], object], sizes: Sequence[int], repeats: int = 7) -> float:

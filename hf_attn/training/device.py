@@ -1,4 +1,4 @@
-"""Where a model trains: the device that accelerate computes on, and what it is called."""
+"""The device that a model trains on, and its name."""
 
 import platform
 
@@ -8,7 +8,7 @@ from accelerate.state import AcceleratorState, PartialState
 
 
 def build_accelerator(device: str = "auto") -> Accelerator:
-    """Choose where to compute.
+    """Choose the device to train on.
 
     Args:
         device: "auto" (a GPU where there is one), "cpu", "cuda" or "mps".
@@ -16,24 +16,20 @@ def build_accelerator(device: str = "auto") -> Accelerator:
     Raises:
         ValueError: that device is not here, or not known.
     """
-    here = {
-        "cuda": torch.cuda.is_available(),
-        "mps": torch.backends.mps.is_available(),
-        "cpu": True,
-        "auto": True,
-    }
-    if device not in here:
-        raise ValueError(f"device={device!r} is not known; choose one of {', '.join(here)}.")
-    if not here[device]:
+    cuda, mps = torch.cuda.is_available(), torch.backends.mps.is_available()
+    available = {"cuda": cuda, "mps": mps, "cpu": True, "auto": True}
+    if device not in available:
+        raise ValueError(f"device={device!r} is not known; choose one of {', '.join(available)}.")
+    if not available[device]:
         raise ValueError(f"device={device!r} is not on this machine; choose 'auto' or 'cpu'.")
-    wanted_cpu = device == "cpu" or not (here["cuda"] or here["mps"])
+    wanted_cpu = device == "cpu" or not (cuda or mps)
     if PartialState._shared_state and (PartialState().device.type == "cpu") != wanted_cpu:
         AcceleratorState._reset_state(reset_partial_state=True)  # accelerate keeps one device a process
     return Accelerator(cpu=wanted_cpu)  # cpu=True also where there is no other: processes then work together
 
 
 def describe_device(accelerator: Accelerator) -> str:
-    """What computed, in words."""
+    """Return the device's name, and the number of processes where there are several."""
     processes = f", {accelerator.num_processes} processes" if accelerator.num_processes > 1 else ""
     if accelerator.device.type == "cuda":
         return torch.cuda.get_device_name(accelerator.device) + processes

@@ -1,4 +1,4 @@
-"""Several models on the same task under the same budget, learning in turns.
+"""Several models trained in turns on the same task with the same budget.
 
 Example:
     task = build_task("reverse", max_length=20)
@@ -62,13 +62,13 @@ class Budget:
             check_number("seconds", self.seconds, FASTEST_STEP, FASTEST_STEP * MOST_STEPS, example=20)
 
     def spent(self, step: int, seconds: float) -> float:
-        """The share that is used up after so many steps and seconds: 1 is all of it."""
+        """The share of the budget that so many steps and seconds use: 1 is all of it."""
         return step / self.steps if self.steps is not None else seconds / self.seconds  # type: ignore[operator]
 
 
 @dataclass(frozen=True)
 class Turn:
-    """What changed for one contestant.
+    """A contestant's latest report.
 
     Attributes:
         name: of the contestant.
@@ -84,7 +84,7 @@ class Turn:
 
 
 def find_usual(task: Task | type[Task]) -> tuple[str, ...]:
-    """The models that show most beside one another on such a task.
+    """Return the models that are usually compared on such a task.
 
     Raises:
         ValueError: only one model learns such a task.
@@ -95,13 +95,13 @@ def find_usual(task: Task | type[Task]) -> tuple[str, ...]:
 
 
 def count_parameters(task: Task, recipe: Recipe) -> int:
-    """How many weights a recipe's model has, without memory for them."""
+    """Count the weights of a recipe's model without allocating them."""
     model_class = find_architecture(task, recipe.architecture).model
     return count_planned_weights(model_class, build_config(task, recipe)).parameters
 
 
 def match_parameters(task: Task, architectures: Iterable[str], parameters: int) -> dict[str, Recipe]:
-    """Recipes of models that have as good as the same number of parameters.
+    """Make recipes of models with nearly the same number of parameters.
 
     Args:
         task: what they learn.
@@ -152,7 +152,7 @@ def match_size(task: Task, recipe: Recipe, parameters: int) -> Recipe:
 
 
 def _units_of(recipe: Recipe) -> int:
-    """What a hidden size is a multiple of: heads and directions share it evenly."""
+    """The number that a hidden size must be a multiple of: heads and directions share it evenly."""
     heads = int(recipe.model.get("num_attention_heads", 2))  # type: ignore[call-overload]
     positions = str(recipe.model.get("position_type", ""))
     pairs = positions.startswith("rotary") or positions == "complex"
@@ -161,7 +161,6 @@ def _units_of(recipe: Recipe) -> int:
 
 
 def _widened(recipe: Recipe, units: int) -> Recipe:
-    """The recipe with a hidden size of so many units."""
     hidden_size = units * _units_of(recipe)
     before = int(recipe.model["hidden_size"])  # type: ignore[call-overload]
     widths = {
@@ -202,7 +201,7 @@ def plan_duel(task: Task, contestants: Mapping[str, Recipe], budget: Budget) -> 
 
 
 def next_in_turn(spent: Mapping[Name, float]) -> Name | None:
-    """Whose turn it is: who has used the least of the budget; None once all is spent.
+    """Return the contestant that has used least of its budget; None once all is spent.
 
     Args:
         spent: `Budget.spent` of each contestant that can go on.
@@ -220,7 +219,7 @@ def duel(
     device: str = "auto",
     report_every_step: threading.Event | None = None,
 ) -> Iterator[Turn]:
-    """Teach several models the same task in turns; close the generator to stop.
+    """Train several models on the same task in turns; close the generator to stop.
 
     All begin from the same seed and see the same examples in the same order; whoever has used least of the
     budget goes next, so that all grow together and a busy machine slows none alone. Dropout draws from
@@ -273,7 +272,7 @@ def duel(
 
 
 def pool_sizes(by_size: Mapping[int, Score], most: int = 4) -> dict[tuple[int, int], Score]:
-    """Scores of neighbouring sizes together: (smallest, largest) → score, at most so many.
+    """Pool the scores of neighbouring sizes: (smallest, largest) → score.
 
     Args:
         by_size: as `Evaluation.by_size` has it.

@@ -1,4 +1,4 @@
-"""Training in slices: a run's whole state goes in, and comes out some steps later.
+"""Training in slices: a function takes a run's whole state and returns it some steps later.
 
 Where a run may not stay in one process (a Space with ZeroGPU lends its GPU to a worker for seconds), the
 state travels as bytes: those that `training.train` keeps in a folder to go on from. So any number of slices
@@ -49,14 +49,14 @@ class SliceState:
 
     @property
     def is_over(self) -> bool:
-        """Whether no step is left, or none can be taken."""
+        """Whether all steps are taken, or a fault forbids more."""
         return bool(self.fault) or self.step >= self.recipe.steps
 
 
 def train_slice(
     state: SliceState, steps: int | None = None, seconds: float = math.inf, device: str = "auto"
 ) -> SliceState:
-    """Train on from a state, and give the state after it; nothing else is kept or changed.
+    """Continue training from a state and return the new state; nothing else is changed.
 
     Args:
         state: where the run stands.
@@ -110,7 +110,7 @@ def train_slice(
 def train_in_slices(
     model: PreTrainedModel, state: SliceState, take_slice: Callable[[SliceState], SliceState]
 ) -> Iterator[SliceState]:
-    """Teach a model that stays here with slices that are computed elsewhere.
+    """Train a local model by slices that are computed elsewhere.
 
     Args:
         model: takes the weights of each slice.
@@ -132,9 +132,8 @@ def train_in_slices(
 
 
 def read_weights(model: PreTrainedModel, state: SliceState) -> None:
-    """Give a model the weights of a state; tied ones are kept once there."""
-    found = load(state.files[WEIGHTS])
-    missing, unknown = model.load_state_dict(found, strict=False)
+    """Load a state's weights into a model; tied weights are stored once."""
+    missing, unknown = model.load_state_dict(load(state.files[WEIGHTS]), strict=False)
     if unknown or set(missing) - set(model.all_tied_weights_keys):
         raise ValueError(
             f"The slice's weights are not this model's: {(missing + unknown)[0]!r} does not fit."

@@ -1,4 +1,4 @@
-"""The lens without the app: who reads whom in any model of transformers, in a notebook or as a file."""
+"""Attention maps of any model of transformers, to look at in a notebook or in a file, without the app."""
 
 import html
 import os
@@ -26,7 +26,7 @@ HEIGHT = 820  # pixels of the frame in a notebook; its lower edge can be drawn
 
 @dataclass(frozen=True)
 class AttentionView:
-    """Attention maps of one input, to be looked at.
+    """Attention maps of one input, shown in a notebook or saved to a file.
 
     A notebook shows the last line of a cell as the lens: every head at a glance, one large, one token's view.
 
@@ -70,7 +70,7 @@ class AttentionView:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Those that the lens offers, in its order."""
+        """The kinds of attention that the view offers, in its order."""
         return tuple(kind for kind in OFFERED if kind in self.maps.kinds)
 
     def choose(self, layers: Sequence[int] | None = None, heads: Sequence[int] | None = None):
@@ -85,7 +85,7 @@ class AttentionView:
         head: int | None = None,
         kind: str | None = None,
     ) -> Path:
-        """Write what is seen to a file, whole or not at all.
+        """Save the view to a file, whole or not at all.
 
         Args:
             path: its suffix chooses: .html the whole lens, which opens without a network; .npz every weight
@@ -161,12 +161,10 @@ class AttentionView:
         return answering.kind if answering else OFFERED[0]
 
     def _chosen(self, kind: str) -> tuple[list[int], list[int]]:
-        """Layers and heads of a kind that the lens offers."""
         layers, heads = getattr(self.maps, kind).shape[:2]
         return list(self.layers or range(layers)), list(self.heads or range(heads))
 
     def _truth_of(self, kind: str) -> list[list[int]] | None:
-        """The known answer in the shape of a whole map."""
         answering = self.maps.answering
         if self.truth is None or answering is None or kind != answering.kind:
             return None
@@ -175,7 +173,6 @@ class AttentionView:
         return known and [[0] * len(answering.columns) for _ in range(before)] + known
 
     def _pack(self, kind: str) -> dict:
-        """A kind of maps for the lens."""
         weights = getattr(self.maps, kind)
         layers, heads = self._chosen(kind)
         allowed = (weights > 0).any(0).any(0).int().tolist() if kind == "decoder" else None
@@ -195,11 +192,10 @@ class AttentionView:
 
     @property
     def _is_alignment(self) -> bool:
-        """Whether the weights are of a recurrent model, which has no other attention."""
         return self.kinds == ("cross",)
 
     def _refuse_large(self) -> None:
-        """Refuse to make a page that no browser would open with pleasure."""
+        """Refuse a page that is too large for a browser."""
         needed, largest = 0, 1
         for kind in self.kinds:
             layers, heads = self._chosen(kind)
@@ -229,7 +225,7 @@ def show_attention(
 ) -> AttentionView:
     """Look inside any model of transformers.
 
-    Works whatever attention implementation the model has: it is switched for looking, and put back.
+    Any attention implementation works: it is switched to "eager" for the maps, and put back.
 
     Args:
         model: ours, or any of BERT's, GPT-2's, T5's, Bart's or Llama's kind (where heads share keys, each
@@ -269,7 +265,6 @@ def show_attention(
 
 
 def _title_of(tokenizer, text, maps: AttentionMaps) -> str:
-    """What was read, and what was written."""
     title = text if isinstance(text, str) else " ".join(maps.source_tokens[:LONGEST_TITLE])
     if maps.target_ids and tokenizer is not None:
         title += f" → {tokenizer.decode(list(maps.target_ids), skip_special_tokens=True)}"
@@ -278,14 +273,12 @@ def _title_of(tokenizer, text, maps: AttentionMaps) -> str:
 
 
 def _place_among(offered: list[int], name: str, chosen: int) -> int:
-    """Where a layer or head stands among those that the lens offers."""
     if chosen not in offered:
         raise ValueError(f"{name}={chosen}: the lens offers {name}s {offered}; choose among them.")
     return offered.index(chosen)
 
 
 def _tuple_of(name: str, places: Sequence[int] | None) -> tuple[int, ...] | None:
-    """What was given as `layers` or `heads`."""
     try:
         return None if places is None else tuple(map(index, places))
     except TypeError:

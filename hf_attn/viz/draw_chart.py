@@ -1,4 +1,4 @@
-"""Charts of what was measured, outside the app: lines over a number, or bars over names; PNG and SVG."""
+"""Charts of measurements as PNG or SVG: lines over numbers, or bars over names."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ FORMATS = (".png", ".svg")
 
 @dataclass(frozen=True)
 class Chart:
-    """What is to be seen.
+    """The contents of a chart.
 
     Attributes:
         title: stands above.
@@ -50,7 +50,7 @@ def draw_chart(chart: Chart, suffix: str) -> bytes:
     """A chart as a file's content.
 
     Args:
-        chart: what is to be seen.
+        chart: its contents.
         suffix: ".png" or ".svg"; the same chart gives the same bytes.
 
     Raises:
@@ -74,14 +74,12 @@ def draw_chart(chart: Chart, suffix: str) -> bytes:
 
 
 def _paint_lines(axes, chart: Chart) -> None:
-    """A line with markers for each series."""
     for index, (name, points) in enumerate(chart.series.items()):
         style = {"color": COLOURS[index % len(COLOURS)], "marker": MARKERS[index % len(MARKERS)]}
         axes.plot(*zip(*points, strict=True), label=name, markersize=5, linewidth=1.6, **style)
 
 
 def _paint_bars(axes, chart: Chart) -> None:
-    """The series' bars side by side over each word, with their figures."""
     words = list(dict.fromkeys(x for points in chart.series.values() for x, _ in points))
     width = 0.8 / len(chart.series)
     for index, (name, points) in enumerate(chart.series.items()):
@@ -94,7 +92,6 @@ def _paint_bars(axes, chart: Chart) -> None:
 
 
 def _paint_frame(axes, chart: Chart) -> None:
-    """Axes, level, legend and title."""
     if chart.log_x:
         axes.set_xscale("log")
     if chart.log_y:

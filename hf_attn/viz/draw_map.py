@@ -4,6 +4,7 @@ import csv
 import functools
 import io
 import os
+import re
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,23 +14,11 @@ import torch
 
 from hf_attn.interpret.attention_maps import AttentionMaps
 from hf_attn.utils.atomic_write import write_file
-from hf_attn.viz.web import build_page, pack_kind
+from hf_attn.viz.web import build_page, pack_kind, read_asset
 
-# Weight 0, 0.1, … 1: the light --hf-att-0…10 of viz/web/core/tokens.css, equal steps in OKLab. A weight of
-# exactly 0, such as that of a token which may not be read, stays white.
-ATTENTION_COLOURS = (
-    "#f3f7fa",
-    "#c5e5f6",
-    "#9ad0f0",
-    "#74b8eb",
-    "#589ee4",
-    "#4682d9",
-    "#3c65cb",
-    "#3749b3",
-    "#2e3292",
-    "#24216c",
-    "#181547",
-)
+# Weight 0, 0.1, … 1: the light --hf-att-0…10 of the lens, equal steps in OKLab. A weight of exactly 0, such
+# as that of a token which may not be read, stays white.
+ATTENTION_COLOURS = tuple(re.findall(r"--hf-att-\d+: (#\w+)", read_asset("core/tokens.css"))[:11])
 INK, QUERY, KEY = "#161b24", "#8c1060", "#017b55"
 QUERY_AXIS, KEY_AXIS = "query: reads", "key: is read"
 CELLS_WITH_NUMBERS = 24  # keys up to which a weight fits into its cell
@@ -205,7 +194,6 @@ def _find_families() -> tuple[str, ...]:
 
 @functools.cache
 def _signs_of(family: str) -> frozenset[int]:
-    """Code points that a font can draw."""
     from matplotlib import font_manager
 
     return frozenset(font_manager.get_font(font_manager.findfont(family)).get_charmap())
@@ -222,7 +210,6 @@ def _spell(text: str, families: tuple[str, ...]) -> str:
 def _paint(
     figure, grid: np.ndarray, queries: tuple, keys: tuple, known: np.ndarray | None, title: str
 ) -> None:
-    """Cells, numbers, rings, labels and legend on a matplotlib figure."""
     from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.patches import Circle
 
@@ -261,7 +248,6 @@ def _paint(
 
 
 def _csv(grid: np.ndarray, queries: tuple, keys: tuple, *_: object) -> bytes:
-    """A row a query; the first cell names the axes."""
     stream = io.StringIO(newline="")
     writer = csv.writer(stream)
     writer.writerow([f"{QUERY_AXIS} ↓ / {KEY_AXIS} →", *map(_label, keys)])
@@ -290,7 +276,6 @@ def _npz_of_map(grid: np.ndarray, queries: tuple, keys: tuple, known: np.ndarray
 
 
 def _page(grid: np.ndarray, queries: tuple, keys: tuple, known: np.ndarray | None, title: str) -> bytes:
-    """The lens with this one map: seen, pointed at, walked through by keys, or read as a table."""
     truth = None if known is None else known.tolist()
     kinds = {"attention": pack_kind(grid[None, None], queries, keys, truth=truth)}
     value = {"kinds": kinds, "title": title, "query": 0, "key": int(grid[0].argmax())}

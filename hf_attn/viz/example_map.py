@@ -1,4 +1,4 @@
-"""The attention map that travels with a checkpoint: who reads whom in the task's worked example."""
+"""The attention map in a checkpoint's folder: one head on the task's worked example."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class WorkedMap:
     weight: float
 
     def describe(self) -> dict:
-        """What training.json says of it."""
+        """Return its entry in training.json."""
         return {
             "kind": self.maps.kind,
             "layer": self.layer,
@@ -63,7 +63,7 @@ class WorkedMap:
 
 
 def find_worked_map(model: PreTrainedModel, task: Task) -> WorkedMap | None:
-    """The map of the head that looks most where the answer is known to lie; else of the sharpest.
+    """Find the head with most weight on the known alignment; without one, the sharpest head.
 
     Returns:
         None where the model forms no weights (a recurrent one without a score function, an efficient kernel),
@@ -88,7 +88,6 @@ def find_worked_map(model: PreTrainedModel, task: Task) -> WorkedMap | None:
 
 
 def _forms_maps(model: PreTrainedModel) -> bool:
-    """Whether every kind of attention that the model has forms weights."""
     kinds = find_attentions(model)
     if model.config.is_encoder_decoder and not is_recurrent(model.config):
         return len(kinds) == 3

@@ -182,7 +182,7 @@ def say_growth(growing: LengthTestJob) -> str:
 
 
 def read_run(task: str, types: list[str], seed: object) -> tuple:
-    """Growth, types and seed of the fields.
+    """Length test, position encodings and seed of the fields.
 
     Raises:
         FieldError: a field holds what cannot be used.

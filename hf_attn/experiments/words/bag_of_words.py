@@ -88,9 +88,9 @@ def compare_word_orders(one: Sequence[str], other: Sequence[str], seed: int = 0)
     bag = Counter(one)
     missing, extra = list((bag - Counter(other)).elements()), list((Counter(other) - bag).elements())
     if missing or extra:
-        said = [f"only the first has {', '.join(missing[:3])}"] * bool(missing)
-        said += [f"only the second has {', '.join(extra[:3])}"] * bool(extra)
-        raise ValueError(f"The sentences must have the same words: {'; '.join(said)}.")
+        differences = [f"only the first has {', '.join(missing[:3])}"] * bool(missing)
+        differences += [f"only the second has {', '.join(extra[:3])}"] * bool(extra)
+        raise ValueError(f"The sentences must have the same words: {'; '.join(differences)}.")
     if len(one) < 2:
         raise ValueError("One word has no order: write two words or more.")
     number = {word: place for place, word in enumerate(bag)}

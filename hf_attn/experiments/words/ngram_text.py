@@ -146,8 +146,8 @@ def count_ngrams(passages: Passages) -> Iterator[Table]:
 
 def predict_next_words(passages: Passages, table: Table, prompt: str, n: int = 8) -> Following:
     """The n most probable next words of a prompt, of which the table reads the last L words."""
-    given = [START] * table.context + passages.encode(split_words(prompt))
-    context = given[len(given) - table.context :]
+    ids = [START] * table.context + passages.encode(split_words(prompt))
+    context = ids[len(ids) - table.context :]
     size = len(passages.words)
     rows = torch.tensor([[*context, word] for word in range(size)])
     chances = table.grams.probabilities(rows, table.discount)  # [V]

@@ -82,7 +82,7 @@ class Near:
 
     Attributes:
         word: the word.
-        cosine: of the angle between its vector and what was asked for.
+        cosine: of the angle between its vector and the one searched for.
         rank: 1 for the nearest.
     """
 
@@ -200,7 +200,7 @@ class Report:
 
 @dataclass(frozen=True, eq=False)
 class Text:
-    """A text as places that can be drawn.
+    """A tokenized text from which training positions are sampled.
 
     Attributes:
         words: the vocabulary, the most frequent first.
@@ -379,8 +379,8 @@ def share_first(vectors: WordVectors, pairs: Sequence[tuple[str, str]]) -> float
     sums = offset.unsqueeze(1) + table[one].unsqueeze(0)  # [n, n, D]: the row's offset, the column's a
     cosines = normalize(sums, dim=2) @ table.T  # [n, n, V]
     n = len(one)
-    for asked in (one.view(n, 1), other.view(n, 1), one.view(1, n)):  # as in `analogy`
-        cosines.scatter_(2, asked.expand(n, n).unsqueeze(2), -torch.inf)
+    for left_out in (one.view(n, 1), other.view(n, 1), one.view(1, n)):  # as in `analogy`
+        cosines.scatter_(2, left_out.expand(n, n).unsqueeze(2), -torch.inf)
     is_right = cosines.argmax(dim=2) == other
     return float(is_right[~torch.eye(n, dtype=torch.bool)].float().mean())
 

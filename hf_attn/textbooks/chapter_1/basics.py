@@ -4,14 +4,21 @@ import math
 
 import torch
 from torch import nn
-from torch.utils.flop_counter import FlopCounterMode
 
 from hf_attn.architectures.presets import build_preset
 from hf_attn.models.attention import scaled_dot_product_attention
 from hf_attn.models.modeling_attn_encoder import AttnEncoderForSequenceClassification
 from hf_attn.models.position_base import build_inverse_frequencies
 from hf_attn.models.positions import SinusoidalPositions
-from hf_attn.textbooks.claims import COUNTED_DRAWS, Chance, Claim, Measured, count_parameters, flat
+from hf_attn.textbooks.claims import (
+    COUNTED_DRAWS,
+    Chance,
+    Claim,
+    Measured,
+    count_multiplications,
+    count_parameters,
+    flat,
+)
 from hf_attn.textbooks.reference_attention import MultiHeadAttention, SelfAttention
 from hf_attn.utils.model_lock import building_model
 
@@ -45,7 +52,6 @@ def heatmap() -> torch.Tensor:
 
 
 def strongest() -> Measured:
-    """Each word's strongest key and its weight."""
     weights, keys = heatmap().max(dim=1)
     return tuple(
         figure
@@ -80,14 +86,12 @@ def period(pair: int, width: int) -> float:
 
 
 def classifier_size() -> Measured:
-    """Parameters of the text classifier, from its preset."""
     config = build_preset("chapter-1-classifier")
     with building_model():
         return (count_parameters(AttnEncoderForSequenceClassification(config)),)  # type: ignore[arg-type]
 
 
 def compared_sizes() -> Measured:
-    """Parameters of the LSTM classifier and of the attention classifier that are timed against each other."""
     embedding, last = nn.Embedding(10_000, 256), nn.Linear(256, 2)
     shared = count_parameters(embedding) + count_parameters(last)
     parts = (nn.LSTM(256, 256), MultiHeadAttention(256, 8))
@@ -102,52 +106,28 @@ def by_hand() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def future() -> Measured:
-    """The weight that a causal mask leaves above the diagonal, and a row's sum."""
     states = torch.randn(1, 1, 5, 8)
     _, weights = scaled_dot_product_attention(states, states, states, torch.ones(5, 5).tril().bool())
     return float(weights.triu(diagonal=1).sum()), float(weights[0, 0, -1].sum())
 
 
-def count_multiplications(module: nn.Module, length: int, width: int) -> int:
-    """Multiplications of one sequence's forward pass, counted as it runs; a FLOP pair is one."""
-    counter = FlopCounterMode(display=False)
-    with torch.no_grad(), counter:
-        module(torch.randn(1, length, width))
-    return counter.get_total_flops() // 2
+def multiplications(length: int) -> int:
+    """Count those of self-attention over a sequence, 64 wide."""
+    layer = SelfAttention(64, 64, 64)
+    return count_multiplications(lambda: layer(torch.randn(1, length, 64)))
 
 
 def growth() -> tuple[float, float]:
     """What self-attention's multiplications c(n) = a n + b n² are made of: (a / d², b / d), counted."""
-    width = 64
-    one, two = (
-        count_multiplications(SelfAttention(width, width, width), length, width) / width**3
-        for length in (width, 2 * width)
-    )
+    one, two = (multiplications(length) / 64**3 for length in (64, 128))
     squared = (two - 2 * one) / 2  # c(2n) − 2 c(n) = 2 b n²
     return one - squared, squared
 
 
-def dominant() -> Measured:
-    """The length, in widths, at which the part that grows as n²d passes the one that grows as nd²."""
-    linear, squared = growth()
-    return (linear / squared,)
-
-
 def against_lstm() -> Measured:
-    """The length, in widths, from which attention multiplies more than an LSTM of as many inputs."""
     linear, squared = growth()
-    width = 64
-    matrices = count_parameters(nn.LSTM(width, width, bias=False)) / width**2
+    matrices = count_parameters(nn.LSTM(64, 64, bias=False)) / 64**2
     return ((matrices - linear) / squared,)
-
-
-def against_recurrent() -> Measured:
-    """Attention's multiplications as multiples of a plain RNN's state updates, at n = d/8 and n = d."""
-    width = 64
-    return tuple(
-        count_multiplications(SelfAttention(width, width, width), length, width) / (length * width**2)
-        for length in (width // 8, width)
-    )
 
 
 CLAIMS = (
@@ -194,12 +174,7 @@ CLAIMS = (
         lambda: (float(evenness(four_heads())[:3].min()), float(evenness(four_heads())[3])),
         "All four are nearly even, as untrained heads are; “even” is read as .9 or more.",
     ),
-    Claim(
-        "The period of dimension 0 of the sinusoids.",
-        "6.28",
-        lambda: (period(0, 512),),
-        "2π.",
-    ),
+    Claim("The period of dimension 0 of the sinusoids.", "6.28", lambda: (period(0, 512),), "2π."),
     Claim(
         "The longest period at width 512.",
         "62,832",
@@ -273,19 +248,19 @@ CLAIMS = (
     Claim(
         "Exercise 5: multiplications of self-attention, 3nd² + 2n²d at n 128 and d 64.",
         "3,670,016",
-        lambda: (count_multiplications(SelfAttention(64, 64, 64), 128, 64),),
+        lambda: (multiplications(128),),
         "Counted as the layer runs.",
     ),
     Claim(
         "Exercise 5: the n²d term dominates from n = d on.",
         "1.0",
-        dominant,
+        lambda: (growth()[0] / growth()[1],),
         "By its own count 2n²d passes 3nd² at n = 1.5 d.",
     ),
     Claim(
         "Exercise 5: at short lengths attention costs no more than a plain RNN's nd² (n = d/8, n = d).",
         "≤1.00 ≤1.00",
-        against_recurrent,
+        lambda: tuple(multiplications(length) / (length * 64**2) for length in (8, 64)),
         "Three projections alone are 3nd².",
     ),
     Claim(

@@ -27,7 +27,6 @@ def best_heads(name: str, kind: str, role: str) -> tuple[float, ...]:
 
 
 def neighbours() -> Measured:
-    """The most that a head of the sorter's decoder puts on the token before, over even attention's weight."""
     even = roles_of("attn-sort").even["decoder"]["previous"]
     return tuple(score / even for score in best_heads("attn-sort", "decoder", "previous"))
 

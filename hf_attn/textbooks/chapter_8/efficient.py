@@ -4,12 +4,12 @@ import math
 from collections.abc import Callable
 
 import torch
-from torch.utils.flop_counter import FlopCounterMode
 
 from hf_attn.models.attention import scaled_dot_product_attention
 from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
 from hf_attn.models.efficient_attention import EFFICIENT_ATTENTION
-from hf_attn.textbooks.claims import Claim, Measured
+from hf_attn.textbooks.claims import Claim, Measured, count_multiplications
+from hf_attn.textbooks.timing import exponent
 
 LENGTHS = (1024, 2048, 4096, 8192, 16384)
 WIDTH = 64  # of one head
@@ -18,31 +18,25 @@ FEATURES = 64
 N_LOG_N = 1 + math.log(math.log(LENGTHS[-1]) / math.log(LENGTHS[0])) / math.log(LENGTHS[-1] / LENGTHS[0])
 
 
-def count_multiplications(attention_type: str, length: int) -> int:
-    """Multiplications (two operations each, as torch counts) of one head; nothing is computed."""
+def multiplications(attention_type: str, length: int) -> int:
+    """Count those of one head; nothing is computed."""
     states = torch.empty(3, 1, 1, length, WIDTH, device="meta")
-    attend: Callable = scaled_dot_product_attention
-    given = tuple(states)
-    if attention_type != "full":
-        config = AttnEncoderConfig(
-            hidden_size=WIDTH,
-            num_attention_heads=1,
-            max_position_embeddings=length,
-            attention_type=attention_type,
-        )
-        attend = EFFICIENT_ATTENTION[attention_type](config, 0).to("meta").attend
-        given = (*states, torch.ones(1, length, dtype=torch.long, device="meta"))
-    with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        attend(*given)
-    return counter.get_total_flops()
+    if attention_type == "full":
+        return count_multiplications(lambda: scaled_dot_product_attention(*states))
+    config = AttnEncoderConfig(
+        hidden_size=WIDTH,
+        num_attention_heads=1,
+        max_position_embeddings=length,
+        attention_type=attention_type,
+    )
+    attend: Callable = EFFICIENT_ATTENTION[attention_type](config, 0).to("meta").attend
+    sequences = torch.ones(1, length, dtype=torch.long, device="meta")
+    return count_multiplications(lambda: attend(*states, sequences))
 
 
-def exponent(attention_type: str) -> Measured:
+def growth(attention_type: str) -> Measured:
     """The slope of multiplications over length, both as logarithms: by least squares."""
-    lengths = torch.tensor(LENGTHS, dtype=torch.float64).log()
-    counts = torch.tensor([count_multiplications(attention_type, n) for n in LENGTHS]).double().log()
-    lengths, counts = lengths - lengths.mean(), counts - counts.mean()
-    return (float(lengths @ counts / (lengths @ lengths)),)
+    return (exponent(LENGTHS, [multiplications(attention_type, length) for length in LENGTHS]),)
 
 
 def fourier_features() -> Measured:
@@ -62,28 +56,18 @@ def fourier_features() -> Measured:
 
 SPAN = "exponent of the multiplications over n, 1,024 to 16,384"
 CLAIMS = (
-    Claim(
-        f"Self-attention is O(n²): {SPAN}.",
-        "2.00",
-        lambda: exponent("full"),
-        "QKᵀ and AV, n² d each.",
-    ),
-    Claim(
-        f"Linformer is O(n): {SPAN}.",
-        "1.00",
-        lambda: exponent("linformer"),
-        "n k d, with k fixed.",
-    ),
+    Claim(f"Self-attention is O(n²): {SPAN}.", "2.00", lambda: growth("full"), "QKᵀ and AV, n² d each."),
+    Claim(f"Linformer is O(n): {SPAN}.", "1.00", lambda: growth("linformer"), "n k d, with k fixed."),
     Claim(
         f"Performer is O(n log n): {SPAN}.",
         f"{N_LOG_N:.2f}",
-        lambda: exponent("performer"),
+        lambda: growth("performer"),
         "It is O(n): n m d with m features, which need not grow with n; keys meet values first.",
     ),
     Claim(
         f"Reformer is O(n log n): {SPAN}.",
         f"≤{N_LOG_N:.2f}",
-        lambda: exponent("reformer"),
+        lambda: growth("reformer"),
         "With a fixed chunk the products are O(n); n log n is the sorting, which multiplies nothing.",
     ),
     Claim(

@@ -48,8 +48,7 @@ PARSER = (
     ),
     ((1, 0, 3, 2), (1, 0, 4, 2)),
 )
-# digits' ids in the three expressions that are printed with their ids
-PRINTED_IDS = {"7": 21, "3": 17, "1": 15}
+FIRST_DIGIT = 14  # id of 0 in the three expressions that are printed with ids: 7 has 21, 3 has 17, 1 has 15
 
 
 def similarity() -> torch.Tensor:
@@ -64,7 +63,6 @@ def contextual() -> torch.Tensor:
 
 
 def transposed() -> Measured:
-    """Whether Q Kᵀ and K Qᵀ are one matrix, and whether the second is the first's transpose."""
     query, key = torch.randn(2, 5, 4)
     one, other = query @ key.T, key @ query.T
     return str(torch.allclose(one, other)), str(torch.allclose(one, other.T))
@@ -79,14 +77,12 @@ def masked(may_attend: torch.Tensor) -> torch.Tensor:
 
 
 def added_mask() -> Measured:
-    """What the allowed scores of "I" and "love" become where the printed mask is added."""
     allowed = torch.ones(4, 4).tril().bool()
     total = torch.tensor(SCORES) + torch.where(allowed, 1.0, -torch.inf)
     return flat(total[0, :1], total[1, :2])
 
 
 def normalisation_demo() -> Measured:
-    """Scale and shift of the demonstration: numpy's seed 42, a batch of (2, 5, 6), then γ and β."""
     generator = numpy.random.RandomState(42)
     generator.randn(2, 5, 6)
     return flat(1 + 0.1 * generator.randn(6), 0.1 * generator.randn(6))
@@ -99,13 +95,11 @@ def document_norm(tokens: torch.Tensor, eps: float) -> torch.Tensor:
 
 
 def small_tokens() -> Measured:
-    """How far 1e-3 · (1, 0, 0, 0, 0, 0) is apart when torch and the document normalise it, ε 1e-5."""
     tokens = 1e-3 * torch.eye(6)[:1]
     return (difference(nn.functional.layer_norm(tokens, (6,), eps=1e-5), document_norm(tokens, 1e-5)),)
 
 
 def constant_token() -> Measured:
-    """Of a constant token: the outputs' difference, and whether the gradients are finite, theirs and ours."""
     outputs, finite = [], []
     norm = LayerNorm(6)
     for normalise in (lambda tokens: document_norm(tokens, norm.eps), norm):
@@ -139,7 +133,6 @@ def last_gradient(norm_position: str, num_layers: int, seed: int) -> float:
 
 
 def deepening() -> Measured:
-    """The last layer's gradient in a stack of 24 layers over that in one of 6: post-norm, then pre-norm."""
     means = {
         (position, layers): statistics.fmean(last_gradient(position, layers, seed) for seed in range(3))
         for position in ("post", "pre")
@@ -157,8 +150,8 @@ def document_loss(outputs: torch.Tensor, target: torch.Tensor) -> float:
 def losses() -> list[tuple[float, float, float]]:
     """Copy, addition and parser: the code's loss, −Σ log p / B, and cross-entropy averaged over labels."""
     found = []
-    for said, target in (COPY, ADDITION, PARSER):
-        outputs, labels = torch.tensor(said), torch.tensor(target)
+    for example in (COPY, ADDITION, PARSER):
+        outputs, labels = (torch.tensor(part) for part in example)
         log_p = outputs.log()
         summed = nn.functional.nll_loss(log_p.flatten(0, 1), labels.flatten(), reduction="sum")
         averaged = nn.functional.nll_loss(log_p.flatten(0, 1), labels.flatten())
@@ -167,15 +160,8 @@ def losses() -> list[tuple[float, float, float]]:
 
 
 def softmax_of_log_softmax() -> Measured:
-    """How far the code's loss on log-probabilities is from that on logits."""
     logits, target = torch.randn(4, 3, 20), torch.randint(20, (4, 3))
     return (abs(document_loss(logits.log_softmax(dim=-1), target) - document_loss(logits, target)),)
-
-
-def token_ids() -> Measured:
-    """The ids of 4 and 9 by the dictionary of the three examples, in which ids follow the digits."""
-    (offset,) = {identity - int(digit) for digit, identity in PRINTED_IDS.items()}
-    return offset + 4, offset + 9
 
 
 CLAIMS = (
@@ -298,7 +284,7 @@ CLAIMS = (
     Claim(
         "The parser's ids of 4 and 9.",
         "17 22",
-        token_ids,
+        lambda: (FIRST_DIGIT + 4, FIRST_DIGIT + 9),
         "Two dictionaries are in use: in the other printout ids begin one higher, whence 2 3 for 1 2 "
         "in its test.",
     ),

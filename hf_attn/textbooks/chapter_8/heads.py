@@ -98,7 +98,6 @@ def queries_and_keys() -> tuple[tuple[torch.Tensor, torch.Tensor], ...]:
 
 
 def asymmetry() -> Measured:
-    """How far trained scores are from symmetric: ‖S − Sᵀ‖ / ‖S + Sᵀ‖, S = Q Kᵀ, the mean over heads."""
     shares = []
     for query, key in queries_and_keys():
         scores = query @ key.transpose(1, 2)

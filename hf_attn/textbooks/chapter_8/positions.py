@@ -26,7 +26,6 @@ def build_positions(position_type: str, **settings) -> Positions:
 
 @torch.no_grad()
 def shifted() -> Measured:
-    """How far what stands between queries and keys is from the same 100 places on."""
     apart = []
     for position_type in RELATIVE:
         positions, places = build_positions(position_type), torch.arange(LENGTH).unsqueeze(0)
@@ -38,7 +37,6 @@ def shifted() -> Measured:
 
 @torch.no_grad()
 def interpolated() -> Measured:
-    """How far positions at twice the trained length are from P[⌊αi⌋] + (αi − ⌊αi⌋)(P[⌊αi⌋ + 1] − P[⌊αi⌋])."""
     positions = build_positions("learned_interpolated")
     (weight,) = positions.parameters()
     table = torch.cat((weight, weight[-1:]))  # behind the last row there is none
@@ -50,7 +48,6 @@ def interpolated() -> Measured:
 
 
 def clipped() -> Measured:
-    """Numbers of a clipped bias for distances up to 16, one head."""
     return (count_parameters(build_positions("t5_clipped", relative_clip_distance=16)),)
 
 

@@ -17,7 +17,6 @@ PAIRS = (0, 128, 255)  # whose periods are printed
 
 
 def shifted_products() -> Measured:
-    """How far PE(2)·PE(7) is from PE(102)·PE(107), at width 512 and 32."""
     apart = []
     for width in (WIDTH, 32):
         table = build_sinusoids(108, width).double()
@@ -26,7 +25,6 @@ def shifted_products() -> Measured:
 
 
 def one_rotation() -> Measured:
-    """How far a single matrix is from taking every PE(p) to PE(p + 5): largest error over 95 places."""
     table = build_sinusoids(100, 32)
     angles = 5 * build_inverse_frequencies(32, 10000.0)
     sine, cosine = table[:-5].unflatten(1, (-1, 2)).unbind(2)
@@ -42,7 +40,6 @@ def small_encoder(position_type: str) -> AttnEncoderConfig:
 
 
 def rotary_scores() -> Measured:
-    """How far scores are apart when query and key both move on by 100 places."""
     positions = RotaryPositions(small_encoder("rotary"))
     query, key = torch.randn(2, 1, 1, 8, 16)
     scores = []
@@ -53,7 +50,6 @@ def rotary_scores() -> Measured:
 
 
 def ntk_frequencies() -> Measured:
-    """The fastest and the slowest pair's frequency at four times the trained length, over the trained one."""
     places = torch.arange(32).unsqueeze(0)
     trained = RotaryPositions(small_encoder("rotary")).angles(places)[0, 1]
     scaled = RotaryNTKPositions(small_encoder("rotary_ntk")).angles(places)[0, 1]
@@ -61,7 +57,6 @@ def ntk_frequencies() -> Measured:
 
 
 def phase_shift() -> Measured:
-    """How far z(i + 3) is from z(i) e^(3iω)."""
     positions = ComplexPositions(small_encoder("complex"))
     positions.reset()
     with torch.no_grad():
@@ -72,7 +67,6 @@ def phase_shift() -> Measured:
 
 
 def kernel() -> Measured:
-    """How far attention's weights are from the normalised kernel exp(q·k / √d)."""
     query, key = torch.randn(2, 1, 1, 6, 16)
     _, weights = scaled_dot_product_attention(query, key, key)
     values = kernel_matrix(query, key)
@@ -80,14 +74,12 @@ def kernel() -> Measured:
 
 
 def bond() -> Measured:
-    """The rank of Q Kᵀ for twelve tokens and a bond of three, and that of its softmax."""
     query, key = torch.randn(2, 12, 3, dtype=torch.float64)
     scores = query @ key.T
     return tuple(int(torch.linalg.matrix_rank(matrix)) for matrix in (scores, scores.softmax(dim=1)))
 
 
 def entropy() -> Measured:
-    """The entropy of "flies" in “time flies like an arrow”, as a share of the highest, ln 5."""
     weights = similarity().softmax(dim=1)[1]
     return (float(-(weights * weights.log()).sum()) / math.log(len(weights)),)
 
@@ -132,14 +124,7 @@ def hopfield(radius: float) -> tuple[float, float]:
     return start, float(state.square().sum())
 
 
-def stability() -> Measured:
-    """Whether V falls, for three spectral radii."""
-    ends = [hopfield(radius) for radius in (0.31, 1.33, 3.8)]
-    return tuple(str(end < start) for start, end in ends)
-
-
 def hebbian() -> Measured:
-    """How far W is from ⟨x xᵀ⟩ / β after 2,000 steps over ten patterns, β .5."""
     patterns = torch.randn(10, 4, dtype=torch.float64)
     correlation = patterns.T @ patterns / len(patterns)
     weights = torch.zeros(4, 4, dtype=torch.float64)
@@ -149,29 +134,25 @@ def hebbian() -> Measured:
 
 
 def toeplitz() -> Measured:
-    """How far the bias product B v by Fourier transforms is from that by the matrix, 64 places."""
     length = 64
     bias = torch.randn(2 * length - 1, dtype=torch.float64)  # b_(1−n) … b_(n−1)
     values = torch.randn(length, dtype=torch.float64)
     places = torch.arange(length)
     direct = bias[places[:, None] - places + length - 1] @ values
     circle = 2 * length
-    around = torch.cat(
-        (bias[length - 1 :], bias.new_zeros(1), bias[: length - 1])
-    )  # b_0 … b_(n−1), 0, b_(1−n) …
+    # b_0 … b_(n−1), 0, b_(1−n) …
+    around = torch.cat((bias[length - 1 :], bias.new_zeros(1), bias[: length - 1]))
     fast = torch.fft.irfft(torch.fft.rfft(around) * torch.fft.rfft(values, n=circle), n=circle)[:length]
     return (difference(fast, direct),)
 
 
 def wirtinger() -> Measured:
-    """½(∂L/∂Re − i ∂L/∂Im) of |z|² at 1 + 2i: real and imaginary part."""
     real, imaginary = (torch.tensor(part, requires_grad=True) for part in (1.0, 2.0))
     slopes = torch.autograd.grad(real.square() + imaginary.square(), (real, imaginary))
     return float(slopes[0]) / 2, -float(slopes[1]) / 2
 
 
 def gradient_by_torch() -> Measured:
-    """What torch calls the gradient of |z|² at 1 + 2i: real and imaginary part."""
     z = torch.tensor(1 + 2j, requires_grad=True)
     (slope,) = torch.autograd.grad((z * z.conj()).real, z)
     return float(slope.real), float(slope.imag)
@@ -180,10 +161,7 @@ def gradient_by_torch() -> Measured:
 NO_LIMIT = "Named without a definition that could be computed: "
 CLAIMS = (
     Claim(
-        "Attention is a normalised asymmetric kernel exp(q·k/√d).",
-        "<1e-5",
-        kernel,
-        "Softmax written out.",
+        "Attention is a normalised asymmetric kernel exp(q·k/√d).", "<1e-5", kernel, "Softmax written out."
     ),
     Claim(
         "Output = arg min over V of an energy E(Q, K, V).",
@@ -195,7 +173,7 @@ CLAIMS = (
         "The continuous Hopfield equation is asymptotically stable: V falls at spectral radius .31, "
         "1.33, 3.8.",
         "True True True",
-        stability,
+        lambda: tuple(str(end < start) for start, end in map(hopfield, (0.31, 1.33, 3.8))),
         "A W that stretches by more than 1 outruns the decay: nothing is guaranteed.",
     ),
     Claim(
@@ -229,12 +207,7 @@ CLAIMS = (
         None,
         f"{NO_LIMIT}no metric is given, and the formula's indices do not match.",
     ),
-    Claim(
-        "Quantum attention.",
-        "–",
-        None,
-        f"{NO_LIMIT}no state, no operator, no measurement.",
-    ),
+    Claim("Quantum attention.", "–", None, f"{NO_LIMIT}no state, no operator, no measurement."),
     Claim(
         "ΔW ∝ x xᵀ − βW settles, at ⟨x xᵀ⟩ / β.",
         "<1e-6",

@@ -7,7 +7,7 @@ import torch
 from hf_attn.architectures.registry import build_model
 from hf_attn.tasks import build_task
 from hf_attn.tasks.base import Task
-from hf_attn.textbooks.claims import Claim
+from hf_attn.textbooks.claims import Claim, mark_full
 from hf_attn.training.device import build_accelerator
 from hf_attn.training.loop import train
 
@@ -29,26 +29,23 @@ def steps_to_learn(task: Task) -> int:
     raise ArithmeticError(f"{task.name} was not learned to {WRITTEN:.1%} in {recipe.steps} steps.")
 
 
-CLAIMS = (
+CLAIMS = mark_full(
     Claim(
         "Copying 20 symbols takes 5,000 steps of 40.",
         "5,000",
         lambda: (steps_to_learn(build_task("copy", min_length=20)),),
         "Its sizes, another recipe: held-out sequences written freely, 98.5 % right as a whole.",
-        is_full=True,
     ),
     Claim(
         "Adding numbers up to 499 takes 1,800 steps of 128 to be 98.5 % right.",
         "1,800",
         lambda: (steps_to_learn(build_task("addition", max_addend=499)),),
         "Its sizes, another recipe with batches of 64, and special tokens apart from the digit 0; held out.",
-        is_full=True,
     ),
     Claim(
         "Parsing one assignment takes 600 steps of 64.",
         "600",
         lambda: (steps_to_learn(build_task("parser")),),
         "Its sizes, another recipe with batches of 32; 98.5 % of held-out assignments right, exact digits.",
-        is_full=True,
     ),
 )

@@ -20,13 +20,11 @@ SWAPPED = [0, 3, 2, 1]  # the document's shuffle, which undoes itself
 
 
 def score_sizes() -> Measured:
-    """Parameters of Luong's scores; concat with 128 numbers to compare in."""
     built = (SCORE_FUNCTIONS["dot"], GeneralScore, ConcatScore)
     return tuple(count_parameters(score(STATE, STATE, STATE)) for score in built)  # type: ignore[misc]
 
 
 def bahdanau() -> Measured:
-    """Shapes of context and weights for four states over twenty, and how far rows are from summing to 1."""
     score = AdditiveScore(STATE, STATE, COMPARED)
     state, memory = torch.randn(4, 1, STATE), torch.randn(4, 20, STATE)
     with torch.no_grad():
@@ -46,14 +44,12 @@ def shuffle(with_positions: bool, length: int, order: list[int]) -> tuple[torch.
 
 
 def broken_symmetry() -> Measured:
-    """The L2 distance between both outputs of ten tokens, without and with positions."""
     order = torch.randperm(10, generator=torch.Generator().manual_seed(0)).tolist()
     return tuple(float(torch.dist(*shuffle(with_positions, 10, order))) for with_positions in (False, True))
 
 
 @torch.no_grad()
 def order_of_words() -> Measured:
-    """Whether "dog bites man" and "man bites dog" have the same representations, word by place and pooled."""
     layer, sentence = SelfAttention(16, 16, 16), torch.randn(3, 16)
     one, other = layer(sentence)[0], layer(sentence.flip(0))[0]
     pooled = torch.allclose(one.mean(dim=0), other.mean(dim=0), atol=1e-6)
@@ -67,7 +63,6 @@ def similarity() -> torch.Tensor:
 
 
 def head_sizes() -> Measured:
-    """Parameters of one head of 64, of four of 16 side by side, and of four with a map behind them."""
     four = nn.ModuleList(SelfAttention(64, 16, 16, bias=True) for _ in range(4))
     return (
         count_parameters(SelfAttention(64, 64, 64, bias=True)),
@@ -78,7 +73,6 @@ def head_sizes() -> Measured:
 
 @torch.no_grad()
 def agreeing_heads() -> Measured:
-    """The share of places at which all four heads look most at the same one; input (2, 10, 64)."""
     _, weights = MultiHeadAttention(64, 4)(torch.randn(2, 10, 64))
     keys = weights.argmax(dim=-1)  # [B, H, T]
     return (float((keys == keys[:, :1]).all(dim=1).float().mean()),)
@@ -86,7 +80,6 @@ def agreeing_heads() -> Measured:
 
 @torch.no_grad()
 def simple_attention() -> Measured:
-    """Shapes of the outputs and the map of five tokens, and the lowest and highest sum of a row."""
     tokens = torch.randn(1, 5, 32)
     output, weights = SelfAttention(32, 32, 32, bias=True)(tokens)
     sums = weights.sum(dim=-1)
@@ -94,7 +87,6 @@ def simple_attention() -> Measured:
 
 
 def saturation() -> Measured:
-    """The mean highest weight of ten at width 1024, without scaling and with."""
     query, key = torch.randn(2, 1000, 10, 1024)
     _, scaled = attend(query, key, key)
     _, unscaled = attend(query * 1024**0.5, key, key)

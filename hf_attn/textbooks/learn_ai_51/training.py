@@ -8,9 +8,10 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from hf_attn.experiments import beam_width, reversal, rnn_vs_attention_time
-from hf_attn.textbooks.claims import Claim, Measured
-from hf_attn.textbooks.timing import layer_exponents
+from hf_attn.experiments import beam_width, reversal
+from hf_attn.experiments.rnn_vs_attention_time import Layer
+from hf_attn.textbooks.claims import Claim, Measured, mark_full
+from hf_attn.textbooks.timing import layer_exponents, speedups
 
 VOCABULARY, FIRST_SYMBOL = 20, 2
 
@@ -93,7 +94,6 @@ def train(setting: Setting) -> tuple[Seq2Seq, torch.Tensor, torch.Tensor, tuple[
 
 
 def train_epoch(model: Seq2Seq, loader: DataLoader, optimizer: torch.optim.Optimizer, forcing: float) -> None:
-    """One pass over the examples."""
     for source, target in loader:
         logits = model(source, target, forcing)
         loss = nn.functional.cross_entropy(logits.flatten(0, 1), target[:, 1:].flatten())
@@ -110,7 +110,6 @@ def token_accuracy(model: Seq2Seq, source: torch.Tensor, target: torch.Tensor) -
 
 
 def sorted_by_epoch() -> Measured:
-    """Token accuracy at epochs 10 and 30."""
     accuracies = train(SORTING)[3]
     return accuracies[1], accuracies[3]
 
@@ -123,26 +122,19 @@ def starts() -> tuple[float, float]:
     return token_accuracy(model, sources, wrongly), token_accuracy(model, sources, targets)
 
 
-def squeezed(hidden_size: int, length: int) -> float:
-    """Token accuracy of reversal through a vector of this size, after 30 epochs."""
-    return train(Setting(False, length, (2000, 500), hidden_size, hidden_size, 30, 0.03))[3][-1]
-
-
 def last_doubling() -> Measured:
-    """What hidden size 64, 128 and 256 add to the half of it at length 15."""
-    accuracies = [squeezed(hidden_size, 15) for hidden_size in (32, 64, 128, 256)]
+    settings = [Setting(False, 15, (2000, 500), size, size, 30, 0.03) for size in (32, 64, 128, 256)]
+    accuracies = [train(setting)[3][-1] for setting in settings]
     return tuple(more - less for less, more in itertools.pairwise(accuracies))
 
 
 def wider() -> Measured:
-    """Exact match of beams of 10 less that of greedy decoding, sequences of 10 reversed."""
     sizes = dataclasses.replace(beam_width.Sizes(), num_beams=(1, 10))
     greedy, wide = (row["exact_match"] for row in beam_width.run(sizes, 0))
     return (abs(wide - greedy),)
 
 
 def widening() -> Measured:
-    """What additive attention adds to token accuracy at length 40, less what it adds at 20."""
     recipes = {name: reversal.RECIPES[name] for name in ("none", "additive")}
     rows = list(reversal.run(dataclasses.replace(reversal.Sizes(), recipes=recipes), 0))
     accuracy = {(row["length"], row["model"]): row["token_accuracy"] for row in rows}
@@ -150,33 +142,17 @@ def widening() -> Measured:
     return (gaps[40] - gaps[20],)
 
 
-def faster() -> Measured:
-    """An LSTM's forward time over attention's at 50, 100, 200 and 500 tokens of 64, one thread."""
-    layer = rnn_vs_attention_time.Layer("lstm", 64, 1, (50, 100, 200, 500))
-    rows = list(rnn_vs_attention_time.run(rnn_vs_attention_time.Sizes((layer,), repeats=15), 0))
-    times = {(row["length"], row["model"]): row["forward_ms"] for row in rows}
-    return tuple(
-        times[length, "LSTM"] / times[length, rnn_vs_attention_time.ATTENTION] for length in layer.lengths
-    )
-
-
 def growth() -> Measured:
-    """Exponents of an LSTM's and of attention's time: at the document's lengths, then at longer ones."""
-    ranges = ((50, 100, 200, 500), (1000, 2000, 4000))
-    return tuple(
-        exponent
-        for lengths in ranges
-        for exponent in layer_exponents(rnn_vs_attention_time.Layer("lstm", 64, 1, lengths))
-    )
+    short, long = (Layer("lstm", 64, 1, lengths) for lengths in ((50, 100, 200, 500), (1000, 2000, 4000)))
+    return *layer_exponents(short), *layer_exponents(long)
 
 
-CLAIMS = (
+CLAIMS = mark_full(
     Claim(
         "Sorting 8 numbers: token accuracy reaches 70 to 90 % (epochs 10 and 30).",
         "0.700–0.900 0.700–0.900",
         sorted_by_epoch,
         "Its own code, seed and data; the first symbol is given to the model, and is the smallest number.",
-        is_full=True,
     ),
     Claim(
         "Greedy decoding may start from the source's first symbol, training starts from the target's: "
@@ -184,7 +160,6 @@ CLAIMS = (
         "0.000",
         lambda: (starts()[1] - starts()[0],),
         "Reversal begins with the source's last symbol: what it writes from another start is no measure.",
-        is_full=True,
     ),
     Claim(
         "For sequences of 10, beams of 10 and greedy decoding give very similar results: difference "
@@ -193,21 +168,18 @@ CLAIMS = (
         wider,
         "Really searched, where the document measures one forward pass; “similar” is read as within "
         "5 points.",
-        is_full=True,
     ),
     Claim(
         "The bottleneck at length 15: a doubling adds much, 64; notably, 128; and marginally, 256.",
         ">0.100 >0.050 <0.050",
         last_doubling,
         "Its own code gains most from the last doubling; “marginally” is read as less than 5 points.",
-        is_full=True,
     ),
     Claim(
         "Self-attention is faster than an LSTM at 50, 100, 200 and 500 tokens: the LSTM's time over its own.",
         ">1.00 >1.00 >1.00 >1.00",
-        faster,
+        lambda: speedups(Layer("lstm", 64, 1, (50, 100, 200, 500))),
         "Forward, width 64, one thread of a processor.",
-        is_full=True,
     ),
     Claim(
         "An LSTM's time grows as n and self-attention's as n²: exponents from 50 to 500 tokens, then "
@@ -216,7 +188,6 @@ CLAIMS = (
         growth,
         "So it is for long sequences; at the document's lengths overhead and projections cost most.",
         tolerance=0.3,
-        is_full=True,
     ),
     Claim(
         "Exercise 1: what attention adds to reversal is more at length 40 than at 20: by so much "
@@ -224,6 +195,5 @@ CLAIMS = (
         ">0.000",
         widening,
         "Models of 100,000 parameters, 500 steps of 64 fresh sequences.",
-        is_full=True,
     ),
 )

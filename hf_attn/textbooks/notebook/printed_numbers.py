@@ -80,21 +80,18 @@ def many_heads(skipped: int) -> Mapping[str, torch.Tensor]:
 
 
 def loop_and_product() -> Measured:
-    """Scores one by one, and as one product."""
     vectors = embed()
     one_by_one = torch.tensor([[float(x @ y) for y in vectors] for x in vectors])
     return (str(torch.allclose(vectors @ vectors.T, one_by_one)),)
 
 
 def context_one_by_one() -> Measured:
-    """The second context, summed word by word and as one product."""
     weights, contexts = raw_attention()
     summed = sum(weight * vector for weight, vector in zip(weights[SECOND], embed(), strict=True))
     return (str(torch.allclose(torch.as_tensor(summed), contexts[SECOND])),)
 
 
 def one_key_and_value() -> Measured:
-    """The second token's key and value, alone and as a row of all."""
     head = single_head()
     return tuple(str(torch.allclose(head[name], head[f"{name}s"][SECOND])) for name in ("key", "value"))
 
@@ -109,7 +106,6 @@ def read_by_heads() -> torch.Tensor:
 
 
 def projected() -> Measured:
-    """The shape of the heads side by side, projected from 128 to 16."""
     read = read_by_heads()
     return shape_of(read), shape_of(nn.Linear(HEADS * WIDTH, WIDTH)(read.flatten()))
 

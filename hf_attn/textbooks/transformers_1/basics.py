@@ -3,6 +3,7 @@
 import inspect
 import json
 import statistics
+from functools import partial
 
 import torch
 from tokenizers import Tokenizer
@@ -10,11 +11,17 @@ from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import Whitespace
 from tokenizers.trainers import BpeTrainer
 from torch import nn
-from torch.utils.flop_counter import FlopCounterMode
 
 from hf_attn.experiments import gradients
 from hf_attn.models.position_base import build_sinusoids
-from hf_attn.textbooks.claims import Claim, Measured, count_parameters, difference, shape_of
+from hf_attn.textbooks.claims import (
+    Claim,
+    Measured,
+    count_multiplications,
+    count_parameters,
+    difference,
+    shape_of,
+)
 from hf_attn.textbooks.learn_ai_51.basics import shuffle
 from hf_attn.textbooks.reference_attention import EncoderLayer, FeedForward, MultiHeadAttention, attend
 
@@ -24,7 +31,6 @@ SMALL = gradients.Sizes((0, 1, 50, 199), hidden_size=32, inputs=8, initialisatio
 
 
 def plain() -> Measured:
-    """Of softmax(X Xᵀ) X: the lowest weight, and the lowest and highest sum of a row."""
     tokens = torch.randn(7, 16)
     weights = (tokens @ tokens.T).softmax(dim=1)
     sums = weights.sum(dim=1)
@@ -32,14 +38,12 @@ def plain() -> Measured:
 
 
 def variances() -> Measured:
-    """Variance of q·k for vectors of 64 numbers of variance 1, then divided by √64; 200,000 pairs."""
     query, key = torch.randn(2, 200_000, 64)
     products = (query * key).sum(dim=1)
     return float(products.var()), float((products / 8).var())
 
 
 def slopes() -> Measured:
-    """The softmax's mean slope ∂a/∂s, its Jacobian's norm, without scaling over that with it; Dk 512."""
     query, key = torch.randn(200, 1, 512), torch.randn(200, 10, 512)
     scores = (key @ query.transpose(1, 2)).squeeze(2)
     norms = []
@@ -51,7 +55,6 @@ def slopes() -> Measured:
 
 
 def attended(queries: int, keys: int, key_width: int, value_width: int) -> Measured:
-    """Shapes of outputs and weights, for a batch of 2."""
     output, weights = attend(
         torch.randn(2, queries, key_width), torch.randn(2, keys, key_width), torch.randn(2, keys, value_width)
     )
@@ -60,21 +63,18 @@ def attended(queries: int, keys: int, key_width: int, value_width: int) -> Measu
 
 @torch.no_grad()
 def attention_twins() -> Measured:
-    """How far ours is from nn.MultiheadAttention with the same weights: outputs and maps, self and cross."""
     theirs = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True).eval()
     ours = MultiHeadAttention.copy_of(theirs)
     tokens, memory = torch.randn(4, 10, WIDTH), torch.randn(4, 12, WIDTH)
     apart = []
     for read in (tokens, memory):
-        mine = ours(tokens, read)
-        reference = theirs(tokens, read, read, average_attn_weights=False)
-        apart += [difference(one, other) for one, other in zip(mine, reference, strict=True)]
+        expected = theirs(tokens, read, read, average_attn_weights=False)
+        apart += [difference(*pair) for pair in zip(ours(tokens, read), expected, strict=True)]
     return tuple(apart)
 
 
 @torch.no_grad()
 def layer_twins() -> Measured:
-    """How far ours is from nn.TransformerEncoderLayer with the same weights: post-norm, pre-norm."""
     tokens, apart = torch.randn(4, 10, WIDTH).double(), []
     for norm_first in (False, True):
         theirs = nn.TransformerEncoderLayer(
@@ -85,34 +85,18 @@ def layer_twins() -> Measured:
     return tuple(apart)
 
 
-def takes_averaging() -> Measured:
-    """Whether nn.MultiheadAttention's constructor takes average_attn_weights, and its forward."""
-    places = (nn.MultiheadAttention, nn.MultiheadAttention.forward)
-    return tuple(str("average_attn_weights" in inspect.signature(place).parameters) for place in places)
-
-
 def multihead_shapes(batch: int, length: int, width: int, heads: int) -> Measured:
-    """Shapes of outputs and maps."""
     output, weights = MultiHeadAttention(width, heads)(torch.randn(batch, length, width))
     return shape_of(output), shape_of(weights)
 
 
-def count_multiplications(compute) -> int:
-    """Multiplications of matrices, counted as they happen."""
-    counter = FlopCounterMode(display=False)
-    with torch.no_grad(), counter:
-        compute()
-    return counter.get_total_flops() // 2
-
-
 def doubled_length(compute, length: int = 10) -> float:
     """By how much the multiplications grow when the tokens double; `compute` gets N."""
-    one, two = (count_multiplications(lambda n=n: compute(n)) for n in (length, 2 * length))
+    one, two = (count_multiplications(partial(compute, n)) for n in (length, 2 * length))
     return two / one
 
 
 def costs() -> Measured:
-    """How multiplications grow with twice the tokens: scores and mixing, the MLP, the whole attention."""
     mlp, attention = FeedForward(WIDTH, INNER), MultiHeadAttention(WIDTH, HEADS)
 
     def mix(length: int):
@@ -126,7 +110,6 @@ def costs() -> Measured:
 
 
 def connected() -> Measured:
-    """Parameters of a fully connected layer over 10 tokens of 64, and of an encoder layer for them."""
     return (
         count_parameters(nn.Linear(10 * 64, 10 * 64, bias=False)),
         count_parameters(EncoderLayer(64, 4, 128)),
@@ -134,7 +117,6 @@ def connected() -> Measured:
 
 
 def connected_multiplications() -> Measured:
-    """Multiplications for 10 tokens of 64: a fully connected layer over all, and an encoder layer."""
     dense, layer = nn.Linear(10 * 64, 10 * 64, bias=False), EncoderLayer(64, 4, 128)
     return (
         count_multiplications(lambda: dense(torch.randn(1, 10 * 64))),
@@ -143,14 +125,12 @@ def connected_multiplications() -> Measured:
 
 
 def sinusoids() -> Measured:
-    """Of 1,000 sinusoids of width 512: the largest number, and the smallest distance between two places."""
     table = build_sinusoids(1000, 512)
     apart = torch.cdist(table, table) + 100 * torch.eye(1000)
     return float(table.abs().max()), float(apart.min())
 
 
 def looked_up() -> Measured:
-    """Shapes of looked-up words, and how far looking up is from a one-hot product."""
     table = nn.Embedding(1000, 300)
     words = torch.tensor([[10, 2, 45, 700, 3], [200, 34, 5, 0, 999]])
     product = nn.functional.one_hot(words, 1000).float() @ table.weight
@@ -158,7 +138,6 @@ def looked_up() -> Measured:
 
 
 def merges() -> Measured:
-    """The first two pairs that byte pair encoding merges in the sentence."""
     tokenizer = Tokenizer(BPE())
     tokenizer.pre_tokenizer = Whitespace()  # type: ignore[assignment]
     tokenizer.train_from_iterator([SENTENCE], BpeTrainer(vocab_size=100, show_progress=False))
@@ -167,7 +146,6 @@ def merges() -> Measured:
 
 
 def vanished() -> Measured:
-    """The gradient at distance 199 over that at 1: RNN, LSTM, GRU, attention."""
     rows = list(gradients.run(SMALL, 0))
     left = []
     for model in (*gradients.RECURRENT, gradients.ATTENTION):
@@ -178,7 +156,6 @@ def vanished() -> Measured:
 
 @torch.no_grad()
 def sub_layers() -> Measured:
-    """Mean and variance of a post-norm layer's tokens: what its last normalisation leaves."""
     output = EncoderLayer(WIDTH, HEADS, INNER)(torch.randn(4, 10, WIDTH))
     return float(output.mean(dim=-1).abs().max()), statistics.fmean(
         output.var(dim=-1, correction=0).flatten().tolist()
@@ -232,7 +209,10 @@ CLAIMS = (
     Claim(
         "average_attn_weights is an argument of the constructor (and of forward).",
         "True True",
-        takes_averaging,
+        lambda: tuple(
+            str("average_attn_weights" in inspect.signature(function).parameters)
+            for function in (nn.MultiheadAttention, nn.MultiheadAttention.forward)
+        ),
         "Of forward only: the document's commented code would fail.",
     ),
     Claim(
@@ -291,7 +271,8 @@ CLAIMS = (
         "Exercise 4: without positions shuffled tokens give shuffled outputs, and with them they do not.",
         "True False",
         lambda: tuple(
-            str(torch.allclose(*shuffle(told, 10, [*range(9, -1, -1)]), atol=1e-5)) for told in (False, True)
+            str(torch.allclose(*shuffle(with_positions, 10, [*range(9, -1, -1)]), atol=1e-5))
+            for with_positions in (False, True)
         ),
         "“Man bites dog” would be “dog bites man”.",
     ),

@@ -8,6 +8,7 @@ import torch
 from torch.nn.functional import cosine_similarity, one_hot
 
 from hf_attn.experiments.base import learn_and_measure
+from hf_attn.experiments.word_order import naive_bayes
 from hf_attn.experiments.words.bag_of_words import PLACES, compare_word_orders
 from hf_attn.experiments.words.bpe_steps import learn_bpe_merges
 from hf_attn.experiments.words.countries import COUNTRIES, compose_country_sentences
@@ -19,7 +20,7 @@ from hf_attn.experiments.words.word_vectors import (
     share_first,
 )
 from hf_attn.tasks.base import HELD_OUT, TRAINING
-from hf_attn.tasks.batch import PAD
+from hf_attn.tasks.batch import PAD, Batch
 from hf_attn.tasks.text.topics import Topics
 from hf_attn.tasks.tokenizers.trained import SPACE
 from hf_attn.textbooks.claims import Claim, Measured
@@ -34,32 +35,22 @@ def learned(kind: str) -> WordVectors:
 
 
 def rank_of_rome() -> Measured:
-    """The rank of Rome among all words but the three asked for: skip-gram, CBOW."""
     sums = (learned(kind).analogy("Paris", "France", "Italy") for kind in KINDS)
     return tuple(float(next(near.rank for near in ranked if near.word == "rome")) for ranked in sums)
 
 
 def capitals() -> Measured:
-    """Whether most of the sums of any two countries and their capitals have the right word first."""
     pairs = [(country.name, country.capital) for country in COUNTRIES]
     shares = [share_first(learned(kind), pairs) for kind in KINDS]
     return tuple("most" if share > 0.5 else "few" for share in shares)
 
 
 def unlike() -> Measured:
-    """The cosine of the one-hot vectors of cat and kitten, then of cat and car."""
     cat, kitten, car = one_hot(torch.arange(3)).float()
     return float(cosine_similarity(cat, kitten, dim=0)), float(cosine_similarity(cat, car, dim=0))
 
 
-def shared_token() -> Measured:
-    """How many of the four words begin with the token cook, by byte pairs learned from them alone."""
-    pieces = learn_bpe_merges(" ".join(COOKING), most=20)[-1].pieces
-    return (float(pieces.count(f"{SPACE}cook")),)
-
-
 def same_bag() -> Measured:
-    """Both sentences' difference in log-probability as bags; how far attention's mean outputs are apart."""
     one, other = ["dog", "bites", "man"], ["man", "bites", "dog"]
     met = Counter([*one, "dog"])  # unequal counts, so that equal sums are no accident of equal terms
     logs = [sum(math.log(met[word] / met.total()) for word in sentence) for sentence in (one, other)]
@@ -68,32 +59,21 @@ def same_bag() -> Measured:
 
 
 def topics_named() -> Measured:
-    """Topics of held-out docstrings named right by naive Bayes and by attention, from the same tokens."""
     task = Topics()
     accuracy = learn_and_measure(task, task.recipe, seed=0)["exact_match"]
     return name_topics(task), accuracy
 
 
 def name_topics(task: Topics) -> float:
-    """Naive Bayes with Laplace's smoothing on all held-out texts: the share it names right.
-
-    argmax_c log p(c) + Σ_t log p(w_t | c),   p(w | c) = (n_wc + 1) / (n_c + V)
-    """
-    (ids, labels), (tried, answers) = (tokens_and_classes(task, split) for split in (TRAINING, HELD_OUT))
-    classes, size = len(task.classes), len(task.vocabulary)
-    is_token = ids != PAD
-    cells = (labels.unsqueeze(1) * size + ids)[is_token]
-    counts = cells.bincount(minlength=classes * size).view(classes, size)
-    log_p = ((counts + 1) / (counts.sum(dim=1, keepdim=True) + size)).log()  # [classes, V]
-    evidence = (log_p.T[tried] * (tried != PAD).unsqueeze(2)).sum(dim=1)  # [B, classes]
-    named = (labels.bincount(minlength=classes).log() + evidence).argmax(dim=1)
-    return float((named == answers).float().mean())
+    """The share of all held-out texts whose topic naive Bayes names right."""
+    training, held_out = (read_split(task, split) for split in (TRAINING, HELD_OUT))
+    named = naive_bayes(training, held_out, len(task.vocabulary))
+    return float((named == held_out.labels).float().mean())
 
 
-def tokens_and_classes(task: Topics, split: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """A split's texts as ids [B, S], padded behind, and their classes [B]."""
+def read_split(task: Topics, split: str) -> Batch:
     rows = task.rows_of(split)
-    return task.encoded.sources.rows(rows).padded(PAD), task.encoded.targets.rows(rows).ids[:, 0]
+    return Batch(task.encoded.sources.rows(rows).padded(PAD), task.encoded.targets.rows(rows).ids[:, 0])
 
 
 CLAIMS = (
@@ -120,7 +100,7 @@ CLAIMS = (
     Claim(
         "cook, cooks, cooked and cooking share the token cook: how many of the four begin with it.",
         "4",
-        shared_token,
+        lambda: (learn_bpe_merges(" ".join(COOKING), most=20)[-1].pieces.count(f"{SPACE}cook"),),
         "Byte pair encoding learned from the four words alone.",
     ),
     Claim(

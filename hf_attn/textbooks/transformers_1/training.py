@@ -5,13 +5,12 @@ from functools import cache
 import torch
 
 from hf_attn.experiments import ngrams, word_order
-from hf_attn.textbooks.claims import Claim, Measured
+from hf_attn.textbooks.claims import Claim, Measured, mark_full
 from hf_attn.textbooks.reference_attention import FeedForward, attend
 from hf_attn.textbooks.timing import measure_exponent
 
 
 def which_came_first() -> Measured:
-    """Accuracy of naive Bayes and of attention with positions where only order counts."""
     accuracy = {row["model"]: row["exact_match"] for row in word_order.run(word_order.WordOrderSizes(), 0)}
     return accuracy[word_order.NAIVE_BAYES], accuracy["attention with positions"]
 
@@ -23,47 +22,41 @@ def counted() -> dict[str, ngrams.Row]:
 
 
 def surprise() -> Measured:
-    """The perplexity of bi-grams and tri-grams over attention's."""
     rows = counted()
     return tuple(rows[f"{n}-gram"]["perplexity"] / rows[ngrams.ATTENTION]["perplexity"] for n in (2, 3))
 
 
 def cells() -> Measured:
-    """The tri-grams' table over the bi-grams', and that over the size of the vocabulary."""
     two, three = (counted()[f"{n}-gram"]["parameters"] for n in (2, 3))
     return (three / two / two**0.5,)
 
 
 @torch.no_grad()
 def timed_costs() -> Measured:
-    """How the times of scores and mixing, and of the MLP, grow with N: exponents at width 64."""
     lengths, width = (512, 1024, 2048), 64
     mlp = FeedForward(width, 4 * width)
     mixing = measure_exponent(lambda length: attend(*torch.randn(3, 1, length, width)), lengths)
     return mixing, measure_exponent(lambda length: mlp(torch.randn(1, length, width)), lengths)
 
 
-CLAIMS = (
+CLAIMS = mark_full(
     Claim(
         "A bag of words forgets order: naive Bayes is at chance where only order counts, attention is not.",
         "0.45–0.55 ≥0.95",
         which_came_first,
         "Does a stand before b? Both answers have the same bag.",
-        is_full=True,
     ),
     Claim(
         "n-grams lack long contexts: perplexity of bi- and tri-grams over causal attention's, held-out text.",
         ">1.00 >1.00",
         surprise,
         "Kneser-Ney tables against 600 steps on the same docstrings.",
-        is_full=True,
     ),
     Claim(
         "Their parameters grow exponentially with L: what one more token multiplies them by, over V.",
         "1.00",
         cells,
         "V^(L + 1) cells.",
-        is_full=True,
     ),
     Claim(
         "By the clock, too, the attention part costs N²D and the MLP ND²: exponents of N, 512 to 2,048.",
@@ -71,6 +64,5 @@ CLAIMS = (
         timed_costs,
         "Scores and mixing alone, as counted above; one thread of a processor, width 64.",
         tolerance=0.3,
-        is_full=True,
     ),
 )

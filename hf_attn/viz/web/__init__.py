@@ -44,7 +44,7 @@ def encode_maps(weights) -> str:
 
 
 def pack_kind(weights, rows: Iterable[str], cols: Iterable[str], **more) -> dict:
-    """One kind of maps as the lens takes it.
+    """Pack the maps of one kind of attention for the lens.
 
     Args:
         weights: [L, H, Q, K].
@@ -52,13 +52,13 @@ def pack_kind(weights, rows: Iterable[str], cols: Iterable[str], **more) -> dict
         cols: labels of K.
         **more: allowed [[0|1]], padding, truth [[0|1|2]], title; None is left out.
     """
-    kept = {name: value for name, value in more.items() if value is not None}
+    options = {name: value for name, value in more.items() if value is not None}
     return {
         "maps": encode_maps(weights),
         "shape": list(weights.shape),
         "rows": list(rows),
         "cols": list(cols),
-        **kept,
+        **options,
     }
 
 
@@ -78,7 +78,6 @@ def to_json(value) -> str | None:
 
 
 def _plain(number):
-    """A number of numpy's as Python's own."""
     if isinstance(number, np.floating | np.integer | np.bool_):
         return float(number) if isinstance(number, np.floating) else number.item()
     kind = type(number).__name__
@@ -86,7 +85,6 @@ def _plain(number):
 
 
 def _finite(value):
-    """The same with None for each number that is not finite."""
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -96,7 +94,7 @@ def _finite(value):
 
 
 def build_page(value: dict, title: str, theme: str = "auto") -> str:
-    """One self-contained HTML page with the lens: styles, scripts and data are in it, nothing is asked for.
+    """Build one HTML page with the lens that holds its styles, scripts and data, and requests nothing.
 
     Args:
         value: of the board, as `explore_board` in viz/web/lens/explore_board.js takes it.
