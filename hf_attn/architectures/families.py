@@ -4,6 +4,7 @@ A new family of models is one row of FAMILIES: saving, loading and the Auto clas
 """
 
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from transformers import (
     AutoConfig,
@@ -40,6 +41,7 @@ class Family:
         base: the model without a head, which AutoModel loads.
         head: the model with its head.
         auto_head: the Auto class that loads the head.
+        is_recurrent: whether it reads step by step.
     """
 
     title: str
@@ -47,6 +49,7 @@ class Family:
     base: type[PreTrainedModel]
     head: type[PreTrainedModel]
     auto_head: type
+    is_recurrent: bool = False
 
     @property
     def auto_map(self) -> dict[str, str]:
@@ -83,6 +86,7 @@ FAMILIES: dict[str, Family] = {
         RecurrentModel,
         RecurrentForConditionalGeneration,
         AutoModelForSeq2SeqLM,
+        is_recurrent=True,
     ),
     "recurrent_encoder": Family(
         "recurrent encoder",
@@ -90,8 +94,19 @@ FAMILIES: dict[str, Family] = {
         RecurrentEncoderModel,
         RecurrentForSequenceClassification,
         AutoModelForSequenceClassification,
+        is_recurrent=True,
     ),
 }
+
+
+def is_ours(model_type: object) -> TypeGuard[str]:
+    """Whether a model type is one of FAMILIES, and not one of transformers' own or unknown."""
+    return isinstance(model_type, str) and model_type in FAMILIES
+
+
+def is_recurrent(config: PreTrainedConfig) -> bool:
+    """Whether a configuration is of a model of ours that reads step by step."""
+    return is_ours(config.model_type) and FAMILIES[config.model_type].is_recurrent
 
 
 def register_auto_classes() -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
+from hf_attn.architectures.families import is_recurrent
 from hf_attn.tasks.base import CLASSES, Task
 from hf_attn.utils.model_lock import building_model
 
@@ -96,7 +97,7 @@ def count_activations(config: PreTrainedConfig, source: int, target: int) -> int
     is_joined = target and not getattr(config, "is_encoder_decoder", False)
     read, written = (source + target, source + target) if is_joined else (source, target)
     scores = 4 * written * vocabulary  # logits, their log-softmax, and the gradients of both
-    count = _count_recurrent if hasattr(config, "cell_type") else _count_transformer
+    count = _count_recurrent if is_recurrent(config) else _count_transformer
     return scores + count(config, read, 0 if is_joined else written)
 
 

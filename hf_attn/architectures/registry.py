@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel
 
+from hf_attn.architectures.families import FAMILIES
 from hf_attn.architectures.memory import check_loaded, check_training, count_planned_weights
 from hf_attn.models.config_checks import SEEDS, check_number
-from hf_attn.models.configuration_attn import AttnConfig
 from hf_attn.models.configuration_attn_decoder import AttnDecoderConfig
 from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
 from hf_attn.models.configuration_attn_seq2seq import AttnSeq2SeqConfig
@@ -49,7 +49,7 @@ class Architecture:
     @property
     def is_recurrent(self) -> bool:
         """Whether it reads step by step."""
-        return not issubclass(self.config, AttnConfig)
+        return FAMILIES[self.config.model_type].is_recurrent
 
 
 def _recurrent(title: str, score_function: str) -> Architecture:

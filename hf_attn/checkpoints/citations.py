@@ -1,5 +1,7 @@
 """What to cite for a model: BibTeX by model type and architecture."""
 
+from hf_attn.architectures.families import FAMILIES
+
 TRANSFORMER = """\
 @inproceedings{vaswani2017attention,
   title     = {Attention Is All You Need},
@@ -50,7 +52,7 @@ def cite(model_type: str, architecture: str) -> tuple[str, ...]:
         model_type: a key of `FAMILIES`.
         architecture: a name in `ARCHITECTURES`; one that is not known cites the family alone.
     """
-    if not model_type.startswith("recurrent"):
+    if not FAMILIES[model_type].is_recurrent:
         return (TRANSFORMER,)
     by_score = {
         "none": (SEQUENCE_TO_SEQUENCE,),

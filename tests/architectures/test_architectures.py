@@ -5,8 +5,10 @@ import itertools
 
 import pytest
 import torch
+from transformers import RecurrentGemmaConfig
 
-from hf_attn.architectures.map_sizes import estimate_map_bytes
+from hf_attn.architectures.families import FAMILIES, is_ours, is_recurrent
+from hf_attn.architectures.map_sizes import count_weights, estimate_map_bytes
 from hf_attn.architectures.registry import ARCHITECTURES, NAMES, build_model, find_architecture
 from hf_attn.cli.train import ModelName
 from hf_attn.evaluation.metrics import evaluate, exact_matches, measure_quickly, predict
@@ -210,3 +212,15 @@ def test_more_than_one_source_and_no_tokens_are_refused_in_words():
     with pytest.raises(ValueError, match="max_new_tokens=0 must be a whole number from 1"):
         write(model, torch.tensor([TASK.encode("1 2 3")]), max_new_tokens=0)
     assert isinstance(TASK.batch_of(["1 2"]), Batch)
+
+
+def test_a_model_of_transformers_whose_name_begins_as_ours_is_not_taken_for_ours():
+    config = RecurrentGemmaConfig(num_hidden_layers=3, num_attention_heads=2)
+    assert not is_ours(config.model_type)
+    assert not is_recurrent(config)
+    assert count_weights(config, 5, 0) == {"encoder": (3, 2, 5, 5)}
+    assert not is_ours(["recurrent"])
+    assert {name: is_recurrent(family.config()) for name, family in FAMILIES.items()} == {
+        **dict.fromkeys(("attn_seq2seq", "attn_decoder", "attn_encoder"), False),
+        **dict.fromkeys(("recurrent", "recurrent_encoder"), True),
+    }
