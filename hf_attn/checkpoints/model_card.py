@@ -8,8 +8,6 @@ import jinja2
 from huggingface_hub import EvalResult, ModelCardData
 
 from hf_attn.architectures.families import FAMILIES
-from hf_attn.architectures.registry import ARCHITECTURES
-from hf_attn.checkpoints.citations import cite
 from hf_attn.checkpoints.model_card_failures import worst_of, write_failures
 from hf_attn.evaluation.baselines import NAME as BASELINE
 from hf_attn.tasks import Task
@@ -173,6 +171,7 @@ def build_card(name: str, task: Task, training: Mapping[str, Any]) -> str:
     """
     results = training.get("results") or {}
     family = FAMILIES[training["model_type"]]
+    variant = family.variants.get(str(training.get("model")))
     environment = jinja2.Environment(
         undefined=jinja2.StrictUndefined, trim_blocks=True, keep_trailing_newline=True
     )
@@ -180,8 +179,8 @@ def build_card(name: str, task: Task, training: Mapping[str, Any]) -> str:
         name=name,
         metadata=_metadata(name, task, training).to_yaml().strip(),
         summary=_summary(task, training),
-        auto_head=family.auto_head.__name__,
-        last_line=LAST_LINES[family.auto_head.__name__],
+        auto_head=family.auto_head,
+        last_line=LAST_LINES[family.auto_head],
         task=task,
         example=task.worked_example,
         source_literal=json.dumps(task.worked_example.source, ensure_ascii=False),
@@ -190,7 +189,7 @@ def build_card(name: str, task: Task, training: Mapping[str, Any]) -> str:
         unit=UNITS[task.kind],
         exactness=": ordinary code does this task exactly" if task.is_computable else "",
         how=HOW_JUDGED[task.kind],
-        citations=cite(training["model_type"], str(training.get("model"))),
+        citations=family.citations + (variant.citations if variant else ()),
         options={option: write_cell(value) for option, value in training["task"]["options"].items()},
         settings=_settings(training),
         results=results,
@@ -206,11 +205,11 @@ def build_card(name: str, task: Task, training: Mapping[str, Any]) -> str:
     )
 
 
-def name_model(kind: str, training: Mapping) -> list[str]:
+def name_model(training: Mapping) -> list[str]:
     """What a model is, and of a recurrent one how it attends."""
-    family = FAMILIES[training["model_type"]].title
-    known = ARCHITECTURES[kind].get(str(training.get("model")))
-    return [family, known.title] if known is not None and known.is_recurrent else [family]
+    family = FAMILIES[training["model_type"]]
+    variant = family.variants.get(str(training.get("model")))
+    return [family.title, variant.title] if variant and family.is_recurrent else [family.title]
 
 
 def _metadata(name: str, task: Task, training: Mapping) -> ModelCardData:
@@ -255,7 +254,7 @@ def _sureness(results: Mapping) -> dict:
 
 
 def _summary(task: Task, training: Mapping) -> str:
-    family, *how = name_model(task.kind, training)
+    family, *how = name_model(training)
     sizes = "; ".join([f"{training['parameters']:,} parameters", *how])
     sentence = (
         f"A tiny {family} ({sizes}) that learned one task: "

@@ -96,7 +96,7 @@ def find_usual(task: Task | type[Task]) -> tuple[str, ...]:
 
 def count_parameters(task: Task, recipe: Recipe) -> int:
     """How many weights a recipe's model has, without memory for them."""
-    model_class = find_architecture(task, recipe.architecture).model
+    model_class = find_architecture(task, recipe.architecture).family.head
     return count_planned_weights(model_class, build_config(task, recipe)).parameters
 
 
@@ -105,7 +105,7 @@ def match_parameters(task: Task, architectures: Iterable[str], parameters: int) 
 
     Args:
         task: what they learn.
-        architectures: names in ARCHITECTURES of the task's kind.
+        architectures: names of models that learn the task's kind.
         parameters: how many weights each may have.
 
     Returns:

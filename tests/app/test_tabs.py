@@ -22,7 +22,7 @@ from demos.session.session import Session  # noqa: E402
 from demos.tabs.train import form  # noqa: E402
 from demos.tabs.train import tab as train  # noqa: E402
 from demos.ui.formatting import thin  # noqa: E402
-from hf_attn.architectures.registry import ARCHITECTURES  # noqa: E402
+from hf_attn.architectures.families import architectures_of  # noqa: E402
 from hf_attn.checkpoints.save_load import load_checkpoint  # noqa: E402
 from hf_attn.tasks import TASKS, build_task  # noqa: E402
 from hf_attn.training.loop import Diverged  # noqa: E402
@@ -109,7 +109,7 @@ def test_every_task_and_model_is_offered_and_fills_the_settings_with_its_recipe(
         table = own_table if form.COLUMNS.get(name) else None
         filled |= dict(zip(("column_1", "column_2"), form.show_columns(name, table), strict=True))
         offered = [model for _, model in filled["model"]["choices"]]
-        assert offered == list(ARCHITECTURES[TASKS[name].kind])
+        assert offered == list(architectures_of(TASKS[name].kind))
         for model in offered:
             chosen = form.choose_model(label, model, filled["size"].get("value"), "small")
             again = filled | dict(zip(("preset", *form.FILLED), chosen, strict=True))

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import gradio as gr
 
-from hf_attn.architectures.registry import ARCHITECTURES, check_recipe
+from hf_attn.architectures.families import architectures_of
+from hf_attn.architectures.registry import check_recipe
 from hf_attn.tasks import TASKS, Recipe, Task, build_task
 from hf_attn.training.duel import USUAL, Budget, count_parameters, match_parameters
 
@@ -61,8 +62,8 @@ def offered() -> dict[str, tuple]:
 
 def titles_of(label: str) -> list[tuple[str, str]]:
     """(title, name) of each model that learns a task, the recurrent ones first: they are older."""
-    known = ARCHITECTURES[TASKS[offered()[label][0]].kind]
-    ordered = sorted(known, key=lambda name: not known[name].is_recurrent)
+    known = architectures_of(TASKS[offered()[label][0]].kind)
+    ordered = sorted(known, key=lambda name: not known[name].family.is_recurrent)
     return [(known[name].title, name) for name in ordered]
 
 

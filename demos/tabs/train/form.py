@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import gradio as gr
 import torch
 
-from hf_attn.architectures.registry import ARCHITECTURES, build_model, check_recipe
+from hf_attn.architectures.families import architectures_of
+from hf_attn.architectures.registry import build_model, check_recipe
 from hf_attn.architectures.settings import apply_settings, setting_types
 from hf_attn.models.positions import POSITION_TYPES
 from hf_attn.tasks import TASKS, Recipe, Task, build_task
@@ -119,12 +120,12 @@ def fields_of(task: str, model: str) -> dict[str, str]:
     Raises:
         FieldError: it does not learn such a task.
     """
-    architecture = ARCHITECTURES[TASKS[task].kind].get(model)
+    architecture = architectures_of(TASKS[task].kind).get(model)
     if architecture is None:
         raise FieldError("task", f"{TASKS[task].title} is not learned by this model: choose another model.")
     there = setting_types(TASKS[task], model)["model"]
     names = {name: name for name in MODEL_FIELDS}
-    if architecture.is_recurrent:
+    if architecture.family.is_recurrent:
         names |= {"num_hidden_layers": "num_layers"}
     score = architecture.fields.get("score_function")
     silent = {"attention_size"} if score not in ("additive", "concat") else set()
@@ -317,12 +318,12 @@ def fill_form(label: str, model: str, size: object, preset: str) -> dict[str, di
     chosen = find_size(sizes, size)  # None where one was typed that is not offered
     given = {} if chosen is None else {option: chosen}
     recipe = build_task(name, **given).recipes_of(model)[PRESETS[preset]]
-    architecture, shown = ARCHITECTURES[TASKS[name].kind][model], fields_of(name, model)
+    config, shown = architectures_of(TASKS[name].kind)[model].family.config, fields_of(name, model)
     filled = {}
     for field in MODEL_FIELDS:
         filled[field] = {"visible": field in shown}
         if field in shown:
-            value = recipe.model.get(shown[field], getattr(architecture.config, shown[field]))
+            value = recipe.model.get(shown[field], getattr(config, shown[field]))
             filled[field]["value"] = recipe.model["hidden_size"] if value is None else value
     filled["learning_rate"] = {"value": f"{recipe.learning_rate:g}"}
     filled["steps"] = {"value": str(recipe.steps)}
@@ -343,7 +344,7 @@ def choose_model(label: str, model: str, size: object, preset: str) -> list:
 def choose_task(label: str) -> list:
     """Another task: [file, column, column, model, size, preset, fields of FILLED…]."""
     name, _, title, sizes, first = offers()[label]
-    model, known = build_task(name).recipe.architecture, ARCHITECTURES[TASKS[name].kind]
+    model, known = build_task(name).recipe.architecture, architectures_of(TASKS[name].kind)
     size = gr.update(label=title, choices=list(sizes), value=first, visible=len(sizes) > 1)
     # without a word that all but one share, the names are not cut in a narrow field
     choices = [(known[key].title.replace(" attention (", " ("), key) for key in known]
@@ -376,7 +377,7 @@ FILLED = (*MODEL_FIELDS, "learning_rate", "steps")  # what a recipe says
 def describe_form(*form, table: Table | None = None) -> list:
     """[the line under the settings, what is wrong under each field…, and that again for another place]."""
     values = dict(zip(FIELDS, form, strict=True))
-    if values["model"] not in ARCHITECTURES[TASKS[offers()[values["task"]][0]].kind]:
+    if values["model"] not in architectures_of(TASKS[offers()[values["task"]][0]].kind):
         return [gr.skip()] * (2 + len(ERRORS))  # of the task before: another is on its way
     try:
         task, recipe, _ = read_form(*form, table=table)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from hf_attn.architectures.registry import ARCHITECTURES
+from hf_attn.architectures.families import architectures_of
 from hf_attn.tasks import TASKS
 from hf_attn.training.loop import Report
 
@@ -234,7 +234,7 @@ def restore_form(values: dict) -> dict[str, dict]:
         raise ValueError(f"{values['task']!r} is no task here.")
     name, _, _, sizes, _ = offered[values["task"]]
     allowed = {
-        "model": list(ARCHITECTURES[TASKS[name].kind]),
+        "model": list(architectures_of(TASKS[name].kind)),
         "size": [*sizes, None] if not sizes else list(sizes),
     }
     for field, known in allowed.items():

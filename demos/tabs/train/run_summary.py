@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from hf_attn.architectures.registry import ARCHITECTURES
+from hf_attn.architectures.registry import find_architecture
 
 from ...jobs.training_job import LONGEST_PROBE, TrainingJob
 from ...ui.formatting import clock, count, name_architecture, percent, shorten, size_in_words, thin
@@ -42,7 +42,7 @@ def settings_of(run: TrainingJob) -> list[list[str]]:
     sizes = {row[1]: row[2] for row in SIZES.values() if row[0] == task.name}
     told = {"Task": task.title}
     told |= {sizes.get(name, plain(name)): value for name, value in task.options.items() if name != "path"}
-    told["Model"] = ARCHITECTURES[task.kind][recipe.architecture].title
+    told["Model"] = find_architecture(task, recipe.architecture).title
     told |= {LABELS.get(name, plain(name)): value for name, value in recipe.model.items()}
     training = {field.name for field in dataclasses.fields(recipe)} - set(UNCOMPARED)
     told |= {LABELS.get(name, plain(name)): getattr(recipe, name) for name in sorted(training)}
