@@ -5,8 +5,9 @@ A subclass says how an example is drawn and how a person writes it; splitting, s
 
 import dataclasses
 import functools
+import random
 from abc import ABC, abstractmethod
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -32,6 +33,8 @@ TRAINING, VALIDATION, HELD_OUT = "training", "validation", "held-out"
 SPLITS = (TRAINING, VALIDATION, HELD_OUT)
 SEQUENCE, CLASSES, TEXT = "sequence", "classes", "text"  # kinds of tasks: what is learned
 LONGEST_TEXT = 1000  # characters of an input: far more than any task reads, far less than a parser chokes on
+# what is hard about inputs → what makes one: a source, or (source, answer)
+HardInputs = Mapping[str, Callable[[], str | tuple[str, str]]]
 DRAWN_AT_ONCE = 65_536  # examples, so that a million cost no more memory on the way than they are kept in
 
 
@@ -208,6 +211,14 @@ class Task(ABC):
         verdict = self.verify(source, prediction, reference)
         longest = max(len(verdict.wrong), len(verdict.expected), 1)
         return {"token_accuracy": (len(verdict.wrong) - sum(verdict.wrong)) / longest}
+
+    def hard_inputs(self, randomness: random.Random) -> HardInputs:  # noqa: ARG002
+        """Inputs on which models stumble, by what is hard about them; here none.
+
+        Each is made from what a person may write, not from what training draws: a source, with its right
+        answer where `answer` cannot compute it. What the options do not allow may be refused or left out.
+        """
+        return {}
 
     @property
     def recurrent_recipe(self) -> Recipe:
