@@ -19,6 +19,11 @@ class IndexPositions(Positions):
     model nothing is left of it, and in a post-norm model only the first attention sees it.
     """
 
+    title = "Index added"
+    sentence = "The position's number, added to every coordinate; LayerNorm takes it off again."
+    equation = "P(i) = (i, i, …, i)"
+    paper = "chapter_8_transformer, to show why it fails"
+
     def forward(self, embeddings: torch.Tensor, position_ids: torch.Tensor) -> torch.Tensor:
         """Add [B, T] positions to each coordinate of [B, T, D] embeddings."""
         return embeddings + position_ids.unsqueeze(-1).to(embeddings.dtype)
@@ -31,6 +36,11 @@ class SinusoidalPositions(Positions):
 
     They are computed where they are needed, so any position has one, and no half precision rounds them first.
     """
+
+    title = "Sinusoidal"
+    sentence = "Sines and cosines of falling frequency, added to the embedding; nothing is learned."
+    equation = "PE(p, 2i) = sin(p / 10000^(2i/D)),  PE(p, 2i+1) = cos(p / 10000^(2i/D))"
+    paper = "Vaswani et al. 2017, arXiv:1706.03762, §3.5"
 
     def forward(self, embeddings: torch.Tensor, position_ids: torch.Tensor) -> torch.Tensor:
         """Add the sinusoids of [B, T] positions to [B, T, D] embeddings."""
@@ -45,6 +55,11 @@ class LearnedPositions(Positions):
     There is no vector for a place beyond the table: longer sequences are refused.
     """
 
+    title = "Learned table"
+    sentence = "A trained vector for each position, added to the embedding; beyond the table there is none."
+    equation = "P(i) = W_i"
+    paper = "Gehring et al. 2017, arXiv:1705.03122"
+    settings = ("max_position_embeddings", "seed")
     extrapolates = False
 
     def __init__(self, config, is_causal: bool = False):
@@ -71,6 +86,10 @@ class LearnedInterpolatedPositions(Stretched, LearnedPositions):
     other.
     """
 
+    title = "Learned, interpolated"
+    sentence = "A trained table whose rows move closer together where a sequence is longer than it."
+    equation = "P(i) = W_⌊x⌋ + (x − ⌊x⌋)(W_⌊x⌋₊₁ − W_⌊x⌋),  x = i / s"
+    paper = "after Chen et al. 2023, arXiv:2306.15595"
     extrapolates = True
 
     def forward(self, embeddings: torch.Tensor, position_ids: torch.Tensor) -> torch.Tensor:
@@ -104,6 +123,12 @@ class ODEPositions(Positions):
     Kutta's fourth-order method with one step a place: the solution goes on beyond any length, and costs
     four evaluations a place, one after the other.
     """
+
+    title = "Neural ODE"
+    sentence = "Positions lie on a trajectory whose direction is learned, solved step by step from its start."
+    equation = "dp/dt = f(p, t),  P(i) = p(i)"
+    paper = "Chen et al. 2018, arXiv:1806.07366; Liu et al. 2020, arXiv:2003.09229"
+    settings = ("max_position_embeddings", "seed")
 
     def __init__(self, config, is_causal: bool = False):
         super().__init__(config, is_causal)
@@ -156,6 +181,21 @@ class ComplexPositions(Positions):
     Moving on by j turns by e^{iωj}, which holds because r does not depend on the place and the phase is
     linear in it.
     """
+
+    title = "Complex phase"
+    sentence = "The embedding's halves, real and imaginary, are turned by a learned frequency."
+    equation = "z(p) = x e^{i(ω p + φ)}"
+    paper = "Wang et al. 2020, arXiv:1912.12333"
+    head_multiple = 2
+
+    @classmethod
+    def check_config(cls, config) -> None:
+        """Refuse a width without halves."""
+        if config.hidden_size % 2:
+            raise ValueError(
+                f"position_type={config.position_type!r} takes hidden_size={config.hidden_size} as real and "
+                "imaginary parts: choose it even."
+            )
 
     def __init__(self, config, is_causal: bool = False):
         super().__init__(config, is_causal)

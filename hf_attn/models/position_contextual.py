@@ -1,4 +1,4 @@
-"""Positions told by the neighbours: what a token stands next to, or what was read before it, tells its place.
+"""Position encodings from the neighbours: what a token stands next to, or what was read before it.
 
 `forward` gets all that was read so far, [B, S, D], also through the cache, with padding behind the tokens. A
 sequence is a run of positions each one more than the last: nothing here reads padding (PADDING_POSITION), or
@@ -45,6 +45,11 @@ class DepthwiseConvolutionPositions(Positions):
     beyond both ends say where the sequence begins; in between a token is told its neighbours, not its number.
     """
 
+    title = "Depth-wise convolution"
+    sentence = "A weighted sum over the neighbours in each coordinate: the position shows only near the ends."
+    equation = "P(i) = Σ_k w_k ⊙ x_{i+k}"
+    paper = "Chu et al. 2021, arXiv:2102.10882"
+    settings = ("seed",)
     reads_neighbours = True
 
     def __init__(self, config, is_causal: bool = False):
@@ -75,6 +80,11 @@ class MultiscaleConvolutionPositions(Positions):
     A convolution is a linear map of the window around a token.
     """
 
+    title = "Convolutions of two widths"
+    sentence = "Two convolutions give half of the coordinates each; the position shows only near the ends."
+    equation = "P(i) = [Σ_k W_k x_{i+k} ; Σ_k V_k x_{i+k}]"
+    paper = "chapter_8_transformer"
+    settings = ("seed",)
     reads_neighbours = True
 
     def __init__(self, config, is_causal: bool = False):
@@ -104,6 +114,11 @@ class RecurrentPositions(Positions):
     in each step.
     """
 
+    title = "Recurrent (LSTM)"
+    sentence = "What an LSTM has read up to a token is added to it, one token after the other."
+    equation = "P(t) = W h_t,  h_t = LSTM(x_t, h_{t−1})"
+    paper = "Hochreiter and Schmidhuber 1997, doi:10.1162/neco.1997.9.8.1735"
+    settings = ("seed",)
     reads_neighbours = True
 
     def __init__(self, config, is_causal: bool = False):
@@ -138,6 +153,11 @@ class DynamicPositions(Positions):
     a causal stack, else all of its sequence.
     """
 
+    title = "Dynamic"
+    sentence = "A small network makes the vector from the sinusoid and the mean of the tokens in sight."
+    equation = "P(i) = W₂ tanh(W₁ [PE(i) ; c_i] + b₁) + b₂"
+    paper = "chapter_8_transformer"
+    settings = ("seed",)
     reads_neighbours = True
 
     def __init__(self, config, is_causal: bool = False):

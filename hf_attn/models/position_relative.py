@@ -24,11 +24,12 @@ def look_up(indices: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
 
 
 class ClippedDistances(Positions):
-    """What the ways share that learn something for each distance from −k to k, and treat farther ones as k.
+    """What encodings share that learn something for each distance from −k to k, and treat farther ones as k.
 
     clip(j − i) = max(−k, min(k, j − i)),   k = relative_clip_distance
     """
 
+    settings = ("num_attention_heads", "relative_clip_distance", "seed")
     biases_scores = True
 
     def __init__(self, config, is_causal: bool = False):
@@ -52,6 +53,10 @@ class RelativePositions(ClippedDistances):
     the weights α themselves, so that only the eager kernel can do it.
     """
 
+    title = "Relative vectors"
+    sentence = "A trained vector for each distance, added to the key and to the value."
+    equation = "e_ij = q_i · (k_j + a^K_ij) / √Dh,  y_i = Σ_j α_ij (v_j + a^V_ij),  a_ij = w_clip(j − i)"
+    paper = "Shaw et al. 2018, arXiv:1803.02155"
     needs_weights = True
 
     def __init__(self, config, is_causal: bool = False):
@@ -79,6 +84,11 @@ class T5Bias(Positions):
     here the product is scaled as everywhere, the bias is not.
     """
 
+    title = "T5 bias"
+    sentence = "A trained number a head for each bucket of distances, added to the score; far ones are wide."
+    equation = "e_ij = q_i · k_j / √Dh + b_bucket(j − i)"
+    paper = "Raffel et al. 2020, arXiv:1910.10683, §2.1"
+    settings = ("num_attention_heads", "seed")
     biases_scores = True
 
     def __init__(self, config, is_causal: bool = False):
@@ -122,6 +132,11 @@ class ClippedBias(ClippedDistances):
     Unlike T5's own its buckets are all one place wide, and it is divided by √Dh with the product.
     """
 
+    title = "Clipped bias"
+    sentence = "A trained number a head for each distance; all distances beyond the clip share one."
+    equation = "e_ij = (q_i · k_j + b_clip(j − i)) / √Dh"
+    paper = "chapter_8_transformer's variant of T5's"
+
     def __init__(self, config, is_causal: bool = False):
         super().__init__(config, is_causal)
         self.scaling = (config.hidden_size // config.num_attention_heads) ** -0.5
@@ -157,6 +172,11 @@ class ALiBiPositions(Positions):
     alike.
     """
 
+    title = "ALiBi"
+    sentence = "A penalty that grows with the distance, steeper in some heads; nothing is learned."
+    equation = "e_ij = q_i · k_j / √Dh − m_h |j − i|,  m_h = 2^(−8h/H)"
+    paper = "Press et al. 2022, arXiv:2108.12409"
+    settings = ("num_attention_heads",)
     biases_scores = True
 
     def __init__(self, config, is_causal: bool = False):
@@ -171,13 +191,18 @@ class ALiBiPositions(Positions):
 
 
 class CompositePositions(ClippedBias):
-    """An absolute and a relative way together, each as much as the model learns to want of it.
+    """An absolute and a relative encoding together, each as much as the model learns to want of it.
 
         P = α · absolute + β · relative
 
     The absolute part is the sinusoid, added to the embedding with α; the relative part is the clipped bias,
     added to the scores with β. Both weights are learned, and begin at 1.
     """
+
+    title = "Absolute + relative"
+    sentence = "A sinusoid on the embedding and a clipped bias on the scores, each with a learned weight."
+    equation = "P = α · absolute + β · relative,  α = β = 1 at first"
+    paper = "chapter_8_transformer"
 
     def __init__(self, config, is_causal: bool = False):
         super().__init__(config, is_causal)

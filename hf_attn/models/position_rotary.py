@@ -30,6 +30,22 @@ class RotaryPositions(Positions):
     The frequencies are no buffer: `model.half()` would round them, and the error grows with the position.
     """
 
+    title = "Rotary (RoPE)"
+    sentence = "Queries and keys are turned by their position: their product knows only the distance."
+    equation = "(R(m) q) · (R(n) k) = q · R(n − m) k,  θ_i = theta^(−2i/Dh)"
+    paper = "Su et al. 2021, arXiv:2104.09864"
+    settings = ("num_attention_heads", "rope_theta")
+    head_multiple = 2
+
+    @classmethod
+    def check_config(cls, config) -> None:
+        """Refuse a head without pairs."""
+        if (head_size := config.hidden_size // config.num_attention_heads) % 2:
+            raise ValueError(
+                f"position_type={config.position_type!r} turns pairs of numbers, and a head of size "
+                f"{head_size} is odd: choose hidden_size / num_attention_heads even."
+            )
+
     def __init__(self, config, is_causal: bool = False):
         super().__init__(config, is_causal)
         self.head_dim, self.theta = config.hidden_size // config.num_attention_heads, config.rope_theta
@@ -55,6 +71,12 @@ class RotaryInterpolatedPositions(Stretched, RotaryPositions):
     Every pair turns s times slower: no angle leaves what was trained, but neighbours come closer.
     """
 
+    title = "Rotary, interpolated"
+    sentence = "Beyond the trained length every pair turns more slowly, so that no angle is new."
+    equation = "angle = (p / s) θ_i,  s = length / trained"
+    paper = "Chen et al. 2023, arXiv:2306.15595, §2.3"
+    settings = ("max_position_embeddings", "num_attention_heads", "rope_theta")
+
     def angles(self, position_ids: torch.Tensor) -> torch.Tensor:
         """(p/s)θ_i of [B, T] positions, [B, T, Dh/2]."""
         return super().angles(position_ids / self.stretch(position_ids))
@@ -69,6 +91,23 @@ class RotaryNTKPositions(Stretched, RotaryPositions):
     The slowest pair turns s times slower, as if interpolated, the fastest as before: neighbours stay apart.
     All frequencies fall, none rises.
     """
+
+    title = "Rotary, NTK-aware"
+    sentence = "Beyond the trained length the base grows: slow pairs turn slower, fast ones hardly."
+    equation = "theta' = theta · s^(Dh/(Dh − 2)),  s = length / trained"
+    paper = "described in Peng et al. 2023, arXiv:2309.00071, §3.1"
+    settings = ("max_position_embeddings", "num_attention_heads", "rope_theta")
+    head_multiple = 4
+
+    @classmethod
+    def check_config(cls, config) -> None:
+        """Refuse a head of one pair."""
+        super().check_config(config)
+        if (head_size := config.hidden_size // config.num_attention_heads) < 4:
+            raise ValueError(
+                f"position_type={config.position_type!r} slows all pairs but the first, and a head of size "
+                f"{head_size} has no other: choose hidden_size / num_attention_heads at least 4."
+            )
 
     def angles(self, position_ids: torch.Tensor) -> torch.Tensor:
         """pθ'_i of [B, T] positions, [B, T, Dh/2]."""
