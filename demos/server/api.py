@@ -43,7 +43,6 @@ from ..ui.formatting import shorten
 MOST_RUNS = 16
 KEPT_SECONDS = 3600.0
 LAYERS = ("encoder_layers", "decoder_layers", "num_hidden_layers", "num_layers")
-OWN_DATA = ("csv", "pairs")  # tasks that need a file, which no endpoint takes
 Strategy = Literal["greedy", "beam", "top-k", "nucleus"]
 Kind = Literal["answering", "encoder", "decoder", "cross"]
 
@@ -269,8 +268,8 @@ def list_tasks() -> list[dict[str, str]]:
         for.
     """
     found = []
-    for name in TASKS:
-        if name not in OWN_DATA:
+    for name, task_class in TASKS.items():
+        if not task_class.column_options:  # of a file, which no endpoint takes
             task = build_task(name)
             example = task.worked_example
             told = {"source": example.source, "target": example.target, "story": example.story}
@@ -302,7 +301,7 @@ def _read_recipe(
     Raises:
         ValueError: an unknown task, model or setting, or more than this server gives.
     """
-    if name in OWN_DATA:
+    if name in TASKS and TASKS[name].column_options:
         raise ValueError(
             f"task={name!r} needs a file, which no endpoint takes: train it in the app or the shell."
         )

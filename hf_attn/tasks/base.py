@@ -26,7 +26,7 @@ from hf_attn.tasks.batch import (
     hash_rows,
     join_batches,
 )
-from hf_attn.tasks.options import check_count, check_options, options_of
+from hf_attn.tasks.options import SizeChoice, check_count, check_options, options_of
 from hf_attn.tasks.recipes import RECURRENT, Recipe
 
 TRAINING, VALIDATION, HELD_OUT = "training", "validation", "held-out"
@@ -101,6 +101,11 @@ class Task(ABC):
     is_spaced: ClassVar[bool] = True  # a target's symbols have spaces between
     signs: ClassVar[str] = ""  # symbols of a source that have none around
     longest_text: ClassVar[int] = LONGEST_TEXT
+    sizes: ClassVar[tuple[SizeChoice, ...]] = ()  # what a form offers
+    column_options: ClassVar[tuple[str, ...]] = ()  # that name columns of the table that it must be given
+    file_label: ClassVar[str] = (
+        ""  # what a form calls the file of the user's own that it reads; empty for none
+    )
 
     def __post_init__(self) -> None:
         """Refuse options that are not of their kind or outside their bounds.

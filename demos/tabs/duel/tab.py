@@ -13,7 +13,6 @@ from hf_attn.training.duel import USUAL, Budget, count_parameters, match_paramet
 
 from ...core.events import RunEvent
 from ...core.limits import limits_here
-from ...core.upload import COLUMNS
 from ...jobs.job import LATE, STARTING, WAITING
 from ...jobs.training_job import FAILED, FINISHED, RUNNING, STOPPED
 from ...session.page import LIGHT, Page, state_of, with_value
@@ -56,7 +55,9 @@ SCREEN = ("board", "start", "stop", "note", "origin")
 def offered() -> dict[str, tuple]:
     """The tasks that two models can learn: label → (name, option, its name, sizes, the first)."""
     return {
-        label: row for label, row in offers().items() if TASKS[row[0]].kind in USUAL and row[0] not in COLUMNS
+        label: row
+        for label, row in offers().items()
+        if TASKS[row[0]].kind in USUAL and not TASKS[row[0]].file_label
     }
 
 

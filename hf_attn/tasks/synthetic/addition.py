@@ -15,6 +15,7 @@ import torch
 from hf_attn.models.config_checks import bounded
 from hf_attn.tasks.base import HardInputs, Task, WorkedExample, find_foreign
 from hf_attn.tasks.batch import SPECIAL_TOKENS, Ragged, constant
+from hf_attn.tasks.options import SizeChoice
 from hf_attn.tasks.recipes import Recipe
 
 ZERO = len(SPECIAL_TOKENS)  # id of the digit 0; the digits' ids are in order
@@ -48,6 +49,7 @@ class Addition(Task):
     metric = "every digit right"
     size_name = "digits"
     is_spaced = False
+    sizes = (SizeChoice("digits", "Digits", (1, 2, 3, 4, 5), 3),)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -10,6 +10,7 @@ from hf_attn.models.config_checks import bounded
 from hf_attn.tasks.base import HardInputs, WorkedExample
 from hf_attn.tasks.base_symbols import SpacedTask, spaced
 from hf_attn.tasks.batch import SPECIAL_TOKENS, Ragged
+from hf_attn.tasks.options import SizeChoice
 from hf_attn.tasks.recipes import Recipe
 
 
@@ -29,6 +30,7 @@ class SymbolSequences(SpacedTask):
 
     notation = "whole numbers separated by spaces"
     metric = "every symbol right"
+    sizes = (SizeChoice("max_length", "Longest", (5, 10, 20, 40), 20),)
 
     def __post_init__(self) -> None:
         super().__post_init__()

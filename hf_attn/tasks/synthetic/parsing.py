@@ -11,6 +11,7 @@ import torch
 from hf_attn.models.config_checks import bounded
 from hf_attn.tasks.base import HardInputs, Task, WorkedExample, find_foreign
 from hf_attn.tasks.batch import Ragged, constant
+from hf_attn.tasks.options import SizeChoice
 from hf_attn.tasks.recipes import Recipe
 
 VARIABLES = ("x", "y", "z")
@@ -72,6 +73,10 @@ class Parsing(Task):
     metric = "whole tree right"
     size_name = "depth"
     signs = "=+-*/()"
+    sizes = (
+        SizeChoice("depth", "Depth", (1,), 1, "Parser, one operator"),
+        SizeChoice("depth", "Depth", (2, 3, 4), 3, "Parser, nested"),
+    )
 
     @property
     def symbols(self) -> tuple[str, ...]:

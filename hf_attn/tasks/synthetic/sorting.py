@@ -10,6 +10,7 @@ from hf_attn.models.config_checks import bounded
 from hf_attn.tasks.base import HardInputs, WorkedExample
 from hf_attn.tasks.base_symbols import SpacedTask, spaced
 from hf_attn.tasks.batch import SPECIAL_TOKENS, Ragged
+from hf_attn.tasks.options import SizeChoice
 from hf_attn.tasks.recipes import RECURRENT, RECURRENT_DOCUMENT, Recipe
 
 
@@ -31,6 +32,7 @@ class Sorting(SpacedTask):
     title = "Sorting"
     notation = "whole numbers separated by spaces"
     metric = "every number right"
+    sizes = (SizeChoice("length", "Numbers", (4, 8, 12, 16), 8),)
 
     def __post_init__(self) -> None:
         super().__post_init__()
