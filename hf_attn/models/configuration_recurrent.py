@@ -56,8 +56,8 @@ class RecurrentConfig(BaseRecurrentConfig):
             raise ValueError(
                 f"score_function={self.score_function!r} needs decoder states (hidden_size="
                 f"{self.hidden_size}) as wide as the memory (encoder_hidden_size={self.encoder_hidden_size} "
-                f"× {self.num_directions} = {self.memory_size}): choose hidden_size={self.memory_size}, leave "
-                "encoder_hidden_size out, or take score_function='general'."
+                f"× {self.num_directions} = {self.memory_size}): choose hidden_size={self.memory_size}, "
+                "leave encoder_hidden_size out, or take score_function='general'."
             )
         if self.tie_word_embeddings and self.input_size != self.hidden_size:
             raise ValueError(

@@ -171,8 +171,8 @@ class ConcatScore(ScoreFunction):
         return self.score_proj(_meet(query, projected)).squeeze(-1)
 
 
-# as `config.score_function` names them; each is a variant of the recurrent family, with its title and paper, in
-# hf_attn.architectures.families
+# as `config.score_function` names them; each is a variant of the recurrent family, with its title and its
+# paper, in hf_attn.architectures.families
 SCORE_FUNCTIONS: dict[str, type[ScoreFunction] | None] = {
     "none": None,
     "additive": AdditiveScore,

@@ -72,7 +72,7 @@ CHOICES = {
     "encoder_layers": (1, 2, 3, 4),
     "decoder_layers": (1, 2, 3, 4),
     "num_hidden_layers": (1, 2, 3, 4, 6),
-    "position_type": tuple(POSITION_TYPES),
+    "position_type": POSITION_TYPES,
 }
 SWITCHES = ("bidirectional", "input_feeding")
 LONGEST_EXAMPLE = 90  # characters of an example in the line under the settings
