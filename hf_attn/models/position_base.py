@@ -26,16 +26,14 @@ def position_ids_from_mask(attention_mask, length: int, past_length, device) -> 
 
 
 class Positions(nn.Module):
-    """No positions at all: the control, and what the others build on.
-
-        P(i) = 0
+    """No position encoding: the control for all others, and what they build on.
 
     A stack without a causal mask is equivariant to permutations with it. A position encoding does one or more
     of three things: it changes the embeddings (`forward`), turns queries and keys (`rotation`), or says
     something between each query and key (`score_terms`).
 
     Attributes:
-        title: its name, for people; sentence, equation and paper say what it is and where it comes from.
+        title: its name, for people, who are also shown the docstring's first line, equation and paper.
         settings: what changes it beside its width: fields of the configuration, and "seed" where its first
             weights are drawn.
         head_multiple: of what a head's size is best a multiple.
@@ -51,7 +49,6 @@ class Positions(nn.Module):
     """
 
     title = "None"
-    sentence = "No position encoding: the control for all others."
     equation = "P(i) = 0"
     paper = ""
     settings: tuple[str, ...] = ()

@@ -90,10 +90,10 @@ def test_words_moved_about_are_noticed_by_every_way_but_none_and_index(position_
 
 
 def test_every_way_is_named_with_what_it_is_and_where_it_comes_from():
-    for told in ("title", "sentence", "equation"):
+    for told in ("title", "__doc__", "equation"):
         assert len({getattr(way, told) for way in POSITION_TYPES.values()}) == len(POSITION_TYPES), told
     for name, way in POSITION_TYPES.items():
-        assert way.sentence.endswith(".")
+        assert way.__doc__.partition("\n")[0].endswith(".")
         assert "paper" in vars(way)
         assert way.paper or name == "none"
         assert set(positions.fields_of(name)) <= set(positions.NUMBERS)

@@ -8,15 +8,11 @@ from hf_attn.models.position_base import Positions
 
 
 class KerplePositions(Positions):
-    """A penalty that grows with the logarithm of the distance, as fast as each head learns.
-
-    e_ij = q_i · k_j / √Dh − r₁ ln(1 + r₂ |i − j|)      (Chi et al. 2022, arXiv:2205.09921, eq. 4)
-    """
+    """A penalty that grows with the logarithm of the distance, as fast as each head learns."""
 
     title = "KERPLE"
-    sentence = "A penalty that grows with the logarithm of the distance, as fast as each head learns."
     equation = "e_ij = q_i · k_j / √Dh − r₁ ln(1 + r₂ |i − j|)"
-    paper = "Chi et al. 2022, arXiv:2205.09921"
+    paper = "Chi et al. 2022, arXiv:2205.09921, eq. 4"
     settings = ("num_attention_heads",)
     biases_scores = True
 

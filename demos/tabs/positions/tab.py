@@ -112,7 +112,8 @@ def tell_view(position_type: str, settings: PositionSettings, words: list[str]) 
     except ValueError as error:
         raise FieldError("sentence", str(error)) from error
     return {
-        **{name: getattr(encoding, name) for name in ("title", "sentence", "equation", "paper")},
+        **{name: getattr(encoding, name) for name in ("title", "equation", "paper")},
+        "sentence": str(encoding.__doc__).partition("\n")[0],
         "type": position_type,
         "untrained": is_learned(position_type, settings),
         "python": python_lines.explain_positions(position_type, settings, words),
