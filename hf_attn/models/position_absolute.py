@@ -19,7 +19,7 @@ class IndexPositions(Positions):
 
     title = "Index added"
     equation = "P(i) = (i, i, …, i)"
-    paper = "chapter_8_transformer, to show why it fails"
+    paper = "“The Birth of Transformers”, Deep Learning DNA, chapter 8, to show why it fails"
 
     def forward(self, embeddings: torch.Tensor, position_ids: torch.Tensor) -> torch.Tensor:
         """Add [B, T] positions to each coordinate of [B, T, D] embeddings."""

@@ -79,7 +79,7 @@ class MultiscaleConvolutionPositions(Positions):
 
     title = "Convolutions of two widths"
     equation = "P(i) = [Σ_k W_k x_{i+k} ; Σ_k V_k x_{i+k}]"
-    paper = "chapter_8_transformer"
+    paper = "“The Birth of Transformers”, Deep Learning DNA, chapter 8"
     settings = ("seed",)
     reads_neighbours = True
 
@@ -147,7 +147,7 @@ class DynamicPositions(Positions):
 
     title = "Dynamic"
     equation = "P(i) = W₂ tanh(W₁ [PE(i) ; c_i] + b₁) + b₂"
-    paper = "chapter_8_transformer"
+    paper = "“The Birth of Transformers”, Deep Learning DNA, chapter 8"
     settings = ("seed",)
     reads_neighbours = True
 

@@ -125,7 +125,7 @@ class ClippedBias(ClippedDistances):
 
     title = "Clipped bias"
     equation = "e_ij = (q_i · k_j + b_clip(j − i)) / √Dh"
-    paper = "chapter_8_transformer's variant of T5's"
+    paper = "“The Birth of Transformers”, Deep Learning DNA, chapter 8, a variant of T5's"
 
     def __init__(self, config, is_causal: bool = False):
         super().__init__(config, is_causal)
@@ -186,7 +186,7 @@ class CompositePositions(ClippedBias):
 
     title = "Absolute + relative"
     equation = "P = α · absolute + β · relative,  α = β = 1 at first"
-    paper = "chapter_8_transformer"
+    paper = "“The Birth of Transformers”, Deep Learning DNA, chapter 8"
 
     def __init__(self, config, is_causal: bool = False):
         super().__init__(config, is_causal)
