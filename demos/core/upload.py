@@ -7,9 +7,6 @@ from hf_attn.tasks import Task
 from hf_attn.tasks.user.read_table import MOST_BYTES, column_names
 from hf_attn.utils.folder_files import read_bounded
 
-# task → its options that name columns of a table; the last reads plain text, and only if there is any.
-# No other task reads a file here, and a path comes from an upload only.
-COLUMNS = {"csv": ("text", "label"), "pairs": ("source", "target"), "text": ()}
 SUFFIXES = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json", ".md")
 
 

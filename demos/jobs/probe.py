@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
+from hf_attn.architectures.families import is_recurrent
 from hf_attn.evaluation.metrics import find_right, predict
 from hf_attn.generation.generate import write
 from hf_attn.interpret.attention_maps import attention_maps
@@ -140,7 +141,7 @@ def read_map(model, task: Task, probe: Probe) -> tuple[torch.Tensor | None, dict
         label_tokens([task.tokens[int(index)] for index in ids])
         for ids in (answering.rows, answering.columns)
     )
-    kind = "alignment" if model.config.model_type == "recurrent" else answering.kind
+    kind = "alignment" if is_recurrent(model.config) else answering.kind
     known = task.alignment(probe.source, probe.answer) if probe.answer else None
     layers = len(answering.weights)
     kept = min(layers, max(1, LARGEST_MAPS // answering.weights[0].numel()))

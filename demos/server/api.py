@@ -20,6 +20,7 @@ import gradio as gr
 import pydantic
 from gradio.data_classes import FileData
 
+from hf_attn.architectures.families import architectures_of
 from hf_attn.architectures.registry import check_recipe
 from hf_attn.architectures.settings import apply_settings
 from hf_attn.generation.generate import write
@@ -43,7 +44,6 @@ from ..ui.formatting import shorten
 MOST_RUNS = 16
 KEPT_SECONDS = 3600.0
 LAYERS = ("encoder_layers", "decoder_layers", "num_hidden_layers", "num_layers")
-OWN_DATA = ("csv", "pairs")  # tasks that need a file, which no endpoint takes
 Strategy = Literal["greedy", "beam", "top-k", "nucleus"]
 Kind = Literal["answering", "encoder", "decoder", "cross"]
 
@@ -118,8 +118,8 @@ class ApiSession:
 
         Args:
             task: A name from /tasks, for example copy or addition.
-            model: transformer, decoder, none, additive, dot, general, concat, lstm, gru or rnn; what suits
-                the task where empty.
+            model: One of the task's models as /tasks lists them, for example decoder; what suits the task
+                where empty.
             steps: How many training steps; the recipe's own where 0.
             seed: Of weights and examples: the same seed gives the same model.
             settings: Options of task, recipe and model by name, like {"max_length": 8, "hidden_size": 32}.
@@ -265,16 +265,17 @@ def list_tasks() -> list[dict[str, str]]:
     """List the tasks that /train learns, with a worked example of each.
 
     Returns:
-        For each task its name, how an input is written (notation), an input, its answer, and what to look
-        for.
+        For each task its name, how an input is written (notation), the models that learn it, an input, its
+        answer, and what to look for.
     """
     found = []
-    for name in TASKS:
-        if name not in OWN_DATA:
+    for name, task_class in TASKS.items():
+        if not task_class.column_options:  # of a file, which no endpoint takes
             task = build_task(name)
             example = task.worked_example
             told = {"source": example.source, "target": example.target, "story": example.story}
-            found.append({"name": name, "notation": task.notation, **told})
+            models = ", ".join(architectures_of(task.kind))
+            found.append({"name": name, "notation": task.notation, "models": models, **told})
     return found
 
 
@@ -302,7 +303,7 @@ def _read_recipe(
     Raises:
         ValueError: an unknown task, model or setting, or more than this server gives.
     """
-    if name in OWN_DATA:
+    if name in TASKS and TASKS[name].column_options:
         raise ValueError(
             f"task={name!r} needs a file, which no endpoint takes: train it in the app or the shell."
         )

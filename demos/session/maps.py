@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 import torch
 
-from hf_attn.architectures.map_sizes import count_weights, estimate_map_bytes, is_recurrent
+from hf_attn.architectures.families import is_recurrent
+from hf_attn.architectures.map_sizes import count_weights, estimate_map_bytes
 from hf_attn.generation.generate import write
 from hf_attn.interpret.attention_maps import OFFERED, AttentionMaps, attention_maps
 from hf_attn.interpret.long_inputs import LongMap, choose_window, read_long_maps

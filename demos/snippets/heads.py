@@ -6,7 +6,7 @@ As in demos/snippets/views.py. The lens replaces the line that begins with `kind
 from collections.abc import Sequence
 
 from hf_attn.analysis.ablation import Trial
-from hf_attn.architectures.families import FAMILIES
+from hf_attn.architectures.families import is_ours
 
 from ..session.catalog import LoadedModel
 from ..session.session import Session
@@ -133,8 +133,7 @@ def explain_cell(
     """Query, key and value of a cell (kind, layer, head, query, key), and its weight."""
     imports, lines = say_model(session, chosen, opened)
     kind, layer, head, query, key = cell
-    is_ours = opened.model.config.model_type in FAMILIES
-    name = "walk_model" if is_ours else "read_native_head"
+    name = "walk_model" if is_ours(opened.model.config.model_type) else "read_native_head"
     place = f"kind={kind!r}, layer={layer}, head={head}"
     return join(
         [*imports, name],

@@ -3,7 +3,7 @@
 import re
 import traceback
 
-from hf_attn.architectures.registry import ARCHITECTURES
+from hf_attn.architectures.families import FAMILIES, is_ours
 from hf_attn.tasks.tokenizers.trained import SPACE
 
 NARROW = "\u202f"
@@ -45,12 +45,9 @@ def in_thousands(number: int) -> str:
 
 def name_architecture(config) -> str:
     """Name a model as the list of architectures does: Transformer; LSTM, dot attention (Luong)."""
-    for architecture in (row for rows in ARCHITECTURES.values() for row in rows.values()):
-        fields = architecture.fields.items()
-        if architecture.config.model_type == config.model_type and all(
-            getattr(config, name, None) == value for name, value in fields
-        ):
-            return architecture.title
+    for variant in FAMILIES[config.model_type].variants.values() if is_ours(config.model_type) else ():
+        if all(getattr(config, name, None) == value for name, value in variant.fields.items()):
+            return variant.title
     return config.model_type
 
 

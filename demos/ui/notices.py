@@ -2,7 +2,7 @@
 
 import html
 
-from hf_attn.architectures.map_sizes import is_recurrent
+from hf_attn.architectures.families import is_recurrent
 
 from .formatting import DEVICES, name_architecture, plain
 

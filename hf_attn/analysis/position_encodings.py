@@ -1,4 +1,4 @@
-"""What each way to tell a place does, as numbers to look at: tables, waves, similarities, and two tests.
+"""What each position encoding does, as numbers to look at: tables, waves, similarities, and two tests.
 
 Example:
     picture, = view_position_encoding("sinusoidal", PositionSettings(length=50, width=32))
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from hf_attn.architectures.registry import build_model
-from hf_attn.models.positions import ComplexPositions, Positions, RelativePositions
+from hf_attn.models.positions import ComplexPositions, Positions
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.tasks.synthetic.copying import Copying
 
@@ -31,7 +31,7 @@ class PositionSettings:
         heads: H.
         trained: places that the model is built for, its max_position_embeddings.
         theta: base of the rotary frequencies.
-        clip: farthest distance that the clipped ways tell apart.
+        clip: farthest distance that the clipped encodings tell apart.
         seed: of weights that would be learned.
 
     Raises:
@@ -61,10 +61,10 @@ class PositionSettings:
 
 @dataclass(frozen=True)
 class Picture:
-    """One table that a way to tell places gives.
+    """One table that a position encoding gives.
 
     Attributes:
-        name: which of the way's tables.
+        name: which of the encoding's tables.
         kind: "vectors" (places × dimensions), "angles" (places × pairs, in (−π, π]), "bias" (queries × keys).
         values: [rows, columns].
         rows: the number of each row: its place, or its distance.
@@ -85,10 +85,10 @@ class Picture:
 
 
 def build_encoder(position_type: str, settings: PositionSettings, words: int = 2):
-    """One layer of an untrained encoder, all of whose weights are drawn, with this way to tell places.
+    """One layer of an untrained encoder, all of whose weights are drawn, with this position encoding.
 
     Raises:
-        ValueError: sizes that the way cannot work with; the sentence says why.
+        ValueError: sizes that the encoding cannot work with; the sentence says why.
     """
     task = Copying(max_length=settings.trained - 1, num_symbols=max(2, words))
     fields = {
@@ -108,15 +108,15 @@ def build_encoder(position_type: str, settings: PositionSettings, words: int = 2
 
 @torch.no_grad()
 def view_position_encoding(position_type: str, settings: PositionSettings) -> tuple[Picture, ...]:
-    """What a way to tell places adds, how it turns, or what it puts between queries and keys.
+    """What a position encoding adds, how it turns, or what it puts between queries and keys.
 
-    What is added is told by the same token at every place: what differs then comes of the place alone.
+    What is added is seen on the same token at every position: what differs comes of the position alone.
 
     Returns:
-        A picture of what is added or turned, or one a head; none where nothing is told.
+        A picture of what is added or turned, or one a head; none without position encoding.
 
     Raises:
-        ValueError: more places than the way has, or sizes that it cannot work with.
+        ValueError: more positions than the encoding has, or sizes that it cannot work with.
     """
     positions = build_encoder(position_type, settings).positions
     positions.check_length(settings.length, 0)
@@ -126,9 +126,9 @@ def view_position_encoding(position_type: str, settings: PositionSettings) -> tu
         pictures.append(_of_vectors("added to the embedding", added, range(settings.length)))
     if (rotation := positions.rotation(places)) is not None:
         pictures.append(_of_angles(*rotation))
-    if isinstance(positions, RelativePositions):
-        distances = torch.arange(-settings.length + 1, settings.length)
-        _, vectors = positions.score_terms(torch.zeros(1, 1, dtype=torch.long), distances.unsqueeze(0))
+    distances = torch.arange(-settings.length + 1, settings.length)
+    _, vectors = positions.score_terms(torch.zeros(1, 1, dtype=torch.long), distances.unsqueeze(0))
+    if vectors is not None:
         near = distances.abs() <= settings.clip
         for name, table in zip(("added to keys", "added to values"), vectors[:, 0, 0], strict=True):
             pictures.append(_of_vectors(name, table[near], distances[near].tolist()))
@@ -140,7 +140,7 @@ def view_position_encoding(position_type: str, settings: PositionSettings) -> tu
 def _added(positions: Positions, settings: PositionSettings, places: torch.Tensor) -> torch.Tensor | None:
     """[n, D]: what the same token gets at each place; None where it stays as it is.
 
-    A way that turns the embedding has nothing to turn but the token, so there it is the token, turned.
+    An encoding that turns the embedding has nothing to turn but the token, so there it is the token, turned.
     """
     generator = torch.Generator().manual_seed(settings.seed)
     token = torch.randn(settings.width, generator=generator)
@@ -221,13 +221,13 @@ def measure_order_sensitivity(
         ‖f(x at p + k) − f(x at p)‖ is 0 where only distances count.
 
     Args:
-        position_type: how places are told.
+        position_type: the position encoding, a name in POSITION_TYPES.
         settings: width, heads and seed of the encoder; it has places enough for the sentence.
         words: the sentence.
         shift: k.
 
     Raises:
-        ValueError: too few or too many words, or sizes that the way cannot work with.
+        ValueError: too few or too many words, or sizes that the encoding cannot work with.
     """
     if not FEWEST_WORDS <= len(words) <= MOST_WORDS:
         count = f"{len(words)} word{'' if len(words) == 1 else 's'}"
@@ -261,5 +261,5 @@ def measure_order_sensitivity(
 
 
 def is_learned(position_type: str, settings: PositionSettings) -> bool:
-    """Whether the way has weights of its own: those drawn here are untrained."""
+    """Whether the encoding has weights of its own: those drawn here are untrained."""
     return any(True for _ in build_encoder(position_type, settings).positions.parameters())

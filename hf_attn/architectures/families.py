@@ -1,97 +1,188 @@
-"""Which classes a model type has, and how transformers comes to know them.
+"""The one table of models: their classes, their names for `--model`, what they learn, and what to cite.
 
-A new family of models is one row of FAMILIES: saving, loading and the Auto classes then have it.
+A new family of models is one row of FAMILIES, a new name for `--model` one row of a family's variants:
+training, saving, loading, the Auto classes, the command line, the app and its endpoints then have it. Rows
+name classes and import none, so that the command line's help comes without torch.
 """
 
+import functools
+import importlib
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
-from transformers import (
-    AutoConfig,
-    AutoModel,
-    AutoModelForCausalLM,
-    AutoModelForSeq2SeqLM,
-    AutoModelForSequenceClassification,
-    PreTrainedConfig,
-    PreTrainedModel,
-)
+from hf_attn.architectures.citations import BAHDANAU, LSTM, LUONG, SUTSKEVER, VASWANI
 
-from hf_attn.models.configuration_attn_decoder import AttnDecoderConfig
-from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
-from hf_attn.models.configuration_attn_seq2seq import AttnSeq2SeqConfig
-from hf_attn.models.configuration_recurrent import RecurrentConfig
-from hf_attn.models.configuration_recurrent_encoder import RecurrentEncoderConfig
-from hf_attn.models.modeling_attn_decoder import AttnDecoderForCausalLM, AttnDecoderModel
-from hf_attn.models.modeling_attn_encoder import AttnEncoderForSequenceClassification, AttnEncoderModel
-from hf_attn.models.modeling_attn_seq2seq import AttnSeq2SeqForConditionalGeneration, AttnSeq2SeqModel
-from hf_attn.models.modeling_recurrent import RecurrentForConditionalGeneration, RecurrentModel
-from hf_attn.models.modeling_recurrent_encoder import (
-    RecurrentEncoderModel,
-    RecurrentForSequenceClassification,
-)
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedModel
+
+
+class Variant(NamedTuple):
+    """A model of a family, as `--model` names it.
+
+    Attributes:
+        title: for people.
+        fields: of the configuration, that make it this variant; they are not to be chosen.
+        citations: BibTeX, beside the family's.
+    """
+
+    title: str
+    fields: Mapping[str, object] = {}
+    citations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Family:
-    """The classes of one model type.
+    """The classes of one model type, in `hf_attn/models/configuration_*.py` and `modeling_*.py`.
 
     Attributes:
+        model_type: as config.json has it, and the end of both files' names.
         title: what it is, in words.
-        config: its configuration.
-        base: the model without a head, which AutoModel loads.
-        head: the model with its head.
+        stem: what the names of its configuration and of the model without a head begin with.
+        head_name: the model with its head.
         auto_head: the Auto class that loads the head.
+        kinds: of tasks that it learns, as `Task.kind` has them.
+        variants: name as `--model` takes it → variant.
+        citations: BibTeX.
+        is_recurrent: whether it reads step by step.
     """
 
+    model_type: str
     title: str
-    config: type[PreTrainedConfig]
-    base: type[PreTrainedModel]
-    head: type[PreTrainedModel]
-    auto_head: type
+    stem: str
+    head_name: str
+    auto_head: str
+    kinds: tuple[str, ...]
+    variants: dict[str, Variant]
+    citations: tuple[str, ...] = (VASWANI,)
+    is_recurrent: bool = False
+
+    def _find(self, part: str, name: str) -> type:
+        return getattr(importlib.import_module(f"hf_attn.models.{part}_{self.model_type}"), name)
+
+    @functools.cached_property
+    def config(self) -> "type[PreTrainedConfig]":
+        """The configuration's class."""
+        return self._find("configuration", f"{self.stem}Config")
+
+    @functools.cached_property
+    def base(self) -> "type[PreTrainedModel]":
+        """The model without a head, which AutoModel loads."""
+        return self._find("modeling", f"{self.stem}Model")
+
+    @functools.cached_property
+    def head(self) -> "type[PreTrainedModel]":
+        """The model with its head."""
+        return self._find("modeling", self.head_name)
 
     @property
     def auto_map(self) -> dict[str, str]:
         """Auto class → file.class, for config.json: what `trust_remote_code=True` reads."""
-        names = {"AutoConfig": self.config, "AutoModel": self.base, self.auto_head.__name__: self.head}
-        return {auto: f"{cls.__module__.rpartition('.')[2]}.{cls.__name__}" for auto, cls in names.items()}
+        return {
+            "AutoConfig": f"configuration_{self.model_type}.{self.stem}Config",
+            "AutoModel": f"modeling_{self.model_type}.{self.stem}Model",
+            self.auto_head: f"modeling_{self.model_type}.{self.head_name}",
+        }
 
 
-FAMILIES: dict[str, Family] = {
-    "attn_seq2seq": Family(
+_ROWS = (
+    Family(
+        "attn_seq2seq",
         "Transformer encoder-decoder",
-        AttnSeq2SeqConfig,
-        AttnSeq2SeqModel,
-        AttnSeq2SeqForConditionalGeneration,
-        AutoModelForSeq2SeqLM,
+        "AttnSeq2Seq",
+        "AttnSeq2SeqForConditionalGeneration",
+        "AutoModelForSeq2SeqLM",
+        ("sequence",),
+        {"transformer": Variant("Transformer")},
     ),
-    "attn_decoder": Family(
+    Family(
+        "attn_decoder",
         "decoder-only Transformer",
-        AttnDecoderConfig,
-        AttnDecoderModel,
-        AttnDecoderForCausalLM,
-        AutoModelForCausalLM,
+        "AttnDecoder",
+        "AttnDecoderForCausalLM",
+        "AutoModelForCausalLM",
+        ("sequence", "text"),
+        {"decoder": Variant("Decoder-only Transformer")},
     ),
-    "attn_encoder": Family(
+    Family(
+        "attn_encoder",
         "Transformer encoder",
-        AttnEncoderConfig,
-        AttnEncoderModel,
-        AttnEncoderForSequenceClassification,
-        AutoModelForSequenceClassification,
+        "AttnEncoder",
+        "AttnEncoderForSequenceClassification",
+        "AutoModelForSequenceClassification",
+        ("classes",),
+        {"transformer": Variant("Transformer")},
     ),
-    "recurrent": Family(
+    Family(
+        "recurrent",
         "recurrent encoder-decoder",
-        RecurrentConfig,
-        RecurrentModel,
-        RecurrentForConditionalGeneration,
-        AutoModelForSeq2SeqLM,
+        "Recurrent",
+        "RecurrentForConditionalGeneration",
+        "AutoModelForSeq2SeqLM",
+        ("sequence",),
+        {
+            "none": Variant("LSTM without attention", {"score_function": "none"}, (SUTSKEVER,)),
+            "additive": Variant(
+                "LSTM, additive attention (Bahdanau)", {"score_function": "additive"}, (BAHDANAU,)
+            ),
+            "dot": Variant("LSTM, dot attention (Luong)", {"score_function": "dot"}, (LUONG,)),
+            "general": Variant("LSTM, general attention (Luong)", {"score_function": "general"}, (LUONG,)),
+            "concat": Variant("LSTM, concat attention (Luong)", {"score_function": "concat"}, (LUONG,)),
+        },
+        (LSTM,),
+        is_recurrent=True,
     ),
-    "recurrent_encoder": Family(
+    Family(
+        "recurrent_encoder",
         "recurrent encoder",
-        RecurrentEncoderConfig,
-        RecurrentEncoderModel,
-        RecurrentForSequenceClassification,
-        AutoModelForSequenceClassification,
+        "RecurrentEncoder",
+        "RecurrentForSequenceClassification",
+        "AutoModelForSequenceClassification",
+        ("classes",),
+        {
+            "lstm": Variant("LSTM", {"cell_type": "lstm"}),
+            "gru": Variant("GRU", {"cell_type": "gru"}),
+            "rnn": Variant("Plain RNN", {"cell_type": "rnn"}),
+        },
+        (LSTM,),
+        is_recurrent=True,
     ),
-}
+)
+FAMILIES: dict[str, Family] = {family.model_type: family for family in _ROWS}
+
+
+class Architecture(NamedTuple):
+    """A variant with its family: what can learn one kind of task. See Variant."""
+
+    family: Family
+    title: str
+    fields: Mapping[str, object]
+    citations: tuple[str, ...]
+
+
+def architectures_of(kind: str) -> dict[str, Architecture]:
+    """What can learn a kind of task, by its name for `--model`; the first is what is shown first."""
+    return {
+        name: Architecture(family, *variant)
+        for family in FAMILIES.values()
+        if kind in family.kinds
+        for name, variant in family.variants.items()
+    }
+
+
+def model_names() -> tuple[str, ...]:
+    """Every name that `--model` takes."""
+    return tuple(dict.fromkeys(name for family in FAMILIES.values() for name in family.variants))
+
+
+def is_ours(model_type: object) -> TypeGuard[str]:
+    """Whether a model type is one of FAMILIES, and not one of transformers' own or unknown."""
+    return isinstance(model_type, str) and model_type in FAMILIES
+
+
+def is_recurrent(config: "PreTrainedConfig") -> bool:
+    """Whether a configuration is of a model of ours that reads step by step."""
+    return is_ours(config.model_type) and FAMILIES[config.model_type].is_recurrent
 
 
 def register_auto_classes() -> None:
@@ -100,10 +191,12 @@ def register_auto_classes() -> None:
     After it `AutoModelForSeq2SeqLM.from_pretrained(folder)` needs no `trust_remote_code`, and `push_to_hub`
     and Trainer too write `auto_map` and the needed files of `hf_attn/models/`. Calling it twice does no harm.
     """
+    import transformers
+
     for model_type, family in FAMILIES.items():
-        AutoConfig.register(model_type, family.config, exist_ok=True)
-        AutoModel.register(family.config, family.base, exist_ok=True)
-        family.auto_head.register(family.config, family.head, exist_ok=True)  # type: ignore[attr-defined]
+        transformers.AutoConfig.register(model_type, family.config, exist_ok=True)
+        transformers.AutoModel.register(family.config, family.base, exist_ok=True)
+        getattr(transformers, family.auto_head).register(family.config, family.head, exist_ok=True)
         family.config.register_for_auto_class()
         family.base.register_for_auto_class("AutoModel")
-        family.head.register_for_auto_class(family.auto_head.__name__)
+        family.head.register_for_auto_class(family.auto_head)

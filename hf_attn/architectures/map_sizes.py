@@ -4,10 +4,7 @@ import math
 
 from transformers import PreTrainedConfig
 
-
-def is_recurrent(config) -> bool:
-    """Whether a configuration is of a model that reads step by step."""
-    return config.model_type.startswith("recurrent")
+from hf_attn.architectures.families import is_recurrent
 
 
 def count_weights(config, source_length: int, target_length: int) -> dict[str, tuple[int, int, int, int]]:

@@ -15,6 +15,8 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
+from hf_attn.architectures.families import is_recurrent
+from hf_attn.models.score_functions import SCORE_FUNCTIONS
 from hf_attn.tasks.base import CLASSES, Task
 from hf_attn.utils.model_lock import building_model
 
@@ -96,7 +98,7 @@ def count_activations(config: PreTrainedConfig, source: int, target: int) -> int
     is_joined = target and not getattr(config, "is_encoder_decoder", False)
     read, written = (source + target, source + target) if is_joined else (source, target)
     scores = 4 * written * vocabulary  # logits, their log-softmax, and the gradients of both
-    count = _count_recurrent if hasattr(config, "cell_type") else _count_transformer
+    count = _count_recurrent if is_recurrent(config) else _count_transformer
     return scores + count(config, read, 0 if is_joined else written)
 
 
@@ -129,7 +131,8 @@ def _count_recurrent(config: PreTrainedConfig, read: int, written: int) -> int:
     width, layers = config.hidden_size, config.num_layers
     in_step = 16 * width * layers
     compared = 0
-    if getattr(config, "score_function", "none") in ("additive", "concat"):
+    score = SCORE_FUNCTIONS[getattr(config, "score_function", "none")]
+    if score is not None and score.uses_attention_size:
         compared = 4 * read * config.comparing_size
     return (2 * read + written) * in_step + written * (compared + 4 * read)
 

@@ -1,89 +1,19 @@
-"""Which model learns which kind of task, and how an untrained one is built.
-
-A new architecture is one row of ARCHITECTURES: training, the command line and the app then have it.
-"""
+"""How an untrained model of an architecture is built for a task."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel
 
+from hf_attn.architectures.families import Architecture, architectures_of
 from hf_attn.architectures.memory import check_loaded, check_training, count_planned_weights
 from hf_attn.models.config_checks import SEEDS, check_number
-from hf_attn.models.configuration_attn import AttnConfig
-from hf_attn.models.configuration_attn_decoder import AttnDecoderConfig
-from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
-from hf_attn.models.configuration_attn_seq2seq import AttnSeq2SeqConfig
-from hf_attn.models.configuration_recurrent import RecurrentConfig
-from hf_attn.models.configuration_recurrent_encoder import RecurrentEncoderConfig
-from hf_attn.models.modeling_attn_decoder import AttnDecoderForCausalLM
-from hf_attn.models.modeling_attn_encoder import AttnEncoderForSequenceClassification
-from hf_attn.models.modeling_attn_seq2seq import AttnSeq2SeqForConditionalGeneration
-from hf_attn.models.modeling_recurrent import RecurrentForConditionalGeneration
-from hf_attn.models.modeling_recurrent_encoder import RecurrentForSequenceClassification
-from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT, Task
+from hf_attn.tasks.base import CLASSES, SEQUENCE, Task
 from hf_attn.tasks.batch import END, PAD, START
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.utils.model_lock import building_model
-
-
-@dataclass(frozen=True)
-class Architecture:
-    """A model that can learn one kind of task.
-
-    Attributes:
-        title: for people.
-        config: its configuration's class.
-        model: its class, with the head that the kind of task needs.
-        fields: of the configuration, that make it this architecture; they are not to be chosen.
-    """
-
-    title: str
-    config: type[PreTrainedConfig]
-    model: type[PreTrainedModel]
-    fields: Mapping[str, object] = field(default_factory=dict)
-
-    @property
-    def is_recurrent(self) -> bool:
-        """Whether it reads step by step."""
-        return not issubclass(self.config, AttnConfig)
-
-
-def _recurrent(title: str, score_function: str) -> Architecture:
-    fields = {"score_function": score_function}
-    return Architecture(title, RecurrentConfig, RecurrentForConditionalGeneration, fields)
-
-
-def _reader(title: str, cell_type: str) -> Architecture:
-    fields = {"cell_type": cell_type}
-    return Architecture(title, RecurrentEncoderConfig, RecurrentForSequenceClassification, fields)
-
-
-_DECODER = Architecture("Decoder-only Transformer", AttnDecoderConfig, AttnDecoderForCausalLM)
-
-# kind of task → name as --model takes it → architecture; the first is what is shown first
-ARCHITECTURES: dict[str, dict[str, Architecture]] = {
-    SEQUENCE: {
-        "transformer": Architecture("Transformer", AttnSeq2SeqConfig, AttnSeq2SeqForConditionalGeneration),
-        "decoder": _DECODER,
-        "none": _recurrent("LSTM without attention", "none"),
-        "additive": _recurrent("LSTM, additive attention (Bahdanau)", "additive"),
-        "dot": _recurrent("LSTM, dot attention (Luong)", "dot"),
-        "general": _recurrent("LSTM, general attention (Luong)", "general"),
-        "concat": _recurrent("LSTM, concat attention (Luong)", "concat"),
-    },
-    CLASSES: {
-        "transformer": Architecture("Transformer", AttnEncoderConfig, AttnEncoderForSequenceClassification),
-        "lstm": _reader("LSTM", "lstm"),
-        "gru": _reader("GRU", "gru"),
-        "rnn": _reader("Plain RNN", "rnn"),
-    },
-    TEXT: {"decoder": _DECODER},
-}
-NAMES = tuple(dict.fromkeys(name for rows in ARCHITECTURES.values() for name in rows))
 
 
 def find_architecture(task: Task | type[Task], name: str) -> Architecture:
@@ -92,7 +22,7 @@ def find_architecture(task: Task | type[Task], name: str) -> Architecture:
     Raises:
         ValueError: none of that name learns such a task.
     """
-    known = ARCHITECTURES[task.kind]
+    known = architectures_of(task.kind)
     if name not in known:
         raise ValueError(f"model={name!r} does not learn task {task.name!r}; choose {', '.join(known)}.")
     return known[name]
@@ -114,7 +44,7 @@ def build_model(task: Task, recipe: Recipe, seed: int = 0) -> PreTrainedModel:
         ValueError: the architecture does not learn such a task, a size is refused, or the model does not fit
             this machine's memory.
     """
-    model_class, config = find_architecture(task, recipe.architecture).model, build_config(task, recipe)
+    model_class, config = find_architecture(task, recipe.architecture).family.head, build_config(task, recipe)
     if torch.get_default_device().type != "meta":  # there it takes none
         check_loaded(model_class, config)
     with drawing_weights(seed):
@@ -144,7 +74,7 @@ def check_recipe(
         ValueError: it does not fit, the architecture does not learn such a task, or a size is refused.
     """
     config = build_config(task, recipe)
-    weights = count_planned_weights(find_architecture(task, recipe.architecture).model, config)
+    weights = count_planned_weights(find_architecture(task, recipe.architecture).family.head, config)
     check_training(weights, config, share or recipe.batch_size, task, device=device, most=most)
 
 
@@ -155,7 +85,7 @@ def build_config(task: Task, recipe: Recipe) -> PreTrainedConfig:
         ValueError: the architecture does not learn such a task, or a size is refused.
     """
     architecture = find_architecture(task, recipe.architecture)
-    if recipe.teacher_forcing < 1 and not (architecture.is_recurrent and task.kind == SEQUENCE):
+    if recipe.teacher_forcing < 1 and not (architecture.family.is_recurrent and task.kind == SEQUENCE):
         raise ValueError(
             f"teacher_forcing={recipe.teacher_forcing} is for recurrent decoders; "
             f"{recipe.architecture} is always given the true tokens: leave it at 1."
@@ -165,7 +95,7 @@ def build_config(task: Task, recipe: Recipe) -> PreTrainedConfig:
     places = recipe.model.get("max_position_embeddings", needed)
     if isinstance(places, int) and places < needed:
         raise ValueError(f"max_position_embeddings={places}: sequences of {task.name} have {needed} tokens.")
-    return architecture.config(**{**given, **recipe.model, **architecture.fields})
+    return architecture.family.config(**{**given, **recipe.model, **architecture.fields})
 
 
 def _fields_of(task: Task, architecture: Architecture) -> dict[str, Any]:
@@ -176,19 +106,17 @@ def _fields_of(task: Task, architecture: Architecture) -> dict[str, Any]:
         "bos_token_id": START,
         "eos_token_id": END,
     }
-    if not architecture.is_recurrent:
+    if not architecture.family.is_recurrent:
         fields["max_position_embeddings"] = task.max_position_embeddings
     if task.kind == CLASSES:
         names = dict(enumerate(task.classes))
         return {**fields, "id2label": names, "label2id": {name: index for index, name in names.items()}}
-    if architecture.config.is_encoder_decoder:
+    if architecture.family.config.is_encoder_decoder:
         fields["decoder_start_token_id"] = START
-    elif not architecture.is_recurrent:
+    elif not architecture.family.is_recurrent:
         fields["max_position_embeddings"] = task.max_source_tokens + task.max_target_tokens
-    return {
-        **fields,
-        "tie_word_embeddings": False,
-    }  # tiny models learn in fewer steps with tables of their own
+    fields["tie_word_embeddings"] = False  # tiny models learn in fewer steps with tables of their own
+    return fields
 
 
 def _generation_config(task: Task, config: PreTrainedConfig) -> GenerationConfig:

@@ -80,7 +80,7 @@ def setting_types(task: type[Task], architecture: str) -> dict[str, dict[str, ob
     del recipe["model"], recipe["architecture"]
     found = find_architecture(task, architecture)
     fields: dict[str, object] = {}
-    for cls in reversed(found.config.__mro__):
+    for cls in reversed(found.family.config.__mro__):
         if issubclass(cls, PreTrainedConfig) and cls is not PreTrainedConfig:
             fields |= inspect.get_annotations(cls)
     given = _GIVEN_BY_TASK | set(found.fields)

@@ -35,7 +35,7 @@ def _row(directory: Path, record: Mapping) -> str:
     return write_line(
         f"[`{directory.name}`]({directory.name})",
         write_cell(task.title + (f" ({options})" if options else "")),
-        write_cell(", ".join(name_model(task.kind, record))),
+        write_cell(", ".join(name_model(record))),
         *write_score(record["results"]),
         write_cell(f"{worst[0]}: {write_percent(worst[1])}" if worst else "no failure"),
         f"{record['parameters']:,}",

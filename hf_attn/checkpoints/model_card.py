@@ -8,8 +8,6 @@ from typing import Any
 from huggingface_hub import EvalResult, ModelCardData
 
 from hf_attn.architectures.families import FAMILIES
-from hf_attn.architectures.registry import ARCHITECTURES
-from hf_attn.checkpoints.citations import cite
 from hf_attn.evaluation.baselines import NAME as BASELINE
 from hf_attn.tasks import Task
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
@@ -54,13 +52,14 @@ def build_card(name: str, task: Task, training: Mapping[str, Any]) -> str:
     """
     results = training.get("results") or {}
     family = FAMILIES[training["model_type"]]
+    variant = family.variants.get(str(training.get("model")))
     return render_template(
         Path(__file__).with_name("model_card.md"),
         name=name,
         metadata=_metadata(name, task, training).to_yaml().strip(),
         summary=_summary(task, training),
-        auto_head=family.auto_head.__name__,
-        last_line=LAST_LINES[family.auto_head.__name__],
+        auto_head=family.auto_head,
+        last_line=LAST_LINES[family.auto_head],
         task=task,
         training=training,
         write_percent=write_percent,
@@ -69,7 +68,7 @@ def build_card(name: str, task: Task, training: Mapping[str, Any]) -> str:
         unit=UNITS[task.kind],
         exactness=": ordinary code does this task exactly" if task.is_computable else "",
         how=HOW_JUDGED[task.kind],
-        citations=cite(training["model_type"], str(training.get("model"))),
+        citations=family.citations + (variant.citations if variant else ()),
         options={option: write_cell(value) for option, value in training["task"]["options"].items()},
         settings=_settings(training),
         results=results,
@@ -85,11 +84,11 @@ def build_card(name: str, task: Task, training: Mapping[str, Any]) -> str:
     )
 
 
-def name_model(kind: str, training: Mapping) -> list[str]:
-    """The family of a model, and the attention of a recurrent one."""
-    family = FAMILIES[training["model_type"]].title
-    known = ARCHITECTURES[kind].get(str(training.get("model")))
-    return [family, known.title] if known is not None and known.is_recurrent else [family]
+def name_model(training: Mapping) -> list[str]:
+    """What a model is, and of a recurrent one how it attends."""
+    family = FAMILIES[training["model_type"]]
+    variant = family.variants.get(str(training.get("model")))
+    return [family.title, variant.title] if variant and family.is_recurrent else [family.title]
 
 
 def find_worst(scores: Mapping[str, Mapping]) -> str | None:
@@ -154,7 +153,7 @@ def _interval_arguments(results: Mapping) -> dict:
 
 
 def _summary(task: Task, training: Mapping) -> str:
-    family, *how = name_model(task.kind, training)
+    family, *how = name_model(training)
     sizes = "; ".join([f"{training['parameters']:,} parameters", *how])
     sentence = (
         f"A tiny {family} ({sizes}) that learned one task: "

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
-from hf_attn.architectures.families import FAMILIES, register_auto_classes
+from hf_attn.architectures.families import FAMILIES, is_ours, register_auto_classes
 from hf_attn.architectures.memory import check_loaded
 from hf_attn.checkpoints.model_card import build_card
 from hf_attn.checkpoints.training_record import describe_model, describe_task, find_versions, write_record
@@ -101,7 +101,7 @@ def save_checkpoint(directory: str | Path, model: PreTrainedModel, task: Task, t
     """
     directory = Path(directory)
     model_type = getattr(getattr(model, "config", None), "model_type", None)
-    if model_type not in FAMILIES:
+    if not is_ours(model_type):
         raise ValueError(f"model_type={model_type!r} cannot be saved; hf_attn saves {', '.join(FAMILIES)}.")
     register_auto_classes()  # so that save_pretrained copies the code
     worked_map = find_worked_map(model, task)
@@ -162,8 +162,8 @@ def list_checkpoints(folder: str | Path) -> list[Path]:
         if path.name.startswith(".") or not all((path / name).is_file() for name in NEEDED_FILES):
             continue
         try:
-            known = read_json(path / CONFIG).get("model_type") in FAMILIES
-        except (ValueError, TypeError, OSError):  # TypeError: a list cannot be looked up
+            known = is_ours(read_json(path / CONFIG).get("model_type"))
+        except (ValueError, OSError):
             known = False
         if known:
             found.append(path)

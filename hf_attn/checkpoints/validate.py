@@ -14,7 +14,7 @@ from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError, safe_open
 from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
-from hf_attn.architectures.families import FAMILIES, Family
+from hf_attn.architectures.families import FAMILIES, Family, is_ours
 from hf_attn.checkpoints.training_record import find_versions
 from hf_attn.models.config_checks import MOST_LABELS
 from hf_attn.utils.folder_files import MODEL_FILES, find_file, list_files, read_file
@@ -195,7 +195,7 @@ def load_config(directory: Path) -> PreTrainedConfig:
     path = directory / CONFIG
     content = read_json(path)
     model_type = content.get("model_type")
-    if not isinstance(model_type, str) or model_type not in FAMILIES:
+    if not is_ours(model_type):
         raise ValueError(
             f"{path} has model_type={model_type!r}, which hf_attn does not know; "
             f"it loads {', '.join(FAMILIES)}.{_suggest_update(directory)}"

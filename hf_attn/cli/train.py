@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from hf_attn.architectures.families import model_names
 from hf_attn.cli.output import (
     SEED,
     THREADS,
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
 
 TRACK_DIR = "runs"  # of tensorboard's logs
 TRACKED = ("loss", "learning_rate", "tokens_per_second", "held_out_exact_match")
-ModelName = Literal[
-    "transformer", "decoder", "none", "additive", "dot", "general", "concat", "lstm", "gru", "rnn"
-]
 
 
 def list_tasks(as_json: AsJson = False) -> None:
@@ -62,7 +60,12 @@ def train(
             metavar="TASK", help="Task name (see `hf-attn tasks`), or the Python file of your own."
         ),
     ] = None,
-    model: Annotated[ModelName | None, typer.Option(help="Model to train (default: suits the task).")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar=f"<{'|'.join(model_names())}>", help="Model to train (default: suits the task)."
+        ),
+    ] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Training steps (default: the recipe's).")] = None,
     until: Annotated[
         float | None,
@@ -99,8 +102,8 @@ def train(
     With --output-dir the run ends as a checkpoint folder.
 
     Ctrl-C stops after the step under way; with --output-dir the run's state is kept and --resume goes on.
-    --model none, additive, dot, general and concat are LSTMs by their score function; lstm, gru and rnn read
-    for tasks that name a class; decoder is a Transformer that reads and writes one sequence.
+    --model decoder is a Transformer that reads and writes one sequence; models named by a score function
+    (none, additive, …) are LSTMs with that attention; lstm, gru and rnn are for tasks that name a class.
     --set digits=2 is an option of the task, batch_size=32 of the recipe, hidden_size=128 of the model;
     preset=document takes the sizes that the text behind the task prints. A wrong key lists them all. One
     thread is fastest for tiny models: two beside another busy process slow each step many times.

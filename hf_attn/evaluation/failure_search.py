@@ -1,15 +1,16 @@
 """Look for what a model gets wrong: on every size of its task, and on inputs that are made to be hard."""
 
-from collections.abc import Mapping, Sequence
+import random
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from hf_attn.evaluation.hard_inputs import Pair, make_hard_inputs
 from hf_attn.evaluation.metrics import Score, evaluate, predict, wilson_interval
 from hf_attn.tasks import Task
 from hf_attn.tasks.base import CLASSES, TEXT
 from hf_attn.tasks.batch import END
 
 HELD_OUT_TRIED = 5_000
+MADE = 400  # inputs of a kind that is hard, at most
 FEW = 300  # of the held-out inputs that are longest, or have the fewest symbols
 
 Failure = tuple[str, str, str]  # source, prediction, answer
@@ -77,6 +78,37 @@ def look_for_failures(model, task: Task, n: int = HELD_OUT_TRIED, seed: int = 0)
     )
 
 
+def make_hard_inputs(task: Task, seed: int = 0) -> dict[str, list[tuple[str, str]]]:
+    """Inputs by what is hard about them.
+
+    Args:
+        task: what they are for.
+        seed: which ones, where there are more than MADE.
+
+    Returns:
+        Name → different (source, right answer). What the task's options do not allow is left out.
+    """
+    makers = task.hard_inputs(random.Random(seed))
+    made = {name: _collect(task, make) for name, make in makers.items()}
+    return {name: pairs for name, pairs in made.items() if pairs}
+
+
+def _collect(task: Task, make: Callable[[], str | tuple[str, str]]) -> list[tuple[str, str]]:
+    """At most MADE different inputs that the task reads."""
+    found: dict[str, str] = {}
+    for _ in range(4 * MADE):
+        if len(found) == MADE:
+            break
+        try:
+            made = make()
+            source, answer = (made, str(task.answer(made))) if isinstance(made, str) else made
+            task.encode(source)
+        except ValueError:  # the task's options do not allow it
+            continue
+        found[source] = answer
+    return list(found.items())
+
+
 def _alike(task: Task, sources: Sequence[str], labels) -> dict[str, list[str]]:
     """Held-out sources that have something in common: the longest, the most uniform, those of one class."""
     symbols = [task.split_source(source) for source in sources]
@@ -95,7 +127,7 @@ def _alike(task: Task, sources: Sequence[str], labels) -> dict[str, list[str]]:
     return {name: chosen for name, chosen in groups.items() if chosen}
 
 
-def _try(model, task: Task, pairs: Sequence[Pair]) -> Tried:
+def _try(model, task: Task, pairs: Sequence[tuple[str, str]]) -> Tried:
     """Let the model answer sources whose answers are known."""
     sources, answers = zip(*pairs, strict=True)
     predictions = predict(model, task, task.batch_of(sources, answers)).tolist()

@@ -37,7 +37,7 @@ from transformers import (
     PreTrainedModel,
 )
 
-from hf_attn.architectures.families import FAMILIES
+from hf_attn.architectures.families import is_ours
 from hf_attn.architectures.memory import FLOAT, check_memory, measure_room
 from hf_attn.checkpoints.save_load import Checkpoint, load_checkpoint
 from hf_attn.checkpoints.validate import (
@@ -103,7 +103,7 @@ def open_model(
     sizes = {name: path.stat().st_size for name, path in files.items()}
     _check_listing(str(path_or_id), {**dict.fromkeys(os.listdir(folder), 0), **sizes}, max_bytes)
     content = read_json(folder / CONFIG)
-    if content.get("model_type") in FAMILIES:
+    if is_ours(content.get("model_type")):
         return load_checkpoint(folder)
     _check_config(str(path_or_id), content)
     _check_parts(str(path_or_id), folder, files)

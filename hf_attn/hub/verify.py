@@ -40,7 +40,7 @@ def compare_answers(checkpoint: Checkpoint, api: HfApi, repo_id: str, revision: 
         "repo_id": repo_id,
         "revision": revision,
         "token": api.token,
-        "auto_class": family.auto_head.__name__ if isinstance(checkpoint.model, family.head) else "AutoModel",
+        "auto_class": family.auto_head if isinstance(checkpoint.model, family.head) else "AutoModel",
         "trusts": any((checkpoint.path / name).exists() for name in CODE),
         "sources": sources,
         "most_tokens": length,

@@ -10,7 +10,8 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from hf_attn.architectures.map_sizes import estimate_map_bytes, is_recurrent
+from hf_attn.architectures.families import is_recurrent
+from hf_attn.architectures.map_sizes import estimate_map_bytes
 from hf_attn.generation.generate import evaluating, find_start, is_decoder_only, most_tokens, write
 from hf_attn.interpret.input_checks import (
     as_one_row,

@@ -5,6 +5,7 @@ import math
 import torch
 from transformers import PreTrainedModel
 
+from hf_attn.architectures.families import is_ours
 from hf_attn.architectures.map_sizes import estimate_map_bytes, side_of
 from hf_attn.tasks.batch import Batch
 
@@ -29,7 +30,7 @@ def refuse_bands(model) -> None:
     Where a band is as wide as the input is long, nothing in its shape would tell it from a map.
     """
     window = getattr(model.config, "attention_window", None)
-    if window is not None and not hasattr(model.config, "position_type"):  # ours give whole maps
+    if window is not None and not is_ours(model.config.model_type):  # ours give whole maps
         raise ValueError(
             f"{type(model).__name__} does not attend from every token to every token: it has "
             f"attention_window={window}, and its maps are bands whose columns are distances. Open a model "
@@ -88,7 +89,7 @@ def refuse_length(model, source_length: int, target_length: int, max_bytes: int)
 def refuse_long(model, length: int, side: str) -> None:
     """Refuse more tokens than a side has positions for; ours say so themselves, not all are bound to it."""
     most = getattr(side_of(model.config, side), "max_position_embeddings", None)
-    if not hasattr(model.config, "position_type") and most and 0 < most < length:
+    if not is_ours(model.config.model_type) and most and 0 < most < length:
         raise ValueError(
             f"{length:,} tokens are more than the {most:,} positions of this model: shorten the input."
         )

@@ -18,7 +18,7 @@ from torch import nn
 from transformers import AttentionInterface, PreTrainedModel
 from transformers.masking_utils import AttentionMaskInterface, eager_mask
 
-from hf_attn.architectures.map_sizes import is_recurrent
+from hf_attn.architectures.families import is_recurrent
 from hf_attn.interpret.attention_maps import INTERVENED, KINDS, eager_attention, find_attentions
 from hf_attn.interpret.head import read_mask
 

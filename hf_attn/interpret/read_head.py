@@ -18,7 +18,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from hf_attn.architectures.map_sizes import is_recurrent
+from hf_attn.architectures.families import is_recurrent
 from hf_attn.interpret.attention_maps import OFFERED, attention_maps, find_attentions
 from hf_attn.interpret.head import Head, exact, is_whole, read_mask
 from hf_attn.models.positions import compute_sinusoids, rotate

@@ -92,38 +92,20 @@ class AttnConfig(PreTrainedConfig):
         check_choice("attention_type", self.attention_type, ("full", *EFFICIENT_ATTENTION))
         check_choice("norm_position", self.norm_position, ("pre", "post"))
         check_choice("activation", self.activation, ACT2FN)
-        head_size, rest = divmod(self.hidden_size, self.num_attention_heads)
-        if rest:
+        if self.hidden_size % self.num_attention_heads:
             raise ValueError(
                 f"hidden_size={self.hidden_size} cannot be shared by "
                 f"num_attention_heads={self.num_attention_heads}: choose a hidden_size that is a multiple of "
                 f"{self.num_attention_heads}, or another number of heads."
             )
-        self._check_positions(head_size)
-        self._check_attention()
-
-    def _check_positions(self, head_size: int) -> None:
-        if self.position_type.startswith("rotary") and head_size % 2:
-            raise ValueError(
-                f"position_type={self.position_type!r} turns pairs of numbers, and a head of size "
-                f"{head_size} is odd: choose hidden_size / num_attention_heads even."
-            )
-        if self.position_type == "rotary_ntk" and head_size < 4:
-            raise ValueError(
-                f"position_type='rotary_ntk' slows all pairs but the first, and a head of size "
-                f"{head_size} has no other: choose hidden_size / num_attention_heads at least 4."
-            )
-        if self.position_type == "complex" and self.hidden_size % 2:
-            raise ValueError(
-                f"position_type='complex' takes hidden_size={self.hidden_size} as real and imaginary parts: "
-                "choose it even."
-            )
+        POSITION_TYPES[self.position_type].check_config(self)
         buckets = self.relative_attention_num_buckets
         if buckets % 2 or self.relative_attention_max_distance <= buckets // 2:
             raise ValueError(
                 f"relative_attention_num_buckets={buckets} must be even, and "
                 f"relative_attention_max_distance={self.relative_attention_max_distance} above half of it."
             )
+        self._check_attention()
 
     def _check_attention(self) -> None:
         if self.reformer_buckets % 2:

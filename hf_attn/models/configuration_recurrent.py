@@ -51,12 +51,13 @@ class RecurrentConfig(BaseRecurrentConfig):
         if self.encoder_hidden_size is None:
             self.check_directions("encoder_hidden_size=…, the width of each direction")
         check_choice("score_function", self.score_function, SCORE_FUNCTIONS)
-        if self.score_function == "dot" and self.memory_size != self.hidden_size:
+        score = SCORE_FUNCTIONS[self.score_function]
+        if score is not None and score.needs_equal_widths and self.memory_size != self.hidden_size:
             raise ValueError(
-                f"score_function='dot' needs decoder states (hidden_size={self.hidden_size}) as wide as the "
-                f"memory (encoder_hidden_size={self.encoder_hidden_size} × {self.num_directions} = "
-                f"{self.memory_size}): choose hidden_size={self.memory_size}, leave encoder_hidden_size out, "
-                "or take score_function='general'."
+                f"score_function={self.score_function!r} needs decoder states (hidden_size="
+                f"{self.hidden_size}) as wide as the memory (encoder_hidden_size={self.encoder_hidden_size} "
+                f"× {self.num_directions} = {self.memory_size}): choose hidden_size={self.memory_size}, "
+                "leave encoder_hidden_size out, or take score_function='general'."
             )
         if self.tie_word_embeddings and self.input_size != self.hidden_size:
             raise ValueError(

@@ -10,14 +10,16 @@ from .position_base import Positions, Stretched, build_inverse_frequencies, comp
 
 
 class IndexPositions(Positions):
-    """The number of the place itself, added to every coordinate.
-
-        P(i) = (i, i, …, i)
+    """The position's number, added to every coordinate; LayerNorm takes it off again.
 
     It fails, and is here to show why. The number grows without bound and soon outweighs the word; and being
     the same in every coordinate it is just what LayerNorm's subtracted mean takes off again: in a pre-norm
     model nothing is left of it, and in a post-norm model only the first attention sees it.
     """
+
+    title = "Index added"
+    equation = "P(i) = (i, i, …, i)"
+    paper = "“The Birth of Transformers”, Deep Learning DNA, chapter 8, to show why it fails"
 
     def forward(self, embeddings: torch.Tensor, position_ids: torch.Tensor) -> torch.Tensor:
         """Add [B, T] positions to each coordinate of [B, T, D] embeddings."""
@@ -25,12 +27,14 @@ class IndexPositions(Positions):
 
 
 class SinusoidalPositions(Positions):
-    """Sines and cosines of falling frequency, added to the embedding: nothing to train.
-
-    PE(p, 2i) = sin(p / 10000^(2i/D)),   PE(p, 2i+1) = cos(p / 10000^(2i/D))      (Vaswani et al. 2017, §3.5)
+    """Sines and cosines of falling frequency, added to the embedding; nothing is learned.
 
     They are computed where they are needed, so any position has one, and no half precision rounds them first.
     """
+
+    title = "Sinusoidal"
+    equation = "PE(p, 2i) = sin(p / 10000^(2i/D)),  PE(p, 2i+1) = cos(p / 10000^(2i/D))"
+    paper = "Vaswani et al. 2017, arXiv:1706.03762, §3.5"
 
     def forward(self, embeddings: torch.Tensor, position_ids: torch.Tensor) -> torch.Tensor:
         """Add the sinusoids of [B, T] positions to [B, T, D] embeddings."""
@@ -38,13 +42,15 @@ class SinusoidalPositions(Positions):
 
 
 class LearnedPositions(Positions):
-    """A trained vector a position, added to the embedding (Gehring et al. 2017, arXiv:1705.03122).
+    """A trained vector for each position, added to the embedding; beyond the table there is none.
 
-        P(i) = W_i,   W [max_position_embeddings, D]
-
-    There is no vector for a place beyond the table: longer sequences are refused.
+    W is [max_position_embeddings, D]; longer sequences are refused.
     """
 
+    title = "Learned table"
+    equation = "P(i) = W_i"
+    paper = "Gehring et al. 2017, arXiv:1705.03122"
+    settings = ("max_position_embeddings", "seed")
     extrapolates = False
 
     def __init__(self, config, is_causal: bool = False):
@@ -62,15 +68,15 @@ class LearnedPositions(Positions):
 
 
 class LearnedInterpolatedPositions(Stretched, LearnedPositions):
-    """A trained table whose rows are moved closer together where the sequence is longer than it.
+    """A trained table whose rows move closer together where a sequence is longer than it.
 
-        P(i) = W_⌊x⌋ + (x − ⌊x⌋)(W_⌊x⌋₊₁ − W_⌊x⌋),   x = i / s
-
-    Chen et al. 2023 (arXiv:2306.15595) scale the indices of rotary positions; a learned table can be
-    interpolated as well. Its weights are those of `learned`, so that a model trained with one reads with the
-    other.
+    Chen et al. 2023 scale the indices of rotary positions; a learned table can be interpolated as well. Its
+    weights are those of `learned`, so that a model trained with one reads with the other.
     """
 
+    title = "Learned, interpolated"
+    equation = "P(i) = W_⌊x⌋ + (x − ⌊x⌋)(W_⌊x⌋₊₁ − W_⌊x⌋),  x = i / s"
+    paper = "after Chen et al. 2023, arXiv:2306.15595"
     extrapolates = True
 
     def forward(self, embeddings: torch.Tensor, position_ids: torch.Tensor) -> torch.Tensor:
@@ -94,16 +100,20 @@ class LearnedInterpolatedPositions(Stretched, LearnedPositions):
 
 
 class ODEPositions(Positions):
-    """Places on a trajectory: a differential equation whose right-hand side is learned.
+    """Positions lie on a trajectory whose direction is learned, solved step by step from its start.
 
-        dp/dt = f(p, t),   P(i) = p(i),   f(p, t) = (W₂ tanh(W₁ p + w t/L + b₁) + b₂) / √L
+        f(p, t) = (W₂ tanh(W₁ p + w t/L + b₁) + b₂) / √L,   L = max_position_embeddings
 
-    (Chen et al. 2018, arXiv:1806.07366; for positions Liu et al. 2020, arXiv:2003.09229.) L is
-    max_position_embeddings; without √L the solution runs away, and 100 steps on a sentence of 20 letters
-    end at a loss of 0.3 instead of 0.002 (measured). Solved from p(0), which is learned too, by Runge and
-    Kutta's fourth-order method with one step a place: the solution goes on beyond any length, and costs
-    four evaluations a place, one after the other.
+    Without √L the solution runs away, and 100 steps on a sentence of 20 letters end at a loss of 0.3 instead
+    of 0.002 (measured). Solved from p(0), which is learned too, by Runge and Kutta's fourth-order method with
+    one step a place: the solution goes on beyond any length, and costs four evaluations a place, one after
+    the other.
     """
+
+    title = "Neural ODE"
+    equation = "dp/dt = f(p, t),  P(i) = p(i)"
+    paper = "Chen et al. 2018, arXiv:1806.07366; Liu et al. 2020, arXiv:2003.09229"
+    settings = ("max_position_embeddings", "seed")
 
     def __init__(self, config, is_causal: bool = False):
         super().__init__(config, is_causal)
@@ -146,16 +156,28 @@ class ODEPositions(Positions):
 
 
 class ComplexPositions(Positions):
-    """A word is a wave, and its place the wave's phase.
+    """The embedding's halves, real and imaginary, are turned by a learned frequency.
 
-        z(i) = x e^{i(ω p + φ)},   x = r e^{iα}             (Wang et al. 2020, arXiv:1912.12333)
-
-    The embedding's halves are real and imaginary part of D/2 complex numbers: a word brings its amplitude r
-    and its own phase with it, and the place adds ω · position + φ, with ω and φ learned and shared by all
-    words (in the paper each word may have its own ω). Out come real and imaginary part again, D numbers.
-    Moving on by j turns by e^{iωj}, which holds because r does not depend on the place and the phase is
-    linear in it.
+    A word is a wave, and its place the wave's phase: the halves are real and imaginary part of D/2 complex
+    numbers x = r e^{iα}. A word brings its amplitude r and its own phase with it, and the place adds
+    ω · position + φ, with ω and φ learned and shared by all words (in the paper each word may have its own
+    ω). Out come real and imaginary part again, D numbers. Moving on by j turns by e^{iωj}, which holds as r
+    does not depend on the place and the phase is linear in it.
     """
+
+    title = "Complex phase"
+    equation = "z(p) = x e^{i(ω p + φ)}"
+    paper = "Wang et al. 2020, arXiv:1912.12333"
+    head_multiple = 2
+
+    @classmethod
+    def check_config(cls, config) -> None:
+        """Refuse a width without halves."""
+        if config.hidden_size % 2:
+            raise ValueError(
+                f"position_type={config.position_type!r} takes hidden_size={config.hidden_size} as real and "
+                "imaginary parts: choose it even."
+            )
 
     def __init__(self, config, is_causal: bool = False):
         super().__init__(config, is_causal)

@@ -1,4 +1,4 @@
-"""What every way to tell a place builds on: how tokens are counted, and what a position module may do."""
+"""What every position encoding builds on: how tokens are counted, and what a position module may do."""
 
 import torch
 from torch import nn
@@ -26,19 +26,21 @@ def position_ids_from_mask(attention_mask, length: int, past_length, device) -> 
 
 
 class Positions(nn.Module):
-    """No positions at all: the control, and what the others build on.
+    """No position encoding: the control for all others, and what they build on.
 
-        P(i) = 0
-
-    A stack without a causal mask is equivariant to permutations with it. A way to tell a place does one or
-    more of three things: it changes the embeddings (`forward`), turns queries and keys (`rotation`), or says
-    something between each query and key (`between`).
+    A stack without a causal mask is equivariant to permutations with it. A position encoding does one or more
+    of three things: it changes the embeddings (`forward`), turns queries and keys (`rotation`), or says
+    something between each query and key (`score_terms`).
 
     Attributes:
+        title: its name, for people, who are also shown the docstring's first line, equation and paper.
+        settings: what changes it beside its width: fields of the configuration, and "seed" where its first
+            weights are drawn.
+        head_multiple: of what a head's size is best a multiple.
         extrapolates: whether a sequence may be longer than max_position_embeddings.
         reads_neighbours: whether `forward` reads other tokens than its own: it then gets those in the cache
             too.
-        biases_scores: whether `between` gives something; the keys' positions are then kept in the cache.
+        biases_scores: whether `score_terms` gives something; the keys' positions are then kept in the cache.
         needs_weights: whether the attention weights themselves are needed, which only the eager kernel forms.
 
     Args:
@@ -46,6 +48,11 @@ class Positions(nn.Module):
         is_causal: whether the stack may not look ahead.
     """
 
+    title = "None"
+    equation = "P(i) = 0"
+    paper = ""
+    settings: tuple[str, ...] = ()
+    head_multiple = 1
     extrapolates = True
     reads_neighbours = False
     biases_scores = False
@@ -54,6 +61,14 @@ class Positions(nn.Module):
     def __init__(self, config, is_causal: bool = False):
         super().__init__()
         self.longest, self.is_causal = config.max_position_embeddings, is_causal
+
+    @classmethod
+    def check_config(cls, config) -> None:
+        """Refuse sizes that the encoding cannot work with.
+
+        Raises:
+            ValueError: a size is refused; the sentence says what to choose.
+        """
 
     def forward(self, embeddings: torch.Tensor, position_ids: torch.Tensor) -> torch.Tensor:
         """Return the embeddings as they are: [B, T, D] at [B, T] or [1, T] positions → [B, T, D].
@@ -132,7 +147,7 @@ def build_sinusoids(length: int, width: int) -> torch.Tensor:
 
 
 class Stretched(Positions):
-    """What lets a row be s times longer than trained: the ways that interpolate and scale share it.
+    """What lets a row be s times longer than trained: the encodings that interpolate and scale share it.
 
         s = max(1, length / max_position_embeddings), or `position_scaling_factor` where the config gives one
 

@@ -1,4 +1,4 @@
-"""Positions told by the neighbours: what a token stands next to, or what was read before it, tells its place.
+"""Position encodings from the neighbours: what a token stands next to, or what was read before it.
 
 `forward` gets all that was read so far, [B, S, D], also through the cache, with padding behind the tokens. A
 sequence is a run of positions each one more than the last: nothing here reads padding (PADDING_POSITION), or
@@ -37,14 +37,17 @@ def number_sequences(position_ids: torch.Tensor) -> torch.Tensor:
 
 
 class DepthwiseConvolutionPositions(Positions):
-    """Each coordinate's own weighted sum over the neighbours, added to the embedding.
+    """A weighted sum over the neighbours in each coordinate: the position shows only near the ends.
 
-        P(i) = Σ_k w_k ⊙ x_{i+k},   w [K, D],   K = position_kernel_size
-
-    (Chu et al. 2021, arXiv:2102.10882.) k runs around 0, in a causal stack from −(K − 1) to 0. Only the zeros
-    beyond both ends say where the sequence begins; in between a token is told its neighbours, not its number.
+    w is [K, D], K = position_kernel_size; k runs around 0, in a causal stack from −(K − 1) to 0. Only the
+    zeros beyond both ends say where the sequence begins; in between a token learns its neighbours, not its
+    number.
     """
 
+    title = "Depth-wise convolution"
+    equation = "P(i) = Σ_k w_k ⊙ x_{i+k}"
+    paper = "Chu et al. 2021, arXiv:2102.10882"
+    settings = ("seed",)
     reads_neighbours = True
 
     def __init__(self, config, is_causal: bool = False):
@@ -68,13 +71,16 @@ def choose_offsets(width: int, is_causal: bool) -> range:
 
 
 class MultiscaleConvolutionPositions(Positions):
-    """Convolutions of several widths, each giving a share of the coordinates, added to the embedding.
+    """Two convolutions give half of the coordinates each; the position shows only near the ends.
 
-        P(i) = [Σ_k W_k x_{i+k} ; Σ_k V_k x_{i+k}],   K = position_kernel_size and K + 2 neighbours
-
-    A convolution is a linear map of the window around a token.
+    They read K = position_kernel_size and K + 2 neighbours. A convolution is a linear map of the window
+    around a token.
     """
 
+    title = "Convolutions of two widths"
+    equation = "P(i) = [Σ_k W_k x_{i+k} ; Σ_k V_k x_{i+k}]"
+    paper = "“The Birth of Transformers”, Deep Learning DNA, chapter 8"
+    settings = ("seed",)
     reads_neighbours = True
 
     def __init__(self, config, is_causal: bool = False):
@@ -94,16 +100,19 @@ class MultiscaleConvolutionPositions(Positions):
 
 
 class RecurrentPositions(Positions):
-    """What an LSTM has read up to a token, added to its embedding (Hochreiter and Schmidhuber 1997).
+    """What an LSTM has read up to a token is added to it, one token after the other.
 
         (i, f, o, g) = W x_t + U h_{t−1} + b
         c_t = σ(f) ⊙ c_{t−1} + σ(i) ⊙ tanh(g),   h_t = σ(o) ⊙ tanh(c_t),   P(t) = W_p h_t
 
-    It reads forward in an encoder too, one token after the other: what attention wanted to be rid of. The
-    state is zero where a sequence begins. With a cache it reads again from the beginning: exact, and linear
-    in each step.
+    It reads forward in an encoder too: what attention wanted to be rid of. The state is zero where a sequence
+    begins. With a cache it reads again from the beginning: exact, and linear in each step.
     """
 
+    title = "Recurrent (LSTM)"
+    equation = "P(t) = W h_t,  h_t = LSTM(x_t, h_{t−1})"
+    paper = "Hochreiter and Schmidhuber 1997, doi:10.1162/neco.1997.9.8.1735"
+    settings = ("seed",)
     reads_neighbours = True
 
     def __init__(self, config, is_causal: bool = False):
@@ -130,14 +139,16 @@ class RecurrentPositions(Positions):
 
 
 class DynamicPositions(Positions):
-    """A vector that depends on place and context, added to the embedding.
-
-        P(i) = W₂ tanh(W₁ [PE(i) ; c_i] + b₁) + b₂
+    """A small network makes the vector from the sinusoid and the mean of the tokens in sight.
 
     PE is the sinusoid, and the context c_i the mean of the embeddings that token i may see: those up to it in
     a causal stack, else all of its sequence.
     """
 
+    title = "Dynamic"
+    equation = "P(i) = W₂ tanh(W₁ [PE(i) ; c_i] + b₁) + b₂"
+    paper = "“The Birth of Transformers”, Deep Learning DNA, chapter 8"
+    settings = ("seed",)
     reads_neighbours = True
 
     def __init__(self, config, is_causal: bool = False):

@@ -24,11 +24,12 @@ def look_up(indices: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
 
 
 class ClippedDistances(Positions):
-    """What the ways share that learn something for each distance from −k to k, and treat farther ones as k.
+    """What encodings share that learn something for each distance from −k to k, and treat farther ones as k.
 
     clip(j − i) = max(−k, min(k, j − i)),   k = relative_clip_distance
     """
 
+    settings = ("num_attention_heads", "relative_clip_distance", "seed")
     biases_scores = True
 
     def __init__(self, config, is_causal: bool = False):
@@ -44,14 +45,14 @@ class ClippedDistances(Positions):
 class RelativePositions(ClippedDistances):
     """A trained vector for each distance, added to the key and to the value.
 
-        e_ij = x_i W_Q (x_j W_K + a^K_ij)ᵀ / √Dh,   y_i = Σ_j α_ij (x_j W_V + a^V_ij),   a_ij = w_clip(j − i)
-                                                        (Shaw et al. 2018, arXiv:1803.02155)
-
     One pair of tables [2k + 1, Dh] for all heads, as in the paper's §3.3, and for all layers of a stack. The
     vector is added inside the product: what a distance is worth depends on who asks. The value's part needs
     the weights α themselves, so that only the eager kernel can do it.
     """
 
+    title = "Relative vectors"
+    equation = "e_ij = q_i · (k_j + a^K_ij) / √Dh,  y_i = Σ_j α_ij (v_j + a^V_ij),  a_ij = w_clip(j − i)"
+    paper = "Shaw et al. 2018, arXiv:1803.02155"
     needs_weights = True
 
     def __init__(self, config, is_causal: bool = False):
@@ -69,9 +70,7 @@ class RelativePositions(ClippedDistances):
 
 
 class T5Bias(Positions):
-    """A trained number a head for each bucket of distances, added to the score.
-
-        e_ij = q_i · k_j + b_bucket(j − i)              (Raffel et al. 2020, arXiv:1910.10683, §2.1)
+    """A trained number a head for each bucket of distances, added to the score; far ones are wide.
 
     Near distances have a bucket each, farther ones share buckets that widen with the logarithm, the farthest
     from relative_attention_max_distance on. Half of the buckets look ahead, or none in a causal stack. One
@@ -79,6 +78,10 @@ class T5Bias(Positions):
     here the product is scaled as everywhere, the bias is not.
     """
 
+    title = "T5 bias"
+    equation = "e_ij = q_i · k_j / √Dh + b_bucket(j − i)"
+    paper = "Raffel et al. 2020, arXiv:1910.10683, §2.1"
+    settings = ("num_attention_heads", "seed")
     biases_scores = True
 
     def __init__(self, config, is_causal: bool = False):
@@ -115,12 +118,14 @@ class T5Bias(Positions):
 
 
 class ClippedBias(ClippedDistances):
-    """A trained number a head for each distance up to k: the clipped variant of T5's bias.
-
-        e_ij = (q_i · k_j + b_clip(j − i)) / √Dh
+    """A trained number a head for each distance; all distances beyond the clip share one.
 
     Unlike T5's own its buckets are all one place wide, and it is divided by √Dh with the product.
     """
+
+    title = "Clipped bias"
+    equation = "e_ij = (q_i · k_j + b_clip(j − i)) / √Dh"
+    paper = "“The Birth of Transformers”, Deep Learning DNA, chapter 8, a variant of T5's"
 
     def __init__(self, config, is_causal: bool = False):
         super().__init__(config, is_causal)
@@ -149,14 +154,16 @@ def build_alibi_slopes(num_heads: int) -> torch.Tensor:
 
 
 class ALiBiPositions(Positions):
-    """A penalty that grows with the distance, steeper in some heads than in others: nothing to train.
-
-        e_ij = q_i · k_j / √Dh − m_h |j − i|            (Press et al. 2022, arXiv:2108.12409)
+    """A penalty that grows with the distance, steeper in some heads; nothing is learned.
 
     In a causal stack keys ahead are hidden, so that |j − i| is the paper's i − j; an encoder sees both sides
     alike.
     """
 
+    title = "ALiBi"
+    equation = "e_ij = q_i · k_j / √Dh − m_h |j − i|,  m_h = 2^(−8h/H)"
+    paper = "Press et al. 2022, arXiv:2108.12409"
+    settings = ("num_attention_heads",)
     biases_scores = True
 
     def __init__(self, config, is_causal: bool = False):
@@ -171,13 +178,15 @@ class ALiBiPositions(Positions):
 
 
 class CompositePositions(ClippedBias):
-    """An absolute and a relative way together, each as much as the model learns to want of it.
-
-        P = α · absolute + β · relative
+    """A sinusoid on the embedding and a clipped bias on the scores, each with a learned weight.
 
     The absolute part is the sinusoid, added to the embedding with α; the relative part is the clipped bias,
-    added to the scores with β. Both weights are learned, and begin at 1.
+    added to the scores with β: each as much as the model learns to want of it.
     """
+
+    title = "Absolute + relative"
+    equation = "P = α · absolute + β · relative,  α = β = 1 at first"
+    paper = "“The Birth of Transformers”, Deep Learning DNA, chapter 8"
 
     def __init__(self, config, is_causal: bool = False):
         super().__init__(config, is_causal)

@@ -23,12 +23,25 @@ def rotate(states: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> to
 
 
 class RotaryPositions(Positions):
-    """Turn queries and keys so that their product knows only the distance (Su et al. 2021, arXiv:2104.09864).
-
-        (R(m) q) · (R(n) k) = q · R(n − m) k,   θ_i = rope_theta^(−2i/Dh)
+    """Queries and keys are turned by their position: their product knows only the distance.
 
     The frequencies are no buffer: `model.half()` would round them, and the error grows with the position.
     """
+
+    title = "Rotary (RoPE)"
+    equation = "(R(m) q) · (R(n) k) = q · R(n − m) k,  θ_i = theta^(−2i/Dh)"
+    paper = "Su et al. 2021, arXiv:2104.09864"
+    settings = ("num_attention_heads", "rope_theta")
+    head_multiple = 2
+
+    @classmethod
+    def check_config(cls, config) -> None:
+        """Refuse a head without pairs."""
+        if (head_size := config.hidden_size // config.num_attention_heads) % 2:
+            raise ValueError(
+                f"position_type={config.position_type!r} turns pairs of numbers, and a head of size "
+                f"{head_size} is odd: choose hidden_size / num_attention_heads even."
+            )
 
     def __init__(self, config, is_causal: bool = False):
         super().__init__(config, is_causal)
@@ -48,12 +61,15 @@ class RotaryPositions(Positions):
 
 
 class RotaryInterpolatedPositions(Stretched, RotaryPositions):
-    """Rotary positions moved closer together where the sequence is longer than trained.
+    """Beyond the trained length every pair turns more slowly, so that no angle is new.
 
-        angle = (p / s) θ_i                             (Chen et al. 2023, arXiv:2306.15595, §2.3)
-
-    Every pair turns s times slower: no angle leaves what was trained, but neighbours come closer.
+    Every pair turns s times slower: neighbours come closer.
     """
+
+    title = "Rotary, interpolated"
+    equation = "angle = (p / s) θ_i,  s = length / trained"
+    paper = "Chen et al. 2023, arXiv:2306.15595, §2.3"
+    settings = ("max_position_embeddings", "num_attention_heads", "rope_theta")
 
     def angles(self, position_ids: torch.Tensor) -> torch.Tensor:
         """(p/s)θ_i of [B, T] positions, [B, T, Dh/2]."""
@@ -61,14 +77,27 @@ class RotaryInterpolatedPositions(Stretched, RotaryPositions):
 
 
 class RotaryNTKPositions(Stretched, RotaryPositions):
-    """Rotary positions with a larger base where the sequence is longer than trained.
-
-        base' = rope_theta · s^(Dh/(Dh − 2))            ("NTK-aware" scaling, described in Peng et al. 2023,
-                                                         arXiv:2309.00071, §3.1)
+    """Beyond the trained length the base grows: slow pairs turn slower, fast ones hardly.
 
     The slowest pair turns s times slower, as if interpolated, the fastest as before: neighbours stay apart.
     All frequencies fall, none rises.
     """
+
+    title = "Rotary, NTK-aware"
+    equation = "theta' = theta · s^(Dh/(Dh − 2)),  s = length / trained"
+    paper = "described in Peng et al. 2023, arXiv:2309.00071, §3.1"
+    settings = ("max_position_embeddings", "num_attention_heads", "rope_theta")
+    head_multiple = 4
+
+    @classmethod
+    def check_config(cls, config) -> None:
+        """Refuse a head of one pair."""
+        super().check_config(config)
+        if (head_size := config.hidden_size // config.num_attention_heads) < 4:
+            raise ValueError(
+                f"position_type={config.position_type!r} slows all pairs but the first, and a head of size "
+                f"{head_size} has no other: choose hidden_size / num_attention_heads at least 4."
+            )
 
     def angles(self, position_ids: torch.Tensor) -> torch.Tensor:
         """pθ'_i of [B, T] positions, [B, T, Dh/2]."""

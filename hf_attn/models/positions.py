@@ -1,6 +1,7 @@
-"""Every way to tell a model where a token stands: POSITION_TYPES names them as `config.position_type` does.
+"""Every position encoding: POSITION_TYPES names them as `config.position_type` does.
 
-A new way is one class in a `position_*` file, and one row here; the tests then hold it to what holds for all.
+A new one is a class in a `position_*` file and a row here: the command line, the app's lists, the experiments
+and what the tests demand of all then have it.
 """
 
 from .position_absolute import (

@@ -89,7 +89,14 @@ class ScoreFunction(nn.Module):
         query_size: D, width of the decoder's states.
         memory_size: M, width of the memory.
         attention_size: A, width in which the additive scores compare.
+
+    Attributes:
+        uses_attention_size: whether it compares in a width of its own.
+        needs_equal_widths: whether D and M must be equal.
     """
+
+    uses_attention_size = False
+    needs_equal_widths = False
 
     def __init__(self, query_size: int, memory_size: int, attention_size: int):  # noqa: ARG002 - one interface
         super().__init__()
@@ -102,6 +109,8 @@ class ScoreFunction(nn.Module):
 class DotScore(ScoreFunction):
     """The inner product: no weights."""
 
+    needs_equal_widths = True
+
     def forward(self, query: torch.Tensor, projected: torch.Tensor) -> torch.Tensor:
         """Queries [B, T, D] against the projected memory → scores [B, T, S]."""
         return luong_dot_score(query, projected)
@@ -109,6 +118,8 @@ class DotScore(ScoreFunction):
 
 class GeneralScore(DotScore):
     """The bilinear form: W meets the memory once a source, then a state is compared by the inner product."""
+
+    needs_equal_widths = False
 
     def __init__(self, query_size: int, memory_size: int, attention_size: int):
         super().__init__(query_size, memory_size, attention_size)
@@ -121,6 +132,8 @@ class GeneralScore(DotScore):
 
 class AdditiveScore(ScoreFunction):
     """The small network: W_h h is computed once a source, W_s s once a state."""
+
+    uses_attention_size = True
 
     def __init__(self, query_size: int, memory_size: int, attention_size: int):
         super().__init__(query_size, memory_size, attention_size)
@@ -140,6 +153,8 @@ class AdditiveScore(ScoreFunction):
 class ConcatScore(ScoreFunction):
     """The small network with one matrix for both: its part for the memory is used once a source."""
 
+    uses_attention_size = True
+
     def __init__(self, query_size: int, memory_size: int, attention_size: int):
         super().__init__(query_size, memory_size, attention_size)
         self.query_size = query_size
@@ -156,6 +171,8 @@ class ConcatScore(ScoreFunction):
         return self.score_proj(_meet(query, projected)).squeeze(-1)
 
 
+# as `config.score_function` names them; each is a variant of the recurrent family, with its title and its
+# paper, in hf_attn.architectures.families
 SCORE_FUNCTIONS: dict[str, type[ScoreFunction] | None] = {
     "none": None,
     "additive": AdditiveScore,

@@ -5,8 +5,9 @@ A subclass says how an example is drawn and how a person writes it; splitting, s
 
 import dataclasses
 import functools
+import random
 from abc import ABC, abstractmethod
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -25,13 +26,15 @@ from hf_attn.tasks.batch import (
     hash_rows,
     join_batches,
 )
-from hf_attn.tasks.options import check_count, check_options, options_of
+from hf_attn.tasks.options import SizeChoice, check_count, check_options, options_of
 from hf_attn.tasks.recipes import RECURRENT, Recipe
 
 TRAINING, VALIDATION, HELD_OUT = "training", "validation", "held-out"
 SPLITS = (TRAINING, VALIDATION, HELD_OUT)
 SEQUENCE, CLASSES, TEXT = "sequence", "classes", "text"  # kinds of tasks: what is learned
 LONGEST_TEXT = 1000  # characters of an input: far more than any task reads, far less than a parser chokes on
+# what is hard about inputs → what makes one: a source, or (source, answer)
+HardInputs = Mapping[str, Callable[[], str | tuple[str, str]]]
 DRAWN_AT_ONCE = 65_536  # examples, so that a million cost no more memory on the way than they are kept in
 
 
@@ -98,6 +101,11 @@ class Task(ABC):
     is_spaced: ClassVar[bool] = True  # a target's symbols have spaces between
     signs: ClassVar[str] = ""  # symbols of a source that have none around
     longest_text: ClassVar[int] = LONGEST_TEXT
+    sizes: ClassVar[tuple[SizeChoice, ...]] = ()  # what a form offers
+    column_options: ClassVar[tuple[str, ...]] = ()  # that name columns of the table that it must be given
+    file_label: ClassVar[str] = (
+        ""  # what a form calls the file of the user's own that it reads; empty for none
+    )
 
     def __post_init__(self) -> None:
         """Refuse options that are not of their kind or outside their bounds.
@@ -208,6 +216,14 @@ class Task(ABC):
         verdict = self.verify(source, prediction, reference)
         longest = max(len(verdict.wrong), len(verdict.expected), 1)
         return {"token_accuracy": (len(verdict.wrong) - sum(verdict.wrong)) / longest}
+
+    def hard_inputs(self, randomness: random.Random) -> HardInputs:  # noqa: ARG002
+        """Inputs on which models stumble, by what is hard about them; here none.
+
+        Each is made from what a person may write, not from what training draws: a source, with its right
+        answer where `answer` cannot compute it. What the options do not allow may be refused or left out.
+        """
+        return {}
 
     @property
     def recurrent_recipe(self) -> Recipe:

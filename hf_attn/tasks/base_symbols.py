@@ -1,10 +1,15 @@
 """What tasks share whose sources are symbols with spaces between: "7 15 2 3"."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from hf_attn.tasks.base import Task
+
+
+def spaced(make: Callable[[], Sequence]) -> Callable[[], str]:
+    """Make a source of symbols with spaces between."""
+    return lambda: " ".join(map(str, make()))
 
 
 class SpacedTask(Task):

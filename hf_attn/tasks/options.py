@@ -1,11 +1,31 @@
 """What a task may be given: its options within their bounds, and how many examples are asked for at once."""
 
 import dataclasses
+from dataclasses import dataclass
 
 from hf_attn.models.config_checks import check_bounds, check_number, show_value
 
 LONGEST_OPTION = 4096  # characters of an option that is text: Linux reads no longer path
 MOST_EXAMPLES = 1_000_000  # drawn for one purpose: a share of them is sure to a tenth of a percent
+
+
+@dataclass(frozen=True)
+class SizeChoice:
+    """What a form offers for the option that sets a task's size.
+
+    Attributes:
+        option: its name; None where there is nothing to choose.
+        label: what a form calls it.
+        values: among which it is chosen.
+        default: the one that is shown first.
+        title: the task's in these sizes, where it is offered in several; its own where empty.
+    """
+
+    option: str | None
+    label: str
+    values: tuple
+    default: object
+    title: str = ""
 
 
 def options_of(task) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ class Recipe:
 
     Attributes:
         model: fields of the model's configuration (hidden_size, encoder_layers, …).
-        architecture: which model learns: a name in `hf_attn.architectures.registry.ARCHITECTURES`.
+        architecture: which model learns: a name of `hf_attn.architectures.families`, as `--model` takes it.
         steps: optimizer steps; the learning rate falls to 0 at the last.
         batch_size: examples a step, over all processes together.
         learning_rate: the highest.

@@ -21,6 +21,7 @@ from hf_attn.architectures.memory import count_planned_weights
 from hf_attn.architectures.registry import build_config, build_model, find_architecture
 from hf_attn.evaluation.metrics import Evaluation, Score, evaluate, wilson_interval
 from hf_attn.models.config_checks import check_number
+from hf_attn.models.positions import POSITION_TYPES, Positions
 from hf_attn.tasks.base import CLASSES, SEQUENCE, Task
 from hf_attn.tasks.recipes import MOST_STEPS, Recipe
 from hf_attn.training.device import build_accelerator
@@ -96,7 +97,7 @@ def find_usual(task: Task | type[Task]) -> tuple[str, ...]:
 
 def count_parameters(task: Task, recipe: Recipe) -> int:
     """Count the weights of a recipe's model without allocating them."""
-    model_class = find_architecture(task, recipe.architecture).model
+    model_class = find_architecture(task, recipe.architecture).family.head
     return count_planned_weights(model_class, build_config(task, recipe)).parameters
 
 
@@ -105,7 +106,7 @@ def match_parameters(task: Task, architectures: Iterable[str], parameters: int) 
 
     Args:
         task: what they learn.
-        architectures: names in ARCHITECTURES of the task's kind.
+        architectures: names of models that learn the task's kind.
         parameters: how many weights each may have.
 
     Returns:
@@ -154,10 +155,8 @@ def match_size(task: Task, recipe: Recipe, parameters: int) -> Recipe:
 def _units_of(recipe: Recipe) -> int:
     """The number that a hidden size must be a multiple of: heads and directions share it evenly."""
     heads = int(recipe.model.get("num_attention_heads", 2))  # type: ignore[call-overload]
-    positions = str(recipe.model.get("position_type", ""))
-    pairs = positions.startswith("rotary") or positions == "complex"
-    turning = 4 if positions == "rotary_ntk" else 2 if pairs else 1  # numbers of a head that turn together
-    return heads * turning
+    positions = POSITION_TYPES.get(str(recipe.model.get("position_type")), Positions)
+    return heads * positions.head_multiple
 
 
 def _widened(recipe: Recipe, units: int) -> Recipe:

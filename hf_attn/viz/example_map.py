@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedModel
 
-from hf_attn.architectures.map_sizes import is_recurrent
+from hf_attn.architectures.families import is_recurrent
 from hf_attn.interpret.attention_maps import (
     AnsweringMap,
     attention_maps,

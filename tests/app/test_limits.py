@@ -104,7 +104,7 @@ def test_every_limit_of_a_space_is_lower():
 @pytest.mark.parametrize("name", ["copy", "reverse", "addition", "parser", "modular", "parity"])
 def test_every_recipe_can_be_trained_in_a_space(name):
     task = build_task(name)
-    for model in form.ARCHITECTURES[task.kind]:
+    for model in form.architectures_of(task.kind):
         for recipe in task.recipes_of(model).values():
             assert recipe.steps <= PUBLIC.steps
             PUBLIC.refuse_more("parameters", form.build_empty(task, recipe).num_parameters())

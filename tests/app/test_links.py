@@ -124,7 +124,10 @@ def packed(**state):
         (packed(tab="duel", learned={"duel": {"form": DUEL, "taken": ["a"]}}), "This link is broken"),
         (packed(tab="duel", learned={"duel": {"form": DUEL, "taken": [1]}}), "how far 1 models of 2 came"),
         (packed(tab="duel", learned={"duel": {"form": {**DUEL, "seed": 3}, "taken": [1]}}), "to 3, which it"),
-        (packed(tab="positions", learned={"growth": {"form": NO_WAYS, "taken": [1]}}), "one to four ways"),
+        (
+            packed(tab="positions", learned={"growth": {"form": NO_WAYS, "taken": [1]}}),
+            "one to four position encodings",
+        ),
     ],
 )
 def test_an_address_that_cannot_be_read_is_refused_in_words(linked, text, said):

@@ -1,9 +1,10 @@
-"""The Positions tab: every way as numbers, what the boards are told, and once in a real browser."""
+"""The Positions tab: every encoding as numbers, what the boards are told, and once in a real browser."""
 
 import copy
 import json
 import os
 import threading
+from dataclasses import replace
 
 import pytest
 import torch
@@ -15,7 +16,6 @@ from demos.jobs.training_job import FAILED, FINISHED, RUNNING, STOPPED  # noqa: 
 from demos.session.session import Session  # noqa: E402
 from demos.tabs.positions import length_test  # noqa: E402
 from demos.tabs.positions import tab as positions  # noqa: E402
-from demos.tabs.positions.descriptions import WAYS  # noqa: E402
 from demos.tabs.positions.length_test import LengthTestJob  # noqa: E402
 from hf_attn.analysis.position_encodings import (  # noqa: E402
     PositionSettings,
@@ -90,11 +90,24 @@ def test_words_moved_about_are_noticed_by_every_way_but_none_and_index(position_
 
 
 def test_every_way_is_named_with_what_it_is_and_where_it_comes_from():
-    assert list(WAYS) == list(POSITION_TYPES)
-    for name, way in WAYS.items():
-        assert way.sentence.endswith(".")
+    for told in ("title", "__doc__", "equation"):
+        assert len({getattr(way, told) for way in POSITION_TYPES.values()}) == len(POSITION_TYPES), told
+    for name, way in POSITION_TYPES.items():
+        assert way.__doc__.partition("\n")[0].endswith(".")
+        assert "paper" in vars(way)
         assert way.paper or name == "none"
-        assert set(way.settings) <= set(positions.NUMBERS)
+        assert set(positions.fields_of(name)) <= set(positions.NUMBERS)
+
+
+@pytest.mark.parametrize("position_type", POSITION_TYPES)
+def test_what_an_encoding_does_not_name_among_its_settings_changes_none_of_its_pictures(position_type):
+    changes = {"trained": 13, "heads": 4, "theta": 500.0, "clip": 2, "seed": 1}
+    base = replace(SMALL, length=14) if POSITION_TYPES[position_type].extrapolates else SMALL
+    before = view_position_encoding(position_type, base)
+    for field in changes.keys() - set(positions.fields_of(position_type)):
+        after = view_position_encoding(position_type, replace(base, **{field: changes[field]}))
+        for one, two in zip(before, after, strict=True):
+            assert torch.allclose(one.values, two.values, atol=1e-5), field
 
 
 # ---------------------------------------------------------------- one way
@@ -105,12 +118,12 @@ def test_the_board_is_told_each_way_whole(position_type):
     board, origin, *errors = positions.show_view(*fields(type=position_type))
     value = json.loads(board)
     assert set(errors) == {""}
-    assert value["title"] == WAYS[position_type].title
+    assert value["title"] == POSITION_TYPES[position_type].title
     assert value["order"]["words"] == WORDS
     assert ("untrained" in origin) == value["untrained"]
     shown = [update["visible"] for update in positions.choose_type(position_type)]
     assert [name for name, is_shown in zip(positions.NUMBERS, shown, strict=True) if is_shown] == [
-        name for name in positions.NUMBERS if name in (*positions.ALWAYS, *WAYS[position_type].settings)
+        name for name in positions.NUMBERS if name in positions.fields_of(position_type)
     ]
 
 
@@ -122,7 +135,11 @@ def test_the_board_is_told_each_way_whole(position_type):
         ({"width": ""}, "width", "This is empty: a whole number from 4"),
         ({"type": "rotary", "theta": "inf"}, "theta", "a number from 2"),
         ({"type": "relative", "clip": "0"}, "clip", "from 1 to 64"),
-        ({"type": "learned", "length": "13"}, "length", "this model has 12 places that it was trained for"),
+        (
+            {"type": "learned", "length": "13"},
+            "length",
+            "this model has 12 positions that it was trained for",
+        ),
         (
             {"type": "alibi", "width": "9"},
             "width",
@@ -169,7 +186,7 @@ def boards_of(outputs):
 def test_ways_learn_in_turn_and_one_that_cannot_go_beyond_says_so(monkeypatch):
     session, growing = begun(monkeypatch)
     last = boards_of(positions.follow(session, growing))[-1]
-    learned, alibi = last["ways"]
+    learned, alibi = last["encodings"]
     assert (growing.status, last["done"], last["trained"]) == (FINISHED, 1.0, 3)
     assert [score["size"] for score in learned["scores"]] == [3, 4]
     assert (learned["refuses"], learned["beyond"], learned["scores"][1]["right"]) == (True, None, None)
@@ -223,7 +240,7 @@ def test_a_page_that_is_closed_stops_its_run(monkeypatch):
     ("form", "field", "words"),
     [
         (("Copy", [], "0"), "types", "choose one to four"),
-        (("Copy", list(WAYS)[:5], "0"), "types", "5 are chosen"),
+        (("Copy", list(POSITION_TYPES)[:5], "0"), "types", "5 are chosen"),
         (("Copy", ["none"], "first"), "run_seed", "first will not do"),
     ],
 )

@@ -321,7 +321,7 @@ def test_the_lines_of_what_was_trained_beyond_its_length_give_its_figures():
     board = positions.show_growth(growing)[positions.SCREEN.index("board")]
     value = json.loads(board)
     scores = run_lines(value).scores["sinusoidal"]
-    shown = {one["size"]: one["right"] for one in value["ways"][0]["scores"]}
+    shown = {one["size"]: one["right"] for one in value["encodings"][0]["scores"]}
     assert {size: score.exact_match for size, score in scores.items()} == shown
 
 

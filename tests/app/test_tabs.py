@@ -22,7 +22,7 @@ from demos.session.session import Session  # noqa: E402
 from demos.tabs.train import form  # noqa: E402
 from demos.tabs.train import tab as train  # noqa: E402
 from demos.ui.formatting import thin  # noqa: E402
-from hf_attn.architectures.registry import ARCHITECTURES  # noqa: E402
+from hf_attn.architectures.families import architectures_of  # noqa: E402
 from hf_attn.checkpoints.save_load import load_checkpoint  # noqa: E402
 from hf_attn.tasks import TASKS, build_task  # noqa: E402
 from hf_attn.training.loop import Diverged  # noqa: E402
@@ -106,10 +106,10 @@ def test_every_task_and_model_is_offered_and_fills_the_settings_with_its_recipe(
     for label, (name, *_) in form.offers().items():
         names = ("table", *form.CHOSEN[1:], *form.FILLED)
         filled = dict(zip(names, form.choose_task(label), strict=True))
-        table = own_table if form.COLUMNS.get(name) else None
+        table = own_table if TASKS[name].column_options else None
         filled |= dict(zip(("column_1", "column_2"), form.show_columns(name, table), strict=True))
         offered = [model for _, model in filled["model"]["choices"]]
-        assert offered == list(ARCHITECTURES[TASKS[name].kind])
+        assert offered == list(architectures_of(TASKS[name].kind))
         for model in offered:
             chosen = form.choose_model(label, model, filled["size"].get("value"), "small")
             again = filled | dict(zip(("preset", *form.FILLED), chosen, strict=True))
@@ -123,10 +123,11 @@ def test_every_task_and_model_is_offered_and_fills_the_settings_with_its_recipe(
 
 
 def test_the_size_shown_first_is_the_one_that_the_recipe_was_found_for():
-    for label, (name, option, _, offered, first) in form.SIZES.items():
-        own = {"Parser, nested": 3}.get(label, getattr(build_task(name), option))
-        assert first == own, label
-        assert first in offered, label
+    for label, (name, option, _, offered, first) in form.offers().items():
+        if option is not None:
+            own = {"Parser, nested": 3}.get(label, getattr(build_task(name), option))
+            assert first == own, label
+            assert first in offered, label
 
 
 def test_fields_that_mean_nothing_to_a_model_are_not_read_and_not_shown():
@@ -162,11 +163,12 @@ def test_each_models_refusal_names_the_field_as_the_page_does(model, values, fie
     assert f"{field}=" not in str(refused.value)
 
 
-def test_a_task_that_the_form_does_not_know_is_offered_with_its_defaults(monkeypatch):
+def test_a_task_without_sizes_is_offered_with_its_defaults(monkeypatch):
     monkeypatch.setitem(
         TASKS, "mirror", dataclasses.dataclass(frozen=True)(type("Mirror", (TASKS["copy"],), {}))
     )
     monkeypatch.setattr(TASKS["mirror"], "title", "Mirror")
+    monkeypatch.setattr(TASKS["mirror"], "sizes", ())
     assert form.read_form(*changed(task="Mirror"))[0].max_length == 20
 
 

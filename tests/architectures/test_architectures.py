@@ -5,21 +5,23 @@ import itertools
 
 import pytest
 import torch
+from transformers import RecurrentGemmaConfig
 
-from hf_attn.architectures.map_sizes import estimate_map_bytes
-from hf_attn.architectures.registry import ARCHITECTURES, NAMES, build_model, find_architecture
-from hf_attn.cli.train import ModelName
+from hf_attn.architectures.families import FAMILIES, architectures_of, is_ours, is_recurrent, model_names
+from hf_attn.architectures.map_sizes import count_weights, estimate_map_bytes
+from hf_attn.architectures.registry import build_model, find_architecture
 from hf_attn.evaluation.metrics import evaluate, exact_matches, measure_quickly, predict
 from hf_attn.generation.generate import STRATEGIES, greedy_ids, write
 from hf_attn.interpret.attention_maps import attention_maps
 from hf_attn.tasks import build_task
-from hf_attn.tasks.base import CLASSES, SEQUENCE
+from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
 from hf_attn.tasks.batch import END, IGNORED, PAD, Batch
 from hf_attn.training.device import build_accelerator
 from hf_attn.training.loop import learning_inputs, teacher_forcing_at, train
+from tests.support.commands import in_process
 
 TASK = build_task("copy", max_length=5)
-SEQUENCE_NAMES = list(ARCHITECTURES[SEQUENCE])
+SEQUENCE_NAMES = list(architectures_of(SEQUENCE))
 SIZES = {
     "transformer": {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32},
     "decoder": {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32, "num_hidden_layers": 2},
@@ -43,8 +45,12 @@ def learned(request):
     return request.param, model.eval(), reports
 
 
-def test_the_command_line_offers_every_architecture():
-    assert set(ModelName.__args__) == set(NAMES)
+def test_the_command_line_offers_every_architecture(capsys):
+    _, output, _ = in_process(capsys, "train", "--help")
+    assert "|".join(model_names()) in "".join(output.split())
+    assert set(model_names()) == {
+        name for kind in (SEQUENCE, CLASSES, TEXT) for name in architectures_of(kind)
+    }
 
 
 def test_every_architecture_learns_by_the_one_loop(learned):
@@ -168,11 +174,11 @@ def test_an_architecture_that_does_not_learn_such_a_task_is_refused():
         find_architecture(TASK, "lstm")
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES[CLASSES])
+@pytest.mark.parametrize("name", architectures_of(CLASSES))
 def test_a_classifier_writes_its_class(name):
-    architecture = ARCHITECTURES[CLASSES][name]
-    model = architecture.model(
-        architecture.config(vocab_size=12, hidden_size=16, num_labels=3, **architecture.fields)
+    architecture = architectures_of(CLASSES)[name]
+    model = architecture.family.head(
+        architecture.family.config(vocab_size=12, hidden_size=16, num_labels=3, **architecture.fields)
     )
     ids = torch.tensor([[5, 6, 2]])
     generation = write(model.eval(), ids)
@@ -210,3 +216,15 @@ def test_more_than_one_source_and_no_tokens_are_refused_in_words():
     with pytest.raises(ValueError, match="max_new_tokens=0 must be a whole number from 1"):
         write(model, torch.tensor([TASK.encode("1 2 3")]), max_new_tokens=0)
     assert isinstance(TASK.batch_of(["1 2"]), Batch)
+
+
+def test_a_model_of_transformers_whose_name_begins_as_ours_is_not_taken_for_ours():
+    config = RecurrentGemmaConfig(num_hidden_layers=3, num_attention_heads=2)
+    assert not is_ours(config.model_type)
+    assert not is_recurrent(config)
+    assert count_weights(config, 5, 0) == {"encoder": (3, 2, 5, 5)}
+    assert not is_ours(["recurrent"])
+    assert {name: is_recurrent(family.config()) for name, family in FAMILIES.items()} == {
+        **dict.fromkeys(("attn_seq2seq", "attn_decoder", "attn_encoder"), False),
+        **dict.fromkeys(("recurrent", "recurrent_encoder"), True),
+    }

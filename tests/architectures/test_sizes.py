@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from hf_attn.architectures import memory
+from hf_attn.architectures.families import FAMILIES, architectures_of
 from hf_attn.architectures.memory import (
     Weights,
     check_memory,
@@ -23,7 +24,7 @@ from hf_attn.architectures.memory import (
     estimate_training,
     measure_room,
 )
-from hf_attn.architectures.registry import ARCHITECTURES, build_config, build_model
+from hf_attn.architectures.registry import build_config, build_model
 from hf_attn.architectures.settings import apply_settings
 from hf_attn.checkpoints.run_folder import Run
 from hf_attn.models.configuration_attn_decoder import AttnDecoderConfig
@@ -33,7 +34,7 @@ from hf_attn.models.configuration_recurrent import RecurrentConfig
 from hf_attn.models.configuration_recurrent_encoder import RecurrentEncoderConfig
 from hf_attn.models.positions import POSITION_TYPES
 from hf_attn.tasks import TASKS, Recipe, build_task
-from hf_attn.tasks.base import options_of
+from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT, options_of
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = [AttnSeq2SeqConfig, AttnDecoderConfig, AttnEncoderConfig, RecurrentConfig, RecurrentEncoderConfig]
@@ -205,7 +206,7 @@ def heights_of(config, height):
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"), [(kind, name) for kind in ARCHITECTURES for name in ARCHITECTURES[kind]]
+    ("kind", "name"), [(kind, name) for kind in (SEQUENCE, CLASSES, TEXT) for name in architectures_of(kind)]
 )
 def test_what_a_tall_model_would_hold_is_what_it_holds(kind, name, monkeypatch):
     monkeypatch.setattr(memory, "FEW_LAYERS", 1)
@@ -222,7 +223,7 @@ def test_positions_are_counted_with_the_layers_that_have_them(position_type, mon
     monkeypatch.setattr(memory, "FEW_LAYERS", 1)
     config = AttnSeq2SeqConfig(vocab_size=9, hidden_size=16, encoder_layers=4, decoder_layers=3)
     config.position_type = position_type
-    model_class = ARCHITECTURES["sequence"]["transformer"].model
+    model_class = FAMILIES["attn_seq2seq"].head
     assert count_planned_weights(model_class, config) == count_weights(model_class(config))
 
 
@@ -231,7 +232,7 @@ def test_counting_draws_nothing():
     config = build_config(task, task.recipe)
     torch.manual_seed(3)
     before = torch.get_rng_state()
-    count_planned_weights(ARCHITECTURES["sequence"]["transformer"].model, config)
+    count_planned_weights(FAMILIES["attn_seq2seq"].head, config)
     build_model(task, task.recipe)
     assert torch.equal(before, torch.get_rng_state())
 

@@ -135,7 +135,7 @@ def send_choices(page):
     board = page.locator("#positions-board")
     expect(board).to_contain_text("cosine with place 0")
     for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
-        board.locator(".hf-places-map canvas").first.press(key)
+        board.locator(".hf-positions-map canvas").first.press(key)
     expect(board).to_contain_text("cosine with place 2")
     kept["positions"] = copied(page), pixels(page, "#positions-board")
     tab(page, "Duel")

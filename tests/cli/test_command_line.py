@@ -385,7 +385,8 @@ def test_the_command_line_imports_nothing_heavy_before_a_command_runs():
         ]
         names = [getattr(node, "module", None) or node.names[0].name for node in top]
         heavy = [name for name in names if name.startswith(("torch", "transformers", "hf_attn"))]
-        assert all(name.startswith("hf_attn.cli") for name in heavy), path
+        tables = {"hf_attn.architectures.families"}  # of names alone
+        assert all(name.startswith("hf_attn.cli") or name in tables for name in heavy), path
 
 
 def test_the_version_is_printed():

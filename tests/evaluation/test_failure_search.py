@@ -9,10 +9,9 @@ import torch
 
 from hf_attn.checkpoints.remeasure import remeasure
 from hf_attn.checkpoints.save_load import load_checkpoint, save_checkpoint
-from hf_attn.evaluation.failure_search import look_for_failures
-from hf_attn.evaluation.hard_inputs import make_hard_inputs, write_date
+from hf_attn.evaluation.failure_search import look_for_failures, make_hard_inputs
 from hf_attn.tasks import build_task
-from hf_attn.tasks.text.dates import load_formats, read_date
+from hf_attn.tasks.text.dates import load_formats, read_date, write_date
 from tests.support.commands import in_process
 
 TASKS = [

@@ -20,7 +20,8 @@ from demos.core.limits import limits_here
 from demos.server import api as endpoints
 from hf_attn import __main__
 from hf_attn.analysis import head_roles  # noqa: F401 - before the limit
-from hf_attn.architectures.registry import ARCHITECTURES, build_model, check_recipe
+from hf_attn.architectures.families import architectures_of
+from hf_attn.architectures.registry import build_model, check_recipe
 from hf_attn.evaluation import metrics  # noqa: F401 - before the limit
 from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
 from hf_attn.models.configuration_recurrent_encoder import RecurrentEncoderConfig
@@ -153,7 +154,7 @@ def largest() -> dict:
         "a public server's own recipes": lambda: all(
             check_recipe(task, recipe, most=limits_here().training_bytes) is None
             for task in map(build_task, TASKS.keys() - {"csv", "pairs"})
-            for name in ARCHITECTURES[task.kind]
+            for name in architectures_of(task.kind)
             for recipe in task.recipes_of(name).values()
         ),
     }

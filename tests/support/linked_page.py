@@ -14,7 +14,7 @@ from demos.session.page import Page
 from demos.session.session import Session
 from demos.tabs.train import tab as train
 
-NAMES = ("attention", "train", "try", "explore", "duel", "positions", "language")
+NAMES = tuple(tab.TITLE.lower() for tab in TABS if tab.TITLE != "Share")  # which pushes, and links nothing
 DUEL = {"task": "Copy", "size": 5, "models": ["none", "transformer"], "parameters": "50 k"}
 DUEL |= {"budget": "steps", "steps": "6", "seconds": "1", "seed": "3"}
 

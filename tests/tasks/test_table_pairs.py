@@ -238,9 +238,10 @@ def test_a_checkpoint_s_task_has_the_vocabulary_that_was_trained_whatever_the_ta
 
 
 def test_recurrent_models_and_the_decoder_learn_pairs_too(table):
-    from hf_attn.architectures.registry import ARCHITECTURES, build_model
+    from hf_attn.architectures.families import architectures_of
+    from hf_attn.architectures.registry import build_model
 
-    for name in ARCHITECTURES["sequence"]:
+    for name in architectures_of("sequence"):
         task, recipe = apply_settings("pairs", {"path": table, "hidden_size": 16}, name)
         model = build_model(task, recipe)
         batch = task.sample(torch.Generator().manual_seed(0), 4)

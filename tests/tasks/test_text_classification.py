@@ -9,8 +9,9 @@ import pytest
 import torch
 from transformers import pipeline
 
+from hf_attn.architectures.families import architectures_of
 from hf_attn.architectures.presets import PRESETS
-from hf_attn.architectures.registry import ARCHITECTURES, build_model
+from hf_attn.architectures.registry import build_model
 from hf_attn.checkpoints.save_load import load_checkpoint, save_checkpoint
 from hf_attn.checkpoints.training_record import build_training_record
 from hf_attn.evaluation.metrics import evaluate, predict
@@ -132,7 +133,7 @@ def test_the_table_s_worked_example_says_how_its_rows_were_split(table):
     assert "64 texts, none twice" in example.story
 
 
-@pytest.mark.parametrize("architecture", list(ARCHITECTURES["classes"]))
+@pytest.mark.parametrize("architecture", list(architectures_of("classes")))
 def test_every_architecture_learns_a_table(table, architecture):
     recipe = table.recipes_of(architecture)["product"]
     recipe = replace(recipe, steps=120, batch_size=16, evaluate_every=120, learning_rate=5e-3)

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from hf_attn.architectures.registry import ARCHITECTURES, build_model
+from hf_attn.architectures.families import architectures_of
+from hf_attn.architectures.registry import build_model
 from hf_attn.evaluation.metrics import Interval, Score, evaluate
 from hf_attn.tasks import TASKS, build_task
 from hf_attn.tasks.base import TEXT
@@ -42,7 +43,7 @@ def turns():
 @pytest.mark.parametrize("name", ["reverse", "brackets"])
 def test_matched_models_have_as_good_as_the_same_number_of_parameters(name, parameters):
     task = build_task(name)
-    matched = match_parameters(task, ARCHITECTURES[task.kind], parameters)
+    matched = match_parameters(task, architectures_of(task.kind), parameters)
     for recipe in matched.values():
         assert abs(count_parameters(task, recipe) / parameters - 1) < TOLERANCE
 

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 from dataclasses import dataclass
 
-from hf_attn.architectures.families import FAMILIES
+from hf_attn.architectures.families import FAMILIES, is_ours
 from hf_attn.interpret.attention_maps import AnsweringMap, attention_maps, weight_on_alignment
 from hf_attn.interpret.head import SCORE_DIGITS, Difference, Head
 from hf_attn.interpret.read_head import LONGEST, find_attention, walk_model, walk_sentence
@@ -90,7 +90,7 @@ class HeadView:
 def can_walk(catalog: ModelCatalog, session: Session, chosen: str) -> bool:
     """Whether a choice has queries and keys that can be walked through: an LSTM has none, others' differ."""
     model_type = catalog.model_type(session, chosen)
-    return model_type in FAMILIES and not model_type.startswith("recurrent")
+    return is_ours(model_type) and not FAMILIES[model_type].is_recurrent
 
 
 def choices(catalog: ModelCatalog, session: Session) -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from hf_attn.architectures.registry import ARCHITECTURES
+from hf_attn.architectures.registry import find_architecture
 from hf_attn.evaluation.baselines import Baseline
 from hf_attn.tasks import Recipe, Task
 from hf_attn.tasks.batch import PAD
@@ -284,7 +284,7 @@ def tell_run(run: TrainingJob) -> dict:
 
 def name_contestant(run: TrainingJob) -> str:
     """Its architecture's title."""
-    return ARCHITECTURES[run.task.kind][run.recipe.architecture].title
+    return find_architecture(run.task, run.recipe.architecture).title
 
 
 def measured_points(run: TrainingJob) -> list[dict]:

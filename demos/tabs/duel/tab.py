@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import gradio as gr
 
-from hf_attn.architectures.registry import ARCHITECTURES, check_recipe
+from hf_attn.architectures.families import architectures_of
+from hf_attn.architectures.registry import check_recipe
 from hf_attn.tasks import TASKS, Recipe, Task, build_task
 from hf_attn.training.duel import USUAL, Budget, count_parameters, match_parameters
 
 from ...core.events import RunEvent
 from ...core.limits import limits_here
-from ...core.upload import COLUMNS
 from ...jobs.job import LATE, STARTING, WAITING
 from ...jobs.training_job import FAILED, FINISHED, RUNNING, STOPPED
 from ...session.page import LIGHT, Page, state_of, with_value
@@ -55,14 +55,16 @@ SCREEN = ("board", "start", "stop", "note", "origin")
 def offered() -> dict[str, tuple]:
     """The tasks that two models can learn: label → (name, option, its name, sizes, the first)."""
     return {
-        label: row for label, row in offers().items() if TASKS[row[0]].kind in USUAL and row[0] not in COLUMNS
+        label: row
+        for label, row in offers().items()
+        if TASKS[row[0]].kind in USUAL and not TASKS[row[0]].file_label
     }
 
 
 def titles_of(label: str) -> list[tuple[str, str]]:
     """(title, name) of each model that learns a task, the recurrent ones first: they are older."""
-    known = ARCHITECTURES[TASKS[offered()[label][0]].kind]
-    ordered = sorted(known, key=lambda name: not known[name].is_recurrent)
+    known = architectures_of(TASKS[offered()[label][0]].kind)
+    ordered = sorted(known, key=lambda name: not known[name].family.is_recurrent)
     return [(known[name].title, name) for name in ordered]
 
 

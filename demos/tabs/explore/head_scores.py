@@ -8,8 +8,7 @@ import torch
 from hf_attn.analysis.head_metrics import THEORY, distance_profile, singular_values
 from hf_attn.analysis.head_roles import ROLES, build_attention_mask, measure_even_attention, measure_heads
 from hf_attn.analysis.hopfield import hopfield_descent
-from hf_attn.architectures.families import FAMILIES
-from hf_attn.architectures.map_sizes import is_recurrent
+from hf_attn.architectures.families import is_ours, is_recurrent
 from hf_attn.interpret.attention_maps import KINDS
 from hf_attn.interpret.head import Head
 from hf_attn.interpret.interventions import count_heads
@@ -190,6 +189,6 @@ def read_head(opened: LoadedModel, source, written, kind: str, layer: int, head:
     Raises:
         ValueError: its weights do not come from queries and keys, or not from them alone.
     """
-    is_ours = opened.model.config.model_type in FAMILIES
-    read = walk_model if is_ours else read_native_head
+    ours = is_ours(opened.model.config.model_type)
+    read = walk_model if ours else read_native_head
     return read(opened.model, source, written, kind=kind, layer=layer, head=head)

@@ -1,1 +1,1 @@
-"""Positions: how places are encoded, and what lies beyond the trained length."""
+"""Positions: position encodings, and what lies beyond the trained length."""

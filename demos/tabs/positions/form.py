@@ -1,12 +1,13 @@
-"""The fields of one way of telling positions: their limits, and what is wrong with what they hold."""
+"""The fields of one position encoding: their limits, and what is wrong with what they hold."""
 
 from typing import Any
+
+from hf_attn.models.positions import POSITION_TYPES
 
 from ...core.limits import refuse_longer
 from ...jobs.training_job import LARGEST_SEED
 from ...ui import formatting
 from ..train.form import FieldError, parse_number, refuse_text
-from .descriptions import WAYS
 
 FIRST = "sinusoidal"
 SENTENCE = "the cat sat on the mat"
@@ -22,8 +23,8 @@ NUMBERS = {
     "seed": (int, 0, LARGEST_SEED, 0),
 }
 LABELS = {
-    "type": "Positions",
-    "length": "Places",
+    "type": "Position encoding",
+    "length": "Positions",
     "width": "Dimensions",
     "trained": "Trained for",
     "heads": "Heads",
@@ -32,9 +33,27 @@ LABELS = {
     "seed": "Seed",
     "sentence": "Your sentence",
 }
-ALWAYS = ("length", "width")  # fields that every way has; the others are the way's to name
+ALWAYS = ("length", "width")  # fields that every encoding has
+# what an encoding says that it depends on → the field that sets it
+FIELD_OF = {
+    "max_position_embeddings": "trained",
+    "num_attention_heads": "heads",
+    "rope_theta": "theta",
+    "relative_clip_distance": "clip",
+    "seed": "seed",
+}
 FIELDS = tuple(LABELS)
 VIEW_ERRORS = (*NUMBERS, "sentence")
+
+
+def list_encodings() -> list[tuple[str, str]]:
+    """(title, name) of every position encoding."""
+    return [(positions.title, name) for name, positions in POSITION_TYPES.items()]
+
+
+def fields_of(position_type: str) -> tuple[str, ...]:
+    """The fields of numbers that change an encoding."""
+    return (*ALWAYS, *(FIELD_OF[name] for name in POSITION_TYPES[position_type].settings if name in FIELD_OF))
 
 
 def read_number(field: str, text: object) -> float:
@@ -73,9 +92,8 @@ def read_view(*form) -> tuple[dict[str, Any], list[FieldError]]:
         *form: values in the order of FIELDS; those that the type does not have are not read.
     """
     values = dict(zip(FIELDS, form, strict=True))
-    known = (*ALWAYS, *WAYS[values["type"]].settings)
     given, wrong = {"trained": NUMBERS["trained"][2]}, []
-    for field in (*known, "sentence"):
+    for field in (*fields_of(values["type"]), "sentence"):
         try:
             read = read_sentence(values[field]) if field == "sentence" else read_number(field, values[field])
             given[field] = read

@@ -1,4 +1,4 @@
-"""A visitor's ways to tell places, trained on short examples in turn and measured on longer ones."""
+"""A visitor's position encodings, trained on short examples in turn and measured on longer ones."""
 
 import contextlib
 import statistics
@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hf_attn.experiments.length_generalization import ADDITION, LengthTest, LengthTestReport, run_length_test
+from hf_attn.models.positions import POSITION_TYPES
 
 from ...jobs.job import ending, last_moment
 from ...jobs.training_job import FINISHED, RUNNING, STOPPED
-from .descriptions import WAYS
 
 MESSAGE_SECONDS = 0.25  # between two messages
 # label → what is learned, and at which sizes it is measured
@@ -20,18 +20,18 @@ GROWTHS = {
     "Reversal": LengthTest("reverse", 10, (2, 4, 6, 8, 10, 11, 12, 14, 16, 20)),
     "Addition": LengthTest(ADDITION, 2, (1, 2, 3, 4)),
 }
-ROUNDS = 3  # measurements of a way on its way
+ROUNDS = 3  # measurements of each encoding while it learns
 EXAMPLES = 100  # of each size
 
 
 @dataclass(eq=False)
 class LengthTestJob:
-    """Up to four ways to tell places on one task; empty before the first.
+    """Up to four position encodings on one task; empty before the first.
 
     Attributes:
         number: which of this visitor; 0 before the first.
         growth: what is learned and measured.
-        types: ways, names in POSITION_TYPES, in the order in which they learn.
+        types: names in POSITION_TYPES, in the order in which they learn.
         seed: of weights and examples.
         device: where they learn.
         moments: how each stands that has begun.
@@ -95,12 +95,12 @@ class LengthTestJob:
             "how": f"trained on up to {self.growth.trained} {unit}, 95 % intervals",
             "trained": self.growth.trained,
             "tested": list(self.growth.tested),
-            "ways": [tell_way(self, name) for name in self.types],
+            "encodings": [describe_encoding(self, name) for name in self.types],
         }
 
 
-def tell_way(growing: LengthTestJob, position_type: str) -> dict:
-    """One way as the board shows it."""
+def describe_encoding(growing: LengthTestJob, position_type: str) -> dict:
+    """One encoding as the board shows it."""
     moment = growing.moments.get(position_type)
     scores = dict(moment.scores) if moment else {}
     trained = growing.growth.trained
@@ -109,7 +109,7 @@ def tell_way(growing: LengthTestJob, position_type: str) -> dict:
     beyond = [share for size, share in known.items() if size > trained]
     return {
         "type": position_type,
-        "title": WAYS[position_type].title,
+        "title": POSITION_TYPES[position_type].title,
         "step": moment.step if moment else None,
         "steps": moment.steps if moment else None,
         "loss": moment.loss if moment else None,
@@ -129,7 +129,7 @@ def tell_way(growing: LengthTestJob, position_type: str) -> dict:
 
 
 def drive(growing: LengthTestJob) -> Iterator[None]:
-    """Let each way learn in turn until all have, or the visitor stops; yield what there is to show.
+    """Let each encoding learn in turn until all have, or the visitor stops; yield what there is to show.
 
     However it ends (also when the page is closed, which raises GeneratorExit at a yield), what was measured
     stays.

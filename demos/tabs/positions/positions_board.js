@@ -1,6 +1,6 @@
 "use strict";
-/* The Positions tab's boards: what a way to tell places adds, turns or biases, and trained models beyond their length.
-   The chosen cell drives its board: its row is the place that others are compared with, its column the wave in front.
+/* The Positions tab's boards: what a position encoding adds, turns or biases, and models beyond their length.
+   The chosen cell drives its board: its row is the position that others are compared with, its column the wave in front.
    The values' contracts are in demos/tabs/positions/tab.py. */
 (hfAttn => {
   const { el, range, isPlace, number, percent, count, curveKey, takeAway } = hfAttn;
@@ -37,11 +37,11 @@
     panel.header.append(choice.element);
     const [mapHost, blank] = [el("div"), el("p", "hf-blank", "Nothing is added, turned or put on the scores.")];
     panel.body.append(mapHost, blank);
-    panel.section.classList.add("hf-places-map");
+    panel.section.classList.add("hf-positions-map");
     const map = hfAttn.signedMap(mapHost, { onSelect: selected => pick({ selected }), tell: () => [] });
     let shown = null;
     const lines = () => {
-      if (!shown) return [["place"]];
+      if (!shown) return [["position"]];
       const { picture, cols, rowName } = shown;
       return [[rowName, ...cols], ...picture.rows.map((row, r) => [row, ...picture.values[r]])];
     };
@@ -65,7 +65,7 @@
       shown = null;
       if (!picture) return fill();
       const isBias = picture.kind === "bias";
-      const rowName = isBias ? "query" : picture.rows[0] < 0 ? "distance" : "place";
+      const rowName = isBias ? "query" : picture.rows[0] < 0 ? "distance" : "position";
       const colName = COLUMNS[picture.kind];
       const rows = picture.rows.map(row => number(row, 0));
       const cols = isBias ? rows : range(picture.values[0].length);
@@ -91,7 +91,7 @@
     return { update };
   };
 
-  /* ---- waves, and how alike two places are ---- */
+  /* ---- waves, and how alike two positions are ---- */
 
   const linesPanel = (host, view) => {
     const panel = hfAttn.panel("");
@@ -101,7 +101,7 @@
     let shown = null;
     panel.footer.append(keys);
     const lines = () => {
-      if (!shown) return [["place"]];
+      if (!shown) return [["position"]];
       const heads = [shown.xName, ...shown.series.map(s => s.name)];
       return [heads, ...shown.series[0].points.map(([x], i) => [x, ...shown.series.map(s => s.points[i][1])])];
     };
@@ -144,10 +144,10 @@
     const most = picture.kind === "angles" ? 1 : roundUp(Math.max(...all.map(Math.abs)));
     const low = all.some(v => v < 0) ? -most : 0;
     const high = all.some(v => v > 0) ? most : 0;
-    const xName = picture.points[0] < 0 ? "distance" : "place";
+    const xName = picture.points[0] < 0 ? "distance" : "position";
     return {
       title,
-      note: isBias ? "of each head; the key's place less the query's" : "the chosen column first, three others beside it",
+      note: isBias ? "of each head; the key's position less the query's" : "the chosen column first, three others beside it",
       series,
       xName,
       x: [picture.points[0], picture.points.at(-1)],
@@ -160,12 +160,12 @@
   };
   const alike = ({ value, picture, selected }) => {
     const isBias = picture?.kind === "bias";
-    const title = isBias ? "What the bias alone lets it read" : "Cosine with the chosen place";
+    const title = isBias ? "What the bias alone lets it read" : "Cosine with the chosen position";
     if (!picture) return { title, note: "", blank: "No vectors, nothing to compare." };
     const row = picture.rows[selected.r];
-    const what = isBias ? `query ${row} reads` : `cosine with ${picture.rows[0] < 0 ? "distance" : "place"} ${row}`;
+    const what = isBias ? `query ${row} reads` : `cosine with ${picture.rows[0] < 0 ? "distance" : "position"} ${row}`;
     const points = picture.rows.map((x, r) => [x, picture.similarity[selected.r][r]]);
-    const xName = isBias ? "key" : picture.rows[0] < 0 ? "distance" : "place";
+    const xName = isBias ? "key" : picture.rows[0] < 0 ? "distance" : "position";
     const top = isBias ? roundUp(Math.max(...points.map(p => p[1]))) : 1;
     return {
       title,
@@ -203,16 +203,16 @@
         return el("tr", "", name, el("td", "num", small(distance)), el("td", "", said));
       };
       body.replaceChildren(
-        row("moved about, the output back", "without positions", order.without),
+        row("moved about, the output back", "without position encoding", order.without),
         row("moved about, the output back", value.title, order.with_positions),
-        row(`all moved on by ${order.shift} places`, value.title, order.shifted),
+        row(`all moved on by ${order.shift} positions`, value.title, order.shifted),
       );
       note.textContent = `L2 between the output and that of the unmoved words, whose own L2 is ${number(order.norm, 2)}.`;
     };
     return { update };
   };
 
-  /** Where nothing was chosen yet: place 0, distance 0, or the middle query and key. */
+  /** Where nothing was chosen yet: position 0, distance 0, or the middle query and key. */
   const beginAt = picture => {
     const middle = Math.floor(picture.rows.length / 2);
     if (picture.kind === "bias") return { r: middle, c: middle };
@@ -251,7 +251,7 @@
       state.value = value;
       show();
     };
-    /** A link's table and cell; what this way does not have stays as it is. */
+    /** A link's table and cell; what this encoding does not have stays as it is. */
     const restore = ({ picture, row, column }) => {
       const { pictures } = state.value;
       if (isPlace(picture, pictures)) Object.assign(state, { at: picture, selected: null });
@@ -273,15 +273,15 @@
     const spoken = hfAttn.live();
     const panel = hfAttn.panel("Accuracy by length");
     const [plotHost, body] = [el("div"), el("tbody")];
-    const heads = ["line", "positions", "step", "loss", "inside", "beyond"];
+    const heads = ["line", "encoding", "step", "loss", "inside", "beyond"];
     const head = heads.map((text, i) => Object.assign(el("th", i > 1 ? "num" : "", text), { scope: "col" }));
-    panel.body.append(plotHost, el("div", "hf-scroll hf-ways", el("table", "", el("thead", "", el("tr", "", ...head)), body)));
+    panel.body.append(plotHost, el("div", "hf-scroll hf-encodings", el("table", "", el("thead", "", el("tr", "", ...head)), body)));
     const plot = hfAttn.plot(plotHost, { height: 300, empty: "accuracy by length will be drawn here" });
     let view = null;
     const cell = score => (!score ? "–" : score.right === null ? CANNOT : percent(score.right));
     const lines = () => [
-      [view?.size_name ?? "length", ...(view?.ways ?? []).map(way => way.title)],
-      ...(view?.tested ?? []).map(n => [n, ...view.ways.map(way => cell(way.scores.find(s => s.size === n)))]),
+      [view?.size_name ?? "length", ...(view?.encodings ?? []).map(encoding => encoding.title)],
+      ...(view?.tested ?? []).map(n => [n, ...view.encodings.map(encoding => cell(encoding.scores.find(s => s.size === n)))]),
     ];
     const fill = takeAway(panel, {
       picture: plot,
@@ -290,37 +290,37 @@
       caption: () => `Held-out accuracy by ${view?.size_name ?? "length"}`,
     });
     root.append(error, panel.section, spoken.element);
-    const row = (way, i) => {
+    const row = (encoding, i) => {
       const stroke = hfAttn.dashLine(i);
       stroke.style.color = `var(--hf-series-${i + 1})`;
       const cells = [
-        way.step === null ? "–" : `${count(way.step)} of ${count(way.steps)}`,
-        number(way.loss ?? NaN, 3),
-        percent(way.inside ?? NaN),
-        way.refuses ? CANNOT : percent(way.beyond ?? NaN),
+        encoding.step === null ? "–" : `${count(encoding.step)} of ${count(encoding.steps)}`,
+        number(encoding.loss ?? NaN, 3),
+        percent(encoding.inside ?? NaN),
+        encoding.refuses ? CANNOT : percent(encoding.beyond ?? NaN),
       ];
-      return el("tr", "", el("td", "", stroke), el("td", "", way.title), ...cells.map(text => el("td", "num", text)));
+      return el("tr", "", el("td", "", stroke), el("td", "", encoding.title), ...cells.map(text => el("td", "num", text)));
     };
-    const empty = () => Object.assign(el("td", "hf-quiet", "Each way is listed here with what it reaches."), { colSpan: 6 });
+    const empty = () => Object.assign(el("td", "hf-quiet", "Each encoding is listed here with what it reaches."), { colSpan: 6 });
     const update = next => {
       view = next;
       error.hidden = !view?.message;
       error.textContent = view?.message ?? "";
       const name = view?.size_name ?? "length";
       panel.rename(`Accuracy by ${name}`, view ? `${view.metric}; ${view.how}` : "trained on short ones, measured on longer ones");
-      const ways = view?.ways ?? [];
+      const encodings = view?.encodings ?? [];
       const most = view?.tested.at(-1) ?? 1;
-      const series = ways.map((way, i) => {
-        const known = way.scores.filter(s => s.right !== null);
-        const apart = (i - (ways.length - 1) / 2) * most * 0.006; // intervals stand beside one another
+      const series = encodings.map((encoding, i) => {
+        const known = encoding.scores.filter(s => s.right !== null);
+        const apart = (i - (encodings.length - 1) / 2) * most * 0.006; // intervals stand beside one another
         const points = known.map(s => [s.size + apart, s.right]);
-        return { ...styled(way.title, points, i), spans: known.map(s => [s.size + apart, s.low, s.high]) };
+        return { ...styled(encoding.title, points, i), spans: known.map(s => [s.size + apart, s.low, s.high]) };
       });
       const end = { x: [0, view ? most * 1.02 : 0], y: [0, 1], ticks: [0, 0.25, 0.5, 0.75, 1], xName: name };
       const mark = view ? { x: view.trained, text: `trained to ${view.trained}` } : null;
       plot.update({ ...end, series, mark, format: v => percent(v, 0), tell: percent, name: `Accuracy by ${name}` });
-      body.replaceChildren(...(ways.length ? ways.map(row) : [el("tr", "", empty())]));
-      panel.footer.hidden = !ways.length;
+      body.replaceChildren(...(encodings.length ? encodings.map(row) : [el("tr", "", empty())]));
+      panel.footer.hidden = !encodings.length;
       fill();
       hfAttn.showProgress("#positions-start", view?.status ?? "ready", view?.done ?? 0);
       if (view) spoken.say(`${percent(Math.floor(10 * view.done) / 10, 0)} done`);

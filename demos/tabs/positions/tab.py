@@ -1,7 +1,7 @@
-"""Positions: every way to tell a place as numbers, and trained models beyond their length.
+"""Positions: every position encoding as numbers, and trained models beyond their length.
 
 Value of `positions_board` (`gr.HTML`, drawn by positions_board.js): `to_json` of None or
-    type, title, sentence, equation, paper   the way, in words
+    type, title, sentence, equation, paper   the encoding, in words
     untrained    whether weights of its own, as they were drawn, are in the numbers
     pictures     [{name, kind "vectors" | "angles" | "bias", values [[number]], rows [number],
                  similarity [[number]], waves [[number]], points [number]}], as
@@ -12,8 +12,8 @@ Value of `positions_board` (`gr.HTML`, drawn by positions_board.js): `to_json` o
 Value of `growth_board`: `to_json` of None (nothing run yet) or everything, each time:
     run, status "running" | "stopped" | "finished" | "error", message, done (0 to 1), task, metric,
     size_name, how, trained (largest size learned), tested [sizes]
-    ways         up to four of {type, title, step, steps, loss, inside, beyond, refuses,
-                 scores [{size, right, low, high}]}; right is None where the way refuses so long a sequence
+    encodings    up to four of {type, title, step, steps, loss, inside, beyond, refuses,
+                 scores [{size, right, low, high}]}; right is None where it refuses so long a sequence
 The page's button `positions-start` shows its progress.
 """
 
@@ -33,6 +33,7 @@ from hf_attn.analysis.position_encodings import (
     measure_order_sensitivity,
     view_position_encoding,
 )
+from hf_attn.models.positions import POSITION_TYPES
 
 from ...jobs.job import LATE, STARTING, WAITING
 from ...jobs.training_job import FAILED, FINISHED, RUNNING, STOPPED
@@ -42,15 +43,15 @@ from ...snippets import views as python_lines
 from ...ui import boards, formatting, notices
 from ..train.form import FieldError, count_chosen, errors_of
 from . import length_test
-from .descriptions import WAYS
 from .form import (
-    ALWAYS,
     FIELDS,
     FIRST,
     LABELS,
     NUMBERS,
     SENTENCE,
     VIEW_ERRORS,
+    fields_of,
+    list_encodings,
     read_number,
     read_view,
 )
@@ -59,8 +60,8 @@ from .length_test import GROWTHS, LengthTestJob
 TITLE = "Positions"
 ASSETS = ("positions.css", "positions_panels.js", "positions_board.js")
 LOOK_FOR = (
-    "“Does it notice?”: words moved about give the same output where no places are told, and another "
-    "where they are."
+    "“Does it notice?”: words moved about give the same output without position encoding, and another "
+    "with one."
 )
 
 MOST = 4  # series that can be told apart
@@ -69,17 +70,17 @@ ROUNDING = 1e-4  # an L2 below it is rounding; another order gives 0.1 and more
 PLAIN = {
     "num_attention_heads": ("heads", "number of heads"),
     "hidden_size": ("dimensions", "number of dimensions"),
-    "max_position_embeddings": ("places that it was trained for", "places trained for"),
+    "max_position_embeddings": ("positions that it was trained for", "positions trained for"),
 }
 RUN_FIELDS = ("task", "types", "run_seed")
 RUN_ERRORS = ("types", "run_seed")
-RUN_LABELS = {"task": "Task", "types": "Ways", "run_seed": "Seed"}
+RUN_LABELS = {"task": "Task", "types": "Position encodings", "run_seed": "Seed"}
 COMPARED = ("sinusoidal", "learned", "relative")
 SCREEN = ("board", "start", "stop", "note")
 
 
 def show_view(*form) -> list:
-    """Everything of one way: [board, origin, *lines of the fields]; wrong input leaves the board as it is."""
+    """Everything of one encoding: [board, origin, *lines of the fields]; wrong input leaves the board."""
     given, wrong = read_view(*form)
     if wrong:
         return [gr.skip(), gr.skip(), *errors_of(VIEW_ERRORS, *wrong)]
@@ -95,12 +96,12 @@ def show_view(*form) -> list:
 
 
 def tell_view(position_type: str, settings: PositionSettings, words: list[str]) -> dict:
-    """A way as the board shows it.
+    """An encoding as the board shows it.
 
     Raises:
-        FieldError: a size that the way cannot work with, or no sentence.
+        FieldError: a size that the encoding cannot work with, or no sentence.
     """
-    way = WAYS[position_type]
+    encoding = POSITION_TYPES[position_type]
     try:
         pictures = view_position_encoding(position_type, settings)
     except ValueError as error:
@@ -111,7 +112,8 @@ def tell_view(position_type: str, settings: PositionSettings, words: list[str]) 
     except ValueError as error:
         raise FieldError("sentence", str(error)) from error
     return {
-        **{name: getattr(way, name) for name in ("title", "sentence", "equation", "paper")},
+        **{name: getattr(encoding, name) for name in ("title", "equation", "paper")},
+        "sentence": str(encoding.__doc__).partition("\n")[0],
         "type": position_type,
         "untrained": is_learned(position_type, settings),
         "python": python_lines.explain_positions(position_type, settings, words),
@@ -143,8 +145,8 @@ def tell_picture(picture: Picture) -> dict:
 
 
 def choose_type(position_type: str) -> list[dict]:
-    """Another way: which of the number fields are seen, in the order of NUMBERS."""
-    known = (*ALWAYS, *WAYS[position_type].settings)
+    """Another encoding: which of the number fields are seen, in the order of NUMBERS."""
+    known = fields_of(position_type)
     return [gr.update(visible=field in known) for field in NUMBERS]
 
 
@@ -154,7 +156,7 @@ screen = functools.partial(boards.by_name, SCREEN)
 def tell(growing: LengthTestJob) -> str:
     """One sentence on what happens or happened."""
     return {
-        None: "Each way learns for some seconds, one after the other, from the same examples.",
+        None: "Each encoding's model learns for some seconds, one after the other, from the same examples.",
         RUNNING: "Stop takes effect at once and keeps what was measured.",
         STOPPED: f"Stopped at {formatting.percent(growing.done, 0)}{LATE if growing.is_late else ''}; "
         "what was measured stays.",
@@ -189,7 +191,7 @@ def read_run(task: str, types: list[str], seed: object) -> tuple:
     """
     types = tuple(dict.fromkeys(types or ()))
     if not 1 <= len(types) <= MOST:
-        raise FieldError("types", f"{count_chosen(types)}: choose one to four ways.")
+        raise FieldError("types", f"{count_chosen(types)}: choose one to four position encodings.")
     try:
         number = read_number("seed", seed)
     except FieldError as error:
@@ -257,12 +259,11 @@ def follow(session: Session, growing: LengthTestJob) -> Iterator[list]:
 
 
 def build_fields() -> tuple[dict, dict]:
-    """Lay the fields of one way out: (fields, lines for what is wrong)."""
+    """Lay the fields of one encoding out: (fields, lines for what is wrong)."""
     fields, lines = {}, {}
     look = {field: {"label": label, "elem_id": f"positions-{field}"} for field, label in LABELS.items()}
-    choices = [(way.title, name) for name, way in WAYS.items()]
-    fields["type"] = gr.Dropdown(choices, value=FIRST, **look["type"])
-    seen = (*ALWAYS, *WAYS[FIRST].settings)
+    fields["type"] = gr.Dropdown(list_encodings(), value=FIRST, **look["type"])
+    seen = fields_of(FIRST)
     with gr.Row(elem_classes="hf-fields"):
         for field, (_, _, _, first) in NUMBERS.items():
             fields[field] = gr.Textbox(
@@ -288,8 +289,7 @@ def build_run() -> tuple[dict, dict, gr.Button, gr.Button, gr.HTML]:
     note = gr.HTML(notices.note(tell(LengthTestJob())), elem_id="positions-note")
     fields, lines = {}, {}
     fields["task"] = gr.Radio(list(GROWTHS), value="Copy", elem_classes="seg", **look["task"])
-    choices = [(way.title, name) for name, way in WAYS.items()]
-    fields["types"] = gr.Dropdown(choices, value=list(COMPARED), multiselect=True, **look["types"])
+    fields["types"] = gr.Dropdown(list_encodings(), value=list(COMPARED), multiselect=True, **look["types"])
     lines["types"] = build_line("types")
     fields["run_seed"] = gr.Textbox("0", max_lines=1, **look["run_seed"])
     lines["run_seed"] = build_line("run_seed")

@@ -8,32 +8,21 @@ from collections.abc import Iterable, Mapping, Sequence
 import gradio as gr
 import torch
 
-from hf_attn.architectures.registry import ARCHITECTURES, build_model, check_recipe
+from hf_attn.architectures.families import architectures_of
+from hf_attn.architectures.registry import build_model, check_recipe
 from hf_attn.architectures.settings import apply_settings, setting_types
 from hf_attn.models.positions import POSITION_TYPES
+from hf_attn.models.score_functions import SCORE_FUNCTIONS
 from hf_attn.tasks import TASKS, Recipe, Task, build_task
+from hf_attn.tasks.options import SizeChoice
 
 from ...core.limits import limits_here, refuse_longer
-from ...core.upload import COLUMNS, Table
+from ...core.upload import Table
 from ...jobs.probe import Probe, read_own_probe
 from ...jobs.training_job import LARGEST_SEED
 from ...ui import formatting, notices
 
-# label in the app: task, option that sets its size, the option's name and values, the first of them shown;
-# a task that is not here is offered by its title, with its defaults
-SIZES = {
-    "Copy": ("copy", "max_length", "Longest", (5, 10, 20, 40), 20),
-    "Reversal": ("reverse", "max_length", "Longest", (5, 10, 20, 40), 20),
-    "Sorting": ("sort", "length", "Numbers", (4, 8, 12, 16), 8),
-    "Addition": ("addition", "digits", "Digits", (1, 2, 3, 4, 5), 3),
-    "Parser, one operator": ("parser", "depth", "Depth", (1,), 1),
-    "Parser, nested": ("parser", "depth", "Depth", (2, 3, 4), 3),
-    "Associative recall": ("recall", "max_pairs", "Pairs", (2, 4, 6, 8), 4),
-    "Brackets": ("brackets", "max_length", "Longest", (8, 16, 32), 16),
-    "Parity": ("parity", "length", "Longest", (8, 10, 12, 16), 10),
-    "Modular addition": ("modular", "modulus", "Modulus", (53, 97, 113), 53),
-    "Running text": ("text", "window", "Passage", (64, 128, 256), 128),
-}
+NO_SIZE = SizeChoice(None, "Longest", (), None)
 PRESETS = {"small": "product", "document": "document"}
 # fields that hold a number: its type, lowest, highest (None: as this server allows), and what would work
 LIMITS: dict[str, tuple] = {
@@ -76,7 +65,6 @@ LABELS = {
     "seed": "Seed",
     "probe": "Your example to watch (optional)",
 }
-FILES = {"csv": "Your table", "pairs": "Your table", "text": "Your own text, if any"}
 CHOICES = {
     "hidden_size": (32, 64, 128, 256),
     "num_attention_heads": (1, 2, 4, 8),
@@ -84,7 +72,7 @@ CHOICES = {
     "encoder_layers": (1, 2, 3, 4),
     "decoder_layers": (1, 2, 3, 4),
     "num_hidden_layers": (1, 2, 3, 4, 6),
-    "position_type": tuple(POSITION_TYPES),
+    "position_type": POSITION_TYPES,
 }
 SWITCHES = ("bidirectional", "input_feeding")
 LONGEST_EXAMPLE = 90  # characters of an example in the line under the settings
@@ -99,11 +87,11 @@ class FieldError(ValueError):
 
 
 def offers() -> dict[str, tuple]:
-    """Every task by its label, in the order of TASKS."""
+    """Every task by its label, in the order of TASKS: (name, option of its size, label, values, first)."""
     offered = {}
     for name, task in TASKS.items():
-        known = {label: row for label, row in SIZES.items() if row[0] == name}
-        offered |= known or {task.title: (name, None, "Longest", (), None)}
+        for size in task.sizes or (NO_SIZE,):
+            offered[size.title or task.title] = (name, size.option, size.label, size.values, size.default)
     return offered
 
 
@@ -119,16 +107,16 @@ def fields_of(task: str, model: str) -> dict[str, str]:
     Raises:
         FieldError: it does not learn such a task.
     """
-    architecture = ARCHITECTURES[TASKS[task].kind].get(model)
+    architecture = architectures_of(TASKS[task].kind).get(model)
     if architecture is None:
         raise FieldError("task", f"{TASKS[task].title} is not learned by this model: choose another model.")
     there = setting_types(TASKS[task], model)["model"]
     names = {name: name for name in MODEL_FIELDS}
-    if architecture.is_recurrent:
+    if architecture.family.is_recurrent:
         names |= {"num_hidden_layers": "num_layers"}
-    score = architecture.fields.get("score_function")
-    silent = {"attention_size"} if score not in ("additive", "concat") else set()
-    silent |= {"input_feeding"} if score == "none" else set()
+    score = SCORE_FUNCTIONS[architecture.fields.get("score_function", "none")]
+    silent = set() if score is not None and score.uses_attention_size else {"attention_size"}
+    silent |= {"input_feeding"} if score is None else set()
     return {name: known for name, known in names.items() if known in there and name not in silent}
 
 
@@ -175,10 +163,10 @@ def read_options(values: dict, table: Table | None) -> dict[str, object]:
     given = {}
     if table is not None and table.fault:
         raise FieldError("table", table.fault)
-    if table is None and COLUMNS.get(name):
+    if table is None and TASKS[name].column_options:
         raise FieldError("table", "Choose a table first: CSV, TSV or JSON Lines, in UTF-8.")
-    if table is not None and name in COLUMNS:
-        chosen = zip(COLUMNS[name], (values["column_1"], values["column_2"]), strict=False)
+    if table is not None and TASKS[name].file_label:  # a path comes from an upload only
+        chosen = zip(TASKS[name].column_options, (values["column_1"], values["column_2"]), strict=False)
         given = {"path": str(table.path), **{option: column or "" for option, column in chosen}}
     if option is None:
         return given
@@ -317,12 +305,12 @@ def fill_form(label: str, model: str, size: object, preset: str) -> dict[str, di
     chosen = find_size(sizes, size)  # None where one was typed that is not offered
     given = {} if chosen is None else {option: chosen}
     recipe = build_task(name, **given).recipes_of(model)[PRESETS[preset]]
-    architecture, shown = ARCHITECTURES[TASKS[name].kind][model], fields_of(name, model)
+    config, shown = architectures_of(TASKS[name].kind)[model].family.config, fields_of(name, model)
     filled = {}
     for field in MODEL_FIELDS:
         filled[field] = {"visible": field in shown}
         if field in shown:
-            value = recipe.model.get(shown[field], getattr(architecture.config, shown[field]))
+            value = recipe.model.get(shown[field], getattr(config, shown[field]))
             filled[field]["value"] = recipe.model["hidden_size"] if value is None else value
     filled["learning_rate"] = {"value": f"{recipe.learning_rate:g}"}
     filled["steps"] = {"value": str(recipe.steps)}
@@ -343,30 +331,35 @@ def choose_model(label: str, model: str, size: object, preset: str) -> list:
 def choose_task(label: str) -> list:
     """Another task: [file, column, column, model, size, preset, fields of FILLED…]."""
     name, _, title, sizes, first = offers()[label]
-    model, known = build_task(name).recipe.architecture, ARCHITECTURES[TASKS[name].kind]
+    model, known = build_task(name).recipe.architecture, architectures_of(TASKS[name].kind)
     size = gr.update(label=title, choices=list(sizes), value=first, visible=len(sizes) > 1)
     # without a word that all but one share, the names are not cut in a narrow field
     choices = [(known[key].title.replace(" attention (", " ("), key) for key in known]
     named = gr.update(choices=choices, value=model, interactive=len(known) > 1)
-    file = gr.update(visible=name in COLUMNS, value=None, label=FILES.get(name, ""))
-    return [file, *show_columns(name, None), named, size, *choose_model(label, model, first, "small")]
+    files = [show_file(name), *show_columns(name, None)]
+    return [*files, named, size, *choose_model(label, model, first, "small")]
 
 
 def clear_probe(label: str) -> dict:
     """Another task: its own held-out example is watched unless another is written."""
     name = offers()[label][0]
-    example = "a held-out one" if COLUMNS.get(name) else build_task(name).worked_example.source
+    example = "a held-out one" if TASKS[name].column_options else build_task(name).worked_example.source
     return gr.update(value="", placeholder=example)
+
+
+def show_file(name: str) -> dict:
+    """The field for a file of the visitor's own, empty; hidden where a task reads none."""
+    return gr.update(visible=bool(TASKS[name].file_label), value=None, label=TASKS[name].file_label)
 
 
 def show_columns(name: str, table: Table | None) -> list[dict]:
     """The two fields that name a table's columns; hidden where a task reads none, or none is there."""
-    if table is None or table.fault or not COLUMNS.get(name):
+    if table is None or table.fault or not (columns := TASKS[name].column_options):
         return [gr.update(visible=False)] * 2
-    guessed = table.guess_columns(COLUMNS[name])
+    guessed = table.guess_columns(columns)
     return [
         gr.update(visible=True, choices=list(table.columns), value=column, label=f"Column: {option}")
-        for option, column in zip(COLUMNS[name], guessed, strict=True)
+        for option, column in zip(columns, guessed, strict=True)
     ]
 
 
@@ -376,7 +369,7 @@ FILLED = (*MODEL_FIELDS, "learning_rate", "steps")  # what a recipe says
 def describe_form(*form, table: Table | None = None) -> list:
     """[the line under the settings, what is wrong under each field…, and that again for another place]."""
     values = dict(zip(FIELDS, form, strict=True))
-    if values["model"] not in ARCHITECTURES[TASKS[offers()[values["task"]][0]].kind]:
+    if values["model"] not in architectures_of(TASKS[offers()[values["task"]][0]].kind):
         return [gr.skip()] * (2 + len(ERRORS))  # of the task before: another is on its way
     try:
         task, recipe, _ = read_form(*form, table=table)

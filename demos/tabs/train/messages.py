@@ -8,7 +8,6 @@ from hf_attn.evaluation.baselines import NAME
 from hf_attn.tasks import Task
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
 
-from ...core.upload import COLUMNS
 from ...jobs.training_job import FAILED, FINISHED, PAUSED, RUNNING, STOPPED, TrainingJob
 from ...session.session import Session
 from ...snippets import views as python_lines
@@ -34,7 +33,7 @@ screen = functools.partial(boards.by_name, SCREEN)
 
 def look_for(task: Task) -> str:
     """The tab's sentence, and behind it what the task's own story says of its map."""
-    if COLUMNS.get(task.name):  # a table of one's own has no story
+    if task.column_options:  # a table of one's own has no story
         return notices.look_for(LOOK_FOR)
     return notices.look_for(read_story(task))
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from hf_attn.architectures.registry import ARCHITECTURES
+from hf_attn.architectures.families import architectures_of
 from hf_attn.tasks import TASKS
 from hf_attn.training.loop import Report
 
@@ -51,7 +51,7 @@ def form_of(run: TrainingJob) -> dict[str, object]:
         ValueError: there are none: it learned an uploaded table, or is not of the Train tab.
     """
     for label, (name, option, *_) in form.offers().items():
-        if name != run.task.name or form.COLUMNS.get(name):
+        if name != run.task.name or run.task.column_options:
             continue
         size = getattr(run.task, option) if option else None
         for preset in form.presets_of(name, run.recipe.architecture):
@@ -61,7 +61,7 @@ def form_of(run: TrainingJob) -> dict[str, object]:
                     return fields
             except FieldError:
                 continue
-    if form.COLUMNS.get(run.task.name) or getattr(run.task, "path", None):
+    if run.task.column_options or getattr(run.task, "path", None):
         raise ValueError(f"{run.name} learned an uploaded table, which a link cannot carry.")
     raise ValueError(f"The settings of Train do not make {run.name}, so a link cannot carry it.")
 
@@ -201,7 +201,7 @@ def keep_form(page: Page, fields: Form, order: gr.Number, shown: dict, reseed: g
         changes = {part: updates[name] for name, part in kept.items()}
         said = form.describe_form(*(values.get(name) for name in FIELDS))
         name = form.offers()[values["task"]][0]
-        file = gr.update(visible=name in form.COLUMNS, value=None, label=form.FILES.get(name, ""))
+        file = form.show_file(name)
         lines = dict(zip([fields.hint, *fields.lines], said, strict=False))
         look = {shown["look_for"]: telling.look_for(form.build_task(name))}
         return stands | changes | lines | {fields.table: file} | look
@@ -234,7 +234,7 @@ def restore_form(values: dict) -> dict[str, dict]:
         raise ValueError(f"{values['task']!r} is no task here.")
     name, _, _, sizes, _ = offered[values["task"]]
     allowed = {
-        "model": list(ARCHITECTURES[TASKS[name].kind]),
+        "model": list(architectures_of(TASKS[name].kind)),
         "size": [*sizes, None] if not sizes else list(sizes),
     }
     for field, known in allowed.items():

@@ -2,11 +2,11 @@
 
 import dataclasses
 
-from hf_attn.architectures.registry import ARCHITECTURES
+from hf_attn.architectures.registry import find_architecture
 
 from ...jobs.training_job import LONGEST_PROBE, TrainingJob
 from ...ui.formatting import clock, count, name_architecture, percent, shorten, size_in_words, thin
-from .form import LABELS, SIZES
+from .form import LABELS
 
 CURVE_POINTS = 100  # of each curve in the table: a sparkline, or a line under another run's
 UNCOMPARED = ("model", "architecture", "report_every", "evaluate_every")  # of a recipe
@@ -39,10 +39,10 @@ def name_model(run: TrainingJob) -> str:
 def settings_of(run: TrainingJob) -> list[list[str]]:
     """[name, value] of all that a run is made of, as words."""
     task, recipe = run.task, run.recipe
-    sizes = {row[1]: row[2] for row in SIZES.values() if row[0] == task.name}
+    sizes = {size.option: size.label for size in task.sizes}
     told = {"Task": task.title}
     told |= {sizes.get(name, plain(name)): value for name, value in task.options.items() if name != "path"}
-    told["Model"] = ARCHITECTURES[task.kind][recipe.architecture].title
+    told["Model"] = find_architecture(task, recipe.architecture).title
     told |= {LABELS.get(name, plain(name)): value for name, value in recipe.model.items()}
     training = {field.name for field in dataclasses.fields(recipe)} - set(UNCOMPARED)
     told |= {LABELS.get(name, plain(name)): getattr(recipe, name) for name in sorted(training)}

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator
 
 import gradio as gr
 
-from hf_attn.tasks import build_task
+from hf_attn.tasks import TASKS, build_task
 from hf_attn.tasks.base import CLASSES
 
-from ...core.upload import COLUMNS
 from ...jobs import job as driving
 from ...jobs.job import STARTING, WAITING
 from ...jobs.training_job import FINISHED, PAUSED, RUNNING, STOPPED
@@ -211,8 +210,8 @@ def pick_task(session: Session, label: str) -> list:
 def take_upload(session: Session, uploaded: str | None, label: str) -> list[dict]:
     """A table of the visitor's own, or none any more: [column, column]."""
     name = offers()[label][0]
-    if name in COLUMNS:
-        session.take(uploaded, COLUMNS[name])
+    if TASKS[name].file_label:
+        session.take(uploaded, TASKS[name].column_options)
     return show_columns(name, session.table)
 
 

@@ -5,7 +5,7 @@ import math
 import torch
 
 from hf_attn.analysis.ablation import measure_removal
-from hf_attn.architectures.map_sizes import is_recurrent
+from hf_attn.architectures.families import is_recurrent
 from hf_attn.generation.beam_search import BeamSearch
 from hf_attn.generation.generate import Choice, Generation, choices_of
 from hf_attn.interpret.attention_maps import attention_maps

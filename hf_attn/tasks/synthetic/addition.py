@@ -5,6 +5,7 @@ the largest, as in the document, so that a place is always the same column. Read
 in and take them out.
 """
 
+import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,8 +13,9 @@ from dataclasses import dataclass
 import torch
 
 from hf_attn.models.config_checks import bounded
-from hf_attn.tasks.base import Task, WorkedExample, find_foreign
+from hf_attn.tasks.base import HardInputs, Task, WorkedExample, find_foreign
 from hf_attn.tasks.batch import SPECIAL_TOKENS, Ragged, constant
+from hf_attn.tasks.options import SizeChoice
 from hf_attn.tasks.recipes import Recipe
 
 ZERO = len(SPECIAL_TOKENS)  # id of the digit 0; the digits' ids are in order
@@ -47,6 +49,7 @@ class Addition(Task):
     metric = "every digit right"
     size_name = "digits"
     is_spaced = False
+    sizes = (SizeChoice("digits", "Digits", (1, 2, 3, 4, 5), 3),)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -208,3 +211,34 @@ class Addition(Task):
     def size_of(self, source: str) -> int:
         """Digits of the longer addend."""
         return max(len(str(int(addend))) for addend in source.split("+"))
+
+    def hard_inputs(self, randomness: random.Random) -> HardInputs:
+        """Carries, which one digit hands to the next, and numbers of unequal length."""
+
+        def addend() -> int:
+            return randomness.randint(0, self.largest)
+
+        def by_place(least: int, most: int, least_ones: int) -> str:
+            """A sum whose digits add up to least … most at every place, to least_ones or more at the ones."""
+            first = second = 0
+            for place in range(self.digits):
+                low, high = (least, most) if place else (least_ones, max(most, least_ones))
+                total = randomness.randint(low, min(high, 18))
+                digit = randomness.randint(max(0, total - 9), min(9, total))
+                first += digit * 10**place
+                second += (total - digit) * 10**place
+            return f"{first}+{second}"
+
+        def uneven() -> str:
+            pair = [randomness.randint(0, 9), randomness.randint(10 ** (self.digits - 1), self.largest)]
+            randomness.shuffle(pair)
+            return "+".join(map(str, pair))
+
+        return {
+            "a carry at every place": lambda: by_place(9, 18, 10),
+            "one carry through nines": lambda: by_place(9, 9, 10),
+            "no carry": lambda: by_place(0, 9, 0),
+            "a number and itself": lambda: "{0}+{0}".format(addend()),
+            "nothing added": lambda: randomness.choice(("0+{}", "{}+0")).format(addend()),
+            "one digit and the most digits": uneven,
+        }

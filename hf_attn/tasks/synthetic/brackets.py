@@ -8,6 +8,7 @@ import torch
 from hf_attn.models.config_checks import bounded
 from hf_attn.tasks.base import Task, WorkedExample, find_foreign
 from hf_attn.tasks.batch import Ragged
+from hf_attn.tasks.options import SizeChoice
 from hf_attn.tasks.recipes import Recipe
 
 OPENING, CLOSING = "([{", ")]}"
@@ -30,6 +31,7 @@ class Brackets(Task):
     notation = "brackets of which some are still open"
     metric = "every bracket right"
     size_name = "open brackets"
+    sizes = (SizeChoice("max_length", "Longest", (8, 16, 32), 16),)
     is_spaced = False
 
     @property

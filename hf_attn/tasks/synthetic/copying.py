@@ -1,14 +1,16 @@
 """Copy a sequence of symbols: the simplest thing that needs attention to find its place."""
 
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from hf_attn.models.config_checks import bounded
-from hf_attn.tasks.base import WorkedExample
-from hf_attn.tasks.base_symbols import SpacedTask
+from hf_attn.tasks.base import HardInputs, WorkedExample
+from hf_attn.tasks.base_symbols import SpacedTask, spaced
 from hf_attn.tasks.batch import SPECIAL_TOKENS, Ragged
+from hf_attn.tasks.options import SizeChoice
 from hf_attn.tasks.recipes import Recipe
 
 
@@ -28,6 +30,7 @@ class SymbolSequences(SpacedTask):
 
     notation = "whole numbers separated by spaces"
     metric = "every symbol right"
+    sizes = (SizeChoice("max_length", "Longest", (5, 10, 20, 40), 20),)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -85,6 +88,45 @@ class SymbolSequences(SpacedTask):
                 f"The input has {len(symbols)} symbols; this model reads {self.min_length} to "
                 f"{self.max_length}."
             )
+
+    def hard_inputs(self, randomness: random.Random) -> HardInputs:
+        """What repeats leaves a model little by which to know its place."""
+        choose = randomness.choice
+
+        def length() -> int:
+            return randomness.randint(self.min_length, self.max_length)
+
+        def one_among_equals() -> list[str]:
+            row = [choose(self.symbols)] * length()
+            row[randomness.randrange(len(row))] = choose(self.symbols)
+            return row
+
+        def in_turn() -> list[str]:
+            return [choose(self.symbols), choose(self.symbols)] * length()
+
+        def twice_over() -> list[str]:
+            return randomness.choices(self.symbols, k=max(1, length() // 2)) * 2
+
+        def mirrored() -> list[str]:
+            half = randomness.choices(self.symbols, k=max(1, length() // 2))
+            return [*half, *reversed(half)]
+
+        def counting() -> list[str]:
+            first = randomness.randrange(len(self.symbols))
+            return [self.symbols[(first + step) % len(self.symbols)] for step in range(length())]
+
+        makers = {
+            "one symbol again and again": lambda: [choose(self.symbols)] * length(),
+            "two symbols in turn": lambda: in_turn()[: length()],
+            "one symbol among equal ones": one_among_equals,
+            "a passage twice over": twice_over,
+            "the same from both ends": mirrored,
+            "counting up": counting,
+            "two symbols, at the greatest length": lambda: randomness.choices(
+                randomness.sample(self.symbols, 2), k=self.max_length
+            ),
+        }
+        return {name: spaced(make) for name, make in makers.items()}
 
 
 @dataclass(frozen=True)

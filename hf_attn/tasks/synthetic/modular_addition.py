@@ -9,6 +9,7 @@ from hf_attn.models.config_checks import bounded
 from hf_attn.tasks.base import HELD_OUT, SPLITS, TRAINING, VALIDATION, WorkedExample
 from hf_attn.tasks.base_symbols import SpacedTask
 from hf_attn.tasks.batch import SPECIAL_TOKENS, Ragged, constant, hash_rows
+from hf_attn.tasks.options import SizeChoice
 from hf_attn.tasks.recipes import Recipe
 
 PER_MILLE = 1000
@@ -35,6 +36,7 @@ class ModularAddition(SpacedTask):
     notation = "two whole numbers with a + between and spaces around it"
     metric = "the right remainder"
     size_name = "wraps"
+    sizes = (SizeChoice("modulus", "Modulus", (53, 97, 113), 53),)
 
     @property
     def symbols(self) -> tuple[str, ...]:

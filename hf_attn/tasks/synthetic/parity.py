@@ -13,6 +13,7 @@ from hf_attn.models.config_checks import bounded
 from hf_attn.tasks.base import WorkedExample
 from hf_attn.tasks.base_symbols import SpacedTask
 from hf_attn.tasks.batch import Ragged
+from hf_attn.tasks.options import SizeChoice
 from hf_attn.tasks.recipes import Recipe
 
 BITS = ("0", "1")
@@ -33,6 +34,7 @@ class Parity(SpacedTask):
     title = "Parity"
     notation = "zeros and ones separated by spaces"
     metric = "even or odd, rightly"
+    sizes = (SizeChoice("length", "Longest", (8, 10, 12, 16), 10),)
 
     @property
     def symbols(self) -> tuple[str, ...]:

@@ -1,15 +1,17 @@
 """Read an assignment and write its syntax tree in prefix order: "x=1+2" → "ASSIGN x ADD 1 2"."""
 
 import ast
+import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from hf_attn.models.config_checks import bounded
-from hf_attn.tasks.base import Task, WorkedExample, find_foreign
+from hf_attn.tasks.base import HardInputs, Task, WorkedExample, find_foreign
 from hf_attn.tasks.batch import Ragged, constant
+from hf_attn.tasks.options import SizeChoice
 from hf_attn.tasks.recipes import Recipe
 
 VARIABLES = ("x", "y", "z")
@@ -71,6 +73,10 @@ class Parsing(Task):
     metric = "whole tree right"
     size_name = "depth"
     signs = "=+-*/()"
+    sizes = (
+        SizeChoice("depth", "Depth", (1,), 1, "Parser, one operator"),
+        SizeChoice("depth", "Depth", (2, 3, 4), 3, "Parser, nested"),
+    )
 
     @property
     def symbols(self) -> tuple[str, ...]:
@@ -278,6 +284,46 @@ class Parsing(Task):
     def size_of(self, source: str) -> int:
         """Depth of nesting."""
         return self.tree(source).depth()
+
+    def hard_inputs(self, randomness: random.Random) -> HardInputs:
+        """What order alone decides, deep nesting, and brackets that nothing needs."""
+        leaves = DIGITS if self.depth == 1 else (*DIGITS, *VARIABLES)
+
+        def leaf() -> str:
+            return randomness.choice(leaves)
+
+        def sign() -> str:
+            return randomness.choice(list(OPERATORS))
+
+        def full(depth: int, write_leaf: Callable[[], str]) -> str:
+            if depth == 0:
+                return write_leaf()
+            left, right = (full(depth - 1, write_leaf) for _ in range(2))
+            return f"({left}{sign()}{right})"
+
+        def chain() -> str:
+            return sign().join(leaf() for _ in range(self.depth + 1))
+
+        def to_the_right() -> str:
+            opened = "".join(f"{leaf()}{sign()}(" for _ in range(self.depth - 1))
+            return f"{opened}{leaf()}{sign()}{leaf()}" + ")" * (self.depth - 1)
+
+        def same_leaf() -> str:
+            chosen = leaf()
+            return full(self.depth, lambda: chosen)[1:-1]
+
+        def assigned(make: Callable[[], str]) -> Callable[[], str]:
+            return lambda: f"{randomness.choice(VARIABLES)}={make()}"
+
+        makers = {
+            "one sign throughout, no brackets": chain,
+            "nested to the right": to_the_right,
+            "a full tree, every operator in brackets": lambda: full(self.depth, leaf)[1:-1],
+            "a full tree of one leaf": same_leaf,
+            "brackets round the whole": lambda: f"({chain()})",
+            "brackets round brackets": lambda: f"(({leaf()}{sign()}{leaf()}))",
+        }
+        return {name: assigned(make) for name, make in makers.items()}
 
 
 def _choose(condition: torch.Tensor, yes: Ragged, no: Ragged) -> Ragged:

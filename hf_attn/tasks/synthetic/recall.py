@@ -10,6 +10,7 @@ from hf_attn.models.config_checks import bounded
 from hf_attn.tasks.base import WorkedExample
 from hf_attn.tasks.base_symbols import SpacedTask
 from hf_attn.tasks.batch import Ragged
+from hf_attn.tasks.options import SizeChoice
 from hf_attn.tasks.recipes import Recipe
 
 VALUES = tuple(string.digits)
@@ -32,6 +33,7 @@ class Recall(SpacedTask):
     notation = "keys (letters), each with its value (a digit) behind it, and one of the keys again"
     metric = "the right value"
     size_name = "pairs"
+    sizes = (SizeChoice("max_pairs", "Pairs", (2, 4, 6, 8), 4),)
 
     def __post_init__(self) -> None:
         super().__post_init__()

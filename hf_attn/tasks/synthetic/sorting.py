@@ -1,14 +1,16 @@
 """Put numbers in order: each one written must be compared with all that are left."""
 
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 
 from hf_attn.models.config_checks import bounded
-from hf_attn.tasks.base import WorkedExample
-from hf_attn.tasks.base_symbols import SpacedTask
+from hf_attn.tasks.base import HardInputs, WorkedExample
+from hf_attn.tasks.base_symbols import SpacedTask, spaced
 from hf_attn.tasks.batch import SPECIAL_TOKENS, Ragged
+from hf_attn.tasks.options import SizeChoice
 from hf_attn.tasks.recipes import RECURRENT, RECURRENT_DOCUMENT, Recipe
 
 
@@ -30,6 +32,7 @@ class Sorting(SpacedTask):
     title = "Sorting"
     notation = "whole numbers separated by spaces"
     metric = "every number right"
+    sizes = (SizeChoice("length", "Numbers", (4, 8, 12, 16), 8),)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -119,3 +122,27 @@ class Sorting(SpacedTask):
         written, end = len(target.split()), len(numbers)
         needed = [*order, *[-1] * (written - len(order))][:written]
         return [[int(column == place) for column in range(end + 1)] for place in [*needed, end]]
+
+    def hard_inputs(self, randomness: random.Random) -> HardInputs:
+        """Equal numbers, and orders that chance hardly ever draws."""
+        numbers = [int(symbol) for symbol in self.symbols]
+
+        def drawn(among: list[int]) -> list[int]:
+            return randomness.choices(among, k=self.length)
+
+        def all_but_one() -> list[int]:
+            row = [randomness.choice(numbers)] * self.length
+            row[randomness.randrange(self.length)] = randomness.choice(numbers)
+            return row
+
+        makers = {
+            "one number again and again": lambda: drawn([randomness.choice(numbers)]),
+            "all equal but one": all_but_one,
+            "two different numbers": lambda: drawn(randomness.sample(numbers, 2)),
+            "no number twice": lambda: randomness.sample(numbers, self.length),
+            "in order already": lambda: sorted(drawn(numbers)),
+            "in descending order": lambda: sorted(drawn(numbers), reverse=True),
+            "the four smallest numbers": lambda: drawn(numbers[:4]),
+            "the four largest numbers": lambda: drawn(numbers[-4:]),
+        }
+        return {name: spaced(make) for name, make in makers.items()}

@@ -8,14 +8,15 @@ month, or a year of four digits before both. Formats that break this ("3/4/25" f
 
 import datetime
 import functools
+import random
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 
-from hf_attn.tasks.base import Task, WorkedExample
+from hf_attn.tasks.base import HardInputs, Task, WorkedExample
 from hf_attn.tasks.batch import SPECIAL_TOKENS, Ragged
 from hf_attn.tasks.recipes import RECURRENT, Recipe
 
@@ -207,6 +208,18 @@ def build_tables(locales: str) -> FormatTables:
     return FormatTables(written.ids, written.lengths, first, field, torch.tensor(values))
 
 
+def write_date(format_: DateFormat, date: datetime.date, weekday: int | None = None) -> str:
+    """A date as a format writes it, with another weekday (Monday is 0) where one is given."""
+    values = {
+        "": 0,
+        "y": date.year - FIRST_YEAR,
+        "M": date.month - 1,
+        "d": date.day - 1,
+        "E": date.weekday() if weekday is None else weekday,
+    }
+    return "".join(texts[values[field]] for field, texts in format_.parts)
+
+
 @functools.lru_cache(maxsize=4096)
 def read_date(text: str) -> tuple[datetime.date, dict[str, tuple[int, int]]] | None:
     """The date that a text tells and where its fields stand; None where no known format reads it.
@@ -373,3 +386,52 @@ class Dates(Task):
     def size_of(self, source: str) -> int:
         """How many words there are: none where a date is all numbers."""
         return len(re.findall(r"[^\W\d_]+", source))
+
+    def hard_inputs(self, randomness: random.Random) -> HardInputs:
+        """Every locale, those never trained on too, rare days, and ways to write that Babel has not."""
+        formats = load_formats(self.locales)
+        first, last = (
+            datetime.date(FIRST_YEAR, 1, 1).toordinal(),
+            datetime.date(LAST_YEAR, 12, 31).toordinal(),
+        )
+        short = [format_ for format_ in formats if len(dict(format_.parts)["y"][0]) == 2]
+        with_weekday = [format_ for format_ in formats if "E" in dict(format_.parts)]
+
+        def day() -> datetime.date:
+            return datetime.date.fromordinal(randomness.randint(first, last))
+
+        def leap_day() -> datetime.date:
+            return datetime.date(randomness.randrange(1972, LAST_YEAR + 1, 4), 2, 29)
+
+        def outer_day() -> datetime.date:
+            return day().replace(year=randomness.choice((FIRST_YEAR, LAST_YEAR)), day=28)
+
+        def pair(among: list[DateFormat] | tuple[DateFormat, ...], date: datetime.date) -> tuple[str, str]:
+            return write_date(randomness.choice(among), date), date.isoformat()
+
+        def in_lower_case() -> tuple[str, str]:
+            source, answer = pair(formats, day())
+            if source == source.lower():
+                raise ValueError(f"{source!r} has no capitals.")
+            return source.lower(), answer
+
+        def of_another_day() -> tuple[str, str]:
+            date = day()
+            chosen = randomness.choice(with_weekday)
+            return write_date(chosen, date, (date.weekday() + randomness.randint(1, 6)) % 7), date.isoformat()
+
+        def written_in(locale: str) -> Callable[[], tuple[str, str]]:
+            own = [f for locales in LOCALES for f in load_formats(locales) if f.locale == locale]
+            return lambda: pair(own, day())
+
+        makers: dict[str, Callable[[], tuple[str, str]]] = {
+            "29 February": lambda: pair(formats, leap_day()),
+            f"the years {FIRST_YEAR} and {LAST_YEAR}": lambda: pair(formats, outer_day()),
+            "a year of two digits": lambda: pair(short, day()),
+            "a weekday that is not that day's (never trained on)": of_another_day,
+            "all in lower case (never trained on)": in_lower_case,
+        }
+        for name, locales in LOCALES.items():
+            hint = "" if name == self.locales else " (never trained on)"
+            makers |= {f"as written in {locale}{hint}": written_in(locale) for locale in locales}
+        return makers

@@ -13,6 +13,7 @@ from transformers import PreTrainedTokenizerFast
 from hf_attn.models.config_checks import bounded
 from hf_attn.tasks.base import HELD_OUT, SPLITS, TEXT, WorkedExample
 from hf_attn.tasks.batch import END, IGNORED, PAD, START, Batch, Ragged
+from hf_attn.tasks.options import SizeChoice
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.tasks.text.corpus import Encoded, Row, Sequences, encode_all, stable_hash
 from hf_attn.tasks.text.topics import Topics
@@ -62,6 +63,8 @@ class Language(OwnText):
     title = "Running text"
     notation = "how a text begins"
     metric = "the next token, guessed from the true ones before it"
+    sizes = (SizeChoice("window", "Passage", (64, 128, 256), 128),)
+    file_label = "Your own text, if any"
 
     @property
     def recipes(self) -> Mapping[str, Recipe]:

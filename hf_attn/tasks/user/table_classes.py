@@ -39,6 +39,8 @@ class OwnClasses(TextClassification):
     name = "csv"
     title = "Your own classes"
     notation = "a text like those in your table"
+    column_options = ("text", "label")
+    file_label = "Your table"
     origin = "a table of the user's own, or a data set on the Hub"
     is_lowercase = True
 

@@ -55,6 +55,8 @@ class Pairs(OwnText):
     name = "pairs"
     title = "Your own pairs"
     notation = "a source like those in your table"
+    column_options = ("source", "target")
+    file_label = "Your table"
     metric = "every character of the target right"
 
     def __post_init__(self) -> None:

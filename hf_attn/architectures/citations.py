@@ -1,6 +1,6 @@
-"""BibTeX entries of the papers behind each architecture."""
+"""BibTeX of the papers that FAMILIES cites; a card holds them for whoever uses a model."""
 
-TRANSFORMER = """\
+VASWANI = """\
 @inproceedings{vaswani2017attention,
   title     = {Attention Is All You Need},
   author    = {Vaswani, Ashish and Shazeer, Noam and Parmar, Niki and Uszkoreit, Jakob and Jones, Llion and
@@ -17,7 +17,7 @@ LSTM = """\
   year    = {1997},
   doi     = {10.1162/neco.1997.9.8.1735}
 }"""
-SEQUENCE_TO_SEQUENCE = """\
+SUTSKEVER = """\
 @inproceedings{sutskever2014sequence,
   title     = {Sequence to Sequence Learning with Neural Networks},
   author    = {Sutskever, Ilya and Vinyals, Oriol and Le, Quoc V.},
@@ -25,7 +25,7 @@ SEQUENCE_TO_SEQUENCE = """\
   year      = {2014},
   url       = {https://arxiv.org/abs/1409.3215}
 }"""
-ADDITIVE = """\
+BAHDANAU = """\
 @inproceedings{bahdanau2015neural,
   title     = {Neural Machine Translation by Jointly Learning to Align and Translate},
   author    = {Bahdanau, Dzmitry and Cho, Kyunghyun and Bengio, Yoshua},
@@ -33,7 +33,7 @@ ADDITIVE = """\
   year      = {2015},
   url       = {https://arxiv.org/abs/1409.0473}
 }"""
-MULTIPLICATIVE = """\
+LUONG = """\
 @inproceedings{luong2015effective,
   title     = {Effective Approaches to Attention-based Neural Machine Translation},
   author    = {Luong, Thang and Pham, Hieu and Manning, Christopher D.},
@@ -41,20 +41,3 @@ MULTIPLICATIVE = """\
   year      = {2015},
   url       = {https://arxiv.org/abs/1508.04025}
 }"""
-
-
-def cite(model_type: str, architecture: str) -> tuple[str, ...]:
-    """BibTeX entries of a model's architecture.
-
-    Args:
-        model_type: a key of `FAMILIES`.
-        architecture: a name in `ARCHITECTURES`; one that is not known cites the family alone.
-    """
-    if not model_type.startswith("recurrent"):
-        return (TRANSFORMER,)
-    by_score = {
-        "none": (SEQUENCE_TO_SEQUENCE,),
-        "additive": (ADDITIVE,),
-        **dict.fromkeys(("dot", "general", "concat"), (MULTIPLICATIVE,)),
-    }
-    return (LSTM, *by_score.get(architecture, ()))
