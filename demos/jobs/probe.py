@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 
 from hf_attn.evaluation.metrics import find_right, predict
-from hf_attn.generation.generate import write
+from hf_attn.generation.generate import generate_answer
 from hf_attn.interpret.attention_maps import attention_maps
 from hf_attn.tasks import Batch, Task
 from hf_attn.tasks.base import CLASSES, TEXT
@@ -207,7 +207,7 @@ def write_samples(model, task: Task, probe: Probe) -> list[dict]:
     how = [("greedy", 0), *[("nucleus", seed) for seed in SAMPLE_SEEDS]]
     samples = []
     for strategy, seed in how:
-        generation = write(model, start, strategy, seed=seed, max_new_tokens=most)
+        generation = generate_answer(model, start, strategy, seed=seed, max_new_tokens=most)
         name = "greedy" if strategy == "greedy" else f"nucleus 0.9, seed {seed}"
         samples.append({"source": name, "text": task.decode(generation.ids), "right": None})
     return samples

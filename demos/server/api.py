@@ -22,7 +22,7 @@ from gradio.data_classes import FileData
 
 from hf_attn.architectures.registry import check_recipe
 from hf_attn.architectures.settings import apply_settings
-from hf_attn.generation.generate import write
+from hf_attn.generation.generate import generate_answer
 from hf_attn.tasks import TASKS, build_task
 from hf_attn.tasks.base import Task
 from hf_attn.tasks.recipes import Recipe
@@ -196,7 +196,7 @@ class ApiSession:
         with self.catalog.open(session, chosen) as opened:
             ids = opened.encode(text.strip())
             most = opened.most_own(len(ids)) if opened.model.can_generate() else None
-            written = write(opened.model, as_ids(opened, ids), strategy, max_new_tokens=most, **how)
+            written = generate_answer(opened.model, as_ids(opened, ids), strategy, max_new_tokens=most, **how)
             prediction = opened.read_text(list(written.ids))
             verdict = opened.task.verify(text.strip(), prediction) if opened.task else None
             labels = opened.labels(written.ids) if opened.model.can_generate() else [prediction]

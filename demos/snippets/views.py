@@ -122,10 +122,10 @@ def explain_answer(session: Session, chosen: str, opened: LoadedModel, text: str
     else:
         said = "print(tokenizer.decode(answer.ids, skip_special_tokens=True), answer.score)"
     return join(
-        [TORCH, *imports, "write"],
+        [TORCH, *imports, "generate_answer"],
         *lines,
         f"source = torch.tensor([{ids}])  # {text!r}",
-        f"answer = write(model, {', '.join(['source', *given])})",
+        f"answer = generate_answer(model, {', '.join(['source', *given])})",
         said,
     )
 

@@ -119,7 +119,7 @@ def generate(
     import torch
 
     from hf_attn.architectures.settings import name_task
-    from hf_attn.generation.generate import check_settings, write
+    from hf_attn.generation.generate import check_settings, generate_answer
 
     torch.set_num_threads(threads)
     with wrong_use():
@@ -131,7 +131,7 @@ def generate(
             raise ValueError(f"--strategy {strategy}: a classifier names its likeliest class; leave it out.")
     rows = []
     for text, source in zip(texts, sources, strict=True):
-        written = write(
+        written = generate_answer(
             loaded.model,
             torch.tensor([source]),
             strategy,

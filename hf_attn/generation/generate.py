@@ -111,7 +111,7 @@ def is_decoder_only(model) -> bool:
     return not model.config.is_encoder_decoder and model.can_generate()
 
 
-class Pen:
+class IncrementalDecoder:
     """A model that writes, one token at a time and a batch at once, remembering what it has computed.
 
     Args:
@@ -143,7 +143,7 @@ class Pen:
             )
         return outputs.logits[:, -1]
 
-    def follow(self, rows: torch.Tensor) -> None:
+    def reorder_rows(self, rows: torch.Tensor) -> None:
         """Go on with these rows [R], each as often as it is named."""
         rows = rows.to(self.prompt.device)
         self.prompt = self.prompt.index_select(0, rows)
@@ -185,9 +185,9 @@ def greedy_ids(model, input_ids, attention_mask=None, max_new_tokens: int = 64) 
     done = torch.zeros(len(input_ids), 1, dtype=torch.bool, device=input_ids.device)
     token, written = None, []
     with evaluating(model):
-        pen = Pen(model, input_ids, attention_mask)
+        decoder = IncrementalDecoder(model, input_ids, attention_mask)
         for _ in range(max_new_tokens):
-            likeliest = pen.next_logits(token).argmax(-1, keepdim=True)
+            likeliest = decoder.next_logits(token).argmax(-1, keepdim=True)
             token = likeliest.masked_fill(done, model.config.pad_token_id)
             written.append(token)
             done |= torch.isin(token, ends)
@@ -219,7 +219,7 @@ def cut_nucleus(probabilities: torch.Tensor, top_p: float) -> torch.Tensor:
     return cut / cut.sum()
 
 
-def write(
+def generate_answer(
     model,
     input_ids: torch.Tensor,
     strategy: str = "greedy",
@@ -316,11 +316,11 @@ def check_settings(
 def _step_by_step(
     model, input_ids, allowed: Callable[[torch.Tensor], torch.Tensor], generator, limit: int
 ) -> Generation:
-    pen = Pen(model, input_ids)
+    decoder = IncrementalDecoder(model, input_ids)
     token = None
     choices: list[Choice] = []
     while len(choices) < limit:
-        logits = pen.next_logits(token)[0].float().cpu()
+        logits = decoder.next_logits(token)[0].float().cpu()
         drawn_from = allowed(logits)
         choice = int(torch.multinomial(drawn_from, 1, generator=generator))
         choices.append(Choice(choice, logits.softmax(-1), drawn_from))
@@ -356,7 +356,7 @@ def search_beams(
     limit = max_new_tokens or most_tokens(model, input_ids.shape[1])
     with evaluating(model), torch.no_grad():
         return search(
-            Pen(model, input_ids),
+            IncrementalDecoder(model, input_ids),
             num_beams,
             limit,
             _end_ids(model),

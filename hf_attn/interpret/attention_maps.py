@@ -11,7 +11,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from hf_attn.architectures.map_sizes import estimate_map_bytes, is_recurrent
-from hf_attn.generation.generate import evaluating, find_start, is_decoder_only, most_tokens, write
+from hf_attn.generation.generate import evaluating, find_start, generate_answer, is_decoder_only, most_tokens
 from hf_attn.interpret.input_checks import (
     as_one_row,
     check_ids,
@@ -226,7 +226,7 @@ def attention_maps(
     elif model.can_generate():
         most = most_tokens(model, source.shape[1])
         most = most if max_new_tokens is None else min(most, max_new_tokens)
-        generation = write(model, source, strategy, num_beams=num_beams, max_new_tokens=most)
+        generation = generate_answer(model, source, strategy, num_beams=num_beams, max_new_tokens=most)
         written = torch.tensor([generation.ids], device=source.device)
     else:
         written = source

@@ -16,7 +16,7 @@ from demos.session.session import Session  # noqa: E402
 from demos.tabs.try_it import answer_view  # noqa: E402
 from demos.tabs.try_it import tab as trying  # noqa: E402
 from demos.ui import boards, formatting  # noqa: E402
-from hf_attn.generation.generate import STRATEGIES, search_beams, temper, write  # noqa: E402
+from hf_attn.generation.generate import STRATEGIES, generate_answer, search_beams, temper  # noqa: E402
 from hf_attn.interpret.attention_maps import attention_maps  # noqa: E402
 
 CATALOG = build_catalog()
@@ -53,7 +53,7 @@ def beamed():
 def test_each_symbol_comes_with_all_that_it_was_chosen_from():
     model, _, source = model_of()
     value = asked(SUM)
-    generation = write(model, source, max_new_tokens=5)
+    generation = generate_answer(model, source, max_new_tokens=5)
     for step, choice, written in zip(value["steps"], generation.choices, value["written"], strict=True):
         sent = value["distributions"][step]
         order = choice.probabilities.argsort(descending=True, stable=True)

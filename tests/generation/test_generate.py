@@ -10,9 +10,9 @@ from hf_attn.generation.generate import (
     cut_nucleus,
     cut_top_k,
     evaluating,
+    generate_answer,
     greedy_ids,
     temper,
-    write,
 )
 from tests.support.checks import (
     END,
@@ -69,7 +69,7 @@ def test_greedy_ids_pad_behind_the_end_and_stop_when_every_row_has_ended():
 def test_greedy_ids_without_an_end_write_to_the_limit():
     model = build_seq2seq(eos_token_id=None)
     assert greedy_ids(model, random_ids(2, 4), max_new_tokens=9).shape == (2, 9)
-    assert len(write(model, random_ids(1, 4)).ids) == 24
+    assert len(generate_answer(model, random_ids(1, 4)).ids) == 24
 
 
 def test_every_end_of_several_ends_an_answer():
@@ -80,25 +80,25 @@ def test_every_end_of_several_ends_an_answer():
         greedy_ids(model, random_ids(1, 4), max_new_tokens=9)[0].tolist()
         == first[: first.index(first[1]) + 1]
     )
-    assert list(write(model, random_ids(1, 4)).ids) == first[: first.index(first[1]) + 1]
+    assert list(generate_answer(model, random_ids(1, 4)).ids) == first[: first.index(first[1]) + 1]
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_writing_greedily_equals_greedy_ids_up_to_the_last_position(seed):
     model, source = build_seq2seq(seed=seed), random_ids(1, 5, seed=seed)
     expected = tuple(greedy_ids(model, source, max_new_tokens=24)[0].tolist())
-    assert write(model, source).ids == expected
-    assert write(model, source, "top-k", top_k=1).ids == expected
-    assert write(model, source, "nucleus", top_p=1e-6).ids == expected
-    assert write(model, source, "nucleus", temperature=0).ids == expected
-    assert write(model, source, "top-k", temperature=1e-40).ids == expected
-    assert write(model, source, "beam", num_beams=1).ids == expected
+    assert generate_answer(model, source).ids == expected
+    assert generate_answer(model, source, "top-k", top_k=1).ids == expected
+    assert generate_answer(model, source, "nucleus", top_p=1e-6).ids == expected
+    assert generate_answer(model, source, "nucleus", temperature=0).ids == expected
+    assert generate_answer(model, source, "top-k", temperature=1e-40).ids == expected
+    assert generate_answer(model, source, "beam", num_beams=1).ids == expected
 
 
 @pytest.mark.parametrize("num_beams", [2, 5])
 def test_beams_are_generates_beams_best_first(num_beams):
     model, source = eager_to_end(build_seq2seq()), random_ids(1, 5)
-    found = write(model, source, "beam", num_beams=num_beams, max_new_tokens=10)
+    found = generate_answer(model, source, "beam", num_beams=num_beams, max_new_tokens=10)
     expected = model.generate(
         source, num_beams=num_beams, num_return_sequences=num_beams, max_new_tokens=10, do_sample=False
     )
@@ -111,14 +111,14 @@ def test_beams_are_generates_beams_best_first(num_beams):
 def test_a_score_is_the_sum_of_the_models_own_log_probabilities():
     model, source = build_seq2seq(), random_ids(1, 5)
     for strategy in STRATEGIES:
-        found = write(model, source, strategy, temperature=0.5, max_new_tokens=10)
+        found = generate_answer(model, source, strategy, temperature=0.5, max_new_tokens=10)
         assert found.score == pytest.approx(log_probability(model, source, found.ids), abs=1e-3)
         for choice, token in zip(found.choices, found.ids, strict=True):
             assert choice.token == token
             assert float(choice.probabilities.sum()) == pytest.approx(1, abs=1e-5)
             assert float(choice.allowed.sum()) == pytest.approx(1, abs=1e-5)
             assert choice.allowed[token] > 0
-    for answer in write(model, source, "beam", max_new_tokens=10).beams.answers:
+    for answer in generate_answer(model, source, "beam", max_new_tokens=10).beams.answers:
         expected = log_probability(model, source, answer.ids)
         assert answer.log_probability == pytest.approx(expected, abs=1e-3)
 
@@ -127,7 +127,9 @@ def test_sampling_repeats_with_its_seed_and_leaves_the_global_generator_alone():
     model, source = build_seq2seq(), random_ids(1, 5)
     state = torch.get_rng_state()
     for strategy in ("top-k", "nucleus"):
-        drawn = [write(model, source, strategy, temperature=3.0, seed=seed).ids for seed in (1, 1, 2)]
+        drawn = [
+            generate_answer(model, source, strategy, temperature=3.0, seed=seed).ids for seed in (1, 1, 2)
+        ]
         assert drawn[0] == drawn[1]
         assert drawn[0] != drawn[2]
     assert torch.equal(torch.get_rng_state(), state)
@@ -135,7 +137,9 @@ def test_sampling_repeats_with_its_seed_and_leaves_the_global_generator_alone():
 
 def test_sampling_draws_each_token_as_often_as_it_is_likely():
     model, source = build_seq2seq(), random_ids(1, 5)
-    drawn = [write(model, source, "top-k", top_k=3, max_new_tokens=1, seed=seed) for seed in range(300)]
+    drawn = [
+        generate_answer(model, source, "top-k", top_k=3, max_new_tokens=1, seed=seed) for seed in range(300)
+    ]
     allowed = drawn[0].choices[0].allowed
     counts = torch.bincount(torch.tensor([found.ids[0] for found in drawn]), minlength=23) / 300
     assert (allowed > 0).sum() == 3
@@ -174,12 +178,14 @@ def test_nucleus_keeps_the_fewest_likeliest_that_hold_top_p(generator):
 
 def test_writing_lets_dropout_rest_and_gives_every_module_its_mode_back():
     model, source = build_seq2seq(dropout=0.5, attention_dropout=0.5), random_ids(1, 5)
-    expected = {strategy: write(model, source, strategy, max_new_tokens=8).ids for strategy in STRATEGIES}
+    expected = {
+        strategy: generate_answer(model, source, strategy, max_new_tokens=8).ids for strategy in STRATEGIES
+    }
     model.train()
     model.get_encoder().eval()
     modes = [module.training for module in model.modules()]
     for strategy in STRATEGIES:
-        assert write(model, source, strategy, max_new_tokens=8).ids == expected[strategy]
+        assert generate_answer(model, source, strategy, max_new_tokens=8).ids == expected[strategy]
         assert [module.training for module in model.modules()] == modes
     assert greedy_ids(model, source, max_new_tokens=8)[0].tolist() == list(expected["greedy"])
     assert [module.training for module in model.modules()] == modes
@@ -213,16 +219,16 @@ def test_evaluating_gives_the_modes_back_after_an_error():
 )
 def test_a_setting_that_no_strategy_can_use_is_refused(setting, sentence):
     with pytest.raises(ValueError, match=sentence):
-        write(build_seq2seq(), random_ids(1, 4), **setting)
+        generate_answer(build_seq2seq(), random_ids(1, 4), **setting)
 
 
 def test_a_classifier_names_its_likeliest_class_and_takes_no_other_strategy():
     model, source = build_classifier(), random_ids(1, 5)
     with torch.no_grad():
-        assert write(model, source).ids == (int(model(source).logits.argmax()),)
+        assert generate_answer(model, source).ids == (int(model(source).logits.argmax()),)
     for strategy in set(STRATEGIES) - {"greedy"}:
         with pytest.raises(ValueError, match=f"names a class; strategy='{strategy}' is for models"):
-            write(model, source, strategy)
+            generate_answer(model, source, strategy)
 
 
 def test_a_nucleus_stops_as_soon_as_it_holds_what_it_must():

@@ -4,7 +4,7 @@ import math
 
 import gradio as gr
 
-from hf_attn.generation.generate import STRATEGIES, write
+from hf_attn.generation.generate import STRATEGIES, generate_answer
 from hf_attn.tasks.base import CLASSES, SEQUENCE
 
 from ...jobs.training_job import LARGEST_SEED
@@ -76,14 +76,18 @@ def show_answers(opened: LoadedModel, source: str, strategy: str, settings: dict
     ids = opened.encode(source)
     board, asked = AnswerView(opened, source), as_ids(opened, ids)
     if opened.kind == CLASSES:
-        value = board.show_generation(write(opened.model, asked)) | {"removal": board.show_removal()}
+        value = board.show_generation(generate_answer(opened.model, asked)) | {
+            "removal": board.show_removal()
+        }
     else:
         how = settings | {"max_new_tokens": opened.most_own(len(ids))}
-        first = write(opened.model, asked, strategy, **how)
+        first = generate_answer(opened.model, asked, strategy, **how)
         value = board.show_beams(first.beams) if first.beams else board.show_generation(first)
         if strategy in SAMPLING:
             seeds = [(settings["seed"] + turn) % (LARGEST_SEED + 1) for turn in range(DRAWS)]
-            draws = [write(opened.model, asked, strategy, **how | {"seed": seed}) for seed in seeds[1:]]
+            draws = [
+                generate_answer(opened.model, asked, strategy, **how | {"seed": seed}) for seed in seeds[1:]
+            ]
             value |= {"seeds": seeds, "others": [board.show_generation(draw) for draw in draws]}
         value["how"] = {"strategy": strategy} | settings
     return value | {"distributions": board.distributions.to_value(), "source": source}
