@@ -8,6 +8,7 @@ import jinja2
 from huggingface_hub import EvalResult, ModelCardData
 
 from hf_attn.architectures.families import FAMILIES
+from hf_attn.architectures.optimizers import OPTIMIZERS, list_unused
 from hf_attn.architectures.registry import ARCHITECTURES
 from hf_attn.checkpoints.citations import cite
 from hf_attn.checkpoints.model_card_failures import worst_of, write_failures
@@ -291,8 +292,11 @@ def _settings(training: Mapping) -> dict[str, str]:
         "to stop at (held-out)": training.get("until"),
     }
     if recipe:
-        run |= {"steps planned": recipe.pop("steps"), "optimizer": "AdamW"}
-        recipe.pop("report_every")
+        optimizer = recipe.pop("optimizer", "adamw")
+        row = OPTIMIZERS.get(optimizer)  # None of a version that knows more of them
+        for unsaid in ("report_every", *(list_unused(optimizer) if row else ())):
+            recipe.pop(unsaid, None)
+        run |= {"steps planned": recipe.pop("steps"), "optimizer": row.title if row else optimizer}
     table = {**sizes, **run, **recipe}
     return {name: write_cell(value) for name, value in table.items() if value is not None}
 
