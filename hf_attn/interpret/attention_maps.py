@@ -180,7 +180,7 @@ def attention_maps(
     *,
     tokenizer=None,
     strategy: str = "greedy",
-    num_beams: int = 4,
+    num_beams: int | None = None,
     max_new_tokens: int | None = None,
     max_bytes: int = MEMORY_LIMIT,
 ) -> AttentionMaps:
@@ -197,7 +197,7 @@ def attention_maps(
             decoder-only model the source alone. An encoder-decoder without a head reads its input again.
         tokenizer: reads text and names the tokens.
         strategy: how the model writes where it must: "greedy" or "beam" (the chosen beam is shown).
-        num_beams: K of beam search.
+        num_beams: K of beam search (default: 4).
         max_new_tokens: most tokens that it writes; as many as it has positions for where None.
         max_bytes: refuse to compute maps larger than this.
 

@@ -10,7 +10,8 @@ from hf_attn.architectures.map_sizes import estimate_map_bytes
 from hf_attn.architectures.registry import ARCHITECTURES, NAMES, build_model, find_architecture
 from hf_attn.cli.train import ModelName
 from hf_attn.evaluation.metrics import evaluate, exact_matches, measure_quickly, predict
-from hf_attn.generation.generate import STRATEGIES, generate_answer, greedy_ids
+from hf_attn.generation.generate import generate_answer, greedy_ids
+from hf_attn.generation.strategies import STRATEGIES
 from hf_attn.interpret.attention_maps import attention_maps
 from hf_attn.tasks import build_task
 from hf_attn.tasks.base import CLASSES, SEQUENCE
@@ -76,7 +77,7 @@ def test_a_source_is_answered_alike_alone_and_in_a_padded_batch(learned):
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_every_strategy_writes_and_scores_by_the_model_s_own_probabilities(learned, strategy):
     _, model, _ = learned
-    generation = generate_answer(model, torch.tensor([TASK.encode("4 5 6")]), strategy, num_beams=3)
+    generation = generate_answer(model, torch.tensor([TASK.encode("4 5 6")]), strategy)
     chosen = [float(choice.probabilities[choice.token].log()) for choice in generation.choices]
     assert generation.score == pytest.approx(sum(chosen), abs=1e-4)
     if strategy == "greedy":

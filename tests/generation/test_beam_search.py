@@ -248,7 +248,7 @@ def test_rows_that_are_followed_go_on_from_what_they_have_read(name):
     ("setting", "sentence"),
     [
         ({"num_beams": 0}, "num_beams=0"),
-        ({"length_penalty": math.nan}, "length_penalty=nan must be a finite number"),
+        ({"length_penalty": math.nan}, "length_penalty=nan must be a number from -10 to 10"),
         ({"early_stopping": "soon"}, "early_stopping='soon' must be True, False"),
         ({"max_new_tokens": 0}, "max_new_tokens=0 must be a whole number from 1"),
     ],

@@ -1,19 +1,14 @@
-"""Writing: greedy, beam, top-k and nucleus against transformers' own generate and their definitions."""
+"""Writing: every strategy against transformers' own generate and processors, and its definition."""
 
 import math
+import re
 
 import pytest
 import torch
+from transformers.generation.logits_process import MinPLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
-from hf_attn.generation.generate import (
-    STRATEGIES,
-    cut_nucleus,
-    cut_top_k,
-    evaluating,
-    generate_answer,
-    greedy_ids,
-    temper,
-)
+from hf_attn.generation.generate import evaluating, generate_answer, greedy_ids, temper
+from hf_attn.generation.strategies import STRATEGIES, cut_min_p, cut_nucleus, cut_top_k
 from tests.support.checks import (
     END,
     PAD,
@@ -91,6 +86,7 @@ def test_writing_greedily_equals_greedy_ids_up_to_the_last_position(seed):
     assert generate_answer(model, source, "top-k", top_k=1).ids == expected
     assert generate_answer(model, source, "nucleus", top_p=1e-6).ids == expected
     assert generate_answer(model, source, "nucleus", temperature=0).ids == expected
+    assert generate_answer(model, source, "min-p", min_p=1.0).ids == expected
     assert generate_answer(model, source, "top-k", temperature=1e-40).ids == expected
     assert generate_answer(model, source, "beam", num_beams=1).ids == expected
 
@@ -111,7 +107,8 @@ def test_beams_are_generates_beams_best_first(num_beams):
 def test_a_score_is_the_sum_of_the_models_own_log_probabilities():
     model, source = build_seq2seq(), random_ids(1, 5)
     for strategy in STRATEGIES:
-        found = generate_answer(model, source, strategy, temperature=0.5, max_new_tokens=10)
+        how = {"temperature": 0.5} if STRATEGIES[strategy].samples else {}
+        found = generate_answer(model, source, strategy, **how, max_new_tokens=10)
         assert found.score == pytest.approx(log_probability(model, source, found.ids), abs=1e-3)
         for choice, token in zip(found.choices, found.ids, strict=True):
             assert choice.token == token
@@ -126,7 +123,7 @@ def test_a_score_is_the_sum_of_the_models_own_log_probabilities():
 def test_sampling_repeats_with_its_seed_and_leaves_the_global_generator_alone():
     model, source = build_seq2seq(), random_ids(1, 5)
     state = torch.get_rng_state()
-    for strategy in ("top-k", "nucleus"):
+    for strategy in (name for name, row in STRATEGIES.items() if row.samples):
         drawn = [
             generate_answer(model, source, strategy, temperature=3.0, seed=seed).ids for seed in (1, 1, 2)
         ]
@@ -176,6 +173,26 @@ def test_nucleus_keeps_the_fewest_likeliest_that_hold_top_p(generator):
         assert_close(cut[cut > 0], kept / kept.sum())
 
 
+@pytest.mark.parametrize(
+    ("cut", "values", "processor"),
+    [
+        (cut_top_k, (1, 4, 23), TopKLogitsWarper),
+        (cut_nucleus, (0.05, 0.5, 0.9), TopPLogitsWarper),
+        (cut_min_p, (0.0, 0.05, 0.3, 1.0), MinPLogitsWarper),
+    ],
+)
+def test_a_cut_leaves_what_the_processor_of_transformers_leaves(cut, values, processor, generator):
+    for value in values:
+        logits = torch.randn(23, generator=generator) * 3
+        expected = processor(value)(None, logits.unsqueeze(0))[0].softmax(-1)
+        assert_close(cut(logits.softmax(-1), value), expected)
+
+
+def test_min_p_keeps_what_is_likely_enough_beside_the_likeliest():
+    kept = cut_min_p(torch.tensor([0.1, 0.5, 0.15, 0.25]), 0.3)
+    assert_close(kept, torch.tensor([0, 0.5, 0.15, 0.25]) / 0.9)
+
+
 def test_writing_lets_dropout_rest_and_gives_every_module_its_mode_back():
     model, source = build_seq2seq(dropout=0.5, attention_dropout=0.5), random_ids(1, 5)
     expected = {
@@ -205,21 +222,38 @@ def test_evaluating_gives_the_modes_back_after_an_error():
     ("setting", "sentence"),
     [
         ({"strategy": "gready"}, r"strategy='gready'.*greedy, beam, top-k, nucleus"),
-        ({"num_beams": 0}, r"num_beams=0 must be a whole number from 1 to 100"),
-        ({"top_k": 0}, r"top_k=0 must be a whole number from 1"),
-        ({"temperature": -1.0}, r"temperature=-1.0 must be a number from 0"),
-        ({"temperature": math.nan}, r"temperature=nan"),
-        ({"top_p": 0.0}, r"top_p=0.0 must be a number from 1e-09 to 1"),
-        ({"top_p": 1.5}, r"top_p=1.5"),
-        ({"num_beams": 10**9}, r"num_beams=1000000000"),
-        ({"temperature": math.inf}, r"temperature=inf"),
+        ({"strategy": "beam", "num_beams": 0}, r"num_beams=0 must be a whole number from 1 to 100"),
+        ({"strategy": "beam", "num_beams": 10**9}, r"num_beams=1000000000"),
+        ({"strategy": "beam", "length_penalty": math.nan}, r"length_penalty=nan must be a number from -10"),
+        ({"strategy": "top-k", "top_k": 0}, r"top_k=0 must be a whole number from 1"),
+        ({"strategy": "top-k", "temperature": -1.0}, r"temperature=-1.0 must be a number from 0"),
+        ({"strategy": "top-k", "temperature": math.nan}, r"temperature=nan"),
+        ({"strategy": "top-k", "temperature": math.inf}, r"temperature=inf"),
+        ({"strategy": "nucleus", "top_p": 0.0}, r"top_p=0.0 must be a number from 1e-09 to 1"),
+        ({"strategy": "nucleus", "top_p": 1.5}, r"top_p=1.5"),
+        ({"strategy": "min-p", "min_p": -0.1}, r"min_p=-0.1 must be a number from 0 to 1"),
+        ({"strategy": "min-p", "seed": 2**70}, r"seed=1180591620717411303424"),
         ({"max_new_tokens": 10**12}, r"max_new_tokens=1000000000000"),
-        ({"seed": 2**70}, r"seed=1180591620717411303424"),
     ],
 )
 def test_a_setting_that_no_strategy_can_use_is_refused(setting, sentence):
     with pytest.raises(ValueError, match=sentence):
         generate_answer(build_seq2seq(), random_ids(1, 4), **setting)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "setting", "sentence"),
+    [
+        ("greedy", {"seed": 3}, "seed=3 is not used by strategy='greedy'; it uses nothing: leave seed out."),
+        ("beam", {"top_p": 0.5}, "it uses num_beams, length_penalty: leave top_p out."),
+        ("nucleus", {"top_k": 5}, "it uses top_p, temperature, seed: leave top_k out."),
+        ("min-p", {"top_q": 5}, "top_q=5 is not used by strategy='min-p'"),
+    ],
+)
+def test_a_setting_that_the_strategy_does_not_use_is_refused(strategy, setting, sentence):
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        generate_answer(build_seq2seq(), random_ids(1, 4), strategy, **setting)
+    generate_answer(build_seq2seq(), random_ids(1, 4), strategy, **dict.fromkeys(setting), max_new_tokens=1)
 
 
 def test_a_classifier_names_its_likeliest_class_and_takes_no_other_strategy():
