@@ -6,7 +6,7 @@ endpoints and the app with its scripts take its name, its parameters and their l
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hf_attn.models.config_checks import check_number, show_value
 
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-@dataclass(frozen=True)
-class Slider:
+class Slider(NamedTuple):
     """The limits of a parameter in the app, narrower than in Python."""
 
     low: float
@@ -118,54 +117,29 @@ def _renormalize(probabilities: "Tensor", kept: "Tensor") -> "Tensor":
     return cut / cut.sum()
 
 
+# name, label, short name, help; default, lowest, highest; lowest, highest, start and step of the slider
 TEMPERATURE = Parameter(
     "temperature",
     "Temperature",
     "temperature",
-    "Temperature: below 1 sharper, above 1 flatter, 0 is greedy",
-    default=1.0,
-    low=0.0,
-    high=1e6,
-    slider=Slider(0.0, 2.0, start=1.0, step=0.1),
+    "Temperature; 0 is greedy",
+    1.0,
+    0.0,
+    1e6,
+    Slider(0.0, 2.0, 1.0, 0.1),
 )
-SEED = Parameter("seed", "Seed", "seed", "Random seed", default=0, low=0, high=2**63 - 1)
-NUM_BEAMS = Parameter(
-    *("num_beams", "Beams", "beams", "Number of beams"),
-    default=4,
-    low=1,
-    high=100,  # rows of a batch, and as many nodes of a tree a token
-    slider=Slider(2, 8, start=4, step=1),
-)
-LENGTH_PENALTY = Parameter(
-    "length_penalty",
-    "Length penalty",
-    "length penalty",
-    "Length penalty: answers are ranked by log p / length ** penalty",
-    default=1.0,
-    low=-10.0,
-    high=10.0,
-)
+SEED = Parameter("seed", "Seed", "seed", "Random seed", 0, 0, 2**63 - 1)
+NUM_BEAMS = Parameter("num_beams", "Beams", "beams", "Number of beams", 4, 1, 100, Slider(2, 8, 4, 1))
+RANKED_BY = "Length penalty: answers are ranked by log p / length ** penalty"
+LENGTH_PENALTY = Parameter("length_penalty", "Length penalty", "length penalty", RANKED_BY, 1.0, -10.0, 10.0)
 TOP_K = Parameter(
-    *("top_k", "Symbols kept, k", "k", "Number of tokens to draw from"),
-    default=5,
-    low=1,
-    high=1_000_000,  # as many as a vocabulary has at most
-    slider=Slider(1, 20, start=3, step=1),
+    "top_k", "Symbols kept, k", "k", "Number of tokens to draw from", 5, 1, 1_000_000, Slider(1, 20, 3, 1)
 )
 TOP_P = Parameter(
-    *("top_p", "Share kept, p", "p", "Probability mass to draw from"),
-    default=0.9,
-    low=1e-9,
-    high=1.0,
-    slider=Slider(0.05, 1.0, start=0.9, step=0.05),
+    "top_p", "Share kept, p", "p", "Probability to draw from", 0.9, 1e-9, 1.0, Slider(0.05, 1.0, 0.9, 0.05)
 )
-MIN_P = Parameter(
-    *("min_p", "Share of the likeliest, min p", "min p", "Least share of the likeliest token's probability"),
-    default=0.1,
-    low=0.0,
-    high=1.0,
-    slider=Slider(0.0, 1.0, start=0.1, step=0.05),
-)
+LEAST = "Least share of the likeliest token's probability"
+MIN_P = Parameter("min_p", "Least share, min p", "min p", LEAST, 0.1, 0.0, 1.0, Slider(0.0, 1.0, 0.1, 0.05))
 STRATEGIES: dict[str, Strategy] = {
     "greedy": Strategy("Greedy decoding", "the likeliest token each time", keeps="rank < 1"),
     "beam": Strategy(
@@ -208,24 +182,15 @@ def name_users(name: str) -> list[str]:
     return [strategy for strategy, row in STRATEGIES.items() if name in {one.name for one in row.used}]
 
 
-def find_strategy(name: str) -> Strategy:
-    """The row of that name.
-
-    Raises:
-        ValueError: there is none.
-    """
-    if name not in STRATEGIES:
-        raise ValueError(f"strategy={name!r} is not known; choose one of {', '.join(STRATEGIES)}.")
-    return STRATEGIES[name]
-
-
 def refuse_unused(strategy: str, given: Mapping[str, float | None]) -> None:
     """Refuse a setting, other than None, that the strategy does not use.
 
     Raises:
         ValueError: there is one, or there is no such strategy.
     """
-    used = [parameter.name for parameter in find_strategy(strategy).used]
+    if strategy not in STRATEGIES:
+        raise ValueError(f"strategy={strategy!r} is not known; choose one of {', '.join(STRATEGIES)}.")
+    used = [parameter.name for parameter in STRATEGIES[strategy].used]
     for name, value in given.items():
         if value is not None and name not in used:
             raise ValueError(

@@ -9,18 +9,14 @@ def cut_epsilon(probabilities, epsilon):
     return kept / kept.sum()
 
 
+LEAST = "Least probability of a token"
+EPSILON = Parameter(
+    "epsilon", "Least probability", "epsilon", LEAST, 0.05, 0.0, 1.0, Slider(0.0, 0.5, 0.05, 0.01)
+)
 STRATEGIES["epsilon"] = Strategy(
     "Epsilon sampling",
     "drawn from the tokens with p ≥ epsilon (Hewitt et al. 2022, arXiv:2210.15191)",
-    (
-        Parameter(
-            *("epsilon", "Least probability", "epsilon", "Least probability of a token"),
-            default=0.05,
-            low=0.0,
-            high=1.0,
-            slider=Slider(0.0, 0.5, start=0.05, step=0.01),
-        ),
-    ),
+    (EPSILON,),
     cut_epsilon,
     "p >= epsilon || rank < 1",
 )
