@@ -26,7 +26,8 @@ from .ui import formatting, theme
 
 TABS = (attention, train, trying, explore, duel, positions, language, sharing)
 HEAD = theme.build_head(
-    Path(part.__file__).parent / name for part in (*TABS, open_link) for name in part.ASSETS
+    (Path(part.__file__).parent / name for part in (*TABS, open_link) for name in part.ASSETS),
+    trying.build_script(),
 )
 HOUR = 3600
 GPU_PLACES = 4  # runs at once; elsewhere two

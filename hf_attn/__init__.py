@@ -102,7 +102,7 @@ _HOMES = {
     "view_position_encoding": "hf_attn.analysis.position_encodings",
     "walk_model": "hf_attn.interpret.read_head",
     "walk_sentence": "hf_attn.interpret.read_head",
-    "write": "hf_attn.generation.generate",
+    "generate_answer": "hf_attn.generation.generate",
 }
 
 __all__ = [*_HOMES, "__version__"]

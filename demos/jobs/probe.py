@@ -6,7 +6,7 @@ import torch
 
 from hf_attn.architectures.families import is_recurrent
 from hf_attn.evaluation.metrics import find_right, predict
-from hf_attn.generation.generate import write
+from hf_attn.generation.generate import generate_answer
 from hf_attn.interpret.attention_maps import attention_maps
 from hf_attn.tasks import Batch, Task
 from hf_attn.tasks.base import CLASSES, TEXT
@@ -205,10 +205,11 @@ def write_samples(model, task: Task, probe: Probe) -> list[dict]:
     """What a language model writes from nothing: the likeliest, and drawn from the nucleus with seeds."""
     start = probe.batch.input_ids.to(next(model.parameters()).device)
     most = min(SAMPLE_TOKENS, task.max_target_tokens)
-    how = [("greedy", 0), *[("nucleus", seed) for seed in SAMPLE_SEEDS]]
-    samples = []
-    for strategy, seed in how:
-        generation = write(model, start, strategy, seed=seed, max_new_tokens=most)
-        name = "greedy" if strategy == "greedy" else f"nucleus 0.9, seed {seed}"
-        samples.append({"source": name, "text": task.decode(generation.ids), "right": None})
-    return samples
+    generations = {"greedy": generate_answer(model, start, max_new_tokens=most)}
+    for seed in SAMPLE_SEEDS:
+        drawn = generate_answer(model, start, "nucleus", top_p=0.9, seed=seed, max_new_tokens=most)
+        generations[f"nucleus 0.9, seed {seed}"] = drawn
+    return [
+        {"source": name, "text": task.decode(generation.ids), "right": None}
+        for name, generation in generations.items()
+    ]

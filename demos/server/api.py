@@ -21,13 +21,16 @@ import pydantic
 from gradio.data_classes import FileData
 
 from hf_attn.architectures.families import architectures_of
+from hf_attn.architectures.optimizers import OPTIMIZERS
 from hf_attn.architectures.registry import check_recipe
 from hf_attn.architectures.settings import apply_settings
-from hf_attn.generation.generate import write
+from hf_attn.generation.generate import generate_answer
+from hf_attn.generation.strategies import STRATEGIES, list_parameters, name_users, refuse_unused
 from hf_attn.tasks import TASKS, build_task
 from hf_attn.tasks.base import Task
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.training.duel import count_parameters
+from hf_attn.utils.signatures import name_keywords
 
 from ..core.limits import limits_here
 from ..jobs import job as driving
@@ -38,14 +41,28 @@ from ..session.model_input import as_ids
 from ..session.page import Page
 from ..session.run_files import pack
 from ..session.session import Session
-from ..tabs.try_it.tab import read_settings
+from ..tabs.try_it.tab import first_settings, read_settings
 from ..ui.formatting import shorten
 
 MOST_RUNS = 16
 KEPT_SECONDS = 3600.0
 LAYERS = ("encoder_layers", "decoder_layers", "num_hidden_layers", "num_layers")
-Strategy = Literal["greedy", "beam", "top-k", "nucleus"]
 Kind = Literal["answering", "encoder", "decoder", "cross"]
+
+
+def _name_settings(endpoint: Callable) -> Callable:
+    """The endpoint with what strategies use, its `**settings`, named and described one by one."""
+    rows = list_parameters()
+    name_keywords(endpoint, {name: row.kind | None for name, row in rows.items()})
+    defaults = {name: row.default for name, row in rows.items()} | first_settings()
+    told = (
+        f"{name}: {row.help}; for {', '.join(name_users(name))} (default: {defaults[name]})."
+        for name, row in rows.items()
+    )
+    endpoint.__doc__ = endpoint.__doc__.replace(
+        "**settings: (named from the table)", ("\n" + 12 * " ").join(told)
+    )
+    return endpoint
 
 
 class RunFailed(Exception):
@@ -122,7 +139,7 @@ class ApiSession:
                 where empty.
             steps: How many training steps; the recipe's own where 0.
             seed: Of weights and examples: the same seed gives the same model.
-            settings: Options of task, recipe and model by name, like {"max_length": 8, "hidden_size": 32}.
+            settings: Options by name, like {"max_length": 8, "hidden_size": 32}; "optimizer" is (OPTIMIZERS).
 
         Returns:
             The run's name (checkpoint, for the other endpoints), steps, seconds, and the share of held-out
@@ -162,16 +179,13 @@ class ApiSession:
         path = self.packed[checkpoint]
         return FileData(path=str(path), orig_name=path.name, size=path.stat().st_size)
 
+    @_name_settings
     def write_answer(
         self,
         checkpoint: str,
         text: str,
-        strategy: Strategy = "greedy",
-        num_beams: int = 4,
-        temperature: float = 1.0,
-        top_k: int = 3,
-        top_p: float = 0.9,
-        seed: int = 0,
+        strategy: Literal[tuple(STRATEGIES)] = "greedy",
+        **settings: float | None,
     ) -> dict[str, Any]:
         """Let a checkpoint answer an input, and check the answer.
 
@@ -179,24 +193,20 @@ class ApiSession:
             checkpoint: A name from /checkpoints, or a run's name that /train returned.
             text: The input, as the task writes it, for example 153+391.
             strategy: How each symbol is chosen.
-            num_beams: Of beam search.
-            temperature: Of top-k and nucleus sampling.
-            top_k: How many symbols top-k keeps.
-            top_p: How much probability nucleus keeps.
-            seed: Of sampling.
+            **settings: (named from the table)
 
         Returns:
             The prediction, whether it is right (null where nobody knows), its log probability, and each
             symbol with its probability.
         """
         session, chosen = self.find(checkpoint)
-        how = read_settings(
-            strategy, num_beams=num_beams, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed
-        )
+        refuse_unused(strategy, settings)
+        given = {name: value for name, value in settings.items() if value is not None}
+        how = read_settings(strategy, first_settings() | given)
         with self.catalog.open(session, chosen) as opened:
             ids = opened.encode(text.strip())
             most = opened.most_own(len(ids)) if opened.model.can_generate() else None
-            written = write(opened.model, as_ids(opened, ids), strategy, max_new_tokens=most, **how)
+            written = generate_answer(opened.model, as_ids(opened, ids), strategy, max_new_tokens=most, **how)
             prediction = opened.read_text(list(written.ids))
             verdict = opened.task.verify(text.strip(), prediction) if opened.task else None
             labels = opened.labels(written.ids) if opened.model.can_generate() else [prediction]
@@ -347,4 +357,6 @@ def _told(endpoint: Callable) -> Callable:
         except (ValueError, OverflowError, RunFailed) as error:
             raise gr.Error(str(error), print_exception=False) from error
 
+    told.__signature__ = arguments
+    told.__doc__ = (endpoint.__doc__ or "").replace("(OPTIMIZERS)", " or ".join(OPTIMIZERS))
     return told

@@ -12,7 +12,7 @@ import torch
 
 from hf_attn.architectures.families import is_recurrent
 from hf_attn.architectures.map_sizes import count_weights, estimate_map_bytes
-from hf_attn.generation.generate import write
+from hf_attn.generation.generate import generate_answer
 from hf_attn.interpret.attention_maps import OFFERED, AttentionMaps, attention_maps
 from hf_attn.interpret.long_inputs import LongMap, choose_window, read_long_maps
 from hf_attn.tasks.base import TEXT
@@ -71,7 +71,7 @@ def read_target(opened: LoadedModel, source: list[int], text: str) -> list[int]:
     """
     if not text:
         most = opened.most_own(len(source))
-        return list(write(opened.model, as_ids(opened, source), max_new_tokens=most).ids)
+        return list(generate_answer(opened.model, as_ids(opened, source), max_new_tokens=most).ids)
     most = opened.most_written(len(source))
     if opened.task is None:
         ids = opened.encode_target(text)

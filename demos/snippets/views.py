@@ -12,6 +12,7 @@ from pathlib import Path
 from hf_attn.analysis.position_encodings import PositionSettings
 from hf_attn.experiments.length_generalization import LengthTest
 from hf_attn.experiments.word_order import WordOrderSizes
+from hf_attn.generation.strategies import STRATEGIES
 from hf_attn.interpret.attention_maps import MEMORY_LIMIT
 from hf_attn.tasks import Recipe, Task
 from hf_attn.tasks.base import CLASSES
@@ -25,7 +26,6 @@ from ..session.session import Session
 
 DATA_OPTIONS = ("path", "dataset")  # of tasks that read a visitor's file, which only has its name elsewhere
 TORCH = "import torch"
-SAMPLING = ("top-k", "nucleus")
 
 
 def join(imports: Sequence[str], *lines: str) -> str:
@@ -114,18 +114,18 @@ def explain_answer(session: Session, chosen: str, opened: LoadedModel, text: str
     imports, lines = say_model(session, chosen, opened)
     ids, strategy = opened.encode(text), how.get("strategy", "greedy")
     given = [repr(strategy)] if strategy != "greedy" else []
-    unused = ("strategy",) if strategy in SAMPLING else ("strategy", "temperature")  # which every board shows
-    given += [f"{name}={value!r}" for name, value in how.items() if name not in unused]
+    used = [parameter.name for parameter in STRATEGIES[strategy].used]  # every board shows a temperature
+    given += [f"{name}={value!r}" for name, value in how.items() if name in used]
     given += [f"max_new_tokens={opened.most_own(len(ids))}"] if opened.kind != CLASSES else []
     if opened.kind == CLASSES:
         said = "print(model.config.id2label[answer.ids[0]], answer.score)"
     else:
         said = "print(tokenizer.decode(answer.ids, skip_special_tokens=True), answer.score)"
     return join(
-        [TORCH, *imports, "write"],
+        [TORCH, *imports, "generate_answer"],
         *lines,
         f"source = torch.tensor([{ids}])  # {text!r}",
-        f"answer = write(model, {', '.join(['source', *given])})",
+        f"answer = generate_answer(model, {', '.join(['source', *given])})",
         said,
     )
 

@@ -24,7 +24,7 @@ FONT_MONO = ["ui-monospace", "monospace"]
 THEME = gr.themes.Base(font=FONT, font_mono=FONT_MONO)
 
 
-def build_head(assets: Iterable[Path]) -> str:
+def build_head(assets: Iterable[Path], script: str) -> str:
     """Return every style and script of the app as one piece of `<head>`.
 
     What a view saved as one page takes with it is marked; the style of that page sleeps here.
@@ -32,6 +32,7 @@ def build_head(assets: Iterable[Path]) -> str:
     Args:
         assets: styles and scripts of the tabs, in the order in which they are loaded, behind the canvas
             components and those of the page.
+        script: what the tabs' scripts take from tables in Python.
     """
     files = [*(FOLDER / name for name in ASSETS), *assets]
     texts = {
@@ -42,6 +43,6 @@ def build_head(assets: Iterable[Path]) -> str:
         ('style data-hf="canvas" media="not all"', [web.read_asset("export/page.css")]),
         ("style", texts[".css"]),
         ('script data-hf="canvas"', map(web.read_asset, web.SCRIPTS)),
-        ("script", texts[".js"]),
+        ("script", [*texts[".js"], script]),
     )
     return "\n".join("<{}>\n{}\n</{}>".format(tag, "\n".join(lines), tag.split()[0]) for tag, lines in pieces)

@@ -16,12 +16,12 @@ import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from hf_attn.architectures.families import is_recurrent
+from hf_attn.architectures.optimizers import find_optimizer
 from hf_attn.models.score_functions import SCORE_FUNCTIONS
 from hf_attn.tasks.base import CLASSES, Task
 from hf_attn.utils.model_lock import building_model
 
 FLOAT = 4  # bytes of a number
-TRAINED = 4 * FLOAT  # of a weight with its gradient and Adam's two moments
 STACKS = ("encoder_layers", "decoder_layers", "num_hidden_layers", "num_layers")
 FEW_LAYERS = 6  # of a stack: so many are built to be counted, of more each further one counts as the second
 # where a container's limit stands: of cgroups' second version, and of their first
@@ -79,11 +79,14 @@ def estimate_loaded(weights: Weights) -> int:
     return FLOAT * weights.parameters + weights.buffer_bytes
 
 
-def estimate_training(weights: Weights, config: PreTrainedConfig, batch_size: int, task: Task) -> int:
+def estimate_training(
+    weights: Weights, config: PreTrainedConfig, batch_size: int, task: Task, optimizer: str = "adamw"
+) -> int:
     """Bytes of a training step: weights, gradients, the optimizer's moments, and what a batch leaves."""
+    trained = 2 + find_optimizer(optimizer).moments  # numbers a weight
     source, target = task.max_source_tokens, 0 if task.kind == CLASSES else task.max_target_tokens
     kept = batch_size * count_activations(config, source, target)
-    return TRAINED * weights.parameters + weights.buffer_bytes + FLOAT * kept
+    return int(FLOAT * (trained * weights.parameters + kept)) + weights.buffer_bytes
 
 
 def count_activations(config: PreTrainedConfig, source: int, target: int) -> int:
@@ -211,6 +214,7 @@ def check_training(
     config: PreTrainedConfig,
     batch_size: int,
     task: Task,
+    optimizer: str = "adamw",
     *,
     device: torch.device | str = "cpu",
     most: int | None = None,
@@ -222,13 +226,14 @@ def check_training(
         config: the model's.
         batch_size: examples of a step, in this process.
         task: says how long they are.
+        optimizer: says how many moments each weight has.
         device: where the model learns.
         most: bytes that a server gives; as much as the machine has where None.
 
     Raises:
         ValueError: with what to lower.
     """
-    needed = estimate_training(weights, config, batch_size, task)
+    needed = estimate_training(weights, config, batch_size, task, optimizer)
     room = measure_room(device) if most is None else min(most, measure_room(device))
     what = f"Training {weights.parameters:,} parameters with batch_size={batch_size}"
     lengths = [name for name in ("max_length", "length", "window") if name in task.options]

@@ -9,6 +9,7 @@ from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel
 
 from hf_attn.architectures.families import Architecture, architectures_of
 from hf_attn.architectures.memory import check_loaded, check_training, count_planned_weights
+from hf_attn.architectures.optimizers import check_optimizer
 from hf_attn.models.config_checks import SEEDS, check_number
 from hf_attn.tasks.base import CLASSES, SEQUENCE, Task
 from hf_attn.tasks.batch import END, PAD, START
@@ -75,16 +76,18 @@ def check_recipe(
     """
     config = build_config(task, recipe)
     weights = count_planned_weights(find_architecture(task, recipe.architecture).family.head, config)
-    check_training(weights, config, share or recipe.batch_size, task, device=device, most=most)
+    batch_size = share or recipe.batch_size
+    check_training(weights, config, batch_size, task, recipe.optimizer, device=device, most=most)
 
 
 def build_config(task: Task, recipe: Recipe) -> PreTrainedConfig:
     """The configuration of the recipe's model for a task.
 
     Raises:
-        ValueError: the architecture does not learn such a task, or a size is refused.
+        ValueError: the architecture does not learn such a task, or a size or setting is refused.
     """
     architecture = find_architecture(task, recipe.architecture)
+    check_optimizer(recipe)
     if recipe.teacher_forcing < 1 and not (architecture.family.is_recurrent and task.kind == SEQUENCE):
         raise ValueError(
             f"teacher_forcing={recipe.teacher_forcing} is for recurrent decoders; "

@@ -12,6 +12,7 @@ from pathlib import Path
 from huggingface_hub.dataclasses import type_validator
 from transformers import PreTrainedConfig
 
+from hf_attn.architectures.optimizers import switch_optimizer
 from hf_attn.architectures.registry import find_architecture
 from hf_attn.tasks import Recipe, Task, build_task, find_task, load_task_file
 from hf_attn.tasks.base import options_of
@@ -133,6 +134,8 @@ def apply_settings(
             f"choose one of {', '.join(recipes)}."
         )
     recipe = recipes[str(preset)]
+    if "optimizer" in changed["recipe"]:
+        recipe = switch_optimizer(recipe, str(changed["recipe"]["optimizer"]))
     model = {**recipe.model, **changed["model"]}
     changes: dict = {**changed["recipe"], "model": model}
     return built, dataclasses.replace(recipe, **changes)

@@ -8,6 +8,7 @@ from typing import Any
 from huggingface_hub import EvalResult, ModelCardData
 
 from hf_attn.architectures.families import FAMILIES
+from hf_attn.architectures.optimizers import OPTIMIZERS, list_unused
 from hf_attn.evaluation.baselines import NAME as BASELINE
 from hf_attn.tasks import Task
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
@@ -185,8 +186,11 @@ def _settings(training: Mapping) -> dict[str, str]:
         "to stop at (held-out)": training.get("until"),
     }
     if recipe:
-        run |= {"steps planned": recipe.pop("steps"), "optimizer": "AdamW"}
-        recipe.pop("report_every")
+        optimizer = recipe.pop("optimizer", "adamw")
+        row = OPTIMIZERS.get(optimizer)  # None of a version that knows more of them
+        for unsaid in ("report_every", *(list_unused(optimizer) if row else ())):
+            recipe.pop(unsaid, None)
+        run |= {"steps planned": recipe.pop("steps"), "optimizer": row.title if row else optimizer}
     table = {**sizes, **run, **recipe}
     return {name: write_cell(value) for name, value in table.items() if value is not None}
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from hf_attn.cli.output import (
-    SEED,
     THREADS,
     AsJson,
     Folder,
@@ -18,6 +17,14 @@ from hf_attn.cli.output import (
     working,
     wrong_use,
 )
+from hf_attn.generation.strategies import (
+    STRATEGIES,
+    Parameter,
+    complete_settings,
+    list_parameters,
+    name_users,
+)
+from hf_attn.utils.signatures import name_keywords
 
 if TYPE_CHECKING:
     from hf_attn.checkpoints.save_load import Checkpoint
@@ -26,6 +33,11 @@ if TYPE_CHECKING:
     from hf_attn.tasks import Task
     from hf_attn.viz.attention_view import AttentionView
 
+    StrategyName = str
+else:
+    StrategyName = Literal[tuple(STRATEGIES)]
+
+STRATEGY_HELP = "; ".join(f"{name}: {row.sentence}" for name, row in STRATEGIES.items())
 LARGEST_IMAGE = 50 * 2**20  # bytes of a file
 TaskName = Annotated[
     str | None,
@@ -98,50 +110,35 @@ def generate(
         list[str], typer.Argument(metavar="TEXT…", help="Source texts, as the task writes them.")
     ],
     task: TaskName = None,
-    strategy: Annotated[Literal["greedy", "beam", "top-k", "nucleus"], typer.Option()] = "greedy",
-    num_beams: Annotated[int, typer.Option(min=1, max=100, help="Number of beams, for beam.")] = 4,
-    length_penalty: Annotated[
-        float,
-        typer.Option(min=-10, max=10, help="Length penalty, for beam: score = log p / length ** penalty."),
-    ] = 1.0,
-    temperature: Annotated[
-        float, typer.Option(min=0, help="Temperature, for top-k and nucleus; 0 is greedy.")
-    ] = 1.0,
-    top_k: Annotated[int, typer.Option(min=1, help="Number of tokens to sample from, for top-k.")] = 5,
-    top_p: Annotated[
-        float, typer.Option(min=0, max=1, help="Probability mass to sample from, for nucleus.")
-    ] = 0.9,
-    seed: Annotated[int, SEED] = 0,
+    strategy: Annotated[
+        StrategyName, typer.Option(help=f"How tokens are chosen: {STRATEGY_HELP}.")
+    ] = "greedy",
     threads: Annotated[int, THREADS] = 1,
     as_json: AsJson = False,
+    **settings: float | None,
 ) -> None:
     """Generate answers with a checkpoint and check them."""
     import torch
 
     from hf_attn.architectures.settings import name_task
-    from hf_attn.generation.generate import check_settings, write
+    from hf_attn.generation.generate import generate_answer
 
     torch.set_num_threads(threads)
     with wrong_use():
         loaded = open_checkpoint(checkpoint)
         learned = loaded.task_named(task and name_task(task))
         sources = [learned.encode(text) for text in texts]
-        check_settings(strategy, num_beams, temperature, top_k, top_p)
+        complete_settings(strategy, settings)
         if strategy != "greedy" and not loaded.model.can_generate():
             raise ValueError(f"--strategy {strategy}: a classifier names its likeliest class; leave it out.")
     rows = []
     for text, source in zip(texts, sources, strict=True):
-        written = write(
+        written = generate_answer(
             loaded.model,
             torch.tensor([source]),
             strategy,
-            num_beams=num_beams,
-            length_penalty=length_penalty,
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            seed=seed,
             max_new_tokens=learned.max_target_tokens,
+            **settings,
         )
         prediction = learned.decode(written.ids)
         names_class = not loaded.model.can_generate()
@@ -156,6 +153,15 @@ def generate(
         rows.append((text, prediction, judged, f"{written.score:.3f}"))
     if not as_json:
         print_table("source", "prediction", "", "log p", rows=rows)
+
+
+def _option_of(row: Parameter) -> object:
+    used = ", ".join(name_users(row.name))
+    told = f"{row.help}; for {used} (default: {row.default})."
+    return Annotated[row.kind | None, typer.Option(min=row.low, max=row.high, help=told)]
+
+
+name_keywords(generate, {name: _option_of(row) for name, row in list_parameters().items()})
 
 
 def _beam_row(task: "Task", text: str, answer: "Answer") -> dict:

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from hf_attn.architectures.families import model_names
+from hf_attn.architectures.optimizers import OPTIMIZERS
 from hf_attn.cli.output import (
     SEED,
     THREADS,
@@ -84,7 +85,8 @@ def train(
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="Setting of the task, the recipe or the model; may be repeated.",
+            help="Setting of the task, the recipe or the model; may be repeated. "
+            f"The recipe's optimizer is one of {', '.join(OPTIMIZERS)}.",
         ),
     ] = None,
     output_dir: Annotated[Path | None, typer.Option(help="Output folder of the checkpoint.")] = None,

@@ -10,12 +10,12 @@ NOTHING = -1e9  # score of a row that holds no beginning, as in transformers
 
 
 class Writer(Protocol):
-    """What the search asks of a model; `hf_attn.generation.generate.Pen` is one."""
+    """What the search asks of a model; `hf_attn.generation.generate.IncrementalDecoder` is one."""
 
     def next_logits(self, token: torch.Tensor | None = None) -> torch.Tensor:
         """[K, V]: scores of the next token, after the one just written [K, 1]; None before the first."""
 
-    def follow(self, rows: torch.Tensor) -> None:
+    def reorder_rows(self, rows: torch.Tensor) -> None:
         """Go on with these rows [K], each as often as it is named."""
 
 
@@ -87,7 +87,7 @@ class BeamSearch:
 
 @torch.no_grad()
 def search(
-    pen: Writer,
+    decoder: Writer,
     num_beams: int,
     max_new_tokens: int,
     ends: list[int],
@@ -102,7 +102,7 @@ def search(
     arXiv:1609.08144, section 7; transformers' stopping rules).
 
     Args:
-        pen: a model that has read one source.
+        decoder: a model that has read one source.
         num_beams: K.
         max_new_tokens: most tokens of an answer; there it ends, whatever the last is.
         ends: ids that end an answer.
@@ -114,12 +114,12 @@ def search(
         The tree and up to K answers; fewer where there are not so many different ones.
     """
     tree, answers = _Tree(num_beams), _Answers(num_beams, length_penalty)
-    pen.follow(torch.zeros(num_beams, dtype=torch.long))
+    decoder.reorder_rows(torch.zeros(num_beams, dtype=torch.long))
     scores = torch.tensor([0.0] + [NOTHING] * (num_beams - 1))  # every row holds the same: only one counts
     is_end, token = torch.tensor(ends, dtype=torch.long), None
     width = num_beams * max(2, 1 + len(ends))  # so many that K of them have not ended
     for length in range(1, max_new_tokens + 1):
-        logits = pen.next_logits(token).float()
+        logits = decoder.next_logits(token).float()
         log_p = logits.log_softmax(-1).cpu()  # [K, V]
         best, places = (log_p + scores.unsqueeze(1)).flatten().topk(min(width, log_p.numel()))
         parents, tokens = places // log_p.shape[1], places % log_p.shape[1]
@@ -133,7 +133,7 @@ def search(
             tree.stop()
             break
         tree.rows = [nodes[place] if is_kept[place] else None for place in going_on]
-        pen.follow(parents[going_on])
+        decoder.reorder_rows(parents[going_on])
         token = tokens[going_on].unsqueeze(1).to(logits.device)
     return answers.rank(tree)
 

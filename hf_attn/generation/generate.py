@@ -1,4 +1,4 @@
-"""Ways to write an answer: greedy, beam, top-k, nucleus; each says how sure it was of every token."""
+"""Write an answer by one of STRATEGIES, and keep what each token was chosen from."""
 
 import contextlib
 import math
@@ -12,12 +12,10 @@ import torch
 
 from hf_attn.architectures.map_sizes import side_of
 from hf_attn.generation.beam_search import BeamSearch, search
-from hf_attn.models.config_checks import SEEDS, check_number
+from hf_attn.generation.strategies import STRATEGIES, complete_settings
+from hf_attn.models.config_checks import check_number
 
-MOST_BEAMS = 100  # rows of a batch, and as many nodes of a tree a token
-MOST_TOKENS_KEPT = 1_000_000  # as many as a vocabulary has at most
 MOST_NEW_TOKENS = 1_048_576  # as many as there are positions at most
-STRATEGIES = ("greedy", "beam", "top-k", "nucleus")
 TINY_TEMPERATURE = 1e-6  # below it, float32 cannot tell a softmax from the likeliest token
 # model → its lock: mode and attention implementation belong to the model, not to the call
 _LOCKS: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
@@ -111,7 +109,7 @@ def is_decoder_only(model) -> bool:
     return not model.config.is_encoder_decoder and model.can_generate()
 
 
-class Pen:
+class IncrementalDecoder:
     """A model that writes, one token at a time and a batch at once, remembering what it has computed.
 
     Args:
@@ -143,7 +141,7 @@ class Pen:
             )
         return outputs.logits[:, -1]
 
-    def follow(self, rows: torch.Tensor) -> None:
+    def reorder_rows(self, rows: torch.Tensor) -> None:
         """Go on with these rows [R], each as often as it is named."""
         rows = rows.to(self.prompt.device)
         self.prompt = self.prompt.index_select(0, rows)
@@ -185,9 +183,9 @@ def greedy_ids(model, input_ids, attention_mask=None, max_new_tokens: int = 64) 
     done = torch.zeros(len(input_ids), 1, dtype=torch.bool, device=input_ids.device)
     token, written = None, []
     with evaluating(model):
-        pen = Pen(model, input_ids, attention_mask)
+        decoder = IncrementalDecoder(model, input_ids, attention_mask)
         for _ in range(max_new_tokens):
-            likeliest = pen.next_logits(token).argmax(-1, keepdim=True)
+            likeliest = decoder.next_logits(token).argmax(-1, keepdim=True)
             token = likeliest.masked_fill(done, model.config.pad_token_id)
             written.append(token)
             done |= torch.isin(token, ends)
@@ -204,33 +202,13 @@ def temper(logits: torch.Tensor, temperature: float) -> torch.Tensor:
     return ((logits - highest) / temperature).softmax(-1)
 
 
-def cut_top_k(probabilities: torch.Tensor, top_k: int) -> torch.Tensor:
-    """Keep the k likeliest tokens and share their weight out again (Fan et al. 2018, arXiv:1805.04833)."""
-    kept = probabilities.topk(min(top_k, probabilities.shape[-1])).indices
-    cut = torch.zeros_like(probabilities).scatter_(-1, kept, probabilities.gather(-1, kept))
-    return cut / cut.sum()
-
-
-def cut_nucleus(probabilities: torch.Tensor, top_p: float) -> torch.Tensor:
-    """Keep the fewest likeliest tokens that hold top_p together (Holtzman et al. 2020, arXiv:1904.09751)."""
-    ordered, order = probabilities.sort(descending=True)
-    kept = ordered.cumsum(-1) - ordered < top_p  # the weight before a token is still short of top_p
-    cut = torch.zeros_like(probabilities).scatter_(-1, order, ordered * kept)
-    return cut / cut.sum()
-
-
-def write(
+def generate_answer(
     model,
     input_ids: torch.Tensor,
     strategy: str = "greedy",
     *,
-    num_beams: int = 4,
-    length_penalty: float = 1.0,
-    temperature: float = 1.0,
-    top_k: int = 5,
-    top_p: float = 0.9,
-    seed: int = 0,
     max_new_tokens: int | None = None,
+    **settings: float | None,
 ) -> Generation:
     """Write an answer to one source, and keep what each step chose from.
 
@@ -239,21 +217,17 @@ def write(
     Args:
         model: an encoder-decoder, a decoder-only model or a classifier.
         input_ids: [1, S] source ids.
-        strategy: "greedy", "beam", "top-k" or "nucleus".
-        num_beams: K of beam search.
-        length_penalty: of beam search: answers are ranked by log p / length ** penalty.
-        temperature: of sampling; below 1 sharper, above 1 flatter, 0 is greedy.
-        top_k: how many tokens top-k keeps.
-        top_p: how much probability nucleus keeps.
-        seed: of sampling.
+        strategy: a name in STRATEGIES: "greedy", "beam", "top-k", "nucleus" or "min-p".
         max_new_tokens: most tokens; as many as the model has positions for where None.
+        **settings: parameters of the strategy, as its row names and limits them: num_beams and length_penalty
+            of "beam"; top_k of "top-k", top_p of "nucleus", min_p of "min-p", each with temperature and seed.
+            What is None has its default.
 
     Raises:
-        ValueError: an unknown strategy or one that is not for this model, a setting out of its range, or more
-            than one source.
+        ValueError: an unknown strategy or one that is not for this model, a setting that it does not use or
+            that is out of its limits, or more than one source.
     """
-    check_settings(strategy, num_beams, temperature, top_k, top_p)
-    check_number("seed", seed, *SEEDS, example=0)
+    chosen = complete_settings(strategy, settings)
     _check_source(input_ids, max_new_tokens)
     if not model.can_generate():
         if strategy != "greedy":
@@ -262,19 +236,16 @@ def write(
             )
         return _classify(model, input_ids)
     if strategy == "beam":
-        found = search_beams(
-            model, input_ids, num_beams, length_penalty=length_penalty, max_new_tokens=max_new_tokens
-        )
+        found = search_beams(model, input_ids, **chosen, max_new_tokens=max_new_tokens)
         best = found.answers[0]
         return Generation(best.ids, best.log_probability, choices_of(found, best.node), found)
     limit = max_new_tokens or most_tokens(model, input_ids.shape[1])
-    generator = torch.Generator().manual_seed(seed)
+    cut, temperature = STRATEGIES[strategy].cut, chosen.pop("temperature", 0)
+    generator = torch.Generator().manual_seed(chosen.pop("seed", 0))
 
     def allowed(logits: torch.Tensor) -> torch.Tensor:
-        if strategy == "greedy":
-            return temper(logits, 0)
         tempered = temper(logits, temperature)
-        return cut_top_k(tempered, top_k) if strategy == "top-k" else cut_nucleus(tempered, top_p)
+        return cut(tempered, **chosen) if cut else tempered
 
     with evaluating(model):
         return _step_by_step(model, input_ids, allowed, generator, limit)
@@ -300,27 +271,15 @@ def _check_source(input_ids: torch.Tensor, max_new_tokens: int | None) -> None:
         check_number("max_new_tokens", max_new_tokens, 1, MOST_NEW_TOKENS, example=64)
 
 
-def check_settings(
-    strategy: str, num_beams: int = 1, temperature: float = 1.0, top_k: int = 1, top_p: float = 1.0
-) -> None:
-    """Refuse what no strategy can use."""
-    if strategy not in STRATEGIES:
-        raise ValueError(f"strategy={strategy!r} is not known; choose one of {', '.join(STRATEGIES)}.")
-    check_number("num_beams", num_beams, 1, MOST_BEAMS, example=4)
-    check_number("top_k", top_k, 1, MOST_TOKENS_KEPT, example=5)
-    check_number("temperature", temperature, 0.0, 1e6, example=1.0)
-    check_number("top_p", top_p, 1e-9, 1.0, example=0.9)
-
-
 @torch.no_grad()
 def _step_by_step(
     model, input_ids, allowed: Callable[[torch.Tensor], torch.Tensor], generator, limit: int
 ) -> Generation:
-    pen = Pen(model, input_ids)
+    decoder = IncrementalDecoder(model, input_ids)
     token = None
     choices: list[Choice] = []
     while len(choices) < limit:
-        logits = pen.next_logits(token)[0].float().cpu()
+        logits = decoder.next_logits(token)[0].float().cpu()
         drawn_from = allowed(logits)
         choice = int(torch.multinomial(drawn_from, 1, generator=generator))
         choices.append(Choice(choice, logits.softmax(-1), drawn_from))
@@ -345,18 +304,16 @@ def search_beams(
     Raises:
         ValueError: a setting out of its range, more than one source, or a model that does not write.
     """
-    check_settings("beam", num_beams)
+    complete_settings("beam", {"num_beams": num_beams, "length_penalty": length_penalty})
     _check_source(input_ids, max_new_tokens)
     if not model.can_generate():
         raise ValueError(f"{type(model).__name__} names a class; beam search is for models that write.")
-    if not math.isfinite(length_penalty):
-        raise ValueError(f"length_penalty={length_penalty} must be a finite number; 1.0 works.")
     if early_stopping not in (True, False, "never"):
         raise ValueError(f'early_stopping={early_stopping!r} must be True, False or "never".')
     limit = max_new_tokens or most_tokens(model, input_ids.shape[1])
     with evaluating(model), torch.no_grad():
         return search(
-            Pen(model, input_ids),
+            IncrementalDecoder(model, input_ids),
             num_beams,
             limit,
             _end_ids(model),

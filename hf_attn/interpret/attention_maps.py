@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 
 from hf_attn.architectures.families import is_recurrent
 from hf_attn.architectures.map_sizes import estimate_map_bytes
-from hf_attn.generation.generate import evaluating, find_start, is_decoder_only, most_tokens, write
+from hf_attn.generation.generate import evaluating, find_start, generate_answer, is_decoder_only, most_tokens
 from hf_attn.interpret.input_checks import (
     as_one_row,
     check_ids,
@@ -181,7 +181,7 @@ def attention_maps(
     *,
     tokenizer=None,
     strategy: str = "greedy",
-    num_beams: int = 4,
+    num_beams: int | None = None,
     max_new_tokens: int | None = None,
     max_bytes: int = MEMORY_LIMIT,
 ) -> AttentionMaps:
@@ -198,7 +198,7 @@ def attention_maps(
             decoder-only model the source alone. An encoder-decoder without a head reads its input again.
         tokenizer: reads text and names the tokens.
         strategy: how the model writes where it must: "greedy" or "beam" (the chosen beam is shown).
-        num_beams: K of beam search.
+        num_beams: K of beam search (default: 4).
         max_new_tokens: most tokens that it writes; as many as it has positions for where None.
         max_bytes: refuse to compute maps larger than this.
 
@@ -227,7 +227,7 @@ def attention_maps(
     elif model.can_generate():
         most = most_tokens(model, source.shape[1])
         most = most if max_new_tokens is None else min(most, max_new_tokens)
-        generation = write(model, source, strategy, num_beams=num_beams, max_new_tokens=most)
+        generation = generate_answer(model, source, strategy, num_beams=num_beams, max_new_tokens=most)
         written = torch.tensor([generation.ids], device=source.device)
     else:
         written = source

@@ -18,8 +18,9 @@ class Recipe:
         steps: optimizer steps; the learning rate falls to 0 at the last.
         batch_size: examples a step, over all processes together.
         learning_rate: the highest.
-        betas: AdamW's.
-        weight_decay: AdamW's, on matrices only.
+        optimizer: a name in `hf_attn.architectures.optimizers.OPTIMIZERS`: "adamw" or "adafactor".
+        betas: how slowly AdamW's two moments change.
+        weight_decay: on matrices only.
         warmup_steps: steps over which the learning rate rises from 0.
         decay_fraction: part of the run, at its end, over which the learning rate falls to 0 (a trapezoid);
             0 keeps it constant.
@@ -36,6 +37,7 @@ class Recipe:
     steps: int = bounded(100, 1, MOST_STEPS)
     batch_size: int = bounded(64, 1, 65_536)
     learning_rate: float = bounded(3e-3, 1e-12, 1e20)
+    optimizer: str = "adamw"
     betas: tuple[float, float] = (0.9, 0.95)
     weight_decay: float = bounded(0.01, 0.0, 1000.0)
     warmup_steps: int = bounded(20, 0, MOST_STEPS)
@@ -52,8 +54,9 @@ class Recipe:
                 f"model={show_value(self.model)} must be the fields of a configuration, for example "
                 'model={"hidden_size": 64}.'
             )
-        if not isinstance(self.architecture, str):
-            raise ValueError(f"architecture={show_value(self.architecture)} must be a name: 'decoder'.")
+        for name, example in (("architecture", "decoder"), ("optimizer", "adamw")):
+            if not isinstance(getattr(self, name), str):
+                raise ValueError(f"{name}={show_value(getattr(self, name))} must be a name: {example!r}.")
         betas = self.betas if isinstance(self.betas, tuple) else ()
         are_numbers = all(isinstance(beta, (int, float)) and not isinstance(beta, bool) for beta in betas)
         if len(betas) != 2 or not are_numbers or not all(0 <= beta < 1 for beta in betas):

@@ -15,6 +15,7 @@ from accelerate.utils import broadcast_object_list
 from transformers import PreTrainedModel
 
 from hf_attn.architectures.memory import check_training, count_weights
+from hf_attn.architectures.optimizers import OPTIMIZERS, check_optimizer
 from hf_attn.evaluation.metrics import measure_quickly
 from hf_attn.generation.generate import is_decoder_only
 from hf_attn.interpret.attention_maps import AttentionMaps, attention_maps
@@ -155,15 +156,20 @@ def learning_inputs(model: PreTrainedModel, batch: Batch, teacher_forcing: float
     return batch.joined() if is_decoder_only(model) else batch.inputs()
 
 
-def build_optimizer(model: torch.nn.Module, recipe: Recipe) -> torch.optim.AdamW:
-    """AdamW; only matrices decay."""
+def build_optimizer(model: torch.nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
+    """The recipe's optimizer; only matrices decay.
+
+    Raises:
+        ValueError: there is no such optimizer, or the recipe sets what it does not use.
+    """
+    check_optimizer(recipe)
     matrices = [weight for weight in model.parameters() if weight.dim() > 1]
     others = [weight for weight in model.parameters() if weight.dim() <= 1]
     groups = [
         {"params": matrices, "weight_decay": recipe.weight_decay},
         {"params": others, "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=recipe.betas, fused=True)
+    return OPTIMIZERS[recipe.optimizer].build(groups, recipe)
 
 
 class Learner:
@@ -261,6 +267,7 @@ def train(
         model.config,
         share_of_batch(recipe, accelerator),
         task,
+        recipe.optimizer,
         device=accelerator.device,
     )
     progress = RunState(generator or torch.Generator().manual_seed(0))

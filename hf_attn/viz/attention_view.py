@@ -216,7 +216,7 @@ def show_attention(
     target=None,
     *,
     strategy: str = "greedy",
-    num_beams: int = 4,
+    num_beams: int | None = None,
     max_new_tokens: int = MOST_WRITTEN,
     layers: Sequence[int] | None = None,
     heads: Sequence[int] | None = None,
@@ -235,7 +235,7 @@ def show_attention(
         target: what is written, as text or ids; None lets the model write, if it can; "" shows a decoder-only
             model the text alone.
         strategy: how it writes: "greedy" or "beam" (the chosen beam is shown).
-        num_beams: K of beam search.
+        num_beams: K of beam search (default: 4).
         max_new_tokens: most tokens that it writes.
         layers: those that the lens offers, from 0; all where None.
         heads: likewise.

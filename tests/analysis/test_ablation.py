@@ -16,7 +16,7 @@ from hf_attn.analysis.ablation import (
 from hf_attn.architectures.registry import build_model
 from hf_attn.checkpoints.save_load import load_checkpoint
 from hf_attn.evaluation.metrics import evaluate
-from hf_attn.generation.generate import write
+from hf_attn.generation.generate import generate_answer
 from hf_attn.interpret.interventions import Intervention, count_heads, intervening, parse_intervention
 from hf_attn.tasks import build_task
 from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
@@ -139,12 +139,12 @@ def test_without_a_token_a_writer_writes_what_it_writes_for_the_shorter_source(b
     model, source = build(eos_token_id=None), random_ids(1, 7)
     places = [(0,), (3,), (2, 5), (6,)]
     changes = measure_changes(model, source, [Trial(without=left_out) for left_out in places], 5)
-    before = write(model, source, max_new_tokens=5).ids
+    before = generate_answer(model, source, max_new_tokens=5).ids
     whole = next_probabilities(model, source, torch.tensor([before]))
     for left_out, change in zip(places, changes, strict=True):
         shorter = without(source, *left_out)
         assert change.before == before
-        assert change.after == write(model, shorter, max_new_tokens=5).ids
+        assert change.after == generate_answer(model, shorter, max_new_tokens=5).ids
         q = next_probabilities(model, shorter, torch.tensor([before]))
         assert change.total_variation == pytest.approx(((whole - q).abs().sum(-1) / 2).tolist(), abs=1e-4)
         divergence = (whole * (whole / q).log()).sum(-1)

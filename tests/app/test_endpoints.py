@@ -105,6 +105,11 @@ def test_a_run_is_downloaded_as_a_checkpoint_that_loads(client, run, tmp_path):
         ("/train", ("copy", "", 2.7), "steps=2.7 will not do: give a valid integer"),
         ("/train", (None,), "task=None will not do: give a valid string"),
         ("/write", ("attn-copy", "1 2 3", "beam", 10**6), "Beams: 1000000 will not do"),
+        (
+            "/write",
+            ("attn-copy", "1 2", "nucleus", None, None, 5),
+            "top_k=5 is not used by strategy='nucleus'",
+        ),
         ("/write", ("attn-copy", None), "text=None will not do: give a valid string"),
         ("/write", (["a"], "1 2"), "checkpoint=\\['a'\\] will not do"),
         ("/write", ("attn-copy", "1 2", "luck"), "strategy='luck' will not do: give 'greedy', 'beam'"),

@@ -80,9 +80,9 @@ def explored(chosen, text, session=None, target=""):
     return json.loads(board), checks
 
 
-def tried(chosen, text, *settings):
+def tried(chosen, text, **settings):
     """What Try shows."""
-    return json.loads(trying.ask(CATALOG, Session(), chosen, text, *settings)[0])
+    return json.loads(trying.ask(CATALOG, Session(), chosen, text, **settings)[0])
 
 
 # ---------------------------------------------------------------- a checkpoint
@@ -206,15 +206,16 @@ def test_the_lines_of_an_outsider_s_cell_give_the_weight_in_its_map(tmp_path, mo
 @pytest.mark.parametrize(
     ("chosen", "text", "settings"),
     [
-        (ADDITION, "153+391", ()),
-        (ADDITION, "153+391", ("beam", 3)),
-        (ADDITION, "153+391", ("top-k", 4, 3, 0.9, 1.7, 5)),
-        (ADDITION, "153+391", ("nucleus", 4, 3, 0.8, 1.3, 7)),
-        (TOPICS, "open a 'socket' and \"read\"", ()),
+        (ADDITION, "153+391", {}),
+        (ADDITION, "153+391", {"strategy": "beam", "num_beams": 3}),
+        (ADDITION, "153+391", {"strategy": "min-p", "min_p": 0.2, "temperature": 2.0, "seed": 7}),
+        (ADDITION, "153+391", {"strategy": "top-k", "top_k": 3, "temperature": 1.7, "seed": 5}),
+        (ADDITION, "153+391", {"strategy": "nucleus", "top_p": 0.8, "temperature": 1.3, "seed": 7}),
+        (TOPICS, "open a 'socket' and \"read\"", {}),
     ],
 )
 def test_try_s_lines_write_the_answer_that_is_shown(chosen, text, settings):
-    value = tried(chosen, text, *settings)
+    value = tried(chosen, text, **settings)
     left = run_lines(value)
     assert left.answer.score == pytest.approx(value["log_probability"], abs=1e-5)
 

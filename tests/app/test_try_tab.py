@@ -16,7 +16,8 @@ from demos.session.session import Session  # noqa: E402
 from demos.tabs.try_it import answer_view  # noqa: E402
 from demos.tabs.try_it import tab as trying  # noqa: E402
 from demos.ui import boards, formatting  # noqa: E402
-from hf_attn.generation.generate import STRATEGIES, search_beams, temper, write  # noqa: E402
+from hf_attn.generation.generate import generate_answer, search_beams, temper  # noqa: E402
+from hf_attn.generation.strategies import STRATEGIES  # noqa: E402
 from hf_attn.interpret.attention_maps import attention_maps  # noqa: E402
 
 CATALOG = build_catalog()
@@ -53,7 +54,7 @@ def beamed():
 def test_each_symbol_comes_with_all_that_it_was_chosen_from():
     model, _, source = model_of()
     value = asked(SUM)
-    generation = write(model, source, max_new_tokens=5)
+    generation = generate_answer(model, source, max_new_tokens=5)
     for step, choice, written in zip(value["steps"], generation.choices, value["written"], strict=True):
         sent = value["distributions"][step]
         order = choice.probabilities.argsort(descending=True, stable=True)
@@ -80,7 +81,7 @@ def test_of_a_large_vocabulary_the_rest_is_summed_for_every_temperature():
 def test_every_answer_of_every_strategy_has_the_map_that_the_model_gives_it(name, strategy):
     text = SUM if name == "attn-addition" else "7 15 2 3 12"
     model, task, source = model_of(name, text)
-    how = {"num_beams": 3, "temperature": 1.8, "top_p": 0.95, "top_k": 3, "seed": 3}
+    how = {"num_beams": 3, "temperature": 1.8, "top_p": 0.95, "min_p": 0.02, "top_k": 3, "seed": 3}
     value = asked(text, name, strategy=strategy, **how)
     for one in all_answers(value):
         labels = [written["token"] for written in one["written"]]
@@ -179,7 +180,7 @@ def test_the_same_seed_draws_the_same_and_the_next_seeds_stand_beside_it():
         ({"top_p": 0}, "Share kept, p: 0 will not do"),
         ({"strategy": "beam", "num_beams": 99}, "Beams: 99 will not do. Give a whole number from 2 to 8."),
         ({"strategy": "top-k", "top_k": 2.5}, "Symbols kept, k: 2.5 will not do"),
-        ({"strategy": "best"}, "no way to write called best"),
+        ({"strategy": "best"}, "There is no strategy called best"),
     ],
 )
 def test_a_setting_that_will_not_do_is_a_sentence_beside_it_and_the_board_stays(setting, words):

@@ -11,7 +11,8 @@ from hf_attn.architectures.families import FAMILIES, architectures_of, is_ours, 
 from hf_attn.architectures.map_sizes import count_weights, estimate_map_bytes
 from hf_attn.architectures.registry import build_model, find_architecture
 from hf_attn.evaluation.metrics import evaluate, exact_matches, measure_quickly, predict
-from hf_attn.generation.generate import STRATEGIES, greedy_ids, write
+from hf_attn.generation.generate import generate_answer, greedy_ids
+from hf_attn.generation.strategies import STRATEGIES
 from hf_attn.interpret.attention_maps import attention_maps
 from hf_attn.tasks import build_task
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
@@ -82,7 +83,7 @@ def test_a_source_is_answered_alike_alone_and_in_a_padded_batch(learned):
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_every_strategy_writes_and_scores_by_the_model_s_own_probabilities(learned, strategy):
     _, model, _ = learned
-    generation = write(model, torch.tensor([TASK.encode("4 5 6")]), strategy, num_beams=3)
+    generation = generate_answer(model, torch.tensor([TASK.encode("4 5 6")]), strategy)
     chosen = [float(choice.probabilities[choice.token].log()) for choice in generation.choices]
     assert generation.score == pytest.approx(sum(chosen), abs=1e-4)
     if strategy == "greedy":
@@ -181,7 +182,7 @@ def test_a_classifier_writes_its_class(name):
         architecture.family.config(vocab_size=12, hidden_size=16, num_labels=3, **architecture.fields)
     )
     ids = torch.tensor([[5, 6, 2]])
-    generation = write(model.eval(), ids)
+    generation = generate_answer(model.eval(), ids)
     probabilities = model(ids).logits[0].softmax(-1)
     assert generation.ids == (int(probabilities.argmax()),)
     assert generation.score == pytest.approx(float(probabilities.max().log().detach()), abs=1e-5)
@@ -212,9 +213,9 @@ def test_greedy_ids_of_a_decoder_only_model_without_padding_need_no_mask():
 def test_more_than_one_source_and_no_tokens_are_refused_in_words():
     model = build_model(TASK, small_recipe("decoder")).eval()
     with pytest.raises(ValueError, match=r"input_ids has shape \[2, 4\]; give one source"):
-        write(model, torch.tensor([TASK.encode("1 2 3"), TASK.encode("4 5 6")]))
+        generate_answer(model, torch.tensor([TASK.encode("1 2 3"), TASK.encode("4 5 6")]))
     with pytest.raises(ValueError, match="max_new_tokens=0 must be a whole number from 1"):
-        write(model, torch.tensor([TASK.encode("1 2 3")]), max_new_tokens=0)
+        generate_answer(model, torch.tensor([TASK.encode("1 2 3")]), max_new_tokens=0)
     assert isinstance(TASK.batch_of(["1 2"]), Batch)
 
 

@@ -7,7 +7,8 @@ import pytest
 import torch
 from playwright.sync_api import expect
 
-from hf_attn.generation.generate import cut_nucleus, cut_top_k, temper
+from hf_attn.generation.generate import temper
+from hf_attn.generation.strategies import STRATEGIES
 from tests.support.browser import open_tab, settle
 
 SUM = "999+999"
@@ -38,24 +39,23 @@ def chosen_row(page):
     return live.text_content().split(" reads ")[0]
 
 
-def test_what_the_page_draws_while_a_slider_moves_is_what_python_draws_from(page):
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_what_the_page_draws_while_a_slider_moves_is_what_python_draws_from(page, strategy):
     logits = torch.randn(30, generator=torch.Generator().manual_seed(3))
     log_p, order = logits.log_softmax(-1).sort(descending=True)
     sent = {"names": [str(index) for index in order.tolist()], "log_p": log_p.tolist()}
-    for temperature in (0, 0.3, 1, 2):
+    row = STRATEGIES[strategy]
+    ends = [(one.name, one.slider) for one in row.parameters if one.slider]
+    settings = [{}, *({name: value} for name, at in ends for value in (at.low, at.start, at.high))]
+    for temperature, setting in itertools.product((0, 0.3, 1, 2), settings):
+        own = {name: at.start for name, at in ends} | setting
         tempered = temper(logits, temperature)
-        for how, cut in [
-            ({"strategy": "greedy"}, temper(logits, 0)),
-            ({"strategy": "top-k", "top_k": 4}, cut_top_k(tempered, 4)),
-            ({"strategy": "nucleus", "top_p": 0.85}, cut_nucleus(tempered, 0.85)),
-        ]:
-            how["temperature"] = temperature
-            drawn = page.evaluate("([sent, how]) => hfAttn.weigh(sent, how)", [sent, how])
-            assert [one["warm"] for one in drawn["entries"]] == pytest.approx(
-                tempered[order].tolist(), abs=1e-5
-            )
-            assert [one["after"] for one in drawn["entries"]] == pytest.approx(cut[order].tolist(), abs=1e-5)
-            assert drawn["kept"] >= int((cut > 0).sum())
+        expected = row.cut(tempered, **own) if row.cut else temper(logits, 0) if row.keeps else tempered
+        how = {"strategy": strategy, "temperature": temperature, **own}
+        drawn = page.evaluate("([sent, how]) => hfAttn.weigh(sent, how)", [sent, how])
+        assert [one["warm"] for one in drawn["entries"]] == pytest.approx(tempered[order].tolist(), abs=1e-5)
+        assert [one["after"] for one in drawn["entries"]] == pytest.approx(expected[order].tolist(), abs=1e-5)
+        assert (strategy in drawn["words"]) == bool(row.keeps)
 
 
 def random_beams(generator, num_beams=4, steps=9):

@@ -105,6 +105,8 @@ def test_help_comes_without_what_takes_seconds_to_import():
         ("generate CHECKPOINT 1,2 --temperature -1", "--temperature"),
         ("generate CHECKPOINT 1,2 --temperature inf", "temperature"),
         ("generate CHECKPOINT 1,2 --num-beams 0", "--num-beams"),
+        ("generate CHECKPOINT 1,2 --strategy nucleus --top-k 5", "top_k=5 is not used by strategy='nucleus'"),
+        ("generate CHECKPOINT 1,2 --seed 5", "seed=5 is not used by strategy='greedy'"),
         ("attention CHECKPOINT 1,2 --layer 0 --head 0", "--output"),
         ("attention CHECKPOINT 1,2 --layer 2 --head 0 --output m.png", "layers 0 to 1"),
         ("attention CHECKPOINT 1,2 --layer 0 --head 2 --output m.png", "heads 0 to 1"),
@@ -318,7 +320,7 @@ def test_one_bad_text_among_good_ones_prints_nothing(tiny_checkpoint, capsys):
     assert (code, output) == (2, "")
 
 
-@pytest.mark.parametrize("strategy", ["beam", "top-k", "nucleus"])
+@pytest.mark.parametrize("strategy", ["top-k", "nucleus", "min-p"])
 def test_every_strategy_writes_the_same_for_the_same_seed(tiny_checkpoint, capsys, strategy):
     arguments = ["generate", tiny_checkpoint, "1 2 3", "--strategy", strategy, "--seed", "5", "--json"]
     code, first, _ = in_process(capsys, *arguments)
@@ -328,7 +330,13 @@ def test_every_strategy_writes_the_same_for_the_same_seed(tiny_checkpoint, capsy
 
 
 @pytest.mark.parametrize(
-    "narrow", [("top-k", "--top-k", "1"), ("nucleus", "--top-p", "1e-6"), ("top-k", "--temperature", "0")]
+    "narrow",
+    [
+        ("top-k", "--top-k", "1"),
+        ("nucleus", "--top-p", "1e-6"),
+        ("min-p", "--min-p", "1"),
+        ("top-k", "--temperature", "0"),
+    ],
 )
 def test_sampling_cut_down_to_one_token_is_greedy(tiny_checkpoint, capsys, narrow):
     text = "9 1 9 1 9"  # sampled widely, it is seldom the likeliest
@@ -375,6 +383,14 @@ def test_attention_writes_every_head_to_npz(tiny_checkpoint, tmp_path, capsys):
         assert np.allclose(arrays["cross"].sum(-1), 1, atol=1e-6)
 
 
+LIGHT = {  # tables that help and choices are made of: they import neither torch nor transformers
+    "hf_attn.architectures.optimizers",
+    "hf_attn.generation.strategies",
+    "hf_attn.utils.signatures",
+    "hf_attn.architectures.families",
+}
+
+
 def test_the_command_line_imports_nothing_heavy_before_a_command_runs():
     package = Path(__file__).parents[2] / "hf_attn"
     for path in [package / "__main__.py", *(package / "cli").glob("*.py")]:
@@ -385,8 +401,7 @@ def test_the_command_line_imports_nothing_heavy_before_a_command_runs():
         ]
         names = [getattr(node, "module", None) or node.names[0].name for node in top]
         heavy = [name for name in names if name.startswith(("torch", "transformers", "hf_attn"))]
-        tables = {"hf_attn.architectures.families"}  # of names alone
-        assert all(name.startswith("hf_attn.cli") or name in tables for name in heavy), path
+        assert all(name.startswith("hf_attn.cli") or name in LIGHT for name in heavy), path
 
 
 def test_the_version_is_printed():

@@ -26,7 +26,7 @@ from hf_attn.experiments import (
 )
 from hf_attn.experiments.base import count_parameters, learn, mean_of, with_parameters
 from hf_attn.experiments.length_generalization import LengthTest
-from hf_attn.generation.generate import write
+from hf_attn.generation.generate import generate_answer
 from hf_attn.tasks.batch import IGNORED
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.tasks.synthetic.reversing import Reversing
@@ -261,7 +261,7 @@ def test_a_search_wide_enough_finds_the_likeliest_of_all_sequences():
         scores = beam_width.log_probabilities(model, sources, everything)
         best = float(beam_width.log_probabilities(model, batch, found)[row])
         assert best == pytest.approx(float(scores.max()), abs=1e-4)
-        alone = write(model, batch.input_ids[row : row + 1], "greedy", max_new_tokens=3)
+        alone = generate_answer(model, batch.input_ids[row : row + 1], "greedy", max_new_tokens=3)
         assert tuple(greedy[row, : len(alone.ids)].tolist()) == alone.ids
         assert float(beam_width.log_probabilities(model, batch, greedy)[row]) == pytest.approx(
             alone.score, abs=1e-4

@@ -7,7 +7,13 @@ import pytest
 import torch
 
 from hf_attn.generation.beam_search import search
-from hf_attn.generation.generate import Pen, choices_of, greedy_ids, search_beams, write
+from hf_attn.generation.generate import (
+    IncrementalDecoder,
+    choices_of,
+    generate_answer,
+    greedy_ids,
+    search_beams,
+)
 from tests.support.checks import END, START, build_seq2seq, pad, random_ids, random_rows
 from tests.support.decoder_checks import build_decoder
 from tests.support.recurrent_models import build_recurrent
@@ -133,7 +139,7 @@ class Table:
     def __init__(self, probabilities):
         self.rows, self.logits = 1, torch.tensor(probabilities).log()
 
-    def follow(self, rows):
+    def reorder_rows(self, rows):
         self.rows = len(rows)
 
     def next_logits(self, token=None):
@@ -213,7 +219,7 @@ def test_what_was_dropped_is_worse_than_all_that_went_on():
 
 def test_every_answer_is_a_path_of_the_tree_with_the_choices_along_it():
     model, source = build("encoder-decoder"), random_ids(1, 4)
-    found = write(model, source, "beam", num_beams=4, max_new_tokens=8)
+    found = generate_answer(model, source, "beam", num_beams=4, max_new_tokens=8)
     assert found.ids == found.beams.answers[0].ids
     assert found.score == found.beams.answers[0].log_probability
     for answer in found.beams.answers:
@@ -227,12 +233,12 @@ def test_every_answer_is_a_path_of_the_tree_with_the_choices_along_it():
 @pytest.mark.parametrize("name", ["encoder-decoder", "decoder-only", "GRU, dot attention"])
 def test_rows_that_are_followed_go_on_from_what_they_have_read(name):
     model, source = build(name), random_ids(3, 4)
-    pen = Pen(model, source)
+    decoder = IncrementalDecoder(model, source)
     with torch.no_grad():
-        pen.next_logits()
-        pen.follow(torch.tensor([2, 0, 0, 1]))
+        decoder.next_logits()
+        decoder.reorder_rows(torch.tensor([2, 0, 0, 1]))
         token = torch.tensor([[5], [6], [7], [8]])
-        logits = pen.next_logits(token)
+        logits = decoder.next_logits(token)
     for row, (origin, written) in enumerate([(2, 5), (0, 6), (0, 7), (1, 8)]):
         expected = next_probabilities(model, source[origin : origin + 1], (written,))
         torch.testing.assert_close(logits[row].softmax(-1), expected, atol=1e-5, rtol=1e-3)
@@ -242,7 +248,7 @@ def test_rows_that_are_followed_go_on_from_what_they_have_read(name):
     ("setting", "sentence"),
     [
         ({"num_beams": 0}, "num_beams=0"),
-        ({"length_penalty": math.nan}, "length_penalty=nan must be a finite number"),
+        ({"length_penalty": math.nan}, "length_penalty=nan must be a number from -10 to 10"),
         ({"early_stopping": "soon"}, "early_stopping='soon' must be True, False"),
         ({"max_new_tokens": 0}, "max_new_tokens=0 must be a whole number from 1"),
     ],

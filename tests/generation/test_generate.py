@@ -1,19 +1,14 @@
-"""Writing: greedy, beam, top-k and nucleus against transformers' own generate and their definitions."""
+"""Writing: every strategy against transformers' own generate and processors, and its definition."""
 
 import math
+import re
 
 import pytest
 import torch
+from transformers.generation.logits_process import MinPLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
-from hf_attn.generation.generate import (
-    STRATEGIES,
-    cut_nucleus,
-    cut_top_k,
-    evaluating,
-    greedy_ids,
-    temper,
-    write,
-)
+from hf_attn.generation.generate import evaluating, generate_answer, greedy_ids, temper
+from hf_attn.generation.strategies import STRATEGIES, cut_min_p, cut_nucleus, cut_top_k
 from tests.support.checks import (
     END,
     PAD,
@@ -69,7 +64,7 @@ def test_greedy_ids_pad_behind_the_end_and_stop_when_every_row_has_ended():
 def test_greedy_ids_without_an_end_write_to_the_limit():
     model = build_seq2seq(eos_token_id=None)
     assert greedy_ids(model, random_ids(2, 4), max_new_tokens=9).shape == (2, 9)
-    assert len(write(model, random_ids(1, 4)).ids) == 24
+    assert len(generate_answer(model, random_ids(1, 4)).ids) == 24
 
 
 def test_every_end_of_several_ends_an_answer():
@@ -80,25 +75,26 @@ def test_every_end_of_several_ends_an_answer():
         greedy_ids(model, random_ids(1, 4), max_new_tokens=9)[0].tolist()
         == first[: first.index(first[1]) + 1]
     )
-    assert list(write(model, random_ids(1, 4)).ids) == first[: first.index(first[1]) + 1]
+    assert list(generate_answer(model, random_ids(1, 4)).ids) == first[: first.index(first[1]) + 1]
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_writing_greedily_equals_greedy_ids_up_to_the_last_position(seed):
     model, source = build_seq2seq(seed=seed), random_ids(1, 5, seed=seed)
     expected = tuple(greedy_ids(model, source, max_new_tokens=24)[0].tolist())
-    assert write(model, source).ids == expected
-    assert write(model, source, "top-k", top_k=1).ids == expected
-    assert write(model, source, "nucleus", top_p=1e-6).ids == expected
-    assert write(model, source, "nucleus", temperature=0).ids == expected
-    assert write(model, source, "top-k", temperature=1e-40).ids == expected
-    assert write(model, source, "beam", num_beams=1).ids == expected
+    assert generate_answer(model, source).ids == expected
+    assert generate_answer(model, source, "top-k", top_k=1).ids == expected
+    assert generate_answer(model, source, "nucleus", top_p=1e-6).ids == expected
+    assert generate_answer(model, source, "nucleus", temperature=0).ids == expected
+    assert generate_answer(model, source, "min-p", min_p=1.0).ids == expected
+    assert generate_answer(model, source, "top-k", temperature=1e-40).ids == expected
+    assert generate_answer(model, source, "beam", num_beams=1).ids == expected
 
 
 @pytest.mark.parametrize("num_beams", [2, 5])
 def test_beams_are_generates_beams_best_first(num_beams):
     model, source = eager_to_end(build_seq2seq()), random_ids(1, 5)
-    found = write(model, source, "beam", num_beams=num_beams, max_new_tokens=10)
+    found = generate_answer(model, source, "beam", num_beams=num_beams, max_new_tokens=10)
     expected = model.generate(
         source, num_beams=num_beams, num_return_sequences=num_beams, max_new_tokens=10, do_sample=False
     )
@@ -111,14 +107,15 @@ def test_beams_are_generates_beams_best_first(num_beams):
 def test_a_score_is_the_sum_of_the_models_own_log_probabilities():
     model, source = build_seq2seq(), random_ids(1, 5)
     for strategy in STRATEGIES:
-        found = write(model, source, strategy, temperature=0.5, max_new_tokens=10)
+        how = {"temperature": 0.5} if STRATEGIES[strategy].samples else {}
+        found = generate_answer(model, source, strategy, **how, max_new_tokens=10)
         assert found.score == pytest.approx(log_probability(model, source, found.ids), abs=1e-3)
         for choice, token in zip(found.choices, found.ids, strict=True):
             assert choice.token == token
             assert float(choice.probabilities.sum()) == pytest.approx(1, abs=1e-5)
             assert float(choice.allowed.sum()) == pytest.approx(1, abs=1e-5)
             assert choice.allowed[token] > 0
-    for answer in write(model, source, "beam", max_new_tokens=10).beams.answers:
+    for answer in generate_answer(model, source, "beam", max_new_tokens=10).beams.answers:
         expected = log_probability(model, source, answer.ids)
         assert answer.log_probability == pytest.approx(expected, abs=1e-3)
 
@@ -126,8 +123,10 @@ def test_a_score_is_the_sum_of_the_models_own_log_probabilities():
 def test_sampling_repeats_with_its_seed_and_leaves_the_global_generator_alone():
     model, source = build_seq2seq(), random_ids(1, 5)
     state = torch.get_rng_state()
-    for strategy in ("top-k", "nucleus"):
-        drawn = [write(model, source, strategy, temperature=3.0, seed=seed).ids for seed in (1, 1, 2)]
+    for strategy in (name for name, row in STRATEGIES.items() if row.samples):
+        drawn = [
+            generate_answer(model, source, strategy, temperature=3.0, seed=seed).ids for seed in (1, 1, 2)
+        ]
         assert drawn[0] == drawn[1]
         assert drawn[0] != drawn[2]
     assert torch.equal(torch.get_rng_state(), state)
@@ -135,7 +134,9 @@ def test_sampling_repeats_with_its_seed_and_leaves_the_global_generator_alone():
 
 def test_sampling_draws_each_token_as_often_as_it_is_likely():
     model, source = build_seq2seq(), random_ids(1, 5)
-    drawn = [write(model, source, "top-k", top_k=3, max_new_tokens=1, seed=seed) for seed in range(300)]
+    drawn = [
+        generate_answer(model, source, "top-k", top_k=3, max_new_tokens=1, seed=seed) for seed in range(300)
+    ]
     allowed = drawn[0].choices[0].allowed
     counts = torch.bincount(torch.tensor([found.ids[0] for found in drawn]), minlength=23) / 300
     assert (allowed > 0).sum() == 3
@@ -172,14 +173,36 @@ def test_nucleus_keeps_the_fewest_likeliest_that_hold_top_p(generator):
         assert_close(cut[cut > 0], kept / kept.sum())
 
 
+@pytest.mark.parametrize(
+    ("cut", "values", "processor"),
+    [
+        (cut_top_k, (1, 4, 23), TopKLogitsWarper),
+        (cut_nucleus, (0.05, 0.5, 0.9), TopPLogitsWarper),
+        (cut_min_p, (0.0, 0.05, 0.3, 1.0), MinPLogitsWarper),
+    ],
+)
+def test_a_cut_leaves_what_the_processor_of_transformers_leaves(cut, values, processor, generator):
+    for value in values:
+        logits = torch.randn(23, generator=generator) * 3
+        expected = processor(value)(None, logits.unsqueeze(0))[0].softmax(-1)
+        assert_close(cut(logits.softmax(-1), value), expected)
+
+
+def test_min_p_keeps_what_is_likely_enough_beside_the_likeliest():
+    kept = cut_min_p(torch.tensor([0.1, 0.5, 0.15, 0.25]), 0.3)
+    assert_close(kept, torch.tensor([0, 0.5, 0.15, 0.25]) / 0.9)
+
+
 def test_writing_lets_dropout_rest_and_gives_every_module_its_mode_back():
     model, source = build_seq2seq(dropout=0.5, attention_dropout=0.5), random_ids(1, 5)
-    expected = {strategy: write(model, source, strategy, max_new_tokens=8).ids for strategy in STRATEGIES}
+    expected = {
+        strategy: generate_answer(model, source, strategy, max_new_tokens=8).ids for strategy in STRATEGIES
+    }
     model.train()
     model.get_encoder().eval()
     modes = [module.training for module in model.modules()]
     for strategy in STRATEGIES:
-        assert write(model, source, strategy, max_new_tokens=8).ids == expected[strategy]
+        assert generate_answer(model, source, strategy, max_new_tokens=8).ids == expected[strategy]
         assert [module.training for module in model.modules()] == modes
     assert greedy_ids(model, source, max_new_tokens=8)[0].tolist() == list(expected["greedy"])
     assert [module.training for module in model.modules()] == modes
@@ -199,30 +222,47 @@ def test_evaluating_gives_the_modes_back_after_an_error():
     ("setting", "sentence"),
     [
         ({"strategy": "gready"}, r"strategy='gready'.*greedy, beam, top-k, nucleus"),
-        ({"num_beams": 0}, r"num_beams=0 must be a whole number from 1 to 100"),
-        ({"top_k": 0}, r"top_k=0 must be a whole number from 1"),
-        ({"temperature": -1.0}, r"temperature=-1.0 must be a number from 0"),
-        ({"temperature": math.nan}, r"temperature=nan"),
-        ({"top_p": 0.0}, r"top_p=0.0 must be a number from 1e-09 to 1"),
-        ({"top_p": 1.5}, r"top_p=1.5"),
-        ({"num_beams": 10**9}, r"num_beams=1000000000"),
-        ({"temperature": math.inf}, r"temperature=inf"),
+        ({"strategy": "beam", "num_beams": 0}, r"num_beams=0 must be a whole number from 1 to 100"),
+        ({"strategy": "beam", "num_beams": 10**9}, r"num_beams=1000000000"),
+        ({"strategy": "beam", "length_penalty": math.nan}, r"length_penalty=nan must be a number from -10"),
+        ({"strategy": "top-k", "top_k": 0}, r"top_k=0 must be a whole number from 1"),
+        ({"strategy": "top-k", "temperature": -1.0}, r"temperature=-1.0 must be a number from 0"),
+        ({"strategy": "top-k", "temperature": math.nan}, r"temperature=nan"),
+        ({"strategy": "top-k", "temperature": math.inf}, r"temperature=inf"),
+        ({"strategy": "nucleus", "top_p": 0.0}, r"top_p=0.0 must be a number from 1e-09 to 1"),
+        ({"strategy": "nucleus", "top_p": 1.5}, r"top_p=1.5"),
+        ({"strategy": "min-p", "min_p": -0.1}, r"min_p=-0.1 must be a number from 0 to 1"),
+        ({"strategy": "min-p", "seed": 2**70}, r"seed=1180591620717411303424"),
         ({"max_new_tokens": 10**12}, r"max_new_tokens=1000000000000"),
-        ({"seed": 2**70}, r"seed=1180591620717411303424"),
     ],
 )
 def test_a_setting_that_no_strategy_can_use_is_refused(setting, sentence):
     with pytest.raises(ValueError, match=sentence):
-        write(build_seq2seq(), random_ids(1, 4), **setting)
+        generate_answer(build_seq2seq(), random_ids(1, 4), **setting)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "setting", "sentence"),
+    [
+        ("greedy", {"seed": 3}, "seed=3 is not used by strategy='greedy'; it uses nothing: leave seed out."),
+        ("beam", {"top_p": 0.5}, "it uses num_beams, length_penalty: leave top_p out."),
+        ("nucleus", {"top_k": 5}, "it uses top_p, temperature, seed: leave top_k out."),
+        ("min-p", {"top_q": 5}, "top_q=5 is not used by strategy='min-p'"),
+    ],
+)
+def test_a_setting_that_the_strategy_does_not_use_is_refused(strategy, setting, sentence):
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        generate_answer(build_seq2seq(), random_ids(1, 4), strategy, **setting)
+    generate_answer(build_seq2seq(), random_ids(1, 4), strategy, **dict.fromkeys(setting), max_new_tokens=1)
 
 
 def test_a_classifier_names_its_likeliest_class_and_takes_no_other_strategy():
     model, source = build_classifier(), random_ids(1, 5)
     with torch.no_grad():
-        assert write(model, source).ids == (int(model(source).logits.argmax()),)
+        assert generate_answer(model, source).ids == (int(model(source).logits.argmax()),)
     for strategy in set(STRATEGIES) - {"greedy"}:
         with pytest.raises(ValueError, match=f"names a class; strategy='{strategy}' is for models"):
-            write(model, source, strategy)
+            generate_answer(model, source, strategy)
 
 
 def test_a_nucleus_stops_as_soon_as_it_holds_what_it_must():

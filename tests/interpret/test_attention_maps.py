@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from hf_attn.architectures.map_sizes import estimate_map_bytes
-from hf_attn.generation.generate import write
+from hf_attn.generation.generate import generate_answer
 from hf_attn.interpret.attention_maps import attention_maps, eager_attention, weight_on_alignment
 from hf_attn.tasks.base import IGNORED, Batch
 from hf_attn.tasks.synthetic.copying import Copying
@@ -94,7 +94,7 @@ def test_maps_of_the_chosen_beam_are_the_rows_recorded_along_its_path(seed):
         output_scores=True,
         return_dict_in_generate=True,
     )
-    assert maps.target_ids == write(model, source, "beam", num_beams=3).ids
+    assert maps.target_ids == generate_answer(model, source, "beam", num_beams=3).ids
     assert maps.target_ids == tuple(recorded.sequences[0, 1:].tolist())
     path = recorded.beam_indices[0].tolist()[: len(maps.target_ids)]
     assert len(set(path)) > 1, "the chosen beam should have changed its place, else its path is not followed"

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from hf_attn.analysis.ablation import Trial, measure_changes
-from hf_attn.generation.generate import write
+from hf_attn.generation.generate import generate_answer
 from hf_attn.interpret.attention_maps import attention_maps, eager_attention
 from hf_attn.interpret.interventions import Intervention, intervening
 from tests.support.checks import assert_close, build_seq2seq, pad, random_ids, random_rows
@@ -19,12 +19,12 @@ PATIENCE = 20  # seconds
 @pytest.mark.parametrize("build", [build_seq2seq, build_decoder])
 def test_who_reads_while_another_thread_looks_waits_and_reads_rightly(build):
     model, source = build(), random_ids(1, 6)
-    alone = write(model, source).ids
+    alone = generate_answer(model, source).ids
     looking, found = threading.Event(), []
 
     def read():
         looking.wait(PATIENCE)
-        found.append(write(model, source).ids)
+        found.append(generate_answer(model, source).ids)
 
     reader = threading.Thread(target=read)
     reader.start()
@@ -40,7 +40,7 @@ def test_who_reads_while_another_thread_looks_waits_and_reads_rightly(build):
 def test_another_model_is_read_meanwhile():
     first, second, found = build_decoder(), build_decoder(seed=1), []
     with eager_attention(first):
-        reader = threading.Thread(target=lambda: found.append(write(second, random_ids(1, 4))))
+        reader = threading.Thread(target=lambda: found.append(generate_answer(second, random_ids(1, 4))))
         reader.start()
         reader.join(PATIENCE)
         assert len(found) == 1

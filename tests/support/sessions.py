@@ -14,7 +14,7 @@ COPY = {
     **{"task": "Copy", "model": "transformer", "size": 5, "preset": "small", "hidden_size": 64},
     **{"num_attention_heads": 2, "attention_size": 32, "encoder_layers": 2, "decoder_layers": 2},
     **{"num_hidden_layers": 1, "position_type": "learned", "bidirectional": True, "input_feeding": True},
-    **{"learning_rate": "0.005", "steps": "6", "seed": "0"},
+    **{"optimizer": "adamw", "learning_rate": "0.005", "steps": "6", "seed": "0"},
 }
 
 

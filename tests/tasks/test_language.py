@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from hf_attn.architectures.registry import build_model
 from hf_attn.architectures.settings import apply_settings
 from hf_attn.evaluation.metrics import evaluate
-from hf_attn.generation.generate import write
+from hf_attn.generation.generate import generate_answer
 from hf_attn.tasks import build_task
 from hf_attn.tasks.base import SPLITS
 from hf_attn.tasks.batch import END, IGNORED, START
@@ -109,7 +109,9 @@ def test_a_prompt_begins_with_the_start_token_and_is_left_open(task):
 def test_prompt_and_what_is_written_fit_into_the_places_that_are_learned(task):
     model = build_model(task, task.recipe)
     prompt = "The cat"[: task.max_source_tokens - 1]
-    written = write(model, torch.tensor([task.encode(prompt)]), max_new_tokens=task.max_target_tokens)
+    written = generate_answer(
+        model, torch.tensor([task.encode(prompt)]), max_new_tokens=task.max_target_tokens
+    )
     assert task.max_source_tokens + task.max_target_tokens == task.window + 1
     assert model.config.max_position_embeddings == task.window + 1, "<s> and a passage"
     assert len(written.ids) <= task.max_target_tokens
@@ -221,7 +223,7 @@ def test_transformers_alone_goes_on_from_the_saved_checkpoint(task, tmp_path):
     inputs = tokenizer("The", return_tensors="pt")
     assert inputs["input_ids"].tolist() == [task.encode("The")]
     written = again.generate(inputs["input_ids"], max_new_tokens=8)[0, inputs["input_ids"].shape[1] :]
-    assert tuple(written.tolist()) == write(model, inputs["input_ids"], max_new_tokens=8).ids
+    assert tuple(written.tolist()) == generate_answer(model, inputs["input_ids"], max_new_tokens=8).ids
 
 
 def test_no_other_architecture_learns_running_text():

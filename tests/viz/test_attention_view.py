@@ -20,7 +20,7 @@ from transformers import (
 
 from hf_attn.architectures.map_sizes import estimate_map_bytes
 from hf_attn.checkpoints.save_load import load_checkpoint
-from hf_attn.generation.generate import write
+from hf_attn.generation.generate import generate_answer
 from hf_attn.interpret.attention_maps import KINDS, attention_maps
 from hf_attn.viz import attention_view
 from hf_attn.viz.attention_view import AttentionView, show_attention
@@ -95,7 +95,7 @@ def test_generated_tokens_and_beams_are_rows(name, strategy):
     model, tokenizer = build_native(name)
     source = torch.tensor([tokenizer(TEXT)["input_ids"]])
     maps = show_attention(model, tokenizer, TEXT, strategy=strategy, num_beams=3, max_new_tokens=6).maps
-    written = write(model, source, strategy, num_beams=3, max_new_tokens=6).ids
+    written = generate_answer(model, source, strategy, num_beams=3, max_new_tokens=6).ids
     assert maps.target_ids == written
     assert len(maps.answering.rows) == len(written)
     assert maps.answering.weights.shape[2] == len(written)
@@ -296,7 +296,9 @@ def test_a_picture_of_cjk_tokens_shows_no_empty_boxes(tmp_path):
 def test_our_own_models_are_shown_with_what_is_known(tiny_checkpoint):
     loaded = load_checkpoint(tiny_checkpoint)
     view = show_attention(loaded.model, loaded.tokenizer, "1 2 3")
-    assert view.maps.target_ids == write(loaded.model, torch.tensor([loaded.task.encode("1 2 3")])).ids
+    assert (
+        view.maps.target_ids == generate_answer(loaded.model, torch.tensor([loaded.task.encode("1 2 3")])).ids
+    )
     answer = loaded.task.decode(view.maps.target_ids)
     known = AttentionView(view.maps, truth=loaded.task.alignment("1 2 3", answer)).to_value()["kinds"]
     assert known["cross"]["truth"][0] == [1, 0, 0, 0]

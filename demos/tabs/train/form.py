@@ -9,6 +9,7 @@ import gradio as gr
 import torch
 
 from hf_attn.architectures.families import architectures_of
+from hf_attn.architectures.optimizers import OPTIMIZERS
 from hf_attn.architectures.registry import build_model, check_recipe
 from hf_attn.architectures.settings import apply_settings, setting_types
 from hf_attn.models.positions import POSITION_TYPES
@@ -41,7 +42,8 @@ MODEL_FIELDS = ("hidden_size", "num_attention_heads", "attention_size", "encoder
 MODEL_FIELDS += ("num_hidden_layers", "position_type", "bidirectional", "input_feeding")
 TRAINING_FIELDS = ("learning_rate", "steps", "seed")
 CHOSEN = ("task", "column_1", "column_2", "model", "size", "preset")
-FIELDS = (*CHOSEN, *MODEL_FIELDS, *TRAINING_FIELDS, "probe")
+FIELDS = (*CHOSEN, *MODEL_FIELDS, "optimizer", *TRAINING_FIELDS, "probe")
+OLDER = {"optimizer": "adamw"}  # what links mean that were made before there was such a field
 ERRORS = ("task", "table", "size", *LIMITS, "probe")  # fields that can be wrong
 LABELS = {
     "task": "Task",
@@ -60,6 +62,7 @@ LABELS = {
     "position_type": "Positions",
     "bidirectional": "Read both ways",
     "input_feeding": "Input feeding",
+    "optimizer": "Optimizer",
     "learning_rate": "Learning rate",
     "steps": "Steps",
     "seed": "Seed",
@@ -73,6 +76,7 @@ CHOICES = {
     "decoder_layers": (1, 2, 3, 4),
     "num_hidden_layers": (1, 2, 3, 4, 6),
     "position_type": POSITION_TYPES,
+    "optimizer": tuple((row.title, name) for name, row in OPTIMIZERS.items()),
 }
 SWITCHES = ("bidirectional", "input_feeding")
 LONGEST_EXAMPLE = 90  # characters of an example in the line under the settings
@@ -200,6 +204,7 @@ def read_form(*form, table: Table | None = None) -> tuple[Task, Recipe, int]:
     seed = given.pop("seed")
     given |= {field: values[field] for field in shown if field not in LIMITS}
     settings = {shown.get(field, field): value for field, value in given.items()}
+    settings["optimizer"] = values["optimizer"]
     options = read_options(values, table)
     blamed = "task" if table is None else "table"
     try:
@@ -312,9 +317,19 @@ def fill_form(label: str, model: str, size: object, preset: str) -> dict[str, di
         if field in shown:
             value = recipe.model.get(shown[field], getattr(config, shown[field]))
             filled[field]["value"] = recipe.model["hidden_size"] if value is None else value
+    filled["optimizer"] = {"value": recipe.optimizer}
     filled["learning_rate"] = {"value": f"{recipe.learning_rate:g}"}
     filled["steps"] = {"value": str(recipe.steps)}
     return filled
+
+
+def choose_optimizer(label: str, model: str, size: object, preset: str, optimizer: str) -> str | dict:
+    """Another optimizer: the learning rate that suits it."""
+    try:
+        rate = float(fill_form(label, model, size, preset)["learning_rate"]["value"])
+    except FieldError:  # of the task before: the fields are on their way
+        return gr.skip()
+    return f"{rate * OPTIMIZERS[optimizer].rate:g}"
 
 
 def choose_model(label: str, model: str, size: object, preset: str) -> list:
@@ -363,7 +378,7 @@ def show_columns(name: str, table: Table | None) -> list[dict]:
     ]
 
 
-FILLED = (*MODEL_FIELDS, "learning_rate", "steps")  # what a recipe says
+FILLED = (*MODEL_FIELDS, "optimizer", "learning_rate", "steps")  # what a recipe says
 
 
 def describe_form(*form, table: Table | None = None) -> list:

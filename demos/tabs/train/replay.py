@@ -74,6 +74,7 @@ def fields_of(run: TrainingJob, label: str, size: object, preset: str) -> dict[s
     values |= {name: recipe.model[own] for name, own in known.items() if own in recipe.model}
     values |= {"task": label, "model": recipe.architecture, "size": size, "preset": preset}
     values |= {"learning_rate": repr(recipe.learning_rate), "steps": str(recipe.steps), "seed": str(run.seed)}
+    values["optimizer"] = recipe.optimizer
     values["probe"] = run.own_probe.source if run.own_probe is not None else ""
     return {name: values.get(name) for name in FIELDS}
 
@@ -174,7 +175,8 @@ def check_run(run: dict) -> RunSpec:
         ValueError: it has other fields, or a field holds what no field does.
     """
     fields, steps, name = run.get("form"), run.get("steps"), run.get("name", "")
-    is_form = isinstance(fields, dict) and fields.keys() == set(FIELDS)
+    fields = form.OLDER | fields if isinstance(fields, dict) else {}
+    is_form = fields.keys() == set(FIELDS)
     if not is_form or not isinstance(steps, int) or isinstance(steps, bool) or not isinstance(name, str):
         raise ValueError("This link does not say how the sender's run is trained.")
     if not all(value is None or isinstance(value, str | int | float) for value in fields.values()):

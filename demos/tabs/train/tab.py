@@ -27,6 +27,7 @@ from .form import (
     FieldError,
     all_wrong,
     choose_model,
+    choose_optimizer,
     choose_task,
     clear_probe,
     describe_form,
@@ -265,6 +266,8 @@ def wire_form(form: Form, session: gr.State, said: gr.HTML, computed: gr.HTML, l
     model.input(choose_model, [task, model, size, preset], [preset, *filled], **last)
     size.input(refill, [task, model, size, preset, *filled], filled, **last)
     preset.input(refill, [task, model, size, preset, *filled], filled, **last)
+    optimizer, rate = form.named("optimizer", "learning_rate")
+    optimizer.input(choose_optimizer, [task, model, size, preset, optimizer], rate, **last)
     uploaded = gr.on([table.upload, table.clear], take_upload, [session, table, task], columns, **last)
     uploaded.then(describe, read, described, **light)  # whose columns may be called as those of the last
     hidden, heads = form.named("hidden_size", "num_attention_heads")

@@ -1,10 +1,13 @@
 "use strict";
 /* What one step could have written: bars from the largest, before and after the temperature, and what the cut leaves.
 
-   hfAttn.weigh(distribution, how) → {entries, more, words, warm}: what each symbol weighs
+   hfAttn.weigh(distribution, how) → {entries, more, words, longest, warm}: what each symbol weighs
    distribution   {names, log_p [from the largest], more, weights}: more = how many symbols are not named, weights =
                   what they weigh together at each temperature of the slider, the likeliest weighing 1
-   how            {strategy, temperature, top_k, top_p}, or null where nothing is chosen by drawing
+   how            {strategy, temperature, and the strategy's parameters by name}, or null where nothing is chosen
+   hfAttn.strategies: {name: {title, samples, own, keeps}} from hf_attn/generation/strategies.py, put into the page by
+   tab.py; own = {parameter: [its short name, digits behind the point]}; keeps({rank, before, p, most}, how) says whether
+   a symbol is kept, null where nothing is cut.
    const bars = hfAttn.distribution(host); bars.update(distribution, how, {what, written, note})
    bars.lines(), bars.png(file), bars.svg(file): the same to take away. */
 (hfAttn => {
@@ -13,21 +16,24 @@
   const MOST = 20;
   const TINY = 1e-6; // a lower temperature takes the likeliest
 
-  /** Which of the largest are kept: how many, or all that are named and some that are not. */
-  const keeps = (warm, { strategy, top_k, top_p }) => {
-    if (strategy === "greedy") return 1;
-    if (strategy === "top-k") return Math.min(top_k, warm.length);
-    if (strategy !== "nucleus") return null;
-    let [kept, before] = [0, 0];
-    while (kept < warm.length && before < top_p) before += warm[kept++];
-    return before < top_p ? Infinity : kept;
+  /** Whether each named symbol is kept, and behind them whether more may be; null where nothing is cut. */
+  const keeps = (warm, how) => {
+    const { keeps: isKept } = hfAttn.strategies[how.strategy];
+    let before = 0;
+    return isKept && [...warm, warm.at(-1)].map((p, rank) => {
+      const kept = isKept({ rank, before, p, most: warm[0] }, how);
+      before += p;
+      return kept;
+    });
   };
 
-  const tell = ({ strategy, top_k, top_p }, kept, named, all, share) => {
-    if (strategy === "greedy") return `greedy takes the likeliest of ${count(all)} symbols`;
-    const name = strategy === "top-k" ? `top-k ${top_k}` : `nucleus ${number(top_p, 2)}`;
-    if (kept > named && all > named) return `${name} keeps more than ${count(named)} of ${count(all)} symbols`;
-    return `${name} keeps ${count(Math.min(kept, named))} of ${count(all)} symbols, ${percent(share)} of the probability`;
+  const tell = (how, kept, named, all, share) => {
+    const { samples, own } = hfAttn.strategies[how.strategy];
+    if (!samples) return `${how.strategy} takes the likeliest of ${count(all)} symbols`;
+    const name = [how.strategy, ...Object.keys(own).map(one => number(how[one], own[one][1]))].join(" ");
+    if (kept[named] && all > named) return `${name} keeps more than ${count(named)} of ${count(all)} symbols`;
+    const many = kept.slice(0, named).filter(Boolean).length;
+    return `${name} keeps ${count(many)} of ${count(all)} symbols, ${percent(share)} of the probability`;
   };
 
   const weigh = ({ names, log_p, more = 0, weights = [] }, how) => {
@@ -38,21 +44,22 @@
     const total = sum(raw) + rest;
     const warm = raw.map(w => w / total);
     const kept = how ? keeps(warm, how) : null;
-    const share = kept === null ? 1 : sum(warm.slice(0, kept));
-    const known = kept === null || kept <= warm.length || !more;
+    const share = kept ? sum(warm.filter((p, i) => kept[i])) : 1;
+    const known = !more || !kept?.[warm.length];
     const entries = names.map((name, i) => {
-      const isKept = kept === null || i < kept;
+      const isKept = !kept || kept[i];
       return { name, own: own[i], warm: warm[i], kept: isKept, after: isKept ? (known ? warm[i] / share : NaN) : 0 };
     });
     const unnamed = more ? { more, own: Math.max(0, 1 - sum(own)), warm: rest / total, after: known ? 0 : NaN } : null;
-    const words = kept === null ? "" : tell(how, kept, names.length, names.length + more, share);
-    return { entries, more: unnamed, words, kept, warm: heat !== 1 };
+    const words = kept ? tell(how, kept, names.length, names.length + more, share) : "";
+    const longest = kept ? kept.lastIndexOf(true, names.length - 1) + 1 : 0; // lines, down to the last that is kept
+    return { entries, more: unnamed, words, longest, warm: heat !== 1 };
   };
 
   /** The lines that are shown: the largest, what was written wherever it stands, and all others as one. */
-  const pickLines = ({ entries, more, kept }, written) => {
-    const longest = Math.min(MOST, Math.max(SHOWN, kept === null ? 0 : kept));
-    const isShown = (_, i) => i < longest || i === written;
+  const pickLines = ({ entries, more, longest }, written) => {
+    const length = Math.min(MOST, Math.max(SHOWN, longest));
+    const isShown = (_, i) => i < length || i === written;
     const others = entries.filter((e, i) => !isShown(e, i));
     const rest = { more: others.length + (more?.more || 0), rest: true };
     for (const part of ["own", "warm", "after"]) rest[part] = sum(others.map(e => e[part])) + (more?.[part] || 0);

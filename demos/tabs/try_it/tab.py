@@ -1,10 +1,13 @@
 """Try: give a checkpoint an input of your own, choose how it writes, see what each symbol was chosen from."""
 
+import json
 import math
+from collections.abc import Mapping
 
 import gradio as gr
 
-from hf_attn.generation.generate import STRATEGIES, write
+from hf_attn.generation.generate import generate_answer
+from hf_attn.generation.strategies import STRATEGIES, TEMPERATURE, Parameter, list_parameters
 from hf_attn.tasks.base import CLASSES, SEQUENCE
 
 from ...jobs.training_job import LARGEST_SEED
@@ -13,9 +16,8 @@ from ...session.model_input import as_ids, build_model_input, wire_model_input
 from ...session.page import LAST, LIGHT, Page
 from ...session.session import Session
 from ...snippets import views as python_lines
-from ...snippets.views import SAMPLING
 from ...ui import boards, formatting, notices
-from .answer_view import TEMPERATURES, AnswerView
+from .answer_view import AnswerView
 
 TITLE = "Try"
 ASSETS = ("try.css", "word_removal.js", "distribution.js", "beam_tree.js", "try_panels.js", "try_board.js")
@@ -26,66 +28,70 @@ LOOK_FOR_CLASS = (
     "the word whose removal costs most: an attention map says what is read, taking it out says what counts."
 )
 DRAWS = 5  # answers that are drawn with seeds that follow one another
-# settings: what they are called, lowest, highest, and whether only whole numbers will do
-LIMITS = {
-    "num_beams": ("Beams", 2, 8, True),
-    "top_k": ("Symbols kept, k", 1, 20, True),
-    "top_p": ("Share kept, p", 0.05, 1.0, False),
-    "temperature": ("Temperature", TEMPERATURES[0], TEMPERATURES[-1], False),
-    "seed": ("Seed", 0, LARGEST_SEED, True),
-}
-USED = {  # strategy → settings that change what is written
-    "greedy": (),
-    "beam": ("num_beams",),
-    "top-k": ("top_k", "temperature", "seed"),
-    "nucleus": ("top_p", "temperature", "seed"),
-}
 
 
 class SettingError(ValueError):
     """A setting that no strategy can use."""
 
 
+def sliders() -> dict[str, Parameter]:
+    """The parameters that have a slider, by name; the temperature is the last."""
+    return {name: row for name, row in list_parameters().items() if row.slider is not None}
+
+
+def first_settings() -> dict[str, float]:
+    """What the fields hold at first."""
+    return {"seed": 0} | {name: row.slider.start for name, row in sliders().items()}
+
+
 def read_setting(name: str, given: object) -> float:
     """A number within its limits; SettingError says what would work."""
-    label, low, high, is_whole = LIMITS[name]
+    row = list_parameters()[name]
+    low, high = (row.slider.low, row.slider.high) if row.slider else (row.low, min(row.high, LARGEST_SEED))
     written = "" if given is None else str(given).strip()
     try:
         number = float(written)
     except ValueError:
         number = math.nan
-    if not low <= number <= high or (is_whole and number != int(number)):
-        kind = "a whole number" if is_whole else "a number"
+    if not low <= number <= high or number != row.kind(number):
+        kind = "a whole number" if row.kind is int else "a number"
         raise SettingError(
-            f"{label}: {formatting.shorten(written, 20) or 'nothing'} will not do. "
+            f"{row.label}: {formatting.shorten(written, 20) or 'nothing'} will not do. "
             f"Give {kind} from {formatting.count(low)} to {formatting.count(high)}."
         )
-    return int(number) if is_whole else number
+    return row.kind(number)
 
 
-def read_settings(strategy: str, **given) -> dict:
-    """The settings that a strategy uses, and the temperature, which the board shows for all of them."""
+def read_settings(strategy: str, given: Mapping[str, object]) -> dict:
+    """What a strategy uses of what is given; the rest may be anything."""
     if strategy not in STRATEGIES:
-        raise SettingError(f"There is no way to write called {formatting.shorten(str(strategy), 20)}.")
-    used = {"temperature", *USED[strategy]}
-    return {name: read_setting(name, value) for name, value in given.items() if name in used}
+        raise SettingError(f"There is no strategy called {formatting.shorten(str(strategy), 20)}.")
+    used = (row.name for row in STRATEGIES[strategy].used if row.name in given)
+    return {name: read_setting(name, given[name]) for name in used}
 
 
-def show_answers(opened: LoadedModel, source: str, strategy: str, settings: dict) -> dict:
-    """Everything that the board shows: the answer, other beams or draws, what each step chose from."""
+def show_answers(opened: LoadedModel, source: str, strategy: str, settings: dict, temperature: float) -> dict:
+    """Everything that the board shows: the answer, other beams or draws, what each step chose from.
+
+    `settings` are what the strategy uses; the board shows a temperature also where it uses none.
+    """
     ids = opened.encode(source)
     board, asked = AnswerView(opened, source), as_ids(opened, ids)
     if opened.kind == CLASSES:
-        value = board.show_generation(write(opened.model, asked)) | {"removal": board.show_removal()}
+        value = board.show_generation(generate_answer(opened.model, asked)) | {
+            "removal": board.show_removal()
+        }
     else:
         how = settings | {"max_new_tokens": opened.most_own(len(ids))}
-        first = write(opened.model, asked, strategy, **how)
+        first = generate_answer(opened.model, asked, strategy, **how)
         value = board.show_beams(first.beams) if first.beams else board.show_generation(first)
-        if strategy in SAMPLING:
+        if STRATEGIES[strategy].samples:
             seeds = [(settings["seed"] + turn) % (LARGEST_SEED + 1) for turn in range(DRAWS)]
-            draws = [write(opened.model, asked, strategy, **how | {"seed": seed}) for seed in seeds[1:]]
+            draws = [
+                generate_answer(opened.model, asked, strategy, **how | {"seed": seed}) for seed in seeds[1:]
+            ]
             value |= {"seeds": seeds, "others": [board.show_generation(draw) for draw in draws]}
-        value["how"] = {"strategy": strategy} | settings
+        value["how"] = {"strategy": strategy, "temperature": temperature} | settings
     return value | {"distributions": board.distributions.to_value(), "source": source}
 
 
@@ -95,15 +101,11 @@ def ask(
     chosen: str | None,
     text: str,
     strategy: str = "greedy",
-    num_beams: object = 4,
-    top_k: object = 3,
-    top_p: object = 0.9,
-    temperature: object = 1.0,
-    seed: object = 0,
+    **given: object,
 ) -> list:
     """Let the checkpoint write: [board, error, origin, what is wrong with a setting].
 
-    Wrong input leaves the board as it is.
+    `given` are the settings as the fields hold them. Wrong input leaves the board as it is.
     """
     if chosen is None:
         return [None, "", notices.origin("none yet", "none", "none"), ""]
@@ -112,9 +114,10 @@ def ask(
         with catalog.open(session, chosen) as opened:
             if not opened.has_answer:
                 raise ValueError("This model writes nothing and names no class: look at it in Explore.")
-            given = {"num_beams": num_beams, "top_k": top_k, "top_p": top_p, "seed": seed}
-            settings = read_settings(strategy, **given, temperature=temperature)
-            value = show_answers(opened, text, strategy, settings)
+            given = first_settings() | given
+            settings = read_settings(strategy, given)
+            temperature = read_setting("temperature", given["temperature"])
+            value = show_answers(opened, text, strategy, settings, temperature)
             python = python_lines.explain_answer(session, chosen, opened, text, value.get("how", {}))
             return [boards.to_json(value | {"chosen": chosen, "python": python}), "", opened.origin, ""]
     except SettingError as error:
@@ -132,10 +135,10 @@ def next_seed(seed: object) -> str:
 
 
 def show_settings(strategy: str, kind: str = SEQUENCE) -> list[dict]:
-    """Which of beams, k, p, temperature, seed and the next draw are shown; none for a classifier."""
-    samples = strategy in SAMPLING
-    uses = (strategy == "beam", strategy == "top-k", strategy == "nucleus", True, samples, samples)
-    return [*(gr.update(visible=shown and kind != CLASSES) for shown in uses)]
+    """Which sliders, the seed and the next draw are shown; none for a classifier."""
+    row = STRATEGIES[strategy]
+    uses = [parameter in (*row.parameters, TEMPERATURE) for parameter in sliders().values()]
+    return [gr.update(visible=shown and kind != CLASSES) for shown in (*uses, row.samples, row.samples)]
 
 
 def choose(catalog: ModelCatalog, session: Session, chosen: str | None, strategy: str) -> list:
@@ -146,16 +149,22 @@ def choose(catalog: ModelCatalog, session: Session, chosen: str | None, strategy
     return [button, gr.update(visible=kind != CLASSES), look_for, *show_settings(strategy, kind)]
 
 
-# the board draws the chosen step anew while a slider moves; what was written waits for its release
-REDRAW = """(strategy, top_k, top_p, temperature) => document.dispatchEvent(
-    new CustomEvent("hf-try-how", { detail: { strategy, top_k, top_p, temperature } }))"""
+def build_script() -> str:
+    """hfAttn.strategies of distribution.js: what its row says of each strategy."""
+    lines = []
+    for name, row in STRATEGIES.items():
+        own = {one.name: [one.short, 0 if one.kind is int else 2] for one in row.parameters}
+        told = {"title": row.title.lower(), "samples": row.samples, "own": own}
+        keeps = f"({{ rank, before, p, most }}, {{ {', '.join(own)} }}) => {row.keeps}"
+        cut = keeps if row.keeps else "null"
+        lines.append(f"  {json.dumps(name)}: Object.assign({json.dumps(told)}, {{ keeps: {cut} }}),\n")
+    return f"(window.hfAttn ||= {{}}).strategies = {{\n{''.join(lines)}}};"
 
 
-def build_slider(name: str, start: float, step: float, **look) -> gr.Slider:
+def build_slider(row: Parameter, **look) -> gr.Slider:
     """A setting within its limits."""
-    label, low, high, _ = LIMITS[name]
-    elem_id = f"try-{name.replace('_', '-')}"
-    return gr.Slider(low, high, start, step=step, label=label, elem_id=elem_id, min_width=160, **look)
+    look |= {"step": row.slider.step, "label": row.label, "elem_id": f"try-{row.name.replace('_', '-')}"}
+    return gr.Slider(row.slider.low, row.slider.high, row.slider.start, min_width=160, **look)
 
 
 def try_board(elem_id: str) -> gr.HTML:
@@ -176,7 +185,7 @@ def try_board(elem_id: str) -> gr.HTML:
 
         distributions   [{names, log_p, more, weights}], each from the largest; `more` symbols are not named,
                         `weights` is what they weigh together at each temperature of the slider
-        how             {strategy, temperature, top_k, top_p, num_beams, seed}, as far as they are used
+        how             {strategy, temperature, and what else the strategy uses by name: top_k, seed, …}
         beams           {nodes: [{token, parent, p, score, fate, step, map}], ends, maps}: parents first;
                         they count from 1, 0 is the beginning; `step` is a place in distributions, `map` one
                         among the maps of the answers and then of `maps`; `ends` are the answers' last nodes
@@ -196,36 +205,41 @@ def build(page: Page) -> None:
         radio = {"elem_classes": "seg", "elem_id": "try-strategy"}
         strategy = gr.Radio(list(STRATEGIES), value="greedy", label="Choose each symbol by", **radio)
     with gr.Row(elem_classes="hf-how"):
-        beams, top_k, top_p = (
-            build_slider(name, *start, visible=False)
-            for name, start in (("num_beams", (4, 1)), ("top_k", (3, 1)), ("top_p", (0.9, 0.05)))
+        shown = show_settings("greedy")
+        how = {
+            name: build_slider(row, visible=look["visible"])
+            for (name, row), look in zip(sliders().items(), shown, strict=False)
+        }
+        drawn = [strategy, *how.values()]
+        how["seed"] = seed = gr.Textbox(
+            "0", label="Seed", max_lines=1, elem_id="try-seed", visible=False, min_width=80
         )
-        warmth = build_slider("temperature", 1, 0.1)
-        seed = gr.Textbox("0", label="Seed", max_lines=1, elem_id="try-seed", visible=False, min_width=80)
         again = gr.Button("Another draw", elem_id="try-again", visible=False, min_width=0)
     wrong = gr.HTML("", elem_classes="hf-field-error", elem_id="try-how-error")
     board = try_board("try-board")
-    sliders, how = [beams, top_k, top_p, warmth], [beams, top_k, top_p, warmth, seed]
     catalog = page.catalog
 
-    def answer(*asked):
-        return ask(catalog, *asked)
+    def answer(session, chosen, text, strategy, *values):
+        return ask(catalog, session, chosen, text, strategy, **dict(zip(how, values, strict=True)))
 
     def turn(*chosen):
         return choose(catalog, *chosen)
 
-    asked = [page.session, question.chosen, question.text, strategy, *how]
+    asked = [page.session, question.chosen, question.text, strategy, *how.values()]
     answered = [board, question.error, origin, wrong]
-    settings = [*how, again]
+    settings = [*how.values(), again]
     turned = [write_button, strategy, question.look_for, *settings]
     other = (turn, [page.session, question.chosen, strategy], turned)
-    names = ("strategy", "beams", "k", "p", "temperature", "seed")
-    others = dict(zip(names, [strategy, *how], strict=True))
+    others = {"strategy": strategy, **{list_parameters()[name].short: part for name, part in how.items()}}
     asking = wire_model_input(page, question, answer, asked, answered, other, others).now
     write_button.click(*asking, **LAST)
     board.rewrite(*asking, **LAST)
     strategy.input(show_settings, strategy, settings, **LIGHT, queue=False).then(*asking, **LAST)
-    gr.on([slider.release for slider in sliders] + [seed.submit], *asking, **LAST)
+    gr.on([part.release for part in drawn[1:]] + [seed.submit], *asking, **LAST)
     again.click(next_seed, seed, seed, **LIGHT, queue=False).then(*asking, **LAST)
-    drawn = [strategy, top_k, top_p, warmth]
-    gr.on([slider.input for slider in drawn[1:]], None, drawn, None, js=REDRAW, **LIGHT)
+    # the board draws the chosen step anew while a slider moves; what was written waits for its release
+    named = ", ".join(["strategy", *sliders()])
+    redraw = (
+        f"({named}) => document.dispatchEvent(new CustomEvent('hf-try-how', {{ detail: {{ {named} }} }}))"
+    )
+    gr.on([part.input for part in drawn[1:]], None, drawn, None, js=redraw, **LIGHT)

@@ -77,8 +77,8 @@
   /** What temperature does where nothing is drawn. */
   const remark = ({ value, how }) => {
     if (!value?.how || how.temperature === 1) return "";
-    const what = { greedy: "greedy takes the same symbol", beam: "beam search ranks by the marks" }[value.how.strategy];
-    return what ? `Temperature changes no order: ${what}.` : "";
+    const { samples, title } = hfAttn.strategies[how.strategy];
+    return samples ? "" : `Temperature changes no order: ${title} goes by the marks.`;
   };
 
   /** A line that says so when the answer is of other settings than the sliders, with a button to write anew. */
@@ -86,11 +86,11 @@
     const words = el("span");
     const line = el("p", "hf-stale hf-notice", words, hfAttn.button("Write anew", onRewrite));
     line.setAttribute("role", "status");
-    const names = { temperature: "temperature", top_k: "k", top_p: "p" };
     const update = ({ value, how }) => {
       const draws = value?.seeds && how;
-      const others = draws ? Object.keys(names).filter(name => name in value.how && value.how[name] !== how[name]) : [];
-      const was = others.map(name => `${names[name]} ${value.how[name]}`).join(", ");
+      const names = draws ? { temperature: ["temperature"], ...hfAttn.strategies[how.strategy].own } : {};
+      const others = Object.keys(names).filter(name => value.how[name] !== how[name]);
+      const was = others.map(name => `${names[name][0]} ${value.how[name]}`).join(", ");
       line.hidden = !others.length;
       words.textContent = `The answer was written with ${was}; only the bars have changed.`;
     };

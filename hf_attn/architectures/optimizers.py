@@ -1,0 +1,114 @@
+"""What changes the weights at each step of training: one table.
+
+A new optimizer is a function that builds it and a row of OPTIMIZERS; the command line, the app, the
+endpoints, the memory estimate and the model card take it from the row.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hf_attn.models.config_checks import check_choice, show_value
+
+if TYPE_CHECKING:
+    from torch.optim import Optimizer as TorchOptimizer
+
+    from hf_attn.tasks.recipes import Recipe
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """One way to change the weights.
+
+    Attributes:
+        title: for people, with its source.
+        build: (groups of weights, each with its weight_decay; recipe) → torch's optimizer.
+        used: settings of the recipe that not every optimizer has.
+        moments: numbers that a step holds beside each weight and its gradient: two moments, or an update.
+        rate: how many times AdamW's learning rate suits it. Adafactor's was measured: reversal learns best
+            with 3 to 5 times, and nothing with 10 times.
+    """
+
+    title: str
+    build: "Callable[[list[dict], Recipe], TorchOptimizer]"
+    used: tuple[str, ...]
+    moments: float
+    rate: float = 1.0
+
+
+def build_adamw(groups: list[dict], recipe: "Recipe") -> "TorchOptimizer":
+    """Steps of equal size for all weights, whatever their gradients.
+
+    θ ← θ - γ (m̂ / (√v̂ + ε) + λ θ)         (Loshchilov & Hutter 2019, arXiv:1711.05101)
+    """
+    from torch.optim import AdamW
+
+    return AdamW(groups, lr=recipe.learning_rate, betas=recipe.betas, fused=True)
+
+
+def build_adafactor(groups: list[dict], recipe: "Recipe") -> "TorchOptimizer":
+    """Steps in proportion to each matrix, whose second moments are kept as a row and a column.
+
+    θ ← θ - RMS(θ) min(γ, 1/√t) g / √(r cᵀ / Σ r) - γ λ θ      (Shazeer & Stern 2018, arXiv:1804.04235)
+    """
+    from torch.optim import Adafactor
+
+    return Adafactor(groups, lr=recipe.learning_rate)
+
+
+OPTIMIZERS: dict[str, Optimizer] = {
+    "adamw": Optimizer("AdamW", build_adamw, used=("betas", "weight_decay"), moments=2),
+    "adafactor": Optimizer("Adafactor", build_adafactor, used=("weight_decay",), moments=1, rate=4),
+}
+
+
+def find_optimizer(name: str) -> Optimizer:
+    """The row of that name.
+
+    Raises:
+        ValueError: there is none.
+    """
+    check_choice("optimizer", name, OPTIMIZERS)
+    return OPTIMIZERS[name]
+
+
+def list_unused(optimizer: str) -> list[str]:
+    """The recipe's settings that other optimizers use and this one does not.
+
+    Raises:
+        ValueError: there is no such optimizer.
+    """
+    every = {name for row in OPTIMIZERS.values() for name in row.used}
+    return sorted(every.difference(find_optimizer(optimizer).used))
+
+
+def _defaults_of_unused(recipe: "Recipe", optimizer: str) -> dict:
+    unused = list_unused(optimizer)
+    return {field.name: field.default for field in dataclasses.fields(recipe) if field.name in unused}
+
+
+def check_optimizer(recipe: "Recipe") -> None:
+    """Refuse a recipe that sets what its optimizer does not use.
+
+    Raises:
+        ValueError: it does, or there is no such optimizer.
+    """
+    for name, default in _defaults_of_unused(recipe, recipe.optimizer).items():
+        if (value := getattr(recipe, name)) != default:
+            raise ValueError(
+                f"{name}={show_value(value)} is not used by optimizer={recipe.optimizer!r}; it uses "
+                f"{', '.join(find_optimizer(recipe.optimizer).used) or 'nothing'}: leave {name} at {default}."
+            )
+
+
+def switch_optimizer(recipe: "Recipe", name: str) -> "Recipe":
+    """The recipe with another optimizer, a learning rate that suits it, and without what it does not use.
+
+    Raises:
+        ValueError: there is no such optimizer.
+    """
+    rate = recipe.learning_rate * find_optimizer(name).rate / find_optimizer(recipe.optimizer).rate
+    return dataclasses.replace(
+        recipe, optimizer=name, learning_rate=rate, **_defaults_of_unused(recipe, name)
+    )

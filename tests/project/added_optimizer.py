@@ -1,0 +1,13 @@
+"""An optimizer as anybody adds one: a function and a row. test_one_row.py finds it everywhere."""
+
+import torch
+
+from hf_attn.architectures.optimizers import OPTIMIZERS, Optimizer
+
+
+def build_sgd(groups, recipe):
+    """Go down the gradient: θ ← θ - γ (g + λ θ)."""
+    return torch.optim.SGD(groups, lr=recipe.learning_rate)
+
+
+OPTIMIZERS["sgd"] = Optimizer("Plain SGD", build_sgd, used=("weight_decay",), moments=0, rate=10)

@@ -1,0 +1,142 @@
+"""Every optimizer of the table: what it builds, what it refuses, what it keeps, and that its runs resume."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from hf_attn.architectures.memory import Weights, estimate_training
+from hf_attn.architectures.optimizers import OPTIMIZERS, switch_optimizer
+from hf_attn.architectures.registry import build_config, build_model
+from hf_attn.architectures.settings import apply_settings
+from hf_attn.checkpoints.model_card import build_card
+from hf_attn.checkpoints.run_folder import Run, load_run, save_run
+from hf_attn.tasks import Recipe, build_task
+from hf_attn.training.loop import build_optimizer, train
+
+TASK = build_task("copy", max_length=4)
+SMALL = {"hidden_size": 16, "num_attention_heads": 2, "encoder_layers": 1, "decoder_layers": 1}
+
+
+def recipe_of(optimizer, **changes):
+    recipe = Recipe({**SMALL, "intermediate_size": 32}, steps=6, batch_size=8, warmup_steps=0, **changes)
+    return switch_optimizer(recipe, optimizer)
+
+
+def weights_after(recipe, **how):
+    """Train a small model; its weights, and all reports."""
+    model = build_model(TASK, recipe)
+    reports = list(train(TASK, model, recipe, **how))
+    return torch.cat([weight.detach().flatten() for weight in model.parameters()]), reports
+
+
+def test_adamw_is_what_every_recipe_has_and_torch_s_own():
+    model = torch.nn.Linear(3, 2)
+    built = build_optimizer(model, Recipe(betas=(0.8, 0.9), weight_decay=0.3, learning_rate=0.02))
+    assert type(built) is torch.optim.AdamW
+    assert built.defaults["fused"] is True
+    for group, decay in zip(built.param_groups, (0.3, 0.0), strict=True):
+        assert (group["lr"], group["betas"], group["weight_decay"]) == (0.02, (0.8, 0.9), decay)
+
+
+def test_adafactor_is_torch_s_own_with_the_recipe_s_rate_and_decay():
+    built = build_optimizer(torch.nn.Linear(3, 2), Recipe(optimizer="adafactor", weight_decay=0.3))
+    assert type(built) is torch.optim.Adafactor
+    assert [(group["lr"], group["weight_decay"]) for group in built.param_groups] == [(3e-3, 0.3), (3e-3, 0)]
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_stopped_run_goes_on_to_the_same_weights_as_an_unbroken_one(optimizer, tmp_path):
+    recipe = recipe_of(optimizer, report_every=1)
+    whole, _ = weights_after(recipe)
+    begun = train(TASK, build_model(TASK, recipe), recipe, state_dir=tmp_path / "state")
+    for report in begun:
+        if report.step == 3:
+            begun.close()
+    resumed, rest = weights_after(recipe, state_dir=tmp_path / "state")
+    assert rest[0].step == 4
+    assert torch.equal(resumed, whole)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_small_model_learns_with_its_own_rate(optimizer):
+    task = build_task("copy", max_length=4, num_symbols=4)
+    steps = {"steps": 120, "batch_size": 32, "evaluate_every": 120}
+    _, recipe = apply_settings(task.name, {**SMALL, "hidden_size": 32, **steps, "optimizer": optimizer})
+    *_, last = train(task, build_model(task, recipe), recipe)
+    assert last.held_out_exact_match > 0.5
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_the_memory_estimate_counts_what_the_optimizer_keeps(optimizer):
+    model, row = build_model(TASK, TASK.recipe), OPTIMIZERS[optimizer]
+    built = build_optimizer(model, switch_optimizer(TASK.recipe, optimizer))
+    model(**TASK.sample(torch.Generator().manual_seed(0), 4).inputs()).loss.backward()
+    built.step()
+    kept = sum(part.numel() for state in built.state.values() for part in state.values() if part.dim())
+    count = sum(weight.numel() for weight in model.parameters())
+    assert kept <= row.moments * count
+    weights, config = Weights(count, 0), build_config(TASK, TASK.recipe)
+    bytes_of = [estimate_training(given, config, 1, TASK, optimizer) for given in (weights, Weights(0, 0))]
+    assert bytes_of[0] - bytes_of[1] == 4 * (2 + row.moments) * count
+
+
+@pytest.mark.parametrize(
+    ("recipe", "sentence"),
+    [
+        (Recipe(optimizer="lion"), "optimizer='lion' is not known; choose one of adafactor, adamw"),
+        (
+            Recipe(optimizer="adafactor", betas=(0.8, 0.9)),
+            r"betas=\(0\.8, 0\.9\) is not used by optimizer='adafactor'; it uses weight_decay: leave",
+        ),
+    ],
+)
+def test_what_an_optimizer_does_not_use_is_refused_before_anything_is_built(recipe, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        build_optimizer(torch.nn.Linear(2, 2), recipe)
+    with pytest.raises(ValueError, match=sentence):
+        build_config(TASK, dataclasses.replace(recipe, model=SMALL))
+
+
+def test_an_optimizer_is_a_name():
+    with pytest.raises(ValueError, match="optimizer=7 must be a name"):
+        Recipe(optimizer=7)
+
+
+def test_a_task_s_recipe_is_switched_to_another_optimizer_and_a_given_setting_stays():
+    _, adamw = apply_settings("addition", {})
+    _, same = apply_settings("addition", {"optimizer": "adamw"})
+    _, switched = apply_settings("addition", {"optimizer": "adafactor"})
+    assert same == adamw
+    assert (adamw.betas, switched.betas) == ((0.9, 0.98), (0.9, 0.95))
+    assert switched.learning_rate == 4 * adamw.learning_rate
+    task, given = apply_settings(
+        "addition", {"optimizer": "adafactor", "learning_rate": 0.5, "betas": [0.8, 0.9]}
+    )
+    assert given.learning_rate == 0.5
+    with pytest.raises(ValueError, match="betas="):
+        build_config(task, given)
+    with pytest.raises(ValueError, match="optimizer='sgd' is not known"):
+        apply_settings("addition", {"optimizer": "sgd"})
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_the_card_names_the_optimizer_and_only_the_settings_that_it_uses(optimizer):
+    folder = Path(__file__).parents[2] / "model_cards" / "attn-copy"
+    training = json.loads((folder / "training.json").read_text())
+    training["recipe"]["optimizer"] = optimizer
+    card = build_card("x", TASK, training)
+    assert f"| optimizer | {OPTIMIZERS[optimizer].title} |" in card
+    for name in ("betas", "weight_decay"):
+        assert (f"| {name} |" in card) == (name in OPTIMIZERS[optimizer].used)
+
+
+def test_a_run_from_before_there_were_optimizers_is_adamw_s(tmp_path):
+    run = Run(TASK, Recipe(SMALL))
+    save_run(tmp_path, run)
+    said = json.loads((tmp_path / "run.json").read_text())
+    assert said["recipe"].pop("optimizer") == "adamw"
+    (tmp_path / "run.json").write_text(json.dumps(said))
+    assert load_run(tmp_path) == run
