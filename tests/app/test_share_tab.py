@@ -114,7 +114,7 @@ def test_a_push_is_private_and_told_step_by_step_and_one_that_is_stopped_says_wh
 def test_a_push_that_waits_for_the_hub_stops_at_once_and_nothing_was_pushed(catalog, hub_here):
     trouble = hub_here.hold("whoami", at="request")
     state = Sharing(endpoint=hub_here.endpoint)
-    press = threading.Thread(target=lambda: trouble.reached.wait(60) and hub.stop(state.push))
+    press = threading.Thread(target=lambda: trouble.reached.wait(600) and hub.stop(state.push))
     press.start()
     told = pushed(catalog, hub_here, state=state)
     press.join()

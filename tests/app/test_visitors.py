@@ -271,7 +271,7 @@ def log_in(caller, form):
     import urllib.request
 
     try:
-        return urllib.request.urlopen(f"{caller.address}/login", form.encode(), timeout=60).status
+        return urllib.request.urlopen(f"{caller.address}/login", form.encode(), timeout=600).status
     except urllib.error.HTTPError as error:
         return error.code
 

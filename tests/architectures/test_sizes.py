@@ -162,7 +162,7 @@ def outcomes(tmp_path_factory):
         env={**os.environ, "SPACE_ID": "ada/attn", "HF_HUB_OFFLINE": "1"},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
     )
     assert asked.returncode == 0, asked.stderr[-3000:]
     return {name: rest for name, *rest in map(json.loads, asked.stdout.splitlines())}
@@ -195,7 +195,7 @@ def test_the_largest_that_is_allowed_is_built_at_once_and_within_the_limit(outco
     assert len(allowed) > 12
     for name, (outcome, said, seconds) in allowed.items():
         assert outcome == 0, (name, outcome, said)
-        assert seconds < 5, (name, seconds)  # two, on a machine that does nothing else
+        assert seconds < 5, (name, seconds)
 
 
 # ---------------------------------------------------------------- counted before it is built
@@ -272,7 +272,7 @@ def test_the_estimate_of_a_step_is_near_what_it_takes():
         capture_output=True,
         text=True,
         check=True,
-        timeout=120,
+        timeout=600,
     )
     rows = [json.loads(line) for line in told.stdout.splitlines()]
     name, taken, estimate = rows[0]  # what comes second finds some of its memory there

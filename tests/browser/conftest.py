@@ -11,6 +11,5 @@ expect.set_options(timeout=PATIENCE)
 
 def pytest_itemcollected(item):
     item.add_marker("browser")
-    item.add_marker(pytest.mark.timeout(900))  # which ends what no patience ends
     if not HAS_CHROMIUM:
         item.add_marker(pytest.mark.skip(reason="no Chromium on this machine"))

@@ -5,7 +5,7 @@ from playwright.sync_api import expect
 
 from demos.app import HEAD
 from demos.ui import boards
-from tests.support.browser import listen
+from tests.support.browser import PATIENCE, listen
 
 MOUNT = """([name, css, value]) => {
   const element = document.createElement("div");
@@ -25,7 +25,7 @@ PACKED = boards.encode_maps([[[0.9, 0.1], [0.2, 0.8]]])
 def page(chromium):
     """A page with the app's styles and scripts and nothing on it; afterwards no script has failed."""
     page = chromium.new_page(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
-    page.set_default_timeout(10_000)
+    page.set_default_timeout(PATIENCE)
     complaints = listen(page)
     page.set_content(f"{HEAD}<body class='gradio-container'><main></main>")
     yield page

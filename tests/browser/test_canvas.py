@@ -16,7 +16,7 @@ from demos.tabs.try_it.tab import try_board
 from demos.ui import boards, notices
 from demos.ui.theme import THEME
 from hf_attn.viz import web
-from tests.support.browser import find_free_port, listen
+from tests.support.browser import PATIENCE, find_free_port, listen
 
 WORDS = ["the", "bank", "by", "the river"]
 EVIL = "<img src=x onerror=window.bad=1>"
@@ -152,7 +152,7 @@ def visit(context, app_url):
     def open_page(case, width=1280, theme="light"):
         page = context.new_page()
         page.set_viewport_size({"width": width, "height": 900})
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(PATIENCE)
         heard.append(listen(page, (app_url, "data:", "blob:")))
         page.goto(f"{app_url}?case={case}&__theme={theme}")
         signs = {"empty": "The answer will be drawn here", "evil": "Layer 2", "long": "Layer 2"}

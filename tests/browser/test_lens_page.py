@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 from hf_attn.interpret.attention_maps import AttentionMaps
 from hf_attn.viz.attention_view import AttentionView, show_attention
 from hf_attn.viz.draw_map import draw_map
-from tests.support.browser import listen
+from tests.support.browser import PATIENCE, listen
 from tests.support.native_models import build_native, build_vit
 
 EVIL = "</script><img src=https://example.org/x onerror=window.bad=1>"
@@ -30,7 +30,7 @@ def visit(chromium, tmp_path):
         context.set_offline(True)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(PATIENCE)
         allowed = (path.as_uri(), "about:srcdoc", "blob:", "data:")
         heard.append(listen(page, allowed))
         page.goto(path.as_uri())

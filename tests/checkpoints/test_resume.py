@@ -52,7 +52,7 @@ def test_ctrl_c_keeps_the_state_and_says_how_to_go_on(tmp_path, unbroken, capsys
     process = start(*LONG, "--output-dir", out, "--json")
     wait_for_step(process, 20)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=600)
     assert process.returncode == 1
     assert errors.count("\n") == 1
     assert f"--resume {out}" in errors

@@ -66,7 +66,7 @@ def test_without_gradio_it_says_what_to_install(capsys, monkeypatch):
 def test_app_py_is_the_same_command(taken_port):
     """A process of its own, which ends before it imports what takes seconds."""
     command = [sys.executable, "app.py", "--port", str(taken_port)]
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ}, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=ROOT, env={**os.environ}, capture_output=True, text=True, timeout=600)
     assert done.returncode == 2
     wrong = f"127.0.0.1:{taken_port}: the port is taken: stop what runs there, or choose another"
     assert done.stderr.startswith(f"hf-attn: {wrong} by --port {taken_port + 1}.")

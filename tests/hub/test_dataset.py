@@ -121,7 +121,7 @@ def test_a_data_set_is_pushed_once_and_read_from_the_hub_by_the_library(saved, t
         assert (again.sent, again.commit) == ((), pushed.commit)
         environment = hub.environment(tmp_path, hub.token)
         command = [sys.executable, "-c", LOAD, "ada/additions"]
-        read = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+        read = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
     assert read.returncode == 0, read.stderr[-1500:]
     assert json.loads(read.stdout.splitlines()[-1]) == columns_of(saved.path)["test"]
 

@@ -347,7 +347,7 @@ def test_killed_in_mid_push_the_repo_is_old_or_new_and_repeating_finishes(
         moment = hub.hold(route, at=at)
         process = processes.Process(target=_push_in_a_process, args=arguments)
         process.start()
-        assert moment.reached.wait(100), hub.requests
+        assert moment.reached.wait(600), hub.requests
         process.kill()
         process.join()
         assert process.exitcode == -9
@@ -359,7 +359,7 @@ def test_killed_in_mid_push_the_repo_is_old_or_new_and_repeating_finishes(
             assert (found != {}) == (route == "commit")
         again = processes.Process(target=_push_in_a_process, args=arguments)
         again.start()
-        again.join(100)
+        again.join(600)
         assert again.exitcode == 0
         assert hub.repo(REPO).files() == bytes_of(folder)
         assert len(titles(hub)) == 2

@@ -222,7 +222,7 @@ def test_the_command_line_makes_folder_and_space(hub, tmp_path, capsys):
     assert re.search(r"\d+ files, \d+\.\d MB", output)
     started = [sys.executable, "-m", "hf_attn", "push-space", "ada/by-hand", "--private", "--json"]
     environment = hub.environment(tmp_path, hub.token)
-    ended = subprocess.run(started, env=environment, capture_output=True, text=True, timeout=120)
+    ended = subprocess.run(started, env=environment, capture_output=True, text=True, timeout=600)
     assert ended.returncode == 0, ended.stderr
     *progress, pushed = map(json.loads, ended.stdout.splitlines())
     assert {one["event"] for one in progress} == {"progress"}

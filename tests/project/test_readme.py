@@ -38,7 +38,7 @@ def headings_of(page):
 
 
 def run(place, *command):
-    result = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=120, check=False)
+    result = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=600, check=False)
     assert result.returncode == 0, (command, result.stderr[-2000:])
     return result.stdout
 

@@ -167,7 +167,7 @@ def losses_of(*launcher):
         env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=600,
     )
     assert process.returncode == 0, process.stderr[-2000:]
     reports = [json.loads(line) for line in process.stdout.splitlines() if line.startswith("{")]

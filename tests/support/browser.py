@@ -67,7 +67,7 @@ def running(command, **settings):
         yield
     finally:
         server.terminate()
-        server.communicate(timeout=60)
+        server.communicate(timeout=600)
 
 
 def listen(page, home=None):

@@ -25,7 +25,7 @@ def start(*arguments, **settings):
 def run(*arguments, code=0, **settings):
     """Standard output and error of a command that must end with this code."""
     process = start(*arguments, **settings)
-    output, errors = process.communicate(timeout=120)
+    output, errors = process.communicate(timeout=600)
     assert process.returncode == code, (output, errors)
     return output, errors
 

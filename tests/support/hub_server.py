@@ -117,7 +117,7 @@ class Hub:
             due[0].times -= 1
         due[0].reached.set()
         if due[0].holds:
-            due[0].release.wait(60)
+            due[0].release.wait(600)
         return due[0]
 
     def _plan(self, trouble: Trouble) -> Trouble:

@@ -71,7 +71,7 @@ class Caller:
         if status != 200:
             return False, text
         stream = urllib.request.Request(f"{self.address}/gradio_api/queue/data?session_hash=hand")
-        with urllib.request.urlopen(stream, timeout=60) as lines:
+        with urllib.request.urlopen(stream, timeout=600) as lines:
             for line in lines:
                 told = json.loads(line.removeprefix(b"data:")) if line.startswith(b"data:") else {}
                 if told.get("msg") == "process_completed":
@@ -81,7 +81,7 @@ class Caller:
 
     def _open(self, request: urllib.request.Request) -> tuple[int, str]:
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=600) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()

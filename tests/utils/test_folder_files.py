@@ -31,7 +31,7 @@ from tests.support.hub_server import serve_hub
 from tests.support.native_models import build_native
 from tests.support.odd_files import MADE, SECRET, link_out, make, make_endless, refusal
 
-pytestmark = pytest.mark.timeout(100)  # what waits for a pipe's writer fails
+pytestmark = pytest.mark.timeout(300)  # what waits for a pipe's writer fails
 ROOT = Path(__file__).parents[2]
 
 
