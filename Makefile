@@ -4,14 +4,20 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 CHECKPOINTS := model_cards
 
-.PHONY: app test test-slow lint bench sources reference checkpoints cards space pictures chromium clean
+.PHONY: app test test-fast test-slow lint bench sources reference checkpoints cards space pictures chromium clean
 
 app: $(VENV)/.app
 	$(BIN)/python app.py $(ARGS)
 
-# A worker for each core; the tests of one file stay together, since they share servers and checkpoints.
+# A worker for each core; the tests of one file stay together, since they share servers and checkpoints, and the
+# files that take longest come first (tests/conftest.py).
+PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+
 test: $(VENV)/.test chromium lint
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(PYTEST)
+
+test-fast: $(VENV)/.test
+	$(PYTEST) -m 'not browser and not long and not slow and not gpu and not network'
 
 test-slow: $(VENV)/.test chromium
 	$(BIN)/python -m pytest -m slow

@@ -92,17 +92,17 @@ def packed(**state):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "This link is broken"),
-        ("1.", "This link is broken"),
-        ("1.%%%%", "This link is broken"),
-        (packed(tab="try")[:-6], "This link is broken"),
+        ("", links.BROKEN),
+        ("1.", links.BROKEN),
+        ("1.%%%%", links.BROKEN),
+        (packed(tab="try")[:-6], links.BROKEN),
         ("7.eJyrVkrLz1eyUkpKLFKqBQAcJQRb", "of version 7, and this app reads version 1"),
         ("1." + "A" * links.LONGEST, "characters; up to 6"),
         (packed(tab="weather"), "'weather', no tab of this app: attention, train"),
         (packed(), "None, no tab of this app"),
         (packed(tab="try", secrets=1), "'secrets', which this app does not know"),
-        (packed(tab="try", values=[1]), "This link is broken"),
-        (packed(tab="try", boards={"try-board": 3}), "This link is broken"),
+        (packed(tab="try", values=[1]), links.BROKEN),
+        (packed(tab="try", boards={"try-board": 3}), links.BROKEN),
         (packed(tab="try", values={"colour": "red"}), "'colour', which Try does not have"),
         (
             packed(tab="try", values={"strategy": "guess"}),
@@ -121,7 +121,7 @@ def packed(**state):
         (packed(tab="duel", learned={"growth": {}}), "does not say how Duel learns 'growth'"),
         (packed(tab="duel", learned={"duel": [1]}), "does not say how Duel learns 'duel'"),
         (packed(tab="duel", learned={"duel": {"form": {}, "taken": [1]}}), "does not say how Duel learns"),
-        (packed(tab="duel", learned={"duel": {"form": DUEL, "taken": ["a"]}}), "This link is broken"),
+        (packed(tab="duel", learned={"duel": {"form": DUEL, "taken": ["a"]}}), links.BROKEN),
         (packed(tab="duel", learned={"duel": {"form": DUEL, "taken": [1]}}), "how far 1 models of 2 came"),
         (packed(tab="duel", learned={"duel": {"form": {**DUEL, "seed": 3}, "taken": [1]}}), "to 3, which it"),
         (
@@ -140,7 +140,7 @@ def test_what_unpacks_to_more_than_a_page_holds_is_refused():
     with pytest.raises(ValueError, match=r"characters; up to .* arrive everywhere\. Shorten the text"):
         links.write_link({"tab": "language", "values": {"counted": os.urandom(9000).hex()}})
     bomb = links.write_link({"tab": "language", "values": {"counted": "a" * (links.LONGEST_STATE + 10)}})
-    with pytest.raises(ValueError, match="This link is broken"):
+    with pytest.raises(ValueError, match=links.BROKEN):
         links.read_link(bomb)
 
 

@@ -24,6 +24,7 @@ TOO_LONG = {"task": "copy", "steps": PUBLIC.steps + 1}
 
 
 # ---------------------------------------------------------------- whose limits
+REFUSED = "opens no files of its own"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.1.2.3"])
@@ -224,7 +225,7 @@ def test_at_home_a_foreign_page_is_refused_whatever_a_proxy_says(home):
 
 def test_away_from_home_neither_folders_nor_the_owner_s_token_open_anything(away, hub):
     caller, _ = away
-    assert "opens no files of its own" in open_other(caller, str(hub.folder))
+    assert REFUSED in open_other(caller, str(hub.folder))
     assert "There is no repo ada/bert" in open_other(caller, "ada/bert")
 
 
@@ -243,7 +244,7 @@ def test_a_header_gives_no_stranger_the_rights_of_home(away, hub):
         "session_hash": "claims",
     }
     assert caller.post("/gradio_api/queue/join", body, **claims)[0] == 200
-    assert "opens no files of its own" in open_other(caller, str(hub.folder))
+    assert REFUSED in open_other(caller, str(hub.folder))
 
 
 def test_strangers_train_within_public_limits_and_who_is_trusted_within_those_of_home(away):

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from hf_attn.textbooks.worked_examples import WORKED_EXAMPLES
-from tests.support.browser import open_tab
+from tests.support.browser import expect_trained, open_tab
 
 
 @pytest.fixture(scope="module")
@@ -87,4 +87,4 @@ def test_one_button_leads_to_a_copy_model_that_learns(page):
     page.get_by_role("button", name="Train a copy model").click()
     expect(page.get_by_role("tab", name="Train")).to_have_attribute("aria-selected", "true")
     expect(page.locator("#train")).to_have_text(re.compile("Training"))
-    expect(page.locator("#note")).to_contain_text("Done")
+    expect_trained(page)

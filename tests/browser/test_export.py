@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from demos.session.catalog import BUNDLED
 from hf_attn import attention_maps, load_checkpoint
-from tests.support.browser import PATIENCE, listen
+from tests.support.browser import PATIENCE, expect_trained, listen
 
 SOURCE = "153+391"
 INK = """canvas => {
@@ -240,7 +240,7 @@ def test_whatever_can_be_taken_away_can_be_copied_as_python(chromium, served_app
         if name == "Train":
             page.get_by_label("Steps", exact=True).fill("8")
             page.locator("#train").click()
-            expect(page.locator("#note")).to_contain_text("Done")
+            expect_trained(page)
         expect(page.locator(filled).first).to_be_visible(timeout=PATIENCE)
         found[name] = page.evaluate(ROWS)
     page.close()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.support.browser import PATIENCE, find_free_port, listen, running
+from tests.support.browser import PATIENCE, expect_trained, find_free_port, listen, running
 
 PIXELS = "host => [...host.querySelectorAll('canvas')].filter(c => c.offsetParent).map(c => c.toDataURL())"
 ROOT = Path(__file__).parents[2]
@@ -102,7 +102,7 @@ def send_looks(page):
     tab(page, "Train")
     page.get_by_label("Steps", exact=True).fill(STEPS)
     page.get_by_role("button", name="Train", exact=True).click()
-    expect(page.locator("#note")).to_contain_text("held-out examples are right")
+    expect_trained(page)
     page.locator("#train-board .hf-film button:enabled").nth(1).click()
     expect(page.locator("#train-board .hf-film button:enabled").nth(1)).to_have_attribute(
         "aria-pressed", "true"
@@ -115,7 +115,7 @@ def send_looks(page):
     tab(page, "Train")
     page.get_by_role("button", name="Other seed").click()
     expect(page.locator("#runs tbody tr")).to_have_count(2)
-    expect(page.locator("#note")).to_contain_text("held-out examples are right")
+    expect_trained(page)
     page.get_by_role("button", name="Lay copy 1 over the curves").click()
     expect(page.locator("#compared canvas[aria-label*='queries by']")).to_have_count(2)
     page.locator("#compared").get_by_role("button", name="settings that are the same").click()
@@ -195,7 +195,7 @@ def test_a_duels_link_has_it_learned_again_to_the_same_curves_and_maps(chromium,
 def test_a_runs_link_shows_the_step_that_the_sender_looked_at_and_the_same_film(chromium, sent):
     link, seen = sent["train"]
     with visiting(chromium, link) as page:
-        expect(page.locator("#note")).to_contain_text("held-out examples are right")
+        expect_trained(page)
         expect_pixels(page, "#train-board", seen)
 
 
@@ -296,7 +296,7 @@ def test_a_tab_that_a_button_opens_begins_at_the_top_of_the_page(chromium, serve
         tab(page, "Train")
         page.get_by_label("Steps", exact=True).fill("5")
         page.get_by_role("button", name="Train", exact=True).click()
-        expect(page.locator("#note")).to_contain_text("held-out examples are right")
+        expect_trained(page)
         page.get_by_role("button", name="Open copy 1", exact=True).click()
         expect(page.locator("#train-board .hf-stats")).to_be_in_viewport()
         page.get_by_role("button", name="Share copy 1", exact=True).click()

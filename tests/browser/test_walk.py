@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from demos import TABS
 from tests.support import browser
-from tests.support.browser import PATIENCE, listen
+from tests.support.browser import PATIENCE, expect_trained, listen
 
 HERE = Path(__file__).parent
 SCRIPTS = (HERE / "vendor" / "axe-core" / "axe.min.js", HERE / "walk.js")
@@ -53,7 +53,7 @@ def use_train(page):
     """A short run to its end."""
     page.get_by_label("Steps", exact=True).fill("20")
     page.locator("#train").click()
-    expect(page.locator("#note")).to_contain_text("Done")
+    expect_trained(page)
 
 
 def use_try(page):

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
 PATIENCE = 180_000  # ms; the machine may be busy
 FLAGS = [
@@ -112,6 +112,11 @@ def open_tab(chromium, address, name):
     finally:
         context.close()
     assert complaints == []
+
+
+def expect_trained(page):
+    """Wait until the run that Train shows has been measured at its end."""
+    expect(page.locator("#note")).to_contain_text("held-out examples are right")
 
 
 def settle(page):

@@ -33,6 +33,7 @@ from tests.support.odd_files import MADE, SECRET, link_out, make, make_endless, 
 
 pytestmark = pytest.mark.timeout(300)  # what waits for a pipe's writer fails
 ROOT = Path(__file__).parents[2]
+OUTSIDE = "leads out of its folder"
 
 
 @pytest.fixture
@@ -82,7 +83,7 @@ def test_every_file_that_is_opened_or_pushed_is_looked_at(folder, name):
     load_checkpoint(folder)
     (folder / name).parent.mkdir(exist_ok=True)
     link_out(folder / name, folder)
-    refusal(lambda: load_checkpoint(folder), name, "leads out of its folder")
+    refusal(lambda: load_checkpoint(folder), name, OUTSIDE)
 
 
 def test_a_file_that_nobody_reads_may_be_anything_and_stays_here(folder, hub, tmp_path):
@@ -121,7 +122,7 @@ def test_links_that_stay_in_the_folder_or_lead_to_the_installed_code_are_read_an
     assert hub.repo("ada/copy").files() == whole
     (folder / "layers.py").unlink()
     (folder / "layers.py").symlink_to(MODEL_FILES / "attention.py")
-    refusal(lambda: load_checkpoint(folder), "layers.py", "leads out of its folder")
+    refusal(lambda: load_checkpoint(folder), "layers.py", OUTSIDE)
 
 
 @pytest.mark.parametrize("change", [b"import os  # theirs\n", b""])
@@ -157,10 +158,10 @@ def test_a_checkpoint_in_the_hub_s_cache_is_opened_and_pushed_on(folder, hub, tm
     assert find_file(snapshot, "config.json") == shared
     blob.unlink()
     blob.symlink_to(shutil.copyfile(shared, tmp_path / SECRET))
-    refusal(lambda: open_model(snapshot), "config.json", "leads out of its folder")
+    refusal(lambda: open_model(snapshot), "config.json", OUTSIDE)
     config.unlink()
     config.symlink_to(folder / "config.json")
-    refusal(lambda: open_model(snapshot), "config.json", "leads out of its folder")
+    refusal(lambda: open_model(snapshot), "config.json", OUTSIDE)
 
 
 def test_files_larger_than_any_checkpoint_s_are_refused_at_once(folder):
@@ -190,7 +191,7 @@ def test_whatever_transformers_reads_of_another_s_folder_is_a_file_of_it(gpt2, n
     (gpt2 / "notes").symlink_to("/etc")
     assert open_model(gpt2).model.config.n_layer == 2
     link_out(gpt2 / name)
-    refusal(lambda: open_model(gpt2), name, "leads out of its folder")
+    refusal(lambda: open_model(gpt2), name, OUTSIDE)
 
 
 def test_parts_of_the_weights_lie_in_the_folder_itself(gpt2):
@@ -204,7 +205,7 @@ def test_parts_of_the_weights_lie_in_the_folder_itself(gpt2):
     index.write_text(text)
     part.unlink()
     part.symlink_to(outside)
-    refusal(lambda: open_model(gpt2), part.name, "leads out of its folder")
+    refusal(lambda: open_model(gpt2), part.name, OUTSIDE)
 
 
 def test_an_adapter_beside_the_weights_is_refused(gpt2, folder):
@@ -237,13 +238,13 @@ def test_a_space_takes_no_link_out_of_the_repository(tmp_path):
     for name in ("model_cards/attn-copy/README.md", "demos/theme.css", "app.py"):
         (root / name).touch()
         link_out(root / name, root)
-        refusal(lambda: list_sources(root), name, "leads out of its folder")
+        refusal(lambda: list_sources(root), name, OUTSIDE)
         (root / name).unlink()
         (root / name).write_text("words")
     (root / "docs").mkdir()
     (root / "README.md").write_text(f"![A picture](docs/../../{SECRET}.png)")
     (tmp_path / f"{SECRET}.png").write_bytes(b"private")
-    with pytest.raises(ValueError, match="leads out of its folder"):
+    with pytest.raises(ValueError, match=OUTSIDE):
         list_sources(root)
 
 
@@ -254,13 +255,13 @@ def test_a_data_set_is_made_of_its_own_files(tmp_path, name):
         (tmp_path / "data set" / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "data set" / file).write_text("words")
     link_out(tmp_path / "data set" / name, tmp_path / "data set")
-    refusal(lambda: check_dataset(tmp_path / "data set"), name, "leads out of its folder")
+    refusal(lambda: check_dataset(tmp_path / "data set"), name, OUTSIDE)
 
 
 def test_a_folder_to_replace_is_not_pulled_over_where_it_holds_a_link_out(folder):
     link_out(folder / "README.md")
     call = pull_checkpoint("ada/copy", folder, token=False, endpoint="http://127.0.0.1:9")
-    refusal(lambda: list(call), "README.md", "leads out of its folder")
+    refusal(lambda: list(call), "README.md", OUTSIDE)
 
 
 def test_a_zip_holds_the_checkpoint_s_own_files(folder, monkeypatch):
@@ -274,7 +275,7 @@ def test_a_zip_holds_the_checkpoint_s_own_files(folder, monkeypatch):
         assert {Path(name).name for name in archive.namelist() if not name.endswith("/")} == names
         assert archive.read("attn-copy/README.md") == (folder / "README.md").read_bytes()
     link_out(folder / "README.md")
-    refusal(lambda: run_files.pack(None, Named), "README.md", "leads out of its folder")
+    refusal(lambda: run_files.pack(None, Named), "README.md", OUTSIDE)
 
 
 def test_a_card_and_its_pictures_are_the_folder_s_own(folder):
@@ -282,8 +283,8 @@ def test_a_card_and_its_pictures_are_the_folder_s_own(folder):
     link_out(folder / "map.png")
     assert "data:image" not in render_card(folder)
     link_out(folder / "README.md")
-    refusal(lambda: read_card(folder), "README.md", "leads out of its folder")
-    refusal(lambda: write_collection(folder, {}), "README.md", "leads out of its folder")
+    refusal(lambda: read_card(folder), "README.md", OUTSIDE)
+    refusal(lambda: write_collection(folder, {}), "README.md", OUTSIDE)
 
 
 @pytest.mark.parametrize("kind", ["link out", "pipe"])
@@ -296,7 +297,7 @@ def test_a_run_goes_on_with_its_own_files_only(tmp_path, kind, name):
     if name == STATE:
         (directory / STATE).rmdir()
         (directory / STATE).symlink_to(tmp_path)
-        words = "leads out of its folder"
+        words = OUTSIDE
     else:
         (directory / name).touch()
         words = make(kind, directory / name)
