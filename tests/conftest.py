@@ -21,6 +21,12 @@ hypothesis.settings.register_profile("the same everywhere", derandomize=True, de
 hypothesis.settings.load_profile("the same everywhere")
 
 
+def pytest_itemcollected(item):
+    """A test of a server in a process of its own waits until that has started."""
+    if any(name.startswith("served_") for name in getattr(item, "fixturenames", ())):
+        item.add_marker("long")
+
+
 def pytest_collection_modifyitems(items):
     """Begin with the files that take longest, so that no core is idle at the end."""
     files = {

@@ -57,7 +57,7 @@ LONGEST_SENTENCE, LONGEST_LINE = 300, 400
 
 
 @pytest.fixture(scope="module")
-def space(tmp_path_factory):
+def served_space(tmp_path_factory):
     """A server as in a Space, and its log."""
     log = tmp_path_factory.mktemp("space") / "log"
     env = {**os.environ, "SPACE_ID": "ada/attn", "HF_HUB_OFFLINE": "1"}
@@ -76,8 +76,8 @@ def complaints_of(caller, log, handler, values, event, where):
         yield f"{where}: in the log: {written[:300]}"
 
 
-def test_whatever_is_sent_to_a_handler_ends_in_a_sentence_and_at_most_one_line(space):
-    caller, log = space
+def test_whatever_is_sent_to_a_handler_ends_in_a_sentence_and_at_most_one_line(served_space):
+    caller, log = served_space
     handlers = caller.handlers(queued=False)
     assert len(handlers) > 50
     complaints = []
@@ -91,8 +91,8 @@ def test_whatever_is_sent_to_a_handler_ends_in_a_sentence_and_at_most_one_line(s
     assert complaints == []
 
 
-def test_the_same_holds_for_handlers_that_wait_their_turn(space):
-    caller, log = space
+def test_the_same_holds_for_handlers_that_wait_their_turn(served_space):
+    caller, log = served_space
     handlers = caller.handlers(queued=True)
     assert len(handlers) > 50
     complaints = []
@@ -117,8 +117,8 @@ def test_the_same_holds_for_handlers_that_wait_their_turn(space):
     ids=["no such handler", "texts", "lists", "a list", "nothing"],
 )
 @pytest.mark.parametrize("path", ["/gradio_api/run/predict", "/gradio_api/queue/join", "/gradio_api/call/x"])
-def test_a_request_for_no_handler_is_refused_in_a_sentence_and_one_line(space, path, body):
-    caller, log = space
+def test_a_request_for_no_handler_is_refused_in_a_sentence_and_one_line(served_space, path, body):
+    caller, log = served_space
     before = log.stat().st_size
     status, text = caller.post(path, body)
     assert status >= 400
@@ -132,8 +132,8 @@ def test_a_request_for_no_handler_is_refused_in_a_sentence_and_one_line(space, p
     "session", ["\ud800", "x" * 100_000, "a b", "", 7], ids=["surrogate", "long", "space", "empty", "number"]
 )
 @pytest.mark.parametrize("queued", [True, False])
-def test_a_session_of_a_strange_name_is_refused_and_spoils_nobody_s_log(space, session, queued):
-    caller, log = space
+def test_a_session_of_a_strange_name_is_refused_and_spoils_nobody_s_log(served_space, session, queued):
+    caller, log = served_space
     handler = caller.handlers(queued=queued)[0]
     body = {"data": caller.values_of(handler), "fn_index": handler["id"], "session_hash": session}
     path = "/gradio_api/queue/join" if queued else "/gradio_api/run/predict"
@@ -144,14 +144,14 @@ def test_a_session_of_a_strange_name_is_refused_and_spoils_nobody_s_log(space, s
     assert log.read_text()[before:].count("\n") <= 1
 
 
-def test_nobody_passes_those_who_wait(space):
-    caller, _ = space
+def test_nobody_passes_those_who_wait(served_space):
+    caller, _ = served_space
     for path in ("/gradio_api/run/train", "/gradio_api/api/train"):
         assert caller.post(path, {"data": ["copy", "", 1, 0, None]})[0] == 404
 
 
-def test_after_all_that_the_server_still_answers(space):
-    caller, log = space
+def test_after_all_that_the_server_still_answers(served_space):
+    caller, log = served_space
     done, (names,) = caller.call(caller.find("checkpoints"), [])
     assert done
     assert "attn-copy" in names

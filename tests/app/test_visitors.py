@@ -180,14 +180,14 @@ def open_other(caller, name):
 
 
 @pytest.fixture(scope="module")
-def home(hub, tmp_path_factory):
+def served_home(hub, tmp_path_factory):
     folder = tmp_path_factory.mktemp("home")
     with serve_logged(folder / "log", hub.environment(folder, hub.token)) as address:
         yield Caller(address), folder / "log"
 
 
 @pytest.fixture(scope="module", params=["host", "space", "password-less trust"])
-def away(request, hub, tmp_path_factory):
+def served_away(request, hub, tmp_path_factory):
     """A server to which others come, started by somebody whose token may read the private model."""
     folder = tmp_path_factory.mktemp("away")
     env = hub.environment(folder, hub.token)
@@ -201,14 +201,14 @@ def away(request, hub, tmp_path_factory):
         yield Caller(address), request.param
 
 
-def test_at_home_folders_and_the_own_token_s_models_open(home, hub):
-    caller, _ = home
+def test_at_home_folders_and_the_own_token_s_models_open(served_home, hub):
+    caller, _ = served_home
     assert open_other(caller, str(hub.folder)) == ""
     assert open_other(caller, "ada/bert") == ""
 
 
-def test_at_home_a_foreign_page_is_refused_whatever_a_proxy_says(home):
-    caller, log = home
+def test_at_home_a_foreign_page_is_refused_whatever_a_proxy_says(served_home):
+    caller, log = served_home
     port = caller.address.rpartition(":")[2]
     forwarded = {
         "x_forwarded_host": f"localhost:{port}",
@@ -223,14 +223,14 @@ def test_at_home_a_foreign_page_is_refused_whatever_a_proxy_says(home):
     assert "from a page of http://evil.example" in log.read_text()
 
 
-def test_away_from_home_neither_folders_nor_the_owner_s_token_open_anything(away, hub):
-    caller, _ = away
+def test_away_from_home_neither_folders_nor_the_owner_s_token_open_anything(served_away, hub):
+    caller, _ = served_away
     assert REFUSED in open_other(caller, str(hub.folder))
     assert "There is no repo ada/bert" in open_other(caller, "ada/bert")
 
 
-def test_a_header_gives_no_stranger_the_rights_of_home(away, hub):
-    caller, _ = away
+def test_a_header_gives_no_stranger_the_rights_of_home(served_away, hub):
+    caller, _ = served_away
     claims = {
         "x_forwarded_for": "127.0.0.1",
         "x_real_ip": "127.0.0.1",
@@ -247,8 +247,8 @@ def test_a_header_gives_no_stranger_the_rights_of_home(away, hub):
     assert REFUSED in open_other(caller, str(hub.folder))
 
 
-def test_strangers_train_within_public_limits_and_who_is_trusted_within_those_of_home(away):
-    caller, kind = away
+def test_strangers_train_within_public_limits_and_who_is_trusted_within_those_of_home(served_away):
+    caller, kind = served_away
     steps = PUBLIC.steps + 1 if kind != "password-less trust" else HOME.steps + 1
     done, said = caller.call(caller.find("train"), ["copy", "", steps, 0, None])
     assert not done
@@ -256,6 +256,7 @@ def test_strangers_train_within_public_limits_and_who_is_trusted_within_those_of
     assert f"{most:,}".replace(",", "\u202f") in said.replace("\u00a0", "\u202f")
 
 
+@pytest.mark.long
 def test_with_a_password_nobody_comes_in_without_it(hub, tmp_path):
     env = {**hub.environment(tmp_path), "HF_ATTN_PASSWORD": "an öpen secret"}
     with serve_logged(tmp_path / "log", env) as address:
@@ -277,7 +278,7 @@ def log_in(caller, form):
         return error.code
 
 
-def test_a_request_too_large_to_be_one_is_not_read_to_its_end(home):
-    caller, _ = home
+def test_a_request_too_large_to_be_one_is_not_read_to_its_end(served_home):
+    caller, _ = served_home
     status, _ = caller.post("/gradio_api/run/predict", {"data": ["x" * (MOST_BYTES + 1)], "fn_index": 0})
     assert status == 413

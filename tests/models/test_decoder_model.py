@@ -300,6 +300,7 @@ def test_a_model_built_on_the_meta_device_takes_no_memory_and_loads():
     assert torch.equal(loaded(ids).logits, model(ids).logits)
 
 
+@pytest.mark.long
 def test_a_saved_model_loads_where_hf_attn_is_not_installed(tmp_path):
     model, ids = build_decoder(), random_ids(1, 4)
     model.config.auto_map = FAMILIES["attn_decoder"].auto_map

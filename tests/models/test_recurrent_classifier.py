@@ -226,6 +226,7 @@ def test_a_saved_classifier_loads_with_the_same_logits_and_its_encoder_alone(set
     assert all(weight.is_meta for weight in empty.parameters())
 
 
+@pytest.mark.long
 @torch.no_grad()
 def test_a_saved_folder_loads_where_hf_attn_is_not_installed(tmp_path):
     model, source = build_reader(pooling="max"), random_ids(2, 4)

@@ -320,6 +320,7 @@ def test_autocast_learns(settings):
 # Where hf_attn is not installed
 
 
+@pytest.mark.long
 @torch.no_grad()
 def test_a_saved_folder_loads_where_hf_attn_is_not_installed(tmp_path):
     model, source = build_recurrent(cell_type="gru", encoder_hidden_size=5), random_ids(2, 4)

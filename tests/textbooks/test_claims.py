@@ -16,6 +16,7 @@ from hf_attn.textbooks.learn_ai_51 import training as learn_ai_51_training
 from hf_attn.textbooks.notebook import printed_numbers
 from tests.support.commands import in_process, rows_of
 
+pytestmark = pytest.mark.long  # all rows are measured once
 PAGE = Path(__file__).parents[2] / "docs" / "sources.md"
 # fast claims of each document, and those that need training or a clock
 COUNTS = {

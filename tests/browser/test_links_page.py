@@ -1,17 +1,14 @@
-"""Links between two browsers: what one saw, the other sees, pixel by pixel, after a restart of the server."""
+"""Links between two browsers: what one saw on a server that has stopped, the other sees pixel by pixel."""
 
 import contextlib
 import re
-import sys
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.support.browser import PATIENCE, expect_trained, find_free_port, listen, running
+from tests.support.browser import PATIENCE, expect_trained, listen, serve_app
 
 PIXELS = "host => [...host.querySelectorAll('canvas')].filter(c => c.offsetParent).map(c => c.toDataURL())"
-ROOT = Path(__file__).parents[2]
 STEPS = "12"
 
 
@@ -59,24 +56,12 @@ def expect_pixels(page, board, seen):
     page.wait_for_function(f"seen => JSON.stringify({there}) === JSON.stringify(seen)", arg=seen)
 
 
-@contextlib.contextmanager
-def serving(port):
-    """Run the app on this port for the length of a `with`; give its address."""
-    command = [sys.executable, "app.py", "--port", str(port), "--device", "cpu"]
-    with running(command, cwd=ROOT):
-        yield f"http://127.0.0.1:{port}/"
-
-
 @pytest.fixture(scope="module")
-def port():
-    return find_free_port()
-
-
-@pytest.fixture(scope="module")
-def sent(chromium, port):
-    """What was sent, {name: (link, pixels)}; the server has stopped since."""
-    with serving(port) as address, visiting(chromium, address) as page:
-        return {**send_looks(page), **send_choices(page)}
+def sent(chromium, served_app):
+    """What was sent, {name: (link, pixels)}, for a server that knows nothing of it: the other has stopped."""
+    with serve_app() as address, visiting(chromium, address) as page:
+        links = {**send_looks(page), **send_choices(page)}
+    return {name: (link.replace(address, served_app), seen) for name, (link, seen) in links.items()}
 
 
 def send_looks(page):
@@ -151,14 +136,6 @@ def send_choices(page):
     return kept
 
 
-@pytest.fixture(scope="module")
-def restarted(sent, port):
-    """Start the server again where it was: it knows nothing of what was sent."""
-    assert sent
-    with serving(port) as address:
-        yield address
-
-
 @pytest.mark.parametrize(
     ("name", "board"),
     [
@@ -168,8 +145,7 @@ def restarted(sent, port):
         ("positions", "#positions-board"),
     ],
 )
-@pytest.mark.usefixtures("restarted")
-def test_a_link_restores_the_same_pixels_in_another_browser_after_a_restart(chromium, sent, name, board):
+def test_a_link_restores_the_same_pixels_in_another_browser_and_another_server(chromium, sent, name, board):
     link, seen = sent[name]
     assert seen
     with visiting(chromium, link) as page:
@@ -181,7 +157,6 @@ def test_a_link_restores_the_same_pixels_in_another_browser_after_a_restart(chro
             expect(page.locator(board).get_by_role("button", name="Hide table")).to_have_count(1)
 
 
-@pytest.mark.usefixtures("restarted")
 def test_a_duels_link_has_it_learned_again_to_the_same_curves_and_maps(chromium, sent):
     link, seen = sent["duel"]
     with visiting(chromium, link) as page:
@@ -191,7 +166,6 @@ def test_a_duels_link_has_it_learned_again_to_the_same_curves_and_maps(chromium,
         expect_pixels(page, "#duel-board", seen)
 
 
-@pytest.mark.usefixtures("restarted")
 def test_a_runs_link_shows_the_step_that_the_sender_looked_at_and_the_same_film(chromium, sent):
     link, seen = sent["train"]
     with visiting(chromium, link) as page:
@@ -199,7 +173,6 @@ def test_a_runs_link_shows_the_step_that_the_sender_looked_at_and_the_same_film(
         expect_pixels(page, "#train-board", seen)
 
 
-@pytest.mark.usefixtures("restarted")
 def test_runs_that_were_compared_are_trained_again_and_lie_over_the_curves_as_they_did(chromium, sent):
     link, (board, compared) = sent["runs"]
     with visiting(chromium, link) as page:
@@ -218,7 +191,6 @@ def test_runs_that_were_compared_are_trained_again_and_lie_over_the_curves_as_th
             page.reload()
 
 
-@pytest.mark.usefixtures("restarted")
 def test_a_link_to_ones_own_run_trains_it_again_and_shows_the_same_head(chromium, sent):
     link, seen = sent["run"]
     with visiting(chromium, link) as page:
@@ -231,7 +203,6 @@ def test_a_link_to_ones_own_run_trains_it_again_and_shows_the_same_head(chromium
         expect(says).to_be_hidden()
 
 
-@pytest.mark.usefixtures("restarted")
 def test_a_teachers_link_locks_the_fields_and_hides_the_rings_until_they_are_asked_for(chromium, sent):
     with visiting(chromium, sent["lesson"][0]) as page:
         board, text = (
@@ -252,8 +223,8 @@ def test_a_teachers_link_locks_the_fields_and_hides_the_rings_until_they_are_ask
         assert veiled != sent["explore"][1]
 
 
-def test_a_broken_link_is_one_sentence_and_the_page_is_as_it_always_is(chromium, restarted):
-    with visiting(chromium, restarted + "?view=1.nonsense", 390) as page:
+def test_a_broken_link_is_one_sentence_and_the_page_is_as_it_always_is(chromium, served_app):
+    with visiting(chromium, served_app + "?view=1.nonsense", 390) as page:
         expect(page.locator(".hf-link-says [role=alert]")).to_contain_text("This link is broken")
         expect(page.locator("#attention-origin")).to_contain_text("attn-parser")
         wide = page.evaluate("document.documentElement.scrollWidth")
