@@ -12,16 +12,16 @@ from hf_attn.viz.example_map import MAP
 
 HEADER = """# Checkpoints
 
-Small models, each of one task, made to be looked into. Each folder is a repository as the Hugging Face Hub
-wants it: weights, tokenizer, the model's code, a card, and how it was trained. They load with `transformers`,
-with hf_attn installed or without; a card's first lines of code do it.
+Small models for studying attention, each trained on one task. Each folder is a complete repository of the
+Hugging Face Hub: weights, tokenizer, the model's code, a card, and a training record. They load with
+`transformers`, with or without hf_attn; the first lines of code in each card do it.
 
-`make checkpoints` trains them from their seeds. `make cards` measures them anew, and writes this page and
+`make checkpoints` trains them from their seeds. `make cards` measures them again, and writes this page and
 their cards.
 """
-FOOTER = """*Right* is the share of held-out examples that are right as a whole, of texts the share classed
-right, with Wilson's 95 % interval. *Worst found* is the pattern with the smallest share right among those
-that were tried; each card says what they were, and on how many inputs. *Weights* is the size of
+FOOTER = """*Right* is the share of held-out examples that are right as a whole (of texts: classified right),
+with Wilson's 95 % interval. *Worst found* is the input pattern with the smallest share right among those
+that were tried; each card lists them with their numbers of inputs. *Weights* is the size of
 `model.safetensors`.
 """
 COLUMNS = (

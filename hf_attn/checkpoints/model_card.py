@@ -111,16 +111,15 @@ Nothing was measured for this checkpoint.
 {% endif %}
 ## Limits and misuse
 
-- It knows this task and nothing else: {{ vocabulary_size }} tokens, sources of at most
+- It knows only this task: {{ vocabulary_size }} tokens, sources of at most
   {{ task.max_source_tokens }} tokens, answers of at most {{ task.max_target_tokens }}, `</s>` included.
-- On inputs that none of the tables above speaks of it was never measured: do not expect it to go further.
-- It is made for looking inside, not for use{{ exactness }}. Do not rely on its answers where a wrong one
-  matters.
+- It was measured only on the inputs in the tables above; do not expect it to generalize beyond them.
+- It is made for studying attention, not for use{{ exactness }}. Do not rely on its answers where a wrong
+  one matters.
 {% if not task.is_computable %}
-- It has read little, of one kind: whatever is lopsided in its data is lopsided in its answers. Do not judge
-  people or their writing by it.
+- It was trained on few texts of one kind and has their biases. Do not judge people or their writing by it.
 {% endif %}
-- Attention weights show what a head reads. They are no proof of why an answer came out.
+- Attention weights show what a head reads; they do not prove why the model gave its answer.
 
 ## Environmental cost
 
@@ -149,9 +148,9 @@ Nothing was measured for this checkpoint.
 TASK_TYPES = {SEQUENCE: "text2text-generation", CLASSES: "text-classification", TEXT: "text-generation"}
 UNITS = {SEQUENCE: "examples", CLASSES: "texts", TEXT: "tokens"}
 HOW_JUDGED = {
-    SEQUENCE: ", written freely (greedy) and judged by a check that is independent of the generator",
+    SEQUENCE: ", generated freely (greedy) and checked independently of the task's generator",
     CLASSES: "",
-    TEXT: ", each guessed from the true ones before it",
+    TEXT: ", each predicted from the true ones before it",
 }
 LAST_LINES = {
     "AutoModelForSeq2SeqLM": "print(tokenizer.decode(model.generate(**inputs)[0], skip_special_tokens=True))",
@@ -258,8 +257,8 @@ def _summary(task: Task, training: Mapping) -> str:
     family, *how = name_model(task.kind, training)
     sizes = "; ".join([f"{training['parameters']:,} parameters", *how])
     sentence = (
-        f"A tiny {family} ({sizes}) that learned one task: "
-        f"{task.title.lower()}. It was built with hf_attn to be looked into."
+        f"A tiny {family} ({sizes}) trained on one task: "
+        f"{task.title.lower()}. It was made with hf_attn for studying attention."
     )
     results = training.get("results")
     if not results:
@@ -267,14 +266,14 @@ def _summary(task: Task, training: Mapping) -> str:
     low, high = map(write_percent, results["interval"])
     share, n = write_percent(results["exact_match"]), f"{results['examples']:,}"
     said = {
-        SEQUENCE: f"It writes {share} of {n} held-out examples right as a whole",
-        CLASSES: f"It names the class of {share} of {n} held-out texts right",
-        TEXT: f"It guesses {share} of {n} held-out tokens, each from those before it",
+        SEQUENCE: f"It gets {share} of {n} held-out examples right as a whole",
+        CLASSES: f"It classifies {share} of {n} held-out texts right",
+        TEXT: f"It predicts {share} of {n} held-out tokens, each from those before it",
     }[task.kind]
     hard = ""
     if worst := worst_of(training):
         pattern, right = worst
-        hard = f" Of the patterns that were tried it does worst on “{pattern}”: {write_percent(right)}."
+        hard = f" Of the input patterns that were tried, it is worst on “{pattern}”: {write_percent(right)}."
     return f"{sentence} {said} (95 % interval {low} to {high}).{hard}"
 
 
@@ -324,9 +323,9 @@ def _describe_map(training: Mapping) -> str:
     head = f"{shown['kind'].capitalize()} attention of layer {shown['layer']}, head {shown['head']}"
     weight = write_percent(shown["weight"])
     if shown["is_aligned"]:
-        why = f"lays most of its weight where the answer is known to lie (ringed): {weight}"
+        why = f"puts the most weight on the positions that the answer depends on (ringed): {weight}"
     else:
-        why = f"is the sharpest: a row's greatest weight is {weight} on average"
+        why = f"is the sharpest: the largest weight of a row is {weight} on average"
     return f"{head} (counted from 0), in this example. Of the {shown['heads']} heads it {why}."
 
 

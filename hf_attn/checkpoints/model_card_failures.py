@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from hf_attn.utils.markdown import write_cell, write_line, write_percent, write_rule, write_score, write_share
 
 CAVEAT = (
-    "Intervals take the inputs for a random sample of their kind. The worst of several patterns was picked "
-    "for being the worst: tried anew it may look a little better."
+    "Intervals assume that the inputs are a random sample of their kind. The worst of several patterns was "
+    "chosen because it was worst; on new inputs it may look a little better."
 )
 
 
@@ -41,7 +41,7 @@ def write_failures(name: str, training: Mapping) -> list[str]:
         return _of_search(search, training["results"]["size_name"])
     if not (results := training.get("results")) or "perplexity" in results["measures"]:
         return []
-    further = f"Nobody has looked further: `hf-attn cards {name}` does."
+    further = f"No further search for failures was made: `hf-attn cards {name}` does."
     if not results["failures"]:
         return [_write_none_found(results["examples"], results["interval"][0]), further]
     wrong = round(results["examples"] * (1 - results["exact_match"]))
@@ -57,9 +57,9 @@ def _of_search(search: Mapping, size_name: str) -> list[str]:
     """What became of a search."""
     held_out, patterns = search["held_out"], search["patterns"]
     n, made = held_out["examples"], search["made"]
-    tried = f"Looked for on {n:,} held-out inputs, told apart by {size_name} too"
+    tried = f"Searched on {n:,} held-out inputs, also by {size_name}"
     if made:
-        tried += f", and on {made:,} inputs made to be hard, some of which training may have shown"
+        tried += f", and on {made:,} inputs made to be hard, some of which may occur in training"
     tried += f": {len(patterns)} patterns in all."
     if find_worst({"held-out": held_out, **patterns}) is None:
         return [tried, _write_none_found(n + made, held_out["interval"][0]), _pattern_table(patterns)]
@@ -70,14 +70,14 @@ def _of_search(search: Mapping, size_name: str) -> list[str]:
     ]
     paragraphs = [tried, "\n".join(worst), _pattern_table(patterns), CAVEAT]
     if search["failures"]:
-        paragraphs += ["Held-out inputs that came out wrong:", _failure_table(search["failures"])]
+        paragraphs += ["Held-out inputs with wrong answers:", _failure_table(search["failures"])]
     return paragraphs
 
 
 def _write_none_found(n: int, low: float) -> str:
     return (
-        f"No failure was found among {n:,} inputs. That does not rule them out: it says with 95 % confidence "
-        f"that the true share of right answers to held-out ones is above {write_percent(low)}."
+        f"No failure was found among {n:,} inputs. That does not rule failures out: with 95 % confidence, "
+        f"the true share of right answers to held-out inputs is above {write_percent(low)}."
     )
 
 
