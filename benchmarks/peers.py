@@ -1,6 +1,6 @@
-"""Whom we are measured against: the document's Transformer on `nn.Transformer`, and Bart of the same size.
+"""Whom we are measured against: “The Birth of Transformers” on `nn.Transformer`, and Bart of the same size.
 
-Both are built from published settings alone; nothing of the document's own package is used.
+Both are built from published settings alone; nothing of the text's own package is used.
 """
 
 import math
@@ -23,7 +23,7 @@ BART_LEARNING_RATE = 5e-5  # Seq2SeqTrainer's default; a step takes equally long
 
 @dataclass(frozen=True)
 class DocumentSettings:
-    """Size, batch and data of one of the document's three tasks (chapter 8, §8.5).
+    """Size, batch and data of one of the text's three tasks (chapter 8 of Deep Learning DNA, §8.5).
 
     Attributes:
         hidden_size: D.
@@ -31,7 +31,7 @@ class DocumentSettings:
         layers: of the encoder, and as many of the decoder.
         heads: H.
         batch_size: examples a step.
-        task_options: what makes our task the document's.
+        task_options: what makes our task the text's.
     """
 
     hidden_size: int
@@ -62,7 +62,7 @@ def sinusoids(length: int, width: int) -> torch.Tensor:
 
 
 class DocumentTransformer(nn.Module):
-    """The document's encoder-decoder: pre-norm, GELU, dropout .1, sinusoids, a token table on each side.
+    """The text's encoder-decoder: pre-norm, GELU, dropout .1, sinusoids, a token table on each side.
 
     The chapter's listings normalise before each block (its "Pre-LN"), which is `norm_first=True` here and not
     `nn.Transformer`'s default. Our training data is what it learns from, `</s>` included.
@@ -125,7 +125,7 @@ class DocumentTransformer(nn.Module):
     def loss(self, batch: Batch) -> torch.Tensor:
         """Cross-entropy, averaged over labels.
 
-        The document sums over positions and divides by the batch; Adam does not see a constant factor.
+        The text sums over positions and divides by the batch; Adam does not see a constant factor.
         """
         logits = self(batch).flatten(0, 1)  # [B·T, V]
         return nn.functional.cross_entropy(logits, batch.labels.flatten(), ignore_index=IGNORED)
@@ -175,7 +175,7 @@ class Learner:
 
 
 def build_document_learner(task: Task, settings: DocumentSettings, seed: int = 0) -> Learner:
-    """The document's recipe: Adam at a constant 1e-4, no clipping."""
+    """The text's recipe: Adam at a constant 1e-4, no clipping."""
     torch.manual_seed(seed)  # the peers' weights and dropout know only the global generator
     model = DocumentTransformer(settings, len(task.vocabulary), task.max_position_embeddings)
     return Learner(
@@ -190,7 +190,7 @@ def build_document_learner(task: Task, settings: DocumentSettings, seed: int = 0
 
 
 def build_bart(task: Task, settings: DocumentSettings) -> BartForConditionalGeneration:
-    """Bart with the document's sizes, and Bart's own choices for the rest (dropout .1, GELU, post-norm)."""
+    """Bart with the text's sizes, and Bart's own choices for the rest (dropout .1, GELU, post-norm)."""
     return BartForConditionalGeneration(
         BartConfig(
             vocab_size=len(task.vocabulary),

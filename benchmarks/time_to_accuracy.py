@@ -2,7 +2,7 @@
 
     python -m benchmarks.time_to_accuracy [--seeds 3] [--limit 1200] [--product] [--threads N] [--quick]
 
-Ours (the task's `document` recipe: the document's size, visible task and batch) beside the document's recipe
+Ours (the task's `document` recipe: the text's size, visible task and batch) beside the text's own recipe
 on `nn.Transformer`, seed by seed in turn. Measuring is not counted. Both are judged alike: MEASURED held-out
 examples every few steps; where those say 99 %, CONFIRMED must say so too.
 """
@@ -29,7 +29,7 @@ from hf_attn.training.loop import train
 TARGET = 0.99
 MEASURED, CONFIRMED = 200, 1000  # held-out examples; fewer where the task has not so many
 OURS, PEER, PRODUCT = "ours", "document's recipe", "product"
-RATIO_GOALS = {"copy": 100, "parser": 50, "addition": 12}  # wanted: the document's seconds over ours
+RATIO_GOALS = {"copy": 100, "parser": 50, "addition": 12}  # wanted: the text's seconds over ours
 QUICK_LIMIT = 1.0  # seconds for a peer that is only to show that the script works
 QUICK_EVERY = (5, 2)
 WARM_STEPS = 2  # of a model thrown away, before a clock runs
@@ -91,7 +91,7 @@ def measure_ours(task: Task, recipe: Recipe, seed: int, every: int) -> Iterator[
 
 
 def measure_document(task: Task, settings: DocumentSettings, seed: int, every: int) -> Iterator[Measurement]:
-    """Train by the document's recipe for as long as it is asked to go on."""
+    """Train by the text's recipe for as long as it is asked to go on."""
     learner = build_document_learner(task, settings, seed)
     step, seconds = 0, 0.0
     while True:
@@ -162,7 +162,7 @@ def warm_up(task: Task, recipe: Recipe, settings: DocumentSettings | None = None
 
 
 def compare(name: str, seeds: int, limit: float, every: tuple[int, int]) -> list[dict]:
-    """Ours and the document's recipe on one task, seed by seed in turn: a row each."""
+    """Ours and the text's recipe on one task, seed by seed in turn: a row each."""
     settings = DOCUMENT[name]
     task = build_task(name, **settings.task_options)
     ours_every, peer_every = every

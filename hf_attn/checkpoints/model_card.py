@@ -32,9 +32,9 @@ LIBRARY = "transformers"
 TASK_TYPES = {SEQUENCE: "text2text-generation", CLASSES: "text-classification", TEXT: "text-generation"}
 UNITS = {SEQUENCE: "examples", CLASSES: "texts", TEXT: "tokens"}
 HOW_JUDGED = {
-    SEQUENCE: ", written freely (greedy) and judged by a check that is independent of the generator",
+    SEQUENCE: ", generated freely (greedy) and checked independently of the task's generator",
     CLASSES: "",
-    TEXT: ", each guessed from the true ones before it",
+    TEXT: ", each predicted from the true ones before it",
 }
 LAST_LINES = {
     "AutoModelForSeq2SeqLM": "print(tokenizer.decode(model.generate(**inputs)[0], skip_special_tokens=True))",
@@ -157,8 +157,8 @@ def _summary(task: Task, training: Mapping) -> str:
     family, *how = name_model(training)
     sizes = "; ".join([f"{training['parameters']:,} parameters", *how])
     sentence = (
-        f"A tiny {family} ({sizes}) that learned one task: "
-        f"{task.title.lower()}. It was built with hf_attn to be looked into."
+        f"A tiny {family} ({sizes}) trained on one task: "
+        f"{task.title.lower()}. It was made with hf_attn for studying attention."
     )
     results = training.get("results")
     if not results:
@@ -166,14 +166,14 @@ def _summary(task: Task, training: Mapping) -> str:
     low, high = map(write_percent, results["interval"])
     share, n = write_percent(results["exact_match"]), f"{results['examples']:,}"
     accuracy = {
-        SEQUENCE: f"It writes {share} of {n} held-out examples right as a whole",
-        CLASSES: f"It names the class of {share} of {n} held-out texts right",
-        TEXT: f"It guesses {share} of {n} held-out tokens, each from those before it",
+        SEQUENCE: f"It gets {share} of {n} held-out examples right as a whole",
+        CLASSES: f"It classifies {share} of {n} held-out texts right",
+        TEXT: f"It predicts {share} of {n} held-out tokens, each from those before it",
     }[task.kind]
     hard = ""
     if worst := find_worst_pattern(training):
         pattern, right = worst
-        hard = f" Of the patterns that were tried it does worst on “{pattern}”: {write_percent(right)}."
+        hard = f" Of the input patterns that were tried, it is worst on “{pattern}”: {write_percent(right)}."
     return f"{sentence} {accuracy} (95 % interval {low} to {high}).{hard}"
 
 

@@ -44,7 +44,7 @@ class Experiment:
         question: one sentence.
         settings: names of a row's settings; its other figures are measured.
         sizes: a frozen dataclass of the size that a small processor measures in minutes.
-        full: the same at the document's size.
+        full: the same at the size that a text gives.
         count: how many rows a seed has, at a size.
         run: measures at a size with a seed, row by row.
         judge: what the rows of one or more seeds say.

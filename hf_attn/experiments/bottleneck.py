@@ -23,7 +23,7 @@ from hf_attn.tasks.synthetic.reversing import Reversing
 from hf_attn.viz.draw_chart import Chart
 
 MODELS = ("none", "additive")
-NUM_SYMBOLS = 18  # the document draws from 2 to 19
+NUM_SYMBOLS = 18  # “Learn AI Series (#51)” draws from 2 to 19
 MARGINAL = 0.05  # of token accuracy: a doubling that brings less brings little
 
 
@@ -109,7 +109,7 @@ EXPERIMENT = Experiment(
     question="How much of a sequence passes through one vector, and what does attention change?",
     settings=("length", "hidden_size", "model"),
     sizes=Sizes(),
-    # 30 epochs of 2,000 sequences in batches of 64; ours are drawn anew, the document's are repeated
+    # 30 epochs of 2,000 sequences in batches of 64; ours are drawn anew, the text's are repeated
     full=Sizes((32, 64, 128, 256), (15, 30), dataclasses.replace(RECURRENT_DOCUMENT, steps=960)),
     count=lambda sizes: len(sizes.lengths) * len(sizes.hidden_sizes) * len(MODELS),
     run=run,

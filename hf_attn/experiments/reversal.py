@@ -142,7 +142,7 @@ EXPERIMENT = Experiment(
     question="With equal parameters and steps, which models reverse sequences of 20 and of 40 symbols?",
     settings=("length", "model"),
     sizes=Sizes(),
-    full=Sizes(parameters=250_000, steps=1140),  # the document's 30 epochs of 2,400 sequences
+    full=Sizes(parameters=250_000, steps=1140),  # 30 epochs of 2,400 sequences, as in “Learn AI Series (#51)”
     count=lambda sizes: len(sizes.lengths) * len(sizes.recipes),
     run=run,
     judge=judge,

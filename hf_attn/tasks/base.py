@@ -232,7 +232,7 @@ class Task(ABC):
 
     @property
     def documents(self) -> Mapping[str, Recipe]:
-        """A document's exact sizes by architecture, where that is another than the one of `recipes`."""
+        """The sizes of the task's text by architecture, where that is not the architecture of `recipes`."""
         return {}
 
     # What all tasks share

@@ -1,8 +1,8 @@
 """Add two numbers written in decimal, most significant digit first.
 
 A person writes "7+95"; the model reads "007+095" and writes "0102": every number has as many digits as
-the largest, as in the document, so that a place is always the same column. Reading and writing put the zeros
-in and take them out.
+the largest, as in “The Birth of Transformers”, so that a position is always the same column. Reading and
+writing put the zeros in and take them out.
 """
 
 import random
@@ -34,7 +34,7 @@ class Addition(Task):
 
     Args:
         digits: most digits an addend has, 1 to 9.
-        max_addend: largest addend; 10^digits − 1 where None. The document draws from 0 to 499.
+        max_addend: largest addend; 10^digits − 1 where None. “The Birth of Transformers” draws from 0 to 499.
         balanced: draw the number of digits of each addend first, so that short numbers are as common as long
             ones; else addends are uniform from 0 to the largest, as in the document.
     """
@@ -91,7 +91,7 @@ class Addition(Task):
 
     @property
     def recipes(self) -> Mapping[str, Recipe]:
-        """A small model for the product; the document's hidden 256 with 3 + 3 layers beside it."""
+        """A small model; "document" is that of “The Birth of Transformers” (hidden 256, 3 + 3 layers)."""
         small = {
             "hidden_size": 64,
             "intermediate_size": 192,
@@ -117,7 +117,7 @@ class Addition(Task):
 
     @property
     def worked_example(self) -> WorkedExample:
-        """The document's own sum, where its digits are allowed."""
+        """The sum of “The Birth of Transformers”, where its digits are allowed."""
         first, second = {1: (7, 5), 2: (53, 91)}.get(self.digits, (153, 391))
         source = f"{min(first, self.largest)}+{min(second, self.largest)}"
         return WorkedExample(

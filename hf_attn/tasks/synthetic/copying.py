@@ -20,7 +20,7 @@ class SymbolSequences(SpacedTask):
 
     Args:
         max_length: longest sequence, 1 to 64 symbols.
-        min_length: shortest; equal to max_length for the documents' fixed length.
+        min_length: shortest; equal to max_length for sequences of one length.
         num_symbols: how many symbols there are, written 1 … num_symbols.
     """
 
@@ -62,7 +62,7 @@ class SymbolSequences(SpacedTask):
 
     @property
     def example(self) -> str:
-        """The document's own sequence, as far as the options allow."""
+        """The sequence of “The Birth of Transformers”, as far as the options allow."""
         own = (7, 15, 2, 3, 12)
         length = min(max(len(own), self.min_length), self.max_length)
         return " ".join(str((own[place % len(own)] - 1) % self.num_symbols + 1) for place in range(length))
@@ -135,7 +135,7 @@ class Copying(SymbolSequences):
 
     Args:
         max_length: longest sequence, 1 to 64 symbols.
-        min_length: shortest; equal to max_length for the document's fixed length.
+        min_length: shortest; equal to max_length for sequences of one length.
         num_symbols: how many symbols there are, written 1 … num_symbols.
     """
 
@@ -144,7 +144,7 @@ class Copying(SymbolSequences):
 
     @property
     def recipes(self) -> Mapping[str, Recipe]:
-        """The document's size (hidden 64, 2 + 2 layers, 2 heads) is small already: both recipes use it."""
+        """The size of “The Birth of Transformers” is small already (hidden 64, 2 + 2 layers): both use it."""
         model = {
             "hidden_size": 64,
             "intermediate_size": 128,
@@ -161,7 +161,7 @@ class Copying(SymbolSequences):
 
     @property
     def worked_example(self) -> WorkedExample:
-        """The document's own sequence."""
+        """The sequence of “The Birth of Transformers”."""
         return WorkedExample(
             self.example,
             self.example,

@@ -60,7 +60,7 @@ class Parsing(Task):
     """Write the syntax tree of an assignment.
 
     Args:
-        depth: how deep operators nest, 1 to 4; 1 is the document's task (one operator, digits on both sides).
+        depth: how deep operators nest, 1 to 4; 1 is that of “The Birth of Transformers”, one operator.
         parentheses: whether expressions may need them; without, precedence and order alone decide.
     """
 
@@ -139,7 +139,7 @@ class Parsing(Task):
 
     @property
     def worked_example(self) -> WorkedExample:
-        """The document's own expression, or a nested one."""
+        """The expression of “The Birth of Transformers”, or a nested one."""
         source = "x=1+2" if self.depth == 1 else "x=(1+2)*3"
         return WorkedExample(
             source,

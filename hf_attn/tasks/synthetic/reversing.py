@@ -16,7 +16,7 @@ class Reversing(SymbolSequences):
     """Write the source backwards: "7 15 2 3" → "3 2 15 7".
 
     Args:
-        max_length: longest sequence, 1 to 64 symbols; the document's exercises use fixed lengths of 15 to 40.
+        max_length: longest sequence, 1 to 64 symbols; “Learn AI Series (#51)” uses lengths of 15 to 40.
         min_length: shortest; equal to max_length for a fixed length.
         num_symbols: how many symbols there are, written 1 … num_symbols.
     """
@@ -26,7 +26,7 @@ class Reversing(SymbolSequences):
 
     @property
     def recipes(self) -> Mapping[str, Recipe]:
-        """A small Transformer; the document's own model is recurrent (see `documents`).
+        """A small Transformer; that of “Learn AI Series (#51)” is recurrent (see `documents`).
 
         The place to read is the length less the place to write: waves tell that (an angle less an angle is a
         rotation) where a learned table has every pair of places to learn. 300 steps gave .99 against .19.

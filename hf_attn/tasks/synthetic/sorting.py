@@ -19,7 +19,7 @@ class Sorting(SpacedTask):
     """Write numbers in ascending order: "9 4 17 4" → "4 4 9 17".
 
     Args:
-        length: how many numbers there are, 1 to 20; the document sorts 8.
+        length: how many numbers there are, 1 to 20; “Learn AI Series (#51)” sorts 8.
         smallest: the smallest number, at least 0.
         largest: the largest, at most 99.
     """
@@ -63,7 +63,7 @@ class Sorting(SpacedTask):
 
     @property
     def recipes(self) -> Mapping[str, Recipe]:
-        """A small Transformer; the document's own model is recurrent (see `documents`)."""
+        """A small Transformer; that of “Learn AI Series (#51)” is recurrent (see `documents`)."""
         model = {
             "hidden_size": 64,
             "intermediate_size": 256,

@@ -30,7 +30,7 @@ class Phrases(TextClassification):
 
     @property
     def recipes(self) -> Mapping[str, Recipe]:
-        """A small model, and the size of the document's classifier."""
+        """A small model, and the classifier of “Self-Attention and Multi-Head Attention”."""
         model = {**PRODUCT_MODEL, "dropout": 0.2}
         return {
             "product": Recipe(model, steps=1200, learning_rate=5e-3, evaluate_every=50),

@@ -59,7 +59,7 @@ class Topics(TextClassification):
 
     @property
     def recipes(self) -> Mapping[str, Recipe]:
-        """A small model with much dropout, and the size of the document's classifier."""
+        """A small model with dropout, and the classifier of “Self-Attention and Multi-Head Attention”."""
         return {
             "product": Recipe(PRODUCT_MODEL, steps=800, learning_rate=4e-3, evaluate_every=50),
             "document": Recipe(DOCUMENT_MODEL, steps=400, learning_rate=1e-3, evaluate_every=50),

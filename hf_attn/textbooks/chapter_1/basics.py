@@ -135,7 +135,7 @@ CLAIMS = (
         "The attention demonstration's lowest and highest weight.",
         "0.1234 0.4567",
         demonstration,
-        "No seed is told, and hardly a draw has 32 weights of .1234 and more: placeholders.",
+        "No seed is given, and hardly any draw has 32 weights of .1234 or more: placeholders.",
     ),
     Claim(
         "A self-attention layer from 512 to 64 has so many parameters.",
@@ -159,7 +159,7 @@ CLAIMS = (
         "Head 1 attends to adjacent words: more of its weight falls there than if it were spread evenly.",
         f">{UNIFORM}0",
         lambda: flat(weight_at_distance(four_heads(), 1, 1)[:1]),
-        "The sentence is printed over untrained weights, whatever they are.",
+        "The sentence is printed for untrained weights.",
     ),
     Claim(
         "Head 2 attends to distant words: more of its weight falls on distances of 2 and more than "
@@ -207,7 +207,7 @@ CLAIMS = (
         "The untrained classifier's probabilities for its first five random texts.",
         "0.5234 0.5012 0.5456 0.5123 0.5389",
         None,
-        "Neither the weights' nor the texts' seed is told, and dropout is on.",
+        "No seed is given for weights or texts, and dropout is on.",
     ),
     Claim(
         "Parameters of the LSTM classifier and of the attention classifier: the RNN has fewer.",

@@ -197,7 +197,7 @@ CLAIMS = (
         "Q Kᵀ and K Qᵀ are the same similarity matrix (and: the second is the first's transpose).",
         "True True",
         transposed,
-        "They are transposes: who asks and who answers change places.",
+        "They are transposes of each other: queries and keys change places.",
     ),
     Claim(
         "Causal weights of “I love deep learning”.",
@@ -255,7 +255,7 @@ CLAIMS = (
         "The first ten numbers of an embedding.",
         "-0.7838 -0.9194 0.4240 -0.8408 -0.0876 2.0239 1.3892 -0.4484 -0.6902 1.1443",
         None,
-        "No seed is told.",
+        "No seed is given.",
     ),
     Claim(
         "The worked losses of copy, addition and parser, by the code printed above them.",
@@ -292,6 +292,6 @@ CLAIMS = (
         "Training logs of addition and parser: loss and accuracy of the first epoch.",
         "6.1352 0.0073 6.3280 0.2309",
         None,
-        "No seed is told, and accuracy is that of training batches.",
+        "No seed is given, and accuracy is that of training batches.",
     ),
 )

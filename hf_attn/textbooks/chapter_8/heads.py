@@ -132,7 +132,7 @@ CLAIMS = (
         "At least .9 of a map's energy lies in its first singular values: the largest tenth, same maps.",
         "≥0.90 ≥0.90 ≥0.90",
         lambda: deep("first_tenth"),
-        "That holds of even attention, whose rank is 1, and less the more a head tells tokens apart.",
+        "That holds for uniform attention, whose rank is 1; the more a head distinguishes tokens, the less.",
     ),
     Claim(
         "Low frequencies hold over 80 % of a map: those below half the highest, same maps.",

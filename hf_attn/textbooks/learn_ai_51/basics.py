@@ -147,7 +147,7 @@ CLAIMS = (
         "“dog bites man” and “man bites dog” have identical representations, and so has their mean.",
         "True True",
         order_of_words,
-        "Each word's vector is the same and stands elsewhere: they are permuted, identical only when pooled.",
+        "Each word keeps its vector at its new position: they are permuted, identical only when pooled.",
     ),
     Claim(
         "Position 1 is similar to position 0 and position 49 is not: cosines at width 32.",
