@@ -208,6 +208,7 @@ def test_every_setting_of_a_run_is_found_again_in_the_fields():
     for other in (
         {"task": "Reversal", "model": "concat", "size": 10},
         {"learning_rate": "0.0031", "seed": "7"},
+        {"learning_rate": "0.02", "optimizer": "adafactor"},
     ):
         session = begun(**other)
         wanted = replay.RunSpec(replay.form_of(session.run), 1)
@@ -218,6 +219,22 @@ def test_every_setting_of_a_run_is_found_again_in_the_fields():
             session.run.seed,
         )
         session.close()
+
+
+def test_links_from_before_there_were_optimizers_and_min_p_open_as_before(linked):
+    session = begun()
+    fields = replay.form_of(session.run)
+    assert fields.pop("optimizer") == "adamw"
+    again, _ = replay.add_again(Session(device="cpu"), replay.check_run({"form": fields, "steps": 1}))
+    assert again.recipe == session.run.recipe
+    session.close()
+    values = {"strategy": "nucleus", "beams": 4, "k": 3, "p": 0.7, "temperature": 1.5, "seed": "3"}
+    updates, _ = linked.open(
+        packed(tab="try", values={"checkpoint": "attn-addition", "text": "1+2", **values})
+    )
+    opened = {name: value_in(updates[part]) for name, part in linked.fields["try"].items()}
+    assert opened | values == opened
+    assert opened["min p"] == 0.1
 
 
 def test_a_run_on_an_uploaded_table_cannot_travel_and_says_so(linked, tmp_path):

@@ -146,6 +146,15 @@ def test_fields_that_mean_nothing_to_a_model_are_not_read_and_not_shown():
     }
 
 
+def test_another_optimizer_brings_its_learning_rate_and_learns_from_the_form():
+    assert form.choose_optimizer("Copy", "transformer", 5, "small", "adafactor") == "0.02"
+    assert form.choose_optimizer("Copy", "transformer", 5, "small", "adamw") == "0.005"
+    _, recipe, _ = form.read_form(*changed(optimizer="adafactor", learning_rate="0.02"))
+    assert (recipe.optimizer, recipe.learning_rate) == ("adafactor", 0.02)
+    with pytest.raises(form.FieldError, match="ptimizer='lion' is not known; choose one of adafactor"):
+        form.read_form(*changed(optimizer="lion"))
+
+
 @pytest.mark.parametrize(
     ("model", "values", "field", "words"),
     [

@@ -94,8 +94,9 @@ def test_the_implementation_is_switched_back_also_where_stacks_differ_and_after_
 def test_generated_tokens_and_beams_are_rows(name, strategy):
     model, tokenizer = build_native(name)
     source = torch.tensor([tokenizer(TEXT)["input_ids"]])
-    maps = show_attention(model, tokenizer, TEXT, strategy=strategy, num_beams=3, max_new_tokens=6).maps
-    written = generate_answer(model, source, strategy, num_beams=3, max_new_tokens=6).ids
+    how = {"strategy": strategy, "max_new_tokens": 6} | ({"num_beams": 3} if strategy == "beam" else {})
+    maps = show_attention(model, tokenizer, TEXT, **how).maps
+    written = generate_answer(model, source, **how).ids
     assert maps.target_ids == written
     assert len(maps.answering.rows) == len(written)
     assert maps.answering.weights.shape[2] == len(written)
