@@ -52,6 +52,7 @@ _HOMES = {
     "build_attention_mask": "hf_attn.analysis.head_roles",
     "build_model": "hf_attn.architectures.registry",
     "build_preset": "hf_attn.architectures.presets",
+    "build_random_head": "hf_attn.interpret.random_head",
     "build_task": "hf_attn.tasks",
     "build_tokenizer": "hf_attn.tasks.tokenizers.from_vocabulary",
     "check_hand_exercise": "hf_attn.textbooks.exercises",
@@ -63,6 +64,7 @@ _HOMES = {
     "draw_map": "hf_attn.viz.draw_map",
     "duel": "hf_attn.training.duel",
     "evaluate": "hf_attn.evaluation.metrics",
+    "generate_answer": "hf_attn.generation.generate",
     "intervening": "hf_attn.interpret.interventions",
     "learn_bpe_merges": "hf_attn.experiments.words.bpe_steps",
     "learn_word_order": "hf_attn.experiments.words.bag_of_words",
@@ -87,7 +89,7 @@ _HOMES = {
     "push_checkpoint": "hf_attn.hub.push",
     "push_dataset": "hf_attn.hub.dataset",
     "read_docstring_passages": "hf_attn.experiments.words.ngram_text",
-    "read_native_head": "hf_attn.interpret.native_heads",
+    "read_head": "hf_attn.interpret.read_head",
     "read_passages": "hf_attn.experiments.words.ngram_text",
     "run_length_test": "hf_attn.experiments.length_generalization",
     "save_checkpoint": "hf_attn.checkpoints.save_load",
@@ -100,9 +102,6 @@ _HOMES = {
     "train": "hf_attn.training.loop",
     "train_tokenizer": "hf_attn.tasks.tokenizers.trained",
     "view_position_encoding": "hf_attn.analysis.position_encodings",
-    "walk_model": "hf_attn.interpret.read_head",
-    "walk_sentence": "hf_attn.interpret.read_head",
-    "generate_answer": "hf_attn.generation.generate",
 }
 
 __all__ = [*_HOMES, "__version__"]

@@ -134,13 +134,11 @@ def read_map(model, task: Task, probe: Probe) -> tuple[torch.Tensor | None, dict
     Returns:
         ([layers, heads, rows, columns] of the last layers, all unless that were too large; words and labels).
     """
-    answering = attention_maps(model, probe.batch).answering
+    maps = attention_maps(model, probe.batch)
+    answering = maps.relabel(lambda ids: label_tokens([task.tokens[index] for index in ids])).answering
     if answering is None:
         return None, {"heads": 0, "layers": [], "rows": [], "cols": []}
-    rows, columns = (
-        label_tokens([task.tokens[int(index)] for index in ids])
-        for ids in (answering.rows, answering.columns)
-    )
+    rows, columns = list(answering.rows), list(answering.columns)
     kind = "alignment" if is_recurrent(model.config) else answering.kind
     known = task.alignment(probe.source, probe.answer) if probe.answer else None
     layers = len(answering.weights)
@@ -177,7 +175,7 @@ def answer_examples(model, task: Task, examples: Examples) -> list[dict]:
     else:
         known = batch.labels.masked_fill(batch.labels == IGNORED, PAD)
         answered = torch.nn.functional.pad(known, (0, most - known.shape[1]), value=PAD)
-        wrong = ~find_right(model, batch.to(next(model.parameters()).device)).cpu()
+        wrong = ~find_right(model, task, batch.to(next(model.parameters()).device)).cpu()
         if wrong.any():
             answered[wrong] = predict(model, task, batch[wrong], most=most)
     rows = zip(examples.sources, examples.answers, answered.tolist(), strict=True)

@@ -256,7 +256,7 @@ class ApiSession:
             for name, number, most in (("layer", layer, layers), ("head", head, heads)):
                 if not 0 <= number < most:
                     raise ValueError(f"{name}={number}: this model has {name}s 0 to {most - 1}.")
-            queries, keys = (opened.labels(ids) for ids in computed.maps.sides(shown))
+            queries, keys = map(list, computed.maps.sides(shown))
             answer = opened.read_text(computed.written) if computed.written else ""
         return {
             "kind": shown,

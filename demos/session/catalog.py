@@ -3,7 +3,7 @@
 import contextlib
 import functools
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -114,9 +114,8 @@ class LoadedModel:
         most = self.most_written(source_length)
         return most if self.task is not None else min(MOST_OTHER, most)
 
-    def labels(self, ids) -> list[str]:
+    def labels(self, ids: Sequence[int]) -> list[str]:
         """Names of tokens, as the boards show them."""
-        ids = [int(index) for index in ids]
         if self.task is None:
             return list(name_tokens(ids, self.tokenizer))
         return label_tokens(self.tokenizer.convert_ids_to_tokens(ids))

@@ -13,7 +13,7 @@ import torch
 from hf_attn.architectures.families import is_recurrent
 from hf_attn.architectures.map_sizes import count_weights, estimate_map_bytes
 from hf_attn.generation.generate import generate_answer
-from hf_attn.interpret.attention_maps import OFFERED, AttentionMaps, attention_maps
+from hf_attn.interpret.attention_maps import OFFERED, AttentionMaps, attention_maps, fit_alignment
 from hf_attn.interpret.long_inputs import LongMap, choose_window, read_long_maps
 from hf_attn.tasks.base import TEXT
 
@@ -113,14 +113,15 @@ def look_again(
     """Compute the maps of an input that was read already, those of a window where they are many."""
     config = opened.model.config
     sizes = count_weights(config, len(read), len(written))
-    source, target = as_ids(opened, read), as_ids(opened, written) if written else None
     needed = estimate_map_bytes(config, len(read), len(written))
     if is_recurrent(config) or sum(map(math.prod, sizes.values())) <= SENT_WEIGHTS:
-        return ComputedMaps(read, written, attention_maps(opened.model, source, target), needed=needed)
+        maps = attention_maps(opened.model, read, written or None)
+        return ComputedMaps(read, written, maps.relabel(opened.labels), needed=needed)
     window = choose_window(sizes, KEPT_BYTES)
     small = SMALL[max(layers * heads for layers, heads, *_ in sizes.values()) > FEW_HEADS]
+    source, target = as_ids(opened, read), as_ids(opened, written) if written else None
     maps, long = read_long_maps(opened.model, source, target, window=window, start=start, small=small)
-    return ComputedMaps(read, written, maps, long, window, needed)
+    return ComputedMaps(read, written, maps.relabel(opened.labels), long, window, needed)
 
 
 def show(opened: LoadedModel, text: str, computed: ComputedMaps, kept: dict | None) -> dict:
@@ -145,8 +146,11 @@ def show(opened: LoadedModel, text: str, computed: ComputedMaps, kept: dict | No
 
 def show_kind(opened: LoadedModel, computed: ComputedMaps, kind: str, known) -> dict:
     """One kind of maps: labels, known answer, and weights."""
-    rows, columns = (opened.labels(ids) for ids in computed.maps.sides(kind))
-    value: dict = {"truth": find_truth(computed, kind, known, len(rows), len(columns))}
+    rows, columns = map(list, computed.maps.sides(kind))
+    value: dict = {"truth": None}
+    if kind == computed.answering and kind != "encoder":
+        before = computed.maps.written_from if kind == "decoder" else 0
+        value["truth"] = fit_alignment(known, len(rows), len(columns), before)
     if kind == "cross" and is_recurrent(opened.model.config):
         value["title"] = "alignment, written symbols read the input"
     if kind not in computed.long:
@@ -156,31 +160,20 @@ def show_kind(opened: LoadedModel, computed: ComputedMaps, kind: str, known) -> 
         sent = {"maps": boards.encode_maps(weights), "shape": list(weights.shape)}
         return {**value, "rows": rows, "cols": columns, **sent}
     long = computed.long[kind]
-    (first, second), (height, width) = long.start, long.kept.shape[-2:]
+    (first, second), (height, width) = long.start, long.window.shape[-2:]
     if value["truth"] is not None:
         value["truth"] = [row[second : second + width] for row in value["truth"][first : first + height]]
     return {
         **value,
         "rows": rows[first : first + height],
         "cols": columns[second : second + width],
-        "shape": list(long.kept.shape),
+        "shape": list(long.window.shape),
         "small": pack(long.small),
         "small_shape": list(long.small.shape),
         "from": [first, second],
-        "of": list(long.whole),
+        "of": list(long.size),
         "ahead": len(columns) - len(rows) if kind == "decoder" else None,
     }
-
-
-def find_truth(computed: ComputedMaps, kind: str, known, rows: int, columns: int) -> list[list[int]] | None:
-    """The known answer in the shape of a kind's map; None where it does not say what is known."""
-    before = computed.maps.written_from if kind == "decoder" else 0
-    if known is None or kind == "encoder" or kind != computed.answering or len(known) < rows - before:
-        return None
-    filled = [[0] * columns] * before + [
-        [*row, *[0] * (columns - len(row))] for row in known[: rows - before]
-    ]
-    return filled if all(len(row) == columns for row in filled) else None
 
 
 def choose_first(computed: ComputedMaps, kinds: dict) -> dict:
@@ -205,7 +198,7 @@ def tell_title(opened: LoadedModel, text: str, written: list[int]) -> str:
 
 def tell_window(computed: ComputedMaps) -> str:
     """Why not everything is shown at once, and what would do."""
-    tokens = max(max(long.whole) for long in computed.long.values())
+    tokens = max(max(long.size) for long in computed.long.values())
     return (
         f"{formatting.count(tokens)} tokens would need {formatting.count(round(computed.needed / 1e6))} MB; "
         f"the window shows {formatting.count(computed.window)} at a time. The model reads all of them."
@@ -222,7 +215,7 @@ def pack(weights: torch.Tensor) -> str:
 def fetch_head(checks, kind: str, layer: int, head: int | None) -> dict | None:
     """One head's map, or the mean of a layer's heads where None; nothing where there is none."""
     long = checks.long.get(kind)
-    layers, heads = (0, 0) if long is None else long.kept.shape[:2]
+    layers, heads = (0, 0) if long is None else long.window.shape[:2]
     if layer >= layers or (head or 0) >= heads:
         return None
     weights = long.head(layer, head)

@@ -6,13 +6,10 @@ As in demos/snippets/views.py. The lens replaces the line that begins with `kind
 from collections.abc import Sequence
 
 from hf_attn.analysis.ablation import Trial
-from hf_attn.architectures.families import is_ours
 
 from ..session.catalog import LoadedModel
 from ..session.session import Session
 from .views import TORCH, join, say_model
-
-SIDES = ("source_tokens", "target_tokens", "decoder_tokens")
 
 
 def call_task(session: Session, chosen: str) -> str:
@@ -72,17 +69,13 @@ def explain_roles(
     return join(
         [
             *imports,
-            "import dataclasses",
             "attention_maps",
             "measure_even_attention",
             "measure_heads",
         ],
         *lines,
-        f"maps = attention_maps(model, {say_inputs(read, written)})  # its tokens are ids",
-        f"sides = {SIDES!r}",
-        "ids = {side: [int(index) for index in getattr(maps, side)] for side in sides}",
-        "names = {side: tuple(tokenizer.convert_ids_to_tokens(ids[side])) for side in sides}",
-        "maps = dataclasses.replace(maps, **names)",
+        f"maps = attention_maps(model, {say_inputs(read, written)})",
+        "maps = maps.relabel(tokenizer.convert_ids_to_tokens)",
         f"roles, even = measure_heads(maps{alignment}), measure_even_attention(maps{alignment})",
         "for kind, figures in roles.items():",
         "    print(kind, figures, even[kind])  # figures: [layers, heads]",
@@ -133,12 +126,11 @@ def explain_cell(
     """Query, key and value of a cell (kind, layer, head, query, key), and its weight."""
     imports, lines = say_model(session, chosen, opened)
     kind, layer, head, query, key = cell
-    name = "walk_model" if is_ours(opened.model.config.model_type) else "read_native_head"
     place = f"kind={kind!r}, layer={layer}, head={head}"
     return join(
-        [*imports, name],
+        [*imports, "read_head"],
         *lines,
-        f"head = {name}(model, {say_inputs(read, written)}, {place})",
+        f"head = read_head(model, {say_inputs(read, written)}, {place})",
         f"cell = head.explain({query}, {key})",
         "print(cell.query, cell.key, cell.chosen.value, cell.chosen.score, cell.chosen.weight)",
     )

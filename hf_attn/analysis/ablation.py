@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from hf_attn.evaluation.metrics import Interval, wilson_interval
+from hf_attn.evaluation.metrics import Interval, find_right, next_logits, wilson_interval
 from hf_attn.generation.generate import evaluating, greedy_ids, is_decoder_only, most_tokens
 from hf_attn.interpret.interventions import Intervention, count_heads, intervening, intervening_by_row
-from hf_attn.tasks.base import CLASSES, TEXT, Task, check_count
-from hf_attn.tasks.batch import IGNORED, PAD, Batch
+from hf_attn.tasks.base import Task, check_count
+from hf_attn.tasks.batch import IGNORED, Batch
 
 BATCH = 64  # rows that are read at once
 
@@ -168,15 +168,14 @@ def measure_outcomes(
     for trial in (Trial(), *trials):
         is_encoder_whole = all(intervention.kind != "encoder" for intervention in trial.interventions)
         with intervening(model, trial.interventions):
-            right = torch.cat(
-                [
-                    _which_are_right(model, task, part, memory if is_encoder_whole else None)
-                    for part, memory in zip(parts, memories, strict=True)
-                ]
-            )
-        whole = right if whole is None else whole
-        lost = whole.double() - right.double()
-        n, count = len(right), int(right.sum())
+            right = [
+                find_right(model, task, part, memory if is_encoder_whole else None).cpu()
+                for part, memory in zip(parts, memories, strict=True)
+            ]
+        is_right = torch.cat(right)
+        whole = is_right if whole is None else whole
+        lost = whole.double() - is_right.double()
+        n, count = len(is_right), int(is_right.sum())
         error = float(lost.std()) / n**0.5 if n > 1 else 0.0
         yield Outcome(trial, n, count / n, wilson_interval(count, n), float(lost.mean()), error)
 
@@ -199,32 +198,6 @@ def _read_sources(model, batch: Batch):
         return None
     with evaluating(model):
         return model.get_encoder()(batch.input_ids, attention_mask=batch.attention_mask)
-
-
-def _which_are_right(model, task: Task, batch: Batch, memory) -> torch.Tensor:
-    """Bool [B]: which answers are right as a whole; of text [tokens], which next tokens."""
-    sources = batch.prompt() if is_decoder_only(model) else (batch.input_ids, batch.attention_mask)
-    labels = batch.labels.unsqueeze(1) if task.kind == CLASSES else batch.labels
-    counts = labels != IGNORED
-    answers = labels.masked_fill(~counts, PAD)
-    right = _next_logits(model, *sources, answers, memory).argmax(-1) == labels
-    return (right[counts] if task.kind == TEXT else (right | ~counts).all(dim=1)).cpu()
-
-
-@torch.no_grad()
-def _next_logits(model, input_ids, attention_mask, answers: torch.Tensor, memory=None) -> torch.Tensor:
-    """[B, T, V]: scores of each token of the answers [B, T], given those before; or [B, 1, classes]."""
-    if not model.can_generate():
-        return model(input_ids, attention_mask=attention_mask).logits.unsqueeze(1)
-    if not is_decoder_only(model):
-        source = {"input_ids": input_ids} if memory is None else {"encoder_outputs": memory}
-        begun = {"decoder_input_ids": model.prepare_decoder_input_ids_from_labels(answers)}
-        return model(**source, **begun, attention_mask=attention_mask, use_cache=False).logits
-    if attention_mask is not None:
-        attention_mask = torch.nn.functional.pad(attention_mask, (0, answers.shape[1] - 1), value=1)
-    read = torch.cat((input_ids, answers[:, :-1]), dim=1)
-    logits = model(read, attention_mask=attention_mask, use_cache=False).logits
-    return logits[:, input_ids.shape[1] - 1 :]  # the source's last token scores the answer's first
 
 
 def measure_changes(
@@ -273,15 +246,15 @@ def _refuse_places(trial: Trial, length: int, model) -> None:
 def _compare(model, input_ids: torch.Tensor, trials: Sequence[Trial], limit: int) -> list[Change]:
     """The changes of as many trials as fit in a batch, whose row 0 is left as it is."""
     tried = [Trial(), *trials]
-    sources = _leave_out(model, input_ids[0], [trial.without for trial in tried])
+    ids, mask = _leave_out(model, input_ids[0], [trial.without for trial in tried])
     with intervening_by_row(model, [trial.interventions for trial in tried]):
         if model.can_generate():
-            rows = greedy_ids(model, *sources, limit).tolist()
+            rows = greedy_ids(model, ids, mask, limit).tolist()
             answers = [_strip(row, model.config.pad_token_id) for row in rows]
-            before = input_ids.new_tensor(answers[0]).expand(len(tried), -1)
-            logits = _next_logits(model, *sources, before)
+            before = input_ids.new_tensor(answers[0]).repeat(len(tried), 1)
+            logits = next_logits(model, Batch(ids, before, mask))
         else:
-            logits = _next_logits(model, *sources, input_ids)
+            logits = next_logits(model, Batch(ids, ids, mask)).unsqueeze(1)
             answers = [(choice,) for choice in logits[:, 0].argmax(-1).tolist()]
     if model.can_generate():
         written = len(answers[0]) + (input_ids.shape[1] - 1 if is_decoder_only(model) else 0)
@@ -373,11 +346,10 @@ def measure_removal(model, tokenizer: PreTrainedTokenizerFast, text: str) -> Rem
         raise ValueError(f"{text!r} has no words to take out; write some.")
     source = torch.tensor(ids, device=next(model.parameters()).device)
     left_out = [[], *[places for _, places in groups]]
-    with evaluating(model):
-        logits = [
-            _next_logits(model, *_leave_out(model, source, left_out[start : start + BATCH]), source)[:, 0]
-            for start in range(0, len(left_out), BATCH)
-        ]
+    logits = []
+    for start in range(0, len(left_out), BATCH):
+        rows, mask = _leave_out(model, source, left_out[start : start + BATCH])
+        logits.append(next_logits(model, Batch(rows, rows, mask)))
     probabilities = torch.cat(logits).float().softmax(-1).cpu()
     predicted = int(probabilities[0].argmax())
     return Removal(
@@ -395,5 +367,5 @@ def _cut(ids: list[int], groups: list[tuple[str, list[int]]], model, tokenizer):
     most = min(positions, tokenizer.model_max_length)
     if len(ids) <= most:
         return ids, groups
-    kept = [(word, [place for place in places if place < most - 1]) for word, places in groups]
-    return [*ids[: most - 1], ids[-1]], [(word, places) for word, places in kept if places]
+    shorter = [(word, [place for place in places if place < most - 1]) for word, places in groups]
+    return [*ids[: most - 1], ids[-1]], [(word, places) for word, places in shorter if places]

@@ -2,7 +2,7 @@
 
 Each view is a function of a head's weights A [..., Q, K], a row for each query and a column for each key, or
 of queries and keys. A row of zeros is a query that attends to nothing: padding, or all of its keys hidden. It
-counts nowhere.
+counts nowhere. What cannot be weights, such as numbers below 0 or above 1, is refused with a ValueError.
 """
 
 import math
@@ -42,9 +42,6 @@ def entropy(weights: torch.Tensor) -> torch.Tensor:
 
     Returns:
         [..., Q]: 0 where all weight lies on one key, ln n where it is spread evenly over n.
-
-    Raises:
-        ValueError: weights that are none.
     """
     _check_weights(weights)
     return torch.special.entr(weights).sum(-1)
@@ -61,9 +58,6 @@ def normalised_entropy(weights: torch.Tensor, may_attend: torch.Tensor | None = 
 
     Returns:
         [..., Q] from 0 to 1; NaN for a query without a choice, which has one key or none.
-
-    Raises:
-        ValueError: weights that are none.
     """
     allowed = _count_keys(weights, may_attend)
     share = entropy(weights) / allowed.clamp(min=2).to(weights.dtype).log()
@@ -85,9 +79,6 @@ def singular_values(weights: torch.Tensor) -> torch.Tensor:
 
     Returns:
         [..., min(Q, K)] from the largest to the smallest, float64.
-
-    Raises:
-        ValueError: weights that are none.
     """
     _check_weights(weights)
     return torch.linalg.svdvals(weights.double())
@@ -103,9 +94,6 @@ def effective_rank(weights: torch.Tensor) -> torch.Tensor:
 
     Returns:
         [...], from 1 (every query reads alike) to min(Q, K) (an identity); 0 for a map of zeros.
-
-    Raises:
-        ValueError: weights that are none.
     """
     sigma = singular_values(weights)
     total = sigma.sum(-1, keepdim=True)
@@ -126,7 +114,7 @@ def numerical_rank(weights: torch.Tensor, tolerance: float = COUNTED) -> torch.T
         [...], int64; 0 for a map of zeros.
 
     Raises:
-        ValueError: weights that are none, or a tolerance out of its range.
+        ValueError: a tolerance out of its range.
     """
     if not 0 <= tolerance < 1:
         raise ValueError(f"tolerance={tolerance} must be at least 0 and below 1, a share of the largest one.")
@@ -151,7 +139,7 @@ def leading_energy(weights: torch.Tensor, share: float = FIRST_SHARE) -> torch.T
         [...], from 0 to 1; NaN for a map of zeros.
 
     Raises:
-        ValueError: weights that are none, or a share out of its range.
+        ValueError: a share out of its range.
     """
     if not 0 < share <= 1:
         raise ValueError(f"share={share} must be above 0 and at most 1: 0.1 is the largest tenth.")
@@ -178,7 +166,7 @@ def low_frequency_share(weights: torch.Tensor, below: float = LOW) -> torch.Tens
         u = −v; NaN for a map of zeros.
 
     Raises:
-        ValueError: weights that are none, or `below` out of its range.
+        ValueError: `below` out of its range.
     """
     _check_weights(weights)
     if not 0 < below <= 1:
@@ -201,9 +189,6 @@ def sink_share(weights: torch.Tensor, may_attend: torch.Tensor | None = None) ->
 
     Returns:
         [...], over the queries that have a choice; 1 / K for even attention; NaN where no query has one.
-
-    Raises:
-        ValueError: weights that are none.
     """
     _check_weights(weights)
     return mean_over_queries(weights[..., 0], choosing(weights, may_attend))
@@ -219,9 +204,6 @@ def mean_distance(weights: torch.Tensor) -> torch.Tensor:
 
     Returns:
         [...], in places; NaN where no query attends to anything.
-
-    Raises:
-        ValueError: weights that are none.
     """
     _check_weights(weights)
     far = (weights * _offsets(weights).abs()).sum(-1)
@@ -242,9 +224,6 @@ def distance_profile(
     Returns:
         (offsets key − query [Q + K − 1], w [..., Q + K − 1]); an offset counts for those queries that attend
         to something and may attend there, and is NaN where there are none.
-
-    Raises:
-        ValueError: weights that are none.
     """
     _check_weights(weights)
     queries, keys = weights.shape[-2:]
@@ -301,7 +280,7 @@ def measure_theory(weights: torch.Tensor, may_attend: torch.Tensor | None = None
         Name → [L, H], float64; NaN where there is nothing to measure, such as a query's choice of one key.
 
     Raises:
-        ValueError: weights that are none, a mask of another shape, or weight on what may not be attended.
+        ValueError: a mask of another shape, or weight on what may not be attended.
     """
     _check_weights(weights)
     if may_attend is not None:
@@ -341,11 +320,11 @@ def crop(weights: torch.Tensor, may_attend: torch.Tensor) -> tuple[torch.Tensor,
             f"{list(weights.shape[-2:])}, queries by keys, True where a query may attend."
         )
     rows, columns = may_attend.any(-1), may_attend.any(-2)
-    kept = weights[..., rows, :]
-    leaked = float((kept * ~may_attend[rows]).sum(-1).amax()) if kept.numel() else 0.0
+    weights = weights[..., rows, :]
+    leaked = float((weights * ~may_attend[rows]).sum(-1).amax()) if weights.numel() else 0.0
     if leaked > LEAKED:
         raise ValueError(f"weights put {leaked:.3f} on keys that may_attend hides: give the mask they had.")
-    return kept[..., columns], may_attend[rows][:, columns]
+    return weights[..., columns], may_attend[rows][:, columns]
 
 
 def mean_over_queries(values: torch.Tensor, counted: torch.Tensor) -> torch.Tensor:
@@ -354,7 +333,6 @@ def mean_over_queries(values: torch.Tensor, counted: torch.Tensor) -> torch.Tens
 
 
 def _check_weights(weights: torch.Tensor) -> None:
-    """Refuse what cannot be attention weights."""
     if weights.dim() < 2 or not weights.is_floating_point() or 0 in weights.shape[-2:]:
         raise ValueError(
             f"weights is {weights.dtype} {list(weights.shape)}; give floats [..., queries, keys], at least "

@@ -19,7 +19,6 @@ from hf_attn.analysis.head_metrics import mean_over_queries, measure_theory, nor
 from hf_attn.architectures.registry import drawing_weights
 from hf_attn.interpret.attention_maps import KINDS, AttentionMaps, attention_maps
 from hf_attn.tasks.base import CLASSES, Task, check_count
-from hf_attn.tasks.batch import IGNORED
 from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
 
 SEPARATORS = frozenset((*".,;:!?。、，；：！？", "</s>", "[SEP]", "<sep>", "<|endoftext|>", "<|im_end|>"))
@@ -207,13 +206,12 @@ def measure_heads(
     Returns:
         Kind → name in ROLES and in THEORY → [L, H].
     """
-    return {
-        kind: {
-            **measure_roles(weights, kind, tokens, _align(maps, kind, alignment)),
-            **measure_theory(weights, build_attention_mask(kind, *weights.shape[-2:])),
-        }
-        for kind, weights, tokens in _maps_of(maps)
-    }
+    found = {}
+    for kind in maps.kinds:
+        weights, (_, keys) = getattr(maps, kind), maps.sides(kind)
+        roles = measure_roles(weights, kind, keys, maps.align(kind, alignment))
+        found[kind] = {**roles, **measure_theory(weights, build_attention_mask(kind, *weights.shape[-2:]))}
+    return found
 
 
 def measure_even_attention(
@@ -221,13 +219,11 @@ def measure_even_attention(
 ) -> dict[str, dict[str, float]]:
     """What even attention would score where `maps` were made: kind → name in ROLES and in THEORY → figure."""
     found: dict[str, dict[str, float]] = {}
-    for kind, weights, tokens in _maps_of(maps):
-        mask = build_attention_mask(kind, *weights.shape[-2:])
+    for kind in maps.kinds:
+        mask = build_attention_mask(kind, *getattr(maps, kind).shape[-2:])
         even = spread_evenly(mask)[None, None]
-        roles = measure_roles(even, kind, tokens, _align(maps, kind, alignment))
-        found[kind] = {
-            name: float(figure) for name, figure in {**roles, **measure_theory(even, mask)}.items()
-        }
+        roles = measure_roles(even, kind, maps.sides(kind)[1], maps.align(kind, alignment))
+        found[kind] = {name: float(score) for name, score in {**roles, **measure_theory(even, mask)}.items()}
     return found
 
 
@@ -261,26 +257,24 @@ def measure_head_roles(
     untrained = build_untrained(model, seed) if with_untrained else None
     tokenizer = build_tokenizer(task)
     batch = task.held_out(examples)
-    found: tuple[list, list, list] = ([], [], [])
+    of_trained, of_untrained, of_even = [], [], []
     for row in range(len(batch)):
-        source = batch.input_ids[row]
-        if batch.attention_mask is not None:
-            source = source[batch.attention_mask[row].bool()]
-        target = None if task.kind == CLASSES else batch.labels[row][batch.labels[row] != IGNORED]
-        alignment = None
-        if target is not None:
-            alignment = task.alignment(task.read_source(source.tolist()), task.decode(target.tolist()))
-        maps = attention_maps(model, source, target, tokenizer=tokenizer)
+        maps = attention_maps(model, batch, row=row, tokenizer=tokenizer)
         if maps.answering is None:
             raise ValueError("This model has no attention to measure: it reads step by step.")
-        found[0].append(measure_heads(maps, alignment))
-        found[2].append(measure_even_attention(maps, alignment))
+        alignment = None
+        if task.kind != CLASSES:
+            alignment = task.alignment(task.read_source(maps.source_ids), task.decode(maps.answer_ids))
+        of_trained.append(measure_heads(maps, alignment))
+        of_even.append(measure_even_attention(maps, alignment))
         if untrained is not None:
-            maps = attention_maps(untrained, source, target, tokenizer=tokenizer)
-            found[1].append(measure_heads(maps, alignment))
-    trained, drawn, even = (average(rows) for rows in found)
-    chance = {kind: {name: float(mean) for name, mean in figures.items()} for kind, figures in even.items()}
-    return HeadRoles(len(batch), trained, drawn, chance)
+            maps = attention_maps(untrained, batch, row=row, tokenizer=tokenizer)
+            of_untrained.append(measure_heads(maps, alignment))
+    even = {
+        kind: {name: float(mean) for name, mean in scores.items()}
+        for kind, scores in average(of_even).items()
+    }
+    return HeadRoles(len(batch), average(of_trained), average(of_untrained), even)
 
 
 def average(examples: Sequence[Mapping[str, Mapping]]) -> dict[str, Figures]:
@@ -294,21 +288,3 @@ def average(examples: Sequence[Mapping[str, Mapping]]) -> dict[str, Figures]:
             measured = [torch.as_tensor(example[kind][name]) for example in examples if name in example[kind]]
             means[kind][name] = torch.stack(measured).nanmean(0)
     return means
-
-
-def _maps_of(maps: AttentionMaps):
-    """(kind, weights [L, H, Q, K], the keys' tokens) for each kind of attention there is."""
-    tokens = {"encoder": maps.source_tokens, "decoder": maps.decoder_tokens, "cross": maps.source_tokens}
-    for kind in KINDS:
-        weights = getattr(maps, kind)
-        if weights is not None:
-            yield kind, weights, tokens[kind]
-
-
-def _align(maps: AttentionMaps, kind: str, alignment) -> list[list[int]] | None:
-    """The alignment in the shape of one kind's maps; None where the answer does not read the source there."""
-    answering = maps.answering
-    rows = None if answering is None or answering.kind != kind else answering.align(alignment)
-    if rows is None:
-        return None
-    return [[0] * len(rows[0])] * maps.written_from + rows  # what stands before the answer depends on nothing

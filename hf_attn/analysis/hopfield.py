@@ -1,6 +1,7 @@
 """Attention as a memory: the modern Hopfield network, which stores keys and is asked with queries.
 
-One update of a state is attention with the keys for values, and it never raises the energy.
+One update of a state is attention with the keys for values, and it never raises the energy. Everywhere β is
+above 0, and attention's own, 1/√D, where it is None; patterns are as wide as states, and at least one.
 """
 
 import math
@@ -22,14 +23,11 @@ def hopfield_energy(
     Args:
         state: ξ, [..., Q, D]; attention's queries.
         patterns: X, [..., K, D]; attention's keys.
-        beta: above 0; 1/√D, attention's own, where None.
+        beta: β.
         may_attend: bool, broadcastable to [..., Q, K]: which patterns there are for which state.
 
     Returns:
         [..., Q], float64, not negative; NaN for a state that has no pattern.
-
-    Raises:
-        ValueError: no pattern, widths that differ, or a beta that is not above 0.
     """
     scores = inner_products(state, patterns)
     beta = _check_beta(beta, state)
@@ -59,14 +57,11 @@ def hopfield_update(
     Args:
         state: ξ, [..., Q, D].
         patterns: X, [..., K, D].
-        beta: above 0; 1/√D where None.
+        beta: β.
         may_attend: bool, broadcastable to [..., Q, K].
 
     Returns:
         [..., Q, D], float64; zeros for a state that has no pattern.
-
-    Raises:
-        ValueError: no pattern, widths that differ, or a beta that is not above 0.
     """
     scores = inner_products(state, patterns) * _check_beta(beta, state)
     if may_attend is None:
@@ -89,14 +84,11 @@ def hopfield_descent(
         state: ξ, [..., Q, D].
         patterns: X, [..., K, D].
         steps: how many updates, 1 or more; attention makes one.
-        beta: above 0; 1/√D where None.
+        beta: β.
         may_attend: bool, broadcastable to [..., Q, K].
 
     Returns:
         [steps + 1, ..., Q], float64, from one row to the next never higher but for rounding.
-
-    Raises:
-        ValueError: no step, no pattern, widths that differ, or a beta that is not above 0.
     """
     if steps < 1:
         raise ValueError(f"steps={steps} must be at least 1.")

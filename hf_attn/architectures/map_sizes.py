@@ -33,18 +33,18 @@ def estimate_map_bytes(config, source_length: int, target_length: int) -> int:
 
 
 def side_of(config, side: str):
-    """How the "encoder" or the "decoder" is built: in a configuration of its own where two models are one."""
-    own = getattr(config, side, None) if config.is_encoder_decoder else None
-    return own if isinstance(own, PreTrainedConfig) else config.get_text_config()
+    """The configuration of the "encoder" or the "decoder": one of its own where two models are one."""
+    part = getattr(config, side, None) if config.is_encoder_decoder else None
+    return part if isinstance(part, PreTrainedConfig) else config.get_text_config()
 
 
 def count_sides(config) -> list[tuple[int, int]]:
     """(layers, heads) of an encoder-decoder's encoder and of its decoder, by whichever names it has them."""
     sides = []
     for side in ("encoder", "decoder"):
-        own, of = side_of(config, side), f"{side}_attention_heads"
-        layers = _count_of(own, f"{side}_layers", f"num_{side}_layers", "num_layers", "num_hidden_layers")
-        sides.append((layers, _count_of(own, of, f"num_{of}", "num_attention_heads")))
+        part, heads = side_of(config, side), f"{side}_attention_heads"
+        layers = _count_of(part, f"{side}_layers", f"num_{side}_layers", "num_layers", "num_hidden_layers")
+        sides.append((layers, _count_of(part, heads, f"num_{heads}", "num_attention_heads")))
     return sides
 
 

@@ -100,20 +100,18 @@ def measure_text(
     loaded: "Checkpoint", learned: "Task", text: str, seed: int, with_untrained: bool
 ) -> "HeadRoles":
     """Measure each head while the model answers one text; the untrained model reads the same answer."""
-    import torch
-
     from hf_attn.analysis.head_roles import HeadRoles, build_untrained, measure_even_attention, measure_heads
     from hf_attn.interpret.attention_maps import attention_maps
 
-    source = torch.tensor([learned.encode(text)])
+    source = learned.encode(text)
     maps = attention_maps(loaded.model, source, tokenizer=loaded.tokenizer)
     if maps.answering is None:
         raise ValueError(f"{loaded.path} has no attention to measure: it reads step by step.")
-    alignment = learned.alignment(text, learned.decode(maps.target_ids)) if maps.target_ids else None
+    alignment = learned.alignment(text, learned.decode(maps.answer_ids)) if maps.answer_ids else None
     before = {}
     if with_untrained:
         model = build_untrained(loaded.model, seed)
-        target = list(maps.target_ids) or None
+        target = list(maps.answer_ids) or None
         before = measure_heads(attention_maps(model, source, target, tokenizer=loaded.tokenizer), alignment)
     return HeadRoles(1, measure_heads(maps, alignment), before, measure_even_attention(maps, alignment))
 

@@ -231,18 +231,15 @@ def attention(
 
 def _view_of_task(loaded: "Checkpoint", task: "Task", text: str, target: str | None) -> "AttentionView":
     """A view of a model that learned a task here, with the known answer where there is one."""
-    import torch
-
     from hf_attn.interpret.attention_maps import attention_maps
-    from hf_attn.interpret.input_checks import refuse_target
+    from hf_attn.interpret.model_inputs import refuse_target
     from hf_attn.viz.attention_view import AttentionView
 
     if not (writes := loaded.model.can_generate()):
         refuse_target(loaded.model, target)
-    given = None if target is None else torch.tensor([_read_target(task, target)])
-    source = torch.tensor([task.encode(text)])
-    maps = attention_maps(loaded.model, source, given, tokenizer=loaded.tokenizer)
-    answer = task.decode(maps.target_ids) if writes else ""
+    written = None if target is None else _read_target(task, target)
+    maps = attention_maps(loaded.model, task.encode(text), written, tokenizer=loaded.tokenizer)
+    answer = task.decode(maps.answer_ids) if writes else ""
     title = f"{text} → {answer}" if writes else text
     return AttentionView(maps, title, truth=task.alignment(text, answer) if writes else None)
 

@@ -93,9 +93,9 @@ def predict(model, task: Task, batch: Batch, batch_size: int = 512, most: int | 
     most = most or task.max_target_tokens
     for part in parts_of(batch, model, batch_size):
         if task.kind == CLASSES:
-            rows.append(_next_logits(model, part).argmax(-1, keepdim=True).cpu())
+            rows.append(next_logits(model, part).argmax(-1, keepdim=True).cpu())
         elif task.kind == TEXT:
-            rows.append(_next_logits(model, part).argmax(-1).cpu())
+            rows.append(next_logits(model, part).argmax(-1).cpu())
         else:
             sources = part.prompt() if is_decoder_only(model) else (part.input_ids, part.attention_mask)
             ids = greedy_ids(model, *sources, most)
@@ -114,18 +114,26 @@ def parts_of(batch: Batch, model, most: int) -> Iterator[Batch]:
 
 
 @torch.no_grad()
-def _next_logits(model, batch: Batch) -> torch.Tensor:
-    """[B, classes] scores, or [B, T, V] those of each of the target's tokens, given the true ones before."""
-    is_joined = is_decoder_only(model)
-    inputs = batch.joined() if is_joined else batch.inputs()
-    if not model.config.is_encoder_decoder:  # which makes its decoder's input of them
+def next_logits(model, batch: Batch, memory=None) -> torch.Tensor:
+    """[B, classes] scores, or [B, T, V] those of each of the target's tokens, given the true ones before.
+
+    Args:
+        model: one that learns the batch's kind of task.
+        batch: on the model's device.
+        memory: what its encoder made of the sources; None where they are still to be read.
+    """
+    inputs = batch.inputs()
+    if is_decoder_only(model):  # which does not read the last token: it scores none
+        inputs = {name: ids[:, :-1] for name, ids in batch.joined().items()}
+    if not model.config.is_encoder_decoder:  # an encoder-decoder makes its decoder's input of them
         inputs.pop("labels")
+    if memory is not None:
+        inputs["encoder_outputs"] = memory
+        inputs.pop("input_ids")
     with evaluating(model):
         logits = model(**inputs).logits
-    if not is_joined:
-        return logits
-    before = batch.input_ids.shape[1] - 1  # the last token of the source guesses the target's first
-    return logits[:, before:-1]
+    # the last token of a decoder-only model's source scores the target's first
+    return logits[:, batch.input_ids.shape[1] - 1 :] if is_decoder_only(model) else logits
 
 
 def exact_matches(predictions: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
@@ -136,26 +144,19 @@ def exact_matches(predictions: torch.Tensor, labels: torch.Tensor) -> torch.Tens
 
 
 def measure_quickly(model, task: Task, batch: Batch, batch_size: int = 512) -> float:
-    """Share of examples that are right, in one pass and without writing: the figure of a run under way.
-
-    As a whole for sequences, as `find_right` finds them; of the classes for classes, of the tokens for text.
-    """
-    right = []
-    for part in parts_of(batch, model, batch_size):
-        if task.kind == SEQUENCE:
-            right.append(find_right(model, part))
-        else:
-            right.append((_next_logits(model, part).argmax(-1) == part.labels)[part.labels != IGNORED])
+    """Share of what is right as `find_right` finds it: the figure of a run under way."""
+    right = [find_right(model, task, part) for part in parts_of(batch, model, batch_size)]
     return float(torch.cat(right).float().mean())
 
 
-def find_right(model, batch: Batch) -> torch.Tensor:
-    """[B] bool, in one pass and without writing: which of a batch's sequences the model writes right.
+def find_right(model, task: Task, batch: Batch, memory=None) -> torch.Tensor:
+    """Which of a batch's answers are right, bool [B], in one pass and without writing; of text, which tokens.
 
     What is written greedily is right to its last token exactly where the likeliest token is the true one at
     every place, given the true ones before it. (`exact_matches` of `predict` is the plain twin.)
     """
-    return ((_next_logits(model, batch).argmax(-1) == batch.labels) | (batch.labels == IGNORED)).all(dim=1)
+    right, counts = next_logits(model, batch, memory).argmax(-1) == batch.labels, batch.labels != IGNORED
+    return (right | ~counts).all(dim=1) if task.kind == SEQUENCE else right[counts]
 
 
 def refuse_too_long(task: Task, model) -> None:
@@ -223,7 +224,7 @@ def _evaluate_text(model, batch: Batch, batch_size: int = 64) -> Evaluation:
     right = tokens = 0
     surprise = 0.0
     for part in parts_of(batch, model, batch_size):
-        logits = _next_logits(model, part).float()  # [B, T, V]
+        logits = next_logits(model, part).float()  # [B, T, V]
         counts = part.labels != IGNORED
         right += int(((logits.argmax(-1) == part.labels) & counts).sum())
         tokens += int(counts.sum())

@@ -1,4 +1,4 @@
-"""One head of attention as data: queries, keys, values and switches, and the story of each of its weights."""
+"""One head of attention as data: queries, keys, values and switches; `explain` computes a weight in steps."""
 
 import math
 from collections.abc import Sequence
@@ -11,13 +11,14 @@ from torch.nn import functional
 
 SCORE_DIGITS, MOST_DIGITS = 2, 6  # of a score as it is shown, and of its products at most
 LARGE = 7.0  # e^7 has four digits; where scores are larger, the largest is taken off before exp
+LONGEST = 64  # tokens on either side of a map whose every number is to be read
 
 Numbers = tuple[float, ...]
 
 
 @dataclass(frozen=True)
 class Line:
-    """What one key is worth to the query that reads.
+    """What the query of a row reads from one key.
 
     Attributes:
         score: q · k.
@@ -42,7 +43,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Explanation:
-    """The arithmetic of one cell, and of the row that it stands in.
+    """The arithmetic of one cell of the map, and of its row.
 
     Attributes:
         row, column: the cell.
@@ -50,7 +51,7 @@ class Explanation:
         products: number by number; they sum to the score.
         product_digits: decimals at which the products as shown sum to the score as shown.
         lines: one a key.
-        shift: what is taken off before exp, so that no number is too long; softmax does not notice.
+        shift: what is subtracted before exp to keep numbers short; it leaves the softmax as it is.
         exp_sum: of the row.
         output: y, the sum of the contributions, [Dv].
     """
@@ -101,11 +102,9 @@ class Head:
         value: [S, Dv].
         scale: whether scores are divided by √Dk.
         causal: whether a token may only read itself and those before it.
-        hidden: places of keys that nobody may read: padding.
+        hidden: places of keys that no query may attend to, such as padding.
         bias: [T, S], what positions add to the scaled scores; None for nothing.
         value_offsets: [T, S, Dv], what positions add to a value, depending on who reads; None for nothing.
-        states, memory: X [T, D] that asks and [S, D] that is read, where they are known.
-        maps: W_q, W_k, W_v, each [D, Dk]: query = X W_q, but for a model's own shifts and rotations.
 
     Raises:
         ValueError: the shapes do not fit each other, or the switches do not fit the shapes.
@@ -121,9 +120,6 @@ class Head:
     hidden: tuple[int, ...] = ()
     bias: torch.Tensor | None = None
     value_offsets: torch.Tensor | None = None
-    states: torch.Tensor | None = None
-    memory: torch.Tensor | None = None
-    maps: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None = None
 
     def __post_init__(self) -> None:
         shapes = (len(self.query), len(self.key), len(self.value), self.query.shape[-1])
@@ -186,12 +182,12 @@ class Head:
 
     @property
     def _values(self) -> torch.Tensor:
-        """What each query finds at each key, [T, S, Dv]."""
+        """The value that each query reads at each key, [T, S, Dv]."""
         values = self.value.expand(len(self.rows), -1, -1)
         return values if self.value_offsets is None else values + self.value_offsets
 
     def explain(self, row: int, column: int) -> Explanation:
-        """Take one weight apart.
+        """Compute one weight step by step.
 
         Args:
             row: of the token that reads, from 0.
@@ -211,7 +207,7 @@ class Head:
         largest = float(masked[allowed].max()) if allowed.any() else 0.0
         shift = largest if abs(largest) > LARGE else 0.0
         exps = (masked - shift).exp().masked_fill(~allowed, 0)
-        told = {
+        columns = {
             "score": self.scores[row],
             "scaled": self.scaled[row],
             "bias": bias,
@@ -221,7 +217,7 @@ class Head:
             "value": self._values[row],
             "contribution": self.weights[row].unsqueeze(1) * self._values[row],
         }
-        lines = zip(*(tensor.tolist() for tensor in told.values()), strict=True)
+        lines = zip(*(tensor.tolist() for tensor in columns.values()), strict=True)
         products = self.query[row] * self.key[column]
         return Explanation(
             row=row,
@@ -230,7 +226,7 @@ class Head:
             key=tuple(self.key[column].tolist()),
             products=tuple(products.tolist()),
             product_digits=digits_that_sum(products.tolist(), float(self.scores[row, column])),
-            lines=tuple(Line(**dict(zip(told, line, strict=True))) for line in lines),
+            lines=tuple(Line(**dict(zip(columns, line, strict=True))) for line in lines),
             shift=shift,
             exp_sum=float(exps.sum()),
             output=tuple(self.outputs[row].tolist()),
@@ -258,9 +254,21 @@ class Head:
         return Difference(float(apart.max()), row, place % apart.shape[1])
 
 
-def exact(tensor: torch.Tensor) -> torch.Tensor:
-    """The same numbers where, and as exactly as, a head is walked through."""
-    return tensor.detach().double().cpu()
+def project(words: Sequence[str], states: torch.Tensor, w_query, w_key, w_value, **switches) -> Head:
+    """Self-attention of X [T, D] by three maps [D, Dk].
+
+        Q = X W_q,   K = X W_k,   V = X W_v
+
+    Args:
+        words: names of the tokens.
+        states: X.
+        w_query: W_q.
+        w_key: W_k.
+        w_value: W_v.
+        **switches: `scale`, `causal` and `hidden` of the head.
+    """
+    query, key, value = (states.double() @ weight.double() for weight in (w_query, w_key, w_value))
+    return Head(tuple(words), tuple(words), query, key, value, **switches)
 
 
 def read_mask(mask: torch.Tensor) -> torch.Tensor:

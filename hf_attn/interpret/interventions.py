@@ -7,23 +7,20 @@ the reading is changed and the answer with it. Heads are taken away as by Michel
 
 import contextlib
 import re
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextvars import ContextVar
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import nn
-from transformers import AttentionInterface, PreTrainedModel
-from transformers.masking_utils import AttentionMaskInterface, eager_mask
+from transformers import PreTrainedModel
 
 from hf_attn.architectures.families import is_recurrent
-from hf_attn.interpret.attention_maps import INTERVENED, KINDS, eager_attention, find_attentions
+from hf_attn.interpret.attention_maps import KINDS, find_attentions
 from hf_attn.interpret.head import read_mask
+from hf_attn.interpret.plain_attention import active_wrappers, wrapping_attention
 
 ACTIONS = ("remove", "uniform", "permute")
-PLAIN = ("eager_attention_forward", "read_memory")  # what a file of models calls its plain attention
 PLURALS = {"layer": "layers", "head": "heads", "query": "queries", "key": "keys"}
 GRAMMAR = "KIND[.LAYER[.HEAD[.QUERY.KEY]]], for example cross.1.0 or cross.1.0.3.5, with all for every one"
 
@@ -139,91 +136,100 @@ def intervening_by_row(model: PreTrainedModel, rows: Sequence[Sequence[Intervent
         model: as there.
         rows: of row b, rows[b]; one alone stands for every row.
     """
-    if _UNDER_WAY.get() is not None:
+    if any(isinstance(wrapper, _ChangingAttention) for wrapper in active_wrappers()):
         raise RuntimeError("attention is being intervened in already: give all interventions at once.")
-    under_way = _UnderWay(model, rows)
-    with eager_attention(model), contextlib.ExitStack() as undo:
-        for stack in model.modules():
-            if isinstance(stack, PreTrainedModel):  # set_attn_implementation asks what a kernel can do
-                stack.config._attn_implementation = INTERVENED
-        if "decoder" in under_way.kinds or "cross" in under_way.kinds:
-            hook = model.get_decoder().register_forward_pre_hook(under_way.begin, with_kwargs=True)
+    changing = _ChangingAttention(model, rows)
+    with wrapping_attention(model, changing), contextlib.ExitStack() as undo:
+        if "decoder" in changing.kinds or "cross" in changing.kinds:
+            hook = model.get_decoder().register_forward_pre_hook(changing.begin_pass, with_kwargs=True)
             undo.callback(hook.remove)
-        undo.callback(_UNDER_WAY.reset, _UNDER_WAY.set(under_way))
         yield
 
 
-class _UnderWay:
-    """What is being changed: by module, and how much of the answer the decoder has read before."""
+class _ChangingAttention:
+    """The plain attention of a model's modules with interventions on its weights.
+
+    An intervention counts queries from the map's first row, but a kernel is called with a few of them at a
+    time: those behind the cache, and of a recurrent decoder one by one. So those before them are counted.
+    """
 
     def __init__(self, model: PreTrainedModel, rows: Sequence[Sequence[Intervention]]):
         self.num_rows = len(rows)
-        self.past = 0
-        self.seen: Counter[nn.Module] = Counter()  # queries of this pass; a recurrent decoder asks one by one
+        self.cached = 0  # tokens in the decoder's cache as a pass begins
+        self.queries_seen: Counter[nn.Module] = Counter()  # of each module, in this pass
         attentions = find_attentions(model)
         self.kinds = set(attentions)
+        # module → (which rows of the batch, the module's layer, what is done)
         self.changes: dict[nn.Module, list[tuple[slice, int, Intervention]]] = {}
         for index, interventions in enumerate(rows):
-            row = slice(None) if len(rows) == 1 else slice(index, index + 1)
+            chosen = slice(None) if len(rows) == 1 else slice(index, index + 1)
             for intervention in interventions:
                 for layer, module in _choose_layers(model, attentions, intervention):
-                    for part in module.modules():  # it asks itself, or a part of it does
-                        self.changes.setdefault(part, []).append((row, layer, intervention))
+                    for part in module.modules():  # the module calls the kernel itself, or a part of it does
+                        self.changes.setdefault(part, []).append((chosen, layer, intervention))
 
-    def begin(self, decoder, args, kwargs=None) -> None:  # noqa: ARG002 - what a hook is given
-        """A pass of the decoder begins, behind what is in its cache; another thread may bring no `kwargs`."""
-        if _UNDER_WAY.get() is self:  # and not another thread's pass
+    def begin_pass(self, decoder, args, kwargs=None) -> None:  # noqa: ARG002 - what a hook is given
+        """Count anew, behind what is in the decoder's cache."""
+        if self in active_wrappers():  # another thread may call the hook meanwhile, even without `kwargs`
             cache = kwargs.get("past_key_values")
-            self.past = 0 if cache is None else cache.get_seq_length()
-            self.seen.clear()
+            self.cached = 0 if cache is None else cache.get_seq_length()
+            self.queries_seen.clear()
 
-    def change(self, module: nn.Module, weights: torch.Tensor, attention_mask) -> torch.Tensor:
-        """[B, H, T, S] weights as they came → as they are to be."""
+    def __call__(self, attend, module, query, key, value, attention_mask, **kwargs):
+        """Attend plainly, then Y = A V anew where interventions change A."""
+        output, weights = attend(module, query, key, value, attention_mask, **kwargs)
+        if module not in self.changes:
+            return output, weights
+        if weights.dim() == 3:  # of a recurrent decoder, which has no heads
+            weights = self.change_weights(module, weights.unsqueeze(1), attention_mask).squeeze(1)
+            return weights @ value, weights
+        weights = self.change_weights(module, weights, attention_mask)
+        output = weights @ value.repeat_interleave(weights.shape[1] // value.shape[1], dim=1)  # [B, H, T, Dh]
+        if (relative_vectors := kwargs.get("relative_vectors")) is not None:  # added to the values
+            output = output + torch.einsum("bhts,btsd->bhtd", weights, relative_vectors[1])
+        return output.transpose(1, 2).contiguous(), weights
+
+    def change_weights(self, module: nn.Module, weights: torch.Tensor, attention_mask) -> torch.Tensor:
+        """What one call of the kernel weighs, [B, H, T, S], with the module's interventions done."""
         if self.num_rows not in (1, len(weights)):
             raise ValueError(
                 f"rows has interventions for {self.num_rows} rows, and the batch has {len(weights)}: give as "
                 "many, or one for all."
             )
-        first = 0
-        if self.changes[module][0][2].kind != "encoder":  # which reads all at once
-            first = self.past + self.seen[module]
-            self.seen[module] += weights.shape[2]
-        allowed = _may_attend(attention_mask, weights)
-        weights = weights.clone()
-        for row, layer, intervention in self.changes[module]:
-            _change(weights[row], allowed[row], layer, intervention, first)
-        return weights
-
-
-_UNDER_WAY: ContextVar[_UnderWay | None] = ContextVar("interventions", default=None)
+        changes = self.changes[module]
+        first_query = 0  # the map's row that stands first in `weights`
+        if changes[0][2].kind != "encoder":  # an encoder reads all at once
+            first_query = self.cached + self.queries_seen[module]
+            self.queries_seen[module] += weights.shape[2]
+        may_attend = _read_may_attend(attention_mask, weights)
+        changed = weights.clone()
+        for rows, layer, intervention in changes:
+            _intervene(intervention, layer, changed[rows], may_attend[rows], first_query)
+        return changed
 
 
 def _choose_layers(model, attentions: dict[str, list[nn.Module]], intervention: Intervention):
-    """[(layer, module)] that an intervention is about.
-
-    Raises:
-        ValueError: the model has no such.
-    """
-    modules = attentions.get(intervention.kind)
+    """[(layer, module)] that an intervention changes; refuse a kind, layer or head that is not there."""
+    kind, modules = intervention.kind, attentions.get(intervention.kind)
     if modules is None:
-        there = f"{', '.join(attentions) or 'no'} attention"
-        raise ValueError(f"kind={intervention.kind!r}: this model has {there} that can be changed.")
-    _refuse_missing("layer", intervention.layer, len(modules), intervention.kind)
+        known = ", ".join(attentions) or "no"
+        raise ValueError(f"kind={kind!r}: this model has {known} attention that can be changed.")
+    _refuse_missing("layer", intervention.layer, len(modules), kind)
     chosen = list(enumerate(modules))
     if intervention.layer is not None:
         chosen = [chosen[intervention.layer]]
-    heads = min(_heads_of(module, model) for _, module in chosen)
-    _refuse_missing("head", intervention.head, heads, intervention.kind)
+    _refuse_missing("head", intervention.head, min(_heads_of(module, model) for _, module in chosen), kind)
     return chosen
 
 
 def _refuse_missing(name: str, index: int | None, size: int, kind: str) -> None:
     if index is not None and index >= size:
-        there = f"{PLURALS[name]} 0 to {size - 1}"
-        raise ValueError(f"{name}={index} is not there: {kind} attention has {there}.")
+        raise ValueError(
+            f"{name}={index} is not there: {kind} attention has {PLURALS[name]} 0 to {size - 1}."
+        )
 
 
-def _may_attend(attention_mask, weights: torch.Tensor) -> torch.Tensor:
+def _read_may_attend(attention_mask, weights: torch.Tensor) -> torch.Tensor:
     """Which keys the mask leaves to each query, bool [B, H, T, S]; all without a mask."""
     if attention_mask is None:
         return torch.ones_like(weights, dtype=torch.bool)
@@ -232,35 +238,38 @@ def _may_attend(attention_mask, weights: torch.Tensor) -> torch.Tensor:
     return read_mask(attention_mask).expand_as(weights)
 
 
-def _change(weights, allowed, layer: int, intervention: Intervention, first: int) -> None:
-    """Write the changed weights over those that came, [b, H, T, S], of which row 0 is the query `first`."""
+def _intervene(intervention: Intervention, layer: int, weights, may_attend, first_query: int) -> None:
+    """Change weights [b, H, T, S] in place; their first row is the map's row `first_query`.
+
+    Keys of a decoder are not checked: they are there only once they are written.
+    """
     if intervention.kind == "encoder":
         _refuse_missing("query", intervention.query, weights.shape[2], intervention.kind)
-    if intervention.kind != "decoder":  # whose keys are there only once they are written
+    if intervention.kind != "decoder":
         _refuse_missing("key", intervention.key, weights.shape[3], intervention.kind)
-    queries = range(first, first + weights.shape[2])
+    queries = range(first_query, first_query + weights.shape[2])
     if intervention.query is not None:
         if intervention.query not in queries:
             return
         queries = range(intervention.query, intervention.query + 1)
-    asked = slice(queries.start - first, queries.stop - first)
+    rows = slice(queries.start - first_query, queries.stop - first_query)
     heads = slice(None) if intervention.head is None else slice(intervention.head, intervention.head + 1)
-    part, may_attend = weights[:, heads, asked], allowed[:, heads, asked]
+    chosen, allowed = weights[:, heads, rows], may_attend[:, heads, rows]  # views of what was given
     if intervention.action == "uniform":
-        part.copy_(may_attend / may_attend.sum(-1, keepdim=True).clamp(min=1))
+        chosen.copy_(allowed / allowed.sum(-1, keepdim=True).clamp(min=1))
     elif intervention.action == "permute":
-        part.copy_(_permute(part, may_attend, _draw(intervention, layer, queries, weights.shape)[:, heads]))
+        chosen.copy_(_permute(chosen, allowed, _draw(intervention, layer, queries, weights.shape)[:, heads]))
     elif intervention.key is None:
-        part.zero_()
+        chosen.zero_()
     else:
-        part[..., intervention.key : intervention.key + 1] = 0
-        part.div_(part.sum(-1, keepdim=True).clamp(min=torch.finfo(part.dtype).tiny))
+        chosen[..., intervention.key : intervention.key + 1] = 0
+        chosen.div_(chosen.sum(-1, keepdim=True).clamp(min=torch.finfo(chosen.dtype).tiny))
 
 
 def _permute(weights: torch.Tensor, allowed: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
     """Shuffle each row's weights [b, H, T, S] among the keys it may attend, as `order` would sort them."""
-    shuffled = order.to(weights.device).masked_fill(~allowed, 2).argsort(dim=-1)  # the others come last
-    places = (~allowed).long().argsort(dim=-1, stable=True)  # the same keys, as they stand
+    shuffled = order.to(weights.device).masked_fill(~allowed, 2).argsort(dim=-1)  # hidden keys come last
+    places = (~allowed).long().argsort(dim=-1, stable=True)  # the same keys in their order, hidden ones last
     return torch.zeros_like(weights).scatter(-1, places, weights.gather(-1, shuffled))
 
 
@@ -271,47 +280,9 @@ def _draw(intervention: Intervention, layer: int, queries: range, shape: Sequenc
     keys that may be attended come in the same order.
     """
     rows, heads, _, keys = shape
-    drawn = []
+    numbers = []
     for query in queries:
         place = (intervention.seed * len(KINDS) + KINDS.index(intervention.kind)) * 1009 + layer
         generator = torch.Generator().manual_seed((place * 100003 + query) % 2**63)
-        drawn.append(torch.rand(keys, rows, heads, generator=generator))
-    return torch.stack(drawn).permute(2, 3, 0, 1)
-
-
-def intervened_attention_forward(module, query, key, value, attention_mask, **kwargs):
-    """The module's own plain attention, then Y = A V anew where interventions change A.
-
-    Args:
-        module: the attention module that asks, or a recurrent decoder's score.
-        query: [B, H, T, Dh]; of a recurrent decoder [B, T, D].
-        key: [B, H, S, Dh], or what the score makes of the memory.
-        value: [B, H, S, Dh], or the memory [B, S, M]; fewer heads where queries share them.
-        attention_mask: as eager attention takes it.
-        **kwargs: passed on.
-
-    Returns:
-        As the plain attention does: (Y [B, T, H, Dh], A [B, H, T, S]), or (Y [B, T, M], A [B, T, S]).
-    """
-    output, weights = _plain_attention(module)(module, query, key, value, attention_mask, **kwargs)
-    under_way = _UNDER_WAY.get()
-    if under_way is None or module not in under_way.changes:
-        return output, weights
-    if weights.dim() == 3:
-        weights = under_way.change(module, weights.unsqueeze(1), attention_mask).squeeze(1)
-        return weights @ value, weights
-    weights = under_way.change(module, weights, attention_mask)
-    output = weights @ value.repeat_interleave(weights.shape[1] // value.shape[1], dim=1)  # [B, H, T, Dh]
-    if (relative_vectors := kwargs.get("relative_vectors")) is not None:  # they stand beside the values
-        output = output + torch.einsum("bhts,btsd->bhtd", weights, relative_vectors[1])
-    return output.transpose(1, 2).contiguous(), weights
-
-
-def _plain_attention(module: nn.Module) -> Callable:
-    """The attention function that stands in the file of a module's class, or of a class it comes from."""
-    files = (vars(sys.modules[parent.__module__]) for parent in type(module).__mro__)
-    return next(names[plain] for names in files for plain in PLAIN if plain in names)
-
-
-AttentionInterface.register(INTERVENED, intervened_attention_forward)
-AttentionMaskInterface.register(INTERVENED, eager_mask)
+        numbers.append(torch.rand(keys, rows, heads, generator=generator))
+    return torch.stack(numbers).permute(2, 3, 0, 1)

@@ -1,7 +1,7 @@
-"""Maps of inputs whose weights are too many to be kept or sent: every head small, a window of each whole.
+"""Maps of long inputs, whose weights are too many to keep: every head pooled, and a window of each in full.
 
 A layer's weights are reduced as soon as it has read, so that never more than one layer's are in memory. The
-model reads the whole input; only what is kept of its maps is cut.
+model reads the whole input; only its maps are cut.
 """
 
 import contextlib
@@ -15,8 +15,9 @@ from torch import nn
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from hf_attn.interpret.attention_maps import AttentionMaps, eager_attention, find_attentions, lay_out
-from hf_attn.interpret.input_checks import refuse_bands
+from hf_attn.interpret.attention_maps import AttentionMaps, find_attentions, lay_out
+from hf_attn.interpret.model_inputs import refuse_bands
+from hf_attn.interpret.plain_attention import eager_attention
 
 LAYER_LIMIT = 2**28  # bytes of one layer's weights, the least that a pass under plain attention needs
 WINDOWS = (512, 256, 128, 64)  # tokens on a side
@@ -29,20 +30,20 @@ class LongMap:
 
     Attributes:
         small: uint16 [L, H, q, k], the whole map pooled by its maximum.
-        kept: uint16 [L, H, Q, K], the window's weights.
+        window: uint16 [L, H, Q, K], the window's weights.
         start: place of the window's first query, and of its first key.
-        whole: how many queries and keys there are.
+        size: how many queries and keys there are in all.
     """
 
     small: torch.Tensor
-    kept: torch.Tensor
+    window: torch.Tensor
     start: tuple[int, int]
-    whole: tuple[int, int]
+    size: tuple[int, int]
 
     def head(self, layer: int, head: int | None) -> torch.Tensor:
         """[Q, K] weights of one head in the window, or of the mean of a layer's heads where None."""
-        weights = self.kept[layer].float() if head is None else self.kept[layer, head].float()
-        return (weights.mean(0) if head is None else weights) / SCALE
+        weights = self.window[layer].float().mean(0) if head is None else self.window[layer, head].float()
+        return weights / SCALE
 
 
 def choose_window(sizes: Mapping[str, tuple[int, int, int, int]], limit: int) -> int | None:
@@ -50,7 +51,7 @@ def choose_window(sizes: Mapping[str, tuple[int, int, int, int]], limit: int) ->
 
     Args:
         sizes: of `hf_attn.architectures.map_sizes.count_weights`.
-        limit: bytes of what is kept, 2 a weight.
+        limit: bytes of the window's weights, 2 each.
 
     Raises:
         ValueError: one layer alone would be too large, or no window is small enough.
@@ -86,13 +87,13 @@ def read_long_maps(
     start: tuple[int, int] = (0, 0),
     small: int = 32,
 ) -> tuple[AttentionMaps, dict[str, LongMap]]:
-    """Read a long input once, keeping of each layer what is to be seen.
+    """Read a long input once, and keep each layer's pooled maps and a window of them.
 
     Args:
         model: a Transformer, ours or another's, whatever attention implementation it uses.
         source: [1, S] ids.
         target: [1, T] ids of what is written; None for a model that only reads.
-        window: most queries and keys that are kept whole; all where None.
+        window: most queries and keys of the window; all where None.
         start: first query and first key of the window, moved where there are not so many.
         small: most queries and keys of the pooled maps.
 
@@ -106,18 +107,14 @@ def read_long_maps(
     found: dict[str, list[LongMap]] = {}
 
     def reduce(kind: str, weights: torch.Tensor) -> None:
-        """Keep what is to be seen of one layer's [1, H, Q, K]."""
+        """Keep a part of one layer's [1, H, Q, K]."""
         rows, columns = weights.shape[-2:]
-        size = (min(rows, window or rows), min(columns, window or columns))
-        first, second = (
-            max(0, min(place, whole - part))
-            for place, whole, part in zip(start, (rows, columns), size, strict=True)
-        )
+        height, width = min(rows, window or rows), min(columns, window or columns)
+        top, left = max(0, min(start[0], rows - height)), max(0, min(start[1], columns - width))
         by = (-(-rows // small), -(-columns // small))
-        pooled = functional.max_pool2d(weights.float(), by, ceil_mode=True)
-        kept = weights[0, :, first : first + size[0], second : second + size[1]]
-        part = LongMap(_whole(pooled[0]), _whole(kept), (first, second), (rows, columns))
-        found.setdefault(kind, []).append(part)
+        pooled = functional.max_pool2d(weights.float(), by, ceil_mode=True)[0]
+        part = weights[0, :, top : top + height, left : left + width]
+        found.setdefault(kind, []).append(LongMap(_round(pooled), _round(part), (top, left), (rows, columns)))
 
     names, inputs = lay_out(model, source, target)
     with eager_attention(model), _reducing(model, reduce), torch.no_grad():
@@ -127,30 +124,29 @@ def read_long_maps(
     return names, {kind: _stack(parts) for kind, parts in found.items()}
 
 
-def _whole(weights: torch.Tensor) -> torch.Tensor:
+def _round(weights: torch.Tensor) -> torch.Tensor:
     """Weights from 0 to 1 as whole numbers of 16 bits, on the CPU."""
     return (weights.float().clamp(0, 1) * SCALE).round().to(torch.int32).to(torch.uint16).cpu()
 
 
 def _stack(layers: list[LongMap]) -> LongMap:
-    """One map out of its layers', each without the first dimension."""
-    small, kept = (torch.stack([getattr(layer, name) for layer in layers]) for name in ("small", "kept"))
-    return LongMap(small, kept, layers[0].start, layers[0].whole)
+    small, window = (torch.stack([getattr(layer, name) for layer in layers]) for name in ("small", "window"))
+    return LongMap(small, window, layers[0].start, layers[0].size)
 
 
 @contextlib.contextmanager
 def _reducing(model: PreTrainedModel, reduce) -> Iterator[None]:
-    """Give each layer's weights to `reduce(kind, weights)`, and to nobody else.
+    """Give each layer's weights to `reduce(kind, weights)` and empty ones to the model's outputs.
 
-    Only what this thread reads: others may use the same model meanwhile.
+    Only of what this thread reads: others may use the same model meanwhile.
     """
-    mine = threading.get_ident()
+    thread = threading.get_ident()
 
     def hook_for(kind: str):
         def hook(_: nn.Module, __, output):
-            if threading.get_ident() != mine or not isinstance(output, tuple):
+            if threading.get_ident() != thread or not isinstance(output, tuple):
                 return None
-            place = max((i for i, one in enumerate(output) if getattr(one, "ndim", 0) == 4), default=None)
+            place = max((i for i, part in enumerate(output) if getattr(part, "ndim", 0) == 4), default=None)
             if place is None:  # not under the plain kernel: nothing is recorded of this pass
                 return None
             reduce(kind, output[place])

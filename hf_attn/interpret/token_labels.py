@@ -1,7 +1,7 @@
 """What stands beside a map: the tokens of a text, true to the text, and the patches of an image."""
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
@@ -14,7 +14,7 @@ TURNING = frozenset(
 BYTES = {sign: byte for byte, sign in bytes_to_unicode().items()}  # of a byte-level tokenizer
 
 
-def name_tokens(ids: Iterable[int], tokenizer=None) -> tuple[str, ...]:
+def name_tokens(ids: Sequence[int], tokenizer=None) -> tuple[str, ...]:
     """The label of each token.
 
     A space is written ␣, a line's end ⏎; a special token is named as it is, and so is the ## with which a
@@ -25,7 +25,6 @@ def name_tokens(ids: Iterable[int], tokenizer=None) -> tuple[str, ...]:
         ids: of the tokens.
         tokenizer: of the model; the ids stand for themselves where None.
     """
-    ids = [int(index) for index in ids]
     if tokenizer is None:
         return tuple(map(str, ids))
     added = getattr(tokenizer, "added_tokens_decoder", {})

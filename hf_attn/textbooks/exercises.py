@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import torch
 
-from hf_attn.interpret.head import Head
-from hf_attn.interpret.read_head import project, walk_sentence
+from hf_attn.interpret.head import Head, project
+from hf_attn.interpret.random_head import build_random_head
 from hf_attn.textbooks.worked_examples import ARROW_WORDS, exercise_1, time_flies
 
 HAND_TOLERANCE = 0.005  # two decimals are enough
@@ -137,13 +137,13 @@ def set_beside(here: Head, /, **settings) -> Beside | None:
     """What “bank” becomes in the other one of the two BANKS; None where the head is of neither.
 
     Args:
-        here: a head of one of the sentences, from `walk_sentence`.
-        **settings: that it was walked with.
+        here: a head of one of the sentences, from `build_random_head`.
+        **settings: that it was built with.
     """
     sentence = " ".join(here.columns)
     if sentence not in BANKS:
         return None
     other = BANKS[1 - BANKS.index(sentence)]
-    there, row = walk_sentence(other, **settings), len(here.rows) - 1
+    there, row = build_random_head(other, **settings), len(here.rows) - 1
     apart = float((here.outputs[row] - there.outputs[row]).norm())
     return Beside(other, here.rows[row], row, tuple(there.outputs[row].tolist()), apart)

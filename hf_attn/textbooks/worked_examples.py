@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from hf_attn.interpret.head import Head
-from hf_attn.interpret.read_head import project
+from hf_attn.interpret.head import Head, project
 from hf_attn.textbooks.chapter_1 import basics
 from hf_attn.textbooks.chapter_8 import examples
 from hf_attn.textbooks.claims import CORRECTED, REPRODUCED, Claim, measure_claim, verdict_of, write

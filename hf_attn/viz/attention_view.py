@@ -113,7 +113,9 @@ class AttentionView:
             return save_maps(self.maps, path)
         place = f"{kind} attention, layer {layer}, head {head}"
         title = f"{self.title}: {place}" if self.title else place
-        return draw_map(weights, rows, columns, path, alignment=self._truth_of(kind), title=title)
+        return draw_map(
+            weights, rows, columns, path, alignment=self.maps.align(kind, self.truth), title=title
+        )
 
     def to_value(self, *, layer: int | None = None, head: int | None = None, kind: str | None = None) -> dict:
         """All that the lens draws, as `explore_board` in viz/web/lens/explore_board.js takes it.
@@ -164,14 +166,6 @@ class AttentionView:
         layers, heads = getattr(self.maps, kind).shape[:2]
         return list(self.layers or range(layers)), list(self.heads or range(heads))
 
-    def _truth_of(self, kind: str) -> list[list[int]] | None:
-        answering = self.maps.answering
-        if self.truth is None or answering is None or kind != answering.kind:
-            return None
-        known = answering.align(self.truth)
-        before = self.maps.written_from if kind == "decoder" else 0
-        return known and [[0] * len(answering.columns) for _ in range(before)] + known
-
     def _pack(self, kind: str) -> dict:
         weights = getattr(self.maps, kind)
         layers, heads = self._chosen(kind)
@@ -185,7 +179,7 @@ class AttentionView:
             weights[layers][:, heads],
             *([label.replace(" ", NO_BREAK) for label in side] for side in self.maps.sides(kind)),
             allowed=allowed,
-            truth=self._truth_of(kind),
+            truth=self.maps.align(kind, self.truth),
             title=title,
         )
         return {**packed, "layers": layers, "heads": heads}
@@ -215,6 +209,7 @@ def show_attention(
     text,
     target=None,
     *,
+    row: int | None = None,
     strategy: str = "greedy",
     num_beams: int | None = None,
     max_new_tokens: int = MOST_WRITTEN,
@@ -231,9 +226,11 @@ def show_attention(
         model: ours, or any of BERT's, GPT-2's, T5's, Bart's or Llama's kind (where heads share keys, each
             head that reads has its map), or a vision encoder.
         tokenizer: of the model; the image processor of a vision encoder.
-        text: what is read, or its ids [1, S]; an image, or pixel_values [1, C, height, width].
+        text: what is read, or whatever else `attention_maps` takes: ids, the tokenizer's output, a Batch; an
+            image, or pixel_values [1, C, height, width].
         target: what is written, as text or ids; None lets the model write, if it can; "" shows a decoder-only
             model the text alone.
+        row: which one of several rows, from 0.
         strategy: how it writes: "greedy" or "beam" (the chosen beam is shown).
         num_beams: K of beam search (default: 4).
         max_new_tokens: most tokens that it writes.
@@ -255,6 +252,7 @@ def show_attention(
         text,
         target,
         tokenizer=tokenizer,
+        row=row,
         strategy=strategy,
         num_beams=num_beams,
         max_new_tokens=max_new_tokens,
@@ -266,8 +264,8 @@ def show_attention(
 
 def _title_of(tokenizer, text, maps: AttentionMaps) -> str:
     title = text if isinstance(text, str) else " ".join(maps.source_tokens[:LONGEST_TITLE])
-    if maps.target_ids and tokenizer is not None:
-        title += f" → {tokenizer.decode(list(maps.target_ids), skip_special_tokens=True)}"
+    if maps.answer_ids and tokenizer is not None:
+        title += f" → {tokenizer.decode(list(maps.answer_ids), skip_special_tokens=True)}"
     title = " ".join("".join(" " if category(sign) == "Cc" else sign for sign in title).split())
     return title if len(title) <= LONGEST_TITLE else title[: LONGEST_TITLE - 1].rstrip() + "…"
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
 from transformers import PreTrainedModel
 
 from hf_attn.architectures.families import is_recurrent
@@ -72,13 +71,13 @@ def find_worked_map(model: PreTrainedModel, task: Task) -> WorkedMap | None:
     if not _forms_maps(model):
         return None
     source = task.worked_example.source
-    maps = attention_maps(model, torch.tensor([task.encode(source)]), tokenizer=build_tokenizer(task))
+    maps = attention_maps(model, task.encode(source), tokenizer=build_tokenizer(task))
     answering = maps.answering
     if answering is None or not answering.weights.isfinite().all():
         return None
     alignment = None
     if answering.kind != "encoder":
-        alignment = answering.align(task.alignment(source, task.decode(maps.target_ids)))
+        alignment = answering.align(task.alignment(source, task.decode(maps.answer_ids)))
     if alignment is None or not any(map(any, alignment)):  # a wrong answer may depend on nothing
         shares = answering.weights.amax(-1).mean(-1)  # [L, H]
     else:

@@ -23,7 +23,7 @@ from hf_attn.analysis.head_metrics import singular_values  # noqa: E402
 from hf_attn.analysis.head_roles import ROLES, measure_even_attention, measure_head_roles, measure_heads  # noqa: E402
 from hf_attn.analysis.hopfield import hopfield_descent  # noqa: E402
 from hf_attn.interpret.attention_maps import attention_maps  # noqa: E402
-from hf_attn.interpret.read_head import walk_model  # noqa: E402
+from hf_attn.interpret.read_head import read_head  # noqa: E402
 from tests.support.addition_head import SUM, find_needed_head, symbols_of  # noqa: E402
 from tests.support.sessions import finished  # noqa: E402
 
@@ -120,7 +120,7 @@ def test_roles_and_theory_views_of_the_input_are_those_of_hf_attn_heads():
         spectrum = torch.tensor(measured["spectrum"][kind])
         torch.testing.assert_close(spectrum, singular_values(getattr(maps, kind)).float())
     value = json.loads(ablation_panel.descend(CATALOG, session, checks, "encoder", 0, 2))
-    head = walk_model(found.model, source, kind="encoder", layer=0, head=2)
+    head = read_head(found.model, source, kind="encoder", layer=0, head=2)
     before, after = hopfield_descent(head.query, head.key).mean(-1).tolist()
     assert value["energies"]["encoder.0.2"] == {
         "before": pytest.approx(before),

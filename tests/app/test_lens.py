@@ -37,7 +37,7 @@ from demos.tabs.explore.head_scores import ExploreState  # noqa: E402
 from hf_attn.architectures.map_sizes import count_weights  # noqa: E402
 from hf_attn.interpret import long_inputs  # noqa: E402
 from hf_attn.interpret.attention_maps import attention_maps  # noqa: E402
-from hf_attn.interpret.read_head import walk_model  # noqa: E402
+from hf_attn.interpret.read_head import read_head  # noqa: E402
 
 WORDS = ["the", "bank", "by", "river", "tree", "time", "flies"]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
@@ -205,7 +205,7 @@ def test_a_window_of_long_maps_holds_the_models_own_weights(saved, name):
     for kind, part in long.items():
         weights = getattr(whole, kind)
         assert tuple(weights.shape) == sizes[kind]
-        (row, column), (rows, columns) = part.start, part.whole
+        (row, column), (rows, columns) = part.start, part.size
         assert (row, column) == (min(3, rows - 8), columns - 8)
         wanted = weights[1, 0, row : row + 8, column : column + 8]
         torch.testing.assert_close(part.head(1, 0), wanted, atol=1e-5, rtol=0)
@@ -276,7 +276,7 @@ def test_query_key_and_value_of_a_cell_are_those_of_the_models_own_pass(saved):
     shown(catalog, session, folder, text="153+391", checks=checks)
     cell = json.loads(explore.look_inside(catalog, session, checks, checks.turn, "cross", 1, 2, 1, 4))["cell"]
     found = load_once(folder)
-    head = walk_model(found.model, torch.tensor([checks.read]), kind="cross", layer=1, head=2)
+    head = read_head(found.model, torch.tensor([checks.read]), kind="cross", layer=1, head=2)
     told = head.explain(1, 4)
     assert cell["q"] == pytest.approx(list(told.query))
     assert cell["k"] == pytest.approx(list(told.key))

@@ -273,5 +273,7 @@ def test_examples_that_are_shown_have_the_answers_that_would_be_written_though_r
         read_answer(found.task, *row)
         for row in zip(examples.sources, examples.answers, written.tolist(), strict=True)
     ]
-    assert find_right(found.model, batch).tolist() == [place not in others for place in range(len(examples))]
+    assert find_right(found.model, found.task, batch).tolist() == [
+        place not in others for place in range(len(examples))
+    ]
     assert answer_examples(found.model, found.task, examples) == wanted

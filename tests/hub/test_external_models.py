@@ -205,7 +205,7 @@ def test_two_models_that_are_one_write_and_have_all_three_kinds_of_maps(strategy
         show_attention(model, tokenizer, "the cat sat")
     model.config.decoder_start_token_id = tokenizer.convert_tokens_to_ids("[CLS]")
     maps = show_attention(model, tokenizer, "the cat sat", strategy=strategy).maps
-    written = len(maps.target_ids)
+    written = len(maps.answer_ids)
     assert 0 < written <= 16
     assert maps.encoder.shape == (3, 4, 5, 5)
     assert maps.decoder.shape == (2, 4, written, written)
@@ -218,8 +218,8 @@ WRONG_INPUTS = {
     "The input holds the id 9999, and this model knows 0 to": (torch.tensor([[5, 9999]]), None),
     "The input holds the id -3, ": (torch.tensor([[5, -3]]), None),
     "The target holds the id 9999, ": (IDS, torch.tensor([[5, 9999]])),
-    "The input holds 2 rows of ids; give one": (torch.cat((IDS, IDS)), None),
-    "The target holds 2 rows of ids; give one": (IDS, torch.cat((IDS, IDS))),
+    "The input holds 2 rows; give one": (torch.cat((IDS, IDS)), None),
+    "The target holds 2 rows; give one": (IDS, torch.cat((IDS, IDS))),
     "The input has shape .1, 1, 5.; give the ids of one text": (IDS[None], None),
     "The input holds numbers of torch.float32; ids are whole": (IDS.float(), None),
     "The input is a list: give a text with its tokenizer, or ids": (["the", "cat"], None),

@@ -2,16 +2,17 @@
 
 import copy
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 import transformers
 
+from hf_attn.interpret.attention_maps import find_attentions
 from hf_attn.interpret.interventions import (
     ACTIONS,
     Intervention,
     count_heads,
-    find_attentions,
     intervening,
     intervening_by_row,
 )
@@ -398,3 +399,13 @@ def test_two_at_once_and_a_batch_of_another_size_are_refused():
         pytest.raises(ValueError, match="the batch has 1: give"),
     ):
         model(SOURCE, decoder_input_ids=WRITTEN)
+
+
+def test_a_pass_in_another_thread_may_meet_the_hook_as_it_comes_or_goes():
+    """Torch reads the hooks first, and only then whether each takes keywords: by then it may be gone."""
+    model, ids = build_seq2seq(), torch.tensor([[5, 6, 7]])
+    whole = model(ids, decoder_input_ids=ids).logits
+    with ThreadPoolExecutor(1) as other, intervening(model, [Intervention("remove", "cross")]):
+        assert model.get_decoder()._forward_pre_hooks_with_kwargs, "else nothing is tried here"
+        model.get_decoder()._forward_pre_hooks_with_kwargs.clear()
+        assert_close(other.submit(model, ids, decoder_input_ids=ids).result().logits, whole)

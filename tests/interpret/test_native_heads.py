@@ -15,7 +15,7 @@ from transformers import (
 
 from hf_attn.interpret.attention_maps import KINDS, attention_maps, find_attentions
 from hf_attn.interpret.interventions import Intervention, intervening
-from hf_attn.interpret.native_heads import read_native_head
+from hf_attn.interpret.read_head import read_head
 from tests.support.checks import assert_close
 from tests.support.native_models import IDS, NATIVE, TINY, build_native
 
@@ -34,7 +34,7 @@ def test_weights_made_of_a_head_s_queries_and_keys_are_the_model_s_own(name):
     for kind in KINDS:
         for layer, head in [] if getattr(maps, kind) is None else [(0, 0), (1, 1)]:
             place = {"kind": kind, "layer": layer, "head": head}
-            found = read_native_head(model, TEXT, target_of(name), tokenizer=tokenizer, **place)
+            found = read_head(model, TEXT, target_of(name), tokenizer=tokenizer, **place)
             assert_close(found.weights.float(), getattr(maps, kind)[layer, head], 1e-4)
             assert found.causal is (kind == "decoder")
             assert found.scale is (name != "t5")
@@ -44,7 +44,7 @@ def test_weights_made_of_a_head_s_queries_and_keys_are_the_model_s_own(name):
 
 def test_queries_keys_and_values_are_what_the_projections_give():
     model, tokenizer = build_native("bert")
-    found = read_native_head(model, TEXT, kind="encoder", layer=0, head=2, tokenizer=tokenizer)
+    found = read_head(model, TEXT, kind="encoder", layer=0, head=2, tokenizer=tokenizer)
     (module, *_), given = find_attentions(model)["encoder"], []
     handle = module.register_forward_pre_hook(lambda _, args: given.append(args[0]))
     attention_maps(model, TEXT, tokenizer=tokenizer)
@@ -58,7 +58,7 @@ def test_queries_keys_and_values_are_what_the_projections_give():
 def test_heads_that_share_a_key_each_have_their_own_query():
     model, tokenizer = build_native("llama")
     heads = [
-        read_native_head(model, TEXT, " the", kind="decoder", layer=0, head=head, tokenizer=tokenizer)
+        read_head(model, TEXT, " the", kind="decoder", layer=0, head=head, tokenizer=tokenizer)
         for head in range(4)
     ]
     assert torch.equal(heads[0].key, heads[1].key)
@@ -70,7 +70,7 @@ def test_heads_that_share_a_key_each_have_their_own_query():
 def test_a_model_that_computes_roughly_is_refused_with_what_to_do(dtype):
     model, tokenizer = build_native("llama")
     with pytest.raises(ValueError, match=r"load it with dtype=torch\.float32"):
-        read_native_head(model.to(dtype), TEXT, " the", kind="decoder", layer=0, head=0, tokenizer=tokenizer)
+        read_head(model.to(dtype), TEXT, " the", kind="decoder", layer=0, head=0, tokenizer=tokenizer)
 
 
 def build_windowed():
@@ -93,23 +93,23 @@ def test_a_head_whose_weights_are_no_plain_softmax_is_refused_not_shown_wrong(bu
         for module in find_attentions(model)["decoder"]:
             module.q_proj.weight.mul_(100)  # so that a cap is felt
     with pytest.raises(ValueError, match=r"are not softmax.*cannot be shown; its weights are in the map"):
-        read_native_head(model, ids[:, :6], ids[:, 6:], kind="decoder", layer=0, head=0)
+        read_head(model, ids[:, :6], ids[:, 6:], kind="decoder", layer=0, head=0)
 
 
 def test_what_is_not_there_is_refused():
     model, tokenizer = build_native("gpt2")
     asked = {"layer": 0, "head": 0, "tokenizer": tokenizer}
     for changes, sentence in (
-        ({"kind": "cross"}, "kind='cross', layer=0: this model has 0 such layers"),
-        ({"kind": "decoder", "layer": 2}, "has 2 such layers, from 0"),
-        ({"kind": "decoder", "head": 4}, "head=4: the decoder attention has 4 heads"),
+        ({"kind": "cross"}, "kind='cross' is none of this model's; choose decoder"),
+        ({"kind": "decoder", "layer": 2}, "layer=2 is not there: decoder attention has 2 layers, from 0"),
+        ({"kind": "decoder", "head": 4}, "head=4 is not there: decoder attention has 4 heads"),
     ):
         with pytest.raises(ValueError, match=sentence):
-            read_native_head(model, TEXT, " the", **{**asked, **changes})
+            read_head(model, TEXT, " the", **{**asked, **changes})
     sizes = {"hidden_size": 16, "num_hidden_layers": 2, "vocab_size": 40}
     mamba = MambaForCausalLM(MambaConfig(**sizes, state_size=4)).eval()
-    with pytest.raises(ValueError, match="this model has 0 such layers"):
-        read_native_head(mamba, torch.arange(5)[None], torch.tensor([[7]]), kind="decoder", layer=0, head=0)
+    with pytest.raises(ValueError, match="MambaForCausalLM gives no attention maps: it has no attention"):
+        read_head(mamba, torch.arange(5)[None], torch.tensor([[7]]), kind="decoder", layer=0, head=0)
 
 
 def test_inside_an_intervention_a_changed_head_is_refused_and_the_change_goes_on():
@@ -117,14 +117,14 @@ def test_inside_an_intervention_a_changed_head_is_refused_and_the_change_goes_on
     place = {"kind": "decoder", "layer": 0, "head": 0, "tokenizer": tokenizer}
     with intervening(model, [Intervention("uniform", "decoder", 0, 0)]):
         with pytest.raises(ValueError, match="cannot be shown"):
-            read_native_head(model, TEXT, " the", **place)
+            read_head(model, TEXT, " the", **place)
         changed = attention_maps(model, TEXT, " the", tokenizer=tokenizer).decoder[0, 0]
     assert changed[-1].unique().numel() == 1
 
 
 def test_what_another_thread_reads_meanwhile_is_not_noted():
     model, tokenizer = build_native("bert")
-    alone = read_native_head(model, TEXT, kind="encoder", layer=1, head=0, tokenizer=tokenizer)
+    alone = read_head(model, TEXT, kind="encoder", layer=1, head=0, tokenizer=tokenizer)
     stop = threading.Event()
 
     def read_others():
@@ -135,7 +135,7 @@ def test_what_another_thread_reads_meanwhile_is_not_noted():
     other.start()
     try:
         for _ in range(20):
-            found = read_native_head(model, TEXT, kind="encoder", layer=1, head=0, tokenizer=tokenizer)
+            found = read_head(model, TEXT, kind="encoder", layer=1, head=0, tokenizer=tokenizer)
             assert torch.equal(found.query, alone.query)
     finally:
         stop.set()

@@ -1,7 +1,6 @@
 """Any weight taken apart: it is the model's own and PyTorch's, and the documents' figures stand in it."""
 
 import dataclasses
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -9,17 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as draw
 
 from hf_attn.interpret.attention_maps import attention_maps
-from hf_attn.interpret.head import MOST_DIGITS, SCORE_DIGITS, Head, round_half_up
-from hf_attn.interpret.interventions import Intervention, intervening
-from hf_attn.interpret.read_head import (
-    LONGEST,
-    WIDTH,
-    _watching,
-    embed_words,
-    find_attention,
-    walk_model,
-    walk_sentence,
-)
+from hf_attn.interpret.head import LONGEST, MOST_DIGITS, SCORE_DIGITS, Head, project, round_half_up
+from hf_attn.interpret.random_head import WIDTH, build_random_head, embed_words
+from hf_attn.interpret.read_head import find_readable_attention, read_head
 from hf_attn.models.positions import POSITION_TYPES
 from hf_attn.tasks.base import Batch
 from hf_attn.textbooks.chapter_1 import basics
@@ -133,9 +124,9 @@ def test_the_weights_are_the_model_s_own_with_every_way_to_tell_a_place(kind, po
     model, source = model_with(kind, position_type), random_ids(1, 7)
     target = None if kind == "encoder" else random_ids(1, 5, seed=1)
     maps = attention_maps(model, source, target)
-    for name, stack in find_attention(model).items():
+    for name, stack in find_readable_attention(model).items():
         for layer in range(len(stack)):
-            head = walk_model(model, source, target, kind=name, layer=layer, head=1)
+            head = read_head(model, source, target, kind=name, layer=layer, head=1)
             own = getattr(maps, name)[layer, 1]
             assert (head.weights - own).abs().max() < 1e-6, (name, layer)
             assert head.measure_torch_difference().largest < 1e-5
@@ -144,22 +135,25 @@ def test_the_weights_are_the_model_s_own_with_every_way_to_tell_a_place(kind, po
 
 def test_the_outputs_are_what_the_model_s_attention_hands_on():
     model, source = build_classifier("eager", position_type="relative"), random_ids(1, 6)
-    (stack,) = find_attention(model).values()
+    (stack,) = find_readable_attention(model).values()
     written = []
     handle = stack[0].o_proj.register_forward_hook(lambda _, args, output: written.append(args[0]))
-    heads = [walk_model(model, source, layer=0, head=index).outputs for index in range(2)]
+    heads = [read_head(model, source, layer=0, head=index).outputs for index in range(2)]
     handle.remove()
     assert_close(torch.cat(heads, dim=1), written[0][0].double())
 
 
-def test_padding_is_hidden_and_no_hook_is_left_behind():
+def test_a_padded_row_s_head_is_that_of_the_row_alone_and_the_kernel_is_put_back():
     model, rows = build_seq2seq(), random_rows(4, 7)
     ids, mask = pad(rows, "left")
-    batch = Batch(ids[:1], random_ids(1, 3), mask[:1])
-    head = walk_model(model, batch)
-    assert head.hidden == (0, 1, 2)
-    assert (head.weights - attention_maps(model, batch).cross[-1, 0]).abs().max() < 1e-6
-    assert not any(module._forward_pre_hooks for module in model.modules())
+    batch = Batch(ids, random_ids(2, 3), mask)
+    head, alone = read_head(model, batch, row=0), read_head(model, rows[0], random_ids(2, 3)[:1])
+    assert head.hidden == ()
+    assert torch.equal(head.weights, alone.weights)
+    assert (head.weights - attention_maps(model, batch, row=0).cross[-1, 0]).abs().max() < 1e-6
+    assert {part.config._attn_implementation for part in model.modules() if hasattr(part, "config")} == {
+        "sdpa"
+    }
 
 
 def test_a_map_that_there_is_not_is_refused():
@@ -167,11 +161,13 @@ def test_a_map_that_there_is_not_is_refused():
     with pytest.raises(
         ValueError, match="kind='self' is none of this model's; choose cross, encoder, decoder"
     ):
-        walk_model(model, random_ids(1, 3), kind="self")
-    with pytest.raises(ValueError, match="layers of 2 heads"):
-        walk_model(model, random_ids(1, 3), head=2)
+        read_head(model, random_ids(1, 3), kind="self")
+    with pytest.raises(ValueError, match="head=2 is not there: cross attention has 2 heads, from 0"):
+        read_head(model, random_ids(1, 3), head=2)
+    with pytest.raises(ValueError, match="layer=-3 is not there: cross attention has 2 layers, from 0"):
+        read_head(model, random_ids(1, 3), layer=-3)
     with pytest.raises(ValueError, match="has no queries and keys"):
-        walk_model(build_recurrent(), random_ids(1, 3))
+        read_head(build_recurrent(), random_ids(1, 3))
 
 
 # A sentence of one's own
@@ -179,47 +175,50 @@ def test_a_map_that_there_is_not_is_refused():
 
 @settings(max_examples=25, deadline=None)
 @given(WORDS, draw.sampled_from((1, 2, 4)), draw.booleans(), draw.booleans())
-def test_a_sentence_is_projected_by_its_maps_and_comes_out_the_same_again(
-    words, num_heads, causal, positions
-):
+def test_a_sentence_s_padding_is_hidden_and_it_comes_out_the_same_again(words, num_heads, causal, positions):
     if set(words) == {"<pad>"}:
         words = [*words, "by"]
     text = " ".join(words)
     chosen = {"num_heads": num_heads, "causal": causal, "positions": positions, "head": num_heads - 1}
-    head, again = walk_sentence(text, **chosen), walk_sentence(text, **chosen)
+    head, again = build_random_head(text, **chosen), build_random_head(text, **chosen)
     assert torch.equal(head.weights, again.weights)
     assert head.hidden == tuple(place for place, word in enumerate(words) if word == "<pad>")
-    for name, states, weight in zip(
-        ("query", "key", "value"), (head.states, head.memory, head.memory), head.maps, strict=True
-    ):
-        assert_close(getattr(head, name), states @ weight)
     assert head.key.shape == (len(words), WIDTH // num_heads)
+
+
+def test_queries_keys_and_values_are_the_states_by_the_maps():
+    states = embed_words(["by", "the", "bank"])
+    weights = torch.randn(3, WIDTH, 4, generator=torch.Generator().manual_seed(0))
+    head = project(["by", "the", "bank"], states, *weights, scale=False, causal=True, hidden=(1,))
+    for name, weight in zip(("query", "key", "value"), weights, strict=True):
+        assert_close(getattr(head, name), states @ weight.double())
+    assert (head.scaling, head.causal, head.hidden) == (1.0, True, (1,))
 
 
 def test_a_word_has_one_vector_in_every_sentence_and_becomes_another_thing_in_each():
     assert torch.equal(embed_words(["river", "bank"])[1], embed_words(["bank"])[0])
-    head = walk_sentence(BANKS[0])
+    head = build_random_head(BANKS[0])
     beside = set_beside(head)
-    there = walk_sentence(BANKS[1])
+    there = build_random_head(BANKS[1])
     assert (head.rows[-1], there.rows[-1], beside.word) == ("bank", "bank", "bank")
-    assert torch.equal(head.states[-1], there.states[-1])
+    assert torch.equal(head.key[-1], there.key[-1])
     assert beside.output == flat(there.outputs[-1])
     assert beside.apart == pytest.approx(float((head.outputs[-1] - there.outputs[-1]).norm()))
     assert beside.apart > 0.1
-    assert set_beside(walk_sentence("another bank")) is None
+    assert set_beside(build_random_head("another bank")) is None
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         ("  ", "is empty"),
-        ("word " * (LONGEST + 1), "has 65 words; up to 64"),
+        ("word " * (LONGEST + 1), "has 65 words; up to 64 are read number by number"),
         ("<pad> <pad>", "All 2 tokens"),
     ],
 )
 def test_a_sentence_that_cannot_be_walked_through_is_refused(text, words):
     with pytest.raises(ValueError, match=words):
-        walk_sentence(text)
+        build_random_head(text)
 
 
 @pytest.mark.parametrize(
@@ -233,7 +232,7 @@ def test_a_sentence_that_cannot_be_walked_through_is_refused(text, words):
 )
 def test_a_setting_of_a_sentence_that_cannot_be_is_refused(given, words):
     with pytest.raises(ValueError, match=words):
-        walk_sentence("time flies fast", **given)
+        build_random_head("time flies fast", **given)
 
 
 # The documents
@@ -308,21 +307,5 @@ def test_only_the_third_step_of_role_separation_makes_scores_asymmetric():
     assert max(one.asymmetry, two.asymmetry) < 1e-12
     assert three.asymmetry > 0.1
     assert_close(one.head.outputs, examples.contextual())
-    assert all(torch.equal(role.head.states, one.head.value) for role in (two, three))
-
-
-def test_a_pass_in_another_thread_may_meet_the_hooks_as_they_come_or_go():
-    """Torch reads the hooks first, and only then whether each takes keywords: by then it may be gone."""
-    model, ids = build_seq2seq(), torch.tensor([[5, 6, 7]])
-    whole = model(ids, decoder_input_ids=ids).logits
-    (module, *_) = find_attention(model)["cross"]
-    with (
-        ThreadPoolExecutor(1) as other,
-        _watching(module) as calls,
-        intervening(model, [Intervention("remove", "cross")]),
-    ):
-        for part in (module, model.get_decoder()):
-            assert part._forward_pre_hooks_with_kwargs, "else nothing is tried here"
-            part._forward_pre_hooks_with_kwargs.clear()
-        assert_close(other.submit(model, ids, decoder_input_ids=ids).result().logits, whole)
-    assert not calls
+    assert torch.equal(two.head.value, three.head.value)
+    assert not torch.equal(two.head.query, two.head.value)

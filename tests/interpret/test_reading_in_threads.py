@@ -7,8 +7,9 @@ import torch
 
 from hf_attn.analysis.ablation import Trial, measure_changes
 from hf_attn.generation.generate import generate_answer
-from hf_attn.interpret.attention_maps import attention_maps, eager_attention
+from hf_attn.interpret.attention_maps import attention_maps
 from hf_attn.interpret.interventions import Intervention, intervening
+from hf_attn.interpret.plain_attention import eager_attention
 from tests.support.checks import assert_close, build_seq2seq, pad, random_ids, random_rows
 from tests.support.decoder_checks import build_decoder
 from tests.support.position_checks import build_positions

@@ -97,7 +97,7 @@ def test_generated_tokens_and_beams_are_rows(name, strategy):
     how = {"strategy": strategy, "max_new_tokens": 6} | ({"num_beams": 3} if strategy == "beam" else {})
     maps = show_attention(model, tokenizer, TEXT, **how).maps
     written = generate_answer(model, source, **how).ids
-    assert maps.target_ids == written
+    assert maps.answer_ids == written
     assert len(maps.answering.rows) == len(written)
     assert maps.answering.weights.shape[2] == len(written)
     given = show_attention(model, tokenizer, TEXT, torch.tensor(written)).maps
@@ -298,9 +298,9 @@ def test_our_own_models_are_shown_with_what_is_known(tiny_checkpoint):
     loaded = load_checkpoint(tiny_checkpoint)
     view = show_attention(loaded.model, loaded.tokenizer, "1 2 3")
     assert (
-        view.maps.target_ids == generate_answer(loaded.model, torch.tensor([loaded.task.encode("1 2 3")])).ids
+        view.maps.answer_ids == generate_answer(loaded.model, torch.tensor([loaded.task.encode("1 2 3")])).ids
     )
-    answer = loaded.task.decode(view.maps.target_ids)
+    answer = loaded.task.decode(view.maps.answer_ids)
     known = AttentionView(view.maps, truth=loaded.task.alignment("1 2 3", answer)).to_value()["kinds"]
     assert known["cross"]["truth"][0] == [1, 0, 0, 0]
     assert "truth" not in known["encoder"]

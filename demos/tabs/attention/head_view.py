@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from hf_attn.architectures.families import FAMILIES, is_ours
 from hf_attn.interpret.attention_maps import AnsweringMap, attention_maps, weight_on_alignment
-from hf_attn.interpret.head import SCORE_DIGITS, Difference, Head
-from hf_attn.interpret.read_head import LONGEST, find_attention, walk_model, walk_sentence
+from hf_attn.interpret.head import LONGEST, SCORE_DIGITS, Difference, Head
+from hf_attn.interpret.random_head import build_random_head
+from hf_attn.interpret.read_head import find_readable_attention, read_head
 from hf_attn.tasks.base import TEXT
 from hf_attn.textbooks import DOCUMENTS
 from hf_attn.textbooks.exercises import BANKS, set_beside
@@ -15,7 +16,7 @@ from hf_attn.textbooks.worked_examples import WORKED_EXAMPLES
 
 from ...session.catalog import LoadedModel, ModelCatalog
 from ...session.maps import read_target
-from ...session.model_input import as_ids, known_alignment
+from ...session.model_input import known_alignment
 from ...session.session import Session
 from ...snippets import views as python_lines
 from ...ui import formatting, notices
@@ -136,9 +137,10 @@ def _walk_random(settings: Settings) -> HeadView:
     text = BANKS[0] if settings.text is None else settings.text.strip()
     index = min(settings.head or 0, settings.num_heads - 1)
     named = {"num_heads": settings.num_heads, "head": index, "positions": settings.positions}
-    own = walk_sentence(text, **named)
+    own = build_random_head(text, **named)
     head = _switch(own, settings)
-    build = f"head = walk_sentence({text!r}{''.join(f', {name}={said!r}' for name, said in named.items())})"
+    given = "".join(f", {name}={value!r}" for name, value in named.items())
+    build = f"head = build_random_head({text!r}{given})"
     width = head.key.shape[1]
     last = len(head.rows) - 1
     return HeadView(
@@ -154,7 +156,7 @@ def _walk_random(settings: Settings) -> HeadView:
             f"{settings.num_heads} × {width} numbers a token", "random, seed 0", "CPU, float64"
         ),
         title=text,
-        python=say_head(["walk_sentence"], [build], own, head),
+        python=say_head(["build_random_head"], [build], own, head),
         notice=UNTRAINED,
     )
 
@@ -202,7 +204,7 @@ def say_head(imports: list[str], lines: list[str], own: Head, head: Head) -> str
 
 def _walk_checkpoint(session: Session, opened: LoadedModel, settings: Settings) -> HeadView:
     """One head of a model as it answers an input."""
-    model, stacks = opened.model, find_attention(opened.model)
+    model, stacks = opened.model, find_readable_attention(opened.model)
     text = settings.text
     if text is None:
         text = opened.task.worked_example.source if opened.task else ""
@@ -211,19 +213,17 @@ def _walk_checkpoint(session: Session, opened: LoadedModel, settings: Settings) 
     refuse_long("input", source)
     written = read_target(opened, source, "") if model.can_generate() else []
     refuse_long("answer", written)
-    given, target = as_ids(opened, source), as_ids(opened, written) if written else None
-    maps = attention_maps(model, given, target)
-    truth = maps.answering.align(known_alignment(opened, text, written))
+    maps = attention_maps(model, source, written or None)
+    alignment = known_alignment(opened, text, written)
+    truth = maps.answering.align(alignment)
     places = tuple(f"{kind} {layer}" for kind, stack in stacks.items() for layer in range(len(stack)))
     kind, layer, index = choose_head(maps.answering, truth, settings, places)
     place = {"kind": kind, "layer": layer, "head": index}
-    own = walk_model(model, given, target, tokenizer=opened.tokenizer, **place)
+    own = read_head(model, source, written or None, tokenizer=opened.tokenizer, **place)
     rows, columns = (tuple(formatting.label_tokens(names)) for names in (own.rows, own.columns))
     own = dataclasses.replace(own, rows=rows, columns=columns)
     head = _switch(own, settings)
-    rings = truth if kind == maps.answering.kind else None
-    if rings is not None and kind == "decoder":
-        rings = [[0] * len(columns)] * maps.written_from + rings
+    rings = maps.align(kind, alignment)
     cell = best_cell(head, rings)
     answer = f" → {opened.task.decode(written)}" if written and opened.task and opened.kind != TEXT else ""
     imports, lines = python_lines.say_model(session, settings.weights, opened)
@@ -236,7 +236,7 @@ def _walk_checkpoint(session: Session, opened: LoadedModel, settings: Settings) 
         look_for=tell_cell(head, cell),
         origin=notices.origin_of(model, opened.weights),
         title=formatting.shorten(f"{text}{answer}", LONGEST_TITLE),
-        python=say_head([*imports, "walk_model"], lines, own, head),
+        python=say_head([*imports, "read_head"], lines, own, head),
         places=places,
         notice=UNTRAINED if opened.is_untrained else CHANGED if say_switches(own, head) else "",
         truth=rings,
@@ -295,7 +295,7 @@ def say_walk(source: list[int], written: list[int], place: dict) -> str:
     """The Python line that gives a head of a model."""
     target = f", {written}" if written else ""
     chosen = ", ".join(f"{name}={value!r}" for name, value in place.items())
-    return f"head = walk_model(model, {source}{target}, tokenizer=tokenizer, {chosen})"
+    return f"head = read_head(model, {source}{target}, tokenizer=tokenizer, {chosen})"
 
 
 def to_value(view: HeadView) -> dict:

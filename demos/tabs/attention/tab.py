@@ -17,7 +17,7 @@ import dataclasses
 
 import gradio as gr
 
-from hf_attn.interpret.read_head import HEADS
+from hf_attn.interpret.random_head import HEADS
 from hf_attn.textbooks.exercises import BANKS, check_hand_exercise, separate_query_key_value
 from hf_attn.textbooks.worked_examples import WORKED_EXAMPLES, exercise_1
 

@@ -1,6 +1,5 @@
 """What a lens shows, measured: roles, theory views and energies of every head, and what was asked of it."""
 
-import dataclasses
 from dataclasses import dataclass, field
 
 import torch
@@ -8,18 +7,16 @@ import torch
 from hf_attn.analysis.head_metrics import THEORY, distance_profile, singular_values
 from hf_attn.analysis.head_roles import ROLES, build_attention_mask, measure_even_attention, measure_heads
 from hf_attn.analysis.hopfield import hopfield_descent
-from hf_attn.architectures.families import is_ours, is_recurrent
+from hf_attn.architectures.families import is_recurrent
 from hf_attn.interpret.attention_maps import KINDS
 from hf_attn.interpret.head import Head
 from hf_attn.interpret.interventions import count_heads
 from hf_attn.interpret.long_inputs import LongMap
-from hf_attn.interpret.native_heads import read_native_head
-from hf_attn.interpret.read_head import walk_model
+from hf_attn.interpret.read_head import read_head
 
 from ...session.catalog import LoadedModel
 from ...session.maps import SENT_WEIGHTS, ComputedMaps
-from ...session.model_input import as_ids, known_alignment
-from ...snippets.heads import SIDES
+from ...session.model_input import known_alignment
 from ...ui import boards, formatting
 
 NO_ANSWER = "{} writes nothing and names no class, so there is no answer that could change."
@@ -57,7 +54,7 @@ class ExploreState:
     text: str = ""
     read: list[int] = field(default_factory=list)
     written: list[int] = field(default_factory=list)
-    labels: dict[str, tuple[list[str], list[str]]] = field(default_factory=dict)
+    labels: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=dict)
     long: dict[str, LongMap] = field(default_factory=dict)
     shown: dict | None = None
     of: tuple[str | None, str] = (None, "")
@@ -94,8 +91,8 @@ class ExploreState:
         """
         place = (self.turn, kind, layer, head)
         if self.inside is None or self.inside[0] != place:
-            written = as_ids(opened, self.written) if self.written else None
-            self.inside = place, read_head(opened, as_ids(opened, self.read), written, kind, layer, head)
+            chosen = {"kind": kind, "layer": layer, "head": head}
+            self.inside = place, read_head(opened.model, self.read, self.written or None, **chosen)
         return self.inside[1]
 
     def to_value(self) -> str | None:
@@ -117,11 +114,7 @@ def prepare(
         chosen=chosen, text=text, read=computed.read, written=computed.written, long=computed.long
     )
     new.of = (chosen, opened.weights)
-    new.labels = {
-        kind: (opened.labels(rows), opened.labels(columns))
-        for kind in computed.kinds
-        for rows, columns in [computed.maps.sides(kind)]
-    }
+    new.labels = {kind: computed.maps.sides(kind) for kind in computed.kinds}
     alignment = known_alignment(opened, text, computed.written)
     new.shown = {
         "source": opened.labels(computed.read),
@@ -143,14 +136,8 @@ def measure(opened: LoadedModel, computed: ComputedMaps, alignment: list[list[in
             "why": f"All heads together have {formatting.count(computed.needed // 4)} weights; up to "
             f"{formatting.count(SENT_WEIGHTS)} are measured at once. Shorten the input."
         }
-    names = {
-        side: tuple(
-            name or ""  # a model may have more ids than its tokenizer
-            for name in opened.tokenizer.convert_ids_to_tokens([int(index) for index in getattr(maps, side)])
-        )
-        for side in SIDES
-    }
-    named = dataclasses.replace(maps, **names)
+    tokens_of = opened.tokenizer.convert_ids_to_tokens
+    named = maps.relabel(lambda ids: [name or "" for name in tokens_of(ids)])  # it may have fewer ids
     masks = {kind: build_attention_mask(kind, *each.shape[-2:]) for kind, each in weights.items()}
     profiles = {kind: distance_profile(each.double(), masks[kind]) for kind, each in weights.items()}
     return {
@@ -181,14 +168,3 @@ def measure_energy(opened: LoadedModel, checks: ExploreState, kind: str, layer: 
         return {"why": "positions add to the scores, which a Hopfield network does not know"}
     before, after = hopfield_descent(read.query, read.key, beta=read.scaling, may_attend=read.may_attend)
     return {"before": float(before.nanmean()), "after": float(after.nanmean())}
-
-
-def read_head(opened: LoadedModel, source, written, kind: str, layer: int, head: int) -> Head:
-    """One head as the model's own forward pass has it.
-
-    Raises:
-        ValueError: its weights do not come from queries and keys, or not from them alone.
-    """
-    ours = is_ours(opened.model.config.model_type)
-    read = walk_model if ours else read_native_head
-    return read(opened.model, source, written, kind=kind, layer=layer, head=head)

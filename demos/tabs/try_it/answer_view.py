@@ -15,7 +15,7 @@ from hf_attn.tasks.synthetic.parsing import SIGNS, Node, read_prefix
 
 from ...jobs.probe import causal
 from ...session.catalog import LoadedModel
-from ...session.model_input import as_ids, known_alignment
+from ...session.model_input import known_alignment
 from ...ui import boards
 
 SENT = 160  # symbols of a distribution that are sent one by one; every task's own vocabulary is smaller
@@ -218,12 +218,11 @@ class AnswerView:
     def show_map(self, written: list[int]) -> dict:
         """Who reads what while the answer is written, with the known answer where there is one."""
         opened = self.opened
-        read = opened.encode(self.source)
-        given = as_ids(opened, written) if written else None
-        answering = attention_maps(opened.model, as_ids(opened, read), target=given).answering
+        maps = attention_maps(opened.model, opened.encode(self.source), written or None)
+        answering = maps.relabel(opened.labels).answering
         if answering is None:
             return {"kind": None}
-        rows, cols = opened.labels(answering.rows), opened.labels(answering.columns)
+        rows, cols = list(answering.rows), list(answering.columns)
         kind = "alignment" if is_recurrent(opened.model.config) else answering.kind
         return {
             "kind": kind,
