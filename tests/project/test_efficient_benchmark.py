@@ -22,7 +22,7 @@ from benchmarks.attention_scaling import (  # noqa: E402
     measure_errors,
 )
 from hf_attn.models.efficient_attention import EFFICIENT_ATTENTION  # noqa: E402
-from hf_attn.textbooks.chapter_8.efficient import CLAIMS, exponent  # noqa: E402
+from hf_attn.textbooks.chapter_8.efficient import CLAIMS, growth  # noqa: E402
 from hf_attn.textbooks.claims import measure_claim  # noqa: E402
 
 
@@ -79,4 +79,4 @@ def test_the_error_falls_to_nothing_at_a_size_that_leaves_nothing_out():
 def test_what_the_document_says_of_cost_is_measured_on_the_models_own_modules():
     verdicts = [measure_claim("chapter-8", claim).verdict for claim in CLAIMS]
     assert verdicts == ["reproduced", "reproduced", "corrected", "reproduced", "corrected"]
-    assert exponent("local")[0] == pytest.approx(1, abs=0.005)
+    assert growth("local")[0] == pytest.approx(1, abs=0.005)
