@@ -17,7 +17,6 @@ from typer.exceptions import TyperException
 from hf_attn.cli import ablate, cards, duel, experiment, heads, hub, inspect, sources, train
 from hf_attn.cli import app as start
 from hf_attn.cli.output import Failure, WrongUse, working
-from hf_attn.utils.text import replace_surrogates
 
 app = typer.Typer(
     help="Understand attention by building it and watching it learn.",
@@ -107,6 +106,8 @@ def _explain(error: TyperException) -> str:
 
 def main() -> None:
     """Run the command line; errors that are no bugs become one line, a bug shows its traceback."""
+    from hf_attn.utils.text import replace_surrogates
+
     try:
         words = [word if os.path.exists(word) else replace_surrogates(word) for word in sys.argv[1:]]
         code = app(words or ["--help"], prog_name="hf-attn", standalone_mode=False)
