@@ -9,8 +9,7 @@ from hf_attn.training.device import build_accelerator
 
 from .jobs.loop import has_zero_gpu
 from .links import open_link
-from .server import api as endpoints
-from .server import input_guard
+from .server import api, input_guard
 from .session.catalog import ModelCatalog
 from .session.page import LIGHT, Page, state_of
 from .session.session import Session
@@ -19,15 +18,15 @@ from .tabs.duel import tab as duel
 from .tabs.explore import tab as explore
 from .tabs.language import tab as language
 from .tabs.positions import tab as positions
-from .tabs.share import tab as sharing
+from .tabs.share import tab as share
 from .tabs.train import tab as train
-from .tabs.try_it import tab as trying
+from .tabs.try_it import tab as try_it
 from .ui import formatting, theme
 
-TABS = (attention, train, trying, explore, duel, positions, language, sharing)
+TABS = (attention, train, try_it, explore, duel, positions, language, share)
 HEAD = theme.build_head(
     (Path(part.__file__).parent / name for part in (*TABS, open_link) for name in part.ASSETS),
-    trying.build_script(),
+    try_it.build_script(),
 )
 HOUR = 3600
 GPU_PLACES = 4  # runs at once; elsewhere two
@@ -36,7 +35,7 @@ LOOK_SECONDS = 0.01
 
 
 def read_device(device: str) -> tuple[str, int]:
-    """(what runs will train on, in words; how many train at once)."""
+    """(the device that jobs train on, in words; how many train at once)."""
     if has_zero_gpu():
         return "GPU, lent a slice at a time, float32", GPU_PLACES
     kind = build_accelerator(device).device.type
@@ -62,14 +61,14 @@ def build_app(catalog: ModelCatalog, device: str = "auto") -> gr.Blocks:
         if (session := here.pop(request.session_hash, None)) is not None:
             session.close()
 
-    told, places = read_device(device)
+    device_name, places = read_device(device)
     with input_guard.GuardedBlocks(
         title="hf_attn", delete_cache=(HOUR, HOUR), analytics_enabled=False
     ) as app:
         app.space_id = None  # with it a page asks the Hub for a header, and Google for the header's fonts
         session = state_of(Session(device=device), Session.close)
-        page = Page(app, session, catalog, told, places)
-        endpoints.build(page, device)  # first, so that no handler of a tab has taken their names
+        page = Page(app, session, catalog, device_name, places)
+        api.build(page, device)  # first, so that no handler of a tab has taken their names
         header = open_link.build_header([tab.TITLE.lower() for tab in TABS])
         with gr.Tabs() as page.tabs:
             for tab in TABS:

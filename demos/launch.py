@@ -27,12 +27,12 @@ def start(
 
     Args:
         host: the address on which it listens.
-        port: of it.
-        share: whether it has a public link, too.
+        port: the port there.
+        share: whether it also has a public link.
         trust_visitors: whether visitors may train as much as at home.
-        password: that visitors must know, by whatever name they come; None for none.
+        password: what visitors must type, with any name; None for none.
         checkpoint: a folder that is offered first.
-        device: where runs train: "auto", "cpu", "cuda" or "mps".
+        device: where jobs train: "auto", "cpu", "cuda" or "mps".
         mcp: whether agents are offered the named endpoints.
 
     Returns:
@@ -72,7 +72,7 @@ def start(
 
 
 def find_address(host: str) -> str:
-    """By which address others reach a server here: this machine's own, where it listens on all."""
+    """The address by which others reach a server here: this machine's own, where it listens on all."""
     if host not in ("0.0.0.0", "::", ""):
         return host
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -84,5 +84,5 @@ def find_address(host: str) -> str:
 
 
 def is_same(typed: str, password: str) -> bool:
-    """Whether somebody knows the password, in a time that does not tell how much of it."""
+    """Compare in a time that does not reveal how much of the password is right."""
     return secrets.compare_digest(*(word.encode("utf-8", "surrogatepass") for word in (typed, password)))

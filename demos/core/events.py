@@ -15,7 +15,7 @@ Seed = typing.Annotated[int, pydantic.Field(ge=0, le=2**31 - 1)]
 
 
 def refusal(sentence: str) -> gr.Error:
-    """What the page's visitor reads where nothing was done; Gradio adds no traceback to it."""
+    """An error for the page: nothing was done, and the sentence says why; Gradio logs no traceback."""
     return gr.Error(sentence, title="Not taken", print_exception=False)
 
 

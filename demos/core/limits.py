@@ -1,7 +1,7 @@
-"""What one visitor may ask of the server: generous on a machine of one's own, less where others come.
+"""How much one visitor may ask of the server: a lot on one's own machine, less where others come.
 
-Which of the limits hold is decided once, as the server is launched, and for all requests: a tunnel or a proxy
-arrives from this very machine, and what it says of whom it forwards for can be made up.
+The limits are decided once, when the server is launched, and for all requests: a tunnel or a proxy connects
+from this very machine, and whatever it says about its visitors can be made up.
 """
 
 import ipaddress
@@ -17,7 +17,7 @@ from ..ui.formatting import count
 MEGABYTE = 10**6
 CODE = (".py", ".ipynb")
 LONGEST_NAME = 200  # characters of a folder or a Hub id
-REMEDY = "the app on a machine of your own takes more."
+REMEDY = "the app on your own machine allows more."
 
 
 @dataclass(frozen=True)
@@ -27,21 +27,19 @@ class Limits:
     Attributes:
         parameters: of a model that is trained here.
         layers: of an encoder, or of a decoder.
-        examples: of a step's batch.
-        training_bytes: that a step may need, as `hf_attn.architectures.memory` estimates; never more than the
-            machine has.
+        examples: in a training batch.
+        training_bytes: memory of a training step, as `hf_attn.architectures.memory` estimates it.
         steps: of a run, or of each contestant of a duel.
-        run_seconds: that a run may hold a place, or a contestant of a duel; then it is stopped as if by hand.
-        pause_seconds: that a paused run may hold a place.
+        run_seconds: training time of a run or contestant; then it is stopped as if by hand.
+        pause_seconds: how long a paused run keeps its place.
         characters: of a typed text.
         upload_bytes: of a file.
         download_bytes: of a model's weights on the Hub.
-        runs: kept in a session; the oldest makes room.
-        sessions: with a state at once; the oldest is forgotten.
-        session_seconds: until what a session keeps is forgotten.
-        takes_paths: whether a typed path to the server's own files is followed, and the Hub's token of
-            whoever started the server reads for a visitor.
-        audience: who these limits are for, in words for whoever starts the server; nothing at home.
+        runs: kept in a session; a new one deletes the oldest.
+        sessions: with a state at once; a new one deletes the oldest.
+        session_seconds: how long a session is kept.
+        takes_paths: whether visitors may open files of the server, and use its owner's Hub token for reading.
+        audience: who these limits are for, as a sentence for whoever starts the server; empty at home.
     """
 
     parameters: int = 50_000_000
@@ -62,36 +60,25 @@ class Limits:
 
     @property
     def own_token(self) -> bool | None:
-        """The token with which the Hub is asked where the visitor gives none: None for the server's own."""
+        """The Hub token where the visitor gives none: None for the server's own, False for no token."""
         return None if self.takes_paths else False
 
     def refuse_more(self, what: str, amount: int) -> None:
-        """Refuse what is beyond a limit.
-
-        Args:
-            what: "parameters", "layers", "examples", "steps", "characters" or "upload_bytes".
-            amount: how much is asked for.
-
-        Raises:
-            ValueError: more than the limit, in a sentence that says it.
-        """
+        """Refuse more of `what`, the name of a limit, than that allows, by a ValueError that says it."""
         most = getattr(self, what)
         if amount <= most:
             return
         if what == "upload_bytes":
-            said = f"A file of {amount / MEGABYTE:.1f} MB will not do: up to {most / MEGABYTE:.0f} MB"
+            sizes = f"A file of {amount / MEGABYTE:.1f} MB is too large: up to {most / MEGABYTE:.0f} MB"
         else:
-            said = f"{count(amount)} {what} will not do: up to {count(most)}"
-        raise ValueError(f"{said} are taken here; {REMEDY}")
+            sizes = f"{count(amount)} {what} are too many: up to {count(most)}"
+        raise ValueError(f"{sizes} are allowed here; {REMEDY}")
 
     def refuse_path(self, text: str) -> None:
-        """Refuse a typed name that would be read from the server's own disk, or run as code.
+        """Refuse a typed name that would be read from the server's own disk, by a ValueError.
 
-        A Hub id ("owner/name") is none, unless the app's folder holds a file of that name; whatever begins
+        A Hub id ("owner/name") is no path, unless the app's folder holds a file of that name; whatever begins
         like a path, has a backslash or more than one slash is one.
-
-        Raises:
-            ValueError: it is one, and this server does not take them.
         """
         name = text.strip()
         refuse_longer("name", name, LONGEST_NAME)
@@ -99,8 +86,8 @@ class Limits:
         is_local = looks_local or Path(name).exists() or Path(name).suffix.lower() in CODE
         if is_local and not self.takes_paths:
             raise ValueError(
-                f"{name!r} will not do: this server opens no files of its own. Choose one of the checkpoints "
-                "in the list, or give a Hub id, owner/name."
+                f"{name!r} cannot be opened: this server opens no files of its own. Choose a checkpoint "
+                "from the list, or give a Hub id, owner/name."
             )
 
 
@@ -131,11 +118,7 @@ TRUSTED = replace(
 
 
 def refuse_longer(what: str, text: str | None, most: int) -> None:
-    """Refuse a text that is longer than a field reads.
-
-    Raises:
-        ValueError: more characters than that, in a sentence that says it.
-    """
+    """Refuse a text that is longer than a field reads, by a ValueError that says so."""
     if len(text or "") > most:
         raise ValueError(
             f"The {what} has {count(len(text or ''))} characters; up to {count(most)} are read: shorten it."
@@ -143,12 +126,11 @@ def refuse_longer(what: str, text: str | None, most: int) -> None:
 
 
 def is_space() -> bool:
-    """Whether a Space runs the app: everybody may come."""
     return "SPACE_ID" in os.environ
 
 
 def is_loopback(host: str) -> bool:
-    """Whether nothing but this machine itself reaches a server that listens on this address."""
+    """Whether only this machine can reach a server that listens on this address."""
     try:
         found = {entry[4][0] for entry in socket.getaddrinfo(host, None)} if host else set()
         return bool(found) and all(ipaddress.ip_address(address).is_loopback for address in found)
@@ -157,13 +139,9 @@ def is_loopback(host: str) -> bool:
 
 
 def choose_limits(host: str, *, share: bool, trusts: bool = False, has_password: bool = False) -> Limits:
-    """The limits of a server: those of home only where nobody but its owner can come.
+    """The limits of a server that listens on `host`: those of home only where nobody but its owner can come.
 
-    Args:
-        host: what it listens on.
-        share: whether it has a public link.
-        trusts: whether visitors may train as much as at home.
-        has_password: whether they must know one; then visitors are expected, also through a proxy.
+    Visitors are expected where it has a public link (`share`) or a password, which also a proxy passes on.
     """
     if trusts:
         return TRUSTED
@@ -175,10 +153,9 @@ _launched: list[Limits] = []  # of this process's server; none before it is deci
 
 
 def decide_limits(limits: Limits) -> None:
-    """Let these limits hold for every request from now on: before the page is built.
+    """Let these limits hold for every request from now on; called before the page is built.
 
-    A token that visitors may not use is forgotten by this process: whatever asks the Hub, on whichever way,
-    then has none but what a visitor gave.
+    Where visitors may not use the owner's Hub token, this process forgets it, so that no request can send it.
     """
     _launched[:] = [limits]
     if limits.own_token is False:
@@ -189,5 +166,5 @@ def decide_limits(limits: Limits) -> None:
 
 
 def limits_here() -> Limits:
-    """The limits of this server; where nothing is decided yet, a Space's or those of home."""
+    """The limits of this server; before they are decided, a Space's or those of home."""
     return _launched[0] if _launched else PUBLIC if is_space() else HOME

@@ -29,7 +29,7 @@ class Table:
     tasks: dict[Task, Task] = field(default_factory=dict, compare=False, repr=False)
 
     def guess_columns(self, wanted: tuple[str, ...]) -> list[str]:
-        """The columns of those names, else the first ones that are left."""
+        """The columns of these names; for a missing one, the first column that is left."""
         known = {column.lower(): column for column in self.columns}
         left = [column for column in self.columns if column.lower() not in wanted]
         return [known.get(name) or (left.pop(0) if left else self.columns[0]) for name in wanted]
@@ -40,12 +40,9 @@ class Table:
 
 
 def take_table(uploaded: str | Path, folder: Path, wanted: tuple[str, ...]) -> Table:
-    """Copy an upload and read which columns it has; where it is no table, say so by the name it has.
+    """Copy an upload into a folder and read its columns; `fault` says why it is no table.
 
-    Args:
-        uploaded: where the upload lies.
-        folder: takes the copy.
-        wanted: names of the columns that the task would like; none where it reads plain text.
+    `wanted` are the names of columns that the task would like; none where it reads plain text.
     """
     name = Path(uploaded).name
     folder.mkdir(parents=True, exist_ok=True)

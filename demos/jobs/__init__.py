@@ -1,1 +1,1 @@
-"""Whatever takes time: how runs are driven, stopped and watched."""
+"""Whatever takes time: training jobs, how they are driven and stopped, and the example that is watched."""

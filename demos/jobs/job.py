@@ -19,20 +19,20 @@ SIGN_OF_LIFE_SECONDS = 1.0  # while paused: only at a yield is it noticed that t
 
 STARTING = "Starting…"
 WAITING = "Waiting for a free place: others are training here. This one starts by itself."
-LATE = ", as its time here is up"
+TIME_UP = ", at the time limit of this server"
 
 
-def last_moment() -> float:
-    """When what begins now has to give back its place, by `time.monotonic`."""
+def deadline() -> float:
+    """When a job that begins now has used its time, by `time.monotonic`."""
     return time.monotonic() + limits_here().run_seconds
 
 
 @contextlib.contextmanager
-def ending(thing: Any, failed: str) -> Iterator[None]:
-    """Give what learns in the `with` its `status` and `message` when it ends otherwise than by itself.
+def record_failure(thing: Any, failed: str) -> Iterator[None]:
+    """Record in a job's `status` and `message` that the `with` block failed, or the page was closed.
 
-    A page that was closed (GeneratorExit at a yield) has stopped it; what fails is told on its board, begun
-    with `failed` unless the loss diverged, which says so itself; other visitors go on.
+    A closed page (GeneratorExit at a yield) has stopped it. The message begins with `failed`, unless the loss
+    diverged; other visitors' jobs go on.
     """
     try:
         yield
@@ -49,9 +49,7 @@ def ending(thing: Any, failed: str) -> Iterator[None]:
 
 
 def drive(run: TrainingJob) -> Iterator[None]:
-    """Take steps until the run is over or stopped; yield whenever there is something to show.
-
-    The first time is at once, before there is a model: the run waits no longer.
+    """Take steps until the run is over or stopped; yield at once, and when there is something to show.
 
     However it ends (also when the page is closed, which raises GeneratorExit at a yield), the weights are
     kept and the run can go on later.
@@ -59,7 +57,7 @@ def drive(run: TrainingJob) -> Iterator[None]:
     run.is_live, run.message = True, ""
     run.status = PAUSED if run.wants_pause else RUNNING
     try:
-        with ending(run, f"{run.name} failed"):
+        with record_failure(run, f"{run.name} failed"):
             yield
             run.begin()
             yield from _steps(run)
@@ -72,10 +70,10 @@ def drive(run: TrainingJob) -> Iterator[None]:
 
 def _steps(run: TrainingJob) -> Iterator[None]:
     shown_at = next_at = -math.inf
-    until = last_moment()
+    until = deadline()
     while True:
         if time.monotonic() > until:
-            run.wants_stop, run.message = True, "Its time here is up: Resume goes on."
+            run.wants_stop, run.message = True, "The time limit of this server is reached: Resume goes on."
         if run.wants_stop:
             run.status = STOPPED
             break
@@ -103,23 +101,23 @@ def _steps(run: TrainingJob) -> Iterator[None]:
 
 
 def _rest(run: TrainingJob) -> Iterator[None]:
-    """Wait until the pause ends, a step or a stop is asked for; show where it stands first."""
+    """Wait until the pause ends or a step or a stop is asked for; show the run first."""
     run.status = PAUSED
     if run.model is not None and run.points:
         run.take_frame()
     yield
-    began = told = time.monotonic()
+    began = shown_at = time.monotonic()
     while run.wants_pause and not run.wanted_steps and not run.wants_stop:
         time.sleep(NAP_SECONDS)
         now = time.monotonic()
         if now - began > limits_here().pause_seconds:  # the place is given back; the run can go on
             run.wants_stop = True
-        if now - told > SIGN_OF_LIFE_SECONDS:
-            told = now
+        if now - shown_at > SIGN_OF_LIFE_SECONDS:
+            shown_at = now
             yield
 
 
-def measure(run: TrainingJob) -> None:
-    """Write 1,000 held-out examples, for the board, the table and the card."""
+def measure_run(run: TrainingJob) -> None:
+    """Let the model answer 1,000 held-out examples, for the board, the table and the card."""
     with run.looking() as model:
         run.conclude(evaluate(model, run.task))

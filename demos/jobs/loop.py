@@ -4,27 +4,31 @@ import importlib.util
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 import torch
 
+from hf_attn.architectures.registry import drawing_weights
+from hf_attn.tasks import Recipe
 from hf_attn.training.device import build_accelerator, describe_device
 from hf_attn.training.loop import Report, train
 from hf_attn.training.slices import SliceState, train_in_slices, train_slice
 
+Slice = TypeVar("Slice", bound=Sequence)
 SLICE_SECONDS = 4.0  # of steps: Stop waits for as long, and each slice asks for the GPU anew
 LENT_SECONDS = 20  # what a slice asks for: its model is built and measured in them too
 
 
 def has_zero_gpu() -> bool:
-    """Whether this is a Space with ZeroGPU, and the package that asks for its GPU is here."""
+    """Whether this is a Space with ZeroGPU, and the package that asks for its GPU is installed."""
     is_on = os.environ.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true")  # as the package reads it
     return is_on and importlib.util.find_spec("spaces") is not None
 
 
 def lend_gpu(function: Callable) -> Callable:
-    """The function in a worker that has the GPU while it runs; the function itself where there is no ZeroGPU.
+    """The function in a worker that has the GPU while it runs; itself where there is no ZeroGPU.
 
-    Arguments and what it returns are pickled on the way.
+    Its arguments and result are pickled on the way.
     """
     if not has_zero_gpu():
         return function
@@ -35,30 +39,30 @@ def lend_gpu(function: Callable) -> Callable:
 
 @lend_gpu
 def take_slice(state: SliceState, steps: int | None) -> SliceState:
-    """Train on for SLICE_SECONDS, or for so many steps where that is less."""
+    """Train for SLICE_SECONDS, or for so many steps where that is less."""
     return train_slice(state, steps, SLICE_SECONDS)
 
 
 def begin_loop(run) -> Iterator[Sequence[Report]]:
-    """The loop of a run with a fresh model: reports, after which the model holds the weights of the last."""
+    """The loop of a run with a fresh model; at each report the model holds that step's weights."""
     if has_zero_gpu():
         run.accelerator = build_accelerator("cpu")  # where the model stays; its worker finds the GPU
-        return follow_slices(run, take_slice)
+        return learn_in_slices(run, take_slice)
     run.accelerator = build_accelerator(run.device)
     run.computed_on = describe_device(run.accelerator)
-    return follow_steps(run)
+    return learn_in_steps(run)
 
 
-def follow_steps(run) -> Iterator[Sequence[Report]]:
-    """Learn here, a step at a time, whatever the recipe says of reports: between two it can be stopped."""
+def learn_in_steps(run) -> Iterator[Sequence[Report]]:
+    """Learn in this process, reporting every step, so that it can be stopped at any."""
     (each_step := threading.Event()).set()
     how = {"generator": torch.Generator().manual_seed(run.seed), "accelerator": run.accelerator}
     for report in train(run.task, run.model, run.recipe, report_every_step=each_step, **how):
         yield (report,)
 
 
-def follow_slices(run, take: Callable[[SliceState, int | None], SliceState]) -> Iterator[Sequence[Report]]:
-    """Learn in slices that are computed elsewhere, to the run's last step; of one while it is watched."""
+def learn_in_slices(run, take: Callable[[SliceState, int | None], SliceState]) -> Iterator[Sequence[Report]]:
+    """Learn in slices that a worker computes, of one step each while the run is watched."""
 
     def take_next(state: SliceState) -> SliceState:
         left = None if run.last_step is None else run.last_step - state.step
@@ -67,3 +71,40 @@ def follow_slices(run, take: Callable[[SliceState, int | None], SliceState]) -> 
     for state in train_in_slices(run.model, SliceState(run.task, run.recipe, run.seed), take_next):
         run.computed_on = state.device
         yield state.reports
+
+
+def uses_global_rng(recipe: Recipe) -> bool:
+    """Whether a model with this recipe uses torch's global generators while it learns."""
+    has_dropout = any(share for name, share in recipe.model.items() if name.endswith("dropout"))
+    return has_dropout or recipe.teacher_forcing < 1
+
+
+def isolate_rng(loop: Iterator[Slice], seed: int) -> Iterator[Slice]:
+    """The same loop with random numbers of its own, however many other loops learn between its steps.
+
+    It begins with `torch.manual_seed(seed)`, as the Python lines do that give the same run. While it takes a
+    step, no other such loop takes one.
+    """
+    drawn: tuple | None = None
+    while True:
+        with drawing_weights(seed):
+            if drawn is not None:
+                set_rng_states(*drawn)
+            reports = next(loop, None)
+            drawn = get_rng_states()
+        if reports is None:
+            return
+        yield reports
+
+
+def get_rng_states() -> tuple[torch.Tensor, list[torch.Tensor], torch.Tensor | None]:
+    """States of torch's generators: CPU, GPUs, and an Apple GPU where there is one."""
+    apple = torch.mps.get_rng_state() if torch.backends.mps.is_available() else None
+    return torch.get_rng_state(), torch.cuda.get_rng_state_all(), apple
+
+
+def set_rng_states(here: torch.Tensor, elsewhere: list[torch.Tensor], apple: torch.Tensor | None) -> None:
+    torch.set_rng_state(here)
+    torch.cuda.set_rng_state_all(elsewhere)
+    if apple is not None:
+        torch.mps.set_rng_state(apple)

@@ -71,7 +71,7 @@ class Probe:
 
 
 def choose_examples(task: Task) -> tuple[Examples, Probe]:
-    """Held-out examples shaped like the worked one: six to answer, and the probe; text has no answers."""
+    """Held-out examples like the worked one: six to answer, and the probe; running text has no answers."""
     batch = task.held_out(HELD_OUT_SAMPLE)
     if task.kind == TEXT:
         return Examples(batch[:0], [], []), Probe(take_row(batch, 0, PROBE_TOKENS), "", "")
@@ -100,39 +100,38 @@ def choose_examples(task: Task) -> tuple[Examples, Probe]:
 
 
 def take_row(batch: Batch, place: int, most: int | None = None) -> Batch:
-    """One example without padding; of its target, the first tokens."""
+    """One example without padding, with at most so many tokens of its target."""
     ids, labels = batch.input_ids[place], batch.labels[place]
     labels = labels[labels != IGNORED][:most].unsqueeze(0) if labels.dim() else labels.unsqueeze(0)
     return Batch(ids[ids != PAD].unsqueeze(0), labels)
 
 
 def read_own_probe(task: Task, text: str) -> Probe | None:
-    """The example that a visitor wrote, to be watched; None where nothing was written.
-
-    Raises:
-        ValueError: the task does not read it, or does not know its answer.
-    """
+    """The visitor's own example to watch, None for none; ValueError where the task cannot use it."""
     text = text.strip()
     if not text:
         return None
     ids = task.encode(text)
     if len(ids) > LONGEST_OWN:
-        raise ValueError(f"This has {len(ids)} tokens; of {LONGEST_OWN} at most the map can be watched.")
+        raise ValueError(
+            f"This example has {len(ids)} tokens; up to {LONGEST_OWN} can be watched: shorten it."
+        )
     if task.kind == CLASSES:  # only what is read is drawn
         return Probe(Batch(torch.tensor([ids]), torch.zeros(1, dtype=torch.long)), text, "")
     if task.kind == TEXT:  # behind the start, all of it is to be written
         return Probe(Batch(torch.tensor([ids[:1]]), torch.tensor([ids[1:]])), text, "")
     if (answer := task.answer(text)) is None:
         known = task.worked_example.source
-        raise ValueError(f"The answer to it is not in the data, so nothing can be watched; {known!r} works.")
+        raise ValueError(
+            f"The data have no answer to this example, so it cannot be watched; {known!r} works."
+        )
     return Probe(task.batch_of([text], [answer]), text, answer)
 
 
 def read_map(model, task: Task, probe: Probe) -> tuple[torch.Tensor | None, dict]:
-    """The maps in which the probe's answer reads its source, and what the board says of every such map.
+    """(maps [layers, heads, rows, columns] in which the probe's answer reads its source, labels and titles).
 
-    Returns:
-        ([layers, heads, rows, columns] of the last layers, all unless that were too large; words and labels).
+    The maps are those of the last layers, all of them unless that were too large; None without attention.
     """
     maps = attention_maps(model, probe.batch)
     answering = maps.relabel(lambda ids: label_tokens([task.tokens[index] for index in ids])).answering
@@ -142,10 +141,10 @@ def read_map(model, task: Task, probe: Probe) -> tuple[torch.Tensor | None, dict
     kind = "alignment" if is_recurrent(model.config) else answering.kind
     known = task.alignment(probe.source, probe.answer) if probe.answer else None
     layers = len(answering.weights)
-    kept = min(layers, max(1, LARGEST_MAPS // answering.weights[0].numel()))
-    return answering.weights[-kept:], {
+    shown = min(layers, max(1, LARGEST_MAPS // answering.weights[0].numel()))
+    return answering.weights[-shown:], {
         "heads": answering.weights.shape[1],
-        "layers": list(range(layers - kept + 1, layers + 1)),
+        "layers": list(range(layers - shown + 1, layers + 1)),
         "rows": rows,
         "cols": columns,
         "truth": answering.align(known),
@@ -157,15 +156,14 @@ def read_map(model, task: Task, probe: Probe) -> tuple[torch.Tensor | None, dict
 
 
 def causal(rows: int, columns: int) -> list[list[bool]]:
-    """What each of the last `rows` of `columns` positions may read: itself and those before it."""
+    """[rows][columns] of the causal mask; the rows are the last of the columns' positions."""
     return [[column <= row + columns - rows for column in range(columns)] for row in range(rows)]
 
 
 def answer_examples(model, task: Task, examples: Examples) -> list[dict]:
-    """What a model answers for the shown examples, judged by the task or by the data.
+    """A model's answers to the shown examples, judged by the task or by the data.
 
-    Only those that come out wrong are written, token by token: of the others the answer is known. Nothing is
-    written on where an answer is twice as long as the right one.
+    Only wrong answers are generated token by token, up to twice the length of the right ones.
     """
     batch = examples.batch
     longest = int((batch.labels.view(len(examples), -1) != IGNORED).sum(1).max())
@@ -183,7 +181,7 @@ def answer_examples(model, task: Task, examples: Examples) -> list[dict]:
 
 
 def read_answer(task: Task, source: str, answer: str, ids: list[int]) -> dict:
-    """One of them, as the board takes it: symbols, of which some may be wrong, or a class."""
+    """One answer as the board takes it: its symbols, which may be wrong one by one, or a class."""
     prediction = task.decode(ids)
     verdict = task.verify(source, prediction, answer)
     judged = {"right": verdict.correct, "answer": answer}
@@ -200,7 +198,7 @@ def read_answer(task: Task, source: str, answer: str, ids: list[int]) -> dict:
 
 
 def write_samples(model, task: Task, probe: Probe) -> list[dict]:
-    """What a language model writes from nothing: the likeliest, and drawn from the nucleus with seeds."""
+    """Texts that a language model writes from nothing: greedy, and nucleus samples with several seeds."""
     start = probe.batch.input_ids.to(next(model.parameters()).device)
     most = min(SAMPLE_TOKENS, task.max_target_tokens)
     generations = {"greedy": generate_answer(model, start, max_new_tokens=most)}

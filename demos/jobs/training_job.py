@@ -1,4 +1,4 @@
-"""A run: one model that learns one task, with what the page shows of it."""
+"""A training job: one model that learns one task, with what the page shows of it."""
 
 import contextlib
 import itertools
@@ -16,14 +16,12 @@ from hf_attn.tasks import Recipe, Task
 from hf_attn.tasks.base import CLASSES, TEXT
 from hf_attn.training.loop import Report
 
-from ..ui.boards import encode_maps, said_once, tell_baseline
+from ..ui.boards import describe_baseline, drop_repeated_predictions, encode_maps
 from ..ui.formatting import shorten, thin
-from .loop import begin_loop, has_zero_gpu
+from .loop import begin_loop, has_zero_gpu, isolate_rng, uses_global_rng
 from .probe import Examples, Probe, answer_examples, choose_examples, read_map, write_samples
-from .random_state import isolate_rng, uses_global_rng
 
 RUNNING, PAUSED, STOPPED, FINISHED, FAILED = "running", "paused", "stopped", "finished", "error"
-LARGEST_SEED = 2**31 - 1
 KEPT_POINTS = 2000  # of a run's curve
 KEPT_FRAMES = 60  # of a run's film once it is over
 REPEATED_SECONDS = 1.5  # the browser may lose messages: each repeats what is as recent as this,
@@ -38,20 +36,20 @@ ANSWERS = ("What it writes", ("source", "written"), "{} held-out examples")
 
 @dataclass(eq=False)
 class TrainingJob:
-    """One model learning one task: what the page shows of it, and what the visitor wants of it.
+    """One model that learns one task: its state, and what the visitor's buttons want of it.
 
     Attributes:
         id, name: of the run, within its session.
-        task, recipe, seed, device: what it is made of.
-        own_probe: the example whose attention is drawn, where the visitor wrote one.
-        pace: steps a second; None for as fast as it goes.
+        task, recipe, seed, device: what is trained, and where.
+        own_probe: the visitor's own example whose attention is drawn, if there is one.
+        pace: steps a second; None for as fast as possible.
         status: "running", "paused", "stopped", "finished" or "error"; message says what failed.
-        wants_pause, wants_stop, wanted_steps: set by the buttons, heeded between two steps.
-        is_live: a handler is taking its steps (or waiting for a free place to do so).
-        baseline, is_compared: what stands beside a classifier, and whether it was looked for.
-        points, frames: (when, what) of the curves and of the film.
-        last_step: where it ends before its recipe does, as a link says.
-        film: the steps of which there is a frame, where a link says so; else whenever there is one to show.
+        wants_pause, wants_stop, wanted_steps: set by the buttons, read between two steps.
+        is_live: whether a handler is taking its steps (or waiting for a free place).
+        baseline, is_compared: a classifier's baseline, and whether it was measured.
+        points, frames: (time, value) of the curves and of the film.
+        last_step: where a link ends it before its recipe does.
+        film: the steps of which a link wants a frame; None for a frame whenever there is one to show.
     """
 
     id: str
@@ -91,7 +89,7 @@ class TrainingJob:
         self.predicted_at = -1
 
     def begin(self) -> None:
-        """Choose the examples, build the model and its loop, once."""
+        """Choose the examples; build the model and its loop, once."""
         if self.probe is None:
             self.examples, chosen = choose_examples(self.task)
             self.probe = self.own_probe or chosen
@@ -103,7 +101,7 @@ class TrainingJob:
             )
 
     def advance(self) -> Report | None:
-        """Take one step, or a slice of them, and note what it gave; None where there is none left."""
+        """Take one step, or a slice of steps, and record its reports; None where no step is left."""
         while self.readers:  # a lock is not fair: whoever wants to look goes first
             time.sleep(0.001)
         started = time.monotonic()
@@ -121,7 +119,7 @@ class TrainingJob:
 
     @contextlib.contextmanager
     def looking(self) -> Iterator[torch.nn.Module]:
-        """The model, between two steps."""
+        """Hold the model between two steps."""
         self.readers += 1
         try:
             with self.lock:
@@ -130,7 +128,7 @@ class TrainingJob:
             self.readers -= 1
 
     def take_frame(self) -> None:
-        """Draw the probe's attention as it is now, once a step; of a link's film that, and where it halts."""
+        """Record a frame of the probe's map, at most one a step; for a link, only at its steps."""
         if self.frames and self.frames[-1][1]["step"] == self.step:
             return
         is_kept = self.film is None or self.step in self.film or self.wants_pause or self.wants_stop
@@ -156,7 +154,7 @@ class TrainingJob:
         self.points.append((time.monotonic(), point))
 
     def answer(self) -> None:
-        """Answer the shown examples at this step, or let a language model write, for the step's frame."""
+        """Answer the shown examples at this step (a language model writes), for the step's frame."""
         with self.lock:
             self._answer()
 
@@ -172,7 +170,7 @@ class TrainingJob:
             self.frames[-1] = (time.monotonic(), {**self.frames[-1][1], "predictions": self.predictions})
 
     def conclude(self, evaluation: Evaluation) -> None:
-        """End curve, film and table with what was measured where the run stands, while it is looked at."""
+        """Record the final measurement in curve, film and table; the caller holds the model."""
         self.evaluation = evaluation
         self._answer()
         if self.points:
@@ -181,7 +179,7 @@ class TrainingJob:
 
     @property
     def held_out(self) -> float | None:
-        """The newest accuracy: on 1,000 examples once the run is over, before that on the run's sample."""
+        """The newest accuracy: on 1,000 examples once the run has ended, before that on the run's sample."""
         if self.evaluation is not None:
             return self.evaluation.overall.exact_match
         measured = [point["held_out"] for _, point in self.points if point["held_out"] is not None]
@@ -189,29 +187,27 @@ class TrainingJob:
 
     @property
     def seconds(self) -> float:
-        """Spent on steps."""
         return self.points[-1][1]["seconds"] if self.points else 0.0
 
     @property
     def can_go_on(self) -> bool:
-        """Steps are left, and what they need is still there, or was not made yet."""
+        """Whether steps are left, and the loop for them is still there or not yet made."""
         is_whole = self.loop is not None or self.model is None
         return is_whole and self.step < self.recipe.steps and self.status in (STOPPED, PAUSED)
 
     @property
     def weights(self) -> str:
-        """What the weights are, in words."""
         return f"step {self.step}" if self.step else "untrained"
 
     def eta_seconds(self) -> float | None:
-        """What is left, at the pace so far."""
+        """Seconds left, at the pace so far."""
         left = self.recipe.steps - self.step
         if self.pace:
             return left / self.pace
         return left * self.active_seconds / self.step if self.step else None
 
     def to_message(self, *, whole: bool = False) -> dict:
-        """What the train board is told: the whole run, or what is recent."""
+        """The train board's value: the whole run, or only its newest points and frames."""
         if whole:
             points = thin([point for _, point in self.points], KEPT_POINTS)
             most = KEPT_FRAMES if self.film is None else len(self.frames)
@@ -225,12 +221,12 @@ class TrainingJob:
             "eta_seconds": self.eta_seconds(),
             "meta": self.meta,
             "points": points,
-            "frames": said_once(frames),
+            "frames": drop_repeated_predictions(frames),
         }
 
     @property
     def meta(self) -> dict:
-        """What does not change during a run."""
+        """The part of the message that every one repeats."""
         title, columns, note = WRITES.get(self.task.kind, ANSWERS)
         return {
             "task": self.task.name,
@@ -241,13 +237,13 @@ class TrainingJob:
             "predictions_name": title,
             "predictions_columns": columns,
             "predictions_title": note.format(len(self.examples or ())),
-            "baseline": tell_baseline(self.baseline),
+            "baseline": describe_baseline(self.baseline),
             **self.map,
         }
 
 
 def newest_of(told: list[tuple[float, dict]]) -> list[dict]:
-    """What every message repeats of (when, what)."""
+    """The newest of (when, what), as every message repeats them."""
     since = time.monotonic() - REPEATED_SECONDS
     recent = sum(1 for _ in itertools.takewhile(lambda item: item[0] >= since, reversed(told)))
     return [one for _, one in told[-max(recent, REPEATED) :]]

@@ -32,11 +32,12 @@ from hf_attn.tasks.recipes import Recipe
 from hf_attn.training.duel import count_parameters
 from hf_attn.utils.signatures import name_keywords
 
+from ..core.fields import LARGEST_SEED
 from ..core.limits import limits_here
-from ..jobs import job as driving
-from ..jobs.training_job import FAILED, LARGEST_SEED
+from ..jobs.job import drive, measure_run
+from ..jobs.training_job import FAILED
 from ..session.catalog import ModelCatalog
-from ..session.maps import look
+from ..session.maps import compute_maps
 from ..session.model_input import as_ids
 from ..session.page import Page
 from ..session.run_files import pack
@@ -91,7 +92,7 @@ class ApiSession:
         return name
 
     def _let_go(self) -> None:
-        """Forget the runs that are too old or too many; the lock is held meanwhile."""
+        """Forget the runs that are too old or too many; the caller holds the lock."""
         while self.kept and (len(self.kept) > MOST_RUNS or self._oldest() > KEPT_SECONDS):
             gone, (_, old) = self.kept.popitem(last=False)
             self.packed.pop(gone, None)
@@ -148,10 +149,10 @@ class ApiSession:
         built, recipe = _read_recipe(task, model, steps, seed, settings)
         session = Session(device=self.device)
         run, _ = session.add(built, recipe, seed)
-        collections.deque(driving.drive(run), maxlen=0)
+        collections.deque(drive(run), maxlen=0)
         if run.status == FAILED:
             raise RunFailed(run.message)
-        driving.measure(run)
+        measure_run(run)
         score = run.evaluation.overall
         return {
             "checkpoint": self.keep(session),
@@ -243,7 +244,7 @@ class ApiSession:
         """
         session, chosen = self.find(checkpoint)
         with self.catalog.open(session, chosen) as opened:
-            computed = look(opened, text.strip(), target.strip())
+            computed = compute_maps(opened, text.strip(), target.strip())
             if computed.answering is None:
                 raise ValueError(f"checkpoint={checkpoint!r} has no attention: it reads step by step.")
             shown = computed.answering if kind == "answering" else kind
@@ -290,7 +291,7 @@ def list_tasks() -> list[dict[str, str]]:
 
 
 def build(page: Page, device: str) -> None:
-    """Name the endpoints; their docstrings are what a client reads."""
+    """Register the endpoints; their docstrings are what a client reads."""
     api_session = ApiSession(page.catalog, device)
     gr.api(list_tasks, api_name="tasks", queue=False)
     gr.api(api_session.checkpoints, api_name="checkpoints", queue=False)
@@ -352,7 +353,7 @@ def _told(endpoint: Callable) -> Callable:
         except pydantic.ValidationError as error:
             wrong = error.errors()[0]
             name, allowed = wrong["loc"][0], wrong["msg"].removeprefix("Input should be ")
-            sentence = f"{name}={shorten(repr(wrong['input']), 60)} will not do: give {allowed}."
+            sentence = f"{name}={shorten(repr(wrong['input']), 60)} is not allowed: give {allowed}."
             raise gr.Error(sentence, print_exception=False) from error
         except (ValueError, OverflowError, RunFailed) as error:
             raise gr.Error(str(error), print_exception=False) from error

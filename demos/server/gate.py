@@ -70,7 +70,6 @@ class Gate:
         self.app, self.is_home, self.names = app, is_home, names
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or refuse it."""
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
@@ -97,13 +96,13 @@ class Gate:
         except Exception as error:  # of a handler of ours none comes so far: see input_guard
             frame = traceback.extract_tb(error.__traceback__)[-1]
             place = f"{Path(frame.filename).name}:{frame.lineno}"
-            said = f"{type(error).__name__}: {in_one_line(error)}"
-            LOG.error("%s failed at %s: %s", shorten(scope["path"], 60), place, said)
+            failure = f"{type(error).__name__}: {in_one_line(error)}"
+            LOG.error("%s failed at %s: %s", shorten(scope["path"], 60), place, failure)
             await answer(500, "No page or client of the app sends this: see /gradio_api/info.")
 
 
 def counting(receive: Receive) -> Receive:
-    """The same messages, until there are too many bytes in them."""
+    """The same messages, until they hold too many bytes."""
     left = MOST_BYTES
 
     async def count() -> Message:
@@ -118,7 +117,7 @@ def counting(receive: Receive) -> Receive:
 
 
 def refuse_body(_request, error: RequestValidationError) -> JSONResponse:
-    """Answer a request whose body is not what its address takes, without sending it back."""
+    """Refuse a request whose body does not fit its address, without quoting it."""
     wrong = error.errors()[0]
     where = ".".join(str(part) for part in wrong["loc"])
     return JSONResponse({"error": in_one_line(f"{where}: {wrong['msg']}")}, 422)

@@ -24,7 +24,7 @@ from hf_attn.utils.text import replace_surrogates
 
 from ..core.events import refusal
 from ..core.limits import HOME, choose_limits, limits_here
-from ..links import codec as links
+from ..links.codec import allowed_in, can_hold
 from ..ui import formatting
 from .gate import Gate, refuse_body
 
@@ -42,11 +42,7 @@ CHOSEN = (components.Dropdown, components.Radio, components.CheckboxGroup)
 
 
 def mend_text(value: object, depth: int = 0) -> object:
-    """The same with � for each half of a pair of surrogates in its texts: no answer can carry one.
-
-    Raises:
-        gr.Error: lists lie too deep in lists.
-    """
+    """The same with � for each lone surrogate, which no answer can carry; gr.Error if nested too deep."""
     if isinstance(value, str):
         return replace_surrogates(value)
     if isinstance(value, list | dict) and depth == DEEPEST:
@@ -59,7 +55,7 @@ def mend_text(value: object, depth: int = 0) -> object:
 
 
 def allowed_of(component: Component, value: object, *, varies: bool = False) -> str:
-    """What a field takes, in words; empty where it takes this value, or may where its choices vary."""
+    """What a field takes, in words; empty where it takes this value, or may because its choices vary."""
     if isinstance(component, TYPED):
         if not isinstance(value, str | None):
             return "give a text"
@@ -68,19 +64,19 @@ def allowed_of(component: Component, value: object, *, varies: bool = False) -> 
     if isinstance(component, components.File):
         return "" if value is None or is_upload(value) else "upload a file"
     if isinstance(component, NUMBERS):
-        is_number = links.can_hold(component, value) and abs(value) <= LARGEST
-        return "" if is_number else f"give {links.allowed_in(component)}"
+        is_number = can_hold(component, value) and abs(value) <= LARGEST
+        return "" if is_number else f"give {allowed_in(component)}"
     if isinstance(component, components.Checkbox):
-        return "" if links.can_hold(component, value) else f"give {links.allowed_in(component)}"
+        return "" if can_hold(component, value) else f"give {allowed_in(component)}"
     if isinstance(component, CHOSEN):
         is_open = varies or getattr(component, "allow_custom_value", False)
-        is_known = links.can_hold(component, value, varies=is_open)
-        return "" if is_known else f"choose {links.allowed_in(component, varies=is_open)}"
+        is_known = can_hold(component, value, varies=is_open)
+        return "" if is_known else f"choose {allowed_in(component, varies=is_open)}"
     return ""
 
 
 def is_upload(value: object) -> bool:
-    """Whether a value may be a file that was uploaded: Gradio says whether it is there."""
+    """Whether a value has the form of an uploaded file; Gradio checks that the file exists."""
     if not isinstance(value, dict) or value.get("meta") != {"_type": "gradio.FileData"}:
         return False
     path, name = value.get("path"), value.get("orig_name")
@@ -88,23 +84,18 @@ def is_upload(value: object) -> bool:
 
 
 def may_be_empty(component: Component) -> bool:
-    """Whether nothing is chosen as the page opens; Gradio chooses the first once there are choices."""
+    """Whether nothing is chosen when the page opens; Gradio chooses the first once there are choices."""
     return isinstance(component, CHOSEN) and (component.value is None or not component.choices)
 
 
-def tell(value: object) -> str:
-    """A refused value, cut where it is long."""
+def quote_value(value: object) -> str:
     if isinstance(value, str) and len(value) > MOST_CHARACTERS:
         return f"a text of {formatting.count(len(value))} characters"
     return formatting.shorten(json.dumps(value, ensure_ascii=False, default=str), LONGEST_SAID)
 
 
 def check_call(handler, inputs: list, state, event_data) -> tuple[list, gr.EventData | None]:
-    """What a handler is given, mended: (inputs, event's data).
-
-    Raises:
-        gr.Error: a field cannot hold its value, their number is another, or lists lie too deep in lists.
-    """
+    """(inputs, event data) of a call, checked and mended; gr.Error where a field cannot hold its value."""
     if len(inputs) != len(handler.inputs):
         raise refusal(f"{handler.name} takes {len(handler.inputs)} values, and {len(inputs)} were sent.")
     inputs = [mend_text(value) for value in inputs]
@@ -119,12 +110,12 @@ def check_call(handler, inputs: list, state, event_data) -> tuple[list, gr.Event
 
 
 def is_session(name: object) -> bool:
-    """Whether a page could call its session so; Gradio names tasks by it and writes it into tables."""
+    """Whether a page could name its session so; Gradio writes the name into its tasks and tables."""
     return name is None or bool(isinstance(name, str) and SESSION.fullmatch(name))
 
 
 def guard_queue(queue) -> None:
-    """Let Gradio's queue take no session of a strange name, nor count what nobody reads."""
+    """Let Gradio's queue refuse sessions with strange names, and keep no analytics."""
     push = queue.push
 
     async def push_checked(body, request, username):
@@ -143,11 +134,7 @@ class GuardedBlocks(gr.Blocks):
     """
 
     def launch(self, *args, server_name: str | None = None, share: bool = False, **options):
-        """As Gradio's own, behind the gate, and never for more people than its limits are for.
-
-        Raises:
-            ValueError: others could come, and the limits are those of home.
-        """
+        """As Gradio's own, behind the gate; ValueError where others could come with the limits of home."""
         host = server_name or os.environ.get("GRADIO_SERVER_NAME") or "127.0.0.1"
         is_home = limits_here().takes_paths
         if is_home and choose_limits(host, share=share) != HOME:
@@ -157,23 +144,19 @@ class GuardedBlocks(gr.Blocks):
             )
         gate = Middleware(Gate, is_home=is_home, names=(host.lower(),))
         kwargs = {"middleware": [gate], "exception_handlers": {RequestValidationError: refuse_body}}
-        own = {"app_kwargs": kwargs, "run_history": False}
-        return super().launch(*args, server_name=host, share=share, **own, **options)
+        options_of_ours = {"app_kwargs": kwargs, "run_history": False}
+        return super().launch(*args, server_name=host, share=share, **options_of_ours, **options)
 
     async def process_api(self, block_fn, inputs, state=None, *, iterator=None, event_data=None, **more):
-        """As Gradio's own, with inputs that the fields can hold; whatever fails is a sentence to the caller.
-
-        Raises:
-            gr.Error: nothing was run, or a handler failed; the log has a line, or the end of a traceback.
-        """
+        """As Gradio's own, with checked inputs; gr.Error for a refused input or a failed handler (logged)."""
         handler = self.fns[block_fn] if isinstance(block_fn, int) else block_fn
         try:
             if not is_session(more.get("session_hash")):
                 raise refusal(STRANGE_SESSION)
             if iterator is None:
                 inputs, event_data = check_call(handler, inputs, state, event_data)
-            given = {"iterator": iterator, "event_data": event_data, **more}
-            return await super().process_api(block_fn, inputs, state, **given)
+            call = {"iterator": iterator, "event_data": event_data, **more}
+            return await super().process_api(block_fn, inputs, state, **call)
         except gr.Error as error:
             error.print_exception = False  # one line will do
             LOG.warning("%s refused: %s", handler.name, formatting.in_one_line(error.message))
@@ -182,11 +165,11 @@ class GuardedBlocks(gr.Blocks):
             LOG.warning("%s refused a file's path", handler.name)
             raise refusal("This file was not uploaded here: upload it.") from error
         except Exception as error:
-            LOG.error("%s failed:\n%s", handler.name, formatting.tell_failure(error))
+            LOG.error("%s failed:\n%s", handler.name, formatting.format_failure(error))
             raise refusal(FAILED) from error
 
     async def postprocess_data(self, block_fn, predictions, state):
-        """As Gradio's own, which builds every component anew that a handler skips; here it is left alone."""
+        """As Gradio's own, except that components which a handler skips are not built anew."""
         outputs, values = list(block_fn.outputs), predictions
         if not outputs:
             return await super().postprocess_data(block_fn, predictions, state)
@@ -196,33 +179,28 @@ class GuardedBlocks(gr.Blocks):
             values = [values]
         elif values == gr.skip():
             values = [values] * len(outputs)
-        told = [place for place, value in enumerate(values) if not is_skip(value)]
-        if len(values) != len(outputs) or len(told) == len(outputs):
+        changed = [place for place, value in enumerate(values) if not is_skip(value)]
+        if len(values) != len(outputs) or len(changed) == len(outputs):
             return await super().postprocess_data(block_fn, predictions, state)
         answer = [None if part.stateful else gr.skip() for part in outputs]
-        if told:
+        if changed:
             fewer = copy.copy(block_fn)
-            fewer.outputs = [outputs[place] for place in told]
-            given = [values[place] for place in told]
-            sent = await super().postprocess_data(fewer, given if len(given) > 1 else given[0], state)
-            for place, one in zip(told, sent, strict=True):
+            fewer.outputs = [outputs[place] for place in changed]
+            changes = [values[place] for place in changed]
+            sent = await super().postprocess_data(fewer, changes if len(changes) > 1 else changes[0], state)
+            for place, one in zip(changed, sent, strict=True):
                 answer[place] = one
         return answer
 
 
 def is_skip(value: object) -> bool:
-    """Whether a handler leaves an output as it is."""
     return isinstance(value, dict) and value == gr.skip()
 
 
 def refuse(component: Component, value: object, *, varies: bool = False) -> None:
-    """Refuse what a field cannot hold; where its choices vary, the handler says which it knows.
-
-    Raises:
-        gr.Error: which field, what was sent, and what it takes.
-    """
+    """Refuse what a field cannot hold, by a gr.Error that names both; handlers check varying choices."""
     if getattr(component, "stateful", False):
         return
     if allowed := allowed_of(component, value, varies=varies):
         name = getattr(component, "label", None) or component.elem_id or type(component).__name__
-        raise refusal(f"“{name}” cannot be {tell(value)}: {allowed}.")
+        raise refusal(f"“{name}” cannot be {quote_value(value)}: {allowed}.")

@@ -57,30 +57,29 @@ class LoadedModel:
     is_untrained: bool = False
 
     def encode(self, text: str) -> list[int]:
-        """Ids of what a person wrote; ValueError says what is wrong."""
+        """Ids of an input; ValueError says why it cannot be read."""
         limits_here().refuse_more("characters", len(text))
         if self.task is not None:
             return self.task.encode(text)
         ids, most = self.tokenizer(text)["input_ids"], self.most_read
         if not text.strip() or (most is not None and len(ids) > most):
-            there = f"1 to {count(most)}" if most is not None else "1 and more"
-            raise ValueError(f"The input has {count(len(ids))} tokens; this model reads {there}.")
+            allowed = f"1 to {count(most)}" if most is not None else "1 and more"
+            raise ValueError(f"The input has {count(len(ids))} tokens; this model reads {allowed}.")
         return ids
 
     def encode_target(self, text: str) -> list[int]:
-        """Ids of what a model that names no task is to write."""
+        """Ids of a target for a model without a task."""
         if not is_decoder_only(self.model):
             return self.tokenizer(text_target=text)["input_ids"]
         before = " " if is_byte_level(self.tokenizer) else ""  # whose words bring the space before them
         return self.tokenizer(before + text, add_special_tokens=False)["input_ids"]
 
     def read_text(self, ids: list[int]) -> str:
-        """What was written, as a person reads it."""
         return self.task.decode(ids) if self.task else self.tokenizer.decode(ids, skip_special_tokens=True)
 
     @property
     def most_read(self) -> int | None:
-        """How many tokens a model that names no task reads; None where nothing but memory ends it."""
+        """How many tokens a model without a task reads; None where only memory limits it."""
         limits = (
             getattr(self.model.config, "max_position_embeddings", None),
             self.tokenizer.model_max_length,
@@ -90,12 +89,12 @@ class LoadedModel:
 
     @property
     def has_answer(self) -> bool:
-        """Whether it writes or names a class, so that an answer can be asked for."""
+        """Whether it generates or classifies, so that an answer can be asked for."""
         return self.model.can_generate() or type(self.model).__name__.endswith("ForSequenceClassification")
 
     @property
     def kind(self) -> str:
-        """What it learned: to write, to name a class, or to go on writing."""
+        """The kind of its task: sequence, classes or text."""
         if self.task is not None:
             return self.task.kind
         return SEQUENCE if self.model.can_generate() else CLASSES
@@ -110,19 +109,17 @@ class LoadedModel:
         return positions - source_length + 1 if is_decoder_only(self.model) else positions
 
     def most_own(self, source_length: int) -> int:
-        """How many tokens it writes where nothing is given: models that name no task may never end."""
+        """How many tokens it writes where no target is given: a model without a task may never end."""
         most = self.most_written(source_length)
         return most if self.task is not None else min(MOST_OTHER, most)
 
     def labels(self, ids: Sequence[int]) -> list[str]:
-        """Names of tokens, as the boards show them."""
         if self.task is None:
             return list(name_tokens(ids, self.tokenizer))
         return label_tokens(self.tokenizer.convert_ids_to_tokens(ids))
 
     @property
     def origin(self) -> str:
-        """The origin line: model, weights, device."""
         if self.task is not None:
             return origin_of(self.model, self.weights)
         config, weight = self.model.config.get_text_config(), next(self.model.parameters())
@@ -132,7 +129,6 @@ class LoadedModel:
         return origin(name, self.weights, f"{device}, {str(weight.dtype).removeprefix('torch.')}")
 
     def class_names(self) -> list[str]:
-        """Names of a classifier's classes, in the order of its outputs."""
         names = self.model.config.id2label
         return [names[index] for index in range(len(names))]
 
@@ -150,7 +146,7 @@ class ModelCatalog:
     others: weakref.WeakKeyDictionary = field(default_factory=weakref.WeakKeyDictionary, compare=False)
 
     def choices(self, session: Session) -> list[tuple[str, str]]:
-        """(label, value) of all there is: this session's runs first, the newest on top."""
+        """(label, value) of every checkpoint: this session's runs first, the newest on top."""
         runs = [
             (f"{run.name} (this session)", run.id)
             for run in reversed(session.runs.values())
@@ -162,11 +158,7 @@ class ModelCatalog:
         return runs + pulled + opened + [(label, str(path)) for label, path in self.folders]
 
     def take(self, session: Session, name: str) -> str:
-        """Open a folder or a Hub id and offer it to this visitor; returns its value among the choices.
-
-        Raises:
-            ValueError, OSError: nothing is written, or it cannot be opened; the sentence says why.
-        """
+        """Open a folder or Hub id and return its choice; ValueError or OSError where it cannot be opened."""
         if not name:
             raise ValueError("Write a folder, or a Hub id such as google-bert/bert-base-uncased.")
         if name in (value for _, value in self.choices(session)):
@@ -175,7 +167,7 @@ class ModelCatalog:
         found = open_once(name)
         if found.model.main_input_name != "input_ids":
             raise ValueError(
-                f"{name} reads {found.model.main_input_name}; here text is read: choose another."
+                f"{name} reads {found.model.main_input_name}, not text: choose a model that reads text."
             )
         refuse_without_attention(found.model)
         before = [row for row in self.others.get(session, {}).items() if row[0] != name]
@@ -183,7 +175,7 @@ class ModelCatalog:
         return name
 
     def find(self, session: Session, chosen: str | None) -> tuple[str, Checkpoint] | None:
-        """(label, checkpoint) of a choice that is no run."""
+        """(label, checkpoint) of a choice that is no run of the session."""
         if chosen in session.pulled:
             return chosen, open_once(str(session.pulled[chosen]))
         if chosen in self.others.get(session, {}):
@@ -192,7 +184,7 @@ class ModelCatalog:
         return None if label is None else (label, load_once(chosen))
 
     def model_type(self, session: Session, chosen: str) -> str:
-        """The model type of one of the choices; no weights are read for it."""
+        """The model type of a choice, read without its weights."""
         if (run := session.runs.get(chosen)) is not None:
             return run.model.config.model_type
         if chosen not in session.pulled and chosen in self.others.get(session, {}):
@@ -200,7 +192,7 @@ class ModelCatalog:
         return read_model_type(str(session.pulled.get(chosen, chosen)))
 
     def kind(self, session: Session, chosen: str | None) -> str:
-        """What a checkpoint learned, without waiting for a run that is under way."""
+        """The kind of a checkpoint's task, without waiting for a run under way."""
         if (run := session.runs.get(chosen)) is not None:
             return run.task.kind
         found = self.find(session, chosen)
@@ -210,11 +202,7 @@ class ModelCatalog:
 
     @contextlib.contextmanager
     def open(self, session: Session, chosen: str | None) -> Iterator[LoadedModel]:
-        """Hold a checkpoint while it is looked at; a run under way waits meanwhile.
-
-        Raises:
-            ValueError: there is none of that name (any more).
-        """
+        """Hold a checkpoint while it is read, so that its run waits; ValueError where it is not there."""
         run = session.runs.get(chosen)
         if run is not None and run.model is not None:
             with run.looking() as model:
@@ -233,30 +221,25 @@ class ModelCatalog:
 
 @functools.lru_cache(maxsize=64)
 def read_model_type(folder: str) -> str:
-    """What a checkpoint's configuration says that it is."""
     return read_json(Path(folder) / CONFIG)["model_type"]
 
 
 @functools.lru_cache(maxsize=16)
 def load_once(folder: str) -> Checkpoint:
-    """A checkpoint that nobody changes, read once for all visitors."""
+    """A bundled checkpoint, read once for all visitors."""
     return load_checkpoint(folder)
 
 
 @functools.lru_cache(maxsize=2)
 def open_once(name: str) -> Checkpoint:
-    """A folder or a Hub id that a visitor named; the last two are held, others are read again."""
+    """A folder or Hub id that a visitor named; the last two are held in memory."""
     # where everybody may come, what only the server's own account may read stays closed
     here = limits_here()
     return open_model(name, token=here.own_token, max_bytes=here.download_bytes)
 
 
 def build_catalog(given: str | Path | None = None) -> ModelCatalog:
-    """The bundled checkpoints and the given one.
-
-    Raises:
-        FileNotFoundError, ValueError: the given folder cannot be loaded.
-    """
+    """The bundled checkpoints and the given one; OSError or ValueError where that cannot be loaded."""
     folders = [(f"{path.name} (bundled)", path) for path in list_checkpoints(BUNDLED)]
     if given is not None:
         path = Path(given)
@@ -265,10 +248,10 @@ def build_catalog(given: str | Path | None = None) -> ModelCatalog:
     return ModelCatalog(tuple(folders))
 
 
-def refresh(
+def newest_choices(
     catalog: ModelCatalog, session: Session, chosen: str | None, seen: str | None
 ) -> tuple[list, str | None, str | None]:
-    """Choices now, which of them is chosen, and the newest run that was seen: a new one is chosen at once."""
+    """(choices, the chosen one, the newest run): a run that was not `seen` is chosen at once."""
     choices = catalog.choices(session)
     values = [value for _, value in choices]
     newest = next((value for value in values if value in session.runs), None)

@@ -54,21 +54,17 @@ class ComputedMaps:
 
     @property
     def kinds(self) -> list[str]:
-        """Which maps there are, in the order in which they are offered."""
+        """The kinds of maps, in the order in which they are offered."""
         return [kind for kind in OFFERED if kind in (self.long or self.maps.kinds)]
 
     @property
     def answering(self) -> str | None:
-        """The kind in which the answer reads the source; without one, in which the source reads itself."""
+        """The kind in which the answer reads the input; for an encoder, in which the input reads itself."""
         return next((kind for kind in ("cross", "decoder", "encoder") if kind in self.kinds), None)
 
 
 def read_target(opened: LoadedModel, source: list[int], text: str) -> list[int]:
-    """Ids of the given target, or of what the model writes itself.
-
-    Raises:
-        TargetError: a symbol that the task does not have, or too many.
-    """
+    """Ids of the given target, or of what the model writes itself; TargetError where it cannot be read."""
     if not text:
         most = opened.most_own(len(source))
         return list(generate_answer(opened.model, as_ids(opened, source), max_new_tokens=most).ids)
@@ -81,7 +77,7 @@ def read_target(opened: LoadedModel, source: list[int], text: str) -> list[int]:
         if unknown:
             example = opened.task.worked_example.target
             raise TargetError(
-                f"{unknown[0]!r} is no symbol of {opened.task.name}: write for example {example!r}."
+                f"{unknown[0]!r} is not a symbol of {opened.task.name}: write, for example, {example!r}."
             )
         end = [] if opened.kind == TEXT else [opened.model.config.eos_token_id]
         ids = [*opened.task.ids(*symbols), *end]
@@ -93,8 +89,8 @@ def read_target(opened: LoadedModel, source: list[int], text: str) -> list[int]:
     return ids
 
 
-def look(opened: LoadedModel, text: str, target: str) -> ComputedMaps:
-    """Read an input, and what is written of it.
+def compute_maps(opened: LoadedModel, text: str, target: str) -> ComputedMaps:
+    """Read an input and its target, and compute their maps.
 
     Raises:
         TargetError: the target cannot be read.
@@ -104,13 +100,13 @@ def look(opened: LoadedModel, text: str, target: str) -> ComputedMaps:
     writes = opened.model.can_generate()
     choose_window(count_weights(opened.model.config, len(read), int(writes)), KEPT_BYTES)
     written = read_target(opened, read, target) if writes else []
-    return look_again(opened, read, written)
+    return compute_window(opened, read, written)
 
 
-def look_again(
+def compute_window(
     opened: LoadedModel, read: list[int], written: list[int], start: tuple[int, int] = (0, 0)
 ) -> ComputedMaps:
-    """Compute the maps of an input that was read already, those of a window where they are many."""
+    """Compute the maps of ids; where they are too many, those of a window that begins at `start`."""
     config = opened.model.config
     sizes = count_weights(config, len(read), len(written))
     needed = estimate_map_bytes(config, len(read), len(written))
@@ -124,27 +120,27 @@ def look_again(
     return ComputedMaps(read, written, maps.relabel(opened.labels), long, window, needed)
 
 
-def show(opened: LoadedModel, text: str, computed: ComputedMaps, kept: dict | None) -> dict:
-    """Everything that the board shows of an input; what was picked last stays picked where it can."""
+def board_value(opened: LoadedModel, text: str, computed: ComputedMaps, kept: dict | None) -> dict:
+    """Everything that the board shows of an input; `kept` is what was picked before."""
     known = known_alignment(opened, text, computed.written)
-    value: dict = {"kinds": {kind: show_kind(opened, computed, kind, known) for kind in computed.kinds}}
+    value: dict = {"kinds": {kind: kind_value(opened, computed, kind, known) for kind in computed.kinds}}
     value |= kept or choose_first(computed, value["kinds"])
-    for kind, of in value["kinds"].items():
+    for kind, kind_of in value["kinds"].items():
         if kind in computed.long:
             layer, head = (
                 min(value.get(name) or 0, most - 1)
-                for name, most in zip(("layer", "head"), of["shape"], strict=False)
+                for name, most in zip(("layer", "head"), kind_of["shape"], strict=False)
             )
-            of["whole"] = {f"{layer}.{head}": pack(computed.long[kind].head(layer, head))}
-    value["title"] = tell_title(opened, text, computed.written)
+            kind_of["whole"] = {f"{layer}.{head}": pack(computed.long[kind].head(layer, head))}
+    value["title"] = describe_input(opened, text, computed.written)
     value["untrained"] = opened.is_untrained
     value["asks"] = [] if is_recurrent(opened.model.config) else ["cell"]
     if computed.window is not None:
-        value["window"] = {"size": computed.window, "why": tell_window(computed)}
+        value["window"] = {"size": computed.window, "why": window_message(computed)}
     return value
 
 
-def show_kind(opened: LoadedModel, computed: ComputedMaps, kind: str, known) -> dict:
+def kind_value(opened: LoadedModel, computed: ComputedMaps, kind: str, known) -> dict:
     """One kind of maps: labels, known answer, and weights."""
     rows, columns = map(list, computed.maps.sides(kind))
     value: dict = {"truth": None}
@@ -177,7 +173,7 @@ def show_kind(opened: LoadedModel, computed: ComputedMaps, kind: str, known) -> 
 
 
 def choose_first(computed: ComputedMaps, kinds: dict) -> dict:
-    """What is shown first: the last layer of the map in which the answer reads the source."""
+    """What is shown first: the last layer of the map in which the answer reads the input."""
     kind = computed.answering
     if kind is None:
         return {}
@@ -189,15 +185,13 @@ def choose_first(computed: ComputedMaps, kinds: dict) -> dict:
     return chosen
 
 
-def tell_title(opened: LoadedModel, text: str, written: list[int]) -> str:
-    """The input, and what is written of it."""
+def describe_input(opened: LoadedModel, text: str, written: list[int]) -> str:
     if not written:
         return formatting.shorten(text, LONGEST_TITLE)
     return formatting.shorten(f"{text} → {opened.read_text(written)}", LONGEST_TITLE)
 
 
-def tell_window(computed: ComputedMaps) -> str:
-    """Why not everything is shown at once, and what would do."""
+def window_message(computed: ComputedMaps) -> str:
     tokens = max(max(long.size) for long in computed.long.values())
     return (
         f"{formatting.count(tokens)} tokens would need {formatting.count(round(computed.needed / 1e6))} MB; "
@@ -206,14 +200,14 @@ def tell_window(computed: ComputedMaps) -> str:
 
 
 def pack(weights: torch.Tensor) -> str:
-    """Weights for a board; those in 16 bits as they are."""
+    """Encode weights for a board; those already in 16 bits stay so."""
     if weights.dtype == torch.uint16:
         return base64.b64encode(weights.numpy().astype("<u2").tobytes()).decode("ascii")
     return boards.encode_maps(weights)
 
 
 def fetch_head(checks, kind: str, layer: int, head: int | None) -> dict | None:
-    """One head's map, or the mean of a layer's heads where None; nothing where there is none."""
+    """The message with one head's map, or its layer's mean; None where there is no such head."""
     long = checks.long.get(kind)
     layers, heads = (0, 0) if long is None else long.window.shape[:2]
     if layer >= layers or (head or 0) >= heads:
@@ -224,25 +218,29 @@ def fetch_head(checks, kind: str, layer: int, head: int | None) -> dict | None:
 
 
 def fetch_cell(opened: LoadedModel, checks, kind: str, layer: int, head: int, query: int, key: int) -> dict:
-    """Query, key and value of one cell with what leads from them to its weight; or {why}."""
+    """The message with a cell's query, key, value and score, or why there are none."""
     cell = {"kind": kind, "layer": layer, "head": head, "query": query, "key": key}
     try:
-        of = checks.head_of(opened, kind, layer, head)
+        found = checks.head_of(opened, kind, layer, head)
     except ValueError as error:
         return {"turn": checks.turn, "cell": {**cell, "why": str(error)}}
-    rows, columns = of.weights.shape
+    rows, columns = found.weights.shape
     if query >= rows or key >= columns:
         why = f"This map has {rows} queries and {columns} keys: it has no such cell."
         return {"turn": checks.turn, "cell": {**cell, "why": why}}
-    value = of.value[key] if of.value_offsets is None else of.value[key] + of.value_offsets[query, key]
+    value = (
+        found.value[key]
+        if found.value_offsets is None
+        else found.value[key] + found.value_offsets[query, key]
+    )
     numbers = {
-        "q": of.query[query].tolist(),
-        "k": of.key[key].tolist(),
+        "q": found.query[query].tolist(),
+        "k": found.key[key].tolist(),
         "v": value.tolist(),
-        "score": float(of.scores[query, key]),
-        "scaled": float(of.scaled[query, key]),
-        "bias": None if of.bias is None else float(of.bias[query, key]),
-        "weight": float(of.weights[query, key]),
-        "keys": int(of.may_attend[query].sum()),
+        "score": float(found.scores[query, key]),
+        "scaled": float(found.scaled[query, key]),
+        "bias": None if found.bias is None else float(found.bias[query, key]),
+        "weight": float(found.weights[query, key]),
+        "keys": int(found.may_attend[query].sum()),
     }
     return {"turn": checks.turn, "cell": {**cell, **numbers}}

@@ -10,31 +10,31 @@ from ..core.limits import limits_here
 from .catalog import ModelCatalog
 from .session import Session
 
-# Of an event of the page alone. Gradio tells whatever an event shows its progress on of every message, of any
-# event, for as long as the page is open: hundreds of components, had they not been taken out.
+# How events are wired: without a progress bar, as Gradio sends every message of any event to every component
+# that may show progress, hundreds of them; the last of several at once wins; without waiting in the queue.
 LIGHT = {"show_progress": "hidden", "show_progress_on": (), "api_visibility": "private"}
-LAST = {**LIGHT, "trigger_mode": "always_last"}  # else what is asked while one is answered is dropped
+LAST = {**LIGHT, "trigger_mode": "always_last"}
+NOW = {**LIGHT, "queue": False}
 
 
 def state_of(value: object, on_delete: Callable | None = None) -> gr.State:
-    """What a tab remembers of each visitor, as long as a session is kept; `on_delete` is told of its end."""
+    """State of a visitor's tab, kept as long as the session; `on_delete` is called with it at the end."""
     return gr.State(value, time_to_live=limits_here().session_seconds, delete_callback=on_delete)
 
 
 def change_of(update) -> dict:
-    """The properties that an update of a component changes."""
+    """The properties that an update changes."""
     if not isinstance(update, dict):
         return {"value": update}
     return {name: value for name, value in update.items() if name != "__type__"}
 
 
 def with_value(value: object, update: dict | None = None) -> dict:
-    """An update of a component with this value instead of its own."""
     return gr.update(**change_of(update or {}) | {"value": value})
 
 
 def clear_on_edit(field: gr.Textbox, error: gr.HTML) -> None:
-    """Let what is wrong with a field go as soon as it is typed in: it is of the text before."""
+    """Clear a field's error as soon as its text is edited."""
     field.input(None, None, error, js="() => ''", **LIGHT)
 
 
@@ -45,14 +45,14 @@ class LinkedFields:
     Attributes:
         tab: its id.
         fields: {name in the link: component}.
-        varying: names of fields whose choices hang on others; `restore` says whether a value is one of them.
+        varying: names of fields whose choices depend on others; `restore` checks their values.
         weights: the name of the field that holds a checkpoint; None where none does.
-        restore: (values by name, *inputs) → {component: update}, where the tab answers at once; ValueError
-            says why it cannot. None: the fields are set, no more.
+        restore: (values by name, *inputs) → {component: update} opens the tab; ValueError says why it cannot.
+            None where the fields are only set.
         inputs: what it reads beside the values.
         outputs: what it may change beside the fields.
         buttons: what else changes the fields; disabled with them where a link locks the settings.
-        stays: (session) → what the tab shows and no link carries, in a sentence; None where it carries all.
+        stays: (session) → a sentence on what the link does not carry, or nothing; None where it carries all.
     """
 
     tab: str
@@ -68,27 +68,27 @@ class LinkedFields:
 
 @dataclass(frozen=True, eq=False)
 class ReplayableJob:
-    """What a tab learns on a board of its own, and how a link has it learned again.
+    """A job on a tab's own board, and how a link runs it again.
 
     Attributes:
         tab: its id.
         name: in the link.
-        fields: the settings from which it is learned, {name: component}.
-        state: gr.State of what learns. Its `form` holds the settings with which it was begun, None before;
-            its `taken`, a few whole numbers, how far it has come.
-        again: (form, taken, *inputs) → {component: update}, which begins it, to end where the sender's
-            stood; ValueError says why it cannot.
-        varying: names of fields whose choices hang on others.
-        inputs: what `again` reads beside them.
+        fields: its settings, {name: component}.
+        state: gr.State of the job: its `form` holds the settings with which it began, None before; its
+            `taken`, a few whole numbers, how far it has come.
+        replay: (form, taken, *inputs) → {component: update} starts it, to end where the sender's stood;
+            ValueError says why it cannot.
+        varying: names of fields whose choices depend on others.
+        inputs: what `replay` reads beside them.
         outputs: what it may change.
-        count: how many numbers say how far; None where `again` looks at it.
+        count: how many numbers `taken` has; None where `replay` checks it.
     """
 
     tab: str
     name: str
     fields: dict[str, Component]
     state: gr.State
-    again: Callable[..., dict]
+    replay: Callable[..., dict]
     varying: tuple[str, ...] = ()
     inputs: tuple = ()
     outputs: tuple = ()
@@ -108,8 +108,8 @@ class Page:
         tab: the gr.Tab being built.
         tabs: of the page.
         runs: the table of runs.
-        said: what Train says of the current run.
-        order: counts the runs to follow; where it changes, the session's current run is trained.
+        note: Train's line about the current run.
+        order: counts the runs to train; when it changes, Train's long handler starts.
         arrived: the event after which a page that is loaded again has what its visitor had.
         run_ended: events after which a visitor's runs have changed.
         linked_fields: what links carry of the tabs.
@@ -124,12 +124,17 @@ class Page:
     tab: gr.Tab | None = None
     tabs: gr.Tabs | None = None
     runs: gr.HTML | None = None
-    said: gr.HTML | None = None
+    note: gr.HTML | None = None
     order: gr.Number | None = None
     arrived: gr.events.Dependency | None = None
     run_ended: list = field(default_factory=list)
     linked_fields: list[LinkedFields] = field(default_factory=list)
     linked_jobs: list[ReplayableJob] = field(default_factory=list)
+
+    @property
+    def in_turn(self) -> dict:
+        """How a handler that trains is wired: so many run at once, the others wait."""
+        return {**LIGHT, "concurrency_id": "train", "concurrency_limit": self.places}
 
     def link_fields(self, fields: dict[str, Component], **how) -> None:
         """Let links carry these fields of the tab being built; `how` as in LinkedFields."""
@@ -137,6 +142,6 @@ class Page:
             component.elem_id = component.elem_id or f"{self.tab.id}-{name}"
         self.linked_fields.append(LinkedFields(self.tab.id, fields, **how))
 
-    def link_job(self, name: str, fields: dict[str, Component], state: gr.State, again, **how) -> None:
-        """Let links replay what the tab being built learns by itself; `how` as in ReplayableJob."""
-        self.linked_jobs.append(ReplayableJob(self.tab.id, name, fields, state, again, **how))
+    def link_job(self, name: str, fields: dict[str, Component], state: gr.State, replay, **how) -> None:
+        """Let links replay a job of the tab being built; `how` as in ReplayableJob."""
+        self.linked_jobs.append(ReplayableJob(self.tab.id, name, fields, state, replay, **how))

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import gradio as gr
 
-from .page import Page
+from .page import NOW, Page
 from .session import Session
 
 KEPT_SECONDS = 900.0  # how long a session waits for its page
@@ -37,7 +37,7 @@ class SessionStore:
         self.lock = threading.Lock()
 
     def arrive(self, session: Session, left: str) -> str:
-        """Give a page its key; what it left under its last key, it has again."""
+        """Give a page its key, and the session that was left under its previous key, `left`."""
         key = secrets.token_urlsafe(16)
         with self.lock:
             before = self.sessions.pop(left, None)
@@ -48,35 +48,30 @@ class SessionStore:
         return key
 
     def leave(self, key: str) -> None:
-        """A page was closed: its session waits, then is given up."""
+        """A page was closed: its session waits for some time before it is given up."""
         timer = threading.Timer(self.seconds, self.give_up, [key])
         timer.daemon = True
         timer.start()
 
     def give_up(self, key: str) -> None:
-        """Nobody came back."""
         with self.lock:
             session = self.sessions.pop(key, None)
         if session is not None:
             session.empty()
 
 
-def wire(page: Page, shown: list, show: Callable[[Session], list], light: dict) -> gr.events.Dependency:
+def wire(page: Page, shown: list, show: Callable[[Session], list]) -> gr.events.Dependency:
     """Let a page that is loaded again find what it had; returns the event after which it has.
 
-    Args:
-        page: gives blocks and session.
-        shown: the outputs of the Train tab.
-        show: a session → what they are given.
-        light: how a quick handler is wired.
+    `shown` are outputs of the Train tab, and `show` computes them from the session.
     """
     waiting = SessionStore()
     key = gr.Textbox(visible="hidden", label="Key of this session")
 
     def arrive(session: Session, left: str) -> list:
-        given = waiting.arrive(session, left)
-        return [given, *show(session)]
+        new_key = waiting.arrive(session, left)
+        return [new_key, *show(session)]
 
-    arrived = page.blocks.load(arrive, [page.session, key], [key, *shown], js=TAKE, **light)
+    arrived = page.blocks.load(arrive, [page.session, key], [key, *shown], js=TAKE, **NOW)
     arrived.then(None, key, None, js=LEAVE)
     return arrived

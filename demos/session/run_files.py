@@ -22,12 +22,12 @@ NO_WEIGHTS = "This run has no weights yet."
 
 
 def file_name(name: str) -> str:
-    """A run's name as part of a file's name, on every system."""
+    """A run's name, safe as part of a file name on every system."""
     return re.sub(r"[^\w.]+", "-", name, flags=re.ASCII).strip("-.") or "run"
 
 
 def save_run(session: Session, run: TrainingJob, name: str) -> Path:
-    """Save a run as a checkpoint folder of this name in the session's own, measured as it is now."""
+    """Measure a run as it is now, and save it as a checkpoint folder of the session."""
     folder = session.new_folder(name)
     with run.looking() as model:
         if run.evaluation is None:
@@ -51,7 +51,7 @@ def save_run(session: Session, run: TrainingJob, name: str) -> Path:
 
 
 def pack(session: Session, run: TrainingJob) -> Path:
-    """A run as a zipped checkpoint folder."""
+    """Zip a run's checkpoint folder."""
     folder = save_run(session, run, f"attn-{file_name(run.name)}")
     path = folder.parent / f"{folder.name}.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -61,7 +61,7 @@ def pack(session: Session, run: TrainingJob) -> Path:
 
 
 def pack_run(session: Session, event: RunEvent) -> tuple[str | None, str]:
-    """The run of a row, to be taken away: (path, sentence)."""
+    """Pack the run of a table row for download: (path, sentence)."""
     run = session.runs.get(event.run)
     if run is None or run.model is None:
         return None, notices.note(NO_WEIGHTS)

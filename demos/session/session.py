@@ -10,10 +10,11 @@ from pathlib import Path
 from hf_attn.evaluation.baselines import Baseline, measure_beside
 from hf_attn.tasks import Recipe, Task
 
+from ..core.fields import LARGEST_SEED
 from ..core.limits import limits_here
 from ..core.upload import Table, take_table
 from ..jobs.probe import Probe
-from ..jobs.training_job import LARGEST_SEED, PAUSED, RUNNING, STOPPED, TrainingJob
+from ..jobs.training_job import PAUSED, RUNNING, STOPPED, TrainingJob
 
 LONGEST_NAME = 40  # characters of a run's name
 UNSEEN = ("Cc", "Co", "Cs", "Zl", "Zp")  # kinds of characters that a name cannot have
@@ -38,7 +39,7 @@ class Session:
 
     @property
     def run(self) -> TrainingJob | None:
-        """The run that the buttons are about."""
+        """The run that the buttons control."""
         return self.runs.get(self.current)
 
     def add(
@@ -50,22 +51,22 @@ class Session:
         *,
         keep: Collection[str] = (),
     ) -> tuple[TrainingJob, str]:
-        """A new run, shown at once; and what had to go for it, none of `keep`, in a sentence."""
+        """(a new run, shown at once; a sentence on the run removed for it, none of `keep`, or nothing)."""
         self.begun += 1
-        gone = ""
+        removed = ""
         most = limits_here().runs
         if len(self.runs) >= most:
             oldest = next(run for run in self.runs.values() if not run.is_live and run.id not in keep)
             self.forget(oldest.id)
-            gone = f"{oldest.name} made room: {most} runs are kept."
+            removed = f"{oldest.name} was deleted to make room: {most} runs are kept."
         name = f"{task.name} {self.begun}"
         run = TrainingJob(f"run-{self.begun}", name, task, recipe, seed, self.device, own_probe, self.pace)
         self.runs[run.id] = run
         self.shown = self.current = run.id
-        return run, gone
+        return run, removed
 
     def show(self, run_id: str | None) -> None:
-        """Put a run on the board; the buttons are about it too unless another is under way."""
+        """Put a run on the board; the buttons control it too, unless another run is live."""
         if run_id not in self.runs:
             return
         self.shown = run_id
@@ -73,7 +74,6 @@ class Session:
             self.current = run_id
 
     def forget(self, run_id: str) -> None:
-        """Delete a run, stopping it first."""
         run = self.runs.pop(run_id, None)
         if run is not None:
             run.wants_stop = run.is_live  # a duel may hand it back, to go on
@@ -84,19 +84,15 @@ class Session:
             self.current = newest
 
     def add_again(self, run: TrainingJob, *, other_seed: bool = False) -> tuple[TrainingJob, str]:
-        """The same run once more, from the same start; or from the next seed that none of its like has."""
+        """Add a copy of a run with the same seed, or with the next seed that no such run has."""
         like = [one.seed for one in self.runs.values() if (one.task, one.recipe) == (run.task, run.recipe)]
         seed = (max(like, default=run.seed) + 1) % (LARGEST_SEED + 1) if other_seed else run.seed
         return self.add(run.task, run.recipe, seed, run.own_probe)
 
     def rename(self, run_id: str, text: str) -> None:
-        """Give a run another name.
-
-        Raises:
-            ValueError: nothing is left of it, it is too long, or another run has it.
-        """
-        seen = "".join(letter for letter in text if unicodedata.category(letter) not in UNSEEN)
-        name = " ".join(seen.split())
+        """Give a run another name; ValueError where it is empty, too long, or another run's."""
+        visible = "".join(letter for letter in text if unicodedata.category(letter) not in UNSEEN)
+        name = " ".join(visible.split())
         if run_id not in self.runs:
             return
         if not name:
@@ -108,19 +104,18 @@ class Session:
         self.runs[run_id].name = name
 
     def measure_beside(self, task: Task) -> Baseline | None:
-        """What stands beside a task's models, measured once a session; a table has a task of its own."""
+        """The baseline of a task, measured once a session."""
         if task not in self.baselines:
             self.baselines[task] = measure_beside(task)
         return self.baselines[task]
 
     def new_folder(self, name: str) -> Path:
-        """A fresh path in the session's own temporary folder."""
         if self.folder is None:
             self.folder = tempfile.mkdtemp(prefix="hf_attn_")
         return Path(tempfile.mkdtemp(dir=self.folder)) / name
 
     def take(self, uploaded: str | None, columns: tuple[str, ...]) -> None:
-        """Keep an uploaded table instead of the last one, or none; runs on that one go on."""
+        """Keep an uploaded table in place of the last one (None removes it); runs on that one go on."""
         self.table = None
         if uploaded is None:
             return
@@ -132,7 +127,7 @@ class Session:
             self.table = take_table(uploaded, self.new_folder("table"), columns)
 
     def take_over(self, other: "Session") -> None:
-        """Take over what the same visitor's last session has, whose page was left; that one is empty then."""
+        """Take everything from the session that this visitor's page left; that one is empty then."""
         for run in other.runs.values():
             run.wants_stop = run.is_live
             run.status = STOPPED if run.status in (RUNNING, PAUSED) else run.status
@@ -142,7 +137,7 @@ class Session:
         other.pulled = {}
 
     def close(self) -> None:
-        """The page has gone: stop what runs. What was learned stays a while for the page that comes back."""
+        """The page was closed: stop its runs; the session stays a while in case the page comes back."""
         self.is_over = True
         for run in self.runs.values():
             run.wants_stop = run.is_live
@@ -152,7 +147,6 @@ class Session:
             self.when_closed()
 
     def empty(self) -> None:
-        """Give back memory and disk."""
         for run_id in list(self.runs):
             self.forget(run_id)
         self.table = None

@@ -9,24 +9,24 @@ from hf_attn.analysis.ablation import Trial
 
 from ..session.catalog import LoadedModel
 from ..session.session import Session
-from .views import TORCH, join, say_model
+from .views import TORCH, join_lines, model_lines
 
 
-def call_task(session: Session, chosen: str) -> str:
-    """How the lines of `say_model` call the checkpoint's task."""
+def task_variable(session: Session, chosen: str) -> str:
+    """The name that the task has after `model_lines`."""
     return "task" if chosen in session.runs else "found.task"
 
 
-def say_inputs(read: list[int], written: list[int]) -> str:
-    """Ids of the input and of what is written, as they are given to a function after the model."""
+def input_arguments(read: list[int], written: list[int]) -> str:
+    """Ids of input and target, as arguments after the model."""
     return f"{read}, {written}" if written else f"{read}"
 
 
-def explain_trial(
+def trial_snippet(
     session: Session, chosen: str, opened: LoadedModel, read: list[int], trial: Trial, counted: int
 ) -> str:
-    """Ask the model: the answer in a trial, and that to `counted` held-out examples."""
-    imports, lines = say_model(session, chosen, opened)
+    """Explore: one change, its effect on this answer and on `counted` held-out examples."""
+    imports, lines = model_lines(session, chosen, opened)
     imports += [TORCH, "Trial", "measure_changes", *(["Intervention"] if trial.interventions else [])]
     most = opened.most_own(len(read)) if opened.model.can_generate() else None
     fields = {name: value for name in ("interventions", "without") if (value := getattr(trial, name))}
@@ -38,35 +38,35 @@ def explain_trial(
     if counted:
         imports.append("measure_outcomes")
         lines += [
-            f"whole, left = measure_outcomes(model, {call_task(session, chosen)}, [trial], {counted})",
+            f"whole, left = measure_outcomes(model, {task_variable(session, chosen)}, [trial], {counted})",
             "print(whole.exact_match, left.exact_match)",
         ]
-    return join(imports, *lines)
+    return join_lines(imports, *lines)
 
 
-def explain_each_head(session: Session, chosen: str, opened: LoadedModel, counted: int) -> str:
-    """Without each head: the held-out accuracy that is left."""
-    imports, lines = say_model(session, chosen, opened)
-    return join(
+def each_head_snippet(session: Session, chosen: str, opened: LoadedModel, counted: int) -> str:
+    """Explore: held-out accuracy without each head."""
+    imports, lines = model_lines(session, chosen, opened)
+    return join_lines(
         [*imports, "list_trials", "measure_outcomes"],
         *lines,
         "heads = [trial for trial in list_trials(model) if trial.interventions[0].head is not None]",
-        f"whole, *outcomes = measure_outcomes(model, {call_task(session, chosen)}, heads, {counted})",
+        f"whole, *outcomes = measure_outcomes(model, {task_variable(session, chosen)}, heads, {counted})",
         "for outcome in outcomes:",
         "    print(outcome.trial.name, outcome.exact_match, outcome.drop, outcome.standard_error)",
     )
 
 
-def explain_roles(
+def roles_snippet(
     session: Session, chosen: str, opened: LoadedModel, read: list[int], written: list[int], text: str
 ) -> str:
-    """Head roles on one input, beside even attention."""
-    imports, lines = say_model(session, chosen, opened)
+    """Explore: head roles on one input, beside uniform attention."""
+    imports, lines = model_lines(session, chosen, opened)
     alignment = ""
     if opened.task is not None and written:
-        task, alignment = call_task(session, chosen), ", alignment"
+        task, alignment = task_variable(session, chosen), ", alignment"
         lines.append(f"alignment = {task}.alignment({text!r}, {task}.decode({written}))")
-    return join(
+    return join_lines(
         [
             *imports,
             "attention_maps",
@@ -74,7 +74,7 @@ def explain_roles(
             "measure_heads",
         ],
         *lines,
-        f"maps = attention_maps(model, {say_inputs(read, written)})",
+        f"maps = attention_maps(model, {input_arguments(read, written)})",
         "maps = maps.relabel(tokenizer.convert_ids_to_tokens)",
         f"roles, even = measure_heads(maps{alignment}), measure_even_attention(maps{alignment})",
         "for kind, figures in roles.items():",
@@ -82,23 +82,23 @@ def explain_roles(
     )
 
 
-def explain_held_out_roles(session: Session, chosen: str, opened: LoadedModel, counted: int) -> str:
-    """Head roles on held-out examples, beside the same model untrained."""
-    imports, lines = say_model(session, chosen, opened)
-    return join(
+def held_out_roles_snippet(session: Session, chosen: str, opened: LoadedModel, counted: int) -> str:
+    """Explore: head roles on held-out examples, beside the untrained model."""
+    imports, lines = model_lines(session, chosen, opened)
+    return join_lines(
         [*imports, "measure_head_roles"],
         *lines,
-        f"roles = measure_head_roles(model, {call_task(session, chosen)}, {counted})",
+        f"roles = measure_head_roles(model, {task_variable(session, chosen)}, {counted})",
         "print(roles.trained, roles.untrained, roles.even)",
     )
 
 
-def explain_theory(
+def theory_snippet(
     session: Session, chosen: str, opened: LoadedModel, read: list[int], written: list[int], kind: str
 ) -> str:
-    """Theory views of one head on one input."""
-    imports, lines = say_model(session, chosen, opened)
-    return join(
+    """Explore: theory views of one head on one input."""
+    imports, lines = model_lines(session, chosen, opened)
+    return join_lines(
         [
             *imports,
             "attention_maps",
@@ -108,7 +108,7 @@ def explain_theory(
             "singular_values",
         ],
         *lines,
-        f"maps = attention_maps(model, {say_inputs(read, written)})",
+        f"maps = attention_maps(model, {input_arguments(read, written)})",
         f'kind, layer, head = "{kind}", 0, 0',
         "weights = getattr(maps, kind)[layer, head]  # [queries, keys]",
         "may_attend = build_attention_mask(kind, *weights.shape)",
@@ -120,17 +120,17 @@ def explain_theory(
     )
 
 
-def explain_cell(
+def cell_snippet(
     session: Session, chosen: str, opened: LoadedModel, read: list[int], written: list[int], cell: Sequence
 ) -> str:
-    """Query, key and value of a cell (kind, layer, head, query, key), and its weight."""
-    imports, lines = say_model(session, chosen, opened)
+    """Explore: query, key and value of a cell (kind, layer, head, query, key), and its weight."""
+    imports, lines = model_lines(session, chosen, opened)
     kind, layer, head, query, key = cell
     place = f"kind={kind!r}, layer={layer}, head={head}"
-    return join(
+    return join_lines(
         [*imports, "read_head"],
         *lines,
-        f"head = read_head(model, {say_inputs(read, written)}, {place})",
+        f"head = read_head(model, {input_arguments(read, written)}, {place})",
         f"cell = head.explain({query}, {key})",
         "print(cell.query, cell.key, cell.chosen.value, cell.chosen.score, cell.chosen.weight)",
     )

@@ -18,7 +18,7 @@ from hf_attn.tasks import Recipe, Task
 from hf_attn.tasks.base import CLASSES
 from hf_attn.training.duel import Budget
 
-from ..jobs.random_state import uses_global_rng
+from ..jobs.loop import uses_global_rng
 from ..jobs.training_job import TrainingJob
 from ..session.catalog import BUNDLED, LoadedModel
 from ..session.maps import ComputedMaps
@@ -28,37 +28,36 @@ DATA_OPTIONS = ("path", "dataset")  # of tasks that read a visitor's file, which
 TORCH = "import torch"
 
 
-def join(imports: Sequence[str], *lines: str) -> str:
+def join_lines(imports: Sequence[str], *lines: str) -> str:
     """The lines under what they need: `imports` are lines such as "import torch", and names of hf_attn."""
     others = sorted({line for line in imports if line.startswith("import ")})
     names = sorted({name for name in imports if name not in others}, key=str.lower)
     return "\n".join([*others, *([f"from hf_attn import {', '.join(names)}"] if names else []), "", *lines])
 
 
-def say_task(task: Task) -> str:
-    """The call that builds a task again."""
+def task_call(task: Task) -> str:
+    """The call that builds a task, without defaults."""
     defaults = {field.name: field.default for field in dataclasses.fields(task)}
-    given = {name: value for name, value in task.options.items() if value != defaults[name]}
-    given |= {name: Path(str(given[name])).name for name in DATA_OPTIONS if given.get(name)}
-    return (
-        f"build_task({', '.join([repr(task.name), *(f'{name}={value!r}' for name, value in given.items())])})"
-    )
+    changed = {name: value for name, value in task.options.items() if value != defaults[name]}
+    changed |= {name: Path(str(changed[name])).name for name in DATA_OPTIONS if changed.get(name)}
+    options = [f"{name}={value!r}" for name, value in changed.items()]
+    return f"build_task({', '.join([repr(task.name), *options])})"
 
 
-def say_recipe(recipe: Recipe) -> str:
-    """The recipe without what every recipe has."""
+def recipe_call(recipe: Recipe) -> str:
+    """The call that builds a recipe, without defaults."""
     defaults = Recipe()
     fields = {field.name: getattr(recipe, field.name) for field in dataclasses.fields(recipe)}
     fields["model"] = dict(recipe.model)
-    given = {name: value for name, value in fields.items() if value != getattr(defaults, name)}
-    return f"Recipe({', '.join(f'{name}={value!r}' for name, value in given.items())})"
+    changed = {name: value for name, value in fields.items() if value != getattr(defaults, name)}
+    return f"Recipe({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
 
 
-def say_training(run: TrainingJob) -> tuple[list[str], list[str]]:
-    """(imports, lines) that train a run's model again; one that was stopped stops there."""
+def training_lines(run: TrainingJob) -> tuple[list[str], list[str]]:
+    """(imports, lines) that train a run again, up to the step where it stopped."""
     lines = [
-        f"task = {say_task(run.task)}",
-        f"recipe = {say_recipe(run.recipe)}",
+        f"task = {task_call(run.task)}",
+        f"recipe = {recipe_call(run.recipe)}",
         f"model = build_model(task, recipe, seed={run.seed})",
         *([f"torch.manual_seed({run.seed})  # dropout draws from it"] if uses_global_rng(run.recipe) else []),
         f"for report in train(task, model, recipe, generator=torch.Generator().manual_seed({run.seed})):",
@@ -69,11 +68,11 @@ def say_training(run: TrainingJob) -> tuple[list[str], list[str]]:
     return [TORCH, "Recipe", "build_model", "build_task", "train"], lines
 
 
-def say_model(session: Session, chosen: str, opened: LoadedModel) -> tuple[list[str], list[str]]:
-    """(imports, lines) after which `model` is the checkpoint's, and `tokenizer` its tokenizer."""
+def model_lines(session: Session, chosen: str, opened: LoadedModel) -> tuple[list[str], list[str]]:
+    """(imports, lines) after which `model` and `tokenizer` are the checkpoint's."""
     run = session.runs.get(chosen)
     if run is not None:
-        imports, lines = say_training(run)
+        imports, lines = training_lines(run)
         return [*imports, "build_tokenizer"], [*lines, "tokenizer = build_tokenizer(task)"]
     path = Path(chosen)
     name = chosen  # an id
@@ -84,7 +83,7 @@ def say_model(session: Session, chosen: str, opened: LoadedModel) -> tuple[list[
     return [opener], [f"found = {opener}({name!r})", "model, tokenizer = found.model, found.tokenizer"]
 
 
-def explain_maps(
+def maps_snippet(
     session: Session,
     chosen: str,
     opened: LoadedModel,
@@ -93,13 +92,13 @@ def explain_maps(
     head: int,
     kind: str | None,
 ) -> str:
-    """Explore: the map of one head; nothing where the model has none."""
+    """Explore: the map of one head; empty where the model has none."""
     if kind is None:
         return ""
-    imports, lines = say_model(session, chosen, opened)
+    imports, lines = model_lines(session, chosen, opened)
     target = f", {computed.written}" if computed.written else ""
     more = f", max_bytes={computed.needed}" if computed.needed > MEMORY_LIMIT else ""
-    return join(
+    return join_lines(
         [*imports, "attention_maps"],
         *lines,
         f"maps = attention_maps(model, {computed.read}{target}, tokenizer=tokenizer{more})",
@@ -109,49 +108,49 @@ def explain_maps(
     )
 
 
-def explain_answer(session: Session, chosen: str, opened: LoadedModel, text: str, how: dict) -> str:
-    """Try: what is written, by the strategy with its settings; of a classifier, the class."""
-    imports, lines = say_model(session, chosen, opened)
+def answer_snippet(session: Session, chosen: str, opened: LoadedModel, text: str, how: dict) -> str:
+    """Try: the text written with a strategy and its settings; for a classifier, the class."""
+    imports, lines = model_lines(session, chosen, opened)
     ids, strategy = opened.encode(text), how.get("strategy", "greedy")
-    given = [repr(strategy)] if strategy != "greedy" else []
+    arguments = [repr(strategy)] if strategy != "greedy" else []
     used = [parameter.name for parameter in STRATEGIES[strategy].used]  # every board shows a temperature
-    given += [f"{name}={value!r}" for name, value in how.items() if name in used]
-    given += [f"max_new_tokens={opened.most_own(len(ids))}"] if opened.kind != CLASSES else []
+    arguments += [f"{name}={value!r}" for name, value in how.items() if name in used]
+    arguments += [f"max_new_tokens={opened.most_own(len(ids))}"] if opened.kind != CLASSES else []
     if opened.kind == CLASSES:
-        said = "print(model.config.id2label[answer.ids[0]], answer.score)"
+        last = "print(model.config.id2label[answer.ids[0]], answer.score)"
     else:
-        said = "print(tokenizer.decode(answer.ids, skip_special_tokens=True), answer.score)"
-    return join(
+        last = "print(tokenizer.decode(answer.ids, skip_special_tokens=True), answer.score)"
+    return join_lines(
         [TORCH, *imports, "generate_answer"],
         *lines,
         f"source = torch.tensor([{ids}])  # {text!r}",
-        f"answer = generate_answer(model, {', '.join(['source', *given])})",
-        said,
+        f"answer = generate_answer(model, {', '.join(['source', *arguments])})",
+        last,
     )
 
 
-def explain_run(run: TrainingJob) -> str:
-    """Train: the same run, then the map of its probe; nothing before the probe is chosen."""
+def run_snippet(run: TrainingJob) -> str:
+    """Train: the same run, then the map of its probe; empty before the probe is chosen."""
     if run.probe is None:
         return ""
-    imports, lines = say_training(run)
+    imports, lines = training_lines(run)
     batch = run.probe.batch
-    given = f"Batch(torch.tensor({batch.input_ids.tolist()}), torch.tensor({batch.labels.tolist()}))"
+    probe = f"Batch(torch.tensor({batch.input_ids.tolist()}), torch.tensor({batch.labels.tolist()}))"
     source = f"  # {run.probe.source!r}" if run.probe.source else ""
-    return join(
+    return join_lines(
         [*imports, "Batch", "attention_maps"],
         *lines,
-        f"probe = {given}{source}",
+        f"probe = {probe}{source}",
         "found = attention_maps(model, probe).answering",
         "if found is not None:",
         "    print(found.weights)  # [layers, heads, queries, keys]",
     )
 
 
-def explain_comparison(runs: Sequence[TrainingJob]) -> str:
-    """Train: runs compared, each trained again, with its results and the map of its probe."""
+def comparison_snippet(runs: Sequence[TrainingJob]) -> str:
+    """Train: several runs, each trained again, with results and maps."""
     trained = [
-        f"{explain_run(run)}\nreports[{run.name!r}], maps[{run.name!r}] = report, found"
+        f"{run_snippet(run)}\nreports[{run.name!r}], maps[{run.name!r}] = report, found"
         for run in runs
         if run.probe is not None
     ]
@@ -162,15 +161,15 @@ def explain_comparison(runs: Sequence[TrainingJob]) -> str:
     return "\n\n".join(["reports, maps = {}, {}", *trained, "\n".join(compared)])
 
 
-def explain_duel(runs: Sequence[TrainingJob], budget: Budget) -> str:
-    """Duel: the same models from the same seed with the same budget."""
-    recipes = (f"    {run.recipe.architecture!r}: {say_recipe(run.recipe)}," for run in runs)
+def duel_snippet(runs: Sequence[TrainingJob], budget: Budget) -> str:
+    """Duel: the same models with the same seed and budget."""
+    recipes = (f"    {run.recipe.architecture!r}: {recipe_call(run.recipe)}," for run in runs)
     spends = next(
         f"{name}={value!r}" for name, value in dataclasses.asdict(budget).items() if value is not None
     )
-    return join(
+    return join_lines(
         ["Budget", "Recipe", "build_task", "duel"],
-        f"task = {say_task(runs[0].task)}",
+        f"task = {task_call(runs[0].task)}",
         "contestants = {",
         *recipes,
         "}",
@@ -182,9 +181,9 @@ def explain_duel(runs: Sequence[TrainingJob], budget: Budget) -> str:
     )
 
 
-def explain_by_hand(written: Mapping[str, Sequence[Sequence[str]]]) -> str:
-    """Attention: the exercise's figures as they were typed, judged one by one; not the right ones."""
-    return join(
+def exercise_snippet(written: Mapping[str, Sequence[Sequence[str]]]) -> str:
+    """Attention: the figures of the exercise as they were typed, checked one by one."""
+    return join_lines(
         ["check_hand_exercise"],
         f"written = {dict(written)!r}",
         "for name, lines in check_hand_exercise(written).items():",
@@ -193,9 +192,9 @@ def explain_by_hand(written: Mapping[str, Sequence[Sequence[str]]]) -> str:
     )
 
 
-def explain_three_steps() -> str:
+def qkv_steps_snippet() -> str:
     """Attention: from one vector for everything to query, key and value."""
-    return join(
+    return join_lines(
         ["separate_query_key_value"],
         "steps = separate_query_key_value()",
         "for step in steps:",
@@ -205,9 +204,9 @@ def explain_three_steps() -> str:
     )
 
 
-def explain_positions(position_type: str, settings: PositionSettings, words: Sequence[str]) -> str:
-    """Positions: the pictures of one way, and what moving words about does."""
-    return join(
+def positions_snippet(position_type: str, settings: PositionSettings, words: Sequence[str]) -> str:
+    """Positions: the pictures of one encoding, and the effect of another word order."""
+    return join_lines(
         ["PositionSettings", "measure_order_sensitivity", "view_position_encoding"],
         f"settings = {settings!r}",
         f"pictures = view_position_encoding({position_type!r}, settings)",
@@ -218,9 +217,9 @@ def explain_positions(position_type: str, settings: PositionSettings, words: Seq
     )
 
 
-def explain_growth(test: LengthTest, types: Sequence[str], seed: int, rounds: int, examples: int) -> str:
-    """Positions: trained on short examples, measured on longer ones."""
-    return join(
+def length_test_snippet(test: LengthTest, types: Sequence[str], seed: int, rounds: int, examples: int) -> str:
+    """Positions: train on short examples, measure on longer ones."""
+    return join_lines(
         ["LengthTest", "run_length_test"],
         f"test = {test!r}",
         "scores = {}",
@@ -232,9 +231,9 @@ def explain_growth(test: LengthTest, types: Sequence[str], seed: int, rounds: in
     )
 
 
-def explain_tokens(text: str, merges: int) -> str:
-    """Language, tokens: byte pairs learned from a text."""
-    return join(
+def tokens_snippet(text: str, merges: int) -> str:
+    """Language: byte pairs learned from a text."""
+    return join_lines(
         ["learn_bpe_merges"],
         f"steps = learn_bpe_merges({text!r}, {merges})",
         "for step in steps:",
@@ -242,9 +241,9 @@ def explain_tokens(text: str, merges: int) -> str:
     )
 
 
-def explain_bags(one: Sequence[str], other: Sequence[str]) -> str:
-    """Language, order: two sentences of the same words."""
-    return join(
+def bags_snippet(one: Sequence[str], other: Sequence[str]) -> str:
+    """Language: two sentences of the same words."""
+    return join_lines(
         ["compare_word_orders"],
         f"found = compare_word_orders({list(one)!r}, {list(other)!r})",
         "for row in found.rows:",
@@ -252,9 +251,9 @@ def explain_bags(one: Sequence[str], other: Sequence[str]) -> str:
     )
 
 
-def explain_order(sizes: WordOrderSizes, seed: int) -> str:
-    """Language, order: which came first, learned without and with positions."""
-    return join(
+def word_order_snippet(sizes: WordOrderSizes, seed: int) -> str:
+    """Language: learn which of two came first, without and with positions."""
+    return join_lines(
         ["WordOrderSizes", "learn_word_order"],
         f"for models in learn_word_order({sizes!r}, {seed}):",
         "    pass",
@@ -263,9 +262,9 @@ def explain_order(sizes: WordOrderSizes, seed: int) -> str:
     )
 
 
-def explain_ngrams(reading: str, prompt: str) -> str:
-    """Language, n-grams: tables counted from a text; `reading` is the call that reads it."""
-    return join(
+def ngrams_snippet(reading: str, prompt: str) -> str:
+    """Language: n-gram tables counted from a text; `reading` is the call that reads it."""
+    return join_lines(
         ["count_ngrams", "predict_next_words", reading.partition("(")[0]],
         f"passages = {reading}",
         "tables = list(count_ngrams(passages))",
@@ -274,8 +273,8 @@ def explain_ngrams(reading: str, prompt: str) -> str:
     )
 
 
-def explain_vectors(text: str | None, kind: str, words: Sequence[str], *, is_composed: bool) -> str:
-    """Language, neighbours: vectors of a text, of the composed sentences, or of the docstrings."""
+def word_vectors_snippet(text: str | None, kind: str, words: Sequence[str], *, is_composed: bool) -> str:
+    """Language: word vectors of a text, of the composed sentences, or of the docstrings."""
     if is_composed:
         imports, reading = ["compose_country_sentences"], "compose_country_sentences()"
     elif text is not None:
@@ -284,7 +283,7 @@ def explain_vectors(text: str | None, kind: str, words: Sequence[str], *, is_com
         imports = ["build_task", "split_sentences"]
         reading = "[one for row in build_task('topics').rows for one in split_sentences(row.source)]"
     word, *three = words
-    return join(
+    return join_lines(
         [*imports, "choose_word_vector_settings", "learn_word_vectors"],
         f"sentences = {reading}",
         f"vectors = learn_word_vectors(sentences, choose_word_vector_settings(sentences, {kind!r}))",

@@ -30,11 +30,11 @@ def build_board(
     """Build a picture that JavaScript draws; its value is `to_json(value)`.
 
     Args:
-        name: under which its script registered it.
-        css_class: of the element that it draws in; the block around it has it with `-block` behind.
+        name: the name under which its script registered it.
+        css_class: of the element that it draws in; the block around it has this class with `-block` behind.
         elem_id: of the block.
-        *events: names of what it may send.
-        template: the constant HTML that holds the element, where it holds more than that.
+        *events: the events that it may send.
+        template: constant HTML that holds the element, where there is more than that.
     """
     # gr.HTML offers the events whose quoted names it finds
     sent = ", ".join(f'"{event}"' for event in events)
@@ -49,27 +49,27 @@ def build_board(
 
 
 def by_name(names: Sequence[str], /, **changes) -> list:
-    """Outputs in the order of these names; what is not named stays."""
+    """Outputs in the order of these names; those not given are skipped."""
     return [changes.get(name, gr.skip()) for name in names]
 
 
 def wrong_symbols(symbols, verdict) -> list[bool]:
-    """Say which of the written symbols are wrong; from the last, since a verdict may add leading zeros."""
+    """Which symbols are wrong, counted from the last: a verdict may add leading zeros."""
     flags = list(verdict.wrong)[-len(symbols) :] if symbols else []
     return [False] * (len(symbols) - len(flags)) + flags
 
 
-def said_once(frames: list[dict]) -> list[dict]:
-    """The frames, with predictions only where they are new: the board shows the last ones until then."""
-    said, told = [], None
+def drop_repeated_predictions(frames: list[dict]) -> list[dict]:
+    """The frames, with predictions only where they change: the board keeps the last ones."""
+    shorter, last = [], None
     for frame in frames:
-        is_new = frame["predictions"] is not told
-        told = frame["predictions"]
-        said.append(frame if is_new else {name: frame[name] for name in frame if name != "predictions"})
-    return said
+        is_new = frame["predictions"] is not last
+        last = frame["predictions"]
+        shorter.append(frame if is_new else {name: frame[name] for name in frame if name != "predictions"})
+    return shorter
 
 
-def tell_baseline(baseline: Baseline | None) -> dict | None:
+def describe_baseline(baseline: Baseline | None) -> dict | None:
     """The baseline as the boards draw it: a level over the whole run."""
     if baseline is None:
         return None

@@ -34,7 +34,6 @@ def clock(seconds: float) -> str:
 
 
 def size_in_words(model) -> str:
-    """Write a model's number of parameters: 928 k, 3.9 M."""
     return in_thousands(sum(weight.numel() for weight in model.parameters()))
 
 
@@ -52,12 +51,12 @@ def name_architecture(config) -> str:
 
 
 def label_tokens(tokens) -> list[str]:
-    """Name tokens as people do: `</s>` is the end, `<s>` the start; a sign for a space is a space."""
+    """Name tokens for people: `</s>` is the end, `<s>` the start, and the sign for a space a space."""
     return [ENDS.get(token, token.replace(SPACE, " ")) for token in tokens]
 
 
 def thin(items: list, most: int) -> list:
-    """At most so many, evenly chosen, the first and the last among them."""
+    """Keep at most so many items, evenly chosen, the first and the last among them."""
     if len(items) <= most:
         return items
     return [items[round(place * (len(items) - 1) / (most - 1))] for place in range(most)]
@@ -69,17 +68,17 @@ def shorten(text: str, most: int) -> str:
 
 
 def plain(sentence: str) -> str:
-    """Return a sentence that may quote anything: � for what is unseen or turns lines, … for what is long."""
-    said = ENDLESS.sub(r"\1…", UNSEEN.sub("\ufffd", sentence))
-    return said if len(said) <= MOST_SAID else f"{said[: MOST_SAID // 2]}… {said[-MOST_SAID // 4 :]}"
+    """Make a sentence safe to show whatever it quotes: � for control characters, … for long words."""
+    text = ENDLESS.sub(r"\1…", UNSEEN.sub("\ufffd", sentence))
+    return text if len(text) <= MOST_SAID else f"{text[: MOST_SAID // 2]}… {text[-MOST_SAID // 4 :]}"
 
 
 def in_one_line(text: object, most: int = LONGEST_LINE) -> str:
-    """Return what somebody sent or an error quotes as one short line of the log."""
+    """Shorten a text that somebody sent, or that an error quotes, to one line of the log."""
     return shorten(" ".join(str(text).split()), most)
 
 
-def tell_failure(error: Exception) -> str:
-    """Return the end of a traceback with its error, cut where it quotes a long text."""
+def format_failure(error: Exception) -> str:
+    """The end of a traceback and its error, shortened where it quotes a long text."""
     frames = "".join(traceback.format_tb(error.__traceback__)[-SHOWN_FRAMES:])
     return f"{frames}{type(error).__name__}: {in_one_line(error, LONGEST_ERROR)}"

@@ -2,6 +2,8 @@
 
 import html
 
+import gradio as gr
+
 from hf_attn.architectures.families import is_recurrent
 
 from .formatting import DEVICES, name_architecture, plain
@@ -18,12 +20,12 @@ BRAND = """<div class="hf-top"><b><svg width="22" height="22" viewBox="0 0 22 22
 
 
 def look_for(sentence: str) -> str:
-    """Return the tab's one sentence, after the words "Look for"; at most 25 words."""
+    """The tab's one sentence, after the words "Look for"; at most 25 words."""
     return f'<p class="hf-look"><b>Look for</b>{html.escape(plain(sentence))}</p>'
 
 
 def origin(model: str, weights: str, device: str, *, url: str | None = None) -> str:
-    """Return where the numbers come from: model, linked to `url`, weights (step 240) and device."""
+    """Where the numbers come from: model, linked to `url`, weights (step 240) and device."""
     named, *facts = (html.escape(plain(fact)) for fact in (model, weights, device))
     facts = [f'<a href="{url}" target="_blank" rel="noreferrer">{named}</a>' if url else named, *facts]
     pairs = zip(("model", "weights", "device"), facts, strict=True)
@@ -31,8 +33,11 @@ def origin(model: str, weights: str, device: str, *, url: str | None = None) -> 
     return f'<div class="hf-origin">{spans}</div>'
 
 
+NOTHING = origin("none yet", "none", "none")
+
+
 def origin_of(model, weights: str) -> str:
-    """Return the origin line of a model: what it is, which weights, where they are."""
+    """The origin line of a model."""
     config, weight = model.config, next(model.parameters())
     layers, heads = config.num_hidden_layers, config.num_attention_heads
     if config.is_encoder_decoder:
@@ -45,12 +50,12 @@ def origin_of(model, weights: str) -> str:
 
 
 def field_error(sentence: str = "") -> str:
-    """Return one sentence for a `gr.HTML(elem_classes="hf-field-error")` under a field; empty hides it."""
+    """A sentence for a `gr.HTML(elem_classes="hf-field-error")` under a field; empty hides it."""
     return f'<p role="alert">{html.escape(plain(sentence))}</p>' if sentence else ""
 
 
 def note(sentence: str, *, later: str = "") -> str:
-    """Return a quiet sentence on what happens, and one that takes its place after a while."""
+    """A quiet sentence on what happens, and one that replaces it after a while."""
     if not later:
         return f'<p class="hf-hint" role="status">{html.escape(plain(sentence))}</p>'
     spans = {"hf-soon": sentence, "hf-later": later}
@@ -59,5 +64,16 @@ def note(sentence: str, *, later: str = "") -> str:
 
 
 def refusal(sentence: str) -> str:
-    """Return why nothing was started; it is shown as long as a field is marked as wrong."""
+    """Why nothing was started; it is shown as long as a field is marked as wrong."""
     return f'<p class="hf-refused" role="status">{html.escape(plain(sentence))}</p>'
+
+
+def build_lead(sentence: str, origin_line: str, elem_id: str | None = None) -> tuple[gr.HTML, gr.HTML]:
+    """Lay out a tab's first row: what to look for, and where the numbers come from (`elem_id` is of that)."""
+    with gr.Row(elem_classes="hf-lead"):
+        return gr.HTML(look_for(sentence)), gr.HTML(origin_line, elem_id=elem_id)
+
+
+def build_error_line(elem_id: str) -> gr.HTML:
+    """Lay out the line under a field that says what is wrong with it."""
+    return gr.HTML("", elem_classes="hf-field-error", elem_id=elem_id)

@@ -25,14 +25,11 @@ THEME = gr.themes.Base(font=FONT, font_mono=FONT_MONO)
 
 
 def build_head(assets: Iterable[Path], script: str) -> str:
-    """Return every style and script of the app as one piece of `<head>`.
+    """Every style and script of the app as one piece of `<head>`.
 
-    What a view saved as one page takes with it is marked; the style of that page sleeps here.
-
-    Args:
-        assets: styles and scripts of the tabs, in the order in which they are loaded, behind the canvas
-            components and those of the page.
-        script: what the tabs' scripts take from tables in Python.
+    `assets` are the tabs' own, loaded in this order after the canvas components and the page's; `script` is
+    what they take from tables in Python. What a view saved as one page takes with it is marked; the style of
+    such a page is not used here.
     """
     files = [*(FOLDER / name for name in ASSETS), *assets]
     texts = {

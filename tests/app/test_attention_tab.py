@@ -36,7 +36,7 @@ PARSER = str(BUNDLED / "attn-parser")
 
 def view(weights, text=None, **chosen):
     """What the page shows of those settings."""
-    return head_view.walk(CATALOG, Session(), Settings(weights, text, **chosen))
+    return head_view.read_view(CATALOG, Session(), Settings(weights, text, **chosen))
 
 
 def picked(row, column, head=None):
@@ -54,7 +54,7 @@ def outputs_of(answer):
 def asked(name, before, **changed):
     """The outputs after one field was changed."""
     fields = {field: getattr(before.settings, field) for field in attention.FIELDS} | changed
-    settings = attention.read(name, *fields.values())
+    settings = attention.read_settings(name, *fields.values())
     return outputs_of(attention.answer(CATALOG, Session(), settings, before))
 
 
@@ -62,7 +62,7 @@ def asked(name, before, **changed):
 
 
 def test_the_page_opens_with_a_trained_model_s_own_map_explained():
-    first = head_view.walk(CATALOG, Session(), head_view.begin_with(CATALOG))
+    first = head_view.read_view(CATALOG, Session(), head_view.first_settings(CATALOG))
     value = head_view.to_value(first)
     found = load_checkpoint(PARSER)
     maps = attention_maps(found.model, found.task.encode(first.settings.text), tokenizer=found.tokenizer)
@@ -78,7 +78,7 @@ def test_the_page_opens_with_a_trained_model_s_own_map_explained():
 
 
 def test_without_checkpoints_the_page_opens_with_the_exercise():
-    assert head_view.begin_with(ModelCatalog()).weights == "worked:exercise-1"
+    assert head_view.first_settings(ModelCatalog()).weights == "worked:exercise-1"
 
     async def build():  # outside an event loop Gradio opens some and never closes them
         return build_app(ModelCatalog(), "cpu")
@@ -109,11 +109,11 @@ def test_a_run_of_the_visit_is_offered_and_says_that_it_is_untrained_before_its_
     session, _ = finished()
     label, value = head_view.choices(ModelCatalog(), session)[0]
     assert label == "copy 1 (this session)"
-    assert head_view.walk(ModelCatalog(), session, Settings(value)).notice == ""
+    assert head_view.read_view(ModelCatalog(), session, Settings(value)).notice == ""
     fresh = begun()
     fresh.run.begin()
-    assert head_view.walk(ModelCatalog(), fresh, Settings("run-1")).notice == head_view.UNTRAINED
-    gone = attention.refresh(CATALOG, Session(), value)
+    assert head_view.read_view(ModelCatalog(), fresh, Settings("run-1")).notice == head_view.UNTRAINED
+    gone = attention.refresh_weights(CATALOG, Session(), value)
     assert gone["value"] == head_view.choices(CATALOG, Session())[0][1]
     session.close()
 
@@ -127,9 +127,12 @@ def test_what_was_pulled_or_opened_is_offered_where_it_can_be_walked_through(tin
         catalog.take(session, str(name))
     offered = [value for _, value in head_view.choices(catalog, session) if "/" in value]
     assert offered == ["ada/attn-copy", PARSER]
-    assert attention.refresh(catalog, session, "ada/attn-copy")["choices"][0][1] == "ada/attn-copy"
+    assert attention.refresh_weights(catalog, session, "ada/attn-copy")["choices"][0][1] == "ada/attn-copy"
     for name in offered:
-        assert head_view.to_value(head_view.walk(catalog, session, Settings(name)))["same"]["largest"] < 1e-5
+        assert (
+            head_view.to_value(head_view.read_view(catalog, session, Settings(name)))["same"]["largest"]
+            < 1e-5
+        )
 
 
 def test_random_weights_say_that_the_map_means_nothing():
@@ -147,17 +150,17 @@ def test_the_same_word_in_the_other_sentence_stands_beside_it():
 
 def test_a_chosen_cell_comes_back_explained_and_a_figure_of_another_head_brings_its_head():
     before = view(f"{WORKED}notebook-heads")
-    value, after, head, error = attention.pick(CATALOG, Session(), before, picked(1, 4, 3))
+    value, after, head, error = attention.pick_cell(CATALOG, Session(), before, picked(1, 4, 3))
     assert (after.settings.head, head, after.cell, error) == (3, 3, (1, 4), "")
     assert json.loads(value)["cell"]["query"][0] == pytest.approx(-1.1907, abs=5e-5)
-    same = attention.pick(CATALOG, Session(), after, picked(0, 0))[1]
+    same = attention.pick_cell(CATALOG, Session(), after, picked(0, 0))[1]
     assert same.head is after.head
 
 
 @pytest.mark.parametrize("event", [picked(9, 0), picked(0, 99), picked(0, 0, 7)])
 def test_a_cell_of_a_map_that_is_gone_is_refused_and_the_board_stays(event):
     before = view(f"{WORKED}exercise-1")
-    *stays, error = attention.pick(CATALOG, Session(), before, event)
+    *stays, error = attention.pick_cell(CATALOG, Session(), before, event)
     assert stays == [gr.skip()] * 3
     assert "is no cell" in error or "is not there" in error
 
@@ -235,9 +238,9 @@ def test_the_copied_lines_give_the_same_numbers(weights, text, chosen, monkeypat
 def test_figures_by_hand_are_judged_where_they_are_typed():
     blank = [[""] * 3] * 3
     event = SimpleNamespace(scores=[["1", "0", "2"], *blank[1:]], weights=blank, outputs=[["", ""]] * 3)
-    value = json.loads(attention.check(event))
+    value = json.loads(attention.check_figures(event))
     assert [one["is_right"] for one in value["checks"]["scores"][0]] == [True, True, False]
     assert [f"{one['computed']:.4f}" for one in value["printed"]] == ["0.2483", "0.2483", "0.5035"]
     assert [one["printed"] for one in value["printed"]] == ["0.28", "0.28", "0.44"]
     wrong = SimpleNamespace(scores=[["1"] * 9] * 9, weights=blank, outputs=blank)
-    assert attention.check(wrong) == gr.skip()
+    assert attention.check_figures(wrong) == gr.skip()

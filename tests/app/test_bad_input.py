@@ -72,7 +72,7 @@ NUMBERS = {
     "duel-seed": ("duel-error-seed", "a whole number from 0"),
     "field-steps": ("error-steps", "a whole number from 1 to 20"),
     "field-seed": ("error-seed", "a whole number from 0"),
-    "field-learning_rate": ("error-learning_rate", "between 0.00001 and 0.1"),
+    "field-learning_rate": ("error-learning_rate", "a number from 0.00001 to 0.1"),
     "field-hidden_size": ("error-hidden_size", "a whole number from 8 to 512"),
 }
 WITH = {  # what is to be chosen for a field to be read

@@ -82,15 +82,16 @@ def test_a_wrong_setting_is_one_sentence_under_its_field_and_starts_nothing(fiel
 
 def test_seconds_are_checked_only_where_they_count():
     assert duel.read_form(*settings(seconds="soon"))[2].steps == 6
-    with pytest.raises(duel.FieldError, match="soon will not do: a number from 1 to 600"):
+    with pytest.raises(duel.FieldError, match="“soon” is not a number from 1 to 600"):
         duel.read_form(*settings(budget="seconds", seconds="soon"))
 
 
 def test_a_public_server_gives_a_duel_no_more_seconds_than_a_run(monkeypatch):
-    assert duel.read_seconds("600") == 600
+    timed = settings(budget="seconds", seconds="600")
+    assert duel.read_form(*timed)[2].seconds == 600
     monkeypatch.setenv("SPACE_ID", "ada/attn")
     with pytest.raises(duel.FieldError, match=f"from 1 to {PUBLIC.run_seconds:.0f}; 20 works"):
-        duel.read_seconds("600")
+        duel.read_form(*timed)
 
 
 def test_every_offered_task_comes_with_models_that_learn_it():
@@ -150,7 +151,7 @@ def test_stop_takes_effect_after_the_step_under_way_and_keeps_what_was_learned()
     thread.join()
     assert sum(run.step for run in held.runs) <= taken + 1
     assert held.status == STOPPED
-    assert "nothing is lost" in duel.tell(held)
+    assert "nothing is lost" in duel.status_message(held)
     last = boards_of(outputs)[-1]
     assert all(contestant["sizes"] for contestant in last["contestants"])
     assert all(run.can_go_on for run in held.runs)  # in Train, once it is kept

@@ -87,33 +87,37 @@ def test_a_run_is_downloaded_as_a_checkpoint_that_loads(client, run, tmp_path):
         ("/train", ("juggling",), "juggling"),
         ("/train", ("csv",), "needs a file"),
         ("/train", ("text", "", 5, 0, {"path": "/etc/passwd"}), "no files and data sets of others"),
-        ("/train", ("copy", "", 10**8), "steps will not do: up to 20"),
-        ("/train", ("copy", "", 5, 0, {"batch_size": 10**4}), "examples will not do: up to 8"),
-        ("/train", ("copy", "", 5, 0, {"hidden_size": 8192}), "parameters will not do: up to 50"),
+        ("/train", ("copy", "", 10**8), "steps are too many: up to 20"),
+        ("/train", ("copy", "", 5, 0, {"batch_size": 10**4}), "examples are too many: up to 8"),
+        ("/train", ("copy", "", 5, 0, {"hidden_size": 8192}), "parameters are too many: up to 50"),
         (
             "/train",
             ("copy", "", 5, 0, {"encoder_layers": 10**5}),
-            "100\u202f000 layers will not do: up to 100",
+            "100\u202f000 layers are too many: up to 100",
         ),
         (
             "/train",
             ("copy", "", 5, 0, {"num_symbols": 10**9}),
             "num_symbols=1000000000 must be a whole",
         ),
-        ("/train", ("copy", "additive", 5, 0, {"num_layers": 101}), "101 layers will not do: up to 100"),
+        ("/train", ("copy", "additive", 5, 0, {"num_layers": 101}), "101 layers are too many: up to 100"),
         ("/train", ("copy", "", 5, -1), "seed=-1: give a whole number from 0"),
-        ("/train", ("copy", "", 2.7), "steps=2.7 will not do: give a valid integer"),
-        ("/train", (None,), "task=None will not do: give a valid string"),
-        ("/write", ("attn-copy", "1 2 3", "beam", 10**6), "Beams: 1000000 will not do"),
+        ("/train", ("copy", "", 2.7), "steps=2.7 is not allowed: give a valid integer"),
+        ("/train", (None,), "task=None is not allowed: give a valid string"),
+        (
+            "/write",
+            ("attn-copy", "1 2 3", "beam", 10**6),
+            "Beams: “1000000” is not a whole number from 2 to 8",
+        ),
         (
             "/write",
             ("attn-copy", "1 2", "nucleus", None, None, 5),
             "top_k=5 is not used by strategy='nucleus'",
         ),
-        ("/write", ("attn-copy", None), "text=None will not do: give a valid string"),
-        ("/write", (["a"], "1 2"), "checkpoint=\\['a'\\] will not do"),
-        ("/write", ("attn-copy", "1 2", "luck"), "strategy='luck' will not do: give 'greedy', 'beam'"),
-        ("/attention_map", ("attn-copy", "1 2", None), "target=None will not do"),
+        ("/write", ("attn-copy", None), "text=None is not allowed: give a valid string"),
+        ("/write", (["a"], "1 2"), "checkpoint=\\['a'\\] is not allowed"),
+        ("/write", ("attn-copy", "1 2", "luck"), "strategy='luck' is not allowed: give 'greedy', 'beam'"),
+        ("/attention_map", ("attn-copy", "1 2", None), "target=None is not allowed"),
         ("/write", ("attn-docstring-topics", "sum of a tensor", "beam"), "strategy='beam'"),
         ("/train", ("copy", "", 5, 0, {"max_lenght": 5}), "max_lenght"),
         ("/attention_map", ("lstm-reverse", "1 2"), "has no attention"),
@@ -133,7 +137,7 @@ def test_a_failed_run_is_a_sentence_and_a_bug_keeps_its_traceback(monkeypatch):
         return iter(())
 
     train = endpoints._told(endpoints.ApiSession(ModelCatalog(), "cpu").train_model)
-    monkeypatch.setattr(endpoints.driving, "drive", fail)
+    monkeypatch.setattr(endpoints, "drive", fail)
     with pytest.raises(gr.Error, match="The loss is nan at step 3"):
         train("copy", steps=5)
     with pytest.raises(gr.Error, match="unexpected keyword argument 'stepz'"):

@@ -42,7 +42,7 @@ def needed():
 def looking_at(name, text, target=""):
     """Return the checks of a lens that shows an input, and its visit."""
     checks, session = ExploreState(), Session(device="cpu")
-    _, error, *_ = explore.ask(CATALOG, session, folder(name), text, target, None, checks)
+    _, error, *_ = explore.compute_board(CATALOG, session, folder(name), text, target, None, checks)
     assert error == ""
     return checks, session
 
@@ -79,7 +79,7 @@ def test_a_removed_head_changes_the_answer_shown_and_the_figures_are_the_package
 
 def test_each_head_taken_away_leaves_what_the_package_measures_and_it_can_be_stopped():
     checks, session = looking_at("attn-addition", SUM)
-    *_, last = (json.loads(value) for value in ablation_panel.ask_each_head(CATALOG, session, checks))
+    *_, last = (json.loads(value) for value in ablation_panel.measure_each_head(CATALOG, session, checks))
     found = load_once(folder("attn-addition"))
     trials = [trial for trial in list_trials(found.model) if trial.interventions[0].head is not None]
     whole, *outcomes = measure_outcomes(found.model, found.task, trials, ablation_panel.EXAMPLES)
@@ -87,9 +87,9 @@ def test_each_head_taken_away_leaves_what_the_package_measures_and_it_can_be_sto
     assert (each["status"], each["done"], each["of"]) == ("finished", len(trials), len(trials))
     assert each["whole"] == whole.exact_match
     assert [row["left"] for row in each["rows"]] == [outcome.exact_match for outcome in outcomes]
-    moments = ablation_panel.ask_each_head(CATALOG, session, checks)
+    moments = ablation_panel.measure_each_head(CATALOG, session, checks)
     next(moments)
-    again = list(ablation_panel.ask_each_head(CATALOG, session, checks))
+    again = list(ablation_panel.measure_each_head(CATALOG, session, checks))
     assert again == [gr.skip()], "it is under way already"
     checks.wants_stop = True
     *_, stopped = (json.loads(value) for value in moments)
@@ -206,28 +206,28 @@ def test_a_class_and_one_sequence_are_asked_like_an_answer():
     assert last["answer"]["held_out"]["left"] < last["answer"]["held_out"]["whole"]
     session, _ = finished(steps="1", hidden_size=32, num_hidden_layers=1, model="decoder")
     checks = ExploreState()
-    explore.ask(ModelCatalog(), session, "run-1", "3 1 2", "", None, checks)
+    explore.compute_board(ModelCatalog(), session, "run-1", "3 1 2", "", None, checks)
     pick = AblationQuestion("edge", kind="decoder", query=3, key=1)
     *_, value = ablation_panel.ask_model(ModelCatalog(), session, checks, pick)
     answer = json.loads(value)["answer"]
     assert answer["what"].endswith("reads 1, in layer 1, head 1 of decoder self-attention")
-    assert "places of held-out examples differ" in answer["held_out"]["why"]
+    assert "Held-out examples differ in length" in answer["held_out"]["why"]
     session.close()
 
 
 def test_another_input_starts_afresh_and_what_comes_late_is_not_shown(needed):
     checks, session = looking_at("attn-addition", SUM)
-    list(ablation_panel.ask_each_head(CATALOG, session, checks))
+    list(ablation_panel.measure_each_head(CATALOG, session, checks))
     moments = ablation_panel.ask_model(CATALOG, session, checks, needed[0])
     next(moments)
-    explore.ask(CATALOG, session, folder("attn-addition"), "7+8", "", None, checks)
+    explore.compute_board(CATALOG, session, folder("attn-addition"), "7+8", "", None, checks)
     assert list(moments) == []
     value = json.loads(checks.to_value())
     assert value["answer"] is None
     assert value["each"]["status"] == "finished", "it is of the same weights"
-    explore.ask(CATALOG, session, folder("attn-sort"), "9 4 17 12 4 19 2 8", "", None, checks)
+    explore.compute_board(CATALOG, session, folder("attn-sort"), "9 4 17 12 4 19 2 8", "", None, checks)
     assert json.loads(checks.to_value())["each"] is None
-    explore.ask(CATALOG, session, None, "", "", None, checks)
+    explore.compute_board(CATALOG, session, None, "", "", None, checks)
     assert checks.to_value() is None
 
 
@@ -235,7 +235,7 @@ def test_what_comes_late_of_an_older_input_is_not_what_the_panels_speak_about(mo
     checks, session = ExploreState(), Session(device="cpu")
 
     def ask(text):
-        return explore.ask(CATALOG, session, folder("attn-addition"), text, "", None, checks)
+        return explore.compute_board(CATALOG, session, folder("attn-addition"), text, "", None, checks)
 
     newer, prepare = [], explore.prepare
 
@@ -263,9 +263,9 @@ def test_each_head_is_taken_away_by_whatever_threads_come_by_and_the_run_goes_on
     session, _ = finished()
     run = session.run
     checks = ExploreState()
-    _, error, *_ = explore.ask(CATALOG, session, run.id, "1 2 3", "", None, checks)
+    _, error, *_ = explore.compute_board(CATALOG, session, run.id, "1 2 3", "", None, checks)
     assert error == ""
-    told = ablation_panel.ask_each_head(CATALOG, session, checks)
+    told = ablation_panel.measure_each_head(CATALOG, session, checks)
     with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
         for worker in itertools.cycle((one, other)):  # as a server's threads take a generator's turns
             if worker.submit(next, told, "over").result() == "over":

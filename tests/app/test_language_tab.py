@@ -37,7 +37,7 @@ def test_every_part_says_in_a_short_sentence_what_to_look_for():
 
 
 def test_a_text_is_cut_in_four_ways_and_every_shown_token_has_its_row():
-    board, error = language_tokens.ask(language_tokens.FIRST)
+    board, error = language_tokens.segment(language_tokens.FIRST)
     value = told(board)
     assert error == ""
     assert set(value["kinds"]) == {"characters", "words", "bytes", "bpe"}
@@ -56,13 +56,13 @@ def test_a_text_is_cut_in_four_ways_and_every_shown_token_has_its_row():
     [("  ", "Nothing is written"), ("x" * 401, "has 401 characters; up to 400"), (None, "Nothing")],
 )
 def test_a_text_that_cannot_be_cut_is_refused_in_words_and_the_board_stays(text, words):
-    board, error = language_tokens.ask(text)
+    board, error = language_tokens.segment(text)
     assert told(board) is None
     assert words in error
 
 
 def test_what_a_person_types_stays_data():
-    board, _ = language_tokens.ask(EVIL)
+    board, _ = language_tokens.segment(EVIL)
     assert "<img" not in board
     assert told(board)["text"] == EVIL
 
@@ -71,7 +71,7 @@ def test_what_a_person_types_stays_data():
 
 
 def test_two_orders_of_the_same_words_are_compared():
-    board, error = word_order.ask("Dog bites man!", "man bites dog")
+    board, error = word_order.compare("Dog bites man!", "man bites dog")
     value = told(board)
     assert error == ""
     assert value["bag"] == {"dog": 1, "bites": 1, "man": 1}
@@ -88,7 +88,7 @@ def test_two_orders_of_the_same_words_are_compared():
     ],
 )
 def test_sentences_that_cannot_be_compared_are_refused_in_words(one, other, words):
-    board, error = word_order.ask(one, other)
+    board, error = word_order.compare(one, other)
     assert told(board) is None
     assert words in error
 
@@ -146,7 +146,7 @@ def test_a_text_is_counted_table_by_table_and_asked_for_its_next_words():
     assert [len(one["context"]) for one in value["following"]] == [0, 1, 2]
     assert value["model"] is None
     assert value["growth"]["cells"][2][1] == value["tables"][2]["cells"]
-    again, error = language_ngrams.ask(Session(), counting, "the old bank")
+    again, error = language_ngrams.continue_text(Session(), counting, "the old bank")
     assert error == ""
     assert told(again)["following"][1]["context"] == ["bank"]
 
@@ -169,7 +169,7 @@ def test_what_cannot_be_counted_is_refused_under_its_field_and_the_tables_stay(t
 
 
 def test_a_beginning_before_anything_is_counted_says_what_to_press():
-    board, error = language_ngrams.ask(Session(), language_ngrams.CountingJob(), "the")
+    board, error = language_ngrams.continue_text(Session(), language_ngrams.CountingJob(), "the")
     assert told(board) is None
     assert "press Count first" in error
 
@@ -225,14 +225,14 @@ def test_vectors_are_learned_with_progress_and_asked(learned):
 
 def test_an_unknown_word_is_refused_under_its_field_and_the_board_stays(learned):
     lesson, _ = learned
-    board, *_, word_error, sum_error, _ = word_vectors.ask(lesson, "romme", "paris", "france", "italy")
+    board, *_, word_error, sum_error, _ = word_vectors.look_up(lesson, "romme", "paris", "france", "italy")
     assert told(board) is None
     assert "did you mean rome" in word_error
     assert sum_error == ""
-    board, *_, word_error, sum_error, _ = word_vectors.ask(lesson, "rome", "paris", "", "italy")
+    board, *_, word_error, sum_error, _ = word_vectors.look_up(lesson, "rome", "paris", "", "italy")
     assert told(board) is None
     assert "A word is missing" in sum_error
-    board, *_ = word_vectors.ask(lesson, "oslo", "oslo", "norway", "japan")
+    board, *_ = word_vectors.look_up(lesson, "oslo", "oslo", "norway", "japan")
     assert told(board)["analogy"]["right"]["word"] == "tokyo"
 
 
@@ -275,11 +275,11 @@ def test_an_own_text_is_asked_for_words_that_it_has():
     *_, last = outputs
     assert lesson.status == STOPPED
     assert lesson.share is None
-    assert "the vectors can be asked" in last[3]
+    assert "the vectors can be used" in last[3]
     assert told(last[0])["plane"]["points"]
 
 
 def test_words_before_there_are_vectors_say_what_to_press():
-    board, *_, word_error, _, _ = word_vectors.ask(word_vectors.WordVectorsJob(), "rome", "a", "b", "c")
+    board, *_, word_error, _, _ = word_vectors.look_up(word_vectors.WordVectorsJob(), "rome", "a", "b", "c")
     assert told(board) is None
     assert "press Train vectors first" in word_error

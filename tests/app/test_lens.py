@@ -95,7 +95,9 @@ def unpack(packed, shape):
 
 def shown(catalog, session, folder, text=TEXT, target="", checks=None):
     """Return the value of the lens for an input, and the origin line."""
-    board, error, target_error, origin = explore.ask(catalog, session, folder, text, target, None, checks)
+    board, error, target_error, origin = explore.compute_board(
+        catalog, session, folder, text, target, None, checks
+    )
     assert (error, target_error) == ("", "")
     return json.loads(board), origin
 
@@ -159,21 +161,21 @@ def test_what_cannot_be_opened_is_said_under_the_field_and_changes_nothing(saved
         (str(tmp_path), "pickle"),
         (str(tmp_path / "missing"), "no folder"),
     ):
-        chosen, error = explore.open_other(catalog, session, name)
+        chosen, error = explore.open_model(catalog, session, name)
         assert words in error
         assert chosen == gr.skip()
     assert catalog.choices(session) == []
     monkeypatch.setenv("SPACE_ID", "someone/lens")
-    chosen, error = explore.open_other(catalog, session, saved["bert"])
+    chosen, error = explore.open_model(catalog, session, saved["bert"])
     assert chosen == gr.skip()
     assert error
 
 
 def test_what_a_visitor_opened_is_offered_to_nobody_else(saved):
     catalog, session = opened(saved["bert"])
-    chosen, error = explore.open_other(catalog, session, saved["bert"])
+    chosen, error = explore.open_model(catalog, session, saved["bert"])
     assert (chosen["value"], error) == (saved["bert"], "")
-    assert model_input.choose(catalog, session, saved["bert"], TEXT)[0] == TEXT, "the input stays"
+    assert model_input.choose_checkpoint(catalog, session, saved["bert"], TEXT)[0] == TEXT, "the input stays"
     assert catalog.choices(Session(device="cpu")) == []
     with pytest.raises(ValueError, match="train one"), catalog.open(Session(device="cpu"), saved["bert"]):
         pass
@@ -254,7 +256,9 @@ def test_too_long_an_input_is_shown_by_windows_and_said_so_before(saved, few):
 def test_more_than_a_layer_can_hold_or_a_model_reads_is_refused_before_it_is_read(saved):
     for name, length, words in (("t5", 9000, "for each layer"), ("bert", 65, "reads 1 to 64")):
         catalog, session = opened(saved[name])
-        _, error, *_ = explore.ask(catalog, session, saved[name], " ".join(["tree"] * length), "", None)
+        _, error, *_ = explore.compute_board(
+            catalog, session, saved[name], " ".join(["tree"] * length), "", None
+        )
         assert words in error
 
 
@@ -274,7 +278,7 @@ def test_query_key_and_value_of_a_cell_are_those_of_the_models_own_pass(saved):
     catalog, session, checks = build_catalog(), Session(device="cpu"), ExploreState()
     folder = next(str(path) for _, path in catalog.folders if path.name == "attn-addition")
     shown(catalog, session, folder, text="153+391", checks=checks)
-    cell = json.loads(explore.look_inside(catalog, session, checks, checks.turn, "cross", 1, 2, 1, 4))["cell"]
+    cell = json.loads(explore.unfold_cell(catalog, session, checks, checks.turn, "cross", 1, 2, 1, 4))["cell"]
     found = load_once(folder)
     head = read_head(found.model, torch.tensor([checks.read]), kind="cross", layer=1, head=2)
     told = head.explain(1, 4)
@@ -294,7 +298,7 @@ def test_query_key_and_value_of_an_outsider_s_cell_give_the_weight_that_is_shown
     value, _ = shown(catalog, session, saved[name], checks=checks)
     for kind, of in value["kinds"].items():
         asked = (checks.turn, kind, 1, 1, 2, 1)
-        cell = json.loads(explore.look_inside(catalog, session, checks, *asked))["cell"]
+        cell = json.loads(explore.unfold_cell(catalog, session, checks, *asked))["cell"]
         assert cell["weight"] == pytest.approx(unpack(of["maps"], of["shape"])[1, 1, 2, 1], abs=1e-4)
         assert cell["score"] == pytest.approx(sum(q * k for q, k in zip(cell["q"], cell["k"], strict=True)))
         assert len(cell["v"]) == 8

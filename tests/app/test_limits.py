@@ -160,7 +160,7 @@ def test_whatever_learns_gives_its_place_back_when_its_time_is_up_and_says_so(mo
     asked = word_vectors.ASKED[composed]
     told += [*word_vectors.train(vectors, composed, "CBOW", "", *asked)][-1][3]
     assert [one.status for one in (held, growing, lesson, vectors)] == [STOPPED] * 4
-    assert told.count("as its time here is up") == 4
+    assert told.count("at the time limit of this server") == 4
     assert all(0 < run.step < 5000 and run.can_go_on for run in held.runs)
 
 

@@ -98,24 +98,24 @@ def packed(**state):
         (packed(tab="try")[:-6], links.BROKEN),
         ("7.eJyrVkrLz1eyUkpKLFKqBQAcJQRb", "of version 7, and this app reads version 1"),
         ("1." + "A" * links.LONGEST, "characters; up to 6"),
-        (packed(tab="weather"), "'weather', no tab of this app: attention, train"),
-        (packed(), "None, no tab of this app"),
+        (packed(tab="weather"), "'weather', which does not exist: choose attention, train"),
+        (packed(), "None, which does not exist"),
         (packed(tab="try", secrets=1), "'secrets', which this app does not know"),
         (packed(tab="try", values=[1]), links.BROKEN),
         (packed(tab="try", boards={"try-board": 3}), links.BROKEN),
         (packed(tab="try", values={"colour": "red"}), "'colour', which Try does not have"),
         (
             packed(tab="try", values={"strategy": "guess"}),
-            'to "guess", which it cannot be: it takes one of greedy, beam',
+            'to "guess", but that field takes one of greedy, beam',
         ),
         (
             packed(tab="try", values={"temperature": 99}),
-            "to 99, which it cannot be: it takes a number from 0",
+            "to 99, but that field takes a number from 0",
         ),
         (packed(tab="try", values={"checkpoint": "run", "text": "1"}), "does not say how it was trained"),
         (packed(tab="explore", values={"checkpoint": "/etc/passwd", "text": "1"}), "cannot be opened"),
         (packed(tab="attention", values={"weights": "attn-copy", "head": 9, "text": "1 2"}), "shows head 10"),
-        (packed(tab="duel", values={"size": 21}), "21 is no size of Reversal"),
+        (packed(tab="duel", values={"size": 21}), "21 is not a size of Reversal"),
         (packed(tab="train", values={"model": "mamba"}), "'mamba' is not one of"),
         (packed(tab="train", run={"form": {"task": "Copy"}, "steps": 3}), "how the sender's run is trained"),
         (packed(tab="duel", learned={"growth": {}}), "does not say how Duel learns 'growth'"),
@@ -123,7 +123,7 @@ def packed(**state):
         (packed(tab="duel", learned={"duel": {"form": {}, "taken": [1]}}), "does not say how Duel learns"),
         (packed(tab="duel", learned={"duel": {"form": DUEL, "taken": ["a"]}}), links.BROKEN),
         (packed(tab="duel", learned={"duel": {"form": DUEL, "taken": [1]}}), "how far 1 models of 2 came"),
-        (packed(tab="duel", learned={"duel": {"form": {**DUEL, "seed": 3}, "taken": [1]}}), "to 3, which it"),
+        (packed(tab="duel", learned={"duel": {"form": {**DUEL, "seed": 3}, "taken": [1]}}), "to 3, but that"),
         (
             packed(tab="positions", learned={"growth": {"form": NO_WAYS, "taken": [1]}}),
             "one to four position encodings",
@@ -137,7 +137,7 @@ def test_an_address_that_cannot_be_read_is_refused_in_words(linked, text, said):
 
 
 def test_what_unpacks_to_more_than_a_page_holds_is_refused():
-    with pytest.raises(ValueError, match=r"characters; up to .* arrive everywhere\. Shorten the text"):
+    with pytest.raises(ValueError, match=r"characters; up to .* work everywhere\. Shorten the text"):
         links.write_link({"tab": "language", "values": {"counted": os.urandom(9000).hex()}})
     bomb = links.write_link({"tab": "language", "values": {"counted": "a" * (links.LONGEST_STATE + 10)}})
     with pytest.raises(ValueError, match=links.BROKEN):
@@ -170,7 +170,7 @@ def test_a_run_in_a_link_is_trained_again_to_the_very_same_weights(linked, steps
     assert run.step == steps
     state, said = linked.state_of("explore", sender, checkpoint=run.id, text="1 2")
     assert state["values"]["checkpoint"] == "run"
-    assert f"trains it again, {steps} steps" in said
+    assert f"trains {steps} steps again" in said
     friend = Session(device="cpu")
     updates, told = linked.open(links.write_link(state), friend)
     assert f"copy, {steps}\u202fsteps" in told["opened"]["said"]
@@ -199,7 +199,7 @@ def test_a_links_run_that_is_stopped_early_is_shown_as_far_as_it_got(linked):
     for _ in train.follow(friend):
         friend.run.wants_stop = not friend.run.wanted_steps
     _, told = linked.go_on(updates, friend)
-    assert told["opened"]["said"] == "copy 1 stopped at step 2; the sender's had learned 6\u202fsteps."
+    assert told["opened"]["said"] == "copy 1 stopped at step 2; the sender's run had 6\u202fsteps."
     for session in (sender, friend):
         session.close()
 
@@ -212,7 +212,7 @@ def test_every_setting_of_a_run_is_found_again_in_the_fields():
     ):
         session = begun(**other)
         wanted = replay.RunSpec(replay.form_of(session.run), 1)
-        again, _ = replay.add_again(Session(device="cpu"), wanted)
+        again, _ = replay.add_linked_run(Session(device="cpu"), wanted)
         assert (again.task, again.recipe, again.seed) == (
             session.run.task,
             session.run.recipe,
@@ -225,7 +225,7 @@ def test_links_from_before_there_were_optimizers_and_min_p_open_as_before(linked
     session = begun()
     fields = replay.form_of(session.run)
     assert fields.pop("optimizer") == "adamw"
-    again, _ = replay.add_again(Session(device="cpu"), replay.check_run({"form": fields, "steps": 1}))
+    again, _ = replay.add_linked_run(Session(device="cpu"), replay.check_run({"form": fields, "steps": 1}))
     assert again.recipe == session.run.recipe
     session.close()
     values = {"strategy": "nucleus", "beams": 4, "k": 3, "p": 0.7, "temperature": 1.5, "seed": "3"}
@@ -243,7 +243,7 @@ def test_a_run_on_an_uploaded_table_cannot_travel_and_says_so(linked, tmp_path):
     session.take(str(path), ("source", "target"))
     columns = {"column_1": session.table.columns[0], "column_2": session.table.columns[1]}
     form = changed(task="Your own pairs", size=None, steps="2", **columns)
-    session.add(*train.read_form(*form, table=session.table))
+    session.add(*train.form.read_form(*form, table=session.table))
     trained_by(session)
     with pytest.raises(ValueError, match="learned an uploaded table, which a link cannot carry"):
         linked.state_of("explore", session, checkpoint="run-1", text="1")
@@ -269,13 +269,13 @@ def asking(linked):
 
 def boards(one, shown, session):
     """Return the board's values that a tab sends when it is opened."""
-    given = [copy.deepcopy(part.value) for part in one.asked]
+    given = [copy.deepcopy(part.value) for part in one.inputs]
     given[:3] = session, session.run.id, "1 2"
-    return [sent[one.answer[0]] for sent in one.answer_new(shown, *given) if one.answer[0] in sent]
+    return [sent[one.outputs[0]] for sent in one.answer_if_new(shown, *given) if one.outputs[0] in sent]
 
 
 def test_an_opened_tab_answers_once_and_again_only_when_its_weights_have_learned(asking):
-    session, shown = begun(), model_input.Shown()
+    session, shown = begun(), model_input.AnsweredInput()
     trained_by(session)
     assert len(boards(asking, shown, session)) == 1
     assert boards(asking, shown, session) == [], "opened again, nothing is new: what was picked stays"
@@ -285,19 +285,19 @@ def test_an_opened_tab_answers_once_and_again_only_when_its_weights_have_learned
 
 
 def test_an_answer_that_comes_after_the_next_question_is_dropped(asking):
-    session, shown = begun(), model_input.Shown()
+    session, shown = begun(), model_input.AnsweredInput()
     trained_by(session)
-    given = [copy.deepcopy(part.value) for part in asking.asked]
+    given = [copy.deepcopy(part.value) for part in asking.inputs]
     given[:3] = session, session.run.id, "1 2"
     newer = []
 
     def slow(*asked):
-        newer.append(asking.answer_now(shown, *given))
-        return asking.ask(*asked)
+        newer.append(asking.answer(shown, *given))
+        return asking.compute(*asked)
 
-    late = dataclasses.replace(asking, ask=slow).answer_now(shown, *given)
-    assert json.loads(newer[0][asking.answer[0]])["kinds"]
-    assert late == dict.fromkeys(asking.answer, gr.skip())
+    late = dataclasses.replace(asking, compute=slow).answer(shown, *given)
+    assert json.loads(newer[0][asking.outputs[0]])["kinds"]
+    assert late == dict.fromkeys(asking.outputs, gr.skip())
     session.close()
 
 

@@ -11,7 +11,7 @@ gr = pytest.importorskip("gradio")
 
 from demos.core import limits  # noqa: E402
 from demos.jobs import job as driving  # noqa: E402
-from demos.jobs import random_state  # noqa: E402
+from demos.jobs.loop import uses_global_rng  # noqa: E402
 from demos.links import codec as links  # noqa: E402
 from demos.session.session import Session  # noqa: E402
 from demos.tabs.duel import job as duels  # noqa: E402
@@ -61,7 +61,7 @@ def test_runs_laid_over_the_shown_one_travel_with_it_by_their_names_and_films(li
     sender, friend = with_three_runs(), Session(device="cpu")
     boards = {replay.TABLE: {"laid": ["run-3", "run-2", "run-99"], "open": [0]}}
     state, said = linked.describe("train", sender, boards)
-    assert said.startswith("copy 1, third <b> and copy 2 travel as their settings")
+    assert "the settings of copy 1, third <b> and copy 2:" in said
     text = links.write_link(state)
     updates, told = linked.open(text, friend)
     for place in ("first", "second", "third"):
@@ -110,12 +110,12 @@ def test_two_runs_alike_are_two_where_the_link_is_opened(linked):
 def test_a_links_run_with_an_example_of_ones_own_is_not_that_without_it():
     sender, friend = begun(), Session(device="cpu")
     trained_by(sender)
-    plain = replay.check_run(replay.describe(sender.run))
-    replay.add_again(friend, plain)
+    plain = replay.check_run(replay.describe_run(sender.run))
+    replay.add_linked_run(friend, plain)
     trained_by(friend)
     own = dataclasses.replace(plain, fields=plain.fields | {"probe": "3 1 2"})
-    assert replay.find_again(friend, plain) is friend.run
-    assert replay.find_again(friend, own) is None
+    assert replay.find_equal_run(friend, plain) is friend.run
+    assert replay.find_equal_run(friend, own) is None
     for session in (sender, friend):
         session.close()
 
@@ -131,10 +131,10 @@ def test_a_full_visit_keeps_the_runs_that_a_link_needs_and_says_which_made_room(
         friend.add(*form.read_form(*changed(seed=seed)))
         trained_by(friend)
     updates, told = linked.open(links.write_link(state), friend)
-    assert "copy 2 made room" in told["opened"]["said"]
+    assert "copy 2 was deleted to make room" in told["opened"]["said"]
     trained_by(friend)
     updates, told = linked.go_on(updates, friend)
-    assert "copy 3 made room" in told["opened"]["said"]
+    assert "copy 3 was deleted to make room" in told["opened"]["said"]
     trained_by(friend)
     _, told = linked.go_on(updates, friend)
     assert [run.seed for run in friend.runs.values()] == [1, 2, 0]
@@ -164,7 +164,7 @@ def test_runs_that_a_link_does_not_describe_are_refused_in_words(linked, beside)
     sender = begun()
     trained_by(sender)
     state, _ = linked.describe("train", sender, {})
-    state["beside"] = [replay.describe(sender.run)] * 4 if beside == "more" else beside
+    state["beside"] = [replay.describe_run(sender.run)] * 4 if beside == "more" else beside
     friend = Session(device="cpu")
     updates, told = linked.open(links.write_link(state), friend)
     assert "This link does not say" in told["refused"]
@@ -177,8 +177,8 @@ def test_what_a_run_draws_for_dropout_does_not_hang_on_who_else_draws():
     session = begun()
     task, recipe = session.run.task, session.run.recipe
     recipe = dataclasses.replace(recipe, model={**recipe.model, "dropout": 0.3})
-    assert random_state.uses_global_rng(recipe)
-    assert not random_state.uses_global_rng(session.run.recipe)
+    assert uses_global_rng(recipe)
+    assert not uses_global_rng(session.run.recipe)
     alone, _ = session.add(task, recipe, 1)
     for _ in driving.drive(alone):
         pass
@@ -268,9 +268,9 @@ def test_what_was_learned_and_stopped_is_learned_again_from_a_link_to_the_same_p
             stop(sender, held)
     assert held.status == "stopped"
     tab = linked.jobs[name].tab
-    learned = links.tell_learned(linked.opening.page.linked_jobs, tab, states_of(linked, tab, name, held))
+    learned = links.describe_jobs(linked.opening.page.linked_jobs, tab, states_of(linked, tab, name, held))
     state, said = linked.describe(tab, sender, {}, learned)
-    assert "opening the link trains it again" in said
+    assert "opening it trains that again" in said
     updates, told = linked.open(links.write_link(state), friend, **{name: theirs})
     assert "is trained here again" in told["opened"]["said"]
     assert any(part in updates for part in linked.jobs[name].outputs)
@@ -326,7 +326,7 @@ def test_a_duel_over_seconds_takes_the_senders_steps_and_not_its_seconds(linked,
         seen.append(outputs)
         if len(seen) == 9:
             held.stop.set()
-    learned = links.tell_learned(linked.opening.page.linked_jobs, "duel", {linked.jobs["duel"].state: held})
+    learned = links.describe_jobs(linked.opening.page.linked_jobs, "duel", {linked.jobs["duel"].state: held})
     linked.open(links.write_link({"tab": "duel", "learned": learned}), friend, duel=theirs)
     again = last_board(duel.follow(friend, theirs))
     assert again["status"] == "finished", "of a link's steps none is left"

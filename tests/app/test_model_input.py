@@ -9,6 +9,7 @@ import pytest
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 gr = pytest.importorskip("gradio")
 
+from demos.core.fields import task_choices  # noqa: E402
 from demos.jobs.probe import answer_examples, choose_examples, read_answer  # noqa: E402
 from demos.session import maps as looking  # noqa: E402
 from demos.session import model_input  # noqa: E402
@@ -69,7 +70,7 @@ def test_a_tree_shows_the_right_label_beside_a_wrong_or_missing_node():
 
 
 def test_examples_are_the_worked_one_and_three_held_out_ones_that_the_task_reads():
-    for label, (name, option, _, _, size) in form.offers().items():
+    for label, (name, option, _, _, size) in task_choices().items():
         if form.TASKS[name].column_options or name == "pronunciation":
             continue  # without a table there are none; a dictionary takes long to read
         task = build_task(name, **({option: size} if option else {}))
@@ -85,9 +86,11 @@ def test_without_its_data_a_task_still_has_its_worked_example():
 
 def test_the_example_that_was_watched_while_it_trained_is_what_is_asked_first(copied):
     watched = copied.runs["run-1"].probe.source
-    text, _, _, *chips = model_input.choose(EMPTY, copied, "run-1", "x=1+2")
+    text, _, _, *chips = model_input.choose_checkpoint(EMPTY, copied, "run-1", "x=1+2")
     assert text == chips[0]["value"] == watched != build_task("copy").worked_example.source
-    assert model_input.choose(EMPTY, copied, "run-1", "1 2")[0] == "1 2", "what the model can read stays"
+    assert model_input.choose_checkpoint(EMPTY, copied, "run-1", "1 2")[0] == "1 2", (
+        "what the model can read stays"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +103,7 @@ def read():
         sessions.append(session)
         tried, computed = (
             trying.ask(EMPTY, session, "run-1", text),
-            explore.ask(EMPTY, session, "run-1", text, "", None),
+            explore.compute_board(EMPTY, session, "run-1", text, "", None),
         )
         assert tried[1] == computed[1] == ""
         return json.loads(tried[0]), json.loads(computed[0]), tried[2]
@@ -193,8 +196,8 @@ def test_a_classifier_has_no_strategy_to_choose_and_no_target_to_write(classifie
     assert (button, strategy["visible"]) == ("Read", False)
     assert "removal" in look_for
     assert not any(setting["visible"] for setting in how)
-    assert not explore.choose(EMPTY, classified, "run-1")[0]["visible"]
-    board, *_ = explore.ask(EMPTY, classified, "run-1", "a good film", "", None)
+    assert not explore.choose_fields(EMPTY, classified, "run-1")[0]["visible"]
+    board, *_ = explore.compute_board(EMPTY, classified, "run-1", "a good film", "", None)
     assert list(json.loads(board)["kinds"]) == ["encoder"]
 
 
@@ -211,26 +214,26 @@ def test_a_language_model_goes_on_from_a_prompt(tmp_path):
     assert value["correct"] is None
     assert value["map"]["cols"][:4] == ["start", "t", "h", "e"]
     assert len(value["steps"]) == len(value["written"])
-    assert explore.ask(EMPTY, session, "run-1", "the cat", "sat", None)[1] == ""
+    assert explore.compute_board(EMPTY, session, "run-1", "the cat", "sat", None)[1] == ""
     session.close()
 
 
 def test_a_new_run_is_chosen_and_an_older_choice_stays(copied):
-    chosen, seen = model_input.look_again(EMPTY, copied, None, None)
+    chosen, seen = model_input.refresh_choices(EMPTY, copied, None, None)
     assert (chosen["value"], seen) == ("run-1", "run-1")
     catalog = ModelCatalog((("attn-copy (bundled)", "/somewhere"),))
-    chosen, _ = model_input.look_again(catalog, copied, "/somewhere", seen)
+    chosen, _ = model_input.refresh_choices(catalog, copied, "/somewhere", seen)
     assert chosen["value"] == "/somewhere"
 
 
 def test_without_a_checkpoint_the_tabs_say_so():
-    assert NONE_YET in model_input.choose(EMPTY, Session(), None, "")[2]
+    assert NONE_YET in model_input.choose_checkpoint(EMPTY, Session(), None, "")[2]
     assert trying.ask(EMPTY, Session(), None, "1")[0] is None
-    assert explore.ask(EMPTY, Session(), None, "1", "", None)[0] is None
+    assert explore.compute_board(EMPTY, Session(), None, "1", "", None)[0] is None
 
 
 def test_every_kind_of_map_comes_with_its_labels_and_the_target_may_be_given(copied):
-    board, error, *_ = explore.ask(EMPTY, copied, "run-1", "3 1 2", "3 1 2", None)
+    board, error, *_ = explore.compute_board(EMPTY, copied, "run-1", "3 1 2", "3 1 2", None)
     kinds = json.loads(board)["kinds"]
     assert error == ""
     assert kinds["cross"]["shape"] == [2, 2, 4, 4]
@@ -238,15 +241,15 @@ def test_every_kind_of_map_comes_with_its_labels_and_the_target_may_be_given(cop
     assert kinds["decoder"]["cols"] == ["start", "3", "1", "2"]
     assert kinds["decoder"]["allowed"][0] == [True, False, False, False]
     assert kinds["cross"]["truth"][1] == [0, 1, 0, 0]
-    for target, words in [("3 99", "no symbol of copy"), ("1 " * 30, "writes 5 at most")]:
-        _, error, target_error, _ = explore.ask(EMPTY, copied, "run-1", "3 1 2", target, None)
+    for target, words in [("3 99", "not a symbol of copy"), ("1 " * 30, "writes 5 at most")]:
+        _, error, target_error, _ = explore.compute_board(EMPTY, copied, "run-1", "3 1 2", target, None)
         assert (error, words in target_error) == ("", True)
 
 
 def test_a_layer_too_large_for_memory_is_refused_before_it_is_computed(copied, monkeypatch):
     monkeypatch.setattr("hf_attn.interpret.long_inputs.LAYER_LIMIT", 100)
     monkeypatch.setattr(looking, "attention_maps", None)
-    _, error, _, _ = explore.ask(EMPTY, copied, "run-1", "3 1 2", "", None)
+    _, error, _, _ = explore.compute_board(EMPTY, copied, "run-1", "3 1 2", "", None)
     assert "4 tokens would need" in error
 
 

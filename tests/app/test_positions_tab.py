@@ -130,9 +130,9 @@ def test_the_board_is_told_each_way_whole(position_type):
 @pytest.mark.parametrize(
     ("changes", "field", "words"),
     [
-        ({"length": "many"}, "length", "many will not do: a whole number from 2 to 64; 50 works."),
+        ({"length": "many"}, "length", "“many” is not a whole number from 2 to 64; 50 works."),
         ({"length": "65"}, "length", "from 2 to 64"),
-        ({"width": ""}, "width", "This is empty: a whole number from 4"),
+        ({"width": ""}, "width", "This is empty: write a whole number from 4"),
         ({"type": "rotary", "theta": "inf"}, "theta", "a number from 2"),
         ({"type": "relative", "clip": "0"}, "clip", "from 1 to 64"),
         (
@@ -241,7 +241,7 @@ def test_a_page_that_is_closed_stops_its_run(monkeypatch):
     [
         (("Copy", [], "0"), "types", "choose one to four"),
         (("Copy", list(POSITION_TYPES)[:5], "0"), "types", "5 are chosen"),
-        (("Copy", ["none"], "first"), "run_seed", "first will not do"),
+        (("Copy", ["none"], "first"), "run_seed", "“first” is not a whole number"),
     ],
 )
 def test_a_run_that_cannot_be_is_refused_under_its_field(form, field, words):

@@ -69,8 +69,8 @@ def boards(told):
         ("a/b/c/d", "hf_x", 1, "OWNER/NAME"),
         ("", "hf_x", 1, "OWNER/NAME"),
         ("attn-copy", "", 2, "Nobody is signed in"),
-        ("attn-copy", "hf_a b", 2, "no access token"),
-        ("attn-copy", "hf_\u00e9", 2, "no access token"),
+        ("attn-copy", "hf_a b", 2, "not an access token"),
+        ("attn-copy", "hf_\u00e9", 2, "not an access token"),
     ],
 )
 def test_a_wrong_name_or_token_is_a_sentence_under_its_field_and_nothing_is_asked(
@@ -141,7 +141,7 @@ def test_a_hub_that_cannot_be_reached_is_said_at_once(catalog, hub_here):
 def test_the_card_that_is_shown_is_the_one_that_is_pushed_and_a_run_is_saved_once(catalog, hub_here):
     session, _ = finished(steps="2", hidden_size=32, encoder_layers=1, decoder_layers=1)
     state = Sharing(endpoint=hub_here.endpoint)
-    assert hub.offered(catalog, session)[0] == ("copy 1 (this session)", "run-1")
+    assert hub.own_checkpoints(catalog, session)[0] == ("copy 1 (this session)", "run-1")
     assert hub.name_for(session, "run-1") == "attn-copy"
     _, shown = sharing.preview(catalog, session, state, "run-1", "ada/my-copy")
     assert "<h1>my-copy</h1>" in shown

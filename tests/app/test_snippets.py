@@ -76,7 +76,7 @@ def unpacked(packed, shape):
 def explored(chosen, text, session=None, target=""):
     """The lens's value, and the checks beside it."""
     checks = ExploreState()
-    board, *_ = explore.ask(CATALOG, session or Session(), chosen, text, target, None, checks)
+    board, *_ = explore.compute_board(CATALOG, session or Session(), chosen, text, target, None, checks)
     return json.loads(board), checks
 
 
@@ -152,7 +152,7 @@ def test_the_lines_of_roles_on_held_out_examples_give_trained_and_untrained_figu
 def test_the_lines_without_each_head_give_what_is_left(learned):
     session, _ = learned
     _, checks = explored(next(iter(session.runs)), "7 2 5", session)
-    *_, last = ablation_panel.ask_each_head(CATALOG, session, checks)
+    *_, last = ablation_panel.measure_each_head(CATALOG, session, checks)
     each = json.loads(last)["each"]
     left = run_lines(each)
     assert left.whole.exact_match == each["whole"]
@@ -179,8 +179,8 @@ def test_the_lines_of_theory_views_give_the_head_s_figures_and_bars():
 
 def test_the_lines_of_a_cell_give_its_query_key_value_and_weight():
     session, checks, cell = Session(), ExploreState(), ("cross", 1, 2, 0, 4)
-    explore.ask(CATALOG, session, ADDITION, "153+391", "", None, checks)
-    told = json.loads(explore.look_inside(CATALOG, session, checks, checks.turn, *cell))["cell"]
+    explore.compute_board(CATALOG, session, ADDITION, "153+391", "", None, checks)
+    told = json.loads(explore.unfold_cell(CATALOG, session, checks, checks.turn, *cell))["cell"]
     left = run_lines(told)
     assert list(left.cell.query) == pytest.approx(told["q"])
     assert list(left.cell.key) == pytest.approx(told["k"])
@@ -196,7 +196,7 @@ def test_the_lines_of_an_outsider_s_cell_give_the_weight_in_its_map(tmp_path, mo
     monkeypatch.chdir(tmp_path)
     with catalog.open(session, chosen) as opened:
         read, cell = opened.encode("the cat sat"), ("encoder", 1, 3, 2, 1)
-        python = python_heads.explain_cell(session, chosen, opened, read, [], cell)
+        python = python_heads.cell_snippet(session, chosen, opened, read, [], cell)
         weights = attention_maps(opened.model, read).encoder
     assert run_lines({"python": python}).cell.chosen.weight == pytest.approx(
         float(weights[1, 3, 2, 1]), abs=1e-6
@@ -252,7 +252,7 @@ def test_explore_s_lines_train_a_run_of_this_visit_again(learned):
 def test_a_stopped_run_s_lines_stop_where_it_stands(learned):
     run = copy.copy(learned[0].run)
     run.step = 2
-    left = run_lines({"python": python_lines.explain_run(run)})
+    left = run_lines({"python": python_lines.run_snippet(run)})
     assert left.report.step == 2
 
 
@@ -261,7 +261,7 @@ def test_the_lines_of_compared_runs_train_each_of_them_again():
     session.add(*form.read_form(*changed(steps="3", hidden_size=16, seed="1")))
     for _ in train.follow(session):
         pass
-    left = run_lines({"python": python_lines.explain_comparison(list(session.runs.values()))})
+    left = run_lines({"python": python_lines.comparison_snippet(list(session.runs.values()))})
     for run in session.runs.values():
         report, maps = left.reports[run.name], attention_maps(run.model, run.probe.batch).answering
         assert (report.step, report.loss) == (run.step, pytest.approx(run.points[-1][1]["loss"], abs=1e-5))
@@ -284,7 +284,7 @@ def test_duel_s_lines_give_the_figures_of_the_standings():
 def test_the_lines_of_the_exercise_judge_what_was_written_and_do_not_tell_the_answers():
     written = {"scores": [["1", "", "x"], ["", "1", ""], ["", "", "2"]]}
     written |= {"weights": [["", "", ""]] * 3, "outputs": [["", ""], ["", ""], ["7", ""]]}
-    value = json.loads(attention.check(SimpleNamespace(**written)))
+    value = json.loads(attention.check_figures(SimpleNamespace(**written)))
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
         exec(value["python"], {})
@@ -316,7 +316,7 @@ def test_positions_lines_give_the_pictures_and_the_order_test():
 
 def test_the_lines_of_what_was_trained_beyond_its_length_give_its_figures():
     growing = length_test.LengthTestJob()
-    growing.arrange(LengthTest("copy", 3, (2, 4), steps=4), ("sinusoidal",), 0, "cpu")
+    growing.configure(LengthTest("copy", 3, (2, 4), steps=4), ("sinusoidal",), 0, "cpu")
     for _ in length_test.drive(growing):
         pass
     board = positions.show_growth(growing)[positions.SCREEN.index("board")]
@@ -331,7 +331,7 @@ def test_the_lines_of_language_give_its_numbers():
     assert [len(step.vocabulary) for step in run_lines(tokens).steps] == [
         one["size"] for one in tokens["steps"]
     ]
-    order = json.loads(word_order.ask(*word_order.FIRST)[0])
+    order = json.loads(word_order.compare(*word_order.FIRST)[0])
     assert [row.distance for row in run_lines(order).found.rows] == [row["distance"] for row in order["rows"]]
     counting = language_ngrams.CountingJob()
     source = language_ngrams.OWN
@@ -368,36 +368,39 @@ def write_all(session, external):
     asked = Trial((Intervention("uniform", "cross"),))
     with CATALOG.open(session, ADDITION) as opened:
         source, text = opened.encode("153+391"), "153+391"
-        looked = explore.look(opened, text, "")
+        looked = explore.compute_maps(opened, text, "")
         written, of = looked.written, (session, ADDITION, opened)
-        yield "explain_trial", python_heads.explain_trial(*of, source, asked, 5)
-        yield "explain_each_head", python_heads.explain_each_head(*of, 5)
-        yield "explain_roles", python_heads.explain_roles(*of, source, written, text)
-        yield "explain_held_out_roles", python_heads.explain_held_out_roles(*of, 5)
-        yield "explain_theory", python_heads.explain_theory(*of, source, written, "cross")
-        yield "explain_cell", python_heads.explain_cell(*of, source, written, ("cross", 0, 0, 0, 0))
-        yield "explain_maps", python_lines.explain_maps(*of, looked, 0, 0, "cross")
-        yield "explain_answer", python_lines.explain_answer(*of, text, {})
+        yield "trial_snippet", python_heads.trial_snippet(*of, source, asked, 5)
+        yield "each_head_snippet", python_heads.each_head_snippet(*of, 5)
+        yield "roles_snippet", python_heads.roles_snippet(*of, source, written, text)
+        yield "held_out_roles_snippet", python_heads.held_out_roles_snippet(*of, 5)
+        yield "theory_snippet", python_heads.theory_snippet(*of, source, written, "cross")
+        yield "cell_snippet", python_heads.cell_snippet(*of, source, written, ("cross", 0, 0, 0, 0))
+        yield "maps_snippet", python_lines.maps_snippet(*of, looked, 0, 0, "cross")
+        yield "answer_snippet", python_lines.answer_snippet(*of, text, {})
     catalog = ModelCatalog()
     chosen = catalog.take(session, external)
     with catalog.open(session, chosen) as opened:
         of = (session, chosen, opened, opened.encode("the cat"), [], ("encoder", 0, 0, 0, 0))
-        yield "explain_cell", python_heads.explain_cell(*of)
-    yield "explain_run", python_lines.explain_run(run)
-    yield "explain_comparison", python_lines.explain_comparison([run])
-    yield "explain_duel", python_lines.explain_duel([run], budget)
-    yield "explain_by_hand", python_lines.explain_by_hand({"scores": [["1", "", "x"]]})
-    yield "explain_three_steps", python_lines.explain_three_steps()
-    yield "explain_positions", python_lines.explain_positions("rotary", PositionSettings(), words)
-    yield "explain_growth", python_lines.explain_growth(LengthTest("copy", 3, (2,)), ("none",), 0, 1, 4)
-    yield "explain_tokens", python_lines.explain_tokens("low lower", 3)
-    yield "explain_bags", python_lines.explain_bags(words, words[::-1])
-    yield "explain_order", python_lines.explain_order(WordOrderSizes(), 0)
+        yield "cell_snippet", python_heads.cell_snippet(*of)
+    yield "run_snippet", python_lines.run_snippet(run)
+    yield "comparison_snippet", python_lines.comparison_snippet([run])
+    yield "duel_snippet", python_lines.duel_snippet([run], budget)
+    yield "exercise_snippet", python_lines.exercise_snippet({"scores": [["1", "", "x"]]})
+    yield "qkv_steps_snippet", python_lines.qkv_steps_snippet()
+    yield "positions_snippet", python_lines.positions_snippet("rotary", PositionSettings(), words)
+    yield (
+        "length_test_snippet",
+        python_lines.length_test_snippet(LengthTest("copy", 3, (2,)), ("none",), 0, 1, 4),
+    )
+    yield "tokens_snippet", python_lines.tokens_snippet("low lower", 3)
+    yield "bags_snippet", python_lines.bags_snippet(words, words[::-1])
+    yield "word_order_snippet", python_lines.word_order_snippet(WordOrderSizes(), 0)
     for reading in ("read_docstring_passages()", "read_passages('A text.')"):
-        yield "explain_ngrams", python_lines.explain_ngrams(reading, "the")
+        yield "ngrams_snippet", python_lines.ngrams_snippet(reading, "the")
     for text, is_composed in ((None, True), (None, False), ("A text.", False)):
-        vectors = python_lines.explain_vectors(text, "CBOW", words, is_composed=is_composed)
-        yield "explain_vectors", vectors
+        vectors = python_lines.word_vectors_snippet(text, "CBOW", words, is_composed=is_composed)
+        yield "word_vectors_snippet", vectors
 
 
 def test_every_function_that_writes_lines_imports_from_the_public_face(learned, tmp_path):
@@ -405,7 +408,7 @@ def test_every_function_that_writes_lines_imports_from_the_public_face(learned, 
         part.save_pretrained(tmp_path / "bert")
     lines = list(write_all(learned[0], str(tmp_path / "bert")))
     functions = {name for module in (python_heads, python_lines) for name in vars(module)}
-    assert {name for name, _ in lines} == {name for name in functions if name.startswith("explain_")}
+    assert {name for name, _ in lines} == {name for name in functions if name.endswith("_snippet")}
     for name, code in lines:
         assert "from hf_attn import " in code, name
         assert find_private_imports(code) == [], name
@@ -413,15 +416,15 @@ def test_every_function_that_writes_lines_imports_from_the_public_face(learned, 
 
 def test_a_recipe_and_a_task_read_back_as_they_were():
     recipe = Recipe({"hidden_size": 32, "position_type": "it's"}, "additive", steps=7, betas=(0.9, 0.999))
-    assert eval(python_lines.say_recipe(recipe), {"Recipe": Recipe}) == recipe
+    assert eval(python_lines.recipe_call(recipe), {"Recipe": Recipe}) == recipe
     for task in (build_task("copy"), build_task("addition", digits=2), build_task("text", window=64)):
-        assert eval(python_lines.say_task(task), {"build_task": build_task}) == task
+        assert eval(python_lines.task_call(task), {"build_task": build_task}) == task
 
 
 def test_a_file_of_the_visitor_s_is_named_without_its_folder(tmp_path):
     table = tmp_path / "mine.csv"
     table.write_text("text,label\ngood,a\nbad,b\n")
     task = build_task("csv", path=str(table), text="text", label="label")
-    said = python_lines.say_task(task)
+    said = python_lines.task_call(task)
     assert "path='mine.csv'" in said
     assert str(tmp_path) not in said

@@ -12,6 +12,7 @@ import pytest
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 gr = pytest.importorskip("gradio")
 
+from demos.core.fields import task_choices  # noqa: E402
 from demos.core.limits import HOME  # noqa: E402
 from demos.core.upload import take_table  # noqa: E402
 from demos.jobs import job as driving  # noqa: E402
@@ -67,7 +68,7 @@ def test_the_settings_become_a_task_and_a_recipe():
     [
         ("num_attention_heads", 3, "multiple of 3"),
         ("learning_rate", "fast", "0.003 works"),
-        ("learning_rate", "nan", "between"),
+        ("learning_rate", "nan", "is not a number"),
         ("learning_rate", "30", "0.1"),
         ("steps", "0", "from 1 to 20"),
         ("steps", "20001", "from 1 to 20"),
@@ -99,11 +100,11 @@ def test_every_wrong_number_is_marked_and_the_first_is_told_under_the_button():
 
 
 def test_every_task_and_model_is_offered_and_fills_the_settings_with_its_recipe(own_table):
-    assert [name for name, *_ in form.offers().values()] == sorted(
-        (name for name, *_ in form.offers().values()), key=list(TASKS).index
+    assert [name for name, *_ in task_choices().values()] == sorted(
+        (name for name, *_ in task_choices().values()), key=list(TASKS).index
     )
-    assert {name for name, *_ in form.offers().values()} == set(TASKS)
-    for label, (name, *_) in form.offers().items():
+    assert {name for name, *_ in task_choices().values()} == set(TASKS)
+    for label, (name, *_) in task_choices().items():
         names = ("table", *form.CHOSEN[1:], *form.FILLED)
         filled = dict(zip(names, form.choose_task(label), strict=True))
         table = own_table if TASKS[name].column_options else None
@@ -123,7 +124,7 @@ def test_every_task_and_model_is_offered_and_fills_the_settings_with_its_recipe(
 
 
 def test_the_size_shown_first_is_the_one_that_the_recipe_was_found_for():
-    for label, (name, option, _, offered, first) in form.offers().items():
+    for label, (name, option, _, offered, first) in task_choices().items():
         if option is not None:
             own = {"Parser, nested": 3}.get(label, getattr(build_task(name), option))
             assert first == own, label
@@ -207,7 +208,10 @@ def test_a_stopped_run_keeps_its_weights_and_goes_on_to_the_same_end_as_an_unbro
     run = session.run
     assert run.status == STOPPED
     assert run.step < 30
-    assert f"Stopped at step {run.step} of 30. The weights are kept; nothing is lost." in train.tell(run)
+    assert (
+        f"Stopped at step {run.step} of 30. The weights are kept; nothing is lost."
+        in train.status_message(run)
+    )
     assert board_of(outputs[0])["status"] == "stopped"
     assert train.press_pause(session, 1)[0] == 2  # Resume asks for a follower
     list(train.follow(session))
@@ -244,7 +248,7 @@ def test_a_pause_waits_one_step_is_exactly_one_and_resume_goes_on():
         next(steps)
     next(steps)
     assert (session.run.step, session.run.status) == (2, PAUSED)
-    assert "Paused at step 2 of 40" in train.tell(session.run)
+    assert "Paused at step 2 of 40" in train.status_message(session.run)
     train.press_train(session, 1, *changed())  # the progress bar itself resumes
     list(steps)
     assert session.run.step == 40
@@ -255,7 +259,7 @@ def test_a_run_that_goes_on_while_it_is_measured_keeps_the_figure_at_the_measure
     run.begin()
     for _ in range(4):  # the report before the first step, and three steps
         run.advance()
-    measuring = threading.Thread(target=driving.measure, args=(run,))
+    measuring = threading.Thread(target=driving.measure_run, args=(run,))
     measuring.start()
     wait_for(measuring, lambda: run.readers)
     run.advance()  # only once it is measured
@@ -353,7 +357,7 @@ def test_the_oldest_run_makes_room_and_the_visitor_is_told():
     assert len(session.runs) == HOME.runs
     assert "run-1" not in session.runs
     note = outputs[2 + len(form.ERRORS) + train.SCREEN.index("note")]
-    assert "copy 1 made room" in note
+    assert "copy 1 was deleted to make room" in note
 
 
 def test_closing_a_visit_stops_its_run_and_empties_its_folder():

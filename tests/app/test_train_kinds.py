@@ -10,6 +10,7 @@ import pytest
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 pytest.importorskip("gradio")
 
+from demos.core.fields import task_choices
 from demos.core.upload import Table
 from demos.session.run_files import pack_run
 from demos.session.session import Session
@@ -24,7 +25,7 @@ def press_with(session, label, **values):
     """Press Train with a task's own settings and two steps; return the errors by field."""
     names = ("table", *form.CHOSEN[1:], *form.FILLED)
     filled = dict(zip(names, form.choose_task(label), strict=True))
-    name = form.offers()[label][0]
+    name = task_choices()[label][0]
     filled |= dict(zip(("column_1", "column_2"), form.show_columns(name, session.table), strict=True))
     given = {field: update.get("value") for field, update in filled.items()}
     given |= {"task": label, "seed": "0", "steps": "2", "probe": "", **values}
@@ -122,7 +123,7 @@ def test_a_language_model_shows_what_it_writes_and_how_well_it_guesses(tmp_path)
     rows = boards[-1]["frames"][-1]["predictions"]
     assert [row["source"] for row in rows][:2] == ["greedy", "nucleus 0.9, seed 0"]
     assert all(isinstance(row["text"], str) for row in rows)
-    assert "next tokens are guessed, perplexity" in train.tell(session.run)
+    assert "next tokens are guessed, perplexity" in train.status_message(session.run)
     model, task = session.run.model, session.run.task
     guessed = measure_quickly(model, task, task.held_out(50))
     assert guessed == pytest.approx(evaluate(model, task, n=50).overall.exact_match)

@@ -175,7 +175,9 @@ def test_wrong_settings_are_named_where_they_stand(visit):
     fill(page, "Learning rate", "fast")
     page.get_by_role("button", name="Train", exact=True).click()
     expect(page.locator("#error-learning_rate [role=alert]")).to_contain_text("0.003 works")
-    expect(page.locator("#note")).to_contain_text("Learning rate: fast will not do")  # beside the button, too
+    expect(page.locator("#note")).to_contain_text(
+        "Learning rate: “fast” is not a number"
+    )  # beside the button, too
     fill(page, "Learning rate", "0.005")
     fill(page, "Heads", "3")  # typed: what is offered divides every size
     page.get_by_label("Heads", exact=True).press("Enter")
@@ -246,7 +248,7 @@ def test_a_table_of_ones_own_is_learned_and_try_takes_its_words_out(visit, tmp_p
     page.get_by_role("button", name="Train", exact=True).click()
     expect(page.locator("#note")).to_contain_text("held-out examples get the right class")
     expect(page.locator("#train-board .hf-says tbody tr")).to_have_count(6)
-    expect(page.locator("#note")).to_contain_text("Beside it, TF-IDF, logistic regression: ")
+    expect(page.locator("#note")).to_contain_text("The baseline, TF-IDF, logistic regression: ")
     expect(page.locator("#train-board .hf-keys").first).to_contain_text("TF-IDF, logistic regression")
     tab(page, "Try")
     field = page.locator("#try-text input, #try-text textarea")

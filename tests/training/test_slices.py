@@ -112,7 +112,7 @@ def sliced(small, take=lambda state, steps: train_slice(state, steps or 4, devic
     run = TrainingJob("run-1", "copy 1", *small, seed=3, device="cpu")
     run.model = build_model(run.task, run.recipe, run.seed)
     run.accelerator = build_accelerator("cpu")
-    run.loop = slicing.follow_slices(run, take)
+    run.loop = slicing.learn_in_slices(run, take)
     return run
 
 
@@ -156,7 +156,7 @@ def test_a_links_run_in_slices_ends_with_the_weights_of_its_step(monkeypatch):
     fields = replay.form_of(begun().run)
     for module in (slicing, training_job, replay):
         monkeypatch.setattr(module, "has_zero_gpu", lambda: True)
-    run, _ = replay.add_again(Session(), replay.RunSpec(fields, 3))
+    run, _ = replay.add_linked_run(Session(), replay.RunSpec(fields, 3))
     for _ in driving.drive(run):
         pass
     alone = train_slice(SliceState(run.task, run.recipe, run.seed), steps=3)

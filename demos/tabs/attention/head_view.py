@@ -18,7 +18,7 @@ from ...session.catalog import LoadedModel, ModelCatalog
 from ...session.maps import read_target
 from ...session.model_input import known_alignment
 from ...session.session import Session
-from ...snippets import views as python_lines
+from ...snippets.views import join_lines, model_lines
 from ...ui import formatting, notices
 
 RANDOM, WORKED = "random", "worked:"  # what else than a checkpoint the weights may be
@@ -55,7 +55,6 @@ class Settings:
 
     @property
     def example(self) -> str | None:
-        """The name of the worked example, if it is one."""
         return self.weights.removeprefix(WORKED) if self.weights.startswith(WORKED) else None
 
 
@@ -88,57 +87,58 @@ class HeadView:
     truth: list[list[int]] | None = None
 
 
-def can_walk(catalog: ModelCatalog, session: Session, chosen: str) -> bool:
-    """Whether a choice has queries and keys that can be walked through: an LSTM has none, others' differ."""
+def is_readable(catalog: ModelCatalog, session: Session, chosen: str) -> bool:
+    """Whether a choice's heads can be shown number by number: one of our models, and no recurrent one."""
     model_type = catalog.model_type(session, chosen)
     return is_ours(model_type) and not FAMILIES[model_type].is_recurrent
 
 
 def choices(catalog: ModelCatalog, session: Session) -> list[tuple[str, str]]:
     """(label, value): this session's runs, checkpoints, random weights, worked examples."""
-    found = [(label, value) for label, value in catalog.choices(session) if can_walk(catalog, session, value)]
+    found = [
+        (label, value) for label, value in catalog.choices(session) if is_readable(catalog, session, value)
+    ]
     examples = [(f"worked: {example.title}", WORKED + name) for name, example in WORKED_EXAMPLES.items()]
     return [*found, ("random weights, any sentence", RANDOM), *examples]
 
 
-def begin_with(catalog: ModelCatalog) -> Settings:
-    """What the page opens with: a trained model, or where none is there the exercise."""
-    folders = {path.name: str(path) for _, path in catalog.folders if can_walk(catalog, Session(), str(path))}
+def first_settings(catalog: ModelCatalog) -> Settings:
+    """The settings when the page opens: a bundled model; the exercise where there is none."""
+    folders = {
+        path.name: str(path) for _, path in catalog.folders if is_readable(catalog, Session(), str(path))
+    }
     chosen = next((folders[name] for name in FIRST if name in folders), next(iter(folders.values()), None))
     return Settings(chosen or f"{WORKED}exercise-1")
 
 
-def walk(catalog: ModelCatalog, session: Session, settings: Settings) -> HeadView:
-    """The head that was chosen.
-
-    Raises:
-        ValueError: what was written cannot be read, or a switch does not fit.
-    """
+def read_view(catalog: ModelCatalog, session: Session, settings: Settings) -> HeadView:
+    """The chosen head; ValueError where the input cannot be read, or a switch does not fit."""
     if settings.weights == RANDOM:
-        return _walk_random(settings)
+        return _view_random(settings)
     if settings.example is not None:
-        return _walk_example(settings)
+        return _view_example(settings)
     with catalog.open(session, settings.weights) as opened:
-        return _walk_checkpoint(session, opened, settings)
+        return _view_checkpoint(session, opened, settings)
 
 
 def _switch(head: Head, settings: Settings) -> Head:
+    """The head with the chosen switches."""
     names = ("scale", "causal", "hidden")
     chosen = {name: getattr(settings, name) for name in names if getattr(settings, name) is not None}
     return dataclasses.replace(head, **chosen)
 
 
-def _settle(settings: Settings, own: Head, /, **more) -> Settings:
-    """The settings with the head's own switches where nothing was chosen."""
-    return dataclasses.replace(settings, scale=own.scale, causal=own.causal, hidden=own.hidden, **more)
+def _settle(settings: Settings, head: Head, /, **more) -> Settings:
+    """The settings, with the head's own switches where none was chosen."""
+    return dataclasses.replace(settings, scale=head.scale, causal=head.causal, hidden=head.hidden, **more)
 
 
-def _walk_random(settings: Settings) -> HeadView:
+def _view_random(settings: Settings) -> HeadView:
     text = BANKS[0] if settings.text is None else settings.text.strip()
     index = min(settings.head or 0, settings.num_heads - 1)
     named = {"num_heads": settings.num_heads, "head": index, "positions": settings.positions}
-    own = build_random_head(text, **named)
-    head = _switch(own, settings)
+    original = build_random_head(text, **named)
+    head = _switch(original, settings)
     given = "".join(f", {name}={value!r}" for name, value in named.items())
     build = f"head = build_random_head({text!r}{given})"
     width = head.key.shape[1]
@@ -156,20 +156,20 @@ def _walk_random(settings: Settings) -> HeadView:
             f"{settings.num_heads} × {width} numbers a token", "random, seed 0", "CPU, float64"
         ),
         title=text,
-        python=say_head(["build_random_head"], [build], own, head),
+        python=head_snippet(["build_random_head"], [build], original, head),
         notice=UNTRAINED,
     )
 
 
-def _walk_example(settings: Settings) -> HeadView:
+def _view_example(settings: Settings) -> HeadView:
     name = settings.example
     if name not in WORKED_EXAMPLES:
         raise ValueError(f"{name!r} is no worked example; choose {', '.join(WORKED_EXAMPLES)}.")
     example = WORKED_EXAMPLES[name]
     text = DOCUMENTS[example.document]
     index = min(settings.head or 0, example.num_heads - 1)
-    own = example.build(index)
-    head = _switch(own, settings)
+    original = example.build(index)
+    head = _switch(original, settings)
     build = f"head = WORKED_EXAMPLES[{name!r}].build({index})"
     return HeadView(
         _settle(settings, head, head=index, text=" ".join(head.columns)),
@@ -181,29 +181,27 @@ def _walk_example(settings: Settings) -> HeadView:
             f"“{text.title}”, {example.place}", "as printed there", "CPU, float64", url=text.url
         ),
         title=example.title,
-        python=say_head(["WORKED_EXAMPLES"], [build], own, head),
+        python=head_snippet(["WORKED_EXAMPLES"], [build], original, head),
     )
 
 
-def say_switches(own: Head, head: Head) -> str:
-    """The Python line that turns the switches which differ; empty where none does."""
+def switches_line(original: Head, head: Head) -> str:
+    """The Python line that sets the changed switches; empty where none is changed."""
     names = ("scale", "causal", "hidden")
     turned = [
-        f"{name}={getattr(head, name)!r}" for name in names if getattr(head, name) != getattr(own, name)
+        f"{name}={getattr(head, name)!r}" for name in names if getattr(head, name) != getattr(original, name)
     ]
     return f"head = dataclasses.replace(head, {', '.join(turned)})" if turned else ""
 
 
-def say_head(imports: list[str], lines: list[str], own: Head, head: Head) -> str:
-    """The Python lines that give the same head."""
-    switches = say_switches(own, head)
+def head_snippet(imports: list[str], lines: list[str], original: Head, head: Head) -> str:
+    switches = switches_line(original, head)
     if switches:
         imports, lines = [*imports, "import dataclasses"], [*lines, switches]
-    return python_lines.join(imports, *lines)
+    return join_lines(imports, *lines)
 
 
-def _walk_checkpoint(session: Session, opened: LoadedModel, settings: Settings) -> HeadView:
-    """One head of a model as it answers an input."""
+def _view_checkpoint(session: Session, opened: LoadedModel, settings: Settings) -> HeadView:
     model, stacks = opened.model, find_readable_attention(opened.model)
     text = settings.text
     if text is None:
@@ -219,26 +217,26 @@ def _walk_checkpoint(session: Session, opened: LoadedModel, settings: Settings) 
     places = tuple(f"{kind} {layer}" for kind, stack in stacks.items() for layer in range(len(stack)))
     kind, layer, index = choose_head(maps.answering, truth, settings, places)
     place = {"kind": kind, "layer": layer, "head": index}
-    own = read_head(model, source, written or None, tokenizer=opened.tokenizer, **place)
-    rows, columns = (tuple(formatting.label_tokens(names)) for names in (own.rows, own.columns))
-    own = dataclasses.replace(own, rows=rows, columns=columns)
-    head = _switch(own, settings)
+    original = read_head(model, source, written or None, tokenizer=opened.tokenizer, **place)
+    rows, columns = (tuple(formatting.label_tokens(names)) for names in (original.rows, original.columns))
+    original = dataclasses.replace(original, rows=rows, columns=columns)
+    head = _switch(original, settings)
     rings = maps.align(kind, alignment)
     cell = best_cell(head, rings)
     answer = f" → {opened.task.decode(written)}" if written and opened.task and opened.kind != TEXT else ""
-    imports, lines = python_lines.say_model(session, settings.weights, opened)
-    lines.append(say_walk(source, written, place))
+    imports, lines = model_lines(session, settings.weights, opened)
+    lines.append(head_line(source, written, place))
     return HeadView(
         _settle(settings, head, text=text, place=f"{kind} {layer}", head=index),
         head,
         cell,
         model.config.num_attention_heads,
-        look_for=tell_cell(head, cell),
+        look_for=describe_cell(head, cell),
         origin=notices.origin_of(model, opened.weights),
         title=formatting.shorten(f"{text}{answer}", LONGEST_TITLE),
-        python=say_head([*imports, "read_head"], lines, own, head),
+        python=head_snippet([*imports, "read_head"], lines, original, head),
         places=places,
-        notice=UNTRAINED if opened.is_untrained else CHANGED if say_switches(own, head) else "",
+        notice=UNTRAINED if opened.is_untrained else CHANGED if switches_line(original, head) else "",
         truth=rings,
     )
 
@@ -258,20 +256,16 @@ def choose_head(answering: AnsweringMap, truth, settings: Settings, places) -> t
 
 
 def refuse_long(name: str, ids: list[int]) -> None:
-    """Refuse what has more tokens than can be read number by number.
-
-    Raises:
-        ValueError: how many there are, and what would do.
-    """
+    """Refuse more tokens than can be read number by number, by a ValueError."""
     if len(ids) > LONGEST:
         raise ValueError(
-            f"The {name} has {len(ids)} tokens; at most {LONGEST} are walked through. Shorten the input, "
+            f"The {name} has {len(ids)} tokens; at most {LONGEST} are shown number by number. Shorten it, "
             "or look at its maps in Explore."
         )
 
 
 def best_cell(head: Head, truth: list[list[int]] | None) -> tuple[int, int]:
-    """The largest weight that leaves something to others; where the answer is known, on a ring."""
+    """The largest weight that is not nearly all of its row; where the answer is known, one on it."""
     weights = head.weights
     if truth is not None:
         on_ring = weights.new_tensor(truth) == 1
@@ -281,8 +275,7 @@ def best_cell(head: Head, truth: list[list[int]] | None) -> tuple[int, int]:
     return divmod(int(chosen.argmax()), weights.shape[1])
 
 
-def tell_cell(head: Head, cell: tuple[int, int]) -> str:
-    """What to look for, with the cell's own figures."""
+def describe_cell(head: Head, cell: tuple[int, int]) -> str:
     row, column = (head.rows[cell[0]], head.columns[cell[1]])
     weight = float(head.weights[cell])
     reads = f"the row of “{row}”: {formatting.percent(weight)} of its weight falls on “{column}”"
@@ -291,15 +284,14 @@ def tell_cell(head: Head, cell: tuple[int, int]) -> str:
     return f"{reads}, so what comes out is mostly the value of “{column}”."
 
 
-def say_walk(source: list[int], written: list[int], place: dict) -> str:
-    """The Python line that gives a head of a model."""
+def head_line(source: list[int], written: list[int], place: dict) -> str:
     target = f", {written}" if written else ""
     chosen = ", ".join(f"{name}={value!r}" for name, value in place.items())
     return f"head = read_head(model, {source}{target}, tokenizer=tokenizer, {chosen})"
 
 
 def to_value(view: HeadView) -> dict:
-    """Everything that the board shows: the map, one cell's arithmetic, and its text's figures."""
+    """The board's value: the map, one cell's arithmetic, and the figures of its text."""
     head, settings = view.head, view.settings
     row, column = view.cell
     shown = head.explain(row, column)
@@ -319,15 +311,14 @@ def to_value(view: HeadView) -> dict:
         "has_bias": head.bias is not None,
         "score_digits": SCORE_DIGITS,
         "cell": dataclasses.asdict(shown),
-        "same": {"largest": apart.largest, "where": tell_place(head, apart)},
+        "same": {"largest": apart.largest, "where": describe_difference(head, apart)},
         "python": f"{view.python}\nprint(head.explain({row}, {column}))",
         "printed": read_printed(settings.example) if settings.example else [],
         "beside": read_beside(view),
     }
 
 
-def tell_place(head: Head, apart: Difference) -> str:
-    """Where the largest difference is, in words."""
+def describe_difference(head: Head, apart: Difference) -> str:
     return f"number {apart.column + 1} of “{head.rows[apart.row]}”"
 
 
@@ -356,7 +347,7 @@ def read_beside(view: HeadView) -> dict | None:
 
 
 def labels_of(head: Head) -> list[tuple[str, int]]:
-    """(name, place) of every token that is read; one that occurs twice is named with its place."""
+    """(name, place) of every key; a name that occurs twice has its place behind it."""
     names = head.columns
     return [
         (f"{name} {place + 1}" if names.count(name) > 1 else name, place) for place, name in enumerate(names)

@@ -24,9 +24,9 @@ from hf_attn.textbooks.worked_examples import WORKED_EXAMPLES, exercise_1
 from ...core.events import Event, Place
 from ...core.limits import refuse_longer
 from ...session.catalog import ModelCatalog
-from ...session.page import LIGHT, Page, state_of
+from ...session.page import LAST, NOW, Page, state_of
 from ...session.session import Session
-from ...snippets import views as python_lines
+from ...snippets.views import exercise_snippet, qkv_steps_snippet
 from ...ui import boards, notices
 from . import head_view
 from .head_view import RANDOM, WORKED, HeadView, Settings
@@ -42,8 +42,8 @@ ASSETS = (
 )
 LONGEST = 1000  # characters
 TYPED = "Sentence or input"
-OWN_SENTENCE = " A sentence of your own is read by “random weights, any sentence”, under Weights."
-GIVEN = "The example's own sentence; with random weights you write yours"
+OWN_SENTENCE = " To read a sentence of your own, choose “random weights, any sentence” under Weights."
+GIVEN = "The example's own sentence; random weights read yours"
 FIELDS = ("weights", "text", "place", "head", "num_heads", "scale", "causal", "positions", "hidden")
 SCREEN = ("board", "walked", "error", "look_for", "origin", *FIELDS)
 FORGOTTEN = {  # what was changed → what no longer holds then
@@ -88,7 +88,7 @@ class CheckEvent(Event):
 
 
 def controls(view: HeadView) -> dict[str, dict]:
-    """What the fields hold, as the components take it."""
+    """What the fields hold, as keyword arguments of their components."""
     settings, head = view.settings, view.head
     is_random, places = settings.weights == RANDOM, view.places
     is_square = len(head.rows) == len(head.columns) and not (settings.place or "").startswith("cross")
@@ -100,7 +100,7 @@ def controls(view: HeadView) -> dict[str, dict]:
             "label": TYPED if settings.example is None else GIVEN,
         },
         "place": {
-            "choices": [(tell_place(place), place) for place in places],
+            "choices": [(describe_map(place), place) for place in places],
             "value": settings.place if places else None,
             "visible": len(places) > 1,
         },
@@ -117,13 +117,13 @@ def controls(view: HeadView) -> dict[str, dict]:
     }
 
 
-def tell_place(place: str) -> str:
+def describe_map(place: str) -> str:
     """A map of a checkpoint in words: answer reads input, layer 2."""
     kind, layer = place.split()
     return f"{KINDS[kind]}, layer {int(layer) + 1}"
 
 
-def show(view: HeadView) -> list:
+def show_view(view: HeadView) -> list:
     """Outputs in the order of SCREEN."""
     lines = [boards.to_json(head_view.to_value(view)), view, ""]
     lines += [notices.look_for(view.look_for), view.origin]
@@ -133,105 +133,87 @@ def show(view: HeadView) -> list:
 def answer(
     catalog: ModelCatalog, session: Session, settings: Settings, before: HeadView | None = None
 ) -> list:
-    """Walk through what was chosen; wrong input is one sentence, and everything else stays.
+    """Outputs in the order of SCREEN for these settings; of wrong input only an error.
 
-    Args:
-        catalog: checkpoints that everybody may open.
-        session: the visitor's own runs.
-        settings: what was chosen.
-        before: what was shown; on a map of the same tokens its cell stays chosen.
+    On a map of the same tokens as the view `before`, its cell stays chosen.
     """
     try:
         refuse_longer("text", settings.text, LONGEST)
-        view = head_view.walk(catalog, session, settings)
+        view = head_view.read_view(catalog, session, settings)
         if before is not None and tokens_of(before) == tokens_of(view):
             view = dataclasses.replace(view, cell=before.cell)
-        return show(view)
+        return show_view(view)
     except ValueError as error:
         stays = {name: gr.skip() for name in SCREEN}
-        own = "" if settings.weights == RANDOM or " " not in settings.text.strip() else OWN_SENTENCE
-        return list({**stays, "error": notices.field_error(f"{error}{own}")}.values())
+        hint = "" if settings.weights == RANDOM or " " not in settings.text.strip() else OWN_SENTENCE
+        return list({**stays, "error": notices.field_error(f"{error}{hint}")}.values())
 
 
 def tokens_of(view: HeadView) -> tuple:
-    """What reads and what is read."""
     return view.head.rows, view.head.columns
 
 
-def read(changed: str, *fields) -> Settings:
-    """The settings after one of them was changed.
-
-    Args:
-        changed: which; what hung on it is forgotten.
-        *fields: values in the order of FIELDS.
-    """
+def read_settings(changed: str, *fields) -> Settings:
+    """The settings of the fields (in the order of FIELDS); those that depend on the changed one are reset."""
     values = dict(zip(FIELDS, fields, strict=True))
     values["hidden"] = tuple(values["hidden"] or ())
     values["text"] = values["text"] or ""
     return Settings(**{**values, **dict.fromkeys(FORGOTTEN.get(changed, ()))})
 
 
-def pick(catalog: ModelCatalog, session: Session, view: HeadView, event: PickEvent) -> list:
-    """Another cell, or a figure of another head: [board, walked, head, error]; what is not there is refused.
-
-    The map may have been replaced between the click and this.
-    """
+def pick_cell(catalog: ModelCatalog, session: Session, view: HeadView, event: PickEvent) -> list:
+    """[board, view, head, error] for another cell or head, which may be gone since the click."""
     head = view.settings.head if event.head is None else event.head
     try:
         if head >= view.num_heads:
             raise ValueError(f"head={head!r} is not there: heads are 0 to {view.num_heads - 1}.")
         if head != view.settings.head:
-            view = head_view.walk(catalog, session, dataclasses.replace(view.settings, head=head))
+            view = head_view.read_view(catalog, session, dataclasses.replace(view.settings, head=head))
         view = dataclasses.replace(view, cell=(event.row, event.column))
         return [boards.to_json(head_view.to_value(view)), view, head, ""]
     except ValueError as error:
         return [*[gr.skip()] * 3, notices.field_error(str(error))]
 
 
-def refresh(catalog: ModelCatalog, session: Session, weights: str) -> dict:
-    """The weights that there are now: runs come and go."""
+def refresh_weights(catalog: ModelCatalog, session: Session, weights: str) -> dict:
     found = head_view.choices(catalog, session)
     is_there = weights in {value for _, value in found}
     return gr.update(choices=found, **({} if is_there else {"value": found[0][1]}))
 
 
-def restore(catalog: ModelCatalog, session: Session, values: dict) -> list:
-    """The tab is opened by a link with these values: outputs in the order of SCREEN.
-
-    Raises:
-        ValueError: what it names is not here, or cannot be read.
-    """
+def restore_view(catalog: ModelCatalog, session: Session, values: dict) -> list:
+    """Outputs in the order of SCREEN for a link's values; ValueError where they name what is not here."""
     offered = head_view.choices(catalog, session)
     if values["weights"] not in [value for _, value in offered]:
-        raise ValueError(f"This link shows {values['weights']!r}, which is not here.")
-    view = head_view.walk(catalog, session, read("", *(values[name] for name in FIELDS)))
+        raise ValueError(f"This link shows {values['weights']!r}, which this app does not have.")
+    view = head_view.read_view(catalog, session, read_settings("", *(values[name] for name in FIELDS)))
     if values["head"] is not None and not 0 <= values["head"] < view.num_heads:
-        raise ValueError(f"This link shows head {values['head'] + 1}; here are {view.num_heads}.")
-    shown = dict(zip(SCREEN, show(view), strict=True))
+        raise ValueError(f"This link shows head {values['head'] + 1}; this map has {view.num_heads} heads.")
+    shown = dict(zip(SCREEN, show_view(view), strict=True))
     shown["weights"] = gr.update(choices=offered, value=values["weights"])
     return list(shown.values())
 
 
 def show_hand(checks: dict | None = None, written: dict | None = None) -> str:
-    """The value of the hand board; `written` as it was judged."""
+    """The exercise board's value; `written` is what was checked."""
     head = exercise_1()
     figures = WORKED_EXAMPLES["exercise-1"].compare(WORKED_EXAMPLES["exercise-1"].printed[2])[6:]
-    told = zip(figures, head.weights[2].tolist(), strict=True)
+    pairs = zip(figures, head.weights[2].tolist(), strict=True)
     return boards.to_json(
         {
             "names": head.rows,
             "query": head.query.tolist(),
             "key": head.key.tolist(),
             "value": head.value.tolist(),
-            "printed": [{"printed": figure.printed, "computed": weight} for figure, weight in told],
+            "printed": [{"printed": figure.printed, "computed": weight} for figure, weight in pairs],
             "checks": checks,
-            "python": python_lines.explain_by_hand(written or NOTHING_WRITTEN),
+            "python": exercise_snippet(written or NOTHING_WRITTEN),
         }
     )
 
 
-def check(event: CheckEvent) -> str | dict:
-    """Judge the figures that were written by hand; what are no rows of text stays unread."""
+def check_figures(event: CheckEvent) -> str | dict:
+    """Check the typed figures of the exercise; anything but rows of text is ignored."""
     written = {name: getattr(event, name) for name in ("scores", "weights", "outputs")}
     try:
         judged = check_hand_exercise(written)
@@ -247,7 +229,7 @@ def check(event: CheckEvent) -> str | dict:
 
 
 def show_roles() -> str:
-    """The value of the roles board."""
+    """The value of the board with the steps to query, key and value."""
     roles = separate_query_key_value()
     steps = [
         {
@@ -259,7 +241,7 @@ def show_roles() -> str:
         }
         for role in roles
     ]
-    python = python_lines.explain_three_steps()
+    python = qkv_steps_snippet()
     return boards.to_json({"words": roles[0].head.rows, "steps": steps, "python": python})
 
 
@@ -275,7 +257,7 @@ def build_fields(catalog: ModelCatalog, first: HeadView) -> tuple[dict, gr.Butto
         fields["weights"] = gr.Dropdown(offered, label="Weights", **look["weights"])
         typed = {"elem_classes": "hf-mono-input", "max_lines": 1}
         fields["text"] = gr.Textbox(**typed, **look["text"])
-        error = gr.HTML("", elem_classes="hf-field-error", elem_id="attention-error")
+        error = notices.build_error_line("attention-error")
         show = gr.Button("Show", elem_id="attention-show", min_width=0)
         train = gr.Button("Train a copy model", variant="primary", elem_id="attention-train", min_width=0)
     with gr.Row(elem_classes="hf-chips"):
@@ -293,18 +275,14 @@ def build_fields(catalog: ModelCatalog, first: HeadView) -> tuple[dict, gr.Butto
 
 
 def attention_board() -> gr.HTML:
-    """Build the picture of a head: its map, one cell's arithmetic, the text's figures."""
     template = '<div class="hf-attention hf-board"></div>@children'
     return boards.build_board("attention_board", "hf-attention", "attention-board", "pick", template=template)
 
 
 def build(page: Page) -> None:
-    """Lay the tab out and connect it."""
     catalog = page.catalog
-    first = head_view.walk(catalog, Session(), head_view.begin_with(catalog))
-    with gr.Row(elem_classes="hf-lead"):
-        look_for = gr.HTML(notices.look_for(first.look_for))
-        origin = gr.HTML(first.origin, elem_id="attention-origin")
+    first = head_view.read_view(catalog, Session(), head_view.first_settings(catalog))
+    look_for, origin = notices.build_lead(first.look_for, first.origin, "attention-origin")
     fields, show, train, error, chips = build_fields(catalog, first)
     with attention_board() as board:
         hand = boards.build_board("hand_board", "hf-hand", "hand-board", "check")
@@ -314,46 +292,41 @@ def build(page: Page) -> None:
     view = state_of(first)
     session, named = page.session, [fields[name] for name in FIELDS]
     outputs = [board, view, error, look_for, origin, *named]
-    now = {**LIGHT, "trigger_mode": "always_last"}
 
     def choose_cell(session, view, event: PickEvent):
-        return pick(catalog, session, view, event)
+        return pick_cell(catalog, session, view, event)
 
     def changed(name: str):
-        return lambda session, view, *values: answer(catalog, session, read(name, *values), view)
+        return lambda session, view, *values: answer(catalog, session, read_settings(name, *values), view)
 
     for name in ("weights", "place", "num_heads", "scale", "causal", "positions", "hidden", "head"):
-        fields[name].input(changed(name), [session, view, *named], outputs, **now)
-    gr.on(
-        [show.click, fields["text"].submit],
-        changed("text"),
-        [session, view, *named],
-        outputs,
-        **now,
-    )
+        fields[name].input(changed(name), [session, view, *named], outputs, **LAST)
+    typed = [show.click, fields["text"].submit]
+    gr.on(typed, changed("text"), [session, view, *named], outputs, **LAST)
     for chip, (_, settings) in zip(chips, CHIPS, strict=True):
         chip.click(
-            lambda session, settings=settings: answer(catalog, session, settings), session, outputs, **now
+            lambda session, settings=settings: answer(catalog, session, settings), session, outputs, **LAST
         )
     picked = [board, view, fields["head"], error]
-    board.pick(choose_cell, [session, view], picked, **LIGHT, queue=False, trigger_mode="multiple")
-    hand.check(check, None, hand, **LIGHT, queue=False, trigger_mode="always_last")
+    board.pick(choose_cell, [session, view], picked, **NOW, trigger_mode="multiple")
+    hand.check(check_figures, None, hand, **NOW, trigger_mode="always_last")
     page.tab.select(
-        lambda session, weights: refresh(catalog, session, weights),
+        lambda session, weights: refresh_weights(catalog, session, weights),
         [session, fields["weights"]],
         fields["weights"],
-        **LIGHT,
-        queue=False,
+        **NOW,
     )
     page.link_fields(
         fields,
         varying=("weights", "place", "head", "hidden"),
         weights="weights",
-        restore=lambda values, session: dict(zip(outputs, restore(catalog, session, values), strict=True)),
+        restore=lambda values, session: dict(
+            zip(outputs, restore_view(catalog, session, values), strict=True)
+        ),
         inputs=(session,),
         outputs=tuple(outputs),
         buttons=(*chips, show),
     )
-    train.click(lambda: gr.Tabs(selected="train"), None, page.tab.parent, **LIGHT, queue=False).then(
+    train.click(lambda: gr.Tabs(selected="train"), None, page.tab.parent, **NOW).then(
         None, None, None, js=START_COPY
     )

@@ -69,7 +69,7 @@
       const key = JSON.stringify(printed);
       if (key === had) return;
       had = key;
-      told.replaceChildren("Figures that come out otherwise are underlined.");
+      told.replaceChildren("Figures that come out differently are underlined.");
       told.hidden = !printed.length;
       list.replaceChildren(...printed.map(claim => group(claim, rows, cols)));
     };

@@ -15,10 +15,10 @@ from hf_attn.training.duel import Budget, count_parameters, next_in_turn, plan_d
 from hf_attn.training.loop import HELD_OUT_SAMPLE, Diverged
 
 from ...core.limits import limits_here
-from ...jobs import job as driving
+from ...jobs.job import measure_run, record_failure
 from ...jobs.probe import Examples, Probe, take_row
 from ...jobs.training_job import FAILED, FINISHED, LONGEST_PROBE, RUNNING, STOPPED, TrainingJob
-from ...ui.boards import tell_baseline
+from ...ui.boards import describe_baseline
 from ...ui.formatting import shorten
 
 MESSAGE_SECONDS = 0.3  # between two messages: each draws the map of every contestant
@@ -56,7 +56,7 @@ class DuelJob:
     form: dict[str, object] | None = None
     until: list[int] | None = None
 
-    def arrange(
+    def configure(
         self, task: Task, contestants: dict[str, Recipe], budget: Budget, seed: int, device: str
     ) -> None:
         """Take the place of the last duel; nothing is computed yet."""
@@ -75,17 +75,16 @@ class DuelJob:
         self.parameters = {run.id: count_parameters(task, run.recipe) for run in self.runs}
 
     def find(self, run_id: str) -> TrainingJob | None:
-        """The run of that id."""
         return next((run for run in self.runs if run.id == run_id), None)
 
     def spent(self, run: TrainingJob) -> float:
-        """The share of its budget that a run has used up; 1 also where it failed."""
+        """The share of its budget that a run has used; 1 if it failed."""
         if run.status == FAILED or (run.step and run.step == run.recipe.steps):
             return 1.0
         return min(1.0, self.budget.spent(run.step, self.seconds.get(run.id, 0.0)))
 
     def reached(self, run: TrainingJob) -> float:
-        """The share of what a run is to take: of its budget, or of a link's steps; 1 is all of it."""
+        """The share of its goal that a run has reached: of its budget, or of a link's steps."""
         if self._has_had_its_time(run):
             return 1.0
         if self.until is None or run.status == FAILED:
@@ -99,27 +98,26 @@ class DuelJob:
 
     @property
     def is_late(self) -> bool:
-        """Whether a run has had its time on this server before its budget was spent."""
+        """Whether a run used up its time on this server before its budget."""
         return any(self._has_had_its_time(run) and self.spent(run) < 1 for run in self.runs)
 
     @property
     def is_cut(self) -> bool:
-        """Whether a link ends it before its budget of steps is spent."""
+        """Whether a link ends it before its budget of steps."""
         return bool(self.until and self.budget.steps and min(self.until) < self.budget.steps)
 
     @property
     def taken(self) -> list[int]:
-        """How far each run has come: for a link, in which a failed one fails again."""
+        """The step of each run, for a link; a failed run gets all steps, so that it fails again."""
         return [run.recipe.steps if run.status == FAILED else run.step for run in self.runs]
 
     @property
     def done(self) -> float:
-        """The share of all that is over."""
         return self._mean(self.spent)
 
     @property
     def seconds_left(self) -> float | None:
-        """About how long it will take to the end, by what it took so far; None while that says little."""
+        """Estimated seconds to the end; None while too little is known."""
         share = self._mean(self.reached)
         return sum(self.seconds.values()) * (1 / share - 1) if share > TOO_EARLY else None
 
@@ -128,21 +126,16 @@ class DuelJob:
 
     @property
     def is_measured(self) -> bool:
-        """Whether every run that learned something has its figures."""
+        """Whether every run that learned something is measured."""
         return all(run.evaluation is not None for run in self.runs if run.step and run.status != FAILED)
 
     def close(self) -> None:
-        """The visitor has gone: stop what runs."""
         if self.stop is not None:
             self.stop.set()
         self.runs = []
 
     def to_message(self, kept: set[str]) -> dict | None:
-        """What the duel board is told: everything, each time.
-
-        Args:
-            kept: ids of the runs that the visitor has kept.
-        """
+        """The whole value of the duel board; `kept` has the ids of runs that the visitor has kept."""
         if not self.runs:
             return None
         task, probe = self.runs[0].task, self.runs[0].probe
@@ -158,10 +151,10 @@ class DuelJob:
             "budget": dataclasses.asdict(self.budget),
             "probe": shorten(probe.source, LONGEST_PROBE),
             "answer": shorten(probe.answer, LONGEST_PROBE),
-            "baseline": tell_baseline(self.baseline),
+            "baseline": describe_baseline(self.baseline),
             "contestants": [
                 {
-                    **tell_run(run),
+                    **describe_contestant(run),
                     "parameters": self.parameters[run.id],
                     "seconds": self.seconds.get(run.id, 0.0),
                     "spent": self.spent(run),
@@ -173,7 +166,7 @@ class DuelJob:
 
 
 def choose_probe(task: Task) -> tuple[Examples, Probe]:
-    """A held-out example of a good size for a map; it is also one that each measurement answers."""
+    """(examples to answer, the probe): one held-out example of a good size for a map, as both."""
     batch = task.held_out(HELD_OUT_SAMPLE)
     rows = [[index for index in row if index != PAD] for row in batch.input_ids.tolist()]
 
@@ -188,14 +181,14 @@ def choose_probe(task: Task) -> tuple[Examples, Probe]:
     return examples, Probe(take_row(batch, place), source, answer)
 
 
-def drive(duel: DuelJob) -> Iterator[None]:
+def drive_duel(duel: DuelJob) -> Iterator[None]:
     """Take steps in turns until every budget is spent or the visitor stops; yield what there is to show.
 
     However it ends (also when the page is closed, which raises GeneratorExit at a yield), the weights stay.
     """
     duel.is_live = True
     try:
-        with driving.ending(duel, "The duel failed"):
+        with record_failure(duel, "The duel failed"):
             yield from _begin(duel)
             yield from _turns(duel)
             is_cut = duel.stop.is_set() or duel.is_cut or duel.is_late
@@ -248,19 +241,18 @@ def _take_frames(duel: DuelJob) -> None:
             run.take_frame()
 
 
-def measure(duel: DuelJob) -> Iterator[None]:
-    """Let each write 1,000 held-out examples; yield after each."""
+def measure_duel(duel: DuelJob) -> Iterator[None]:
+    """Measure each run on 1,000 held-out examples; yield after each."""
     number = duel.number
     for run in list(duel.runs):
         if duel.number != number:  # another duel has begun
             return
         if run.step and run.status != FAILED and run.evaluation is None:
-            driving.measure(run)
+            measure_run(run)
             yield
 
 
-def tell_run(run: TrainingJob) -> dict:
-    """A contestant as the board shows it."""
+def describe_contestant(run: TrainingJob) -> dict:
     points = measured_points(run)
     score = run.evaluation.overall if run.evaluation else None
     return {
@@ -277,31 +269,30 @@ def tell_run(run: TrainingJob) -> dict:
         "examples": score.examples if score else HELD_OUT_SAMPLE,
         "points": points,
         "sizes": size_scores(run),
-        "map": tell_map(run),
+        "map": describe_map(run),
         "written": run.predictions[0] if run.predictions else None,
     }
 
 
 def name_contestant(run: TrainingJob) -> str:
-    """Its architecture's title."""
     return find_architecture(run.task, run.recipe.architecture).title
 
 
 def measured_points(run: TrainingJob) -> list[dict]:
-    """The run at each measurement; its loss is the mean over the steps since the one before."""
-    told, losses = [], []
+    """The run at each measurement, with the mean loss since the one before."""
+    points, losses = [], []
     for _, point in run.points:
         losses.append(point["loss"])
         if point["held_out"] is not None:
             known = [loss for loss in losses if math.isfinite(loss)]
             loss = sum(known) / len(known) if known else None
-            told.append({name: point[name] for name in ("step", "seconds", "held_out")} | {"loss": loss})
+            points.append({name: point[name] for name in ("step", "seconds", "held_out")} | {"loss": loss})
             losses = []
-    return told
+    return points
 
 
 def size_scores(run: TrainingJob) -> list[dict]:
-    """Accuracy by size with its interval, neighbouring sizes together; empty before it is measured."""
+    """Accuracy by size with its interval, neighbouring sizes pooled; empty before it is measured."""
     pooled = pool_sizes(run.evaluation.by_size, SIZE_GROUPS) if run.evaluation else {}
     return [
         {
@@ -316,12 +307,12 @@ def size_scores(run: TrainingJob) -> list[dict]:
     ]
 
 
-def tell_map(run: TrainingJob) -> dict | None:
-    """The probe's map at the newest frame, of what is read the source only; None without attention."""
+def describe_map(run: TrainingJob) -> dict | None:
+    """The probe's newest map, over the source's columns only; None without attention."""
     if not run.frames or not run.map.get("heads"):
         return None
     _, frame = run.frames[-1]
     names = ("heads", "rows", "cols", "truth", "layer")
     source = run.probe.batch.input_ids.shape[1]  # a decoder's map goes on over the answer
-    seen = {"maps": frame["maps"][-1], "step": frame["step"], "source": source}
-    return {**seen, **{name: run.map[name] for name in names}}
+    newest = {"maps": frame["maps"][-1], "step": frame["step"], "source": source}
+    return {**newest, **{name: run.map[name] for name in names}}

@@ -173,7 +173,7 @@
       if (key === drawn) return; // only the held-out part has changed
       drawn = key;
       if (!answer) {
-        const why = view.no_answer || "Ask, and the answer before and after is set here, symbol by symbol.";
+        const why = view.no_answer || "After Ask, the answers with and without are compared here, symbol by symbol.";
         box.replaceChildren(el("p", "hf-blank", why));
         return;
       }
@@ -277,7 +277,7 @@
       grid.update({ left: drawn.left, layer: lens.layer, head: lens.head });
     };
     const sentence = each => {
-      if (!each) return "Ask tests the one choice above; this removes every head in turn and shows the held-out accuracy that is left, in %.";
+      if (!each) return "Ask tests the choice above. This removes each head in turn and shows the held-out accuracy that is left, in %.";
       const done = `${each.done} of ${each.of} heads`;
       const of = `${lens.name}; with every head ${percent(each.whole)}, on ${each.examples} held-out examples.`;
       const whole = Number.isFinite(each.whole) ? of : "";
@@ -312,7 +312,7 @@
       "Ask the model",
       "a map shows where a head looks, not what the answer needs; so take it away and count",
     );
-    const blank = el("p", "hf-blank", "Choose a checkpoint and an input above; what is taken away will be told here.");
+    const blank = el("p", "hf-blank", "Choose a checkpoint and an input above; what is removed will be named here.");
     const asking = el("div");
     const [left, right] = [el("div"), el("div")];
     const two = el("div", "hf-checks-two", left, right);

@@ -50,9 +50,15 @@ from ...jobs.job import MESSAGE_SECONDS
 from ...jobs.training_job import FINISHED, RUNNING, STOPPED
 from ...session.catalog import LoadedModel, ModelCatalog
 from ...session.model_input import as_ids
-from ...session.page import LAST, LIGHT, Page
+from ...session.page import LAST, LIGHT, NOW, Page
 from ...session.session import Session
-from ...snippets import heads as python_heads
+from ...snippets.heads import (
+    each_head_snippet,
+    held_out_roles_snippet,
+    roles_snippet,
+    theory_snippet,
+    trial_snippet,
+)
 from ...ui import boards
 from .head_scores import ExploreState, measure_energy, to_lists
 
@@ -114,11 +120,7 @@ class DescendEvent(Event):
 
 
 def build_trial(pick: AblationQuestion) -> Trial:
-    """The question as the package takes it.
-
-    Raises:
-        ValueError: no cell or no token is chosen, the cell is masked, or there is no such change.
-    """
+    """The question as hf_attn takes it; ValueError where no cell or token is chosen, or it is masked."""
     if pick.what not in WHATS:
         raise ValueError(f"{pick.what!r} cannot be changed; choose {', '.join(WHATS)}.")
     if pick.what == "token":
@@ -135,7 +137,7 @@ def build_trial(pick: AblationQuestion) -> Trial:
     return Trial((Intervention(pick.how, pick.kind, pick.layer, head, seed=pick.seed),))
 
 
-def tell_trial(pick: AblationQuestion, checks: ExploreState, *, is_alignment: bool) -> str:
+def describe_trial(pick: AblationQuestion, checks: ExploreState, *, is_alignment: bool) -> str:
     """The question in words; layers, heads and places count from 1."""
     if pick.what == "token":
         return f"Without the input's token {name_token(checks.shown['source'], pick.token)}"
@@ -151,8 +153,8 @@ def tell_trial(pick: AblationQuestion, checks: ExploreState, *, is_alignment: bo
     return CHANGED[how].format(place, seed=pick.seed)
 
 
-def tell_option(trial: Trial, seed: int) -> str:
-    """What `hf-attn ablate` takes to the same end."""
+def ablate_option(trial: Trial, seed: int) -> str:
+    """The options of `hf-attn ablate` that ask the same."""
     if trial.without:
         return f"--token {trial.without[0]}"
     action, place = str(trial.interventions[0]).split(" ")
@@ -165,22 +167,18 @@ def name_token(labels: Sequence[str], place: int) -> str:
     return label if labels.count(labels[place]) == 1 else f"{label} {place + 1}"
 
 
-def add_lines(session: Session, opened: LoadedModel, checks: ExploreState) -> None:
-    """Put the lines of Python beside what was measured of the input."""
+def add_snippets(session: Session, opened: LoadedModel, checks: ExploreState) -> None:
+    """Put the Python lines beside what was measured on the input."""
     measured = checks.shown["measured"]
     if measured is None or "why" in measured:
         return
-    given = (session, checks.chosen, opened, checks.read, checks.written)
-    measured["python"] = python_heads.explain_roles(*given, checks.text)
-    measured["theory"] = python_heads.explain_theory(*given, next(iter(checks.labels)))
+    context = (session, checks.chosen, opened, checks.read, checks.written)
+    measured["python"] = roles_snippet(*context, checks.text)
+    measured["theory"] = theory_snippet(*context, next(iter(checks.labels)))
 
 
 def compare(opened: LoadedModel, checks: ExploreState, pick: AblationQuestion) -> dict:
-    """The answer with and without, symbol by symbol.
-
-    Raises:
-        ValueError: the question cannot be put to this model and input.
-    """
+    """The answer with and without, symbol by symbol; ValueError where the question does not fit the input."""
     if checks.shown["no_answer"]:
         raise ValueError(checks.shown["no_answer"])
     trial = build_trial(pick)
@@ -193,8 +191,8 @@ def compare(opened: LoadedModel, checks: ExploreState, pick: AblationQuestion) -
     ]
     missing = max(0, len(change.before) - len(change.after))
     return {
-        "what": tell_trial(pick, checks, is_alignment=is_recurrent(opened.model.config)),
-        "option": tell_option(trial, pick.seed),
+        "what": describe_trial(pick, checks, is_alignment=is_recurrent(opened.model.config)),
+        "option": ablate_option(trial, pick.seed),
         "is_shorter": bool(trial.without),
         "before": before,
         "after": after,
@@ -205,7 +203,7 @@ def compare(opened: LoadedModel, checks: ExploreState, pick: AblationQuestion) -
 
 
 def read_answer(opened: LoadedModel, text: str, ids: tuple[int, ...]) -> dict:
-    """An answer's symbols, and whether the task calls it right."""
+    """An answer's symbols, and whether the task accepts it."""
     is_class = opened.kind == CLASSES
     symbols = [opened.class_names()[ids[0]]] if is_class else opened.labels(ids)
     correct = opened.task.verify(text, opened.task.decode(list(ids))).correct if opened.task else None
@@ -213,7 +211,6 @@ def read_answer(opened: LoadedModel, text: str, ids: tuple[int, ...]) -> dict:
 
 
 def read_moved(symbols: list[str], change: Change) -> list[list]:
-    """How far the distribution of each written symbol moves."""
     figures = zip(symbols, change.total_variation, change.divergence, strict=True)
     return [list(row) for row in figures]
 
@@ -225,68 +222,60 @@ def refuse_counting(opened: LoadedModel, trial: Trial) -> dict | None:
     if trial.without:
         return {"why": "Held-out examples have other tokens, so this is asked of one input only."}
     if trial.has_places and is_decoder_only(opened.model):
-        return {
-            "why": "In one sequence the places of held-out examples differ: an edge is asked of one input."
-        }
+        return {"why": "Held-out examples differ in length, so an edge is removed for this input only."}
     return None
 
 
 def read_outcome(outcome: Outcome) -> dict:
-    """What the board says of held-out answers in a trial."""
     interval = {"low": outcome.interval.low, "high": outcome.interval.high}
-    return {
-        "left": outcome.exact_match,
-        **interval,
-        "drop": outcome.drop,
-        "error": outcome.standard_error,
-    }
+    return {"left": outcome.exact_match, **interval, "drop": outcome.drop, "error": outcome.standard_error}
 
 
 def ask_model(
     catalog: ModelCatalog, session: Session, checks: ExploreState, pick: AblationQuestion
 ) -> Iterator[str | None]:
-    """Answer a question: the one input at once, then held-out examples; the board's value, twice."""
+    """Answer a question on this input, then on held-out examples; yields the board's value twice."""
     turn, checks.error = checks.turn, ""
     try:
         with catalog.open(session, checks.chosen) as opened:
-            asked = checks.answer = compare(opened, checks, pick)
-            counted = 0 if "why" in asked["held_out"] else EXAMPLES
-            given = (opened, checks.read, build_trial(pick), counted)
-            asked["python"] = python_heads.explain_trial(session, checks.chosen, *given)
+            answer = checks.answer = compare(opened, checks, pick)
+            counted = 0 if "why" in answer["held_out"] else EXAMPLES
+            context = (opened, checks.read, build_trial(pick), counted)
+            answer["python"] = trial_snippet(session, checks.chosen, *context)
     except ValueError as error:
         checks.error = str(error)
         yield checks.to_value()
         return
     yield checks.to_value()
-    if "why" in asked["held_out"] or turn != checks.turn:
+    if "why" in answer["held_out"] or turn != checks.turn:
         return
     try:
         with catalog.open(session, checks.chosen) as opened:
             whole, left = measure_outcomes(opened.model, opened.task, [build_trial(pick)], EXAMPLES)
-        asked["held_out"] = {"examples": left.examples, "whole": whole.exact_match, **read_outcome(left)}
+        answer["held_out"] = {"examples": left.examples, "whole": whole.exact_match, **read_outcome(left)}
     except ValueError as error:  # an edge that shorter examples do not have, data that are not here
-        asked["held_out"] = {"why": str(error)}
+        answer["held_out"] = {"why": str(error)}
     if turn == checks.turn:
         yield checks.to_value()
 
 
-def ask_each_head(catalog: ModelCatalog, session: Session, checks: ExploreState) -> Iterator[str | None]:
-    """Take each head away in turn and show what is left, as it comes; nothing while that is under way."""
+def measure_each_head(catalog: ModelCatalog, session: Session, checks: ExploreState) -> Iterator[str | None]:
+    """Remove each head in turn and show what is left as it comes; one at a time."""
     if checks.shown is None or (checks.each is not None and checks.each["status"] == RUNNING):
         yield gr.skip()
         return
-    of, checks.wants_stop, shown_at = checks.of, False, 0.0
+    weights, checks.wants_stop, shown_at = checks.weights, False, 0.0
     each = checks.each = {"status": RUNNING, "done": 0, "of": 0, "rows": []}
     try:
         with catalog.open(session, checks.chosen) as opened:
             heads = [trial for trial in list_trials(opened.model) if trial.interventions[0].head is not None]
             each["of"] = len(heads)
-            each["python"] = python_heads.explain_each_head(session, checks.chosen, opened, EXAMPLES)
+            each["python"] = each_head_snippet(session, checks.chosen, opened, EXAMPLES)
             yield checks.to_value()
             outcomes = measure_outcomes(opened.model, opened.task, heads, EXAMPLES)
             for outcome in outcomes:
                 note_outcome(each, outcome)
-                if checks.wants_stop or checks.of != of:
+                if checks.wants_stop or checks.weights != weights:
                     break
                 if time.monotonic() - shown_at >= MESSAGE_SECONDS:
                     yield checks.to_value()
@@ -298,32 +287,34 @@ def ask_each_head(catalog: ModelCatalog, session: Session, checks: ExploreState)
     except Exception as error:  # shown on the board; the page goes on
         logging.getLogger(__name__).exception("taking each head away failed")
         each["status"], checks.error = STOPPED, f"Without each head: {error}"
-    if checks.of == of:
+    if checks.weights == weights:
         yield checks.to_value()
 
 
 def note_outcome(each: dict, outcome: Outcome) -> None:
-    """Write one outcome down: the whole model's first, then a head's."""
+    """Record one outcome: the whole model's first, then one a head."""
     each["examples"] = outcome.examples
     if not outcome.trial.interventions:
         each["whole"] = outcome.exact_match
         return
-    (gone,) = outcome.trial.interventions
-    each["rows"].append({"kind": gone.kind, "layer": gone.layer, "head": gone.head, **read_outcome(outcome)})
+    (removed,) = outcome.trial.interventions
+    each["rows"].append(
+        {"kind": removed.kind, "layer": removed.layer, "head": removed.head, **read_outcome(outcome)}
+    )
     each["done"] += 1
 
 
 def compare_roles(catalog: ModelCatalog, session: Session, checks: ExploreState) -> Iterator[str | None]:
-    """Measure the roles on held-out examples, beside the same model untrained."""
+    """Measure head roles on held-out examples, beside the same model untrained."""
     if checks.shown is None or (checks.compared is not None and checks.compared.get("status") == RUNNING):
         yield gr.skip()
         return
-    of, checks.compared = checks.of, {"status": RUNNING}
+    weights, checks.compared = checks.weights, {"status": RUNNING}
     yield checks.to_value()
     try:
         with catalog.open(session, checks.chosen) as opened:
             found = measure_head_roles(opened.model, opened.task, ROLE_EXAMPLES)
-            python = python_heads.explain_held_out_roles(session, checks.chosen, opened, ROLE_EXAMPLES)
+            python = held_out_roles_snippet(session, checks.chosen, opened, ROLE_EXAMPLES)
         compared = {
             "examples": found.examples,
             "trained": to_lists(found.trained),
@@ -334,13 +325,13 @@ def compare_roles(catalog: ModelCatalog, session: Session, checks: ExploreState)
     except Exception as error:  # shown on the board; the page goes on
         logging.getLogger(__name__).exception("measuring the roles failed")
         compared = {"why": str(error)}
-    if checks.of == of:
+    if checks.weights == weights:
         checks.compared = compared
         yield checks.to_value()
 
 
 def descend(catalog: ModelCatalog, session: Session, checks: ExploreState, kind: str, layer: int, head: int):
-    """The head that is looked at: its Hopfield energies, once."""
+    """Measure the Hopfield energies of the head on show, once."""
     place = f"{kind}.{layer}.{head}"
     if checks.shown is None or kind not in checks.labels or place in checks.energies:
         return gr.skip()
@@ -353,7 +344,7 @@ def descend(catalog: ModelCatalog, session: Session, checks: ExploreState, kind:
 
 
 def build_part(page: Page, checks: gr.State) -> gr.HTML:
-    """Lay the panels out below the lens and connect them; the lens tells them what is chosen."""
+    """Lay the panels out below the lens and connect them; the lens sends them what is chosen."""
     events = ("ask_model", "each_head", "stop_heads", "compare_roles", "descend")
     counted = f'data-examples="{EXAMPLES}" data-role-examples="{ROLE_EXAMPLES}"'
     template = f'<div class="hf-checks hf-board" {counted}></div>'
@@ -365,7 +356,7 @@ def build_part(page: Page, checks: gr.State) -> gr.HTML:
         yield from ask_model(catalog, session, checks, AblationQuestion(**asked))
 
     def without_each(session, checks):
-        yield from ask_each_head(catalog, session, checks)
+        yield from measure_each_head(catalog, session, checks)
 
     def compare_on_held_out(session, checks):
         yield from compare_roles(catalog, session, checks)
@@ -381,5 +372,5 @@ def build_part(page: Page, checks: gr.State) -> gr.HTML:
     board.each_head(without_each, asked, board, **counting)
     board.compare_roles(compare_on_held_out, asked, board, **counting)
     board.descend(look, asked, board, **LIGHT, trigger_mode="multiple")
-    board.stop_heads(stop, checks, None, **LIGHT, queue=False)
+    board.stop_heads(stop, checks, None, **NOW)
     return board

@@ -1,4 +1,4 @@
-"""What a lens shows, measured: roles, theory views and energies of every head, and what was asked of it."""
+"""Explore's measurements: roles, theory views and energies of every head; and the state of its panels."""
 
 from dataclasses import dataclass, field
 
@@ -36,19 +36,19 @@ class ExploreState:
     """What one visitor's lens shows, and what the model was asked about it.
 
     Attributes:
-        asked: the newest question to the lens; what comes late of an older one is not shown.
-        turn: number of the lens's input.
+        request: the newest to the lens; a late answer to an older one is dropped.
+        turn: counts the lens's inputs, so that a late message about an older one is dropped.
         chosen, text, read, written: checkpoint, input, its ids, and the ids written.
         labels: kind → (rows, columns) of its maps.
         long: the maps by kind, where they are too many to be sent at once.
         shown: what does not change until the next input.
-        of: checkpoint and weights that `each` and `compared` were measured of.
+        weights: checkpoint and weights that `each` and `compared` were measured of.
         answer, each, compared, energies, error: as in the board's value.
         wants_stop: set by the button, heeded between two heads.
         inside: the head whose queries and keys were read last, and which one it is.
     """
 
-    asked: object = None
+    request: object = None
     turn: int = 0
     chosen: str | None = None
     text: str = ""
@@ -57,7 +57,7 @@ class ExploreState:
     labels: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=dict)
     long: dict[str, LongMap] = field(default_factory=dict)
     shown: dict | None = None
-    of: tuple[str | None, str] = (None, "")
+    weights: tuple[str | None, str] = (None, "")
     answer: dict | None = None
     each: dict | None = None
     compared: dict | None = None
@@ -67,28 +67,23 @@ class ExploreState:
     inside: tuple[tuple, Head] | None = None
 
     def begin(self, new: "ExploreState") -> None:
-        """Another input is shown; what was measured of the checkpoint alone stays with it."""
+        """Show another input; what was measured of the checkpoint alone stays with it."""
         self.turn += 1
-        if self.of != new.of:
+        if self.weights != new.weights:
             self.each = self.compared = None
             self.wants_stop = True
-        for name in ("of", "chosen", "text", "read", "written", "long", "labels", "shown"):
+        for name in ("weights", "chosen", "text", "read", "written", "long", "labels", "shown"):
             setattr(self, name, getattr(new, name))
         self.answer, self.energies, self.error, self.inside = None, {}, "", None
 
     def clear(self) -> None:
-        """Nothing is shown any more."""
         self.turn += 1
         self.chosen = self.shown = self.inside = None
         self.long = {}
-        self.of, self.wants_stop = (None, ""), True
+        self.weights, self.wants_stop = (None, ""), True
 
     def head_of(self, opened: LoadedModel, kind: str, layer: int, head: int) -> Head:
-        """A head with its queries, keys and values on this input; read once while it stays chosen.
-
-        Raises:
-            ValueError: this model's cannot be read.
-        """
+        """A head's queries, keys and values, read once while it is chosen; ValueError if they cannot be."""
         place = (self.turn, kind, layer, head)
         if self.inside is None or self.inside[0] != place:
             chosen = {"kind": kind, "layer": layer, "head": head}
@@ -96,7 +91,6 @@ class ExploreState:
         return self.inside[1]
 
     def to_value(self) -> str | None:
-        """What the board is told."""
         if self.shown is None:
             return None
         names = ("turn", "error", "answer", "each", "compared", "energies")
@@ -109,11 +103,11 @@ class ExploreState:
 def prepare(
     opened: LoadedModel, chosen: str, text: str, computed: ComputedMaps, *, is_own: bool
 ) -> ExploreState:
-    """What is to be shown of an input; `ExploreState.begin` shows it."""
+    """The state for an input; `ExploreState.begin` shows it."""
     new = ExploreState(
         chosen=chosen, text=text, read=computed.read, written=computed.written, long=computed.long
     )
-    new.of = (chosen, opened.weights)
+    new.weights = (chosen, opened.weights)
     new.labels = {kind: computed.maps.sides(kind) for kind in computed.kinds}
     alignment = known_alignment(opened, text, computed.written)
     new.shown = {
@@ -152,12 +146,11 @@ def measure(opened: LoadedModel, computed: ComputedMaps, alignment: list[list[in
 
 
 def to_lists(figures: dict[str, dict[str, torch.Tensor]]) -> dict:
-    """Kind → name → [layers][heads]."""
     return {kind: {name: each.tolist() for name, each in of.items()} for kind, of in figures.items()}
 
 
 def measure_energy(opened: LoadedModel, checks: ExploreState, kind: str, layer: int, head: int) -> dict:
-    """Hopfield energy of a head's queries among its keys before and after one update, the mean; or {why}."""
+    """Mean Hopfield energy of a head's queries before and after one update; or {why}."""
     if is_recurrent(opened.model.config):
         return {"why": "no queries and keys: the alignment comes from a score of two states"}
     try:

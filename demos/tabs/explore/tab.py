@@ -7,14 +7,22 @@ from hf_attn.tasks.base import CLASSES
 from ...core.events import Event, Kind, Place
 from ...core.limits import limits_here
 from ...session.catalog import LoadedModel, ModelCatalog
-from ...session.maps import ComputedMaps, TargetError, fetch_cell, fetch_head, look, look_again, show
-from ...session.model_input import ModelInput, build_model_input, wire_ask, wire_model_input
-from ...session.page import LAST, LIGHT, Page, clear_on_edit, state_of
+from ...session.maps import (
+    ComputedMaps,
+    TargetError,
+    board_value,
+    compute_maps,
+    compute_window,
+    fetch_cell,
+    fetch_head,
+)
+from ...session.model_input import ModelInput, build_model_input, wire_answer, wire_model_input
+from ...session.page import LAST, LIGHT, NOW, Page, clear_on_edit, state_of
 from ...session.session import Session
-from ...snippets import heads as python_heads
-from ...snippets import views as python_lines
+from ...snippets.heads import cell_snippet
+from ...snippets.views import maps_snippet
 from ...ui import boards, notices
-from .ablation_panel import add_lines, build_part
+from .ablation_panel import add_snippets, build_part
 from .head_scores import ExploreState, prepare
 
 TITLE = "Explore"
@@ -65,7 +73,7 @@ class WindowEvent(Event):
     column: Place
 
 
-def ask(
+def compute_board(
     catalog: ModelCatalog,
     session: Session,
     chosen: str | None,
@@ -74,30 +82,24 @@ def ask(
     kept: dict | None,
     checks: ExploreState | None = None,
 ) -> list:
-    """Compute the maps of an input: [board, error, target's error, origin]; a wrong or late one changes none.
+    """[board, error, target's error, origin] of an input; a wrong or outdated one changes nothing but errors.
 
-    Args:
-        catalog: checkpoints that everybody may open.
-        session: the visitor's own runs.
-        chosen: which of them.
-        text: the input.
-        target: what is to be written; empty for what the model writes itself.
-        kept: kind, layer, head and cell that the visitor picked last.
-        checks: told of what is shown, so that questions are about it.
+    An empty target is written by the model. `kept` is what the visitor picked last (kind, layer, head, cell);
+    `checks` is told what is shown, so that questions are about it.
     """
     checks, text, target = checks or ExploreState(), (text or "").strip(), (target or "").strip()
-    mine = checks.asked = object()
+    request = checks.request = object()
     if chosen is None:
         checks.clear()
-        return [None, "", "", notices.origin("none yet", "none", "none")]
+        return [None, "", "", notices.NOTHING]
     try:
         with catalog.open(session, chosen) as opened:
-            computed = look(opened, text, target)
-            value = show(opened, text, computed, kept)
-            value["python"] = say_lines(session, chosen, opened, computed, value)
+            computed = compute_maps(opened, text, target)
+            value = board_value(opened, text, computed, kept)
+            value["python"] = first_snippet(session, chosen, opened, computed, value)
             new = prepare(opened, chosen, text, computed, is_own=not target)
-            add_lines(session, opened, new)
-            if checks.asked is not mine:  # asked again meanwhile: the panels speak about that
+            add_snippets(session, opened, new)
+            if checks.request is not request:  # asked again meanwhile: the panels speak about that
                 return [gr.skip()] * 4
             checks.begin(new)
             value["turn"] = checks.turn
@@ -108,23 +110,25 @@ def ask(
         return [gr.skip(), notices.field_error(str(error)), "", gr.skip()]
 
 
-def say_lines(session: Session, chosen: str, opened: LoadedModel, computed: ComputedMaps, value: dict) -> str:
-    """The lines of Python for the head that is shown first; the lens puts others in their place."""
+def first_snippet(
+    session: Session, chosen: str, opened: LoadedModel, computed: ComputedMaps, value: dict
+) -> str:
+    """The Python lines for the head that is shown first; the lens puts others in their place."""
     layer, head = (value.get(name) or 0 for name in ("layer", "head"))
-    return python_lines.explain_maps(session, chosen, opened, computed, layer, head, value.get("kind"))
+    return maps_snippet(session, chosen, opened, computed, layer, head, value.get("kind"))
 
 
 def move_window(
     catalog: ModelCatalog, session: Session, checks: ExploreState, kept: dict | None, row: int, column: int
 ):
-    """Show another window of the long input that is shown."""
+    """Show another window of a long input."""
     if checks.chosen is None or not checks.long:
         return gr.skip()
     try:
         with catalog.open(session, checks.chosen) as opened:
-            computed = look_again(opened, checks.read, checks.written, (row, column))
-            value = show(opened, checks.text, computed, kept)
-            value["python"] = say_lines(session, checks.chosen, opened, computed, value)
+            computed = compute_window(opened, checks.read, checks.written, (row, column))
+            value = board_value(opened, checks.text, computed, kept)
+            value["python"] = first_snippet(session, checks.chosen, opened, computed, value)
     except ValueError:  # the checkpoint is gone by now
         return gr.skip()
     checks.long = computed.long
@@ -132,26 +136,26 @@ def move_window(
 
 
 def send_head(checks: ExploreState, turn: int, kind: str, layer: int, head: int | None):
-    """The map of a head of a long input; nothing where another input is shown by now."""
+    """The map of a head of a long input; skipped where another input is shown by now."""
     return gr.skip() if turn != checks.turn else boards.to_json(fetch_head(checks, kind, layer, head))
 
 
-def look_inside(catalog: ModelCatalog, session: Session, checks: ExploreState, turn: int, *cell):
-    """What is behind a cell (kind, layer, head, query, key)."""
+def unfold_cell(catalog: ModelCatalog, session: Session, checks: ExploreState, turn: int, *cell):
+    """The numbers behind a cell (kind, layer, head, query, key)."""
     if turn != checks.turn or checks.chosen is None:
         return gr.skip()
     try:
         with catalog.open(session, checks.chosen) as opened:
             value = fetch_cell(opened, checks, *cell)
-            given = (session, checks.chosen, opened, checks.read, checks.written)
-            value["cell"]["python"] = python_heads.explain_cell(*given, cell)
+            context = (session, checks.chosen, opened, checks.read, checks.written)
+            value["cell"]["python"] = cell_snippet(*context, cell)
             return boards.to_json(value)
     except ValueError:  # the checkpoint is gone by now
         return gr.skip()
 
 
-def open_other(catalog: ModelCatalog, session: Session, name: str) -> list:
-    """A folder or a Hub id is offered and chosen: [checkpoint, error]; a bad one leaves what is chosen."""
+def open_model(catalog: ModelCatalog, session: Session, name: str) -> list:
+    """Open a folder or a Hub id, and choose it: [checkpoint, error]."""
     try:
         chosen = catalog.take(session, (name or "").strip())
     except (ValueError, OSError) as error:
@@ -159,25 +163,24 @@ def open_other(catalog: ModelCatalog, session: Session, name: str) -> list:
     return [gr.update(choices=catalog.choices(session), value=chosen), ""]
 
 
-def choose(catalog: ModelCatalog, session: Session, chosen: str | None) -> list:
-    """Another checkpoint: [target, look-for]; a classifier writes no target."""
+def choose_fields(catalog: ModelCatalog, session: Session, chosen: str | None) -> list:
+    """[target, look-for] for another checkpoint; a classifier has no target."""
     kind = catalog.kind(session, chosen)
     look_for = notices.look_for(LOOK_FOR_CLASS if kind == CLASSES else LOOK_FOR)
     return [gr.update(value="", visible=kind != CLASSES), look_for]
 
 
 def keep_pick(event: PickEvent) -> dict:
-    """Remember what was picked, so that the next input shows the same head."""
     return {name: getattr(event, name) for name in ("kind", "layer", "head", "query", "key")}
 
 
 def build_target(question: ModelInput) -> tuple[gr.Textbox, gr.HTML, gr.Button]:
-    """Lay out the target with its own line for what is wrong: (target, its error, button)."""
+    """Lay out the target: (target, its error, button)."""
     with question.row:
         typed = {"elem_id": "explore-target", "elem_classes": "hf-mono-input", "min_width": 0}
         hint = "what the model writes itself"
         target = gr.Textbox("", label="Target", max_lines=1, placeholder=hint, **typed)
-        error = gr.HTML("", elem_classes="hf-field-error", elem_id="explore-target-error")
+        error = notices.build_error_line("explore-target-error")
         show = gr.Button("Show", variant="primary", elem_id="explore-show", min_width=0)
     return target, error, show
 
@@ -194,7 +197,7 @@ def build_other() -> tuple[gr.Textbox, gr.Button, gr.HTML]:
             **typed,
         )
         press = gr.Button("Open", elem_id="explore-open", min_width=0)
-        error = gr.HTML("", elem_classes="hf-field-error", elem_id="explore-other-error")
+        error = notices.build_error_line("explore-other-error")
     return name, press, error
 
 
@@ -208,46 +211,45 @@ def explore_board(elem_id: str) -> gr.HTML:
 
 
 def build(page: Page) -> None:
-    """Lay the tab out and connect it."""
     question, origin = build_model_input(LOOK_FOR, "explore")
     target, target_error, press = build_target(question)
     other, open_press, other_error = build_other()
     board = explore_board("explore-board")
-    kept, checks = gr.State(None), state_of(ExploreState(), ExploreState.clear)
+    picked, checks = gr.State(None), state_of(ExploreState(), ExploreState.clear)
     checked = build_part(page, checks)
     catalog = page.catalog
 
     def answer(*asked):
-        return [*ask(catalog, *asked), asked[-1].to_value()]
+        return [*compute_board(catalog, *asked), asked[-1].to_value()]
 
     def turn(*chosen):
-        return choose(catalog, *chosen)
+        return choose_fields(catalog, *chosen)
 
     def fetch(checks, event: HeadEvent):
         return send_head(checks, event.turn, event.kind, event.layer, event.head)
 
     def inside(session, checks, event: CellEvent):
         cell = (event.kind, event.layer, event.head, event.query, event.key)
-        return look_inside(catalog, session, checks, event.turn, *cell)
+        return unfold_cell(catalog, session, checks, event.turn, *cell)
 
-    def move(session, checks, kept, event: WindowEvent):
-        return move_window(catalog, session, checks, kept, event.row, event.column)
+    def move(session, checks, picked, event: WindowEvent):
+        return move_window(catalog, session, checks, picked, event.row, event.column)
 
     def take(session, name):
-        return open_other(catalog, session, name)
+        return open_model(catalog, session, name)
 
-    asked = [page.session, question.chosen, question.text, target, kept, checks]
+    asked = [page.session, question.chosen, question.text, target, picked, checks]
     answered = [board, question.error, target_error, origin, checked]
     changed = (turn, [page.session, question.chosen], [target, question.look_for])
     own = {"target": target}
-    asking = wire_model_input(page, question, answer, asked, answered, changed, own, WAITING)
+    events = wire_model_input(page, question, answer, asked, answered, changed, own, WAITING)
     clear_on_edit(target, target_error)
     for asked_by in (press.click, target.submit):
-        wire_ask(asked_by, asking.now, WAITING)
+        wire_answer(asked_by, events.always, WAITING)
     chosen = [question.chosen, other_error]
     opened = gr.on([open_press.click, other.submit], take, [page.session, other], chosen, **LAST)
-    wire_ask(opened.success, asking.new, WAITING)
-    board.pick(keep_pick, None, kept, **LIGHT, queue=False, trigger_mode="multiple")
-    board.fetch(fetch, checks, board, **LIGHT, queue=False, trigger_mode="multiple")
+    wire_answer(opened.success, events.if_new, WAITING)
+    board.pick(keep_pick, None, picked, **NOW, trigger_mode="multiple")
+    board.fetch(fetch, checks, board, **NOW, trigger_mode="multiple")
     board.look_inside(inside, [page.session, checks], board, **LIGHT, trigger_mode="multiple")
-    board.move_window(move, [page.session, checks, kept], board, **LAST)
+    board.move_window(move, [page.session, checks, picked], board, **LAST)

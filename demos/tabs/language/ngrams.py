@@ -35,9 +35,9 @@ from hf_attn.tasks.batch import SPECIAL_TOKENS
 
 from ...core.limits import refuse_longer
 from ...jobs.training_job import TrainingJob
-from ...session.page import LAST, LIGHT, Page, state_of, with_value
+from ...session.page import LAST, LIGHT, NOW, Page, state_of, with_value
 from ...session.session import Session
-from ...snippets import views as python_lines
+from ...snippets.views import ngrams_snippet
 from ...ui import boards, formatting, notices
 
 NAME, TITLE = "ngrams", "n-grams"
@@ -54,7 +54,7 @@ PROMPTS = {OWN: "the boat waits by the", DOCSTRINGS: "return the number of"}
 LONGEST = 20_000  # characters
 LONGEST_PROMPT = 200
 ORIGIN = ("n-gram tables, Kneser–Ney", "counted from this text", "CPU")
-READY = "Of an own text every fifth sentence is held out; of the docstrings whole modules."
+READY = "Held out are every fifth sentence of your own text, or whole modules of the docstrings."
 
 
 @dataclass(eq=False)
@@ -74,11 +74,7 @@ def shared_docstrings() -> Passages:
 
 
 def read(source: str, text: str | None) -> Passages:
-    """The chosen text.
-
-    Raises:
-        ValueError: it is too short or too long.
-    """
+    """The chosen text; ValueError where it is too short or too long."""
     if source == DOCSTRINGS:
         return shared_docstrings()
     refuse_longer("text", text, LONGEST)
@@ -86,13 +82,13 @@ def read(source: str, text: str | None) -> Passages:
 
 
 def newest_model(session: Session) -> TrainingJob | None:
-    """The visitor's newest run that writes text and has learned something."""
+    """The newest run of this session that is a language model and has learned something."""
     runs = (run for run in reversed(session.runs.values()) if run.task.kind == TEXT)
     return next((run for run in runs if run.model is not None and run.step), None)
 
 
 def ask_model(session: Session, prompt: str) -> dict | None:
-    """What the visitor's own language model says of the next token; None where there is none."""
+    """Next-token probabilities of the visitor's own language model; None where there is none."""
     run = newest_model(session)
     if run is None:
         return None
@@ -113,14 +109,13 @@ def ask_model(session: Session, prompt: str) -> dict | None:
     }
 
 
-def tell_own(session: Session) -> str:
-    """That the visitor's own language model is not carried by a link."""
+def model_stays(session: Session) -> str:
+    """That a link does not carry the visitor's own language model."""
     run = newest_model(session)
     return f"What {run.name} says stays here: a link carries what is counted." if run else ""
 
 
 def to_value(session: Session, counting: CountingJob, prompt: str) -> str:
-    """What the board is told."""
     passages, size = counting.passages, len(counting.passages.words)
     tables = [
         {name: getattr(table, name) for name in ("context", "perplexity", "discount", "cells", "met")}
@@ -141,23 +136,19 @@ def to_value(session: Session, counting: CountingJob, prompt: str) -> str:
             "following": following,
             "model": ask_model(session, prompt),
             "growth": growth,
-            "python": python_lines.explain_ngrams(counting.reading, prompt),
+            "python": ngrams_snippet(counting.reading, prompt),
         }
     )
 
 
 def check_prompt(prompt: str | None) -> str:
-    """How the text begins.
-
-    Raises:
-        ValueError: it is too long.
-    """
+    """The beginning, without spaces around it; ValueError where it is too long."""
     refuse_longer("text so far", prompt, LONGEST_PROMPT)
     return (prompt or "").strip()
 
 
 def screen(board=None, text_error="", prompt_error="", note=None, is_running=False) -> list:
-    """[board, error of the text, error of the beginning, note, count, stop]; no board leaves it as it is."""
+    """[board, text's error, beginning's error, note, count, stop]; None leaves the board as it is."""
     return [
         gr.skip() if board is None else board,
         notices.field_error(text_error),
@@ -171,7 +162,7 @@ def screen(board=None, text_error="", prompt_error="", note=None, is_running=Fal
 def count(
     session: Session, counting: CountingJob, source: str, text: str | None, prompt: str | None
 ) -> Iterator[list]:
-    """Count a text table by table; what is refused leaves the last tables in place."""
+    """Count a text table by table; a refused text leaves the last tables in place."""
     counting.wants_stop = False
     try:
         start = check_prompt(prompt)
@@ -192,19 +183,19 @@ def count(
         yield screen(note=f"Counted the {NAMES[table.context]}s…", is_running=True)
     counting.reading = "read_docstring_passages()" if source == DOCSTRINGS else f"read_passages({text!r})"
     counting.passages, counting.tables = passages, tables
-    said = "Stopped; what was counted is shown." if counting.wants_stop else READY
-    yield screen(to_value(session, counting, start), note=said)
+    note = "Stopped; what was counted is shown." if counting.wants_stop else READY
+    yield screen(to_value(session, counting, start), note=note)
 
 
 def begin(session: Session, counting: CountingJob, *chosen) -> Iterator[list]:
-    """The tab is opened: count the text that stands there, once."""
+    """The tab was opened: count the text that stands there, once."""
     if counting.passages is not None:
         yield [gr.skip()] * 6
         return
     yield from count(session, counting, *chosen)
 
 
-def ask(session: Session, counting: CountingJob, prompt: str | None) -> list:
+def continue_text(session: Session, counting: CountingJob, prompt: str | None) -> list:
     """Another beginning: [board, its error]."""
     try:
         start = check_prompt(prompt)
@@ -216,30 +207,26 @@ def ask(session: Session, counting: CountingJob, prompt: str | None) -> list:
 
 
 def stop(counting: CountingJob) -> None:
-    """Ask the counting to end after the table under way."""
     counting.wants_stop = True
 
 
-def turn(source: str) -> list[dict]:
-    """Another source: [text, beginning]."""
+def choose_source(source: str) -> list[dict]:
+    """[text, beginning] for another source."""
     return [gr.update(visible=source == OWN), gr.update(value=PROMPTS[source])]
 
 
 def build_part(page: Page) -> None:
-    """Lay the part out and connect it."""
-    with gr.Row(elem_classes="hf-lead"):
-        gr.HTML(notices.look_for(LOOK_FOR))
-        gr.HTML(notices.origin(*ORIGIN))
+    notices.build_lead(LOOK_FOR, notices.origin(*ORIGIN))
     with gr.Row(elem_classes="hf-work"):
         with gr.Column(elem_classes=["hf-panel", "hf-side"], min_width=0):
             press = gr.Button("Count", variant="primary", elem_id="ngrams-count")
             halt = gr.Button("Stop", variant="stop", size="md", interactive=False, elem_id="ngrams-stop")
-            said = gr.HTML(notices.note(READY), elem_id="ngrams-note")
+            note = gr.HTML(notices.note(READY), elem_id="ngrams-note")
             source = gr.Radio(
                 [OWN, DOCSTRINGS], value=OWN, label="Text", elem_classes="seg", elem_id="ngrams-source"
             )
-            text = gr.Textbox(FIRST, label="Own text", lines=8, max_lines=8, elem_id="ngrams-text")
-            text_error = gr.HTML("", elem_classes="hf-field-error", elem_id="ngrams-text-error")
+            text = gr.Textbox(FIRST, label="Your own text", lines=8, max_lines=8, elem_id="ngrams-text")
+            text_error = notices.build_error_line("ngrams-text-error")
             prompt = gr.Textbox(
                 PROMPTS[OWN],
                 label="The text so far",
@@ -247,21 +234,23 @@ def build_part(page: Page) -> None:
                 elem_id="ngrams-prompt",
                 elem_classes="hf-mono-input",
             )
-            prompt_error = gr.HTML("", elem_classes="hf-field-error", elem_id="ngrams-prompt-error")
+            prompt_error = notices.build_error_line("ngrams-prompt-error")
         with gr.Column(min_width=0, elem_classes="hf-result"):
             board = boards.build_board("ngrams_board", "hf-language", "ngrams-board")
     counting = state_of(CountingJob(), stop)
-    asked = [page.session, counting, source, text, prompt]
-    shown = [board, text_error, prompt_error, said, press, halt]
+    inputs = [page.session, counting, source, text, prompt]
+    shown = [board, text_error, prompt_error, note, press, halt]
 
     def open_link(values):
-        shown, _ = turn(values["source"])
+        shown, _ = choose_source(values["source"])
         set_by_link = {source: with_value(values["source"]), prompt: with_value(values["prompt"])}
         return {text: with_value(values["counted"], shown), **set_by_link}
 
-    page.link_fields({"source": source, "counted": text, "prompt": prompt}, restore=open_link, stays=tell_own)
-    page.tab.select(begin, asked, shown, **LIGHT)
-    press.click(count, asked, shown, **LIGHT)
-    prompt.submit(ask, [page.session, counting, prompt], [board, prompt_error], **LAST)
-    halt.click(stop, counting, None, **LIGHT, queue=False)
-    source.input(turn, source, [text, prompt], **LIGHT, queue=False)
+    page.link_fields(
+        {"source": source, "counted": text, "prompt": prompt}, restore=open_link, stays=model_stays
+    )
+    page.tab.select(begin, inputs, shown, **LIGHT)
+    press.click(count, inputs, shown, **LIGHT)
+    prompt.submit(continue_text, [page.session, counting, prompt], [board, prompt_error], **LAST)
+    halt.click(stop, counting, None, **NOW)
+    source.input(choose_source, source, [text, prompt], **NOW)

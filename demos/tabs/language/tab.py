@@ -4,18 +4,16 @@ import gradio as gr
 
 from ...session.page import Page
 from ...ui import notices
-from . import ngrams as language_ngrams
-from . import tokens as language_tokens
-from . import word_order, word_vectors
+from . import ngrams, tokens, word_order, word_vectors
 
 TITLE = "Language"
 ASSETS = ("language.css", "language_board.js", "tokens.js", "word_order.js", "ngrams.js", "word_vectors.js")
-PARTS = (language_tokens, word_order, language_ngrams, word_vectors)
-ELSEWHERE = "Text is classified in Try, with its map and with what happens when a word is removed."
+PARTS = (tokens, word_order, ngrams, word_vectors)
+ELSEWHERE = "Try classifies texts, with their maps and the effect of removing each word."
 
 
 def build(page: Page) -> None:
-    """Lay the tab out; which part is seen is decided by language.css alone, so that nothing is lost."""
+    """Lay the tab out; language.css alone decides which part is seen, so that nothing is lost."""
     names = [part.TITLE for part in PARTS]
     with gr.Column(elem_classes="hf-parts"):
         with gr.Row(elem_classes="hf-part-choice"):

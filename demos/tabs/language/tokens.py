@@ -25,8 +25,8 @@ from hf_attn.experiments.words.word_vectors import look_up
 from hf_attn.tasks.tokenizers.trained import SPACE
 
 from ...core.limits import refuse_longer
-from ...session.page import LAST, LIGHT, Page, clear_on_edit
-from ...snippets import views as python_lines
+from ...session.page import LAST, NOW, Page, clear_on_edit
+from ...snippets.views import tokens_snippet
 from ...ui import boards, notices
 
 NAME, TITLE = "tokens", "Tokens"
@@ -48,7 +48,7 @@ ORIGIN = ("byte pair encoding", "learned from this text; table untrained", "CPU"
 
 
 def embed(cut: Segmentation) -> dict:
-    """Ids and the rows that they pick of an untrained table."""
+    """Ids and their rows in an untrained embedding table."""
     table = torch.randn(len(cut.vocabulary), WIDTH, generator=torch.Generator().manual_seed(0))
     ids = sorted(set(cut.ids))
     rows, difference = look_up(torch.tensor(ids), table)
@@ -61,8 +61,7 @@ def embed(cut: Segmentation) -> dict:
     }
 
 
-def tell_step(step: LearningStep, number: dict[str, int]) -> dict:
-    """One merge as the board shows it."""
+def describe_step(step: LearningStep, number: dict[str, int]) -> dict:
     return {
         "merge": step.merge and [piece.replace(SPACE, " ") for piece in step.merge],
         "made": number["".join(step.merge)] if step.merge else -1,
@@ -74,11 +73,7 @@ def tell_step(step: LearningStep, number: dict[str, int]) -> dict:
 
 
 def cut(text: str) -> dict:
-    """The text in all four ways.
-
-    Raises:
-        ValueError: nothing, or too much, was written.
-    """
+    """The board's value: the text in all four segmentations; ValueError where it is empty or too long."""
     if not text.strip():
         raise ValueError(f"Nothing is written: write up to {LONGEST} characters of any text.")
     refuse_longer("text", text, LONGEST)
@@ -90,13 +85,13 @@ def cut(text: str) -> dict:
     return {
         "text": text,
         "kinds": {name: embed(found) for name, found in kinds.items()} | {"bpe": pairs},
-        "steps": [tell_step(step, number) for step in steps],
-        "python": python_lines.explain_tokens(text, MOST_MERGES),
+        "steps": [describe_step(step, number) for step in steps],
+        "python": tokens_snippet(text, MOST_MERGES),
     }
 
 
-def ask(text: str | None) -> list:
-    """Cut a text: [board, error]; a refused one leaves the board as it is."""
+def segment(text: str | None) -> list:
+    """Segment a text: [board, error]; a refused one leaves the board as it is."""
     try:
         return [boards.to_json(cut(text or "")), ""]
     except ValueError as error:
@@ -104,16 +99,13 @@ def ask(text: str | None) -> list:
 
 
 def build_part(page: Page) -> None:
-    """Lay the part out and connect it."""
-    with gr.Row(elem_classes="hf-lead"):
-        gr.HTML(notices.look_for(LOOK_FOR))
-        gr.HTML(notices.origin(*ORIGIN))
+    notices.build_lead(LOOK_FOR, notices.origin(*ORIGIN))
     with gr.Row(elem_classes="hf-line-of-text"):
         text = gr.Textbox(
             FIRST, label="Text", max_lines=1, elem_id="tokens-text", elem_classes="hf-mono-input", min_width=0
         )
         press = gr.Button("Cut", variant="primary", elem_id="tokens-cut", min_width=0)
-    error = gr.HTML("", elem_classes="hf-field-error", elem_id="tokens-error")
+    error = notices.build_error_line("tokens-error")
     with gr.Row(elem_classes="hf-chips"):
         chips = [gr.Button(chip, size="sm", elem_classes="chip") for chip in CHIPS]
         gr.HTML(notices.note(f"any text of up to {LONGEST} characters"))
@@ -121,7 +113,7 @@ def build_part(page: Page) -> None:
     answered = [board, error]
     page.link_fields({"tokens": text}, buttons=tuple(chips))
     clear_on_edit(text, error)
-    gr.on([press.click, text.submit, page.tab.select], ask, text, answered, **LAST)
+    gr.on([press.click, text.submit, page.tab.select], segment, text, answered, **LAST)
     for chip in chips:
-        picked = chip.click(lambda example: example, chip, text, **LIGHT, queue=False)
-        picked.then(ask, text, answered, **LAST)
+        picked = chip.click(lambda example: example, chip, text, **NOW)
+        picked.then(segment, text, answered, **LAST)

@@ -30,10 +30,10 @@ from hf_attn.experiments.words.bag_of_words import (
 from hf_attn.experiments.words.sentences import split_words
 
 from ...core.limits import refuse_longer
-from ...jobs.job import LATE, MESSAGE_SECONDS, ending, last_moment
+from ...jobs.job import MESSAGE_SECONDS, TIME_UP, deadline, record_failure
 from ...jobs.training_job import FAILED, FINISHED, RUNNING, STOPPED
-from ...session.page import LAST, LIGHT, Page, state_of
-from ...snippets import views as python_lines
+from ...session.page import LAST, NOW, Page, state_of
+from ...snippets.views import bags_snippet, word_order_snippet
 from ...ui import boards, formatting, notices
 
 NAME, TITLE = "order", "Order"
@@ -78,17 +78,12 @@ class WordOrderJob:
 
     @property
     def done(self) -> float:
-        """The share of all steps that is taken."""
         taken = sum(model.points[-1][0] for model in self.models if model.points)
         return taken / (len(PLACES) * SIZES.steps)
 
 
 def read_sentence(text: str | None, which: str) -> list[str]:
-    """A sentence's words.
-
-    Raises:
-        ValueError: none, or too many.
-    """
+    """A sentence's words; ValueError for none or too many."""
     refuse_longer(f"{which} sentence", text, LONGEST)
     words = split_words(text or "")
     if not words:
@@ -100,7 +95,7 @@ def read_sentence(text: str | None, which: str) -> list[str]:
     return words
 
 
-def ask(one: str | None, other: str | None) -> list:
+def compare(one: str | None, other: str | None) -> list:
     """Compare two sentences: [board, error]; refused ones leave the board as it is."""
     try:
         words = read_sentence(one, "first"), read_sentence(other, "second")
@@ -108,89 +103,83 @@ def ask(one: str | None, other: str | None) -> list:
     except ValueError as error:
         return [gr.skip(), notices.field_error(str(error))]
     rows = [dataclasses.asdict(row) for row in found.rows]
-    told = {"bag": found.bag, "names": list(PLACES), "rows": rows}
-    return [boards.to_json({**told, "python": python_lines.explain_bags(*words)}), ""]
+    value = {"bag": found.bag, "names": list(PLACES), "rows": rows}
+    return [boards.to_json({**value, "python": bags_snippet(*words)}), ""]
 
 
-def to_value(lesson: WordOrderJob) -> str | None:
-    """What the board is told of a lesson."""
-    if not lesson.models:
+def to_value(job: WordOrderJob) -> str | None:
+    if not job.models:
         return None
     pair = twins(SIZES)
     truth = [Order(SIZES.length).answer(one) for one in pair]
     models = [
         dataclasses.asdict(model)
-        | {"right": [given == true for given, true in zip(model.answers, truth, strict=False)]}
-        for model in lesson.models
+        | {"right": [answer == true for answer, true in zip(model.answers, truth, strict=False)]}
+        for model in job.models
     ]
-    told = {"status": lesson.status, "message": lesson.message, "examples": SIZES.examples}
-    python = python_lines.explain_order(SIZES, SEED)
-    return boards.to_json(told | {"twins": pair, "models": models, "python": python})
+    value = {"status": job.status, "message": job.message, "examples": SIZES.examples}
+    python = word_order_snippet(SIZES, SEED)
+    return boards.to_json(value | {"twins": pair, "models": models, "python": python})
 
 
-def tell(lesson: WordOrderJob) -> str:
-    """One sentence on what happens or happened."""
-    share = formatting.percent(min(1.0, lesson.done), 0)
+def status_message(job: WordOrderJob) -> str:
+    share = formatting.percent(min(1.0, job.done), 0)
     return {
         None: READY,
         RUNNING: f"Learning, {share}. Stop takes effect at once.",
-        STOPPED: f"Stopped at {share}{LATE if lesson.is_late else ''}; what was measured is kept.",
+        STOPPED: f"Stopped at {share}{TIME_UP if job.is_late else ''}; what was measured is kept.",
         FINISHED: "Done: equal bags with opposite answers can only be told apart with positions.",
         FAILED: "Failed; the line above the curves says why.",
-    }[lesson.status]
+    }[job.status]
 
 
-def show(lesson: WordOrderJob) -> list:
-    """[board, start, stop, note] as the lesson stands."""
-    is_running = lesson.status == RUNNING
+def show_job(job: WordOrderJob) -> list:
+    """[board, start, stop, note]."""
+    is_running = job.status == RUNNING
     return [
-        to_value(lesson),
+        to_value(job),
         gr.update(value="Learning…" if is_running else "Learn", interactive=not is_running),
         gr.update(interactive=is_running),
-        notices.note(tell(lesson)),
+        notices.note(status_message(job)),
     ]
 
 
-def learn(lesson: WordOrderJob) -> Iterator[list]:
-    """Let them learn and show each report; nothing while one is under way."""
-    if lesson.status == RUNNING:
+def learn(job: WordOrderJob) -> Iterator[list]:
+    """Train the models and show each report; nothing while they are training."""
+    if job.status == RUNNING:
         yield [gr.skip()] * 4
         return
-    lesson.models, lesson.status, lesson.message, lesson.wants_stop = [], RUNNING, "", False
-    lesson.form, lesson.taken = {}, [0]
-    shown_at, until = -math.inf, last_moment()
-    with ending(lesson, "Learning failed"):
+    job.models, job.status, job.message, job.wants_stop = [], RUNNING, "", False
+    job.form, job.taken = {}, [0]
+    shown_at, until = -math.inf, deadline()
+    with record_failure(job, "Learning failed"):
         with contextlib.closing(learn_word_order(SIZES, SEED)) as moments:
             for models in moments:
-                lesson.is_late = time.monotonic() > until
-                lesson.wants_stop |= lesson.taken == lesson.until or lesson.is_late
-                if lesson.wants_stop:
+                job.is_late = time.monotonic() > until
+                job.wants_stop |= job.taken == job.until or job.is_late
+                if job.wants_stop:
                     break
-                lesson.models, lesson.taken = models, [lesson.taken[0] + 1]
+                job.models, job.taken = models, [job.taken[0] + 1]
                 if time.monotonic() - shown_at >= MESSAGE_SECONDS:
-                    yield show(lesson)
+                    yield show_job(job)
                     shown_at = time.monotonic()
-        lesson.status = STOPPED if lesson.wants_stop else FINISHED
-    lesson.until = None
-    yield show(lesson)
+        job.status = STOPPED if job.wants_stop else FINISHED
+    job.until = None
+    yield show_job(job)
 
 
-def stop(lesson: WordOrderJob) -> None:
-    """Ask the lesson to end at its next report."""
-    lesson.wants_stop = True
+def stop(job: WordOrderJob) -> None:
+    job.wants_stop = True
 
 
 def build_part(page: Page) -> None:
-    """Lay the part out and connect it."""
-    with gr.Row(elem_classes="hf-lead"):
-        gr.HTML(notices.look_for(LOOK_FOR))
-        gr.HTML(notices.origin(*ORIGIN))
+    notices.build_lead(LOOK_FOR, notices.origin(*ORIGIN))
     with gr.Row(elem_classes="hf-line-of-text hf-two-texts"):
         typed = {"max_lines": 1, "elem_classes": "hf-mono-input", "min_width": 0}
         one = gr.Textbox(FIRST[0], label="First sentence", elem_id="order-one", **typed)
         other = gr.Textbox(FIRST[1], label="Second sentence, the same words", elem_id="order-other", **typed)
         press = gr.Button("Compare", variant="primary", elem_id="order-compare", min_width=0)
-    error = gr.HTML("", elem_classes="hf-field-error", elem_id="order-error")
+    error = notices.build_error_line("order-error")
     with gr.Row(elem_classes="hf-chips"):
         chips = [gr.Button(chip, size="sm", elem_classes="chip") for chip in CHIPS]
         gr.HTML(notices.note(f"up to {MOST_WORDS} words each"))
@@ -198,23 +187,22 @@ def build_part(page: Page) -> None:
     with gr.Row(elem_classes="hf-learn-line"):
         start = gr.Button("Learn", elem_id="order-learn", min_width=0)
         halt = gr.Button("Stop", variant="stop", interactive=False, elem_id="order-stop", min_width=0)
-        said = gr.HTML(notices.note(READY), elem_id="order-note")
+        note = gr.HTML(notices.note(READY), elem_id="order-note")
     board = boards.build_board("order_board", "hf-language", "order-board")
-    lesson = state_of(WordOrderJob(), stop)
+    job = state_of(WordOrderJob(), stop)
     answered = [bags, error]
     page.link_fields({"first": one, "second": other}, buttons=tuple(chips))
-    gr.on([press.click, one.submit, other.submit, page.tab.select], ask, [one, other], answered, **LAST)
+    gr.on([press.click, one.submit, other.submit, page.tab.select], compare, [one, other], answered, **LAST)
     for chip in chips:
         pair = chip.value.split(" / ")
-        picked = chip.click(lambda pair=pair: pair, None, [one, other], **LIGHT, queue=False)
-        picked.then(ask, [one, other], answered, **LAST)
+        picked = chip.click(lambda pair=pair: pair, None, [one, other], **NOW)
+        picked.then(compare, [one, other], answered, **LAST)
     order = gr.Number(0, visible="hidden")  # its change starts what a link learns again
-    in_turn = {"concurrency_id": "train", "concurrency_limit": page.places}
-    gr.on([start.click, order.change], learn, lesson, [board, start, halt, said], **LIGHT, **in_turn)
+    gr.on([start.click, order.change], learn, job, [board, start, halt, note], **page.in_turn)
 
-    def open_again(_form, taken, lesson, last):
-        lesson.until = taken
+    def open_again(_form, taken, job, last):
+        job.until = taken
         return {order: last + 1}
 
-    page.link_job("order", {}, lesson, open_again, inputs=(lesson, order), outputs=(order,))
-    halt.click(stop, lesson, None, **LIGHT, queue=False)
+    page.link_job("order", {}, job, open_again, inputs=(job, order), outputs=(order,))
+    halt.click(stop, job, None, **NOW)

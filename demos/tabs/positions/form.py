@@ -4,10 +4,8 @@ from typing import Any
 
 from hf_attn.models.positions import POSITION_TYPES
 
+from ...core.fields import LARGEST_SEED, FieldError, read_number
 from ...core.limits import refuse_longer
-from ...jobs.training_job import LARGEST_SEED
-from ...ui import formatting
-from ..train.form import FieldError, parse_number, refuse_text
 
 FIRST = "sinusoidal"
 SENTENCE = "the cat sat on the mat"
@@ -56,20 +54,9 @@ def fields_of(position_type: str) -> tuple[str, ...]:
     return (*ALWAYS, *(FIELD_OF[name] for name in POSITION_TYPES[position_type].settings if name in FIELD_OF))
 
 
-def read_number(field: str, text: object) -> float:
-    """A number within its limits.
-
-    Raises:
-        FieldError: it is none; the sentence says what would work.
-    """
+def read_field(field: str, text: object) -> float:
     kind, low, high, first = NUMBERS[field]
-    if low <= (number := parse_number(text, kind)) <= high:
-        return number
-    allowed = (
-        f"from {formatting.count(low)} to {formatting.count(int(high))}; {formatting.count(first)} works."
-    )
-    whole = "a whole number " if kind is int else "a number "
-    raise FieldError(field, refuse_text(text, whole + allowed))
+    return read_number(field, text, low, high, whole=kind is int, example=first)
 
 
 def read_sentence(text: str | None) -> list[str]:
@@ -95,7 +82,7 @@ def read_view(*form) -> tuple[dict[str, Any], list[FieldError]]:
     given, wrong = {"trained": NUMBERS["trained"][2]}, []
     for field in (*fields_of(values["type"]), "sentence"):
         try:
-            read = read_sentence(values[field]) if field == "sentence" else read_number(field, values[field])
+            read = read_sentence(values[field]) if field == "sentence" else read_field(field, values[field])
             given[field] = read
         except FieldError as error:
             wrong.append(error)

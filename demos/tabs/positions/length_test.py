@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from hf_attn.experiments.length_generalization import ADDITION, LengthTest, LengthTestReport, run_length_test
 from hf_attn.models.positions import POSITION_TYPES
 
-from ...jobs.job import ending, last_moment
+from ...jobs.job import deadline, record_failure
 from ...jobs.training_job import FINISHED, RUNNING, STOPPED
 
 MESSAGE_SECONDS = 0.25  # between two messages
@@ -59,7 +59,7 @@ class LengthTestJob:
     taken: list[int] = field(default_factory=lambda: [0])
     until: list[int] | None = None
 
-    def arrange(self, growth: LengthTest, types: tuple[str, ...], seed: int, device: str) -> None:
+    def configure(self, growth: LengthTest, types: tuple[str, ...], seed: int, device: str) -> None:
         """Take the place of the last one; nothing is computed yet."""
         self.number += 1
         self.growth, self.types, self.seed, self.device = growth, types, seed, device
@@ -136,7 +136,7 @@ def drive(growing: LengthTestJob) -> Iterator[None]:
     """
     growing.is_live = True
     try:
-        with ending(growing, "The run failed"):
+        with record_failure(growing, "The run failed"):
             yield from _learn(growing)
             growing.status = STOPPED if growing.stop.is_set() else FINISHED
     finally:
@@ -144,7 +144,7 @@ def drive(growing: LengthTestJob) -> Iterator[None]:
 
 
 def _learn(growing: LengthTestJob) -> Iterator[None]:
-    shown_at, until = time.monotonic(), last_moment()
+    shown_at, until = time.monotonic(), deadline()
     for position_type in growing.types:
         moments = run_length_test(
             growing.growth,

@@ -35,13 +35,13 @@ from hf_attn.analysis.position_encodings import (
 )
 from hf_attn.models.positions import POSITION_TYPES
 
-from ...jobs.job import LATE, STARTING, WAITING
+from ...core.fields import FieldError, count_chosen, error_lines
+from ...jobs.job import STARTING, TIME_UP, WAITING
 from ...jobs.training_job import FAILED, FINISHED, RUNNING, STOPPED
-from ...session.page import LAST, LIGHT, Page, state_of, with_value
+from ...session.page import LAST, NOW, Page, state_of, with_value
 from ...session.session import Session
-from ...snippets import views as python_lines
+from ...snippets.views import length_test_snippet, positions_snippet
 from ...ui import boards, formatting, notices
-from ..train.form import FieldError, count_chosen, errors_of
 from . import length_test
 from .form import (
     FIELDS,
@@ -52,7 +52,7 @@ from .form import (
     VIEW_ERRORS,
     fields_of,
     list_encodings,
-    read_number,
+    read_field,
     read_view,
 )
 from .length_test import GROWTHS, LengthTestJob
@@ -83,16 +83,16 @@ def show_view(*form) -> list:
     """Everything of one encoding: [board, origin, *lines of the fields]; wrong input leaves the board."""
     given, wrong = read_view(*form)
     if wrong:
-        return [gr.skip(), gr.skip(), *errors_of(VIEW_ERRORS, *wrong)]
+        return [gr.skip(), gr.skip(), *error_lines(VIEW_ERRORS, *wrong)]
     words, settings = given.pop("sentence"), PositionSettings(**given)
     try:
         value = tell_view(form[FIELDS.index("type")], settings, words)
     except FieldError as error:
-        return [gr.skip(), gr.skip(), *errors_of(VIEW_ERRORS, error)]
+        return [gr.skip(), gr.skip(), *error_lines(VIEW_ERRORS, error)]
     weights = "untrained" if value["untrained"] else "none: a formula"
     heads = f"{settings.heads} head{'' if settings.heads == 1 else 's'}"
     origin = notices.origin(f"Transformer encoder, 1 layer, {heads}", weights, "CPU, float32")
-    return [boards.to_json(value), origin, *errors_of(VIEW_ERRORS)]
+    return [boards.to_json(value), origin, *error_lines(VIEW_ERRORS)]
 
 
 def tell_view(position_type: str, settings: PositionSettings, words: list[str]) -> dict:
@@ -116,7 +116,7 @@ def tell_view(position_type: str, settings: PositionSettings, words: list[str]) 
         "sentence": str(encoding.__doc__).partition("\n")[0],
         "type": position_type,
         "untrained": is_learned(position_type, settings),
-        "python": python_lines.explain_positions(position_type, settings, words),
+        "python": positions_snippet(position_type, settings, words),
         "pictures": [tell_picture(picture) for picture in pictures],
         "order": {"words": words, "rounding": ROUNDING, **dataclasses.asdict(order)},
     }
@@ -158,7 +158,7 @@ def tell(growing: LengthTestJob) -> str:
     return {
         None: "Each encoding's model learns for some seconds, one after the other, from the same examples.",
         RUNNING: "Stop takes effect at once and keeps what was measured.",
-        STOPPED: f"Stopped at {formatting.percent(growing.done, 0)}{LATE if growing.is_late else ''}; "
+        STOPPED: f"Stopped at {formatting.percent(growing.done, 0)}{TIME_UP if growing.is_late else ''}; "
         "what was measured stays.",
         FAILED: "Failed; the line above the curves says why.",
         FINISHED: "Done. Another seed says how much is chance.",
@@ -178,7 +178,7 @@ def show_growth(growing: LengthTestJob) -> list:
 
 def say_growth(growing: LengthTestJob) -> str:
     """The lines of Python that give the same figures."""
-    return python_lines.explain_growth(
+    return length_test_snippet(
         growing.growth, growing.types, growing.seed, length_test.ROUNDS, length_test.EXAMPLES
     )
 
@@ -193,7 +193,7 @@ def read_run(task: str, types: list[str], seed: object) -> tuple:
     if not 1 <= len(types) <= MOST:
         raise FieldError("types", f"{count_chosen(types)}: choose one to four position encodings.")
     try:
-        number = read_number("seed", seed)
+        number = read_field("seed", seed)
     except FieldError as error:
         raise FieldError("run_seed", str(error)) from error
     return GROWTHS[task], types, int(number)
@@ -204,23 +204,23 @@ def check_run(*form) -> list[str]:
     try:
         read_run(*form)
     except FieldError as error:
-        return errors_of(RUN_ERRORS, error)
-    return errors_of(RUN_ERRORS)
+        return error_lines(RUN_ERRORS, error)
+    return error_lines(RUN_ERRORS)
 
 
 def press_start(session: Session, growing: LengthTestJob, order: int, *form) -> list:
     """A new run from the fields, to be followed; nothing while one is under way."""
     if growing.status == RUNNING:
-        return [order, *errors_of(RUN_ERRORS), *screen()]
+        return [order, *error_lines(RUN_ERRORS), *screen()]
     try:
-        growing.arrange(*read_run(*form), session.device)
+        growing.configure(*read_run(*form), session.device)
         growing.form = dict(zip(RUN_FIELDS, form, strict=True))
     except FieldError as error:
-        return [order, *errors_of(RUN_ERRORS, error), *screen()]
+        return [order, *error_lines(RUN_ERRORS, error), *screen()]
     changes = dict(zip(SCREEN, show_growth(growing), strict=True))
     return [
         order + 1,
-        *errors_of(RUN_ERRORS),
+        *error_lines(RUN_ERRORS),
         *screen(**changes | {"note": notices.note(STARTING, later=WAITING)}),
     ]
 
@@ -313,12 +313,11 @@ def build(page: Page) -> None:
             curves = boards.build_board("growth_board", "hf-growth", "growth-board")
     order = gr.Number(0, visible="hidden")  # counts the runs to follow; its change starts the long handler
     growing = state_of(LengthTestJob(), LengthTestJob.close)
-    light = {**LIGHT, "queue": False}
 
     form = [fields[field] for field in FIELDS]
     answer = [board, origin, *(lines[field] for field in VIEW_ERRORS)]
     numbers = [fields[field] for field in NUMBERS]
-    fields["type"].change(choose_type, fields["type"], numbers, **light)
+    fields["type"].change(choose_type, fields["type"], numbers, **NOW)
     # One event: the answer to the tab's opening, where it comes late, takes back nothing that came after it.
     asked_by = [page.tab.select, *(field.change for field in form)]
     gr.on(asked_by, show_view, form, answer, **LAST, queue=False)
@@ -328,7 +327,7 @@ def build(page: Page) -> None:
     told = [order, *(wrong[field] for field in RUN_ERRORS), *shown]
     edited = [chosen[field].change for field in RUN_FIELDS]
     gr.on(edited, check_run, run, [wrong[field] for field in RUN_ERRORS], **LAST, queue=False)
-    start.click(press_start, [page.session, growing, order, *run], told, **light)
+    start.click(press_start, [page.session, growing, order, *run], told, **NOW)
 
     def open_link(values):
         seen = dict(zip(numbers, choose_type(values["type"]), strict=True))
@@ -343,6 +342,5 @@ def build(page: Page) -> None:
 
     begins = {"inputs": (page.session, growing, order), "outputs": tuple(told)}
     page.link_job("growth", chosen, growing, open_again, **begins)
-    stop.click(press_stop, growing, shown, **light)
-    in_turn = {"concurrency_id": "train", "concurrency_limit": page.places}
-    order.change(follow, [page.session, growing], shown, **LIGHT, **in_turn)
+    stop.click(press_stop, growing, shown, **NOW)
+    order.change(follow, [page.session, growing], shown, **page.in_turn)

@@ -20,18 +20,14 @@ KINDS = {".png": "image/png", ".svg": "image/svg+xml"}
 
 
 def read_card(folder: Path) -> str:
-    """A folder's card; empty where there is none, which is what a pulled one may have.
-
-    Raises:
-        ValueError: it may not be read.
-    """
+    """A folder's card, empty where it has none; ValueError where it may not be read."""
     if find_file(folder, CARD) is None:
         return ""
     return read_file(folder, CARD, LARGEST_CARD).decode("utf-8", errors="replace")
 
 
 def render_card(folder: Path) -> str:
-    """HTML of a folder's card; what is written as HTML in it is shown as text.
+    """HTML of a folder's card; HTML in the card is shown as text.
 
     Nothing is loaded from elsewhere: a picture is one of the folder's own files, or its description.
     """
@@ -47,7 +43,7 @@ def render_card(folder: Path) -> str:
 
 
 def _renderer(folder: Path) -> MarkdownIt:
-    """Markdown with tables, without raw HTML; links open beside the app."""
+    """Markdown with tables and without raw HTML; links open in a new tab."""
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
 
     def image(tokens, index, *_) -> str:

@@ -19,7 +19,7 @@ from ...session.session import Session
 from ...ui import notices
 from .card_preview import read_card
 from .hub_login import visitor_token
-from .transfer import Transfer, tell_pulled, tell_pushed
+from .transfer import Transfer, describe_pull, describe_push
 
 BESIDE_WEIGHTS = 20 * MEGABYTE  # of a pulled checkpoint: tokenizer, card, pictures
 BYTES = 4  # of a float32 parameter
@@ -43,14 +43,14 @@ class Sharing:
     endpoint: str | None = None
 
 
-def offered(catalog: ModelCatalog, session: Session) -> list[tuple[str, str]]:
-    """Checkpoints of this project: those that a visitor opened by id or path alone are others'."""
+def own_checkpoints(catalog: ModelCatalog, session: Session) -> list[tuple[str, str]]:
+    """Checkpoints of this project: not those that a visitor only opened by id or path."""
     others = [name for name in catalog.others.get(session, {}) if name not in session.pulled]
     return [(label, value) for label, value in catalog.choices(session) if value not in others]
 
 
 def name_for(session: Session, chosen: str | None) -> str:
-    """What a repository of a checkpoint is called unless the visitor says otherwise."""
+    """The repository name that is proposed for a checkpoint."""
     run = session.runs.get(chosen)
     return f"attn-{run.task.name}" if run is not None else Path(chosen or "").name
 
@@ -58,16 +58,12 @@ def name_for(session: Session, chosen: str | None) -> str:
 def find_folder(
     catalog: ModelCatalog, session: Session, sharing: Sharing, chosen: str | None, name: str
 ) -> Path:
-    """The folder of a checkpoint; a run is saved first, once for each of its steps and names.
-
-    Raises:
-        ValueError: there is none of that name (any more).
-    """
+    """The folder of a checkpoint, a run saved once for each step and name; ValueError where there is none."""
     run = session.runs.get(chosen)
     if run is None:
         known = {str(path): path for _, path in catalog.folders} | session.pulled
         if chosen not in known:
-            raise ValueError("Choose a checkpoint first." if offered(catalog, session) else NONE_YET)
+            raise ValueError("Choose a checkpoint first." if own_checkpoints(catalog, session) else NONE_YET)
         return known[chosen]
     key = (run.id, run.step, name)
     if sharing.saved is None or sharing.saved[0] != key or not sharing.saved[1].is_dir():
@@ -76,23 +72,21 @@ def find_folder(
 
 
 def model_name(name: str) -> str:
-    """What a model is called on its card: a repository without its owner."""
+    """The repository's name without its owner."""
     return check_repo_id(name.strip()).rpartition("/")[2]
 
 
 def check_token(token: str) -> str:
-    """Refuse what no token can be, before it is sent.
-
-    Raises:
-        ValueError: it holds more than the letters, digits and signs of one.
-    """
+    """Return the token; ValueError, before anything is sent, where no token could look so."""
     if not token.isascii() or not token.isprintable() or " " in token:
-        raise ValueError("This is no access token: one has no spaces, accents or line breaks. Copy it again.")
+        raise ValueError(
+            "This is not an access token: it has no spaces, accents or line breaks. Copy it again."
+        )
     return token
 
 
 def buttons(*, is_busy: bool) -> list[dict]:
-    """What starts and what stops: [button, button]."""
+    """[start, stop]."""
     return [gr.update(interactive=not is_busy), gr.update(interactive=is_busy)]
 
 
@@ -127,26 +121,29 @@ def push(
         hub = {"token": token, "endpoint": sharing.endpoint, "sleep": transfer.sleep}
         for step in push_checkpoint(folder, name.strip(), private=private, **hub):
             if isinstance(step, Pushed):
-                yield tell_pushed(step, read_card(folder))
+                yield describe_push(step, read_card(folder))
             else:
                 yield replace(step, message=step.message.replace(str(folder), model))
 
     try:
-        for board in transfer.narrate(steps(), why_push_stopped):
+        for board in transfer.values(steps(), why_push_stopped):
             yield [board, "", "", *busy]
         yield [gr.skip(), "", "", *idle]
     except (ValueError, OSError) as error:
         is_token = isinstance(error, HubError) and error.status in NOT_ALLOWED
-        board = transfer.tell("failed", "The token will not do: see under it." if is_token else str(error))
+        board = transfer.to_value(
+            "failed", "The Hub refused the token: see the line under it." if is_token else str(error)
+        )
         yield [board, "", notices.field_error(str(error) if is_token else ""), *idle]
 
 
 def why_push_stopped(transfer: Transfer) -> str:
-    """What has become of the repository."""
     if transfer.reached("pushed"):
         return "Stopped before it was verified: what was pushed is there."
     if transfer.reached("uploading"):
-        return "Stopped while uploading: the repository is as it was, or holds it all. Push again to be sure."
+        return (
+            "Stopped while uploading: the repository is as it was, or has everything. Push again to be sure."
+        )
     return "Stopped: nothing of the checkpoint was pushed."
 
 
@@ -174,33 +171,32 @@ def pull(
             if isinstance(step, Pulled):
                 keep(session, step)
                 url = f"{sharing.endpoint or constants.ENDPOINT}/{step.repo_id}"
-                yield tell_pulled(step, url, read_card(folder)) | {"message": OFFERED.format(step.repo_id)}
+                yield describe_pull(step, url, read_card(folder)) | {"message": OFFERED.format(step.repo_id)}
             else:
                 yield step
 
     try:
-        for board in transfer.narrate(steps(), lambda _: "Stopped: nothing was kept."):
+        for board in transfer.values(steps(), lambda _: "Stopped: nothing was kept."):
             yield [board, "", *busy]
         yield [gr.skip(), "", *idle]
     except (ValueError, OSError) as error:
         yield [
-            transfer.tell("failed", "Nothing was pulled: see under the Hub id."),
+            transfer.to_value("failed", "Nothing was pulled: see the line under the Hub id."),
             notices.field_error(str(error)),
             *idle,
         ]
 
 
 def keep(session: Session, pulled: Pulled) -> None:
-    """Offer what was pulled to this visitor; what it replaces, or else the oldest of many, is deleted."""
-    gone = [session.pulled.pop(pulled.repo_id, None)]
+    """Offer a pulled checkpoint to this visitor; what it replaces, or else the oldest of many, is deleted."""
+    deleted = [session.pulled.pop(pulled.repo_id, None)]
     if len(session.pulled) == KEPT_OTHERS:
-        gone.append(session.pulled.pop(next(iter(session.pulled))))
-    for folder in filter(None, gone):
+        deleted.append(session.pulled.pop(next(iter(session.pulled))))
+    for folder in filter(None, deleted):
         shutil.rmtree(folder, ignore_errors=True)
     session.pulled[pulled.repo_id] = pulled.path
 
 
 def stop(transfer: Transfer | None) -> None:
-    """End a push or pull, if there is one."""
     if transfer is not None:
         transfer.ending.set()

@@ -20,29 +20,21 @@ def offers_login() -> bool:
 
 
 def login_button() -> gr.LoginButton | None:
-    """The button to sign in with; None where nobody can."""
     return gr.LoginButton(size="md", min_width=0, elem_id="login") if offers_login() else None
 
 
 def visitor_token(
     typed: str | None, profile: gr.OAuthProfile | None = None, signed: gr.OAuthToken | None = None
 ) -> tuple[str, str]:
-    """Whose name to push in: (user name, token); the name is empty where only the token knows it.
+    """(user name, token) to push with, a typed token first; ValueError where there is none.
 
-    A handler with parameters annotated `gr.OAuthProfile | None` and `gr.OAuthToken | None` is given the last
-    two by Gradio.
-
-    Args:
-        typed: a token that the visitor wrote, which goes before being signed in.
-        profile: of the visitor who is signed in.
-        signed: the token that signing in gave.
-
-    Raises:
-        ValueError: neither.
+    Gradio passes the last two to a handler whose parameters have these types. A typed token has no name.
     """
     if token := (typed or "").strip():
         return "", token
     if signed is not None:
         return (profile.username if profile is not None else ""), signed.token
-    way = "Sign in above, or write" if offers_login() else "Write"
-    raise ValueError(f"Nobody is signed in. {way} an access token that may write, from the Hub's settings.")
+    way = "Sign in above, or paste" if offers_login() else "Paste"
+    raise ValueError(
+        f"Nobody is signed in. {way} an access token with write permission, from the Hub's settings."
+    )

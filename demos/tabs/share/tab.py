@@ -7,12 +7,12 @@ from huggingface_hub import constants
 
 from ...core.events import RunEvent
 from ...session.catalog import ModelCatalog
-from ...session.page import LAST, LIGHT, Page, state_of, with_value
+from ...session.page import LAST, LIGHT, NOW, Page, state_of, with_value
 from ...session.run_files import NO_WEIGHTS
 from ...session.session import Session
 from ...ui import notices
 from .card_preview import render_card
-from .handlers import Sharing, find_folder, model_name, name_for, offered, pull, push, stop
+from .handlers import Sharing, find_folder, model_name, name_for, own_checkpoints, pull, push, stop
 from .hub_login import login_button, offers_login
 from .transfer import share_board
 
@@ -21,21 +21,21 @@ ASSETS = ("share.css", "share_board.js")
 LOOK_FOR = (
     "the word verified: what was pushed is pulled back by a fresh process, and answers there as it does here."
 )
-KEPT_TOKEN = "It stays in this field, goes to the Hub with what you press, and is kept nowhere."
-SIGNED = "Signed in, you push in your own name; what you may see, you may pull."
+KEPT_TOKEN = "The token stays in this field, is sent to the Hub when you push or pull, and is stored nowhere."
+SIGNED = "Signed in, you push under your own name, and pull whatever your account can read."
 PICKED = 6  # what `choose` gives
-LINK = "Copy link, on top, shares this view: checkpoint, repository and id, never a token."
+LINK = "Copy link, at the top, shares this view: checkpoint, repository and id, never a token."
 
 
 def choose(catalog: ModelCatalog, session: Session, chosen: str | None, name: str) -> list:
-    """Another checkpoint: [checkpoint, name, its error, origin, fold, card]; a name that was typed stays."""
-    choices = offered(catalog, session)
+    """[checkpoint, name, its error, origin, fold, card] for another checkpoint; a typed name stays."""
+    choices = own_checkpoints(catalog, session)
     values = [value for _, value in choices]
     if chosen not in values:
         chosen = values[0] if values else None
     if not name or name in [name_for(session, value) for value in values]:
         name = name_for(session, chosen)
-    origin = notices.origin("none yet", "none", "none")
+    origin = notices.NOTHING
     if chosen is not None:
         with catalog.open(session, chosen) as opened:
             origin = opened.origin
@@ -45,7 +45,6 @@ def choose(catalog: ModelCatalog, session: Session, chosen: str | None, name: st
 def preview(
     catalog: ModelCatalog, session: Session, sharing: Sharing, chosen: str | None, name: str
 ) -> Iterator[str]:
-    """The card as it would be pushed."""
     yield notices.note("Measuring and writing the card.")
     try:
         yield render_card(find_folder(catalog, session, sharing, chosen, model_name(name)))
@@ -54,7 +53,7 @@ def preview(
 
 
 def take_run(catalog: ModelCatalog, session: Session, run_id: str, name: str) -> list:
-    """Share of a run's row in Train: [tabs, Train's note, …as choose]; one without weights stays in Train."""
+    """Share, pressed in Train's table: [tabs, Train's note, …as choose]; nothing without weights."""
     run = session.runs.get(run_id)
     if run is None or run.model is None:
         return [gr.skip(), notices.note(NO_WEIGHTS), *[gr.skip()] * PICKED]
@@ -62,21 +61,21 @@ def take_run(catalog: ModelCatalog, session: Session, run_id: str, name: str) ->
 
 
 def open_link(catalog: ModelCatalog, session: Session, values: dict, on: dict, origin: gr.HTML) -> dict:
-    """The tab is opened by a link: its fields as they were; nothing is pushed or pulled by it.
-
-    Raises:
-        ValueError: there is no such checkpoint.
-    """
+    """Updates of the fields for a link; nothing is pushed. ValueError for an unknown checkpoint."""
     wanted = values["checkpoint"]
-    if wanted is not None and wanted not in [value for _, value in offered(catalog, session)]:
-        raise ValueError(f"This link shows the checkpoint {wanted!r}, which is not here.")
-    chosen, _, _, told, *_ = choose(catalog, session, wanted, "")
+    if wanted is not None and wanted not in [value for _, value in own_checkpoints(catalog, session)]:
+        raise ValueError(f"This link shows the checkpoint {wanted!r}, which this app does not have.")
+    chosen, _, _, origin_line, *_ = choose(catalog, session, wanted, "")
     fields = {on["name"]: values["repository"], on["repo_id"]: values["hub_id"]}
-    return {on["chosen"]: chosen, origin: told, **{part: with_value(value) for part, value in fields.items()}}
+    return {
+        on["chosen"]: chosen,
+        origin: origin_line,
+        **{part: with_value(value) for part, value in fields.items()},
+    }
 
 
 def build_token() -> tuple[gr.Textbox, gr.HTML]:
-    """Lay out how the visitor is known to the Hub: signing in, or a token: (token, its error)."""
+    """Lay out signing in, or a token: (token, its error)."""
     can_sign_in = offers_login()
     if can_sign_in:
         login_button()
@@ -88,15 +87,14 @@ def build_token() -> tuple[gr.Textbox, gr.HTML]:
         visible=not can_sign_in,
         html_attributes=gr.InputHTMLAttributes(autocomplete="off", spellcheck=False),
     )
-    error = gr.HTML("", elem_classes="hf-field-error", elem_id="share-token-error")
+    error = notices.build_error_line("share-token-error")
     clear = gr.Button("Clear the token", size="sm", visible=not can_sign_in, elem_id="share-clear")
     gr.HTML(notices.note(SIGNED if can_sign_in else KEPT_TOKEN))
-    clear.click(lambda: ["", ""], None, [token, error], **LIGHT, queue=False)
+    clear.click(lambda: ["", ""], None, [token, error], **NOW)
     return token, error
 
 
 def build_press(word: str, variant: str) -> tuple[gr.Button, gr.Button]:
-    """Lay out what starts and what stops."""
     name, look = f"share-{word.lower()}", {"size": "md", "min_width": 0}
     with gr.Row(elem_classes="hf-share-press"):
         start = gr.Button(word, variant=variant, elem_id=name, **look)
@@ -111,7 +109,7 @@ def build_push() -> dict:
         with gr.Column(elem_classes=["hf-panel", "hf-side"], min_width=0):
             parts["chosen"] = gr.Dropdown([], label="Checkpoint", elem_id="share-checkpoint", min_width=0)
             parts["name"] = gr.Textbox("", label="Repository", elem_id="share-name", max_lines=1)
-            parts["name_error"] = gr.HTML("", elem_classes="hf-field-error", elem_id="share-name-error")
+            parts["name_error"] = notices.build_error_line("share-name-error")
             parts["private"] = gr.Checkbox(
                 True, label="Private", elem_id="share-private", elem_classes="switch"
             )
@@ -120,7 +118,9 @@ def build_push() -> dict:
             gr.HTML(notices.note(f"The Hub here is {constants.ENDPOINT}."))
             gr.HTML(notices.note(LINK))
         with gr.Column(min_width=0):
-            empty = "Press Push: each step is told here, and whether the answers there are those here."
+            empty = (
+                "Press Push: each step is shown here, and whether the pushed model gives the same answers."
+            )
             parts["pushed"] = share_board("share-pushed", "Push to the Hub", empty)
             with gr.Column(elem_classes="hf-panel", min_width=0):
                 title = "Card: README.md as it is pushed"
@@ -130,13 +130,12 @@ def build_push() -> dict:
 
 
 def build_pull() -> dict:
-    """Lay out what is pulled, and its board."""
     parts = {}
     with gr.Row(elem_classes="hf-work"):
         with gr.Column(elem_classes=["hf-panel", "hf-side"], min_width=0):
             typed = {"elem_id": "share-id", "placeholder": "owner/attn-copy", "max_lines": 1}
             parts["repo_id"] = gr.Textbox("", label="Hub id", **typed)
-            parts["id_error"] = gr.HTML("", elem_classes="hf-field-error", elem_id="share-id-error")
+            parts["id_error"] = notices.build_error_line("share-id-error")
             parts["pull"], parts["stop_pull"] = build_press("Pull", "secondary")
             gr.HTML(
                 notices.note(
@@ -144,14 +143,14 @@ def build_pull() -> dict:
                 )
             )
         empty = (
-            "Press Pull: the checkpoint is looked at, downloaded, checked, and offered in Try and Explore."
+            "Press Pull: the checkpoint is inspected, downloaded, verified, and offered in Try and Explore."
         )
         parts["pulled"] = share_board("share-pulled", "Pull from the Hub", empty)
     return parts
 
 
 def wire_hub(page: Page, sharing: gr.State, on: dict) -> None:
-    """Connect what talks to the Hub; Gradio tells a handler who is signed in, by its parameters' types."""
+    """Connect what talks to the Hub; Gradio passes a handler who is signed in, by its parameters' types."""
     catalog, session = page.catalog, page.session
     signed_profile, signed_token = gr.OAuthProfile | None, gr.OAuthToken | None
     long = {**LIGHT, "concurrency_id": "hub", "concurrency_limit": page.places}
@@ -165,23 +164,19 @@ def wire_hub(page: Page, sharing: gr.State, on: dict) -> None:
         yield from pull(session, sharing, repo_id, typed, profile, signed)
 
     pushed = [on[part] for part in ("pushed", "name_error", "token_error", "push", "stop_push")]
-    asked = [session, sharing, *(on[part] for part in ("chosen", "name", "private", "token"))]
-    gr.on([on["push"].click, on["name"].submit, on["token"].submit], start_push, asked, pushed, **long)
+    inputs = [session, sharing, *(on[part] for part in ("chosen", "name", "private", "token"))]
+    gr.on([on["push"].click, on["name"].submit, on["token"].submit], start_push, inputs, pushed, **long)
     pulled = [on[part] for part in ("pulled", "id_error", "pull", "stop_pull")]
-    asked = [session, sharing, on["repo_id"], on["token"]]
-    gr.on([on["pull"].click, on["repo_id"].submit], start_pull, asked, pulled, **long)
-    on["stop_push"].click(lambda sharing: stop(sharing.push), sharing, None, **LIGHT, queue=False)
-    on["stop_pull"].click(lambda sharing: stop(sharing.pull), sharing, None, **LIGHT, queue=False)
+    inputs = [session, sharing, on["repo_id"], on["token"]]
+    gr.on([on["pull"].click, on["repo_id"].submit], start_pull, inputs, pulled, **long)
+    on["stop_push"].click(lambda sharing: stop(sharing.push), sharing, None, **NOW)
+    on["stop_pull"].click(lambda sharing: stop(sharing.pull), sharing, None, **NOW)
 
 
 def build(page: Page) -> None:
-    """Lay the tab out and connect it."""
-    with gr.Row(elem_classes="hf-lead"):
-        gr.HTML(notices.look_for(LOOK_FOR))
-        origin = gr.HTML(notices.origin("none yet", "none", "none"), elem_id="share-origin")
+    _, origin = notices.build_lead(LOOK_FOR, notices.NOTHING, "share-origin")
     on = {**build_push(), **build_pull()}
     sharing, session, catalog = state_of(Sharing()), page.session, page.catalog
-    now = {**LIGHT, "queue": False}
 
     def turn(session, chosen, name):
         return choose(catalog, session, chosen, name)
@@ -191,17 +186,17 @@ def build(page: Page) -> None:
 
     chosen, name = on["chosen"], on["name"]
     picked = [chosen, name, on["name_error"], origin, on["fold"], on["card"]]
-    page.tab.select(turn, [session, chosen, name], picked, **now)
+    page.tab.select(turn, [session, chosen, name], picked, **NOW)
     chosen.input(turn, [session, chosen, name], picked, **LAST)
-    told = [on["name_error"], on["fold"], on["card"]]
-    name.input(lambda: ["", gr.update(open=False), ""], None, told, **now)
+    cleared = [on["name_error"], on["fold"], on["card"]]
+    name.input(lambda: ["", gr.update(open=False), ""], None, cleared, **NOW)
     on["fold"].expand(show_card, [session, sharing, chosen, name], on["card"], **LIGHT)
     wire_hub(page, sharing, on)
 
     def share_run(session, name, event: RunEvent):
         return take_run(catalog, session, event.run, name)
 
-    page.runs.share_run(share_run, [session, name], [page.tabs, page.said, *picked], **now)
+    page.runs.share_run(share_run, [session, name], [page.tabs, page.note, *picked], **NOW)
 
     def restore(values, session):
         return open_link(catalog, session, values, on, origin)

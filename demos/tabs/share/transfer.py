@@ -44,13 +44,10 @@ class Transfer:
     news: list[Progress] = field(default_factory=list)
     ending: threading.Event = field(default_factory=threading.Event)
 
-    def follow(self, steps: Iterator) -> Iterator:
-        """What the steps yield, and None now and then in between; ends at once when it is to stop.
+    def take_steps(self, steps: Iterator) -> Iterator:
+        """Yield the steps, and None now and then in between; stop at once when asked. A step may raise.
 
         A step may take long, so a thread takes it; one that is under way when it stops ends by itself.
-
-        Raises:
-            what a step raised.
         """
         arrived: queue.SimpleQueue = queue.SimpleQueue()
 
@@ -83,40 +80,36 @@ class Transfer:
         finally:
             self.ending.set()
 
-    def narrate(
+    def values(
         self, steps: Iterator[Progress | dict], why_stopped: Callable[["Transfer"], str]
     ) -> Iterator[str]:
-        """The board's value whenever there is news; the last one says how it ended.
+        """The board's value at each news of the steps; the last one has their result. A step may raise.
 
-        Args:
-            steps: Progress, and what the board is told at the end.
-            why_stopped: says what it means that it was stopped.
-
-        Raises:
-            what a step raised.
+        `why_stopped` says what it means that the visitor stopped it.
         """
         result = None
-        for step in self.follow(steps):
+        for step in self.take_steps(steps):
             if isinstance(step, Progress):
-                yield self.tell()
+                yield self.to_value()
             elif step is not None:
                 result = step
-        yield self.tell("stopped", why_stopped(self)) if result is None else self.tell("done", **result)
+        yield (
+            self.to_value("stopped", why_stopped(self)) if result is None else self.to_value("done", **result)
+        )
 
     def sleep(self, seconds: float) -> None:
-        """Wait, but not beyond the end."""
+        """Wait so long, or until it is stopped."""
         self.ending.wait(seconds)
 
     def reached(self, stage: str) -> bool:
-        """Whether it came so far."""
         return any(step.stage == stage for step in self.news)
 
-    def tell(self, status: str = "running", message: str = "", **more) -> str:
+    def to_value(self, status: str = "running", message: str = "", **more) -> str:
         """The board's value."""
         now = self.news[-1] if self.news else Progress("", "")
         steps = [{"stage": step.stage, "message": step.message} for step in self.news]
-        told = {"status": status, "steps": steps, "message": message, "done": now.done, "total": now.total}
-        return boards.to_json({**told, **more})
+        value = {"status": status, "steps": steps, "message": message, "done": now.done, "total": now.total}
+        return boards.to_json({**value, **more})
 
     def _note(self, step: Progress) -> None:
         if self.news and self.news[-1].stage == step.stage:
@@ -124,13 +117,13 @@ class Transfer:
         self.news.append(step)
 
 
-def tell_pushed(pushed: Pushed, card: str) -> dict:
-    """What came of a push, and lines that load it, as the board shows them."""
-    seen = "only its owner (private)" if pushed.private else "everybody (public)"
+def describe_push(pushed: Pushed, card: str) -> dict:
+    """What the board shows of a finished push, with lines that load the model."""
+    audience = "only its owner (private)" if pushed.private else "everybody (public)"
     sent = f"{len(pushed.sent)} files, {in_megabytes(pushed.size)}" if pushed.sent else "nothing had changed"
     facts = [
         ("repository", pushed.repo_id),
-        ("seen by", seen),
+        ("seen by", audience),
         ("commit", pushed.commit[:10]),
         ("sent", sent),
     ]
@@ -142,12 +135,12 @@ def tell_pushed(pushed: Pushed, card: str) -> dict:
     return {"result": {**result, "differences": pushed.differences}, "code": code}
 
 
-def tell_pulled(pulled: Pulled, url: str, card: str) -> dict:
-    """What came of a pull, and lines that load it, as the board shows them."""
+def describe_pull(pulled: Pulled, url: str, card: str) -> dict:
+    """What the board shows of a finished pull, with lines that load the model."""
     got = f"{len(pulled.files)} files, {in_megabytes(pulled.size)}"
     facts = [("repository", pulled.repo_id), ("commit", pulled.commit[:10]), ("downloaded", got)]
     facts += [("left there", join_names(pulled.left_out))] if pulled.left_out else []
-    title = "Pulled and checked" if pulled.verified else "Pulled, but it answers otherwise"
+    title = "Pulled and checked" if pulled.verified else "Pulled, but it answers differently"
     result = {"title": title, "verified": pulled.verified, "url": url, "facts": facts}
     code = load_lines(card, pulled.repo_id)
     return {"result": {**result, "differences": pulled.differences}, "code": code}
@@ -174,6 +167,5 @@ def embed_lines() -> list[dict]:
 
 
 def share_board(elem_id: str, title: str, empty: str) -> gr.HTML:
-    """Build the picture of a push or a pull; its value is described above."""
     template = f'<div class="hf-share hf-board" data-title="{title}" data-empty="{empty}"></div>'
     return boards.build_board("share_board", "hf-share", elem_id, template=template)

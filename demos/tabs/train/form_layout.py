@@ -4,7 +4,9 @@ import dataclasses
 
 import gradio as gr
 
+from ...core.fields import task_choices
 from ...core.upload import SUFFIXES
+from ...ui import notices
 from .form import (
     CHOICES,
     CHOSEN,
@@ -18,7 +20,6 @@ from .form import (
     choose_task,
     clear_probe,
     describe_form,
-    offers,
 )
 
 
@@ -40,21 +41,18 @@ class Form:
 
     @property
     def values(self) -> list:
-        """The fields in their order."""
         return [self.fields[name] for name in FIELDS]
 
     @property
     def lines(self) -> list:
-        """The error lines in their order."""
         return [self.errors[name] for name in ERRORS]
 
     def named(self, *names: str) -> list:
-        """Some of the fields."""
         return [self.fields[name] for name in names]
 
 
 def build_field(name: str, look: dict) -> gr.components.Component:
-    """One field; numbers may be typed where they can also be chosen: read_form says what is allowed."""
+    """One field; where a number can be chosen it can be typed too, and `read_form` says what is allowed."""
     look = {"label": LABELS[name], "elem_id": f"field-{name}", "min_width": 0, **look}
     if name in SWITCHES:
         return gr.Checkbox(elem_classes="switch", **look)
@@ -66,10 +64,10 @@ def build_field(name: str, look: dict) -> gr.components.Component:
 
 def build_form() -> Form:
     """Lay the settings out, filled in for the first task."""
-    label = next(iter(offers()))
+    label = next(iter(task_choices()))
     file, *changes = choose_task(label)
     filled = dict(zip((*CHOSEN[1:], *FILLED), changes, strict=True))
-    filled |= {"task": {"value": label, "choices": list(offers())}, "seed": {"value": "0"}}
+    filled |= {"task": {"value": label, "choices": list(task_choices())}, "seed": {"value": "0"}}
     filled["probe"] = clear_probe(label)
     looks = {name: {k: v for k, v in look.items() if k != "__type__"} for name, look in filled.items()}
     fields, errors = {}, {}
@@ -78,11 +76,11 @@ def build_form() -> Form:
             wide = "hf-wide" if name in ("task", "model", "probe") else None
             fields[name] = build_field(name, {**looks[name], **({"elem_classes": wide} if wide else {})})
             if name in ERRORS:
-                errors[name] = gr.HTML(elem_classes="hf-field-error", elem_id=f"error-{name}")
+                errors[name] = notices.build_error_line(f"error-{name}")
             if name == "task":
                 table = gr.File(label=LABELS["table"], file_types=list(SUFFIXES), height=96, min_width=0)
                 table.visible, table.elem_id, table.elem_classes = file["visible"], "field-table", ["hf-wide"]
-                errors["table"] = gr.HTML(elem_classes="hf-field-error", elem_id="error-table")
+                errors["table"] = notices.build_error_line("error-table")
     form = Form(fields, errors, table, gr.HTML())
     form.hint.value = describe_form(*(field.value for field in form.values))[0]
     return form

@@ -10,7 +10,7 @@ from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
 
 from ...jobs.training_job import FAILED, FINISHED, PAUSED, RUNNING, STOPPED, TrainingJob
 from ...session.session import Session
-from ...snippets import views as python_lines
+from ...snippets.views import run_snippet
 from ...ui import boards, formatting, notices
 from .run_summary import row_of
 
@@ -32,7 +32,7 @@ screen = functools.partial(boards.by_name, SCREEN)
 
 
 def look_for(task: Task) -> str:
-    """The tab's sentence, and behind it what the task's own story says of its map."""
+    """The tab's sentence, followed by the task's own story."""
     if task.column_options:  # a table of one's own has no story
         return notices.look_for(LOOK_FOR)
     return notices.look_for(read_story(task))
@@ -40,14 +40,14 @@ def look_for(task: Task) -> str:
 
 @functools.lru_cache(maxsize=16)
 def read_story(task: Task) -> str:
-    """What to look for in a task's map: asked for at each message, and a corpus is slow to say."""
+    """The story of a task's map; cached, as every message asks for it and a corpus is slow to read."""
     worked = task.worked_example
     has_rings = task.kind == SEQUENCE and task.alignment(worked.source, worked.target)
     return f"{ON_RINGS if has_rings else LOOK_FOR} {worked.story}"
 
 
 def show_controls(session: Session) -> dict:
-    """Button, neighbours, sentences and origin, as the visitor's current run has them."""
+    """Button, neighbours, sentences and origin, for the visitor's current run."""
     run = session.run
     status = run.status if run else None
     busy = status in (RUNNING, PAUSED)  # under way, or waiting for a free place
@@ -62,20 +62,19 @@ def show_controls(session: Session) -> dict:
         "step": gr.update(interactive=not busy or (status == PAUSED and run.is_live)),
         "again": gr.update(interactive=run is not None and not busy),
         "reseed": gr.update(interactive=run is not None and not busy),
-        "note": notices.note(tell(run)) + (NEXT if status == FINISHED and run.evaluation else ""),
+        "note": notices.note(status_message(run)) + (NEXT if status == FINISHED and run.evaluation else ""),
         "origin": notices.origin_of(run.model, run.weights) if run and run.model else gr.skip(),
         "look_for": look_for(run.task) if run else gr.skip(),
     }
 
 
-def tell(run: TrainingJob | None) -> str:
-    """One sentence on what happens or happened."""
+def status_message(run: TrainingJob | None) -> str:
     if run is None:
         return "Train draws the attention of a held-out example as it forms; copying takes a few seconds."
     if run.is_live and run.model is None:
         return "Reading the examples; the first step follows."
     where = f"step {formatting.count(run.step)} of {formatting.count(run.recipe.steps)}"
-    said = {
+    sentence = {
         RUNNING: "Stop takes effect at once and keeps what was learned.",
         PAUSED: f"Paused at {where}. Resume goes on; Step takes one.",
         STOPPED: f"Stopped at {where}. {run.message or 'The weights are kept; nothing is lost.'}",
@@ -86,37 +85,36 @@ def tell(run: TrainingJob | None) -> str:
         score = run.evaluation.overall
         low, high = (formatting.percent(edge) for edge in (score.interval.low, score.interval.high))
         share, examples = formatting.percent(score.exact_match), formatting.count(score.examples)
-        said += RIGHT.get(run.task.kind, " {share} of {examples} held-out examples are right").format(
+        sentence += RIGHT.get(run.task.kind, " {share} of {examples} held-out examples are right").format(
             share=share, examples=examples, **score.measures
         )
-        said += f" ({low} to {high}).{tell_beside(run)}"
-    return said
+        sentence += f" ({low} to {high}).{baseline_message(run)}"
+    return sentence
 
 
-def tell_beside(run: TrainingJob) -> str:
-    """What stands beside a classifier, in a sentence."""
+def baseline_message(run: TrainingJob) -> str:
     if run.task.kind != CLASSES or (run.is_compared and run.baseline is None):
         return ""
     if run.baseline is None:
-        return f" Beside it, {NAME}, is learning the same texts."
+        return f" The baseline, {NAME}, is learning the same texts."
     score = run.baseline.score
     low, high = (formatting.percent(edge) for edge in (score.interval.low, score.interval.high))
-    return f" Beside it, {NAME}: {formatting.percent(score.exact_match)} ({low} to {high})."
+    return f" The baseline, {NAME}: {formatting.percent(score.exact_match)} ({low} to {high})."
 
 
 def show_all(session: Session) -> list:
-    """Everything, for the run on the board."""
+    """Outputs in the order of SCREEN."""
     run = session.runs.get(session.shown)
-    board = tell_board(run, whole=True) if run else None
-    return screen(board=boards.to_json(board), runs=show_table(session), **show_controls(session))
+    board = run_value(run, whole=True) if run else None
+    return screen(board=boards.to_json(board), runs=table_value(session), **show_controls(session))
 
 
-def tell_board(run: TrainingJob, *, whole: bool = False) -> dict:
-    """What the train board is told, with the lines of Python that give the same run."""
-    return {**run.to_message(whole=whole), "python": python_lines.explain_run(run)}
+def run_value(run: TrainingJob, *, whole: bool = False) -> dict:
+    """The train board's value, with the Python lines that give the same run."""
+    return {**run.to_message(whole=whole), "python": run_snippet(run)}
 
 
-def show_table(session: Session, **more) -> str:
+def table_value(session: Session, **more) -> str:
     """The value of the table of runs, newest first."""
     rows = [row_of(run) for run in reversed(session.runs.values())]
     return boards.to_json({"runs": rows, "current": session.shown, **more})

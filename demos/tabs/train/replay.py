@@ -10,6 +10,7 @@ from hf_attn.architectures.families import architectures_of
 from hf_attn.tasks import TASKS
 from hf_attn.training.loop import Report
 
+from ...core.fields import FieldError, task_choices
 from ...jobs.loop import has_zero_gpu
 from ...jobs.probe import Probe
 from ...jobs.training_job import KEPT_FRAMES, TrainingJob
@@ -17,9 +18,9 @@ from ...session.page import Page, with_value
 from ...session.session import Session
 from ...ui.formatting import thin
 from . import form
-from . import messages as telling
-from .form import FIELDS, FILLED, PRESETS, FieldError
+from .form import FIELDS, FILLED, PRESETS
 from .form_layout import Form
+from .messages import look_for, show_all
 
 BOARD, TABLE = "train-board", "runs"
 LONGEST_FILM = 2 * KEPT_FRAMES + 2  # frames that a link names, one at the shown step among them
@@ -45,12 +46,8 @@ class RunSpec:
 
 
 def form_of(run: TrainingJob) -> dict[str, object]:
-    """The Train tab's fields that make this run.
-
-    Raises:
-        ValueError: there are none: it learned an uploaded table, or is not of the Train tab.
-    """
-    for label, (name, option, *_) in form.offers().items():
+    """The Train tab's fields that make this run; ValueError where none do, as for an uploaded table."""
+    for label, (name, option, *_) in task_choices().items():
         if name != run.task.name or run.task.column_options:
             continue
         size = getattr(run.task, option) if option else None
@@ -63,11 +60,11 @@ def form_of(run: TrainingJob) -> dict[str, object]:
                 continue
     if run.task.column_options or getattr(run.task, "path", None):
         raise ValueError(f"{run.name} learned an uploaded table, which a link cannot carry.")
-    raise ValueError(f"The settings of Train do not make {run.name}, so a link cannot carry it.")
+    raise ValueError(f"The fields of Train cannot describe {run.name}, so a link cannot carry it.")
 
 
 def fields_of(run: TrainingJob, label: str, size: object, preset: str) -> dict[str, object]:
-    """The fields of a run, if it has this size and preset."""
+    """The fields that make a run, if it has this size and preset."""
     recipe, known = run.recipe, form.fields_of(run.task.name, run.recipe.architecture)
     filled = form.fill_form(label, recipe.architecture, size, preset)
     values: dict[str, object] = {name: change.get("value") for name, change in filled.items()}
@@ -79,7 +76,7 @@ def fields_of(run: TrainingJob, label: str, size: object, preset: str) -> dict[s
     return {name: values.get(name) for name in FIELDS}
 
 
-def find_again(session: Session, again: RunSpec, but: Collection[str] = ()) -> TrainingJob | None:
+def find_equal_run(session: Session, again: RunSpec, but: Collection[str] = ()) -> TrainingJob | None:
     """Find a run of this session that equals the linked one (settings, step, frames), ignoring these ids."""
     made = form.read_form(*again.fields.values())
     probe = form.read_probe(made[0], *again.fields.values())
@@ -90,75 +87,54 @@ def find_again(session: Session, again: RunSpec, but: Collection[str] = ()) -> T
 
 
 def source_of(probe: Probe | None) -> str | None:
-    """The example of the visitor's own whose attention is drawn."""
     return None if probe is None else probe.source
 
 
 def steps_of(run: TrainingJob) -> set[int]:
-    """The steps of a run's film."""
     return {frame["step"] for _, frame in run.frames}
 
 
-def add_again(session: Session, again: RunSpec, keep: Collection[str] = ()) -> tuple[TrainingJob, str]:
-    """A new run from a link's settings, which ends where the sender's stood, with its film and name.
+def add_linked_run(session: Session, again: RunSpec, keep: Collection[str] = ()) -> tuple[TrainingJob, str]:
+    """(a run with a link's settings, film and name, to end where the sender's stood; what was deleted).
 
-    Args:
-        session: whose.
-        again: what makes it.
-        keep: ids of runs that do not make room for it.
-
-    Returns:
-        The run, and what had to go for it, in a sentence.
-
-    Raises:
-        ValueError: the settings cannot be used, or there are fewer steps.
+    `keep` are ids of runs that are not deleted. ValueError where the settings are wrong or have fewer steps.
     """
     task, recipe, seed = form.read_form(*again.fields.values())
     if not 1 <= again.steps <= recipe.steps:
-        raise ValueError(
-            f"This link trains {again.steps} steps, of which its settings have 1 to {recipe.steps}."
-        )
-    run, gone = session.add(task, recipe, seed, form.read_probe(task, *again.fields.values()), keep=keep)
+        raise ValueError(f"This link asks for {again.steps} steps; its settings allow 1 to {recipe.steps}.")
+    run, removed = session.add(task, recipe, seed, form.read_probe(task, *again.fields.values()), keep=keep)
     with contextlib.suppress(ValueError):  # another run here has the name, or the link gives none
         session.rename(run.id, again.name)
     run.film = None if has_zero_gpu() else again.film  # which takes a slice of steps at once
     run.last_step = again.steps
     run.begin()
-    run.loop = up_to(run.loop, again.steps)
-    return run, gone
+    run.loop = stop_after(run.loop, again.steps)
+    return run, removed
 
 
-def up_to(loop: Iterator[Sequence[Report]], steps: int) -> Iterator[Sequence[Report]]:
-    """A run's loop until that step."""
+def stop_after(loop: Iterator[Sequence[Report]], steps: int) -> Iterator[Sequence[Report]]:
+    """A run's loop, up to this step."""
     for reports in loop:
         yield reports
         if reports and reports[-1].step >= steps:
             return
 
 
-def describe(run: TrainingJob, *, film: bool = False) -> dict:
-    """What a link says of a run; `film`: with the steps of its frames, which a board may say as well.
-
-    Raises:
-        ValueError: the settings of Train do not make it.
-    """
-    said = {"form": form_of(run), "steps": run.step, "name": run.name}
-    return said | ({"film": thin(sorted(steps_of(run)), SHORT_FILM)} if film else {})
+def describe_run(run: TrainingJob, *, film: bool = False) -> dict:
+    """A run as a link carries it, with its frames' steps if `film`; ValueError if no fields make it."""
+    description = {"form": form_of(run), "steps": run.step, "name": run.name}
+    return description | ({"film": thin(sorted(steps_of(run)), SHORT_FILM)} if film else {})
 
 
 def check_film(film: object, steps: int) -> frozenset[int] | None:
-    """The steps of a film that a link says, of a run of so many; None where it does not."""
+    """The frames' steps that a link names; None where it names none."""
     if not isinstance(film, list) or not 0 < len(film) <= LONGEST_FILM:
         return None
     return frozenset(step for step in film if type(step) is int and 0 <= step <= steps) or None
 
 
-def runs_of(state: dict) -> list[RunSpec]:
-    """The runs of a link: those laid over the shown one, then that, whose film its board says.
-
-    Raises:
-        ValueError: it does not say how they are trained, or has too many.
-    """
+def linked_runs(state: dict) -> list[RunSpec]:
+    """A link's runs, overlaid ones first, the shown one last; ValueError where they are not described."""
     if "run" not in state:
         return []
     beside = state.get("beside", [])
@@ -169,11 +145,7 @@ def runs_of(state: dict) -> list[RunSpec]:
 
 
 def check_run(run: dict) -> RunSpec:
-    """A link's run.
-
-    Raises:
-        ValueError: it has other fields, or a field holds what no field does.
-    """
+    """The run that a link describes; ValueError where a field is missing or of another type."""
     fields, steps, name = run.get("form"), run.get("steps"), run.get("name", "")
     fields = form.OLDER | fields if isinstance(fields, dict) else {}
     is_form = fields.keys() == set(FIELDS)
@@ -185,37 +157,29 @@ def check_run(run: dict) -> RunSpec:
     return RunSpec({name: fields[name] for name in FIELDS}, steps, check_film(run.get("film"), steps), name)
 
 
-def keep_form(page: Page, fields: Form, order: gr.Number, shown: dict, reseed: gr.Button) -> None:
-    """Let links carry the Train tab's settings, and the runs that are trained from them again.
-
-    Args:
-        page: the page.
-        fields: of the tab.
-        order: counts the runs to follow.
-        shown: the tab's outputs by their name in SCREEN.
-        reseed: the button that changes the seed's field.
-    """
+def link_form(page: Page, fields: Form, order: gr.Number, shown: dict, reseed: gr.Button) -> None:
+    """Let links carry the fields of the Train tab, whose outputs are `shown` by their name in SCREEN."""
 
     def restore(values: dict, session: Session) -> dict:
         session.table = None
-        stands = dict(zip(shown.values(), telling.show_all(session), strict=True)) if session.runs else {}
+        stands = dict(zip(shown.values(), show_all(session), strict=True)) if session.runs else {}
         updates = restore_form(values)
-        changes = {part: updates[name] for name, part in kept.items()}
-        said = form.describe_form(*(values.get(name) for name in FIELDS))
-        name = form.offers()[values["task"]][0]
+        changes = {part: updates[name] for name, part in linked.items()}
+        messages = form.describe_form(*(values.get(name) for name in FIELDS))
+        name = task_choices()[values["task"]][0]
         file = form.show_file(name)
-        lines = dict(zip([fields.hint, *fields.lines], said, strict=False))
-        look = {shown["look_for"]: telling.look_for(form.build_task(name))}
+        lines = dict(zip([fields.hint, *fields.lines], messages, strict=False))
+        look = {shown["look_for"]: look_for(form.build_task(name))}
         return stands | changes | lines | {fields.table: file} | look
 
     def stays(session: Session) -> str:
         return "The uploaded table stays here: a link carries the settings." if session.table else ""
 
     columns = ("column_1", "column_2")  # of a table, which no link carries
-    kept = {name: part for name, part in fields.fields.items() if name not in columns}
+    linked = {name: part for name, part in fields.fields.items() if name not in columns}
     page.order = order
     page.link_fields(
-        kept,
+        linked,
         varying=("model", "size", "preset", *FILLED),
         restore=restore,
         inputs=(page.session,),
@@ -226,12 +190,8 @@ def keep_form(page: Page, fields: Form, order: gr.Number, shown: dict, reseed: g
 
 
 def restore_form(values: dict) -> dict[str, dict]:
-    """The updates of the Train tab's fields that show these values, choices and all.
-
-    Raises:
-        ValueError: no such task, model or size.
-    """
-    offered = form.offers()
+    """Updates of Train's fields, choices included; ValueError for an unknown task, model or size."""
+    offered = task_choices()
     if values["task"] not in offered:
         raise ValueError(f"{values['task']!r} is no task here.")
     name, _, _, sizes, _ = offered[values["task"]]

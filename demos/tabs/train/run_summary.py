@@ -13,7 +13,6 @@ UNCOMPARED = ("model", "architecture", "report_every", "evaluate_every")  # of a
 
 
 def row_of(run: TrainingJob) -> dict:
-    """The run's line in the table of runs."""
     held_out = [[p["step"], p["held_out"]] for _, p in run.points if p["held_out"] is not None]
     loss = [[p["step"], p["loss"]] for _, p in run.points if p["loss"] == p["loss"]]
     has_model = run.model is not None
@@ -37,43 +36,43 @@ def name_model(run: TrainingJob) -> str:
 
 
 def settings_of(run: TrainingJob) -> list[list[str]]:
-    """[name, value] of all that a run is made of, as words."""
+    """[name, value] of every setting of a run, in words."""
     task, recipe = run.task, run.recipe
     sizes = {size.option: size.label for size in task.sizes}
-    told = {"Task": task.title}
-    told |= {sizes.get(name, plain(name)): value for name, value in task.options.items() if name != "path"}
-    told["Model"] = find_architecture(task, recipe.architecture).title
-    told |= {LABELS.get(name, plain(name)): value for name, value in recipe.model.items()}
+    settings = {"Task": task.title}
+    settings |= {
+        sizes.get(name, plain(name)): value for name, value in task.options.items() if name != "path"
+    }
+    settings["Model"] = find_architecture(task, recipe.architecture).title
+    settings |= {LABELS.get(name, plain(name)): value for name, value in recipe.model.items()}
     training = {field.name for field in dataclasses.fields(recipe)} - set(UNCOMPARED)
-    told |= {LABELS.get(name, plain(name)): getattr(recipe, name) for name in sorted(training)}
-    told["Seed"] = run.seed
+    settings |= {LABELS.get(name, plain(name)): getattr(recipe, name) for name in sorted(training)}
+    settings["Seed"] = run.seed
     if run.probe is not None:
-        told["Watched example"] = shorten(run.probe.source, LONGEST_PROBE)
-    return [[name, in_words(value)] for name, value in told.items()]
+        settings["Watched example"] = shorten(run.probe.source, LONGEST_PROBE)
+    return [[name, in_words(value)] for name, value in settings.items()]
 
 
 def results_of(run: TrainingJob) -> list[list[str]]:
-    """[name, value] of what came of it so far, as words."""
+    """[name, value] of the results so far, in words."""
     points = [point for _, point in run.points]
-    told = {"Parameters": size_in_words(run.model) if run.model is not None else "–"}
-    told["Steps taken"] = count(run.step)
-    told["Seconds"] = f"{run.seconds:.1f}"
-    told["Tokens a second"] = count(round(points[-1]["tokens_per_second"])) if points else "–"
-    told["Loss"] = f"{points[-1]['loss']:.4f}" if run.step else "–"
-    told["Held-out"] = "–" if run.held_out is None else percent(run.held_out)
+    results = {"Parameters": size_in_words(run.model) if run.model is not None else "–"}
+    results["Steps taken"] = count(run.step)
+    results["Seconds"] = f"{run.seconds:.1f}"
+    results["Tokens a second"] = count(round(points[-1]["tokens_per_second"])) if points else "–"
+    results["Loss"] = f"{points[-1]['loss']:.4f}" if run.step else "–"
+    results["Held-out"] = "–" if run.held_out is None else percent(run.held_out)
     if run.evaluation is not None:
         sure = run.evaluation.overall.interval
-        told["Held-out"] += f" ({percent(sure.low)} to {percent(sure.high)})"
-    return [[name, value] for name, value in told.items()]
+        results["Held-out"] += f" ({percent(sure.low)} to {percent(sure.high)})"
+    return [[name, value] for name, value in results.items()]
 
 
 def plain(name: str) -> str:
-    """A setting's name as words: Intermediate size."""
     return name.replace("_", " ").capitalize()
 
 
 def in_words(value: object) -> str:
-    """A setting's value as words."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, tuple):

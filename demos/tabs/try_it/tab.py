@@ -1,7 +1,6 @@
 """Try: give a checkpoint an input of your own, choose how it writes, see what each symbol was chosen from."""
 
 import json
-import math
 from collections.abc import Mapping
 
 import gradio as gr
@@ -10,12 +9,12 @@ from hf_attn.generation.generate import generate_answer
 from hf_attn.generation.strategies import STRATEGIES, TEMPERATURE, Parameter, list_parameters
 from hf_attn.tasks.base import CLASSES, SEQUENCE
 
-from ...jobs.training_job import LARGEST_SEED
+from ...core.fields import LARGEST_SEED, FieldError, read_number
 from ...session.catalog import LoadedModel, ModelCatalog
 from ...session.model_input import as_ids, build_model_input, wire_model_input
-from ...session.page import LAST, LIGHT, Page
+from ...session.page import LAST, LIGHT, NOW, Page
 from ...session.session import Session
-from ...snippets import views as python_lines
+from ...snippets.views import answer_snippet
 from ...ui import boards, formatting, notices
 from .answer_view import AnswerView
 
@@ -30,10 +29,6 @@ LOOK_FOR_CLASS = (
 DRAWS = 5  # answers that are drawn with seeds that follow one another
 
 
-class SettingError(ValueError):
-    """A setting that no strategy can use."""
-
-
 def sliders() -> dict[str, Parameter]:
     """The parameters that have a slider, by name; the temperature is the last."""
     return {name: row for name, row in list_parameters().items() if row.slider is not None}
@@ -45,27 +40,19 @@ def first_settings() -> dict[str, float]:
 
 
 def read_setting(name: str, given: object) -> float:
-    """A number within its limits; SettingError says what would work."""
+    """A number within its limits; FieldError begins with the label, as one line is for all settings."""
     row = list_parameters()[name]
     low, high = (row.slider.low, row.slider.high) if row.slider else (row.low, min(row.high, LARGEST_SEED))
-    written = "" if given is None else str(given).strip()
     try:
-        number = float(written)
-    except ValueError:
-        number = math.nan
-    if not low <= number <= high or number != row.kind(number):
-        kind = "a whole number" if row.kind is int else "a number"
-        raise SettingError(
-            f"{row.label}: {formatting.shorten(written, 20) or 'nothing'} will not do. "
-            f"Give {kind} from {formatting.count(low)} to {formatting.count(high)}."
-        )
-    return row.kind(number)
+        return read_number(name, given, low, high, whole=row.kind is int, example=first_settings()[name])
+    except FieldError as error:
+        raise FieldError(name, f"{row.label}: {error}") from error
 
 
 def read_settings(strategy: str, given: Mapping[str, object]) -> dict:
     """What a strategy uses of what is given; the rest may be anything."""
     if strategy not in STRATEGIES:
-        raise SettingError(f"There is no strategy called {formatting.shorten(str(strategy), 20)}.")
+        raise FieldError("strategy", f"There is no strategy called {formatting.shorten(str(strategy), 20)}.")
     used = (row.name for row in STRATEGIES[strategy].used if row.name in given)
     return {name: read_setting(name, given[name]) for name in used}
 
@@ -118,9 +105,9 @@ def ask(
             settings = read_settings(strategy, given)
             temperature = read_setting("temperature", given["temperature"])
             value = show_answers(opened, text, strategy, settings, temperature)
-            python = python_lines.explain_answer(session, chosen, opened, text, value.get("how", {}))
+            python = answer_snippet(session, chosen, opened, text, value.get("how", {}))
             return [boards.to_json(value | {"chosen": chosen, "python": python}), "", opened.origin, ""]
-    except SettingError as error:
+    except FieldError as error:
         return [gr.skip(), "", gr.skip(), notices.field_error(str(error))]
     except ValueError as error:
         return [gr.skip(), notices.field_error(str(error)), gr.skip(), ""]
@@ -130,7 +117,7 @@ def next_seed(seed: object) -> str:
     """Another draw: the seed behind this one; one that is wrong stays, to be told."""
     try:
         return str((int(read_setting("seed", seed)) + 1) % (LARGEST_SEED + 1))
-    except SettingError:
+    except FieldError:
         return str(seed)
 
 
@@ -231,12 +218,12 @@ def build(page: Page) -> None:
     turned = [write_button, strategy, question.look_for, *settings]
     other = (turn, [page.session, question.chosen, strategy], turned)
     others = {"strategy": strategy, **{list_parameters()[name].short: part for name, part in how.items()}}
-    asking = wire_model_input(page, question, answer, asked, answered, other, others).now
+    asking = wire_model_input(page, question, answer, asked, answered, other, others).always
     write_button.click(*asking, **LAST)
     board.rewrite(*asking, **LAST)
-    strategy.input(show_settings, strategy, settings, **LIGHT, queue=False).then(*asking, **LAST)
+    strategy.input(show_settings, strategy, settings, **NOW).then(*asking, **LAST)
     gr.on([part.release for part in drawn[1:]] + [seed.submit], *asking, **LAST)
-    again.click(next_seed, seed, seed, **LIGHT, queue=False).then(*asking, **LAST)
+    again.click(next_seed, seed, seed, **NOW).then(*asking, **LAST)
     # the board draws the chosen step anew while a slider moves; what was written waits for its release
     named = ", ".join(["strategy", *sliders()])
     redraw = (

@@ -1,0 +1,94 @@
+"""Fields that several tabs have: the choice of a task, typed numbers, and the errors under them."""
+
+import functools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from hf_attn.tasks import TASKS, Task
+from hf_attn.tasks.options import SizeChoice
+
+from ..ui import formatting, notices
+
+LARGEST_SEED = 2**31 - 1
+LONGEST_QUOTE = 20  # characters of what was typed, in the sentence that refuses it
+NO_SIZE = SizeChoice(None, "Longest", (), None)
+
+
+class FieldError(ValueError):
+    """A visitor typed something that a field cannot take.
+
+    Attributes:
+        field: its name in the form.
+    """
+
+    def __init__(self, field: str, sentence: str):
+        super().__init__(sentence)
+        self.field = field
+
+
+def task_choices() -> dict[str, tuple]:
+    """Every task by its label, in the order of TASKS: (name, option of its size, label, values, first)."""
+    choices = {}
+    for name, task in TASKS.items():
+        for size in task.sizes or (NO_SIZE,):
+            choices[size.title or task.title] = (name, size.option, size.label, size.values, size.default)
+    return choices
+
+
+@functools.lru_cache(maxsize=16)
+def share_task(task: Task) -> Task:
+    """The first task that equals this one: what it has read from disk is read once for all visitors."""
+    return task
+
+
+def read_number(
+    field: str, text: object, low: float, high: float, *, whole: bool = False, example: float
+) -> float:
+    """Read a number that a visitor typed, in the digits of any script.
+
+    Args:
+        field: its name, for the error.
+        text: what was typed; narrow spaces between digits are left out.
+        low: the lowest number that is allowed.
+        high: the highest.
+        whole: whether only whole numbers are taken; then an int is returned.
+        example: a number that works, for the error.
+
+    Raises:
+        FieldError: it is no such number; the sentence says what is allowed, with the example.
+    """
+    typed = "" if text is None else str(text).strip()
+    try:
+        number = float(typed.replace(formatting.NARROW, ""))
+    except ValueError:
+        number = math.nan
+    if low <= number <= high and not (whole and number % 1):
+        return int(number) if whole else number
+    kind = "a whole number" if whole else "a number"
+    allowed = f"{kind} from {in_digits(low)} to {in_digits(high)}"
+    if not typed:
+        raise FieldError(field, f"This is empty: write {allowed}, for example {in_digits(example)}.")
+    quoted = formatting.shorten(typed, LONGEST_QUOTE)
+    raise FieldError(field, f"“{quoted}” is not {allowed}; {in_digits(example)} works.")
+
+
+def in_digits(number: float) -> str:
+    """A limit as a person writes it: 20 000; 0.00001."""
+    return formatting.count(int(number)) if number == int(number) else f"{number:.5f}".rstrip("0")
+
+
+def count_chosen(chosen: Sequence) -> str:
+    """The beginning of a sentence: "Only one is chosen"."""
+    return {0: "None is chosen", 1: "Only one is chosen"}.get(len(chosen), f"{len(chosen)} are chosen")
+
+
+def error_lines(fields: Iterable[str], *errors: FieldError) -> list[str]:
+    """The line under each field; empty where nothing is wrong."""
+    sentences = {error.field: notices.field_error(str(error)) for error in errors}
+    return [sentences.get(field, "") for field in fields]
+
+
+def refusal_line(error: FieldError, labels: Mapping[str, str]) -> str:
+    """The line under the button that starts: the field itself may be out of sight."""
+    is_named = error.field == "size"  # whose sentence begins with the task's own label
+    return notices.refusal(str(error) if is_named else f"{labels[error.field]}: {error}")
