@@ -14,6 +14,7 @@ from hf_attn.tasks import build_task
 from hf_attn.training.device import build_accelerator
 
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # read when gradio is imported
+BROWSER = Path(__file__).with_name("browser")
 pytest.register_assert_rewrite("tests.support")  # so that what failed there is told
 
 torch.set_num_threads(1)
@@ -22,8 +23,14 @@ hypothesis.settings.load_profile("the same everywhere")
 
 
 def pytest_itemcollected(item):
-    """A test of a server in a process of its own waits until that has started."""
-    if any(name.startswith("served_") for name in getattr(item, "fixturenames", ())):
+    """Mark what drives a browser, and what waits for a server in a process of its own to start."""
+    if item.path.is_relative_to(BROWSER):
+        from tests.support.browser import find_chromium
+
+        item.add_marker("browser")
+        if find_chromium() is None:
+            item.add_marker(pytest.mark.skip(reason="no Chromium on this machine"))
+    elif any(name.startswith("served_") for name in getattr(item, "fixturenames", ())):
         item.add_marker("long")
 
 
@@ -57,6 +64,14 @@ def chromium():
 
     with open_browser() as browser:
         yield browser
+
+
+@pytest.fixture(scope="session")
+def linked():
+    """The app's page without a browser, as links see it."""
+    from tests.support.linked_page import LinkedPage
+
+    return LinkedPage()
 
 
 @pytest.fixture(scope="session")

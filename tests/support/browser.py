@@ -11,6 +11,7 @@ from pathlib import Path
 from playwright.sync_api import expect, sync_playwright
 
 PATIENCE = 180_000  # ms; the machine may be busy
+expect.set_options(timeout=PATIENCE)
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
