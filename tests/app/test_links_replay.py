@@ -120,6 +120,7 @@ def test_a_links_run_with_an_example_of_ones_own_is_not_that_without_it():
         session.close()
 
 
+@pytest.mark.long
 def test_a_full_visit_keeps_the_runs_that_a_link_needs_and_says_which_made_room(linked, monkeypatch):
     monkeypatch.setattr(limits, "_launched", [dataclasses.replace(limits.HOME, runs=3)])
     sender, friend = with_three_runs(), Session(device="cpu")

@@ -39,6 +39,7 @@ def expected(tiny_checkpoint):
     return checkpoint.model, source
 
 
+@pytest.mark.long
 @torch.no_grad()
 def test_a_checkpoint_loads_where_hf_attn_is_not_installed(tiny_checkpoint, tmp_path, expected):
     model, source = expected
@@ -61,6 +62,7 @@ except ModuleNotFoundError as error:
     assert run_without_hf_attn(code, tmp_path, module=module) == {"missing": "hf_attn"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "imports",
     [

@@ -82,6 +82,7 @@ def bytes_of(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
+@pytest.mark.long
 def test_train_push_and_pull_end_in_the_same_folder(session):
     hub, folder, said = session
     assert [said[name][0] for name in ("train", "push", "pull")] == [0, 0, 0]

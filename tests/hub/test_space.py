@@ -216,6 +216,7 @@ def test_a_token_that_may_only_read_is_told_so_and_not_repeated(hub):
     assert ("space", "ada/attn-2") not in hub.store.names()
 
 
+@pytest.mark.long
 def test_the_command_line_makes_folder_and_space(hub, tmp_path, capsys):
     code, output, _ = in_process(capsys, "space", tmp_path / "space")
     assert code == 0

@@ -43,6 +43,7 @@ def run(place, *command):
     return result.stdout
 
 
+@pytest.mark.long
 def test_the_tour_s_commands_run_as_written(place, monkeypatch, capsys):
     (commands,) = [text for language, text in BLOCKS if language == "bash"]
     first, *others = [shlex.split(line) for line in commands.strip().splitlines()]
@@ -58,6 +59,7 @@ def test_the_tour_s_commands_run_as_written(place, monkeypatch, capsys):
     assert all(name in printed["tasks"] for name in ("copy", "addition", "parser"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("code", [text for language, text in BLOCKS if language == "python"])
 def test_the_tour_s_python_runs_as_written(place, code):
     printed = run(place, sys.executable, "-c", code).splitlines()

@@ -174,6 +174,7 @@ def losses_of(*launcher):
     return [report["loss"] for report in reports if report["event"] == "report"]
 
 
+@pytest.mark.long
 def test_two_processes_give_the_losses_of_one_at_the_same_global_batch():
     settings = ["--cpu", "--num_processes", "2", "--main_process_port", "0"]
     alone, together = losses_of(), losses_of("accelerate.commands.launch", *settings, "-m")

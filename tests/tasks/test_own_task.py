@@ -35,6 +35,7 @@ def refused(file, text):
     return str(refusal.value)
 
 
+@pytest.mark.long
 def test_the_page_s_example_and_its_commands_work_as_they_stand(here, capsys):
     for command in COMMANDS.splitlines():
         program, *arguments = shlex.split(command)
