@@ -79,7 +79,7 @@ def restack(model: Mapping[str, object], architecture: str) -> dict[str, object]
 
 
 class Task(ABC):
-    """Something to learn: see DESIGN's contract in each method.
+    """Something to learn; each method says what it promises.
 
     Subclasses are frozen dataclasses, so that a task with its options is a value: comparable, hashable,
     printable.

@@ -16,7 +16,7 @@
             rowNames, colNames   what to call a token in words, where its place in the labels is not its place
             whole          {rows, cols, values} that the CSV holds, where only a window of it is shown
             onPage(-1 | 1) what Page Up and Page Down do instead of moving the cell
-   Maps of over 64 tokens show a window of them beside an overview pooled by the maximum (window.js). */
+   Maps of over 64 tokens show a window of them beside an overview pooled by the maximum (long_heatmap.js). */
 (hfAttn => {
   const { clamp, el, number, named, shown, heatmapPaint } = hfAttn;
 
