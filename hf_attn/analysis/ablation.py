@@ -1,4 +1,4 @@
-"""What an answer loses without a part of the model or of its input: the check beside an attention map.
+"""How an answer changes without a part of the model or of its input: the check of an attention map.
 
 An attention weight says what was read, not what mattered (Jain & Wallace 2019, arXiv:1902.10186). To leave a
 head, an edge or a word out and answer again says by how much the answer changes (Michel et al. 2019,
@@ -83,7 +83,7 @@ class Outcome:
         examples: how many; of text, tokens.
         exact_match: share that is right as a whole; of text, of next tokens.
         interval: Wilson's 95 % interval of exact_match.
-        drop: what the trial takes from the whole model's exact_match; below 0, it gives.
+        drop: the whole model's exact_match less this one; below 0 where the trial helps.
         standard_error: of drop, measured on the same examples: √(Var(d) / n), d = right before − right after.
     """
 
@@ -115,7 +115,7 @@ class Removal:
 
     @property
     def drops(self) -> tuple[float, ...]:
-        """What each word's removal takes from the predicted class's probability; below 0, it gives.
+        """By how much the predicted class's probability falls without each word; below 0 where it rises.
 
         drop(w) = p(ŷ | text) − p(ŷ | text without w)
         """
@@ -231,7 +231,7 @@ def measure_changes(
 
 
 def _refuse_places(trial: Trial, length: int, model) -> None:
-    """Refuse to leave out what is not there, or what would move the places that a trial names."""
+    """Refuse to leave out tokens that are not there, or that move the queries and keys a trial names."""
     for place in trial.without:
         if not 0 <= place < length:
             raise ValueError(f"token {place} is not there: the source has tokens 0 to {length - 1}.")
@@ -244,7 +244,7 @@ def _refuse_places(trial: Trial, length: int, model) -> None:
 
 
 def _compare(model, input_ids: torch.Tensor, trials: Sequence[Trial], limit: int) -> list[Change]:
-    """The changes of as many trials as fit in a batch, whose row 0 is left as it is."""
+    """The changes of a batch of trials; row 0 of what is read is the whole model on the whole source."""
     tried = [Trial(), *trials]
     ids, mask = _leave_out(model, input_ids[0], [trial.without for trial in tried])
     with intervening_by_row(model, [trial.interventions for trial in tried]):
@@ -270,7 +270,7 @@ def _compare(model, input_ids: torch.Tensor, trials: Sequence[Trial], limit: int
 
 
 def _refuse_queries(trials: Sequence[Trial], written: int) -> None:
-    """Refuse places that nothing was written at: nothing was changed there."""
+    """Refuse queries behind the end of the answer, where nothing was changed."""
     for intervention in (one for trial in trials for one in trial.interventions):
         if intervention.kind != "encoder" and (intervention.query or 0) >= written:
             raise ValueError(

@@ -1,8 +1,8 @@
-"""Attention seen as something else: a distribution, a matrix, a signal, a kernel; a memory is in `hopfield`.
+"""Figures of attention weights seen as a distribution, a matrix, a signal or a kernel.
 
-Each view is a function of a head's weights A [..., Q, K], a row for each query and a column for each key, or
-of queries and keys. A row of zeros is a query that attends to nothing: padding, or all of its keys hidden. It
-counts nowhere. What cannot be weights, such as numbers below 0 or above 1, is refused with a ValueError.
+Each is a function of a head's weights A [..., Q, K], a row for each query and a column for each key, or of
+queries and keys. A row of zeros, a query that attends to nothing (padding, or all of its keys hidden), does
+not count. What cannot be weights, such as numbers below 0 or above 1, is refused with a ValueError.
 """
 
 import math

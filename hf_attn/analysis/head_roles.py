@@ -1,9 +1,9 @@
-"""What each head does, measured: how much of its weight falls where a role says.
+"""What each head does: how much of its weight falls on the keys of a role.
 
     score = mean over queries of Σ_{k in the role's keys} A_qk
 
-A query counts where it has a choice: it may attend to a key of the role and to another one. Beside every
-score stand that of even attention, which is chance, and that of the same model untrained: a role that an
+A query counts where it has a choice: it may attend to a key of the role and to another one. Every score is
+compared with that of even attention, which is chance, and of the same model untrained: a role that an
 untrained head plays as well was not learned. Roles of this kind: Clark et al. 2019, arXiv:1906.04341; Voita
 et al. 2019, arXiv:1905.09418.
 """

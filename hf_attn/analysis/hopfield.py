@@ -1,4 +1,4 @@
-"""Attention as a memory: the modern Hopfield network, which stores keys and is asked with queries.
+"""Attention as a memory: a modern Hopfield network; its stored patterns are keys, its states queries.
 
 One update of a state is attention with the keys for values, and it never raises the energy. Everywhere β is
 above 0, and attention's own, 1/√D, where it is None; patterns are as wide as states, and at least one.

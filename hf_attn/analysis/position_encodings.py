@@ -237,23 +237,23 @@ def measure_order_sensitivity(
     settings = replace(settings, trained=len(words) + shift)
     vocabulary = sorted(set(words))
     ids = torch.tensor([[vocabulary.index(word) for word in words]])
-    told = build_encoder(position_type, settings, len(vocabulary))
-    untold = build_encoder("none", settings, len(vocabulary))
-    shared = {name: weight for name, weight in told.state_dict().items() if name in untold.state_dict()}
-    untold.load_state_dict(shared)
-    ids = ids + told.config.vocab_size - len(vocabulary)  # the special tokens come first
+    encoder = build_encoder(position_type, settings, len(vocabulary))
+    without = build_encoder("none", settings, len(vocabulary))
+    names = without.state_dict().keys()
+    without.load_state_dict({name: weight for name, weight in encoder.state_dict().items() if name in names})
+    ids = ids + encoder.config.vocab_size - len(vocabulary)  # the special tokens come first
     order = torch.randperm(len(words), generator=torch.Generator().manual_seed(settings.seed))
     places = torch.arange(len(words)).unsqueeze(0)
 
-    def unshuffled(encoder) -> torch.Tensor:
-        return encoder(ids[:, order]).last_hidden_state[:, order.argsort()]
+    def unshuffled(model) -> torch.Tensor:
+        return model(ids[:, order]).last_hidden_state[:, order.argsort()]
 
-    output = told(ids).last_hidden_state
-    moved = told(ids, position_ids=places + shift).last_hidden_state
+    output = encoder(ids).last_hidden_state
+    moved = encoder(ids, position_ids=places + shift).last_hidden_state
     return OrderTest(
         order=tuple(order.tolist()),
-        without=float(torch.dist(unshuffled(untold), untold(ids).last_hidden_state)),
-        with_positions=float(torch.dist(unshuffled(told), output)),
+        without=float(torch.dist(unshuffled(without), without(ids).last_hidden_state)),
+        with_positions=float(torch.dist(unshuffled(encoder), output)),
         shift=shift,
         shifted=float(torch.dist(moved, output)),
         norm=float(output.norm()),

@@ -1,7 +1,7 @@
-"""Change a model's attention while it runs: take a head, a layer or an edge away, level or shuffle weights.
+"""Change a model's attention while it runs: remove a head, layer or edge, even out weights, shuffle them.
 
-A map says what was read, not what mattered (Jain & Wallace 2019, arXiv:1902.10186): what mattered shows when
-the reading is changed and the answer with it. Heads are taken away as by Michel et al. 2019
+A map says what was read, not what mattered (Jain & Wallace 2019, arXiv:1902.10186): that shows in how the
+answer changes when attention is changed. Heads are taken away as by Michel et al. 2019
 (arXiv:1905.10650), edges as by Geva et al. 2023 (arXiv:2304.14767).
 """
 

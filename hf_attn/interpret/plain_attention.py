@@ -1,4 +1,4 @@
-"""Let a model attend by its plain function, which alone forms weights; see and change what passes there."""
+"""Let a model attend by its plain function, which alone forms weights, and record or change them."""
 
 import contextlib
 import functools

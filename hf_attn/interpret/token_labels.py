@@ -1,4 +1,4 @@
-"""What stands beside a map: the tokens of a text, true to the text, and the patches of an image."""
+"""Labels of a map's rows and columns: tokens of a text, with what cannot be seen, or patches of an image."""
 
 import unicodedata
 from collections.abc import Sequence
