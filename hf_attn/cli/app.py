@@ -50,8 +50,8 @@ def app(
     With --share, --password or a --host that others reach, and in a Space, visitors get small models and
     short runs, and neither this machine's folders nor what its Hub token may read.
     """
-    if password == "":
-        raise WrongUse("--password is empty: give one that visitors must know, as in --password spring.")
+    if password == "" or (password is None and os.environ.get("HF_ATTN_PASSWORD") == ""):
+        raise WrongUse("--password is empty: give one that visitors must know, or unset HF_ATTN_PASSWORD.")
     if password and mcp:
         raise WrongUse("--mcp asks for no password: leave one of --mcp and --password out.")
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # read when gradio is imported
@@ -87,7 +87,7 @@ def _import_launch() -> ModuleType:
     """
     if importlib.util.find_spec("gradio") is None:
         raise Failure("the app needs Gradio, which is not installed: pip install 'hf-attn[app]'")
-    if (CLONE / "demos").is_dir():
+    if (CLONE / "demos" / "launch.py").is_file():
         sys.path.insert(0, str(CLONE))
         return importlib.import_module("demos.launch")
     return importlib.import_module("hf_attn_app.launch")

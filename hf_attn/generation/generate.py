@@ -265,6 +265,8 @@ def _classify(model, input_ids) -> Generation:
 
 def _check_source(input_ids: torch.Tensor, max_new_tokens: int | None) -> None:
     """Refuse several sources at once, and an answer of no token."""
+    if not isinstance(input_ids, torch.Tensor):
+        raise ValueError(f"input_ids is a {type(input_ids).__name__}; give a tensor of ids, [1, S].")
     if input_ids.dim() != 2 or len(input_ids) != 1:
         raise ValueError(f"input_ids has shape {list(input_ids.shape)}; give one source, [1, S].")
     if max_new_tokens is not None:

@@ -188,7 +188,7 @@ def refuse_unused(strategy: str, given: Mapping[str, float | None]) -> None:
     Raises:
         ValueError: there is one, or there is no such strategy.
     """
-    if strategy not in STRATEGIES:
+    if not isinstance(strategy, str) or strategy not in STRATEGIES:
         raise ValueError(f"strategy={strategy!r} is not known; choose one of {', '.join(STRATEGIES)}.")
     used = [parameter.name for parameter in STRATEGIES[strategy].used]
     for name, value in given.items():

@@ -12,6 +12,7 @@ from transformers import PreTrainedModel
 from hf_attn.architectures.families import is_recurrent
 from hf_attn.architectures.map_sizes import estimate_map_bytes
 from hf_attn.generation.generate import find_start, generate_answer, is_decoder_only, most_tokens
+from hf_attn.generation.strategies import complete_settings
 from hf_attn.interpret.model_inputs import (
     read_example,
     read_image,
@@ -201,7 +202,7 @@ def attention_maps(
             its input again.
         tokenizer: reads text and names the tokens.
         row: which one of several rows, from 0; of a target in rows, the same.
-        strategy: how the model writes where it must: "greedy" or "beam" (the chosen beam is shown).
+        strategy: how the model writes where it must: a name in STRATEGIES; of "beam" the best is shown.
         num_beams: K of beam search (default: 4).
         max_new_tokens: most tokens that it writes; as many as it has positions for where None.
         max_bytes: refuse to compute maps larger than this.
@@ -214,6 +215,7 @@ def attention_maps(
             would be too large, or the model gives none.
     """
     refuse_without_attention(model)
+    complete_settings(strategy, {"num_beams": num_beams})
     if model.main_input_name == "pixel_values":
         refuse_target(model, target)
         return _read_patch_maps(model, read_image(inputs, tokenizer, row), max_bytes)

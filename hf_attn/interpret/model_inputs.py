@@ -92,6 +92,12 @@ def _read_ids(name: str, given, tokenizer, row: int | None) -> tuple[torch.Tenso
                 f"The {name} has {_list_keys(given)} and no input_ids: give what a tokenizer returns, or ids."
             )
         given, mask = given["input_ids"], given.get("attention_mask")
+    if name == "target" and _count_rows(given) == 1:
+        row = 0  # for whichever row is read
+    if mask is not None and _count_rows(mask) != _count_rows(given):
+        raise ValueError(
+            f"attention_mask has {_count_rows(mask)} rows for {_count_rows(given)} of ids: give one for each."
+        )
     ids = _pick_row(name, given, row)
     if ids.numel() == 0:
         raise ValueError("There is no token in what was given: write something.")
@@ -131,15 +137,18 @@ def _read_target(model, source: torch.Tensor, target, tokenizer, row: int | None
     return ids[:, 1:] if begins else ids
 
 
+def _has_rows(given) -> bool:
+    first = given[0] if isinstance(given, list | tuple) and given else None
+    return getattr(given, "ndim", 1) > 1 or isinstance(first, list | tuple) or getattr(first, "ndim", 0) > 0
+
+
+def _count_rows(given) -> int:
+    return len(given) if _has_rows(given) else 1
+
+
 def _pick_row(name: str, given, row: int | None, length: int | None = None) -> torch.Tensor:
     """[L] of numbers [L], or of one of the rows [B, L], which may be lists of unequal length."""
-    first = given[0] if isinstance(given, list | tuple) and given else None
-    has_rows = (
-        getattr(given, "ndim", 1) > 1 or isinstance(first, list | tuple) or getattr(first, "ndim", 0) > 0
-    )
-    count = len(given) if has_rows else 1
-    if name == "target" and count == 1:
-        row = 0  # for whichever row is read
+    has_rows, count = _has_rows(given), _count_rows(given)
     place = _choose_row(name, "rows", count, row)
     try:
         found = torch.as_tensor(given[place] if has_rows else given)
@@ -156,6 +165,8 @@ def _pick_row(name: str, given, row: int | None, length: int | None = None) -> t
 
 
 def _choose_row(name: str, what: str, count: int, row: int | None) -> int:
+    if count == 0:
+        raise ValueError(f"The {name} holds no {what}: give at least one.")
     if row is None and count > 1:
         raise ValueError(f"The {name} holds {count} {what}; give one, or choose one, for example row=0.")
     if row is not None and not (is_whole(row) and 0 <= row < count):

@@ -1,5 +1,5 @@
 "use strict";
-/* What is wrong with the page as it stands: for tests/test_walk.py, beside axe. */
+/* What is wrong with the page as it stands: for tests/browser/test_walk.py, beside axe. */
 
 /* what axe finds serious, once colours have come to where they were going */
 window.findFaults = async () => {

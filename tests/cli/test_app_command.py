@@ -28,6 +28,12 @@ def test_its_help_lists_the_options(capsys):
         assert option in output
 
 
+def test_an_empty_password_in_the_environment_never_opens_the_app(capsys, monkeypatch):
+    monkeypatch.setenv("HF_ATTN_PASSWORD", "")
+    code, _, errors = in_process(capsys, "app", "--port", find_free_port())
+    assert (code, "--password is empty" in errors) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -209,7 +209,7 @@ MASKS = {
     "attention_mask is 0 between tokens; padding stands before or behind": [[1, 0, 1]],
     r"attention_mask holds \[1, 2, 1\]; give 1 for a token": [[1, 2, 1]],
     r"The attention_mask has shape \[1, 3, 3\]": torch.ones(1, 3, 3),
-    "The attention_mask holds 2 rows; give one": [[1, 1, 1]] * 2,
+    "attention_mask has 2 rows for 1 of ids: give one for each": [[1, 1, 1]] * 2,
 }
 REFUSED = {
     **{sentence: {"input_ids": IDS, "attention_mask": mask} for sentence, mask in MASKS.items()},
@@ -222,6 +222,7 @@ REFUSED = {
     "Text was given without a tokenizer": "the cat",
     "The input holds 2 rows; give one, or choose one, for example row=0": [[5, 6], [7, 8, 9]],
     "There is no token in what was given": torch.empty(1, 0, dtype=torch.long),
+    "The input holds no rows: give at least one": torch.empty(0, 3, dtype=torch.long),
 }
 
 
@@ -235,6 +236,15 @@ def test_what_is_no_input_is_refused_in_a_sentence(sentence):
 def test_a_row_that_is_not_there_is_refused(row):
     with pytest.raises(ValueError, match=f"row={row} is not there: the input holds 2, from row 0 on"):
         attention_maps(build_seq2seq(), [[5, 6], [7, 8]], [5], row=row)
+
+
+def test_one_target_serves_any_row_and_a_strategy_that_is_none_is_refused_even_unused():
+    model, rows = build_seq2seq(), {"input_ids": [[5, 6], [7, 8]], "attention_mask": [[1, 1], [1, 1]]}
+    target = {"input_ids": [[5, 9]], "attention_mask": [[1, 1]]}
+    second = attention_maps(model, rows, target, row=1)
+    assert torch.equal(second.cross, attention_maps(model, [7, 8], [5, 9]).cross)
+    with pytest.raises(ValueError, match="strategy='xx' is not known"):
+        attention_maps(model, [7, 8], [5], strategy="xx")
 
 
 def test_targets_and_token_types_that_do_not_fit_are_refused():

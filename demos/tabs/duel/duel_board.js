@@ -1,6 +1,6 @@
 "use strict";
 /* The Duel tab's board: curves, accuracy by size, the models with their figures, and their maps of one probe side
-   by side. Every message holds everything; the value's contract is in demos/ui/shared.py.
+   by side. Every message holds everything; the value's contract is in demos/tabs/duel/tab.py.
 
    The page's #duel-start is its progress bar. */
 (hfAttn => {

@@ -1,6 +1,6 @@
 "use strict";
 /* The panels of the Duel tab, each with update(view). A view is the value of the board (its contract is in
-   demos/ui/shared.py) whose contestants also have `colour` and `dash`; null before the first duel. */
+   demos/tabs/duel/tab.py) whose contestants also have `colour` and `dash`; null before the first duel. */
 (hfAttn => {
   const { el, count, number, percent, minutes, curveKey, button } = hfAttn;
 

@@ -1,6 +1,6 @@
 "use strict";
 /* The Train tab's board: one cursor moves curves, map, film strip and predictions together.
-   While it stands at the end it follows the run; touched, it stays. The value's contract is in demos/ui/shared.py.
+   While it stands at the end it follows the run; touched, it stays. The value's contract is in demos/tabs/train/board.py.
 
    The page's button.train is its progress bar. */
 (hfAttn => {

@@ -2,7 +2,7 @@
 /* The Try tab's board: what was written, with each step's distribution and its cut; the verdict; the tree; other beams
    or draws; the map in which the answer reads the input. One chosen symbol drives distribution, beam tree and map.
    Of a classifier: the class, the probabilities of all, and what changes when a word is taken out.
-   The value's contract is in demos/ui/shared.py. The event hf-try-how on the document brings the sliders' settings. */
+   The value's contract is in demos/tabs/try_it/tab.py. The event hf-try-how on the document brings the sliders' settings. */
 (hfAttn => {
   const { el, range, isPlace, unpack, meanOf } = hfAttn;
 
