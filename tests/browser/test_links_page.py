@@ -118,10 +118,10 @@ def send_choices(page):
     kept["language"] = copied(page), pixels(page, "#tokens-board")
     tab(page, "Positions")
     board = page.locator("#positions-board")
-    expect(board).to_contain_text("cosine with place 0")
+    expect(board).to_contain_text("cosine with position 0")
     for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
         board.locator(".hf-positions-map canvas").first.press(key)
-    expect(board).to_contain_text("cosine with place 2")
+    expect(board).to_contain_text("cosine with position 2")
     kept["positions"] = copied(page), pixels(page, "#positions-board")
     tab(page, "Duel")
     page.get_by_label("LSTM, additive attention (Bahdanau)", exact=True).uncheck()

@@ -118,8 +118,8 @@ def test_a_task_s_recipe_is_switched_to_another_optimizer_and_a_given_setting_st
     assert given.learning_rate == 0.5
     with pytest.raises(ValueError, match="betas="):
         build_config(task, given)
-    with pytest.raises(ValueError, match="optimizer='sgd' is not known"):
-        apply_settings("addition", {"optimizer": "sgd"})
+    with pytest.raises(ValueError, match="optimizer='lion' is not known"):
+        apply_settings("addition", {"optimizer": "lion"})
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
