@@ -18,6 +18,7 @@ from transformers import PreTrainedModel
 from hf_attn.analysis.head_metrics import mean_over_queries, measure_theory, normalised_entropy, sink_share
 from hf_attn.architectures.registry import drawing_weights
 from hf_attn.interpret.attention_maps import KINDS, AttentionMaps, attention_maps
+from hf_attn.models.config_checks import check_choice
 from hf_attn.tasks.base import CLASSES, Task, check_count
 from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
 
@@ -81,8 +82,7 @@ def build_attention_mask(kind: str, queries: int, keys: int) -> torch.Tensor:
     Raises:
         ValueError: another kind, or a decoder with more queries than keys.
     """
-    if kind not in KINDS:
-        raise ValueError(f"kind={kind!r} is not known; choose one of {', '.join(KINDS)}.")
+    check_choice("kind", kind, KINDS)
     if kind != "decoder":
         return torch.ones(queries, keys, dtype=torch.bool)
     if queries > keys:

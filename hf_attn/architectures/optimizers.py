@@ -69,7 +69,7 @@ def find_optimizer(name: str) -> Optimizer:
     Raises:
         ValueError: there is none.
     """
-    check_choice("optimizer", name, OPTIMIZERS)
+    check_choice("optimizer", name, sorted(OPTIMIZERS))
     return OPTIMIZERS[name]
 
 

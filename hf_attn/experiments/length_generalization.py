@@ -16,6 +16,7 @@ from transformers import PreTrainedModel
 
 from hf_attn.architectures.registry import build_model
 from hf_attn.evaluation.metrics import Score, evaluate
+from hf_attn.models.config_checks import check_choice
 from hf_attn.models.position_base import Stretched
 from hf_attn.tasks.base import Task
 from hf_attn.tasks.recipes import Recipe
@@ -96,8 +97,7 @@ class LengthTest:
     own_width: bool = False
 
     def __post_init__(self) -> None:
-        if self.task not in LEARNED:
-            raise ValueError(f"task={self.task!r} is not known; choose one of {', '.join(LEARNED)}.")
+        check_choice("task", self.task, LEARNED)
         if not self.tested:
             raise ValueError("tested is empty: give at least one size.")
 

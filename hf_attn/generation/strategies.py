@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from hf_attn.models.config_checks import check_number, show_value
+from hf_attn.models.config_checks import check_choice, check_number, show_value
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -188,8 +188,7 @@ def refuse_unused(strategy: str, given: Mapping[str, float | None]) -> None:
     Raises:
         ValueError: there is one, or there is no such strategy.
     """
-    if not isinstance(strategy, str) or strategy not in STRATEGIES:
-        raise ValueError(f"strategy={strategy!r} is not known; choose one of {', '.join(STRATEGIES)}.")
+    check_choice("strategy", strategy, STRATEGIES)
     used = [parameter.name for parameter in STRATEGIES[strategy].used]
     for name, value in given.items():
         if value is not None and name not in used:

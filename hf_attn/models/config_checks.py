@@ -76,6 +76,5 @@ def show_value(value: object, longest: int = 60) -> str:
 
 def check_choice(name: str, value: str, allowed) -> None:
     """Refuse a value that is not among the allowed ones, and list those."""
-    if value not in allowed:
-        choices = ", ".join(sorted(allowed))
-        raise ValueError(f"{name}={show_value(value)} is not known; choose one of {choices}.")
+    if not isinstance(value, str) or value not in allowed:
+        raise ValueError(f"{name}={show_value(value)} is not known; choose one of {', '.join(allowed)}.")

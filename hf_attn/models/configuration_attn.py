@@ -88,10 +88,10 @@ class AttnConfig(PreTrainedConfig):
         check_labels(kwargs)
         super().__post_init__(**kwargs)
         check_bounds(self)
-        check_choice("position_type", self.position_type, POSITION_TYPES)
-        check_choice("attention_type", self.attention_type, ("full", *EFFICIENT_ATTENTION))
-        check_choice("norm_position", self.norm_position, ("pre", "post"))
-        check_choice("activation", self.activation, ACT2FN)
+        check_choice("position_type", self.position_type, sorted(POSITION_TYPES))
+        check_choice("attention_type", self.attention_type, sorted(("full", *EFFICIENT_ATTENTION)))
+        check_choice("norm_position", self.norm_position, ("post", "pre"))
+        check_choice("activation", self.activation, sorted(ACT2FN))
         if self.hidden_size % self.num_attention_heads:
             raise ValueError(
                 f"hidden_size={self.hidden_size} cannot be shared by "

@@ -26,7 +26,7 @@ class AttnEncoderConfig(AttnConfig):
 
     def __post_init__(self, **kwargs):
         super().__post_init__(**kwargs)
-        check_choice("pooling", self.pooling, ("mean", "first"))
+        check_choice("pooling", self.pooling, ("first", "mean"))
 
 
 __all__ = ["AttnEncoderConfig"]

@@ -50,7 +50,7 @@ class RecurrentConfig(BaseRecurrentConfig):
         super().__post_init__(**kwargs)
         if self.encoder_hidden_size is None:
             self.check_directions("encoder_hidden_size=…, the width of each direction")
-        check_choice("score_function", self.score_function, SCORE_FUNCTIONS)
+        check_choice("score_function", self.score_function, sorted(SCORE_FUNCTIONS))
         score = SCORE_FUNCTIONS[self.score_function]
         if score is not None and score.needs_equal_widths and self.memory_size != self.hidden_size:
             raise ValueError(

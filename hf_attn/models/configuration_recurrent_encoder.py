@@ -46,7 +46,7 @@ class BaseRecurrentConfig(PreTrainedConfig):
         check_labels(kwargs)
         super().__post_init__(**kwargs)
         check_bounds(self)
-        check_choice("cell_type", self.cell_type, CELL_TYPES)
+        check_choice("cell_type", self.cell_type, sorted(CELL_TYPES))
 
     @property
     def input_size(self) -> int:
@@ -93,7 +93,7 @@ class RecurrentEncoderConfig(BaseRecurrentConfig):
     def __post_init__(self, **kwargs):
         super().__post_init__(**kwargs)
         self.check_directions("bidirectional=False")
-        check_choice("pooling", self.pooling, ("last", "mean", "max"))
+        check_choice("pooling", self.pooling, ("last", "max", "mean"))
 
 
 __all__ = ["RecurrentEncoderConfig"]

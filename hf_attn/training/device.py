@@ -6,6 +6,8 @@ import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState, PartialState
 
+from hf_attn.models.config_checks import check_choice
+
 
 def build_accelerator(device: str = "auto") -> Accelerator:
     """Choose the device to train on.
@@ -18,8 +20,7 @@ def build_accelerator(device: str = "auto") -> Accelerator:
     """
     cuda, mps = torch.cuda.is_available(), torch.backends.mps.is_available()
     available = {"cuda": cuda, "mps": mps, "cpu": True, "auto": True}
-    if device not in available:
-        raise ValueError(f"device={device!r} is not known; choose one of {', '.join(available)}.")
+    check_choice("device", device, available)
     if not available[device]:
         raise ValueError(f"device={device!r} is not on this machine; choose 'auto' or 'cpu'.")
     wanted_cpu = device == "cpu" or not (cuda or mps)

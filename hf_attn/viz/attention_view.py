@@ -9,6 +9,7 @@ from pathlib import Path
 from unicodedata import category
 
 from hf_attn.interpret.attention_maps import MEMORY_LIMIT, OFFERED, AttentionMaps, attention_maps
+from hf_attn.models.config_checks import check_choice
 from hf_attn.utils.atomic_write import write_file
 from hf_attn.viz.draw_map import WRITERS, Alignment, check_suffix, choose_head, draw_map, save_maps
 from hf_attn.viz.web import THEMES, build_page, pack_kind
@@ -48,8 +49,7 @@ class AttentionView:
     theme: str = "auto"
 
     def __post_init__(self):
-        if self.theme not in THEMES:
-            raise ValueError(f"theme={self.theme!r} is not known; choose one of {', '.join(THEMES)}.")
+        check_choice("theme", self.theme, THEMES)
         if self.maps.answering is None:
             raise ValueError("There is no attention to show: this model reads step by step.")
         for kind in self.kinds:

@@ -4,6 +4,7 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from hf_attn.models.config_checks import check_choice
 from hf_attn.viz.draw_map import INK
 
 # Okabe & Ito 2008: told apart by people of every colour vision; yellow, too light on white, is left out.
@@ -56,8 +57,7 @@ def draw_chart(chart: Chart, suffix: str) -> bytes:
     Raises:
         ValueError: another suffix.
     """
-    if suffix not in FORMATS:
-        raise ValueError(f"suffix={suffix!r} is not known; choose one of {', '.join(FORMATS)}.")
+    check_choice("suffix", suffix, FORMATS)
     import matplotlib
     from matplotlib.figure import Figure
 

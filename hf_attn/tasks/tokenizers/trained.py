@@ -9,6 +9,7 @@ from typing import Any
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
+from hf_attn.models.config_checks import check_choice
 from hf_attn.tasks.batch import END, SPECIAL_TOKENS
 
 KINDS = ("bpe", "words", "characters")
@@ -60,8 +61,7 @@ def train_tokenizer(
     Raises:
         ValueError: an unknown kind, or a vocabulary too small to hold the special tokens.
     """
-    if kind not in KINDS:
-        raise ValueError(f"kind={kind!r} of tokenizer is not known; choose one of {', '.join(KINDS)}.")
+    check_choice("kind", kind, KINDS)
     if vocab_size <= len(SPECIAL_TOKENS):
         raise ValueError(
             f"vocab_size={vocab_size} must be above {len(SPECIAL_TOKENS)}, the number of special tokens."

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from transformers import PreTrainedTokenizerFast
 
-from hf_attn.models.config_checks import bounded
+from hf_attn.models.config_checks import bounded, check_choice
 from hf_attn.tasks.batch import SPECIAL_TOKENS, UNKNOWN
 from hf_attn.tasks.text.corpus import CorpusTask, Row, split_within_targets
 from hf_attn.tasks.tokenizers.trained import KINDS, SPACE
@@ -35,10 +35,7 @@ class OwnText(CorpusTask):
         super().__post_init__()
         if self.path and self.dataset:
             raise ValueError(f"path={self.path!r} and dataset={self.dataset!r}: give one of them.")
-        if self.tokenizer_kind not in KINDS:
-            raise ValueError(
-                f"tokenizer_kind={self.tokenizer_kind!r} is not known; choose one of {', '.join(KINDS)}."
-            )
+        check_choice("tokenizer_kind", self.tokenizer_kind, KINDS)
 
     @property
     def tokenizer_size(self) -> int:  # type: ignore[override]

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
+from hf_attn.models.config_checks import check_choice
+
 FOLDER = Path(__file__).parent
 STYLES = ("core/tokens.css", "core/canvas.css")
 SCRIPTS = (  # in this order
@@ -104,8 +106,7 @@ def build_page(value: dict, title: str, theme: str = "auto") -> str:
     Raises:
         ValueError: another theme.
     """
-    if theme not in THEMES:
-        raise ValueError(f"theme={theme!r} is not known; choose one of {', '.join(THEMES)}.")
+    check_choice("theme", theme, THEMES)
     parts = {
         "TITLE": html.escape(title),
         "THEME": theme,
