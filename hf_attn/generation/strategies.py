@@ -139,7 +139,7 @@ TOP_P = Parameter(
     "top_p", "Share kept, p", "p", "Probability to draw from", 0.9, 1e-9, 1.0, Slider(0.05, 1.0, 0.9, 0.05)
 )
 LEAST = "Least share of the likeliest token's probability"
-MIN_P = Parameter("min_p", "Least share, min p", "min p", LEAST, 0.1, 0.0, 1.0, Slider(0.0, 1.0, 0.1, 0.05))
+MIN_P = Parameter("min_p", "Least share", "min p", LEAST, 0.1, 0.0, 1.0, Slider(0.0, 1.0, 0.1, 0.05))
 STRATEGIES: dict[str, Strategy] = {
     "greedy": Strategy("Greedy decoding", "the likeliest token each time", keeps="rank < 1"),
     "beam": Strategy(

@@ -132,56 +132,6 @@ def test_a_larger_training_share_keeps_what_a_smaller_one_had():
     assert bool((many | ~few).all())
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "named", "remedy"),
-    [
-        ("reverse", "7 fish 3", "'fish' (number 2)", "1 to 19"),
-        ("reverse", "1 " * 21, "21 symbols", "1 to 20"),
-        ("sort", "1 2 3 4 5 6 7 8", "'1' (number 1)", "2 to 19"),
-        ("sort", "4 3", "2 numbers", "9 4 17 12 4 19 2 8"),
-        ("parity", "0 1 2", "'2' (number 3)", "zeros and ones"),
-        ("parity", "odd", "'odd'", "zeros and ones"),
-        ("parity", "1 " * 11, "11 bits", "10 at most"),
-        ("modular", "45+29", "'45+29'", "'45 + 29'"),
-        ("modular", "45 + 53", "'53' (number 3)", "0 to 52"),
-        ("modular", "45 29", "'45 29'", "'45 + 29'"),
-        ("brackets", "(]", "']' (character 2)", "')'"),
-        ("brackets", ")", "')' (character 1)", "open one first"),
-        ("brackets", "(a", "'a' (character 2)", "([]{()"),
-        ("brackets", "(" * 17, "17 brackets", "16 at most"),
-        ("recall", "a 3 b", "'b' is asked for", "a 3 b 7 c 1 b"),
-        ("recall", "a 3 b 7", "asks for no key", "a 3 b 7 c 1 b"),
-        ("recall", "a 3 a 7 a", "'a' has more than one value", "different letters"),
-        ("recall", "3 a 3", "'3' (number 1)", "a letter"),
-        ("recall", "a 3 z 1 a", "'z' (number 3)", "from a to h"),
-        ("recall", "a 1 b 2 c 3 d 4 e 5 a", "5 pairs", "4 at most"),
-    ],
-)
-def test_what_cannot_be_read_is_refused_in_words(name, text, named, remedy):
-    with pytest.raises(ValueError, match=re.escape(named)) as refusal:
-        build_task(name).encode(text)
-    assert remedy in str(refusal.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "named"),
-    [
-        ("reverse", {"min_length": 5, "max_length": 4}, "min_length=5"),
-        ("sort", {"length": 21}, "length=21"),
-        ("sort", {"smallest": 5, "largest": 5}, "largest=5"),
-        ("parity", {"length": 1}, "length=1"),
-        ("modular", {"modulus": 1}, "modulus=1"),
-        ("modular", {"train_share": 1.0}, "train_share=1.0"),
-        ("brackets", {"kinds": 4}, "kinds=4"),
-        ("brackets", {"max_length": 0}, "max_length=0"),
-        ("recall", {"max_pairs": 9}, "max_pairs=9"),
-    ],
-)
-def test_impossible_options_are_refused_in_words(name, options, named):
-    with pytest.raises(ValueError, match=named):
-        build_task(name, **options)
-
-
 def test_the_documents_own_exercises_can_be_set():
     for length in (15, 20, 30, 40):
         task = build_task("reverse", min_length=length, max_length=length, num_symbols=18)
