@@ -2,11 +2,10 @@
 
 import pytest
 import torch
-from transformers.cache_utils import DynamicLayer
 
 from hf_attn.models import attention, layers, modeling_attn_decoder
 from tests.models.test_mutations import assert_caught
-from tests.support.checks import check_accumulation_weighs_every_label_alike
+from tests.support.checks import check_accumulation_weighs_every_label_alike, make_caches_forget
 from tests.support.decoder_checks import (
     build_decoder,
     check_cached_equals_uncached,
@@ -75,15 +74,8 @@ def test_a_wrong_position_after_the_cache_is_caught(position_type, monkeypatch):
 
 
 def test_a_cache_that_forgets_is_caught(monkeypatch):
-    update = DynamicLayer.update
-
-    def forget(self, key, value, *arguments, **settings):
-        update(self, key, value, *arguments, **settings)
-        self.keys, self.values = key, value
-        return key, value
-
     model = build_decoder()
-    monkeypatch.setattr(DynamicLayer, "update", forget)
+    make_caches_forget(monkeypatch)
     assert_caught(check_cached_equals_uncached, model)
 
 

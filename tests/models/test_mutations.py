@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from transformers.cache_utils import DynamicLayer
 
 from hf_attn.models import attention, encoder_decoder, layers, modeling_attn_encoder, modeling_attn_seq2seq
 from tests.support.checks import (
@@ -18,6 +17,7 @@ from tests.support.checks import (
     check_plain_attention_is_the_equation,
     check_seq2seq_rows_stand_alone,
     check_the_future_is_hidden,
+    make_caches_forget,
     random_ids,
     seq2seq_examples,
 )
@@ -147,15 +147,8 @@ def test_padding_counted_as_positions_is_caught(position_type, monkeypatch):
 
 
 def test_a_cache_that_forgets_is_caught(monkeypatch):
-    update = DynamicLayer.update
-
-    def forget(self, key, value, *arguments, **settings):
-        update(self, key, value, *arguments, **settings)
-        self.keys, self.values = key, value
-        return key, value
-
     model = build_seq2seq()
-    monkeypatch.setattr(DynamicLayer, "update", forget)
+    make_caches_forget(monkeypatch)
     assert_caught(check_cached_equals_uncached, model)
 
 

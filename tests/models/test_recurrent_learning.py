@@ -1,10 +1,7 @@
 """The recurrent encoder-decoder learns: labels, scheduled sampling, and mistakes that are caught."""
 
-import copy
-
 import pytest
 import torch
-from transformers import Seq2SeqTrainer, Seq2SeqTrainingArguments
 
 from hf_attn.models import (
     encoder_decoder,
@@ -16,7 +13,6 @@ from hf_attn.models.modeling_recurrent_decoder import RecurrentState
 from tests.support.checks import (
     END,
     START,
-    accumulating,
     assert_close,
     assert_different,
     assert_same_gradients,
@@ -25,6 +21,7 @@ from tests.support.checks import (
     check_labels_shift_once,
     check_padding_is_not_read,
     check_seq2seq_rows_stand_alone,
+    check_the_trainer_accumulates,
     gradients,
     pad,
     random_ids,
@@ -62,18 +59,7 @@ def test_accumulated_gradients_weigh_every_label_alike():
 
 
 def test_the_trainer_learns_the_same_from_eight_batches_of_one_and_one_of_eight(tmp_path):
-    examples, _ = seq2seq_examples()
-    rows = [{name: tensor[0] for name, tensor in example.items()} for example in examples]
-    weights = []
-    for batch_size in (1, 8):
-        arguments = Seq2SeqTrainingArguments(**accumulating(tmp_path, batch_size, max_steps=2))
-        model = build_recurrent()
-        before = copy.deepcopy(model.lm_head.weight)
-        Seq2SeqTrainer(model, arguments, train_dataset=rows).train()
-        assert_different(model.lm_head.weight, before)
-        weights.append(model.state_dict())
-    for name, weight in weights[0].items():
-        torch.testing.assert_close(weight, weights[1][name], atol=1e-4, rtol=1e-3)
+    check_the_trainer_accumulates(build_recurrent, tmp_path)
 
 
 @every_mechanism

@@ -1,11 +1,8 @@
 """The encoder-decoder: caching, padding, the future, labels, and all that Hugging Face does."""
 
-import copy
-
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import Seq2SeqTrainer, Seq2SeqTrainingArguments
 
 from hf_attn.generation.generate import greedy_ids
 from hf_attn.models.configuration_attn_seq2seq import AttnSeq2SeqConfig
@@ -17,7 +14,6 @@ from tests.support.checks import (
     SIDES,
     SIZES,
     START,
-    accumulating,
     assert_close,
     assert_different,
     assert_same_gradients,
@@ -28,6 +24,7 @@ from tests.support.checks import (
     check_padding_is_not_read,
     check_seq2seq_rows_stand_alone,
     check_the_future_is_hidden,
+    check_the_trainer_accumulates,
     gradients,
     pad,
     random_ids,
@@ -154,18 +151,7 @@ def test_accumulated_gradients_weigh_every_label_alike():
 
 
 def test_the_trainer_learns_the_same_from_eight_batches_of_one_and_one_of_eight(tmp_path):
-    examples, _ = seq2seq_examples()
-    rows = [{name: tensor[0] for name, tensor in example.items()} for example in examples]
-    weights = []
-    for batch_size in (1, 8):
-        arguments = Seq2SeqTrainingArguments(**accumulating(tmp_path, batch_size, max_steps=2))
-        model = build_seq2seq()
-        before = copy.deepcopy(model.lm_head.weight)
-        Seq2SeqTrainer(model, arguments, train_dataset=rows).train()
-        assert_different(model.lm_head.weight, before)
-        weights.append(model.state_dict())
-    for name, weight in weights[0].items():
-        torch.testing.assert_close(weight, weights[1][name], atol=1e-4, rtol=1e-3)
+    check_the_trainer_accumulates(build_seq2seq, tmp_path)
 
 
 def test_gradient_checkpointing_gives_the_same_gradients():

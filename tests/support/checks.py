@@ -3,7 +3,11 @@
 Each takes a model, raises AssertionError where the claim is broken, and returns nothing.
 """
 
+import copy
+
 import torch
+from transformers import Seq2SeqTrainer, Seq2SeqTrainingArguments
+from transformers.cache_utils import DynamicLayer
 
 from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
 from hf_attn.models.configuration_attn_seq2seq import AttnSeq2SeqConfig
@@ -264,3 +268,31 @@ def seq2seq_examples() -> tuple[list[dict], int]:
     labels[torch.arange(8).unsqueeze(1) < torch.arange(8)] = -100
     source = random_ids(8, 5)
     return [{"input_ids": s[None], "labels": t[None]} for s, t in zip(source, labels, strict=True)], 36
+
+
+def check_the_trainer_accumulates(build, tmp_path):
+    """The Trainer learns the same from eight batches of one as from one of eight."""
+    examples, _ = seq2seq_examples()
+    rows = [{name: tensor[0] for name, tensor in example.items()} for example in examples]
+    weights = []
+    for batch_size in (1, 8):
+        arguments = Seq2SeqTrainingArguments(**accumulating(tmp_path, batch_size, max_steps=2))
+        model = build()
+        before = copy.deepcopy(model.lm_head.weight)
+        Seq2SeqTrainer(model, arguments, train_dataset=rows).train()
+        assert_different(model.lm_head.weight, before)
+        weights.append(model.state_dict())
+    for name, weight in weights[0].items():
+        torch.testing.assert_close(weight, weights[1][name], atol=1e-4, rtol=1e-3)
+
+
+def make_caches_forget(monkeypatch):
+    """Let a cache hold nothing but what it was given last."""
+    update = DynamicLayer.update
+
+    def forget(self, key, value, *arguments, **settings):
+        update(self, key, value, *arguments, **settings)
+        self.keys, self.values = key, value
+        return key, value
+
+    monkeypatch.setattr(DynamicLayer, "update", forget)
