@@ -9,7 +9,7 @@ from pathlib import Path
 
 from torch import nn
 
-from hf_attn.checkpoints.save_load import Checkpoint, list_checkpoints, load_checkpoint
+from hf_attn.checkpoints.save_load import BUNDLED, Checkpoint, list_checkpoints, load_checkpoint
 from hf_attn.checkpoints.validate import CONFIG, read_json
 from hf_attn.generation.generate import is_decoder_only
 from hf_attn.hub.external_models import open_model
@@ -28,12 +28,6 @@ MOST_TEXT = 80  # tokens that a language model goes on for
 MOST_OTHER = 64  # … and a model that names no task
 UNLIMITED = 10**9  # what a tokenizer that knows no limit says is far above
 KEPT_OTHERS = 4  # folders and Hub ids that a visitor opened
-HERE = Path(__file__)
-# beside the app in a clone and in a Space, within it where it is installed
-BUNDLED = next(
-    (folder / "model_cards" for folder in HERE.parents[1:3] if (folder / "model_cards").is_dir()),
-    HERE.parents[2] / "model_cards",
-)
 NONE_YET = (
     "No checkpoint yet: train one in the Train tab (copying takes a few seconds), and it is listed here."
 )

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hf_attn.analysis.position_encodings import PositionSettings
+from hf_attn.checkpoints.save_load import BUNDLED
 from hf_attn.experiments.length_generalization import LengthTest
 from hf_attn.experiments.word_order import WordOrderSizes
 from hf_attn.generation.strategies import STRATEGIES
@@ -20,7 +21,7 @@ from hf_attn.training.duel import Budget
 
 from ..jobs.loop import uses_global_rng
 from ..jobs.training_job import TrainingJob
-from ..session.catalog import BUNDLED, LoadedModel
+from ..session.catalog import LoadedModel
 from ..session.maps import ComputedMaps
 from ..session.session import Session
 

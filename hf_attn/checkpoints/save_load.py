@@ -31,6 +31,13 @@ from hf_attn.utils.atomic_write import atomic_directory
 from hf_attn.utils.model_lock import building_model
 from hf_attn.viz.example_map import find_worked_map
 
+_ROOT = Path(__file__).parents[2]
+# the bundled checkpoints: beside the package in a clone and in a Space, within the app where it is installed
+BUNDLED = next(
+    (path for path in (_ROOT / "model_cards", _ROOT / "hf_attn_app" / "model_cards") if path.is_dir()),
+    _ROOT / "model_cards",
+)
+
 
 @dataclass(frozen=True)
 class Checkpoint:

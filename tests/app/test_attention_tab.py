@@ -16,13 +16,13 @@ gr = pytest.importorskip("gradio")
 
 
 from demos import build_app  # noqa: E402
-from demos.session.catalog import BUNDLED, ModelCatalog, build_catalog  # noqa: E402
+from demos.session.catalog import ModelCatalog, build_catalog  # noqa: E402
 from demos.session.session import Session  # noqa: E402
 from demos.tabs.attention import head_view  # noqa: E402
 from demos.tabs.attention import tab as attention  # noqa: E402
 from demos.tabs.attention.head_view import RANDOM, WORKED, Settings  # noqa: E402
 from demos.ui import boards  # noqa: E402
-from hf_attn.checkpoints.save_load import load_checkpoint  # noqa: E402
+from hf_attn.checkpoints.save_load import BUNDLED, load_checkpoint  # noqa: E402
 from hf_attn.interpret.attention_maps import attention_maps  # noqa: E402
 from hf_attn.textbooks import DOCUMENTS  # noqa: E402
 from hf_attn.textbooks.exercises import BANKS  # noqa: E402

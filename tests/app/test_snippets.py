@@ -15,7 +15,7 @@ import pytest
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 pytest.importorskip("gradio")
 
-from demos.session.catalog import BUNDLED, ModelCatalog, build_catalog
+from demos.session.catalog import ModelCatalog, build_catalog
 from demos.session.session import Session
 from demos.snippets import heads as python_heads
 from demos.snippets import views as python_lines
@@ -36,6 +36,7 @@ from demos.tabs.train import tab as train
 from demos.tabs.try_it import tab as trying
 from hf_attn.analysis.ablation import Trial
 from hf_attn.analysis.position_encodings import PositionSettings
+from hf_attn.checkpoints.save_load import BUNDLED
 from hf_attn.experiments.length_generalization import LengthTest
 from hf_attn.experiments.word_order import WordOrderSizes
 from hf_attn.experiments.words import word_vectors

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from demos.session.catalog import BUNDLED
 from hf_attn import attention_maps, load_checkpoint
+from hf_attn.checkpoints.save_load import BUNDLED
 from tests.support.browser import PATIENCE, expect_trained, listen
 
 SOURCE = "153+391"

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from demos.session import run_files
-from demos.session.catalog import BUNDLED, ModelCatalog
+from demos.session.catalog import ModelCatalog
 from demos.session.session import Session
-from hf_attn.checkpoints.save_load import load_checkpoint, save_checkpoint
+from hf_attn.checkpoints.save_load import BUNDLED, load_checkpoint, save_checkpoint
 from hf_attn.hub.external_models import open_model
 from hf_attn.hub.pull import pull_checkpoint
 from hf_attn.hub.push import push_checkpoint

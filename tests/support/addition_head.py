@@ -2,9 +2,10 @@
 
 import torch
 
-from demos.session.catalog import BUNDLED, load_once
+from demos.session.catalog import load_once
 from demos.tabs.explore.ablation_panel import AblationQuestion
 from hf_attn.analysis.ablation import Change, list_trials, measure_changes
+from hf_attn.checkpoints.save_load import BUNDLED
 
 SUM = "153+391"
 

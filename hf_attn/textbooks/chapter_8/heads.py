@@ -6,19 +6,17 @@ encoder, and the alignment of Bahdanau's reverser, each of the last layer.
 
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
 import torch
 
 from hf_attn.analysis.head_metrics import measure_theory
 from hf_attn.analysis.head_roles import build_untrained
 from hf_attn.analysis.hopfield import hopfield_descent
-from hf_attn.checkpoints.save_load import Checkpoint, load_checkpoint
+from hf_attn.checkpoints.save_load import BUNDLED, Checkpoint, load_checkpoint
 from hf_attn.interpret.attention_maps import AttentionMaps, attention_maps
 from hf_attn.tasks.batch import IGNORED
 from hf_attn.textbooks.claims import Claim, Measured
 
-BUNDLED = Path(__file__).parents[3] / "model_cards"
 VIEWED = {"attn-copy": "cross", "attn-parser": "encoder", "bahdanau-reverse": "cross"}
 LONG, EXAMPLES, DRAWN = 20, 20, 400  # tokens of a source, examples, and held-out ones they are looked for in
 STEPS = 200  # of Hopfield updates, after which a state no longer moves
@@ -26,10 +24,10 @@ STEPS = 200  # of Hopfield updates, after which a state no longer moves
 
 @cache
 def open_bundled(name: str) -> Checkpoint:
-    """A checkpoint of `model_cards/`.
+    """A bundled checkpoint.
 
     Raises:
-        FileNotFoundError: it is not there, as in a package without its repository.
+        FileNotFoundError: it is not there, as in a package without the app.
     """
     if not (BUNDLED / name).is_dir():
         raise FileNotFoundError(
