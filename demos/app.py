@@ -66,7 +66,7 @@ def build_app(catalog: ModelCatalog, device: str = "auto") -> gr.Blocks:
         title="hf_attn", delete_cache=(HOUR, HOUR), analytics_enabled=False
     ) as app:
         app.space_id = None  # with it a page asks the Hub for a header, and Google for the header's fonts
-        session = state_of(Session(device=device), Session.close)
+        session = state_of(Session(catalog, device=device), Session.close)
         page = Page(app, session, catalog, device_name, places)
         api.build(page, device)  # first, so that no handler of a tab has taken their names
         header = open_link.build_header([tab.TITLE.lower() for tab in TABS])

@@ -139,6 +139,9 @@ class ModelCatalog:
     folders: tuple[tuple[str, Path], ...] = ()
     others: weakref.WeakKeyDictionary = field(default_factory=weakref.WeakKeyDictionary, compare=False)
 
+    def __deepcopy__(self, memo: dict) -> "ModelCatalog":
+        return self  # gr.State copies each session; all of them have one catalog
+
     def choices(self, session: Session) -> list[tuple[str, str]]:
         """(label, value) of every checkpoint: this session's runs first, the newest on top."""
         runs = [

@@ -1,6 +1,8 @@
 """What the tabs of one page share while they are built."""
 
-from collections.abc import Callable
+import inspect
+import typing
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import gradio as gr
@@ -31,6 +33,43 @@ def change_of(update) -> dict:
 
 def with_value(value: object, update: dict | None = None) -> dict:
     return gr.update(**change_of(update or {}) | {"value": value})
+
+
+def by_name(handler: Callable, reads: Mapping[str, Component], shows: Mapping[str, Component]) -> Callable:
+    """A handler of values and updates by name, as Gradio calls one: with values and components in order.
+
+    Args:
+        handler: as in `Page.connect`.
+        reads, shows: its inputs and outputs by name.
+    """
+    first = 1 + bool(reads)
+    special = list(inspect.signature(handler).parameters.values())[first:]
+
+    def ask(session: Session, *received):
+        values, more = received[: len(reads)], received[len(reads) :]
+        return handler(session, *([dict(zip(reads, values, strict=True))] if reads else []), *more)
+
+    def place(updates: Mapping[str, object] | None):
+        if not shows:
+            return None
+        placed = {shows[name]: update for name, update in (updates or {}).items()}
+        return placed or {next(iter(shows.values())): gr.skip()}
+
+    def answer(*received):
+        return place(ask(*received))
+
+    def answer_in_turn(*received):
+        for updates in ask(*received):
+            yield place(updates)
+
+    function = answer_in_turn if inspect.isgeneratorfunction(handler) else answer
+    named = [inspect.Parameter(f"value_{n}", inspect.Parameter.POSITIONAL_ONLY) for n in range(1 + len(reads))]
+    positional = [one.replace(kind=inspect.Parameter.POSITIONAL_ONLY) for one in special]
+    function.__signature__ = inspect.Signature([*named, *positional])
+    function.__name__ = getattr(handler, "__name__", "answer")
+    hints = typing.get_type_hints(handler)
+    function.__annotations__ = {one.name: hints[one.name] for one in special if one.name in hints}
+    return function
 
 
 def clear_on_edit(field: gr.Textbox, error: gr.HTML) -> None:
@@ -135,6 +174,30 @@ class Page:
     def in_turn(self) -> dict:
         """How a handler that trains is wired: so many run at once, the others wait."""
         return {**LIGHT, "concurrency_id": "train", "concurrency_limit": self.places}
+
+    def connect(
+        self,
+        events,
+        handler: Callable,
+        reads: Mapping[str, Component] | None = None,
+        shows: Mapping[str, Component] | None = None,
+        **how,
+    ) -> gr.events.Dependency:
+        """Let a handler answer an event; how handlers reach session and fields in every tab.
+
+        Args:
+            events: one, such as `button.click` or `before.then`, or several in a list.
+            handler: (session, values) → {name: update}, or a generator of them; (session) where nothing is
+                read. What it does not name stays. Parameters behind these are Gradio's own, by their types:
+                an Event, gr.Request, gr.OAuthProfile.
+            reads: {name: component}, which `values` holds.
+            shows: {name: component}, which it may change.
+            **how: as Gradio's own, such as NOW and LAST.
+        """
+        reads, shows = reads or {}, shows or {}
+        function = by_name(handler, reads, shows)
+        given = {"inputs": [self.session, *reads.values()], "outputs": list(shows.values()), **how}
+        return gr.on(events, function, **given) if isinstance(events, list) else events(function, **given)
 
     def link_fields(self, fields: dict[str, Component], **how) -> None:
         """Let links carry these fields of the tab being built; `how` as in LinkedFields."""

@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hf_attn.evaluation.baselines import Baseline, measure_beside
 from hf_attn.tasks import Recipe, Task
@@ -16,14 +17,21 @@ from ..core.upload import Table, take_table
 from ..jobs.probe import Probe
 from ..jobs.training_job import PAUSED, RUNNING, STOPPED, TrainingJob
 
+if TYPE_CHECKING:
+    from .catalog import ModelCatalog
+
 LONGEST_NAME = 40  # characters of a run's name
 UNSEEN = ("Cc", "Co", "Cs", "Zl", "Zp")  # kinds of characters that a name cannot have
 
 
 @dataclass(eq=False)
 class Session:
-    """One visitor: the runs, newest last, the one on the board, and a folder for files that come and go."""
+    """One visitor: the runs, newest last, the one on the board, and a folder for files that come and go.
 
+    `catalog` has the checkpoints that everybody may open.
+    """
+
+    catalog: "ModelCatalog | None" = None
     runs: dict[str, TrainingJob] = field(default_factory=dict)
     shown: str | None = None
     current: str | None = None
