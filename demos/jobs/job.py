@@ -131,6 +131,9 @@ class Job:
         try:
             yield
             self.begin()
+            yield
+            self.catch_up()
+            self._shown_at = time.monotonic()
             while not self._is_over():
                 if self._rests():
                     if self._is_due(SIGN_OF_LIFE_SECONDS):

@@ -71,10 +71,11 @@ def status_message(run: TrainingJob | None) -> str:
     if run.is_live and run.model is None:
         return "Reading the examples; the first step follows."
     where = f"step {formatting.count(run.step)} of {formatting.count(run.recipe.steps)}"
+    late = TIME_UP if run.is_late else ""
     sentence = {
         RUNNING: "Stop takes effect at once and keeps what was learned.",
         PAUSED: f"Paused at {where}. Resume goes on; Step takes one.",
-        STOPPED: f"Stopped at {where}{TIME_UP if run.is_late else ''}; the weights are kept.",
+        STOPPED: f"Stopped at {where}{late}. The weights are kept; nothing is lost.",
         FAILED: f"Failed at {where}; the line above the curves says why. Other runs are untouched.",
         FINISHED: f"Done, {where}.",
     }[run.status]
