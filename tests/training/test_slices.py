@@ -134,7 +134,7 @@ def test_examples_are_answered_though_no_slice_ends_where_it_was_measured(small,
     monkeypatch.setattr(run, "_answer", lambda: (answer(), answered.append((run.step, len(run.predictions)))))
     monkeypatch.setattr(run, "conclude", lambda: ())
     list(run.follow())
-    assert answered == [(3, 6), (6, 6)], "steps 0 and 4 were measured in them"
+    assert answered == [(3, 6), (6, 6), (9, 6)], "steps 0, 4 and 8 were measured in them"
 
 
 def test_one_step_is_asked_for_where_somebody_watches_step_by_step(small):
