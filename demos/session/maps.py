@@ -214,7 +214,7 @@ def fetch_head(checks, kind: str, layer: int, head: int | None) -> dict | None:
         return None
     weights = long.head(layer, head)
     name = "mean" if head is None else head
-    return {"turn": checks.turn, "add": {"kind": kind, "at": f"{layer}.{name}", "map": pack(weights)}}
+    return {"id": checks.id, "add": {"kind": kind, "at": f"{layer}.{name}", "map": pack(weights)}}
 
 
 def fetch_cell(opened: LoadedModel, checks, kind: str, layer: int, head: int, query: int, key: int) -> dict:
@@ -223,11 +223,11 @@ def fetch_cell(opened: LoadedModel, checks, kind: str, layer: int, head: int, qu
     try:
         found = checks.head_of(opened, kind, layer, head)
     except ValueError as error:
-        return {"turn": checks.turn, "cell": {**cell, "why": str(error)}}
+        return {"id": checks.id, "cell": {**cell, "why": str(error)}}
     rows, columns = found.weights.shape
     if query >= rows or key >= columns:
         why = f"This map has {rows} queries and {columns} keys: it has no such cell."
-        return {"turn": checks.turn, "cell": {**cell, "why": why}}
+        return {"id": checks.id, "cell": {**cell, "why": why}}
     value = (
         found.value[key]
         if found.value_offsets is None
@@ -243,4 +243,4 @@ def fetch_cell(opened: LoadedModel, checks, kind: str, layer: int, head: int, qu
         "weight": float(found.weights[query, key]),
         "keys": int(found.may_attend[query].sum()),
     }
-    return {"turn": checks.turn, "cell": {**cell, **numbers}}
+    return {"id": checks.id, "cell": {**cell, **numbers}}

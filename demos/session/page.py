@@ -199,8 +199,14 @@ class Page:
         given = {"inputs": [self.session, *reads.values()], "outputs": list(shows.values()), **how}
         return gr.on(events, function, **given) if isinstance(events, list) else events(function, **given)
 
-    def link_fields(self, fields: dict[str, Component], **how) -> None:
+    def link_fields(self, fields: dict[str, Component], *, shows=None, **how) -> None:
         """Let links carry these fields of the tab being built; `how` as in LinkedFields."""
+        if shows is not None:
+            parts, restore = {**fields, **shows}, how["restore"]
+            how["restore"] = lambda values, session: {
+                parts[name]: update for name, update in restore(session, values).items()
+            }
+            how |= {"inputs": (self.session,), "outputs": tuple(shows.values())}
         for name, component in fields.items():
             component.elem_id = component.elem_id or f"{self.tab.id}-{name}"
         self.linked_fields.append(LinkedFields(self.tab.id, fields, **how))

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hf_attn.evaluation.baselines import Baseline, measure_beside
 from hf_attn.tasks import Recipe, Task
@@ -20,6 +20,7 @@ from ..jobs.training_job import PAUSED, RUNNING, STOPPED, TrainingJob
 if TYPE_CHECKING:
     from .catalog import ModelCatalog
 
+State = TypeVar("State")
 LONGEST_NAME = 40  # characters of a run's name
 UNSEEN = ("Cc", "Co", "Cs", "Zl", "Zp")  # kinds of characters that a name cannot have
 
@@ -41,6 +42,7 @@ class Session:
     folder: str | None = None
     table: Table | None = None
     baselines: dict[Task, Baseline | None] = field(default_factory=dict)
+    states: dict[type, Any] = field(default_factory=dict)
     pulled: dict[str, Path] = field(default_factory=dict)  # Hub id → folder
     is_over: bool = False
     when_closed: Callable[[], None] | None = None
@@ -49,6 +51,12 @@ class Session:
     def run(self) -> TrainingJob | None:
         """The run that the buttons control."""
         return self.runs.get(self.current)
+
+    def state(self, kind: type[State]) -> State:
+        """The session's one state of a kind, such as what a tab shows; new at its first use."""
+        if kind not in self.states:
+            self.states[kind] = kind()
+        return self.states[kind]
 
     def add(
         self,

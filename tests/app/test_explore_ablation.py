@@ -247,7 +247,7 @@ def test_what_comes_late_of_an_older_input_is_not_what_the_panels_speak_about(mo
 
     monkeypatch.setattr(explore, "prepare", asked_again)
     assert ask(SUM) == [gr.skip()] * 4
-    assert json.loads(newer[0][0])["turn"] == checks.turn == 1
+    assert json.loads(newer[0][0])["id"] == checks.id == 1
     assert checks.text == "7+8"
 
 

@@ -230,10 +230,10 @@ def test_of_a_long_input_one_head_is_sent_and_another_is_fetched(saved, monkeypa
     with catalog.open(session, saved["bert"]) as found:
         weights = attention_maps(found.model, torch.tensor([checks.read])).encoder
     for head, at, wanted in ((1, "0.1", weights[0, 1]), (None, "0.mean", weights[0].mean(0))):
-        added = json.loads(explore.send_head(checks, checks.turn, "encoder", 0, head))["add"]
+        added = json.loads(explore.send_head(checks, checks.id, "encoder", 0, head))["add"]
         assert added["at"] == at
         assert np.abs(unpack(added["map"], [7, 7]) - wanted.numpy()).max() < 1e-4
-    assert explore.send_head(checks, checks.turn - 1, "encoder", 0, 0) == gr.skip(), "it comes late"
+    assert explore.send_head(checks, checks.id - 1, "encoder", 0, 0) == gr.skip(), "it comes late"
 
 
 def test_too_long_an_input_is_shown_by_windows_and_said_so_before(saved, few):
@@ -247,7 +247,7 @@ def test_too_long_an_input_is_shown_by_windows_and_said_so_before(saved, few):
     assert "shows 64 at a time" in value["window"]["why"]
     kept = {"kind": "encoder", "layer": 1, "head": 1, "query": 80, "key": 70}
     moved = json.loads(explore.move_window(catalog, session, checks, kept, 64, 0))
-    assert moved["turn"] == checks.turn
+    assert moved["id"] == checks.id
     assert moved["kinds"]["encoder"]["from"] == [22, 0]
     assert len(moved["kinds"]["encoder"]["rows"]) == 64
     assert list(moved["kinds"]["encoder"]["whole"]) == ["1.1"]
@@ -278,7 +278,7 @@ def test_query_key_and_value_of_a_cell_are_those_of_the_models_own_pass(saved):
     catalog, session, checks = build_catalog(), Session(device="cpu"), ExploreState()
     folder = next(str(path) for _, path in catalog.folders if path.name == "attn-addition")
     shown(catalog, session, folder, text="153+391", checks=checks)
-    cell = json.loads(explore.unfold_cell(catalog, session, checks, checks.turn, "cross", 1, 2, 1, 4))["cell"]
+    cell = json.loads(explore.unfold_cell(catalog, session, checks, checks.id, "cross", 1, 2, 1, 4))["cell"]
     found = load_once(folder)
     head = read_head(found.model, torch.tensor([checks.read]), kind="cross", layer=1, head=2)
     told = head.explain(1, 4)
@@ -297,7 +297,7 @@ def test_query_key_and_value_of_an_outsider_s_cell_give_the_weight_that_is_shown
     checks = ExploreState()
     value, _ = shown(catalog, session, saved[name], checks=checks)
     for kind, of in value["kinds"].items():
-        asked = (checks.turn, kind, 1, 1, 2, 1)
+        asked = (checks.id, kind, 1, 1, 2, 1)
         cell = json.loads(explore.unfold_cell(catalog, session, checks, *asked))["cell"]
         assert cell["weight"] == pytest.approx(unpack(of["maps"], of["shape"])[1, 1, 2, 1], abs=1e-4)
         assert cell["score"] == pytest.approx(sum(q * k for q, k in zip(cell["q"], cell["k"], strict=True)))

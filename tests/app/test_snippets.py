@@ -181,7 +181,7 @@ def test_the_lines_of_theory_views_give_the_head_s_figures_and_bars():
 def test_the_lines_of_a_cell_give_its_query_key_value_and_weight():
     session, checks, cell = Session(), ExploreState(), ("cross", 1, 2, 0, 4)
     explore.compute_board(CATALOG, session, ADDITION, "153+391", "", None, checks)
-    told = json.loads(explore.unfold_cell(CATALOG, session, checks, checks.turn, *cell))["cell"]
+    told = json.loads(explore.unfold_cell(CATALOG, session, checks, checks.id, *cell))["cell"]
     left = run_lines(told)
     assert list(left.cell.query) == pytest.approx(told["q"])
     assert list(left.cell.key) == pytest.approx(told["k"])
@@ -285,7 +285,7 @@ def test_duel_s_lines_give_the_figures_of_the_standings():
 def test_the_lines_of_the_exercise_judge_what_was_written_and_do_not_tell_the_answers():
     written = {"scores": [["1", "", "x"], ["", "1", ""], ["", "", "2"]]}
     written |= {"weights": [["", "", ""]] * 3, "outputs": [["", ""], ["", ""], ["7", ""]]}
-    value = json.loads(attention.check_figures(SimpleNamespace(**written)))
+    value = json.loads(attention.check_figures(Session(), SimpleNamespace(**written))["hand"])
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
         exec(value["python"], {})

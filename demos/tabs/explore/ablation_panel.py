@@ -3,7 +3,7 @@
 Value of `checks_board` (ablation_board.js): `to_json` of None (nothing shown yet) or everything, each time.
 Layers and heads count from 0; the page shows them from 1.
 
-    turn        number of the lens's input; a new one starts afresh
+    id          number of the lens's input; a new one starts afresh
     source      labels of the input's tokens
     heads       {kind: heads of each layer}; empty: the model has no attention
     is_own      False: the lens shows a target that was given
@@ -235,7 +235,7 @@ def ask_model(
     catalog: ModelCatalog, session: Session, checks: ExploreState, pick: AblationQuestion
 ) -> Iterator[str | None]:
     """Answer a question on this input, then on held-out examples; yields the board's value twice."""
-    turn, checks.error = checks.turn, ""
+    number, checks.error = checks.id, ""
     try:
         with catalog.open(session, checks.chosen) as opened:
             answer = checks.answer = compare(opened, checks, pick)
@@ -247,7 +247,7 @@ def ask_model(
         yield checks.to_value()
         return
     yield checks.to_value()
-    if "why" in answer["held_out"] or turn != checks.turn:
+    if "why" in answer["held_out"] or number != checks.id:
         return
     try:
         with catalog.open(session, checks.chosen) as opened:
@@ -255,7 +255,7 @@ def ask_model(
         answer["held_out"] = {"examples": left.examples, "whole": whole.exact_match, **read_outcome(left)}
     except ValueError as error:  # an edge that shorter examples do not have, data that are not here
         answer["held_out"] = {"why": str(error)}
-    if turn == checks.turn:
+    if number == checks.id:
         yield checks.to_value()
 
 

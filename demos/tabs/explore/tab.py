@@ -47,18 +47,18 @@ class PickEvent(Event):
 
 
 class HeadEvent(Event):
-    """A head of the input that is shown (`turn`), to be sent; None for the mean of its layer."""
+    """A head of the input that is shown (`id`), to be sent; None for the mean of its layer."""
 
-    turn: int
+    id: int
     kind: Kind
     layer: Place
     head: Place | None = None
 
 
 class CellEvent(Event):
-    """A cell of the input that is shown (`turn`), to be unfolded."""
+    """A cell of the input that is shown (`id`), to be unfolded."""
 
-    turn: int
+    id: int
     kind: Kind
     layer: Place
     head: Place
@@ -102,7 +102,7 @@ def compute_board(
             if checks.request is not request:  # asked again meanwhile: the panels speak about that
                 return [gr.skip()] * 4
             checks.begin(new)
-            value["turn"] = checks.turn
+            value["id"] = checks.id
             return [boards.to_json(value), "", "", opened.origin]
     except TargetError as error:
         return [gr.skip(), "", notices.field_error(str(error)), gr.skip()]
@@ -132,17 +132,17 @@ def move_window(
     except ValueError:  # the checkpoint is gone by now
         return gr.skip()
     checks.long = computed.long
-    return boards.to_json({**value, "turn": checks.turn})
+    return boards.to_json({**value, "id": checks.id})
 
 
-def send_head(checks: ExploreState, turn: int, kind: str, layer: int, head: int | None):
+def send_head(checks: ExploreState, id: int, kind: str, layer: int, head: int | None):
     """The map of a head of a long input; skipped where another input is shown by now."""
-    return gr.skip() if turn != checks.turn else boards.to_json(fetch_head(checks, kind, layer, head))
+    return gr.skip() if id != checks.id else boards.to_json(fetch_head(checks, kind, layer, head))
 
 
-def unfold_cell(catalog: ModelCatalog, session: Session, checks: ExploreState, turn: int, *cell):
+def unfold_cell(catalog: ModelCatalog, session: Session, checks: ExploreState, id: int, *cell):
     """The numbers behind a cell (kind, layer, head, query, key)."""
-    if turn != checks.turn or checks.chosen is None:
+    if id != checks.id or checks.chosen is None:
         return gr.skip()
     try:
         with catalog.open(session, checks.chosen) as opened:
@@ -226,11 +226,11 @@ def build(page: Page) -> None:
         return choose_fields(catalog, *chosen)
 
     def fetch(checks, event: HeadEvent):
-        return send_head(checks, event.turn, event.kind, event.layer, event.head)
+        return send_head(checks, event.id, event.kind, event.layer, event.head)
 
     def inside(session, checks, event: CellEvent):
         cell = (event.kind, event.layer, event.head, event.query, event.key)
-        return unfold_cell(catalog, session, checks, event.turn, *cell)
+        return unfold_cell(catalog, session, checks, event.id, *cell)
 
     def move(session, checks, picked, event: WindowEvent):
         return move_window(catalog, session, checks, picked, event.row, event.column)
