@@ -16,7 +16,7 @@ from hf_attn.interpret.read_head import read_head
 
 from ...session.catalog import LoadedModel
 from ...session.maps import SENT_WEIGHTS, ComputedMaps
-from ...session.model_input import known_alignment
+from ...session.model_input import AnsweredInput, known_alignment
 from ...ui import boards, formatting
 
 NO_ANSWER = "{} writes nothing and names no class, so there is no answer that could change."
@@ -32,11 +32,11 @@ VIEWS = {
 
 
 @dataclass(eq=False)
-class ExploreState:
+class ExploreState(AnsweredInput):
     """What one visitor's lens shows, and what the model was asked about it.
 
     Attributes:
-        request: the newest to the lens; a late answer to an older one is dropped.
+        picked: what the visitor chose last in the lens: kind, layer, head, query, key.
         id: counts the lens's inputs, so that a late message about an older one is dropped.
         chosen, text, read, written: checkpoint, input, its ids, and the ids written.
         labels: kind → (rows, columns) of its maps.
@@ -48,7 +48,7 @@ class ExploreState:
         inside: the head whose queries and keys were read last, and which one it is.
     """
 
-    request: object = None
+    picked: dict | None = None
     id: int = 0
     chosen: str | None = None
     text: str = ""
