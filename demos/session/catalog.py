@@ -243,15 +243,3 @@ def build_catalog(given: str | Path | None = None) -> ModelCatalog:
         load_once(str(path))
         folders.insert(0, (path.name, path))
     return ModelCatalog(tuple(folders))
-
-
-def newest_choices(
-    catalog: ModelCatalog, session: Session, chosen: str | None, seen: str | None
-) -> tuple[list, str | None, str | None]:
-    """(choices, the chosen one, the newest run): a run that was not `seen` is chosen at once."""
-    choices = catalog.choices(session)
-    values = [value for _, value in choices]
-    newest = next((value for value in values if value in session.runs), None)
-    if newest != seen and newest is not None:
-        return choices, newest, newest
-    return choices, chosen if chosen in values else (values[0] if values else None), newest

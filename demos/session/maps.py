@@ -206,41 +206,34 @@ def pack(weights: torch.Tensor) -> str:
     return boards.encode_maps(weights)
 
 
-def fetch_head(checks, kind: str, layer: int, head: int | None) -> dict | None:
-    """The message with one head's map, or its layer's mean; None where there is no such head."""
-    long = checks.long.get(kind)
-    layers, heads = (0, 0) if long is None else long.window.shape[:2]
+def fetch_head(long: dict[str, LongMap], kind: str, layer: int, head: int | None) -> dict | None:
+    """One head's map of a long input, or its layer's mean; None where there is no such head."""
+    layers, heads = long[kind].window.shape[:2] if kind in long else (0, 0)
     if layer >= layers or (head or 0) >= heads:
         return None
-    weights = long.head(layer, head)
     name = "mean" if head is None else head
-    return {"turn": checks.turn, "add": {"kind": kind, "at": f"{layer}.{name}", "map": pack(weights)}}
+    return {"kind": kind, "at": f"{layer}.{name}", "map": pack(long[kind].head(layer, head))}
 
 
-def fetch_cell(opened: LoadedModel, checks, kind: str, layer: int, head: int, query: int, key: int) -> dict:
-    """The message with a cell's query, key, value and score, or why there are none."""
-    cell = {"kind": kind, "layer": layer, "head": head, "query": query, "key": key}
+def fetch_cell(
+    opened: LoadedModel, state, kind: str, layer: int, head: int, query: int, key: int
+) -> dict[str, object]:
+    """A cell's query, key, value and score, or why there are none."""
     try:
-        found = checks.head_of(opened, kind, layer, head)
+        found = state.head_of(opened, kind, layer, head)
     except ValueError as error:
-        return {"turn": checks.turn, "cell": {**cell, "why": str(error)}}
+        return {"why": str(error)}
     rows, columns = found.weights.shape
     if query >= rows or key >= columns:
-        why = f"This map has {rows} queries and {columns} keys: it has no such cell."
-        return {"turn": checks.turn, "cell": {**cell, "why": why}}
-    value = (
-        found.value[key]
-        if found.value_offsets is None
-        else found.value[key] + found.value_offsets[query, key]
-    )
-    numbers = {
+        return {"why": f"This map has {rows} queries and {columns} keys: it has no such cell."}
+    offset = 0 if found.value_offsets is None else found.value_offsets[query, key]
+    return {
         "q": found.query[query].tolist(),
         "k": found.key[key].tolist(),
-        "v": value.tolist(),
+        "v": (found.value[key] + offset).tolist(),
         "score": float(found.scores[query, key]),
         "scaled": float(found.scaled[query, key]),
         "bias": None if found.bias is None else float(found.bias[query, key]),
         "weight": float(found.weights[query, key]),
         "keys": int(found.may_attend[query].sum()),
     }
-    return {"turn": checks.turn, "cell": {**cell, **numbers}}

@@ -5,50 +5,34 @@ from dataclasses import dataclass
 
 import gradio as gr
 import torch
+from gradio.components import Component
 
 from hf_attn.tasks import Task
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
 
 from ..ui import formatting, notices
-from .catalog import NONE_YET, LoadedModel, ModelCatalog, newest_choices
-from .page import LAST, LIGHT, NOW, Page, change_of, clear_on_edit, state_of, with_value
+from .catalog import NONE_YET, LoadedModel
+from .page import LAST, LIGHT, NOW, Page, change_of, clear_on_edit, with_value
 from .session import Session
 
-CHIPS = 4
+CHIPS = ("chip_1", "chip_2", "chip_3", "chip_4")
 SHORT = 60  # characters of an example
+Handler = Callable[[Session, dict], dict]
 
 
 @dataclass(eq=False)
 class AnsweredInput:
-    """What a visitor's tab has answered.
+    """What a visitor's tab has answered; each tab has a class of its own.
 
     Attributes:
         request: the newest; a late answer to an older one is dropped.
-        weights: (checkpoint, step) that answered; None before the first.
+        answered: (checkpoint, step of its weights) that answered; None before the first.
+        seen: the newest run when the checkpoints were last offered.
     """
 
     request: object = None
-    weights: tuple | None = None
-
-
-@dataclass
-class ModelInput:
-    """The components on top of a tab; more may be put into `row`."""
-
-    look_for: gr.HTML
-    row: gr.Row
-    chosen: gr.Dropdown
-    text: gr.Textbox
-    error: gr.HTML
-    chips: list[gr.Button]
-    hint: gr.HTML
-    seen: gr.State
-    answered: gr.State
-
-    @property
-    def filled(self) -> list:
-        """The outputs of `choose_checkpoint`."""
-        return [self.text, self.error, self.hint, *self.chips]
+    answered: tuple | None = None
+    seen: str | None = None
 
 
 def examples_of(task: Task | None) -> list[str]:
@@ -57,7 +41,7 @@ def examples_of(task: Task | None) -> list[str]:
         return []
     worked = task.worked_example.source
     try:
-        return list(dict.fromkeys([worked, *EXAMPLES[task.kind](task)]))[:CHIPS]
+        return list(dict.fromkeys([worked, *EXAMPLES[task.kind](task)]))[: len(CHIPS)]
     except ValueError:  # the data are not on this machine
         return [worked]
 
@@ -70,7 +54,7 @@ def held_out_of(task: Task) -> list[str]:
         found.setdefault(task.size_of(source), source)
     others = [source for source in found.values() if source != task.worked_example.source]
     others += [source for source in held_out if source not in others and len(source) < SHORT]
-    return others[:: max(1, len(others) // (CHIPS - 1))] if len(found) > CHIPS else others
+    return others[:: max(1, len(others) // (len(CHIPS) - 1))] if len(found) > len(CHIPS) else others
 
 
 def one_of_each_class(task: Task) -> list[str]:
@@ -99,10 +83,16 @@ def hint_of(task: Task | None) -> str:
     )
 
 
-def refresh_choices(catalog: ModelCatalog, session: Session, chosen: str | None, seen: str | None) -> list:
-    """The tab was opened: [checkpoint, seen]."""
-    choices, value, newest = newest_choices(catalog, session, chosen, seen)
-    return [gr.update(choices=choices, value=value), newest]
+def refresh_choices(session: Session, chosen: str | None, seen: str | None) -> tuple[dict, str | None]:
+    """(update of the checkpoints, the newest run): a run that was not `seen` is chosen at once."""
+    choices = session.catalog.choices(session)
+    values = [value for _, value in choices]
+    newest = next((value for value in values if value in session.runs), None)
+    if newest not in (seen, None):
+        chosen = newest
+    elif chosen not in values:
+        chosen = next(iter(values), None)
+    return gr.update(choices=choices, value=chosen), newest
 
 
 def weights_of(session: Session, chosen: str | None) -> tuple:
@@ -111,10 +101,9 @@ def weights_of(session: Session, chosen: str | None) -> tuple:
     return chosen, run.step if run is not None else None
 
 
-def updated(given: dict, changes: dict) -> dict:
-    """Inputs by component, after these updates of components."""
-    skip = gr.skip()
-    return {one: change_of(changes.get(one, skip)).get("value", value) for one, value in given.items()}
+def updated(values: dict, updates: dict) -> dict:
+    """Values by name, after these updates."""
+    return {name: change_of(updates.get(name, {})).get("value", value) for name, value in values.items()}
 
 
 def watched_of(session: Session, chosen: str) -> list[str]:
@@ -124,24 +113,25 @@ def watched_of(session: Session, chosen: str) -> list[str]:
     return [watched] if 0 < len(watched) < SHORT else []
 
 
-def choose_checkpoint(catalog: ModelCatalog, session: Session, chosen: str | None, text: str) -> list:
-    """[text, error, hint, chips…] for another checkpoint; an input that it can read stays."""
-    hidden, text = gr.update(visible=False), text or ""
+def choose_checkpoint(session: Session, chosen: str | None, text: str | None) -> dict:
+    """Text, error, hint and chips for another checkpoint; an input that it can read stays."""
+    updates = {"text": "", "error": "", "hint": "", **dict.fromkeys(CHIPS, gr.update(visible=False))}
     if chosen is None:
-        return ["", "", notices.note(NONE_YET), *[hidden] * CHIPS]
+        return updates | {"hint": notices.note(NONE_YET)}
+    text = text or ""
     try:
-        with catalog.open(session, chosen) as opened:
+        with session.catalog.open(session, chosen) as opened:
             task = opened.task
-            chips = [*watched_of(session, chosen), *examples_of(task)]
-            chips = list(dict.fromkeys(chips))[:CHIPS]
+            examples = list(dict.fromkeys([*watched_of(session, chosen), *examples_of(task)]))[: len(CHIPS)]
             try:
                 opened.encode(text)
             except ValueError:
-                text = chips[0] if chips else ""
+                text = examples[0] if examples else ""
     except ValueError as error:
-        return ["", notices.field_error(str(error)), "", *[hidden] * CHIPS]
-    shown = [gr.update(value=chip, visible=True) for chip in chips]
-    return [text, "", hint_of(task), *shown, *[hidden] * (CHIPS - len(chips))]
+        return updates | {"error": notices.field_error(str(error))}
+    shown = zip(CHIPS, examples, strict=False)
+    chips = {name: gr.update(value=example, visible=True) for name, example in shown}
+    return updates | {"text": text, "hint": hint_of(task), **chips}
 
 
 def known_alignment(opened: LoadedModel, source: str, written: list[int]) -> list[list[int]] | None:
@@ -156,20 +146,21 @@ def as_ids(opened: LoadedModel, ids: list[int]) -> torch.Tensor:
     return torch.tensor([ids], device=next(opened.model.parameters()).device)
 
 
-def build_model_input(look_for: str, name: str) -> tuple[ModelInput, gr.HTML]:
-    """Lay out look-for and origin, then checkpoint, input and examples: (components, origin)."""
+def build_model_input(look_for: str, name: str) -> tuple[gr.Row, dict[str, Component]]:
+    """Lay out look-for and origin, then checkpoint, input and examples: (row for more, parts by name)."""
     # origin and hint are filled when the tab is opened
-    look_for_line, origin = notices.build_lead(look_for, "", f"{name}-origin")
+    parts: dict = {}
+    parts["look_for"], parts["origin"] = notices.build_lead(look_for, "", f"{name}-origin")
     with gr.Row(elem_classes="hf-ask") as row:
-        chosen = gr.Dropdown([], label="Checkpoint", elem_id=f"{name}-checkpoint", min_width=0)
+        parts["checkpoint"] = gr.Dropdown([], label="Checkpoint", elem_id=f"{name}-checkpoint", min_width=0)
         typed = {"elem_id": f"{name}-text", "elem_classes": "hf-mono-input", "min_width": 0}
-        text = gr.Textbox("", label="Input", max_lines=1, **typed)
-        error = notices.build_error_line(f"{name}-error")
+        parts["text"] = gr.Textbox("", label="Input", max_lines=1, **typed)
+        parts["error"] = notices.build_error_line(f"{name}-error")
     with gr.Row(elem_classes="hf-chips"):
-        chips = [gr.Button("", visible=False, size="sm", elem_classes="chip") for _ in range(CHIPS)]
-        hint = gr.HTML("")
-    states = gr.State(None), state_of(AnsweredInput())
-    return ModelInput(look_for_line, row, chosen, text, error, chips, hint, *states), origin
+        for chip in CHIPS:
+            parts[chip] = gr.Button("", visible=False, size="sm", elem_classes="chip")
+        parts["hint"] = gr.HTML("")
+    return row, parts
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,140 +168,119 @@ class InputEvents:
     """The handlers of a tab with a model input: they keep its fields in step, and answer.
 
     A tab answers once when it is opened, and again only where there is something new: another checkpoint,
-    or a run that has learned since. Only the handlers that answer read and write `AnsweredInput`.
+    or a run that has learned since.
 
     Attributes:
-        page: gives session, catalog and the events after which there is something new.
-        parts: the components.
-        compute: the tab's handler, from `inputs` to `outputs`.
-        on_model_change: what else another checkpoint changes: (handler, some of the inputs, its outputs).
-        fields: what a link carries, {name: component}, all of them inputs.
+        page: that is being built.
+        state: the class of what the tab has answered.
+        compute: the tab's answer to the values of its fields.
+        change_model: what else another checkpoint changes.
+        parts: of `build_model_input`.
+        own: fields of the tab that are read, and carried by its links, too, by name.
+        more: what else is updated, by name.
+        waiting: JavaScript that shows the waiting, and that ends it.
     """
 
     page: Page
-    parts: ModelInput
-    compute: Callable[..., list]
-    inputs: list
-    outputs: list
-    on_model_change: tuple[Callable[..., list], list, list]
-    fields: dict
+    state: type[AnsweredInput]
+    compute: Handler
+    change_model: Handler
+    parts: dict[str, Component]
+    own: dict[str, Component]
+    more: dict[str, Component]
+    waiting: tuple[str, str] | None = None
 
     @property
-    def always(self) -> tuple:
-        """(handler, inputs, outputs) for buttons: answer."""
-        return self.answer, [self.parts.answered, *self.inputs], self.outputs
+    def fields(self) -> dict[str, Component]:
+        return {name: self.parts[name] for name in ("checkpoint", "text")} | self.own
 
     @property
-    def if_new(self) -> tuple:
-        """(handler, inputs, outputs) for events after which there may be something new."""
-        return self.answer_if_new, [self.parts.answered, *self.inputs], self.all_outputs
+    def shows(self) -> dict[str, Component]:
+        return self.parts | self.own | self.more
 
-    @property
-    def all_outputs(self) -> list:
-        return list(dict.fromkeys([*self.parts.filled, *self.on_model_change[2], *self.outputs]))
+    def answer(self, session: Session, values: dict) -> dict:
+        state = session.state(self.state)
+        request = state.request = object()
+        state.answered = weights_of(session, values["checkpoint"])
+        updates = self.compute(session, values)
+        return updates if state.request is request else {}
 
-    def answer(self, answered: AnsweredInput, *values) -> dict:
-        return self._answer(answered, self._by_component(values))
-
-    def answer_if_new(self, answered: AnsweredInput, *values) -> Iterator[dict]:
+    def answer_if_new(self, session: Session, values: dict) -> Iterator[dict]:
         """The tab was opened or a checkpoint chosen: fill its fields, then answer, where anything is new."""
-        values = self._by_component(values)
-        chosen = values[self.parts.chosen]
-        if answered.weights == weights_of(values[self.page.session], chosen):
-            yield {self.parts.error: gr.skip()}
+        answered, chosen = session.state(self.state).answered, values["checkpoint"]
+        if answered == weights_of(session, chosen):
+            yield {}
             return
-        changes = self._choose(values) if answered.weights is None or answered.weights[0] != chosen else {}
-        yield changes or {self.parts.error: gr.skip()}
-        yield self._answer(answered, updated(values, changes))
+        updates = self._choose(session, values) if answered is None or answered[0] != chosen else {}
+        yield updates
+        yield self.answer(session, updated(values, updates))
 
-    def restore(self, linked: dict, answered: AnsweredInput, *values) -> dict:
+    def refresh(self, session: Session, values: dict) -> dict:
+        """The tab was opened: offer the checkpoints there are."""
+        state = session.state(self.state)
+        update, state.seen = refresh_choices(session, values["checkpoint"], state.seen)
+        return {"checkpoint": update}
+
+    def restore(self, session: Session, values: dict) -> dict:
         """Open the tab with the values of a link; ValueError where its checkpoint is not there."""
-        wanted = {component: linked[name] for name, component in self.fields.items()}
-        values, parts, catalog = self._by_component(values) | wanted, self.parts, self.page.catalog
-        session, chosen = values[self.page.session], values[parts.chosen]
-        if chosen not in [value for _, value in catalog.choices(session)]:
+        state, chosen = session.state(self.state), values["checkpoint"]
+        if chosen not in [value for _, value in session.catalog.choices(session)]:
             try:
-                chosen = values[parts.chosen] = catalog.take(session, str(chosen or "").strip())
+                chosen = session.catalog.take(session, str(chosen or "").strip())
             except (ValueError, OSError) as error:
                 raise ValueError(f"The checkpoint of this link cannot be opened. {error}") from error
-        changes = self._choose(values)
-        for component, value in wanted.items():
-            changes[component] = with_value(value, changes.get(component))
-        changes[parts.chosen] = gr.update(choices=catalog.choices(session), value=chosen)
-        changes[parts.seen] = refresh_choices(catalog, session, chosen, None)[1]
-        return changes | self._answer(answered, values)
+        values = values | {"checkpoint": chosen}
+        updates = self._choose(session, values)
+        updates |= {name: with_value(value, updates.get(name)) for name, value in values.items()}
+        update, state.seen = refresh_choices(session, chosen, None)
+        updates["checkpoint"] = update | {"value": chosen}
+        return updates | self.answer(session, values)
 
-    def _by_component(self, values: tuple) -> dict:
-        return dict(zip(self.inputs, values, strict=True))
+    def _choose(self, session: Session, values: dict) -> dict:
+        """Updates for another checkpoint."""
+        filled = choose_checkpoint(session, values["checkpoint"], values["text"])
+        return self.change_model(session, values) | filled
 
-    def _choose(self, values: dict) -> dict:
-        """Updates for another checkpoint: {component: update}."""
-        change, read, changed = self.on_model_change
-        changes = dict(zip(changed, change(*(values[part] for part in read)), strict=True))
-        read = [values[part] for part in (self.page.session, self.parts.chosen, self.parts.text)]
-        return changes | dict(
-            zip(self.parts.filled, choose_checkpoint(self.page.catalog, *read), strict=True)
+    def wire(self, event, *, if_new: bool = False) -> None:
+        """Let an event answer, always or only if there is something new.
+
+        Gradio runs an event's listeners in their order, so the waiting message is registered first.
+        """
+        begin, end = self.waiting or (None, None)
+        if begin:
+            event(None, js=begin, **LIGHT)
+        handler = self.answer_if_new if if_new else self.answer
+        answered = self.page.connect(event, handler, self.fields, self.shows, **LAST)
+        if end:
+            answered.then(None, js=end, **LIGHT)
+
+    def wire_input(self) -> None:
+        """Connect checkpoint, text and examples, and let links carry the fields."""
+        page, fields = self.page, self.fields
+        checkpoint, text, chips = fields["checkpoint"], fields["text"], [self.parts[name] for name in CHIPS]
+        chosen = {"checkpoint": checkpoint}
+        opened = page.connect(page.tab.select, self.refresh, chosen, chosen, **NOW)
+        page.connect(opened.then, self.answer_if_new, fields, self.shows, **LAST)
+        for ended in page.run_ended:
+            page.connect(ended.then, offer_checkpoints, None, chosen, **NOW)
+        self.wire(checkpoint.input, if_new=True)
+        self.wire(text.submit)
+        clear_on_edit(text, self.parts["error"])
+        for chip in chips:
+            self.wire(page.connect(chip.click, take_example, {"chip": chip}, {"text": text}, **NOW).then)
+        page.link_fields(
+            fields,
+            varying=("checkpoint",),
+            weights="checkpoint",
+            restore=self.restore,
+            shows={name: part for name, part in self.shows.items() if name not in fields},
+            buttons=tuple(chips),
         )
 
-    def _answer(self, answered: AnsweredInput, values: dict) -> dict:
-        request = answered.request = object()
-        answered.weights = weights_of(values[self.page.session], values[self.parts.chosen])
-        results = dict(zip(self.outputs, self.compute(*values.values()), strict=True))
-        is_newest = answered.request is request
-        return results if is_newest else dict.fromkeys(self.outputs, gr.skip())
+
+def offer_checkpoints(session: Session) -> dict:
+    return {"checkpoint": gr.update(choices=session.catalog.choices(session))}
 
 
-def wire_answer(event: Callable, answering: tuple, waiting: tuple[str, str] | None) -> None:
-    """Let an event answer; `waiting` is JavaScript that shows the waiting, and that ends it.
-
-    Gradio runs an event's listeners in their order, so the waiting message is registered first.
-    """
-    begin, end = waiting or (None, None)
-    if begin:
-        event(None, js=begin, **LIGHT)
-    answered = event(*answering, **LAST)
-    if end:
-        answered.then(None, js=end, **LIGHT)
-
-
-def wire_model_input(
-    page: Page,
-    parts: ModelInput,
-    compute,
-    inputs: list,
-    outputs: list,
-    on_model_change,
-    own=None,
-    waiting=None,
-) -> InputEvents:
-    """Connect a tab's model input; `own` fields of the tab are in its links too, {name: component}."""
-    fields = {"checkpoint": parts.chosen, "text": parts.text, **(own or {})}
-    events = InputEvents(page, parts, compute, inputs, outputs, on_model_change, fields)
-    seen, chosen = parts.seen, parts.chosen
-
-    def refresh(session, chosen, seen):
-        return refresh_choices(page.catalog, session, chosen, seen)
-
-    def offer(session):
-        return gr.update(choices=page.catalog.choices(session))
-
-    opened = page.tab.select(refresh, [page.session, chosen, seen], [chosen, seen], **NOW)
-    opened.then(*events.if_new, **LAST)
-    for ended in page.run_ended:
-        ended.then(offer, page.session, chosen, **NOW)
-    wire_answer(chosen.input, events.if_new, waiting)
-    wire_answer(parts.text.submit, events.always, waiting)
-    clear_on_edit(parts.text, parts.error)
-    for chip in parts.chips:
-        picked = chip.click(lambda example: example, chip, parts.text, **NOW)
-        wire_answer(picked.then, events.always, waiting)
-    page.link_fields(
-        fields,
-        varying=("checkpoint",),
-        weights="checkpoint",
-        restore=events.restore,
-        inputs=(parts.answered, *inputs),
-        outputs=(chosen, seen, *events.all_outputs),
-        buttons=tuple(parts.chips),
-    )
-    return events
+def take_example(_session: Session, values: dict) -> dict:
+    return {"text": values["chip"]}

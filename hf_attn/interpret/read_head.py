@@ -6,6 +6,8 @@ are called. The weights are computed once more from them; a head whose map does 
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -14,6 +16,7 @@ from transformers import PreTrainedModel
 from hf_attn.architectures.families import is_ours, is_recurrent
 from hf_attn.interpret.attention_maps import (
     OFFERED,
+    AttentionMaps,
     attention_maps,
     find_attentions,
     refuse_without_attention,
@@ -22,6 +25,8 @@ from hf_attn.interpret.head import Head, read_mask
 from hf_attn.interpret.plain_attention import wrapping_attention
 
 CLOSE = 1e-4  # of a weight computed once more to the model's own: rounding, and nothing else
+GIVEN = ("query", "key", "value", "attention_mask")  # to every kernel
+ADDED = ("scaling", "position_bias", "relative_vectors")  # … to some
 
 
 def find_readable_attention(model: PreTrainedModel) -> dict[str, list[nn.Module]]:
@@ -42,6 +47,51 @@ def find_readable_attention(model: PreTrainedModel) -> dict[str, list[nn.Module]
     refuse_without_attention(model)
     modules = find_attentions(model)
     return {kind: modules[kind] for kind in OFFERED if kind in modules}
+
+
+@dataclass(frozen=True, eq=False)
+class ReadHeads:
+    """What the kernels of a model were given in one pass: any of its heads, without another pass.
+
+    Attributes:
+        model_type: of the model's configuration.
+        maps: of all heads.
+        calls: (kind, layer) → what that layer's kernel was given, as arguments of `_build_head`.
+    """
+
+    model_type: str
+    maps: AttentionMaps
+    calls: dict[tuple[str, int], dict[str, Any]]
+
+    def head(self, kind: str, layer: int, head: int) -> Head:
+        """One head, counted from 0; ValueError where it is not there or cannot be shown, as `read_head`."""
+        weights = getattr(self.maps, kind)[layer]
+        if not 0 <= head < len(weights):
+            raise ValueError(f"head={head} is not there: {kind} attention has {len(weights)} heads, from 0.")
+        found, given = None, self.calls.get((kind, layer))
+        if given is not None:
+            if (dtype := given["query"].dtype).itemsize < 4:
+                raise ValueError(
+                    f"This model computes in {dtype}, too roughly to make its weights once more from queries "
+                    "and keys: load it with dtype=torch.float32."
+                )
+            found = _build_head(*self.maps.sides(kind), kind, head, **given)
+        if found is None or not torch.allclose(found.weights.float(), weights[head], rtol=0, atol=CLOSE):
+            raise ValueError(
+                f"The weights of this {self.model_type} head are not softmax(q·k) alone, so its queries "
+                "and keys cannot be shown; its weights are in the map."
+            )
+        return found
+
+
+def read_heads(model: PreTrainedModel, inputs, target=None, *, tokenizer=None, row=None) -> ReadHeads:
+    """All heads of a trained model in one pass; arguments and errors as `read_head` has them."""
+    places = {
+        (kind, layer): module
+        for kind, modules in find_readable_attention(model).items()
+        for layer, module in enumerate(modules)
+    }
+    return _read_heads(model, places, inputs, target, tokenizer=tokenizer, row=row)
 
 
 def read_head(
@@ -79,33 +129,28 @@ def read_head(
     layers = modules[kind]
     if not -len(layers) <= layer < len(layers):
         raise ValueError(f"layer={layer} is not there: {kind} attention has {len(layers)} layers, from 0.")
-    parts = set(layers[layer].modules())  # the module calls the kernel itself, or a part of it does
-    calls: list[tuple[tuple, dict]] = []
+    place = (kind, layer % len(layers))
+    heads = _read_heads(model, {place: layers[layer]}, inputs, target, tokenizer=tokenizer, row=row)
+    return heads.head(*place, head)
+
+
+def _read_heads(
+    model: PreTrainedModel, places: dict[tuple[str, int], nn.Module], *inputs, **how
+) -> ReadHeads:
+    """The heads of some attention modules; `inputs` and `how` as `attention_maps` takes them."""
+    # the module calls the kernel itself, or a part of it does
+    place_of = {part: place for place, module in places.items() for part in module.modules()}
+    calls: dict[tuple[str, int], dict[str, Any]] = {}
 
     def note(attend: Callable, module, *tensors, **kwargs):
-        if module in parts:  # a model that writes first reads more than once: the last pass is shown
-            calls[:] = [(tensors, kwargs)]
+        if module in place_of:  # a model that writes first reads more than once: the last pass is shown
+            given = dict(zip(GIVEN, tensors, strict=True))
+            calls[place_of[module]] = given | {name: kwargs[name] for name in ADDED if name in kwargs}
         return attend(module, *tensors, **kwargs)
 
     with wrapping_attention(model, note):
-        maps = attention_maps(model, inputs, target, tokenizer=tokenizer, row=row)
-    weights = getattr(maps, kind)[layer]
-    if not 0 <= head < len(weights):
-        raise ValueError(f"head={head} is not there: {kind} attention has {len(weights)} heads, from 0.")
-    found = None
-    for tensors, kwargs in calls:
-        if (dtype := tensors[0].dtype).itemsize < 4:
-            raise ValueError(
-                f"This model computes in {dtype}, too roughly to make its weights once more from queries and "
-                "keys: load it with dtype=torch.float32."
-            )
-        found = _build_head(*maps.sides(kind), kind, head, *tensors, **kwargs)
-    if found is None or not torch.allclose(found.weights.float(), weights[head], rtol=0, atol=CLOSE):
-        raise ValueError(
-            f"The weights of this {model.config.model_type} head are not softmax(q·k) alone, so its queries "
-            "and keys cannot be shown; its weights are in the map."
-        )
-    return found
+        maps = attention_maps(model, *inputs, **how)
+    return ReadHeads(model.config.model_type, maps, calls)
 
 
 def _build_head(
@@ -120,7 +165,6 @@ def _build_head(
     scaling=None,
     position_bias=None,
     relative_vectors=None,
-    **_,
 ) -> Head:
     """A head out of what its kernel was given: query [1, H, T, Dh], key and value [1, H or fewer, S, Dh]."""
     place = head * key.shape[1] // query.shape[1]  # where heads of queries share their keys

@@ -16,11 +16,12 @@ gr = pytest.importorskip("gradio")
 
 
 from demos import build_app  # noqa: E402
-from demos.session.catalog import ModelCatalog, build_catalog  # noqa: E402
+from demos.session.catalog import ModelCatalog, build_catalog, load_once  # noqa: E402
 from demos.session.session import Session  # noqa: E402
 from demos.tabs.attention import head_view  # noqa: E402
 from demos.tabs.attention import tab as attention  # noqa: E402
 from demos.tabs.attention.head_view import RANDOM, WORKED, Settings  # noqa: E402
+from demos.tabs.attention.tab import AttentionState  # noqa: E402
 from demos.ui import boards  # noqa: E402
 from hf_attn.checkpoints.save_load import BUNDLED, load_checkpoint  # noqa: E402
 from hf_attn.interpret.attention_maps import attention_maps  # noqa: E402
@@ -36,33 +37,40 @@ PARSER = str(BUNDLED / "attn-parser")
 
 def view(weights, text=None, **chosen):
     """What the page shows of those settings."""
-    return head_view.read_view(CATALOG, Session(), Settings(weights, text, **chosen))
+    return head_view.read_view(Session(CATALOG), Settings(weights, text, **chosen))
 
 
-def picked(row, column, head=None):
+def looking_at(shown):
+    """A session with that on show, and its state."""
+    session = Session(CATALOG)
+    attention.show_view(session, shown)
+    return session, session.state(AttentionState)
+
+
+def picked(row, column, head=None, number=1):
     """What the board sends of a choice."""
-    return SimpleNamespace(row=row, column=column, head=head)
+    return SimpleNamespace(id=number, row=row, column=column, head=head)
 
 
-def outputs_of(answer):
-    """The outputs by name; what stays is left out."""
-    stays = gr.skip()
-    named = dict(zip(attention.SCREEN, answer, strict=True))
-    return {name: value for name, value in named.items() if value != stays}
+def change(session, name, **changed):
+    """The updates after one field was changed."""
+    fields = vars(attention.view_of(session).settings) | changed
+    target = SimpleNamespace(elem_id=f"attention-{name.replace('_', '-')}")
+    return attention.change_field(session, fields, SimpleNamespace(target=target))
 
 
-def asked(name, before, **changed):
-    """The outputs after one field was changed."""
-    fields = {field: getattr(before.settings, field) for field in attention.FIELDS} | changed
-    settings = attention.read_settings(name, *fields.values())
-    return outputs_of(attention.answer(CATALOG, Session(), settings, before))
+def changed(before, name, **values):
+    """The view after one field was changed."""
+    session, state = looking_at(before)
+    assert change(session, name, **values)["error"] == ""
+    return state.view
 
 
 # ---------------------------------------------------------------- what is shown
 
 
 def test_the_page_opens_with_a_trained_model_s_own_map_explained():
-    first = head_view.read_view(CATALOG, Session(), head_view.first_settings(CATALOG))
+    first = head_view.first_view(CATALOG)
     value = head_view.to_value(first)
     found = load_checkpoint(PARSER)
     maps = attention_maps(found.model, found.task.encode(first.settings.text), tokenizer=found.tokenizer)
@@ -78,7 +86,7 @@ def test_the_page_opens_with_a_trained_model_s_own_map_explained():
 
 
 def test_without_checkpoints_the_page_opens_with_the_exercise():
-    assert head_view.first_settings(ModelCatalog()).weights == "worked:exercise-1"
+    assert head_view.first_view(ModelCatalog()).settings.weights == "worked:exercise-1"
 
     async def build():  # outside an event loop Gradio opens some and never closes them
         return build_app(ModelCatalog(), "cpu")
@@ -95,7 +103,7 @@ def test_a_worked_example_names_its_text_by_title_and_links_to_it(name):
 
 
 def test_everything_that_is_offered_can_be_walked_through():
-    offered = head_view.choices(CATALOG, Session())
+    offered = head_view.choices(Session(CATALOG))
     assert not [label for label, _ in offered if "lstm" in label or "bahdanau" in label]
     for _, value in offered:
         shown = view(value)
@@ -107,32 +115,37 @@ def test_everything_that_is_offered_can_be_walked_through():
 
 def test_a_run_of_the_visit_is_offered_and_says_that_it_is_untrained_before_its_first_step():
     session, _ = finished()
-    label, value = head_view.choices(ModelCatalog(), session)[0]
+    session.catalog = ModelCatalog()
+    label, value = head_view.choices(session)[0]
     assert label == "copy 1 (this session)"
-    assert head_view.read_view(ModelCatalog(), session, Settings(value)).notice == ""
+    trained = head_view.read_view(session, Settings(value))
+    assert trained.notice == ""
+    session.run.step += 1
+    assert head_view.read_view(session, Settings(value), trained).read is not trained.read, "it has learned"
     fresh = begun()
+    fresh.catalog = ModelCatalog()
     fresh.run.begin()
-    assert head_view.read_view(ModelCatalog(), fresh, Settings("run-1")).notice == head_view.UNTRAINED
-    gone = attention.refresh_weights(CATALOG, Session(), value)
-    assert gone["value"] == head_view.choices(CATALOG, Session())[0][1]
+    assert head_view.read_view(fresh, Settings("run-1")).notice == head_view.UNTRAINED
+    there = Session(CATALOG)
+    gone = attention.refresh_weights(there, {"weights": value})["weights"]
+    assert gone["value"] == head_view.choices(there)[0][1]
     session.close()
 
 
 def test_what_was_pulled_or_opened_is_offered_where_it_can_be_walked_through(tiny_checkpoint, tmp_path):
-    session, catalog = Session(), ModelCatalog()
+    session = Session(ModelCatalog())
     session.pulled = {"ada/attn-copy": tiny_checkpoint, "ada/lstm": BUNDLED / "lstm-reverse"}
     for part in build_native("gpt2"):
         part.save_pretrained(tmp_path / "gpt2")
     for name in (tmp_path / "gpt2", BUNDLED / "attn-parser"):
-        catalog.take(session, str(name))
-    offered = [value for _, value in head_view.choices(catalog, session) if "/" in value]
+        session.catalog.take(session, str(name))
+    offered = [value for _, value in head_view.choices(session) if "/" in value]
     assert offered == ["ada/attn-copy", PARSER]
-    assert attention.refresh_weights(catalog, session, "ada/attn-copy")["choices"][0][1] == "ada/attn-copy"
+    refreshed = attention.refresh_weights(session, {"weights": "ada/attn-copy"})["weights"]
+    assert refreshed["choices"][0][1] == "ada/attn-copy"
     for name in offered:
-        assert (
-            head_view.to_value(head_view.read_view(catalog, session, Settings(name)))["same"]["largest"]
-            < 1e-5
-        )
+        shown = head_view.to_value(head_view.read_view(session, Settings(name)))
+        assert shown["same"]["largest"] < 1e-5
 
 
 def test_random_weights_say_that_the_map_means_nothing():
@@ -148,21 +161,60 @@ def test_the_same_word_in_the_other_sentence_stands_beside_it():
 # ---------------------------------------------------------------- cells, heads and switches
 
 
-def test_a_chosen_cell_comes_back_explained_and_a_figure_of_another_head_brings_its_head():
-    before = view(f"{WORKED}notebook-heads")
-    value, after, head, error = attention.pick_cell(CATALOG, Session(), before, picked(1, 4, 3))
-    assert (after.settings.head, head, after.cell, error) == (3, 3, (1, 4), "")
-    assert json.loads(value)["cell"]["query"][0] == pytest.approx(-1.1907, abs=5e-5)
-    same = attention.pick_cell(CATALOG, Session(), after, picked(0, 0))[1]
-    assert same.head is after.head
+def test_a_chosen_cell_comes_back_alone_and_a_figure_of_another_head_brings_its_map():
+    session, state = looking_at(view(f"{WORKED}notebook-heads"))
+    updates = attention.pick_cell(session, picked(1, 4, 3))
+    assert (updates["head"]["value"], updates["error"], state.id) == (3, "", 2)
+    value, after = json.loads(updates["board"]), state.view
+    assert (value["id"], value["cell"]["row"], value["cell"]["column"]) == (2, 1, 4)
+    assert value["cell"]["query"][0] == pytest.approx(-1.1907, abs=5e-5)
+    updates = attention.pick_cell(session, picked(0, 0, number=2))
+    assert list(updates) == ["board", "error"]
+    told = json.loads(updates["board"])
+    assert list(told) == ["id", "cell"]
+    assert (told["id"], told["cell"]["row"], told["cell"]["column"]) == (2, 0, 0)
+    assert told["cell"]["python"].endswith("print(head.explain(0, 0))")
+    assert state.view.head is after.head
+    assert attention.pick_cell(session, picked(1, 1, number=1)) == {}, "of the map before"
+
+
+def test_the_first_cell_of_a_page_is_one_of_what_it_opens_with():
+    session = Session(CATALOG)
+    told = json.loads(attention.pick_cell(session, picked(0, 1, number=0))["board"])
+    first = head_view.first_view(CATALOG).head
+    assert told["cell"]["lines"][1]["weight"] == pytest.approx(float(first.weights[0, 1]))
+    assert attention.view_of(Session(CATALOG)).cell != (0, 1), "nobody else's"
+
+
+def test_another_head_map_cell_or_switch_of_a_checkpoint_needs_no_pass():
+    model, passes = load_once(PARSER).model, []
+    hooks = [part.register_forward_hook(lambda *_: passes.append(1)) for part in (model, model.get_encoder())]
+    session, state = looking_at(view(PARSER))
+    assert passes, "the answer is written, then read"
+    passes.clear()
+    own = state.view.read.heads.maps
+    change(session, "head", head=2)
+    change(session, "place", place="encoder 0")
+    change(session, "scale", scale=False)
+    change(session, "scale", scale=True)
+    attention.pick_cell(session, picked(2, 1, number=state.id))
+    assert not passes
+    kind, layer, head = "encoder", 0, state.view.settings.head
+    assert (state.view.head.weights - getattr(own, kind)[layer, head]).abs().max() < 1e-6
+    change(session, "text", text="y=4*2")
+    assert passes
+    for hook in hooks:
+        hook.remove()
 
 
 @pytest.mark.parametrize("event", [picked(9, 0), picked(0, 99), picked(0, 0, 7)])
-def test_a_cell_of_a_map_that_is_gone_is_refused_and_the_board_stays(event):
-    before = view(f"{WORKED}exercise-1")
-    *stays, error = attention.pick_cell(CATALOG, Session(), before, event)
-    assert stays == [gr.skip()] * 3
-    assert "is no cell" in error or "is not there" in error
+def test_a_cell_that_the_map_does_not_have_is_refused_and_the_board_stays(event):
+    session, state = looking_at(view(f"{WORKED}exercise-1"))
+    before = state.view
+    updates = attention.pick_cell(session, event)
+    assert list(updates) == ["error"]
+    assert "is no cell" in updates["error"] or "is not there" in updates["error"]
+    assert (state.id, state.view) == (1, before)
 
 
 def test_an_example_that_there_is_not_is_refused():
@@ -172,22 +224,22 @@ def test_an_example_that_there_is_not_is_refused():
 
 def test_a_switch_keeps_the_cell_and_says_that_the_model_computes_something_else():
     before = dataclasses.replace(view(PARSER), cell=(1, 2))
-    after = asked("scale", before, scale=False)["walked"]
+    after = changed(before, "scale", scale=False)
     assert after.cell == (1, 2)
     assert after.notice == head_view.CHANGED
     assert not torch.equal(after.head.weights, before.head.weights)
-    hidden = asked("hidden", before, hidden=[7])["walked"]
+    hidden = changed(before, "hidden", hidden=[7])
     assert (hidden.head.weights[:, 7] == 0).all()
-    back = asked("hidden", hidden, hidden=[])["walked"]
+    back = changed(hidden, "hidden", hidden=[])
     assert back.notice == ""
     assert torch.equal(back.head.weights, before.head.weights)
 
 
 def test_another_map_brings_its_own_mask_and_another_text_forgets_what_was_hidden():
-    before = asked("hidden", view(PARSER), hidden=[0])["walked"]
-    decoder = asked("place", before, place="decoder 1")["walked"]
+    before = changed(view(PARSER), "hidden", hidden=[0])
+    decoder = changed(before, "place", place="decoder 1")
     assert (decoder.head.causal, decoder.head.hidden, decoder.notice) == (True, (), "")
-    text = asked("text", before, text="y=4*2")["walked"]
+    text = changed(before, "text", text="y=4*2")
     assert (text.head.columns, text.head.hidden) == (("y", "=", "4", "*", "2", "end"), ())
 
 
@@ -201,14 +253,21 @@ def test_another_map_brings_its_own_mask_and_another_text_forgets_what_was_hidde
     ],
 )
 def test_wrong_input_is_one_sentence_and_everything_else_stays(weights, text, words):
-    answer = asked("text", view(weights), text=text)
-    assert list(answer) == ["error"]
-    assert words in answer["error"]
+    session, _ = looking_at(view(weights))
+    updates = change(session, "text", text=text)
+    assert list(updates) == ["error"]
+    assert words in updates["error"]
 
 
 def test_hiding_every_token_is_refused():
-    before = view(RANDOM, "two words")
-    assert "leave one" in asked("hidden", before, hidden=[0, 1])["error"]
+    session, _ = looking_at(view(RANDOM, "two words"))
+    assert "leave one" in change(session, "hidden", hidden=[0, 1])["error"]
+
+
+def test_an_example_s_button_shows_it():
+    session = Session(CATALOG)
+    updates = attention.open_chip(session, {"chip": WORKED_EXAMPLES["cat"].title})
+    assert (updates["weights"]["value"], updates["error"]) == (f"{WORKED}cat", "")
 
 
 # ---------------------------------------------------------------- what is taken away
@@ -230,7 +289,7 @@ def test_the_copied_lines_give_the_same_numbers(weights, text, chosen, monkeypat
     shown = view(weights, text, **chosen)
     scope, said = {}, io.StringIO()
     with contextlib.redirect_stdout(said):
-        exec(head_view.to_value(shown)["python"], scope)
+        exec(head_view.to_value(shown)["cell"]["python"], scope)
     assert torch.equal(scope["head"].weights, shown.head.weights)
     assert said.getvalue().startswith(f"Explanation(row={shown.cell[0]}, column={shown.cell[1]}, query=(")
 
@@ -238,9 +297,9 @@ def test_the_copied_lines_give_the_same_numbers(weights, text, chosen, monkeypat
 def test_figures_by_hand_are_judged_where_they_are_typed():
     blank = [[""] * 3] * 3
     event = SimpleNamespace(scores=[["1", "0", "2"], *blank[1:]], weights=blank, outputs=[["", ""]] * 3)
-    value = json.loads(attention.check_figures(event))
+    value = json.loads(attention.check_figures(Session(), event)["hand"])
     assert [one["is_right"] for one in value["checks"]["scores"][0]] == [True, True, False]
     assert [f"{one['computed']:.4f}" for one in value["printed"]] == ["0.2483", "0.2483", "0.5035"]
     assert [one["printed"] for one in value["printed"]] == ["0.28", "0.28", "0.44"]
     wrong = SimpleNamespace(scores=[["1"] * 9] * 9, weights=blank, outputs=blank)
-    assert attention.check_figures(wrong) == gr.skip()
+    assert attention.check_figures(Session(), wrong) == {}

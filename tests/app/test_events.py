@@ -23,6 +23,7 @@ NAMES = (
     "weights",
     "outputs",
     "turn",
+    "id",
     "kind",
     "layer",
     "query",

@@ -4,28 +4,29 @@ import itertools
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-gr = pytest.importorskip("gradio")
+pytest.importorskip("gradio")
 
-from demos.jobs.training_job import FINISHED  # noqa: E402
-from demos.session.catalog import ModelCatalog, build_catalog, load_once  # noqa: E402
-from demos.session.session import Session  # noqa: E402
-from demos.tabs.explore import ablation_panel  # noqa: E402
-from demos.tabs.explore import tab as explore  # noqa: E402
-from demos.tabs.explore.ablation_panel import AblationQuestion  # noqa: E402
-from demos.tabs.explore.head_scores import VIEWS, ExploreState  # noqa: E402
-from hf_attn.analysis.ablation import list_trials, measure_outcomes  # noqa: E402
-from hf_attn.analysis.head_metrics import singular_values  # noqa: E402
-from hf_attn.analysis.head_roles import ROLES, measure_even_attention, measure_head_roles, measure_heads  # noqa: E402
-from hf_attn.analysis.hopfield import hopfield_descent  # noqa: E402
-from hf_attn.interpret.attention_maps import attention_maps  # noqa: E402
-from hf_attn.interpret.read_head import read_head  # noqa: E402
-from tests.support.addition_head import SUM, find_needed_head, symbols_of  # noqa: E402
-from tests.support.sessions import finished  # noqa: E402
+from demos.jobs.training_job import FINISHED
+from demos.session.catalog import ModelCatalog, build_catalog, load_once
+from demos.session.session import Session
+from demos.tabs.explore import ablation_panel
+from demos.tabs.explore import tab as explore
+from demos.tabs.explore.ablation_panel import AblationQuestion
+from demos.tabs.explore.head_scores import VIEWS, ExploreState
+from hf_attn.analysis.ablation import list_trials, measure_outcomes
+from hf_attn.analysis.head_metrics import singular_values
+from hf_attn.analysis.head_roles import ROLES, measure_even_attention, measure_head_roles, measure_heads
+from hf_attn.analysis.hopfield import hopfield_descent
+from hf_attn.interpret.attention_maps import attention_maps
+from hf_attn.interpret.read_head import read_head
+from tests.support.addition_head import SUM, find_needed_head, symbols_of
+from tests.support.sessions import finished
 
 CATALOG = build_catalog()
 
@@ -39,18 +40,28 @@ def needed():
     return find_needed_head()
 
 
+def show(session, name, text, target=""):
+    """Show an input in the lens of a session; returns the updates."""
+    chosen = name if name in (None, "run-1") else folder(name)
+    return explore.show_input(session, {"checkpoint": chosen, "text": text, "target": target})
+
+
 def looking_at(name, text, target=""):
-    """Return the checks of a lens that shows an input, and its visit."""
-    checks, session = ExploreState(), Session(device="cpu")
-    _, error, *_ = explore.compute_board(CATALOG, session, folder(name), text, target, None, checks)
-    assert error == ""
-    return checks, session
+    """Return a session whose lens shows an input, and its state."""
+    session = Session(CATALOG, device="cpu")
+    assert show(session, name, text, target)["error"] == ""
+    return session, session.state(ExploreState)
+
+
+def values_of(updates):
+    """What the panels' board is given, in turn."""
+    return [json.loads(update["checks"]) for update in updates]
 
 
 def asked(name, text, pick):
     """Return what the board shows first, and what it shows last."""
-    checks, session = looking_at(name, text)
-    values = [json.loads(value) for value in ablation_panel.ask_model(CATALOG, session, checks, pick)]
+    session, _ = looking_at(name, text)
+    values = values_of(ablation_panel.ask_model(session, pick))
     return values[0], values[-1]
 
 
@@ -78,8 +89,8 @@ def test_a_removed_head_changes_the_answer_shown_and_the_figures_are_the_package
 
 
 def test_each_head_taken_away_leaves_what_the_package_measures_and_it_can_be_stopped():
-    checks, session = looking_at("attn-addition", SUM)
-    *_, last = (json.loads(value) for value in ablation_panel.measure_each_head(CATALOG, session, checks))
+    session, _ = looking_at("attn-addition", SUM)
+    *_, last = values_of(ablation_panel.measure_each_head(session))
     found = load_once(folder("attn-addition"))
     trials = [trial for trial in list_trials(found.model) if trial.interventions[0].head is not None]
     whole, *outcomes = measure_outcomes(found.model, found.task, trials, ablation_panel.EXAMPLES)
@@ -87,19 +98,18 @@ def test_each_head_taken_away_leaves_what_the_package_measures_and_it_can_be_sto
     assert (each["status"], each["done"], each["of"]) == ("finished", len(trials), len(trials))
     assert each["whole"] == whole.exact_match
     assert [row["left"] for row in each["rows"]] == [outcome.exact_match for outcome in outcomes]
-    moments = ablation_panel.measure_each_head(CATALOG, session, checks)
+    moments = ablation_panel.measure_each_head(session)
     next(moments)
-    again = list(ablation_panel.measure_each_head(CATALOG, session, checks))
-    assert again == [gr.skip()], "it is under way already"
-    checks.wants_stop = True
-    *_, stopped = (json.loads(value) for value in moments)
+    assert list(ablation_panel.measure_each_head(session)) == [{}], "it is under way already"
+    ablation_panel.stop_heads(session)
+    *_, stopped = values_of(moments)
     assert stopped["each"]["status"] == "stopped"
     assert len(stopped["each"]["rows"]) < len(trials)
 
 
 def test_roles_and_theory_views_of_the_input_are_those_of_hf_attn_heads():
-    checks, session = looking_at("attn-addition", SUM)
-    measured = json.loads(checks.to_value())["measured"]
+    session, state = looking_at("attn-addition", SUM)
+    measured = json.loads(state.to_value())["measured"]
     assert [row[0] for row in measured["roles"]] == list(ROLES)
     found = load_once(folder("attn-addition"))
     source = torch.tensor([found.task.encode(SUM)])
@@ -119,7 +129,9 @@ def test_roles_and_theory_views_of_the_input_are_those_of_hf_attn_heads():
             assert measured["even"][kind][name] == (None if wanted != wanted else pytest.approx(wanted))
         spectrum = torch.tensor(measured["spectrum"][kind])
         torch.testing.assert_close(spectrum, singular_values(getattr(maps, kind)).float())
-    value = json.loads(ablation_panel.descend(CATALOG, session, checks, "encoder", 0, 2))
+    event = SimpleNamespace(kind="encoder", layer=0, head=2)
+    (value,) = values_of([ablation_panel.descend(session, event)])
+    assert ablation_panel.descend(session, event) == {}, "once"
     head = read_head(found.model, source, kind="encoder", layer=0, head=2)
     before, after = hopfield_descent(head.query, head.key).mean(-1).tolist()
     assert value["energies"]["encoder.0.2"] == {
@@ -131,8 +143,8 @@ def test_roles_and_theory_views_of_the_input_are_those_of_hf_attn_heads():
 
 def test_roles_on_held_out_examples_stand_beside_the_untrained_model(monkeypatch):
     monkeypatch.setattr(ablation_panel, "ROLE_EXAMPLES", 8)
-    checks, session = looking_at("attn-sort", "9 4 17 12 4 19 2 8")
-    first, last = (json.loads(value) for value in ablation_panel.compare_roles(CATALOG, session, checks))
+    session, _ = looking_at("attn-sort", "9 4 17 12 4 19 2 8")
+    first, last = values_of(ablation_panel.compare_roles(session))
     assert first["compared"] == {"status": "running"}
     found = load_once(folder("attn-sort"))
     wanted = measure_head_roles(found.model, found.task, 8)
@@ -182,8 +194,9 @@ def test_a_recurrent_models_one_alignment_can_be_taken_away_and_has_no_queries_a
     assert last["answer"]["what"] == "Without the alignment"
     assert (last["answer"]["before"]["correct"], last["answer"]["after"]["correct"]) == (True, False)
     assert last["answer"]["held_out"]["left"] < 0.1
-    checks, session = looking_at("bahdanau-reverse", "7 15 2 3 12")
-    energies = json.loads(ablation_panel.descend(CATALOG, session, checks, "cross", 0, 0))["energies"]
+    session, _ = looking_at("bahdanau-reverse", "7 15 2 3 12")
+    (value,) = values_of([ablation_panel.descend(session, SimpleNamespace(kind="cross", layer=0, head=0))])
+    energies = value["energies"]
     assert "no queries and keys" in energies["cross.0.0"]["why"]
 
 
@@ -205,70 +218,66 @@ def test_a_class_and_one_sequence_are_asked_like_an_answer():
     assert len(last["answer"]["before"]["symbols"]) == len(last["answer"]["moved"]) == 1
     assert last["answer"]["held_out"]["left"] < last["answer"]["held_out"]["whole"]
     session, _ = finished(steps="1", hidden_size=32, num_hidden_layers=1, model="decoder")
-    checks = ExploreState()
-    explore.compute_board(ModelCatalog(), session, "run-1", "3 1 2", "", None, checks)
+    session.catalog = ModelCatalog()
+    show(session, "run-1", "3 1 2")
     pick = AblationQuestion("edge", kind="decoder", query=3, key=1)
-    *_, value = ablation_panel.ask_model(ModelCatalog(), session, checks, pick)
-    answer = json.loads(value)["answer"]
+    answer = values_of(ablation_panel.ask_model(session, pick))[-1]["answer"]
     assert answer["what"].endswith("reads 1, in layer 1, head 1 of decoder self-attention")
     assert "Held-out examples differ in length" in answer["held_out"]["why"]
     session.close()
 
 
 def test_another_input_starts_afresh_and_what_comes_late_is_not_shown(needed):
-    checks, session = looking_at("attn-addition", SUM)
-    list(ablation_panel.measure_each_head(CATALOG, session, checks))
-    moments = ablation_panel.ask_model(CATALOG, session, checks, needed[0])
+    session, state = looking_at("attn-addition", SUM)
+    list(ablation_panel.measure_each_head(session))
+    moments = ablation_panel.ask_model(session, needed[0])
     next(moments)
-    explore.compute_board(CATALOG, session, folder("attn-addition"), "7+8", "", None, checks)
+    show(session, "attn-addition", "7+8")
     assert list(moments) == []
-    value = json.loads(checks.to_value())
+    value = json.loads(state.to_value())
     assert value["answer"] is None
     assert value["each"]["status"] == "finished", "it is of the same weights"
-    explore.compute_board(CATALOG, session, folder("attn-sort"), "9 4 17 12 4 19 2 8", "", None, checks)
-    assert json.loads(checks.to_value())["each"] is None
-    explore.compute_board(CATALOG, session, None, "", "", None, checks)
-    assert checks.to_value() is None
+    show(session, "attn-sort", "9 4 17 12 4 19 2 8")
+    assert json.loads(state.to_value())["each"] is None
+    assert show(session, None, "")["board"] is None
+    assert state.to_value() is None
 
 
 def test_what_comes_late_of_an_older_input_is_not_what_the_panels_speak_about(monkeypatch):
-    checks, session = ExploreState(), Session(device="cpu")
-
-    def ask(text):
-        return explore.compute_board(CATALOG, session, folder("attn-addition"), text, "", None, checks)
-
+    session = Session(CATALOG, device="cpu")
+    state = session.state(ExploreState)
     newer, prepare = [], explore.prepare
 
     def asked_again(*given, **how):
         if not newer:
             newer.append(None)
-            newer[0] = ask("7+8")
+            state.request = object()
+            newer[0] = show(session, "attn-addition", "7+8")
         return prepare(*given, **how)
 
     monkeypatch.setattr(explore, "prepare", asked_again)
-    assert ask(SUM) == [gr.skip()] * 4
-    assert json.loads(newer[0][0])["turn"] == checks.turn == 1
-    assert checks.text == "7+8"
+    assert show(session, "attn-addition", SUM) == {}
+    assert json.loads(newer[0]["board"])["id"] == state.id == 1
+    assert state.text == "7+8"
 
 
 def test_a_given_target_is_said_to_be_set_aside_and_too_long_an_input_is_not_measured(monkeypatch):
-    checks, _ = looking_at("attn-addition", SUM, "0544")
-    assert json.loads(checks.to_value())["is_own"] is False
+    _, state = looking_at("attn-addition", SUM, "0544")
+    assert json.loads(state.to_value())["is_own"] is False
     monkeypatch.setattr("demos.session.maps.SENT_WEIGHTS", 100)  # so many are sent, and measured, at once
-    checks, _ = looking_at("attn-addition", SUM)
-    assert "Shorten the input" in json.loads(checks.to_value())["measured"]["why"]
+    _, state = looking_at("attn-addition", SUM)
+    assert "Shorten the input" in json.loads(state.to_value())["measured"]["why"]
 
 
 def test_each_head_is_taken_away_by_whatever_threads_come_by_and_the_run_goes_on():
     session, _ = finished()
     run = session.run
-    checks = ExploreState()
-    _, error, *_ = explore.compute_board(CATALOG, session, run.id, "1 2 3", "", None, checks)
-    assert error == ""
-    told = ablation_panel.measure_each_head(CATALOG, session, checks)
+    session.catalog = CATALOG
+    assert show(session, run.id, "1 2 3")["error"] == ""
+    told = ablation_panel.measure_each_head(session)
     with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
         for worker in itertools.cycle((one, other)):  # as a server's threads take a generator's turns
             if worker.submit(next, told, "over").result() == "over":
                 break
-    assert checks.each["status"] == FINISHED
+    assert session.state(ExploreState).each["status"] == FINISHED
     assert not run.lock.locked()

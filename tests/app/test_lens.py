@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,20 +25,20 @@ from transformers import (
 )
 
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-gr = pytest.importorskip("gradio")
+pytest.importorskip("gradio")
 
-from demos.session import maps as looking  # noqa: E402
-from demos.session import model_input  # noqa: E402
-from demos.session.catalog import ModelCatalog, build_catalog, load_once  # noqa: E402
-from demos.session.session import Session  # noqa: E402
-from demos.tabs.explore import ablation_panel  # noqa: E402
-from demos.tabs.explore import tab as explore  # noqa: E402
-from demos.tabs.explore.ablation_panel import AblationQuestion  # noqa: E402
-from demos.tabs.explore.head_scores import ExploreState  # noqa: E402
-from hf_attn.architectures.map_sizes import count_weights  # noqa: E402
-from hf_attn.interpret import long_inputs  # noqa: E402
-from hf_attn.interpret.attention_maps import attention_maps  # noqa: E402
-from hf_attn.interpret.read_head import read_head  # noqa: E402
+from demos.session import maps as looking
+from demos.session import model_input
+from demos.session.catalog import ModelCatalog, build_catalog, load_once
+from demos.session.session import Session
+from demos.tabs.explore import ablation_panel
+from demos.tabs.explore import tab as explore
+from demos.tabs.explore.ablation_panel import AblationQuestion
+from demos.tabs.explore.head_scores import ExploreState
+from hf_attn.architectures.map_sizes import count_weights
+from hf_attn.interpret import long_inputs
+from hf_attn.interpret.attention_maps import attention_maps
+from hf_attn.interpret.read_head import read_head
 
 WORDS = ["the", "bank", "by", "river", "tree", "time", "flies"]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
@@ -82,10 +83,10 @@ def saved(tmp_path_factory):
 
 
 def opened(folder):
-    """Return a catalog and a session that opened a folder there."""
-    catalog, session = ModelCatalog(), Session(device="cpu")
-    assert catalog.take(session, folder) == folder
-    return catalog, session
+    """Return a session that opened a folder."""
+    session = Session(ModelCatalog(), device="cpu")
+    assert session.catalog.take(session, folder) == folder
+    return session
 
 
 def unpack(packed, shape):
@@ -93,13 +94,22 @@ def unpack(packed, shape):
     return np.frombuffer(base64.b64decode(packed), "<u2").reshape(shape) / 65535
 
 
-def shown(catalog, session, folder, text=TEXT, target="", checks=None):
+def show(session, folder, text=TEXT, target=""):
+    """Return the updates for an input."""
+    return explore.show_input(session, {"checkpoint": folder, "text": text, "target": target})
+
+
+def shown(session, folder, text=TEXT, target=""):
     """Return the value of the lens for an input, and the origin line."""
-    board, error, target_error, origin = explore.compute_board(
-        catalog, session, folder, text, target, None, checks
-    )
-    assert (error, target_error) == ("", "")
-    return json.loads(board), origin
+    updates = show(session, folder, text, target)
+    assert (updates["error"], updates["target_error"]) == ("", "")
+    return json.loads(updates["board"]), updates["origin"]
+
+
+def ask(handler, session, **event):
+    """Return what the lens is told of an event about its newest input."""
+    event = SimpleNamespace(**{"id": session.state(ExploreState).id, **event})
+    return json.loads(handler(session, event)["board"])
 
 
 @pytest.mark.parametrize(
@@ -113,10 +123,10 @@ def shown(catalog, session, folder, text=TEXT, target="", checks=None):
     ],
 )
 def test_models_with_native_classes_show_their_maps_and_attend_afterwards_as_before(saved, name, kinds):
-    catalog, session = opened(saved[name])
-    with catalog.open(session, saved[name]) as found:
+    session = opened(saved[name])
+    with session.catalog.open(session, saved[name]) as found:
         before = found.model.config._attn_implementation
-    value, origin = shown(catalog, session, saved[name])
+    value, origin = shown(session, saved[name])
     assert list(value["kinds"]) == kinds
     assert saved[name] in origin
     assert type(found.model).__name__ in origin
@@ -128,23 +138,20 @@ def test_models_with_native_classes_show_their_maps_and_attend_afterwards_as_bef
 
 
 def test_of_a_model_that_names_no_task_the_target_is_free_text(saved):
-    catalog, session = opened(saved["bart"])
-    value, _ = shown(catalog, session, saved["bart"], target="tree time")
+    session = opened(saved["bart"])
+    value, _ = shown(session, saved["bart"], target="tree time")
     assert value["kinds"]["cross"]["rows"] == ["[CLS]", "tree", "time", "[SEP]"]
     assert value["title"].endswith("→ tree time")
-    own, _ = shown(catalog, session, saved["gpt2"] if catalog.take(session, saved["gpt2"]) else "")
+    own, _ = shown(session, saved["gpt2"] if session.catalog.take(session, saved["gpt2"]) else "")
     assert len(own["kinds"]["decoder"]["rows"]) <= 7 + 64
 
 
 def test_a_model_without_an_answer_is_not_asked_and_one_with_classes_is(saved):
     for name, words in (("bert", "so there is no answer"), ("classifier", "")):
-        catalog, session = opened(saved[name])
-        checks = ExploreState()
-        shown(catalog, session, saved[name], checks=checks)
-        *_, last = ablation_panel.ask_model(
-            catalog, session, checks, AblationQuestion("head", kind="encoder")
-        )
-        value = json.loads(last)
+        session = opened(saved[name])
+        shown(session, saved[name])
+        *_, last = ablation_panel.ask_model(session, AblationQuestion("head", kind="encoder"))
+        value = json.loads(last["checks"])
         assert words in value["error"]
         assert (value["answer"] is None) == bool(words)
         assert value["can_count"] is False
@@ -153,7 +160,7 @@ def test_a_model_without_an_answer_is_not_asked_and_one_with_classes_is(saved):
 
 
 def test_what_cannot_be_opened_is_said_under_the_field_and_changes_nothing(saved, tmp_path, monkeypatch):
-    catalog, session = ModelCatalog(), Session(device="cpu")
+    session = Session(ModelCatalog(), device="cpu")
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     (tmp_path / "pytorch_model.bin").write_bytes(b"pickle")
     for name, words in (
@@ -161,23 +168,24 @@ def test_what_cannot_be_opened_is_said_under_the_field_and_changes_nothing(saved
         (str(tmp_path), "pickle"),
         (str(tmp_path / "missing"), "no folder"),
     ):
-        chosen, error = explore.open_model(catalog, session, name)
-        assert words in error
-        assert chosen == gr.skip()
-    assert catalog.choices(session) == []
+        updates = explore.open_model(session, {"other": name})
+        assert words in updates["other_error"]
+        assert list(updates) == ["other_error"]
+    assert session.catalog.choices(session) == []
     monkeypatch.setenv("SPACE_ID", "someone/lens")
-    chosen, error = explore.open_model(catalog, session, saved["bert"])
-    assert chosen == gr.skip()
-    assert error
+    updates = explore.open_model(session, {"other": saved["bert"]})
+    assert list(updates) == ["other_error"]
+    assert updates["other_error"]
 
 
 def test_what_a_visitor_opened_is_offered_to_nobody_else(saved):
-    catalog, session = opened(saved["bert"])
-    chosen, error = explore.open_model(catalog, session, saved["bert"])
-    assert (chosen["value"], error) == (saved["bert"], "")
-    assert model_input.choose_checkpoint(catalog, session, saved["bert"], TEXT)[0] == TEXT, "the input stays"
-    assert catalog.choices(Session(device="cpu")) == []
-    with pytest.raises(ValueError, match="train one"), catalog.open(Session(device="cpu"), saved["bert"]):
+    session = opened(saved["bert"])
+    updates = explore.open_model(session, {"other": saved["bert"]})
+    assert (updates["checkpoint"]["value"], updates["other_error"]) == (saved["bert"], "")
+    assert model_input.choose_checkpoint(session, saved["bert"], TEXT)["text"] == TEXT, "the input stays"
+    other, catalog = Session(device="cpu"), session.catalog
+    assert catalog.choices(other) == []
+    with pytest.raises(ValueError, match="train one"), catalog.open(other, saved["bert"]):
         pass
 
 
@@ -193,10 +201,10 @@ def few(monkeypatch):
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "t5", "bart"])
 def test_a_window_of_long_maps_holds_the_models_own_weights(saved, name):
-    catalog, session = opened(saved[name])
+    session = opened(saved[name])
     source = torch.randint(4, 11, (1, 30), generator=torch.Generator().manual_seed(0))
     target = None if name == "bert" else source[:, :9]
-    with catalog.open(session, saved[name]) as found:
+    with session.catalog.open(session, saved[name]) as found:
         whole = attention_maps(found.model, source, target)
         named, long = long_inputs.read_long_maps(
             found.model, source, target, window=8, start=(3, 100), small=10
@@ -220,34 +228,38 @@ def test_a_window_of_long_maps_holds_the_models_own_weights(saved, name):
 
 def test_of_a_long_input_one_head_is_sent_and_another_is_fetched(saved, monkeypatch):
     monkeypatch.setattr(looking, "SENT_WEIGHTS", 100)
-    catalog, session = opened(saved["bert"])
-    checks = ExploreState()
-    value, _ = shown(catalog, session, saved["bert"], checks=checks)
+    session = opened(saved["bert"])
+    value, _ = shown(session, saved["bert"])
+    state = session.state(ExploreState)
     kind = value["kinds"]["encoder"]
     assert "maps" not in kind
     assert "window" not in value
     assert list(kind["whole"]) == ["1.0"]
-    with catalog.open(session, saved["bert"]) as found:
-        weights = attention_maps(found.model, torch.tensor([checks.read])).encoder
+    with session.catalog.open(session, saved["bert"]) as found:
+        weights = attention_maps(found.model, torch.tensor([state.read])).encoder
     for head, at, wanted in ((1, "0.1", weights[0, 1]), (None, "0.mean", weights[0].mean(0))):
-        added = json.loads(explore.send_head(checks, checks.turn, "encoder", 0, head))["add"]
+        added = ask(explore.send_head, session, kind="encoder", layer=0, head=head)["add"]
         assert added["at"] == at
         assert np.abs(unpack(added["map"], [7, 7]) - wanted.numpy()).max() < 1e-4
-    assert explore.send_head(checks, checks.turn - 1, "encoder", 0, 0) == gr.skip(), "it comes late"
+    late = SimpleNamespace(id=state.id - 1, kind="encoder", layer=0, head=0)
+    assert explore.send_head(session, late) == {}, "it comes late"
+    gone = SimpleNamespace(id=state.id, kind="cross", layer=0, head=0)
+    assert explore.send_head(session, gone) == {}, "there is no such head"
 
 
 def test_too_long_an_input_is_shown_by_windows_and_said_so_before(saved, few):
-    catalog, session = opened(saved["t5"])
-    text, checks = " ".join(WORDS * 12), ExploreState()
-    value, _ = shown(catalog, session, saved["t5"], text=text, target="tree", checks=checks)
+    session = opened(saved["t5"])
+    text = " ".join(WORDS * 12)
+    value, _ = shown(session, saved["t5"], text=text, target="tree")
     kind = value["kinds"]["encoder"]
     assert (kind["of"], kind["from"], kind["shape"]) == ([86, 86], [0, 0], [2, 2, 64, 64])
     assert value["window"]["size"] == 64
     assert "86 tokens would need" in value["window"]["why"]
     assert "shows 64 at a time" in value["window"]["why"]
     kept = {"kind": "encoder", "layer": 1, "head": 1, "query": 80, "key": 70}
-    moved = json.loads(explore.move_window(catalog, session, checks, kept, 64, 0))
-    assert moved["turn"] == checks.turn
+    explore.keep_pick(session, SimpleNamespace(**kept))
+    moved = ask(explore.move_window, session, row=64, column=0)
+    assert moved["id"] == value["id"]
     assert moved["kinds"]["encoder"]["from"] == [22, 0]
     assert len(moved["kinds"]["encoder"]["rows"]) == 64
     assert list(moved["kinds"]["encoder"]["whole"]) == ["1.1"]
@@ -255,11 +267,8 @@ def test_too_long_an_input_is_shown_by_windows_and_said_so_before(saved, few):
 
 def test_more_than_a_layer_can_hold_or_a_model_reads_is_refused_before_it_is_read(saved):
     for name, length, words in (("t5", 9000, "for each layer"), ("bert", 65, "reads 1 to 64")):
-        catalog, session = opened(saved[name])
-        _, error, *_ = explore.compute_board(
-            catalog, session, saved[name], " ".join(["tree"] * length), "", None
-        )
-        assert words in error
+        session = opened(saved[name])
+        assert words in show(session, saved[name], " ".join(["tree"] * length))["error"]
 
 
 def test_a_model_without_attention_is_refused_when_it_is_opened(tmp_path):
@@ -275,12 +284,14 @@ def test_a_model_without_attention_is_refused_when_it_is_opened(tmp_path):
 
 
 def test_query_key_and_value_of_a_cell_are_those_of_the_models_own_pass(saved):
-    catalog, session, checks = build_catalog(), Session(device="cpu"), ExploreState()
-    folder = next(str(path) for _, path in catalog.folders if path.name == "attn-addition")
-    shown(catalog, session, folder, text="153+391", checks=checks)
-    cell = json.loads(explore.unfold_cell(catalog, session, checks, checks.turn, "cross", 1, 2, 1, 4))["cell"]
-    found = load_once(folder)
-    head = read_head(found.model, torch.tensor([checks.read]), kind="cross", layer=1, head=2)
+    session = Session(build_catalog(), device="cpu")
+    folder = next(str(path) for _, path in session.catalog.folders if path.name == "attn-addition")
+    shown(session, folder, text="153+391")
+    answer = ask(explore.unfold_cell, session, kind="cross", layer=1, head=2, query=1, key=4)
+    assert list(answer) == ["id", "cell"]
+    cell, found = answer["cell"], load_once(folder)
+    read = session.state(ExploreState).read
+    head = read_head(found.model, torch.tensor([read]), kind="cross", layer=1, head=2)
     told = head.explain(1, 4)
     assert cell["q"] == pytest.approx(list(told.query))
     assert cell["k"] == pytest.approx(list(told.key))
@@ -293,12 +304,10 @@ def test_query_key_and_value_of_a_cell_are_those_of_the_models_own_pass(saved):
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "t5", "bart"])
 def test_query_key_and_value_of_an_outsider_s_cell_give_the_weight_that_is_shown(saved, name):
-    catalog, session = opened(saved[name])
-    checks = ExploreState()
-    value, _ = shown(catalog, session, saved[name], checks=checks)
+    session = opened(saved[name])
+    value, _ = shown(session, saved[name])
     for kind, of in value["kinds"].items():
-        asked = (checks.turn, kind, 1, 1, 2, 1)
-        cell = json.loads(explore.unfold_cell(catalog, session, checks, *asked))["cell"]
+        cell = ask(explore.unfold_cell, session, kind=kind, layer=1, head=1, query=2, key=1)["cell"]
         assert cell["weight"] == pytest.approx(unpack(of["maps"], of["shape"])[1, 1, 2, 1], abs=1e-4)
         assert cell["score"] == pytest.approx(sum(q * k for q, k in zip(cell["q"], cell["k"], strict=True)))
         assert len(cell["v"]) == 8

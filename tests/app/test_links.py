@@ -2,7 +2,6 @@
 
 import base64
 import copy
-import dataclasses
 import json
 import os
 import zlib
@@ -18,7 +17,6 @@ gr = pytest.importorskip("gradio")
 from gradio import components  # noqa: E402
 
 from demos.links import codec as links  # noqa: E402
-from demos.session import model_input  # noqa: E402
 from demos.session.session import Session  # noqa: E402
 from demos.tabs.train import replay  # noqa: E402
 from demos.tabs.train import tab as train  # noqa: E402
@@ -259,46 +257,6 @@ def test_a_checkpoint_travels_by_its_name_and_no_path_of_the_sender_does(linked)
 
 
 # ---------------------------------------------------------------- one opening, one answer
-
-
-@pytest.fixture
-def asking(linked):
-    """The input of Explore."""
-    return linked.kept["explore"][0].restore.__self__
-
-
-def boards(one, shown, session):
-    """Return the board's values that a tab sends when it is opened."""
-    given = [copy.deepcopy(part.value) for part in one.inputs]
-    given[:3] = session, session.run.id, "1 2"
-    return [sent[one.outputs[0]] for sent in one.answer_if_new(shown, *given) if one.outputs[0] in sent]
-
-
-def test_an_opened_tab_answers_once_and_again_only_when_its_weights_have_learned(asking):
-    session, shown = begun(), model_input.AnsweredInput()
-    trained_by(session)
-    assert len(boards(asking, shown, session)) == 1
-    assert boards(asking, shown, session) == [], "opened again, nothing is new: what was picked stays"
-    session.run.step += 1
-    assert len(boards(asking, shown, session)) == 1
-    session.close()
-
-
-def test_an_answer_that_comes_after_the_next_question_is_dropped(asking):
-    session, shown = begun(), model_input.AnsweredInput()
-    trained_by(session)
-    given = [copy.deepcopy(part.value) for part in asking.inputs]
-    given[:3] = session, session.run.id, "1 2"
-    newer = []
-
-    def slow(*asked):
-        newer.append(asking.answer(shown, *given))
-        return asking.compute(*asked)
-
-    late = dataclasses.replace(asking, compute=slow).answer(shown, *given)
-    assert json.loads(newer[0][asking.outputs[0]])["kinds"]
-    assert late == dict.fromkeys(asking.outputs, gr.skip())
-    session.close()
 
 
 @pytest.mark.parametrize(

@@ -7,26 +7,26 @@ import os
 import pytest
 
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-gr = pytest.importorskip("gradio")
+pytest.importorskip("gradio")
 
-from demos.core.fields import task_choices  # noqa: E402
-from demos.jobs.probe import answer_examples, choose_examples, read_answer  # noqa: E402
-from demos.session import maps as looking  # noqa: E402
-from demos.session import model_input  # noqa: E402
-from demos.session.catalog import NONE_YET, ModelCatalog, build_catalog  # noqa: E402
-from demos.session.session import Session  # noqa: E402
-from demos.tabs.explore import tab as explore  # noqa: E402
-from demos.tabs.train import form  # noqa: E402
-from demos.tabs.train import tab as train  # noqa: E402
-from demos.tabs.try_it import answer_view  # noqa: E402
-from demos.tabs.try_it import tab as trying  # noqa: E402
-from hf_attn.architectures.registry import build_model  # noqa: E402
-from hf_attn.checkpoints.save_load import load_checkpoint, save_checkpoint  # noqa: E402
-from hf_attn.evaluation.metrics import find_right, measure_quickly, predict  # noqa: E402
-from hf_attn.tasks import build_task  # noqa: E402
-from hf_attn.tasks.synthetic.parsing import read_prefix  # noqa: E402
-from tests.support.sessions import changed, finished  # noqa: E402
-from tests.support.tables import write_table  # noqa: E402
+from demos.core.fields import task_choices
+from demos.jobs.probe import answer_examples, choose_examples, read_answer
+from demos.session import maps as looking
+from demos.session import model_input
+from demos.session.catalog import NONE_YET, ModelCatalog, build_catalog
+from demos.session.session import Session
+from demos.tabs.explore import tab as explore
+from demos.tabs.train import form
+from demos.tabs.train import tab as train
+from demos.tabs.try_it import answer_view
+from demos.tabs.try_it import tab as trying
+from hf_attn.architectures.registry import build_model
+from hf_attn.checkpoints.save_load import load_checkpoint, save_checkpoint
+from hf_attn.evaluation.metrics import find_right, measure_quickly, predict
+from hf_attn.tasks import build_task
+from hf_attn.tasks.synthetic.parsing import read_prefix
+from tests.support.sessions import changed, finished
+from tests.support.tables import write_table
 
 EMPTY = ModelCatalog()
 
@@ -35,20 +35,32 @@ EMPTY = ModelCatalog()
 def copied():
     """A visit with one finished run of six steps."""
     session, _ = finished()
+    session.catalog = EMPTY
     yield session
     session.close()
 
 
-def answer(session, text, **how):
-    """Return the value of the try board, the error and the origin."""
-    board, error, origin, _ = trying.ask(EMPTY, session, "run-1", text, **how)
-    return json.loads(board) if isinstance(board, str) else board, error, origin
+def write(session, text, chosen="run-1"):
+    """Return the updates of Try."""
+    return trying.write(session, {"checkpoint": chosen, "text": text})
+
+
+def look(session, text, target="", chosen="run-1"):
+    """Return the updates of Explore."""
+    return explore.show_input(session, {"checkpoint": chosen, "text": text, "target": target})
+
+
+def answer(session, text):
+    """Return the value of the try board, and the origin."""
+    updates = write(session, text)
+    assert updates["error"] == ""
+    return json.loads(updates["board"]), updates["origin"]
 
 
 def test_a_wrong_character_is_a_sentence_and_leaves_the_board(copied):
-    board, error, origin, _ = trying.ask(EMPTY, copied, "run-1", "3 x")
-    assert "&#x27;x&#x27; (number 2) is not a symbol" in error
-    assert board == origin == gr.skip()
+    updates = write(copied, "3 x")
+    assert "&#x27;x&#x27; (number 2) is not a symbol" in updates["error"]
+    assert list(updates) == ["error", "wrong"]
 
 
 def test_the_verdict_is_checked_by_integers_and_an_answer_that_stops_early_is_marked():
@@ -75,7 +87,7 @@ def test_examples_are_the_worked_one_and_three_held_out_ones_that_the_task_reads
             continue  # without a table there are none; a dictionary takes long to read
         task = build_task(name, **({option: size} if option else {}))
         examples = model_input.examples_of(task)
-        assert len(set(examples)) == model_input.CHIPS, label
+        assert len(set(examples)) == len(model_input.CHIPS), label
         assert examples[0] == task.worked_example.source
         assert all(task.encode(example) for example in examples)
 
@@ -86,11 +98,11 @@ def test_without_its_data_a_task_still_has_its_worked_example():
 
 def test_the_example_that_was_watched_while_it_trained_is_what_is_asked_first(copied):
     watched = copied.runs["run-1"].probe.source
-    text, _, _, *chips = model_input.choose_checkpoint(EMPTY, copied, "run-1", "x=1+2")
-    assert text == chips[0]["value"] == watched != build_task("copy").worked_example.source
-    assert model_input.choose_checkpoint(EMPTY, copied, "run-1", "1 2")[0] == "1 2", (
-        "what the model can read stays"
-    )
+    updates = model_input.choose_checkpoint(copied, "run-1", "x=1+2")
+    assert updates["text"] == updates["chip_1"]["value"] == watched
+    assert watched != build_task("copy").worked_example.source
+    stays = model_input.choose_checkpoint(copied, "run-1", "1 2")
+    assert stays["text"] == "1 2", "the model can read it"
 
 
 @pytest.fixture(scope="module")
@@ -98,17 +110,14 @@ def read():
     """A function that gives what Try and Explore show of an untrained model of some kind."""
     sessions = []
 
-    def look(text, **values):
+    def read_both(text, **values):
         session, _ = finished(steps="1", hidden_size=32, num_hidden_layers=1, **values)
+        session.catalog = EMPTY
         sessions.append(session)
-        tried, computed = (
-            trying.ask(EMPTY, session, "run-1", text),
-            explore.compute_board(EMPTY, session, "run-1", text, "", None),
-        )
-        assert tried[1] == computed[1] == ""
-        return json.loads(tried[0]), json.loads(computed[0]), tried[2]
+        value, origin = answer(session, text)
+        return value, json.loads(look(session, text)["board"]), origin
 
-    yield look
+    yield read_both
     for session in sessions:
         session.close()
 
@@ -152,7 +161,7 @@ def test_a_classifiers_quick_figure_is_that_of_what_it_predicts(classified):
 @pytest.fixture(scope="module")
 def classified(tmp_path_factory):
     """A visit with a classifier that was trained on a table of its own."""
-    session = Session(device="cpu")
+    session = Session(EMPTY, device="cpu")
     session.take(str(write_table(tmp_path_factory.mktemp("films"))), ("text", "label"))
     values = {"task": "Your own classes", "column_1": "text", "column_2": "label", "num_hidden_layers": 1}
     session.add(
@@ -166,8 +175,7 @@ def classified(tmp_path_factory):
 
 
 def test_a_classifier_shows_its_classes_its_map_and_what_each_word_is_worth(classified):
-    value, error, origin = answer(classified, "a poor film in town")
-    assert error == ""
+    value, origin = answer(classified, "a poor film in town")
     assert "Transformer, 1 layer, 2 heads" in origin
     assert [w["token"] for w in value["written"]] == ["dislike"]
     (classes,) = value["distributions"]
@@ -184,83 +192,119 @@ def test_a_classifier_shows_its_classes_its_map_and_what_each_word_is_worth(clas
 
 
 def test_a_class_is_judged_by_the_data_and_of_an_unknown_text_nobody_knows(classified):
-    known, _, _ = answer(classified, "a good film today")
+    known, _ = answer(classified, "a good film today")
     assert known["check"] == "right: the class that the data give"
-    unknown, _, _ = answer(classified, "good good good")
+    unknown, _ = answer(classified, "good good good")
     assert (unknown["correct"], unknown["check"]) == (None, "the right class of this text is not known")
     assert unknown["wrong"] == [False]
 
 
 def test_a_classifier_has_no_strategy_to_choose_and_no_target_to_write(classified):
-    button, strategy, look_for, *how = trying.choose(EMPTY, classified, "run-1", "beam")
-    assert (button, strategy["visible"]) == ("Read", False)
-    assert "removal" in look_for
-    assert not any(setting["visible"] for setting in how)
-    assert not explore.choose_fields(EMPTY, classified, "run-1")[0]["visible"]
-    board, *_ = explore.compute_board(EMPTY, classified, "run-1", "a good film", "", None)
-    assert list(json.loads(board)["kinds"]) == ["encoder"]
+    values = {"checkpoint": "run-1", "strategy": "beam"}
+    updates = trying.choose_model(classified, values)
+    assert (updates.pop("write"), updates.pop("strategy")["visible"]) == ("Read", False)
+    assert "removal" in updates.pop("look_for")
+    assert not any(setting["visible"] for setting in updates.values())
+    assert not explore.choose_fields(classified, values)["target"]["visible"]
+    assert list(json.loads(look(classified, "a good film")["board"])["kinds"]) == ["encoder"]
 
 
 def test_a_language_model_goes_on_from_a_prompt(tmp_path):
     (tmp_path / "mine.txt").write_text("\n\n".join(f"the cat {i} sat on the mat" for i in range(60)))
-    session = Session(device="cpu")
+    session = Session(EMPTY, device="cpu")
     session.take(str(tmp_path / "mine.txt"), ())
     values = changed(task="Running text", model="decoder", size=64, hidden_size=32, steps="1")
     session.add(*form.read_form(*values, table=session.table))
     list(train.follow(session))
-    value, error, _ = answer(session, "the cat")
-    assert error == ""
+    value, _ = answer(session, "the cat")
     assert value["passage"]["prompt"] == "the cat"
     assert value["correct"] is None
     assert value["map"]["cols"][:4] == ["start", "t", "h", "e"]
     assert len(value["steps"]) == len(value["written"])
-    assert explore.compute_board(EMPTY, session, "run-1", "the cat", "sat", None)[1] == ""
+    assert look(session, "the cat", "sat")["error"] == ""
     session.close()
 
 
 def test_a_new_run_is_chosen_and_an_older_choice_stays(copied):
-    chosen, seen = model_input.refresh_choices(EMPTY, copied, None, None)
+    chosen, seen = model_input.refresh_choices(copied, None, None)
     assert (chosen["value"], seen) == ("run-1", "run-1")
-    catalog = ModelCatalog((("attn-copy (bundled)", "/somewhere"),))
-    chosen, _ = model_input.refresh_choices(catalog, copied, "/somewhere", seen)
+    there = Session(ModelCatalog((("attn-copy (bundled)", "/somewhere"),)))
+    there.runs = copied.runs
+    chosen, _ = model_input.refresh_choices(there, "/somewhere", seen)
     assert chosen["value"] == "/somewhere"
 
 
 def test_without_a_checkpoint_the_tabs_say_so():
-    assert NONE_YET in model_input.choose_checkpoint(EMPTY, Session(), None, "")[2]
-    assert trying.ask(EMPTY, Session(), None, "1")[0] is None
-    assert explore.compute_board(EMPTY, Session(), None, "1", "", None)[0] is None
+    session = Session(EMPTY)
+    assert NONE_YET in model_input.choose_checkpoint(session, None, "")["hint"]
+    assert write(session, "1", None)["board"] is None
+    assert look(session, "1", chosen=None)["board"] is None
+
+
+class Answered(model_input.AnsweredInput):
+    """Of the tab below."""
+
+
+def counting(compute):
+    """The events of a tab that only counts what it is asked."""
+    return model_input.InputEvents(None, Answered, compute, lambda *_: {}, {}, {}, {})
+
+
+def test_an_opened_tab_answers_once_and_again_only_when_its_weights_have_learned(copied):
+    events = counting(lambda _, values: {"board": values["text"]})
+
+    def boards():
+        values = {"checkpoint": "run-1", "text": "1 2"}
+        return [sent["board"] for sent in events.answer_if_new(copied, values) if "board" in sent]
+
+    assert boards() == ["1 2"]
+    assert boards() == [], "opened again, nothing is new: what was picked stays"
+    copied.run.step += 1
+    assert boards() == ["1 2"]
+    copied.run.step -= 1
+
+
+def test_an_answer_that_comes_after_the_next_question_is_dropped(copied):
+    newer = []
+
+    def slow(session, values):
+        if values["text"] == "late":
+            newer.append(events.answer(session, {**values, "text": "new"}))
+        return {"board": values["text"]}
+
+    events = counting(slow)
+    assert events.answer(copied, {"checkpoint": "run-1", "text": "late"}) == {}
+    assert newer == [{"board": "new"}]
 
 
 def test_every_kind_of_map_comes_with_its_labels_and_the_target_may_be_given(copied):
-    board, error, *_ = explore.compute_board(EMPTY, copied, "run-1", "3 1 2", "3 1 2", None)
-    kinds = json.loads(board)["kinds"]
-    assert error == ""
+    updates = look(copied, "3 1 2", "3 1 2")
+    kinds = json.loads(updates["board"])["kinds"]
+    assert updates["error"] == ""
     assert kinds["cross"]["shape"] == [2, 2, 4, 4]
     assert kinds["cross"]["rows"] == ["3", "1", "2", "end"]
     assert kinds["decoder"]["cols"] == ["start", "3", "1", "2"]
     assert kinds["decoder"]["allowed"][0] == [True, False, False, False]
     assert kinds["cross"]["truth"][1] == [0, 1, 0, 0]
     for target, words in [("3 99", "not a symbol of copy"), ("1 " * 30, "writes 5 at most")]:
-        _, error, target_error, _ = explore.compute_board(EMPTY, copied, "run-1", "3 1 2", target, None)
-        assert (error, words in target_error) == ("", True)
+        updates = look(copied, "3 1 2", target)
+        assert (updates["error"], words in updates["target_error"]) == ("", True)
 
 
 def test_a_layer_too_large_for_memory_is_refused_before_it_is_computed(copied, monkeypatch):
     monkeypatch.setattr("hf_attn.interpret.long_inputs.LAYER_LIMIT", 100)
     monkeypatch.setattr(looking, "attention_maps", None)
-    _, error, _, _ = explore.compute_board(EMPTY, copied, "run-1", "3 1 2", "", None)
-    assert "4 tokens would need" in error
+    assert "4 tokens would need" in look(copied, "3 1 2")["error"]
 
 
 def test_a_given_checkpoint_is_listed_and_a_broken_one_is_refused(tmp_path):
     task = build_task("copy", max_length=5)
     save_checkpoint(tmp_path / "mine", build_model(task, task.recipe), task, {"steps": 240})
     catalog = build_catalog(tmp_path / "mine")
-    board, error, origin, _ = trying.ask(catalog, Session(), str(tmp_path / "mine"), "1 2")
-    assert error == ""
-    assert "step 240" in origin
-    assert json.loads(board)["written"]
+    updates = write(Session(catalog), "1 2", str(tmp_path / "mine"))
+    assert updates["error"] == ""
+    assert "step 240" in updates["origin"]
+    assert json.loads(updates["board"])["written"]
     with pytest.raises(FileNotFoundError):
         build_catalog(tmp_path / "other")
 

@@ -41,6 +41,7 @@ from hf_attn.experiments.length_generalization import LengthTest
 from hf_attn.experiments.word_order import WordOrderSizes
 from hf_attn.experiments.words import word_vectors
 from hf_attn.experiments.words.word_vectors import choose_word_vector_settings
+from hf_attn.generation.strategies import list_parameters
 from hf_attn.interpret.attention_maps import attention_maps
 from hf_attn.interpret.interventions import Intervention
 from hf_attn.tasks import Recipe, build_task
@@ -75,15 +76,23 @@ def unpacked(packed, shape):
 
 
 def explored(chosen, text, session=None, target=""):
-    """The lens's value, and the checks beside it."""
-    checks = ExploreState()
-    board, *_ = explore.compute_board(CATALOG, session or Session(), chosen, text, target, None, checks)
-    return json.loads(board), checks
+    """The lens's value, and the session that shows it."""
+    session = session or Session()
+    session.catalog = CATALOG
+    updates = explore.show_input(session, {"checkpoint": chosen, "text": text, "target": target})
+    return json.loads(updates["board"]), session
+
+
+def panels(session):
+    """What the panels below the lens show."""
+    return json.loads(session.state(ExploreState).to_value())
 
 
 def tried(chosen, text, **settings):
     """What Try shows."""
-    return json.loads(trying.ask(CATALOG, Session(), chosen, text, **settings)[0])
+    rows = list_parameters()
+    named = {rows[name].short if name in rows else name: value for name, value in settings.items()}
+    return json.loads(trying.write(Session(CATALOG), {"checkpoint": chosen, "text": text, **named})["board"])
 
 
 # ---------------------------------------------------------------- a checkpoint
@@ -108,11 +117,9 @@ def test_explore_s_lines_give_the_map_that_is_shown(chosen, text, target):
 
 
 def test_the_question_s_lines_give_the_changed_answer_and_the_held_out_accuracy():
-    _, checks = explored(ADDITION, "153+391")
-    *_, last = ablation_panel.ask_model(
-        CATALOG, Session(), checks, ablation_panel.AblationQuestion(layer=1, head=1)
-    )
-    value = json.loads(last)
+    _, session = explored(ADDITION, "153+391")
+    *_, last = ablation_panel.ask_model(session, ablation_panel.AblationQuestion("head", layer=1, head=1))
+    value = json.loads(last["checks"])
     left = run_lines(value)
     answer = value["answer"]
     assert left.left.exact_match == answer["held_out"]["left"]
@@ -121,8 +128,7 @@ def test_the_question_s_lines_give_the_changed_answer_and_the_held_out_accuracy(
 
 
 def test_the_lines_of_head_roles_give_the_table_s_figures():
-    _, checks = explored(ADDITION, "153+391")
-    measured = json.loads(checks.to_value())["measured"]
+    measured = panels(explored(ADDITION, "153+391")[1])["measured"]
     left = run_lines(measured)
     assert same_figures(left.roles, measured["trained"])
     even = {kind: {name: None if x != x else x for name, x in of.items()} for kind, of in left.even.items()}
@@ -142,9 +148,9 @@ def same_figures(figures, shown):
 def test_the_lines_of_roles_on_held_out_examples_give_trained_and_untrained_figures(learned, monkeypatch):
     monkeypatch.setattr(ablation_panel, "ROLE_EXAMPLES", 5)
     session, _ = learned
-    _, checks = explored(next(iter(session.runs)), "7 2 5", session)
-    *_, last = ablation_panel.compare_roles(CATALOG, session, checks)
-    compared = json.loads(last)["compared"]
+    explored(next(iter(session.runs)), "7 2 5", session)
+    *_, last = ablation_panel.compare_roles(session)
+    compared = json.loads(last["checks"])["compared"]
     left = run_lines(compared)
     assert same_figures(left.roles.trained, compared["trained"])
     assert same_figures(left.roles.untrained, compared["untrained"])
@@ -152,9 +158,9 @@ def test_the_lines_of_roles_on_held_out_examples_give_trained_and_untrained_figu
 
 def test_the_lines_without_each_head_give_what_is_left(learned):
     session, _ = learned
-    _, checks = explored(next(iter(session.runs)), "7 2 5", session)
-    *_, last = ablation_panel.measure_each_head(CATALOG, session, checks)
-    each = json.loads(last)["each"]
+    explored(next(iter(session.runs)), "7 2 5", session)
+    *_, last = ablation_panel.measure_each_head(session)
+    each = json.loads(last["checks"])["each"]
     left = run_lines(each)
     assert left.whole.exact_match == each["whole"]
     assert [(one.exact_match, one.drop) for one in left.outcomes] == [
@@ -163,8 +169,7 @@ def test_the_lines_without_each_head_give_what_is_left(learned):
 
 
 def test_the_lines_of_theory_views_give_the_head_s_figures_and_bars():
-    _, checks = explored(ADDITION, "153+391")
-    measured = json.loads(checks.to_value())["measured"]
+    measured = panels(explored(ADDITION, "153+391")[1])["measured"]
     chosen = measured["theory"].replace('"cross", 0, 0', '"decoder", 1, 2')
     left = run_lines({"python": chosen})
     figures = {name: rows[1][2] for name, rows in measured["trained"]["decoder"].items()}
@@ -179,9 +184,9 @@ def test_the_lines_of_theory_views_give_the_head_s_figures_and_bars():
 
 
 def test_the_lines_of_a_cell_give_its_query_key_value_and_weight():
-    session, checks, cell = Session(), ExploreState(), ("cross", 1, 2, 0, 4)
-    explore.compute_board(CATALOG, session, ADDITION, "153+391", "", None, checks)
-    told = json.loads(explore.unfold_cell(CATALOG, session, checks, checks.turn, *cell))["cell"]
+    value, session = explored(ADDITION, "153+391")
+    cell = {"kind": "cross", "layer": 1, "head": 2, "query": 0, "key": 4}
+    told = json.loads(explore.unfold_cell(session, SimpleNamespace(id=value["id"], **cell))["board"])["cell"]
     left = run_lines(told)
     assert list(left.cell.query) == pytest.approx(told["q"])
     assert list(left.cell.key) == pytest.approx(told["k"])
@@ -285,7 +290,7 @@ def test_duel_s_lines_give_the_figures_of_the_standings():
 def test_the_lines_of_the_exercise_judge_what_was_written_and_do_not_tell_the_answers():
     written = {"scores": [["1", "", "x"], ["", "1", ""], ["", "", "2"]]}
     written |= {"weights": [["", "", ""]] * 3, "outputs": [["", ""], ["", ""], ["7", ""]]}
-    value = json.loads(attention.check_figures(SimpleNamespace(**written)))
+    value = json.loads(attention.check_figures(Session(), SimpleNamespace(**written))["hand"])
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
         exec(value["python"], {})

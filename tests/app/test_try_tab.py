@@ -9,19 +9,19 @@ import pytest
 import torch
 
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-gr = pytest.importorskip("gradio")
+pytest.importorskip("gradio")
 
-from demos.session.catalog import build_catalog, load_once  # noqa: E402
-from demos.session.session import Session  # noqa: E402
-from demos.tabs.try_it import answer_view  # noqa: E402
-from demos.tabs.try_it import tab as trying  # noqa: E402
-from demos.ui import boards, formatting  # noqa: E402
-from hf_attn.generation.generate import generate_answer, search_beams, temper  # noqa: E402
-from hf_attn.generation.strategies import STRATEGIES  # noqa: E402
-from hf_attn.interpret.attention_maps import attention_maps  # noqa: E402
+from demos.session.catalog import build_catalog, load_once
+from demos.session.session import Session
+from demos.tabs.try_it import answer_view
+from demos.tabs.try_it import tab as trying
+from demos.ui import boards, formatting
+from hf_attn.generation.generate import generate_answer, search_beams, temper
+from hf_attn.generation.strategies import STRATEGIES, list_parameters
+from hf_attn.interpret.attention_maps import attention_maps
 
 CATALOG = build_catalog()
-VISIT = Session(device="cpu")
+VISIT = Session(CATALOG, device="cpu")
 SUM = "999+999"
 
 
@@ -29,11 +29,17 @@ def folder(name):
     return next(str(path) for _, path in CATALOG.folders if path.name == name)
 
 
+def write(text, name="attn-addition", **how):
+    """Return the updates by name."""
+    given = {list_parameters()[one].short if one in list_parameters() else one: how[one] for one in how}
+    return trying.write(VISIT, {"checkpoint": folder(name), "text": text, **given})
+
+
 def asked(text, name="attn-addition", **how):
     """Return the board's value."""
-    board, error, _, wrong = trying.ask(CATALOG, VISIT, folder(name), text, **how)
-    assert (error, wrong) == ("", "")
-    return json.loads(board)
+    updates = write(text, name, **how)
+    assert (updates["error"], updates["wrong"]) == ("", "")
+    return json.loads(updates["board"])
 
 
 def model_of(name="attn-addition", text=SUM):
@@ -159,9 +165,9 @@ def test_the_same_seed_draws_the_same_and_the_next_seeds_stand_beside_it():
     assert first["others"][1]["written"] == third["written"]
     assert len({tuple(w["token"] for w in one["written"]) for one in all_answers(first)}) > 1
     assert all(isinstance(one["correct"], bool) for one in all_answers(first))
-    assert trying.next_seed("3") == "4"
-    assert trying.next_seed(str(trying.LARGEST_SEED)) == "0"
-    assert trying.next_seed("three") == "three", "what is wrong is told, not replaced"
+    assert trying.draw_again(VISIT, {"seed": "3"}) == {"seed": "4"}
+    assert trying.draw_again(VISIT, {"seed": str(trying.LARGEST_SEED)}) == {"seed": "0"}
+    assert trying.draw_again(VISIT, {"seed": "three"}) == {}, "what is wrong is told, not replaced"
 
 
 @pytest.mark.parametrize(
@@ -185,10 +191,11 @@ def test_the_same_seed_draws_the_same_and_the_next_seeds_stand_beside_it():
 )
 def test_a_setting_that_will_not_do_is_a_sentence_beside_it_and_the_board_stays(setting, words):
     how = {"strategy": "nucleus", **setting}
-    board, error, origin, wrong = trying.ask(CATALOG, VISIT, folder("attn-addition"), SUM, **how)
+    updates = write(SUM, **how)
+    wrong = updates.pop("wrong")
     assert words in wrong.replace(formatting.NARROW, " ")
     assert len(wrong) < 200
-    assert (board, error, origin) == (gr.skip(), "", gr.skip())
+    assert updates == {"error": ""}
 
 
 def test_digits_of_other_scripts_are_digits_in_a_setting_and_what_a_strategy_leaves_unused_is_not_read():
@@ -214,17 +221,18 @@ HARD = {
 @pytest.mark.parametrize("name", ["attn-addition", "attn-parser", "attn-copy", "lstm-reverse"])
 @pytest.mark.parametrize("kind", HARD)
 def test_what_a_task_cannot_read_is_one_short_sentence_under_the_field(name, kind):
-    board, error, origin, wrong = trying.ask(CATALOG, VISIT, folder(name), HARD[kind])
+    updates = write(HARD[kind], name)
+    error = updates.pop("error")
     assert error.startswith('<p role="alert">')
     assert len(error) < 400
     assert "<script" not in error
-    assert (board, origin, wrong) == (gr.skip(), gr.skip(), "")
+    assert updates == {"wrong": ""}
 
 
 def test_text_of_any_kind_is_read_by_a_classifier_or_refused_in_words():
     for kind, text in HARD.items():
-        board, error, _, _ = trying.ask(CATALOG, VISIT, folder("attn-docstring-topics"), text)
-        assert error if board == gr.skip() else json.loads(board)["written"], kind
+        updates = write(text, "attn-docstring-topics")
+        assert json.loads(updates["board"])["written"] if "board" in updates else updates["error"], kind
 
 
 # ---------------------------------------------------------------- in a browser

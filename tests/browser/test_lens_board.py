@@ -60,7 +60,7 @@ def random_value(queries=5, keys=5, heads=2):
         "head": 1,
         "query": 2,
         "key": 0,
-        "turn": 1,
+        "id": 1,
     }, weights
 
 
@@ -148,13 +148,13 @@ def test_a_head_that_was_not_sent_is_asked_for_once_and_drawn_when_it_comes(lens
     page = lens(value)
     assert page.locator(".hf-cell h3").text_content() == "w2 43 reads w3 4"
     page.get_by_role("button", name="layer 1, head 1").click()
-    assert tell_sent(page, "fetch") == {"turn": 1, "kind": "encoder", "layer": 0, "head": 0}
+    assert tell_sent(page, "fetch") == {"id": 1, "kind": "encoder", "layer": 0, "head": 0}
     assert page.locator(".hf-waiting").count() == 1
     assert page.locator(".hf-big").text_content() == f"{weights[0, 1, 2, 3]:.3f}", "what was drawn stays"
     add = {"kind": "encoder", "at": "0.0", "map": pack(weights[0, 0])}
-    page.evaluate("value => lens.update(value)", {"turn": 0, "add": add})
+    page.evaluate("value => lens.receive(value)", {"id": 0, "add": add})
     assert page.locator(".hf-waiting").count() == 1, "it is of another input"
-    page.evaluate("value => lens.update(value)", {"turn": 1, "add": add})
+    page.evaluate("value => lens.receive(value)", {"id": 1, "add": add})
     assert page.locator(".hf-waiting").count() == 0
     assert page.locator(".hf-big").text_content() == f"{weights[0, 0, 2, 3]:.3f}"
     assert page.evaluate("window.sent.filter(([name]) => name === 'fetch').length") == 1
@@ -178,11 +178,11 @@ def test_query_key_and_value_are_asked_for_on_demand_and_shown_number_by_number(
     page = lens({**value, "asks": ["cell"]})
     assert tell_sent(page, "look_inside") is None
     page.get_by_role("button", name="Show q, k and v").click()
-    asked = {"turn": 1, "kind": "encoder", "layer": 0, "head": 1, "query": 2, "key": 0}
+    asked = {"id": 1, "kind": "encoder", "layer": 0, "head": 1, "query": 2, "key": 0}
     assert tell_sent(page, "look_inside") == asked
     numbers = {"q": [1.0, 2.0], "k": [0.5, -1.0], "v": [3.0, 4.0], "score": -1.5, "scaled": -1.06}
     cell = {**asked, **numbers, "bias": None, "weight": weights[0, 1, 2, 0], "keys": 5}
-    page.evaluate("value => lens.update(value)", {"turn": 1, "cell": cell})
+    page.evaluate("value => lens.receive(value)", {"id": 1, "cell": cell})
     work = page.locator(".hf-work-line").text_content()
     assert work == f"q·k = −1.50, ÷ √2 = −1.06softmax over 5 keys = {cell['weight']:.3f}"
     page.locator(".hf-behind").get_by_role("button", name="Show as table").click()
@@ -191,7 +191,7 @@ def test_query_key_and_value_are_asked_for_on_demand_and_shown_number_by_number(
     page.locator(".hf-tok").nth(1).click()
     assert tell_sent(page, "look_inside")["query"] == 1, "another cell is asked for"
     without = {**asked, "query": 1, "why": "It has none."}
-    page.evaluate("value => lens.update(value)", {"turn": 1, "cell": without})
+    page.evaluate("value => lens.receive(value)", {"id": 1, "cell": without})
     assert page.locator(".hf-behind .hf-hint").text_content() == "It has none."
 
 

@@ -44,7 +44,7 @@ class LinkedPage:
 
     async def _build(self):  # outside an event loop Gradio opens some and never closes them
         with gr.Blocks() as blocks:
-            page = Page(blocks, gr.State(Session(device="cpu")), self.catalog)
+            page = Page(blocks, gr.State(Session(self.catalog, device="cpu")), self.catalog)
             header = open_link.build_header([tab.TITLE.lower() for tab in TABS])
             with gr.Tabs() as page.tabs:
                 for tab in TABS:
@@ -81,7 +81,8 @@ class LinkedPage:
             **states: what learns there, by its name in a link; else fresh ones.
         """
         held = {self.jobs[name].state: state for name, state in states.items()}
-        held[self.opening.page.session] = session or Session(device="cpu")
+        held[self.opening.page.session] = session = session or Session(device="cpu")
+        session.catalog = self.catalog
         given = [held[one] if one in held else copy.deepcopy(one.value) for one in self.opening.inputs]
         updates = self.opening.open_page(gr.Request(query_params={"view": text}), *given)
         return updates, json.loads(updates[self.opening.board])

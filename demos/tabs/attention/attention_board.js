@@ -1,6 +1,7 @@
 "use strict";
 /* The Attention tab's board: the map of one head, one cell's arithmetic, the text's figures. A chosen cell is sent
-   to Python as the event pick {row, column, head}, and comes back explained. The contract is in demos/tabs/attention/tab.py. */
+   to Python as the event pick {id, row, column, head}; its arithmetic comes back alone, {id, cell}. The contract is in
+   demos/tabs/attention/tab.py. */
 (hfAttn => {
   const { el } = hfAttn;
   const PICK_MS = 60; // an arrow key held down is one choice
@@ -53,34 +54,34 @@
     let value = null;
     let at = null; // the chosen cell: it moves at once, its arithmetic follows
     let sending = null;
-    let awaited = null; // the cell whose arithmetic was asked for last
     const choose = ({ row, column, head }) => {
       at = { row: row ?? at.row, column: column ?? at.column };
       map.update(value, at);
       clearTimeout(sending);
-      awaited = { ...at };
-      sending = setTimeout(() => trigger("pick", { ...at, head }), PICK_MS);
+      sending = setTimeout(() => trigger("pick", { id: value.id, ...at, head }), PICK_MS);
     };
-    /** An answer for a cell that was left meanwhile, on the same map: another one is on its way. */
-    const isLate = next =>
-      awaited &&
-      (next.cell.row !== awaited.row || next.cell.column !== awaited.column) &&
-      next.title === value.title &&
-      JSON.stringify(next.weights) === JSON.stringify(value.weights);
     const map = mapPanel(root, choose);
     const arithmetic = hfAttn.arithmetic(root, { onKey: column => choose({ row: null, column, head: null }) });
     const printed = hfAttn.printedPanel(root, { onFigure: choose });
+    const explain = cell => {
+      value = { ...value, cell };
+      hfAttn.keepLines(element, cell);
+      arithmetic.update(value);
+    };
     const update = next => {
-      if (!next || isLate(next)) return;
+      if (!next) return;
       value = next;
-      awaited = null;
       at = { row: value.cell.row, column: value.cell.column };
       map.update(value, at);
-      arithmetic.update(value);
+      explain(value.cell);
       printed.update(value.printed, value.rows, value.cols);
+    };
+    /** The arithmetic of a cell; another map, or another cell, may be chosen by now. */
+    const receive = ({ id, cell }) => {
+      if (id === value?.id && cell.row === at.row && cell.column === at.column) explain(cell);
     };
     /** A cell of a link's; Python explains it, and has its map by then. */
     const restore = ({ row, column }) => choose({ row, column, head: null });
-    return { update, state: () => ({ row: at.row, column: at.column }), restore };
+    return { update, receive, state: () => ({ row: at.row, column: at.column }), restore };
   };
 })((window.hfAttn ||= {}));

@@ -5,10 +5,10 @@ import functools
 from dataclasses import dataclass
 
 from hf_attn.architectures.families import FAMILIES, is_ours
-from hf_attn.interpret.attention_maps import AnsweringMap, attention_maps, weight_on_alignment
+from hf_attn.interpret.attention_maps import AnsweringMap, weight_on_alignment
 from hf_attn.interpret.head import LONGEST, SCORE_DIGITS, Difference, Head
 from hf_attn.interpret.random_head import build_random_head
-from hf_attn.interpret.read_head import find_readable_attention, read_head
+from hf_attn.interpret.read_head import ReadHeads, find_readable_attention, read_heads
 from hf_attn.tasks.base import TEXT
 from hf_attn.textbooks import DOCUMENTS
 from hf_attn.textbooks.exercises import BANKS, set_beside
@@ -18,6 +18,7 @@ from ...session.catalog import LoadedModel, ModelCatalog
 from ...session.maps import read_target
 from ...session.model_input import known_alignment
 from ...session.session import Session
+from ...snippets.heads import input_arguments
 from ...snippets.views import join_lines, model_lines
 from ...ui import formatting, notices
 
@@ -58,6 +59,26 @@ class Settings:
         return self.weights.removeprefix(WORKED) if self.weights.startswith(WORKED) else None
 
 
+@dataclass(frozen=True, eq=False)
+class ReadInput:
+    """What a checkpoint made of an input: any of its maps can be shown without reading it again.
+
+    Attributes:
+        of: checkpoint, its weights in words, and the input.
+        source, written: ids of the input, and of what was written.
+        heads: all of them.
+        places: their maps, each in words like `Settings.place`.
+        alignment: of what is written with the input, where it is known.
+    """
+
+    of: tuple[str, str, str]
+    source: list[int]
+    written: list[int]
+    heads: ReadHeads
+    places: tuple[str, ...]
+    alignment: list[list[int]] | None
+
+
 @dataclass(frozen=True)
 class HeadView:
     """A head with what the page says of it.
@@ -67,7 +88,7 @@ class HeadView:
         head: its tensors.
         cell: the one that is explained.
         num_heads: how many heads there are to choose from.
-        places: maps of the checkpoint; empty for the others.
+        read: what the checkpoint made of the input; None for the others.
         look_for, origin, title: lines of the page.
         python: the lines of Python that give the same.
         notice: what is to be known of the map before it is read.
@@ -82,43 +103,46 @@ class HeadView:
     origin: str
     title: str
     python: str
-    places: tuple[str, ...] = ()
+    read: ReadInput | None = None
     notice: str = ""
     truth: list[list[int]] | None = None
 
 
-def is_readable(catalog: ModelCatalog, session: Session, chosen: str) -> bool:
+def is_readable(session: Session, chosen: str) -> bool:
     """Whether a choice's heads can be shown number by number: one of our models, and no recurrent one."""
-    model_type = catalog.model_type(session, chosen)
+    model_type = session.catalog.model_type(session, chosen)
     return is_ours(model_type) and not FAMILIES[model_type].is_recurrent
 
 
-def choices(catalog: ModelCatalog, session: Session) -> list[tuple[str, str]]:
+def choices(session: Session) -> list[tuple[str, str]]:
     """(label, value): this session's runs, checkpoints, random weights, worked examples."""
     found = [
-        (label, value) for label, value in catalog.choices(session) if is_readable(catalog, session, value)
+        (label, value) for label, value in session.catalog.choices(session) if is_readable(session, value)
     ]
     examples = [(f"worked: {example.title}", WORKED + name) for name, example in WORKED_EXAMPLES.items()]
     return [*found, ("random weights, any sentence", RANDOM), *examples]
 
 
-def first_settings(catalog: ModelCatalog) -> Settings:
-    """The settings when the page opens: a bundled model; the exercise where there is none."""
-    folders = {
-        path.name: str(path) for _, path in catalog.folders if is_readable(catalog, Session(), str(path))
-    }
+@functools.lru_cache(maxsize=2)
+def first_view(catalog: ModelCatalog) -> HeadView:
+    """What the page opens with: a bundled model's head; the exercise where there is none."""
+    session = Session(catalog)
+    folders = {path.name: str(path) for _, path in catalog.folders if is_readable(session, str(path))}
     chosen = next((folders[name] for name in FIRST if name in folders), next(iter(folders.values()), None))
-    return Settings(chosen or f"{WORKED}exercise-1")
+    return read_view(session, Settings(chosen or f"{WORKED}exercise-1"))
 
 
-def read_view(catalog: ModelCatalog, session: Session, settings: Settings) -> HeadView:
-    """The chosen head; ValueError where the input cannot be read, or a switch does not fit."""
+def read_view(session: Session, settings: Settings, before: HeadView | None = None) -> HeadView:
+    """The chosen head; ValueError where the input cannot be read, or a switch does not fit.
+
+    What the view `before` has read of the same input with the same weights is not read again.
+    """
     if settings.weights == RANDOM:
         return _view_random(settings)
     if settings.example is not None:
         return _view_example(settings)
-    with catalog.open(session, settings.weights) as opened:
-        return _view_checkpoint(session, opened, settings)
+    with session.catalog.open(session, settings.weights) as opened:
+        return _view_checkpoint(session, opened, settings, before.read if before else None)
 
 
 def _switch(head: Head, settings: Settings) -> Head:
@@ -201,53 +225,62 @@ def head_snippet(imports: list[str], lines: list[str], original: Head, head: Hea
     return join_lines(imports, *lines)
 
 
-def _view_checkpoint(session: Session, opened: LoadedModel, settings: Settings) -> HeadView:
-    model, stacks = opened.model, find_readable_attention(opened.model)
-    text = settings.text
-    if text is None:
-        text = opened.task.worked_example.source if opened.task else ""
-    text = text.strip()
+def read_input(opened: LoadedModel, of: tuple[str, str, str]) -> ReadInput:
+    """Let a checkpoint write its answer, and read all heads in one more pass."""
+    model, text = opened.model, of[-1]
+    stacks = find_readable_attention(model)
     source = opened.encode(text)
     refuse_long("input", source)
     written = read_target(opened, source, "") if model.can_generate() else []
     refuse_long("answer", written)
-    maps = attention_maps(model, source, written or None)
-    alignment = known_alignment(opened, text, written)
-    truth = maps.answering.align(alignment)
+    heads = read_heads(model, source, written or None, tokenizer=opened.tokenizer)
     places = tuple(f"{kind} {layer}" for kind, stack in stacks.items() for layer in range(len(stack)))
-    kind, layer, index = choose_head(maps.answering, truth, settings, places)
-    place = {"kind": kind, "layer": layer, "head": index}
-    original = read_head(model, source, written or None, tokenizer=opened.tokenizer, **place)
+    return ReadInput(of, source, written, heads, places, known_alignment(opened, text, written))
+
+
+def _view_checkpoint(
+    session: Session, opened: LoadedModel, settings: Settings, read: ReadInput | None
+) -> HeadView:
+    text = settings.text
+    if text is None:
+        text = opened.task.worked_example.source if opened.task else ""
+    text = text.strip()
+    of = (settings.weights, opened.weights, text)
+    if read is None or read.of != of:
+        read = read_input(opened, of)
+    maps, written = read.heads.maps, read.written
+    kind, layer, index = choose_head(maps.answering, read, settings)
+    original = read.heads.head(kind, layer, index)
     rows, columns = (tuple(formatting.label_tokens(names)) for names in (original.rows, original.columns))
     original = dataclasses.replace(original, rows=rows, columns=columns)
     head = _switch(original, settings)
-    rings = maps.align(kind, alignment)
+    rings = maps.align(kind, read.alignment)
     cell = best_cell(head, rings)
     answer = f" → {opened.task.decode(written)}" if written and opened.task and opened.kind != TEXT else ""
     imports, lines = model_lines(session, settings.weights, opened)
-    lines.append(head_line(source, written, place))
+    lines.append(head_line(read, {"kind": kind, "layer": layer, "head": index}))
     return HeadView(
         _settle(settings, head, text=text, place=f"{kind} {layer}", head=index),
         head,
         cell,
-        model.config.num_attention_heads,
+        opened.model.config.num_attention_heads,
         look_for=describe_cell(head, cell),
-        origin=notices.origin_of(model, opened.weights),
+        origin=notices.origin_of(opened.model, opened.weights),
         title=formatting.shorten(f"{text}{answer}", LONGEST_TITLE),
         python=head_snippet([*imports, "read_head"], lines, original, head),
-        places=places,
+        read=read,
         notice=UNTRAINED if opened.is_untrained else CHANGED if switches_line(original, head) else "",
         truth=rings,
     )
 
 
-def choose_head(answering: AnsweringMap, truth, settings: Settings, places) -> tuple[str, int, int]:
+def choose_head(answering: AnsweringMap, read: ReadInput, settings: Settings) -> tuple[str, int, int]:
     """Kind, layer and head as chosen; else the head with most weight on the known answer."""
     kind, layer, index = answering.kind, len(answering.weights) - 1, 0
-    if truth is not None:
+    if (truth := answering.align(read.alignment)) is not None:
         on_answer = weight_on_alignment(answering.weights, truth)
         layer, index = divmod(int(on_answer.argmax()), on_answer.shape[1])
-    if settings.place in places:
+    if settings.place in read.places:
         kind, number = settings.place.split()
         layer = int(number)
     if settings.head is not None:
@@ -284,17 +317,22 @@ def describe_cell(head: Head, cell: tuple[int, int]) -> str:
     return f"{reads}, so what comes out is mostly the value of “{column}”."
 
 
-def head_line(source: list[int], written: list[int], place: dict) -> str:
-    target = f", {written}" if written else ""
+def head_line(read: ReadInput, place: dict) -> str:
+    given = input_arguments(read.source, read.written)
     chosen = ", ".join(f"{name}={value!r}" for name, value in place.items())
-    return f"head = read_head(model, {source}{target}, tokenizer=tokenizer, {chosen})"
+    return f"head = read_head(model, {given}, tokenizer=tokenizer, {chosen})"
+
+
+def explain_cell(view: HeadView) -> dict:
+    """The chosen cell's arithmetic, with the lines of Python that give it; ValueError where there is none."""
+    row, column = view.cell
+    python = f"{view.python}\nprint(head.explain({row}, {column}))"
+    return dataclasses.asdict(view.head.explain(row, column)) | {"python": python}
 
 
 def to_value(view: HeadView) -> dict:
-    """The board's value: the map, one cell's arithmetic, and the figures of its text."""
+    """The board's value but for its id: the map, one cell's arithmetic, and the figures of its text."""
     head, settings = view.head, view.settings
-    row, column = view.cell
-    shown = head.explain(row, column)
     apart = head.measure_torch_difference()
     return {
         "title": view.title,
@@ -310,9 +348,8 @@ def to_value(view: HeadView) -> dict:
         "scale": head.scale,
         "has_bias": head.bias is not None,
         "score_digits": SCORE_DIGITS,
-        "cell": dataclasses.asdict(shown),
+        "cell": explain_cell(view),
         "same": {"largest": apart.largest, "where": describe_difference(head, apart)},
-        "python": f"{view.python}\nprint(head.explain({row}, {column}))",
         "printed": read_printed(settings.example) if settings.example else [],
         "beside": read_beside(view),
     }

@@ -2,18 +2,20 @@
 
 The boards' values, each `boards.to_json` of a dict:
 
-    attention_board  what `head_view.to_value` gives: title, notice, rows, cols, weights [T][S], truth [T][S]
-                     or None, allowed [T][S] or None, padding [S]; head, width (Dk), scale, has_bias,
-                     score_digits; cell: `Explanation` as a dict; same {largest, where}; python; printed
+    attention_board  {id, what `head_view.to_value` gives: title, notice, rows, cols, weights [T][S], truth
+                     [T][S] or None, allowed [T][S] or None, padding [S]; head, width (Dk), scale, has_bias,
+                     score_digits; cell: `Explanation` as a dict, with python; same {largest, where}; printed
                      [{claim, why, figures [{printed, computed, verdict, station, row, column, head}]}];
-                     beside {sentence, word, row, output, apart} or None.
-                     Event `pick`: a PickEvent.
+                     beside {sentence, word, row, output, apart} or None}.
+                     Event `pick`: a PickEvent with the map's id; the answer is {id, cell}, or of another head
+                     a value.
     hand_board       {query, key, value, names, printed [{printed, computed}] of the third row, checks: None
                      or {name: [[{is_right, hint}]]}, python}. Event `check`: a CheckEvent.
     roles_board      {words, steps [{title, equation, weights, scores, asymmetry}], python}.
 """
 
 import dataclasses
+from dataclasses import dataclass
 
 import gradio as gr
 
@@ -23,8 +25,7 @@ from hf_attn.textbooks.worked_examples import WORKED_EXAMPLES, exercise_1
 
 from ...core.events import Event, Place
 from ...core.limits import refuse_longer
-from ...session.catalog import ModelCatalog
-from ...session.page import LAST, NOW, Page, state_of
+from ...session.page import LAST, NOW, Page
 from ...session.session import Session
 from ...snippets.views import exercise_snippet, qkv_steps_snippet
 from ...ui import boards, notices
@@ -44,19 +45,14 @@ LONGEST = 1000  # characters
 TYPED = "Sentence or input"
 OWN_SENTENCE = " To read a sentence of your own, choose “random weights, any sentence” under Weights."
 GIVEN = "The example's own sentence; random weights read yours"
-FIELDS = ("weights", "text", "place", "head", "num_heads", "scale", "causal", "positions", "hidden")
-SCREEN = ("board", "walked", "error", "look_for", "origin", *FIELDS)
 FORGOTTEN = {  # what was changed → what no longer holds then
     "weights": ("text", "place", "head", "scale", "causal", "hidden"),
     "text": ("hidden",),
     "place": ("head", "scale", "causal", "hidden"),
     "num_heads": ("head",),
 }
-CHIPS = (
-    ("river bank", Settings(RANDOM, BANKS[0])),
-    ("cash bank", Settings(RANDOM, BANKS[1])),
-    *((example.title, Settings(WORKED + name)) for name, example in WORKED_EXAMPLES.items()),
-)
+CHIPS = {"river bank": Settings(RANDOM, BANKS[0]), "cash bank": Settings(RANDOM, BANKS[1])}
+CHIPS |= {example.title: Settings(WORKED + name) for name, example in WORKED_EXAMPLES.items()}
 NOTHING_WRITTEN = {"scores": [[""] * 3] * 3, "weights": [[""] * 3] * 3, "outputs": [[""] * 2] * 3}
 KINDS = {"cross": "answer reads input", "encoder": "input reads itself", "decoder": "answer reads itself"}
 # waits for the Train tab to be there, then presses its button, unless something else is set or under way
@@ -71,9 +67,23 @@ START_COPY = """() => {
 }"""
 
 
-class PickEvent(Event):
-    """Another cell; a head of None is the same as before."""
+@dataclass(eq=False)
+class AttentionState:
+    """What a visitor looks at.
 
+    Attributes:
+        id: counts the maps that were shown, so that a late question about an older one is dropped.
+        view: the newest; None while it is the one with which every page opens.
+    """
+
+    id: int = 0
+    view: HeadView | None = None
+
+
+class PickEvent(Event):
+    """Another cell of the map that is shown (`id`); a head of None is the same as before."""
+
+    id: int
     row: Place
     column: Place
     head: Place | None = None
@@ -90,7 +100,7 @@ class CheckEvent(Event):
 def controls(view: HeadView) -> dict[str, dict]:
     """What the fields hold, as keyword arguments of their components."""
     settings, head = view.settings, view.head
-    is_random, places = settings.weights == RANDOM, view.places
+    is_random, places = settings.weights == RANDOM, view.read.places if view.read else ()
     is_square = len(head.rows) == len(head.columns) and not (settings.place or "").startswith("cross")
     return {
         "weights": {"value": settings.weights},
@@ -123,75 +133,93 @@ def describe_map(place: str) -> str:
     return f"{KINDS[kind]}, layer {int(layer) + 1}"
 
 
-def show_view(view: HeadView) -> list:
-    """Outputs in the order of SCREEN."""
-    lines = [boards.to_json(head_view.to_value(view)), view, ""]
-    lines += [notices.look_for(view.look_for), view.origin]
-    return [*lines, *(gr.update(**change) for change in controls(view).values())]
+def view_of(session: Session) -> HeadView:
+    return session.state(AttentionState).view or head_view.first_view(session.catalog)
 
 
-def answer(
-    catalog: ModelCatalog, session: Session, settings: Settings, before: HeadView | None = None
-) -> list:
-    """Outputs in the order of SCREEN for these settings; of wrong input only an error.
+def show_view(session: Session, view: HeadView) -> dict:
+    """Updates that show another map; ValueError where it does not have the view's cell."""
+    value, state = head_view.to_value(view), session.state(AttentionState)
+    state.id, state.view = state.id + 1, view
+    lines = {"look_for": notices.look_for(view.look_for), "origin": view.origin, "error": ""}
+    fields = {name: gr.update(**change) for name, change in controls(view).items()}
+    return {"board": boards.to_json({"id": state.id, **value}), **lines, **fields}
+
+
+def answer(session: Session, settings: Settings, before: HeadView | None = None) -> dict:
+    """Updates for these settings; of wrong input only an error.
 
     On a map of the same tokens as the view `before`, its cell stays chosen.
     """
     try:
         refuse_longer("text", settings.text, LONGEST)
-        view = head_view.read_view(catalog, session, settings)
+        view = head_view.read_view(session, settings, before)
         if before is not None and tokens_of(before) == tokens_of(view):
             view = dataclasses.replace(view, cell=before.cell)
-        return show_view(view)
+        return show_view(session, view)
     except ValueError as error:
-        stays = {name: gr.skip() for name in SCREEN}
         hint = "" if settings.weights == RANDOM or " " not in settings.text.strip() else OWN_SENTENCE
-        return list({**stays, "error": notices.field_error(f"{error}{hint}")}.values())
+        return {"error": notices.field_error(f"{error}{hint}")}
 
 
 def tokens_of(view: HeadView) -> tuple:
     return view.head.rows, view.head.columns
 
 
-def read_settings(changed: str, *fields) -> Settings:
-    """The settings of the fields (in the order of FIELDS); those that depend on the changed one are reset."""
-    values = dict(zip(FIELDS, fields, strict=True))
-    values["hidden"] = tuple(values["hidden"] or ())
-    values["text"] = values["text"] or ""
-    return Settings(**{**values, **dict.fromkeys(FORGOTTEN.get(changed, ()))})
+def read_settings(values: dict[str, object], changed: str = "") -> Settings:
+    """The settings of the fields; those that depend on the changed one are reset."""
+    read = {**values, "text": values["text"] or "", "hidden": tuple(values["hidden"] or ())}
+    return Settings(**read | dict.fromkeys(FORGOTTEN.get(changed, ())))
 
 
-def pick_cell(catalog: ModelCatalog, session: Session, view: HeadView, event: PickEvent) -> list:
-    """[board, view, head, error] for another cell or head, which may be gone since the click."""
-    head = view.settings.head if event.head is None else event.head
+def change_field(session: Session, values: dict[str, object], event: gr.EventData) -> dict:
+    """The map for a changed field, or for the button beside the text."""
+    changed = event.target.elem_id.removeprefix("attention-").replace("-", "_")
+    return answer(session, read_settings(values, changed), view_of(session))
+
+
+def open_chip(session: Session, values: dict[str, object]) -> dict:
+    return answer(session, CHIPS[values["chip"]])
+
+
+def pick_cell(session: Session, event: PickEvent) -> dict:
+    """Only the cell's arithmetic, or another head's map; nothing of a map that is gone since the click."""
+    state, view = session.state(AttentionState), view_of(session)
+    if event.id != state.id:
+        return {}
+    head, cell = view.settings.head if event.head is None else event.head, (event.row, event.column)
     try:
         if head >= view.num_heads:
             raise ValueError(f"head={head!r} is not there: heads are 0 to {view.num_heads - 1}.")
         if head != view.settings.head:
-            view = head_view.read_view(catalog, session, dataclasses.replace(view.settings, head=head))
-        view = dataclasses.replace(view, cell=(event.row, event.column))
-        return [boards.to_json(head_view.to_value(view)), view, head, ""]
+            view = head_view.read_view(session, dataclasses.replace(view.settings, head=head), view)
+            return show_view(session, dataclasses.replace(view, cell=cell))
+        view = dataclasses.replace(view, cell=cell)
+        found, state.view = head_view.explain_cell(view), view
+        return {"board": boards.to_json({"id": state.id, "cell": found}), "error": ""}
     except ValueError as error:
-        return [*[gr.skip()] * 3, notices.field_error(str(error))]
+        return {"error": notices.field_error(str(error))}
 
 
-def refresh_weights(catalog: ModelCatalog, session: Session, weights: str) -> dict:
-    found = head_view.choices(catalog, session)
-    is_there = weights in {value for _, value in found}
-    return gr.update(choices=found, **({} if is_there else {"value": found[0][1]}))
+def refresh_weights(session: Session, values: dict[str, object]) -> dict:
+    found = head_view.choices(session)
+    is_there = values["weights"] in {value for _, value in found}
+    return {"weights": gr.update(choices=found, **({} if is_there else {"value": found[0][1]}))}
 
 
-def restore_view(catalog: ModelCatalog, session: Session, values: dict) -> list:
-    """Outputs in the order of SCREEN for a link's values; ValueError where they name what is not here."""
-    offered = head_view.choices(catalog, session)
+def open_link(session: Session, values: dict[str, object]) -> dict:
+    """Updates for a link's values; ValueError where they name what is not here."""
+    offered, head = head_view.choices(session), values["head"]
     if values["weights"] not in [value for _, value in offered]:
         raise ValueError(f"This link shows {values['weights']!r}, which this app does not have.")
-    view = head_view.read_view(catalog, session, read_settings("", *(values[name] for name in FIELDS)))
-    if values["head"] is not None and not 0 <= values["head"] < view.num_heads:
-        raise ValueError(f"This link shows head {values['head'] + 1}; this map has {view.num_heads} heads.")
-    shown = dict(zip(SCREEN, show_view(view), strict=True))
-    shown["weights"] = gr.update(choices=offered, value=values["weights"])
-    return list(shown.values())
+    view = head_view.read_view(session, read_settings(values))
+    if head is not None and not 0 <= head < view.num_heads:
+        raise ValueError(f"This link shows head {head + 1}; this map has {view.num_heads} heads.")
+    return show_view(session, view) | {"weights": gr.update(choices=offered, value=values["weights"])}
+
+
+def open_train(_session: Session) -> dict:
+    return {"tabs": gr.Tabs(selected="train")}
 
 
 def show_hand(checks: dict | None = None, written: dict | None = None) -> str:
@@ -212,20 +240,17 @@ def show_hand(checks: dict | None = None, written: dict | None = None) -> str:
     )
 
 
-def check_figures(event: CheckEvent) -> str | dict:
+def check_figures(_session: Session, event: CheckEvent) -> dict:
     """Check the typed figures of the exercise; anything but rows of text is ignored."""
     written = {name: getattr(event, name) for name in ("scores", "weights", "outputs")}
     try:
         judged = check_hand_exercise(written)
     except IndexError:  # the board itself sends [3][3] or [3][2]
-        return gr.skip()
-    return show_hand(
-        {
-            name: [[dataclasses.asdict(one) for one in line] for line in lines]
-            for name, lines in judged.items()
-        },
-        written,
-    )
+        return {}
+    checks = {
+        name: [[dataclasses.asdict(one) for one in line] for line in lines] for name, lines in judged.items()
+    }
+    return {"hand": show_hand(checks, written)}
 
 
 def show_roles() -> str:
@@ -245,7 +270,7 @@ def show_roles() -> str:
     return boards.to_json({"words": roles[0].head.rows, "steps": steps, "python": python})
 
 
-def build_fields(catalog: ModelCatalog, first: HeadView) -> tuple[dict, gr.Button, gr.Button, gr.HTML, list]:
+def build_fields(page: Page, first: HeadView) -> tuple[dict, gr.Button, gr.Button, gr.HTML, list]:
     """Lay the settings out: (fields, show, train, error, chips)."""
     look = {
         name: {"elem_id": f"attention-{name.replace('_', '-')}", "min_width": 0, **shown}
@@ -253,7 +278,7 @@ def build_fields(catalog: ModelCatalog, first: HeadView) -> tuple[dict, gr.Butto
     }
     fields = {}
     with gr.Row(elem_classes="hf-ask hf-attention-ask"):
-        offered = head_view.choices(catalog, Session())
+        offered = head_view.choices(Session(page.catalog))
         fields["weights"] = gr.Dropdown(offered, label="Weights", **look["weights"])
         typed = {"elem_classes": "hf-mono-input", "max_lines": 1}
         fields["text"] = gr.Textbox(**typed, **look["text"])
@@ -261,7 +286,7 @@ def build_fields(catalog: ModelCatalog, first: HeadView) -> tuple[dict, gr.Butto
         show = gr.Button("Show", elem_id="attention-show", min_width=0)
         train = gr.Button("Train a copy model", variant="primary", elem_id="attention-train", min_width=0)
     with gr.Row(elem_classes="hf-chips"):
-        chips = [gr.Button(label, size="sm", elem_classes="chip") for label, _ in CHIPS]
+        chips = [gr.Button(label, size="sm", elem_classes="chip") for label in CHIPS]
     with gr.Row(elem_classes="hf-switches"):
         fields["scale"] = gr.Checkbox(elem_classes="switch", **look["scale"])
         fields["causal"] = gr.Checkbox(label="Causal mask", elem_classes="switch", **look["causal"])
@@ -271,7 +296,7 @@ def build_fields(catalog: ModelCatalog, first: HeadView) -> tuple[dict, gr.Butto
         heads = {"choices": [(str(number), number) for number in HEADS], "elem_classes": "seg"}
         fields["num_heads"] = gr.Radio(label="Number of heads", **heads, **look["num_heads"])
         fields["head"] = gr.Radio(label="Head shown", elem_classes="seg", **look["head"])
-    return {name: fields[name] for name in FIELDS}, show, train, error, chips
+    return fields, show, train, error, chips
 
 
 def attention_board() -> gr.HTML:
@@ -280,53 +305,32 @@ def attention_board() -> gr.HTML:
 
 
 def build(page: Page) -> None:
-    catalog = page.catalog
-    first = head_view.read_view(catalog, Session(), head_view.first_settings(catalog))
+    first = head_view.first_view(page.catalog)
     look_for, origin = notices.build_lead(first.look_for, first.origin, "attention-origin")
-    fields, show, train, error, chips = build_fields(catalog, first)
+    fields, show, train, error, chips = build_fields(page, first)
     with attention_board() as board:
         hand = boards.build_board("hand_board", "hf-hand", "hand-board", "check")
     roles = boards.build_board("roles_board", "hf-roles", "roles-board")
-    board.value, hand.value = boards.to_json(head_view.to_value(first)), show_hand()
+    board.value, hand.value = boards.to_json({"id": 0, **head_view.to_value(first)}), show_hand()
     roles.value = show_roles()
-    view = state_of(first)
-    session, named = page.session, [fields[name] for name in FIELDS]
-    outputs = [board, view, error, look_for, origin, *named]
-
-    def choose_cell(session, view, event: PickEvent):
-        return pick_cell(catalog, session, view, event)
-
-    def changed(name: str):
-        return lambda session, view, *values: answer(catalog, session, read_settings(name, *values), view)
-
-    for name in ("weights", "place", "num_heads", "scale", "causal", "positions", "hidden", "head"):
-        fields[name].input(changed(name), [session, view, *named], outputs, **LAST)
-    typed = [show.click, fields["text"].submit]
-    gr.on(typed, changed("text"), [session, view, *named], outputs, **LAST)
-    for chip, (_, settings) in zip(chips, CHIPS, strict=True):
-        chip.click(
-            lambda session, settings=settings: answer(catalog, session, settings), session, outputs, **LAST
-        )
-    picked = [board, view, fields["head"], error]
-    board.pick(choose_cell, [session, view], picked, **NOW, trigger_mode="multiple")
-    hand.check(check_figures, None, hand, **NOW, trigger_mode="always_last")
-    page.tab.select(
-        lambda session, weights: refresh_weights(catalog, session, weights),
-        [session, fields["weights"]],
-        fields["weights"],
-        **NOW,
-    )
+    lines = {"board": board, "error": error, "look_for": look_for, "origin": origin}
+    shown, many = lines | fields, {**NOW, "trigger_mode": "multiple"}
+    changes = [field.input for name, field in fields.items() if name != "text"]
+    for changed in (*changes, [show.click, fields["text"].submit]):
+        page.connect(changed, change_field, fields, shown, **LAST)
+    for chip in chips:
+        page.connect(chip.click, open_chip, {"chip": chip}, shown, **LAST)
+    page.connect(board.pick, pick_cell, None, shown, **many)
+    page.connect(hand.check, check_figures, None, {"hand": hand}, **NOW, trigger_mode="always_last")
+    weights = {"weights": fields["weights"]}
+    page.connect(page.tab.select, refresh_weights, weights, weights, **NOW)
     page.link_fields(
         fields,
+        restore=open_link,
+        shows=lines,
         varying=("weights", "place", "head", "hidden"),
         weights="weights",
-        restore=lambda values, session: dict(
-            zip(outputs, restore_view(catalog, session, values), strict=True)
-        ),
-        inputs=(session,),
-        outputs=tuple(outputs),
         buttons=(*chips, show),
     )
-    train.click(lambda: gr.Tabs(selected="train"), None, page.tab.parent, **NOW).then(
-        None, None, None, js=START_COPY
-    )
+    opened = page.connect(train.click, open_train, None, {"tabs": page.tab.parent}, **NOW)
+    opened.then(None, None, None, js=START_COPY)

@@ -52,7 +52,7 @@
     };
     let sent = null; // what was asked last, and of which input
     const send = () => {
-      sent = { turn: view.turn, asked: { ...ask, ...at() } };
+      sent = { id: view.id, asked: { ...ask, ...at() } };
       trigger("ask_model", sent.asked);
     };
     const set = patch => {
@@ -98,20 +98,20 @@
       problem.textContent = view.error;
     };
     const update = (next, at) => {
-      if (view && next.turn !== view.turn) ask.token = null;
+      if (view && next.id !== view.id) ask.token = null;
       [view, lens] = [next, at];
       show();
     };
     /** What was asked of this input; null where nothing was. */
-    const state = () => (view.answer && sent?.turn === view.turn ? sent.asked : null);
+    const state = () => (view.answer && sent?.id === view.id ? sent.asked : null);
     const isPlace = place => place === null || Number.isInteger(place);
-    const restore = (asked, turn) => {
+    const restore = (asked, id) => {
       const { what, how, token, kind, ...places } = asked;
       const isOne = (names, name) => Object.hasOwn(names, name);
       if (!isOne(WHATS, what) || !isOne(HOWS, how) || !isOne(NAMES, kind) || ![token, ...Object.values(places)].every(isPlace)) return;
       Object.assign(ask, { what, how, token, seed: asked.seed ?? 0 });
       seed.value = ask.seed;
-      sent = { turn, asked };
+      sent = { id, asked };
       trigger("ask_model", asked);
     };
     return { update, state, restore };
@@ -169,7 +169,7 @@
         : "The answer stays the same: this input does not need it.";
     const show = view => {
       answer = view.answer;
-      const key = JSON.stringify([answer?.what, answer?.option, answer?.after, answer?.moved, view.turn, view.no_answer]);
+      const key = JSON.stringify([answer?.what, answer?.option, answer?.after, answer?.moved, view.id, view.no_answer]);
       if (key === drawn) return; // only the held-out part has changed
       drawn = key;
       if (!answer) {
@@ -334,7 +334,7 @@
       trigger("descend", { kind: lens.kind, layer: lens.layer, head: lens.head });
     };
     const show = () => {
-      if (view && lens?.turn !== view.turn) return; // one of the two has yet to come
+      if (view && lens?.id !== view.id) return; // one of the two has yet to come
       blank.hidden = Boolean(view);
       asking.hidden = two.hidden = !view;
       pair.hidden = !view?.measured || !lens?.data;
@@ -357,7 +357,7 @@
     };
     const state = () => ({ asked: view && question.state(), each: Boolean(view?.each) });
     const restore = ({ asked, each }) => {
-      if (asked && typeof asked === "object") question.restore(asked, view.turn);
+      if (asked && typeof asked === "object") question.restore(asked, view.id);
       if (each === true) trigger("each_head", {});
     };
     return { update, state, restore };

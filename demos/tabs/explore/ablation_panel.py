@@ -3,7 +3,7 @@
 Value of `checks_board` (ablation_board.js): `to_json` of None (nothing shown yet) or everything, each time.
 Layers and heads count from 0; the page shows them from 1.
 
-    turn        number of the lens's input; a new one starts afresh
+    id          number of the lens's input; a new one starts afresh
     source      labels of the input's tokens
     heads       {kind: heads of each layer}; empty: the model has no attention
     is_own      False: the lens shows a target that was given
@@ -29,7 +29,6 @@ Layers and heads count from 0; the page shows them from 1.
 On how many held-out examples it is measured stands in its template: data-examples, data-role-examples.
 """
 
-import dataclasses
 import logging
 import time
 import typing
@@ -47,7 +46,7 @@ from hf_attn.tasks.base import CLASSES
 
 from ...core.events import Event, Kind, Place, Seed
 from ...jobs.job import FINISHED, MESSAGE_SECONDS, RUNNING, STOPPED
-from ...session.catalog import LoadedModel, ModelCatalog
+from ...session.catalog import LoadedModel
 from ...session.model_input import as_ids
 from ...session.page import LAST, LIGHT, NOW, Page
 from ...session.session import Session
@@ -85,20 +84,6 @@ class AblationQuestion:
         seed: of the permutation.
     """
 
-    what: str = "head"
-    how: str = "remove"
-    kind: str = "cross"
-    layer: int = 0
-    head: int = 0
-    query: int | None = None
-    key: int | None = None
-    token: int | None = None
-    seed: int = 0
-
-
-class AskEvent(Event):
-    """A question about what is shown: the fields of a `AblationQuestion`."""
-
     what: typing.Literal["head", "layer", "edge", "token"]
     how: typing.Literal["remove", "uniform", "permute"] = "remove"
     kind: Kind = "cross"
@@ -108,6 +93,10 @@ class AskEvent(Event):
     key: Place | None = None
     token: Place | None = None
     seed: Seed = 0
+
+
+class AskEvent(Event, AblationQuestion):
+    """A question about what is shown."""
 
 
 class DescendEvent(Event):
@@ -230,54 +219,53 @@ def read_outcome(outcome: Outcome) -> dict:
     return {"left": outcome.exact_match, **interval, "drop": outcome.drop, "error": outcome.standard_error}
 
 
-def ask_model(
-    catalog: ModelCatalog, session: Session, checks: ExploreState, pick: AblationQuestion
-) -> Iterator[str | None]:
-    """Answer a question on this input, then on held-out examples; yields the board's value twice."""
-    turn, checks.error = checks.turn, ""
+def ask_model(session: Session, event: AskEvent) -> Iterator[dict]:
+    """Answer a question on this input, then on held-out examples."""
+    state = session.state(ExploreState)
+    number, state.error = state.id, ""
     try:
-        with catalog.open(session, checks.chosen) as opened:
-            answer = checks.answer = compare(opened, checks, pick)
+        with session.catalog.open(session, state.chosen) as opened:
+            answer = state.answer = compare(opened, state, event)
             counted = 0 if "why" in answer["held_out"] else EXAMPLES
-            context = (opened, checks.read, build_trial(pick), counted)
-            answer["python"] = trial_snippet(session, checks.chosen, *context)
+            context = (opened, state.read, build_trial(event), counted)
+            answer["python"] = trial_snippet(session, state.chosen, *context)
     except ValueError as error:
-        checks.error = str(error)
-        yield checks.to_value()
+        state.error = str(error)
+        yield {"checks": state.to_value()}
         return
-    yield checks.to_value()
-    if "why" in answer["held_out"] or turn != checks.turn:
+    yield {"checks": state.to_value()}
+    if "why" in answer["held_out"] or number != state.id:
         return
     try:
-        with catalog.open(session, checks.chosen) as opened:
-            whole, left = measure_outcomes(opened.model, opened.task, [build_trial(pick)], EXAMPLES)
+        with session.catalog.open(session, state.chosen) as opened:
+            whole, left = measure_outcomes(opened.model, opened.task, [build_trial(event)], EXAMPLES)
         answer["held_out"] = {"examples": left.examples, "whole": whole.exact_match, **read_outcome(left)}
     except ValueError as error:  # an edge that shorter examples do not have, data that are not here
         answer["held_out"] = {"why": str(error)}
-    if turn == checks.turn:
-        yield checks.to_value()
+    if number == state.id:
+        yield {"checks": state.to_value()}
 
 
-def measure_each_head(catalog: ModelCatalog, session: Session, checks: ExploreState) -> Iterator[str | None]:
+def measure_each_head(session: Session) -> Iterator[dict]:
     """Remove each head in turn and show what is left as it comes; one at a time."""
-    if checks.shown is None or (checks.each is not None and checks.each["status"] == RUNNING):
-        yield gr.skip()
+    state = session.state(ExploreState)
+    if state.shown is None or (state.each is not None and state.each["status"] == RUNNING):
+        yield {}
         return
-    weights, checks.wants_stop, shown_at = checks.weights, False, 0.0
-    each = checks.each = {"status": RUNNING, "done": 0, "of": 0, "rows": []}
+    weights, state.wants_stop, shown_at = state.weights, False, 0.0
+    each = state.each = {"status": RUNNING, "done": 0, "of": 0, "rows": []}
     try:
-        with catalog.open(session, checks.chosen) as opened:
+        with session.catalog.open(session, state.chosen) as opened:
             heads = [trial for trial in list_trials(opened.model) if trial.interventions[0].head is not None]
             each["of"] = len(heads)
-            each["python"] = each_head_snippet(session, checks.chosen, opened, EXAMPLES)
-            yield checks.to_value()
-            outcomes = measure_outcomes(opened.model, opened.task, heads, EXAMPLES)
-            for outcome in outcomes:
+            each["python"] = each_head_snippet(session, state.chosen, opened, EXAMPLES)
+            yield {"checks": state.to_value()}
+            for outcome in measure_outcomes(opened.model, opened.task, heads, EXAMPLES):
                 note_outcome(each, outcome)
-                if checks.wants_stop or checks.weights != weights:
+                if state.wants_stop or session.is_over or state.weights != weights:
                     break
                 if time.monotonic() - shown_at >= MESSAGE_SECONDS:
-                    yield checks.to_value()
+                    yield {"checks": state.to_value()}
                     shown_at = time.monotonic()
         each["status"] = FINISHED if each["done"] == each["of"] else STOPPED
     except GeneratorExit:
@@ -285,9 +273,13 @@ def measure_each_head(catalog: ModelCatalog, session: Session, checks: ExploreSt
         raise
     except Exception as error:  # shown on the board; the page goes on
         logging.getLogger(__name__).exception("taking each head away failed")
-        each["status"], checks.error = STOPPED, f"Without each head: {error}"
-    if checks.weights == weights:
-        yield checks.to_value()
+        each["status"], state.error = STOPPED, f"Without each head: {error}"
+    if state.weights == weights:
+        yield {"checks": state.to_value()}
+
+
+def stop_heads(session: Session) -> None:
+    session.state(ExploreState).wants_stop = True
 
 
 def note_outcome(each: dict, outcome: Outcome) -> None:
@@ -303,17 +295,18 @@ def note_outcome(each: dict, outcome: Outcome) -> None:
     each["done"] += 1
 
 
-def compare_roles(catalog: ModelCatalog, session: Session, checks: ExploreState) -> Iterator[str | None]:
+def compare_roles(session: Session) -> Iterator[dict]:
     """Measure head roles on held-out examples, beside the same model untrained."""
-    if checks.shown is None or (checks.compared is not None and checks.compared.get("status") == RUNNING):
-        yield gr.skip()
+    state = session.state(ExploreState)
+    if state.shown is None or (state.compared is not None and state.compared.get("status") == RUNNING):
+        yield {}
         return
-    weights, checks.compared = checks.weights, {"status": RUNNING}
-    yield checks.to_value()
+    weights, state.compared = state.weights, {"status": RUNNING}
+    yield {"checks": state.to_value()}
     try:
-        with catalog.open(session, checks.chosen) as opened:
+        with session.catalog.open(session, state.chosen) as opened:
             found = measure_head_roles(opened.model, opened.task, ROLE_EXAMPLES)
-            python = held_out_roles_snippet(session, checks.chosen, opened, ROLE_EXAMPLES)
+            python = held_out_roles_snippet(session, state.chosen, opened, ROLE_EXAMPLES)
         compared = {
             "examples": found.examples,
             "trained": to_lists(found.trained),
@@ -324,52 +317,36 @@ def compare_roles(catalog: ModelCatalog, session: Session, checks: ExploreState)
     except Exception as error:  # shown on the board; the page goes on
         logging.getLogger(__name__).exception("measuring the roles failed")
         compared = {"why": str(error)}
-    if checks.weights == weights:
-        checks.compared = compared
-        yield checks.to_value()
+    if state.weights == weights:
+        state.compared = compared
+        yield {"checks": state.to_value()}
 
 
-def descend(catalog: ModelCatalog, session: Session, checks: ExploreState, kind: str, layer: int, head: int):
+def descend(session: Session, event: DescendEvent) -> dict:
     """Measure the Hopfield energies of the head on show, once."""
+    state, (kind, layer, head) = session.state(ExploreState), (event.kind, event.layer, event.head)
     place = f"{kind}.{layer}.{head}"
-    if checks.shown is None or kind not in checks.labels or place in checks.energies:
-        return gr.skip()
+    if state.shown is None or kind not in state.labels or place in state.energies:
+        return {}
     try:
-        with catalog.open(session, checks.chosen) as opened:
-            checks.energies[place] = measure_energy(opened, checks, kind, layer, head)
+        with session.catalog.open(session, state.chosen) as opened:
+            state.energies[place] = measure_energy(opened, state, kind, layer, head)
     except ValueError as error:
-        checks.error = str(error)
-    return checks.to_value()
+        state.error = str(error)
+    return {"checks": state.to_value()}
 
 
-def build_part(page: Page, checks: gr.State) -> gr.HTML:
+def build_part(page: Page) -> gr.HTML:
     """Lay the panels out below the lens and connect them; the lens sends them what is chosen."""
     events = ("ask_model", "each_head", "stop_heads", "compare_roles", "descend")
     counted = f'data-examples="{EXAMPLES}" data-role-examples="{ROLE_EXAMPLES}"'
     template = f'<div class="hf-checks hf-board" {counted}></div>'
     board = boards.build_board("checks_board", "hf-checks", "checks-board", *events, template=template)
-    catalog, asked = page.catalog, [page.session, checks]
-
-    def ask(session, checks, event: AskEvent):
-        asked = {field.name: getattr(event, field.name) for field in dataclasses.fields(AblationQuestion)}
-        yield from ask_model(catalog, session, checks, AblationQuestion(**asked))
-
-    def without_each(session, checks):
-        yield from measure_each_head(catalog, session, checks)
-
-    def compare_on_held_out(session, checks):
-        yield from compare_roles(catalog, session, checks)
-
-    def look(session, checks, event: DescendEvent):
-        return descend(catalog, session, checks, event.kind, event.layer, event.head)
-
-    def stop(checks):
-        checks.wants_stop = True
-
+    shown = {"checks": board}
     counting = {**LIGHT, "concurrency_id": "checks", "concurrency_limit": page.places}
-    board.ask_model(ask, asked, board, **LAST)
-    board.each_head(without_each, asked, board, **counting)
-    board.compare_roles(compare_on_held_out, asked, board, **counting)
-    board.descend(look, asked, board, **LIGHT, trigger_mode="multiple")
-    board.stop_heads(stop, checks, None, **NOW)
+    page.connect(board.ask_model, ask_model, None, shown, **LAST)
+    page.connect(board.each_head, measure_each_head, None, shown, **counting)
+    page.connect(board.compare_roles, compare_roles, None, shown, **counting)
+    page.connect(board.descend, descend, None, shown, **LIGHT, trigger_mode="multiple")
+    page.connect(board.stop_heads, stop_heads, **NOW)
     return board

@@ -251,8 +251,8 @@
       const has = Boolean(view?.measured && lens?.data);
       panel.section.hidden = !has;
       if (!has) return;
-      if (view.compared === null && onHeldOut && view.turn !== asked) onHeldOut = false; // another checkpoint
-      asked = view.turn;
+      if (view.compared === null && onHeldOut && view.id !== asked) onHeldOut = false; // another checkpoint
+      asked = view.id;
       const found = shown();
       const ready = Boolean(found?.trained?.[lens.kind]);
       panel.rename("Head roles", `${lens.name}; the mean weight that a head puts where the role says`);

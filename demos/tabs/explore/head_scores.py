@@ -16,7 +16,7 @@ from hf_attn.interpret.read_head import read_head
 
 from ...session.catalog import LoadedModel
 from ...session.maps import SENT_WEIGHTS, ComputedMaps
-from ...session.model_input import known_alignment
+from ...session.model_input import AnsweredInput, known_alignment
 from ...ui import boards, formatting
 
 NO_ANSWER = "{} writes nothing and names no class, so there is no answer that could change."
@@ -32,12 +32,12 @@ VIEWS = {
 
 
 @dataclass(eq=False)
-class ExploreState:
+class ExploreState(AnsweredInput):
     """What one visitor's lens shows, and what the model was asked about it.
 
     Attributes:
-        request: the newest to the lens; a late answer to an older one is dropped.
-        turn: counts the lens's inputs, so that a late message about an older one is dropped.
+        picked: what the visitor chose last in the lens: kind, layer, head, query, key.
+        id: counts the lens's inputs, so that a late message about an older one is dropped.
         chosen, text, read, written: checkpoint, input, its ids, and the ids written.
         labels: kind → (rows, columns) of its maps.
         long: the maps by kind, where they are too many to be sent at once.
@@ -48,8 +48,8 @@ class ExploreState:
         inside: the head whose queries and keys were read last, and which one it is.
     """
 
-    request: object = None
-    turn: int = 0
+    picked: dict | None = None
+    id: int = 0
     chosen: str | None = None
     text: str = ""
     read: list[int] = field(default_factory=list)
@@ -68,7 +68,7 @@ class ExploreState:
 
     def begin(self, new: "ExploreState") -> None:
         """Show another input; what was measured of the checkpoint alone stays with it."""
-        self.turn += 1
+        self.id += 1
         if self.weights != new.weights:
             self.each = self.compared = None
             self.wants_stop = True
@@ -77,14 +77,14 @@ class ExploreState:
         self.answer, self.energies, self.error, self.inside = None, {}, "", None
 
     def clear(self) -> None:
-        self.turn += 1
+        self.id += 1
         self.chosen = self.shown = self.inside = None
         self.long = {}
         self.weights, self.wants_stop = (None, ""), True
 
     def head_of(self, opened: LoadedModel, kind: str, layer: int, head: int) -> Head:
         """A head's queries, keys and values, read once while it is chosen; ValueError if they cannot be."""
-        place = (self.turn, kind, layer, head)
+        place = (self.id, kind, layer, head)
         if self.inside is None or self.inside[0] != place:
             chosen = {"kind": kind, "layer": layer, "head": head}
             self.inside = place, read_head(opened.model, self.read, self.written or None, **chosen)
@@ -93,7 +93,7 @@ class ExploreState:
     def to_value(self) -> str | None:
         if self.shown is None:
             return None
-        names = ("turn", "error", "answer", "each", "compared", "energies")
+        names = ("id", "error", "answer", "each", "compared", "energies")
         python = self.answer.get("python", "") if self.answer else ""
         return boards.to_json(
             {**self.shown, **{name: getattr(self, name) for name in names}, "python": python}

@@ -6,7 +6,7 @@ from hf_attn.tasks.base import CLASSES
 
 from ...core.events import Event, Kind, Place
 from ...core.limits import limits_here
-from ...session.catalog import LoadedModel, ModelCatalog
+from ...session.catalog import LoadedModel
 from ...session.maps import (
     ComputedMaps,
     TargetError,
@@ -16,8 +16,8 @@ from ...session.maps import (
     fetch_cell,
     fetch_head,
 )
-from ...session.model_input import ModelInput, build_model_input, wire_answer, wire_model_input
-from ...session.page import LAST, LIGHT, NOW, Page, clear_on_edit, state_of
+from ...session.model_input import InputEvents, build_model_input
+from ...session.page import LAST, LIGHT, NOW, Page, clear_on_edit
 from ...session.session import Session
 from ...snippets.heads import cell_snippet
 from ...snippets.views import maps_snippet
@@ -47,18 +47,18 @@ class PickEvent(Event):
 
 
 class HeadEvent(Event):
-    """A head of the input that is shown (`turn`), to be sent; None for the mean of its layer."""
+    """A head of the input that is shown (`id`), to be sent; None for the mean of its layer."""
 
-    turn: int
+    id: int
     kind: Kind
     layer: Place
     head: Place | None = None
 
 
 class CellEvent(Event):
-    """A cell of the input that is shown (`turn`), to be unfolded."""
+    """A cell of the input that is shown (`id`), to be unfolded."""
 
-    turn: int
+    id: int
     kind: Kind
     layer: Place
     head: Place
@@ -73,41 +73,32 @@ class WindowEvent(Event):
     column: Place
 
 
-def compute_board(
-    catalog: ModelCatalog,
-    session: Session,
-    chosen: str | None,
-    text: str,
-    target: str,
-    kept: dict | None,
-    checks: ExploreState | None = None,
-) -> list:
-    """[board, error, target's error, origin] of an input; a wrong or outdated one changes nothing but errors.
+def show_input(session: Session, values: dict[str, object]) -> dict:
+    """Updates for an input; a wrong one changes nothing but errors, and an outdated one nothing.
 
-    An empty target is written by the model. `kept` is what the visitor picked last (kind, layer, head, cell);
-    `checks` is told what is shown, so that questions are about it.
+    An empty target is written by the model.
     """
-    checks, text, target = checks or ExploreState(), (text or "").strip(), (target or "").strip()
-    request = checks.request = object()
+    state, chosen = session.state(ExploreState), values["checkpoint"]
+    request, text, target = state.request, (values["text"] or "").strip(), (values["target"] or "").strip()
     if chosen is None:
-        checks.clear()
-        return [None, "", "", notices.NOTHING]
+        state.clear()
+        return {"board": None, "checks": None, "error": "", "target_error": "", "origin": notices.NOTHING}
     try:
-        with catalog.open(session, chosen) as opened:
+        with session.catalog.open(session, chosen) as opened:
             computed = compute_maps(opened, text, target)
-            value = board_value(opened, text, computed, kept)
+            value = board_value(opened, text, computed, state.picked)
             value["python"] = first_snippet(session, chosen, opened, computed, value)
             new = prepare(opened, chosen, text, computed, is_own=not target)
             add_snippets(session, opened, new)
-            if checks.request is not request:  # asked again meanwhile: the panels speak about that
-                return [gr.skip()] * 4
-            checks.begin(new)
-            value["turn"] = checks.turn
-            return [boards.to_json(value), "", "", opened.origin]
+            if state.request is not request:  # asked again meanwhile: the panels speak about that
+                return {}
+            state.begin(new)
+            lines = {"error": "", "target_error": "", "origin": opened.origin}
+            return {"board": boards.to_json(value | {"id": state.id}), "checks": state.to_value(), **lines}
     except TargetError as error:
-        return [gr.skip(), "", notices.field_error(str(error)), gr.skip()]
+        return {"error": "", "target_error": notices.field_error(str(error))}
     except ValueError as error:
-        return [gr.skip(), notices.field_error(str(error)), "", gr.skip()]
+        return {"error": notices.field_error(str(error)), "target_error": ""}
 
 
 def first_snippet(
@@ -118,65 +109,73 @@ def first_snippet(
     return maps_snippet(session, chosen, opened, computed, layer, head, value.get("kind"))
 
 
-def move_window(
-    catalog: ModelCatalog, session: Session, checks: ExploreState, kept: dict | None, row: int, column: int
-):
+def move_window(session: Session, event: WindowEvent) -> dict:
     """Show another window of a long input."""
-    if checks.chosen is None or not checks.long:
-        return gr.skip()
+    state = session.state(ExploreState)
+    if state.chosen is None or not state.long:
+        return {}
     try:
-        with catalog.open(session, checks.chosen) as opened:
-            computed = compute_window(opened, checks.read, checks.written, (row, column))
-            value = board_value(opened, checks.text, computed, kept)
-            value["python"] = first_snippet(session, checks.chosen, opened, computed, value)
+        with session.catalog.open(session, state.chosen) as opened:
+            computed = compute_window(opened, state.read, state.written, (event.row, event.column))
+            value = board_value(opened, state.text, computed, state.picked)
+            value["python"] = first_snippet(session, state.chosen, opened, computed, value)
     except ValueError:  # the checkpoint is gone by now
-        return gr.skip()
-    checks.long = computed.long
-    return boards.to_json({**value, "turn": checks.turn})
+        return {}
+    state.long = computed.long
+    return {"board": boards.to_json(value | {"id": state.id})}
 
 
-def send_head(checks: ExploreState, turn: int, kind: str, layer: int, head: int | None):
-    """The map of a head of a long input; skipped where another input is shown by now."""
-    return gr.skip() if turn != checks.turn else boards.to_json(fetch_head(checks, kind, layer, head))
+def send_head(session: Session, event: HeadEvent) -> dict:
+    """The map of a head of a long input; nothing where another input is shown by now."""
+    state = session.state(ExploreState)
+    found = fetch_head(state.long, event.kind, event.layer, event.head) if event.id == state.id else None
+    return {"board": boards.to_json({"id": state.id, "add": found})} if found else {}
 
 
-def unfold_cell(catalog: ModelCatalog, session: Session, checks: ExploreState, turn: int, *cell):
-    """The numbers behind a cell (kind, layer, head, query, key)."""
-    if turn != checks.turn or checks.chosen is None:
-        return gr.skip()
+def unfold_cell(session: Session, event: CellEvent) -> dict:
+    """The numbers behind a cell; nothing where another input is shown by now."""
+    state = session.state(ExploreState)
+    if event.id != state.id or state.chosen is None:
+        return {}
+    cell = {name: getattr(event, name) for name in ("kind", "layer", "head", "query", "key")}
     try:
-        with catalog.open(session, checks.chosen) as opened:
-            value = fetch_cell(opened, checks, *cell)
-            context = (session, checks.chosen, opened, checks.read, checks.written)
-            value["cell"]["python"] = cell_snippet(*context, cell)
-            return boards.to_json(value)
+        with session.catalog.open(session, state.chosen) as opened:
+            found = fetch_cell(opened, state, **cell)
+            context = (session, state.chosen, opened, state.read, state.written)
+            found["python"] = cell_snippet(*context, tuple(cell.values()))
     except ValueError:  # the checkpoint is gone by now
-        return gr.skip()
+        return {}
+    return {"board": boards.to_json({"id": state.id, "cell": cell | found})}
 
 
-def open_model(catalog: ModelCatalog, session: Session, name: str) -> list:
-    """Open a folder or a Hub id, and choose it: [checkpoint, error]."""
+def open_model(session: Session, values: dict[str, object]) -> dict:
+    """Open a folder or a Hub id, and choose it."""
     try:
-        chosen = catalog.take(session, (name or "").strip())
+        chosen = session.catalog.take(session, (values["other"] or "").strip())
     except (ValueError, OSError) as error:
-        return [gr.skip(), notices.field_error(str(error))]
-    return [gr.update(choices=catalog.choices(session), value=chosen), ""]
+        return {"other_error": notices.field_error(str(error))}
+    return {
+        "checkpoint": gr.update(choices=session.catalog.choices(session), value=chosen),
+        "other_error": "",
+    }
 
 
-def choose_fields(catalog: ModelCatalog, session: Session, chosen: str | None) -> list:
-    """[target, look-for] for another checkpoint; a classifier has no target."""
-    kind = catalog.kind(session, chosen)
+def choose_fields(session: Session, values: dict[str, object]) -> dict:
+    """Target and look-for for another checkpoint; a classifier has no target."""
+    kind = session.catalog.kind(session, values["checkpoint"])
     look_for = notices.look_for(LOOK_FOR_CLASS if kind == CLASSES else LOOK_FOR)
-    return [gr.update(value="", visible=kind != CLASSES), look_for]
+    return {"target": gr.update(value="", visible=kind != CLASSES), "look_for": look_for}
 
 
-def keep_pick(event: PickEvent) -> dict:
-    return {name: getattr(event, name) for name in ("kind", "layer", "head", "query", "key")}
+def keep_pick(session: Session, event: PickEvent) -> None:
+    """The next input shows the same."""
+    names = ("kind", "layer", "head", "query", "key")
+    session.state(ExploreState).picked = {name: getattr(event, name) for name in names}
 
 
-def build_target(question: ModelInput) -> tuple[gr.Textbox, gr.HTML, gr.Button]:
+def build_target(row: gr.Row) -> tuple[gr.Textbox, gr.HTML, gr.Button]:
     """Lay out the target: (target, its error, button)."""
-    with question.row:
+    with row:
         typed = {"elem_id": "explore-target", "elem_classes": "hf-mono-input", "min_width": 0}
         hint = "what the model writes itself"
         target = gr.Textbox("", label="Target", max_lines=1, placeholder=hint, **typed)
@@ -211,45 +210,22 @@ def explore_board(elem_id: str) -> gr.HTML:
 
 
 def build(page: Page) -> None:
-    question, origin = build_model_input(LOOK_FOR, "explore")
-    target, target_error, press = build_target(question)
+    row, parts = build_model_input(LOOK_FOR, "explore")
+    target, target_error, press = build_target(row)
     other, open_press, other_error = build_other()
     board = explore_board("explore-board")
-    picked, checks = gr.State(None), state_of(ExploreState(), ExploreState.clear)
-    checked = build_part(page, checks)
-    catalog = page.catalog
-
-    def answer(*asked):
-        return [*compute_board(catalog, *asked), asked[-1].to_value()]
-
-    def turn(*chosen):
-        return choose_fields(catalog, *chosen)
-
-    def fetch(checks, event: HeadEvent):
-        return send_head(checks, event.turn, event.kind, event.layer, event.head)
-
-    def inside(session, checks, event: CellEvent):
-        cell = (event.kind, event.layer, event.head, event.query, event.key)
-        return unfold_cell(catalog, session, checks, event.turn, *cell)
-
-    def move(session, checks, picked, event: WindowEvent):
-        return move_window(catalog, session, checks, picked, event.row, event.column)
-
-    def take(session, name):
-        return open_model(catalog, session, name)
-
-    asked = [page.session, question.chosen, question.text, target, picked, checks]
-    answered = [board, question.error, target_error, origin, checked]
-    changed = (turn, [page.session, question.chosen], [target, question.look_for])
-    own = {"target": target}
-    events = wire_model_input(page, question, answer, asked, answered, changed, own, WAITING)
+    shown = {"board": board, "target_error": target_error, "checks": build_part(page)}
+    handlers = show_input, choose_fields
+    events = InputEvents(page, ExploreState, *handlers, parts, {"target": target}, shown, WAITING)
+    events.wire_input()
     clear_on_edit(target, target_error)
     for asked_by in (press.click, target.submit):
-        wire_answer(asked_by, events.always, WAITING)
-    chosen = [question.chosen, other_error]
-    opened = gr.on([open_press.click, other.submit], take, [page.session, other], chosen, **LAST)
-    wire_answer(opened.success, events.if_new, WAITING)
-    board.pick(keep_pick, None, picked, **NOW, trigger_mode="multiple")
-    board.fetch(fetch, checks, board, **NOW, trigger_mode="multiple")
-    board.look_inside(inside, [page.session, checks], board, **LIGHT, trigger_mode="multiple")
-    board.move_window(move, [page.session, checks, picked], board, **LAST)
+        events.wire(asked_by)
+    opens, chosen = [open_press.click, other.submit], {"checkpoint": parts["checkpoint"]}
+    changed = chosen | {"other_error": other_error}
+    events.wire(page.connect(opens, open_model, {"other": other}, changed, **LAST).success, if_new=True)
+    lens, many = {"board": board}, {"trigger_mode": "multiple"}
+    page.connect(board.pick, keep_pick, **NOW, **many)
+    page.connect(board.fetch, send_head, None, lens, **NOW, **many)
+    page.connect(board.look_inside, unfold_cell, None, lens, **LIGHT, **many)
+    page.connect(board.move_window, move_window, None, lens, **LAST)

@@ -87,7 +87,7 @@ def job_snippet(job: WordVectorsJob) -> str:
 
 def show_job(session: Session) -> dict:
     """Everything but the fields, as the vectors stand; unknown words leave the board as it is."""
-    job = session.job(WordVectorsJob)
+    job = session.state(WordVectorsJob)
     is_running = job.status == RUNNING
     near, analogy, wrong = None, None, {"word_error": "", "sum_error": ""}
     if job.report is not None and job.report.step:
@@ -111,7 +111,7 @@ def show_job(session: Session) -> dict:
 
 def show_followed(session: Session) -> dict:
     """As `show_job`, with the words that are asked."""
-    job = session.job(WordVectorsJob)
+    job = session.state(WordVectorsJob)
     return show_job(session) | (dict(zip(KEPT[3:], job.words, strict=True)) if job.report else {})
 
 
@@ -148,7 +148,7 @@ def start_job(session: Session, values: dict) -> WordVectorsJob:
     if values["vectors_source"] == OWN:
         sentences = read(OWN, values["vectors_text"])
         next(train_vectors(sentences, choose_word_vector_settings(sentences, values["vectors_kind"])))
-    job = session.job(WordVectorsJob)
+    job = session.state(WordVectorsJob)
     job.prepare(values)
     job.report = None
     return job
@@ -156,7 +156,7 @@ def start_job(session: Session, values: dict) -> WordVectorsJob:
 
 def press_train(session: Session, values: dict) -> dict:
     """Train on the chosen text; nothing while it is training."""
-    if session.job(WordVectorsJob).status != RUNNING:
+    if session.state(WordVectorsJob).status != RUNNING:
         try:
             start_job(session, values)
         except ValueError as error:
@@ -165,13 +165,13 @@ def press_train(session: Session, values: dict) -> dict:
 
 
 def press_stop(session: Session) -> dict:
-    session.job(WordVectorsJob).stop()
+    session.state(WordVectorsJob).stop()
     return show_job(session)
 
 
 def look_up(session: Session, values: dict) -> dict:
     """Other words; an unknown one leaves the board as it is."""
-    job = session.job(WordVectorsJob)
+    job = session.state(WordVectorsJob)
     if job.report is None:
         return {"word_error": notices.field_error("No vectors yet: press Train vectors first.")}
     job.words = tuple(formatting.shorten(values[name] or "", LONGEST_WORD) for name in KEPT[3:])
@@ -233,7 +233,7 @@ def build_part(page: Page) -> None:
     page.link_fields(fields, restore=restore_fields, shows=lines)
     view = page.link_job(
         "vectors",
-        find=lambda session: session.job(WordVectorsJob),
+        find=lambda session: session.state(WordVectorsJob),
         show=show_followed,
         shows={**shown, **fields},
         fields=fields,

@@ -88,7 +88,7 @@ def press_push(
     signed: gr.OAuthToken | None = None,
 ) -> dict:
     """Start to push a checkpoint; nothing while one is pushed."""
-    job, name = session.job(PushJob), values["repository"].strip()
+    job, name = session.state(PushJob), values["repository"].strip()
     if job.status in UNDER_WAY:
         return {}
     try:
@@ -116,7 +116,7 @@ def press_push(
 
 def show_push(session: Session) -> dict:
     """The push as it stands; what the Hub says against the token stands under it."""
-    job = session.job(PushJob)
+    job = session.state(PushJob)
     is_busy, refused = job.status in UNDER_WAY, ""
     message = {STOPPED: why_push_stopped(job), FAILED: job.message}.get(job.status, "")
     if isinstance(job.fault, HubError) and job.fault.status in NOT_ALLOWED:
@@ -147,7 +147,7 @@ def press_pull(
     signed: gr.OAuthToken | None = None,
 ) -> dict:
     """Start to pull a checkpoint into the session; nothing while one is pulled."""
-    job, repo_id, limits = session.job(PullJob), (values["hub_id"] or "").strip(), limits_here()
+    job, repo_id, limits = session.state(PullJob), (values["hub_id"] or "").strip(), limits_here()
     if job.status in UNDER_WAY:
         return {}
     largest = min(LARGEST, limits.download_bytes, BYTES * limits.parameters + BESIDE_WEIGHTS)
@@ -172,7 +172,7 @@ def press_pull(
 
 def show_pull(session: Session) -> dict:
     """The pull as it stands; why it failed stands under the id."""
-    job = session.job(PullJob)
+    job = session.state(PullJob)
     is_busy, has_failed = job.status in UNDER_WAY, job.status == FAILED
     message = {STOPPED: "Stopped: nothing was kept.", FAILED: NOT_PULLED}.get(job.status, "")
     return {
@@ -194,10 +194,10 @@ def keep(session: Session, pulled: Pulled) -> None:
 
 
 def stop_push(session: Session) -> dict:
-    session.job(PushJob).stop()
+    session.state(PushJob).stop()
     return show_push(session)
 
 
 def stop_pull(session: Session) -> dict:
-    session.job(PullJob).stop()
+    session.state(PullJob).stop()
     return show_pull(session)

@@ -10,9 +10,9 @@ from hf_attn.generation.strategies import STRATEGIES, TEMPERATURE, Parameter, li
 from hf_attn.tasks.base import CLASSES, SEQUENCE
 
 from ...core.fields import LARGEST_SEED, FieldError, read_number
-from ...session.catalog import LoadedModel, ModelCatalog
-from ...session.model_input import as_ids, build_model_input, wire_model_input
-from ...session.page import LAST, LIGHT, NOW, Page
+from ...session.catalog import LoadedModel
+from ...session.model_input import AnsweredInput, InputEvents, as_ids, build_model_input
+from ...session.page import LIGHT, NOW, Page
 from ...session.session import Session
 from ...snippets.views import answer_snippet
 from ...ui import boards, formatting, notices
@@ -27,6 +27,10 @@ LOOK_FOR_CLASS = (
     "the word whose removal costs most: an attention map says what is read, taking it out says what counts."
 )
 DRAWS = 5  # answers that are drawn with seeds that follow one another
+
+
+class TryState(AnsweredInput):
+    """What a visitor's Try has answered."""
 
 
 def sliders() -> dict[str, Parameter]:
@@ -82,58 +86,62 @@ def show_answers(opened: LoadedModel, source: str, strategy: str, settings: dict
     return value | {"distributions": board.distributions.to_value(), "source": source}
 
 
-def ask(
-    catalog: ModelCatalog,
-    session: Session,
-    chosen: str | None,
-    text: str,
-    strategy: str = "greedy",
-    **given: object,
-) -> list:
-    """Let the checkpoint write: [board, error, origin, what is wrong with a setting].
+def write(session: Session, values: dict[str, object]) -> dict:
+    """Let the checkpoint write; wrong input leaves the board as it is.
 
-    `given` are the settings as the fields hold them. Wrong input leaves the board as it is.
+    `values` has checkpoint and text, and may have the strategy and settings, by their short names.
     """
+    chosen, text = values["checkpoint"], (values["text"] or "").strip()
     if chosen is None:
-        return [None, "", notices.origin("none yet", "none", "none"), ""]
-    text = (text or "").strip()
+        return {"board": None, "error": "", "origin": notices.origin("none yet", "none", "none"), "wrong": ""}
+    given = {name: values[row.short] for name, row in list_parameters().items() if row.short in values}
+    given = first_settings() | given
     try:
-        with catalog.open(session, chosen) as opened:
+        with session.catalog.open(session, chosen) as opened:
             if not opened.has_answer:
                 raise ValueError("This model writes nothing and names no class: look at it in Explore.")
-            given = first_settings() | given
+            strategy = values.get("strategy", "greedy")
             settings = read_settings(strategy, given)
             temperature = read_setting("temperature", given["temperature"])
             value = show_answers(opened, text, strategy, settings, temperature)
             python = answer_snippet(session, chosen, opened, text, value.get("how", {}))
-            return [boards.to_json(value | {"chosen": chosen, "python": python}), "", opened.origin, ""]
+            board = boards.to_json(value | {"chosen": chosen, "python": python})
+            return {"board": board, "error": "", "origin": opened.origin, "wrong": ""}
     except FieldError as error:
-        return [gr.skip(), "", gr.skip(), notices.field_error(str(error))]
+        return {"error": "", "wrong": notices.field_error(str(error))}
     except ValueError as error:
-        return [gr.skip(), notices.field_error(str(error)), gr.skip(), ""]
+        return {"error": notices.field_error(str(error)), "wrong": ""}
 
 
-def next_seed(seed: object) -> str:
+def draw_again(_session: Session, values: dict[str, object]) -> dict:
     """Another draw: the seed behind this one; one that is wrong stays, to be told."""
     try:
-        return str((int(read_setting("seed", seed)) + 1) % (LARGEST_SEED + 1))
+        return {"seed": str((int(read_setting("seed", values["seed"])) + 1) % (LARGEST_SEED + 1))}
     except FieldError:
-        return str(seed)
+        return {}
 
 
-def show_settings(strategy: str, kind: str = SEQUENCE) -> list[dict]:
+def show_settings(strategy: str, kind: str = SEQUENCE) -> dict[str, dict]:
     """Which sliders, the seed and the next draw are shown; none for a classifier."""
     row = STRATEGIES[strategy]
-    uses = [parameter in (*row.parameters, TEMPERATURE) for parameter in sliders().values()]
-    return [gr.update(visible=shown and kind != CLASSES) for shown in (*uses, row.samples, row.samples)]
+    shown = {one.short: one in (*row.parameters, TEMPERATURE) for one in sliders().values()}
+    shown |= {"seed": row.samples, "again": row.samples}
+    return {name: gr.update(visible=is_used and kind != CLASSES) for name, is_used in shown.items()}
 
 
-def choose(catalog: ModelCatalog, session: Session, chosen: str | None, strategy: str) -> list:
-    """Another checkpoint: [button, strategy, look-for, settings…]; a classifier has no way to choose."""
-    kind = catalog.kind(session, chosen)
-    button = "Read" if kind == CLASSES else "Write"
-    look_for = notices.look_for(LOOK_FOR_CLASS if kind == CLASSES else LOOK_FOR)
-    return [button, gr.update(visible=kind != CLASSES), look_for, *show_settings(strategy, kind)]
+def choose_strategy(_session: Session, values: dict[str, object]) -> dict:
+    return show_settings(values["strategy"])
+
+
+def choose_model(session: Session, values: dict[str, object]) -> dict:
+    """Button, look-for and settings for another checkpoint; a classifier has no way to choose."""
+    kind = session.catalog.kind(session, values["checkpoint"])
+    return {
+        "write": "Read" if kind == CLASSES else "Write",
+        "strategy": gr.update(visible=kind != CLASSES),
+        "look_for": notices.look_for(LOOK_FOR_CLASS if kind == CLASSES else LOOK_FOR),
+        **show_settings(values["strategy"], kind),
+    }
 
 
 def build_script() -> str:
@@ -186,16 +194,15 @@ def try_board(elem_id: str) -> gr.HTML:
 
 def build(page: Page) -> None:
     """Lay the tab out and connect it."""
-    question, origin = build_model_input(LOOK_FOR, "try")
-    with question.row:
+    row, parts = build_model_input(LOOK_FOR, "try")
+    with row:
         write_button = gr.Button("Write", variant="primary", elem_id="try-write", min_width=0)
         radio = {"elem_classes": "seg", "elem_id": "try-strategy"}
         strategy = gr.Radio(list(STRATEGIES), value="greedy", label="Choose each symbol by", **radio)
     with gr.Row(elem_classes="hf-how"):
         shown = show_settings("greedy")
         how = {
-            name: build_slider(row, visible=look["visible"])
-            for (name, row), look in zip(sliders().items(), shown, strict=False)
+            one.short: build_slider(one, visible=shown[one.short]["visible"]) for one in sliders().values()
         }
         drawn = [strategy, *how.values()]
         how["seed"] = seed = gr.Textbox(
@@ -203,27 +210,15 @@ def build(page: Page) -> None:
         )
         again = gr.Button("Another draw", elem_id="try-again", visible=False, min_width=0)
     wrong = gr.HTML("", elem_classes="hf-field-error", elem_id="try-how-error")
-    board = try_board("try-board")
-    catalog = page.catalog
-
-    def answer(session, chosen, text, strategy, *values):
-        return ask(catalog, session, chosen, text, strategy, **dict(zip(how, values, strict=True)))
-
-    def turn(*chosen):
-        return choose(catalog, *chosen)
-
-    asked = [page.session, question.chosen, question.text, strategy, *how.values()]
-    answered = [board, question.error, origin, wrong]
-    settings = [*how.values(), again]
-    turned = [write_button, strategy, question.look_for, *settings]
-    other = (turn, [page.session, question.chosen, strategy], turned)
-    others = {"strategy": strategy, **{list_parameters()[name].short: part for name, part in how.items()}}
-    asking = wire_model_input(page, question, answer, asked, answered, other, others).always
-    write_button.click(*asking, **LAST)
-    board.rewrite(*asking, **LAST)
-    strategy.input(show_settings, strategy, settings, **NOW).then(*asking, **LAST)
-    gr.on([part.release for part in drawn[1:]] + [seed.submit], *asking, **LAST)
-    again.click(next_seed, seed, seed, **NOW).then(*asking, **LAST)
+    board, chosen, settings = try_board("try-board"), {"strategy": strategy}, how | {"again": again}
+    more = {"board": board, "wrong": wrong, "write": write_button, "again": again}
+    events = InputEvents(page, TryState, write, choose_model, parts, chosen | how, more)
+    events.wire_input()
+    events.wire(write_button.click)
+    events.wire(board.rewrite)
+    events.wire(page.connect(strategy.input, choose_strategy, chosen, settings, **NOW).then)
+    events.wire([part.release for part in drawn[1:]] + [seed.submit])
+    events.wire(page.connect(again.click, draw_again, {"seed": seed}, {"seed": seed}, **NOW).then)
     # the board draws the chosen step anew while a slider moves; what was written waits for its release
     named = ", ".join(["strategy", *sliders()])
     redraw = (

@@ -2,14 +2,16 @@
 /* A board inside its gr.HTML: value in, events out; and what it chose itself, for a link.
 
    hfAttn.mount(name, {id, element, props, watch, trigger}) draws hfAttn[name] and keeps it up to date. A board gives
-   {update(value)} and, where a link can carry its own choices, state() → JSON and restore(state). A button with
+   {update(value)} and, where a link can carry its own choices, state() → JSON and restore(state). A board that asks for
+   more than its value holds sends its value's id, and the answer, {id, …} with one thing more, goes to receive(answer):
+   one whose id is not the value's comes late. A button with
    data-opens shows or hides something under it: what is open travels with the board's choices, as `open`.
    hfAttn.boards.states(within)   what the boards inside an element chose: {id: state}
    hfAttn.boards.restore(states)  chooses it again: at once, or where a board has nothing to show yet, with its first value
    hfAttn.boards.redraw(names, {keep})  gives the boards of these names their value once more; kept is what they chose
    hfAttn.veil(name, value)       what a board sees of a value; the page may put a veil of its own here */
 (hfAttn => {
-  const mounted = new Map(); // id → {name, board, element, receive, filled}
+  const mounted = new Map(); // id → {name, board, element, draw, filled}
   const wanted = new Map(); // id → what a link chose for a board that has nothing to show yet
 
   hfAttn.veil = (name, value) => value;
@@ -39,16 +41,23 @@
   hfAttn.mount = (name, { id, element, props, watch, trigger }) => {
     const board = hfAttn[name](element, trigger);
     const one = { name, board, element, filled: false };
-    one.receive = () => {
-      const value = typeof props.value === "string" ? JSON.parse(props.value || "null") : props.value;
+    const isAnswer = value => board.receive && value && "id" in value && Object.keys(value).length === 2;
+    let value = null;
+    one.draw = () => {
       hfAttn.keepLines(element, value);
       board.update(hfAttn.veil(name, value));
       one.filled = value !== null && value !== undefined;
       settle(id);
     };
+    const take = () => {
+      const next = typeof props.value === "string" ? JSON.parse(props.value || "null") : props.value;
+      if (isAnswer(next)) return board.receive(hfAttn.veil(name, next));
+      value = next;
+      one.draw();
+    };
     mounted.set(id, one);
-    watch("value", one.receive);
-    one.receive();
+    watch("value", take);
+    take();
   };
 
   hfAttn.boards = {
@@ -67,7 +76,7 @@
       [...mounted].forEach(([id, one]) => {
         if (!names.includes(one.name) || !one.filled) return;
         if (keep && one.board.state && !wanted.has(id)) wanted.set(id, stateOf(one));
-        one.receive();
+        one.draw();
       }),
   };
 })((window.hfAttn ||= {}));

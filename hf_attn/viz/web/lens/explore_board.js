@@ -11,15 +11,15 @@
                       that are sent; from, of: where the window begins in each axis, and how long they are; ahead: in a
                       decoder, how many keys more than queries there are (masked above that diagonal), else null
        kind, layer, head, query, key     what is shown first; layers, heads and places count from 0
-       title, untrained, turn            as shown; number of this input
+       title, untrained, id              as shown; number of this input
        asks           ["cell"] where query, key and value can be asked for
      + window         {size, why}: tokens on a side, and why not all are shown
-     or, later       {turn, add: {kind, at: "0.1" or "0.mean", map}} or {turn, cell: {kind, layer, head, query, key,
+     or, later       {id, add: {kind, at: "0.1" or "0.mean", map}} or {id, cell: {kind, layer, head, query, key,
                       q, k, v, score, scaled, bias, weight, keys} or {…, why}}
    events (without a server trigger does nothing)
        pick           0.2 s after a choice: {kind, layer, head, query, key}; query and key are null without a cell
-       fetch          {turn, kind, layer, head (null: their mean)}, a head that was not sent
-       look_inside    {turn, kind, layer, head, query, key}, for what is behind a cell
+       fetch          {id, kind, layer, head (null: their mean)}, a head that was not sent
+       look_inside    {id, kind, layer, head, query, key}, for what is behind a cell
        move_window    {row, column}
    view    what the panels are told: the state, and data (of the kind), map, shown (after the sieve), selected {r, c}, rows
            (all chosen that read), at {query, key} (in the whole input), masked, sieve {floor, sink}, waiting.
@@ -98,7 +98,7 @@
     silent: false, // a model without attention
     asks: [],
     window: null,
-    turn: null, // number of the input
+    id: null, // number of the input
     value: null, // as it came
     picked: false, // something was, since the input was shown
   };
@@ -161,8 +161,8 @@
         show();
       },
       askCell: () => {
-        const { turn, kind, layer, head } = state;
-        trigger("look_inside", { turn, kind, layer, head, ...placeOf() });
+        const { id, kind, layer, head } = state;
+        trigger("look_inside", { id, kind, layer, head, ...placeOf() });
       },
       move: (axis, i) => {
         const { of, from } = data();
@@ -210,9 +210,9 @@
     };
     const fetchMissing = view => {
       if (!view.data || view.map) return;
-      const { turn, kind, layer, head, mean } = state;
-      const place = [turn, kind, layer, mean ? "mean" : head].join(".");
-      if (asked !== place) trigger("fetch", { turn, kind, layer, head: mean ? null : head });
+      const { id, kind, layer, head, mean } = state;
+      const place = [id, kind, layer, mean ? "mean" : head].join(".");
+      if (asked !== place) trigger("fetch", { id, kind, layer, head: mean ? null : head });
       asked = place;
     };
     const show = () => {
@@ -230,7 +230,7 @@
 
     /** What was asked for comes: a head, or what is behind a cell. */
     const receive = value => {
-      if (value.turn !== state.turn) return;
+      if (value.id !== state.id) return;
       if (value.cell) state.cell = value.cell;
       if (value.add) {
         const { kind, at, map } = value.add;
@@ -255,9 +255,8 @@
       telling = setTimeout(tell, 200); // the next input shows the same head
     };
     const update = value => {
-      if (value?.add || value?.cell) return receive(value);
       const before = { ...placeOf(), tokens: [] };
-      const same = state.picked && value?.turn === state.turn; // another window of the same input
+      const same = state.picked && value?.id === state.id; // another window of the same input
       state.kinds = opened(value?.kinds);
       const first = Object.keys(state.kinds)[0] || null;
       const title = value?.title || "";
@@ -280,7 +279,7 @@
         silent: Boolean(value) && !first,
         asks: value?.asks || [],
         window: value?.window || null,
-        turn: value?.turn ?? null,
+        id: value?.id ?? null,
         cell: null,
       });
       if (pending && first) {
@@ -306,6 +305,6 @@
       settle();
       show();
     };
-    return { update, state: keep, restore };
+    return { update, receive, state: keep, restore };
   };
 })((window.hfAttn ||= {}));

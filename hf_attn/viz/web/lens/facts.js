@@ -124,7 +124,7 @@
       press.textContent = view.inside ? "Hide q, k and v" : "Show q, k and v";
       press.setAttribute("aria-expanded", String(view.inside));
       const cell = view.inside && isOf(view.cell, view) ? view.cell : null;
-      const place = JSON.stringify([view.turn, view.kind, view.layer, view.head, view.at]);
+      const place = JSON.stringify([view.id, view.kind, view.layer, view.head, view.at]);
       if (view.inside && !cell && asked !== place) {
         asked = place;
         ask();
