@@ -108,7 +108,7 @@ class DuelJob(Job):
             if run.step and run.status != FAILED and run.evaluation is None:
                 run.measure()
                 yield
-        if self.runs and self.is_measured:
+        if self.number == number and self.is_measured:
             self.baseline = self.measure_baseline(self.runs[0].task)
             yield
 

@@ -75,9 +75,12 @@ class CountingJob(ReportedJob):
     message_seconds = 0.0
     failure = "Counting failed"
 
+    def prepare(self, form: dict[str, object]) -> None:
+        super().prepare(form)
+        self.fault = ""
+
     def begin(self) -> None:
         source, text = self.form["source"], self.form["counted"]
-        self.fault = ""
         passages = read(source, text)
         self.passages, self.tables, self.reports = passages, [], count_ngrams(passages)
         self.reading = "read_docstring_passages()" if source == DOCSTRINGS else f"read_passages({text!r})"

@@ -12,12 +12,7 @@ The board's value (demos/tabs/language/word_vectors.js): `to_json` of None or
 
 import gradio as gr
 
-from hf_attn.experiments.words.word_vectors import (
-    KINDS,
-    UnknownWord,
-    choose_word_vector_settings,
-    train_vectors,
-)
+from hf_attn.experiments.words.word_vectors import KINDS, UnknownWord
 
 from ...jobs.job import FAILED, FINISHED, RUNNING, STOPPED, TIME_UP
 from ...session.page import LAST, NOW, Page, with_value
@@ -34,10 +29,10 @@ from .word_vectors_job import (
     PAIRS,
     TEXTS,
     WordVectorsJob,
+    begin_training,
     draw_plane,
     find_analogy,
     find_near,
-    read,
 )
 
 NAME, TITLE = "neighbours", "Neighbours"
@@ -126,7 +121,9 @@ def button_label(job: WordVectorsJob) -> str:
 
 
 def status_message(job: WordVectorsJob) -> str:
-    step = f"step {formatting.count(job.report.step)}" if job.report else "the beginning"
+    if job.status == STOPPED and job.report is None:
+        return "Stopped before it began; there are no vectors yet."
+    step = f"step {formatting.count(job.report.step)}" if job.report else ""
     return {
         None: "Each word gets a vector that tells the words near it from words drawn at random.",
         RUNNING: "Stop takes effect at once and keeps what was learned.",
@@ -146,8 +143,7 @@ def origin_line(job: WordVectorsJob) -> str:
 def start_job(session: Session, values: dict) -> WordVectorsJob:
     """Let new vectors take the place of the last; ValueError where the visitor's own text is no text."""
     if values["vectors_source"] == OWN:
-        sentences = read(OWN, values["vectors_text"])
-        next(train_vectors(sentences, choose_word_vector_settings(sentences, values["vectors_kind"])))
+        next(begin_training(values)[1])
     job = session.state(WordVectorsJob)
     job.prepare(values)
     job.report = None

@@ -1,6 +1,7 @@
 """Push a checkpoint of a session to the Hub, and pull one into the session: handlers of the Share tab."""
 
 import shutil
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -100,17 +101,17 @@ def press_push(
     except ValueError as error:
         return {"name_error": "", "token_error": notices.field_error(str(error))}
 
-    def steps() -> Iterator[Progress | dict]:
+    def steps(ending: threading.Event) -> Iterator[Progress | dict]:
         yield Progress("saving", f"Getting {model} ready.")
         folder = find_folder(session, values["checkpoint"], model)
-        hub = {"token": token, "endpoint": session.endpoint, "sleep": job.sleep}
+        hub = {"token": token, "endpoint": session.endpoint, "sleep": ending.wait}
         for step in push_checkpoint(folder, name, private=values["private"], **hub):
             if isinstance(step, Pushed):
                 yield describe_push(step, read_card(folder))
             else:
                 yield replace(step, message=step.message.replace(str(folder), model))
 
-    job.start(steps())
+    job.start(steps)
     return show_push(session)
 
 
@@ -152,21 +153,23 @@ def press_pull(
         return {}
     largest = min(LARGEST, limits.download_bytes, BYTES * limits.parameters + BESIDE_WEIGHTS)
 
-    def steps() -> Iterator[Progress | dict]:
+    def steps(ending: threading.Event) -> Iterator[Progress | dict]:
         token: str | bool | None = limits.own_token
         if (values["token"] or "").strip() or signed is not None:
             token = check_token(visitor_token(values["token"], profile, signed)[1])
         folder = session.new_folder(model_name(repo_id))
-        hub = {"token": token, "endpoint": session.endpoint, "sleep": job.sleep}
+        hub = {"token": token, "endpoint": session.endpoint, "sleep": ending.wait}
         for step in pull_checkpoint(repo_id, folder, largest=largest, **hub):
             if isinstance(step, Pulled):
+                if ending.is_set():  # the visitor was told that nothing was kept
+                    return
                 keep(session, step)
                 url = f"{session.endpoint or constants.ENDPOINT}/{step.repo_id}"
                 yield describe_pull(step, url, read_card(folder)) | {"message": OFFERED.format(step.repo_id)}
             else:
                 yield step
 
-    job.start(steps())
+    job.start(steps)
     return show_pull(session)
 
 
