@@ -14,11 +14,12 @@ pytest.importorskip("gradio")
 
 import gradio as gr
 
-from demos.jobs.training_job import FAILED
+from demos.jobs.training_job import TrainingJob
 from demos.server import api as endpoints
 from demos.session.catalog import ModelCatalog
 from hf_attn.checkpoints.save_load import load_checkpoint
 from hf_attn.interpret.attention_maps import attention_maps
+from hf_attn.training.loop import Diverged
 from tests.support.browser import serve_app
 from tests.support.sessions import begun
 
@@ -133,11 +134,10 @@ def test_a_refusal_is_one_sentence(client, name, given, words):
 
 def test_a_failed_run_is_a_sentence_and_a_bug_keeps_its_traceback(monkeypatch):
     def fail(run):
-        run.status, run.message = FAILED, "The loss is nan at step 3."
-        return iter(())
+        raise Diverged("The loss is nan at step 3.")
 
     train = endpoints._told(endpoints.ApiSession(ModelCatalog(), "cpu").train_model)
-    monkeypatch.setattr(endpoints, "drive", fail)
+    monkeypatch.setattr(TrainingJob, "begin", fail)
     with pytest.raises(gr.Error, match="The loss is nan at step 3"):
         train("copy", steps=5)
     with pytest.raises(gr.Error, match="unexpected keyword argument 'stepz'"):

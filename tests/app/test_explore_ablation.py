@@ -12,7 +12,7 @@ import torch
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 pytest.importorskip("gradio")
 
-from demos.jobs.training_job import FINISHED
+from demos.jobs.job import FINISHED
 from demos.session.catalog import ModelCatalog, build_catalog, load_once
 from demos.session.session import Session
 from demos.tabs.explore import ablation_panel

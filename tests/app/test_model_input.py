@@ -17,7 +17,6 @@ from demos.session.catalog import NONE_YET, ModelCatalog, build_catalog
 from demos.session.session import Session
 from demos.tabs.explore import tab as explore
 from demos.tabs.train import form
-from demos.tabs.train import tab as train
 from demos.tabs.try_it import answer_view
 from demos.tabs.try_it import tab as trying
 from hf_attn.architectures.registry import build_model
@@ -165,11 +164,9 @@ def classified(tmp_path_factory):
     session.take(str(write_table(tmp_path_factory.mktemp("films"))), ("text", "label"))
     values = {"task": "Your own classes", "column_1": "text", "column_2": "label", "num_hidden_layers": 1}
     session.add(
-        *form.read_form(
-            *changed(**values, hidden_size=32, learning_rate="0.01", steps="60"), table=session.table
-        )
+        *form.read_form(changed(**values, hidden_size=32, learning_rate="0.01", steps="60"), session.table)
     )
-    list(train.follow(session))
+    list(session.run.follow())
     yield session
     session.close()
 
@@ -214,8 +211,8 @@ def test_a_language_model_goes_on_from_a_prompt(tmp_path):
     session = Session(EMPTY, device="cpu")
     session.take(str(tmp_path / "mine.txt"), ())
     values = changed(task="Running text", model="decoder", size=64, hidden_size=32, steps="1")
-    session.add(*form.read_form(*values, table=session.table))
-    list(train.follow(session))
+    session.add(*form.read_form(values, session.table))
+    list(session.run.follow())
     value, _ = answer(session, "the cat")
     assert value["passage"]["prompt"] == "the cat"
     assert value["correct"] is None

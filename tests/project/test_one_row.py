@@ -98,8 +98,8 @@ def test_a_position_encoding_is_one_class_and_one_row(added, endpoints, tmp_path
     assert ("kerple", "kerple") in page["field-position_type"]["choices"]
     for field in ("positions-type", "positions-types"):
         assert ("KERPLE", "kerple") in page[field]["choices"]
-    values = {name: page[f"positions-{name}"]["value"] for name in positions.FIELDS} | {"type": "kerple"}
-    board = json.loads(positions.show_view(*(values[name] for name in positions.FIELDS))[0])
+    values = {name: page[f"positions-{name}"]["value"] for name in positions.LABELS} | {"type": "kerple"}
+    board = json.loads(positions.show_view(None, values)["board"])
     assert (board["title"], board["equation"]) == (KerplePositions.title, KerplePositions.equation)
     assert [picture["name"] for picture in board["pictures"]] == ["head 1", "head 2"]
     told = endpoints[1].train_model("copy", settings=SMALL | {"position_type": "kerple"})
