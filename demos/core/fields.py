@@ -82,10 +82,10 @@ def count_chosen(chosen: Sequence) -> str:
     return {0: "None is chosen", 1: "Only one is chosen"}.get(len(chosen), f"{len(chosen)} are chosen")
 
 
-def error_lines(fields: Iterable[str], *errors: FieldError) -> list[str]:
-    """The line under each field; empty where nothing is wrong."""
+def error_lines(fields: Iterable[str], *errors: FieldError) -> dict[str, str]:
+    """{name of the line under each field: what is wrong there}; empty where nothing is."""
     sentences = {error.field: notices.field_error(str(error)) for error in errors}
-    return [sentences.get(field, "") for field in fields]
+    return {f"{field}_error": sentences.get(field, "") for field in fields}
 
 
 def refusal_line(error: FieldError, labels: Mapping[str, str]) -> str:

@@ -1,123 +1,250 @@
-"""Taking a run's steps while somebody watches: pace, pause, single steps, stop."""
+"""A job: anything that takes time in the app. What it does differs; how it is driven does not."""
 
-import contextlib
 import logging
 import math
 import time
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
 
-from hf_attn.evaluation.metrics import evaluate
 from hf_attn.training.loop import Diverged
 
 from ..core.limits import limits_here
-from .training_job import FAILED, FINISHED, PAUSED, RUNNING, STOPPED, TrainingJob
 
-MESSAGE_SECONDS = 0.12  # between two messages: the browser has no way to say that it cannot follow
+RUNNING, PAUSED, STOPPED, FINISHED, FAILED = "running", "paused", "stopped", "finished", "error"
+UNDER_WAY = (RUNNING, PAUSED)
+END = object()  # of a job's reports
 NAP_SECONDS = 0.05
 SIGN_OF_LIFE_SECONDS = 1.0  # while paused: only at a yield is it noticed that the page was closed
 
+MESSAGE_SECONDS = 0.12  # between two messages: the browser has no way to say that it cannot follow
 STARTING = "Starting…"
 WAITING = "Waiting for a free place: others are training here. This one starts by itself."
 TIME_UP = ", at the time limit of this server"
 
 
-def deadline() -> float:
-    """When a job that begins now has used its time, by `time.monotonic`."""
-    return time.monotonic() + limits_here().run_seconds
+@dataclass(eq=False, kw_only=True)
+class Job:
+    """Work that a visitor starts, watches, pauses and stops, and that a link can do again.
 
+    A subclass says what the work is (`begin`, `advance`), where it stands (`progress`), and what follows it
+    (`conclude`). Buttons set what is wanted; `follow` heeds it between two pieces of work.
 
-@contextlib.contextmanager
-def record_failure(thing: Any, failed: str) -> Iterator[None]:
-    """Record in a job's `status` and `message` that the `with` block failed, or the page was closed.
-
-    A closed page (GeneratorExit at a yield) has stopped it. The message begins with `failed`, unless the loss
-    diverged; other visitors' jobs go on.
+    Attributes:
+        status: None before the first, then "running" (also while it waits for a place), "paused", "stopped",
+            "finished" or "error"; message says what failed.
+        form: the settings with which it was begun, by their names in a link; None before.
+        goal: the progress at which a link's ends, before all of its work is done.
+        pace: pieces of work a second; None for as fast as possible.
+        wants_pause, wants_stop, wanted_steps: what the buttons want.
+        is_live: its work is being done, or waits for the end of a pause.
+        is_late: it was stopped because its time on this server was up.
+        is_closed: nobody watches any more.
+        worked_seconds: what its work has taken so far.
     """
-    try:
+
+    status: str | None = None
+    message: str = ""
+    form: dict[str, object] | None = None
+    goal: list[int] | None = None
+    pace: float | None = None
+    wants_pause: bool = False
+    wants_stop: bool = False
+    wanted_steps: int = 0
+    is_live: bool = False
+    is_late: bool = False
+    is_closed: bool = False
+    worked_seconds: float = 0.0
+
+    message_seconds = MESSAGE_SECONDS
+    failure = "The job failed"  # how its message begins where something goes wrong
+
+    def begin(self) -> None:
+        """Make what the work needs; called each time that it is followed."""
+
+    def advance(self) -> bool:
+        """Do one piece of the work; False where none is left."""
+        raise NotImplementedError
+
+    def prepare_message(self) -> None:
+        """Make what only a message needs."""
+
+    def catch_up(self) -> None:
+        """Do what a message need not wait for, behind it."""
+
+    def release(self) -> None:
+        """Let go of what only the work needed; called however it ends."""
+
+    def conclude(self) -> Iterator[None]:
+        """Measure what came of it; yield when there is something to show."""
+        yield from ()
+
+    @property
+    def progress(self) -> list[int]:
+        """How far it has come, in whole numbers that do not depend on the clock."""
+        raise NotImplementedError
+
+    def describe(self) -> dict:
+        """The job for a link; ValueError where a link cannot carry it."""
+        seconds = round(self.worked_seconds, 1)
+        return {"form": dict(self.form or {}), "progress": self.progress, "seconds": seconds}
+
+    @property
+    def seconds_allowed(self) -> float:
+        return limits_here().run_seconds
+
+    @property
+    def is_at_goal(self) -> bool:
+        return self.goal is not None and all(
+            now >= goal for now, goal in zip(self.progress, self.goal, strict=True)
+        )
+
+    def prepare(self, form: dict[str, object]) -> None:
+        """Begin anew with these settings: `follow` does the work."""
+        self.form, self.goal, self.status, self.message = form, None, RUNNING, ""
+        self.worked_seconds = 0.0
+        self.wants_pause = self.wants_stop = self.is_late = self.is_closed = False
+
+    def stop(self) -> None:
+        """Stop after the piece of work that is being done; at once where none is."""
+        self.wants_stop = self.is_live
+        if not self.is_live and self.status in UNDER_WAY:
+            self.status = STOPPED
+
+    def close(self) -> None:
+        """Nobody watches any more: stop, and measure nothing."""
+        self.is_closed = True
+        self.stop()
+
+    def follow(self) -> Iterator[None]:
+        """Do the work; yield at once, then when there is something to show, and at its end.
+
+        However it ends (also when the page is closed, which raises GeneratorExit at a yield), what was done
+        is kept. Nothing happens where it is followed already, or is not to be done.
+        """
+        if self.is_live or self.is_closed or self.status not in UNDER_WAY:
+            return
+        self.is_live, self.is_late, self.message = True, False, ""
+        self.status = PAUSED if self.wants_pause else RUNNING
+        self._began = time.monotonic()
+        self._shown_at = self._next_at = -math.inf
+        self._paused_at = None
+        try:
+            yield
+            self.begin()
+            yield
+            self.catch_up()
+            self._shown_at = time.monotonic()
+            while not self._is_over():
+                if self._rests():
+                    if self._is_due(SIGN_OF_LIFE_SECONDS):
+                        yield
+                        self._shown_at = time.monotonic()
+                elif self._work() and self._is_due(self.message_seconds):
+                    self.prepare_message()
+                    yield
+                    self._shown_at = time.monotonic()
+                self.catch_up()
+            self.prepare_message()
+        except GeneratorExit:
+            self.status = STOPPED
+            raise
+        except Exception as error:
+            self.fail(error)
+        finally:
+            self.is_live = self.wants_stop = self.wants_pause = False
+            self.wanted_steps = 0
+            self.release()
         yield
-    except GeneratorExit:
-        thing.status = STOPPED
-        raise
-    except Diverged as error:
-        thing.status, thing.message = FAILED, str(error)
-    except ValueError as error:  # settings that do not go together: nobody's bug
-        thing.status, thing.message = FAILED, f"{failed}: {error}"
-    except Exception as error:
-        logging.getLogger(__name__).exception(failed)
-        thing.status, thing.message = FAILED, f"{failed}: {error}"
+        if self.status in (STOPPED, FINISHED) and not self.is_closed:
+            yield from self.conclude()
 
+    def _is_over(self) -> bool:
+        """Whether no piece of work follows; the status says why."""
+        self.is_late = time.monotonic() - self._began > self.seconds_allowed
+        if self.status != FINISHED and (self.wants_stop or self.is_late or self.is_at_goal):
+            self.status = STOPPED
+        return self.status in (STOPPED, FINISHED)
 
-def drive(run: TrainingJob) -> Iterator[None]:
-    """Take steps until the run is over or stopped; yield at once, and when there is something to show.
+    def _is_due(self, seconds: float) -> bool:
+        return time.monotonic() - self._shown_at >= seconds
 
-    However it ends (also when the page is closed, which raises GeneratorExit at a yield), the weights are
-    kept and the run can go on later.
-    """
-    run.is_live, run.message = True, ""
-    run.status = PAUSED if run.wants_pause else RUNNING
-    try:
-        with record_failure(run, f"{run.name} failed"):
-            yield
-            run.begin()
-            yield from _steps(run)
-        if run.status == FAILED:
-            run.loop = None
-    finally:
-        run.is_live = run.wants_stop = run.wants_pause = False
-        run.wanted_steps = 0
-
-
-def _steps(run: TrainingJob) -> Iterator[None]:
-    shown_at = next_at = -math.inf
-    until = deadline()
-    while True:
-        if time.monotonic() > until:
-            run.wants_stop, run.message = True, "The time limit of this server is reached: Resume goes on."
-        if run.wants_stop:
-            run.status = STOPPED
-            break
-        if run.wants_pause and not run.wanted_steps:
-            yield from _rest(run)
-            continue
-        run.status = PAUSED if run.wants_pause else RUNNING
-        if run.pace and not run.wants_pause and (early := next_at - time.monotonic()) > 0:
-            time.sleep(min(early, NAP_SECONDS))
-            continue
-        next_at = max(next_at, time.monotonic() - NAP_SECONDS) + 1 / run.pace if run.pace else -math.inf
-        report = run.advance()
-        if run.film is not None:
-            run.take_frame()
-        if report is None or run.step == run.recipe.steps:
-            run.status, run.loop = FINISHED, None
-            break
-        if time.monotonic() - shown_at >= MESSAGE_SECONDS:
-            run.take_frame()
-            yield
-            shown_at = time.monotonic()
-        if report.measured_at > run.predicted_at:  # behind the message: both would keep one waiting
-            run.answer()
-    run.take_frame()
-
-
-def _rest(run: TrainingJob) -> Iterator[None]:
-    """Wait until the pause ends or a step or a stop is asked for; show the run first."""
-    run.status = PAUSED
-    if run.model is not None and run.points:
-        run.take_frame()
-    yield
-    began = shown_at = time.monotonic()
-    while run.wants_pause and not run.wanted_steps and not run.wants_stop:
-        time.sleep(NAP_SECONDS)
+    def _rests(self) -> bool:
+        """Wait a moment where it is paused, or too early at its pace; False where it is to work."""
         now = time.monotonic()
-        if now - began > limits_here().pause_seconds:  # the place is given back; the run can go on
-            run.wants_stop = True
-        if now - shown_at > SIGN_OF_LIFE_SECONDS:
-            shown_at = now
-            yield
+        if not self.wants_pause or self.wanted_steps:
+            self.status, self._paused_at = PAUSED if self.wants_pause else RUNNING, None
+            is_early = bool(self.pace) and not self.wants_pause and now < self._next_at
+            if is_early:
+                time.sleep(min(self._next_at - now, NAP_SECONDS))
+            return is_early
+        if self._paused_at is None:
+            self.status, self._paused_at, self._shown_at = PAUSED, now, -math.inf
+            self.prepare_message()
+        if now - self._paused_at > limits_here().pause_seconds:  # the place is given back; it can go on
+            self.wants_stop = True
+        time.sleep(NAP_SECONDS)
+        return True
+
+    def _work(self) -> bool:
+        """Do one piece; whether another may follow."""
+        began = time.monotonic()
+        self._next_at = max(self._next_at, began - NAP_SECONDS) + 1 / self.pace if self.pace else -math.inf
+        has_more = self.advance()
+        self.worked_seconds += time.monotonic() - began
+        self.wanted_steps = max(0, self.wanted_steps - 1)
+        if not has_more:
+            self.status = FINISHED
+        return has_more
+
+    def fail(self, error: Exception) -> None:
+        """Say why it failed; other jobs go on."""
+        expected = isinstance(error, ValueError | Diverged)  # settings that do not go together: nobody's bug
+        if not expected:
+            logging.getLogger(__name__).exception(self.failure)
+        self.status = FAILED
+        self.message = str(error) if isinstance(error, Diverged) else f"{self.failure}: {error}"
 
 
-def measure_run(run: TrainingJob) -> None:
-    """Let the model answer 1,000 held-out examples, for the board, the table and the card."""
-    with run.looking() as model:
-        run.conclude(evaluate(model, run.task))
+@dataclass(eq=False, kw_only=True)
+class ReportedJob(Job):
+    """A job whose work is an iterator: one report a piece.
+
+    Attributes:
+        reports: what is left of them; None where none were begun.
+        taken: how many came.
+    """
+
+    reports: Iterator | None = None
+    taken: int = 0
+    has_more: bool = True
+
+    def prepare(self, form: dict[str, object]) -> None:
+        super().prepare(form)
+        self.reports, self.taken, self.has_more = None, 0, True
+
+    @property
+    def progress(self) -> list[int]:
+        return [self.taken]
+
+    @property
+    def is_at_goal(self) -> bool:
+        """Whether a report came behind the goal: with none there, the job is finished and not stopped."""
+        return not self.has_more
+
+    def advance(self) -> bool:
+        report = next(self.reports, END)
+        if report is END:
+            return False
+        if self.goal is not None and self.progress >= self.goal:
+            self.has_more = False
+        else:
+            self.taken += 1
+            self.take(report)
+        return True
+
+    def take(self, report) -> None:
+        """Keep what a report says."""
+        raise NotImplementedError
+
+    def release(self) -> None:
+        self.reports = None

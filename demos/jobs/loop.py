@@ -1,10 +1,10 @@
 """A run's loop: step by step in this process, or in slices where a Space lends its GPU for seconds."""
 
+import contextlib
 import importlib.util
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterator
 
 import torch
 
@@ -14,7 +14,6 @@ from hf_attn.training.device import build_accelerator, describe_device
 from hf_attn.training.loop import Report, train
 from hf_attn.training.slices import SliceState, train_in_slices, train_slice
 
-Slice = TypeVar("Slice", bound=Sequence)
 SLICE_SECONDS = 4.0  # of steps: Stop waits for as long, and each slice asks for the GPU anew
 LENT_SECONDS = 20  # what a slice asks for: its model is built and measured in them too
 
@@ -43,34 +42,26 @@ def take_slice(state: SliceState, steps: int | None) -> SliceState:
     return train_slice(state, steps, SLICE_SECONDS)
 
 
-def begin_loop(run) -> Iterator[Sequence[Report]]:
+def begin_loop(run) -> Iterator[Report | SliceState]:
     """The loop of a run with a fresh model; at each report the model holds that step's weights."""
     if has_zero_gpu():
         run.accelerator = build_accelerator("cpu")  # where the model stays; its worker finds the GPU
-        return learn_in_slices(run, take_slice)
+        return begin_slices(run, take_slice)
     run.accelerator = build_accelerator(run.device)
     run.computed_on = describe_device(run.accelerator)
-    return learn_in_steps(run)
-
-
-def learn_in_steps(run) -> Iterator[Sequence[Report]]:
-    """Learn in this process, reporting every step, so that it can be stopped at any."""
-    (each_step := threading.Event()).set()
+    (each_step := threading.Event()).set()  # so that it can be stopped at any
     how = {"generator": torch.Generator().manual_seed(run.seed), "accelerator": run.accelerator}
-    for report in train(run.task, run.model, run.recipe, report_every_step=each_step, **how):
-        yield (report,)
+    return train(run.task, run.model, run.recipe, report_every_step=each_step, **how)
 
 
-def learn_in_slices(run, take: Callable[[SliceState, int | None], SliceState]) -> Iterator[Sequence[Report]]:
-    """Learn in slices that a worker computes, of one step each while the run is watched."""
+def begin_slices(run, take: Callable[[SliceState, int | None], SliceState]) -> Iterator[SliceState]:
+    """A loop of slices that a worker computes, of one step each while the run is watched."""
 
     def take_next(state: SliceState) -> SliceState:
-        left = None if run.last_step is None else run.last_step - state.step
+        left = None if run.goal is None else run.goal[0] - state.step
         return take(state, 1 if run.wants_pause or run.pace else left)
 
-    for state in train_in_slices(run.model, SliceState(run.task, run.recipe, run.seed), take_next):
-        run.computed_on = state.device
-        yield state.reports
+    return train_in_slices(run.model, SliceState(run.task, run.recipe, run.seed), take_next)
 
 
 def uses_global_rng(recipe: Recipe) -> bool:
@@ -79,22 +70,24 @@ def uses_global_rng(recipe: Recipe) -> bool:
     return has_dropout or recipe.teacher_forcing < 1
 
 
-def isolate_rng(loop: Iterator[Slice], seed: int) -> Iterator[Slice]:
-    """The same loop with random numbers of its own, however many other loops learn between its steps.
+class IsolatedRNG:
+    """Random numbers of a run's own, however many other runs learn between its steps.
 
-    It begins with `torch.manual_seed(seed)`, as the Python lines do that give the same run. While it takes a
-    step, no other such loop takes one.
+    They begin with `torch.manual_seed(seed)`, as the Python lines do that give the same run. While one such
+    run takes a step (`with numbers.drawing():`), no other takes one.
     """
-    drawn: tuple | None = None
-    while True:
-        with drawing_weights(seed):
-            if drawn is not None:
-                set_rng_states(*drawn)
-            reports = next(loop, None)
-            drawn = get_rng_states()
-        if reports is None:
-            return
-        yield reports
+
+    def __init__(self, seed: int):
+        self.seed = seed
+        self.states: tuple | None = None
+
+    @contextlib.contextmanager
+    def drawing(self) -> Iterator[None]:
+        with drawing_weights(self.seed):
+            if self.states is not None:
+                set_rng_states(*self.states)
+            yield
+            self.states = get_rng_states()
 
 
 def get_rng_states() -> tuple[torch.Tensor, list[torch.Tensor], torch.Tensor | None]:

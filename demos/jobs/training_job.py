@@ -4,26 +4,28 @@ import contextlib
 import itertools
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import torch
+from accelerate import Accelerator
 
 from hf_attn.architectures.registry import build_model
-from hf_attn.evaluation.baselines import Baseline
-from hf_attn.evaluation.metrics import Evaluation
+from hf_attn.evaluation.baselines import Baseline, measure_beside
+from hf_attn.evaluation.metrics import Evaluation, evaluate
 from hf_attn.tasks import Recipe, Task
 from hf_attn.tasks.base import CLASSES, TEXT
 from hf_attn.training.loop import Report
+from hf_attn.training.slices import SliceState
 
 from ..ui.boards import describe_baseline, drop_repeated_predictions, encode_maps
 from ..ui.formatting import shorten, thin
-from .loop import begin_loop, has_zero_gpu, isolate_rng, uses_global_rng
+from .job import PAUSED, RUNNING, STOPPED, Job
+from .loop import IsolatedRNG, begin_loop, has_zero_gpu, uses_global_rng
 from .probe import Examples, Probe, answer_examples, choose_examples, read_map, write_samples
 
-RUNNING, PAUSED, STOPPED, FINISHED, FAILED = "running", "paused", "stopped", "finished", "error"
 KEPT_POINTS = 2000  # of a run's curve
-KEPT_FRAMES = 60  # of a run's film once it is over
+FRAMES = 60  # of a run's film, beside that of step 0
 REPEATED_SECONDS = 1.5  # the browser may lose messages: each repeats what is as recent as this,
 REPEATED = 3  # and where steps take long so many of the newest
 LONGEST_PROBE = 48  # characters of the probe in the map's title
@@ -35,21 +37,18 @@ ANSWERS = ("What it writes", ("source", "written"), "{} held-out examples")
 
 
 @dataclass(eq=False)
-class TrainingJob:
-    """One model that learns one task: its state, and what the visitor's buttons want of it.
+class TrainingJob(Job):
+    """One model that learns one task, with what the page shows of it.
 
     Attributes:
         id, name: of the run, within its session.
         task, recipe, seed, device: what is trained, and where.
         own_probe: the visitor's own example whose attention is drawn, if there is one.
-        pace: steps a second; None for as fast as possible.
-        status: "running", "paused", "stopped", "finished" or "error"; message says what failed.
-        wants_pause, wants_stop, wanted_steps: set by the buttons, read between two steps.
-        is_live: whether a handler is taking its steps (or waiting for a free place).
         baseline, is_compared: a classifier's baseline, and whether it was measured.
-        points, frames: (time, value) of the curves and of the film.
-        last_step: where a link ends it before its recipe does.
-        film: the steps of which a link wants a frame; None for a frame whenever there is one to show.
+        measure_baseline: measures it, once a session.
+        made_room: a sentence on the run that was deleted for this one, or nothing.
+        points, frames: (time, value) of the curves, and of the film: the frames at the steps of `film_every`.
+        newest_frame: the same of the newest map, where that is at another step.
     """
 
     id: str
@@ -59,34 +58,37 @@ class TrainingJob:
     seed: int
     device: str = "auto"
     own_probe: Probe | None = None
-    pace: float | None = None
-    status: str = RUNNING
-    message: str = ""
-    wants_pause: bool = False
-    wants_stop: bool = False
-    wanted_steps: int = 0
-    is_live: bool = False
     step: int = 0
     model: torch.nn.Module | None = None
     evaluation: Evaluation | None = None
     baseline: Baseline | None = None
     is_compared: bool = False
+    measure_baseline: Callable[[Task], Baseline | None] = measure_beside
+    made_room: str = ""
     points: list[tuple[float, dict]] = field(default_factory=list)
     frames: list[tuple[float, dict]] = field(default_factory=list)
-    last_step: int | None = None
-    film: frozenset[int] | None = None
+    newest_frame: tuple[float, dict] | None = None
 
     def __post_init__(self) -> None:
+        self.status = RUNNING
+        self.failure = f"{self.name} failed"
         self.lock = threading.Lock()  # the model is either learning or being looked at
         self.readers = 0
         self.examples: Examples | None = None  # chosen when the run begins: reading a corpus may take long
         self.probe: Probe | None = None
-        self.active_seconds = 0.0
-        self.loop: Iterator[Sequence[Report]] | None = None
+        self.loop: Iterator[Report | SliceState] | None = None
+        self.rng: IsolatedRNG | None = None  # where the steps draw from torch's global generators
+        self.accelerator: Accelerator | None = None
         self.computed_on = ""  # the device that trains, in words; nothing before the first step
         self.map: dict = {}  # what the board says of the probe's map; nothing before there is a model
         self.predictions: list[dict] = []
         self.predicted_at = -1
+        self.measured_at = -1
+        self.listed_at = -2  # the step whose predictions the table of runs told last
+
+    @property
+    def progress(self) -> list[int]:
+        return [self.step]
 
     def begin(self) -> None:
         """Choose the examples; build the model and its loop, once."""
@@ -95,27 +97,48 @@ class TrainingJob:
             self.probe = self.own_probe or chosen
         if self.loop is None and self.model is None:
             self.model = build_model(self.task, self.recipe, self.seed)
-            loop = begin_loop(self)
-            self.loop = (
-                isolate_rng(loop, self.seed) if uses_global_rng(self.recipe) and not has_zero_gpu() else loop
-            )
+            self.loop = begin_loop(self)
+            if not has_zero_gpu():
+                self.rng = IsolatedRNG(self.seed) if uses_global_rng(self.recipe) else None
+                self.advance()  # the report before the first step
 
-    def advance(self) -> Report | None:
-        """Take one step, or a slice of steps, and record its reports; None where no step is left."""
+    def advance(self) -> bool:
+        """Take one step, or a slice of steps, and record its reports; False where no step is left."""
         while self.readers:  # a lock is not fair: whoever wants to look goes first
             time.sleep(0.001)
-        started = time.monotonic()
         with self.lock:
-            reports = next(self.loop, ())
-            self.active_seconds += time.monotonic() - started
-            if reports:
+            with self.rng.drawing() if self.rng else contextlib.nullcontext():
+                made = next(self.loop, None)
+            if isinstance(made, SliceState):
+                self.computed_on = made.device
+            for report in made.reports if isinstance(made, SliceState) else filter(None, [made]):
                 self.evaluation = None  # was of the weights before
-            for report in reports:
-                self.step = report.step
+                self.step, self.measured_at = report.step, report.measured_at
                 self._note(report)
-        if self.wanted_steps and self.step > 0:  # the report before the first step is none
-            self.wanted_steps -= 1
-        return reports[-1] if reports else None
+        if made is not None and self.step % self.film_every == 0:
+            self.frames.append(self._draw())
+        if made is None or self.step == self.recipe.steps:
+            self.loop = None
+        return self.loop is not None
+
+    def fail(self, error: Exception) -> None:
+        super().fail(error)
+        self.loop = None
+
+    def conclude(self) -> Iterator[None]:
+        """Measure the model on 1,000 held-out examples, and a classifier's baseline."""
+        if not self.step:
+            return
+        self.measure()
+        yield
+        if self.task.kind == CLASSES:
+            self.baseline, self.is_compared = self.measure_baseline(self.task), True
+            yield
+
+    def measure(self) -> None:
+        """Measure what was learned, for the board, the table and the card."""
+        with self.looking() as model:
+            self.record(evaluate(model, self.task))
 
     @contextlib.contextmanager
     def looking(self) -> Iterator[torch.nn.Module]:
@@ -127,21 +150,37 @@ class TrainingJob:
         finally:
             self.readers -= 1
 
-    def take_frame(self) -> None:
-        """Record a frame of the probe's map, at most one a step; for a link, only at its steps."""
-        if self.frames and self.frames[-1][1]["step"] == self.step:
+    @property
+    def film_every(self) -> int:
+        """Steps between two frames of the film: they follow from the recipe, so that a link's has the same.
+
+        Where a GPU is lent for slices of a run, each slice has one.
+        """
+        return 1 if has_zero_gpu() else -(-self.recipe.steps // FRAMES)
+
+    @property
+    def film(self) -> list[tuple[float, dict]]:
+        """(time, frame) of the film, and of the map that stands where the run does."""
+        if self.newest_frame is None or self.newest_frame[1]["step"] != self.step:
+            return self.frames
+        return [*self.frames, self.newest_frame]
+
+    def prepare_message(self) -> None:
+        """Draw the map at this step, where the film has no new one."""
+        newest = self.frames[-1] if self.frames else None
+        if self.model is None or (newest and newest[1]["step"] == self.step):
             return
-        is_kept = self.film is None or self.step in self.film or self.wants_pause or self.wants_stop
-        if not is_kept:
-            return
+        is_fresh = newest is not None and time.monotonic() - newest[0] < self.message_seconds
+        if not is_fresh or self.status != RUNNING:
+            self.newest_frame = self._draw()
+
+    def _draw(self) -> tuple[float, dict]:
         with self.lock:
             weights, self.map = read_map(self.model, self.task, self.probe)
         frame = {"step": self.step, "predictions": self.predictions}
         if weights is not None:
             frame["maps"] = [encode_maps(layer) for layer in weights]
-        self.frames.append((time.monotonic(), frame))
-        if len(self.frames) > 8 * KEPT_FRAMES:  # a long run keeps every other frame of its past
-            self.frames = self.frames[: 4 * KEPT_FRAMES : 2] + self.frames[4 * KEPT_FRAMES :]
+        return time.monotonic(), frame
 
     def _note(self, report: Report) -> None:
         is_measured = report.measured_at == report.step
@@ -153,10 +192,11 @@ class TrainingJob:
         point["held_out"] = report.held_out_exact_match if is_measured else None
         self.points.append((time.monotonic(), point))
 
-    def answer(self) -> None:
-        """Answer the shown examples at this step (a language model writes), for the step's frame."""
-        with self.lock:
-            self._answer()
+    def catch_up(self) -> None:
+        """Answer the shown examples (a language model writes) where the accuracy was measured anew."""
+        if self.measured_at > self.predicted_at:
+            with self.lock:
+                self._answer()
 
     def _answer(self) -> None:
         if self.predicted_at == self.step:
@@ -166,10 +206,13 @@ class TrainingJob:
             self.predictions = write_samples(self.model, self.task, self.probe)
         else:
             self.predictions = answer_examples(self.model, self.task, self.examples)
+        told = {"predictions": self.predictions}
         if self.frames and self.frames[-1][1]["step"] == self.step:
-            self.frames[-1] = (time.monotonic(), {**self.frames[-1][1], "predictions": self.predictions})
+            self.frames[-1] = (time.monotonic(), self.frames[-1][1] | told)
+        elif self.newest_frame is not None and self.newest_frame[1]["step"] == self.step:
+            self.newest_frame = (time.monotonic(), self.newest_frame[1] | told)
 
-    def conclude(self, evaluation: Evaluation) -> None:
+    def record(self, evaluation: Evaluation) -> None:
         """Record the final measurement in curve, film and table; the caller holds the model."""
         self.evaluation = evaluation
         self._answer()
@@ -204,16 +247,15 @@ class TrainingJob:
         left = self.recipe.steps - self.step
         if self.pace:
             return left / self.pace
-        return left * self.active_seconds / self.step if self.step else None
+        return left * self.worked_seconds / self.step if self.step else None
 
     def to_message(self, *, whole: bool = False) -> dict:
         """The train board's value: the whole run, or only its newest points and frames."""
         if whole:
             points = thin([point for _, point in self.points], KEPT_POINTS)
-            most = KEPT_FRAMES if self.film is None else len(self.frames)
-            frames = thin([frame for _, frame in self.frames], most)
+            frames = [frame for _, frame in self.film]
         else:
-            points, frames = newest_of(self.points), newest_of(self.frames)
+            points, frames = newest_of(self.points), newest_of(self.film)
         return {
             "run": self.id,
             "status": self.status,
@@ -222,6 +264,7 @@ class TrainingJob:
             "meta": self.meta,
             "points": points,
             "frames": drop_repeated_predictions(frames),
+            "film_every": self.film_every,
         }
 
     @property

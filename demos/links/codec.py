@@ -1,15 +1,12 @@
 """Links: what a tab shows as text for the address, and what a link says, checked.
 
-A link is `?view=1.…`: a version, then what the tab shows as JSON, deflated, in base64 for addresses:
+A link is `?view=2.…`: a version, then what the tab shows as JSON, deflated, in base64 for addresses:
 
     tab         its id
-    values      {name: value} of the fields, named by `Page.link_fields`; a bundled checkpoint by the name
-                of its folder, the sender's own run as "run"
+    fields      {name: value}, named by `Page.link_fields`; a bundled checkpoint by the name of its folder
+    jobs        [{job, form, progress, name, seconds}]: what was trained, named by `Page.link_job`: its
+                settings, and how far it had come. A field or a board names a run by its place here, "job:0"
     boards      {id: what the picture itself chose: layer, head, cell}, as its script gives and takes it
-    run         {form, steps, name}: the settings from which the sender's own run is trained again
-    beside      [{form, steps, name, film}] of the runs that were laid over it
-    learned     {name: {form, taken}} of the tab's jobs, named by `Page.link_job`: their settings, and how far
-                they had come
     locked      the fields are seen and cannot be changed, as a teacher may wish
     hidden      right answers are seen only when asked for, as a teacher may wish
 
@@ -20,32 +17,31 @@ types. Locking helps in a lesson and is no security: without the link in its add
 import base64
 import json
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from gradio import components
 from gradio.components import Component
 
-from ..core.fields import task_choices
 from ..jobs.training_job import TrainingJob
 from ..session.catalog import ModelCatalog
-from ..session.page import LinkedFields, ReplayableJob
+from ..session.page import JobSpec, LinkedFields, LinkedJob
 from ..session.session import Session
-from ..tabs.train import replay
 from ..ui.formatting import NARROW, count, shorten
+from . import version_1
 
 PARAMETER = "view"
-VERSION = "1"
+VERSION = "2"
 LONGEST = 6000  # characters of a link: more gets lost on the way through some servers
 LONGEST_STATE = 200_000  # bytes that it unpacks to
 LONGEST_NAMED = 100  # characters of the choices that a refusal names
 LONGEST_QUOTE = 40  # characters of a refused value
 LONGEST_LIST = 512  # of a field in which several are chosen
-LONGEST_TAKEN = 8  # numbers that say how far something has come
+LONGEST_PROGRESS = 8  # numbers that say how far something has come
 DEEPEST = 12  # of lists and objects in one another
-RUN = "run"  # what a link calls the sender's own run
-PARTS = {"tab": str, "values": dict, "boards": dict, "run": dict, "beside": list, "learned": dict}
-PARTS |= {"locked": bool, "hidden": bool}
-ORDINALS = ("", "first", "second", "third", "fourth")
+PLACE = "job:{}"  # what a link calls a run: the place of its job
+PARTS = {"tab": str, "fields": dict, "boards": dict, "jobs": list, "locked": bool, "hidden": bool}
+ORDINALS = ("first", "second", "third", "fourth")
+MOST_JOBS = len(ORDINALS)
 LEARNS_AGAIN = (
     "The link carries the settings of what was trained here: opening it trains that again, to the same step."
 )
@@ -73,9 +69,9 @@ def read_link(text: str) -> dict:
     version, dot, packed = text.partition(".")
     if not dot or not version.isdigit():
         raise ValueError(BROKEN)
-    if version != VERSION:
+    if version not in (VERSION, version_1.VERSION):
         raise ValueError(
-            f"This link is of version {version}, and this app reads version {VERSION}: "
+            f"This link is of version {version}, and this app reads versions 1 and {VERSION}: "
             "open it with the version of hf_attn that made it."
         )
     try:
@@ -88,6 +84,8 @@ def read_link(text: str) -> dict:
         state = None
     if not isinstance(state, dict) or is_deep(state):
         raise ValueError(BROKEN)
+    if version == version_1.VERSION:
+        state = version_1.translate(state)
     for name, value in state.items():
         if name not in PARTS:
             raise ValueError(f"This link says {name!r}, which this app does not know.")
@@ -110,79 +108,80 @@ def refuse(constant: str) -> None:
 
 
 def describe_view(
-    linked: Iterable[LinkedFields],
-    catalog: ModelCatalog,
+    linked: list[LinkedFields],
+    kinds: list[LinkedJob],
     session: Session,
     values: dict[str, object],
     boards: dict,
-    jobs: dict[str, dict] | None = None,
 ) -> tuple[dict, str]:
     """The state of a tab for its link, and in a sentence what the link does or cannot carry.
 
     Args:
         linked: the tab's fields.
-        catalog: checkpoints that everybody may open.
-        session: the visitor's own runs.
+        kinds: of jobs, of all tabs.
+        session: the visitor's own runs and jobs.
         values: of the fields.
         boards: what the pictures chose.
-        jobs: as `describe_jobs` gives them.
 
     Raises:
-        ValueError: it shows a run that cannot be trained again elsewhere.
+        ValueError: a field names a run that cannot be trained again elsewhere.
     """
-    linked = list(linked)
-    tab = linked[0].tab
-    state: dict = {"tab": tab, "values": dict(values), "boards": boards}
-    if jobs:
-        state["learned"] = jobs
-    run = session.runs.get(session.shown) if tab == "train" else None
-    for name in (one.weights for one in linked if one.weights is not None):
-        chosen = values[name]
-        run = session.runs.get(chosen)
-        known = {str(path): path.name for _, path in catalog.folders}
-        state["values"][name] = RUN if run is not None else known.get(chosen, chosen)
-    if run is None or not run.step:
-        stays = [one.stays(session) for one in linked if one.stays is not None]
-        return state, " ".join(filter(None, [LEARNS_AGAIN if jobs else "", *stays]))
-    try:
-        state["run"] = replay.describe_run(run)
-    except ValueError as error:
-        if tab != "train":
-            raise
-        return state, str(error)  # the link carries the settings
-    beside, stays = describe_beside(session, boards) if tab == "train" else ([], [])
-    state |= {"beside": beside} if beside else {}
-    names = [run.name, *(one["name"] for one in beside)]
-    return state, " ".join([travel_message(names, run.step), *stays])
-
-
-def describe_beside(session: Session, boards: dict) -> tuple[list[dict], list[str]]:
-    """(the runs laid over the shown one, as a link describes them; why some cannot be)."""
-    laid = boards.get(replay.TABLE, {}).get("laid", [])
-    found, stays = [], []
-    for run in (session.runs[one] for one in laid if one in session.runs):
+    tab, jobs, said, stays = linked[0].tab, [], [], []
+    names: dict[str, str | None] = dict.fromkeys(session.runs)
+    names |= {str(path): path.name for _, path in session.catalog.folders}
+    trains = next(kind for kind in kinds if kind.comes_first)
+    in_fields = [text for text in strings_in(values) if text in session.runs]
+    wanted = [*in_fields, *(text for text in strings_in(boards) if text in session.runs)]
+    wanted += [session.shown] if tab == trains.tab and session.shown in session.runs else []
+    for run in (session.runs[run_id] for run_id in dict.fromkeys(wanted)):
         try:
-            found.append(replay.describe_run(run, film=True))
+            described = trains.describe(run)
         except ValueError as error:
+            if run.id in in_fields:
+                raise
             stays.append(str(error))
-    return found, stays
+        else:
+            names[run.id] = PLACE.format(len(jobs))
+            jobs.append({"job": trains.name, **described})
+    if jobs:
+        said = [travel_message(jobs)]
+    for kind in kinds:
+        job = kind.find(session)
+        if kind.tab == tab and not kind.comes_first and job is not None and job.form is not None:
+            jobs.append({"job": kind.name, **kind.describe(job)})
+            said = [LEARNS_AGAIN]
+    state = {"tab": tab, "fields": rename(values, names), "boards": rename(boards, names)}
+    stays += [one.stays(session) for one in linked if one.stays is not None]
+    return state | ({"jobs": jobs} if jobs else {}), " ".join(filter(None, [*said, *stays]))
 
 
-def travel_message(names: list[str], steps: int) -> str:
+def strings_in(value: object) -> list[str]:
+    """Every text in lists and objects, in their order."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    return [text for one in value for text in strings_in(one)] if isinstance(value, list) else []
+
+
+def rename(value: object, names: Mapping[str, str | None]) -> object:
+    """The same with other names; what is called None is left out of lists."""
+    if isinstance(value, str):
+        return names.get(value, value)
+    if isinstance(value, Mapping):
+        return {name: rename(one, names) for name, one in value.items()}
+    if isinstance(value, list):
+        kept = [one for one in value if not isinstance(one, str) or names.get(one, one) is not None]
+        return [rename(one, names) for one in kept]
+    return value
+
+
+def travel_message(jobs: list[dict]) -> str:
+    names, steps = [one["name"] for one in jobs], jobs[-1]["progress"][0]
     if len(names) == 1:
         return f"The link carries the settings of {names[0]}: opening it trains {count(steps)} steps again."
     listed = f"{', '.join(names[:-1])} and {names[-1]}"
     return f"The link carries the settings of {listed}: opening it trains them again, one after the other."
-
-
-def describe_jobs(jobs: Iterable[ReplayableJob], tab: str, values: dict) -> dict[str, dict]:
-    """A tab's jobs for its link, {name: {form, taken}}; `values` has their states by component."""
-    states = {job.name: values[job.state] for job in jobs if job.tab == tab}
-    return {
-        name: {"form": dict(state.form), "taken": list(state.taken)}
-        for name, state in states.items()
-        if state.form is not None
-    }
 
 
 def check_state(linked: Iterable[LinkedFields], state: dict) -> list[LinkedFields]:
@@ -194,7 +193,7 @@ def check_state(linked: Iterable[LinkedFields], state: dict) -> list[LinkedField
         raise ValueError(
             f"This link opens the tab {state.get('tab')!r}, which does not exist: choose {', '.join(tabs)}."
         )
-    found, values = tabs[state["tab"]], state.get("values", {})
+    found, values = tabs[state["tab"]], state.get("fields", {})
     known = {name for one in found for name in one.fields}
     if unknown := sorted(values.keys() - known):
         raise ValueError(f"This link sets {unknown[0]!r}, which {state['tab'].title()} does not have.")
@@ -206,23 +205,33 @@ def check_state(linked: Iterable[LinkedFields], state: dict) -> list[LinkedField
     return found
 
 
-def check_jobs(jobs: Iterable[ReplayableJob], state: dict) -> list[tuple[ReplayableJob, dict, list[int]]]:
-    """(job, settings, progress) of each job in a link; ValueError for an unknown job or a wrong setting."""
-    known = {job.name: job for job in jobs if job.tab == state["tab"]}
+def check_jobs(kinds: Iterable[LinkedJob], state: dict) -> list[JobSpec]:
+    """The jobs of a link, those first that come first; ValueError for an unknown one or a wrong setting."""
+    known = {kind.name: kind for kind in kinds if kind.comes_first or kind.tab == state["tab"]}
     checked = []
-    for name, row in state.get("learned", {}).items():
-        form, taken = (row.get("form"), row.get("taken")) if isinstance(row, dict) else (None, None)
-        if name not in known or not isinstance(form, dict) or form.keys() != known[name].fields.keys():
-            raise ValueError(f"This link does not say how {state['tab'].title()} learns {name!r}.")
-        are_numbers = isinstance(taken, list) and all(type(one) is int and one >= 0 for one in taken)
-        if not are_numbers or len(taken) != (known[name].count or min(len(taken), LONGEST_TAKEN)):
+    for row in state.get("jobs", []):
+        kind = known.get(row.get("job")) if isinstance(row, dict) else None
+        form = row.get("form") if kind else None
+        if kind is None or not isinstance(form, dict):
+            raise ValueError("This link does not say how what it shows is trained.")
+        if kind.check is not None:
+            form = kind.check(form)
+        elif form.keys() != kind.fields.keys():
+            raise ValueError(f"This link does not say how {state['tab'].title()} learns {kind.name!r}.")
+        else:
+            check_values(kind, form)
+        progress, name, seconds = row.get("progress"), row.get("name", ""), row.get("seconds", 0.0)
+        are_numbers = isinstance(progress, list) and all(type(one) is int and one >= 0 for one in progress)
+        if not are_numbers or not 1 <= len(progress) <= LONGEST_PROGRESS or not isinstance(name, str):
             raise ValueError(BROKEN)
-        check_values(known[name], form)
-        checked.append((known[name], form, taken))
-    return checked
+        is_time = type(seconds) in (int, float) and seconds >= 0
+        checked.append(JobSpec(kind, form, progress, name, seconds if is_time else 0.0))
+    if len(checked) > MOST_JOBS:
+        raise ValueError(f"This link has {len(checked)} jobs; up to {MOST_JOBS} are done again.")
+    return sorted(checked, key=lambda spec: not spec.kind.comes_first)
 
 
-def check_values(linked: LinkedFields | ReplayableJob, values: dict) -> None:
+def check_values(linked: LinkedFields | LinkedJob, values: dict) -> None:
     """Refuse a value that its field cannot hold, by a ValueError that says what it takes."""
     for name, component in linked.fields.items():
         if name in values and not can_hold(component, values[name], varies=name in linked.varying):
@@ -282,30 +291,24 @@ def is_choice(component: Component, value: object, *, varies: bool) -> bool:
     return type(value) in types
 
 
-def find_weights(catalog: ModelCatalog, name: object, run_id: str | None) -> object:
-    """The checkpoint that a link names, "run" for the sender's own; ValueError where that was not trained."""
-    if name == RUN:
-        if run_id is None:
-            raise ValueError("This link shows a run of the sender's and does not say how it was trained.")
-        return run_id
+def find_weights(catalog: ModelCatalog, name: object) -> object:
+    """The checkpoint that a link names: of a bundled one its folder here."""
     return next((str(path) for _, path in catalog.folders if path.name == name), name)
 
 
 def opened_message(state: dict, title: str) -> str:
     """What a link did; empty where the page simply shows it."""
-    locked = f"The settings of {title} are set by the link." if state.get("locked") else ""
-    return " ".join(filter(None, [locked, LEARNING_AGAIN if state.get("learned") else ""]))
+    return f"The settings of {title} are set by the link." if state.get("locked") else ""
 
 
-def training_message(spec: replay.RunSpec, place: int, number: int) -> str:
-    """Which run is trained for a link: the one at this place of so many."""
-    task = task_choices()[str(spec.fields["task"])][0]
+def training_message(run: TrainingJob, spec: JobSpec, place: int, number: int) -> str:
+    """Which run is trained for a link: the one at this place, from 0, of so many."""
     which = (
         f"Of the sender's {number} models, the {ORDINALS[place]} is"
         if number > 1
         else "The sender's model is"
     )
-    return f"{which} trained here again: {task}, {count(spec.steps)}{NARROW}steps."
+    return f"{which} trained here again: {run.task.name}, {count(spec.progress[0])}{NARROW}steps."
 
 
 def missing_runs_message(number: int) -> str:
@@ -316,9 +319,9 @@ def missing_runs_message(number: int) -> str:
     return f"{which} not trained here, so this comparison lacks {'it' if number == 1 else 'them'}."
 
 
-def steps_message(run: TrainingJob, wanted: int) -> str:
+def steps_message(run: TrainingJob, spec: JobSpec) -> str:
     """That a link's run was stopped early; empty where it has the sender's steps."""
-    if run.step == wanted:
+    if run.progress == spec.progress:
         return ""
-    taken, steps = count(run.step), f"{count(wanted)}{NARROW}steps"
+    taken, steps = count(run.step), f"{count(spec.progress[0])}{NARROW}steps"
     return f"{run.name} stopped at step {taken}; the sender's run had {steps}."

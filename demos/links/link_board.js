@@ -98,8 +98,8 @@
     return { box, fill, field, options, choose, shut };
   };
 
-  /** What a link that was opened says, with the button that shows the answers. */
-  const notice = root => {
+  /** What a link that was opened says or asks, with the button that shows the answers. */
+  const notice = (root, trigger) => {
     const words = el("p");
     let said = "";
     const show = hfAttn.button("Show the answer", () => {
@@ -110,9 +110,17 @@
     const box = el("div", "hf-link-says", words, show);
     words.setAttribute("role", "status");
     box.hidden = show.hidden = true;
+    const answers = ["train_link", "skip_training"].map((event, skips) =>
+      hfAttn.button(skips ? "Only open its settings" : "Train it here", () => {
+        for (const one of answers) one.hidden = true;
+        trigger(event, {});
+      }),
+    );
+    box.append(...answers);
     root.append(box);
-    return (text, { wrong = false, hides = false } = {}) => {
+    return (text, { wrong = false, hides = false, asks = false } = {}) => {
       box.hidden = !text && !hides;
+      for (const one of answers) one.hidden = !asks;
       box.classList.toggle("hf-error", wrong);
       words.setAttribute("role", wrong ? "alert" : "status");
       said = text;
@@ -156,7 +164,7 @@
       asked.turn += 1; // an answer under way is to a question that nobody asks any more
     };
     const link = linkPanel(root, ask, forget);
-    const say = notice(root);
+    const say = notice(root, trigger);
     document.addEventListener("keydown", event => {
       if (event.key !== "Escape" || event.defaultPrevented || link.box.hidden) return;
       link.shut();
@@ -200,6 +208,7 @@
     const update = value => {
       if (!value) return;
       if (value.opened) opened(value.opened);
+      else if (value.asks) say(value.asks, { asks: true });
       else if (value.turn === 0) say(value.refused, { wrong: true });
       else if (value.turn === asked.turn && value.refused) link.fill("", value.refused);
       else if (value.turn === asked.turn) made(value);

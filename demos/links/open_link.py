@@ -4,26 +4,33 @@ Value of `link_board` (demos/links/link_board.js): `to_json` of None or one of
 
     {turn, made, said}      the text for the address, and what is to be known of it; turn is the question's
     {turn, refused}         why there is no link, or why one was not opened (turn 0)
+    {turn 0, asks}          a sentence: whether what takes long shall be trained; `train_link` and
+                            `skip_training` answer it
     {turn 0, opened}        {tab, boards, locked [ids of fields], hidden, said}: what a link asks of the page
 
 It sends `copy_<tab>` with `event.turn`, `.boards`, `.locked` and `.hidden`.
 """
 
+import functools
 import typing
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import gradio as gr
 
 from ..core.events import Event
-from ..session.page import NOW, LinkedFields, Page, change_of, with_value
-from ..tabs.train import replay
-from ..ui import boards, notices
+from ..jobs.job import UNDER_WAY, WAITING
+from ..session.page import NOW, JobSpec, LinkedFields, Page, change_of, with_value
+from ..session.session import Session
+from ..ui import boards, formatting, notices
 from . import codec
 
 ASSETS = ("link.css", "link_board.js")
-TRAIN = "train"
 NOTHING = "Nothing on this tab can be linked: open another tab, then copy the link."
 GONE = "The sender's model could not be trained here; its settings are in the Train tab."
+LONG_SECONDS = 60.0  # from here on it is asked first
+ASKS = "What this link shows took the sender {} to train. Train it here?"
+UNTRAINED = "Nothing was trained: these are the sender's settings."
 
 
 class CopyEvent(Event):
@@ -44,23 +51,8 @@ class CopyEvent(Event):
 def build_header(tabs: list[str]) -> gr.HTML:
     """Build the top of the page: brand, Copy link, and messages of links."""
     template = f'{notices.BRAND}<div class="hf-link hf-board"></div>'
-    events = tuple(f"copy_{tab}" for tab in tabs)
+    events = ("train_link", "skip_training", *(f"copy_{tab}" for tab in tabs))
     return boards.build_board("link_board", "hf-header", "link-board", *events, template=template)
-
-
-def copy_link(page: Page, linked: list[LinkedFields], values: dict, event: CopyEvent) -> str:
-    """The board's value: the link to what a tab shows, or why there is none; `values` is by component."""
-    try:
-        if not linked:
-            raise ValueError(NOTHING)
-        fields = {name: values[part] for one in linked for name, part in one.fields.items()}
-        jobs = codec.describe_jobs(page.linked_jobs, linked[0].tab, values)
-        view = (linked, page.catalog, values[page.session], fields, event.boards, jobs)
-        state, message = codec.describe_view(*view)
-        state |= {name: True for name in ("locked", "hidden") if getattr(event, name)}
-        return boards.to_json({"turn": event.turn, "made": codec.write_link(state), "said": message})
-    except ValueError as error:
-        return boards.to_json({"turn": event.turn, "refused": str(error)})
 
 
 def lock(changes: dict, linked: list[LinkedFields]) -> dict:
@@ -73,141 +65,182 @@ def lock(changes: dict, linked: list[LinkedFields]) -> dict:
 
 
 @dataclass(frozen=True, eq=False)
-class Opening:
-    """The handlers that open a page with a link.
+class Links:
+    """The handlers that copy a link, and that open a page with one; their updates are by component.
 
     Attributes:
         page: all of it, built.
         board: of the header.
-        pending: gr.State of the link whose runs are being trained, {state, ids}, ids of those that are
-            there or under way; None where there is none.
     """
 
     page: Page
     board: gr.HTML
-    pending: gr.State
 
-    @property
-    def inputs(self) -> list:
-        read = [part for one in (*self.page.linked_fields, *self.page.linked_jobs) for part in one.inputs]
-        return list(dict.fromkeys([self.page.session, self.page.order, self.pending, *read]))
+    @functools.cached_property
+    def outputs(self) -> dict:
+        """What a link may change; each is its own name."""
+        fields, jobs = self.page.linked_fields, self.page.linked_jobs
+        parts = [part for one in fields for part in (*one.fields.values(), *one.shows.values(), *one.buttons)]
+        parts += [part for one in jobs for part in one.shows.values()]
+        return {part: part for part in [self.board, self.page.tabs, *parts]}
 
-    @property
-    def outputs(self) -> list:
-        parts = [
-            part
-            for one in self.page.linked_fields
-            for part in (*one.fields.values(), *one.outputs, *one.buttons)
-        ]
-        parts += [part for one in self.page.linked_jobs for part in one.outputs]
-        return list(dict.fromkeys([self.board, self.page.tabs, self.page.order, self.pending, *parts]))
+    def copy(self, session: Session, tab: str, values: dict, event: CopyEvent) -> str:
+        """The board's value: the link to what a tab shows, or why there is none."""
+        linked = [one for one in self.page.linked_fields if one.tab == tab]
+        try:
+            if not linked:
+                raise ValueError(NOTHING)
+            state, message = codec.describe_view(linked, self.page.linked_jobs, session, values, event.boards)
+            state |= {name: True for name in ("locked", "hidden") if getattr(event, name)}
+            return boards.to_json({"turn": event.turn, "made": codec.write_link(state), "said": message})
+        except ValueError as error:
+            return boards.to_json({"turn": event.turn, "refused": str(error)})
 
-    def open_page(self, request: gr.Request, *values) -> dict:
-        """The page was loaded: open the link in its address, if there is one."""
+    def read(self, session: Session, request: gr.Request) -> dict:
+        """The page was loaded: read the link in its address, if there is one; `open` opens it.
+
+        Where its jobs take long, it waits for an answer first.
+        """
         text = request.query_params.get(codec.PARAMETER)
         if text is None:
-            return {self.board: gr.skip()}
-        values = dict(zip(self.inputs, values, strict=True))
+            return {}
         try:
-            return self._bring(codec.read_link(text), [], values)
+            state = codec.read_link(text)
+            codec.check_state(self.page.linked_fields, state)
+            seconds = sum(spec.seconds for spec in codec.check_jobs(self.page.linked_jobs, state))
+            if seconds <= LONG_SECONDS:
+                return self.begin(session, state)
         except ValueError as error:
-            return self._say({"refused": str(error)})
+            return self.say(refused=str(error))
+        session.asked_link = state
+        return self.say(asks=ASKS.format(formatting.clock(seconds)))
 
-    def go_on(self, *values) -> dict:
-        """A run has ended: if it was a link's, train its next run, or open what the link shows."""
-        values = dict(zip(self.inputs, values, strict=True))
-        pending = values[self.pending]
-        if pending is None:
-            return {self.board: gr.skip()}
-        run = values[self.page.session].runs.get(pending["ids"][-1])
-        if run is not None and run.is_live:
-            return {self.board: gr.skip()}
-        over = {self.pending: None}
+    def train_link(self, session: Session) -> dict:
+        """The visitor wants what takes long to be trained."""
+        state, session.asked_link = session.asked_link, None
+        return {} if state is None else self.begin(session, state)
+
+    def skip_training(self, session: Session) -> dict:
+        """Open the settings of a link's last run, or else its tab, and train nothing."""
+        state, session.asked_link = session.asked_link, None
+        if state is None:
+            return {}
+        runs = [spec for spec in codec.check_jobs(self.page.linked_jobs, state) if spec.kind.comes_first]
+        if runs:
+            return self.show_form(session, runs[-1], UNTRAINED)
+        return self.show_tab(session, state, [], UNTRAINED)
+
+    def begin(self, session: Session, state: dict) -> dict:
+        """Open the tab of a link, or that of the first run which it needs; `open` trains."""
+        specs = codec.check_jobs(self.page.linked_jobs, state)
+        session.link = state if specs else None
+        if specs and specs[0].kind.comes_first:
+            return self.show_form(session, specs[0], WAITING)
+        return self.show_tab(session, state, [], codec.LEARNING_AGAIN if specs else "")
+
+    def open(self, session: Session) -> Iterator[dict]:
+        """Train a link's jobs one after the other, and open what it shows."""
+        state, session.link = session.link, None
+        if state is None:
+            return
+        specs = codec.check_jobs(self.page.linked_jobs, state)
+        runs, done = [spec for spec in specs if spec.kind.comes_first], []
         try:
-            return over | self._bring(pending["state"], pending["ids"], values)
+            for spec in specs:
+                if len(done) == len(runs) and runs:
+                    yield self.show_result(session, state, runs, done)
+                job = spec.kind.start(session, spec, done)
+                if job.status in UNDER_WAY:
+                    job.goal = spec.progress
+                    if spec in runs:
+                        message = codec.training_message(job, spec, len(done), len(runs))
+                        yield self.show_form(session, spec, message)
+                    for updates in spec.kind.follow(session):
+                        yield {spec.kind.shows[name]: update for name, update in updates.items()}
+                done.append(job)
+            if len(specs) == len(runs):
+                yield self.show_result(session, state, runs, done)
         except ValueError as error:
-            return over | self._say({"refused": str(error)})
+            yield self.say(refused=str(error))
 
-    def _bring(self, state: dict, ids: list[str], values: dict) -> dict:
-        """Train the first missing run of a link, else open what it shows; `ids` are already there."""
-        linked, session = codec.check_state(self.page.linked_fields, state), values[self.page.session]
-        wanted = replay.linked_runs(state)
-        for place, spec in enumerate(wanted[len(ids) :], len(ids) + 1):
-            run = replay.find_equal_run(session, spec, ids)
-            if run is None:
-                message = codec.training_message(spec, place, len(wanted))
-                return self._train(spec, state, ids, values, message)
-            ids = [*ids, run.id]
-        found = [(session.runs.get(run_id), spec) for run_id, spec in zip(ids, wanted, strict=True)]
-        trained = [(run, spec) for run, spec in found if run is not None and run.step]
-        if wanted and (not trained or trained[-1][1] is not wanted[-1]):
-            return self._say({"refused": GONE})
-        missing = codec.missing_runs_message(len(wanted) - len(trained))
-        return self._show(linked, state, trained, values, missing)
+    def show_result(self, session: Session, state: dict, runs: list[JobSpec], done: list) -> dict:
+        """Open what a link shows of its runs."""
+        gone = [run for run in done if run.is_closed or not run.step]
+        if done[-1] in gone:
+            return self.say(refused=GONE)
+        short = [
+            codec.steps_message(run, spec) for run, spec in zip(done, runs, strict=True) if run not in gone
+        ]
+        message = " ".join(filter(None, [*short, codec.missing_runs_message(len(gone))]))
+        ids = [None if run in gone else run.id for run in done]
+        return self.show_tab(session, state, ids, message)
 
-    def _say(self, message: dict) -> dict:
+    def say(self, **message) -> dict:
         return {self.board: boards.to_json({"turn": 0, **message})}
 
-    def _train(self, spec: replay.RunSpec, state: dict, ids: list[str], values: dict, message: str) -> dict:
-        """Train one of the link's runs in the Train tab; `go_on` does the rest."""
-        linked = next(one for one in self.page.linked_fields if one.tab == TRAIN)
-        changes = linked.restore(spec.fields, *(values[part] for part in linked.inputs))
-        run, removed = replay.add_linked_run(values[self.page.session], spec, ids)
-        message = f"{message} {removed}".strip()
-        return changes | {
-            self.page.tabs: gr.Tabs(selected=TRAIN),
-            self.page.order: values[self.page.order] + 1,
-            self.pending: {"state": state, "ids": [*ids, run.id]},
-            **self._say({"opened": {"tab": TRAIN, "boards": {}, "locked": [], "said": message}}),
+    def show_form(self, session: Session, spec: JobSpec, message: str) -> dict:
+        """Open the tab of a job with its settings."""
+        linked = next(one for one in self.page.linked_fields if one.tab == spec.kind.tab)
+        opened = {"tab": linked.tab, "boards": {}, "locked": [], "said": message}
+        return {
+            **self.restore(session, linked, spec.form),
+            self.page.tabs: gr.Tabs(selected=linked.tab),
+            **self.say(opened=opened),
         }
 
-    def _show(
-        self, linked: list[LinkedFields], state: dict, trained: list, values: dict, missing: str
-    ) -> dict:
-        """Open the tab of a link with its fields; `trained` has its runs, the shown one last."""
-        tab, fields, changes, shown = state["tab"], state.get("values", {}), {}, state.get("boards", {})
-        messages = [codec.steps_message(run, spec.steps) for run, spec in trained]
-        run_id = trained[-1][0].id if trained else None
-        if tab == TRAIN:
-            values[self.page.session].show(run_id)
-        if table := shown.get(replay.TABLE):
-            shown = shown | {replay.TABLE: table | {"laid": [run.id for run, _ in trained[:-1]]}}
-        jobs = codec.check_jobs(self.page.linked_jobs, state)
+    def restore(self, session: Session, linked: LinkedFields, values: dict) -> dict:
+        """Updates of a tab's fields for these values, by component."""
+        if linked.restore is None:
+            return {part: with_value(values[name]) for name, part in linked.fields.items()}
+        parts = {**linked.fields, **linked.shows}
+        return {parts[name]: update for name, update in linked.restore(session, values).items()}
+
+    def show_tab(self, session: Session, state: dict, ids: list[str | None], message: str) -> dict:
+        """Open the tab of a link with its fields; `ids` are of the runs that it names."""
+        linked = codec.check_state(self.page.linked_fields, state)
+        names = {codec.PLACE.format(place): run for place, run in enumerate(ids)}
+        fields, changes = codec.rename(state.get("fields", {}), names), {}
         for one in linked:
             wanted = {name: fields.get(name, part.value) for name, part in one.fields.items()}
             if one.weights is not None:
-                wanted[one.weights] = codec.find_weights(self.page.catalog, wanted[one.weights], run_id)
-            if one.restore is None:
-                changes |= {part: with_value(wanted[name]) for name, part in one.fields.items()}
-            else:
-                changes |= one.restore(wanted, *(values[part] for part in one.inputs))
-        for job, form, taken in jobs:
-            changes |= job.replay(form, taken, *(values[part] for part in job.inputs))
+                wanted[one.weights] = codec.find_weights(self.page.catalog, wanted[one.weights])
+            changes |= self.restore(session, one, wanted)
         parts = [part for one in linked for part in (*one.fields.values(), *one.buttons)]
         is_locked = state.get("locked", False)
         opened = {
-            "tab": tab,
-            "boards": shown,
+            "tab": state["tab"],
+            "boards": codec.rename(state.get("boards", {}), names),
             "locked": [part.elem_id for part in parts if is_locked and part.elem_id],
             "hidden": state.get("hidden", False),
-            "said": " ".join(filter(None, [*messages, missing, codec.opened_message(state, tab.title())])),
+            "said": " ".join(filter(None, [message, codec.opened_message(state, state["tab"].title())])),
         }
         changes = lock(changes, linked) if is_locked else changes
-        return changes | {self.page.tabs: gr.Tabs(selected=tab)} | self._say({"opened": opened})
+        return changes | {self.page.tabs: gr.Tabs(selected=state["tab"]), **self.say(opened=opened)}
 
 
 def wire(page: Page, board: gr.HTML) -> None:
     """Connect the header, once every tab is built."""
-    opening = Opening(page, board, gr.State(None))
-    page.arrived.then(opening.open_page, opening.inputs, opening.outputs, **NOW)
-    for ended in page.run_ended:
-        ended.then(opening.go_on, opening.inputs, opening.outputs, **NOW)
+    links = Links(page, board)
+    read = page.connect(page.arrived.then, links.read, None, links.outputs, **NOW)
+    wanted = page.connect(board.train_link, links.train_link, None, links.outputs, **NOW)
+    page.connect(board.skip_training, links.skip_training, None, links.outputs, **NOW)
+    for event in (read.then, wanted.then):
+        page.connect(event, links.open, None, links.outputs, **page.in_turn)
     for tab in (child.id for child in page.tabs.children):
-        linked = [one for one in page.linked_fields if one.tab == tab]
-        states = [one.state for one in page.linked_jobs if one.tab == tab]
-        read = [page.session, *states, *(part for one in linked for part in one.fields.values())]
+        reads = {
+            name: part for one in page.linked_fields if one.tab == tab for name, part in one.fields.items()
+        }
+        answer = {"reads": reads, "shows": {"board": board}, **NOW, "trigger_mode": "always_last"}
+        page.connect(getattr(board, f"copy_{tab}"), copying(links, tab, bool(reads)), **answer)
 
-        def copy(event: CopyEvent, *values, linked=linked, read=tuple(read)):
-            return copy_link(page, linked, dict(zip(read, values, strict=True)), event)
 
-        getattr(board, f"copy_{tab}")(copy, read, board, **NOW, trigger_mode="always_last")
+def copying(links: Links, tab: str, reads: bool):
+    """The handler that copies the link of a tab."""
+
+    def copy(session: Session, values: dict, event: CopyEvent) -> dict:
+        return {"board": links.copy(session, tab, values, event)}
+
+    def refuse(session: Session, event: CopyEvent) -> dict:
+        return copy(session, {}, event)
+
+    return copy if reads else refuse

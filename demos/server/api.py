@@ -34,8 +34,7 @@ from hf_attn.utils.signatures import name_keywords
 
 from ..core.fields import LARGEST_SEED
 from ..core.limits import limits_here
-from ..jobs.job import drive, measure_run
-from ..jobs.training_job import FAILED
+from ..jobs.job import FAILED
 from ..session.catalog import ModelCatalog
 from ..session.maps import compute_maps
 from ..session.model_input import as_ids
@@ -148,11 +147,10 @@ class ApiSession:
         """
         built, recipe = _read_recipe(task, model, steps, seed, settings)
         session = Session(device=self.device)
-        run, _ = session.add(built, recipe, seed)
-        collections.deque(drive(run), maxlen=0)
+        run = session.add(built, recipe, seed)
+        collections.deque(run.follow(), maxlen=0)
         if run.status == FAILED:
             raise RunFailed(run.message)
-        measure_run(run)
         score = run.evaluation.overall
         return {
             "checkpoint": self.keep(session),

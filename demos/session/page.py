@@ -1,5 +1,6 @@
 """What the tabs of one page share while they are built."""
 
+import contextlib
 import inspect
 import typing
 from collections.abc import Callable, Iterator, Mapping
@@ -9,6 +10,7 @@ import gradio as gr
 from gradio.components import Component
 
 from ..core.limits import limits_here
+from ..jobs.job import Job
 from .catalog import ModelCatalog
 from .session import Session
 
@@ -40,10 +42,11 @@ def by_name(handler: Callable, reads: Mapping[str, Component], shows: Mapping[st
 
     Args:
         handler: as in `Page.connect`.
-        reads, shows: its inputs and outputs by name.
+        reads: its inputs by name.
+        shows: its outputs by name.
     """
-    first = 1 + bool(reads)
-    special = list(inspect.signature(handler).parameters.values())[first:]
+    more = list(inspect.signature(handler).parameters.values())[1 + bool(reads) :]
+    special = [one for one in more if one.kind != one.KEYWORD_ONLY]
 
     def ask(session: Session, *received):
         values, more = received[: len(reads)], received[len(reads) :]
@@ -63,9 +66,9 @@ def by_name(handler: Callable, reads: Mapping[str, Component], shows: Mapping[st
             yield place(updates)
 
     function = answer_in_turn if inspect.isgeneratorfunction(handler) else answer
-    named = [inspect.Parameter(f"value_{n}", inspect.Parameter.POSITIONAL_ONLY) for n in range(1 + len(reads))]
-    positional = [one.replace(kind=inspect.Parameter.POSITIONAL_ONLY) for one in special]
-    function.__signature__ = inspect.Signature([*named, *positional])
+    kind = inspect.Parameter.POSITIONAL_ONLY
+    given = [inspect.Parameter(f"value_{place}", kind) for place in range(1 + len(reads))]
+    function.__signature__ = inspect.Signature([*given, *(one.replace(kind=kind) for one in special)])
     function.__name__ = getattr(handler, "__name__", "answer")
     hints = typing.get_type_hints(handler)
     function.__annotations__ = {one.name: hints[one.name] for one in special if one.name in hints}
@@ -84,54 +87,97 @@ class LinkedFields:
     Attributes:
         tab: its id.
         fields: {name in the link: component}.
+        shows: {name: component} of what else `restore` may change.
         varying: names of fields whose choices depend on others; `restore` checks their values.
         weights: the name of the field that holds a checkpoint; None where none does.
-        restore: (values by name, *inputs) → {component: update} opens the tab; ValueError says why it cannot.
-            None where the fields are only set.
-        inputs: what it reads beside the values.
-        outputs: what it may change beside the fields.
+        restore: (session, values by name) → {name: update} opens the tab; ValueError says why it cannot. None
+            where the fields are only set.
         buttons: what else changes the fields; disabled with them where a link locks the settings.
         stays: (session) → a sentence on what the link does not carry, or nothing; None where it carries all.
     """
 
     tab: str
     fields: dict[str, Component]
+    shows: Mapping[str, Component] = field(default_factory=dict)
     varying: tuple[str, ...] = ()
     weights: str | None = None
-    restore: Callable[..., dict] | None = None
-    inputs: tuple = ()
-    outputs: tuple = ()
+    restore: Callable[[Session, dict], dict] | None = None
     buttons: tuple = ()
     stays: Callable[[Session], str] | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class ReplayableJob:
-    """A job on a tab's own board, and how a link runs it again.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class JobView:
+    """A kind of job, as a tab shows it.
+
+    Attributes:
+        find: (session) → the visitor's job, or None.
+        show: (session) → {name: update}, as the job stands.
+        shows: {name: component}.
+    """
+
+    find: Callable[[Session], Job | None]
+    show: Callable[[Session], dict]
+    shows: Mapping[str, Component]
+
+    def follow(self, session: Session) -> Iterator[dict]:
+        """Let the visitor's job work; {name: update} whenever there is something new to show."""
+        job, shown = self.find(session), {}
+        if job is None or session.is_over:
+            return
+        with contextlib.closing(job.follow()) as moments:
+            for _ in moments:
+                if session.is_over:
+                    return
+                now = self.show(session)
+                if news := {name: update for name, update in now.items() if shown.get(name) != update}:
+                    yield news
+                shown |= now
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LinkedJob(JobView):
+    """A kind of job that a link can do again.
 
     Attributes:
         tab: its id.
         name: in the link.
         fields: its settings, {name: component}.
-        state: gr.State of the job: its `form` holds the settings with which it began, None before; its
-            `taken`, a few whole numbers, how far it has come.
-        replay: (form, taken, *inputs) → {component: update} starts it, to end where the sender's stood;
-            ValueError says why it cannot.
         varying: names of fields whose choices depend on others.
-        inputs: what `replay` reads beside them.
-        outputs: what it may change.
-        count: how many numbers `taken` has; None where `replay` checks it.
+        start: (session, spec, jobs of the same link) → a job that is to be followed, or one that stands there
+            already; ValueError says why there is none.
+        describe: (job) → {form, progress, …} for a link; ValueError says why none carries it.
+        check: (form) → the form, complete; ValueError where it is wrong. None: each field checks its own.
+        comes_first: its tab is opened for it, and the link's only when it is done.
     """
 
     tab: str
     name: str
-    fields: dict[str, Component]
-    state: gr.State
-    replay: Callable[..., dict]
+    fields: Mapping[str, Component]
+    start: Callable[[Session, "JobSpec", list[Job]], Job]
     varying: tuple[str, ...] = ()
-    inputs: tuple = ()
-    outputs: tuple = ()
-    count: int | None = 1
+    describe: Callable[[Job], dict] = Job.describe
+    check: Callable[[dict], dict] | None = None
+    comes_first: bool = False
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """A job as a link carries it.
+
+    Attributes:
+        kind: how it is started and shown.
+        form: its settings by name.
+        progress: how far the sender's had come.
+        name: what the sender called it; may be empty.
+        seconds: what its work took there.
+    """
+
+    kind: LinkedJob
+    form: dict[str, object]
+    progress: list[int]
+    name: str = ""
+    seconds: float = 0.0
 
 
 @dataclass
@@ -148,11 +194,10 @@ class Page:
         tabs: of the page.
         runs: the table of runs.
         note: Train's line about the current run.
-        order: counts the runs to train; when it changes, Train's long handler starts.
         arrived: the event after which a page that is loaded again has what its visitor had.
         run_ended: events after which a visitor's runs have changed.
         linked_fields: what links carry of the tabs.
-        linked_jobs: what links have learned again.
+        linked_jobs: kinds of jobs, which links do again.
     """
 
     blocks: gr.Blocks
@@ -164,11 +209,10 @@ class Page:
     tabs: gr.Tabs | None = None
     runs: gr.HTML | None = None
     note: gr.HTML | None = None
-    order: gr.Number | None = None
     arrived: gr.events.Dependency | None = None
     run_ended: list = field(default_factory=list)
     linked_fields: list[LinkedFields] = field(default_factory=list)
-    linked_jobs: list[ReplayableJob] = field(default_factory=list)
+    linked_jobs: list[LinkedJob] = field(default_factory=list)
 
     @property
     def in_turn(self) -> dict:
@@ -199,18 +243,18 @@ class Page:
         given = {"inputs": [self.session, *reads.values()], "outputs": list(shows.values()), **how}
         return gr.on(events, function, **given) if isinstance(events, list) else events(function, **given)
 
-    def link_fields(self, fields: dict[str, Component], *, shows=None, **how) -> None:
+    def link_fields(self, fields: dict[str, Component], **how) -> None:
         """Let links carry these fields of the tab being built; `how` as in LinkedFields."""
-        if shows is not None:
-            parts, restore = {**fields, **shows}, how["restore"]
-            how["restore"] = lambda values, session: {
-                parts[name]: update for name, update in restore(session, values).items()
-            }
-            how |= {"inputs": (self.session,), "outputs": tuple(shows.values())}
         for name, component in fields.items():
             component.elem_id = component.elem_id or f"{self.tab.id}-{name}"
         self.linked_fields.append(LinkedFields(self.tab.id, fields, **how))
 
-    def link_job(self, name: str, fields: dict[str, Component], state: gr.State, replay, **how) -> None:
-        """Let links replay a job of the tab being built; `how` as in ReplayableJob."""
-        self.linked_jobs.append(ReplayableJob(self.tab.id, name, fields, state, replay, **how))
+    def link_job(self, name: str, **how) -> LinkedJob:
+        """Let links do a kind of job of the tab being built again; `how` as in LinkedJob."""
+        self.linked_jobs.append(LinkedJob(tab=self.tab.id, name=name, **how))
+        return self.linked_jobs[-1]
+
+    def follow(self, event, view: JobView, **how) -> gr.events.Dependency:
+        """Let a job work behind the event that prepared it, in its turn, and keep the page up to date."""
+        how = {**self.in_turn, "trigger_mode": "always_last", **how}
+        return self.connect(event, view.follow, None, view.shows, **how)

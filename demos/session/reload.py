@@ -60,18 +60,18 @@ class SessionStore:
             session.empty()
 
 
-def wire(page: Page, shown: list, show: Callable[[Session], list]) -> gr.events.Dependency:
+def wire(page: Page, shows: dict, show: Callable[[Session], dict]) -> gr.events.Dependency:
     """Let a page that is loaded again find what it had; returns the event after which it has.
 
-    `shown` are outputs of the Train tab, and `show` computes them from the session.
+    `show` gives {name: update} of the components `shows`, for a session that has runs.
     """
     waiting = SessionStore()
     key = gr.Textbox(visible="hidden", label="Key of this session")
 
-    def arrive(session: Session, left: str) -> list:
-        new_key = waiting.arrive(session, left)
-        return [new_key, *show(session)]
+    def arrive(session: Session, values: dict) -> dict:
+        new_key = waiting.arrive(session, values["key"])
+        return {"key": new_key, **(show(session) if session.runs else {})}
 
-    arrived = page.blocks.load(arrive, [page.session, key], [key, *shown], js=TAKE, **NOW)
+    arrived = page.connect(page.blocks.load, arrive, {"key": key}, {"key": key, **shows}, js=TAKE, **NOW)
     arrived.then(None, key, None, js=LEAVE)
     return arrived

@@ -15,7 +15,7 @@ from hf_attn.evaluation.metrics import evaluate
 from ..core.events import RunEvent
 from ..jobs.training_job import TrainingJob
 from ..ui import notices
-from .page import LIGHT
+from .page import LIGHT, Page
 from .session import Session
 
 NO_WEIGHTS = "This run has no weights yet."
@@ -31,7 +31,7 @@ def save_run(session: Session, run: TrainingJob, name: str) -> Path:
     folder = session.new_folder(name)
     with run.looking() as model:
         if run.evaluation is None:
-            run.conclude(evaluate(model, run.task))
+            run.record(evaluate(model, run.task))
         reports = [{**point, "held_out_exact_match": point["held_out"]} for _, point in run.points]
         reports = [{k: None if v != v else v for k, v in report.items()} for report in reports]
         record = build_training_record(
@@ -60,18 +60,20 @@ def pack(session: Session, run: TrainingJob) -> Path:
     return path
 
 
-def pack_run(session: Session, event: RunEvent) -> tuple[str | None, str]:
-    """Pack the run of a table row for download: (path, sentence)."""
+def pack_run(session: Session, event: RunEvent) -> dict:
+    """Pack the run of a table row for download."""
     run = session.runs.get(event.run)
     if run is None or run.model is None:
-        return None, notices.note(NO_WEIGHTS)
+        return {"zipped": None, "note": notices.note(NO_WEIGHTS)}
     path = pack(session, run)
-    return str(path), notices.note(f"{path.name} holds a checkpoint that transformers loads.")
+    said = f"{path.name} holds a checkpoint that transformers loads."
+    return {"zipped": str(path), "note": notices.note(said)}
 
 
-def wire_download(board: gr.HTML, session: gr.State, zipped: gr.DownloadButton, said: gr.HTML) -> None:
+def wire_download(page: Page, board: gr.HTML, zipped: gr.DownloadButton, note: gr.HTML) -> None:
     """Let a board's `download_run` pack a run, and the browser save it from the hidden button."""
     save = (  # once the link is there
         f"() => setTimeout(() => document.querySelector('#{zipped.elem_id}')?.click(), 150)"
     )
-    board.download_run(pack_run, session, [zipped, said], **LIGHT).success(None, js=save)
+    packed = page.connect(board.download_run, pack_run, None, {"zipped": zipped, "note": note}, **LIGHT)
+    packed.success(None, js=save)

@@ -1,4 +1,4 @@
-"""What belongs to one visitor: runs, and which of them is shown. It lives in gr.State, so none meet."""
+"""What belongs to one visitor: runs, other jobs, and what is shown. It lives in gr.State, so none meet."""
 
 import shutil
 import tempfile
@@ -14,13 +14,15 @@ from hf_attn.tasks import Recipe, Task
 from ..core.fields import LARGEST_SEED
 from ..core.limits import limits_here
 from ..core.upload import Table, take_table
+from ..jobs.job import Job
 from ..jobs.probe import Probe
-from ..jobs.training_job import PAUSED, RUNNING, STOPPED, TrainingJob
+from ..jobs.training_job import TrainingJob
 
 if TYPE_CHECKING:
     from .catalog import ModelCatalog
 
 State = TypeVar("State")
+AnyJob = TypeVar("AnyJob", bound=Job)
 LONGEST_NAME = 40  # characters of a run's name
 UNSEEN = ("Cc", "Co", "Cs", "Zl", "Zp")  # kinds of characters that a name cannot have
 
@@ -29,11 +31,16 @@ UNSEEN = ("Cc", "Co", "Cs", "Zl", "Zp")  # kinds of characters that a name canno
 class Session:
     """One visitor: the runs, newest last, the one on the board, and a folder for files that come and go.
 
-    `catalog` has the checkpoints that everybody may open.
+    Attributes:
+        catalog: the checkpoints that everybody may open.
+        runs: models in training, by id; shown: the one on the board; current: the one that buttons control.
+        jobs: what else takes time, one of each kind.
+        states: what the tabs show, by class.
     """
 
     catalog: "ModelCatalog | None" = None
     runs: dict[str, TrainingJob] = field(default_factory=dict)
+    jobs: dict[type[Job], Job] = field(default_factory=dict)
     shown: str | None = None
     current: str | None = None
     begun: int = 0
@@ -43,6 +50,10 @@ class Session:
     table: Table | None = None
     baselines: dict[Task, Baseline | None] = field(default_factory=dict)
     states: dict[type, Any] = field(default_factory=dict)
+    link: dict | None = None  # that is being opened
+    asked_link: dict | None = None  # that waits for the visitor's answer
+    saved: tuple[tuple, Path] | None = None  # what a run was saved as, (run, step, name), and the folder
+    endpoint: str | None = None  # another Hub than HF_ENDPOINT's
     pulled: dict[str, Path] = field(default_factory=dict)  # Hub id → folder
     is_over: bool = False
     when_closed: Callable[[], None] | None = None
@@ -52,11 +63,13 @@ class Session:
         """The run that the buttons control."""
         return self.runs.get(self.current)
 
+    def job(self, kind: type[AnyJob]) -> AnyJob:
+        """The visitor's job of this kind; one that has not begun at first."""
+        return self.jobs.setdefault(kind, kind())
+
     def state(self, kind: type[State]) -> State:
-        """The session's one state of a kind, such as what a tab shows; new at its first use."""
-        if kind not in self.states:
-            self.states[kind] = kind()
-        return self.states[kind]
+        """What one of the tabs shows this visitor, by its class; new at its first use."""
+        return self.states.setdefault(kind, kind())
 
     def add(
         self,
@@ -66,8 +79,8 @@ class Session:
         own_probe: Probe | None = None,
         *,
         keep: Collection[str] = (),
-    ) -> tuple[TrainingJob, str]:
-        """(a new run, shown at once; a sentence on the run removed for it, none of `keep`, or nothing)."""
+    ) -> TrainingJob:
+        """A new run, shown at once; the oldest makes room for it where many are kept, none of `keep`."""
         self.begun += 1
         removed = ""
         most = limits_here().runs
@@ -76,10 +89,13 @@ class Session:
             self.forget(oldest.id)
             removed = f"{oldest.name} was deleted to make room: {most} runs are kept."
         name = f"{task.name} {self.begun}"
-        run = TrainingJob(f"run-{self.begun}", name, task, recipe, seed, self.device, own_probe, self.pace)
+        run = TrainingJob(
+            f"run-{self.begun}", name, task, recipe, seed, self.device, own_probe, pace=self.pace
+        )
+        run.measure_baseline, run.made_room = self.measure_beside, removed
         self.runs[run.id] = run
         self.shown = self.current = run.id
-        return run, removed
+        return run
 
     def show(self, run_id: str | None) -> None:
         """Put a run on the board; the buttons control it too, unless another run is live."""
@@ -92,14 +108,14 @@ class Session:
     def forget(self, run_id: str) -> None:
         run = self.runs.pop(run_id, None)
         if run is not None:
-            run.wants_stop = run.is_live  # a duel may hand it back, to go on
+            run.close()
         newest = next(reversed(self.runs), None)
         if self.shown == run_id:
             self.shown = newest
         if self.current == run_id:
             self.current = newest
 
-    def add_again(self, run: TrainingJob, *, other_seed: bool = False) -> tuple[TrainingJob, str]:
+    def add_again(self, run: TrainingJob, *, other_seed: bool = False) -> TrainingJob:
         """Add a copy of a run with the same seed, or with the next seed that no such run has."""
         like = [one.seed for one in self.runs.values() if (one.task, one.recipe) == (run.task, run.recipe)]
         seed = (max(like, default=run.seed) + 1) % (LARGEST_SEED + 1) if other_seed else run.seed
@@ -144,19 +160,21 @@ class Session:
 
     def take_over(self, other: "Session") -> None:
         """Take everything from the session that this visitor's page left; that one is empty then."""
-        for run in other.runs.values():
-            run.wants_stop = run.is_live
-            run.status = STOPPED if run.status in (RUNNING, PAUSED) else run.status
-        for name in ("runs", "shown", "current", "begun", "folder", "table", "baselines", "pulled"):
+        other.stop()
+        for name in ("runs", "jobs", "shown", "current", "begun", "folder", "table", "baselines", "pulled"):
             setattr(self, name, getattr(other, name))
-        other.runs, other.shown, other.current, other.folder, other.table = {}, None, None, None, None
-        other.pulled = {}
+        other.runs, other.jobs, other.shown, other.current = {}, {}, None, None
+        other.folder, other.table, other.pulled = None, None, {}
+
+    def stop(self) -> None:
+        """Stop all jobs; what they did is kept, and runs can go on."""
+        for job in (*self.runs.values(), *self.jobs.values()):
+            job.stop()
 
     def close(self) -> None:
         """The page was closed: stop its runs; the session stays a while in case the page comes back."""
         self.is_over = True
-        for run in self.runs.values():
-            run.wants_stop = run.is_live
+        self.stop()
         if self.when_closed is None:
             self.empty()
         else:
@@ -165,6 +183,7 @@ class Session:
     def empty(self) -> None:
         for run_id in list(self.runs):
             self.forget(run_id)
+        self.jobs = {}
         self.table = None
         self.pulled = {}
         if self.folder is not None:

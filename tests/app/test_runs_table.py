@@ -10,7 +10,7 @@ os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 pytest.importorskip("gradio")
 
 from demos.jobs import probe as probing
-from demos.jobs.training_job import STOPPED
+from demos.jobs.job import STOPPED
 from demos.session.reload import SessionStore
 from demos.session.run_files import file_name, pack_run
 from demos.session.session import LONGEST_NAME, Session
@@ -20,7 +20,7 @@ from demos.tabs.train.run_summary import row_of
 from demos.tabs.train.runs_table import compare_runs, rename_run
 from hf_attn.interpret.attention_maps import attention_maps
 from hf_attn.tasks import build_task
-from tests.support.sessions import Event, begun, board_of, changed, finished
+from tests.support.sessions import Event, begun, board_of, changed, finished, follow
 
 
 class Named(Event):
@@ -43,8 +43,8 @@ def twice():
     """A visit whose run was trained, then once more from the same start, then from another seed."""
     session, _ = finished(steps="4")
     for other_seed in (False, True):
-        train.press_again(session, 1, other_seed=other_seed)
-        list(train.follow(session))
+        train.press_again(session, other_seed=other_seed)
+        list(follow(session))
     return session
 
 
@@ -65,14 +65,14 @@ def test_another_seed_is_one_that_no_run_of_its_like_has(twice):
     session = begun()
     session.run.status = STOPPED
     session.add_again(session.run, other_seed=True)
-    run, _ = session.add_again(session.runs["run-1"], other_seed=True)
+    run = session.add_again(session.runs["run-1"], other_seed=True)
     assert run.seed == 2
 
 
 def test_nothing_begins_again_while_a_run_is_under_way():
     session = begun()
-    assert train.press_again(session, 3)[0] == 3
-    assert train.press_again(Session(), 3)[0] == 3
+    assert train.press_again(session) == {}
+    assert train.press_again(Session()) == {}
     assert len(session.runs) == 1
 
 
@@ -81,11 +81,10 @@ def test_nothing_begins_again_while_a_run_is_under_way():
 
 def test_a_new_name_stays_with_the_run_and_its_file():
     session, _ = finished(steps="1")
-    table = json.loads(rename_run(session, Named("run-1", "  <b>first</b>\u202f \n try 🙂 ")))
+    table = json.loads(rename_run(session, Named("run-1", "  <b>first</b>\u202f \n try 🙂 "))["runs"])
     assert table["runs"][0]["name"] == session.run.name == "<b>first</b> try 🙂"
     assert "refused" not in table
-    path, _ = pack_run(session, Event("run-1"))
-    assert path.endswith("attn-b-first-b-try.zip")
+    assert pack_run(session, Event("run-1"))["zipped"].endswith("attn-b-first-b-try.zip")
     session.close()
 
 
@@ -100,8 +99,8 @@ def test_a_new_name_stays_with_the_run_and_its_file():
 )
 def test_a_name_that_will_not_do_is_refused_in_words_and_the_old_one_stays(name, why):
     session = begun()
-    session.add(*form.read_form(*changed()))
-    table = json.loads(rename_run(session, Named("run-1", name)))
+    session.add(*form.read_form(changed()))
+    table = json.loads(rename_run(session, Named("run-1", name))["runs"])
     assert why in table["refused"]["why"]
     assert (table["refused"]["run"], session.runs["run-1"].name) == ("run-1", "copy 1")
 
@@ -126,7 +125,7 @@ def test_two_runs_differ_in_the_settings_that_were_changed_and_in_nothing_else(t
 
 
 def test_a_compared_run_is_sent_whole_with_the_maps_of_every_layer_and_head(twice):
-    value = json.loads(compare_runs(twice, Chosen("run-1", "gone")))
+    value = json.loads(compare_runs(twice, Chosen("run-1", "gone"))["compared"])
     (told,) = value["runs"]
     assert value["python"].count("build_model(") == 2, "the shown run and the one laid over it"
     run = twice.runs["run-1"]
@@ -148,22 +147,22 @@ def decoded(packed):
 
 def test_an_example_of_ones_own_is_watched_with_its_known_answer():
     session = Session(device="cpu")
-    train.press_train(session, 0, *changed(probe=" 3 1 4 ", steps="2"))
-    board = [board for board in map(board_of, train.follow(session)) if board][-1]
+    train.press_train(session, changed(probe=" 3 1 4 ", steps="2"))
+    board = [board for board in map(board_of, follow(session)) if board][-1]
     assert board["meta"]["rows"] == board["meta"]["cols"] == ["3", "1", "4", "end"]
     assert board["meta"]["truth"] == np.eye(4, dtype=int).tolist()
     assert (board["meta"]["probe"], board["meta"]["own_probe"]) == ("3 1 4", True)
-    train.press_again(session, 1)
+    train.press_again(session)
     assert session.run.own_probe.source == "3 1 4"
 
 
 @pytest.mark.parametrize("probe", ["3 x", "1 2 3 4 5 6", "<script>", "١ ٢", "9" * 2000])
 def test_an_example_that_the_task_does_not_read_is_refused_under_its_field(probe):
     session = Session()
-    order, _, *lines = train.press_train(session, 4, *changed(probe=probe))
-    errors = dict(zip(form.ERRORS, lines, strict=False))
-    assert (order, session.runs) == (4, {})
-    assert 'role="alert"' in errors.pop("probe")
+    changes = train.press_train(session, changed(probe=probe))
+    assert session.runs == {}
+    errors = {name: said for name, said in changes.items() if name.endswith("_error")}
+    assert 'role="alert"' in errors.pop("probe_error")
     assert set(errors.values()) == {""}
 
 
@@ -183,7 +182,8 @@ def test_the_heads_offered_divide_the_hidden_size():
 
 
 def test_what_to_look_for_follows_the_task():
-    said = [train.pick_task(Session(), label)[-1] for label in ("Copy", "Addition", "Your own classes")]
+    labels = ("Copy", "Addition", "Your own classes")
+    said = [train.pick_task(Session(), {"task": label})["look_for"] for label in labels]
     assert ["diagonal" in said[0], "carry" in said[1], "diagonal" in said[2]] == [True, True, False]
 
 
@@ -220,13 +220,13 @@ def test_a_visit_that_nobody_comes_back_to_gives_everything_up():
 def test_a_run_under_way_is_stopped_when_its_page_goes_and_can_go_on_in_the_next():
     waiting, session = SessionStore(), begun(steps="40")
     key = waiting.arrive(session, "")
-    steps = train.follow(session)
+    steps = follow(session)
     next(steps)
     session.close()
     steps.close()
     back = Session()
     waiting.arrive(back, key)
     assert back.run.status == STOPPED
-    assert train.press_pause(back, 0)[0] == 1
-    list(train.follow(back))
+    train.press_pause(back)
+    list(follow(back))
     assert back.run.step == 40

@@ -15,8 +15,8 @@ gr = pytest.importorskip("gradio")
 from demos.core.fields import task_choices  # noqa: E402
 from demos.core.limits import HOME  # noqa: E402
 from demos.core.upload import take_table  # noqa: E402
-from demos.jobs import job as driving  # noqa: E402
-from demos.jobs.training_job import PAUSED, STOPPED, TrainingJob  # noqa: E402
+from demos.jobs.job import PAUSED, STOPPED  # noqa: E402
+from demos.jobs.training_job import TrainingJob  # noqa: E402
 from demos.session.catalog import ModelCatalog  # noqa: E402
 from demos.session.run_files import pack_run  # noqa: E402
 from demos.session.session import Session  # noqa: E402
@@ -27,7 +27,7 @@ from hf_attn.architectures.families import architectures_of  # noqa: E402
 from hf_attn.checkpoints.save_load import load_checkpoint  # noqa: E402
 from hf_attn.tasks import TASKS, build_task  # noqa: E402
 from hf_attn.training.loop import Diverged  # noqa: E402
-from tests.support.sessions import Event, begun, board_of, changed, finished, wait_for  # noqa: E402
+from tests.support.sessions import Event, begun, board_of, changed, finished, follow, wait_for  # noqa: E402
 from tests.support.tables import write_table  # noqa: E402
 
 EMPTY = ModelCatalog()
@@ -52,7 +52,7 @@ def own_table(tmp_path_factory):
 
 
 def test_the_settings_become_a_task_and_a_recipe():
-    task, recipe, seed = form.read_form(*changed(task="Addition", size=2, num_attention_heads=4, seed="7"))
+    task, recipe, seed = form.read_form(changed(task="Addition", size=2, num_attention_heads=4, seed="7"))
     assert (task.name, task.digits, seed) == ("addition", 2, 7)
     assert (recipe.steps, recipe.learning_rate, recipe.report_every, recipe.evaluate_every) == (
         6,
@@ -81,22 +81,19 @@ def test_the_settings_become_a_task_and_a_recipe():
 )
 def test_a_wrong_setting_is_one_sentence_under_its_field_and_starts_nothing(field, value, words):
     session = Session()
-    order, _, *rest = train.press_train(session, 4, *changed(**{field: value}))
-    errors = dict(zip(form.ERRORS, rest, strict=False))
-    assert order == 4
+    changes = train.press_train(session, changed(**{field: value}))
     assert session.runs == {}
-    assert words in errors.pop(field)
+    errors = {name: said for name, said in changes.items() if name.endswith("_error")}
+    assert words in errors.pop(f"{field}_error")
     assert set(errors.values()) == {""}
 
 
 def test_every_wrong_number_is_marked_and_the_first_is_told_under_the_button():
     wrong = changed(learning_rate="abc", steps="-1", probe="x")
-    _, *described = train.describe(session := Session(), *wrong)
-    _, _, *pressed = train.press_train(session, 0, *wrong)
-    for answer in (described, pressed):
-        errors = {name: said for name, said in zip(form.ERRORS, answer, strict=False) if said}
-        assert errors.keys() == {"learning_rate", "steps"}
-    assert "Learning rate: " in described[-1]
+    for answer in (train.describe(session := Session(), wrong), train.press_train(session, wrong)):
+        errors = {name for name, said in answer.items() if said and name.endswith("_error")}
+        assert errors == {"learning_rate_error", "steps_error"}
+        assert "Learning rate: " in answer["note"]
 
 
 def test_every_task_and_model_is_offered_and_fills_the_settings_with_its_recipe(own_table):
@@ -105,18 +102,18 @@ def test_every_task_and_model_is_offered_and_fills_the_settings_with_its_recipe(
     )
     assert {name for name, *_ in task_choices().values()} == set(TASKS)
     for label, (name, *_) in task_choices().items():
-        names = ("table", *form.CHOSEN[1:], *form.FILLED)
-        filled = dict(zip(names, form.choose_task(label), strict=True))
+        filled = form.choose_task(label)
         table = own_table if TASKS[name].column_options else None
-        filled |= dict(zip(("column_1", "column_2"), form.show_columns(name, table), strict=True))
+        filled |= form.show_columns(name, table)
         offered = [model for _, model in filled["model"]["choices"]]
         assert offered == list(architectures_of(TASKS[name].kind))
         for model in offered:
-            chosen = form.choose_model(label, model, filled["size"].get("value"), "small")
-            again = filled | dict(zip(("preset", *form.FILLED), chosen, strict=True))
+            size = filled["size"].get("value")
+            chosen = {"task": label, "model": model, "size": size, "preset": "small"}
+            again = filled | form.choose_model(chosen)
             values = {field: update.get("value") for field, update in again.items()}
             values |= {"task": label, "model": model, "seed": "0", "probe": ""}
-            task, recipe, _ = form.read_form(*(values[field] for field in form.FIELDS), table=table)
+            task, recipe, _ = form.read_form(values, table)
             assert (task.name, recipe.architecture) == (name, model)
             assert recipe.model == task.recipes_of(model)["product"].model | {
                 known: values[field] for field, known in form.fields_of(name, model).items()
@@ -133,13 +130,13 @@ def test_the_size_shown_first_is_the_one_that_the_recipe_was_found_for():
 
 def test_fields_that_mean_nothing_to_a_model_are_not_read_and_not_shown():
     wrong = {"num_attention_heads": "many", "encoder_layers": "0", "attention_size": "wide"}
-    _, recipe, _ = form.read_form(*changed(model="dot", num_hidden_layers=2, input_feeding=False, **wrong))
+    _, recipe, _ = form.read_form(changed(model="dot", num_hidden_layers=2, input_feeding=False, **wrong))
     assert (recipe.architecture, recipe.model["num_layers"], recipe.model["input_feeding"]) == (
         "dot",
         2,
         False,
     )
-    shown = dict(zip(("preset", *form.FILLED), form.choose_model("Copy", "none", 5, "small"), strict=True))
+    shown = form.choose_model({"task": "Copy", "model": "none", "size": 5, "preset": "small"})
     hidden = {name for name, update in shown.items() if not update.get("visible", True)}
     assert hidden == {
         *("preset", "num_attention_heads", "attention_size", "encoder_layers", "decoder_layers"),
@@ -148,12 +145,12 @@ def test_fields_that_mean_nothing_to_a_model_are_not_read_and_not_shown():
 
 
 def test_another_optimizer_brings_its_learning_rate_and_learns_from_the_form():
-    assert form.choose_optimizer("Copy", "transformer", 5, "small", "adafactor") == "0.02"
-    assert form.choose_optimizer("Copy", "transformer", 5, "small", "adamw") == "0.005"
-    _, recipe, _ = form.read_form(*changed(optimizer="adafactor", learning_rate="0.02"))
+    assert form.choose_optimizer(changed(optimizer="adafactor")) == {"learning_rate": "0.02"}
+    assert form.choose_optimizer(changed()) == {"learning_rate": "0.005"}
+    _, recipe, _ = form.read_form(changed(optimizer="adafactor", learning_rate="0.02"))
     assert (recipe.optimizer, recipe.learning_rate) == ("adafactor", 0.02)
     with pytest.raises(form.FieldError, match="ptimizer='lion' is not known; choose one of adafactor"):
-        form.read_form(*changed(optimizer="lion"))
+        form.read_form(changed(optimizer="lion"))
 
 
 @pytest.mark.parametrize(
@@ -167,7 +164,7 @@ def test_another_optimizer_brings_its_learning_rate_and_learns_from_the_form():
 )
 def test_each_models_refusal_names_the_field_as_the_page_does(model, values, field, words):
     with pytest.raises(form.FieldError) as refused:
-        form.read_form(*changed(model=model, **values))
+        form.read_form(changed(model=model, **values))
     assert refused.value.field == field
     assert words in str(refused.value)
     assert f"{field}=" not in str(refused.value)
@@ -179,7 +176,7 @@ def test_a_task_without_sizes_is_offered_with_its_defaults(monkeypatch):
     )
     monkeypatch.setattr(TASKS["mirror"], "title", "Mirror")
     monkeypatch.setattr(TASKS["mirror"], "sizes", ())
-    assert form.read_form(*changed(task="Mirror"))[0].max_length == 20
+    assert form.read_form(changed(task="Mirror"))[0].max_length == 20
 
 
 # ---------------------------------------------------------------- a run
@@ -201,9 +198,9 @@ def test_a_run_shows_the_untrained_map_first_and_everything_last():
 
 def test_a_stopped_run_keeps_its_weights_and_goes_on_to_the_same_end_as_an_unbroken_one():
     session = begun(steps="30")
-    steps = train.follow(session)
+    steps = follow(session)
     next(steps)
-    train.press_stop(session, 1)
+    train.press_stop(session)
     outputs = list(steps)
     run = session.run
     assert run.status == STOPPED
@@ -212,9 +209,9 @@ def test_a_stopped_run_keeps_its_weights_and_goes_on_to_the_same_end_as_an_unbro
         f"Stopped at step {run.step} of 30. The weights are kept; nothing is lost."
         in train.status_message(run)
     )
-    assert board_of(outputs[0])["status"] == "stopped"
-    assert train.press_pause(session, 1)[0] == 2  # Resume asks for a follower
-    list(train.follow(session))
+    assert board_of(outputs[1])["status"] == "stopped", "behind the untrained map"
+    train.press_pause(session)
+    assert list(follow(session)), "Resume asks for a follower"
     unbroken, _ = finished(steps="30")
     theirs = unbroken.run.model.state_dict()
     assert all((value == theirs[name]).all() for name, value in run.model.state_dict().items())
@@ -223,12 +220,12 @@ def test_a_stopped_run_keeps_its_weights_and_goes_on_to_the_same_end_as_an_unbro
 def test_stop_takes_effect_after_the_step_under_way_also_in_the_documents_large_model():
     session = begun(task="Addition", size=3, preset="document", hidden_size=256, num_attention_heads=4,
                   encoder_layers=3, decoder_layers=3, learning_rate="0.001", steps="260")  # fmt: skip
-    steps = train.follow(session)
+    steps = follow(session)
     next(steps)
     thread = threading.Thread(target=lambda: list(steps))
     thread.start()
     wait_for(thread, lambda: session.run.step > 1)
-    train.press_stop(session, 1)
+    train.press_stop(session)
     taken = session.run.step
     thread.join()
     assert session.run.step <= taken + 1
@@ -236,20 +233,19 @@ def test_stop_takes_effect_after_the_step_under_way_also_in_the_documents_large_
 
 def test_a_pause_waits_one_step_is_exactly_one_and_resume_goes_on():
     session = begun(steps="40")
-    train.press_step(Session(), 0, *changed())
     session.run.wants_pause, session.run.wanted_steps = True, 1
-    steps = train.follow(session)
+    steps = follow(session)
     while session.run.status != PAUSED or session.run.wanted_steps:
         next(steps)
     next(steps)
     assert session.run.step == 1
-    train.press_step(session, 1, *changed())
+    train.press_step(session, changed())
     while session.run.step == 1:
         next(steps)
     next(steps)
     assert (session.run.step, session.run.status) == (2, PAUSED)
     assert "Paused at step 2 of 40" in train.status_message(session.run)
-    train.press_train(session, 1, *changed())  # the progress bar itself resumes
+    train.press_train(session, changed())  # the progress bar itself resumes
     list(steps)
     assert session.run.step == 40
 
@@ -257,9 +253,9 @@ def test_a_pause_waits_one_step_is_exactly_one_and_resume_goes_on():
 def test_a_run_that_goes_on_while_it_is_measured_keeps_the_figure_at_the_measured_step():
     run = begun(steps="30").run
     run.begin()
-    for _ in range(4):  # the report before the first step, and three steps
+    for _ in range(3):
         run.advance()
-    measuring = threading.Thread(target=driving.measure_run, args=(run,))
+    measuring = threading.Thread(target=run.measure)
     measuring.start()
     wait_for(measuring, lambda: run.readers)
     run.advance()  # only once it is measured
@@ -272,8 +268,8 @@ def test_a_run_that_goes_on_while_it_is_measured_keeps_the_figure_at_the_measure
 
 def test_step_without_a_run_begins_one_and_takes_its_first_step():
     session = Session(device="cpu")
-    assert train.press_step(session, 0, *changed())[0] == 1
-    steps = train.follow(session)
+    train.press_step(session, changed())
+    steps = follow(session)
     while session.run.step < 1 or session.run.wanted_steps:
         next(steps)
     next(steps)
@@ -327,7 +323,7 @@ def test_watching_at_a_pace_takes_its_time():
     session = begun(steps="6")
     session.run.pace = 20.0
     started = time.monotonic()
-    list(driving.drive(session.run))
+    list(session.run.follow())
     assert time.monotonic() - started > 5 / 20 - 0.06
 
 
@@ -351,18 +347,17 @@ def test_two_visits_never_meet_and_a_fresh_one_can_be_copied(copied):
 def test_the_oldest_run_makes_room_and_the_visitor_is_told():
     session = Session()
     for _ in range(HOME.runs):
-        train.press_train(session, 0, *changed())
+        train.press_train(session, changed())
         session.run.status = STOPPED
-    outputs = train.press_train(session, 0, *changed())
+    changes = train.press_train(session, changed())
     assert len(session.runs) == HOME.runs
     assert "run-1" not in session.runs
-    note = outputs[2 + len(form.ERRORS) + train.SCREEN.index("note")]
-    assert "copy 1 was deleted to make room" in note
+    assert "copy 1 was deleted to make room" in changes["note"]
 
 
 def test_closing_a_visit_stops_its_run_and_empties_its_folder():
     session = begun(steps="5000")
-    steps = train.follow(session)
+    steps = follow(session)
     next(steps)
     run, path = session.run, session.new_folder("x")
     session.close()
@@ -373,7 +368,7 @@ def test_closing_a_visit_stops_its_run_and_empties_its_folder():
 
 def test_a_deleted_run_is_gone_and_another_one_is_shown():
     session, _ = finished()
-    session.add(*form.read_form(*changed()))
+    session.add(*form.read_form(changed()))
     train.delete_run(session, Event("run-2"))
     assert list(session.runs) == ["run-1"]
     assert session.shown == "run-1"
@@ -381,11 +376,11 @@ def test_a_deleted_run_is_gone_and_another_one_is_shown():
 
 
 def test_a_downloaded_run_is_a_checkpoint_with_its_card(copied, tmp_path):
-    path, said = pack_run(copied, Event(copied.run.id))
-    shutil.unpack_archive(path, tmp_path)
+    packed = pack_run(copied, Event(copied.run.id))
+    shutil.unpack_archive(packed["zipped"], tmp_path)
     (folder,) = tmp_path.iterdir()
     loaded = load_checkpoint(folder)
-    assert folder.name in said
+    assert folder.name in packed["note"]
     assert loaded.task == copied.run.task
     assert loaded.training["steps"] == 6
     assert "held-out" in (folder / "README.md").read_text()
@@ -400,7 +395,8 @@ def test_opening_a_run_shows_it_whole(copied):
 def test_an_empty_table_is_said_under_its_field(tmp_path, content, words):
     (tmp_path / "empty.csv").write_text(content)
     session = Session(device="cpu")
-    train.take_upload(session, str(tmp_path / "empty.csv"), "Your own classes")
+    values = {"table": str(tmp_path / "empty.csv"), "task": "Your own classes"}
+    train.take_upload(session, values)
     assert words in session.table.fault
     with pytest.raises(form.FieldError, match=words) as refused:
         form.read_options({"task": "Your own classes"}, session.table)

@@ -17,34 +17,35 @@ from demos.session.session import Session
 from demos.tabs.train import form
 from demos.tabs.train import tab as train
 from hf_attn.evaluation.metrics import evaluate, measure_quickly
-from tests.support.sessions import Event, board_of, changed, finished
+from tests.support.sessions import Event, board_of, changed, finished, follow
 from tests.support.tables import write_table
 
 
 def press_with(session, label, **values):
     """Press Train with a task's own settings and two steps; return the errors by field."""
-    names = ("table", *form.CHOSEN[1:], *form.FILLED)
-    filled = dict(zip(names, form.choose_task(label), strict=True))
-    name = task_choices()[label][0]
-    filled |= dict(zip(("column_1", "column_2"), form.show_columns(name, session.table), strict=True))
+    filled = form.choose_task(label) | form.show_columns(task_choices()[label][0], session.table)
     given = {field: update.get("value") for field, update in filled.items()}
     given |= {"task": label, "seed": "0", "steps": "2", "probe": "", **values}
-    _, _, *rest = train.press_train(session, 0, *(given[field] for field in form.FIELDS))
-    return dict(zip(form.ERRORS, rest, strict=False))
+    changes = train.press_train(session, given)
+    return {name: said for name, said in changes.items() if name.endswith("_error")}
+
+
+def upload(session, path, label):
+    """Upload a file for a task; return the columns that are offered."""
+    return train.take_upload(session, {"table": str(path), "task": label})
 
 
 def test_a_table_is_copied_into_the_visit_learned_from_and_gone_with_it(tmp_path):
     session = Session(device="cpu")
-    columns = train.take_upload(session, str(write_table(tmp_path)), "Your own classes")
-    assert [column["value"] for column in columns] == ["text", "label"]
+    columns = upload(session, write_table(tmp_path), "Your own classes")
+    assert [column["value"] for column in columns.values()] == ["text", "label"]
     assert Path(session.folder) in session.table.path.parents
     press_with(session, "Your own classes")
-    boards = [board for board in map(board_of, train.follow(session)) if board]
+    boards = [board for board in map(board_of, follow(session)) if board]
     assert boards[-1]["meta"]["map_title"] == "Self-attention as it forms"
     said = boards[-1]["frames"][-1]["predictions"][0]
     assert (said["label"] in ("like", "dislike"), said["answer"] in ("like", "dislike")) == (True, True)
-    path, _ = pack_run(session, Event("run-1"))
-    shutil.unpack_archive(path, tmp_path / "zip")
+    shutil.unpack_archive(pack_run(session, Event("run-1"))["zipped"], tmp_path / "zip")
     told = (tmp_path / "zip" / "attn-csv-1" / "training.json").read_text()
     assert '"path": "films.csv"' in told  # and not where it lay on the server
     kept = session.table.path
@@ -64,9 +65,9 @@ def test_a_table_is_copied_into_the_visit_learned_from_and_gone_with_it(tmp_path
 def test_a_wrong_table_is_one_sentence_under_its_field_and_starts_nothing(content, words, tmp_path):
     session = Session(device="cpu")
     (tmp_path / "films.csv").write_bytes(content)
-    train.take_upload(session, str(tmp_path / "films.csv"), "Your own classes")
+    upload(session, tmp_path / "films.csv", "Your own classes")
     errors = press_with(session, "Your own classes")
-    assert words in errors.pop("table")
+    assert words in errors.pop("table_error")
     assert set(errors.values()) == {""}
     assert session.runs == {}
     assert str(tmp_path) not in str(errors)
@@ -75,16 +76,16 @@ def test_a_wrong_table_is_one_sentence_under_its_field_and_starts_nothing(conten
 
 def test_without_a_table_the_page_asks_for_one_and_marks_nothing_until_train_is_pressed():
     form_values = changed(task="Your own pairs", num_hidden_layers=1)
-    hint, *errors = form.describe_form(*form_values)
-    assert "Choose a table first" in hint
-    assert set(errors) == {""}
-    assert "Choose a table first" in press_with(Session(), "Your own pairs")["table"]
+    lines = form.describe_form(form_values)
+    assert "Choose a table first" in lines.pop("hint")
+    assert set(lines.values()) == {""}
+    assert "Choose a table first" in press_with(Session(), "Your own pairs")["table_error"]
 
 
 def test_another_task_forgets_the_table_of_the_last():
     session = Session(device="cpu")
     session.table = Table(Path("nowhere"), "films.csv", ("text", "label"))
-    train.pick_task(session, "Copy")
+    train.pick_task(session, {"task": "Copy"})
     assert session.table is None
 
 
@@ -117,9 +118,9 @@ def test_every_model_shows_the_map_in_which_its_answer_reads_or_says_that_it_has
 def test_a_language_model_shows_what_it_writes_and_how_well_it_guesses(tmp_path):
     (tmp_path / "mine.txt").write_text("\n\n".join(f"the cat {i} sat on the mat" for i in range(60)))
     session = Session(device="cpu")
-    train.take_upload(session, str(tmp_path / "mine.txt"), "Running text")
+    upload(session, tmp_path / "mine.txt", "Running text")
     press_with(session, "Running text", hidden_size=32, num_hidden_layers=1, size=64)
-    boards = [board for board in map(board_of, train.follow(session)) if board]
+    boards = [board for board in map(board_of, follow(session)) if board]
     rows = boards[-1]["frames"][-1]["predictions"]
     assert [row["source"] for row in rows][:2] == ["greedy", "nucleus 0.9, seed 0"]
     assert all(isinstance(row["text"], str) for row in rows)

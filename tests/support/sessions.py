@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from demos.session.session import Session
 from demos.tabs.train import form
-from demos.tabs.train import tab as train
+from demos.tabs.train.messages import show_news
 
 COPY = {
     **dict.fromkeys(form.FIELDS),
@@ -20,26 +20,32 @@ COPY = {
 
 def changed(**values):
     """Return the settings of a small copy run with some of them changed."""
-    return tuple({**COPY, **values}.values())
+    return {**COPY, **values}
 
 
-def begun(**values):
-    """Return a visit whose run is to be followed."""
-    session = Session(device="cpu")
-    session.add(*form.read_form(*changed(**values)))
+def begun(catalog=None, **values):
+    """Return a session whose run is to be followed."""
+    session = Session(catalog, device="cpu")
+    session.add(*form.read_form(changed(**values)))
     return session
 
 
-def board_of(outputs):
-    """Return the train board's value among the outputs."""
-    value = outputs[train.SCREEN.index("board")]
+def board_of(changes):
+    """Return the train board's value among the changes of a page."""
+    value = changes.get("board")
     return json.loads(value) if isinstance(value, str) else None
 
 
-def finished(**values):
-    """Return a visit whose run has ended, and everything its page was sent."""
-    session = begun(**values)
-    return session, list(train.follow(session))
+def follow(session):
+    """Let the session's current run work; what the Train tab shows, in turn."""
+    for _ in session.run.follow():
+        yield show_news(session)
+
+
+def finished(catalog=None, **values):
+    """Return a session whose run has ended, and everything its page was sent."""
+    session = begun(catalog, **values)
+    return session, list(follow(session))
 
 
 def wait_for(thread: threading.Thread, reached: Callable[[], bool]) -> None:

@@ -18,10 +18,11 @@ from hf_attn.training.slices import SliceState, read_weights, train_in_slices, t
 
 pytest.importorskip("gradio")
 
-from demos.jobs import job as driving
 from demos.jobs import loop as slicing
 from demos.jobs import training_job
-from demos.jobs.training_job import FINISHED, TrainingJob
+from demos.jobs.job import FINISHED, STOPPED
+from demos.jobs.training_job import TrainingJob
+from demos.session.page import JobSpec
 from demos.session.session import Session
 from demos.tabs.train import replay
 from tests.support.sessions import begun
@@ -113,13 +114,13 @@ def sliced(small, take=lambda state, steps: train_slice(state, steps or 4, devic
     run = TrainingJob("run-1", "copy 1", *small, seed=3, device="cpu")
     run.model = build_model(run.task, run.recipe, run.seed)
     run.accelerator = build_accelerator("cpu")
-    run.loop = slicing.learn_in_slices(run, take)
+    run.loop = slicing.begin_slices(run, take)
     return run
 
 
 def test_the_page_follows_a_run_in_slices_with_every_step_of_its_curve(small, unbroken):
     run = sliced(small)
-    frames = [run.frames[-1][1]["step"] for _ in driving.drive(run) if run.frames]
+    frames = [run.frames[-1][1]["step"] for _ in run.follow() if run.frames]
     assert run.status == FINISHED
     assert [point["step"] for _, point in run.points] == list(range(10))
     assert set(frames) <= {4, 8, 9}, "a map is of weights that are here"
@@ -129,10 +130,11 @@ def test_the_page_follows_a_run_in_slices_with_every_step_of_its_curve(small, un
 
 def test_examples_are_answered_though_no_slice_ends_where_it_was_measured(small, monkeypatch):
     run = sliced(small, lambda state, _: train_slice(state, 3, device="cpu"))
-    answer, answered = run.answer, []
-    monkeypatch.setattr(run, "answer", lambda: (answer(), answered.append((run.step, len(run.predictions)))))
-    list(driving.drive(run))
-    assert answered == [(3, 6), (6, 6)], "steps 0 and 4 were measured in them"
+    answer, answered = run._answer, []
+    monkeypatch.setattr(run, "_answer", lambda: (answer(), answered.append((run.step, len(run.predictions)))))
+    monkeypatch.setattr(run, "conclude", lambda: ())
+    list(run.follow())
+    assert answered == [(3, 6), (6, 6), (9, 6)], "steps 0, 4 and 8 were measured in them"
 
 
 def test_one_step_is_asked_for_where_somebody_watches_step_by_step(small):
@@ -144,7 +146,7 @@ def test_one_step_is_asked_for_where_somebody_watches_step_by_step(small):
 
     run = sliced(small, take)
     run.wants_pause, run.wanted_steps = True, 2
-    moments = driving.drive(run)
+    moments = run.follow()
     while run.step < 2 or run.wanted_steps:
         next(moments)
     run.wants_pause = False
@@ -155,13 +157,14 @@ def test_one_step_is_asked_for_where_somebody_watches_step_by_step(small):
 
 def test_a_links_run_in_slices_ends_with_the_weights_of_its_step(monkeypatch):
     fields = replay.form_of(begun().run)
-    for module in (slicing, training_job, replay):
+    for module in (slicing, training_job):
         monkeypatch.setattr(module, "has_zero_gpu", lambda: True)
-    run, _ = replay.add_linked_run(Session(), replay.RunSpec(fields, 3))
-    for _ in driving.drive(run):
+    run = replay.start_linked_run(Session(), JobSpec(None, fields, [3]), [])
+    run.goal = [3]
+    for _ in run.follow():
         pass
     alone = train_slice(SliceState(run.task, run.recipe, run.seed), steps=3)
-    assert (run.step, run.status) == (3, FINISHED)
+    assert (run.step, run.status) == (3, STOPPED)
     there = build_model(run.task, run.recipe, run.seed)
     read_weights(there, alone)
     assert save(run.model.state_dict()) == save(there.state_dict())

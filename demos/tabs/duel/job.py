@@ -1,46 +1,39 @@
-"""A visitor's duel: the runs that learn in turns, and what the duel board is told of them."""
+"""A visitor's duel: the runs that learn in turns, and what the duel board shows of them."""
 
 import dataclasses
 import math
-import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from hf_attn.architectures.registry import find_architecture
-from hf_attn.evaluation.baselines import Baseline
+from hf_attn.evaluation.baselines import Baseline, measure_beside
 from hf_attn.tasks import Recipe, Task
 from hf_attn.tasks.batch import PAD
 from hf_attn.training.duel import Budget, count_parameters, next_in_turn, plan_duel, pool_sizes
 from hf_attn.training.loop import HELD_OUT_SAMPLE, Diverged
 
-from ...core.limits import limits_here
-from ...jobs.job import measure_run, record_failure
+from ...jobs.job import FAILED, RUNNING, Job
 from ...jobs.probe import Examples, Probe, take_row
-from ...jobs.training_job import FAILED, FINISHED, LONGEST_PROBE, RUNNING, STOPPED, TrainingJob
+from ...jobs.training_job import LONGEST_PROBE, TrainingJob
 from ...ui.boards import describe_baseline
 from ...ui.formatting import shorten
 
-MESSAGE_SECONDS = 0.3  # between two messages: each draws the map of every contestant
 PROBE_TOKENS = 13  # about: three maps of that size stand side by side
 SIZE_GROUPS = 8  # of the accuracy by size
 TOO_EARLY = 0.03  # of a budget: first steps are slow
 
 
 @dataclass(eq=False)
-class DuelJob:
+class DuelJob(Job):
     """Two to four runs on one task, each with the same budget; empty before the first.
 
     Attributes:
         number: which duel of this visitor; 0 before the first.
+        runs: that learn in turns.
         parameters, seconds: how large each run's model is, and what it has spent on steps; by the run's id.
         budget: what each run may spend.
-        status: "running", "stopped", "finished" or "error"; message says what failed.
-        stop: set by the button, heeded between two steps.
-        is_live: a handler is taking steps.
         baseline: what stands beside classifiers, once all are measured.
-        form: the settings from which it was begun; None before.
-        until: the step at which each run ends, where a link says so.
+        measure_baseline: measures it, once a session.
     """
 
     number: int = 0
@@ -48,34 +41,88 @@ class DuelJob:
     parameters: dict[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     budget: Budget | None = None
-    status: str | None = None
-    message: str = ""
-    stop: threading.Event | None = None
-    is_live: bool = False
     baseline: Baseline | None = None
-    form: dict[str, object] | None = None
-    until: list[int] | None = None
+    measure_baseline: Callable[[Task], Baseline | None] = measure_beside
+
+    message_seconds = 0.3  # each draws the map of every contestant
+    failure = "The duel failed"
 
     def configure(
-        self, task: Task, contestants: dict[str, Recipe], budget: Budget, seed: int, device: str
+        self, form: dict, task: Task, contestants: dict[str, Recipe], budget: Budget, seed: int, device: str
     ) -> None:
         """Take the place of the last duel; nothing is computed yet."""
+        self.prepare(form)
         self.number += 1
-        self.budget, self.status, self.message, self.baseline = budget, RUNNING, "", None
-        self.until = None
-        self.stop = threading.Event()
+        self.budget, self.baseline, self.runs, self.seconds = budget, None, [], {}
         examples, probe = choose_probe(task)
-        self.runs = []
         for place, (name, recipe) in enumerate(contestants.items()):
             title = f"{task.name} {name} {self.number}"
             run = TrainingJob(f"duel-{self.number}-{place + 1}", title, task, recipe, seed, device)
             run.examples, run.probe = examples, probe
             self.runs.append(run)
-        self.seconds = {}
         self.parameters = {run.id: count_parameters(task, run.recipe) for run in self.runs}
+
+    def begin(self) -> None:
+        """Fit the recipes to the budget, so that Stop waits for one step; `advance` builds the models."""
+        planned = plan_duel(self.runs[0].task, {run.id: run.recipe for run in self.runs}, self.budget)
+        for run in self.runs:
+            run.recipe = dataclasses.replace(planned[run.id], report_every=1)
+            run.is_live = True
+
+    def advance(self) -> bool:
+        """Build the next model, or let the run take a step that has used the least of its budget."""
+        unbuilt = next((run for run in self.runs if run.model is None), None)
+        if unbuilt is not None:
+            unbuilt.begin()
+            unbuilt.catch_up()
+            return True
+        run = next_in_turn({run: self.reached(run) for run in self.runs})
+        if run is None:
+            return False
+        try:
+            run.advance()
+            self.seconds[run.id] = run.seconds
+            run.catch_up()
+        except Diverged as error:  # the others go on
+            run.fail(error)
+        if self.goal is not None:
+            return any(run.status != FAILED and run.step < run.recipe.steps for run in self.runs)
+        return any(self.spent(run) < 1 for run in self.runs)
+
+    def prepare_message(self) -> None:
+        for run in self.runs:
+            run.prepare_message()
+
+    def release(self) -> None:
+        """The runs stand as the duel does, and can be kept."""
+        for run in self.runs:
+            run.is_live = False
+            run.status = self.status if run.status == RUNNING else run.status
+
+    def conclude(self) -> Iterator[None]:
+        """Measure each run on 1,000 held-out examples."""
+        number = self.number
+        for run in list(self.runs):
+            if self.number != number:  # another duel has begun
+                return
+            if run.step and run.status != FAILED and run.evaluation is None:
+                run.measure()
+                yield
+        if self.runs and self.is_measured:
+            self.baseline = self.measure_baseline(self.runs[0].task)
+            yield
 
     def find(self, run_id: str) -> TrainingJob | None:
         return next((run for run in self.runs if run.id == run_id), None)
+
+    @property
+    def progress(self) -> list[int]:
+        """The step of each run; a failed run has all of them, so that it fails again for a link."""
+        return [run.recipe.steps if run.status == FAILED else run.step for run in self.runs]
+
+    @property
+    def seconds_allowed(self) -> float:
+        return super().seconds_allowed * len(self.runs)
 
     def spent(self, run: TrainingJob) -> float:
         """The share of its budget that a run has used; 1 if it failed."""
@@ -85,31 +132,9 @@ class DuelJob:
 
     def reached(self, run: TrainingJob) -> float:
         """The share of its goal that a run has reached: of its budget, or of a link's steps."""
-        if self._has_had_its_time(run):
-            return 1.0
-        if self.until is None or run.status == FAILED:
+        if self.goal is None or run.status == FAILED or run.step == run.recipe.steps:
             return self.spent(run)
-        most = self.until[self.runs.index(run)]
-        is_over = bool(run.step) and run.step == run.recipe.steps
-        return 1.0 if run.step >= most or is_over else run.step / most
-
-    def _has_had_its_time(self, run: TrainingJob) -> bool:
-        return self.seconds.get(run.id, 0.0) >= limits_here().run_seconds
-
-    @property
-    def is_late(self) -> bool:
-        """Whether a run used up its time on this server before its budget."""
-        return any(self._has_had_its_time(run) and self.spent(run) < 1 for run in self.runs)
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether a link ends it before its budget of steps."""
-        return bool(self.until and self.budget.steps and min(self.until) < self.budget.steps)
-
-    @property
-    def taken(self) -> list[int]:
-        """The step of each run, for a link; a failed run gets all steps, so that it fails again."""
-        return [run.recipe.steps if run.status == FAILED else run.step for run in self.runs]
+        return min(1.0, run.step / max(1, self.goal[self.runs.index(run)]))
 
     @property
     def done(self) -> float:
@@ -128,11 +153,6 @@ class DuelJob:
     def is_measured(self) -> bool:
         """Whether every run that learned something is measured."""
         return all(run.evaluation is not None for run in self.runs if run.step and run.status != FAILED)
-
-    def close(self) -> None:
-        if self.stop is not None:
-            self.stop.set()
-        self.runs = []
 
     def to_message(self, kept: set[str]) -> dict | None:
         """The whole value of the duel board; `kept` has the ids of runs that the visitor has kept."""
@@ -179,77 +199,6 @@ def choose_probe(task: Task) -> tuple[Examples, Probe]:
     answer = task.decode(batch.labels.view(len(batch), -1)[place].tolist())
     examples = Examples(batch[place : place + 1], [source], [answer])
     return examples, Probe(take_row(batch, place), source, answer)
-
-
-def drive_duel(duel: DuelJob) -> Iterator[None]:
-    """Take steps in turns until every budget is spent or the visitor stops; yield what there is to show.
-
-    However it ends (also when the page is closed, which raises GeneratorExit at a yield), the weights stay.
-    """
-    duel.is_live = True
-    try:
-        with record_failure(duel, "The duel failed"):
-            yield from _begin(duel)
-            yield from _turns(duel)
-            is_cut = duel.stop.is_set() or duel.is_cut or duel.is_late
-            duel.status = STOPPED if is_cut else FINISHED
-    finally:
-        duel.is_live = False
-        for run in duel.runs:
-            run.is_live = False
-            run.status = duel.status if run.status == RUNNING else run.status
-
-
-def _begin(duel: DuelJob) -> Iterator[None]:
-    """Fit the recipes to the budget, and build the models one by one."""
-    planned = plan_duel(duel.runs[0].task, {run.id: run.recipe for run in duel.runs}, duel.budget)
-    for run in duel.runs:
-        run.recipe = dataclasses.replace(planned[run.id], report_every=1)  # so that Stop waits for one step
-        run.is_live = True
-        if duel.stop.is_set():
-            return
-        run.begin()
-        run.advance()  # the report before the first step
-        run.answer()
-        run.take_frame()
-        yield
-
-
-def _turns(duel: DuelJob) -> Iterator[None]:
-    shown_at = time.monotonic()
-    while not duel.stop.is_set():
-        run = next_in_turn({run: duel.reached(run) for run in duel.runs})
-        if run is None:
-            break
-        try:
-            if (report := run.advance()) is not None:
-                duel.seconds[run.id] = report.seconds
-                if report.measured_at > run.predicted_at:
-                    run.answer()
-        except Diverged as error:  # the others go on
-            run.status, run.loop, run.message = FAILED, None, str(error)
-        if time.monotonic() - shown_at >= MESSAGE_SECONDS:
-            _take_frames(duel)
-            yield
-            shown_at = time.monotonic()
-    _take_frames(duel)
-
-
-def _take_frames(duel: DuelJob) -> None:
-    for run in duel.runs:
-        if run.model is not None:
-            run.take_frame()
-
-
-def measure_duel(duel: DuelJob) -> Iterator[None]:
-    """Measure each run on 1,000 held-out examples; yield after each."""
-    number = duel.number
-    for run in list(duel.runs):
-        if duel.number != number:  # another duel has begun
-            return
-        if run.step and run.status != FAILED and run.evaluation is None:
-            measure_run(run)
-            yield
 
 
 def describe_contestant(run: TrainingJob) -> dict:
@@ -309,9 +258,9 @@ def size_scores(run: TrainingJob) -> list[dict]:
 
 def describe_map(run: TrainingJob) -> dict | None:
     """The probe's newest map, over the source's columns only; None without attention."""
-    if not run.frames or not run.map.get("heads"):
+    if not run.film or not run.map.get("heads"):
         return None
-    _, frame = run.frames[-1]
+    _, frame = run.film[-1]
     names = ("heads", "rows", "cols", "truth", "layer")
     source = run.probe.batch.input_ids.shape[1]  # a decoder's map goes on over the answer
     newest = {"maps": frame["maps"][-1], "step": frame["step"], "source": source}

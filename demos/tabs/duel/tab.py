@@ -1,8 +1,6 @@
 """Duel: two to four models of one size on one task under one budget, side by side."""
 
-import contextlib
 import functools
-from collections.abc import Iterator
 
 import gradio as gr
 
@@ -23,14 +21,13 @@ from ...core.fields import (
     task_choices,
 )
 from ...core.limits import limits_here
-from ...jobs.job import STARTING, TIME_UP, WAITING
-from ...jobs.training_job import FAILED, FINISHED, RUNNING, STOPPED
-from ...session.page import NOW, Page, state_of, with_value
+from ...jobs.job import FAILED, FINISHED, RUNNING, STARTING, STOPPED, TIME_UP, WAITING
+from ...session.page import NOW, JobSpec, Page, with_value
 from ...session.run_files import wire_download
 from ...session.session import Session
 from ...snippets.views import duel_snippet
 from ...ui import boards, formatting, notices
-from .job import DuelJob, drive_duel, measure_duel
+from .job import DuelJob
 
 TITLE = "Duel"
 ASSETS = ("duel.css", "duel_panels.js", "duel_board.js")
@@ -46,7 +43,6 @@ BUDGETS = ("steps", "seconds")
 MOST_SECONDS = 600.0
 FIELDS = ("task", "size", "models", "parameters", "budget", "steps", "seconds", "seed")
 ERRORS = ("task", "models", "steps", "seconds", "seed")  # fields that can be wrong
-SCREEN = ("board", "start", "stop", "note", "origin")
 
 
 def offered() -> dict[str, tuple]:
@@ -65,14 +61,16 @@ def titles_of(label: str) -> list[tuple[str, str]]:
     return [(known[name].title, name) for name in ordered]
 
 
-def choose_task(label: str) -> list[dict]:
-    """[size, models] for another task."""
-    name, _, title, sizes, first = offered()[label]
-    size = gr.update(label=title, choices=list(sizes), value=first, visible=len(sizes) > 1)
-    return [size, gr.update(choices=titles_of(label), value=list(USUAL[TASKS[name].kind]))]
+def choose_task(_: Session, values: dict) -> dict:
+    """Size and models for another task."""
+    name, _, title, sizes, first = offered()[values["task"]]
+    return {
+        "size": gr.update(label=title, choices=list(sizes), value=first, visible=len(sizes) > 1),
+        "models": gr.update(choices=titles_of(values["task"]), value=list(USUAL[TASKS[name].kind])),
+    }
 
 
-def restore_fields(values: dict) -> dict[str, dict]:
+def restore_fields(session: Session, values: dict) -> dict[str, dict]:
     """Updates of the fields, choices included, for these values; ValueError for an unknown one."""
     sizes, known = offered()[values["task"]][3], [name for _, name in titles_of(values["task"])]
     if sizes and values["size"] not in sizes:
@@ -81,19 +79,18 @@ def restore_fields(values: dict) -> dict[str, dict]:
         )
     if unknown := sorted(set(values["models"]) - set(known)):
         raise ValueError(f"{unknown[0]!r} cannot learn {values['task']}: choose {', '.join(known)}.")
-    changes = dict(zip(("size", "models"), choose_task(values["task"]), strict=True))
-    changes |= dict(zip(BUDGETS, choose_budget(values["budget"]), strict=True))
-    return {name: with_value(values[name], changes.get(name)) for name in FIELDS}
+    changes = choose_task(session, values) | choose_budget(session, values)
+    fields = {name: with_value(values[name], changes.get(name)) for name in FIELDS}
+    return fields | describe(values)
 
 
-def choose_budget(kind: str) -> list[dict]:
-    """[steps, seconds]: one is shown."""
-    return [gr.update(visible=kind == BUDGETS[0]), gr.update(visible=kind == BUDGETS[1])]
+def choose_budget(_: Session, values: dict) -> dict:
+    """The field of the chosen kind is shown."""
+    return {kind: gr.update(visible=kind == values["budget"]) for kind in BUDGETS}
 
 
-def read_form(*form) -> tuple[Task, dict[str, Recipe], Budget, int]:
-    """Task, contestants, budget and seed of the values of FIELDS; FieldError where one is wrong."""
-    values = dict(zip(FIELDS, form, strict=True))
+def read_form(values: dict) -> tuple[Task, dict[str, Recipe], Budget, int]:
+    """Task, contestants, budget and seed of the fields; FieldError where one is wrong."""
     models = tuple(name for _, name in titles_of(values["task"]) if name in values["models"])
     if not 2 <= len(models) <= MOST:
         raise FieldError("models", f"{count_chosen(models)}: choose two to four models.")
@@ -121,40 +118,29 @@ def match_models(task: Task, models: tuple[str, ...], parameters: int) -> dict[s
     return contestants
 
 
-def describe(*form) -> list[str]:
-    """[the line under the settings, an error under each field]."""
+def describe(values: dict) -> dict[str, str]:
+    """The line under the settings, and an error under each field; the first one for the Start button too."""
     try:
-        task, contestants, _, _ = read_form(*form)
+        task, contestants, _, _ = read_form(values)
     except FieldError as error:
-        return [
-            notices.note("Nothing can start until the marked settings are corrected."),
-            *error_lines(ERRORS, error),
-        ]
+        hint = notices.note("Nothing can start until the marked settings are corrected.")
+        return {"hint": hint, **error_lines(ERRORS, error), "note": refusal_line(error, LABELS)}
     widths = [str(recipe.model["hidden_size"]) for recipe in contestants.values()]
     counts = [formatting.in_thousands(count_parameters(task, recipe)) for recipe in contestants.values()]
-    return [
-        notices.note(f"{join_words(counts)} parameters, with hidden sizes {join_words(widths)}."),
-        *error_lines(ERRORS),
-    ]
+    hint = notices.note(f"{join_words(counts)} parameters, with hidden sizes {join_words(widths)}.")
+    return {"hint": hint, **error_lines(ERRORS)}
 
 
-def check_form(duel: DuelJob, *form) -> list:
-    """As `describe`, and the error again under the Start button."""
-    lines = describe(*form)
+def check_form(session: Session, values: dict) -> dict[str, str]:
+    """As `describe`; the line under the button says what the duel does where nothing is wrong."""
+    lines, duel = describe(values), session.job(DuelJob)
     if duel.status == RUNNING:
-        return [*lines, gr.skip()]
-    try:
-        read_form(*form)
-    except FieldError as error:
-        return [*lines, refusal_line(error, LABELS)]
-    return [*lines, notices.note(status_message(duel))]
+        return {name: line for name, line in lines.items() if name != "note"}
+    return {"note": notices.note(status_message(duel)), **lines}
 
 
 def join_words(words: list[str]) -> str:
     return f"{', '.join(words[:-1])} and {words[-1]}"
-
-
-screen = functools.partial(boards.by_name, SCREEN)
 
 
 def status_message(duel: DuelJob) -> str:
@@ -174,13 +160,13 @@ def status_message(duel: DuelJob) -> str:
     return sentence
 
 
-def show_duel(session: Session, duel: DuelJob) -> list:
-    """Outputs in the order of SCREEN."""
+def show_duel(session: Session) -> dict:
+    """The whole tab, as the duel stands."""
+    duel = session.job(DuelJob)
     runs, is_running = duel.runs, duel.status == RUNNING
     if not runs:
-        return screen(
-            start="Start", stop=gr.update(interactive=False), note=notices.note(status_message(duel))
-        )
+        stopped = gr.update(interactive=False)
+        return {"start": "Start", "stop": stopped, "note": notices.note(status_message(duel))}
     counts = duel.parameters.values()
     sizes = dict.fromkeys(formatting.in_thousands(count) for count in (min(counts), max(counts)))
     steps = sorted({run.step for run in runs})
@@ -191,83 +177,63 @@ def show_duel(session: Session, duel: DuelJob) -> list:
         weights if steps[-1] else "untrained",
         f"{formatting.DEVICES.get(device, device)}, float32",
     )
-    return screen(
-        board=boards.to_json(
-            {**duel.to_message(set(session.runs)), "python": duel_snippet(runs, duel.budget)}
-        ),
-        start=f"Learning, {formatting.percent(duel.done, 0)}" if is_running else "Start",
-        stop=gr.update(interactive=is_running),
-        note=notices.note(status_message(duel)),
-        origin=origin if device else gr.skip(),
-    )
-
-
-def follow(session: Session, duel: DuelJob) -> Iterator[list]:
-    """Run the duel and keep the page up to date: the only handler that takes long."""
-    if duel.is_live or duel.status != RUNNING or not duel.runs:
-        yield screen()
-        return
-    yield screen(note=notices.note(STARTING))  # no longer waiting
-    with contextlib.closing(drive_duel(duel)) as moments:
-        for _ in moments:
-            if session.is_over:
-                return
-            yield show_duel(session, duel)
-    yield show_duel(session, duel)
-    for _ in measure_duel(duel):
-        yield show_duel(session, duel)
-    if duel.runs and duel.is_measured:
-        duel.baseline = session.measure_beside(duel.runs[0].task)
-        yield show_duel(session, duel)
-
-
-def press_start(session: Session, duel: DuelJob, order: int, *form) -> list:
-    """Start a duel with these settings; nothing while one is running."""
-    if duel.status == RUNNING:
-        return [order, gr.skip(), *error_lines(ERRORS), *screen()]
-    try:
-        duel.configure(*read_form(*form), device=session.device)
-        duel.form = dict(zip(FIELDS, form, strict=True))
-    except FieldError as error:
-        return [order, gr.skip(), *error_lines(ERRORS, error), *screen(note=refusal_line(error, LABELS))]
-    changes = dict(zip(SCREEN, show_duel(session, duel), strict=True)) | {
-        "note": notices.note(STARTING, later=WAITING)
+    value = {**duel.to_message(set(session.runs)), "python": duel_snippet(runs, duel.budget)}
+    return {
+        "board": boards.to_json(value),
+        "start": f"Learning, {formatting.percent(duel.done, 0)}" if is_running else "Start",
+        "stop": gr.update(interactive=is_running),
+        "note": notices.note(status_message(duel)),
+        "origin": origin if device else gr.skip(),
     }
-    return [order + 1, gr.update(open=False), *error_lines(ERRORS), *screen(**changes)]
 
 
-def replay_duel(form: dict, taken: list[int], session: Session, duel: DuelJob, order: int) -> list:
-    """Start a link's duel, to end where the sender's stood: as `press_start`; ValueError if it cannot."""
-    restore_fields(form)
-    _, contestants, _, _ = read_form(*(form[name] for name in FIELDS))
-    if len(taken) != len(contestants):
-        raise ValueError(f"This link says how far {len(taken)} models of {len(contestants)} came.")
-    answer = press_start(session, duel, order, *(form[name] for name in FIELDS))
-    duel.until = taken
-    return answer
+def start_duel(session: Session, values: dict) -> DuelJob:
+    """Let a duel with these settings take the place of the last; FieldError where one is wrong."""
+    duel = session.job(DuelJob)
+    duel.configure(values, *read_form(values), device=session.device)
+    duel.measure_baseline = session.measure_beside
+    return duel
 
 
-def press_stop(session: Session, duel: DuelJob) -> list:
+def press_start(session: Session, values: dict) -> dict:
+    """Start a duel with these settings; nothing while one is running."""
+    if session.job(DuelJob).status == RUNNING:
+        return {}
+    try:
+        start_duel(session, values)
+    except FieldError as error:
+        return {**error_lines(ERRORS, error), "note": refusal_line(error, LABELS)}
+    cleared = {"fold": gr.update(open=False), **error_lines(ERRORS)}
+    return show_duel(session) | cleared | {"note": notices.note(STARTING, later=WAITING)}
+
+
+def start_linked_duel(session: Session, spec: JobSpec, _: list) -> DuelJob:
+    """A link's duel; ValueError where its settings or its steps are wrong."""
+    restore_fields(session, spec.form)
+    _, contestants, _, _ = read_form(spec.form)
+    if len(spec.progress) != len(contestants):
+        raise ValueError(f"This link says how far {len(spec.progress)} models of {len(contestants)} came.")
+    return start_duel(session, spec.form)
+
+
+def press_stop(session: Session) -> dict:
     """Stop the duel after its current step; one that still waits for a place is stopped here."""
-    if duel.stop is not None:
-        duel.stop.set()
-    if duel.status == RUNNING and not duel.is_live:
-        duel.status = STOPPED
-        return show_duel(session, duel)
-    return screen()
+    duel = session.job(DuelJob)
+    duel.stop()
+    return {} if duel.is_live else show_duel(session)
 
 
-def keep_run(session: Session, duel: DuelJob, event: RunEvent) -> list:
+def keep_run(session: Session, event: RunEvent) -> dict:
     """Put a contestant among the session's runs, where Train, Try and Explore find it."""
-    run = duel.find(event.run)
+    run = session.job(DuelJob).find(event.run)
     if run is None or run.model is None or run.is_live:
-        return screen()
+        return {}
     most = limits_here().runs
     if len(session.runs) >= most and run.id not in session.runs:
-        return screen(note=notices.note(f"At most {most} runs are kept: delete one in Train first."))
-    session.runs[run.id] = run
-    shown = dict(zip(SCREEN, show_duel(session, duel), strict=True))
-    return screen(**shown | {"note": notices.note(f"{run.name} is kept: find it in Train, Try and Explore.")})
+        return {"note": notices.note(f"At most {most} runs are kept: delete one in Train first.")}
+    session.runs[run.id], run.is_closed = run, False
+    said = notices.note(f"{run.name} is kept: find it in Train, Try and Explore.")
+    return show_duel(session) | {"note": said}
 
 
 LABELS = {
@@ -282,14 +248,14 @@ LABELS = {
 }
 
 
-def build_form() -> tuple[dict, dict, gr.HTML]:
-    """Lay the settings out: (fields, error lines, the last line)."""
+def build_form() -> tuple[dict, dict]:
+    """Lay the settings out: fields, and the lines for what is wrong and under all of them, by name."""
     name, _, title, sizes, size = offered()[FIRST]
     look = {field: {"label": label, "elem_id": f"duel-{field}"} for field, label in LABELS.items()}
     fields, lines = {}, {}
 
     def line(field: str) -> None:
-        lines[field] = notices.build_error_line(f"duel-error-{field}")
+        lines[f"{field}_error"] = notices.build_error_line(f"duel-error-{field}")
 
     fields["task"] = gr.Dropdown(list(offered()), value=FIRST, **look["task"])
     line("task")
@@ -306,8 +272,8 @@ def build_form() -> tuple[dict, dict, gr.HTML]:
             )
     for field in ("steps", "seconds", "seed"):
         line(field)
-    hint = gr.HTML(describe(*(fields[field].value for field in FIELDS))[0])
-    return fields, lines, hint
+    lines["hint"] = gr.HTML(describe({name: field.value for name, field in fields.items()})["hint"])
+    return {name: fields[name] for name in FIELDS}, lines
 
 
 def duel_board(elem_id: str) -> gr.HTML:
@@ -344,39 +310,32 @@ def build(page: Page) -> None:
             stop = gr.Button("Stop", variant="stop", size="md", interactive=False, elem_id="duel-stop")
             note = gr.HTML(notices.note(status_message(DuelJob())), elem_id="duel-note")
             with gr.Accordion("Settings", elem_classes="hf-settings") as fold:
-                fields, lines, hint = build_form()
+                fields, lines = build_form()
         with gr.Column(min_width=0, elem_classes="hf-result"):
             board = duel_board("duel-board")
     zipped = gr.DownloadButton(visible="hidden", elem_id="duel-zip")
-    order = gr.Number(0, visible="hidden")  # counts the duels to follow; its change starts the long handler
-    duel = state_of(DuelJob(), DuelJob.close)
-    session, form = page.session, [fields[field] for field in FIELDS]
-    shown = [board, start, stop, note, origin]
-
-    answer = [order, fold, *(lines[field] for field in ERRORS), *shown]
-    start.click(press_start, [session, duel, order, *form], answer, **NOW)
-    stop.click(press_stop, [session, duel], shown, **NOW)
-    order.change(follow, [session, duel], shown, **page.in_turn)
-
-    described = [hint, *(lines[field] for field in ERRORS)]
-    checked = {"fn": check_form, "inputs": [duel, *form], "outputs": [*described, note]}
-    picked = fields["task"].input(choose_task, fields["task"], [fields["size"], fields["models"]], **NOW)
-    picked.then(**checked, **NOW)
-    fields["budget"].input(choose_budget, fields["budget"], [fields["steps"], fields["seconds"]], **NOW)
+    shown = {"board": board, "start": start, "stop": stop, "note": note, "origin": origin}
+    page.link_fields(
+        fields, varying=("size", "models"), restore=restore_fields, shows={**lines, "note": note}
+    )
+    view = page.link_job(
+        "duel",
+        find=lambda session: session.job(DuelJob),
+        show=show_duel,
+        shows=shown,
+        fields=fields,
+        varying=("size", "models"),
+        start=start_linked_duel,
+    )
+    pressed = page.connect(start.click, press_start, fields, {**shown, **lines, "fold": fold}, **NOW)
+    page.follow(pressed.then, view)
+    page.connect(stop.click, press_stop, None, shown, **NOW)
+    picked = page.connect(fields["task"].input, choose_task, fields, fields, **NOW)
+    checked = {"handler": check_form, "reads": fields, "shows": {**lines, "note": note}}
+    page.connect(picked.then, **checked, **NOW)
+    page.connect(fields["budget"].input, choose_budget, fields, fields, **NOW)
     edited = [fields[field].change for field in FIELDS if field != "task"]
-    gr.on(edited, **checked, **NOW, trigger_mode="always_last")
-
-    def open_link(values):
-        changes = {fields[name]: update for name, update in restore_fields(values).items()}
-        return changes | dict(zip(described, describe(*(values[name] for name in FIELDS)), strict=True))
-
-    def open_again(*link):
-        begun = dict(zip(answer, replay_duel(*link), strict=True))
-        return begun | {fold: gr.skip()}  # folded before it is seen, it could not be opened on a wide screen
-
-    page.link_fields(fields, varying=("size", "models"), restore=open_link, outputs=tuple(described))
-    begins = {"inputs": (session, duel, order), "outputs": tuple(answer)}
-    page.link_job("duel", fields, duel, open_again, varying=("size", "models"), count=None, **begins)
+    page.connect(edited, **checked, **NOW, trigger_mode="always_last")
     many = {**NOW, "trigger_mode": "multiple"}
-    page.run_ended.append(board.keep_run(keep_run, [session, duel], shown, **many))
-    wire_download(board, session, zipped, note)
+    page.run_ended.append(page.connect(board.keep_run, keep_run, None, shown, **many))
+    wire_download(page, board, zipped, note)

@@ -45,8 +45,7 @@ from hf_attn.interpret.interventions import Intervention
 from hf_attn.tasks.base import CLASSES
 
 from ...core.events import Event, Kind, Place, Seed
-from ...jobs.job import MESSAGE_SECONDS
-from ...jobs.training_job import FINISHED, RUNNING, STOPPED
+from ...jobs.job import FINISHED, MESSAGE_SECONDS, RUNNING, STOPPED
 from ...session.catalog import LoadedModel
 from ...session.model_input import as_ids
 from ...session.page import LAST, LIGHT, NOW, Page

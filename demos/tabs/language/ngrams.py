@@ -12,7 +12,6 @@ The board's value (demos/tabs/language/ngrams.js): `to_json` of None or
 
 import dataclasses
 import functools
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import gradio as gr
@@ -34,8 +33,9 @@ from hf_attn.tasks.base import HELD_OUT, TEXT, TRAINING
 from hf_attn.tasks.batch import SPECIAL_TOKENS
 
 from ...core.limits import refuse_longer
+from ...jobs.job import FINISHED, RUNNING, STOPPED, ReportedJob
 from ...jobs.training_job import TrainingJob
-from ...session.page import LAST, LIGHT, NOW, Page, state_of, with_value
+from ...session.page import LAST, NOW, JobView, Page, with_value
 from ...session.session import Session
 from ...snippets.views import ngrams_snippet
 from ...ui import boards, formatting, notices
@@ -58,13 +58,36 @@ READY = "Held out are every fifth sentence of your own text, or whole modules of
 
 
 @dataclass(eq=False)
-class CountingJob:
-    """What a visitor has counted, and the call that reads it; nothing before the first."""
+class CountingJob(ReportedJob):
+    """What a visitor has counted, table by table; nothing before the first.
+
+    Attributes:
+        passages: the text; reading: the call that reads it.
+        tables: of it, that are there.
+        fault: why the newest text was refused; the tables of the one before stay.
+    """
 
     reading: str = ""
     passages: Passages | None = None
     tables: list[Table] = field(default_factory=list)
-    wants_stop: bool = False
+    fault: str = ""
+
+    message_seconds = 0.0
+    failure = "Counting failed"
+
+    def begin(self) -> None:
+        source, text = self.form["source"], self.form["counted"]
+        self.fault = ""
+        passages = read(source, text)
+        self.passages, self.tables, self.reports = passages, [], count_ngrams(passages)
+        self.reading = "read_docstring_passages()" if source == DOCSTRINGS else f"read_passages({text!r})"
+
+    def take(self, report: Table) -> None:
+        self.tables = [*self.tables, report]
+
+    def fail(self, error: Exception) -> None:
+        super().fail(error)
+        self.fault = str(error) if isinstance(error, ValueError) else self.message
 
 
 @functools.lru_cache(maxsize=1)
@@ -115,7 +138,8 @@ def model_stays(session: Session) -> str:
     return f"What {run.name} says stays here: a link carries what is counted." if run else ""
 
 
-def to_value(session: Session, counting: CountingJob, prompt: str) -> str:
+def to_value(session: Session, prompt: str) -> str:
+    counting = session.job(CountingJob)
     passages, size = counting.passages, len(counting.passages.words)
     tables = [
         {name: getattr(table, name) for name in ("context", "perplexity", "discount", "cells", "met")}
@@ -147,72 +171,67 @@ def check_prompt(prompt: str | None) -> str:
     return (prompt or "").strip()
 
 
-def screen(board=None, text_error="", prompt_error="", note=None, is_running=False) -> list:
-    """[board, text's error, beginning's error, note, count, stop]; None leaves the board as it is."""
-    return [
-        gr.skip() if board is None else board,
-        notices.field_error(text_error),
-        notices.field_error(prompt_error),
-        notices.note(note or READY),
-        gr.update(interactive=not is_running),
-        gr.update(interactive=is_running),
-    ]
-
-
-def count(
-    session: Session, counting: CountingJob, source: str, text: str | None, prompt: str | None
-) -> Iterator[list]:
-    """Count a text table by table; a refused text leaves the last tables in place."""
-    counting.wants_stop = False
+def press_count(session: Session, values: dict) -> dict:
+    """Count a text; a refused beginning or text leaves the last tables in place."""
+    job = session.job(CountingJob)
     try:
-        start = check_prompt(prompt)
+        prompt = check_prompt(values["prompt"])
     except ValueError as error:
-        yield screen(prompt_error=str(error))
-        return
-    yield screen(note="Reading…", is_running=True)
-    try:
-        passages = read(source, text)
-    except ValueError as error:
-        yield screen(text_error=str(error))
-        return
-    tables = []
-    for table in count_ngrams(passages):
-        tables.append(table)
-        if counting.wants_stop:
-            break
-        yield screen(note=f"Counted the {NAMES[table.context]}s…", is_running=True)
-    counting.reading = "read_docstring_passages()" if source == DOCSTRINGS else f"read_passages({text!r})"
-    counting.passages, counting.tables = passages, tables
-    note = "Stopped; what was counted is shown." if counting.wants_stop else READY
-    yield screen(to_value(session, counting, start), note=note)
+        return {"prompt_error": notices.field_error(str(error))}
+    if job.status != RUNNING:
+        job.prepare(values | {"prompt": prompt})
+    return show_job(session) | {"prompt_error": ""}
 
 
-def begin(session: Session, counting: CountingJob, *chosen) -> Iterator[list]:
+def begin(session: Session, values: dict) -> dict:
     """The tab was opened: count the text that stands there, once."""
-    if counting.passages is not None:
-        yield [gr.skip()] * 6
-        return
-    yield from count(session, counting, *chosen)
+    return press_count(session, values) if session.job(CountingJob).form is None else {}
 
 
-def continue_text(session: Session, counting: CountingJob, prompt: str | None) -> list:
-    """Another beginning: [board, its error]."""
+def show_job(session: Session) -> dict:
+    job = session.job(CountingJob)
+    is_running = job.status == RUNNING
+    note = READY
+    if is_running:
+        note = f"Counted the {NAMES[job.tables[-1].context]}s…" if job.taken else "Reading…"
+    elif job.status == STOPPED:
+        note = "Stopped; what was counted is shown."
+    is_new = job.status in (FINISHED, STOPPED) and job.tables
+    return {
+        "board": to_value(session, job.form["prompt"]) if is_new else gr.skip(),
+        "text_error": notices.field_error(job.fault),
+        "note": notices.note(note),
+        "count": gr.update(interactive=not is_running),
+        "stop": gr.update(interactive=is_running),
+    }
+
+
+def continue_text(session: Session, values: dict) -> dict:
+    """Another beginning."""
     try:
-        start = check_prompt(prompt)
+        prompt = check_prompt(values["prompt"])
     except ValueError as error:
-        return [gr.skip(), notices.field_error(str(error))]
-    if counting.passages is None:
-        return [gr.skip(), notices.field_error("Nothing is counted yet: press Count first.")]
-    return [to_value(session, counting, start), ""]
+        return {"prompt_error": notices.field_error(str(error))}
+    if not session.job(CountingJob).tables:
+        return {"prompt_error": notices.field_error("Nothing is counted yet: press Count first.")}
+    return {"board": to_value(session, prompt), "prompt_error": ""}
 
 
-def stop(counting: CountingJob) -> None:
-    counting.wants_stop = True
+def press_stop(session: Session) -> dict:
+    session.job(CountingJob).stop()
+    return show_job(session) if session.job(CountingJob).form else {}
 
 
-def choose_source(source: str) -> list[dict]:
-    """[text, beginning] for another source."""
-    return [gr.update(visible=source == OWN), gr.update(value=PROMPTS[source])]
+def choose_source(_: Session, values: dict) -> dict:
+    """The field and the beginning for another source."""
+    is_own = values["source"] == OWN
+    return {"counted": gr.update(visible=is_own), "prompt": PROMPTS[values["source"]]}
+
+
+def restore_fields(session: Session, values: dict) -> dict:
+    """Updates of the fields for a link's values."""
+    seen = choose_source(session, values)["counted"]
+    return values | {"counted": with_value(values["counted"], seen)}
 
 
 def build_part(page: Page) -> None:
@@ -237,20 +256,13 @@ def build_part(page: Page) -> None:
             prompt_error = notices.build_error_line("ngrams-prompt-error")
         with gr.Column(min_width=0, elem_classes="hf-result"):
             board = boards.build_board("ngrams_board", "hf-language", "ngrams-board")
-    counting = state_of(CountingJob(), stop)
-    inputs = [page.session, counting, source, text, prompt]
-    shown = [board, text_error, prompt_error, note, press, halt]
-
-    def open_link(values):
-        shown, _ = choose_source(values["source"])
-        set_by_link = {source: with_value(values["source"]), prompt: with_value(values["prompt"])}
-        return {text: with_value(values["counted"], shown), **set_by_link}
-
-    page.link_fields(
-        {"source": source, "counted": text, "prompt": prompt}, restore=open_link, stays=model_stays
-    )
-    page.tab.select(begin, inputs, shown, **LIGHT)
-    press.click(count, inputs, shown, **LIGHT)
-    prompt.submit(continue_text, [page.session, counting, prompt], [board, prompt_error], **LAST)
-    halt.click(stop, counting, None, **NOW)
-    source.input(choose_source, source, [text, prompt], **NOW)
+    fields = {"source": source, "counted": text, "prompt": prompt}
+    shown = {"board": board, "text_error": text_error, "prompt_error": prompt_error, "note": note}
+    shown |= {"count": press, "stop": halt}
+    page.link_fields(fields, restore=restore_fields, stays=model_stays)
+    view = JobView(find=lambda session: session.job(CountingJob), show=show_job, shows=shown)
+    for event, handler in ((page.tab.select, begin), (press.click, press_count)):
+        page.follow(page.connect(event, handler, fields, shown, **NOW).then, view, concurrency_id="count")
+    page.connect(prompt.submit, continue_text, fields, shown, **LAST)
+    page.connect(halt.click, press_stop, None, shown, **NOW)
+    page.connect(source.input, choose_source, fields, fields, **NOW)

@@ -25,7 +25,8 @@ from hf_attn.experiments.words.word_vectors import look_up
 from hf_attn.tasks.tokenizers.trained import SPACE
 
 from ...core.limits import refuse_longer
-from ...session.page import LAST, NOW, Page, clear_on_edit
+from ...session.page import LAST, Page, clear_on_edit
+from ...session.session import Session
 from ...snippets.views import tokens_snippet
 from ...ui import boards, notices
 
@@ -90,12 +91,17 @@ def cut(text: str) -> dict:
     }
 
 
-def segment(text: str | None) -> list:
-    """Segment a text: [board, error]; a refused one leaves the board as it is."""
+def segment(_: Session, values: dict) -> dict:
+    """Segment a text; a refused one leaves the board as it is."""
     try:
-        return [boards.to_json(cut(text or "")), ""]
+        return {"board": boards.to_json(cut(values["tokens"] or "")), "error": ""}
     except ValueError as error:
-        return [gr.skip(), notices.field_error(str(error))]
+        return {"error": notices.field_error(str(error))}
+
+
+def pick_text(text: str):
+    """A handler that sets the text, and segments it."""
+    return lambda session: {"tokens": text} | segment(session, {"tokens": text})
 
 
 def build_part(page: Page) -> None:
@@ -110,10 +116,9 @@ def build_part(page: Page) -> None:
         chips = [gr.Button(chip, size="sm", elem_classes="chip") for chip in CHIPS]
         gr.HTML(notices.note(f"any text of up to {LONGEST} characters"))
     board = boards.build_board("tokens_board", "hf-language", "tokens-board")
-    answered = [board, error]
-    page.link_fields({"tokens": text}, buttons=tuple(chips))
+    typed, shown = {"tokens": text}, {"board": board, "error": error}
+    page.link_fields(typed, buttons=tuple(chips))
     clear_on_edit(text, error)
-    gr.on([press.click, text.submit, page.tab.select], segment, text, answered, **LAST)
+    page.connect([press.click, text.submit, page.tab.select], segment, typed, shown, **LAST)
     for chip in chips:
-        picked = chip.click(lambda example: example, chip, text, **NOW)
-        picked.then(segment, text, answered, **LAST)
+        page.connect(chip.click, pick_text(chip.value), None, {**typed, **shown}, **LAST)

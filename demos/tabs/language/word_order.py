@@ -10,11 +10,7 @@ Values of the boards (demos/tabs/language/word_order.js), each `to_json` of None
                     right [bool], is_done}]
 """
 
-import contextlib
 import dataclasses
-import math
-import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import gradio as gr
@@ -30,9 +26,9 @@ from hf_attn.experiments.words.bag_of_words import (
 from hf_attn.experiments.words.sentences import split_words
 
 from ...core.limits import refuse_longer
-from ...jobs.job import MESSAGE_SECONDS, TIME_UP, deadline, record_failure
-from ...jobs.training_job import FAILED, FINISHED, RUNNING, STOPPED
-from ...session.page import LAST, NOW, Page, state_of
+from ...jobs.job import FAILED, FINISHED, RUNNING, STOPPED, TIME_UP, ReportedJob
+from ...session.page import LAST, NOW, Page
+from ...session.session import Session
 from ...snippets.views import bags_snippet, word_order_snippet
 from ...ui import boards, formatting, notices
 
@@ -54,32 +50,23 @@ READY = "Naive Bayes counts letters; attention learns without and with positions
 
 
 @dataclass(eq=False)
-class WordOrderJob:
-    """A visitor's learning of which came first; nothing before the first.
-
-    Attributes:
-        models: as they stand.
-        status: "running", "stopped", "finished" or "error"; message says what failed.
-        wants_stop: set by the button, heeded at the next report.
-        is_late: it was stopped because its time on this server was up.
-        form: no settings, once it was begun; None before.
-        taken: one number, how many reports it has come through.
-        until: the same, where a link says when it ends.
-    """
+class WordOrderJob(ReportedJob):
+    """A visitor's learning of which came first; nothing before the first. `models` are as they stand."""
 
     models: list[Learned] = field(default_factory=list)
-    status: str | None = None
-    message: str = ""
-    wants_stop: bool = False
-    is_late: bool = False
-    form: dict | None = None
-    taken: list[int] = field(default_factory=lambda: [0])
-    until: list[int] | None = None
+
+    failure = "Learning failed"
+
+    def begin(self) -> None:
+        self.models, self.reports = [], learn_word_order(SIZES, SEED)
+
+    def take(self, report: list[Learned]) -> None:
+        self.models = report
 
     @property
     def done(self) -> float:
-        taken = sum(model.points[-1][0] for model in self.models if model.points)
-        return taken / (len(PLACES) * SIZES.steps)
+        steps = sum(model.points[-1][0] for model in self.models if model.points)
+        return steps / (len(PLACES) * SIZES.steps)
 
 
 def read_sentence(text: str | None, which: str) -> list[str]:
@@ -95,16 +82,16 @@ def read_sentence(text: str | None, which: str) -> list[str]:
     return words
 
 
-def compare(one: str | None, other: str | None) -> list:
-    """Compare two sentences: [board, error]; refused ones leave the board as it is."""
+def compare(_: Session, values: dict) -> dict:
+    """Compare two sentences; refused ones leave the board as it is."""
     try:
-        words = read_sentence(one, "first"), read_sentence(other, "second")
+        words = read_sentence(values["first"], "first"), read_sentence(values["second"], "second")
         found = compare_word_orders(*words)
     except ValueError as error:
-        return [gr.skip(), notices.field_error(str(error))]
+        return {"error": notices.field_error(str(error))}
     rows = [dataclasses.asdict(row) for row in found.rows]
     value = {"bag": found.bag, "names": list(PLACES), "rows": rows}
-    return [boards.to_json({**value, "python": bags_snippet(*words)}), ""]
+    return {"bags": boards.to_json({**value, "python": bags_snippet(*words)}), "error": ""}
 
 
 def to_value(job: WordOrderJob) -> str | None:
@@ -133,43 +120,42 @@ def status_message(job: WordOrderJob) -> str:
     }[job.status]
 
 
-def show_job(job: WordOrderJob) -> list:
-    """[board, start, stop, note]."""
+def show_job(session: Session) -> dict:
+    job = session.job(WordOrderJob)
     is_running = job.status == RUNNING
-    return [
-        to_value(job),
-        gr.update(value="Learning…" if is_running else "Learn", interactive=not is_running),
-        gr.update(interactive=is_running),
-        notices.note(status_message(job)),
-    ]
+    return {
+        "board": to_value(job),
+        "start": gr.update(value="Learning…" if is_running else "Learn", interactive=not is_running),
+        "stop": gr.update(interactive=is_running),
+        "note": notices.note(status_message(job)),
+    }
 
 
-def learn(job: WordOrderJob) -> Iterator[list]:
-    """Train the models and show each report; nothing while they are training."""
-    if job.status == RUNNING:
-        yield [gr.skip()] * 4
-        return
-    job.models, job.status, job.message, job.wants_stop = [], RUNNING, "", False
-    job.form, job.taken = {}, [0]
-    shown_at, until = -math.inf, deadline()
-    with record_failure(job, "Learning failed"):
-        with contextlib.closing(learn_word_order(SIZES, SEED)) as moments:
-            for models in moments:
-                job.is_late = time.monotonic() > until
-                job.wants_stop |= job.taken == job.until or job.is_late
-                if job.wants_stop:
-                    break
-                job.models, job.taken = models, [job.taken[0] + 1]
-                if time.monotonic() - shown_at >= MESSAGE_SECONDS:
-                    yield show_job(job)
-                    shown_at = time.monotonic()
-        job.status = STOPPED if job.wants_stop else FINISHED
-    job.until = None
-    yield show_job(job)
+def start_job(session: Session, *_) -> WordOrderJob:
+    """Let the models learn anew; there are no settings."""
+    job = session.job(WordOrderJob)
+    job.prepare({})
+    job.models = []
+    return job
 
 
-def stop(job: WordOrderJob) -> None:
-    job.wants_stop = True
+def press_learn(session: Session) -> dict:
+    """Train the models; nothing while they are training."""
+    if session.job(WordOrderJob).status != RUNNING:
+        start_job(session)
+    return show_job(session)
+
+
+def press_stop(session: Session) -> dict:
+    session.job(WordOrderJob).stop()
+    return show_job(session)
+
+
+def pick_pair(pair: str):
+    """A handler that sets both sentences, and compares them."""
+    first, second = pair.split(" / ")
+    values = {"first": first, "second": second}
+    return lambda session: values | compare(session, values)
 
 
 def build_part(page: Page) -> None:
@@ -189,20 +175,16 @@ def build_part(page: Page) -> None:
         halt = gr.Button("Stop", variant="stop", interactive=False, elem_id="order-stop", min_width=0)
         note = gr.HTML(notices.note(READY), elem_id="order-note")
     board = boards.build_board("order_board", "hf-language", "order-board")
-    job = state_of(WordOrderJob(), stop)
-    answered = [bags, error]
-    page.link_fields({"first": one, "second": other}, buttons=tuple(chips))
-    gr.on([press.click, one.submit, other.submit, page.tab.select], compare, [one, other], answered, **LAST)
+    typed = {"first": one, "second": other}
+    compared = {"bags": bags, "error": error}
+    page.link_fields(typed, buttons=tuple(chips))
+    asked_by = [press.click, one.submit, other.submit, page.tab.select]
+    page.connect(asked_by, compare, typed, compared, **LAST)
     for chip in chips:
-        pair = chip.value.split(" / ")
-        picked = chip.click(lambda pair=pair: pair, None, [one, other], **NOW)
-        picked.then(compare, [one, other], answered, **LAST)
-    order = gr.Number(0, visible="hidden")  # its change starts what a link learns again
-    gr.on([start.click, order.change], learn, job, [board, start, halt, note], **page.in_turn)
-
-    def open_again(_form, taken, job, last):
-        job.until = taken
-        return {order: last + 1}
-
-    page.link_job("order", {}, job, open_again, inputs=(job, order), outputs=(order,))
-    halt.click(stop, job, None, **NOW)
+        page.connect(chip.click, pick_pair(chip.value), None, {**typed, **compared}, **LAST)
+    shown = {"board": board, "start": start, "stop": halt, "note": note}
+    find = {"find": lambda session: session.job(WordOrderJob), "show": show_job, "shows": shown}
+    view = page.link_job("order", **find, fields={}, start=start_job)
+    pressed = page.connect(start.click, press_learn, None, shown, **NOW)
+    page.follow(pressed.then, view)
+    page.connect(halt.click, press_stop, None, shown, **NOW)

@@ -10,26 +10,18 @@ The board's value (demos/tabs/language/word_vectors.js): `to_json` of None or
     plane           {points [{word, x, y, asked}], share, arrows [{from, to, asked}], arrows_title} or None
 """
 
-import contextlib
-import math
-import time
-from collections.abc import Iterator
-
 import gradio as gr
-import torch
 
-from hf_attn.experiments.words.sentences import split_words
 from hf_attn.experiments.words.word_vectors import (
     KINDS,
     UnknownWord,
     choose_word_vector_settings,
-    share_first,
     train_vectors,
 )
 
-from ...jobs.job import MESSAGE_SECONDS, TIME_UP, deadline, record_failure
-from ...jobs.training_job import FAILED, FINISHED, RUNNING, STOPPED
-from ...session.page import LAST, NOW, Page, state_of, with_value
+from ...jobs.job import FAILED, FINISHED, RUNNING, STOPPED, TIME_UP
+from ...session.page import LAST, NOW, Page, with_value
+from ...session.session import Session
 from ...snippets.views import word_vectors_snippet
 from ...ui import boards, formatting, notices
 from .word_vectors_job import (
@@ -46,7 +38,6 @@ from .word_vectors_job import (
     find_analogy,
     find_near,
     read,
-    usual_words,
 )
 
 NAME, TITLE = "neighbours", "Neighbours"
@@ -89,38 +80,39 @@ def to_value(job: WordVectorsJob, near: dict | None = None, analogy: dict | None
 
 
 def job_snippet(job: WordVectorsJob) -> str:
-    text = job.text if job.source == OWN else None
+    text = job.form["vectors_text"] if job.source == OWN else None
     is_composed = job.source == COMPOSED
     return word_vectors_snippet(text, job.settings.kind, job.words, is_composed=is_composed)
 
 
-FIELDS = ("word", "analogy")  # that can be wrong, beside the text
-SHOWN = 8  # what `screen` gives
-
-
-def screen(job: WordVectorsJob, *, text_error: str = "") -> list:
-    """[board, train, stop, note, error of text, word and analogy, origin]."""
+def show_job(session: Session) -> dict:
+    """Everything but the fields, as the vectors stand; unknown words leave the board as it is."""
+    job = session.job(WordVectorsJob)
     is_running = job.status == RUNNING
-    near, analogy, errors = None, None, dict.fromkeys(FIELDS, "")
+    near, analogy, wrong = None, None, {"word_error": "", "sum_error": ""}
     if job.report is not None and job.report.step:
         try:
             near = find_near(job.report.vectors, job.words[0])
         except UnknownWord as error:
-            errors["word"] = str(error)
+            wrong["word_error"] = notices.field_error(str(error))
         try:
             analogy = find_analogy(job.report.vectors, *job.words[1:])
         except UnknownWord as error:
-            errors["analogy"] = str(error)
-    wrong = any(errors.values())
-    return [
-        gr.skip() if wrong or text_error else to_value(job, near, analogy),
-        gr.update(value=button_label(job), interactive=not is_running),
-        gr.update(interactive=is_running),
-        notices.note(status_message(job)),
-        notices.field_error(text_error),
-        *(notices.field_error(error) for error in errors.values()),
-        origin_line(job),
-    ]
+            wrong["sum_error"] = notices.field_error(str(error))
+    return {
+        "board": gr.skip() if any(wrong.values()) else to_value(job, near, analogy),
+        "train": gr.update(value=button_label(job), interactive=not is_running),
+        "stop": gr.update(interactive=is_running),
+        "note": notices.note(status_message(job)),
+        "origin": origin_line(job),
+        **wrong,
+    }
+
+
+def show_followed(session: Session) -> dict:
+    """As `show_job`, with the words that are asked."""
+    job = session.job(WordVectorsJob)
+    return show_job(session) | (dict(zip(KEPT[3:], job.words, strict=True)) if job.report else {})
 
 
 def button_label(job: WordVectorsJob) -> str:
@@ -151,79 +143,62 @@ def origin_line(job: WordVectorsJob) -> str:
     return notices.origin(f"{job.settings.kind}, {job.settings.width} numbers a word", weights, "CPU")
 
 
-def train_again(job: WordVectorsJob) -> Iterator[list]:
-    """Train as a link asks, up to its step: outputs as `train`."""
-    yield from train(job, *job.asked, until=job.until)
+def start_job(session: Session, values: dict) -> WordVectorsJob:
+    """Let new vectors take the place of the last; ValueError where the visitor's own text is no text."""
+    if values["vectors_source"] == OWN:
+        sentences = read(OWN, values["vectors_text"])
+        next(train_vectors(sentences, choose_word_vector_settings(sentences, values["vectors_kind"])))
+    job = session.job(WordVectorsJob)
+    job.prepare(values)
+    job.report = None
+    return job
 
 
-def train(
-    job: WordVectorsJob, source: str, kind: str, text: str | None, *words, until: int | None = None
-) -> Iterator[list]:
-    """Train on the chosen text: as `screen`, then the four words; nothing while it is training."""
-    same = [gr.skip()] * len(words)
-    if job.status == RUNNING:
-        yield [*[gr.skip()] * SHOWN, *same]
-        return
-    try:
-        sentences = read(source, text)
-        settings = choose_word_vector_settings(sentences, kind)
-        moments = train_vectors(sentences, settings, torch.Generator().manual_seed(0))
-        first = next(moments)  # reads the text, which may be too short
-    except ValueError as error:
-        yield [*screen(job, text_error=str(error)), *same]
-        return
-    job.source, job.settings, job.report = source, settings, first
-    job.text = text or ""
-    job.losses, job.share, job.status = [], None, RUNNING
-    job.message, job.wants_stop = "", False
-    is_known = all(
-        split_words(word or "")[:1] and word.strip().lower() in first.vectors.words for word in words
-    )
-    job.words = tuple(words) if is_known else usual_words(job)
-    yield [*screen(job), *job.words]
-    shown_at, last = time.monotonic(), deadline()
-    with record_failure(job, "Learning failed"):
-        with contextlib.closing(moments):
-            for report in moments:
-                job.report = report
-                if math.isfinite(report.loss):  # a short text may give batches in which nothing is read
-                    job.losses.append((report.step, report.loss))
-                job.is_late = time.monotonic() > last
-                if job.wants_stop or job.is_late or (until is not None and report.step >= until):
-                    break
-                if time.monotonic() - shown_at >= MESSAGE_SECONDS:
-                    yield [*screen(job), *same]
-                    shown_at = time.monotonic()
-        if source == COMPOSED:
-            job.share = share_first(job.report.vectors, PAIRS)
-        job.status = STOPPED if job.report.step < job.report.steps else FINISHED
-    yield [*screen(job), *same]
+def press_train(session: Session, values: dict) -> dict:
+    """Train on the chosen text; nothing while it is training."""
+    if session.job(WordVectorsJob).status != RUNNING:
+        try:
+            start_job(session, values)
+        except ValueError as error:
+            return {"text_error": notices.field_error(str(error))}
+    return show_job(session) | {"text_error": ""}
 
 
-def stop(job: WordVectorsJob) -> None:
-    job.wants_stop = True
+def press_stop(session: Session) -> dict:
+    session.job(WordVectorsJob).stop()
+    return show_job(session)
 
 
-def look_up(job: WordVectorsJob, *words) -> list:
-    """Other words: as `screen`; an unknown one leaves the board as it is."""
+def look_up(session: Session, values: dict) -> dict:
+    """Other words; an unknown one leaves the board as it is."""
+    job = session.job(WordVectorsJob)
     if job.report is None:
-        error = notices.field_error("No vectors yet: press Train vectors first.")
-        return [*[gr.skip()] * 5, error, "", gr.skip()]
-    job.words = tuple(formatting.shorten(word or "", LONGEST_WORD) for word in words)
-    return screen(job)
+        return {"word_error": notices.field_error("No vectors yet: press Train vectors first.")}
+    job.words = tuple(formatting.shorten(values[name] or "", LONGEST_WORD) for name in KEPT[3:])
+    return show_job(session)
 
 
-def choose_source(source: str) -> list:
-    """[own text, what it is, look-for] for another text."""
-    look_for = notices.look_for(LOOK_FOR if source == COMPOSED else LOOK_FOR_TEXT)
-    return [gr.update(visible=source == OWN), notices.note(ABOUT[source]), look_for]
+def choose_source(_: Session, values: dict) -> dict:
+    """The visitor's own text is seen where it is the source; what it is, and what to look for."""
+    source = values["vectors_source"]
+    return {
+        "vectors_text": gr.update(visible=source == OWN),
+        "about": notices.note(ABOUT[source]),
+        "look_for": notices.look_for(LOOK_FOR if source == COMPOSED else LOOK_FOR_TEXT),
+    }
+
+
+def restore_fields(session: Session, values: dict) -> dict:
+    """Updates of the fields for a link's values."""
+    seen = choose_source(session, values)
+    return {**seen, **{name: with_value(value, seen.get(name)) for name, value in values.items()}}
 
 
 def build_settings() -> dict:
     found = {
         "train": gr.Button("Train vectors", variant="primary", elem_id="vectors-train"),
         "stop": gr.Button("Stop", variant="stop", size="md", interactive=False, elem_id="vectors-stop"),
-        "said": gr.HTML(notices.note(status_message(WordVectorsJob())), elem_id="vectors-note"),
+        "note": gr.HTML(notices.note(status_message(WordVectorsJob())), elem_id="vectors-note"),
     }
     seg = {"elem_classes": "seg", "min_width": 0}
     found["source"] = gr.Radio(list(TEXTS), value=COMPOSED, label="Text", elem_id="vectors-source", **seg)
@@ -251,29 +226,21 @@ def build_part(page: Page) -> None:
             has = build_settings()
         with gr.Column(min_width=0, elem_classes="hf-result"):
             board = boards.build_board("neighbours_board", "hf-language", "neighbours-board")
-    job = state_of(WordVectorsJob(), stop)
-    words = [has[name] for name in ("word", "a", "b", "c")]
-    shown = [board, has["train"], has["stop"], has["said"]]
-    shown += [has["text_error"], has["word_error"], has["sum_error"], origin]
-    inputs = [job, has["source"], has["kind"], has["text"], *words]
-    has["train"].click(train, inputs, [*shown, *words], **page.in_turn)
-    has["stop"].click(stop, job, None, **NOW)
-    linked = {name: has[name.removeprefix("vectors_")] for name in KEPT}
-    turned = [has["text"], has["about"], look_for]
-
-    def open_link(values):
-        turns = dict(zip(turned, choose_source(values["vectors_source"]), strict=True))
-        return turns | {part: with_value(values[name], turns.get(part)) for name, part in linked.items()}
-
-    page.link_fields(linked, restore=open_link, outputs=tuple(turned[1:]))
-    order = gr.Number(0, visible="hidden")  # its change starts what a link learns again
-    order.change(train_again, job, [*shown, *words], **page.in_turn)
-
-    def open_again(form, taken, job, last):
-        job.asked, job.until = tuple(form[name] for name in KEPT), taken[0]
-        return {order: last + 1}
-
-    page.link_job("vectors", linked, job, open_again, inputs=(job, order), outputs=(order,))
-    for field_ in words:
-        field_.submit(look_up, [job, *words], shown, **LAST)
-    has["source"].input(choose_source, has["source"], [has["text"], has["about"], look_for], **NOW)
+    fields = {name: has[name.removeprefix("vectors_")] for name in KEPT}
+    lines = {"about": has["about"], "look_for": look_for}
+    shown = {"board": board, "origin": origin}
+    shown |= {name: has[name] for name in ("train", "stop", "note", "text_error", "word_error", "sum_error")}
+    page.link_fields(fields, restore=restore_fields, shows=lines)
+    view = page.link_job(
+        "vectors",
+        find=lambda session: session.job(WordVectorsJob),
+        show=show_followed,
+        shows={**shown, **fields},
+        fields=fields,
+        start=lambda session, spec, _: start_job(session, spec.form),
+    )
+    pressed = page.connect(has["train"].click, press_train, fields, shown, **NOW)
+    page.follow(pressed.then, view)
+    page.connect(has["stop"].click, press_stop, None, shown, **NOW)
+    page.connect([fields[name].submit for name in KEPT[3:]], look_up, fields, shown, **LAST)
+    page.connect(has["source"].input, choose_source, fields, {**fields, **lines}, **NOW)

@@ -2,15 +2,26 @@
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+
+import torch
 
 from hf_attn.experiments.words.countries import COUNTRIES, compose_country_sentences, find_capital
 from hf_attn.experiments.words.sentences import split_sentences, split_words
-from hf_attn.experiments.words.word_vectors import Report, Settings, WordVectors
+from hf_attn.experiments.words.word_vectors import (
+    Report,
+    Settings,
+    WordVectors,
+    choose_word_vector_settings,
+    share_first,
+    train_vectors,
+)
 from hf_attn.tasks.text.topics import Topics
 
 from ...core.limits import limits_here, refuse_longer
+from ...jobs.job import ReportedJob
 
 NEAREST = 8
 TEXTS = ("countries", "docstrings", "own")
@@ -25,47 +36,59 @@ KEPT = tuple(f"vectors_{name}" for name in ("source", "kind", "text", "word", "a
 
 
 @dataclass(eq=False)
-class WordVectorsJob:
+class WordVectorsJob(ReportedJob):
     """A visitor's word vectors; nothing before the first.
 
     Attributes:
-        source: of TEXTS, what they are learned from.
-        text: the visitor's own, where that is the source.
-        settings: how.
+        settings: how they are learned.
         report: the newest; losses are those of all reports.
         share: of the capitals' sums that come out right; None for other texts, and while they are learned.
-        status: "running", "stopped", "finished" or "error"; message says what failed.
         words: the asked one, then the sum's three.
-        wants_stop: set by the button, heeded at the next report.
-        is_late: it was stopped because its time on this server was up.
-        asked, until: what a link has learned again, as `train` takes it, and the step at which that ends.
     """
 
-    source: str = COMPOSED
-    text: str = ""
     settings: Settings | None = None
     report: Report | None = None
     losses: list[tuple[int, float]] = field(default_factory=list)
     share: float | None = None
-    status: str | None = None
-    message: str = ""
     words: tuple[str, ...] = ASKED[COMPOSED]
-    wants_stop: bool = False
-    is_late: bool = False
-    asked: tuple = ()
-    until: int | None = None
+
+    failure = "Learning failed"
 
     @property
-    def form(self) -> dict[str, str] | None:
-        """The settings with which it began, and the four words; None before."""
-        if self.report is None:
-            return None
-        return dict(zip(KEPT, (self.source, self.settings.kind, self.text, *self.words), strict=True))
+    def source(self) -> str:
+        """What they are learned from, of TEXTS."""
+        return self.form["vectors_source"] if self.form else COMPOSED
 
     @property
-    def taken(self) -> list[int]:
+    def progress(self) -> list[int]:
         """[the newest step]."""
-        return [self.report.step]
+        return [self.report.step if self.report else 0]
+
+    def begin(self) -> None:
+        """Read the text, which may be too short, and choose words that have a vector."""
+        if self.reports is not None:
+            return
+        sentences = read(self.source, self.form["vectors_text"])
+        self.settings = choose_word_vector_settings(sentences, self.form["vectors_kind"])
+        self.reports = train_vectors(sentences, self.settings, torch.Generator().manual_seed(0))
+        self.report, self.losses, self.share = next(self.reports), [], None
+        known, words = self.report.vectors.words, tuple(self.form[name] or "" for name in KEPT[3:])
+        is_known = all(split_words(word)[:1] and word.strip().lower() in known for word in words)
+        self.words = words if is_known else usual_words(self)
+
+    def take(self, report: Report) -> None:
+        self.report = report
+        if math.isfinite(report.loss):  # a short text may give batches in which nothing is read
+            self.losses.append((report.step, report.loss))
+
+    def conclude(self) -> Iterator[None]:
+        """Measure how many of the capitals' sums come out right."""
+        if self.source == COMPOSED:
+            self.share = share_first(self.report.vectors, PAIRS)
+            yield
+
+    def describe(self) -> dict:
+        return super().describe() | {"form": self.form | dict(zip(KEPT[3:], self.words, strict=True))}
 
 
 @functools.lru_cache(maxsize=1)

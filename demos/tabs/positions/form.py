@@ -72,13 +72,8 @@ def read_sentence(text: str | None) -> list[str]:
     return (text or "").split()
 
 
-def read_view(*form) -> tuple[dict[str, Any], list[FieldError]]:
-    """Numbers and words of the fields, and every field that holds what cannot be used.
-
-    Args:
-        *form: values in the order of FIELDS; those that the type does not have are not read.
-    """
-    values = dict(zip(FIELDS, form, strict=True))
+def read_view(values: dict) -> tuple[dict[str, Any], list[FieldError]]:
+    """Numbers and words of the fields that the type has, and every one that holds what cannot be used."""
     given, wrong = {"trained": NUMBERS["trained"][2]}, []
     for field in (*fields_of(values["type"]), "sentence"):
         try:

@@ -17,11 +17,8 @@ Value of `growth_board`: `to_json` of None (nothing run yet) or everything, each
 The page's button `positions-start` shows its progress.
 """
 
-import contextlib
 import dataclasses
-import functools
 import re
-from collections.abc import Iterator
 
 import gradio as gr
 import torch
@@ -36,15 +33,13 @@ from hf_attn.analysis.position_encodings import (
 from hf_attn.models.positions import POSITION_TYPES
 
 from ...core.fields import FieldError, count_chosen, error_lines
-from ...jobs.job import STARTING, TIME_UP, WAITING
-from ...jobs.training_job import FAILED, FINISHED, RUNNING, STOPPED
-from ...session.page import LAST, NOW, Page, state_of, with_value
+from ...jobs.job import FAILED, FINISHED, RUNNING, STARTING, STOPPED, TIME_UP, WAITING
+from ...session.page import LAST, NOW, Page, with_value
 from ...session.session import Session
 from ...snippets.views import length_test_snippet, positions_snippet
 from ...ui import boards, formatting, notices
 from . import length_test
 from .form import (
-    FIELDS,
     FIRST,
     LABELS,
     NUMBERS,
@@ -55,7 +50,7 @@ from .form import (
     read_field,
     read_view,
 )
-from .length_test import GROWTHS, LengthTestJob
+from .length_test import LENGTH_TESTS, LengthTestJob
 
 TITLE = "Positions"
 ASSETS = ("positions.css", "positions_panels.js", "positions_board.js")
@@ -72,30 +67,28 @@ PLAIN = {
     "hidden_size": ("dimensions", "number of dimensions"),
     "max_position_embeddings": ("positions that it was trained for", "positions trained for"),
 }
-RUN_FIELDS = ("task", "types", "run_seed")
 RUN_ERRORS = ("types", "run_seed")
 RUN_LABELS = {"task": "Task", "types": "Position encodings", "run_seed": "Seed"}
 COMPARED = ("sinusoidal", "learned", "relative")
-SCREEN = ("board", "start", "stop", "note")
 
 
-def show_view(*form) -> list:
-    """Everything of one encoding: [board, origin, *lines of the fields]; wrong input leaves the board."""
-    given, wrong = read_view(*form)
+def show_view(_: Session, values: dict) -> dict:
+    """Everything of one encoding; wrong input leaves the board as it is."""
+    given, wrong = read_view(values)
     if wrong:
-        return [gr.skip(), gr.skip(), *error_lines(VIEW_ERRORS, *wrong)]
+        return error_lines(VIEW_ERRORS, *wrong)
     words, settings = given.pop("sentence"), PositionSettings(**given)
     try:
-        value = tell_view(form[FIELDS.index("type")], settings, words)
+        value = describe_view(values["type"], settings, words)
     except FieldError as error:
-        return [gr.skip(), gr.skip(), *error_lines(VIEW_ERRORS, error)]
+        return error_lines(VIEW_ERRORS, error)
     weights = "untrained" if value["untrained"] else "none: a formula"
     heads = f"{settings.heads} head{'' if settings.heads == 1 else 's'}"
     origin = notices.origin(f"Transformer encoder, 1 layer, {heads}", weights, "CPU, float32")
-    return [boards.to_json(value), origin, *error_lines(VIEW_ERRORS)]
+    return {"board": boards.to_json(value), "origin": origin, **error_lines(VIEW_ERRORS)}
 
 
-def tell_view(position_type: str, settings: PositionSettings, words: list[str]) -> dict:
+def describe_view(position_type: str, settings: PositionSettings, words: list[str]) -> dict:
     """An encoding as the board shows it.
 
     Raises:
@@ -117,7 +110,7 @@ def tell_view(position_type: str, settings: PositionSettings, words: list[str]) 
         "type": position_type,
         "untrained": is_learned(position_type, settings),
         "python": positions_snippet(position_type, settings, words),
-        "pictures": [tell_picture(picture) for picture in pictures],
+        "pictures": [describe_picture(picture) for picture in pictures],
         "order": {"words": words, "rounding": ROUNDING, **dataclasses.asdict(order)},
     }
 
@@ -129,7 +122,7 @@ def plain_words(sentence: str) -> str:
     return sentence
 
 
-def tell_picture(picture: Picture) -> dict:
+def describe_picture(picture: Picture) -> dict:
     """A picture as the board draws it: five digits of each number."""
 
     def rounded(table: torch.Tensor) -> list[list[float]]:
@@ -144,118 +137,96 @@ def tell_picture(picture: Picture) -> dict:
     }
 
 
-def choose_type(position_type: str) -> list[dict]:
-    """Another encoding: which of the number fields are seen, in the order of NUMBERS."""
-    known = fields_of(position_type)
-    return [gr.update(visible=field in known) for field in NUMBERS]
+def choose_type(_: Session, values: dict) -> dict:
+    """Another encoding: which of the number fields are seen."""
+    known = fields_of(values["type"])
+    return {field: gr.update(visible=field in known) for field in NUMBERS}
 
 
-screen = functools.partial(boards.by_name, SCREEN)
-
-
-def tell(growing: LengthTestJob) -> str:
-    """One sentence on what happens or happened."""
+def status_message(job: LengthTestJob) -> str:
     return {
         None: "Each encoding's model learns for some seconds, one after the other, from the same examples.",
         RUNNING: "Stop takes effect at once and keeps what was measured.",
-        STOPPED: f"Stopped at {formatting.percent(growing.done, 0)}{TIME_UP if growing.is_late else ''}; "
+        STOPPED: f"Stopped at {formatting.percent(job.done, 0)}{TIME_UP if job.is_late else ''}; "
         "what was measured stays.",
         FAILED: "Failed; the line above the curves says why.",
         FINISHED: "Done. Another seed says how much is chance.",
-    }[growing.status]
+    }[job.status]
 
 
-def show_growth(growing: LengthTestJob) -> list:
-    """Everything, as the run stands."""
-    is_running, told = growing.status == RUNNING, growing.to_message()
-    return screen(
-        board=boards.to_json(told and {**told, "python": say_growth(growing)}),
-        start=f"Learning, {formatting.percent(growing.done, 0)}" if is_running else "Train beyond",
-        stop=gr.update(interactive=is_running),
-        note=notices.note(tell(growing)),
-    )
+def show_test(session: Session) -> dict:
+    """The length test, as it stands."""
+    job = session.job(LengthTestJob)
+    is_running, value = job.status == RUNNING, job.to_message()
+    return {
+        "curves": boards.to_json(value and {**value, "python": test_snippet(job)}),
+        "start": f"Learning, {formatting.percent(job.done, 0)}" if is_running else "Train beyond",
+        "stop": gr.update(interactive=is_running),
+        "note": notices.note(status_message(job)),
+    }
 
 
-def say_growth(growing: LengthTestJob) -> str:
+def test_snippet(job: LengthTestJob) -> str:
     """The lines of Python that give the same figures."""
-    return length_test_snippet(
-        growing.growth, growing.types, growing.seed, length_test.ROUNDS, length_test.EXAMPLES
-    )
+    return length_test_snippet(job.test, job.types, job.seed, length_test.ROUNDS, length_test.EXAMPLES)
 
 
-def read_run(task: str, types: list[str], seed: object) -> tuple:
+def read_run(values: dict) -> tuple:
     """Length test, position encodings and seed of the fields.
 
     Raises:
         FieldError: a field holds what cannot be used.
     """
-    types = tuple(dict.fromkeys(types or ()))
+    types = tuple(dict.fromkeys(values["types"] or ()))
     if not 1 <= len(types) <= MOST:
         raise FieldError("types", f"{count_chosen(types)}: choose one to four position encodings.")
     try:
-        number = read_field("seed", seed)
+        seed = read_field("seed", values["run_seed"])
     except FieldError as error:
         raise FieldError("run_seed", str(error)) from error
-    return GROWTHS[task], types, int(number)
+    return LENGTH_TESTS[values["task"]], types, int(seed)
 
 
-def check_run(*form) -> list[str]:
+def check_run(_: Session, values: dict) -> dict:
     """What is wrong with the settings of a run, under each field."""
     try:
-        read_run(*form)
+        read_run(values)
     except FieldError as error:
         return error_lines(RUN_ERRORS, error)
     return error_lines(RUN_ERRORS)
 
 
-def press_start(session: Session, growing: LengthTestJob, order: int, *form) -> list:
-    """A new run from the fields, to be followed; nothing while one is under way."""
-    if growing.status == RUNNING:
-        return [order, *error_lines(RUN_ERRORS), *screen()]
+def start_test(session: Session, values: dict) -> LengthTestJob:
+    """Let a test with these settings take the place of the last; FieldError where one is wrong."""
+    job = session.job(LengthTestJob)
+    job.configure(values, *read_run(values), session.device)
+    return job
+
+
+def press_start(session: Session, values: dict) -> dict:
+    """A new test from the fields; nothing while one is under way."""
+    if session.job(LengthTestJob).status == RUNNING:
+        return {}
     try:
-        growing.configure(*read_run(*form), session.device)
-        growing.form = dict(zip(RUN_FIELDS, form, strict=True))
+        start_test(session, values)
     except FieldError as error:
-        return [order, *error_lines(RUN_ERRORS, error), *screen()]
-    changes = dict(zip(SCREEN, show_growth(growing), strict=True))
-    return [
-        order + 1,
-        *error_lines(RUN_ERRORS),
-        *screen(**changes | {"note": notices.note(STARTING, later=WAITING)}),
-    ]
+        return error_lines(RUN_ERRORS, error)
+    return show_test(session) | error_lines(RUN_ERRORS) | {"note": notices.note(STARTING, later=WAITING)}
 
 
-def learn_again(form: dict, taken: list[int], session: Session, growing: LengthTestJob, order: int) -> list:
-    """A link's run, to be followed until it stands where the sender's did: as `press_start`."""
-    fields = [form[name] for name in RUN_FIELDS]
-    read_run(*fields)  # refuses in words
-    answer = press_start(session, growing, order, *fields)
-    growing.until = taken
-    return answer
+def press_stop(session: Session) -> dict:
+    """Stop the test; one that still waits for a place is stopped here."""
+    job = session.job(LengthTestJob)
+    job.stop()
+    return {} if job.is_live else show_test(session)
 
 
-def press_stop(growing: LengthTestJob) -> list:
-    """Ask the run to stop; one that still waits for a place is stopped here."""
-    if growing.stop is not None:
-        growing.stop.set()
-    if growing.status == RUNNING and not growing.is_live:
-        growing.status = STOPPED
-        return show_growth(growing)
-    return screen()
-
-
-def follow(session: Session, growing: LengthTestJob) -> Iterator[list]:
-    """Let them learn, and keep the page up to date: the one handler that takes long."""
-    if growing.is_live or growing.status != RUNNING:
-        yield screen()
-        return
-    yield screen(note=notices.note(STARTING))  # no longer waiting
-    with contextlib.closing(length_test.drive(growing)) as moments:
-        for _ in moments:
-            if session.is_over:
-                return
-            yield show_growth(growing)
-    yield show_growth(growing)
+def restore_fields(session: Session, values: dict) -> dict:
+    """Updates of the fields for a link's values, with the picture of the encoding."""
+    seen = choose_type(session, values)
+    return {name: with_value(value, seen.get(name)) for name, value in values.items()} | show_view(
+        session, values
+    )
 
 
 def build_fields() -> tuple[dict, dict]:
@@ -270,9 +241,9 @@ def build_fields() -> tuple[dict, dict]:
                 str(first), max_lines=1, min_width=0, visible=field in seen, **look[field]
             )
         for field in reversed(NUMBERS):  # a line next to the fields marks the last of them
-            lines[field] = build_line(field)
+            lines[f"{field}_error"] = build_line(field)
     fields["sentence"] = gr.Textbox(SENTENCE, max_lines=1, **look["sentence"])
-    lines["sentence"] = build_line("sentence")
+    lines["sentence_error"] = build_line("sentence")
     return fields, lines
 
 
@@ -286,13 +257,13 @@ def build_run() -> tuple[dict, dict, gr.Button, gr.Button, gr.HTML]:
     look = {field: {"label": label, "elem_id": f"positions-{field}"} for field, label in RUN_LABELS.items()}
     start = gr.Button("Train beyond", variant="primary", elem_classes="hf-start", elem_id="positions-start")
     stop = gr.Button("Stop", variant="stop", size="md", interactive=False, elem_id="positions-stop")
-    note = gr.HTML(notices.note(tell(LengthTestJob())), elem_id="positions-note")
+    note = gr.HTML(notices.note(status_message(LengthTestJob())), elem_id="positions-note")
     fields, lines = {}, {}
-    fields["task"] = gr.Radio(list(GROWTHS), value="Copy", elem_classes="seg", **look["task"])
+    fields["task"] = gr.Radio(list(LENGTH_TESTS), value="Copy", elem_classes="seg", **look["task"])
     fields["types"] = gr.Dropdown(list_encodings(), value=list(COMPARED), multiselect=True, **look["types"])
-    lines["types"] = build_line("types")
+    lines["types_error"] = build_line("types")
     fields["run_seed"] = gr.Textbox("0", max_lines=1, **look["run_seed"])
-    lines["run_seed"] = build_line("run_seed")
+    lines["run_seed_error"] = build_line("run_seed")
     return fields, lines, start, stop, note
 
 
@@ -311,36 +282,23 @@ def build(page: Page) -> None:
             chosen, wrong, start, stop, note = build_run()
         with gr.Column(min_width=0, elem_classes="hf-result"):
             curves = boards.build_board("growth_board", "hf-growth", "growth-board")
-    order = gr.Number(0, visible="hidden")  # counts the runs to follow; its change starts the long handler
-    growing = state_of(LengthTestJob(), LengthTestJob.close)
-
-    form = [fields[field] for field in FIELDS]
-    answer = [board, origin, *(lines[field] for field in VIEW_ERRORS)]
-    numbers = [fields[field] for field in NUMBERS]
-    fields["type"].change(choose_type, fields["type"], numbers, **NOW)
+    view = {"board": board, "origin": origin, **lines}
+    page.connect(fields["type"].change, choose_type, {"type": fields["type"]}, fields, **NOW)
     # One event: the answer to the tab's opening, where it comes late, takes back nothing that came after it.
-    asked_by = [page.tab.select, *(field.change for field in form)]
-    gr.on(asked_by, show_view, form, answer, **LAST, queue=False)
-
-    shown = [curves, start, stop, note]
-    run = [chosen[field] for field in RUN_FIELDS]
-    told = [order, *(wrong[field] for field in RUN_ERRORS), *shown]
-    edited = [chosen[field].change for field in RUN_FIELDS]
-    gr.on(edited, check_run, run, [wrong[field] for field in RUN_ERRORS], **LAST, queue=False)
-    start.click(press_start, [page.session, growing, order, *run], told, **NOW)
-
-    def open_link(values):
-        seen = dict(zip(numbers, choose_type(values["type"]), strict=True))
-        changes = {part: with_value(values[name], seen.get(part)) for name, part in kept.items()}
-        return changes | dict(zip(answer, show_view(*(values[name] for name in FIELDS)), strict=True))
-
-    kept = {**fields, **chosen}
-    page.link_fields(kept, restore=open_link, outputs=tuple(answer))
-
-    def open_again(*link):
-        return dict(zip(told, learn_again(*link), strict=True))
-
-    begins = {"inputs": (page.session, growing, order), "outputs": tuple(told)}
-    page.link_job("growth", chosen, growing, open_again, **begins)
-    stop.click(press_stop, growing, shown, **NOW)
-    order.change(follow, [page.session, growing], shown, **page.in_turn)
+    asked_by = [page.tab.select, *(field.change for field in fields.values())]
+    page.connect(asked_by, show_view, fields, view, **LAST, queue=False)
+    edited = [field.change for field in chosen.values()]
+    page.connect(edited, check_run, chosen, wrong, **LAST, queue=False)
+    shown = {"curves": curves, "start": start, "stop": stop, "note": note}
+    page.link_fields({**fields, **chosen}, restore=restore_fields, shows=view)
+    job = page.link_job(
+        "growth",
+        find=lambda session: session.job(LengthTestJob),
+        show=show_test,
+        shows=shown,
+        fields=chosen,
+        start=lambda session, spec, _: start_test(session, spec.form),
+    )
+    pressed = page.connect(start.click, press_start, chosen, {**shown, **wrong}, **NOW)
+    page.follow(pressed.then, job)
+    page.connect(stop.click, press_stop, None, shown, **NOW)

@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import gradio as gr
@@ -13,7 +13,8 @@ from hf_attn.hub.pull import LARGEST, Pulled, pull_checkpoint
 from hf_attn.hub.push import Pushed, push_checkpoint
 
 from ...core.limits import MEGABYTE, limits_here
-from ...session.catalog import KEPT_OTHERS, NONE_YET, ModelCatalog
+from ...jobs.job import FAILED, STOPPED, UNDER_WAY
+from ...session.catalog import KEPT_OTHERS, NONE_YET
 from ...session.run_files import save_run
 from ...session.session import Session
 from ...ui import notices
@@ -24,29 +25,26 @@ from .transfer import Transfer, describe_pull, describe_push
 BESIDE_WEIGHTS = 20 * MEGABYTE  # of a pulled checkpoint: tokenizer, card, pictures
 BYTES = 4  # of a float32 parameter
 NOT_ALLOWED = (401, 403)  # what the Hub answers to a token that will not do
+NOT_PULLED = "Nothing was pulled: see the line under the Hub id."
 OFFERED = "It is offered in Try and Explore as {}, for this session."
 
 
-@dataclass(eq=False)
-class Sharing:
-    """What a visitor's tab is about.
+class PushJob(Transfer):
+    """A visitor's push."""
 
-    Attributes:
-        push, pull: the last of each; None before the first.
-        saved: what a run was saved as (run, step, name), and the folder.
-        endpoint: another Hub than HF_ENDPOINT's.
-    """
-
-    push: Transfer | None = None
-    pull: Transfer | None = None
-    saved: tuple[tuple, Path] | None = None
-    endpoint: str | None = None
+    failure = "The push failed"
 
 
-def own_checkpoints(catalog: ModelCatalog, session: Session) -> list[tuple[str, str]]:
+class PullJob(Transfer):
+    """A visitor's pull."""
+
+    failure = "The pull failed"
+
+
+def own_checkpoints(session: Session) -> list[tuple[str, str]]:
     """Checkpoints of this project: not those that a visitor only opened by id or path."""
-    others = [name for name in catalog.others.get(session, {}) if name not in session.pulled]
-    return [(label, value) for label, value in catalog.choices(session) if value not in others]
+    others = [name for name in session.catalog.others.get(session, {}) if name not in session.pulled]
+    return [(label, value) for label, value in session.catalog.choices(session) if value not in others]
 
 
 def name_for(session: Session, chosen: str | None) -> str:
@@ -55,20 +53,18 @@ def name_for(session: Session, chosen: str | None) -> str:
     return f"attn-{run.task.name}" if run is not None else Path(chosen or "").name
 
 
-def find_folder(
-    catalog: ModelCatalog, session: Session, sharing: Sharing, chosen: str | None, name: str
-) -> Path:
+def find_folder(session: Session, chosen: str | None, name: str) -> Path:
     """The folder of a checkpoint, a run saved once for each step and name; ValueError where there is none."""
     run = session.runs.get(chosen)
     if run is None:
-        known = {str(path): path for _, path in catalog.folders} | session.pulled
+        known = {str(path): path for _, path in session.catalog.folders} | session.pulled
         if chosen not in known:
-            raise ValueError("Choose a checkpoint first." if own_checkpoints(catalog, session) else NONE_YET)
+            raise ValueError("Choose a checkpoint first." if own_checkpoints(session) else NONE_YET)
         return known[chosen]
     key = (run.id, run.step, name)
-    if sharing.saved is None or sharing.saved[0] != key or not sharing.saved[1].is_dir():
-        sharing.saved = (key, save_run(session, run, name))
-    return sharing.saved[1]
+    if session.saved is None or session.saved[0] != key or not session.saved[1].is_dir():
+        session.saved = (key, save_run(session, run, name))
+    return session.saved[1]
 
 
 def model_name(name: str) -> str:
@@ -85,56 +81,53 @@ def check_token(token: str) -> str:
     return token
 
 
-def buttons(*, is_busy: bool) -> list[dict]:
-    """[start, stop]."""
-    return [gr.update(interactive=not is_busy), gr.update(interactive=is_busy)]
-
-
-def push(
-    catalog: ModelCatalog,
+def press_push(
     session: Session,
-    sharing: Sharing,
-    chosen: str | None,
-    name: str,
-    private: bool,
-    typed: str,
+    values: dict,
     profile: gr.OAuthProfile | None = None,
     signed: gr.OAuthToken | None = None,
-) -> Iterator[list]:
-    """Push a checkpoint: [board, name's error, token's error, Push, Stop], as long as it goes on."""
-    idle, busy = buttons(is_busy=False), buttons(is_busy=True)
+) -> dict:
+    """Start to push a checkpoint; nothing while one is pushed."""
+    job, name = session.job(PushJob), values["repository"].strip()
+    if job.status in UNDER_WAY:
+        return {}
     try:
         model = model_name(name)
     except ValueError as error:
-        yield [gr.skip(), notices.field_error(str(error)), "", *idle]
-        return
+        return {"name_error": notices.field_error(str(error)), "token_error": ""}
     try:
-        token = check_token(visitor_token(typed, profile, signed)[1])
+        token = check_token(visitor_token(values["token"], profile, signed)[1])
     except ValueError as error:
-        yield [gr.skip(), "", notices.field_error(str(error)), *idle]
-        return
-    transfer = sharing.push = Transfer()
+        return {"name_error": "", "token_error": notices.field_error(str(error))}
 
     def steps() -> Iterator[Progress | dict]:
         yield Progress("saving", f"Getting {model} ready.")
-        folder = find_folder(catalog, session, sharing, chosen, model)
-        hub = {"token": token, "endpoint": sharing.endpoint, "sleep": transfer.sleep}
-        for step in push_checkpoint(folder, name.strip(), private=private, **hub):
+        folder = find_folder(session, values["checkpoint"], model)
+        hub = {"token": token, "endpoint": session.endpoint, "sleep": job.sleep}
+        for step in push_checkpoint(folder, name, private=values["private"], **hub):
             if isinstance(step, Pushed):
                 yield describe_push(step, read_card(folder))
             else:
                 yield replace(step, message=step.message.replace(str(folder), model))
 
-    try:
-        for board in transfer.values(steps(), why_push_stopped):
-            yield [board, "", "", *busy]
-        yield [gr.skip(), "", "", *idle]
-    except (ValueError, OSError) as error:
-        is_token = isinstance(error, HubError) and error.status in NOT_ALLOWED
-        board = transfer.to_value(
-            "failed", "The Hub refused the token: see the line under it." if is_token else str(error)
-        )
-        yield [board, "", notices.field_error(str(error) if is_token else ""), *idle]
+    job.start(steps())
+    return show_push(session)
+
+
+def show_push(session: Session) -> dict:
+    """The push as it stands; what the Hub says against the token stands under it."""
+    job = session.job(PushJob)
+    is_busy, refused = job.status in UNDER_WAY, ""
+    message = {STOPPED: why_push_stopped(job), FAILED: job.message}.get(job.status, "")
+    if isinstance(job.fault, HubError) and job.fault.status in NOT_ALLOWED:
+        message, refused = "The Hub refused the token: see the line under it.", job.message
+    return {
+        "pushed": job.to_value(message),
+        "name_error": "",
+        "token_error": notices.field_error(refused),
+        "push": gr.update(interactive=not is_busy),
+        "stop_push": gr.update(interactive=is_busy),
+    }
 
 
 def why_push_stopped(transfer: Transfer) -> str:
@@ -147,44 +140,47 @@ def why_push_stopped(transfer: Transfer) -> str:
     return "Stopped: nothing of the checkpoint was pushed."
 
 
-def pull(
+def press_pull(
     session: Session,
-    sharing: Sharing,
-    repo_id: str,
-    typed: str,
+    values: dict,
     profile: gr.OAuthProfile | None = None,
     signed: gr.OAuthToken | None = None,
-) -> Iterator[list]:
-    """Pull a checkpoint into the session: [board, id's error, Pull, Stop], as long as it goes on."""
-    idle, busy, repo_id = buttons(is_busy=False), buttons(is_busy=True), (repo_id or "").strip()
-    transfer = sharing.pull = Transfer()
-    limits = limits_here()
+) -> dict:
+    """Start to pull a checkpoint into the session; nothing while one is pulled."""
+    job, repo_id, limits = session.job(PullJob), (values["hub_id"] or "").strip(), limits_here()
+    if job.status in UNDER_WAY:
+        return {}
     largest = min(LARGEST, limits.download_bytes, BYTES * limits.parameters + BESIDE_WEIGHTS)
 
     def steps() -> Iterator[Progress | dict]:
         token: str | bool | None = limits.own_token
-        if (typed or "").strip() or signed is not None:
-            token = check_token(visitor_token(typed, profile, signed)[1])
+        if (values["token"] or "").strip() or signed is not None:
+            token = check_token(visitor_token(values["token"], profile, signed)[1])
         folder = session.new_folder(model_name(repo_id))
-        hub = {"token": token, "endpoint": sharing.endpoint, "sleep": transfer.sleep}
+        hub = {"token": token, "endpoint": session.endpoint, "sleep": job.sleep}
         for step in pull_checkpoint(repo_id, folder, largest=largest, **hub):
             if isinstance(step, Pulled):
                 keep(session, step)
-                url = f"{sharing.endpoint or constants.ENDPOINT}/{step.repo_id}"
+                url = f"{session.endpoint or constants.ENDPOINT}/{step.repo_id}"
                 yield describe_pull(step, url, read_card(folder)) | {"message": OFFERED.format(step.repo_id)}
             else:
                 yield step
 
-    try:
-        for board in transfer.values(steps(), lambda _: "Stopped: nothing was kept."):
-            yield [board, "", *busy]
-        yield [gr.skip(), "", *idle]
-    except (ValueError, OSError) as error:
-        yield [
-            transfer.to_value("failed", "Nothing was pulled: see the line under the Hub id."),
-            notices.field_error(str(error)),
-            *idle,
-        ]
+    job.start(steps())
+    return show_pull(session)
+
+
+def show_pull(session: Session) -> dict:
+    """The pull as it stands; why it failed stands under the id."""
+    job = session.job(PullJob)
+    is_busy, has_failed = job.status in UNDER_WAY, job.status == FAILED
+    message = {STOPPED: "Stopped: nothing was kept.", FAILED: NOT_PULLED}.get(job.status, "")
+    return {
+        "pulled": job.to_value(message),
+        "id_error": notices.field_error(job.message if has_failed else ""),
+        "pull": gr.update(interactive=not is_busy),
+        "stop_pull": gr.update(interactive=is_busy),
+    }
 
 
 def keep(session: Session, pulled: Pulled) -> None:
@@ -197,6 +193,11 @@ def keep(session: Session, pulled: Pulled) -> None:
     session.pulled[pulled.repo_id] = pulled.path
 
 
-def stop(transfer: Transfer | None) -> None:
-    if transfer is not None:
-        transfer.ending.set()
+def stop_push(session: Session) -> dict:
+    session.job(PushJob).stop()
+    return show_push(session)
+
+
+def stop_pull(session: Session) -> dict:
+    session.job(PullJob).stop()
+    return show_pull(session)

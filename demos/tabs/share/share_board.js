@@ -3,7 +3,7 @@
    demos/tabs/share/transfer.py. Until something was pressed it says what will be here: the words of `data-empty`. */
 (hfAttn => {
   const { el } = hfAttn;
-  const SHORT = { running: "under way", stopped: "stopped", failed: "not done", done: "done" };
+  const SHORT = { running: "under way", stopped: "stopped", error: "not done", finished: "done" };
   const megabytes = bytes => (bytes / 1e6).toFixed(1);
 
   /** Lines with a button that copies them. */
@@ -58,7 +58,7 @@
     root.append(panel.section);
 
     const whyOf = ({ status, message }) =>
-      status === "failed" ? el("div", "hf-error", message) : el("p", "hf-notice", message);
+      status === "error" ? el("div", "hf-error", message) : el("p", "hf-notice", message);
     const update = value => {
       panel.rename(title, value?.status ? SHORT[value.status] : "");
       if (!value) {

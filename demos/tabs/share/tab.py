@@ -6,13 +6,25 @@ import gradio as gr
 from huggingface_hub import constants
 
 from ...core.events import RunEvent
-from ...session.catalog import ModelCatalog
-from ...session.page import LAST, LIGHT, NOW, Page, state_of, with_value
+from ...session.page import LAST, LIGHT, NOW, JobView, Page, with_value
 from ...session.run_files import NO_WEIGHTS
 from ...session.session import Session
 from ...ui import notices
 from .card_preview import render_card
-from .handlers import Sharing, find_folder, model_name, name_for, own_checkpoints, pull, push, stop
+from .handlers import (
+    PullJob,
+    PushJob,
+    find_folder,
+    model_name,
+    name_for,
+    own_checkpoints,
+    press_pull,
+    press_push,
+    show_pull,
+    show_push,
+    stop_pull,
+    stop_push,
+)
 from .hub_login import login_button, offers_login
 from .transfer import share_board
 
@@ -23,55 +35,55 @@ LOOK_FOR = (
 )
 KEPT_TOKEN = "The token stays in this field, is sent to the Hub when you push or pull, and is stored nowhere."
 SIGNED = "Signed in, you push under your own name, and pull whatever your account can read."
-PICKED = 6  # what `choose` gives
 LINK = "Copy link, at the top, shares this view: checkpoint, repository and id, never a token."
 
 
-def choose(catalog: ModelCatalog, session: Session, chosen: str | None, name: str) -> list:
-    """[checkpoint, name, its error, origin, fold, card] for another checkpoint; a typed name stays."""
-    choices = own_checkpoints(catalog, session)
-    values = [value for _, value in choices]
-    if chosen not in values:
-        chosen = values[0] if values else None
-    if not name or name in [name_for(session, value) for value in values]:
+def choose(session: Session, values: dict) -> dict:
+    """Another checkpoint: its name, origin and card; a typed name stays."""
+    choices, chosen, name = own_checkpoints(session), values["checkpoint"], values["repository"]
+    offered = [value for _, value in choices]
+    if chosen not in offered:
+        chosen = offered[0] if offered else None
+    if not name or name in [name_for(session, value) for value in offered]:
         name = name_for(session, chosen)
     origin = notices.NOTHING
     if chosen is not None:
-        with catalog.open(session, chosen) as opened:
+        with session.catalog.open(session, chosen) as opened:
             origin = opened.origin
-    return [gr.update(choices=choices, value=chosen), name, "", origin, gr.update(open=False), ""]
+    picked = {"checkpoint": gr.update(choices=choices, value=chosen), "repository": name, "origin": origin}
+    return picked | close_card(session)
 
 
-def preview(
-    catalog: ModelCatalog, session: Session, sharing: Sharing, chosen: str | None, name: str
-) -> Iterator[str]:
-    yield notices.note("Measuring and writing the card.")
+def close_card(_: Session) -> dict:
+    return {"name_error": "", "fold": gr.update(open=False), "card": ""}
+
+
+def show_card(session: Session, values: dict) -> Iterator[dict]:
+    yield {"card": notices.note("Measuring and writing the card.")}
     try:
-        yield render_card(find_folder(catalog, session, sharing, chosen, model_name(name)))
+        folder = find_folder(session, values["checkpoint"], model_name(values["repository"]))
+        yield {"card": render_card(folder)}
     except (ValueError, OSError) as error:
-        yield notices.refusal(str(error))
+        yield {"card": notices.refusal(str(error))}
 
 
-def take_run(catalog: ModelCatalog, session: Session, run_id: str, name: str) -> list:
-    """Share, pressed in Train's table: [tabs, Train's note, …as choose]; nothing without weights."""
-    run = session.runs.get(run_id)
+def take_run(session: Session, values: dict, event: RunEvent) -> dict:
+    """Share, pressed in Train's table; nothing without weights."""
+    run = session.runs.get(event.run)
     if run is None or run.model is None:
-        return [gr.skip(), notices.note(NO_WEIGHTS), *[gr.skip()] * PICKED]
-    return [gr.Tabs(selected=TITLE.lower()), gr.skip(), *choose(catalog, session, run_id, name)]
+        return {"note": notices.note(NO_WEIGHTS)}
+    chosen = {"checkpoint": event.run, "repository": values["repository"]}
+    return {"tabs": gr.Tabs(selected=TITLE.lower()), **choose(session, chosen)}
 
 
-def open_link(catalog: ModelCatalog, session: Session, values: dict, on: dict, origin: gr.HTML) -> dict:
+def restore_fields(session: Session, values: dict) -> dict:
     """Updates of the fields for a link; nothing is pushed. ValueError for an unknown checkpoint."""
     wanted = values["checkpoint"]
-    if wanted is not None and wanted not in [value for _, value in own_checkpoints(catalog, session)]:
+    if wanted is not None and wanted not in [value for _, value in own_checkpoints(session)]:
         raise ValueError(f"This link shows the checkpoint {wanted!r}, which this app does not have.")
-    chosen, _, _, origin_line, *_ = choose(catalog, session, wanted, "")
-    fields = {on["name"]: values["repository"], on["repo_id"]: values["hub_id"]}
-    return {
-        on["chosen"]: chosen,
-        origin: origin_line,
-        **{part: with_value(value) for part, value in fields.items()},
-    }
+    chosen = choose(session, {"checkpoint": wanted, "repository": ""})
+    typed = {name: with_value(values[name]) for name in ("repository", "hub_id")}
+    return {"checkpoint": chosen["checkpoint"], "origin": chosen["origin"], **typed}
 
 
 def build_token() -> tuple[gr.Textbox, gr.HTML]:
@@ -107,8 +119,8 @@ def build_push() -> dict:
     parts = {}
     with gr.Row(elem_classes="hf-work"):
         with gr.Column(elem_classes=["hf-panel", "hf-side"], min_width=0):
-            parts["chosen"] = gr.Dropdown([], label="Checkpoint", elem_id="share-checkpoint", min_width=0)
-            parts["name"] = gr.Textbox("", label="Repository", elem_id="share-name", max_lines=1)
+            parts["checkpoint"] = gr.Dropdown([], label="Checkpoint", elem_id="share-checkpoint", min_width=0)
+            parts["repository"] = gr.Textbox("", label="Repository", elem_id="share-name", max_lines=1)
             parts["name_error"] = notices.build_error_line("share-name-error")
             parts["private"] = gr.Checkbox(
                 True, label="Private", elem_id="share-private", elem_classes="switch"
@@ -134,7 +146,7 @@ def build_pull() -> dict:
     with gr.Row(elem_classes="hf-work"):
         with gr.Column(elem_classes=["hf-panel", "hf-side"], min_width=0):
             typed = {"elem_id": "share-id", "placeholder": "owner/attn-copy", "max_lines": 1}
-            parts["repo_id"] = gr.Textbox("", label="Hub id", **typed)
+            parts["hub_id"] = gr.Textbox("", label="Hub id", **typed)
             parts["id_error"] = notices.build_error_line("share-id-error")
             parts["pull"], parts["stop_pull"] = build_press("Pull", "secondary")
             gr.HTML(
@@ -149,64 +161,45 @@ def build_pull() -> dict:
     return parts
 
 
-def wire_hub(page: Page, sharing: gr.State, on: dict) -> None:
+def wire_hub(page: Page, parts: dict) -> None:
     """Connect what talks to the Hub; Gradio passes a handler who is signed in, by its parameters' types."""
-    catalog, session = page.catalog, page.session
-    signed_profile, signed_token = gr.OAuthProfile | None, gr.OAuthToken | None
-    long = {**LIGHT, "concurrency_id": "hub", "concurrency_limit": page.places}
+    typed = {name: parts[name] for name in ("checkpoint", "repository", "private", "token")}
+    pushed = ("pushed", "name_error", "token_error", "push", "stop_push")
+    asked_by = [parts["push"].click, parts["repository"].submit, parts["token"].submit]
+    wire_job(page, PushJob, asked_by, press_push, typed, show_push, {name: parts[name] for name in pushed})
+    page.connect(parts["stop_push"].click, stop_push, None, {name: parts[name] for name in pushed}, **NOW)
+    typed = {name: parts[name] for name in ("hub_id", "token")}
+    pulled = {name: parts[name] for name in ("pulled", "id_error", "pull", "stop_pull")}
+    wire_job(
+        page, PullJob, [parts["pull"].click, parts["hub_id"].submit], press_pull, typed, show_pull, pulled
+    )
+    page.connect(parts["stop_pull"].click, stop_pull, None, pulled, **NOW)
 
-    def start_push(
-        session, sharing, chosen, name, private, typed, profile: signed_profile, signed: signed_token
-    ):
-        yield from push(catalog, session, sharing, chosen, name, private, typed, profile, signed)
 
-    def start_pull(session, sharing, repo_id, typed, profile: signed_profile, signed: signed_token):
-        yield from pull(session, sharing, repo_id, typed, profile, signed)
-
-    pushed = [on[part] for part in ("pushed", "name_error", "token_error", "push", "stop_push")]
-    inputs = [session, sharing, *(on[part] for part in ("chosen", "name", "private", "token"))]
-    gr.on([on["push"].click, on["name"].submit, on["token"].submit], start_push, inputs, pushed, **long)
-    pulled = [on[part] for part in ("pulled", "id_error", "pull", "stop_pull")]
-    inputs = [session, sharing, on["repo_id"], on["token"]]
-    gr.on([on["pull"].click, on["repo_id"].submit], start_pull, inputs, pulled, **long)
-    on["stop_push"].click(lambda sharing: stop(sharing.push), sharing, None, **NOW)
-    on["stop_pull"].click(lambda sharing: stop(sharing.pull), sharing, None, **NOW)
+def wire_job(page: Page, kind, asked_by: list, press, typed: dict, show, shown: dict) -> None:
+    """Let events start a push or a pull, which is followed beside those that train."""
+    pressed = page.connect(asked_by, press, typed, shown, **NOW)
+    view = JobView(find=lambda session: session.job(kind), show=show, shows=shown)
+    page.follow(pressed.then, view, concurrency_id="hub")
 
 
 def build(page: Page) -> None:
     _, origin = notices.build_lead(LOOK_FOR, notices.NOTHING, "share-origin")
-    on = {**build_push(), **build_pull()}
-    sharing, session, catalog = state_of(Sharing()), page.session, page.catalog
-
-    def turn(session, chosen, name):
-        return choose(catalog, session, chosen, name)
-
-    def show_card(session, sharing, chosen, name):
-        yield from preview(catalog, session, sharing, chosen, name)
-
-    chosen, name = on["chosen"], on["name"]
-    picked = [chosen, name, on["name_error"], origin, on["fold"], on["card"]]
-    page.tab.select(turn, [session, chosen, name], picked, **NOW)
-    chosen.input(turn, [session, chosen, name], picked, **LAST)
-    cleared = [on["name_error"], on["fold"], on["card"]]
-    name.input(lambda: ["", gr.update(open=False), ""], None, cleared, **NOW)
-    on["fold"].expand(show_card, [session, sharing, chosen, name], on["card"], **LIGHT)
-    wire_hub(page, sharing, on)
-
-    def share_run(session, name, event: RunEvent):
-        return take_run(catalog, session, event.run, name)
-
-    page.runs.share_run(share_run, [session, name], [page.tabs, page.note, *picked], **NOW)
-
-    def restore(values, session):
-        return open_link(catalog, session, values, on, origin)
-
+    parts = {**build_push(), **build_pull(), "origin": origin}
+    named = {name: parts[name] for name in ("checkpoint", "repository")}
+    picked = {name: parts[name] for name in (*named, "origin", "name_error", "fold", "card")}
+    page.connect(page.tab.select, choose, named, picked, **NOW)
+    page.connect(parts["checkpoint"].input, choose, named, picked, **LAST)
+    page.connect(parts["repository"].input, close_card, None, picked, **NOW)
+    page.connect(parts["fold"].expand, show_card, named, {"card": parts["card"]}, **LIGHT)
+    wire_hub(page, parts)
+    beside = {"tabs": page.tabs, "note": page.note}
+    page.connect(page.runs.share_run, take_run, named, {**picked, **beside}, **NOW)
     page.link_fields(
-        {"checkpoint": chosen, "repository": name, "hub_id": on["repo_id"]},
+        {**named, "hub_id": parts["hub_id"]},
         varying=("checkpoint",),
         weights="checkpoint",
-        restore=restore,
-        inputs=(session,),
-        outputs=(origin,),
-        buttons=(on["push"], on["pull"]),
+        restore=restore_fields,
+        shows={"origin": origin},
+        buttons=(parts["push"], parts["pull"]),
     )

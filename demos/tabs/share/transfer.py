@@ -1,8 +1,8 @@
-"""A push or a pull under way: its news as they come, what stops it at once, and how the board tells it.
+"""A push or a pull: its news as they come, what stops it at once, and how the board shows it.
 
 Value of `share_board` (demos/tabs/share/share_board.js): `to_json` of None or
 
-    status      "running" | "stopped" | "failed" | "done"
+    status      "running" | "stopped" | "error" | "finished"
     steps       [{stage, message}]: what was done so far, the last one now
     done, total bytes, or 0 where nothing is counted
     message     why it stopped or failed, and what to do
@@ -12,11 +12,12 @@ Value of `share_board` (demos/tabs/share/share_board.js): `to_json` of None or
 
 import contextlib
 import json
+import math
 import os
 import queue
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import gradio as gr
@@ -25,6 +26,7 @@ from hf_attn.hub.client import Progress, in_megabytes, join_names
 from hf_attn.hub.pull import Pulled
 from hf_attn.hub.push import Pushed
 
+from ...jobs.job import ReportedJob
 from ...ui import boards
 
 LOOK_EVERY = 0.2  # seconds between two looks at whether it is to stop
@@ -33,19 +35,37 @@ CHECKPOINT_LINE = re.compile(r"^checkpoint = .*$", re.MULTILINE)
 
 
 @dataclass(eq=False)
-class Transfer:
-    """One push or pull.
+class Transfer(ReportedJob):
+    """A push or a pull; nothing before the first.
 
     Attributes:
+        steps: what it does; each gives its Progress, the last one what the board shows in the end.
         news: what it did so far, one entry a stage, the newest last.
-        ending: set to stop it; it takes no further step then.
+        result: of one that is done.
+        fault: what failed.
+        ending: set when it is stopped: it takes no further step then.
     """
 
+    steps: Iterator[Progress | dict] | None = None
     news: list[Progress] = field(default_factory=list)
+    result: dict = field(default_factory=dict)
+    fault: Exception | None = None
     ending: threading.Event = field(default_factory=threading.Event)
 
-    def take_steps(self, steps: Iterator) -> Iterator:
-        """Yield the steps, and None now and then in between; stop at once when asked. A step may raise.
+    message_seconds = 0.0
+    seconds_allowed = math.inf
+
+    def start(self, steps: Iterator[Progress | dict]) -> None:
+        """Take the place of the last one."""
+        self.prepare({})
+        self.steps, self.news, self.result, self.fault = steps, [], {}, None
+        self.ending = threading.Event()
+
+    def begin(self) -> None:
+        self.reports = self._take_steps()
+
+    def _take_steps(self) -> Iterator[Progress | dict | None]:
+        """Yield the steps, and None now and then in between. A step may raise.
 
         A step may take long, so a thread takes it; one that is under way when it stops ends by itself.
         """
@@ -53,8 +73,8 @@ class Transfer:
 
         def work() -> None:
             try:
-                with contextlib.closing(steps):
-                    for step in steps:
+                with contextlib.closing(self.steps):
+                    for step in self.steps:
                         arrived.put((step, None))
                         if self.ending.is_set():
                             return
@@ -63,39 +83,39 @@ class Transfer:
                 arrived.put((None, error))
 
         threading.Thread(target=work, daemon=True).start()
-        try:
-            while not self.ending.is_set():
-                try:
-                    step, ended = arrived.get(timeout=LOOK_EVERY)
-                except queue.Empty:
-                    yield None
-                    continue
-                if isinstance(ended, StopIteration):
-                    return
-                if ended is not None:
-                    raise ended
-                if isinstance(step, Progress):
-                    self._note(step)
-                yield step
-        finally:
-            self.ending.set()
+        while True:
+            try:
+                step, ended = arrived.get(timeout=LOOK_EVERY)
+            except queue.Empty:
+                yield None
+                continue
+            if isinstance(ended, StopIteration):
+                return
+            if ended is not None:
+                raise ended
+            yield step
 
-    def values(
-        self, steps: Iterator[Progress | dict], why_stopped: Callable[["Transfer"], str]
-    ) -> Iterator[str]:
-        """The board's value at each news of the steps; the last one has their result. A step may raise.
+    def take(self, report: Progress | dict | None) -> None:
+        if isinstance(report, Progress):
+            if self.news and self.news[-1].stage == report.stage:
+                self.news.pop()
+            self.news.append(report)
+        elif report is not None:
+            self.result = report
 
-        `why_stopped` says what it means that the visitor stopped it.
-        """
-        result = None
-        for step in self.take_steps(steps):
-            if isinstance(step, Progress):
-                yield self.to_value()
-            elif step is not None:
-                result = step
-        yield (
-            self.to_value("stopped", why_stopped(self)) if result is None else self.to_value("done", **result)
-        )
+    def stop(self) -> None:
+        self.ending.set()
+        super().stop()
+
+    def release(self) -> None:
+        super().release()
+        self.ending.set()
+
+    def fail(self, error: Exception) -> None:
+        super().fail(error)
+        self.fault = error
+        if isinstance(error, ValueError | OSError):
+            self.message = str(error)
 
     def sleep(self, seconds: float) -> None:
         """Wait so long, or until it is stopped."""
@@ -104,17 +124,14 @@ class Transfer:
     def reached(self, stage: str) -> bool:
         return any(step.stage == stage for step in self.news)
 
-    def to_value(self, status: str = "running", message: str = "", **more) -> str:
-        """The board's value."""
+    def to_value(self, message: str = "") -> str | None:
+        """The board's value, with a message on how it ended."""
+        if self.status is None:
+            return None
         now = self.news[-1] if self.news else Progress("", "")
         steps = [{"stage": step.stage, "message": step.message} for step in self.news]
-        value = {"status": status, "steps": steps, "message": message, "done": now.done, "total": now.total}
-        return boards.to_json({**value, **more})
-
-    def _note(self, step: Progress) -> None:
-        if self.news and self.news[-1].stage == step.stage:
-            self.news.pop()
-        self.news.append(step)
+        value = {"status": self.status, "steps": steps, "message": message, "done": now.done}
+        return boards.to_json({**value, "total": now.total, **self.result})
 
 
 def describe_push(pushed: Pushed, card: str) -> dict:

@@ -27,6 +27,8 @@ def train_board(elem_id: str) -> gr.HTML:
                         written [symbols], wrong [bool], right, answer}], or with a class
                         [{source, label, right, answer}], or [{source, text}]}]
 
+        film_every      steps between two frames that stay; another stays until a newer comes
+
     Messages may be lost or merged by the browser: repeat recent points and frames in each; the last has all
     that is kept. They are merged by step within one run; a null never hides what was measured before.
     `on_known` is drawn only for a run without maps or truth, else the board works it out from the maps of the

@@ -84,6 +84,8 @@ CHOICES = {
     "optimizer": tuple((row.title, name) for name, row in OPTIMIZERS.items()),
 }
 SWITCHES = ("bidirectional", "input_feeding")
+RECIPE = ("task", "model", "size", "preset")  # what chooses a recipe
+FILLED = (*MODEL_FIELDS, "optimizer", "learning_rate", "steps")  # what a recipe says
 LONGEST_EXAMPLE = 90  # characters of an example in the line under the settings
 
 
@@ -133,9 +135,8 @@ def find_size(sizes: tuple, given: object) -> object:
     return next((size for size in sizes if str(size) == str(given).strip()), None)
 
 
-def read_form(*form, table: Table | None = None) -> tuple[Task, Recipe, int]:
-    """Task, recipe and seed of the values of FIELDS and of an uploaded table; FieldError if one is wrong."""
-    values = dict(zip(FIELDS, form, strict=True))
+def read_form(values: dict, table: Table | None = None) -> tuple[Task, Recipe, int]:
+    """Task, recipe and seed of the fields' values and of an uploaded table; FieldError if one is wrong."""
     name, model = task_choices()[values["task"]][0], values["model"]
     shown = fields_of(name, model)
     check_preset(name, model, values["preset"])
@@ -172,9 +173,9 @@ def number_fields(values: dict) -> list[str]:
     return [field for field in (*shown, *TRAINING_FIELDS) if field in LIMITS]
 
 
-def find_errors(first: FieldError, *form) -> list[FieldError]:
+def find_errors(first: FieldError, values: dict) -> list[FieldError]:
     """The first error, and one for every other number that cannot be read."""
-    values, found = dict(zip(FIELDS, form, strict=True)), [first]
+    found = [first]
     try:
         numbers = number_fields(values)
     except FieldError:  # a model that does not learn the task
@@ -187,10 +188,10 @@ def find_errors(first: FieldError, *form) -> list[FieldError]:
     return found
 
 
-def read_probe(task: Task, *form) -> Probe | None:
+def read_probe(task: Task, values: dict) -> Probe | None:
     """The example to watch, None for a held-out one; FieldError where the task cannot read it."""
     try:
-        written = str(form[FIELDS.index("probe")] or "")
+        written = str(values["probe"] or "")
         refuse_longer("example", written, limits_here().characters)
         return read_own_probe(task, written)
     except ValueError as error:
@@ -257,36 +258,49 @@ def fill_form(label: str, model: str, size: object, preset: str) -> dict[str, di
     return filled
 
 
-def choose_optimizer(label: str, model: str, size: object, preset: str, optimizer: str) -> str | dict:
+def fill(values: dict) -> dict[str, dict]:
+    """As `fill_form` of these fields; nothing for a model that does not learn the task: another comes."""
+    try:
+        return fill_form(*(values[name] for name in RECIPE))
+    except FieldError:
+        return {}
+
+
+def choose_optimizer(values: dict) -> dict:
     """Another optimizer: the learning rate that suits it."""
-    try:
-        rate = float(fill_form(label, model, size, preset)["learning_rate"]["value"])
-    except FieldError:  # of the task before: the fields are on their way
-        return gr.skip()
-    return f"{rate * OPTIMIZERS[optimizer].rate:g}"
+    filled = fill(values)
+    rate = float(filled["learning_rate"]["value"]) if filled else 0.0
+    return {"learning_rate": f"{rate * OPTIMIZERS[values['optimizer']].rate:g}"} if filled else {}
 
 
-def choose_model(label: str, model: str, size: object, preset: str) -> list:
-    """[preset, fields of FILLED…] for another model."""
+def choose_model(values: dict) -> dict:
+    """Another model: the preset, and what its recipe says."""
     try:
-        presets = presets_of(task_choices()[label][0], model)
+        presets = presets_of(task_choices()[values["task"]][0], values["model"])
     except FieldError:  # the model of the task before: another is on its way
-        return [gr.skip()] * (1 + len(FILLED))
-    preset = preset if preset in presets else presets[0]
-    shown = gr.update(choices=presets, value=preset, visible=len(presets) > 1)
-    return [shown, *[gr.update(**change) for change in fill_form(label, model, size, preset).values()]]
+        return {}
+    preset = values["preset"] if values["preset"] in presets else presets[0]
+    filled = fill(values | {"preset": preset})
+    return {
+        "preset": gr.update(choices=presets, value=preset, visible=len(presets) > 1),
+        **{field: gr.update(**change) for field, change in filled.items()},
+    }
 
 
-def choose_task(label: str) -> list:
-    """[file, column, column, model, size, preset, fields of FILLED…] for another task."""
+def choose_task(label: str) -> dict:
+    """Another task: its file, columns, models and sizes, and what the first of its recipes says."""
     name, _, title, sizes, first = task_choices()[label]
     model, known = build_task(name).recipe.architecture, architectures_of(TASKS[name].kind)
-    size = gr.update(label=title, choices=list(sizes), value=first, visible=len(sizes) > 1)
     # without a word that all but one share, the names are not cut in a narrow field
     choices = [(known[key].title.replace(" attention (", " ("), key) for key in known]
-    named = gr.update(choices=choices, value=model, interactive=len(known) > 1)
-    files = [show_file(name), *show_columns(name, None)]
-    return [*files, named, size, *choose_model(label, model, first, "small")]
+    return {
+        "table": show_file(name),
+        **show_columns(name, None),
+        "model": gr.update(choices=choices, value=model, interactive=len(known) > 1),
+        "size": gr.update(label=title, choices=list(sizes), value=first, visible=len(sizes) > 1),
+        **choose_model({"task": label, "model": model, "size": first, "preset": "small"}),
+        "probe": clear_probe(label),
+    }
 
 
 def clear_probe(label: str) -> dict:
@@ -301,36 +315,33 @@ def show_file(name: str) -> dict:
     return gr.update(visible=bool(TASKS[name].file_label), value=None, label=TASKS[name].file_label)
 
 
-def show_columns(name: str, table: Table | None) -> list[dict]:
+def show_columns(name: str, table: Table | None) -> dict[str, dict]:
     """The two fields that name a table's columns; hidden where no table is read."""
     if table is None or table.fault or not (columns := TASKS[name].column_options):
-        return [gr.update(visible=False)] * 2
+        return {"column_1": gr.update(visible=False), "column_2": gr.update(visible=False)}
     guessed = table.guess_columns(columns)
-    return [
-        gr.update(visible=True, choices=list(table.columns), value=column, label=f"Column: {option}")
-        for option, column in zip(columns, guessed, strict=True)
-    ]
+    return {
+        field: gr.update(visible=True, choices=list(table.columns), value=column, label=f"Column: {option}")
+        for field, option, column in zip(("column_1", "column_2"), columns, guessed, strict=True)
+    }
 
 
-FILLED = (*MODEL_FIELDS, "optimizer", "learning_rate", "steps")  # what a recipe says
-
-
-def describe_form(*form, table: Table | None = None) -> list:
-    """[the line under the settings, an error under each field…, the first error for the button's line]."""
-    values = dict(zip(FIELDS, form, strict=True))
+def describe_form(values: dict, table: Table | None = None) -> dict[str, str]:
+    """The line under the settings, an error under each field, and the first one for the button's line."""
     if values["model"] not in architectures_of(TASKS[task_choices()[values["task"]][0]].kind):
-        return [gr.skip()] * (2 + len(ERRORS))  # of the task before: another is on its way
+        return {}  # of the task before: another is on its way
     try:
-        task, recipe, _ = read_form(*form, table=table)
-        read_probe(task, *form)
+        task, recipe, _ = read_form(values, table)
+        read_probe(task, values)
     except FieldError as error:
         if error.field == "table" and table is None:  # nothing is wrong yet
-            return [notices.note(str(error)), *error_lines(ERRORS), ""]
+            return {"hint": notices.note(str(error)), **error_lines(ERRORS)}
         hint = notices.note("Nothing can start until the marked settings are corrected.")
-        return [hint, *error_lines(ERRORS, *find_errors(error, *form)), refusal_line(error, LABELS)]
+        wrong = error_lines(ERRORS, *find_errors(error, values))
+        return {"hint": hint, **wrong, "note": refusal_line(error, LABELS)}
     example = task.worked_example
     source = formatting.shorten(example.source, LONGEST_EXAMPLE)
     shown = f"{source} → {example.target}" if example.target else source
     size = formatting.size_in_words(build_empty(task, recipe))
     hint = notices.note(f"{shown}; a hash decides what is held out. {size} parameters.")
-    return [hint, *error_lines(ERRORS), ""]
+    return {"hint": hint, **error_lines(ERRORS)}

@@ -8,13 +8,13 @@ from hf_attn.evaluation.baselines import NAME
 from hf_attn.tasks import Task
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
 
-from ...jobs.training_job import FAILED, FINISHED, PAUSED, RUNNING, STOPPED, TrainingJob
+from ...jobs.job import FAILED, FINISHED, PAUSED, RUNNING, STOPPED, TIME_UP, UNDER_WAY
+from ...jobs.training_job import TrainingJob
 from ...session.session import Session
 from ...snippets.views import run_snippet
 from ...ui import boards, formatting, notices
 from .run_summary import row_of
 
-SCREEN = ("board", "train", "pause", "stop", "step", "again", "reseed", "note", "origin", "runs", "look_for")
 OPENS = '<button type="button" class="hf-to-tab">{}</button>'  # the tab of that name: link_board.js
 NEXT = (
     f'<p class="hf-hint">Next: {OPENS.format("Try")} takes your own input; {OPENS.format("Explore")} shows '
@@ -26,9 +26,6 @@ RIGHT = {  # kind of task → what was measured
     CLASSES: " {share} of {examples} held-out examples get the right class",
     TEXT: " {share} of {examples} held-out next tokens are guessed, perplexity {perplexity:.2f}",
 }
-
-
-screen = functools.partial(boards.by_name, SCREEN)
 
 
 def look_for(task: Task) -> str:
@@ -50,7 +47,7 @@ def show_controls(session: Session) -> dict:
     """Button, neighbours, sentences and origin, for the visitor's current run."""
     run = session.run
     status = run.status if run else None
-    busy = status in (RUNNING, PAUSED)  # under way, or waiting for a free place
+    busy = status in UNDER_WAY  # under way, or waiting for a free place
     share = formatting.percent(run.step / run.recipe.steps, 0) if run else ""
     resumes = bool(run and (run.can_go_on or (run.is_live and status == PAUSED)))
     return {
@@ -74,10 +71,11 @@ def status_message(run: TrainingJob | None) -> str:
     if run.is_live and run.model is None:
         return "Reading the examples; the first step follows."
     where = f"step {formatting.count(run.step)} of {formatting.count(run.recipe.steps)}"
+    late = TIME_UP if run.is_late else ""
     sentence = {
         RUNNING: "Stop takes effect at once and keeps what was learned.",
         PAUSED: f"Paused at {where}. Resume goes on; Step takes one.",
-        STOPPED: f"Stopped at {where}. {run.message or 'The weights are kept; nothing is lost.'}",
+        STOPPED: f"Stopped at {where}{late}. The weights are kept; nothing is lost.",
         FAILED: f"Failed at {where}; the line above the curves says why. Other runs are untouched.",
         FINISHED: f"Done, {where}.",
     }[run.status]
@@ -102,11 +100,24 @@ def baseline_message(run: TrainingJob) -> str:
     return f" The baseline, {NAME}: {formatting.percent(score.exact_match)} ({low} to {high})."
 
 
-def show_all(session: Session) -> list:
-    """Outputs in the order of SCREEN."""
+def show_all(session: Session) -> dict:
+    """The whole tab, as the run on the board stands."""
     run = session.runs.get(session.shown)
     board = run_value(run, whole=True) if run else None
-    return screen(board=boards.to_json(board), runs=table_value(session), **show_controls(session))
+    return {"board": boards.to_json(board), "runs": table_value(session), **show_controls(session)}
+
+
+def show_news(session: Session) -> dict:
+    """What is new of the current run; the table of runs only where it has new figures."""
+    run = session.run
+    if run is None or not run.is_live:
+        return show_all(session)
+    news = show_controls(session)
+    if session.shown == run.id and run.model is not None:
+        news["board"] = boards.to_json(run_value(run))
+    if run.listed_at != run.predicted_at:
+        run.listed_at, news["runs"] = run.predicted_at, table_value(session)
+    return news
 
 
 def run_value(run: TrainingJob, *, whole: bool = False) -> dict:

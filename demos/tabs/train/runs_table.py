@@ -21,28 +21,33 @@ class CompareEvent(Event):
     runs: list[str]
 
 
-def open_run(session: Session, event: RunEvent) -> list:
+def list_runs(session: Session) -> dict:
+    return {"runs": table_value(session)}
+
+
+def open_run(session: Session, event: RunEvent) -> dict:
     session.show(event.run)
     return show_all(session)
 
 
-def delete_run(session: Session, event: RunEvent) -> list:
+def delete_run(session: Session, event: RunEvent) -> dict:
     session.forget(event.run)
     return show_all(session)
 
 
-def rename_run(session: Session, event: RenameEvent) -> str:
+def rename_run(session: Session, event: RenameEvent) -> dict:
     """Rename a run; a refused name is explained under its field."""
+    refused = {}
     try:
         session.rename(event.run, event.name)
     except ValueError as error:
-        return table_value(session, refused={"run": event.run, "name": event.name, "why": str(error)})
-    return table_value(session)
+        refused = {"refused": {"run": event.run, "name": event.name, "why": str(error)}}
+    return {"runs": table_value(session, **refused)}
 
 
-def compare_runs(session: Session, event: CompareEvent) -> str:
+def compare_runs(session: Session, event: CompareEvent) -> dict:
     """The whole of the overlaid runs, and the Python lines of these and the shown one."""
     runs = [session.runs[run] for run in event.runs if run in session.runs]
     compared = [*([session.runs[session.shown]] if session.shown in session.runs else []), *runs]
     messages = [{"name": run.name, **run.to_message(whole=True)} for run in runs]
-    return boards.to_json({"runs": messages, "python": comparison_snippet(compared)})
+    return {"compared": boards.to_json({"runs": messages, "python": comparison_snippet(compared)})}

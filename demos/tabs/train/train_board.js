@@ -7,7 +7,6 @@
   const { el, range, clamp, isPlace, count, number, percent } = hfAttn;
   const { EMPTY, receive, atOrBefore, lastLayer, mapOf, onKnown, smooth } = hfAttn.trainState;
 
-  const FILM = 120; // places of a film that a link names; the strip shows some of them
   const WIDE = 14; // columns of a map that stand beside the curves
 
   const pairs = (points, key) => points.filter(p => Number.isFinite(p[key])).map(p => [p.step, p[key]]);
@@ -25,15 +24,6 @@
     if (!state.meta.truth?.some(row => row.includes(2))) return [];
     const direct = state.meta.truth.map(row => row.map(need => (need === 1 ? 1 : 0)));
     return seenMaps(state, layer, head).map(([step, map]) => [step, onKnown(map, direct)]);
-  };
-
-  /** The steps of the frames, or where there are many of those nearest to evenly spread places and of the shown one. */
-  const filmOf = (frames, shown) => {
-    const steps = frames.map(f => f.step);
-    if (steps.length <= FILM) return steps;
-    const near = at => steps.reduce((best, s) => (Math.abs(s - at) < Math.abs(best - at) ? s : best));
-    const spread = range(FILM + 1).map(i => near((i * steps.at(-1)) / FILM));
-    return [...new Set([...spread, ...(shown ? [shown.step] : [])])].sort((a, b) => a - b);
   };
 
   const errorLine = host => {
@@ -160,12 +150,10 @@
       if (Number.isFinite(step)) go(step);
       else follow();
     };
-    /** What is shown, and the film: frames are taken by the clock, and elsewhere by these steps. */
     const kept = () => ({
       layer: cursor.layer ?? null,
       head: cursor.head,
       step: cursor.following ? null : cursor.step,
-      film: filmOf(state.frames, view.frame),
     });
     return { update, state: kept, restore };
   };

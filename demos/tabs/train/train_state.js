@@ -32,6 +32,7 @@
     if (!message) return EMPTY;
     const from = state.run === message.run ? state : EMPTY;
     const meta = { ...from.meta, ...message.meta };
+    const film = from.frames.filter(frame => frame.step % message.film_every === 0); // without the newest of before
     return {
       run: message.run,
       meta,
@@ -39,7 +40,7 @@
       message: message.message || "",
       eta: message.eta_seconds ?? null,
       points: mergeBySteps(from.points, message.points),
-      frames: mergeFrames(from.frames, message.frames, meta),
+      frames: mergeFrames(film, message.frames, meta),
     };
   };
 
