@@ -308,7 +308,8 @@ def training_message(run: TrainingJob, spec: JobSpec, place: int, number: int) -
         if number > 1
         else "The sender's model is"
     )
-    return f"{which} trained here again: {run.task.name}, {count(spec.progress[0])}{NARROW}steps."
+    said = f"{which} trained here again: {run.task.name}, {count(spec.progress[0])}{NARROW}steps."
+    return f"{said} {run.made_room}".strip()
 
 
 def missing_runs_message(number: int) -> str:

@@ -15,8 +15,7 @@ def translate(state: dict) -> dict:
     runs = [*(beside if isinstance(beside, list) else []), state["run"]] if "run" in state else []
     jobs = [
         {"job": "train", "form": run.get("form"), "progress": [run.get("steps")], "name": run.get("name", "")}
-        for run in runs
-        if isinstance(run, dict)
+        for run in (one if isinstance(one, dict) else {} for one in runs)
     ]
     learned = state.get("learned")
     for name, job in learned.items() if isinstance(learned, dict) else ():

@@ -62,8 +62,11 @@ def by_name(handler: Callable, reads: Mapping[str, Component], shows: Mapping[st
         return place(ask(*received))
 
     def answer_in_turn(*received):
+        updates = None
         for updates in ask(*received):
             yield place(updates)
+        if updates is None:  # of a generator that yields nothing, Gradio clears every output
+            yield place({})
 
     function = answer_in_turn if inspect.isgeneratorfunction(handler) else answer
     kind = inspect.Parameter.POSITIONAL_ONLY

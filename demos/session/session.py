@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from .catalog import ModelCatalog
 
 State = TypeVar("State")
-AnyJob = TypeVar("AnyJob", bound=Job)
 LONGEST_NAME = 40  # characters of a run's name
 UNSEEN = ("Cc", "Co", "Cs", "Zl", "Zp")  # kinds of characters that a name cannot have
 
@@ -34,13 +33,11 @@ class Session:
     Attributes:
         catalog: the checkpoints that everybody may open.
         runs: models in training, by id; shown: the one on the board; current: the one that buttons control.
-        jobs: what else takes time, one of each kind.
-        states: what the tabs show, by class.
+        states: what else there is one of, by its class: a tab's state, or a job such as a duel.
     """
 
     catalog: "ModelCatalog | None" = None
     runs: dict[str, TrainingJob] = field(default_factory=dict)
-    jobs: dict[type[Job], Job] = field(default_factory=dict)
     shown: str | None = None
     current: str | None = None
     begun: int = 0
@@ -49,11 +46,11 @@ class Session:
     folder: str | None = None
     table: Table | None = None
     baselines: dict[Task, Baseline | None] = field(default_factory=dict)
-    states: dict[type, Any] = field(default_factory=dict)
     link: dict | None = None  # that is being opened
     asked_link: dict | None = None  # that waits for the visitor's answer
     saved: tuple[tuple, Path] | None = None  # what a run was saved as, (run, step, name), and the folder
     endpoint: str | None = None  # another Hub than HF_ENDPOINT's
+    states: dict[type, Any] = field(default_factory=dict)
     pulled: dict[str, Path] = field(default_factory=dict)  # Hub id → folder
     is_over: bool = False
     when_closed: Callable[[], None] | None = None
@@ -63,13 +60,11 @@ class Session:
         """The run that the buttons control."""
         return self.runs.get(self.current)
 
-    def job(self, kind: type[AnyJob]) -> AnyJob:
-        """The visitor's job of this kind; one that has not begun at first."""
-        return self.jobs.setdefault(kind, kind())
-
     def state(self, kind: type[State]) -> State:
-        """What one of the tabs shows this visitor, by its class; new at its first use."""
-        return self.states.setdefault(kind, kind())
+        """The session's one state or job of a kind; new at its first use."""
+        if kind not in self.states:
+            self.states[kind] = kind()
+        return self.states[kind]
 
     def add(
         self,
@@ -161,15 +156,16 @@ class Session:
     def take_over(self, other: "Session") -> None:
         """Take everything from the session that this visitor's page left; that one is empty then."""
         other.stop()
-        for name in ("runs", "jobs", "shown", "current", "begun", "folder", "table", "baselines", "pulled"):
+        for name in ("runs", "states", "shown", "current", "begun", "folder", "table", "baselines", "pulled"):
             setattr(self, name, getattr(other, name))
-        other.runs, other.jobs, other.shown, other.current = {}, {}, None, None
+        other.runs, other.states, other.shown, other.current = {}, {}, None, None
         other.folder, other.table, other.pulled = None, None, {}
 
     def stop(self) -> None:
         """Stop all jobs; what they did is kept, and runs can go on."""
-        for job in (*self.runs.values(), *self.jobs.values()):
-            job.stop()
+        for one in (*self.runs.values(), *self.states.values()):
+            if isinstance(one, Job):
+                one.stop()
 
     def close(self) -> None:
         """The page was closed: stop its runs; the session stays a while in case the page comes back."""
@@ -183,7 +179,7 @@ class Session:
     def empty(self) -> None:
         for run_id in list(self.runs):
             self.forget(run_id)
-        self.jobs = {}
+        self.states = {}
         self.table = None
         self.pulled = {}
         if self.folder is not None:

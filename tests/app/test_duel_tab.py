@@ -1,7 +1,6 @@
 """The Duel tab: settings, turns, what the board is told, and once in a real browser."""
 
 import copy
-import json
 import os
 import shutil
 import threading
@@ -12,7 +11,8 @@ os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 gr = pytest.importorskip("gradio")
 
 from demos.core.limits import HOME, PUBLIC  # noqa: E402
-from demos.jobs.training_job import FAILED, FINISHED, RUNNING, STOPPED, TrainingJob  # noqa: E402
+from demos.jobs.job import FAILED, FINISHED, RUNNING, STOPPED  # noqa: E402
+from demos.jobs.training_job import TrainingJob  # noqa: E402
 from demos.session.catalog import ModelCatalog  # noqa: E402
 from demos.session.run_files import pack_run  # noqa: E402
 from demos.session.session import Session  # noqa: E402
@@ -24,7 +24,7 @@ from hf_attn.checkpoints.save_load import load_checkpoint  # noqa: E402
 from hf_attn.tasks import TASKS  # noqa: E402
 from hf_attn.training.duel import count_parameters  # noqa: E402
 from hf_attn.training.loop import Diverged  # noqa: E402
-from tests.support.sessions import Event, wait_for  # noqa: E402
+from tests.support.sessions import Event, follow_job, read_boards, wait_for  # noqa: E402
 
 TINY = {
     **{"task": "Copy", "size": 5, "models": ["none", "transformer"], "parameters": "50 k"},
@@ -32,29 +32,23 @@ TINY = {
 }
 
 
-def settings(**values):
-    """The values of the form for a small duel, with some of them changed."""
-    return tuple({**TINY, **values}[field] for field in duel.FIELDS)
-
-
 def begun(**values):
-    """A visit with a duel that is to be followed."""
-    session, held = Session(device="cpu"), DuelJob()
-    duel.press_start(session, held, 0, *settings(**values))
-    return session, held
+    """A session whose duel is to be followed, and the duel."""
+    session = Session(ModelCatalog(), device="cpu")
+    duel.press_start(session, {**TINY, **values})
+    return session, session.state(DuelJob)
 
 
-def boards_of(outputs):
-    """What the board was told, message by message."""
-    values = [values[duel.SCREEN.index("board")] for values in outputs]
-    return [json.loads(value) for value in values if isinstance(value, str)]
+def follow(session):
+    """Let the session's duel work; what the tab shows, in turn."""
+    return follow_job(session, DuelJob, duel.show_duel)
 
 
 @pytest.fixture(scope="module")
 def ended():
-    """A visit whose duel has ended, and every message of it."""
+    """A session whose duel has ended, the duel, and every message of it."""
     session, held = begun()
-    yield session, held, boards_of(duel.follow(session, held))
+    yield session, held, read_boards(follow(session))
     session.close()
 
 
@@ -71,32 +65,34 @@ def ended():
     ],
 )
 def test_a_wrong_setting_is_one_sentence_under_its_field_and_starts_nothing(field, value, words):
-    held = DuelJob()
-    order, _, *rest = duel.press_start(Session(), held, 4, *settings(**{field: value}))
-    errors = dict(zip(duel.ERRORS, rest, strict=False))
-    assert order == 4
-    assert not held.runs
+    session = Session()
+    shown = duel.press_start(session, TINY | {field: value})
+    errors = {name: shown[f"{name}_error"] for name in duel.ERRORS}
+    assert session.state(DuelJob).status is None
+    assert not session.state(DuelJob).runs
+    assert words in shown["note"]
     assert words in errors.pop(field)
     assert set(errors.values()) == {""}
 
 
 def test_seconds_are_checked_only_where_they_count():
-    assert duel.read_form(*settings(seconds="soon"))[2].steps == 6
+    assert duel.read_form(TINY | {"seconds": "soon"})[2].steps == 6
     with pytest.raises(duel.FieldError, match="“soon” is not a number from 1 to 600"):
-        duel.read_form(*settings(budget="seconds", seconds="soon"))
+        duel.read_form(TINY | {"budget": "seconds", "seconds": "soon"})
 
 
 def test_a_public_server_gives_a_duel_no_more_seconds_than_a_run(monkeypatch):
-    timed = settings(budget="seconds", seconds="600")
-    assert duel.read_form(*timed)[2].seconds == 600
+    timed = TINY | {"budget": "seconds", "seconds": "600"}
+    assert duel.read_form(timed)[2].seconds == 600
     monkeypatch.setenv("SPACE_ID", "ada/attn")
     with pytest.raises(duel.FieldError, match=f"from 1 to {PUBLIC.run_seconds:.0f}; 20 works"):
-        duel.read_form(*timed)
+        duel.read_form(timed)
 
 
 def test_every_offered_task_comes_with_models_that_learn_it():
     for label, (name, *_) in duel.offered().items():
-        size, models = duel.choose_task(label)
+        shown = duel.choose_task(Session(), {"task": label})
+        size, models = shown["size"], shown["models"]
         known = [model for _, model in models["choices"]]
         assert set(models["value"]) < set(known)
         assert size["value"] is None or size["value"] in size["choices"]
@@ -105,9 +101,11 @@ def test_every_offered_task_comes_with_models_that_learn_it():
 
 
 def test_the_line_under_the_settings_says_how_large_each_model_is():
-    hint, *errors = duel.describe(*settings(models=["none", "additive", "transformer"]))
-    task, contestants, *_ = duel.read_form(*settings(models=["none", "additive", "transformer"]))
-    assert set(errors) == {""}
+    values = TINY | {"models": ["none", "additive", "transformer"]}
+    lines = duel.describe(values)
+    task, contestants, *_ = duel.read_form(values)
+    hint = lines.pop("hint")
+    assert lines == {f"{field}_error": "" for field in duel.ERRORS}
     for recipe in contestants.values():
         assert formatting.in_thousands(count_parameters(task, recipe)) in hint
         assert str(recipe.model["hidden_size"]) in hint
@@ -140,34 +138,34 @@ def test_all_learn_side_by_side_and_end_with_curves_maps_and_accuracy_by_length(
 
 def test_stop_takes_effect_after_the_step_under_way_and_keeps_what_was_learned():
     session, held = begun(steps="5000", parameters="400 k")
-    moments = duel.follow(session, held)
+    moments = follow(session)
     next(moments)
     outputs = []
     thread = threading.Thread(target=lambda: outputs.extend(moments))
     thread.start()
     wait_for(thread, lambda: all(run.step > 2 for run in held.runs))
-    duel.press_stop(session, held)
+    duel.press_stop(session)
     taken = sum(run.step for run in held.runs)
     thread.join()
     assert sum(run.step for run in held.runs) <= taken + 1
     assert held.status == STOPPED
     assert "nothing is lost" in duel.status_message(held)
-    last = boards_of(outputs)[-1]
+    last = read_boards(outputs)[-1]
     assert all(contestant["sizes"] for contestant in last["contestants"])
     assert all(run.can_go_on for run in held.runs)  # in Train, once it is kept
 
 
 def test_a_duel_that_waits_for_a_place_is_stopped_at_once_and_starts_nothing():
     session, held = begun()
-    duel.press_stop(session, held)
-    outputs = list(duel.follow(session, held))
+    duel.press_stop(session)
+    outputs = list(follow(session))
     assert held.status == STOPPED
-    assert boards_of(outputs) == []
+    assert read_boards(outputs) == []
 
 
 def test_equal_seconds_are_spent_by_all():
     session, held = begun(budget="seconds", seconds="1")
-    list(duel.follow(session, held))
+    list(follow(session))
     assert held.status == FINISHED
     for run in held.runs:
         assert held.seconds[run.id] >= 1
@@ -183,8 +181,8 @@ def test_one_that_diverges_leaves_the_others_learning(monkeypatch):
         return real(run)
 
     monkeypatch.setattr(TrainingJob, "advance", broken)
-    session, held = begun()
-    last = boards_of(duel.follow(session, held))[-1]
+    session, _ = begun()
+    last = read_boards(follow(session))[-1]
     none, transformer = last["contestants"]
     assert (none["status"], none["message"], none["step"]) == (FAILED, "The loss is nan at step 3.", 2)
     assert (transformer["step"], transformer["status"]) == (6, FINISHED)
@@ -194,7 +192,7 @@ def test_one_that_diverges_leaves_the_others_learning(monkeypatch):
 def test_a_crash_is_told_on_the_board_and_not_raised(monkeypatch, caplog):
     monkeypatch.setattr(TrainingJob, "advance", lambda run: 1 / 0)
     session, held = begun()
-    last = boards_of(duel.follow(session, held))[-1]
+    last = read_boards(follow(session))[-1]
     assert (held.status, last["status"]) == (FAILED, FAILED)
     assert "division" in last["message"]
     assert "ZeroDivisionError" in caplog.text
@@ -202,23 +200,38 @@ def test_a_crash_is_told_on_the_board_and_not_raised(monkeypatch, caplog):
 
 def test_a_page_that_is_closed_stops_its_duel():
     session, held = begun(steps="5000")
-    moments = duel.follow(session, held)
+    moments = follow(session)
     for _ in range(4):
         next(moments)
     moments.close()
     assert held.status == STOPPED
     assert not held.is_live
-    held.close()
-    assert held.runs == []
+    session.empty()
+    assert session.state(DuelJob).runs == []
 
 
 def test_start_while_one_is_under_way_changes_nothing_and_visits_never_meet():
     session, held = begun()
     runs = held.runs
-    assert duel.press_start(session, held, 7, *settings(steps="9"))[0] == 7
+    assert duel.press_start(session, TINY | {"steps": "9"}) == {}
+    assert session.state(DuelJob) is held
     assert held.runs is runs
+    assert held.form["steps"] == "6"
     assert held.status == RUNNING
-    assert copy.deepcopy(DuelJob()).runs == []
+    assert Session().state(DuelJob).runs == []
+    assert copy.deepcopy(Session()).state(DuelJob).runs == []
+
+
+def test_a_duel_that_begins_while_the_last_one_is_measured_gets_none_of_its_figures():
+    session, held = begun(steps="2")
+    moments, asked = follow(session), []
+    while not (held.status == FINISHED and held.is_measured):
+        next(moments)
+    session.measure_beside = asked.append
+    duel.press_start(session, TINY)
+    list(moments)
+    assert (held.number, held.status, held.baseline) == (2, RUNNING, None)
+    assert asked == []
 
 
 def test_the_loss_of_a_measurement_is_the_mean_of_the_steps_before_it(ended):
@@ -243,15 +256,14 @@ def test_the_loss_of_a_measurement_is_the_mean_of_the_steps_before_it(ended):
 def test_a_kept_contestant_is_a_run_of_this_visit_and_downloads_as_a_checkpoint(ended, tmp_path):
     session, held, _ = ended
     run = held.runs[1]
-    catalog = ModelCatalog()
+    catalog = session.catalog
     assert catalog.choices(session) == []
-    (board,) = boards_of([duel.keep_run(session, held, Event(run.id))])
+    (board,) = read_boards([duel.keep_run(session, Event(run.id))])
     assert [contestant["kept"] for contestant in board["contestants"]] == [False, True]
     assert [value for _, value in catalog.choices(session)] == [run.id]
     with catalog.open(session, run.id) as opened:
         assert opened.task == run.task
-    path, _ = pack_run(session, Event(run.id))
-    shutil.unpack_archive(path, tmp_path)
+    shutil.unpack_archive(pack_run(session, Event(run.id))["zipped"], tmp_path)
     (folder,) = tmp_path.iterdir()
     loaded = load_checkpoint(folder)
     assert loaded.training["steps"] == 6
@@ -262,13 +274,14 @@ def test_where_no_run_can_be_kept_any_more_the_visitor_is_told(ended):
     _, held, _ = ended
     full = Session(device="cpu")
     full.runs = {f"run-{place}": held.runs[0] for place in range(HOME.runs)}
-    outputs = duel.keep_run(full, held, Event(held.runs[0].id))
-    assert "delete one in Train first" in outputs[duel.SCREEN.index("note")]
+    full.jobs[DuelJob] = held
+    shown = duel.keep_run(full, Event(held.runs[0].id))
+    assert "delete one in Train first" in shown["note"]
     assert len(full.runs) == HOME.runs
 
 
 def test_nothing_can_be_kept_of_a_duel_that_is_under_way():
     session, held = begun()
-    duel.keep_run(session, held, Event(held.runs[0].id))
-    duel.keep_run(session, held, Event("duel-9-9"))
+    duel.keep_run(session, Event(held.runs[0].id))
+    duel.keep_run(session, Event("duel-9-9"))
     assert session.runs == {}

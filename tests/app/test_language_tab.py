@@ -9,16 +9,22 @@ import torch
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 gr = pytest.importorskip("gradio")
 
-from demos.jobs.training_job import FAILED, FINISHED, RUNNING, STOPPED, TrainingJob  # noqa: E402
+from demos.jobs.job import FAILED, FINISHED, RUNNING, STOPPED  # noqa: E402
+from demos.jobs.training_job import TrainingJob  # noqa: E402
+from demos.session.page import JobView  # noqa: E402
 from demos.session.session import Session  # noqa: E402
 from demos.tabs.language import ngrams as language_ngrams  # noqa: E402
 from demos.tabs.language import tab as language  # noqa: E402
 from demos.tabs.language import tokens as language_tokens  # noqa: E402
 from demos.tabs.language import word_order, word_vectors  # noqa: E402
+from demos.tabs.language.ngrams import CountingJob  # noqa: E402
+from demos.tabs.language.word_order import WordOrderJob  # noqa: E402
+from demos.tabs.language.word_vectors_job import KEPT, WordVectorsJob  # noqa: E402
 from hf_attn.architectures.registry import build_model  # noqa: E402
 from hf_attn.experiments.word_order import WordOrderSizes  # noqa: E402
 from hf_attn.tasks import Recipe  # noqa: E402
 from hf_attn.tasks.text.language import Language  # noqa: E402
+from tests.support.sessions import follow_job  # noqa: E402
 
 EVIL = "<img src=x onerror=window.bad=1> {{value}} ${value}"
 
@@ -37,9 +43,9 @@ def test_every_part_says_in_a_short_sentence_what_to_look_for():
 
 
 def test_a_text_is_cut_in_four_ways_and_every_shown_token_has_its_row():
-    board, error = language_tokens.segment(language_tokens.FIRST)
-    value = told(board)
-    assert error == ""
+    shown = language_tokens.segment(Session(), {"tokens": language_tokens.FIRST})
+    value = told(shown["board"])
+    assert shown["error"] == ""
     assert set(value["kinds"]) == {"characters", "words", "bytes", "bpe"}
     assert value["steps"][0]["merge"] is None
     assert [step["merge"] for step in value["steps"][1:3]] == [["p", "e"], ["c", "k"]]
@@ -56,13 +62,13 @@ def test_a_text_is_cut_in_four_ways_and_every_shown_token_has_its_row():
     [("  ", "Nothing is written"), ("x" * 401, "has 401 characters; up to 400"), (None, "Nothing")],
 )
 def test_a_text_that_cannot_be_cut_is_refused_in_words_and_the_board_stays(text, words):
-    board, error = language_tokens.segment(text)
-    assert told(board) is None
-    assert words in error
+    shown = language_tokens.segment(Session(), {"tokens": text})
+    assert set(shown) == {"error"}
+    assert words in shown["error"]
 
 
 def test_what_a_person_types_stays_data():
-    board, _ = language_tokens.segment(EVIL)
+    board = language_tokens.segment(Session(), {"tokens": EVIL})["board"]
     assert "<img" not in board
     assert told(board)["text"] == EVIL
 
@@ -71,9 +77,9 @@ def test_what_a_person_types_stays_data():
 
 
 def test_two_orders_of_the_same_words_are_compared():
-    board, error = word_order.compare("Dog bites man!", "man bites dog")
-    value = told(board)
-    assert error == ""
+    shown = word_order.compare(Session(), {"first": "Dog bites man!", "second": "man bites dog"})
+    value = told(shown["bags"])
+    assert shown["error"] == ""
     assert value["bag"] == {"dog": 1, "bites": 1, "man": 1}
     without, with_ = value["names"]
     assert value["rows"][-1]["distance"][without] < 1e-9 < value["rows"][-1]["distance"][with_]
@@ -88,29 +94,38 @@ def test_two_orders_of_the_same_words_are_compared():
     ],
 )
 def test_sentences_that_cannot_be_compared_are_refused_in_words(one, other, words):
-    board, error = word_order.compare(one, other)
-    assert told(board) is None
-    assert words in error
+    shown = word_order.compare(Session(), {"first": one, "second": other})
+    assert set(shown) == {"error"}
+    assert words in shown["error"]
+
+
+def learn_order(session):
+    """Press Learn; what the tab shows, in turn."""
+    word_order.press_learn(session)
+    return follow_job(session, WordOrderJob, word_order.show_job)
 
 
 def test_the_order_is_learned_with_progress_and_can_be_stopped(monkeypatch):
     monkeypatch.setattr(word_order, "SIZES", WordOrderSizes(length=6, steps=20, examples=200))
-    lesson = word_order.WordOrderJob()
-    outputs = list(word_order.learn(lesson))
-    values = [told(values[0]) for values in outputs]
+    session = Session()
+    lesson = session.state(WordOrderJob)
+    values = [value for shown in learn_order(session) if (value := told(shown["board"]))]
     assert lesson.status == FINISHED
     assert len(values) >= 2
     assert [len(model["right"]) for model in values[-1]["models"]] == [2, 2, 2]
     assert sum(values[-1]["models"][0]["right"]) == 1  # of twins, naive Bayes names one right
 
-    moments = word_order.learn(lesson)
-    next(moments)
-    assert next(word_order.learn(lesson)) == [gr.skip()] * 4  # one at a time
-    word_order.stop(lesson)
+    moments = learn_order(session)
+    next(moments), next(moments)
+    reports = lesson.reports
+    assert list(learn_order(session)) == []  # one at a time
+    assert lesson.reports is reports
+    assert lesson.models
+    word_order.press_stop(session)
     *_, last = moments
     assert lesson.status == STOPPED
-    assert "what was measured is kept" in last[3]
-    moments = word_order.learn(lesson)
+    assert "what was measured is kept" in last["note"]
+    moments = learn_order(session)
     next(moments)
     moments.close()  # the page is closed
     assert lesson.status == STOPPED
@@ -122,8 +137,9 @@ def test_a_failure_is_told_on_the_board(monkeypatch, caplog):
         raise RuntimeError("no memory")
 
     monkeypatch.setattr(word_order, "learn_word_order", broken)
-    lesson = word_order.WordOrderJob()
-    list(word_order.learn(lesson))
+    session = Session()
+    list(learn_order(session))
+    lesson = session.state(WordOrderJob)
     assert (lesson.status, lesson.message) == (FAILED, "Learning failed: no memory")
     assert "RuntimeError" in caplog.text
 
@@ -131,47 +147,58 @@ def test_a_failure_is_told_on_the_board(monkeypatch, caplog):
 # ---------------------------------------------------------------- n-grams
 
 
-def counted(text=language_ngrams.FIRST, prompt="the boat", session=None, counting=None):
-    """Everything that counting a text of one's own sends."""
-    counting = counting or language_ngrams.CountingJob()
-    asked = (session or Session(), counting, language_ngrams.OWN, text, prompt)
-    return counting, list(language_ngrams.count(*asked))
+def counted(text=language_ngrams.FIRST, prompt="the boat", session=None):
+    """The session that counted a text of its own, and everything that its page was sent."""
+    session = session or Session()
+    asked = {"source": language_ngrams.OWN, "counted": text, "prompt": prompt}
+    pressed = language_ngrams.press_count(session, asked)
+    return session, [pressed, *follow_job(session, CountingJob, language_ngrams.show_job)]
 
 
 def test_a_text_is_counted_table_by_table_and_asked_for_its_next_words():
-    counting, outputs = counted()
-    assert len(outputs) == 5  # reading, three tables, the end
-    value = told(outputs[-1][0])
+    session, outputs = counted()
+    notes = ["Reading", "Reading", "unigrams", "bigrams", "trigrams", "Held out"]
+    assert len(outputs) == 6  # pressed, reading, three tables, the end
+    for shown, words in zip(outputs, notes, strict=True):
+        assert words in shown["note"]
+    value = told(outputs[-1]["board"])
     assert [table["name"] for table in value["tables"]] == ["unigram", "bigram", "trigram"]
     assert [len(one["context"]) for one in value["following"]] == [0, 1, 2]
     assert value["model"] is None
     assert value["growth"]["cells"][2][1] == value["tables"][2]["cells"]
-    again, error = language_ngrams.continue_text(Session(), counting, "the old bank")
-    assert error == ""
-    assert told(again)["following"][1]["context"] == ["bank"]
+    again = language_ngrams.continue_text(session, {"prompt": "the old bank"})
+    assert again["prompt_error"] == ""
+    assert told(again["board"])["following"][1]["context"] == ["bank"]
 
 
 @pytest.mark.parametrize(
-    ("text", "prompt", "place", "words"),
+    ("text", "prompt", "line", "words"),
     [
-        ("One sentence.", "", 1, "has 1 sentence; at least 10"),
-        ("a. " * 7000, "", 1, "characters; up to 20"),
-        (language_ngrams.FIRST, "x" * 201, 2, "has 201 characters; up to 200"),
+        ("One sentence.", "", "text_error", "has 1 sentence; at least 10"),
+        ("a. " * 7000, "", "text_error", "characters; up to 20"),
+        (language_ngrams.FIRST, "x" * 201, "prompt_error", "has 201 characters; up to 200"),
     ],
 )
-def test_what_cannot_be_counted_is_refused_under_its_field_and_the_tables_stay(text, prompt, place, words):
-    counting, _ = counted()
-    tables = counting.tables
-    _, outputs = counted(text, prompt, counting=counting)
-    assert told(outputs[-1][0]) is None
-    assert words in outputs[-1][place].replace("\u202f", "")
-    assert counting.tables is tables
+def test_what_cannot_be_counted_is_refused_under_its_field_and_the_tables_stay(text, prompt, line, words):
+    session, _ = counted()
+    tables = session.state(CountingJob).tables
+    _, outputs = counted(text, prompt, session)
+    assert not any(told(shown.get("board")) for shown in outputs)
+    assert words in outputs[-1][line].replace("\u202f", "")
+    assert session.state(CountingJob).tables is tables
+    assert told(language_ngrams.continue_text(session, {"prompt": "the"})["board"])["tables"]
+
+
+def test_a_refused_text_is_no_longer_complained_of_once_another_is_counted():
+    session, _ = counted("One sentence.")
+    _, outputs = counted(session=session)
+    assert {shown["text_error"] for shown in outputs} == {""}
 
 
 def test_a_beginning_before_anything_is_counted_says_what_to_press():
-    board, error = language_ngrams.continue_text(Session(), language_ngrams.CountingJob(), "the")
-    assert told(board) is None
-    assert "press Count first" in error
+    shown = language_ngrams.continue_text(Session(), {"prompt": "the"})
+    assert set(shown) == {"prompt_error"}
+    assert "press Count first" in shown["prompt_error"]
 
 
 def test_a_language_model_of_this_visit_stands_beside_the_tables(tmp_path):
@@ -185,55 +212,101 @@ def test_a_language_model_of_this_visit_stands_beside_the_tables(tmp_path):
     session = Session()
     session.runs[run.id] = run
     _, outputs = counted(prompt="the", session=session)
-    model = told(outputs[-1][0])["model"]
+    model = told(outputs[-1]["board"])["model"]
     assert model["name"] == "attention (text 1, step 1)"
     with torch.no_grad():
         chances = run.model(torch.tensor([task.encode("the")])).logits[0, -1].softmax(dim=0)
     assert model["words"][0][1] == pytest.approx(float(chances.max()), abs=1e-6)
     _, outputs = counted(prompt="日本", session=session)  # characters that it has never met
-    assert told(outputs[-1][0])["model"] is None
+    assert told(outputs[-1]["board"])["model"] is None
 
 
 # ---------------------------------------------------------------- neighbours
 
 
+FORM = {"vectors_source": word_vectors.COMPOSED, "vectors_kind": "CBOW", "vectors_text": ""}
+FORM |= dict(zip(KEPT[3:], word_vectors.ASKED[word_vectors.COMPOSED], strict=True))
+
+
+def asked(*words):
+    """The fields of the word, and of the sum."""
+    return dict(zip(KEPT[3:], words, strict=True))
+
+
+def train(session, **changes):
+    """Press Train vectors; what the tab shows, in turn."""
+    pressed = word_vectors.press_train(session, FORM | changes)
+    assert pressed["text_error"] == ""
+    return follow_job(session, WordVectorsJob, word_vectors.show_followed)
+
+
 @pytest.fixture(scope="module")
 def learned():
-    """A visitor's vectors of the countries, and everything its page was sent."""
-    lesson = word_vectors.WordVectorsJob()
-    asked = word_vectors.ASKED[word_vectors.COMPOSED]
-    return lesson, list(word_vectors.train(lesson, word_vectors.COMPOSED, "CBOW", "", *asked))
+    """A visitor with vectors of the countries, and everything the page was sent."""
+    session = Session()
+    return session, list(train(session))
 
 
 def test_vectors_are_learned_with_progress_and_asked(learned):
-    lesson, outputs = learned
-    values = [told(values[0]) for values in outputs]
-    assert lesson.status == FINISHED
-    assert values[0]["near"] is None
+    session, outputs = learned
+    values = [value for shown in outputs if (value := told(shown["board"]))]
+    assert session.state(WordVectorsJob).status == FINISHED
+    assert told(outputs[0]["board"]) is None
     last = values[-1]
     assert [point[0] for point in last["losses"]] == sorted(point[0] for point in last["losses"])
     assert last["near"]["word"] == "rome"
     assert last["analogy"]["right"]["word"] == "rome"
     assert last["share"] > 0.5
-    asked = [point["word"] for point in last["plane"]["points"] if point["asked"]]
-    assert set(asked) >= {"paris", "france", "italy", "rome"}
+    bold = [point["word"] for point in last["plane"]["points"] if point["asked"]]
+    assert set(bold) >= {"paris", "france", "italy", "rome"}
     first = last["plane"]["arrows"][0]
     assert first == {"from": 0, "to": 1, "asked": True}
-    assert outputs[0][-4:] == ["rome", "paris", "france", "italy"]
-    assert "Done" in outputs[-1][3]
+    assert [outputs[1][name] for name in KEPT[3:]] == ["rome", "paris", "france", "italy"]
+    assert "Done" in outputs[-1]["note"]
+
+
+def test_vectors_that_are_stopped_before_the_first_step_are_untrained_and_have_no_neighbours():
+    session = Session()
+    moments = train(session)
+    next(moments)
+    word_vectors.press_stop(session)
+    *_, last = moments
+    assert session.state(WordVectorsJob).status == STOPPED
+    assert (told(last["board"])["step"], told(last["board"])["near"]) == (0, None)
+    assert "untrained" in last["origin"]
+
+
+def test_vectors_that_are_stopped_while_they_wait_are_not_said_to_be_of_use():
+    session = Session()
+    word_vectors.press_train(session, FORM)
+    shown = word_vectors.press_stop(session)
+    assert session.state(WordVectorsJob).status == STOPPED
+    assert "can be used" not in shown["note"]
+    assert "press Train vectors first" in word_vectors.look_up(session, FORM)["word_error"]
+
+
+def test_the_words_that_are_asked_are_sent_once_and_what_is_typed_meanwhile_stays():
+    session = Session()
+    word_vectors.press_train(session, FORM)
+    view = JobView(
+        find=lambda session: session.state(WordVectorsJob), show=word_vectors.show_followed, shows={}
+    )
+    outputs = list(view.follow(session))
+    assert [name for shown in outputs for name in shown if name in KEPT] == list(KEPT[3:])
 
 
 def test_an_unknown_word_is_refused_under_its_field_and_the_board_stays(learned):
-    lesson, _ = learned
-    board, *_, word_error, sum_error, _ = word_vectors.look_up(lesson, "romme", "paris", "france", "italy")
-    assert told(board) is None
-    assert "did you mean rome" in word_error
-    assert sum_error == ""
-    board, *_, word_error, sum_error, _ = word_vectors.look_up(lesson, "rome", "paris", "", "italy")
-    assert told(board) is None
-    assert "A word is missing" in sum_error
-    board, *_ = word_vectors.look_up(lesson, "oslo", "oslo", "norway", "japan")
-    assert told(board)["analogy"]["right"]["word"] == "tokyo"
+    session, _ = learned
+    shown = word_vectors.look_up(session, asked("romme", "paris", "france", "italy"))
+    assert told(shown["board"]) is None
+    assert shown["board"] == gr.skip()
+    assert "did you mean rome" in shown["word_error"]
+    assert shown["sum_error"] == ""
+    shown = word_vectors.look_up(session, asked("rome", "paris", "", "italy"))
+    assert shown["board"] == gr.skip()
+    assert "A word is missing" in shown["sum_error"]
+    shown = word_vectors.look_up(session, asked("oslo", "oslo", "norway", "japan"))
+    assert told(shown["board"])["analogy"]["right"]["word"] == "tokyo"
 
 
 @pytest.mark.parametrize(
@@ -249,37 +322,40 @@ def test_an_unknown_word_is_refused_under_its_field_and_the_board_stays(learned)
     ],
 )
 def test_an_own_text_that_will_not_do_is_refused_and_the_vectors_stay(learned, text, words):
-    lesson, _ = learned
-    report = lesson.report
-    (outputs,) = word_vectors.train(lesson, word_vectors.OWN, "CBOW", text, *lesson.words)
-    assert told(outputs[0]) is None
-    assert words in outputs[4]
-    assert lesson.report is report
+    session, _ = learned
+    report = session.state(WordVectorsJob).report
+    own = {"vectors_source": word_vectors.OWN, "vectors_text": text}
+    shown = word_vectors.press_train(session, FORM | own)
+    assert set(shown) == {"text_error"}
+    assert words in shown["text_error"]
+    assert session.state(WordVectorsJob).report is report
+    assert list(follow_job(session, WordVectorsJob, word_vectors.show_job)) == []
 
 
 def test_an_own_text_is_asked_for_words_that_it_has():
-    lesson = word_vectors.WordVectorsJob()
+    session = Session()
+    lesson = session.state(WordVectorsJob)
     text = "\n".join(
         f"{a} {b} {c}"
         for a in ("ax", "bx", "cx")
         for b in ("dx", "ex", "fx")
         for c in ("gx", "hx", "ix", "jx")
     )
-    outputs = word_vectors.train(
-        lesson, word_vectors.OWN, "skip-gram", text, "rome", "paris", "france", "italy"
-    )
+    own = {"vectors_source": word_vectors.OWN, "vectors_kind": "skip-gram", "vectors_text": text}
+    outputs = train(session, **own)
+    next(outputs)
     first = next(outputs)
-    assert set(first[-4:]) <= set(lesson.report.vectors.words)
+    assert {first[name] for name in KEPT[3:]} <= set(lesson.report.vectors.words)
     assert lesson.status == RUNNING
-    word_vectors.stop(lesson)
+    word_vectors.press_stop(session)
     *_, last = outputs
     assert lesson.status == STOPPED
     assert lesson.share is None
-    assert "the vectors can be used" in last[3]
-    assert told(last[0])["plane"]["points"]
+    assert "the vectors can be used" in last["note"]
+    assert told(last["board"])["plane"]["points"]
 
 
 def test_words_before_there_are_vectors_say_what_to_press():
-    board, *_, word_error, _, _ = word_vectors.look_up(word_vectors.WordVectorsJob(), "rome", "a", "b", "c")
-    assert told(board) is None
-    assert "press Train vectors first" in word_error
+    shown = word_vectors.look_up(Session(), asked("rome", "a", "b", "c"))
+    assert set(shown) == {"word_error"}
+    assert "press Train vectors first" in shown["word_error"]

@@ -1,8 +1,9 @@
-"""Links to what was trained: films, dropout, and what tabs learn on their own boards, to the same place."""
+"""Links to what was trained: runs, dropout, and what tabs learn on their own boards, to the same place."""
 
-import copy
 import dataclasses
 import json
+import zlib
+from base64 import urlsafe_b64encode
 
 import pytest
 import torch
@@ -10,9 +11,9 @@ import torch
 gr = pytest.importorskip("gradio")
 
 from demos.core import limits  # noqa: E402
-from demos.jobs import job as driving  # noqa: E402
 from demos.jobs.loop import uses_global_rng  # noqa: E402
 from demos.links import codec as links  # noqa: E402
+from demos.session.page import JobSpec  # noqa: E402
 from demos.session.session import Session  # noqa: E402
 from demos.tabs.duel import job as duels  # noqa: E402
 from demos.tabs.duel import tab as duel  # noqa: E402
@@ -23,155 +24,119 @@ from demos.tabs.train import form, replay  # noqa: E402
 from tests.support.linked_page import DUEL, trained_by  # noqa: E402
 from tests.support.sessions import begun, changed  # noqa: E402
 
-
-def test_a_links_film_has_the_senders_frames_though_they_were_taken_by_the_clock(linked):
-    sender, friend = begun(), Session(device="cpu")
-    sender.run.film = frozenset({0, 2, 5})
-    trained_by(sender)
-    boards = {replay.BOARD: {"step": 2, "layer": None, "head": 1, "film": [0, 2, 5]}}
-    state, _ = linked.describe("train", sender, boards)
-    text = links.write_link(state)
-    linked.open(text, friend)
-    trained_by(friend)
-    maps = [[frame["maps"] for _, frame in one.run.frames] for one in (sender, friend)]
-    assert replay.steps_of(friend.run) == {0, 2, 5}
-    assert maps[0] == maps[1]
-    again, _ = linked.open(text, friend)
-    assert linked.opening.page.order not in again, "the run is there with its film"
-    state["boards"][replay.BOARD]["film"] = [0, 3]
-    again, _ = linked.open(links.write_link(state), friend)
-    assert linked.opening.page.order in again, "the film of the run that is there lacks a frame"
-    for session in (sender, friend):
-        session.close()
+TABLE = "runs"
 
 
 def with_three_runs():
-    """Return a visit with three runs of other seeds; the first is shown, the others are laid over it."""
+    """Return a session with three runs of other seeds; the first is shown, the others are laid over it."""
     session = begun()
     trained_by(session)
     for seed in ("1", "2"):
-        session.add(*form.read_form(*changed(seed=seed)))
+        session.add(*form.read_form(changed(seed=seed)))
         trained_by(session)
     session.rename("run-3", "third <b>")
     session.show("run-1")
     return session
 
 
+def closing(*sessions):
+    for session in sessions:
+        session.close()
+
+
 def test_runs_laid_over_the_shown_one_travel_with_it_by_their_names_and_films(linked):
-    sender, friend = with_three_runs(), Session(device="cpu")
-    boards = {replay.TABLE: {"laid": ["run-3", "run-2", "run-99"], "open": [0]}}
+    sender, friend = with_three_runs(), linked.session()
+    boards = {TABLE: {"laid": ["run-3", "run-2", "run-99"], "open": [0]}}
     state, said = linked.describe("train", sender, boards)
-    assert "the settings of copy 1, third <b> and copy 2:" in said
+    assert "the settings of third <b>, copy 2 and copy 1:" in said
     text = links.write_link(state)
-    updates, told = linked.open(text, friend)
-    for place in ("first", "second", "third"):
-        assert f"Of the sender's 3 models, the {place} is trained here again" in told["opened"]["said"]
-        trained_by(friend)
-        updates, told = linked.go_on(updates, friend)
-    assert updates[linked.opening.pending] is None
-    assert [(run.name, run.seed) for run in friend.runs.values()] == [
-        ("third <b>", 2),
-        ("copy 2", 1),
-        ("copy 1", 0),
-    ]
+    linked.read(text, friend)
+    told = [linked.told(updates) for updates in linked.links.open(friend) if linked.links.board in updates]
+    for place, one in zip(("first", "second", "third"), told, strict=False):
+        assert f"Of the sender's 3 models, the {place} is trained here again" in one["opened"]["said"]
+    runs = [(run.name, run.seed) for run in friend.runs.values()]
+    assert runs == [("third <b>", 2), ("copy 2", 1), ("copy 1", 0)]
     assert friend.shown == "run-3"
-    assert told["opened"]["boards"][replay.TABLE] == {"laid": ["run-1", "run-2"], "open": [0]}
+    laid = {"laid": ["run-1", "run-2", "run-99"], "open": [0]}
+    assert told[-1]["opened"]["boards"][TABLE] == laid
     for name, again in (("run-3", "run-1"), ("run-2", "run-2"), ("run-1", "run-3")):
         one, other = sender.runs[name], friend.runs[again]
         assert all(torch.equal(w, other.model.state_dict()[n]) for n, w in one.model.state_dict().items())
-        if name != "run-1":  # whose film is that of the sender's board
-            assert replay.steps_of(one) == replay.steps_of(other)
+        films = [[(frame["step"], frame["maps"]) for _, frame in run.film] for run in (one, other)]
+        assert films[0] == films[1]
     friend.show("run-2")
-    updates, told = linked.open(text, friend)
-    assert linked.opening.page.order not in updates, "all of them are there"
+    _, told = linked.open(text, friend)
+    assert len(friend.runs) == 3, "all of them are there"
     assert friend.shown == "run-3", "the link's run is on the board"
-    assert told["opened"]["boards"][replay.TABLE]["laid"] == ["run-1", "run-2"]
-    for session in (sender, friend):
-        session.close()
+    assert told["opened"]["boards"][TABLE]["laid"][:2] == ["run-1", "run-2"]
+    closing(sender, friend)
 
 
 def test_two_runs_alike_are_two_where_the_link_is_opened(linked):
-    sender, friend = begun(), Session(device="cpu")
+    sender, friend = begun(), linked.session()
     trained_by(sender)
     sender.add_again(sender.run)
     trained_by(sender)
-    boards = {replay.TABLE: {"laid": ["run-1"]}}
-    state, _ = linked.describe("train", sender, boards)
-    updates, _ = linked.open(links.write_link(state), friend)
-    trained_by(friend)
-    updates, _ = linked.go_on(updates, friend)
-    trained_by(friend)
-    linked.go_on(updates, friend)
+    state, _ = linked.describe("train", sender, {TABLE: {"laid": ["run-1"]}})
+    linked.open(links.write_link(state), friend)
     assert [run.seed for run in friend.runs.values()] == [0, 0]
-    for session in (sender, friend):
-        session.close()
+    closing(sender, friend)
 
 
 def test_a_links_run_with_an_example_of_ones_own_is_not_that_without_it():
     sender, friend = begun(), Session(device="cpu")
     trained_by(sender)
-    plain = replay.check_run(replay.describe_run(sender.run))
-    replay.add_linked_run(friend, plain)
+    plain = JobSpec(None, replay.describe_run(sender.run)["form"], [6])
+    replay.start_linked_run(friend, plain, [])
     trained_by(friend)
-    own = dataclasses.replace(plain, fields=plain.fields | {"probe": "3 1 2"})
-    assert replay.find_equal_run(friend, plain) is friend.run
-    assert replay.find_equal_run(friend, own) is None
-    for session in (sender, friend):
-        session.close()
+    own = dataclasses.replace(plain, form=plain.form | {"probe": "3 1 2"})
+    assert replay.find_equal_run(friend, plain, []) is friend.run
+    assert replay.find_equal_run(friend, own, []) is None
+    closing(sender, friend)
 
 
 @pytest.mark.long
-def test_a_full_visit_keeps_the_runs_that_a_link_needs_and_says_which_made_room(linked, monkeypatch):
+def test_a_full_session_keeps_the_runs_that_a_link_needs_and_says_which_made_room(linked, monkeypatch):
     monkeypatch.setattr(limits, "_launched", [dataclasses.replace(limits.HOME, runs=3)])
-    sender, friend = with_three_runs(), Session(device="cpu")
-    boards = {replay.TABLE: {"laid": ["run-2", "run-3"]}}
-    state, _ = linked.describe("train", sender, boards)
-    for run in state["beside"]:
-        del run["film"]
+    sender, friend = with_three_runs(), linked.session()
+    state, _ = linked.describe("train", sender, {TABLE: {"laid": ["run-2", "run-3"]}})
     for seed in ("1", "7", "8"):  # the first of the link's, and two others
-        friend.add(*form.read_form(*changed(seed=seed)))
+        friend.add(*form.read_form(changed(seed=seed)))
         trained_by(friend)
-    updates, told = linked.open(links.write_link(state), friend)
-    assert "copy 2 was deleted to make room" in told["opened"]["said"]
-    trained_by(friend)
-    updates, told = linked.go_on(updates, friend)
-    assert "copy 3 was deleted to make room" in told["opened"]["said"]
-    trained_by(friend)
-    _, told = linked.go_on(updates, friend)
+    linked.read(links.write_link(state), friend)
+    told = [linked.told(updates) for updates in linked.links.open(friend) if linked.links.board in updates]
+    assert "copy 2 was deleted to make room" in told[0]["opened"]["said"]
+    assert "copy 3 was deleted to make room" in told[1]["opened"]["said"]
     assert [run.seed for run in friend.runs.values()] == [1, 2, 0]
-    assert len(told["opened"]["boards"][replay.TABLE]["laid"]) == 2
-    for session in (sender, friend):
-        session.close()
+    assert len(told[-1]["opened"]["boards"][TABLE]["laid"]) == 2
+    closing(sender, friend)
 
 
 def test_of_a_laid_run_that_was_deleted_while_the_link_was_trained_it_is_said_that_it_lacks(linked):
-    sender, friend = with_three_runs(), Session(device="cpu")
-    boards = {replay.TABLE: {"laid": ["run-2", "run-3"]}}
-    state, _ = linked.describe("train", sender, boards)
-    updates, _ = linked.open(links.write_link(state), friend)
-    trained_by(friend)
-    friend.forget("run-1")
-    for _ in range(3):
-        updates, told = linked.go_on(updates, friend)
-        if updates.get(linked.opening.pending):
-            trained_by(friend)
+    sender, friend = with_three_runs(), linked.session()
+    state, _ = linked.describe("train", sender, {TABLE: {"laid": ["run-2", "run-3"]}})
+    linked.read(links.write_link(state), friend)
+    for updates in linked.links.open(friend):
+        if len(friend.runs) == 2:
+            friend.forget("run-1")
+        if linked.links.board in updates:
+            told = linked.told(updates)
     assert "One run of the sender's was not trained" in told["opened"]["said"]
-    for session in (sender, friend):
-        session.close()
+    assert told["opened"]["boards"][TABLE]["laid"] == ["run-2"]
+    closing(sender, friend)
 
 
-@pytest.mark.parametrize("beside", [[1], [{}], [{"form": {}, "steps": 1}], "more"])
-def test_runs_that_a_link_does_not_describe_are_refused_in_words(linked, beside):
-    sender = begun()
+def test_a_link_whose_run_was_deleted_while_it_was_trained_says_so(linked):
+    sender, friend = begun(), linked.session()
     trained_by(sender)
-    state, _ = linked.describe("train", sender, {})
-    state["beside"] = [replay.describe_run(sender.run)] * 4 if beside == "more" else beside
-    friend = Session(device="cpu")
-    updates, told = linked.open(links.write_link(state), friend)
-    assert "This link does not say" in told["refused"]
-    assert linked.opening.page.order not in updates
-    assert not friend.runs
-    sender.close()
+    state, _ = linked.state_of("explore", sender, checkpoint="run-1", text="1 2")
+    linked.read(links.write_link(state), friend)
+    for updates in linked.links.open(friend):
+        friend.forget("run-1")
+        if linked.links.board in updates:
+            told = linked.told(updates)
+    assert "could not be trained here" in told["refused"]
+    closing(sender, friend)
 
 
 def test_what_a_run_draws_for_dropout_does_not_hang_on_who_else_draws():
@@ -180,62 +145,44 @@ def test_what_a_run_draws_for_dropout_does_not_hang_on_who_else_draws():
     recipe = dataclasses.replace(recipe, model={**recipe.model, "dropout": 0.3})
     assert uses_global_rng(recipe)
     assert not uses_global_rng(session.run.recipe)
-    alone, _ = session.add(task, recipe, 1)
-    for _ in driving.drive(alone):
+    alone = session.add(task, recipe, 1)
+    for _ in alone.follow():
         pass
-    beside, other = session.add(task, recipe, 1)[0], session.add(task, recipe, 2)[0]
+    beside, other = session.add(task, recipe, 1), session.add(task, recipe, 2)
     for one in (beside, other):
         one.begin()
-    while other.advance() and beside.advance():
+    for _ in range(recipe.steps):
+        other.advance()
         torch.rand(1)
+        beside.advance()
     for name, weight in alone.model.state_dict().items():
         assert torch.equal(beside.model.state_dict()[name], weight), name
     session.close()
 
 
-def learn_duel(session, held):
-    return duel.follow(session, held)
+TABS_OF = {"duel": "duel", "growth": "positions", "order": "language", "vectors": "language"}
 
 
-def learn_growth(session, held):
-    return positions.follow(session, held)
+def begin_duel(session, **other):
+    duel.press_start(session, {**DUEL, **other})
 
 
-def learn_order(_, held):
-    return word_order.learn(held)
+def begin_growth(session):
+    positions.press_start(session, {"task": "Copy", "types": ["sinusoidal", "none"], "run_seed": "3"})
 
 
-def learn_vectors(_, held):
-    return word_vectors.train_again(held)
-
-
-def begin_duel(session, held, **other):
-    duel.press_start(session, held, 0, *{**DUEL, **other}.values())
-
-
-def begin_growth(session, held):
-    positions.press_start(session, held, 0, "Copy", ["sinusoidal", "none"], "3")
-
-
-def begin_vectors(_, held):
-    held.asked = ("countries", "CBOW", "", "oslo", *word_vectors.ASKED["countries"][1:])
+def begin_vectors(session):
+    words = ("oslo", *word_vectors.ASKED["countries"][1:])
+    word_vectors.press_train(
+        session, dict(zip(word_vectors.KEPT, ("countries", "CBOW", "", *words), strict=True))
+    )
 
 
 BEGUN = {
-    "duel": (duels.DuelJob, begin_duel, learn_duel, duel.press_stop),
-    "growth": (
-        length_test.LengthTestJob,
-        begin_growth,
-        learn_growth,
-        lambda _, held: positions.press_stop(held),
-    ),
-    "order": (word_order.WordOrderJob, lambda *_: None, learn_order, lambda _, held: word_order.stop(held)),
-    "vectors": (
-        word_vectors.WordVectorsJob,
-        begin_vectors,
-        learn_vectors,
-        lambda _, held: word_vectors.stop(held),
-    ),
+    "duel": (duels.DuelJob, begin_duel),
+    "growth": (length_test.LengthTestJob, begin_growth),
+    "order": (word_order.WordOrderJob, word_order.press_learn),
+    "vectors": (word_vectors.WordVectorsJob, begin_vectors),
 }
 TIMED = ("seconds", "spent", "done", "duel", "run", "python")
 
@@ -247,54 +194,50 @@ def timeless(value):
     return [timeless(part) for part in value] if isinstance(value, list) else value
 
 
-def last_board(outputs):
-    """Return the last value that a board was sent; it is the first of the outputs."""
-    return timeless(json.loads([one[0] for one in outputs if isinstance(one[0], str)][-1]))
+def board_in(linked, name, session):
+    """Return what a job's board shows, without what hangs on the clock; it is the first of its outputs."""
+    kind = linked.jobs[name]
+    return timeless(json.loads(kind.show(session)[next(iter(kind.shows))]))
 
 
-@pytest.mark.parametrize(("name", "messages"), [("duel", 9), ("growth", 4), ("order", 4), ("vectors", 4)])
+def stopped_after(linked, name, messages, monkeypatch, **settings):
+    """Return a session whose job was stopped after so many messages."""
+    make, begin = BEGUN[name]
+    monkeypatch.setattr(make, "message_seconds", 0.0)
+    session = linked.session()
+    begin(session, **settings)
+    job = session.state(make)
+    for number, _ in enumerate(job.follow(), 1):
+        if number == messages:
+            job.stop()
+    assert job.status == "stopped"
+    return session, job
+
+
+@pytest.mark.parametrize(("name", "messages"), [("duel", 11), ("growth", 5), ("order", 5), ("vectors", 5)])
 def test_what_was_learned_and_stopped_is_learned_again_from_a_link_to_the_same_place(
     linked, name, messages, monkeypatch
 ):
-    for module in (duels, length_test, word_order, word_vectors):
-        monkeypatch.setattr(module, "MESSAGE_SECONDS", 0.0)
-    make, begin, learn, stop = BEGUN[name]
-    sender, friend = Session(device="cpu"), Session(device="cpu")
-    held, theirs = make(), make()
-    begin(sender, held)
-    seen = []
-    for outputs in learn(sender, held):
-        seen.append(outputs)
-        if len(seen) == messages:
-            stop(sender, held)
-    assert held.status == "stopped"
-    tab = linked.jobs[name].tab
-    learned = links.describe_jobs(linked.opening.page.linked_jobs, tab, states_of(linked, tab, name, held))
-    state, said = linked.describe(tab, sender, {}, learned)
+    sender, job = stopped_after(linked, name, messages, monkeypatch)
+    friend = linked.session()
+    state, said = linked.describe(TABS_OF[name], sender, {})
     assert "opening it trains that again" in said
-    updates, told = linked.open(links.write_link(state), friend, **{name: theirs})
+    _, told = linked.open(links.write_link(state), friend)
     assert "is trained here again" in told["opened"]["said"]
-    assert any(part in updates for part in linked.jobs[name].outputs)
-    assert last_board(learn(friend, theirs)) == last_board(seen)
-    assert (theirs.status, theirs.taken) == (held.status, held.taken)
-    for session in (sender, friend):
-        session.close()
+    assert board_in(linked, name, friend) == board_in(linked, name, sender)
+    theirs = friend.state(type(job))
+    assert (theirs.status, theirs.progress) == (job.status, job.progress)
+    closing(sender, friend)
 
 
-def states_of(linked, tab, name, held):
-    """Return what learns in a tab, by its component: nothing has begun beside the one that is given."""
-    here = [one for one in linked.opening.page.linked_jobs if one.tab == tab]
-    return {one.state: held if one.name == name else copy.deepcopy(one.state.value) for one in here}
+def link_of(tab, name, form, progress):
+    return links.write_link({"tab": tab, "jobs": [{"job": name, "form": form, "progress": progress}]})
 
 
-def link_of(tab, name, form, taken):
-    return links.write_link({"tab": tab, "learned": {name: {"form": form, "taken": taken}}})
-
-
-@pytest.mark.parametrize("taken", [[], [1, 2], [-1], ["1"], [True], {}])
-def test_a_link_that_says_wrongly_how_far_something_came_is_refused_in_a_sentence(linked, taken):
-    form = {name: part.value for name, part in linked.jobs["vectors"].fields.items()}
-    _, told = linked.open(link_of("language", "vectors", form, taken))
+@pytest.mark.parametrize("progress", [[], [1] * 9, [-1], ["1"], [True], {}])
+def test_a_link_that_says_wrongly_how_far_something_came_is_refused_in_a_sentence(linked, progress):
+    values = {name: part.value for name, part in linked.jobs["vectors"].fields.items()}
+    _, told = linked.open(link_of("language", "vectors", values, progress))
     assert told["refused"] == links.BROKEN
 
 
@@ -307,29 +250,68 @@ def test_a_link_that_lies_deep_in_itself_is_refused_in_a_sentence(linked):
 
 
 def test_a_duel_of_a_link_ends_with_its_budget_though_the_link_says_more(linked):
-    friend, theirs = Session(device="cpu"), duels.DuelJob()
-    form = {name: part.value for name, part in linked.jobs["duel"].fields.items()} | DUEL
-    linked.open(link_of("duel", "duel", form, [10**6, 10**6]), friend, duel=theirs)
-    for _ in duel.follow(friend, theirs):
-        pass
+    friend = linked.session()
+    values = {name: part.value for name, part in linked.jobs["duel"].fields.items()} | DUEL
+    linked.open(link_of("duel", "duel", values, [10**6, 10**6]), friend)
+    theirs = friend.state(duels.DuelJob)
     assert [run.step for run in theirs.runs] == [6, 6]
     assert theirs.status == "finished"
     friend.close()
 
 
 def test_a_duel_over_seconds_takes_the_senders_steps_and_not_its_seconds(linked, monkeypatch):
-    monkeypatch.setattr(duels, "MESSAGE_SECONDS", 0.0)
-    sender, friend = Session(device="cpu"), Session(device="cpu")
-    held, theirs = duels.DuelJob(), duels.DuelJob()
-    begin_duel(sender, held, budget="seconds", seconds="60")
-    seen = []
-    for outputs in duel.follow(sender, held):
-        seen.append(outputs)
-        if len(seen) == 9:
-            held.stop.set()
-    learned = links.describe_jobs(linked.opening.page.linked_jobs, "duel", {linked.jobs["duel"].state: held})
-    linked.open(links.write_link({"tab": "duel", "learned": learned}), friend, duel=theirs)
-    again = last_board(duel.follow(friend, theirs))
-    assert again["status"] == "finished", "of a link's steps none is left"
-    status = {"status": "stopped"}
-    assert [one | status for one in again["contestants"]] == last_board(seen)["contestants"]
+    sender, _ = stopped_after(linked, "duel", 11, monkeypatch, budget="seconds", seconds="60")
+    friend = linked.session()
+    linked.open(links.write_link(linked.describe("duel", sender, {})[0]), friend)
+    assert board_in(linked, "duel", friend) == board_in(linked, "duel", sender)
+    closing(sender, friend)
+
+
+# ---------------------------------------------------------------- links that were copied before
+
+
+def version_1(**state):
+    packed = urlsafe_b64encode(zlib.compress(json.dumps(state).encode())).decode().rstrip("=")
+    return f"1.{packed}"
+
+
+def test_a_link_of_before_trains_its_runs_and_opens_its_fields_and_boards(linked):
+    sender, friend = with_three_runs(), linked.session()
+    described = [replay.describe_run(sender.runs[name]) for name in ("run-3", "run-2", "run-1")]
+    *beside, shown = [{"form": one["form"], "steps": 6, "name": one["name"]} for one in described]
+    boards = {"train-board": {"step": 2, "film": [0, 2]}, TABLE: {"laid": ["run-3", "run-2"], "open": []}}
+    text = version_1(
+        tab="train", values=linked.values_of("train"), boards=boards, run=shown, beside=beside, locked=True
+    )
+    _, told = linked.open(text, friend)
+    assert [run.name for run in friend.runs.values()] == ["third <b>", "copy 2", "copy 1"]
+    assert told["opened"]["boards"][TABLE]["laid"] == ["run-1", "run-2"]
+    assert told["opened"]["locked"]
+    explored = {"checkpoint": "run", "text": "1 2", "target": ""}
+    updates, _ = linked.open(version_1(tab="explore", values=explored, run=shown), friend)
+    assert updates[linked.fields["explore"]["checkpoint"]]["value"] == "run-3", "it is there"
+    closing(sender, friend)
+
+
+def test_a_link_of_before_learns_again_what_a_tab_had_learned(linked):
+    friend = linked.session()
+    text = version_1(tab="duel", learned={"duel": {"form": DUEL, "taken": [4, 4]}})
+    linked.open(text, friend)
+    assert [run.step for run in friend.state(duels.DuelJob).runs] == [4, 4]
+    friend.close()
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"tab": "train", "run": 3},
+        {"tab": "train", "run": {"form": {}, "steps": 1}},
+        {"tab": "train", "run": {"form": {"task": "Copy"}, "steps": "1"}, "beside": [1]},
+        {"tab": "duel", "learned": {"duel": 1}},
+        {"tab": "duel", "learned": {"growth": {"form": {}, "taken": [1]}}},
+        {"tab": "explore", "values": {"checkpoint": "run", "text": "1"}},
+    ],
+)
+def test_what_a_link_of_before_says_wrongly_is_refused_in_words(linked, state):
+    _, told = linked.open(version_1(**state))
+    assert told["refused"].endswith((".", "is."))

@@ -12,7 +12,7 @@ import torch
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 gr = pytest.importorskip("gradio")
 
-from demos.jobs.training_job import FAILED, FINISHED, RUNNING, STOPPED  # noqa: E402
+from demos.jobs.job import FAILED, FINISHED, RUNNING, STOPPED  # noqa: E402
 from demos.session.session import Session  # noqa: E402
 from demos.tabs.positions import length_test  # noqa: E402
 from demos.tabs.positions import tab as positions  # noqa: E402
@@ -25,7 +25,7 @@ from hf_attn.analysis.position_encodings import (  # noqa: E402
 from hf_attn.experiments.length_generalization import LengthTest  # noqa: E402
 from hf_attn.models.positions import POSITION_TYPES  # noqa: E402
 from tests.support.position_checks import INVARIANT_TO_SHIFTS  # noqa: E402
-from tests.support.sessions import wait_for  # noqa: E402
+from tests.support.sessions import follow_job, read_boards, wait_for  # noqa: E402
 
 WORDS = ["the", "cat", "sat", "on", "the", "mat"]
 SMALL = PositionSettings(length=12, width=16, trained=12, clip=3)
@@ -34,11 +34,7 @@ FORM = {
     **{"clip": "3", "seed": "0", "sentence": "the cat sat on the mat"},
 }
 TINY = LengthTest("copy", 3, (3, 4), steps=4)
-
-
-def fields(**values):
-    """The fields of one way, with some of them changed."""
-    return tuple({**FORM, **values}[field] for field in positions.FIELDS)
+RUN = {"task": "Copy", "types": ["learned", "alibi"], "run_seed": "0"}
 
 
 # ---------------------------------------------------------------- what is drawn
@@ -115,14 +111,15 @@ def test_what_an_encoding_does_not_name_among_its_settings_changes_none_of_its_p
 
 @pytest.mark.parametrize("position_type", POSITION_TYPES)
 def test_the_board_is_told_each_way_whole(position_type):
-    board, origin, *errors = positions.show_view(*fields(type=position_type))
-    value = json.loads(board)
-    assert set(errors) == {""}
+    view = positions.show_view(Session(), FORM | {"type": position_type})
+    value = json.loads(view["board"])
+    assert {view[f"{field}_error"] for field in positions.VIEW_ERRORS} == {""}
     assert value["title"] == POSITION_TYPES[position_type].title
     assert value["order"]["words"] == WORDS
-    assert ("untrained" in origin) == value["untrained"]
-    shown = [update["visible"] for update in positions.choose_type(position_type)]
-    assert [name for name, is_shown in zip(positions.NUMBERS, shown, strict=True) if is_shown] == [
+    assert ("untrained" in view["origin"]) == value["untrained"]
+    shown = positions.choose_type(Session(), {"type": position_type})
+    assert list(shown) == list(positions.NUMBERS)
+    assert [name for name, update in shown.items() if update["visible"]] == [
         name for name in positions.NUMBERS if name in positions.fields_of(position_type)
     ]
 
@@ -149,17 +146,17 @@ def test_the_board_is_told_each_way_whole(position_type):
     ],
 )
 def test_a_wrong_field_is_one_sentence_under_it_and_leaves_the_picture(changes, field, words):
-    board, _, *rest = positions.show_view(*fields(**changes))
-    errors = dict(zip(positions.VIEW_ERRORS, rest, strict=True))
-    assert not isinstance(board, str)
+    view = positions.show_view(Session(), FORM | changes)
+    errors = {name: view[f"{name}_error"] for name in positions.VIEW_ERRORS}
+    assert "board" not in view
     assert words in errors.pop(field)
     assert set(errors.values()) == {""}
 
 
 def test_a_field_that_the_way_does_not_have_is_not_read():
-    board, _, *errors = positions.show_view(*fields(theta="soon", clip="soon"))
-    assert json.loads(board)["type"] == "sinusoidal"
-    assert set(errors) == {""}
+    view = positions.show_view(Session(), FORM | {"theta": "soon", "clip": "soon"})
+    assert json.loads(view["board"])["type"] == "sinusoidal"
+    assert {view[f"{field}_error"] for field in positions.VIEW_ERRORS} == {""}
 
 
 def test_the_sentence_on_top_is_short():
@@ -169,25 +166,24 @@ def test_the_sentence_on_top_is_short():
 # ---------------------------------------------------------------- beyond the trained length
 
 
-def begun(monkeypatch, growth=TINY, types=("learned", "alibi")):
-    """A visit with a run that is to be followed."""
-    monkeypatch.setitem(length_test.GROWTHS, "Copy", growth)
-    session, growing = Session(device="cpu"), LengthTestJob()
-    positions.press_start(session, growing, 0, "Copy", list(types), "0")
-    return session, growing
+def begun(monkeypatch, test=TINY, types=("learned", "alibi")):
+    """A session whose length test is to be followed, and the test."""
+    monkeypatch.setitem(length_test.LENGTH_TESTS, "Copy", test)
+    session = Session(device="cpu")
+    positions.press_start(session, RUN | {"types": list(types)})
+    return session, session.state(LengthTestJob)
 
 
-def boards_of(outputs):
-    """What the board was told, message by message."""
-    values = [values[positions.SCREEN.index("board")] for values in outputs]
-    return [json.loads(value) for value in values if isinstance(value, str)]
+def follow(session):
+    """Let the session's length test work; what the tab shows, in turn."""
+    return follow_job(session, LengthTestJob, positions.show_test)
 
 
 def test_ways_learn_in_turn_and_one_that_cannot_go_beyond_says_so(monkeypatch):
-    session, growing = begun(monkeypatch)
-    last = boards_of(positions.follow(session, growing))[-1]
+    session, job = begun(monkeypatch)
+    last = read_boards(follow(session), "curves")[-1]
     learned, alibi = last["encodings"]
-    assert (growing.status, last["done"], last["trained"]) == (FINISHED, 1.0, 3)
+    assert (job.status, last["done"], last["trained"]) == (FINISHED, 1.0, 3)
     assert [score["size"] for score in learned["scores"]] == [3, 4]
     assert (learned["refuses"], learned["beyond"], learned["scores"][1]["right"]) == (True, None, None)
     assert not alibi["refuses"]
@@ -195,67 +191,68 @@ def test_ways_learn_in_turn_and_one_that_cannot_go_beyond_says_so(monkeypatch):
 
 
 def test_stop_takes_effect_at_once_and_keeps_what_was_measured(monkeypatch):
-    session, growing = begun(monkeypatch, LengthTest("copy", 3, (3, 4), steps=4000), ("alibi",))
-    moments = positions.follow(session, growing)
+    session, job = begun(monkeypatch, LengthTest("copy", 3, (3, 4), steps=4000), ("alibi",))
+    moments = follow(session)
     next(moments)
     thread = threading.Thread(target=lambda: list(moments))
     thread.start()
-    wait_for(thread, lambda: growing.moments and growing.moments["alibi"].step >= 10)
-    positions.press_stop(growing)
-    taken = growing.moments["alibi"].step
+    wait_for(thread, lambda: job.moments and job.moments["alibi"].step >= 10)
+    positions.press_stop(session)
+    taken = job.moments["alibi"].step
     thread.join()
-    assert growing.status == STOPPED
-    assert growing.moments["alibi"].step <= taken + 2 * 5  # between two moments, and under way
-    assert "what was measured stays" in positions.tell(growing)
+    assert job.status == STOPPED
+    assert job.moments["alibi"].step <= taken + 2 * 5  # between two moments, and under way
+    assert "what was measured stays" in positions.status_message(job)
 
 
 def test_a_run_that_waits_for_a_place_is_stopped_and_never_begins(monkeypatch):
-    session, growing = begun(monkeypatch)
-    positions.press_stop(growing)
-    assert growing.status == STOPPED
-    assert boards_of(positions.follow(session, growing)) == []
+    session, job = begun(monkeypatch)
+    positions.press_stop(session)
+    assert job.status == STOPPED
+    assert read_boards(follow(session), "curves") == []
 
 
 def test_a_crash_is_told_on_the_board_and_not_raised(monkeypatch, caplog):
     monkeypatch.setattr(length_test, "run_length_test", lambda *args, **settings: 1 / 0)
-    session, growing = begun(monkeypatch)
-    last = boards_of(positions.follow(session, growing))[-1]
-    assert (growing.status, last["status"]) == (FAILED, "error")
+    session, job = begun(monkeypatch)
+    last = read_boards(follow(session), "curves")[-1]
+    assert (job.status, last["status"]) == (FAILED, "error")
     assert "division" in last["message"]
     assert "ZeroDivisionError" in caplog.text
 
 
 def test_a_page_that_is_closed_stops_its_run(monkeypatch):
-    monkeypatch.setattr(length_test, "MESSAGE_SECONDS", 0)
-    session, growing = begun(monkeypatch, LengthTest("copy", 3, (3, 4), steps=4000))
-    moments = positions.follow(session, growing)
+    monkeypatch.setattr(LengthTestJob, "message_seconds", 0)
+    session, job = begun(monkeypatch, LengthTest("copy", 3, (3, 4), steps=4000))
+    moments = follow(session)
     for _ in range(3):
         next(moments)
     moments.close()
-    assert growing.status == STOPPED
-    assert not growing.is_live
+    assert job.status == STOPPED
+    assert not job.is_live
 
 
 @pytest.mark.parametrize(
-    ("form", "field", "words"),
+    ("changes", "field", "words"),
     [
-        (("Copy", [], "0"), "types", "choose one to four"),
-        (("Copy", list(POSITION_TYPES)[:5], "0"), "types", "5 are chosen"),
-        (("Copy", ["none"], "first"), "run_seed", "“first” is not a whole number"),
+        ({"types": []}, "types", "choose one to four"),
+        ({"types": list(POSITION_TYPES)[:5]}, "types", "5 are chosen"),
+        ({"run_seed": "first"}, "run_seed", "“first” is not a whole number"),
     ],
 )
-def test_a_run_that_cannot_be_is_refused_under_its_field(form, field, words):
-    growing = LengthTestJob()
-    order, *rest = positions.press_start(Session(), growing, 4, *form)
-    errors = dict(zip(positions.RUN_ERRORS, rest, strict=False))
-    assert order == 4
-    assert growing.status is None
-    assert words in errors.pop(field)
+def test_a_run_that_cannot_be_is_refused_under_its_field(changes, field, words):
+    session = Session()
+    errors = positions.press_start(session, RUN | changes)
+    assert set(errors) == {f"{name}_error" for name in positions.RUN_ERRORS}
+    assert session.state(LengthTestJob).status is None
+    assert words in errors.pop(f"{field}_error")
     assert set(errors.values()) == {""}
 
 
 def test_start_while_one_is_under_way_changes_nothing_and_visits_never_meet(monkeypatch):
-    session, growing = begun(monkeypatch)
-    assert positions.press_start(session, growing, 7, "Copy", ["none"], "1")[0] == 7
-    assert (growing.types, growing.status) == (("learned", "alibi"), RUNNING)
-    assert copy.deepcopy(LengthTestJob()).types == ()
+    session, job = begun(monkeypatch)
+    assert positions.press_start(session, RUN | {"types": ["none"], "run_seed": "1"}) == {}
+    assert session.state(LengthTestJob) is job
+    assert (job.types, job.seed, job.status) == (("learned", "alibi"), 0, RUNNING)
+    assert Session().state(LengthTestJob).types == ()
+    assert copy.deepcopy(Session()).state(LengthTestJob).types == ()

@@ -1,5 +1,6 @@
 """Visits without a browser, for the tests of the tabs."""
 
+import contextlib
 import json
 import threading
 import time
@@ -46,6 +47,19 @@ def finished(catalog=None, **values):
     """Return a session whose run has ended, and everything its page was sent."""
     session = begun(catalog, **values)
     return session, list(follow(session))
+
+
+def follow_job(session, kind, show):
+    """Let a visitor's job of this kind work; what its tab shows, in turn."""
+    with contextlib.closing(session.state(kind).follow()) as moments:
+        for _ in moments:
+            yield show(session)
+
+
+def read_boards(updates, name="board"):
+    """Return the values of a board among the updates of a page, in turn."""
+    values = [one.get(name) for one in updates]
+    return [json.loads(value) for value in values if isinstance(value, str)]
 
 
 def wait_for(thread: threading.Thread, reached: Callable[[], bool]) -> None:

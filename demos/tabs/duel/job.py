@@ -108,7 +108,7 @@ class DuelJob(Job):
             if run.step and run.status != FAILED and run.evaluation is None:
                 run.measure()
                 yield
-        if self.runs and self.is_measured:
+        if self.number == number and self.is_measured:
             self.baseline = self.measure_baseline(self.runs[0].task)
             yield
 
@@ -134,7 +134,8 @@ class DuelJob(Job):
         """The share of its goal that a run has reached: of its budget, or of a link's steps."""
         if self.goal is None or run.status == FAILED or run.step == run.recipe.steps:
             return self.spent(run)
-        return min(1.0, run.step / max(1, self.goal[self.runs.index(run)]))
+        goal = self.goal[self.runs.index(run)]
+        return min(1.0, run.step / goal) if goal else 1.0
 
     @property
     def done(self) -> float:

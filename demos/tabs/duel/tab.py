@@ -133,7 +133,7 @@ def describe(values: dict) -> dict[str, str]:
 
 def check_form(session: Session, values: dict) -> dict[str, str]:
     """As `describe`; the line under the button says what the duel does where nothing is wrong."""
-    lines, duel = describe(values), session.job(DuelJob)
+    lines, duel = describe(values), session.state(DuelJob)
     if duel.status == RUNNING:
         return {name: line for name, line in lines.items() if name != "note"}
     return {"note": notices.note(status_message(duel)), **lines}
@@ -162,7 +162,7 @@ def status_message(duel: DuelJob) -> str:
 
 def show_duel(session: Session) -> dict:
     """The whole tab, as the duel stands."""
-    duel = session.job(DuelJob)
+    duel = session.state(DuelJob)
     runs, is_running = duel.runs, duel.status == RUNNING
     if not runs:
         stopped = gr.update(interactive=False)
@@ -189,7 +189,7 @@ def show_duel(session: Session) -> dict:
 
 def start_duel(session: Session, values: dict) -> DuelJob:
     """Let a duel with these settings take the place of the last; FieldError where one is wrong."""
-    duel = session.job(DuelJob)
+    duel = session.state(DuelJob)
     duel.configure(values, *read_form(values), device=session.device)
     duel.measure_baseline = session.measure_beside
     return duel
@@ -197,7 +197,7 @@ def start_duel(session: Session, values: dict) -> DuelJob:
 
 def press_start(session: Session, values: dict) -> dict:
     """Start a duel with these settings; nothing while one is running."""
-    if session.job(DuelJob).status == RUNNING:
+    if session.state(DuelJob).status == RUNNING:
         return {}
     try:
         start_duel(session, values)
@@ -218,14 +218,14 @@ def start_linked_duel(session: Session, spec: JobSpec, _: list) -> DuelJob:
 
 def press_stop(session: Session) -> dict:
     """Stop the duel after its current step; one that still waits for a place is stopped here."""
-    duel = session.job(DuelJob)
+    duel = session.state(DuelJob)
     duel.stop()
     return {} if duel.is_live else show_duel(session)
 
 
 def keep_run(session: Session, event: RunEvent) -> dict:
     """Put a contestant among the session's runs, where Train, Try and Explore find it."""
-    run = session.job(DuelJob).find(event.run)
+    run = session.state(DuelJob).find(event.run)
     if run is None or run.model is None or run.is_live:
         return {}
     most = limits_here().runs
@@ -320,7 +320,7 @@ def build(page: Page) -> None:
     )
     view = page.link_job(
         "duel",
-        find=lambda session: session.job(DuelJob),
+        find=lambda session: session.state(DuelJob),
         show=show_duel,
         shows=shown,
         fields=fields,

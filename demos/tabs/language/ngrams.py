@@ -75,9 +75,12 @@ class CountingJob(ReportedJob):
     message_seconds = 0.0
     failure = "Counting failed"
 
+    def prepare(self, form: dict[str, object]) -> None:
+        super().prepare(form)
+        self.fault = ""
+
     def begin(self) -> None:
         source, text = self.form["source"], self.form["counted"]
-        self.fault = ""
         passages = read(source, text)
         self.passages, self.tables, self.reports = passages, [], count_ngrams(passages)
         self.reading = "read_docstring_passages()" if source == DOCSTRINGS else f"read_passages({text!r})"
@@ -139,7 +142,7 @@ def model_stays(session: Session) -> str:
 
 
 def to_value(session: Session, prompt: str) -> str:
-    counting = session.job(CountingJob)
+    counting = session.state(CountingJob)
     passages, size = counting.passages, len(counting.passages.words)
     tables = [
         {name: getattr(table, name) for name in ("context", "perplexity", "discount", "cells", "met")}
@@ -173,7 +176,7 @@ def check_prompt(prompt: str | None) -> str:
 
 def press_count(session: Session, values: dict) -> dict:
     """Count a text; a refused beginning or text leaves the last tables in place."""
-    job = session.job(CountingJob)
+    job = session.state(CountingJob)
     try:
         prompt = check_prompt(values["prompt"])
     except ValueError as error:
@@ -185,11 +188,11 @@ def press_count(session: Session, values: dict) -> dict:
 
 def begin(session: Session, values: dict) -> dict:
     """The tab was opened: count the text that stands there, once."""
-    return press_count(session, values) if session.job(CountingJob).form is None else {}
+    return press_count(session, values) if session.state(CountingJob).form is None else {}
 
 
 def show_job(session: Session) -> dict:
-    job = session.job(CountingJob)
+    job = session.state(CountingJob)
     is_running = job.status == RUNNING
     note = READY
     if is_running:
@@ -212,14 +215,14 @@ def continue_text(session: Session, values: dict) -> dict:
         prompt = check_prompt(values["prompt"])
     except ValueError as error:
         return {"prompt_error": notices.field_error(str(error))}
-    if not session.job(CountingJob).tables:
+    if not session.state(CountingJob).tables:
         return {"prompt_error": notices.field_error("Nothing is counted yet: press Count first.")}
     return {"board": to_value(session, prompt), "prompt_error": ""}
 
 
 def press_stop(session: Session) -> dict:
-    session.job(CountingJob).stop()
-    return show_job(session) if session.job(CountingJob).form else {}
+    session.state(CountingJob).stop()
+    return show_job(session) if session.state(CountingJob).form else {}
 
 
 def choose_source(_: Session, values: dict) -> dict:
@@ -260,7 +263,7 @@ def build_part(page: Page) -> None:
     shown = {"board": board, "text_error": text_error, "prompt_error": prompt_error, "note": note}
     shown |= {"count": press, "stop": halt}
     page.link_fields(fields, restore=restore_fields, stays=model_stays)
-    view = JobView(find=lambda session: session.job(CountingJob), show=show_job, shows=shown)
+    view = JobView(find=lambda session: session.state(CountingJob), show=show_job, shows=shown)
     for event, handler in ((page.tab.select, begin), (press.click, press_count)):
         page.follow(page.connect(event, handler, fields, shown, **NOW).then, view, concurrency_id="count")
     page.connect(prompt.submit, continue_text, fields, shown, **LAST)

@@ -121,7 +121,7 @@ def status_message(job: WordOrderJob) -> str:
 
 
 def show_job(session: Session) -> dict:
-    job = session.job(WordOrderJob)
+    job = session.state(WordOrderJob)
     is_running = job.status == RUNNING
     return {
         "board": to_value(job),
@@ -133,7 +133,7 @@ def show_job(session: Session) -> dict:
 
 def start_job(session: Session, *_) -> WordOrderJob:
     """Let the models learn anew; there are no settings."""
-    job = session.job(WordOrderJob)
+    job = session.state(WordOrderJob)
     job.prepare({})
     job.models = []
     return job
@@ -141,13 +141,13 @@ def start_job(session: Session, *_) -> WordOrderJob:
 
 def press_learn(session: Session) -> dict:
     """Train the models; nothing while they are training."""
-    if session.job(WordOrderJob).status != RUNNING:
+    if session.state(WordOrderJob).status != RUNNING:
         start_job(session)
     return show_job(session)
 
 
 def press_stop(session: Session) -> dict:
-    session.job(WordOrderJob).stop()
+    session.state(WordOrderJob).stop()
     return show_job(session)
 
 
@@ -183,7 +183,7 @@ def build_part(page: Page) -> None:
     for chip in chips:
         page.connect(chip.click, pick_pair(chip.value), None, {**typed, **compared}, **LAST)
     shown = {"board": board, "start": start, "stop": halt, "note": note}
-    find = {"find": lambda session: session.job(WordOrderJob), "show": show_job, "shows": shown}
+    find = {"find": lambda session: session.state(WordOrderJob), "show": show_job, "shows": shown}
     view = page.link_job("order", **find, fields={}, start=start_job)
     pressed = page.connect(start.click, press_learn, None, shown, **NOW)
     page.follow(pressed.then, view)

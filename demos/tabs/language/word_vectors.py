@@ -12,12 +12,7 @@ The board's value (demos/tabs/language/word_vectors.js): `to_json` of None or
 
 import gradio as gr
 
-from hf_attn.experiments.words.word_vectors import (
-    KINDS,
-    UnknownWord,
-    choose_word_vector_settings,
-    train_vectors,
-)
+from hf_attn.experiments.words.word_vectors import KINDS, UnknownWord
 
 from ...jobs.job import FAILED, FINISHED, RUNNING, STOPPED, TIME_UP
 from ...session.page import LAST, NOW, Page, with_value
@@ -34,10 +29,10 @@ from .word_vectors_job import (
     PAIRS,
     TEXTS,
     WordVectorsJob,
+    begin_training,
     draw_plane,
     find_analogy,
     find_near,
-    read,
 )
 
 NAME, TITLE = "neighbours", "Neighbours"
@@ -87,7 +82,7 @@ def job_snippet(job: WordVectorsJob) -> str:
 
 def show_job(session: Session) -> dict:
     """Everything but the fields, as the vectors stand; unknown words leave the board as it is."""
-    job = session.job(WordVectorsJob)
+    job = session.state(WordVectorsJob)
     is_running = job.status == RUNNING
     near, analogy, wrong = None, None, {"word_error": "", "sum_error": ""}
     if job.report is not None and job.report.step:
@@ -111,7 +106,7 @@ def show_job(session: Session) -> dict:
 
 def show_followed(session: Session) -> dict:
     """As `show_job`, with the words that are asked."""
-    job = session.job(WordVectorsJob)
+    job = session.state(WordVectorsJob)
     return show_job(session) | (dict(zip(KEPT[3:], job.words, strict=True)) if job.report else {})
 
 
@@ -126,7 +121,9 @@ def button_label(job: WordVectorsJob) -> str:
 
 
 def status_message(job: WordVectorsJob) -> str:
-    step = f"step {formatting.count(job.report.step)}" if job.report else "the beginning"
+    if job.status == STOPPED and job.report is None:
+        return "Stopped before it began; there are no vectors yet."
+    step = f"step {formatting.count(job.report.step)}" if job.report else ""
     return {
         None: "Each word gets a vector that tells the words near it from words drawn at random.",
         RUNNING: "Stop takes effect at once and keeps what was learned.",
@@ -146,9 +143,8 @@ def origin_line(job: WordVectorsJob) -> str:
 def start_job(session: Session, values: dict) -> WordVectorsJob:
     """Let new vectors take the place of the last; ValueError where the visitor's own text is no text."""
     if values["vectors_source"] == OWN:
-        sentences = read(OWN, values["vectors_text"])
-        next(train_vectors(sentences, choose_word_vector_settings(sentences, values["vectors_kind"])))
-    job = session.job(WordVectorsJob)
+        next(begin_training(values)[1])
+    job = session.state(WordVectorsJob)
     job.prepare(values)
     job.report = None
     return job
@@ -156,7 +152,7 @@ def start_job(session: Session, values: dict) -> WordVectorsJob:
 
 def press_train(session: Session, values: dict) -> dict:
     """Train on the chosen text; nothing while it is training."""
-    if session.job(WordVectorsJob).status != RUNNING:
+    if session.state(WordVectorsJob).status != RUNNING:
         try:
             start_job(session, values)
         except ValueError as error:
@@ -165,13 +161,13 @@ def press_train(session: Session, values: dict) -> dict:
 
 
 def press_stop(session: Session) -> dict:
-    session.job(WordVectorsJob).stop()
+    session.state(WordVectorsJob).stop()
     return show_job(session)
 
 
 def look_up(session: Session, values: dict) -> dict:
     """Other words; an unknown one leaves the board as it is."""
-    job = session.job(WordVectorsJob)
+    job = session.state(WordVectorsJob)
     if job.report is None:
         return {"word_error": notices.field_error("No vectors yet: press Train vectors first.")}
     job.words = tuple(formatting.shorten(values[name] or "", LONGEST_WORD) for name in KEPT[3:])
@@ -233,7 +229,7 @@ def build_part(page: Page) -> None:
     page.link_fields(fields, restore=restore_fields, shows=lines)
     view = page.link_job(
         "vectors",
-        find=lambda session: session.job(WordVectorsJob),
+        find=lambda session: session.state(WordVectorsJob),
         show=show_followed,
         shows={**shown, **fields},
         fields=fields,

@@ -66,11 +66,7 @@ class WordVectorsJob(ReportedJob):
 
     def begin(self) -> None:
         """Read the text, which may be too short, and choose words that have a vector."""
-        if self.reports is not None:
-            return
-        sentences = read(self.source, self.form["vectors_text"])
-        self.settings = choose_word_vector_settings(sentences, self.form["vectors_kind"])
-        self.reports = train_vectors(sentences, self.settings, torch.Generator().manual_seed(0))
+        self.settings, self.reports = begin_training(self.form)
         self.report, self.losses, self.share = next(self.reports), [], None
         known, words = self.report.vectors.words, tuple(self.form[name] or "" for name in KEPT[3:])
         is_known = all(split_words(word)[:1] and word.strip().lower() in known for word in words)
@@ -107,6 +103,17 @@ def read(source: str, text: str | None) -> Sequence[str]:
         raise ValueError("Nothing is written: paste a text of some hundred words or more.")
     refuse_longer("text", text, limits_here().characters)
     return split_sentences(text)
+
+
+def begin_training(form: dict) -> tuple[Settings, Iterator[Report]]:
+    """How the vectors of these settings are learned, and the reports, the first of them before any step.
+
+    Raises:
+        ValueError: a text that is empty or too long; at the first report, one that is too short.
+    """
+    sentences = read(form["vectors_source"], form["vectors_text"])
+    settings = choose_word_vector_settings(sentences, form["vectors_kind"])
+    return settings, train_vectors(sentences, settings, torch.Generator().manual_seed(0))
 
 
 def usual_words(job: WordVectorsJob) -> tuple[str, str, str, str]:

@@ -156,7 +156,7 @@ def status_message(job: LengthTestJob) -> str:
 
 def show_test(session: Session) -> dict:
     """The length test, as it stands."""
-    job = session.job(LengthTestJob)
+    job = session.state(LengthTestJob)
     is_running, value = job.status == RUNNING, job.to_message()
     return {
         "curves": boards.to_json(value and {**value, "python": test_snippet(job)}),
@@ -198,14 +198,14 @@ def check_run(_: Session, values: dict) -> dict:
 
 def start_test(session: Session, values: dict) -> LengthTestJob:
     """Let a test with these settings take the place of the last; FieldError where one is wrong."""
-    job = session.job(LengthTestJob)
+    job = session.state(LengthTestJob)
     job.configure(values, *read_run(values), session.device)
     return job
 
 
 def press_start(session: Session, values: dict) -> dict:
     """A new test from the fields; nothing while one is under way."""
-    if session.job(LengthTestJob).status == RUNNING:
+    if session.state(LengthTestJob).status == RUNNING:
         return {}
     try:
         start_test(session, values)
@@ -216,7 +216,7 @@ def press_start(session: Session, values: dict) -> dict:
 
 def press_stop(session: Session) -> dict:
     """Stop the test; one that still waits for a place is stopped here."""
-    job = session.job(LengthTestJob)
+    job = session.state(LengthTestJob)
     job.stop()
     return {} if job.is_live else show_test(session)
 
@@ -293,7 +293,7 @@ def build(page: Page) -> None:
     page.link_fields({**fields, **chosen}, restore=restore_fields, shows=view)
     job = page.link_job(
         "growth",
-        find=lambda session: session.job(LengthTestJob),
+        find=lambda session: session.state(LengthTestJob),
         show=show_test,
         shows=shown,
         fields=chosen,

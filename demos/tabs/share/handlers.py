@@ -1,6 +1,7 @@
 """Push a checkpoint of a session to the Hub, and pull one into the session: handlers of the Share tab."""
 
 import shutil
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -88,7 +89,7 @@ def press_push(
     signed: gr.OAuthToken | None = None,
 ) -> dict:
     """Start to push a checkpoint; nothing while one is pushed."""
-    job, name = session.job(PushJob), values["repository"].strip()
+    job, name = session.state(PushJob), values["repository"].strip()
     if job.status in UNDER_WAY:
         return {}
     try:
@@ -100,23 +101,23 @@ def press_push(
     except ValueError as error:
         return {"name_error": "", "token_error": notices.field_error(str(error))}
 
-    def steps() -> Iterator[Progress | dict]:
+    def steps(ending: threading.Event) -> Iterator[Progress | dict]:
         yield Progress("saving", f"Getting {model} ready.")
         folder = find_folder(session, values["checkpoint"], model)
-        hub = {"token": token, "endpoint": session.endpoint, "sleep": job.sleep}
+        hub = {"token": token, "endpoint": session.endpoint, "sleep": ending.wait}
         for step in push_checkpoint(folder, name, private=values["private"], **hub):
             if isinstance(step, Pushed):
                 yield describe_push(step, read_card(folder))
             else:
                 yield replace(step, message=step.message.replace(str(folder), model))
 
-    job.start(steps())
+    job.start(steps)
     return show_push(session)
 
 
 def show_push(session: Session) -> dict:
     """The push as it stands; what the Hub says against the token stands under it."""
-    job = session.job(PushJob)
+    job = session.state(PushJob)
     is_busy, refused = job.status in UNDER_WAY, ""
     message = {STOPPED: why_push_stopped(job), FAILED: job.message}.get(job.status, "")
     if isinstance(job.fault, HubError) and job.fault.status in NOT_ALLOWED:
@@ -147,32 +148,34 @@ def press_pull(
     signed: gr.OAuthToken | None = None,
 ) -> dict:
     """Start to pull a checkpoint into the session; nothing while one is pulled."""
-    job, repo_id, limits = session.job(PullJob), (values["hub_id"] or "").strip(), limits_here()
+    job, repo_id, limits = session.state(PullJob), (values["hub_id"] or "").strip(), limits_here()
     if job.status in UNDER_WAY:
         return {}
     largest = min(LARGEST, limits.download_bytes, BYTES * limits.parameters + BESIDE_WEIGHTS)
 
-    def steps() -> Iterator[Progress | dict]:
+    def steps(ending: threading.Event) -> Iterator[Progress | dict]:
         token: str | bool | None = limits.own_token
         if (values["token"] or "").strip() or signed is not None:
             token = check_token(visitor_token(values["token"], profile, signed)[1])
         folder = session.new_folder(model_name(repo_id))
-        hub = {"token": token, "endpoint": session.endpoint, "sleep": job.sleep}
+        hub = {"token": token, "endpoint": session.endpoint, "sleep": ending.wait}
         for step in pull_checkpoint(repo_id, folder, largest=largest, **hub):
             if isinstance(step, Pulled):
+                if ending.is_set():  # the visitor was told that nothing was kept
+                    return
                 keep(session, step)
                 url = f"{session.endpoint or constants.ENDPOINT}/{step.repo_id}"
                 yield describe_pull(step, url, read_card(folder)) | {"message": OFFERED.format(step.repo_id)}
             else:
                 yield step
 
-    job.start(steps())
+    job.start(steps)
     return show_pull(session)
 
 
 def show_pull(session: Session) -> dict:
     """The pull as it stands; why it failed stands under the id."""
-    job = session.job(PullJob)
+    job = session.state(PullJob)
     is_busy, has_failed = job.status in UNDER_WAY, job.status == FAILED
     message = {STOPPED: "Stopped: nothing was kept.", FAILED: NOT_PULLED}.get(job.status, "")
     return {
@@ -194,10 +197,10 @@ def keep(session: Session, pulled: Pulled) -> None:
 
 
 def stop_push(session: Session) -> dict:
-    session.job(PushJob).stop()
+    session.state(PushJob).stop()
     return show_push(session)
 
 
 def stop_pull(session: Session) -> dict:
-    session.job(PullJob).stop()
+    session.state(PullJob).stop()
     return show_pull(session)

@@ -179,7 +179,7 @@ def wire_hub(page: Page, parts: dict) -> None:
 def wire_job(page: Page, kind, asked_by: list, press, typed: dict, show, shown: dict) -> None:
     """Let events start a push or a pull, which is followed beside those that train."""
     pressed = page.connect(asked_by, press, typed, shown, **NOW)
-    view = JobView(find=lambda session: session.job(kind), show=show, shows=shown)
+    view = JobView(find=lambda session: session.state(kind), show=show, shows=shown)
     page.follow(pressed.then, view, concurrency_id="hub")
 
 

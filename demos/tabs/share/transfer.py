@@ -17,7 +17,7 @@ import os
 import queue
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import gradio as gr
@@ -26,7 +26,7 @@ from hf_attn.hub.client import Progress, in_megabytes, join_names
 from hf_attn.hub.pull import Pulled
 from hf_attn.hub.push import Pushed
 
-from ...jobs.job import ReportedJob
+from ...jobs.job import FAILED, ReportedJob
 from ...ui import boards
 
 LOOK_EVERY = 0.2  # seconds between two looks at whether it is to stop
@@ -55,11 +55,11 @@ class Transfer(ReportedJob):
     message_seconds = 0.0
     seconds_allowed = math.inf
 
-    def start(self, steps: Iterator[Progress | dict]) -> None:
-        """Take the place of the last one."""
+    def start(self, steps: Callable[[threading.Event], Iterator[Progress | dict]]) -> None:
+        """Take the place of the last one; `steps` gets its `ending`, to wait for instead of sleeping."""
         self.prepare({})
-        self.steps, self.news, self.result, self.fault = steps, [], {}, None
         self.ending = threading.Event()
+        self.steps, self.news, self.result, self.fault = steps(self.ending), [], {}, None
 
     def begin(self) -> None:
         self.reports = self._take_steps()
@@ -67,16 +67,18 @@ class Transfer(ReportedJob):
     def _take_steps(self) -> Iterator[Progress | dict | None]:
         """Yield the steps, and None now and then in between. A step may raise.
 
-        A step may take long, so a thread takes it; one that is under way when it stops ends by itself.
+        A step may take long, so a thread takes it; one that is under way when it stops ends by itself, also
+        where another transfer has begun since.
         """
         arrived: queue.SimpleQueue = queue.SimpleQueue()
+        steps, ending = self.steps, self.ending
 
         def work() -> None:
             try:
-                with contextlib.closing(self.steps):
-                    for step in self.steps:
+                with contextlib.closing(steps):
+                    for step in steps:
                         arrived.put((step, None))
-                        if self.ending.is_set():
+                        if ending.is_set():
                             return
                 arrived.put((None, StopIteration()))
             except Exception as error:  # raised again where it is shown or logged
@@ -95,6 +97,10 @@ class Transfer(ReportedJob):
                 raise ended
             yield step
 
+    def advance(self) -> bool:
+        """Take one step; none follows the result, so that it cannot be stopped any more."""
+        return super().advance() and not self.result
+
     def take(self, report: Progress | dict | None) -> None:
         if isinstance(report, Progress):
             if self.news and self.news[-1].stage == report.stage:
@@ -112,14 +118,11 @@ class Transfer(ReportedJob):
         self.ending.set()
 
     def fail(self, error: Exception) -> None:
-        super().fail(error)
         self.fault = error
-        if isinstance(error, ValueError | OSError):
-            self.message = str(error)
-
-    def sleep(self, seconds: float) -> None:
-        """Wait so long, or until it is stopped."""
-        self.ending.wait(seconds)
+        if isinstance(error, ValueError | OSError):  # what the Hub or the disk refuses: nobody's bug
+            self.status, self.message = FAILED, str(error)
+        else:
+            super().fail(error)
 
     def reached(self, stage: str) -> bool:
         return any(step.stage == stage for step in self.news)
