@@ -11,6 +11,7 @@ from gradio.components import Component
 
 from ..core.limits import limits_here
 from ..jobs.job import Job
+from ..jobs.training_job import TrainingJob
 from .catalog import ModelCatalog
 from .session import Session
 
@@ -114,14 +115,26 @@ class JobView:
     """A kind of job, as a tab shows it.
 
     Attributes:
-        find: (session) → the visitor's job, or None.
         show: (session) → {name: update}, as the job stands.
         shows: {name: component}.
+        kind: its class; a session has one such job.
     """
 
-    find: Callable[[Session], Job | None]
     show: Callable[[Session], dict]
     shows: Mapping[str, Component]
+    kind: type[Job]
+
+    def find(self, session: Session) -> Job | None:
+        """The visitor's job; of training jobs, of which there are many, the one that the buttons control."""
+        return session.run if self.kind is TrainingJob else session.state(self.kind)
+
+    def stop(self, session: Session) -> dict:
+        """Stop after the piece of work that is being done; what still waits for a place is stopped here."""
+        job = self.find(session)
+        if job is None:
+            return {}
+        job.stop()
+        return {} if job.is_live else self.show(session)
 
     def follow(self, session: Session) -> Iterator[dict]:
         """Let the visitor's job work; {name: update} whenever there is something new to show."""
@@ -261,3 +274,19 @@ class Page:
         """Let a job work behind the event that prepared it, in its turn, and keep the page up to date."""
         how = {**self.in_turn, "trigger_mode": "always_last", **how}
         return self.connect(event, view.follow, None, view.shows, **how)
+
+    def drive(self, view: JobView, start, press: Callable, reads, stop: gr.Button, more=None, **how) -> None:
+        """Let events start a job, and a button stop it.
+
+        Args:
+            view: how the job is shown.
+            start: an event, or several.
+            press: the handler that prepares the job, as in `connect`.
+            reads: what it reads.
+            stop: the button.
+            more: {name: component} that `press` may change beside those of the view.
+            **how: as in `follow`.
+        """
+        pressed = self.connect(start, press, reads, {**view.shows, **(more or {})}, **NOW)
+        self.follow(pressed.then, view, **how)
+        self.connect(stop.click, view.stop, None, view.shows, **NOW)

@@ -55,16 +55,19 @@ class ReadHeads:
 
     Attributes:
         model_type: of the model's configuration.
+        layers: kind → how many layers attend so.
         maps: of all heads.
         calls: (kind, layer) → what that layer's kernel was given, as arguments of `_build_head`.
     """
 
     model_type: str
+    layers: dict[str, int]
     maps: AttentionMaps
     calls: dict[tuple[str, int], dict[str, Any]]
 
-    def head(self, kind: str, layer: int, head: int) -> Head:
-        """One head, counted from 0; ValueError where it is not there or cannot be shown, as `read_head`."""
+    def head(self, kind: str | None = None, layer: int = -1, head: int = 0) -> Head:
+        """One head; arguments and errors as `read_head` has them."""
+        kind, layer = _find_place(self.layers, kind, layer)
         weights = getattr(self.maps, kind)[layer]
         if not 0 <= head < len(weights):
             raise ValueError(f"head={head} is not there: {kind} attention has {len(weights)} heads, from 0.")
@@ -86,12 +89,7 @@ class ReadHeads:
 
 def read_heads(model: PreTrainedModel, inputs, target=None, *, tokenizer=None, row=None) -> ReadHeads:
     """All heads of a trained model in one pass; arguments and errors as `read_head` has them."""
-    places = {
-        (kind, layer): module
-        for kind, modules in find_readable_attention(model).items()
-        for layer, module in enumerate(modules)
-    }
-    return _read_heads(model, places, inputs, target, tokenizer=tokenizer, row=row)
+    return _read_heads(model, None, inputs, target, tokenizer=tokenizer, row=row)
 
 
 def read_head(
@@ -122,24 +120,32 @@ def read_head(
             the softmax of q · k with what is added to it: of a sliding window, capped scores, a sink that is
             no token.
     """
-    modules = find_readable_attention(model)
-    kind = next(iter(modules)) if kind is None else kind
-    if kind not in modules:
-        raise ValueError(f"kind={kind!r} is none of this model's; choose {', '.join(modules)}.")
-    layers = modules[kind]
-    if not -len(layers) <= layer < len(layers):
-        raise ValueError(f"layer={layer} is not there: {kind} attention has {len(layers)} layers, from 0.")
-    place = (kind, layer % len(layers))
-    heads = _read_heads(model, {place: layers[layer]}, inputs, target, tokenizer=tokenizer, row=row)
-    return heads.head(*place, head)
+    layers = {name: len(modules) for name, modules in find_readable_attention(model).items()}
+    place = _find_place(layers, kind, layer)
+    return _read_heads(model, place, inputs, target, tokenizer=tokenizer, row=row).head(*place, head)
 
 
-def _read_heads(
-    model: PreTrainedModel, places: dict[tuple[str, int], nn.Module], *inputs, **how
-) -> ReadHeads:
-    """The heads of some attention modules; `inputs` and `how` as `attention_maps` takes them."""
-    # the module calls the kernel itself, or a part of it does
-    place_of = {part: place for place, module in places.items() for part in module.modules()}
+def _find_place(layers: dict[str, int], kind: str | None, layer: int) -> tuple[str, int]:
+    """Kind and layer from 0; ValueError where they are not among so many layers of each kind."""
+    kind = next(iter(layers)) if kind is None else kind
+    if kind not in layers:
+        raise ValueError(f"kind={kind!r} is none of this model's; choose {', '.join(layers)}.")
+    count = layers[kind]
+    if not -count <= layer < count:
+        raise ValueError(f"layer={layer} is not there: {kind} attention has {count} layers, from 0.")
+    return kind, layer % count
+
+
+def _read_heads(model: PreTrainedModel, only: tuple[str, int] | None, *inputs, **how) -> ReadHeads:
+    """The heads of all layers, or of one; `inputs` and `how` as `attention_maps` takes them."""
+    readable = find_readable_attention(model)
+    place_of = {
+        part: (kind, layer)
+        for kind, modules in readable.items()
+        for layer, module in enumerate(modules)
+        for part in module.modules()  # the module calls the kernel itself, or a part of it does
+        if only in (None, (kind, layer))
+    }
     calls: dict[tuple[str, int], dict[str, Any]] = {}
 
     def note(attend: Callable, module, *tensors, **kwargs):
@@ -150,7 +156,8 @@ def _read_heads(
 
     with wrapping_attention(model, note):
         maps = attention_maps(model, *inputs, **how)
-    return ReadHeads(model.config.model_type, maps, calls)
+    layers = {kind: len(modules) for kind, modules in readable.items()}
+    return ReadHeads(model.config.model_type, layers, maps, calls)
 
 
 def _build_head(

@@ -114,16 +114,14 @@ def test_everything_that_is_offered_can_be_walked_through():
 
 
 def test_a_run_of_the_visit_is_offered_and_says_that_it_is_untrained_before_its_first_step():
-    session, _ = finished()
-    session.catalog = ModelCatalog()
+    session, _ = finished(ModelCatalog())
     label, value = head_view.choices(session)[0]
     assert label == "copy 1 (this session)"
     trained = head_view.read_view(session, Settings(value))
     assert trained.notice == ""
     session.run.step += 1
     assert head_view.read_view(session, Settings(value), trained).read is not trained.read, "it has learned"
-    fresh = begun()
-    fresh.catalog = ModelCatalog()
+    fresh = begun(ModelCatalog())
     fresh.run.begin()
     assert head_view.read_view(fresh, Settings("run-1")).notice == head_view.UNTRAINED
     there = Session(CATALOG)

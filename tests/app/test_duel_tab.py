@@ -144,7 +144,7 @@ def test_stop_takes_effect_after_the_step_under_way_and_keeps_what_was_learned()
     thread = threading.Thread(target=lambda: outputs.extend(moments))
     thread.start()
     wait_for(thread, lambda: all(run.step > 2 for run in held.runs))
-    duel.press_stop(session)
+    held.stop()
     taken = sum(run.step for run in held.runs)
     thread.join()
     assert sum(run.step for run in held.runs) <= taken + 1
@@ -157,7 +157,7 @@ def test_stop_takes_effect_after_the_step_under_way_and_keeps_what_was_learned()
 
 def test_a_duel_that_waits_for_a_place_is_stopped_at_once_and_starts_nothing():
     session, held = begun()
-    duel.press_stop(session)
+    held.stop()
     outputs = list(follow(session))
     assert held.status == STOPPED
     assert read_boards(outputs) == []

@@ -217,8 +217,7 @@ def test_a_class_and_one_sequence_are_asked_like_an_answer():
     )
     assert len(last["answer"]["before"]["symbols"]) == len(last["answer"]["moved"]) == 1
     assert last["answer"]["held_out"]["left"] < last["answer"]["held_out"]["whole"]
-    session, _ = finished(steps="1", hidden_size=32, num_hidden_layers=1, model="decoder")
-    session.catalog = ModelCatalog()
+    session, _ = finished(ModelCatalog(), steps="1", hidden_size=32, num_hidden_layers=1, model="decoder")
     show(session, "run-1", "3 1 2")
     pick = AblationQuestion("edge", kind="decoder", query=3, key=1)
     answer = values_of(ablation_panel.ask_model(session, pick))[-1]["answer"]
@@ -270,9 +269,8 @@ def test_a_given_target_is_said_to_be_set_aside_and_too_long_an_input_is_not_mea
 
 
 def test_each_head_is_taken_away_by_whatever_threads_come_by_and_the_run_goes_on():
-    session, _ = finished()
+    session, _ = finished(CATALOG)
     run = session.run
-    session.catalog = CATALOG
     assert show(session, run.id, "1 2 3")["error"] == ""
     told = ablation_panel.measure_each_head(session)
     with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:

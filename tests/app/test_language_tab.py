@@ -121,7 +121,7 @@ def test_the_order_is_learned_with_progress_and_can_be_stopped(monkeypatch):
     assert list(learn_order(session)) == []  # one at a time
     assert lesson.reports is reports
     assert lesson.models
-    word_order.press_stop(session)
+    lesson.stop()
     *_, last = moments
     assert lesson.status == STOPPED
     assert "what was measured is kept" in last["note"]
@@ -269,7 +269,7 @@ def test_vectors_that_are_stopped_before_the_first_step_are_untrained_and_have_n
     session = Session()
     moments = train(session)
     next(moments)
-    word_vectors.press_stop(session)
+    session.state(WordVectorsJob).stop()
     *_, last = moments
     assert session.state(WordVectorsJob).status == STOPPED
     assert (told(last["board"])["step"], told(last["board"])["near"]) == (0, None)
@@ -279,7 +279,8 @@ def test_vectors_that_are_stopped_before_the_first_step_are_untrained_and_have_n
 def test_vectors_that_are_stopped_while_they_wait_are_not_said_to_be_of_use():
     session = Session()
     word_vectors.press_train(session, FORM)
-    shown = word_vectors.press_stop(session)
+    session.state(WordVectorsJob).stop()
+    shown = word_vectors.show_job(session)
     assert session.state(WordVectorsJob).status == STOPPED
     assert "can be used" not in shown["note"]
     assert "press Train vectors first" in word_vectors.look_up(session, FORM)["word_error"]
@@ -347,7 +348,7 @@ def test_an_own_text_is_asked_for_words_that_it_has():
     first = next(outputs)
     assert {first[name] for name in KEPT[3:]} <= set(lesson.report.vectors.words)
     assert lesson.status == RUNNING
-    word_vectors.press_stop(session)
+    session.state(WordVectorsJob).stop()
     *_, last = outputs
     assert lesson.status == STOPPED
     assert lesson.share is None

@@ -302,6 +302,25 @@ def test_query_key_and_value_of_a_cell_are_those_of_the_models_own_pass(saved):
     )
 
 
+def test_every_head_s_queries_and_keys_come_from_one_pass_and_of_a_long_input_each_from_its_own(saved, few):
+    session = opened(saved["bert"])
+    with session.catalog.open(session, saved["bert"]) as found:
+        passes = []
+        hook = found.model.register_forward_hook(lambda *_: passes.append(1))
+    for text, most, wanted in ((TEXT, 10**6, [1, 1, 1]), (" ".join(WORDS * 8), 100, [1, 1, 2])):
+        looking.SENT_WEIGHTS = most
+        shown(session, saved["bert"], text=text)
+        passes.clear()
+        counted = []
+        for head, key in ((0, 0), (0, 1), (1, 0)):
+            ask(explore.unfold_cell, session, kind="encoder", layer=1, head=head, query=2, key=key)
+            counted.append(len(passes))
+        assert counted == wanted
+    hook.remove()
+    gone = ask(explore.unfold_cell, session, kind="cross", layer=0, head=0, query=0, key=0)["cell"]
+    assert "kind='cross' is none of this model's" in gone["why"]
+
+
 @pytest.mark.parametrize("name", ["bert", "gpt2", "t5", "bart"])
 def test_query_key_and_value_of_an_outsider_s_cell_give_the_weight_that_is_shown(saved, name):
     session = opened(saved[name])

@@ -24,7 +24,7 @@ from hf_attn.checkpoints.save_load import load_checkpoint, save_checkpoint
 from hf_attn.evaluation.metrics import find_right, measure_quickly, predict
 from hf_attn.tasks import build_task
 from hf_attn.tasks.synthetic.parsing import read_prefix
-from tests.support.sessions import changed, finished
+from tests.support.sessions import changed, finished, follow
 from tests.support.tables import write_table
 
 EMPTY = ModelCatalog()
@@ -33,8 +33,7 @@ EMPTY = ModelCatalog()
 @pytest.fixture(scope="module")
 def copied():
     """A visit with one finished run of six steps."""
-    session, _ = finished()
-    session.catalog = EMPTY
+    session, _ = finished(EMPTY)
     yield session
     session.close()
 
@@ -110,8 +109,7 @@ def read():
     sessions = []
 
     def read_both(text, **values):
-        session, _ = finished(steps="1", hidden_size=32, num_hidden_layers=1, **values)
-        session.catalog = EMPTY
+        session, _ = finished(EMPTY, steps="1", hidden_size=32, num_hidden_layers=1, **values)
         sessions.append(session)
         value, origin = answer(session, text)
         return value, json.loads(look(session, text)["board"]), origin
@@ -163,10 +161,9 @@ def classified(tmp_path_factory):
     session = Session(EMPTY, device="cpu")
     session.take(str(write_table(tmp_path_factory.mktemp("films"))), ("text", "label"))
     values = {"task": "Your own classes", "column_1": "text", "column_2": "label", "num_hidden_layers": 1}
-    session.add(
-        *form.read_form(changed(**values, hidden_size=32, learning_rate="0.01", steps="60"), session.table)
-    )
-    list(session.run.follow())
+    values = changed(**values, hidden_size=32, learning_rate="0.01", steps="60")
+    session.add(*form.read_form(values, session.table))
+    list(follow(session))
     yield session
     session.close()
 
@@ -212,7 +209,7 @@ def test_a_language_model_goes_on_from_a_prompt(tmp_path):
     session.take(str(tmp_path / "mine.txt"), ())
     values = changed(task="Running text", model="decoder", size=64, hidden_size=32, steps="1")
     session.add(*form.read_form(values, session.table))
-    list(session.run.follow())
+    list(follow(session))
     value, _ = answer(session, "the cat")
     assert value["passage"]["prompt"] == "the cat"
     assert value["correct"] is None

@@ -197,7 +197,7 @@ def test_stop_takes_effect_at_once_and_keeps_what_was_measured(monkeypatch):
     thread = threading.Thread(target=lambda: list(moments))
     thread.start()
     wait_for(thread, lambda: job.moments and job.moments["alibi"].step >= 10)
-    positions.press_stop(session)
+    job.stop()
     taken = job.moments["alibi"].step
     thread.join()
     assert job.status == STOPPED
@@ -207,7 +207,7 @@ def test_stop_takes_effect_at_once_and_keeps_what_was_measured(monkeypatch):
 
 def test_a_run_that_waits_for_a_place_is_stopped_and_never_begins(monkeypatch):
     session, job = begun(monkeypatch)
-    positions.press_stop(session)
+    job.stop()
     assert job.status == STOPPED
     assert read_boards(follow(session), "curves") == []
 

@@ -48,7 +48,7 @@ def pushed(catalog, hub_here, name="attn-copy", token=None, private=True, until=
     for shown in follow_job(session, PushJob, hub.show_push):
         told.append(shown)
         if session.state(PushJob).reached(until):
-            hub.stop_push(session)
+            session.state(hub.PushJob).stop()
     return told
 
 
@@ -121,7 +121,7 @@ def test_a_push_is_private_and_told_step_by_step_and_one_that_is_stopped_says_wh
 def test_a_push_that_waits_for_the_hub_stops_at_once_and_nothing_was_pushed(catalog, hub_here):
     trouble = hub_here.hold("whoami", at="request")
     session = Session(catalog, device="cpu", endpoint=hub_here.endpoint)
-    press = threading.Thread(target=lambda: trouble.reached.wait(600) and hub.stop_push(session))
+    press = threading.Thread(target=lambda: trouble.reached.wait(600) and session.state(hub.PushJob).stop())
     press.start()
     told = pushed(catalog, hub_here, session=session)
     press.join()
@@ -222,7 +222,7 @@ def test_a_pull_that_is_stopped_keeps_nothing_also_where_its_last_step_was_under
     for shown in follow_job(session, PullJob, hub.show_pull):
         told.append(shown)
         if at_work.is_set():
-            hub.stop_pull(session)
+            session.state(hub.PullJob).stop()
     assert boards(told)[-1]["message"] == "Stopped: nothing was kept."
     may_go_on.set()
     assert is_over.wait(60)

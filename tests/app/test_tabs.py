@@ -200,7 +200,7 @@ def test_a_stopped_run_keeps_its_weights_and_goes_on_to_the_same_end_as_an_unbro
     session = begun(steps="30")
     steps = follow(session)
     next(steps)
-    train.press_stop(session)
+    session.run.stop()
     outputs = list(steps)
     run = session.run
     assert run.status == STOPPED
@@ -225,7 +225,7 @@ def test_stop_takes_effect_after_the_step_under_way_also_in_the_documents_large_
     thread = threading.Thread(target=lambda: list(steps))
     thread.start()
     wait_for(thread, lambda: session.run.step > 1)
-    train.press_stop(session)
+    session.run.stop()
     taken = session.run.step
     thread.join()
     assert session.run.step <= taken + 1

@@ -216,13 +216,6 @@ def start_linked_duel(session: Session, spec: JobSpec, _: list) -> DuelJob:
     return start_duel(session, spec.form)
 
 
-def press_stop(session: Session) -> dict:
-    """Stop the duel after its current step; one that still waits for a place is stopped here."""
-    duel = session.state(DuelJob)
-    duel.stop()
-    return {} if duel.is_live else show_duel(session)
-
-
 def keep_run(session: Session, event: RunEvent) -> dict:
     """Put a contestant among the session's runs, where Train, Try and Explore find it."""
     run = session.state(DuelJob).find(event.run)
@@ -320,16 +313,14 @@ def build(page: Page) -> None:
     )
     view = page.link_job(
         "duel",
-        find=lambda session: session.state(DuelJob),
+        kind=DuelJob,
         show=show_duel,
         shows=shown,
         fields=fields,
         varying=("size", "models"),
         start=start_linked_duel,
     )
-    pressed = page.connect(start.click, press_start, fields, {**shown, **lines, "fold": fold}, **NOW)
-    page.follow(pressed.then, view)
-    page.connect(stop.click, press_stop, None, shown, **NOW)
+    page.drive(view, start.click, press_start, fields, stop, {**lines, "fold": fold})
     picked = page.connect(fields["task"].input, choose_task, fields, fields, **NOW)
     checked = {"handler": check_form, "reads": fields, "shows": {**lines, "note": note}}
     page.connect(picked.then, **checked, **NOW)

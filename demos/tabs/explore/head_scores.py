@@ -12,7 +12,7 @@ from hf_attn.interpret.attention_maps import KINDS
 from hf_attn.interpret.head import Head
 from hf_attn.interpret.interventions import count_heads
 from hf_attn.interpret.long_inputs import LongMap
-from hf_attn.interpret.read_head import read_head
+from hf_attn.interpret.read_head import ReadHeads, read_head, read_heads
 
 from ...session.catalog import LoadedModel
 from ...session.maps import SENT_WEIGHTS, ComputedMaps
@@ -45,7 +45,8 @@ class ExploreState(AnsweredInput):
         weights: checkpoint and weights that `each` and `compared` were measured of.
         answer, each, compared, energies, error: as in the board's value.
         wants_stop: set by the button, heeded between two heads.
-        inside: the head whose queries and keys were read last, and which one it is.
+        heads: queries, keys and values of all of them, once one was asked for; None of a long input.
+        inside: of a long input the head whose queries and keys were read last, and which one it is.
     """
 
     picked: dict | None = None
@@ -64,6 +65,7 @@ class ExploreState(AnsweredInput):
     energies: dict = field(default_factory=dict)
     error: str = ""
     wants_stop: bool = False
+    heads: ReadHeads | None = None
     inside: tuple[tuple, Head] | None = None
 
     def begin(self, new: "ExploreState") -> None:
@@ -74,20 +76,22 @@ class ExploreState(AnsweredInput):
             self.wants_stop = True
         for name in ("weights", "chosen", "text", "read", "written", "long", "labels", "shown"):
             setattr(self, name, getattr(new, name))
-        self.answer, self.energies, self.error, self.inside = None, {}, "", None
+        self.answer, self.energies, self.error, self.heads, self.inside = None, {}, "", None, None
 
     def clear(self) -> None:
         self.id += 1
-        self.chosen = self.shown = self.inside = None
+        self.chosen = self.shown = self.heads = self.inside = None
         self.long = {}
         self.weights, self.wants_stop = (None, ""), True
 
     def head_of(self, opened: LoadedModel, kind: str, layer: int, head: int) -> Head:
-        """A head's queries, keys and values, read once while it is chosen; ValueError if they cannot be."""
-        place = (self.id, kind, layer, head)
-        if self.inside is None or self.inside[0] != place:
-            chosen = {"kind": kind, "layer": layer, "head": head}
-            self.inside = place, read_head(opened.model, self.read, self.written or None, **chosen)
+        """A head's queries, keys and values; ValueError if they cannot be read."""
+        given, place = (opened.model, self.read, self.written or None), (kind, layer, head)
+        if not self.long:
+            self.heads = self.heads or read_heads(*given)
+            return self.heads.head(*place)
+        if self.inside is None or self.inside[0] != place:  # all of them would be too many to keep
+            self.inside = place, read_head(*given, kind=kind, layer=layer, head=head)
         return self.inside[1]
 
     def to_value(self) -> str | None:

@@ -220,11 +220,6 @@ def continue_text(session: Session, values: dict) -> dict:
     return {"board": to_value(session, prompt), "prompt_error": ""}
 
 
-def press_stop(session: Session) -> dict:
-    session.state(CountingJob).stop()
-    return show_job(session) if session.state(CountingJob).form else {}
-
-
 def choose_source(_: Session, values: dict) -> dict:
     """The field and the beginning for another source."""
     is_own = values["source"] == OWN
@@ -263,9 +258,9 @@ def build_part(page: Page) -> None:
     shown = {"board": board, "text_error": text_error, "prompt_error": prompt_error, "note": note}
     shown |= {"count": press, "stop": halt}
     page.link_fields(fields, restore=restore_fields, stays=model_stays)
-    view = JobView(find=lambda session: session.state(CountingJob), show=show_job, shows=shown)
-    for event, handler in ((page.tab.select, begin), (press.click, press_count)):
-        page.follow(page.connect(event, handler, fields, shown, **NOW).then, view, concurrency_id="count")
+    view = JobView(kind=CountingJob, show=show_job, shows=shown)
+    page.drive(view, press.click, press_count, fields, halt, concurrency_id="count")
+    opened = page.connect(page.tab.select, begin, fields, shown, **NOW)
+    page.follow(opened.then, view, concurrency_id="count")
     page.connect(prompt.submit, continue_text, fields, shown, **LAST)
-    page.connect(halt.click, press_stop, None, shown, **NOW)
     page.connect(source.input, choose_source, fields, fields, **NOW)

@@ -27,7 +27,7 @@ from hf_attn.experiments.words.sentences import split_words
 
 from ...core.limits import refuse_longer
 from ...jobs.job import FAILED, FINISHED, RUNNING, STOPPED, TIME_UP, ReportedJob
-from ...session.page import LAST, NOW, Page
+from ...session.page import LAST, Page
 from ...session.session import Session
 from ...snippets.views import bags_snippet, word_order_snippet
 from ...ui import boards, formatting, notices
@@ -146,11 +146,6 @@ def press_learn(session: Session) -> dict:
     return show_job(session)
 
 
-def press_stop(session: Session) -> dict:
-    session.state(WordOrderJob).stop()
-    return show_job(session)
-
-
 def pick_pair(pair: str):
     """A handler that sets both sentences, and compares them."""
     first, second = pair.split(" / ")
@@ -183,8 +178,6 @@ def build_part(page: Page) -> None:
     for chip in chips:
         page.connect(chip.click, pick_pair(chip.value), None, {**typed, **compared}, **LAST)
     shown = {"board": board, "start": start, "stop": halt, "note": note}
-    find = {"find": lambda session: session.state(WordOrderJob), "show": show_job, "shows": shown}
-    view = page.link_job("order", **find, fields={}, start=start_job)
-    pressed = page.connect(start.click, press_learn, None, shown, **NOW)
-    page.follow(pressed.then, view)
-    page.connect(halt.click, press_stop, None, shown, **NOW)
+    look = {"kind": WordOrderJob, "show": show_job, "shows": shown}
+    view = page.link_job("order", **look, fields={}, start=start_job)
+    page.drive(view, start.click, press_learn, None, halt)

@@ -160,11 +160,6 @@ def press_train(session: Session, values: dict) -> dict:
     return show_job(session) | {"text_error": ""}
 
 
-def press_stop(session: Session) -> dict:
-    session.state(WordVectorsJob).stop()
-    return show_job(session)
-
-
 def look_up(session: Session, values: dict) -> dict:
     """Other words; an unknown one leaves the board as it is."""
     job = session.state(WordVectorsJob)
@@ -229,14 +224,12 @@ def build_part(page: Page) -> None:
     page.link_fields(fields, restore=restore_fields, shows=lines)
     view = page.link_job(
         "vectors",
-        find=lambda session: session.state(WordVectorsJob),
+        kind=WordVectorsJob,
         show=show_followed,
         shows={**shown, **fields},
         fields=fields,
         start=lambda session, spec, _: start_job(session, spec.form),
     )
-    pressed = page.connect(has["train"].click, press_train, fields, shown, **NOW)
-    page.follow(pressed.then, view)
-    page.connect(has["stop"].click, press_stop, None, shown, **NOW)
+    page.drive(view, has["train"].click, press_train, fields, has["stop"])
     page.connect([fields[name].submit for name in KEPT[3:]], look_up, fields, shown, **LAST)
     page.connect(has["source"].input, choose_source, fields, {**fields, **lines}, **NOW)

@@ -214,13 +214,6 @@ def press_start(session: Session, values: dict) -> dict:
     return show_test(session) | error_lines(RUN_ERRORS) | {"note": notices.note(STARTING, later=WAITING)}
 
 
-def press_stop(session: Session) -> dict:
-    """Stop the test; one that still waits for a place is stopped here."""
-    job = session.state(LengthTestJob)
-    job.stop()
-    return {} if job.is_live else show_test(session)
-
-
 def restore_fields(session: Session, values: dict) -> dict:
     """Updates of the fields for a link's values, with the picture of the encoding."""
     seen = choose_type(session, values)
@@ -293,12 +286,10 @@ def build(page: Page) -> None:
     page.link_fields({**fields, **chosen}, restore=restore_fields, shows=view)
     job = page.link_job(
         "growth",
-        find=lambda session: session.state(LengthTestJob),
+        kind=LengthTestJob,
         show=show_test,
         shows=shown,
         fields=chosen,
         start=lambda session, spec, _: start_test(session, spec.form),
     )
-    pressed = page.connect(start.click, press_start, chosen, {**shown, **wrong}, **NOW)
-    page.follow(pressed.then, job)
-    page.connect(stop.click, press_stop, None, shown, **NOW)
+    page.drive(job, start.click, press_start, chosen, stop, wrong)

@@ -194,13 +194,3 @@ def keep(session: Session, pulled: Pulled) -> None:
     for folder in filter(None, deleted):
         shutil.rmtree(folder, ignore_errors=True)
     session.pulled[pulled.repo_id] = pulled.path
-
-
-def stop_push(session: Session) -> dict:
-    session.state(PushJob).stop()
-    return show_push(session)
-
-
-def stop_pull(session: Session) -> dict:
-    session.state(PullJob).stop()
-    return show_pull(session)

@@ -22,8 +22,6 @@ from .handlers import (
     press_push,
     show_pull,
     show_push,
-    stop_pull,
-    stop_push,
 )
 from .hub_login import login_button, offers_login
 from .transfer import share_board
@@ -162,25 +160,19 @@ def build_pull() -> dict:
 
 
 def wire_hub(page: Page, parts: dict) -> None:
-    """Connect what talks to the Hub; Gradio passes a handler who is signed in, by its parameters' types."""
-    typed = {name: parts[name] for name in ("checkpoint", "repository", "private", "token")}
-    pushed = ("pushed", "name_error", "token_error", "push", "stop_push")
+    """Connect what talks to the Hub; Gradio passes who is signed in, by the parameters' types."""
+
+    def pick(*names: str) -> dict:
+        return {name: parts[name] for name in names}
+
+    shown = pick("pushed", "name_error", "token_error", "push", "stop_push")
+    view = JobView(kind=PushJob, show=show_push, shows=shown)
     asked_by = [parts["push"].click, parts["repository"].submit, parts["token"].submit]
-    wire_job(page, PushJob, asked_by, press_push, typed, show_push, {name: parts[name] for name in pushed})
-    page.connect(parts["stop_push"].click, stop_push, None, {name: parts[name] for name in pushed}, **NOW)
-    typed = {name: parts[name] for name in ("hub_id", "token")}
-    pulled = {name: parts[name] for name in ("pulled", "id_error", "pull", "stop_pull")}
-    wire_job(
-        page, PullJob, [parts["pull"].click, parts["hub_id"].submit], press_pull, typed, show_pull, pulled
-    )
-    page.connect(parts["stop_pull"].click, stop_pull, None, pulled, **NOW)
-
-
-def wire_job(page: Page, kind, asked_by: list, press, typed: dict, show, shown: dict) -> None:
-    """Let events start a push or a pull, which is followed beside those that train."""
-    pressed = page.connect(asked_by, press, typed, shown, **NOW)
-    view = JobView(find=lambda session: session.state(kind), show=show, shows=shown)
-    page.follow(pressed.then, view, concurrency_id="hub")
+    typed = pick("checkpoint", "repository", "private", "token")
+    page.drive(view, asked_by, press_push, typed, parts["stop_push"], concurrency_id="hub")
+    view = JobView(kind=PullJob, show=show_pull, shows=pick("pulled", "id_error", "pull", "stop_pull"))
+    asked_by = [parts["pull"].click, parts["hub_id"].submit]
+    page.drive(view, asked_by, press_pull, pick("hub_id", "token"), parts["stop_pull"], concurrency_id="hub")
 
 
 def build(page: Page) -> None:

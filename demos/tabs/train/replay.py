@@ -10,7 +10,7 @@ from hf_attn.tasks import TASKS
 from ...core.fields import FieldError, task_choices
 from ...jobs.probe import Probe
 from ...jobs.training_job import TrainingJob
-from ...session.page import JobSpec, Page, with_value
+from ...session.page import JobSpec, LinkedJob, Page, with_value
 from ...session.session import Session
 from . import form
 from .form import FIELDS, FILLED, PRESETS
@@ -101,11 +101,11 @@ def check_run(fields: dict) -> dict:
     return {name: fields[name] for name in FIELDS}
 
 
-def link_runs(page: Page, layout: Form, shown: dict) -> None:
+def link_runs(page: Page, layout: Form, shown: dict) -> LinkedJob:
     """Let links train the visitor's runs again, whose outputs are `shown`."""
-    page.link_job(
+    return page.link_job(
         "train",
-        find=lambda session: session.run,
+        kind=TrainingJob,
         show=show_news,
         shows=shown,
         fields=layout.fields,

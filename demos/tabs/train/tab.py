@@ -8,7 +8,7 @@ from ...core.fields import FieldError, error_lines, refusal_line, task_choices
 from ...jobs.job import PAUSED, RUNNING, STARTING, UNDER_WAY, WAITING
 from ...jobs.training_job import TrainingJob
 from ...session import reload
-from ...session.page import NOW, Page
+from ...session.page import NOW, JobView, Page
 from ...session.run_files import wire_download
 from ...session.session import Session
 from ...ui import notices
@@ -85,15 +85,6 @@ def press_reseed(session: Session) -> dict:
     """As `press_again`, from the next seed; the field shows it."""
     changes = press_again(session, other_seed=True)
     return changes | ({} if session.run is None else {"seed": str(session.run.seed)})
-
-
-def press_stop(session: Session) -> dict:
-    """Stop the run after its current step; one that still waits for a place is stopped here."""
-    run = session.run
-    if run is None:
-        return {}
-    run.stop()
-    return {} if run.is_live else show_controls(session)
 
 
 def press_step(session: Session, values: dict) -> dict:
@@ -197,7 +188,7 @@ def build_drive() -> dict[str, gr.Button]:
     return {"train": train, "pause": pause, "stop": stop, "step": step, "again": again, "reseed": reseed}
 
 
-def wire_drive(page: Page, buttons: dict, fields: dict, shown: dict) -> None:
+def wire_drive(page: Page, runs: JobView, buttons: dict, fields: dict, shown: dict) -> None:
     """Connect the buttons of a run: one that may start it is followed by its steps."""
     presses = {"train": press_train, "pause": press_pause, "step": press_step}
     presses |= {"again": press_again, "reseed": press_reseed}
@@ -205,8 +196,8 @@ def wire_drive(page: Page, buttons: dict, fields: dict, shown: dict) -> None:
         read = fields if name in ("train", "step") else None
         mode = "multiple" if name == "step" else "once"
         pressed = page.connect(buttons[name].click, press, read, shown, **NOW, trigger_mode=mode)
-        page.run_ended.append(page.follow(pressed.then, page.linked_jobs[-1]))
-    page.connect(buttons["stop"].click, press_stop, None, shown, **NOW)
+        page.run_ended.append(page.follow(pressed.then, runs))
+    page.connect(buttons["stop"].click, runs.stop, None, shown, **NOW)
 
 
 def wire_table(page: Page, runs: gr.HTML, shown: dict, compared: gr.HTML) -> None:
@@ -237,8 +228,10 @@ def build(page: Page) -> None:
     zipped = gr.DownloadButton(visible="hidden", elem_id="zip")
     shown = {**buttons, "board": board, "note": note, "origin": origin, "runs": runs, "look_for": story}
     replay.link_form(page, layout, shown, buttons["reseed"])
-    replay.link_runs(page, layout, shown)
-    wire_drive(page, buttons, layout.fields, {**shown, **layout.shown, "fold": fold, **layout.named("seed")})
+    view = replay.link_runs(page, layout, shown)
+    wire_drive(
+        page, view, buttons, layout.fields, {**shown, **layout.shown, "fold": fold, **layout.named("seed")}
+    )
     wire_form(page, layout, {"note": note, "look_for": story})
     wire_table(page, runs, shown, compared)
     wire_download(page, runs, zipped, note)
