@@ -11,20 +11,22 @@ import gradio as gr
 from demos.core import limits
 from demos.core.limits import HOME, PUBLIC, limits_here
 from demos.jobs import job as driving
-from demos.jobs.training_job import PAUSED, RUNNING, STOPPED
+from demos.jobs.job import PAUSED, RUNNING, STOPPED
 from demos.session import page
 from demos.session.catalog import LoadedModel, ModelCatalog
 from demos.session.session import Session
-from demos.tabs.duel import job as duels
 from demos.tabs.duel import tab as duel
+from demos.tabs.duel.job import DuelJob
 from demos.tabs.language import word_order, word_vectors
-from demos.tabs.positions import length_test
+from demos.tabs.language.word_order import WordOrderJob
+from demos.tabs.language.word_vectors_job import KEPT, WordVectorsJob
 from demos.tabs.positions import tab as positions
+from demos.tabs.positions.length_test import LengthTestJob
 from demos.tabs.share import hub_login
-from demos.tabs.train import form
+from demos.tabs.train import form, messages
 from demos.ui.formatting import count
 from hf_attn.tasks import build_task
-from tests.support.sessions import begun, changed
+from tests.support.sessions import begun, changed, follow_job
 
 LARGE = {"hidden_size": 512, "num_attention_heads": 4, "encoder_layers": 6, "decoder_layers": 6}
 
@@ -44,7 +46,7 @@ def space(monkeypatch):
 )
 def test_a_space_says_under_the_field_how_much_it_trains(space, field, changes, most):
     with pytest.raises(form.FieldError, match=most) as refused:
-        form.read_form(*changed(**changes))
+        form.read_form(changed(**changes))
     assert refused.value.field == field
 
 
@@ -83,14 +85,14 @@ def test_a_space_forgets_what_a_tab_remembers_with_the_visit(monkeypatch):
 def test_a_space_keeps_fewer_runs_of_a_visit(space):
     session = Session()
     for _ in range(PUBLIC.runs + 1):
-        _, gone = session.add(*form.read_form(*changed()))
+        run = session.add(*form.read_form(changed()))
     assert len(session.runs) == PUBLIC.runs < HOME.runs
-    assert f"{PUBLIC.runs} runs are kept" in gone
+    assert f"{PUBLIC.runs} runs are kept" in run.made_room
 
 
 def test_at_home_the_same_is_taken():
     assert limits_here() == HOME
-    _, recipe, _ = form.read_form(*changed(steps="5001", hidden_size=512, num_attention_heads=4))
+    _, recipe, _ = form.read_form(changed(steps="5001", hidden_size=512, num_attention_heads=4))
     assert recipe.steps == 5001
     HOME.refuse_path("/home/me/checkpoint")
     HOME.refuse_more("characters", PUBLIC.characters + 1)
@@ -122,53 +124,58 @@ def limit(monkeypatch, **changes):
 def test_a_run_whose_time_is_up_gives_its_place_back_and_can_go_on(monkeypatch):
     session = begun(steps="8")
     limit(monkeypatch, run_seconds=0.0)
-    list(driving.drive(session.run))
+    list(session.run.follow())
     assert session.run.status == STOPPED
-    assert "Resume goes on" in session.run.message
+    assert "at the time limit of this server" in messages.status_message(session.run)
+    assert messages.show_controls(session)["pause"]["value"] == "Resume"
     assert session.run.can_go_on
     limit(monkeypatch)
     session.run.status = RUNNING
-    list(driving.drive(session.run))
+    list(session.run.follow())
     assert session.run.step == 8
     assert session.run.message == ""
+    assert "time limit" not in messages.status_message(session.run)
 
 
 def test_a_run_that_reports_nothing_for_long_gives_its_place_back_all_the_same(monkeypatch):
-    _, recipe, seed = form.read_form(*changed(steps="20000"))
+    _, recipe, seed = form.read_form(changed(steps="20000"))
     session = Session(device="cpu")
     session.add(
         build_task("copy", max_length=5), replace(recipe, report_every=10**6, evaluate_every=10**6), seed
     )
     limit(monkeypatch, run_seconds=1.0)
-    list(driving.drive(session.run))
+    list(session.run.follow())
     assert session.run.status == STOPPED
     assert 0 < session.run.step < 20_000
 
 
 def test_whatever_learns_gives_its_place_back_when_its_time_is_up_and_says_so(monkeypatch):
-    limit(monkeypatch, run_seconds=0.001)
-    monkeypatch.setattr(duels, "limits_here", driving.limits_here)
-    session, held, growing = Session(device="cpu"), duels.DuelJob(), length_test.LengthTestJob()
-    lesson, vectors = word_order.WordOrderJob(), word_vectors.WordVectorsJob()
-    models = ["none", "transformer"]
-    duel.press_start(session, held, 0, "Copy", 5, models, "50 k", "steps", "5000", "1", "0")
-    positions.press_start(session, growing, 0, "Copy", ["alibi"], "0")
-    told = [*duel.follow(session, held)][-1][duel.SCREEN.index("note")]
-    told += [*positions.follow(session, growing)][-1][positions.SCREEN.index("note")]
-    told += [*word_order.learn(lesson)][-1][3]
+    session = Session(device="cpu")
+    rivals = {"task": "Copy", "size": 5, "models": ["none", "transformer"], "parameters": "50 k"}
+    rivals |= {"budget": "steps", "steps": "5000", "seconds": "1", "seed": "0"}
+    duel.press_start(session, rivals)
+    positions.press_start(session, {"task": "Copy", "types": ["alibi"], "run_seed": "0"})
+    word_order.press_learn(session)
     composed = word_vectors.COMPOSED
-    asked = word_vectors.ASKED[composed]
-    told += [*word_vectors.train(vectors, composed, "CBOW", "", *asked)][-1][3]
-    assert [one.status for one in (held, growing, lesson, vectors)] == [STOPPED] * 4
-    assert told.count("at the time limit of this server") == 4
-    assert all(0 < run.step < 5000 and run.can_go_on for run in held.runs)
+    words = dict(zip(KEPT[3:], word_vectors.ASKED[composed], strict=True))
+    vectors = {"vectors_source": composed, "vectors_kind": "CBOW", "vectors_text": "", **words}
+    word_vectors.press_train(session, vectors)
+    limit(monkeypatch, run_seconds=1.0)  # of a duel for each of its runs: its models are built in them too
+    told = [[*follow_job(session, DuelJob, duel.show_duel)][-1]["note"]]
+    limit(monkeypatch, run_seconds=0.001)
+    shows = {LengthTestJob: positions.show_test, WordOrderJob: word_order.show_job}
+    shows |= {WordVectorsJob: word_vectors.show_job}
+    told += [[*follow_job(session, kind, show)][-1]["note"] for kind, show in shows.items()]
+    assert [session.job(kind).status for kind in (DuelJob, *shows)] == [STOPPED] * 4
+    assert ["at the time limit of this server" in note for note in told] == [True] * 4
+    assert all(0 < run.step < 5000 and run.can_go_on for run in session.job(DuelJob).runs)
 
 
 def test_a_run_that_rests_too_long_gives_its_place_back(monkeypatch):
     session = begun(steps="8")
     limit(monkeypatch, pause_seconds=0.0)
     session.run.wants_pause = True
-    statuses = [session.run.status for _ in driving.drive(session.run)]
+    statuses = [session.run.status for _ in session.run.follow()]
     assert PAUSED in statuses
     assert session.run.status == STOPPED
 

@@ -27,12 +27,11 @@ from demos.tabs.explore import tab as explore
 from demos.tabs.explore.head_scores import ExploreState
 from demos.tabs.language import ngrams as language_ngrams
 from demos.tabs.language import tokens as language_tokens
-from demos.tabs.language import word_order
+from demos.tabs.language import word_order, word_vectors_job
 from demos.tabs.language import word_vectors as word_vectors_tab
-from demos.tabs.positions import length_test
 from demos.tabs.positions import tab as positions
+from demos.tabs.positions.length_test import LengthTestJob
 from demos.tabs.train import form
-from demos.tabs.train import tab as train
 from demos.tabs.try_it import tab as trying
 from hf_attn.analysis.ablation import Trial
 from hf_attn.analysis.position_encodings import PositionSettings
@@ -48,7 +47,7 @@ from hf_attn.tasks import Recipe, build_task
 from hf_attn.training.duel import Budget
 from tests.support.native_models import build_native
 from tests.support.public_face import find_private_imports
-from tests.support.sessions import board_of, changed, finished
+from tests.support.sessions import board_of, changed, finished, follow_job
 
 CATALOG = build_catalog()
 ADDITION, TOPICS = str(BUNDLED / "attn-addition"), str(BUNDLED / "attn-docstring-topics")
@@ -264,8 +263,8 @@ def test_a_stopped_run_s_lines_stop_where_it_stands(learned):
 
 def test_the_lines_of_compared_runs_train_each_of_them_again():
     session, _ = finished(steps="2", hidden_size=16)
-    session.add(*form.read_form(*changed(steps="3", hidden_size=16, seed="1")))
-    for _ in train.follow(session):
+    session.add(*form.read_form(changed(steps="3", hidden_size=16, seed="1")))
+    for _ in session.run.follow():
         pass
     left = run_lines({"python": python_lines.comparison_snippet(list(session.runs.values()))})
     for run in session.runs.values():
@@ -275,11 +274,11 @@ def test_the_lines_of_compared_runs_train_each_of_them_again():
 
 
 def test_duel_s_lines_give_the_figures_of_the_standings():
-    session, contest = Session(device="cpu"), DuelJob()
-    form = ["Reversal", 5, ["none", "transformer"], "50 k", "steps", "3", "", "0"]
-    duel.press_start(session, contest, 0, *form)
-    *_, last = duel.follow(session, contest)
-    value = json.loads(last[duel.SCREEN.index("board")])
+    session = Session(device="cpu")
+    rivals = {"task": "Reversal", "size": 5, "models": ["none", "transformer"], "parameters": "50 k"}
+    duel.press_start(session, {**rivals, "budget": "steps", "steps": "3", "seconds": "", "seed": "0"})
+    *_, last = follow_job(session, DuelJob, duel.show_duel)
+    value = json.loads(last["board"])
     left = run_lines(value)
     assert left.scores == {one["model"]: one["held_out"] for one in value["contestants"]}
 
@@ -312,8 +311,9 @@ def test_the_lines_of_the_three_steps_give_their_maps_and_how_far_they_are_from_
 
 
 def test_positions_lines_give_the_pictures_and_the_order_test():
-    form = ["rotary", "12", "16", "50", "2", "10000", "8", "0", "the cat sat"]
-    value = json.loads(positions.show_view(*form)[0])
+    values = {"type": "rotary", "length": "12", "width": "16", "trained": "50", "heads": "2"}
+    values |= {"theta": "10000", "clip": "8", "seed": "0", "sentence": "the cat sat"}
+    value = json.loads(positions.show_view(Session(), values)["board"])
     left = run_lines(value)
     shown = np.array(value["pictures"][0]["values"])
     assert np.allclose(left.pictures[0].values.numpy(), shown, rtol=1e-4, atol=1e-5)
@@ -321,12 +321,11 @@ def test_positions_lines_give_the_pictures_and_the_order_test():
 
 
 def test_the_lines_of_what_was_trained_beyond_its_length_give_its_figures():
-    growing = length_test.LengthTestJob()
-    growing.configure(LengthTest("copy", 3, (2, 4), steps=4), ("sinusoidal",), 0, "cpu")
-    for _ in length_test.drive(growing):
-        pass
-    board = positions.show_growth(growing)[positions.SCREEN.index("board")]
-    value = json.loads(board)
+    session = Session(device="cpu")
+    job = session.job(LengthTestJob)
+    job.configure({}, LengthTest("copy", 3, (2, 4), steps=4), ("sinusoidal",), 0, "cpu")
+    *_, last = follow_job(session, LengthTestJob, positions.show_test)
+    value = json.loads(last["curves"])
     scores = run_lines(value).scores["sinusoidal"]
     shown = {one["size"]: one["right"] for one in value["encodings"][0]["scores"]}
     assert {size: score.exact_match for size, score in scores.items()} == shown
@@ -337,13 +336,14 @@ def test_the_lines_of_language_give_its_numbers():
     assert [len(step.vocabulary) for step in run_lines(tokens).steps] == [
         one["size"] for one in tokens["steps"]
     ]
-    order = json.loads(word_order.compare(*word_order.FIRST)[0])
+    sentences = dict(zip(("first", "second"), word_order.FIRST, strict=True))
+    order = json.loads(word_order.compare(Session(), sentences)["bags"])
     assert [row.distance for row in run_lines(order).found.rows] == [row["distance"] for row in order["rows"]]
-    counting = language_ngrams.CountingJob()
-    source = language_ngrams.OWN
-    given = (source, language_ngrams.FIRST, language_ngrams.PROMPTS[source])
-    *_, last = language_ngrams.count(Session(), counting, *given)
-    grams = json.loads(last[0])
+    session, source = Session(), language_ngrams.OWN
+    given = {"source": source, "counted": language_ngrams.FIRST, "prompt": language_ngrams.PROMPTS[source]}
+    language_ngrams.press_count(session, given)
+    *_, last = follow_job(session, language_ngrams.CountingJob, language_ngrams.show_job)
+    grams = json.loads(last["board"])
     shown = [table["perplexity"] for table in grams["tables"]]
     assert [table.perplexity for table in run_lines(grams).tables] == shown
 
@@ -353,14 +353,15 @@ def test_the_lines_of_word_vectors_give_the_same_neighbours(monkeypatch):
         return dataclasses.replace(choose_word_vector_settings(sentences, kind), steps=40)
 
     monkeypatch.setattr(word_vectors, "choose_word_vector_settings", choose_short)
-    monkeypatch.setattr(word_vectors_tab, "choose_word_vector_settings", choose_short)
-    lesson, words = word_vectors_tab.WordVectorsJob(), ("cat", "cat", "dog", "mat")
+    monkeypatch.setattr(word_vectors_job, "choose_word_vector_settings", choose_short)
+    session, words = Session(), ("cat", "cat", "dog", "mat")
     text = (
         "the cat's on the mat. the dog is on the mat. a cat and a dog run. the mat is old. a dog's old. " * 4
     )
-    kind = word_vectors_tab.KINDS[0]
-    *_, last = word_vectors_tab.train(lesson, word_vectors_tab.OWN, kind, text, *words)
-    value = json.loads(last[0])
+    given = (word_vectors_job.OWN, word_vectors.KINDS[0], text, *words)
+    word_vectors_tab.press_train(session, dict(zip(word_vectors_job.KEPT, given, strict=True)))
+    *_, last = follow_job(session, word_vectors_job.WordVectorsJob, word_vectors_tab.show_followed)
+    value = json.loads(last["board"])
     found = run_lines(value).vectors.neighbours(value["near"]["word"], 8)
     assert [near.word for near in found] == [near["word"] for near in value["near"]["found"]]
 
