@@ -274,7 +274,7 @@ def test_where_no_run_can_be_kept_any_more_the_visitor_is_told(ended):
     _, held, _ = ended
     full = Session(device="cpu")
     full.runs = {f"run-{place}": held.runs[0] for place in range(HOME.runs)}
-    full.jobs[DuelJob] = held
+    full.states[DuelJob] = held
     shown = duel.keep_run(full, Event(held.runs[0].id))
     assert "delete one in Train first" in shown["note"]
     assert len(full.runs) == HOME.runs
