@@ -8,7 +8,7 @@ import torch
 from transformers import RecurrentGemmaConfig
 
 from hf_attn.architectures.families import FAMILIES, architectures_of, is_ours, is_recurrent, model_names
-from hf_attn.architectures.map_sizes import count_weights, estimate_map_bytes
+from hf_attn.architectures.map_sizes import count_map_weights, estimate_map_bytes
 from hf_attn.architectures.registry import build_model, find_architecture
 from hf_attn.evaluation.metrics import evaluate, exact_matches, measure_quickly, predict
 from hf_attn.generation.generate import generate_answer, greedy_ids
@@ -223,7 +223,7 @@ def test_a_model_of_transformers_whose_name_begins_as_ours_is_not_taken_for_ours
     config = RecurrentGemmaConfig(num_hidden_layers=3, num_attention_heads=2)
     assert not is_ours(config.model_type)
     assert not is_recurrent(config)
-    assert count_weights(config, 5, 0) == {"encoder": (3, 2, 5, 5)}
+    assert count_map_weights(config, 5, 0) == {"encoder": (3, 2, 5, 5)}
     assert not is_ours(["recurrent"])
     assert {name: is_recurrent(family.config()) for name, family in FAMILIES.items()} == {
         **dict.fromkeys(("attn_seq2seq", "attn_decoder", "attn_encoder"), False),
