@@ -19,8 +19,8 @@ from hf_attn.experiments.words.bpe_steps import (
 )
 from hf_attn.models.configuration_attn_decoder import AttnDecoderConfig
 from hf_attn.models.modeling_attn_decoder import AttnDecoderForCausalLM
-from hf_attn.tasks.base import HELD_OUT, TRAINING, VALIDATION
 from hf_attn.tasks.batch import END, IGNORED, SPECIAL_TOKENS, UNKNOWN
+from hf_attn.tasks.splits import HELD_OUT, TRAINING, VALIDATION
 from hf_attn.tasks.text.language import PRODUCT_MODEL
 from hf_attn.tasks.tokenizers.trained import SPACE, merges_of, train_tokenizer
 
