@@ -184,9 +184,6 @@ def _list_keys(inputs: Mapping) -> str:
     return ", ".join(map(str, inputs)) or "nothing"
 
 
-# ---------------------------------------------------------------- what is refused
-
-
 def _refuse_unused(model: PreTrainedModel, inputs: Mapping) -> None:
     """Refuse what the model would take and no map is made with; offsets and the like do no harm."""
     takes = signature(model.forward).parameters

@@ -14,6 +14,7 @@ from hf_attn.evaluation.metrics import evaluate, exact_matches, measure_quickly,
 from hf_attn.generation.generate import generate_answer, greedy_ids
 from hf_attn.generation.strategies import STRATEGIES
 from hf_attn.interpret.attention_maps import attention_maps
+from hf_attn.models.score_functions import SCORE_FUNCTIONS
 from hf_attn.tasks import build_task
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
 from hf_attn.tasks.batch import END, IGNORED, PAD, Batch
@@ -217,6 +218,11 @@ def test_more_than_one_source_and_no_tokens_are_refused_in_words():
     with pytest.raises(ValueError, match="max_new_tokens=0 must be a whole number from 1"):
         generate_answer(model, torch.tensor([TASK.encode("1 2 3")]), max_new_tokens=0)
     assert isinstance(TASK.batch_of(["1 2"]), Batch)
+
+
+def test_every_score_function_is_a_variant_of_the_recurrent_family():
+    variants = FAMILIES["recurrent"].variants
+    assert [variant.fields["score_function"] for variant in variants.values()] == list(SCORE_FUNCTIONS)
 
 
 def test_a_model_of_transformers_whose_name_begins_as_ours_is_not_taken_for_ours():
