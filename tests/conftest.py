@@ -1,5 +1,6 @@
 """What every test shares: one thread, so that timings and sums do not depend on the machine."""
 
+import gc
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ BROWSER = Path(__file__).with_name("browser")
 pytest.register_assert_rewrite("tests.support")  # so that what failed there is told
 
 torch.set_num_threads(1)
+gc.disable()  # until all tests are collected: importing makes no garbage, and a million objects
 hypothesis.settings.register_profile("the same everywhere", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("the same everywhere")
 
@@ -41,6 +43,13 @@ def pytest_collection_modifyitems(items):
         mark: {item.path for item in items if item.get_closest_marker(mark)} for mark in ("browser", "long")
     }
     items.sort(key=lambda item: (item.path not in files["browser"], item.path not in files["long"]))
+
+
+def pytest_collection_finish():
+    """Collect garbage again, but seldom, and never walk through what is imported and lives to the end."""
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
+    gc.enable()
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import torch
 
 from hf_attn.architectures.families import is_recurrent
-from hf_attn.architectures.map_sizes import count_weights, estimate_map_bytes
+from hf_attn.architectures.map_sizes import count_map_weights, estimate_map_bytes
 from hf_attn.generation.generate import generate_answer
 from hf_attn.interpret.attention_maps import OFFERED, AttentionMaps, attention_maps, fit_alignment
 from hf_attn.interpret.long_inputs import LongMap, choose_window, read_long_maps
@@ -98,7 +98,7 @@ def compute_maps(opened: LoadedModel, text: str, target: str) -> ComputedMaps:
     """
     read = opened.encode(text)
     writes = opened.model.can_generate()
-    choose_window(count_weights(opened.model.config, len(read), int(writes)), KEPT_BYTES)
+    choose_window(count_map_weights(opened.model.config, len(read), int(writes)), KEPT_BYTES)
     written = read_target(opened, read, target) if writes else []
     return compute_window(opened, read, written)
 
@@ -108,7 +108,7 @@ def compute_window(
 ) -> ComputedMaps:
     """Compute the maps of ids; where they are too many, those of a window that begins at `start`."""
     config = opened.model.config
-    sizes = count_weights(config, len(read), len(written))
+    sizes = count_map_weights(config, len(read), len(written))
     needed = estimate_map_bytes(config, len(read), len(written))
     if is_recurrent(config) or sum(map(math.prod, sizes.values())) <= SENT_WEIGHTS:
         maps = attention_maps(opened.model, read, written or None)

@@ -7,7 +7,7 @@ from transformers import PreTrainedConfig
 from hf_attn.architectures.families import is_recurrent
 
 
-def count_weights(config, source_length: int, target_length: int) -> dict[str, tuple[int, int, int, int]]:
+def count_map_weights(config, source_length: int, target_length: int) -> dict[str, tuple[int, int, int, int]]:
     """How many layers, heads, queries and keys the maps of each kind will have, before they are computed.
 
     A configuration that says nothing of layers or heads, as one without attention, counts as none.
@@ -29,7 +29,7 @@ def count_weights(config, source_length: int, target_length: int) -> dict[str, t
 
 def estimate_map_bytes(config, source_length: int, target_length: int) -> int:
     """Bytes that the maps of a forward pass will take, before it is run: four for each weight."""
-    return 4 * sum(map(math.prod, count_weights(config, source_length, target_length).values()))
+    return 4 * sum(map(math.prod, count_map_weights(config, source_length, target_length).values()))
 
 
 def side_of(config, side: str):

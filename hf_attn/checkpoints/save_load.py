@@ -93,6 +93,10 @@ class Checkpoint:
 def save_checkpoint(directory: str | Path, model: PreTrainedModel, task: Task, training: Mapping) -> Path:
     """Write a checkpoint folder, whole or not at all.
 
+    It holds config.json (with `auto_map`), model.safetensors, generation_config.json where the model writes,
+    tokenizer.json and tokenizer_config.json, training.json, README.md (the card), map.png where there is a
+    worked example with attention, and the files of `hf_attn/models/` that the model's code needs.
+
     Args:
         directory: the folder, which is replaced; its name is the model's name on the card.
         model: one of `hf_attn.models`.

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hf_attn.evaluation.metrics import Score, wilson_interval
-from hf_attn.tasks.base import CLASSES, HELD_OUT, TRAINING, VALIDATION, Task
+from hf_attn.tasks.base import CLASSES, Task
+from hf_attn.tasks.splits import HELD_OUT, TRAINING, VALIDATION
 from hf_attn.tasks.text.text_classification import TextClassification
 
 NAME = "TF-IDF, logistic regression"

@@ -10,8 +10,9 @@ import torch
 from hf_attn.architectures.memory import count_activations
 from hf_attn.generation.generate import evaluating, greedy_ids, is_decoder_only
 from hf_attn.models.positions import POSITION_TYPES
-from hf_attn.tasks.base import CLASSES, HELD_OUT, SEQUENCE, TEXT, VALIDATION, Task, check_count
+from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT, Task, check_count
 from hf_attn.tasks.batch import END, IGNORED, PAD, Batch
+from hf_attn.tasks.splits import HELD_OUT, VALIDATION
 
 LARGEST_PART = 2**29  # numbers that examples measured together would leave for training: they leave fewer
 

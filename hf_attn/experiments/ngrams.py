@@ -24,8 +24,8 @@ from hf_attn.experiments.base import (
     settings_of,
     values_of,
 )
-from hf_attn.tasks.base import SPLITS, TRAINING
 from hf_attn.tasks.batch import IGNORED, START
+from hf_attn.tasks.splits import SPLITS, TRAINING
 from hf_attn.tasks.text.language import Language
 from hf_attn.viz.draw_chart import Chart
 

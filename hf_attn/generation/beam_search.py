@@ -1,4 +1,4 @@
-"""Beam search that remembers: every beginning it kept, every one it let go, and what each was offered."""
+"""Beam search that remembers: every hypothesis it kept, every one it dropped, and what each chose from."""
 
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
@@ -6,7 +6,7 @@ from typing import Literal, Protocol
 import torch
 
 Fate = Literal["kept", "ended", "dropped"]
-NOTHING = -1e9  # score of a row that holds no beginning, as in transformers
+NOTHING = -1e9  # score of a row that holds no hypothesis, as in transformers
 
 
 class Writer(Protocol):
@@ -20,12 +20,12 @@ class Writer(Protocol):
 
 
 @dataclass
-class Beginning:
+class Hypothesis:
     """What one beam has written so far: a node of the tree.
 
     Attributes:
         token: the last one written; -1 at the root, where nothing is.
-        parent: place of the beginning before it among the search's nodes; -1 at the root.
+        parent: place of the hypothesis before it among the search's nodes; -1 at the root.
         depth: how many tokens are written.
         log_probability: of the last token, given all before it.
         score: sum of log p.
@@ -69,11 +69,11 @@ class BeamSearch:
         answers: the best first.
     """
 
-    nodes: tuple[Beginning, ...]
+    nodes: tuple[Hypothesis, ...]
     answers: tuple[Answer, ...]
 
     def path(self, node: int) -> tuple[int, ...]:
-        """Places of all beginnings that lead to a node, from the first token to itself."""
+        """Places of all hypotheses that lead to a node, from the first token to itself."""
         found = []
         while node > 0:
             found.append(node)
@@ -81,12 +81,12 @@ class BeamSearch:
         return tuple(reversed(found))
 
     def ids(self, node: int) -> tuple[int, ...]:
-        """The tokens of a beginning."""
+        """The tokens of a hypothesis."""
         return tuple(self.nodes[place].token for place in self.path(node))
 
 
 @torch.no_grad()
-def search(
+def beam_search(
     decoder: Writer,
     num_beams: int,
     max_new_tokens: int,
@@ -95,7 +95,7 @@ def search(
     length_penalty: float = 1.0,
     early_stopping: bool | Literal["never"] = False,
 ) -> BeamSearch:
-    """Keep the K likeliest beginnings, and of all that end the K with the best log p / length ** penalty.
+    """Keep the K likeliest hypotheses, and of all that end the K with the best log p / length ** penalty.
 
     Gives what `model.generate(num_beams=K, do_sample=False)` gives: of the 2 K likeliest continuations the K
     best that have not ended go on; one that has ended is an answer if it is among the K best (Wu et al. 2016,
@@ -139,10 +139,10 @@ def search(
 
 
 class _Tree:
-    """Every beginning so far, and which of them each row of the batch holds."""
+    """Every hypothesis so far, and which of them each row of the batch holds."""
 
     def __init__(self, num_beams: int):
-        self.nodes = [Beginning()]
+        self.nodes = [Hypothesis()]
         self.rows: list[int | None] = [0] + [None] * (num_beams - 1)
 
     def grow(self, log_p, best, parents, tokens, is_answer, is_kept) -> list[int | None]:
@@ -160,7 +160,7 @@ class _Tree:
             depth = self.nodes[parent].depth + 1
             found.append(len(self.nodes))
             self.nodes.append(
-                Beginning(token, parent, depth, float(log_p[row, token]), float(best[place]), fate)
+                Hypothesis(token, parent, depth, float(log_p[row, token]), float(best[place]), fate)
             )
         return found
 

@@ -11,7 +11,7 @@ from typing import Literal
 import torch
 
 from hf_attn.architectures.map_sizes import side_of
-from hf_attn.generation.beam_search import BeamSearch, search
+from hf_attn.generation.beam_search import BeamSearch, beam_search
 from hf_attn.generation.strategies import STRATEGIES, complete_settings
 from hf_attn.models.config_checks import check_number
 
@@ -301,7 +301,7 @@ def search_beams(
     early_stopping: bool | Literal["never"] = False,
     max_new_tokens: int | None = None,
 ) -> BeamSearch:
-    """Search the likeliest answers to one source, and keep the whole tree: see `beam_search.search`.
+    """Search the likeliest answers to one source, and keep the whole tree: see `beam_search`.
 
     Raises:
         ValueError: a setting out of its range, more than one source, or a model that does not write.
@@ -314,7 +314,7 @@ def search_beams(
         raise ValueError(f'early_stopping={early_stopping!r} must be True, False or "never".')
     limit = max_new_tokens or most_tokens(model, input_ids.shape[1])
     with evaluating(model), torch.no_grad():
-        return search(
+        return beam_search(
             IncrementalDecoder(model, input_ids),
             num_beams,
             limit,
@@ -325,7 +325,7 @@ def search_beams(
 
 
 def choices_of(found: BeamSearch, node: int) -> tuple[Choice, ...]:
-    """What each token of a beginning was chosen from."""
+    """What each token of a hypothesis was chosen from."""
     choices = []
     for place in found.path(node):
         probabilities = found.nodes[found.nodes[place].parent].probabilities

@@ -154,7 +154,7 @@ def call_with_retries(
         try:
             return call()
         except (HfHubHTTPError, TransportError, OfflineModeIsEnabled) as error:
-            status = _status_of(error)
+            status = error.response.status_code if isinstance(error, HfHubHTTPError) else None
             is_cut = isinstance(error, TransportError) and repeat_when_cut
             pause = max(wait, _requested_wait(error))
             if attempt == ATTEMPTS or not (status in TEMPORARY or is_cut) or pause > LONGEST_WAIT:
@@ -204,10 +204,6 @@ def join_names(names: Sequence[str], most: int = 6) -> str:
     """Names separated by commas: the first few, and how many more there are."""
     shown = ", ".join(names[:most])
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
-
-
-def _status_of(error: Exception) -> int | None:
-    return error.response.status_code if isinstance(error, HfHubHTTPError) else None
 
 
 def _requested_wait(error: Exception) -> float:

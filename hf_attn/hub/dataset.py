@@ -20,8 +20,9 @@ from hf_attn.hub.client import (
 )
 from hf_attn.hub.commit import Committed, FolderCommit, refuse_public, stage_files
 from hf_attn.tasks import Task
-from hf_attn.tasks.base import CLASSES, HELD_OUT, SPLITS, TEXT, TRAINING, VALIDATION, check_count
+from hf_attn.tasks.base import CLASSES, TEXT, check_count
 from hf_attn.tasks.batch import IGNORED, Batch
+from hf_attn.tasks.splits import HELD_OUT, SPLITS, TRAINING, VALIDATION
 from hf_attn.tasks.text.corpus import CorpusTask
 from hf_attn.tasks.user.read_dataset import load_library
 from hf_attn.utils.atomic_write import atomic_directory, refuse_others

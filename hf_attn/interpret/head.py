@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from functools import cached_property
+from numbers import Integral
 
 import torch
 from torch.nn import functional
@@ -282,8 +283,8 @@ def read_mask(mask: torch.Tensor) -> torch.Tensor:
 
 
 def is_whole(number: object) -> bool:
-    """Whether something is a whole number, and neither 1.0 nor True."""
-    return isinstance(number, int) and not isinstance(number, bool)
+    """Whether something is a whole number, Python's or NumPy's, and neither 1.0 nor True."""
+    return isinstance(number, Integral) and not isinstance(number, bool)
 
 
 def digits_that_sum(products: Sequence[float], score: float) -> int:

@@ -50,7 +50,7 @@ def choose_window(sizes: Mapping[str, tuple[int, int, int, int]], limit: int) ->
     """The largest window whose weights fit into so many bytes; None where all of them do.
 
     Args:
-        sizes: of `hf_attn.architectures.map_sizes.count_weights`.
+        sizes: of `hf_attn.architectures.map_sizes.count_map_weights`.
         limit: bytes of the window's weights, 2 each.
 
     Raises:

@@ -1,6 +1,7 @@
 """One example out of whatever a model is given to read: its ids without padding, or what is wrong with it."""
 
 import math
+import operator
 from collections.abc import Mapping
 from inspect import signature
 
@@ -10,7 +11,6 @@ from transformers import PreTrainedModel
 from hf_attn.architectures.families import is_ours
 from hf_attn.architectures.map_sizes import estimate_map_bytes, side_of
 from hf_attn.generation.generate import is_decoder_only
-from hf_attn.interpret.head import is_whole
 from hf_attn.tasks.batch import IGNORED, Batch
 
 USED = ("input_ids", "attention_mask", "token_type_ids", "labels")  # of a dict
@@ -169,16 +169,19 @@ def _choose_row(name: str, what: str, count: int, row: int | None) -> int:
         raise ValueError(f"The {name} holds no {what}: give at least one.")
     if row is None and count > 1:
         raise ValueError(f"The {name} holds {count} {what}; give one, or choose one, for example row=0.")
-    if row is not None and not (is_whole(row) and 0 <= row < count):
+    if row is None:
+        return 0
+    try:
+        place = -1 if isinstance(row, bool) else operator.index(row)
+    except TypeError:
+        place = -1
+    if not 0 <= place < count:
         raise ValueError(f"row={row} is not there: the {name} holds {count}, from row 0 on.")
-    return row or 0
+    return place
 
 
 def _list_keys(inputs: Mapping) -> str:
     return ", ".join(map(str, inputs)) or "nothing"
-
-
-# ---------------------------------------------------------------- what is refused
 
 
 def _refuse_unused(model: PreTrainedModel, inputs: Mapping) -> None:

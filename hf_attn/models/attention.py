@@ -160,8 +160,9 @@ class MultiHeadAttention(nn.Module):
         Args:
             hidden_states: [B, T, D], from which the queries are made.
             memory: [B, S, D], from which keys and values are made; None for self-attention.
-            attention_mask: as `create_causal_mask` or `create_bidirectional_mask` made it for the kernel; the
-                efficient kinds take what `mark_sequences` made.
+            attention_mask: [B, 1, T, S] bool, True = may attend; None where all may, or all but the future;
+                floats to be added to the scores for "eager", as transformers' mask functions make them. The
+                efficient kinds take [B or 1, S], the number of each token's sequence (`mark_sequences`).
             past_key_values: cache of this stack; cross-attention computes its keys and values once.
             rotation: (cos, sin) of the queries' and keys' positions, for rotary positions.
             **kwargs: passed to the kernel: `position_bias`, `relative_vectors`, …

@@ -14,11 +14,11 @@ class RecurrentConfig(BaseRecurrentConfig):
     Args:
         encoder_hidden_size: width of the encoder's state in each direction; where None, hidden_size, or half
             of it in each of two directions, so that memory and decoder are equally wide.
-        score_function: how well a state and a token of the memory match: "additive" (Bahdanau et al. 2014,
-            arXiv:1409.0473), "dot", "general" or "concat" (Luong et al. 2015, arXiv:1508.04025); "none": no
-            attention, the decoder begins at the encoder's last state and knows nothing else of the source
-            (Sutskever et al. 2014, arXiv:1409.3215).
-        attention_size: A, width in which "additive" and "concat" compare; hidden_size where None.
+        score_function: how well a state and a token of the memory match, a name in `SCORE_FUNCTIONS`, where
+            each has its equation and its paper; "none": no attention, the decoder begins at the encoder's
+            last state and knows nothing else of the source (Sutskever et al. 2014, arXiv:1409.3215).
+        attention_size: A, width in which a small network compares; hidden_size where None. Of no effect with
+            scores that compare otherwise.
         input_feeding: True: each step attends first, with the state before it, and the context enters the
             cells too (Bahdanau's wiring). False: the new state attends, and the cells never hear of it
             (Luong's, without input feeding). Of no effect with score_function="none".

@@ -63,8 +63,8 @@ class AttnDecoderModel(AttnDecoderPreTrainedModel):
 
         Args:
             input_ids: [B, T] token ids, after those in the cache.
-            attention_mask: [B, past + T], 1 = token, 0 = padding (left or right); or 4-dimensional, as the
-                kernel has it.
+            attention_mask: [B, past + T], 1 = token, 0 = padding (left or right); or as the kernel takes it,
+                [B, 1, T, past + T] bool, True = may attend.
             position_ids: [B, T]; counted from a [B, past + T] mask, or from the cache's end, where not given.
                 Given without mask and cache, each 0 begins a new sequence, which does not see the one before.
             past_key_values: keys and values of earlier steps.
@@ -90,6 +90,7 @@ class AttnDecoderModel(AttnDecoderPreTrainedModel):
         if isinstance(self.layers[0].self_attn, EfficientAttention):
             mask = mark_sequences(hidden_states, attention_mask, past_key_values, position_ids)
         else:
+            # [B, 1, T, past + T] bool, True = may attend; floats for "eager"; None: only the future is hidden
             mask = create_causal_mask(
                 config=self.config,
                 inputs_embeds=hidden_states,

@@ -54,7 +54,8 @@ class AttnEncoderModel(AttnEncoderPreTrainedModel):
 
         Args:
             input_ids: [B, S] token ids.
-            attention_mask: [B, S], 1 = token, 0 = padding (left or right); or [B, 1, S, S] as the kernel has.
+            attention_mask: [B, S], 1 = token, 0 = padding (left or right); or as the kernel takes it,
+                [B, 1, S, S] bool, True = may attend.
             inputs_embeds: [B, S, D] instead of input_ids.
             position_ids: [B, S]; counted from a [B, S] mask, or from 0, where not given.
             **kwargs: `output_attentions`, `output_hidden_states`, `return_dict`, and what the kernel takes.
@@ -72,8 +73,10 @@ class AttnEncoderModel(AttnEncoderPreTrainedModel):
         if self.config.dropout and self.training:
             hidden_states = nn.functional.dropout(hidden_states, self.config.dropout)
         if isinstance(self.layers[0].self_attn, EfficientAttention):
-            mask = mark_sequences(hidden_states, attention_mask)
+            mask = mark_sequences(hidden_states, attention_mask)  # [B or 1, S], 0 = padding
         else:
+            # [B, 1, S, S] bool, True = may attend; None where all may. For "eager" floats to be added to the
+            # scores: 0 = may attend, the lowest number = may not.
             mask = create_bidirectional_mask(
                 self.config, inputs_embeds=hidden_states, attention_mask=attention_mask
             )

@@ -80,12 +80,14 @@ class AttnSeq2SeqDecoder(AttnSeq2SeqPreTrainedModel):
         if isinstance(self.layers[0].self_attn, EfficientAttention):
             mask = mark_sequences(hidden_states, attention_mask, cache)
         else:
+            # [B, 1, T, past + T] bool, True = may attend; floats for "eager"; None: only the future is hidden
             mask = create_causal_mask(
                 config=self.config,
                 inputs_embeds=hidden_states,
                 attention_mask=attention_mask,
                 past_key_values=cache,
             )
+        # [B, 1, T, S] bool, True = may attend; floats for "eager"; None where all may
         memory_mask = create_bidirectional_mask(
             config=self.config,
             inputs_embeds=hidden_states,

@@ -81,7 +81,7 @@ def mark_padding(position_ids: torch.Tensor, attention_mask, newest: torch.Tenso
 
     Args:
         position_ids: [B, T].
-        attention_mask: [B, past + T], 1 = token; or [B, 1, T, S] as the kernel has it, in which padding may
+        attention_mask: [B, past + T], 1 = token; or [B, 1, T, S] as the kernel takes it, in which padding may
             not even attend to itself; anything else says nothing of padding.
         newest: [T], where in the cache the tokens stand.
 

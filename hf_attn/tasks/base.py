@@ -16,21 +16,18 @@ from transformers import PreTrainedTokenizerFast
 
 from hf_attn.tasks.batch import (
     END,
-    HASH_BUCKETS,
     IGNORED,
     PAD,
     SPECIAL_TOKENS,
     Batch,
     Ragged,
     constant,
-    hash_rows,
     join_batches,
 )
 from hf_attn.tasks.options import SizeChoice, check_count, check_options, options_of
 from hf_attn.tasks.recipes import RECURRENT, Recipe
+from hf_attn.tasks.splits import HASH_BUCKETS, HELD_OUT, SPLITS, TRAINING, VALIDATION, split_by_keys
 
-TRAINING, VALIDATION, HELD_OUT = "training", "validation", "held-out"
-SPLITS = (TRAINING, VALIDATION, HELD_OUT)
 SEQUENCE, CLASSES, TEXT = "sequence", "classes", "text"  # kinds of tasks: what is learned
 LONGEST_TEXT = 1000  # characters of an input: far more than any task reads, far less than a parser chokes on
 # what is hard about inputs → what makes one: a source, or (source, answer)
@@ -355,8 +352,7 @@ class Task(ABC):
 
     def split_of(self, keys: torch.Tensor) -> torch.Tensor:
         """[B] index into SPLITS for keys [B, K]."""
-        bucket = hash_rows(keys)  # bucket 0 is held out, bucket 1 validates, the other eight train
-        return torch.where(bucket == 0, SPLITS.index(HELD_OUT), (bucket == 1).long())
+        return split_by_keys(keys)
 
     def batch(self, sources: Ragged, targets: Ragged) -> Batch:
         """Close sequences with `</s>` and pad them."""

@@ -1,4 +1,4 @@
-"""Sequences of ids as tensors: batches of examples, rows of unequal length, and the hash that splits them."""
+"""Sequences of ids as tensors: batches of examples, and rows of unequal length."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,8 +8,6 @@ import torch
 SPECIAL_TOKENS = ("<pad>", "<s>", "</s>", "<unk>")
 PAD, START, END, UNKNOWN = range(len(SPECIAL_TOKENS))
 IGNORED = -100  # a label that is not learned
-
-HASH_BUCKETS = 10
 
 
 @dataclass(frozen=True)
@@ -106,22 +104,6 @@ class Ragged:
 def constant(token: int, like: torch.Tensor) -> Ragged:
     """The same one token in each of `like`'s rows [B]."""
     return Ragged(torch.full_like(like, token).unsqueeze(1), torch.ones_like(like))
-
-
-def hash_rows(ids: torch.Tensor) -> torch.Tensor:
-    """A number from 0 to HASH_BUCKETS − 1 a row, the same on every machine.
-
-    Args:
-        ids: [B, L] non-negative integers; zeros behind an example do not count.
-
-    Returns:
-        [B], an FNV-like hash of the row, its bits stirred so that similar rows part.
-    """
-    state = torch.full_like(ids[:, 0], 2166136261)
-    for column in ids.unbind(1):
-        stirred = ((state ^ column) * 16777619 + 97) & 0x7FFFFFFF
-        state = torch.where(column == PAD, state, stirred ^ (stirred >> 13))
-    return ((state * 2654435761) >> 8) % HASH_BUCKETS
 
 
 def join_batches(batches: Sequence[Batch]) -> Batch:

@@ -1,4 +1,10 @@
-"""The device that a model trains on, and its name."""
+"""The device that a model trains on, its name, and the precision.
+
+Training is in float32 unless accelerate is told otherwise: with ACCELERATE_MIXED_PRECISION=bf16, or
+`accelerate launch --mixed_precision bf16`, forward passes multiply in bfloat16, validation too, while
+weights, gradients and what is saved stay float32. "fp16" does the same in float16 on a GPU, where the loss is
+scaled; on a processor it changes nothing.
+"""
 
 import platform
 

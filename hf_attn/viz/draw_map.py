@@ -16,8 +16,8 @@ from hf_attn.interpret.attention_maps import AttentionMaps
 from hf_attn.utils.atomic_write import write_file
 from hf_attn.viz.web import build_page, pack_kind, read_asset
 
-# Weight 0, 0.1, … 1: the light --hf-att-0…10 of the lens, equal steps in OKLab. A weight of exactly 0, such
-# as that of a token which may not be read, stays white.
+# Weight 0, 0.1, … 1: the light --hf-att-0…10 of the lens, equal steps in OKLab. A weight of exactly 0 stays
+# white: it is nearly always that of a token which may not be read. The page knows the mask and hatches those.
 ATTENTION_COLOURS = tuple(re.findall(r"--hf-att-\d+: (#\w+)", read_asset("core/tokens.css"))[:11])
 INK, QUERY, KEY = "#161b24", "#8c1060", "#017b55"
 QUERY_AXIS, KEY_AXIS = "query: reads", "key: is read"

@@ -116,7 +116,7 @@ def test_the_order_is_learned_with_progress_and_can_be_stopped(monkeypatch):
     assert sum(values[-1]["models"][0]["right"]) == 1  # of twins, naive Bayes names one right
 
     moments = learn_order(session)
-    next(moments), next(moments)
+    next(moments), next(moments), next(moments)
     reports = lesson.reports
     assert list(learn_order(session)) == []  # one at a time
     assert lesson.reports is reports
@@ -157,8 +157,8 @@ def counted(text=language_ngrams.FIRST, prompt="the boat", session=None):
 
 def test_a_text_is_counted_table_by_table_and_asked_for_its_next_words():
     session, outputs = counted()
-    notes = ["Reading", "Reading", "unigrams", "bigrams", "trigrams", "Held out"]
-    assert len(outputs) == 6  # pressed, reading, three tables, the end
+    notes = ["Reading", "Reading", "Reading", "unigrams", "bigrams", "trigrams", "Held out"]
+    assert len(outputs) == 7  # pressed, reading, read, three tables, the end
     for shown, words in zip(outputs, notes, strict=True):
         assert words in shown["note"]
     value = told(outputs[-1]["board"])
@@ -290,7 +290,7 @@ def test_the_words_that_are_asked_are_sent_once_and_what_is_typed_meanwhile_stay
     session = Session()
     word_vectors.press_train(session, FORM)
     view = JobView(
-        find=lambda session: session.state(WordVectorsJob), show=word_vectors.show_followed, shows={}
+        kind=WordVectorsJob, show=word_vectors.show_followed, shows={}
     )
     outputs = list(view.follow(session))
     assert [name for shown in outputs for name in shown if name in KEPT] == list(KEPT[3:])
@@ -346,6 +346,7 @@ def test_an_own_text_is_asked_for_words_that_it_has():
     outputs = train(session, **own)
     next(outputs)
     first = next(outputs)
+    next(outputs)
     assert {first[name] for name in KEPT[3:]} <= set(lesson.report.vectors.words)
     assert lesson.status == RUNNING
     session.state(WordVectorsJob).stop()

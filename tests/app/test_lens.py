@@ -35,7 +35,7 @@ from demos.tabs.explore import ablation_panel
 from demos.tabs.explore import tab as explore
 from demos.tabs.explore.ablation_panel import AblationQuestion
 from demos.tabs.explore.head_scores import ExploreState
-from hf_attn.architectures.map_sizes import count_weights
+from hf_attn.architectures.map_sizes import count_map_weights
 from hf_attn.interpret import long_inputs
 from hf_attn.interpret.attention_maps import attention_maps
 from hf_attn.interpret.read_head import read_head
@@ -209,7 +209,7 @@ def test_a_window_of_long_maps_holds_the_models_own_weights(saved, name):
         named, long = long_inputs.read_long_maps(
             found.model, source, target, window=8, start=(3, 100), small=10
         )
-        sizes = count_weights(found.model.config, 30, 0 if target is None else 9)
+        sizes = count_map_weights(found.model.config, 30, 0 if target is None else 9)
     assert named.source_tokens == whole.source_tokens
     assert (named.target_tokens, named.decoder_tokens) == (whole.target_tokens, whole.decoder_tokens)
     for kind, part in long.items():

@@ -8,12 +8,13 @@ import torch
 from transformers import RecurrentGemmaConfig
 
 from hf_attn.architectures.families import FAMILIES, architectures_of, is_ours, is_recurrent, model_names
-from hf_attn.architectures.map_sizes import count_weights, estimate_map_bytes
+from hf_attn.architectures.map_sizes import count_map_weights, estimate_map_bytes
 from hf_attn.architectures.registry import build_model, find_architecture
 from hf_attn.evaluation.metrics import evaluate, exact_matches, measure_quickly, predict
 from hf_attn.generation.generate import generate_answer, greedy_ids
 from hf_attn.generation.strategies import STRATEGIES
 from hf_attn.interpret.attention_maps import attention_maps
+from hf_attn.models.score_functions import SCORE_FUNCTIONS
 from hf_attn.tasks import build_task
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
 from hf_attn.tasks.batch import END, IGNORED, PAD, Batch
@@ -219,11 +220,16 @@ def test_more_than_one_source_and_no_tokens_are_refused_in_words():
     assert isinstance(TASK.batch_of(["1 2"]), Batch)
 
 
+def test_every_score_function_is_a_variant_of_the_recurrent_family():
+    variants = FAMILIES["recurrent"].variants
+    assert [variant.fields["score_function"] for variant in variants.values()] == list(SCORE_FUNCTIONS)
+
+
 def test_a_model_of_transformers_whose_name_begins_as_ours_is_not_taken_for_ours():
     config = RecurrentGemmaConfig(num_hidden_layers=3, num_attention_heads=2)
     assert not is_ours(config.model_type)
     assert not is_recurrent(config)
-    assert count_weights(config, 5, 0) == {"encoder": (3, 2, 5, 5)}
+    assert count_map_weights(config, 5, 0) == {"encoder": (3, 2, 5, 5)}
     assert not is_ours(["recurrent"])
     assert {name: is_recurrent(family.config()) for name, family in FAMILIES.items()} == {
         **dict.fromkeys(("attn_seq2seq", "attn_decoder", "attn_encoder"), False),

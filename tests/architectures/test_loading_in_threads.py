@@ -63,6 +63,7 @@ def together(*jobs):
         sys.setswitchinterval(often)
 
 
+@pytest.mark.long
 def test_four_threads_that_load_twenty_models_each_leave_transformers_as_it_was(folders, whole):
     def load(place, opener):
         def job():

@@ -93,6 +93,7 @@ def test_a_link_that_dangles_elsewhere_does_not_tell_where(folder):
     assert "somewhere" not in str(refused.value)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["text", "dangling links"])
 def test_auto_classes_load_it_after_importing_hf_attn_whatever_the_links_are(folder, tmp_path, kind):
     write_links_as_text(folder) if kind == "text" else link_code(folder, TARGET)

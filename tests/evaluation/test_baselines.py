@@ -14,7 +14,7 @@ from hf_attn.evaluation.baselines import (
 )
 from hf_attn.evaluation.metrics import wilson_interval
 from hf_attn.tasks import build_task
-from hf_attn.tasks.base import HELD_OUT
+from hf_attn.tasks.splits import HELD_OUT
 from tests.support.commands import in_process, rows_of
 
 

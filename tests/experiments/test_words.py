@@ -2,6 +2,7 @@
 
 import collections
 import itertools
+import json
 
 import pytest
 import torch
@@ -19,10 +20,10 @@ from hf_attn.experiments.words.bpe_steps import (
 )
 from hf_attn.models.configuration_attn_decoder import AttnDecoderConfig
 from hf_attn.models.modeling_attn_decoder import AttnDecoderForCausalLM
-from hf_attn.tasks.base import HELD_OUT, TRAINING, VALIDATION
 from hf_attn.tasks.batch import END, IGNORED, SPECIAL_TOKENS, UNKNOWN
+from hf_attn.tasks.splits import HELD_OUT, TRAINING, VALIDATION
 from hf_attn.tasks.text.language import PRODUCT_MODEL
-from hf_attn.tasks.tokenizers.trained import SPACE, merges_of, train_tokenizer
+from hf_attn.tasks.tokenizers.trained import SPACE, train_tokenizer
 
 PIPER = "Peter Piper picked a peck of pickled peppers"
 TEXT = " ".join(
@@ -32,10 +33,17 @@ TEXT = " ".join(
 # ---------------------------------------------------------------- tokens
 
 
+def merges_of(tokenizer):
+    """The pairs that a BPE tokenizer merges, in the order they were learned in."""
+    model = json.loads(tokenizer.backend_tokenizer.to_str())["model"]
+    return [(left, right) for left, right in model.get("merges", ())]
+
+
 def test_pe_merges_first_and_then_ck():
     first, second = learn_bpe_merges(PIPER, 2)[1:]
     assert (first.merge, first.count) == (("p", "e"), 4)
     assert (second.merge, second.count) == (("c", "k"), 3)
+    assert merges_of(train_tokenizer([PIPER], "bpe", 100))[:2] == [first.merge, second.merge]
 
 
 @settings(max_examples=25, deadline=None)

@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from hf_attn.generation.beam_search import search
+from hf_attn.generation.beam_search import beam_search
 from hf_attn.generation.generate import (
     IncrementalDecoder,
     choices_of,
@@ -149,7 +149,7 @@ class Table:
 def test_wide_enough_the_search_finds_the_likeliest_of_all_answers():
     generator = torch.Generator().manual_seed(0)
     table = torch.rand(4, 4, generator=generator).softmax(-1)  # 0 begins, 3 ends
-    found = search(Table(table.tolist()), 64, 4, [3], length_penalty=0.0, early_stopping="never")
+    found = beam_search(Table(table.tolist()), 64, 4, [3], length_penalty=0.0, early_stopping="never")
 
     def answers(last=0, score=0.0, ids=()):
         for token in range(4):
@@ -166,17 +166,17 @@ def test_wide_enough_the_search_finds_the_likeliest_of_all_answers():
 
 def test_a_narrow_search_misses_what_begins_unlikely_and_a_wider_one_finds_it():
     table = [[0.0, 0.6, 0.4, 0.0], [0.2, 0.2, 0.2, 0.4], [0.0, 0.0, 0.1, 0.9], [0.25] * 4]
-    assert search(Table(table), 1, 3, [3], length_penalty=0.0).answers[0].ids == (1, 3)
-    assert search(Table(table), 2, 3, [3], length_penalty=0.0).answers[0].ids == (2, 3)
+    assert beam_search(Table(table), 1, 3, [3], length_penalty=0.0).answers[0].ids == (1, 3)
+    assert beam_search(Table(table), 2, 3, [3], length_penalty=0.0).answers[0].ids == (2, 3)
 
 
 def test_fewer_different_answers_than_beams_are_not_filled_up():
-    found = search(Table([[0.5, 0.5], [0.5, 0.5]]), 8, 2, [1])
+    found = beam_search(Table([[0.5, 0.5], [0.5, 0.5]]), 8, 2, [1])
     assert {answer.ids for answer in found.answers} == {(1,), (0, 1), (0, 0)}
 
 
 @every_model
-def test_the_tree_holds_what_the_model_gives_each_beginning(name):
+def test_the_tree_holds_what_the_model_gives_each_hypothesis(name):
     model, source = build(name), random_ids(1, 4)
     found = search_beams(model, source, 3, max_new_tokens=6)
     for place, node in enumerate(found.nodes):

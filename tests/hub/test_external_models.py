@@ -23,7 +23,7 @@ from transformers import (
     XLMWithLMHeadModel,
 )
 
-from hf_attn.architectures.map_sizes import count_weights, estimate_map_bytes
+from hf_attn.architectures.map_sizes import count_map_weights, estimate_map_bytes
 from hf_attn.hub import external_models
 from hf_attn.hub.external_models import choose_class, open_model
 from hf_attn.interpret.attention_maps import KINDS, attention_maps
@@ -97,7 +97,7 @@ def test_the_maps_of_a_model_are_counted_before_they_are_computed_also_where_its
     ids = torch.tensor([tokenizer("the cat sat on the mat")["input_ids"]])
     target = None if name == "bert" else ids[:, :3]
     maps = attention_maps(model, ids, target)
-    counted = count_weights(model.config, ids.shape[1], 0 if target is None else 3)
+    counted = count_map_weights(model.config, ids.shape[1], 0 if target is None else 3)
     there = {kind: weights for kind in KINDS if (weights := getattr(maps, kind)) is not None}
     assert counted == {kind: tuple(weights.shape) for kind, weights in there.items()}
 
@@ -106,7 +106,7 @@ def test_the_sides_are_counted_also_where_a_configuration_names_them_otherwise()
     layers = {"num_encoder_layers": 2, "num_decoder_layers": 3}
     heads = {"num_encoder_attention_heads": 4, "num_decoder_attention_heads": 8}
     config = ProphetNetConfig(hidden_size=32, **layers, **heads)
-    counted = count_weights(config, 5, 6)
+    counted = count_map_weights(config, 5, 6)
     assert estimate_map_bytes(config, 5, 6) == 4 * sum(map(math.prod, counted.values()))
     assert counted == {"encoder": (2, 4, 5, 5), "decoder": (3, 8, 6, 6), "cross": (3, 8, 6, 5)}
 
@@ -210,8 +210,9 @@ def test_two_models_that_are_one_write_and_have_all_three_kinds_of_maps(strategy
     assert maps.encoder.shape == (3, 4, 5, 5)
     assert maps.decoder.shape == (2, 4, written, written)
     assert maps.cross.shape == (2, 4, written, 5)
-    assert count_weights(config, 5, written)["encoder"] == (3, 4, 5, 5)
-    assert estimate_map_bytes(config, 5, 7) == 4 * sum(map(math.prod, count_weights(config, 5, 7).values()))
+    assert count_map_weights(config, 5, written)["encoder"] == (3, 4, 5, 5)
+    counted = count_map_weights(config, 5, 7)
+    assert estimate_map_bytes(config, 5, 7) == 4 * sum(map(math.prod, counted.values()))
 
 
 WRONG_INPUTS = {

@@ -328,6 +328,7 @@ def processes():
         yield context
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("route", "at"),
     [

@@ -238,6 +238,16 @@ def test_a_row_that_is_not_there_is_refused(row):
         attention_maps(build_seq2seq(), [[5, 6], [7, 8]], [5], row=row)
 
 
+@pytest.mark.parametrize("row", [np.int64(1), torch.tensor(1)])
+def test_a_row_may_be_numpys_or_pytorchs_whole_number(row):
+    model, rows = build_seq2seq(), [[5, 6], [7, 8]]
+    assert torch.equal(
+        attention_maps(model, rows, [5], row=row).cross, attention_maps(model, [7, 8], [5]).cross
+    )
+    head = read_head(model, rows, [5], row=row, layer=np.int64(0), head=np.int64(1))
+    assert head.explain(np.int64(0), np.int64(1)).chosen.weight == head.explain(0, 1).chosen.weight
+
+
 def test_one_target_serves_any_row_and_a_strategy_that_is_none_is_refused_even_unused():
     model, rows = build_seq2seq(), {"input_ids": [[5, 6], [7, 8]], "attention_mask": [[1, 1], [1, 1]]}
     target = {"input_ids": [[5, 9]], "attention_mask": [[1, 1]]}

@@ -110,6 +110,7 @@ def test_a_score_function_is_one_class_and_its_rows(added, endpoints, tmp_path, 
     from demos.tabs.train import form
 
     with_row = (
+        "import sys; sys.argv[0] = 'hf-attn'\n"  # the command line's help comes without torch
         "from hf_attn.architectures.families import FAMILIES, Variant\n"
         "FAMILIES['recurrent'].variants['cosine'] = Variant('Cosine', {'score_function': 'cosine'})\n"
         "from hf_attn.__main__ import main\n"

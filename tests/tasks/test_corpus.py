@@ -8,15 +8,17 @@ from typing import ClassVar
 import pytest
 import torch
 
-from hf_attn.tasks.base import HELD_OUT, SPLITS, TRAINING, VALIDATION, WorkedExample
-from hf_attn.tasks.text.corpus import (
-    CorpusTask,
-    Row,
-    Sequences,
+from hf_attn.tasks.base import WorkedExample
+from hf_attn.tasks.splits import (
+    HELD_OUT,
+    SPLITS,
+    TRAINING,
+    VALIDATION,
     split_by_group,
     split_within_targets,
     stable_hash,
 )
+from hf_attn.tasks.text.corpus import CorpusTask, Row, Sequences
 from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
 from hf_attn.utils.disk_cache import cached_rows
 
@@ -62,9 +64,9 @@ def test_rows_of_one_group_stand_in_one_split():
 def test_the_split_is_the_same_everywhere():
     """Written down once; another machine, version or order must find the same."""
     assert stable_hash("attention") % 1000 == 481
-    groups = [Row("", "", group) for group in "abcdefghij"]
-    shuffled = dict(zip([row.group for row in groups[::-1]], split_by_group(groups[::-1]), strict=True))
-    assert [shuffled[row.group] for row in groups] == split_by_group(groups)
+    groups = "abcdefghij"
+    shuffled = dict(zip(groups[::-1], split_by_group(groups[::-1]), strict=True))
+    assert [shuffled[group] for group in groups] == split_by_group(groups)
 
 
 def test_training_never_sees_a_held_out_or_validating_text():
@@ -125,7 +127,7 @@ def test_the_tokenizer_learns_from_training_rows_only():
 
         def read_rows(self):
             rows = list(super().read_rows())
-            for row, split in zip(rows, split_by_group(rows), strict=True):
+            for row, split in zip(rows, split_by_group(row.group for row in rows), strict=True):
                 yield row if split == TRAINING else row._replace(source=row.source + " ø")
 
     assert not any("ø" in token for token in Marked().vocabulary)
@@ -187,26 +189,21 @@ def test_a_restored_tokenizer_forgets_how_it_padded():
 
 
 def test_every_class_has_its_share_in_every_split_and_groups_stay_whole():
-    rows = [
-        Row(f"{name} {i}", name, f"{name} {i // 4}") for name, n in (("a", 400), ("b", 80)) for i in range(n)
-    ]
+    rows = [(name, f"{name} {i // 4}") for name, n in (("a", 400), ("b", 80)) for i in range(n)]
     splits = split_within_targets(rows)
-    counts = Counter((row.target, split) for row, split in zip(rows, splits, strict=True))
+    counts = Counter((target, split) for (target, _), split in zip(rows, splits, strict=True))
     assert counts["a", HELD_OUT] == counts["a", VALIDATION] == 40
     assert counts["b", HELD_OUT] == counts["b", VALIDATION] == 8
-    assert len({(row.group, split) for row, split in zip(rows, splits, strict=True)}) == 120
+    assert len({(group, split) for (_, group), split in zip(rows, splits, strict=True)}) == 120
 
 
 def test_a_class_of_three_texts_has_one_in_each_split():
-    rows = [Row(f"text {i}", "rare", f"text {i}") for i in range(3)]
-    assert sorted(split_within_targets(rows)) == sorted(SPLITS)
+    assert sorted(split_within_targets([("rare", f"text {i}") for i in range(3)])) == sorted(SPLITS)
 
 
 def test_a_class_of_large_groups_holds_the_smallest_out():
-    rows = [
-        Row(f"{group} {i}", "x", group) for group, n in (("p", 50), ("q", 30), ("r", 40)) for i in range(n)
-    ]
-    splits = dict(zip([row.group for row in rows], split_within_targets(rows), strict=True))
+    rows = [("x", group) for group, n in (("p", 50), ("q", 30), ("r", 40)) for _ in range(n)]
+    splits = dict(zip([group for _, group in rows], split_within_targets(rows), strict=True))
     assert splits == {"q": HELD_OUT, "r": VALIDATION, "p": TRAINING}
 
 

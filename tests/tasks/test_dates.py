@@ -9,7 +9,7 @@ import torch
 from babel.dates import format_date
 
 from hf_attn.tasks import build_task
-from hf_attn.tasks.base import HELD_OUT, SPLITS
+from hf_attn.tasks.splits import HELD_OUT, SPLITS
 from hf_attn.tasks.text.dates import (
     ALPHABET,
     FIRST_YEAR,

@@ -13,8 +13,8 @@ from hf_attn.architectures.settings import apply_settings
 from hf_attn.evaluation.metrics import evaluate
 from hf_attn.generation.generate import generate_answer
 from hf_attn.tasks import build_task
-from hf_attn.tasks.base import SPLITS
 from hf_attn.tasks.batch import END, IGNORED, START
+from hf_attn.tasks.splits import SPLITS
 from hf_attn.training.loop import train
 from tests.support.commands import in_process, rows_of
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from hf_attn.tasks import build_task
-from hf_attn.tasks.base import HELD_OUT, VALIDATION
+from hf_attn.tasks.splits import HELD_OUT, VALIDATION
 from hf_attn.tasks.text.pronunciation import LETTERS, MOST_SYMBOLS, PHONEMES, edit_distance
 from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
 from tests.support.commands import in_process

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from hf_attn.tasks import TASKS, build_task
-from hf_attn.tasks.base import HELD_OUT, SPLITS, TRAINING, VALIDATION
+from hf_attn.tasks.splits import HELD_OUT, SPLITS, TRAINING, VALIDATION
 
 
 def draw(task, n, seed=0):

@@ -11,7 +11,7 @@ import torch
 from hf_attn.architectures.settings import apply_settings
 from hf_attn.checkpoints.save_load import load_checkpoint
 from hf_attn.tasks import build_task
-from hf_attn.tasks.base import HELD_OUT, SPLITS, TRAINING
+from hf_attn.tasks.splits import HELD_OUT, SPLITS, TRAINING
 from tests.support.commands import in_process, rows_of
 
 NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")

@@ -7,8 +7,8 @@ import torch
 
 from hf_attn.architectures.registry import build_model
 from hf_attn.tasks import Recipe, build_task
-from hf_attn.tasks.base import HELD_OUT, SPLITS, TRAINING
 from hf_attn.tasks.batch import END, PAD
+from hf_attn.tasks.splits import HELD_OUT, SPLITS, TRAINING
 from hf_attn.tasks.synthetic.parsing import read_prefix
 
 VARIANTS = [

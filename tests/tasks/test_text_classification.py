@@ -17,7 +17,7 @@ from hf_attn.checkpoints.training_record import build_training_record
 from hf_attn.evaluation.metrics import evaluate, predict
 from hf_attn.interpret.attention_maps import attention_maps
 from hf_attn.tasks import build_task
-from hf_attn.tasks.base import HELD_OUT, SPLITS, TRAINING
+from hf_attn.tasks.splits import HELD_OUT, SPLITS, TRAINING
 from hf_attn.tasks.text.topics import TOPICS, docstrings_of
 from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
 from hf_attn.tasks.user.read_table import read_columns

@@ -7,7 +7,7 @@ import sys
 import pytest
 from transformers import AutoTokenizer
 
-from hf_attn.tasks.tokenizers.trained import KINDS, bpe_steps, merges_of, train_tokenizer
+from hf_attn.tasks.tokenizers.trained import KINDS, train_tokenizer
 
 PETER = "Peter Piper picked a peck of pickled peppers"
 TEXTS = [
@@ -26,27 +26,6 @@ def test_what_was_learned_from_comes_back_as_it_was(kind):
         ids = tokenizer(text)["input_ids"]
         assert ids[-1] == 2
         assert tokenizer.decode(ids, skip_special_tokens=True) == text
-
-
-def test_the_first_merges_of_peter_piper_are_pe_and_ck():
-    merges = merges_of(train_tokenizer([PETER], "bpe", 100))
-    assert merges[:2] == [("p", "e"), ("c", "k")]
-
-
-def test_the_steps_of_a_text_begin_with_characters_and_merge_one_pair_a_step():
-    merges = merges_of(train_tokenizer([PETER], "bpe", 100))
-    characters, first, second, *_ = bpe_steps("a peck", merges)
-    assert characters.merge is None
-    assert characters.pieces == ("▁", "a", "▁", "p", "e", "c", "k")
-    assert (first.merge, first.pieces) == (("p", "e"), ("▁", "a", "▁", "pe", "c", "k"))
-    assert (second.merge, second.pieces) == (("c", "k"), ("▁", "a", "▁", "pe", "ck"))
-
-
-def test_our_plain_merging_reaches_the_library_s_pieces():
-    tokenizer = train_tokenizer(TEXTS * 2, "bpe", 150)
-    merges = merges_of(tokenizer)
-    for text in [*TEXTS, "reported peppers, a file, the files", "pepepepe ckckck"]:
-        assert list(bpe_steps(text, merges)[-1].pieces) == tokenizer.tokenize(text)
 
 
 @pytest.mark.parametrize("kind", KINDS)

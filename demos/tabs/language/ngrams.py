@@ -29,8 +29,9 @@ from hf_attn.experiments.words.ngram_text import (
     read_passages,
     sizes_by_context,
 )
-from hf_attn.tasks.base import HELD_OUT, TEXT, TRAINING
+from hf_attn.tasks.base import TEXT
 from hf_attn.tasks.batch import SPECIAL_TOKENS
+from hf_attn.tasks.splits import HELD_OUT, TRAINING
 
 from ...core.limits import refuse_longer
 from ...jobs.job import FINISHED, RUNNING, STOPPED, ReportedJob

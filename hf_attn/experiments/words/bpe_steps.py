@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hf_attn.tasks.tokenizers.trained import LEAST_COUNT, merge_pair, train_tokenizer
+from hf_attn.tasks.tokenizers.trained import LEAST_COUNT, train_tokenizer
 
 BYTES = 256
 
@@ -96,7 +96,7 @@ def learn_bpe_merges(text: str, most: int) -> list[LearningStep]:
         if len(steps) > most or not pairs or pairs[0][1] < LEAST_COUNT:
             return steps
         merge, count = pairs[0]
-        pieces_of = {word: tuple(merge_pair(pieces, merge)) for word, pieces in pieces_of.items()}
+        pieces_of = {word: tuple(_merge_pair(pieces, merge)) for word, pieces in pieces_of.items()}
         if (joined := "".join(merge)) not in vocabulary:  # two pairs may read alike
             vocabulary += (joined,)
 
@@ -105,6 +105,17 @@ def _split_for_merging(text: str) -> list[str]:
     """Words and signs, each with a sign for the space before it, as our BPE tokenizers read them."""
     backend = train_tokenizer([], "bpe").backend_tokenizer
     return [word for word, _ in backend.pre_tokenizer.pre_tokenize_str(text)]
+
+
+def _merge_pair(pieces: Sequence[str], pair: tuple[str, str]) -> list[str]:
+    """Make one piece of every such pair, from left to right."""
+    merged: list[str] = []
+    for piece in pieces:
+        if merged and (merged[-1], piece) == pair:
+            merged[-1] = "".join(pair)
+        else:
+            merged.append(piece)
+    return merged
 
 
 def _count_pairs(

@@ -12,8 +12,8 @@ from hf_attn.experiments.ngrams import DISCOUNTS, NGrams, grams_of
 from hf_attn.experiments.words.sentences import split_sentences, split_words
 from hf_attn.models.configuration_attn_decoder import AttnDecoderConfig
 from hf_attn.models.modeling_attn_decoder import AttnDecoderForCausalLM
-from hf_attn.tasks.base import HELD_OUT, SPLITS, TRAINING, VALIDATION
 from hf_attn.tasks.batch import END, IGNORED, SPECIAL_TOKENS, START, UNKNOWN
+from hf_attn.tasks.splits import HELD_OUT, SPLITS, TRAINING, VALIDATION
 from hf_attn.tasks.text.language import PRODUCT_MODEL, Language
 from hf_attn.utils.model_lock import building_model
 

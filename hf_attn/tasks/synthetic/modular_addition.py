@@ -6,11 +6,12 @@ from dataclasses import dataclass
 import torch
 
 from hf_attn.models.config_checks import bounded
-from hf_attn.tasks.base import HELD_OUT, SPLITS, TRAINING, VALIDATION, WorkedExample
+from hf_attn.tasks.base import WorkedExample
 from hf_attn.tasks.base_symbols import SpacedTask
-from hf_attn.tasks.batch import SPECIAL_TOKENS, Ragged, constant, hash_rows
+from hf_attn.tasks.batch import SPECIAL_TOKENS, Ragged, constant
 from hf_attn.tasks.options import SizeChoice
 from hf_attn.tasks.recipes import Recipe
+from hf_attn.tasks.splits import HELD_OUT, SPLITS, TRAINING, VALIDATION, hash_rows
 
 PER_MILLE = 1000
 

@@ -5,9 +5,7 @@ is here.
 """
 
 import functools
-import hashlib
 from abc import abstractmethod
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, NamedTuple
@@ -16,8 +14,9 @@ import torch
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
-from hf_attn.tasks.base import HELD_OUT, SPLITS, TRAINING, VALIDATION, Task, check_count
+from hf_attn.tasks.base import Task, check_count
 from hf_attn.tasks.batch import SPECIAL_TOKENS, Batch, Ragged
+from hf_attn.tasks.splits import HELD_OUT, SPLITS, TRAINING, VALIDATION, split_by_group
 from hf_attn.tasks.tokenizers.trained import train_tokenizer, wrap_text_tokenizer
 
 MOST_POSITIONS = 512  # tokens of the longest text that a model is built for
@@ -101,51 +100,6 @@ class Encoded:
     repeated: int
 
 
-def stable_hash(text: str) -> int:
-    """A number below 2⁶⁴ for a text, the same on every machine (the first bytes of its SHA-1)."""
-    return int.from_bytes(hashlib.sha1(text.encode(), usedforsecurity=False).digest()[:8], "big")
-
-
-def split_by_group(rows: Sequence[Row]) -> list[str]:
-    """The split of each row by a hash of its group alone: a tenth held out, a tenth validates."""
-    buckets = (stable_hash(row.group) % 10 for row in rows)
-    return [HELD_OUT if bucket == 0 else VALIDATION if bucket == 1 else TRAINING for bucket in buckets]
-
-
-def split_within_targets(rows: Sequence[Row]) -> list[str]:
-    """The split of each row so that every target (a class) has its share in each split.
-
-    Of a target's groups, in the order of their hashes, those of at most half a tenth of its rows are held out
-    until a tenth is full, and the next ones validate; where none is so small, the smallest does. A group must
-    be of one target.
-    """
-    sizes: dict[str, Counter[str]] = defaultdict(Counter)
-    for row in rows:
-        sizes[row.target][row.group] += 1
-    split_of: dict[str, str] = {}
-    for groups in sizes.values():
-        tenth = groups.total() / 10
-        left = sorted(groups, key=lambda group: (stable_hash(group), group))
-        for split in (HELD_OUT, VALIDATION):
-            chosen = _fill([group for group in left if groups[group] <= tenth / 2 + 1], groups, tenth)
-            if not chosen and len(left) > 1:
-                chosen = [min(left, key=lambda group: groups[group])]
-            split_of |= dict.fromkeys(chosen, split)
-            left = [group for group in left if group not in split_of]
-        split_of |= dict.fromkeys(left, TRAINING)
-    return [split_of[row.group] for row in rows]
-
-
-def _fill(groups: Sequence[str], sizes: Counter[str], rows: float) -> list[str]:
-    """The first groups that have as many rows together, or one group's more."""
-    chosen: list[str] = []
-    for group in groups:
-        if sum(sizes[other] for other in chosen) >= rows:
-            break
-        chosen.append(group)
-    return chosen
-
-
 @dataclass(frozen=True)
 class CorpusTask(Task):
     """A task on text that is read from somewhere, with a tokenizer trained on its training rows.
@@ -175,7 +129,7 @@ class CorpusTask(Task):
 
     def split_rows(self, rows: Sequence[Row]) -> list[str]:
         """The split of each row."""
-        return split_by_group(rows)
+        return split_by_group(row.group for row in rows)
 
     def encode_targets(self, rows: Sequence[Row]) -> list[list[int]]:
         """Each row's target as ids, without `</s>`."""

@@ -11,11 +11,12 @@ from tokenizers import processors
 from transformers import PreTrainedTokenizerFast
 
 from hf_attn.models.config_checks import bounded
-from hf_attn.tasks.base import HELD_OUT, SPLITS, TEXT, WorkedExample
+from hf_attn.tasks.base import TEXT, WorkedExample
 from hf_attn.tasks.batch import END, IGNORED, PAD, START, Batch, Ragged
 from hf_attn.tasks.options import SizeChoice
 from hf_attn.tasks.recipes import Recipe
-from hf_attn.tasks.text.corpus import Encoded, Row, Sequences, encode_all, stable_hash
+from hf_attn.tasks.splits import HELD_OUT, SPLITS, stable_hash
+from hf_attn.tasks.text.corpus import Encoded, Row, Sequences, encode_all
 from hf_attn.tasks.text.topics import Topics
 from hf_attn.tasks.user.base import OwnText
 from hf_attn.tasks.user.read_dataset import read_dataset

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from hf_attn.tasks.base import WorkedExample
 from hf_attn.tasks.recipes import Recipe
-from hf_attn.tasks.text.corpus import Row, split_by_group
+from hf_attn.tasks.splits import split_by_group
+from hf_attn.tasks.text.corpus import Row
 from hf_attn.tasks.text.text_classification import DOCUMENT_MODEL, PRODUCT_MODEL, TextClassification
 
 LANGUAGES = ("cs", "de", "en", "es", "fi", "fr", "hu", "it", "nl", "pl", "sv", "tr")  # all in Latin letters
@@ -56,7 +57,7 @@ class Phrases(TextClassification):
 
     def split_rows(self, rows: Sequence[Row]) -> list[str]:
         """By meaning alone."""
-        return split_by_group(rows)
+        return split_by_group(row.group for row in rows)
 
 
 def read_phrases() -> Iterator[Row]:

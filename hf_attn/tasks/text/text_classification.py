@@ -11,7 +11,8 @@ from transformers import PreTrainedTokenizerFast
 from hf_attn.tasks.base_classes import ClassTask
 from hf_attn.tasks.batch import IGNORED, UNKNOWN, Batch, Ragged
 from hf_attn.tasks.recipes import Recipe
-from hf_attn.tasks.text.corpus import CorpusTask, Row, split_within_targets
+from hf_attn.tasks.splits import split_within_targets
+from hf_attn.tasks.text.corpus import CorpusTask, Row
 from hf_attn.tasks.user.read_table import MOST_CHARACTERS
 
 # the classifier of “Self-Attention and Multi-Head Attention” (see architectures/presets.py), with the task's
@@ -66,7 +67,7 @@ class TextClassification(ClassTask, CorpusTask):
 
     def split_rows(self, rows: Sequence[Row]) -> list[str]:
         """Every class has its share in every split."""
-        return split_within_targets(rows)
+        return split_within_targets([(row.target, row.group) for row in rows])
 
     def tokenizer_texts(self, rows: Sequence[Row]) -> list[str]:
         """The sources; classes are no text."""

@@ -1,9 +1,6 @@
-"""Tokenizers learned from text: byte-pair encoding, words, characters; and how BPE merges, step by step."""
+"""Tokenizers learned from text: byte-pair encoding, words, characters."""
 
-import itertools
-import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
@@ -18,19 +15,6 @@ SPACE = "▁"  # stands for a space, so that a token says whether a word begins 
 WORDS = Regex(rf"{SPACE}?\w+|{SPACE}?[^\w{SPACE}]|{SPACE}")
 CHARACTERS = Regex(r"[\s\S]")
 LEAST_COUNT = 2  # a pair or word met once says nothing about the next text
-
-
-@dataclass(frozen=True)
-class BpeStep:
-    """One merge of a text's pieces.
-
-    Attributes:
-        merge: the two pieces that became one; None before the first merge.
-        pieces: the text's pieces then.
-    """
-
-    merge: tuple[str, str] | None
-    pieces: tuple[str, ...]
 
 
 def train_tokenizer(
@@ -106,47 +90,6 @@ def wrap_tokenizer(tokenizer: Tokenizer, model_max_length: int, **settings) -> P
         clean_up_tokenization_spaces=False,
         **settings,
     )
-
-
-def merges_of(tokenizer: PreTrainedTokenizerFast) -> list[tuple[str, str]]:
-    """The pairs that a BPE tokenizer merges, in the order they were learned in; none for other kinds."""
-    model = json.loads(tokenizer.backend_tokenizer.to_str())["model"]
-    return [(left, right) for left, right in model.get("merges", ())]
-
-
-def bpe_steps(text: str, merges: Sequence[tuple[str, str]]) -> list[BpeStep]:
-    """How a text's pieces merge: always the oldest merge that any two neighbours allow, wherever they stand.
-
-    The `tokenizers` library reaches the same pieces faster.
-
-    Args:
-        text: what is read; words and signs never merge with each other.
-        merges: as `merges_of` gives them.
-
-    Returns:
-        The characters, then the pieces after each merge.
-    """
-    ages = {pair: age for age, pair in enumerate(merges)}
-    words = [list(word) for word, _ in _build_splitter("bpe").pre_tokenize_str(text)]
-    steps = [BpeStep(None, tuple(piece for word in words for piece in word))]
-    while True:
-        pairs = {pair for word in words for pair in itertools.pairwise(word) if pair in ages}
-        if not pairs:
-            return steps
-        oldest = min(pairs, key=lambda pair: ages[pair])
-        words = [merge_pair(word, oldest) for word in words]
-        steps.append(BpeStep(oldest, tuple(piece for word in words for piece in word)))
-
-
-def merge_pair(pieces: Sequence[str], pair: tuple[str, str]) -> list[str]:
-    """Make one piece of every such pair, from left to right."""
-    merged: list[str] = []
-    for piece in pieces:
-        if merged and (merged[-1], piece) == pair:
-            merged[-1] = "".join(pair)
-        else:
-            merged.append(piece)
-    return merged
 
 
 def _model_and_trainer(kind: str, vocab_size: int):

@@ -8,7 +8,8 @@ from transformers import PreTrainedTokenizerFast
 
 from hf_attn.models.config_checks import bounded, check_choice
 from hf_attn.tasks.batch import SPECIAL_TOKENS, UNKNOWN
-from hf_attn.tasks.text.corpus import CorpusTask, Row, split_within_targets
+from hf_attn.tasks.splits import split_within_targets
+from hf_attn.tasks.text.corpus import CorpusTask, Row
 from hf_attn.tasks.tokenizers.trained import KINDS, SPACE
 
 MOST_TOKENS = 30_000  # of a vocabulary: more than a small model has use for
@@ -58,7 +59,7 @@ class OwnText(CorpusTask):
 
     def split_rows(self, rows: Sequence[Row]) -> list[str]:
         """A tenth held out and a tenth validates, however few rows there are; a group stays together."""
-        return split_within_targets([row._replace(target="") for row in rows])
+        return split_within_targets([("", row.group) for row in rows])
 
     def split_source(self, text: str) -> list[str]:
         """The text's tokens.

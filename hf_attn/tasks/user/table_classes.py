@@ -5,9 +5,10 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hf_attn.tasks.base import HELD_OUT, SPLITS, WorkedExample
+from hf_attn.tasks.base import WorkedExample
 from hf_attn.tasks.recipes import Recipe
-from hf_attn.tasks.text.corpus import Row, stable_hash
+from hf_attn.tasks.splits import HELD_OUT, SPLITS, stable_hash
+from hf_attn.tasks.text.corpus import Row
 from hf_attn.tasks.text.text_classification import PRODUCT_MODEL, TextClassification
 from hf_attn.tasks.user.read_dataset import read_dataset
 from hf_attn.tasks.user.read_table import Line, column_names, read_columns

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from transformers import PreTrainedTokenizerFast
 
 from hf_attn.models.config_checks import bounded
-from hf_attn.tasks.base import HELD_OUT, SPLITS, Verdict, WorkedExample
+from hf_attn.tasks.base import Verdict, WorkedExample
 from hf_attn.tasks.batch import SPECIAL_TOKENS, UNKNOWN
 from hf_attn.tasks.recipes import Recipe
-from hf_attn.tasks.text.corpus import MOST_POSITIONS, Row, encode_all, stable_hash
+from hf_attn.tasks.splits import HELD_OUT, SPLITS, stable_hash
+from hf_attn.tasks.text.corpus import MOST_POSITIONS, Row, encode_all
 from hf_attn.tasks.user.base import OwnText
 from hf_attn.tasks.user.read_dataset import read_dataset
 from hf_attn.tasks.user.read_table import column_names, read_columns

@@ -19,8 +19,8 @@ from hf_attn.experiments.words.word_vectors import (
     learn_word_vectors,
     share_first,
 )
-from hf_attn.tasks.base import HELD_OUT, TRAINING
 from hf_attn.tasks.batch import PAD, Batch
+from hf_attn.tasks.splits import HELD_OUT, TRAINING
 from hf_attn.tasks.text.topics import Topics
 from hf_attn.tasks.tokenizers.trained import SPACE
 from hf_attn.textbooks.claims import Claim, Measured
