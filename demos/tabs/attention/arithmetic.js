@@ -5,7 +5,7 @@
    const arithmetic = hfAttn.arithmetic(host, {onKey(column), file()}); arithmetic.update(value)
    value: that of the attention board (its contract is in demos/tabs/attention/tab.py) */
 (hfAttn => {
-  const { el, number, named, css, fill, numberOn } = hfAttn;
+  const { el, number, named, css, colourOf, numberOn } = hfAttn;
 
   const letter = (name, word = "") => [el("var", "", name), word ? `\u2002${word}` : ""];
   const minus = "\u2212";
@@ -29,7 +29,7 @@
       const swatch = list.querySelector(".weight output");
       if (!swatch || painted === null) return;
       const theme = hfAttn.theme(list);
-      const rgb = fill(theme, painted);
+      const rgb = colourOf(theme, painted);
       swatch.style.background = css(rgb);
       swatch.style.color = numberOn(theme, rgb);
     };

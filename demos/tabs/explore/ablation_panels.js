@@ -6,7 +6,7 @@
    {rows, cols, cells[r][c] {text, below, rgb} or null}; picture.update(name) after each change
    hfAttn.bars(host, {name, tell}).update({values, labels, xName}): a bar a value, null where there is none */
 (hfAttn => {
-  const { el, range, number, button, fill, css, numberOn, clamp } = hfAttn;
+  const { el, range, number, button, colourOf, css, numberOn, clamp } = hfAttn;
   const ROUND = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
   const roundUp = most => ROUND.find(end => most <= end) ?? most;
   const header = (text, scope) => Object.assign(el("th", "", String(text)), { scope });
@@ -107,7 +107,7 @@
       put(number(value, top < 1 && value ? 1 : 0), x0 - 6, y, "right", "middle");
     }
     const wide = clamp(each - (each > 6 ? 2 : 0.5), 0.5, 28);
-    ctx.fillStyle = css(fill(theme, 0.6));
+    ctx.fillStyle = css(colourOf(theme, 0.6));
     o.values.forEach((value, i) => {
       if (!Number.isFinite(value)) return;
       const tall = (value / (top || 1)) * (y1 - y0);
@@ -194,7 +194,7 @@
       const cells = placesOf(of).map(({ l, h }) =>
         roles.map(([name]) => {
           const value = of[name][l][h];
-          const rgb = name !== "uniform" && Number.isFinite(value) ? fill(theme, value) : null;
+          const rgb = name !== "uniform" && Number.isFinite(value) ? colourOf(theme, value) : null;
           return { text: score(value), below: before && score(before[name][l][h]), rgb };
         }),
       );
@@ -211,7 +211,7 @@
     const cell = (value, before, isWeight, theme) => {
       const own = el("b", "", score(value));
       if (isWeight && Number.isFinite(value)) {
-        const rgb = fill(theme, value);
+        const rgb = colourOf(theme, value);
         own.style.background = css(rgb);
         own.style.color = numberOn(theme, rgb);
       }

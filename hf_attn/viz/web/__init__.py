@@ -20,7 +20,7 @@ from hf_attn.models.config_checks import check_choice
 FOLDER = Path(__file__).parent
 STYLES = ("core/tokens.css", "core/canvas.css")
 SCRIPTS = (  # in this order
-    *(f"core/{name}.js" for name in ("base", "surface", "mount", "svg")),
+    *(f"core/{name}.js" for name in ("format", "dom", "theme", "packing", "tooltip", "surface", "mount", "svg")),
     *(f"plots/{name}.js" for name in ("heatmap_paint", "heatmap", "long_heatmap", "line_chart")),
     *("plots/film_strip.js", "plots/token_strip.js"),
     *("export/npz.js", "export/single_page.js", "export/buttons.js"),

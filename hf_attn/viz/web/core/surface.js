@@ -5,7 +5,7 @@
    paint(ctx, width, theme, size) measures first, calls size(w, h) once, then draws. The same paint also draws
    the PNG and the SVG, so that what is saved is what is seen. */
 (hfAttn => {
-  const { range, el, fill, theme, save, onLook } = hfAttn;
+  const { range, el, colourOf, theme, save, onLook } = hfAttn;
 
   const drawings = new WeakMap(); // canvas → (colours) → the same picture as SVG
 
@@ -83,7 +83,7 @@
     const ctx = canvas.getContext("2d");
     resize(canvas, n, m);
     const image = ctx.createImageData(n, m);
-    small.forEach((row, r) => row.forEach((v, c) => image.data.set([...fill(colours, v, most), 255], 4 * (r * n + c))));
+    small.forEach((row, r) => row.forEach((v, c) => image.data.set([...colourOf(colours, v, most), 255], 4 * (r * n + c))));
     ctx.putImageData(image, 0, 0);
   };
 

@@ -4,7 +4,7 @@
    const take = hfAttn.takeHeads(panel, board) at the foot of the panel; take(data, kind) after each update, both as
    explore_board.js has them */
 (hfAttn => {
-  const { el, range, fill, css } = hfAttn;
+  const { el, range, colourOf, css } = hfAttn;
   const [LARGEST, GAP, LEFT, TOP] = [96, 6, 20, 20];
   const MOST = 32; // cells on a side of a small map
 
@@ -28,7 +28,7 @@
         const [wide, high] = [side / small[0].length, side / small.length];
         small.forEach((row, r) =>
           row.forEach((weight, c) => {
-            ctx.fillStyle = css(fill(theme, weight));
+            ctx.fillStyle = css(colourOf(theme, weight));
             ctx.fillRect(x0 + c * wide, y0 + r * high, wide, high);
           }),
         );

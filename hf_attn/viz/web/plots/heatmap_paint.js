@@ -2,7 +2,7 @@
 /* How an attention map is laid out and drawn. Pure functions of (context, options, theme): the same calls make the
    picture on the page, the PNG and the SVG. See heatmap.js for the options. */
 (hfAttn => {
-  const { range, font, fill, css, numberOn, shown, clip, weight } = hfAttn;
+  const { range, font, colourOf, css, numberOn, shown, clip, weight } = hfAttn;
   const ROLES = { query: ": reads ↓", key: ": is read →" };
   const text = label => clip(shown(label));
 
@@ -166,7 +166,7 @@
       hatch(ctx, theme, x, y, s, box.radius);
       return;
     }
-    const rgb = fill(theme, values[r][c], o.most);
+    const rgb = colourOf(theme, values[r][c], o.most);
     const value = o.values[r][c];
     ctx.beginPath();
     ctx.roundRect(x, y, s, s, box.radius);
@@ -185,7 +185,7 @@
     // in the colour a number would have there
     const s = box.cell - box.gap;
     const thick = box.cell >= 24;
-    ctx.strokeStyle = readable(o, r, c) ? numberOn(theme, fill(theme, values[r][c], o.most)) : theme.ink;
+    ctx.strokeStyle = readable(o, r, c) ? numberOn(theme, colourOf(theme, values[r][c], o.most)) : theme.ink;
     ctx.lineWidth = thick ? 1.75 : 1.25;
     ctx.setLineDash(o.truth[r][c] === 2 ? [2, 3.5] : []);
     ctx.beginPath();
@@ -272,7 +272,7 @@
     const below = o.truth && width < 400;
     size(width, below ? 62 : 36);
     for (const i of range(Math.round(bar))) {
-      ctx.fillStyle = css(fill(theme, i / bar));
+      ctx.fillStyle = css(colourOf(theme, i / bar));
       ctx.fillRect(i, 0, 1.5, 10);
     }
     ctx.font = font(theme, 12);

@@ -10,7 +10,7 @@
    [{source, label, right, answer}] with a class, or [{source, text}] with running text; columns are the names of the
    first two. */
 (hfAttn => {
-  const { el, shown, number, fill, css, numberOn } = hfAttn;
+  const { el, shown, number, colourOf, css, numberOn } = hfAttn;
   const LONG_PRESS = 500; // ms
 
   const tokenStrip = (host, { onPick }) => {
@@ -44,7 +44,7 @@
       const theme = hfAttn.theme(strip);
       [...strip.children].forEach((press, i) => {
         const query = i === o.chosen || Boolean(o.several?.includes(i));
-        const rgb = !query && o.weights ? fill(theme, o.weights[i]) : null;
+        const rgb = !query && o.weights ? colourOf(theme, o.weights[i]) : null;
         const look = [query, i === o.key, rgb, theme.panel, rgb && number(o.weights[i], 3)].join();
         if (looks[i] === look) return; // of a long strip few change
         looks[i] = look;
