@@ -1,86 +1,90 @@
-"use strict";
 /* The Attention tab's board: the map of one head, one cell's arithmetic, the text's figures. A chosen cell is sent
    to Python as the event pick {row, column, head}, and comes back explained. The contract is in demos/tabs/attention/tab.py. */
-(hfAttn => {
-  const { el } = hfAttn;
-  const PICK_MS = 60; // an arrow key held down is one choice
+import { buildPanel, el } from "../../../hf_attn/viz/web/core/dom.js";
+import { mapView } from "../../../hf_attn/viz/web/plots/long_heatmap.js";
+import { tokenStrip } from "../../../hf_attn/viz/web/plots/token_strip.js";
+import { arithmeticPanel } from "./arithmetic.js";
+import { printedPanel } from "./textbook_figures.js";
 
-  const mapPanel = (host, onCell) => {
-    const panel = hfAttn.panel("Attention weights");
-    const notice = el("p", "hf-notice");
-    const mapHost = el("div");
-    const map = hfAttn.mapView(mapHost, {
-      name: "Attention weights",
-      rows: [],
-      cols: [],
-      values: [],
-      onSelect: at => at && onCell({ row: at.r, column: at.c, head: null }),
+const PICK_MS = 60; // an arrow key held down is one choice
+
+const mapPanel = (host, onCell) => {
+  const panel = buildPanel("Attention weights");
+  const notice = el("p", "hf-notice");
+  const mapHost = el("div");
+  const map = mapView(mapHost, {
+    name: "Attention weights",
+    rows: [],
+    cols: [],
+    values: [],
+    onSelect: at => at && onCell({ row: at.r, column: at.c, head: null }),
+  });
+  const strips = el("div", "hf-view");
+  const readers = tokenStrip(strips, { onPick: row => onCell({ row, column: null, head: null }) });
+  panel.body.append(notice, strips, mapHost);
+  panel.section.classList.add("hf-map-panel");
+  panel.footer.hidden = false;
+  panel.footer.append(map.exports(() => "attention-weights"));
+  host.append(panel.section);
+  const update = (value, at) => {
+    const square = value.rows.join("\n") === value.cols.join("\n");
+    panel.rename("Attention weights", `${value.title}; choose a cell, or move with the arrow keys`);
+    notice.hidden = !value.notice;
+    notice.textContent = value.notice;
+    readers.update({
+      labels: value.rows,
+      weights: square ? value.weights[at.row] : null,
+      chosen: at.row,
+      name: "The token that reads",
     });
-    const strips = el("div", "hf-view");
-    const readers = hfAttn.tokenStrip(strips, { onPick: row => onCell({ row, column: null, head: null }) });
-    panel.body.append(notice, strips, mapHost);
-    panel.section.classList.add("hf-map-panel");
-    panel.footer.hidden = false;
-    panel.footer.append(map.exports(() => "attention-weights"));
-    host.append(panel.section);
-    const update = (value, at) => {
-      const square = value.rows.join("\n") === value.cols.join("\n");
-      panel.rename("Attention weights", `${value.title}; choose a cell, or move with the arrow keys`);
-      notice.hidden = !value.notice;
-      notice.textContent = value.notice;
-      readers.update({
-        labels: value.rows,
-        weights: square ? value.weights[at.row] : null,
-        chosen: at.row,
-        name: "The token that reads",
-      });
-      map.update({
-        rows: value.rows,
-        cols: value.cols,
-        values: value.weights,
-        allowed: value.allowed,
-        padding: value.padding.some(Boolean) ? value.padding : null,
-        truth: value.truth,
-        selected: { r: at.row, c: at.column },
-        name: "Attention weights",
-      });
-    };
-    return { update };
+    map.update({
+      rows: value.rows,
+      cols: value.cols,
+      values: value.weights,
+      allowed: value.allowed,
+      padding: value.padding.some(Boolean) ? value.padding : null,
+      truth: value.truth,
+      selected: { r: at.row, c: at.column },
+      name: "Attention weights",
+    });
   };
+  return { update };
+};
 
-  hfAttn.attention_board = (element, trigger) => {
-    const root = element.querySelector(".hf-attention");
-    let value = null;
-    let at = null; // the chosen cell: it moves at once, its arithmetic follows
-    let sending = null;
-    let awaited = null; // the cell whose arithmetic was asked for last
-    const choose = ({ row, column, head }) => {
-      at = { row: row ?? at.row, column: column ?? at.column };
-      map.update(value, at);
-      clearTimeout(sending);
-      awaited = { ...at };
-      sending = setTimeout(() => trigger("pick", { ...at, head }), PICK_MS);
-    };
-    /** An answer for a cell that was left meanwhile, on the same map: another one is on its way. */
-    const isLate = next =>
-      awaited &&
-      (next.cell.row !== awaited.row || next.cell.column !== awaited.column) &&
-      next.title === value.title &&
-      JSON.stringify(next.weights) === JSON.stringify(value.weights);
-    const map = mapPanel(root, choose);
-    const arithmetic = hfAttn.arithmetic(root, { onKey: column => choose({ row: null, column, head: null }) });
-    const printed = hfAttn.printedPanel(root, { onFigure: choose });
-    const update = next => {
-      if (!next || isLate(next)) return;
-      value = next;
-      awaited = null;
-      at = { row: value.cell.row, column: value.cell.column };
-      map.update(value, at);
-      arithmetic.update(value);
-      printed.update(value.printed, value.rows, value.cols);
-    };
-    /** A cell of a link's; Python explains it, and has its map by then. */
-    const restore = ({ row, column }) => choose({ row, column, head: null });
-    return { update, state: () => ({ row: at.row, column: at.column }), restore };
+const attention_board = (element, trigger) => {
+  const root = element.querySelector(".hf-attention");
+  let value = null;
+  let at = null; // the chosen cell: it moves at once, its arithmetic follows
+  let sending = null;
+  let awaited = null; // the cell whose arithmetic was asked for last
+  const choose = ({ row, column, head }) => {
+    at = { row: row ?? at.row, column: column ?? at.column };
+    map.update(value, at);
+    clearTimeout(sending);
+    awaited = { ...at };
+    sending = setTimeout(() => trigger("pick", { ...at, head }), PICK_MS);
   };
-})((window.hfAttn ||= {}));
+  /** An answer for a cell that was left meanwhile, on the same map: another one is on its way. */
+  const isLate = next =>
+    awaited &&
+    (next.cell.row !== awaited.row || next.cell.column !== awaited.column) &&
+    next.title === value.title &&
+    JSON.stringify(next.weights) === JSON.stringify(value.weights);
+  const map = mapPanel(root, choose);
+  const arithmetic = arithmeticPanel(root, { onKey: column => choose({ row: null, column, head: null }) });
+  const printed = printedPanel(root, { onFigure: choose });
+  const update = next => {
+    if (!next || isLate(next)) return;
+    value = next;
+    awaited = null;
+    at = { row: value.cell.row, column: value.cell.column };
+    map.update(value, at);
+    arithmetic.update(value);
+    printed.update(value.printed, value.rows, value.cols);
+  };
+  /** A cell of a link's; Python explains it, and has its map by then. */
+  const restore = ({ row, column }) => choose({ row, column, head: null });
+  return { update, state: () => ({ row: at.row, column: at.column }), restore };
+};
+
+export { attention_board };

@@ -1,73 +1,78 @@
-"use strict";
 /* A board inside its gr.HTML: value in, events out; and what it chose itself, for a link.
 
-   hfAttn.mount(name, {id, element, props, watch, trigger}) draws hfAttn[name] and keeps it up to date. A board gives
+   mount(name, {id, element, props, watch, trigger}) draws the board that a script exports by that name and keeps it up to date. A board gives
    {update(value)} and, where a link can carry its own choices, state() → JSON and restore(state). A button with
    data-opens shows or hides something under it: what is open travels with the board's choices, as `open`.
-   hfAttn.boards.states(within)   what the boards inside an element chose: {id: state}
-   hfAttn.boards.restore(states)  chooses it again: at once, or where a board has nothing to show yet, with its first value
-   hfAttn.boards.redraw(names, {keep})  gives the boards of these names their value once more; kept is what they chose
-   hfAttn.veil(name, value)       what a board sees of a value; the page may put a veil of its own here */
-(hfAttn => {
-  const mounted = new Map(); // id → {name, board, element, receive, filled}
-  const wanted = new Map(); // id → what a link chose for a board that has nothing to show yet
+   boards.states(within)   what the boards inside an element chose: {id: state}
+   boards.restore(states)  chooses it again: at once, or where a board has nothing to show yet, with its first value
+   boards.redraw(names, {keep})  gives the boards of these names their value once more; kept is what they chose
+   veil(name, value)       what a board sees of a value; setVeil(veil) puts one of the page's own there */
+import { keepLines } from "../export/buttons.js";
 
-  hfAttn.veil = (name, value) => value;
+const mounted = new Map(); // id → {name, board, element, receive, filled}
+const wanted = new Map(); // id → what a link chose for a board that has nothing to show yet
 
-  const isOpen = press => press.getAttribute("aria-expanded") === "true";
-  const folds = element => [...element.querySelectorAll("[data-opens]")];
-  const stateOf = ({ board, element }) => {
-    const open = folds(element).flatMap((press, i) => (isOpen(press) ? [i] : []));
-    return { ...board.state?.(), ...(open.length ? { open } : {}) };
+let hide = (_name, value) => value;
+const setVeil = veil => {
+  hide = veil;
+};
+const veil = (name, value) => hide(name, value);
+
+const isOpen = press => press.getAttribute("aria-expanded") === "true";
+const folds = element => [...element.querySelectorAll("[data-opens]")];
+const stateOf = ({ board, element }) => {
+  const open = folds(element).flatMap((press, i) => (isOpen(press) ? [i] : []));
+  return { ...board.state?.(), ...(open.length ? { open } : {}) };
+};
+
+const settle = id => {
+  const one = mounted.get(id);
+  if (!one?.filled || !wanted.has(id)) return;
+  const { open, ...state } = wanted.get(id);
+  wanted.delete(id);
+  try {
+    one.board.restore?.(state);
+    folds(one.element).forEach((press, i) => {
+      if (Array.isArray(open) && open.includes(i) !== isOpen(press)) press.click();
+    });
+  } catch (error) {
+    console.warn(`A link chose in ${id} what is not there:`, error); // somebody else wrote the link
+  }
+};
+
+const mount = (name, { id, element, props, watch, trigger }) => {
+  const board = window.hfAttn[name](element, trigger);
+  const one = { name, board, element, filled: false };
+  one.receive = () => {
+    const value = typeof props.value === "string" ? JSON.parse(props.value || "null") : props.value;
+    keepLines(element, value);
+    board.update(veil(name, value));
+    one.filled = value !== null && value !== undefined;
+    settle(id);
   };
+  mounted.set(id, one);
+  watch("value", one.receive);
+  one.receive();
+};
 
-  const settle = id => {
-    const one = mounted.get(id);
-    if (!one?.filled || !wanted.has(id)) return;
-    const { open, ...state } = wanted.get(id);
-    wanted.delete(id);
-    try {
-      one.board.restore?.(state);
-      folds(one.element).forEach((press, i) => {
-        if (Array.isArray(open) && open.includes(i) !== isOpen(press)) press.click();
-      });
-    } catch (error) {
-      console.warn(`A link chose in ${id} what is not there:`, error); // somebody else wrote the link
-    }
-  };
-
-  hfAttn.mount = (name, { id, element, props, watch, trigger }) => {
-    const board = hfAttn[name](element, trigger);
-    const one = { name, board, element, filled: false };
-    one.receive = () => {
-      const value = typeof props.value === "string" ? JSON.parse(props.value || "null") : props.value;
-      hfAttn.keepLines(element, value);
-      board.update(hfAttn.veil(name, value));
-      one.filled = value !== null && value !== undefined;
+const boards = {
+  states: within => {
+    const here = [...mounted].filter(([, one]) => one.filled && within.contains(one.element));
+    const states = here.map(([id, one]) => [id, stateOf(one)]);
+    return Object.fromEntries(states.filter(([, state]) => Object.keys(state).length));
+  },
+  restore: states => {
+    for (const [id, state] of Object.entries(states)) {
+      wanted.set(id, state);
       settle(id);
-    };
-    mounted.set(id, one);
-    watch("value", one.receive);
-    one.receive();
-  };
+    }
+  },
+  redraw: (names, { keep }) =>
+    [...mounted].forEach(([id, one]) => {
+      if (!names.includes(one.name) || !one.filled) return;
+      if (keep && one.board.state && !wanted.has(id)) wanted.set(id, stateOf(one));
+      one.receive();
+    }),
+};
 
-  hfAttn.boards = {
-    states: within => {
-      const here = [...mounted].filter(([, one]) => one.filled && within.contains(one.element));
-      const states = here.map(([id, one]) => [id, stateOf(one)]);
-      return Object.fromEntries(states.filter(([, state]) => Object.keys(state).length));
-    },
-    restore: states => {
-      for (const [id, state] of Object.entries(states)) {
-        wanted.set(id, state);
-        settle(id);
-      }
-    },
-    redraw: (names, { keep }) =>
-      [...mounted].forEach(([id, one]) => {
-        if (!names.includes(one.name) || !one.filled) return;
-        if (keep && one.board.state && !wanted.has(id)) wanted.set(id, stateOf(one));
-        one.receive();
-      }),
-  };
-})((window.hfAttn ||= {}));
+export { boards, mount, setVeil, veil };
