@@ -1,6 +1,6 @@
 /* The top of the page: Copy link with the link itself and a teacher's two switches; what a link that was opened says;
    what a change of tab closes, and where the new one begins. A button.hf-to-tab opens the tab whose name it bears.
-   A copy is asked for by the event copy_<tab> {turn, boards, locked, hidden}; the contract is in demos/links/open_link.py. */
+   A copy is asked for by the event copy_<tab> {turn, boards, locked, hidden}; the board takes a Board.LinkValue. */
 import { button, copyText, el } from "../../hf_attn/viz/web/core/dom.js";
 import { boards as mountedBoards } from "../../hf_attn/viz/web/core/mount.js";
 import { hideAnswers } from "../ui/hide_answers.js";
@@ -182,7 +182,7 @@ const link_board = (element, trigger) => {
     if (tabs.getBoundingClientRect().top < 0) scrollTo(0, 0);
   });
 
-  const made = async ({ turn, made: text, said }) => {
+  const made = async (/** @type {Board.LinkValue} */ { turn, made: text, said }) => {
     history.replaceState(history.state, "", addressOf(text, false));
     const address = addressOf(text, true);
     link.fill(address, said);
@@ -196,7 +196,7 @@ const link_board = (element, trigger) => {
     const copied = `${done ? "Copied" : "Copy it from the field"}${lesson && `; ${lesson}`}.`;
     link.fill(address, [copied, said, where].filter(Boolean).join(" "));
   };
-  const opened = ({ boards, locked, hidden, said }) => {
+  const opened = (/** @type {Board.OpenedLink} */ { boards, locked, hidden, said }) => {
     tab = openTab().name;
     link.choose({ locked: locked.length > 0, hidden: Boolean(hidden) });
     markLocked(locked);
@@ -205,7 +205,7 @@ const link_board = (element, trigger) => {
     setTimeout(() => mountedBoards.restore(boards), 0);
     say(said, { hides: hidden });
   };
-  const update = value => {
+  const update = (/** @type {Board.LinkValue} */ value) => {
     if (!value) return;
     if (value.opened) opened(value.opened);
     else if (value.turn === 0) say(value.refused, { wrong: true });

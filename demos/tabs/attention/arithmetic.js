@@ -2,7 +2,7 @@
    only digits are chosen here.
 
    const arithmetic = arithmeticPanel(host, {onKey(column), file()}); arithmetic.update(value)
-   value: that of the attention board (its contract is in demos/tabs/attention/tab.py) */
+   value: a Board.AttentionValue */
 import { button, el } from "../../../hf_attn/viz/web/core/dom.js";
 import { named, number } from "../../../hf_attn/viz/web/core/format.js";
 import { colourOf, css, numberOn, onLook, themeOf } from "../../../hf_attn/viz/web/core/theme.js";
@@ -37,7 +37,7 @@ const chain = host => {
     swatch.style.color = numberOn(theme, rgb);
   };
   onLook(list, paint);
-  const update = value => {
+  const update = (/** @type {Board.AttentionValue} */ value) => {
     const line = value.cell.lines[value.cell.column];
     const blocked = !line.may_attend;
     const third = value.has_bias ? "positions, mask" : "mask";
@@ -53,7 +53,7 @@ const chain = host => {
   };
   return { update };
 };
-const added = (line, value) => {
+const added = (/** @type {Board.KeyLine} */ line, /** @type {Board.AttentionValue} */ value) => {
   if (!line.may_attend) return `${minus} ∞`;
   if (!value.has_bias) return "+ 0";
   return `${line.bias < 0 ? minus : "+"} ${number(Math.abs(line.bias))}`;
@@ -65,7 +65,11 @@ const ledger = (host, onKey) => {
   const table = el("table", "hf-ledger");
   host.append(el("div", "hf-scroll", table));
   onLook(table, () => paintSigned(table));
-  const line = (value, i, ends) => {
+  const line = (
+    /** @type {Board.AttentionValue} */ value,
+    /** @type {number} */ i,
+    /** @type {Record<string, number>} */ ends,
+  ) => {
     const { cell, cols } = value;
     const one = cell.lines[i];
     const chosen = i === cell.column;
@@ -87,7 +91,7 @@ const ledger = (host, onKey) => {
     row.onclick = () => onKey(i);
     return row;
   };
-  const update = value => {
+  const update = (/** @type {Board.AttentionValue} */ value) => {
     const { cell } = value;
     const most = numbers => Math.max(1e-9, ...numbers.flat().map(Math.abs));
     const ends = {
@@ -139,7 +143,7 @@ const same = host => {
   const verdict = el("span", "hf-verdict");
   host.append(verdict);
   const small = x => (x ? x.toExponential(0).replace("-", minus) : "0");
-  return ({ largest, where }) => {
+  return (/** @type {Board.LargestDifference} */ { largest, where }) => {
     const apart = largest > LIMIT;
     verdict.className = "hf-verdict" + (apart ? " no" : "");
     const words = el(
@@ -154,7 +158,7 @@ const same = host => {
   };
 };
 
-const csvOf = ({ cell, rows, cols }) => [
+const csvOf = (/** @type {Board.AttentionValue} */ { cell, rows, cols }) => [
   ["query", rows[cell.row], "key", cols[cell.column]],
   ["number", "q", "k", "product"],
   ...cell.query.map((q, d) => [d + 1, q, cell.key[d], cell.products[d]]),
@@ -185,12 +189,14 @@ const stepHead = (host, places, title, ...note) => {
 const arithmeticPanel = (host, { onKey }) => {
   const section = el("section", "hf-panel hf-arithmetic");
   const pair = el("h2", "hf-pair");
+  /** @type {Board.AttentionValue} */
   let current = null;
   host.append(section);
   section.append(pair);
   const stations = chain(section);
   stepHead(section, [1], "Multiply number by number, add up", "below 0 ", el("i", "hf-signs"), " above 0");
-  const token = (labels, i) => (current ? named(labels(current), i) : "");
+  const token = (/** @type {(value: Board.AttentionValue) => string[]} */ labels, /** @type {number} */ i) =>
+    current ? named(labels(current), i) : "";
   const query = () => token(v => v.rows, current.cell.row);
   const key = () => token(v => v.cols, current.cell.column);
   const strip = numberStrip(section, () => `${query()} reads ${key()}, number by number`);
@@ -205,7 +211,7 @@ const arithmeticPanel = (host, { onKey }) => {
   const take = takeRow({ file: () => "attention-cell", lines: () => csvOf(current) });
   foot.append(take.row, take.below);
 
-  const tellBeside = ({ beside, cell }) => {
+  const tellBeside = (/** @type {Board.AttentionValue} */ { beside, cell }) => {
     const here = beside && beside.row === cell.row ? beside : null;
     apart.hidden = !here;
     if (here)
@@ -216,7 +222,7 @@ const arithmeticPanel = (host, { onKey }) => {
       ? [{ name: () => ["there"], label: "there", role: "", values: here.output, digits: 2, scale: "y" }]
       : [];
   };
-  const update = value => {
+  const update = (/** @type {Board.AttentionValue} */ value) => {
     current = value;
     const { cell } = value;
     const line = cell.lines[cell.column];

@@ -1,5 +1,5 @@
 /* The Attention tab's board: the map of one head, one cell's arithmetic, the text's figures. A chosen cell is sent
-   to Python as the event pick {row, column, head}, and comes back explained. The contract is in demos/tabs/attention/tab.py. */
+   to Python as the event pick {row, column, head}, and comes back explained. The board takes a Board.AttentionValue. */
 import { buildPanel, el } from "../../../hf_attn/viz/web/core/dom.js";
 import { mapView } from "../../../hf_attn/viz/web/plots/long_heatmap.js";
 import { tokenStrip } from "../../../hf_attn/viz/web/plots/token_strip.js";
@@ -26,7 +26,7 @@ const mapPanel = (host, onCell) => {
   panel.footer.hidden = false;
   panel.footer.append(map.exports(() => "attention-weights"));
   host.append(panel.section);
-  const update = (value, at) => {
+  const update = (/** @type {Board.AttentionValue} */ value, /** @type {{row: number, column: number}} */ at) => {
     const square = value.rows.join("\n") === value.cols.join("\n");
     panel.rename("Attention weights", `${value.title}; choose a cell, or move with the arrow keys`);
     notice.hidden = !value.notice;
@@ -53,6 +53,7 @@ const mapPanel = (host, onCell) => {
 
 const attention_board = (element, trigger) => {
   const root = element.querySelector(".hf-attention");
+  /** @type {Board.AttentionValue} */
   let value = null;
   let at = null; // the chosen cell: it moves at once, its arithmetic follows
   let sending = null;
@@ -65,7 +66,7 @@ const attention_board = (element, trigger) => {
     sending = setTimeout(() => trigger("pick", { ...at, head }), PICK_MS);
   };
   /** An answer for a cell that was left meanwhile, on the same map: another one is on its way. */
-  const isLate = next =>
+  const isLate = (/** @type {Board.AttentionValue} */ next) =>
     awaited &&
     (next.cell.row !== awaited.row || next.cell.column !== awaited.column) &&
     next.title === value.title &&
@@ -73,7 +74,7 @@ const attention_board = (element, trigger) => {
   const map = mapPanel(root, choose);
   const arithmetic = arithmeticPanel(root, { onKey: column => choose({ row: null, column, head: null }) });
   const printed = printedPanel(root, { onFigure: choose });
-  const update = next => {
+  const update = (/** @type {Board.AttentionValue} */ next) => {
     if (!next || isLate(next)) return;
     value = next;
     awaited = null;

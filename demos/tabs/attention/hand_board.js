@@ -1,10 +1,11 @@
 /* The exercise by hand: scores, weights and outputs of three words, typed by the learner and checked one by one.
-   What was typed is sent to Python as the event check {scores, weights, outputs}; the contract is in
-   demos/tabs/attention/tab.py. */
+   What was typed is sent to Python as the event check {scores, weights, outputs}; the board takes a
+   Board.HandValue. */
 import { buildPanel, button, el } from "../../../hf_attn/viz/web/core/dom.js";
 import { range } from "../../../hf_attn/viz/web/core/format.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
 
+/** @type {[keyof Board.HandChecks, string, string, number][]} */
 const PARTS = [
   ["scores", "Scores", "q · k", 3],
   ["weights", "Weights", "softmax of the scores ÷ √2", 3],
@@ -12,7 +13,15 @@ const PARTS = [
 ];
 const vector = numbers => `(${numbers.join(", ")})`;
 
-const sheet = (host, name, title, how, columns, value, onEnter) => {
+const sheet = (
+  /** @type {Element} */ host,
+  /** @type {keyof Board.HandChecks} */ name,
+  /** @type {string} */ title,
+  /** @type {string} */ how,
+  /** @type {number} */ columns,
+  /** @type {Board.HandValue} */ value,
+  /** @type {() => void} */ onEnter,
+) => {
   const inputs = range(3).map(r =>
     range(columns).map(c => {
       const input = el("input");
@@ -29,11 +38,11 @@ const sheet = (host, name, title, how, columns, value, onEnter) => {
     el("span", columns === 3 ? "hf-k" : "", columns === 3 ? value.names[c] : `number ${c + 1}`),
   );
   const grid = el("div", "hf-sheet", el("span"), ...heads);
-  grid.style.setProperty("--columns", columns);
+  grid.style.setProperty("--columns", String(columns));
   inputs.forEach((line, r) => grid.append(el("b", "hf-q", value.names[r]), ...line));
   host.append(el("h3", "", title, " ", el("small", "", how)), grid);
   const read = () => inputs.map(line => line.map(input => input.value));
-  const mark = checks =>
+  const mark = (/** @type {Board.HandCheck[][]} */ checks) =>
     inputs.forEach((line, r) =>
       line.forEach((input, c) => {
         const is = checks?.[r]?.[c]?.is_right ?? null;
@@ -44,7 +53,7 @@ const sheet = (host, name, title, how, columns, value, onEnter) => {
   return { read, mark, name };
 };
 
-const wrongs = (checks, names) =>
+const wrongs = (/** @type {Board.HandChecks} */ checks, /** @type {string[]} */ names) =>
   PARTS.flatMap(([name, title, , columns]) =>
     checks[name].flatMap((line, r) =>
       line.flatMap((one, c) =>
@@ -55,7 +64,7 @@ const wrongs = (checks, names) =>
     ),
   );
 
-const tell = (verdict, { checks, names }) => {
+const tell = (/** @type {Element} */ verdict, /** @type {Board.HandValue} */ { checks, names }) => {
   const all = PARTS.flatMap(([name]) => checks[name].flat());
   const written = all.filter(one => one.is_right !== null);
   const wrong = wrongs(checks, names);
@@ -69,7 +78,7 @@ const tell = (verdict, { checks, names }) => {
 
 const VERDICTS = { true: "right", false: "wrong", null: "" };
 /** Every figure: where it stands, what is written there, and what was said of it. */
-const listed = ({ checks, names }, sheets) =>
+const listed = (/** @type {Board.HandValue} */ { checks, names }, sheets) =>
   PARTS.flatMap(([name, title, , columns], part) =>
     sheets[part].read().flatMap((line, r) =>
       line.map((text, c) => {
@@ -90,7 +99,7 @@ const hand_board = (element, trigger) => {
   const caption = () => "Figures by hand, as they were written and judged";
   const refresh = takeAway(panel, { file: () => "by-hand", lines, caption });
   const send = () => trigger("check", Object.fromEntries(sheets.map(one => [one.name, one.read()])));
-  const build = value => {
+  const build = (/** @type {Board.HandValue} */ value) => {
     const given = `Q = K = ${value.query.map(vector).join(" ")}, V = ${value.value.map(vector).join(" ")}`;
     panel.rename("By hand", `exercise 1 of the textbook chapter “Self-Attention and Multi-Head Attention”: ${given}`);
     panel.body.append(el("p", "hf-hint", "Write any of the figures, two decimals or more; each is checked by itself."));
@@ -100,7 +109,7 @@ const hand_board = (element, trigger) => {
     fold.append(el("p", "", `${corrected}: the other two rows hold.`));
     panel.body.append(button("Check", send, "hf-btn"), verdict, fold);
   };
-  const update = value => {
+  const update = (/** @type {Board.HandValue} */ value) => {
     if (!value) return;
     if (!sheets) build(value);
     shown = value;

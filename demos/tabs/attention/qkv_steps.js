@@ -1,12 +1,18 @@
 /* From one vector for everything to query, key and value: three maps of the same sentence side by side, one chosen
-   cell in all of them, and its score beside that of its mirror image. The contract is in demos/tabs/attention/tab.py. */
+   cell in all of them, and its score beside that of its mirror image. The board takes a Board.RolesValue. */
 import { buildPanel, el } from "../../../hf_attn/viz/web/core/dom.js";
 import { named, number } from "../../../hf_attn/viz/web/core/format.js";
 import { heatmap } from "../../../hf_attn/viz/web/plots/heatmap.js";
 
 const EVEN = 1e-9; // below it two scores differ by rounding only
 
-const step = (host, place, words, data, onSelect) => {
+const step = (
+  /** @type {Element} */ host,
+  /** @type {number} */ place,
+  /** @type {string[]} */ words,
+  /** @type {Board.RoleStep} */ data,
+  onSelect,
+) => {
   const cell = el("div", "hf-role");
   const mapHost = el("div");
   const pair = el("p", "hf-hint");
@@ -49,7 +55,7 @@ const roles_board = element => {
   panel.body.append(grid);
   root.append(panel.section);
   let built = false;
-  const update = value => {
+  const update = (/** @type {Board.RolesValue} */ value) => {
     if (!value || built) return;
     built = true;
     const select = at => steps.forEach(one => one.select(at));

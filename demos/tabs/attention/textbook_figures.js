@@ -1,7 +1,7 @@
 /* The figures that a text prints, each one to be pressed: what is computed, whether it is the same, where it stands.
 
-   printedPanel(host, {onFigure({row, column, head})}).update(printed, rows, cols); the contract is in
-   demos/tabs/attention/tab.py */
+   printedPanel(host, {onFigure({row, column, head})}).update(printed, rows, cols), as a
+   Board.AttentionValue has them */
 import { buildPanel, button, el } from "../../../hf_attn/viz/web/core/dom.js";
 import { named } from "../../../hf_attn/viz/web/core/format.js";
 
@@ -25,7 +25,12 @@ const printedPanel = (host, { onFigure }) => {
   host.append(panel.section);
   let had = null;
 
-  const tell = (figure, claim, rows, cols) => {
+  const tell = (
+    /** @type {Board.PrintedFigure} */ figure,
+    /** @type {Board.PrintedClaim} */ claim,
+    /** @type {string[]} */ rows,
+    /** @type {string[]} */ cols,
+  ) => {
     const same = figure.verdict === "reproduced";
     const verdict = el("b", same ? "" : "no", same ? "the same" : "not the same");
     const words = [`printed ${figure.printed}, computed ${figure.computed}: `, verdict, ". "];
@@ -37,7 +42,13 @@ const printedPanel = (host, { onFigure }) => {
     }
     told.replaceChildren(...words, el("span", "hf-quiet", claim.why));
   };
-  const choose = (press, figure, claim, rows, cols) => {
+  const choose = (
+    /** @type {HTMLButtonElement} */ press,
+    /** @type {Board.PrintedFigure} */ figure,
+    /** @type {Board.PrintedClaim} */ claim,
+    /** @type {string[]} */ rows,
+    /** @type {string[]} */ cols,
+  ) => {
     list.querySelector("[aria-pressed=true]")?.setAttribute("aria-pressed", "false");
     press.setAttribute("aria-pressed", "true");
     tell(figure, claim, rows, cols);
@@ -49,7 +60,11 @@ const printedPanel = (host, { onFigure }) => {
       head: figure.head,
     });
   };
-  const group = (claim, rows, cols) => {
+  const group = (
+    /** @type {Board.PrintedClaim} */ claim,
+    /** @type {string[]} */ rows,
+    /** @type {string[]} */ cols,
+  ) => {
     const presses = claim.figures.map(figure => {
       const press = button(
         figure.printed,
@@ -69,7 +84,11 @@ const printedPanel = (host, { onFigure }) => {
       el("div", "", ...presses),
     );
   };
-  const update = (printed, rows, cols) => {
+  const update = (
+    /** @type {Board.PrintedClaim[]} */ printed,
+    /** @type {string[]} */ rows,
+    /** @type {string[]} */ cols,
+  ) => {
     panel.section.hidden = !printed.length;
     const key = JSON.stringify(printed);
     if (key === had) return;

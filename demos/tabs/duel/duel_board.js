@@ -1,5 +1,5 @@
 /* The Duel tab's board: curves, accuracy by size, the models with their figures, and their maps of one probe side
-   by side. Every message holds everything; the value's contract is in demos/tabs/duel/tab.py.
+   by side. Every message holds everything; the board takes a Board.DuelValue.
 
    The page's #duel-start is its progress bar. */
 import { buildPanel, el, live, showProgress, write } from "../../../hf_attn/viz/web/core/dom.js";
@@ -10,6 +10,8 @@ import { dashLine } from "../../../hf_attn/viz/web/plots/line_chart.js";
 import { symbolStrip } from "../../../hf_attn/viz/web/plots/token_strip.js";
 import { trainState } from "../train/train_state.js";
 import { duelPanels } from "./duel_panels.js";
+
+/** @import {DuelView, Styled} from "./duel_panels.js" */
 
 const BLIND = "No attention: all of the source passes through one vector.";
 const LATER = "The map of each model will be drawn here, for the same example.";
@@ -23,16 +25,17 @@ const mapCell = (host, file, onSelect) => {
   const [mapHost, writes] = [el("div"), el("p", "hf-writes-line")];
   const map = heatmap(mapHost, { name: "", rows: [], cols: [], values: [], maxCell: 26, onSelect });
   const take = map.exports(file);
+  /** @type {Styled} */
   let shown = null;
   host.append(title, writes, note, sentence, mapHost, take);
-  const written = ({ written: one }) => {
+  const written = (/** @type {Styled} */ { written: one }) => {
     writes.hidden = !one;
     if (!one) return;
     // whether it is right may be hidden
     const verdict = el("span", one.right === false ? "no" : "hf-hint", VERDICTS[one.right] ?? "writes:");
     writes.replaceChildren(verdict, one.written.length ? symbolStrip(one.written, one.wrong) : "nothing");
   };
-  const update = c => {
+  const update = (/** @type {Styled} */ c) => {
     shown = c;
     const stroke = dashLine(c.dash);
     stroke.style.color = `var(--hf-${c.colour})`;
@@ -78,6 +81,7 @@ const mapsPanel = host => {
   host.append(panel.section);
   let cells = [];
   let shown = null;
+  /** @type {DuelView} */
   let view = null;
   let chosen = null; // the cell, in every map
   const choose = (at, from) => {
@@ -94,7 +98,7 @@ const mapsPanel = host => {
       return mapCell(cell, file, at => choose(at, i));
     });
   };
-  const update = next => {
+  const update = (/** @type {DuelView} */ next) => {
     view = next;
     blank.hidden = Boolean(view);
     const example = [view?.probe, view?.answer].filter(Boolean).join(" → "); // the answer may be hidden
@@ -125,7 +129,7 @@ const duel_board = (element, trigger) => {
   const panels = [curves, standings, sizes, maps];
   root.append(spoken.element);
   let told = "";
-  const speak = view => {
+  const speak = (/** @type {DuelView} */ view) => {
     // each tenth of the duel, not each step
     const tenth = `${view.duel}, ${Math.floor(10 * view.done)}, ${view.status}`;
     if (tenth === told) return;
@@ -133,8 +137,12 @@ const duel_board = (element, trigger) => {
     const figures = view.contestants.map(c => `${c.name} ${percent(c.held_out ?? NaN)}`);
     spoken.say(`${percent(view.done, 0)} of the budget: ${figures.join(", ")}`);
   };
-  const update = value => {
-    const styled = (c, i) => ({ ...c, colour: `series-${i + 1}`, dash: i });
+  const update = (/** @type {Board.DuelValue} */ value) => {
+    const styled = (/** @type {Board.Contestant} */ c, /** @type {number} */ i) => ({
+      ...c,
+      colour: `series-${i + 1}`,
+      dash: i,
+    });
     const view = value && { ...value, contestants: value.contestants.map(styled) };
     error.hidden = !view?.message;
     error.textContent = view?.message || "";

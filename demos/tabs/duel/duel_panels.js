@@ -1,5 +1,5 @@
-/* The panels of the Duel tab, each with update(view). A view is the value of the board (its contract is in
-   demos/tabs/duel/tab.py) whose contestants also have `colour` and `dash`; null before the first duel. */
+/* The panels of the Duel tab, each with update(view). A view is the board's value whose contestants also have
+   `colour` and `dash`; null before the first duel. */
 import { buildPanel, buildSegment, button, el } from "../../../hf_attn/viz/web/core/dom.js";
 import { count, minutes, number, percent } from "../../../hf_attn/viz/web/core/format.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
@@ -7,9 +7,9 @@ import { curveKey, dashLine, lineChart } from "../../../hf_attn/viz/web/plots/li
 import { besideOf, logMark, logScale } from "../train/train_panels.js";
 
 const thousands = n => (n >= 1e6 ? `${(n / 1e6).toFixed(1)}\u202fM` : `${Math.round(n / 1e3)}\u202fk`);
-const span = ({ from, to }) => (from === to ? String(from) : `${from}–${to}`);
+const span = (/** @type {{from: number, to: number}} */ { from, to }) => (from === to ? String(from) : `${from}–${to}`);
 const interval = ([low, high]) => `${(100 * low).toFixed(1)} to ${percent(high)}`;
-const fileOf = (view, ...parts) =>
+const fileOf = (/** @type {DuelView} */ view, ...parts) =>
   ["duel", view?.task, ...parts]
     .filter(Boolean)
     .join("-")
@@ -17,10 +17,12 @@ const fileOf = (view, ...parts) =>
 
 /* ---- accuracy and loss, by step and by second ---- */
 
+/** @type {{title: string, of: (point: Board.DuelPoint) => number | null, key: string}[]} */
 const WHAT = [
   { title: "Held-out accuracy", of: p => p.held_out, key: "held_out" },
   { title: "Loss", of: p => p.loss, key: "loss" },
 ];
+/** @type {{name: string, of: (point: Board.DuelPoint) => number}[]} */
 const BY = [
   { name: "step", of: p => p.step },
   { name: "second", of: p => p.seconds },
@@ -47,6 +49,7 @@ const curvesPanel = host => {
   const panel = buildPanel("Held-out accuracy");
   const chosen = { what: 0, by: 0 };
   const [scale, lastStep, lastSecond] = [logScale(), roundEnd(), roundEnd()];
+  /** @type {DuelView} */
   let view = null;
   let shown = null;
   const pick = key => i => {
@@ -63,7 +66,7 @@ const curvesPanel = host => {
     height: 280,
     empty: "the curve of each model will be drawn here",
   });
-  const points = c =>
+  const points = (/** @type {Styled} */ c) =>
     c.points
       .map(p => [BY[chosen.by].of(p), WHAT[chosen.what].of(p)])
       .filter(([, v]) => Number.isFinite(v) && (chosen.what === 0 || v > 0));
@@ -113,7 +116,7 @@ const curvesPanel = host => {
     keys.replaceChildren(...[...series, ...beside].map(s => curveKey(s.name, s.colour, s.dash)));
     fill();
   };
-  const update = next => {
+  const update = (/** @type {DuelView} */ next) => {
     if (next?.duel !== shown) {
       scale.reset();
       lastStep.reset();
@@ -139,6 +142,7 @@ const nearest = (points, x) =>
 
 const sizesPanel = host => {
   const panel = buildPanel("Accuracy by length");
+  /** @type {DuelView} */
   let view = null;
   const measured = () => (view?.contestants || []).filter(c => c.sizes.length);
   const groups = () => measured()[0]?.sizes || [];
@@ -160,7 +164,7 @@ const sizesPanel = host => {
   const mid = group => (group.from + group.to) / 2;
   const keys = el("div", "hf-keys");
   panel.footer.append(keys);
-  const said = s => `${percent(s.held_out)} (${interval([s.low, s.high])})`;
+  const said = (/** @type {Board.SizeScore} */ s) => `${percent(s.held_out)} (${interval([s.low, s.high])})`;
   const lines = () => [
     ["model", ...groups().map(g => `${view.size_name} ${span(g)}`)],
     ...measured().map(c => [c.name, ...c.sizes.map(said)]),
@@ -172,7 +176,7 @@ const sizesPanel = host => {
     caption: () => `Held-out accuracy by ${view?.size_name || "length"}, with its 95 % interval`,
   });
   host.append(panel.section);
-  const update = next => {
+  const update = (/** @type {DuelView} */ next) => {
     view = next;
     const name = view?.size_name || "length";
     const all = measured();
@@ -206,16 +210,16 @@ const standingsPanel = (host, trigger) => {
   panel.body.append(el("table", "hf-standings", el("thead", "", all), body));
   panel.section.classList.add("hf-models");
   host.append(panel.section);
-  const act = (text, event, c) => {
+  const act = (/** @type {string} */ text, /** @type {string} */ event, /** @type {Styled} */ c) => {
     const press = button(text, () => trigger(event, { run: c.id }), "");
     press.setAttribute("aria-label", `${text} ${c.name}`);
     return press;
   };
-  const actions = (c, view) => {
+  const actions = (/** @type {Styled} */ c, /** @type {DuelView} */ view) => {
     if (view.status === "running" || !c.step || c.status === "error") return "";
     return el("div", "hf-take", c.kept ? act("Download", "download_run", c) : act("Keep", "keep_run", c));
   };
-  const row = (c, view) => {
+  const row = (/** @type {Styled} */ c, /** @type {DuelView} */ view) => {
     const stroke = dashLine(c.dash);
     stroke.style.color = `var(--hf-${c.colour})`;
     const details = `${thousands(c.parameters)}, ${count(c.step)} steps, ${minutes(c.seconds)}`;
@@ -240,7 +244,9 @@ const standingsPanel = (host, trigger) => {
     cell.colSpan = heads.length + 1;
     return el("tr", "", cell);
   };
-  const beside = ({ name, parameters, seconds, held_out: share, interval: sure }) => {
+  const beside = (
+    /** @type {Board.BaselineLevel} */ { name, parameters, seconds, held_out: share, interval: sure },
+  ) => {
     const said = `${thousands(parameters)}, ${minutes(seconds)}`;
     return el(
       "tr",
@@ -255,11 +261,18 @@ const standingsPanel = (host, trigger) => {
       el("td"),
     );
   };
-  const rows = view => [...view.contestants.map(c => row(c, view)), ...(view.baseline ? [beside(view.baseline)] : [])];
-  const update = view => body.replaceChildren(...(view ? rows(view) : [empty()]));
+  const rows = (/** @type {DuelView} */ view) => [
+    ...view.contestants.map(c => row(c, view)),
+    ...(view.baseline ? [beside(view.baseline)] : []),
+  ];
+  const update = (/** @type {DuelView} */ view) => body.replaceChildren(...(view ? rows(view) : [empty()]));
   return { update };
 };
 
 const duelPanels = { curvesPanel, sizesPanel, standingsPanel, fileOf };
+
+/** A model with its line.
+    @typedef {Board.Contestant & {colour: string, dash: number}} Styled */
+/** @typedef {Omit<Board.DuelValue, "contestants"> & {contestants: Styled[]}} DuelView */
 
 export { duelPanels };

@@ -1,5 +1,5 @@
 /* Ask the model: what the lens shows is taken away, and the answer and the held-out accuracy are set beside what they
-   were. The lens says what is meant; the contract is in demos/tabs/explore/ablation_panel.py. */
+   were. The lens says what is meant; the board takes a Board.ChecksValue. */
 import { buildPanel, buildSegment, button, el, live } from "../../../hf_attn/viz/web/core/dom.js";
 import { named, number, percent, range, shown, sum } from "../../../hf_attn/viz/web/core/format.js";
 import { onLook } from "../../../hf_attn/viz/web/core/theme.js";
@@ -11,6 +11,11 @@ import { paintSigned, signedColour } from "../../../hf_attn/viz/web/plots/signed
 import { symbolStrip, tokenStrip } from "../../../hf_attn/viz/web/plots/token_strip.js";
 import { rolesPanel, shades, stopsFor, takeInside, theoryPanel } from "./ablation_panels.js";
 
+/** @import {LensView} from "../../../hf_attn/viz/web/lens/explore_board.js" */
+/** The lens's view, with the chosen head in words.
+    @typedef {LensView & {name?: string, several?: boolean, place?: string}} Chosen */
+/** @typedef {Board.ChecksValue & {counts: DOMStringMap}} ChecksView */
+
 const NAMES = {
   encoder: "encoder self-attention",
   decoder: "decoder self-attention",
@@ -21,7 +26,7 @@ const HOWS = { remove: "remove", uniform: "uniform weights", permute: "permuted 
 const points = x => number(100 * x, 1);
 
 /** The lens in words, for what is asked of it. */
-const describe = lens => {
+const describe = (/** @type {LensView} */ lens) => {
   if (!lens?.data) return lens;
   const { data, kind, layer, head } = lens;
   const several = data.maps.length * data.maps[0].length > 1;
@@ -33,6 +38,7 @@ const describe = lens => {
 
 const questionOf = (host, trigger) => {
   const ask = { what: "head", how: "remove", token: null, seed: 0 };
+  /** @type {[ChecksView, Chosen, string[]]} */
   let [view, lens, offered] = [null, null, []];
   const what = buildSegment("What is changed", i => set({ what: offered[i] }));
   const how = buildSegment("How it is changed", i => set({ how: Object.keys(HOWS)[i] }));
@@ -103,7 +109,7 @@ const questionOf = (host, trigger) => {
     problem.hidden = !view.error;
     problem.textContent = view.error;
   };
-  const update = (next, at) => {
+  const update = (/** @type {ChecksView} */ next, /** @type {Chosen} */ at) => {
     if (view && next.turn !== view.turn) ask.token = null;
     [view, lens] = [next, at];
     show();
@@ -136,13 +142,17 @@ const verdict = correct => {
   if (correct === null) return null;
   return el("span", correct ? "hf-verdict" : "hf-verdict no", el("i", correct ? "yes" : "no"), VERDICTS[correct]);
 };
-const written = (title, answer, isAfter) => {
+const written = (
+  /** @type {string} */ title,
+  /** @type {Board.AblationAnswer} */ answer,
+  /** @type {boolean} */ isAfter,
+) => {
   const tokens = answer.symbols.length ? answer.symbols : ["nothing"];
   const symbols = symbolStrip(tokens, answer.changed);
   if (isAfter && answer.correct !== false) symbols.classList.add("other");
   return el("div", "hf-said", el("h3", "", title), el("div", "hf-said-line", symbols, verdict(answer.correct)));
 };
-const movedOf = moved => {
+const movedOf = (/** @type {Board.AblationChange["moved"]} */ moved) => {
   const chips = moved.map(([symbol, varied, diverged]) => {
     const chip = el("span", "", el("b", "", shown(symbol)), el("small", "", number(varied, 2)));
     chip.dataset.value = String(-varied);
@@ -158,6 +168,7 @@ const answerOf = host => {
   const box = el("div", "hf-answered");
   const said = live();
   host.append(box, said.element);
+  /** @type {Board.AblationChange} */
   let answer = null;
   let drawn = null;
   const lines = () => [
@@ -179,11 +190,11 @@ const answerOf = host => {
   const away = takeInside({ file: () => "ask-the-model", caption, lines, page });
   const paint = () => box.isConnected && paintSigned(box);
   onLook(box, paint);
-  const differs = ({ differ, before }) =>
+  const differs = (/** @type {Board.AblationChange} */ { differ, before }) =>
     differ
       ? `${differ} of ${before.symbols.length} symbol${before.symbols.length === 1 ? " differs" : "s differ"}.`
       : "The answer stays the same: this input does not need it.";
-  const show = view => {
+  const show = (/** @type {ChecksView} */ view) => {
     answer = view.answer;
     const key = JSON.stringify([answer?.what, answer?.option, answer?.after, answer?.moved, view.turn, view.no_answer]);
     if (key === drawn) return; // only the held-out part has changed
@@ -220,7 +231,7 @@ const answerOf = host => {
 
 /* ---- held-out accuracy ---- */
 
-const fallOf = ({ answer, can_count: can, counts }) => {
+const fallOf = (/** @type {ChecksView} */ { answer, can_count: can, counts }) => {
   const held = answer?.held_out;
   if (!can) return [el("p", "hf-hint", "This checkpoint names no task, so there are no held-out examples.")];
   const most = `${counts.examples} held-out examples`;
@@ -248,6 +259,7 @@ const accuracyOf = (host, trigger) => {
   const gridHost = el("div", "hf-left");
   const grid = headGrid(gridHost, { onPick: (layer, head) => lensState.pick({ layer, head }) });
   const press = button("Without each head", () => trigger(running ? "stop_heads" : "each_head", {}));
+  /** @type {[ChecksView, Chosen, boolean]} */
   let [view, lens, running] = [null, null, false];
   const lines = () => [
     ["kind", "layer", "head", "left", "low", "high", "lost", "standard error"],
@@ -286,8 +298,9 @@ const accuracyOf = (host, trigger) => {
     away.table,
   );
   let drawn = null;
-  const tell = row => `${percent(row.left)} without it, lost ${points(row.drop)} ± ${points(2 * row.error)}`;
-  const showGrid = each => {
+  const tell = (/** @type {Board.RemovedHead} */ row) =>
+    `${percent(row.left)} without it, lost ${points(row.drop)} ± ${points(2 * row.error)}`;
+  const showGrid = (/** @type {Board.EachHead} */ each) => {
     const left = view.heads[lens.kind].map(count => Array(count).fill(null));
     for (const row of each.rows.filter(r => r.kind === lens.kind))
       left[row.layer][row.head] = {
@@ -299,7 +312,7 @@ const accuracyOf = (host, trigger) => {
     if (key !== drawn?.key) drawn = { key, left };
     grid.update({ left: drawn.left, layer: lens.layer, head: lens.head });
   };
-  const sentence = each => {
+  const sentence = (/** @type {Board.EachHead} */ each) => {
     if (!each)
       return "Ask tests the choice above. This removes each head in turn and shows the held-out accuracy that is left, in %.";
     const done = `${each.done} of ${each.of} heads`;
@@ -311,7 +324,7 @@ const accuracyOf = (host, trigger) => {
         ? `Stopped after ${done}. ${whole}`
         : whole;
   };
-  const update = (next, at) => {
+  const update = (/** @type {ChecksView} */ next, /** @type {Chosen} */ at) => {
     [view, lens] = [next, at];
     const each = view.each;
     running = each?.status === "running";
@@ -353,6 +366,7 @@ const checks_board = (element, trigger) => {
   const pair = el("div", "hf-checks-pair");
   root.append(pair);
   const panels = [rolesPanel(pair, trigger), theoryPanel(pair)];
+  /** @type {[ChecksView, Chosen, ReturnType<typeof setTimeout>]} */
   let [view, lens, later] = [null, null, null];
 
   const descend = () => {
@@ -379,7 +393,7 @@ const checks_board = (element, trigger) => {
     lens = describe(next);
     show();
   });
-  const update = value => {
+  const update = (/** @type {Board.ChecksValue} */ value) => {
     view = value && { ...value, counts: root.dataset };
     show();
   };

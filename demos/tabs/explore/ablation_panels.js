@@ -1,4 +1,4 @@
-/* Below the lens: roles of all heads as a table, theory views of the chosen one. The contract is in demos/tabs/explore/ablation_panel.py.
+/* Below the lens: roles of all heads as a table, theory views of the chosen one.
 
    takeInside(options) → {take, table, fill}: as takeAway, in two places of a panel of many parts
    shades(host, describe) → a picture that is only saved, of a table of shaded numbers: describe(theme) gives
@@ -13,6 +13,8 @@ import { keepLines, takeAway } from "../../../hf_attn/viz/web/export/buttons.js"
 import { drawingsIn } from "../../../hf_attn/viz/web/export/single_page.js";
 import { lens as lensState, linesForHead } from "../../../hf_attn/viz/web/lens/explore_board.js";
 import { signedStops } from "../../../hf_attn/viz/web/plots/signed_colours.js";
+
+/** @import {Chosen, ChecksView} from "./ablation_board.js" */
 
 const ROUND = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
 const roundUp = most => ROUND.find(end => most <= end) ?? most;
@@ -153,7 +155,7 @@ const bars = (host, options) => {
 
 const orNone = x => x ?? "–";
 const score = x => (Number.isFinite(x) ? number(x, 2) : "–");
-const placesOf = figures => {
+const placesOf = (/** @type {Record<string, number[][]>} */ figures) => {
   const [first] = Object.values(figures);
   return first.flatMap((row, l) => row.map((_, h) => ({ l, h })));
 };
@@ -166,6 +168,7 @@ const rolesPanel = (host, trigger) => {
     if (onHeldOut && !view.compared) trigger("compare_roles", {});
     show();
   });
+  /** @type {[ChecksView, Chosen, boolean]} */
   let [view, lens, onHeldOut] = [null, null, false];
   panel.section.classList.add("hf-roles-table");
   scroll.tabIndex = 0;
@@ -175,8 +178,10 @@ const rolesPanel = (host, trigger) => {
   panel.body.append(note, goesOn.element, scroll, terms);
   host.append(panel.section);
 
+  /** @returns {Board.ComparedRoles & Board.MeasuredHeads} */
   const shown = () => (onHeldOut ? view.compared : view.measured);
-  const columns = found => view.measured.roles.filter(([name]) => hasFigure(found.trained[lens.kind]?.[name]));
+  const columns = (/** @type {Board.ComparedRoles | Board.MeasuredHeads} */ found) =>
+    view.measured.roles.filter(([name]) => hasFigure(found.trained[lens.kind]?.[name]));
   const hasFigure = rows => rows?.some(row => row.some(Number.isFinite));
   const lines = () => {
     const found = shown();
@@ -281,7 +286,7 @@ const rolesPanel = (host, trigger) => {
   let asked = null;
   onLook(scroll, show);
   return {
-    update: (next, at) => {
+    update: (/** @type {ChecksView} */ next, /** @type {Chosen} */ at) => {
       [view, lens] = [next, at];
       show();
     },
@@ -297,6 +302,7 @@ const theoryPanel = host => {
   const facts = el("table", "hf-theory-facts", el("thead", "", head), body);
   const plots = el("div", "hf-theory-plots");
   panel.section.classList.add("hf-theory");
+  /** @type {[ChecksView, Chosen]} */
   let [view, lens] = [null, null];
 
   const sigma = () => view.measured.spectrum[lens.kind][lens.layer][lens.head];
@@ -393,7 +399,7 @@ const theoryPanel = host => {
     distances.away.fill();
   };
   return {
-    update: (next, at) => {
+    update: (/** @type {ChecksView} */ next, /** @type {Chosen} */ at) => {
       [view, lens] = [next, at];
       show();
     },

@@ -1,5 +1,5 @@
 /* Language, n-grams: what follows by tables of one, two and three words, how surprised each is by held-out text,
-   and how many numbers a full table has. The value's contract is in demos/tabs/language/ngrams.py. */
+   and how many numbers a full table has. The board takes a Board.NgramsValue. */
 import { buildPanel, el } from "../../../hf_attn/viz/web/core/dom.js";
 import { count, number, percent, shown } from "../../../hf_attn/viz/web/core/format.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
@@ -21,6 +21,7 @@ const followingPanel = host => {
   const grid = el("div", "hf-following");
   panel.body.append(grid);
   panel.section.classList.add("hf-wide-panel");
+  /** @type {Board.NgramsValue} */
   let value = null;
   const all = () => [...(value?.following ?? []), ...(value?.model ? [value.model] : [])];
   const refresh = takeAway(panel, {
@@ -32,7 +33,7 @@ const followingPanel = host => {
     caption: () => `What follows “${value?.prompt ?? ""}”`,
   });
   host.append(panel.section);
-  const cell = (one, most) => {
+  const cell = (/** @type {Board.Following} */ one, /** @type {number} */ most) => {
     const box = el("div", "hf-follows");
     const read = one.context.length ? one.context.map(say).join(" ") : "nothing";
     const met = one.seen === null ? "" : one.context.length ? `, met ${count(one.seen)} times` : "";
@@ -47,7 +48,7 @@ const followingPanel = host => {
     bars.update(one.words.map(line), most);
     return box;
   };
-  const update = next => {
+  const update = (/** @type {Board.NgramsValue} */ next) => {
     value = next;
     panel.section.hidden = !value;
     if (!value) return;
@@ -64,9 +65,10 @@ const surprisePanel = host => {
   const panel = buildPanel("Surprise", "perplexity on held-out sentences, Kneser–Ney");
   const table = el("div", "hf-scroll");
   panel.body.append(table);
+  /** @type {Board.NgramsValue} */
   let value = null;
   const heads = ["table", "perplexity", "discount", "cells", "filled"];
-  const cells = one => [
+  const cells = (/** @type {Board.NgramTable} */ one) => [
     one.name,
     number(one.perplexity, 1),
     number(one.discount, 2),
@@ -79,7 +81,7 @@ const surprisePanel = host => {
     caption: () => "Perplexity of each table on held-out sentences",
   });
   host.append(panel.section);
-  const update = next => {
+  const update = (/** @type {Board.NgramsValue} */ next) => {
     value = next;
     panel.section.hidden = !value;
     if (!value) return;
@@ -100,6 +102,7 @@ const surprisePanel = host => {
 
 const growthPanel = host => {
   const panel = buildPanel("Numbers to learn", "by words read, log scale");
+  /** @type {Board.NgramsValue} */
   let value = null;
   const power = v => (v === 1 ? "1" : `10${raised(Math.round(Math.log10(v)))}`);
   const curve = lineChart(panel.body, {
@@ -126,7 +129,7 @@ const growthPanel = host => {
     picture: curve,
   });
   host.append(panel.section);
-  const update = next => {
+  const update = (/** @type {Board.NgramsValue} */ next) => {
     value = next;
     panel.section.hidden = !value;
     if (!value) return;
@@ -152,7 +155,7 @@ const ngrams_board = element => {
   const blank = el("p", "hf-blank hf-wide-panel", "Next words, their surprise and their number will be drawn here.");
   root.append(blank);
   const panels = [followingPanel(root), surprisePanel(root), growthPanel(root)];
-  const update = value => {
+  const update = (/** @type {Board.NgramsValue} */ value) => {
     blank.hidden = Boolean(value);
     panels.forEach(panel => panel.update(value));
   };

@@ -1,6 +1,5 @@
 /* Language, Tokens: a text as characters, words, bytes and byte pairs; byte pair encoding merge by merge; one token's
-   id, its one-hot vector and the row of the embedding table that it picks. The value's contract is in
-   demos/tabs/language/tokens.py. */
+   id, its one-hot vector and the row of the embedding table that it picks. The board takes a Board.TokensValue. */
 import {
   buildPanel,
   buildSegment,
@@ -18,13 +17,21 @@ import { curveKey, lineChart } from "../../../hf_attn/viz/web/plots/line_chart.j
 import { paintSigned } from "../../../hf_attn/viz/web/plots/signed_colours.js";
 import { language } from "./language_board.js";
 
+/** @type {(keyof Board.TokenKinds)[]} */
 const KINDS = ["characters", "words", "bytes", "bpe"];
 const TITLES = ["characters", "words", "bytes", "byte pairs"];
 const LATER = "The text will be cut here.";
 
 /* ---- what is shown now: tokens, their ids and how many there are ---- */
 
-const viewOf = (value, kind, at) => {
+/** A cut of the text.
+    @typedef {Board.TokenKind & {tokens: string[]}} View */
+
+const viewOf = (
+  /** @type {Board.TokensValue} */ value,
+  /** @type {keyof Board.TokenKinds} */ kind,
+  /** @type {number} */ at,
+) => {
   const one = value.kinds[kind];
   if (kind !== "bpe") return { ...one, tokens: one.ids.map(id => one.vocabulary[id]) };
   const { ids, size } = value.steps[at];
@@ -36,7 +43,7 @@ const strip = (host, onPick) => {
   chips.setAttribute("role", "group");
   chips.setAttribute("aria-label", "The text's tokens");
   host.append(chips);
-  const update = (view, chosen, fresh) =>
+  const update = (/** @type {View} */ view, /** @type {number} */ chosen, /** @type {number} */ fresh) =>
     chips.replaceChildren(
       ...view.tokens.map((token, i) => {
         const chip = button(shown(token), () => onPick(view.ids[i]), "hf-tok");
@@ -59,7 +66,7 @@ const stepper = (panel, onStep) => {
   const headline = el("p", "hf-merge");
   line.append(back, rail.element, next);
   panel.body.append(line, headline);
-  const update = (value, at) => {
+  const update = (/** @type {Board.TokensValue} */ value, /** @type {number} */ at) => {
     const last = value.steps.length - 1;
     const step = value.steps[at];
     back.disabled = at === 0;
@@ -88,6 +95,7 @@ const stepper = (panel, onStep) => {
 const pairsPanel = host => {
   const panel = buildPanel("Pairs of neighbours", "the first merges next");
   const bars = language.bars(panel.body);
+  /** @type {Board.MergeStep["pairs"]} */
   let pairs = [];
   const refresh = takeAway(panel, {
     file: () => "language-pairs",
@@ -95,11 +103,11 @@ const pairsPanel = host => {
     caption: () => "How often neighbours within a word are met now",
   });
   host.append(panel.section);
-  const update = (value, at) => {
+  const update = (/** @type {Board.TokensValue} */ value, /** @type {number} */ at) => {
     ({ pairs } = value.steps[at]);
     const merges = at < value.steps.length - 1;
     panel.rename("Pairs of neighbours", merges ? "the first merges next" : "nothing merges any more");
-    const line = ([left, right, n], i) => ({
+    const line = (/** @type {[string, string, number]} */ [left, right, n], /** @type {number} */ i) => ({
       name: `${shown(left)} ${shown(right)}`,
       value: n,
       told: count(n),
@@ -113,6 +121,7 @@ const pairsPanel = host => {
 
 const growthPanel = (host, onStep) => {
   const panel = buildPanel("Shorter text, larger vocabulary", "tokens by merge");
+  /** @type {Board.TokensValue} */
   let value = null;
   const curve = lineChart(panel.body, {
     name: "Tokens of the text and of the vocabulary by merge",
@@ -142,7 +151,7 @@ const growthPanel = (host, onStep) => {
     picture: curve,
   });
   host.append(panel.section);
-  const update = (next, at) => {
+  const update = (/** @type {Board.TokensValue} */ next, /** @type {number} */ at) => {
     value = next;
     const { steps } = value;
     const most = Math.max(...steps.flatMap(step => [step.ids.length, step.size]));
@@ -207,7 +216,7 @@ const lookUpPanel = host => {
   });
   panel.section.classList.add("hf-wide-panel");
   host.append(panel.section);
-  const update = (view, chosen) => {
+  const update = (/** @type {View} */ view, /** @type {number} */ chosen) => {
     now = { chosen, size: view.size, row: view.rows[chosen], token: view.vocabulary[chosen] };
     sentence.replaceChildren(
       el("b", "", shown(now.token)),
@@ -232,6 +241,7 @@ const tokens_board = element => {
   const spoken = live();
   const main = buildPanel("The text as tokens");
   const state = { kind: 3, at: 0, chosen: {} };
+  /** @type {Board.TokensValue} */
   let value = null;
   const choose = buildSegment("Cut into", i => {
     state.kind = i;
@@ -278,7 +288,7 @@ const tokens_board = element => {
     const merged = isBpe && state.at ? `merge ${state.at}: ${value.steps[state.at].merge.join(" + ")}, ` : "";
     spoken.say(`${merged}${view.ids.length} ${TITLES[state.kind]}`);
   };
-  const update = next => {
+  const update = (/** @type {Board.TokensValue} */ next) => {
     if (next?.text !== value?.text) Object.assign(state, { at: 0, chosen: {} });
     value = next;
     draw();

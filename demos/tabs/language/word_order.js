@@ -1,5 +1,5 @@
 /* Language, Order: two sentences of the same words, word by word (bags_board), and models that learn which of two
-   letters comes first (order_board). The values' contracts are in demos/tabs/language/word_order.py. */
+   letters comes first (order_board). They take a Board.BagsValue and a Board.OrderValue. */
 import { buildPanel, el, live } from "../../../hf_attn/viz/web/core/dom.js";
 import { count, number, percent, shown } from "../../../hf_attn/viz/web/core/format.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
@@ -21,9 +21,11 @@ const bags_board = element => {
   panel.body.append(blank, bag, sentence, host);
   panel.section.classList.add("hf-wide-panel");
   root.append(panel.section);
+  /** @type {Board.BagsValue} */
   let value = null;
-  const named = row => (row.places ? shown(row.word) : row.word);
-  const where = row => (row.places ? `${row.places[0] + 1} and ${row.places[1] + 1}` : "");
+  const named = (/** @type {Board.BagRow} */ row) => (row.places ? shown(row.word) : row.word);
+  const where = (/** @type {Board.BagRow} */ row) =>
+    row.places ? `${row.places[0] + 1} and ${row.places[1] + 1}` : "";
   const heads = () => ["word", "stands at", ...value.names];
   const lines = () => [
     heads(),
@@ -34,18 +36,18 @@ const bags_board = element => {
     lines,
     caption: () => "How far apart each word's output is in both sentences",
   });
-  const mark = (cells, row) => {
+  const mark = (/** @type {Element[]} */ cells, /** @type {Board.BagRow} */ row) => {
     cells.forEach((cell, i) => {
       if (i) cell.classList.add(row.distance[value.names[i - 1]] < 1e-6 ? "same" : "apart");
     });
   };
-  const line = row => {
+  const line = (/** @type {Board.BagRow} */ row) => {
     const distances = value.names.map(name => el("td", "num", small(row.distance[name])));
     mark([null, ...distances], row);
     const name = Object.assign(el("th", row.places ? "hf-mono" : "", named(row)), { scope: "row" });
     return el("tr", row.places ? "" : "total", name, el("td", "", where(row)), ...distances);
   };
-  const update = next => {
+  const update = (/** @type {Board.BagsValue} */ next) => {
     value = next;
     blank.hidden = Boolean(value);
     [bag, sentence, host, panel.footer].forEach(part => (part.hidden = !value));
@@ -71,12 +73,12 @@ const modelsTable = host => {
   const table = el("div", "hf-scroll");
   host.append(table);
   const verdict = (told, right) => el("span", right ? "" : "no", right ? `${told}, right` : `${told}, wrong`);
-  const answer = (model, i) => {
+  const answer = (/** @type {Board.OrderModel} */ model, /** @type {number} */ i) => {
     if (!model) return "–";
     const told = model.answers[i];
     return told ? verdict(told, model.right[i]) : "–";
   };
-  const line = (model, i) => {
+  const line = (/** @type {Board.OrderModel} */ model, /** @type {number} */ i) => {
     const stroke = dashLine(STYLES[i]);
     stroke.style.color = `var(--hf-series-${STYLES[i] + 1})`;
     const accuracy = model.points.at(-1)?.[1] ?? NaN;
@@ -91,7 +93,7 @@ const modelsTable = host => {
       el("td", "", answer(model, 1)),
     );
   };
-  const update = value => {
+  const update = (/** @type {Board.OrderValue} */ value) => {
     const heads = [
       "line",
       "model",
@@ -117,6 +119,7 @@ const order_board = element => {
   const error = el("div", "hf-error");
   const spoken = live();
   error.setAttribute("role", "alert");
+  /** @type {Board.OrderValue} */
   let value = null;
   const curve = lineChart(panel.body, {
     name: "Held-out accuracy by step",
@@ -143,7 +146,7 @@ const order_board = element => {
   panel.section.classList.add("hf-wide-panel");
   root.append(error, panel.section, spoken.element);
   let told = "";
-  const update = next => {
+  const update = (/** @type {Board.OrderValue} */ next) => {
     value = next;
     error.hidden = !value?.message;
     error.textContent = value?.message ?? "";

@@ -1,5 +1,5 @@
 /* Language, Neighbours: word vectors while they are learned, a word's neighbours, an analogy's ranks, and the vectors
-   in the plane in which they differ most. The value's contract is in demos/tabs/language/word_vectors.py. */
+   in the plane in which they differ most. The board takes a Board.NeighboursValue. */
 import { buildPanel, el, live } from "../../../hf_attn/viz/web/core/dom.js";
 import { count, number, percent, range } from "../../../hf_attn/viz/web/core/format.js";
 import { surface } from "../../../hf_attn/viz/web/core/surface.js";
@@ -17,6 +17,7 @@ const nearPanel = (host, title, file) => {
   const headline = el("p", "hf-merge");
   panel.body.append(blank, headline);
   const bars = language.bars(panel.body);
+  /** @type {Partial<Board.SumWord>[]} */
   let rows = [];
   const refresh = takeAway(panel, {
     file: () => file,
@@ -24,7 +25,7 @@ const nearPanel = (host, title, file) => {
     caption: () => headline.textContent,
   });
   host.append(panel.section);
-  const update = (near, ...words) => {
+  const update = (/** @type {Partial<Board.SumWord>[]} */ near, ...words) => {
     rows = near ?? [];
     blank.hidden = Boolean(near);
     headline.hidden = panel.footer.hidden = !near;
@@ -44,7 +45,11 @@ const nearPanel = (host, title, file) => {
 
 /* ---- the plane ---- */
 
-const placeOf = (points, width, height) => {
+const placeOf = (
+  /** @type {Board.PlanePoint[]} */ points,
+  /** @type {number} */ width,
+  /** @type {number} */ height,
+) => {
   const pad = { x: 58, y: 20 };
   const ends = axis => [Math.min(...points.map(p => p[axis])), Math.max(...points.map(p => p[axis]))];
   const [[x0, x1], [y0, y1]] = [ends("x"), ends("y")];
@@ -70,7 +75,13 @@ const arrow = (ctx, [xa, ya], [xb, yb]) => {
 };
 
 /** Words beside their dots: the first of four sides where nothing stands yet; a word that finds none goes without. */
-const writeWords = (ctx, theme, width, { points, arrows }, at) => {
+const writeWords = (
+  /** @type {CanvasRenderingContext2D} */ ctx,
+  theme,
+  /** @type {number} */ width,
+  /** @type {Board.Plane} */ { points, arrows },
+  at,
+) => {
   const leftFirst = new Set(arrows.flatMap(({ from, to }) => [at[to][0] > at[from][0] ? from : to]));
   const taken = at.map(([x, y]) => [x - 4, y - 4, x + 4, y + 4]);
   const isFree = box => taken.every(t => box[2] < t[0] || box[0] > t[2] || box[3] < t[1] || box[1] > t[3]);
@@ -103,6 +114,7 @@ const planePanel = host => {
   const pictureHost = el("div");
   panel.body.append(blank, pictureHost);
   panel.section.classList.add("hf-wide-panel");
+  /** @type {Board.Plane} */
   let plane = null;
   let at = [];
   const picture = surface(pictureHost, "Word vectors in a plane", (ctx, width, theme, size) => {
@@ -143,7 +155,7 @@ const planePanel = host => {
     picture,
   });
   host.append(panel.section);
-  const update = next => {
+  const update = (/** @type {Board.Plane} */ next) => {
     plane = next;
     blank.hidden = Boolean(plane);
     pictureHost.hidden = panel.footer.hidden = !plane;
@@ -169,6 +181,7 @@ const trainingPanel = host => {
     height: 130,
     empty: "the loss will be drawn here",
   });
+  /** @type {Board.NeighboursValue} */
   let value = null;
   const refresh = takeAway(panel, {
     file: () => "language-vectors-loss",
@@ -178,7 +191,7 @@ const trainingPanel = host => {
   });
   panel.section.classList.add("hf-wide-panel");
   host.append(panel.section);
-  const update = next => {
+  const update = (/** @type {Board.NeighboursValue} */ next) => {
     value = next;
     panel.rename(
       "Learning",
@@ -212,7 +225,7 @@ const neighbours_board = element => {
   const training = trainingPanel(root);
   root.append(spoken.element);
   const strong = word => el("b", "", word);
-  const ranked = a => {
+  const ranked = (/** @type {Board.Analogy} */ a) => {
     if (!a.right) return ["nearest to ", strong(`${a.word} − ${a.without} + ${a.plus}`)];
     return [
       strong(`${a.word} − ${a.without} + ${a.plus}`),
@@ -221,7 +234,7 @@ const neighbours_board = element => {
       ` has rank ${count(a.right.rank)} of ${count(a.others)}`,
     ];
   };
-  const update = value => {
+  const update = (/** @type {Board.NeighboursValue} */ value) => {
     error.hidden = !value?.message;
     error.textContent = value?.message ?? "";
     near.update(value?.near?.found, ...(value?.near ? ["nearest to ", strong(value.near.word)] : []));

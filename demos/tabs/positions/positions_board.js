@@ -1,11 +1,15 @@
 /* The Positions tab's boards: what a position encoding adds, turns or biases, and models beyond their length.
    The chosen cell drives its board: its row is the position that others are compared with, its column the wave in front.
-   The values' contracts are in demos/tabs/positions/tab.py. */
+   The boards take a Board.PositionsValue and a Board.GrowthValue. */
 import { buildPanel, buildSegment, el, live, showProgress } from "../../../hf_attn/viz/web/core/dom.js";
 import { count, isPlace, number, percent, range } from "../../../hf_attn/viz/web/core/format.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
 import { curveKey, dashLine } from "../../../hf_attn/viz/web/plots/line_chart.js";
 import { linePlot, signedMap } from "./positions_panels.js";
+
+/** What the panels draw.
+    @typedef {{value: Board.PositionsValue, picture: Board.PositionPicture | null, at: number,
+      selected: {r: number, c: number} | null}} State */
 
 const TITLES = {
   vectors: "What is added",
@@ -25,7 +29,7 @@ const factsPanel = host => {
   const [paper, notice] = [el("p", "hf-hint"), el("p", "hf-notice")];
   panel.body.append(sentence, equation, paper, notice);
   host.append(panel.section);
-  const update = ({ value }) => {
+  const update = (/** @type {State} */ { value }) => {
     panel.rename(value.title);
     sentence.textContent = value.sentence;
     equation.textContent = value.equation;
@@ -60,7 +64,7 @@ const mapPanel = (host, pick) => {
     caption: () => `${shown?.name ?? "Nothing"}, number by number`,
   });
   host.append(panel.section);
-  const update = ({ value, picture, selected, at }) => {
+  const update = (/** @type {State} */ { value, picture, selected, at }) => {
     mapHost.hidden = panel.footer.hidden = !picture;
     blank.hidden = Boolean(picture);
     choice.element.hidden = value.pictures.length < 2;
@@ -119,7 +123,7 @@ const linesPanel = (host, view) => {
     caption: () => shown?.name ?? "Nothing",
   });
   host.append(panel.section);
-  const update = state => {
+  const update = (/** @type {State} */ state) => {
     const next = view(state);
     shown = next.series ? next : null;
     panel.rename(next.title, next.note);
@@ -139,7 +143,7 @@ const spread = (columns, first) => {
   const others = [0, 1, 2, 3].map(i => Math.floor((i * columns) / 4)).filter(c => c !== first);
   return [first, ...new Set(others)].slice(0, 4);
 };
-const waves = ({ value, picture, selected }) => {
+const waves = (/** @type {State} */ { value, picture, selected }) => {
   const title = { angles: "Cosine of the angle", bias: "Bias by distance" }[picture?.kind] ?? "Waves";
   if (!picture) return { title, note: "", blank: "No numbers, no waves." };
   const isBias = picture.kind === "bias";
@@ -173,7 +177,7 @@ const waves = ({ value, picture, selected }) => {
     file: `${value.type}-waves`,
   };
 };
-const alike = ({ value, picture, selected }) => {
+const alike = (/** @type {State} */ { value, picture, selected }) => {
   const isBias = picture?.kind === "bias";
   const title = isBias ? "What the bias alone lets it read" : "Cosine with the chosen position";
   if (!picture) return { title, note: "", blank: "No vectors, nothing to compare." };
@@ -210,7 +214,7 @@ const orderPanel = host => {
   const note = el("p", "hf-hint");
   panel.body.append(moved, el("div", "hf-scroll", table), note);
   host.append(panel.section);
-  const update = ({ value }) => {
+  const update = (/** @type {State} */ { value }) => {
     const { order } = value;
     const words = order.order.map(i => el("span", "hf-tok", order.words[i]));
     moved.replaceChildren(el("span", "hf-label", "moved about"), el("span", "hf-tokens", ...words));
@@ -230,7 +234,7 @@ const orderPanel = host => {
 };
 
 /** Where nothing was chosen yet: position 0, distance 0, or the middle query and key. */
-const beginAt = picture => {
+const beginAt = (/** @type {Board.PositionPicture} */ picture) => {
   const middle = Math.floor(picture.rows.length / 2);
   if (picture.kind === "bias") return { r: middle, c: middle };
   return { r: Math.max(0, picture.rows.indexOf(0)), c: 0 };
@@ -238,6 +242,7 @@ const beginAt = picture => {
 
 const positions_board = element => {
   const root = element.querySelector(".hf-positions");
+  /** @type {Omit<State, "picture">} */
   const state = { value: null, at: 0, selected: null };
   const pick = choice => {
     if ("picture" in choice) Object.assign(state, { at: choice.picture, selected: null });
@@ -246,7 +251,7 @@ const positions_board = element => {
   };
   const facts = el("div", "hf-pair");
   const below = el("div", "hf-pair");
-  /** @type {{update: (state: any) => void}[]} */
+  /** @type {{update: (state: State) => void}[]} */
   const panels = [factsPanel(facts), orderPanel(facts)];
   root.append(facts);
   panels.push(mapPanel(root, pick));
@@ -261,7 +266,7 @@ const positions_board = element => {
     }
     panels.forEach(panel => panel.update({ ...state, picture }));
   };
-  const update = value => {
+  const update = (/** @type {Board.PositionsValue} */ value) => {
     root.hidden = !value;
     if (!value) return;
     if (state.value?.type !== value.type) Object.assign(state, { at: 0, selected: null });
@@ -298,8 +303,10 @@ const growth_board = element => {
     el("div", "hf-scroll hf-encodings", el("table", "", el("thead", "", el("tr", "", ...head)), body)),
   );
   const plot = linePlot(plotHost, { height: 300, empty: "accuracy by length will be drawn here" });
+  /** @type {Board.GrowthValue} */
   let view = null;
-  const cell = score => (!score ? "–" : score.right === null ? CANNOT : percent(score.right));
+  const cell = (/** @type {Board.LengthScore} */ score) =>
+    !score ? "–" : score.right === null ? CANNOT : percent(score.right);
   const lines = () => [
     [view?.size_name ?? "length", ...(view?.encodings ?? []).map(encoding => encoding.title)],
     ...(view?.tested ?? []).map(n => [
@@ -314,7 +321,7 @@ const growth_board = element => {
     caption: () => `Held-out accuracy by ${view?.size_name ?? "length"}`,
   });
   root.append(error, panel.section, spoken.element);
-  const row = (encoding, i) => {
+  const row = (/** @type {Board.TestedEncoding} */ encoding, /** @type {number} */ i) => {
     const stroke = dashLine(i);
     stroke.style.color = `var(--hf-series-${i + 1})`;
     const cells = [
@@ -333,7 +340,7 @@ const growth_board = element => {
   };
   const empty = () =>
     Object.assign(el("td", "hf-quiet", "Each encoding is listed here with what it reaches."), { colSpan: 6 });
-  const update = next => {
+  const update = (/** @type {Board.GrowthValue} */ next) => {
     view = next;
     error.hidden = !view?.message;
     error.textContent = view?.message ?? "";

@@ -1,12 +1,12 @@
-/* A push or a pull: what was done, how far it is, what came of it, and lines to copy; the contract is in
-   demos/tabs/share/transfer.py. Until something was pressed it says what will be here: the words of `data-empty`. */
+/* A push or a pull: what was done, how far it is, what came of it, and lines to copy, a Board.ShareValue.
+   Until something was pressed it says what will be here: the words of `data-empty`. */
 import { buildPanel, button, copyText, el, live } from "../../../hf_attn/viz/web/core/dom.js";
 
 const SHORT = { running: "under way", stopped: "stopped", failed: "not done", done: "done" };
 const megabytes = bytes => (bytes / 1e6).toFixed(1);
 
 /** Lines with a button that copies them. */
-const codeOf = ({ title, text }) => {
+const codeOf = (/** @type {Board.CodeLines} */ { title, text }) => {
   const code = el("pre", "hf-code", text);
   const copy = button("Copy", async () => {
     copy.textContent = (await copyText(text, code)) ? "Copied" : "Press Ctrl+C";
@@ -16,21 +16,26 @@ const codeOf = ({ title, text }) => {
   return el("div", "hf-lines", el("header", "", el("h3", "", title), copy), code);
 };
 
-const stepOf = ({ message }, index, steps, status) => {
+const stepOf = (
+  /** @type {Board.TransferStep} */ { message },
+  /** @type {number} */ index,
+  /** @type {Board.TransferStep[]} */ steps,
+  /** @type {string} */ status,
+) => {
   const isNow = status === "running" && index === steps.length - 1;
   const line = el("li", isNow ? "now" : "", message);
   if (isNow) line.setAttribute("aria-current", "step");
   return line;
 };
 
-const barOf = ({ done, total, status }) => {
+const barOf = (/** @type {Board.ShareValue} */ { done, total, status }) => {
   if (status !== "running" || !total || done >= total) return null;
   const bar = Object.assign(el("progress"), { max: total, value: done });
   bar.setAttribute("aria-label", `${megabytes(done)} of ${megabytes(total)} MB`);
   return bar;
 };
 
-const resultOf = result => {
+const resultOf = (/** @type {Board.TransferResult} */ result) => {
   const title = el(result.verified ? "p" : "div", result.verified ? "hf-verified" : "hf-error", result.title);
   const link = el("a", "hf-mono", result.url);
   if (/^https?:\/\//.test(result.url)) link.href = result.url;
@@ -56,9 +61,9 @@ const share_board = element => {
   panel.body.append(content, spoken.element);
   root.append(panel.section);
 
-  const whyOf = ({ status, message }) =>
+  const whyOf = (/** @type {Board.ShareValue} */ { status, message }) =>
     status === "failed" ? el("div", "hf-error", message) : el("p", "hf-notice", message);
-  const update = value => {
+  const update = (/** @type {Board.ShareValue} */ value) => {
     panel.rename(title, value?.status ? SHORT[value.status] : "");
     if (!value) {
       content.replaceChildren(el("p", "hf-blank", empty));

@@ -11,7 +11,11 @@ import { trainState } from "./train_state.js";
 
 const { EMPTY, receive, atOrBefore, mapOf, lastLayer } = trainState;
 
-const nameOf = (run, style) => {
+/** @import {Overlaid} from "./runs_table.js" */
+/** @import {TrainState} from "./train_state.js" */
+/** @import {TrainView} from "./train_board.js" */
+
+const nameOf = (/** @type {Overlaid} */ run, /** @type {{colour: string, dash: number}} */ style) => {
   const stroke = dashLine(style.dash);
   stroke.style.color = `var(--hf-${style.colour})`;
   return el("span", "hf-series", stroke, el("bdi", "", run.name));
@@ -19,7 +23,7 @@ const nameOf = (run, style) => {
 
 /** Name → the values of all runs, in the order in which the first run has them.
     @returns {[string, string[]][]} */
-const factsOf = (runs, key) => {
+const factsOf = (/** @type {Overlaid[]} */ runs, /** @type {"settings" | "results"} */ key) => {
   const maps = runs.map(run => new Map(run[key] || []));
   const names = [...new Set(maps.flatMap(map => [...map.keys()]))];
   return names.map(name => [name, maps.map(map => map.get(name) ?? "–")]);
@@ -28,6 +32,7 @@ const differs = ([, values]) => new Set(values).size > 1;
 
 const differences = host => {
   let open = false;
+  /** @type {Overlaid[]} */
   let last = null;
   const toggle = button("", () => {
     open = !open;
@@ -51,7 +56,7 @@ const differences = host => {
       el("tr", "", Object.assign(el("th", "", name), { scope: "row" }), ...values.map(text => el("td", "", text)));
     return el("tbody", cls, el("tr", "hf-group-name", head), ...facts.map(line));
   };
-  const update = runs => {
+  const update = (/** @type {Overlaid[]} */ runs) => {
     last = runs;
     const settings = factsOf(runs, "settings");
     const same = settings.filter(fact => !differs(fact));
@@ -81,7 +86,11 @@ const mapCell = host => {
   let name = "";
   const take = map.exports(() => `compared-${name.replace(/[^\p{L}\p{N}]+/gu, "-")}`);
   host.append(title, note, mapHost, take);
-  const update = (run, state, { step, head, layer }) => {
+  const update = (
+    /** @type {Overlaid} */ run,
+    /** @type {TrainState} */ state,
+    /** @type {TrainView} */ { step, head, layer },
+  ) => {
     const frame = atOrBefore(state.frames, step);
     const at = layer < (state.meta.layers?.length ?? 0) ? layer : lastLayer(state.meta);
     const of = head <= (state.meta.heads || 0) ? head : 0;
@@ -112,7 +121,11 @@ const mapsBeside = host => {
   const grid = el("div", "hf-maps");
   host.append(heading, grid);
   let cells = [];
-  const update = (runs, states, view) => {
+  const update = (
+    /** @type {Overlaid[]} */ runs,
+    /** @type {TrainState[]} */ states,
+    /** @type {TrainView} */ view,
+  ) => {
     if (cells.length !== runs.length) {
       grid.replaceChildren(...range(runs.length).map(() => el("div", "hf-map-cell")));
       cells = [...grid.children].map(mapCell);
@@ -131,8 +144,11 @@ const compare_board = element => {
   const caption = () => "Runs compared: settings and results";
   const refresh = takeAway(panel, { file: () => "runs-compared", lines: table.lines, caption });
   root.append(panel.section);
+  /** @type {Map<string, TrainState>} */
   let states = new Map();
+  /** @type {{current: Board.RunRow | null, others: Overlaid[]}} */
   let told = { current: null, others: [] };
+  /** @type {TrainView} */
   let view = null;
 
   const runs = () => [{ ...told.current, colour: "series-1", dash: 0 }, ...told.others];
@@ -158,7 +174,7 @@ const compare_board = element => {
     view = event.detail;
     drawMaps();
   });
-  const update = value => {
+  const update = (/** @type {Board.CompareValue} */ value) => {
     states = new Map((value?.runs || []).map(message => [message.run, receive(EMPTY, message)]));
     draw();
   };

@@ -10,10 +10,13 @@ const UNDO_MS = 10000;
 const OTHERS = 3; // at most four series at once: this run and three others
 const LONGEST_NAME = 40; // characters; Python says so in words
 const COLUMNS = 5;
+/** @typedef {Board.RunRow & {colour: string, dash: number}} Overlaid */
+
+/** @type {{runs: Overlaid[]}} */
 const overlaid = { runs: [] }; // those laid over the curves, with colour and dash
 
 /** What is in each row's buttons, named so that the reader finds the same one after the rows are drawn anew. */
-const act = (text, run, what, key = text) => {
+const act = (/** @type {string} */ text, /** @type {Board.RunRow} */ run, what, key = text) => {
   const b = button(text, what, "");
   b.setAttribute("aria-label", `${text} ${run.name}`);
   b.dataset.key = `${key} ${run.id}`;
@@ -35,17 +38,21 @@ const pen = () => {
 };
 
 /** One line a run: its settings, then what came of it; the names of all that any of them has come first. */
-const listAll = runs => {
-  const facts = run => [...(run.settings || []), ...(run.results || [])];
+const listAll = (/** @type {Board.RunRow[]} */ runs) => {
+  const facts = (/** @type {Board.RunRow} */ run) => [...(run.settings || []), ...(run.results || [])];
   const names = [...new Set(runs.flatMap(run => facts(run).map(([name]) => name)))];
-  const line = run => names.map(name => new Map(facts(run)).get(name) ?? "");
+  const line = (/** @type {Board.RunRow} */ run) => names.map(name => new Map(facts(run)).get(name) ?? "");
   return [["Run", ...names], ...runs.map(run => [run.name, ...line(run)])].map(cells =>
     cells.map(text => text.replace(/\u202f/g, "")),
   );
 };
 
 /** The cell that holds a run's name; while it is changed, a field with the sentence of a name that will not do. */
-const nameCell = (run, edit, { begin, commit, cancel }) => {
+const nameCell = (
+  /** @type {Board.RunRow} */ run,
+  /** @type {Board.RefusedName} */ edit,
+  { begin, commit, cancel },
+) => {
   const details = [el("small", "", run.model || ""), el("small", "", run.details || "")];
   if (!edit) {
     const change = act("", run, begin, "rename");
@@ -86,7 +93,9 @@ const runs_table = (element, trigger) => {
   panel.header.append(take);
   panel.body.append(el("table", "hf-runs-table", el("thead", "", head), body), spoken.element);
   root.append(panel.section);
+  /** @type {Board.RunsValue} */
   let value = { runs: [], current: null };
+  /** @type {Board.RefusedName} */
   let edit = null; // the run whose name is being changed: {run, name, why}
   let compared = "";
   const laid = new Set();
@@ -115,7 +124,7 @@ const runs_table = (element, trigger) => {
     draw();
     announce();
   };
-  const remove = run => {
+  const remove = (/** @type {Board.RunRow} */ run) => {
     const send = () => {
       leaving.delete(run.id);
       trigger("delete_run", { run: run.id });
@@ -125,13 +134,13 @@ const runs_table = (element, trigger) => {
     draw(`undo ${run.id}`);
     spoken.say(`${run.name} deleted, Undo is there for ten seconds`);
   };
-  const undo = run => {
+  const undo = (/** @type {Board.RunRow} */ run) => {
     clearTimeout(leaving.get(run.id));
     leaving.delete(run.id);
     draw(`Delete ${run.id}`);
     spoken.say(`${run.name} is back`);
   };
-  const rename = run => ({
+  const rename = (/** @type {Board.RunRow} */ run) => ({
     begin: () => {
       edit = { run: run.id, name: run.name, why: "" };
       draw(`rename ${run.id}`);
@@ -147,7 +156,7 @@ const runs_table = (element, trigger) => {
     },
   });
 
-  const actions = (run, line) => {
+  const actions = (/** @type {Board.RunRow} */ run, line) => {
     const send = event => () => trigger(event, { run: run.id });
     const open = () => {
       send("open_run")();
@@ -169,14 +178,14 @@ const runs_table = (element, trigger) => {
     more.setAttribute("aria-expanded", "false");
     return el("td", "acts", more, el("div", "hf-take", ...does));
   };
-  const goneRow = run => {
+  const goneRow = (/** @type {Board.RunRow} */ run) => {
     const back = act("Undo", run, () => undo(run), "undo");
     back.className = "hf-btn";
     const cell = el("td", "", el("bdi", "", run.name), " deleted ", back);
     cell.colSpan = COLUMNS;
     return el("tr", "gone", cell);
   };
-  const lineCell = (run, own, style) => {
+  const lineCell = (/** @type {Board.RunRow} */ run, own, style) => {
     const stroke = dashLine(style?.dash ?? 0);
     const press = act("", run, () => lay(run.id), "lay");
     press.className = "hf-line";
@@ -187,7 +196,7 @@ const runs_table = (element, trigger) => {
     press.setAttribute("aria-label", own ? `${run.name} is on the curves` : `Lay ${run.name} over the curves`);
     return el("td", "", press);
   };
-  const row = run => {
+  const row = (/** @type {Board.RunRow} */ run) => {
     if (leaving.has(run.id)) return goneRow(run);
     const own = run.id === value.current;
     const style = own ? { colour: "series-1", dash: 0 } : styleOf(run.id);
@@ -232,7 +241,7 @@ const runs_table = (element, trigger) => {
     there.focus();
     if (there instanceof HTMLInputElement && key) there.select();
   };
-  const update = next => {
+  const update = (/** @type {Board.RunsValue} */ next) => {
     value = { runs: next?.runs || [], current: next?.current ?? null };
     for (const id of [...laid]) if (id === value.current || !value.runs.some(r => r.id === id)) laid.delete(id);
     if (next?.refused) edit = next.refused;

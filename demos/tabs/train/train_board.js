@@ -1,5 +1,5 @@
 /* The Train tab's board: one cursor moves curves, map, film strip and predictions together.
-   While it stands at the end it follows the run; touched, it stays. The value's contract is in demos/tabs/train/board.py.
+   While it stands at the end it follows the run; touched, it stays. The board takes Board.TrainValue messages.
 
    The page's button.train is its progress bar. */
 import { button, copyText, el, live, showProgress } from "../../../hf_attn/viz/web/core/dom.js";
@@ -11,28 +11,39 @@ import { trainState } from "./train_state.js";
 
 const { EMPTY, receive, atOrBefore, lastLayer, mapOf, onKnown, smooth } = trainState;
 
+/** @import {Frame, TrainState} from "./train_state.js" */
+/** @import {Overlaid} from "./runs_table.js" */
+/** @typedef {number[][]} Curve */
+/** What the panels draw.
+    @typedef {{state: TrainState, meta: Partial<Board.TrainMeta>, step: number, last: number, following: boolean,
+      layer: number, head: number, frame: Frame | null, map: number[][] | null, loss: Curve, smoothLoss: Curve,
+      heldOut: Curve, known: Curve, direct: Curve, others: Overlaid[], total: number}} TrainView */
+
 const FILM = 120; // places of a film that a link names; the strip shows some of them
 const WIDE = 14; // columns of a map that stand beside the curves
 
-const pairs = (points, key) => points.filter(p => Number.isFinite(p[key])).map(p => [p.step, p[key]]);
+const pairs = (/** @type {Board.TrainPoint[]} */ points, /** @type {"loss" | "held_out"} */ key) =>
+  points.filter(p => Number.isFinite(p[key])).map(p => [p.step, p[key]]);
 
-const seenMaps = ({ frames, meta }, layer, head) =>
-  meta.truth ? frames.map(f => [f.step, mapOf(f, layer, head)]).filter(([, map]) => map) : [];
-const knownPoints = (state, layer, head) => {
+const seenMaps = (
+  /** @type {TrainState} */ { frames, meta },
+  /** @type {number} */ layer,
+  /** @type {number} */ head,
+) => (meta.truth ? frames.map(f => [f.step, mapOf(f, layer, head)]).filter(([, map]) => map) : []);
+const knownPoints = (/** @type {TrainState} */ state, /** @type {number} */ layer, /** @type {number} */ head) => {
   // from the maps where there are any, so that it is this head's
   const seen = seenMaps(state, layer, head);
-  if (!seen.length) return pairs(state.points, "on_known");
   return seen.map(([step, map]) => [step, onKnown(map, state.meta.truth)]);
 };
 /** What is needed directly, where something is needed indirectly too: of recall, the induction head's value. */
-const directPoints = (state, layer, head) => {
+const directPoints = (/** @type {TrainState} */ state, /** @type {number} */ layer, /** @type {number} */ head) => {
   if (!state.meta.truth?.some(row => row.includes(2))) return [];
   const direct = state.meta.truth.map(row => row.map(need => (need === 1 ? 1 : 0)));
   return seenMaps(state, layer, head).map(([step, map]) => [step, onKnown(map, direct)]);
 };
 
 /** The steps of the frames, or where there are many of those nearest to evenly spread places and of the shown one. */
-const filmOf = (frames, shown) => {
+const filmOf = (/** @type {Frame[]} */ frames, /** @type {Frame} */ shown) => {
   const steps = frames.map(f => f.step);
   if (steps.length <= FILM) return steps;
   const near = at => steps.reduce((best, s) => (Math.abs(s - at) < Math.abs(best - at) ? s : best));
@@ -62,11 +73,14 @@ const train_board = element => {
   const [duo, top] = [el("div", "hf-duo"), el("div", "hf-main")];
   const cursor = { step: 0, following: true, layer: null, head: 0 }; // no layer: the last
   const spoken = live();
+  /** @type {TrainState} */
   let state = EMPTY;
+  /** @type {TrainView} */
   let view = null;
   let tenth = -1;
 
   const total = () => state.meta.total_steps || state.points.at(-1)?.step || 0;
+  /** @returns {TrainView} */
   const look = () => {
     const seen = veil("train_state", state);
     const { points, frames, meta } = seen;
@@ -142,7 +156,7 @@ const train_board = element => {
       `step ${count(view.last)}, loss ${number(view.loss.at(-1)?.[1] ?? NaN, 3)}, held-out ${percent(view.heldOut.at(-1)?.[1] ?? NaN)}`,
     );
   };
-  const update = message => {
+  const update = (/** @type {Board.TrainValue} */ message) => {
     if ((message?.run ?? null) !== state.run) {
       cursor.following = true;
       tenth = -1;

@@ -19,6 +19,8 @@ const MEANINGS = {
   loss: "the mean of −log p, where p is what the model gives the right next symbol; 0 would be certain and right",
   "known answer": "the symbols that the task's own rule needs for each symbol of the answer; rings in the map",
 };
+/** @import {TrainView} from "./train_board.js" */
+
 /** A term of art, with what it means. */
 const figureName = (text, name = text.toLowerCase()) => term(text, MEANINGS[name]);
 
@@ -41,7 +43,7 @@ const figures = host => {
     write(values[name].value, text);
     write(values[name].unit, unit);
   };
-  const update = ({ state, step, total, loss, heldOut }) => {
+  const update = (/** @type {TrainView} */ { state, step, total, loss, heldOut }) => {
     const now = state.points.at(-1);
     const over = ["finished", "stopped", "error"].includes(state.status);
     put("Step", now ? count(step) : state.run ? "0" : "–", total ? ` of ${count(total)}` : "");
@@ -102,7 +104,7 @@ const [HELD_HEIGHT, MOST_HEIGHT] = [256, 480];
 const withRun = (points, extra = {}) => [{ name: "this run", points, colour: "series-1", dash: 0, ...extra }];
 
 /** What stands beside a classifier: a level from the first step to the last. */
-const besideOf = (baseline, last) => {
+const besideOf = (/** @type {Board.BaselineLevel} */ baseline, /** @type {number} */ last) => {
   if (!baseline) return [];
   const points = [0, last].map(step => [step, baseline.held_out]);
   return [{ name: baseline.name, points, colour: "ink-3", dash: 2 }];
@@ -141,6 +143,8 @@ const curves = (host, go) => {
   panel.append(footer);
   host.append(panel);
   let run = null;
+  /** @type {TrainView} */
+  /** @type {TrainView} */
   let view = null;
   let height = HELD_HEIGHT;
   /** Beside a taller map the lower curve takes what is left; only a new run makes it small again. */
@@ -168,7 +172,7 @@ const curves = (host, go) => {
       caption: () => "Loss and held-out accuracy by step",
     },
   );
-  const update = next => {
+  const update = (/** @type {TrainView} */ next) => {
     view = next;
     const { state, meta, step, loss, smoothLoss, heldOut, others, total } = view;
     if (run !== state.run) {
@@ -199,7 +203,9 @@ const curves = (host, go) => {
     heldChart.note(meta.metric || "");
     keys.replaceChildren(
       curveKey("this run, smoothed; thin: as measured", "series-1", 0),
-      ...[...others, ...beside].map(o => curveKey(o.model ? `${o.name}, ${o.model}` : o.name, o.colour, o.dash)),
+      ...[...others, ...beside].map(o =>
+        curveKey("model" in o && o.model ? `${o.name}, ${o.model}` : o.name, o.colour, o.dash),
+      ),
     );
     fill();
   };
@@ -211,7 +217,7 @@ const curves = (host, go) => {
 const UNTRAINED = "Untrained weights: this map means nothing yet.";
 const [NEEDED, DIRECT] = ["all that is needed", "needed directly: the ring without dots"];
 const AS_IT_FORMS = "Attention as it forms";
-const file = ({ meta, frame, layer, head }) =>
+const file = (/** @type {TrainView} */ { meta, frame, layer, head }) =>
   [
     "attention",
     meta.task,
@@ -245,19 +251,20 @@ const mapPanel = (host, go, pick) => {
     empty: "nothing learned yet",
   });
   const knownKeys = el("div", "hf-keys");
+  /** @type {TrainView} */
   let shown = null;
   knownHost.append(knownKeys);
   panel.header.append(el("span", "hf-picks", layerPicks, headPicks));
   panel.body.append(notice, mapHost, knownHost);
   panel.footer.append(map.exports(() => file(shown)));
   host.append(panel.section);
-  const sentence = ({ state, meta, frame, map: values }) => {
+  const sentence = (/** @type {TrainView} */ { state, meta, frame, map: values }) => {
     if (!state.run) return "The weights of a probe example will be drawn here, before the first step and after.";
     if (meta.heads === 0) return NO_ATTENTION;
     if (!values) return "The first map is on its way.";
     return frame.step === 0 ? UNTRAINED : "";
   };
-  const update = view => {
+  const update = (/** @type {TrainView} */ view) => {
     const { meta, layer, head, frame, map: values, known: points, direct, step, loss, total } = view;
     shown = view;
     const late = frame && frame.step !== step && `, step ${count(frame.step)}`;
@@ -308,6 +315,7 @@ const timePanel = (host, go, follow) => {
   panel.header.append(el("span", "hf-when", where, how, play, end));
   const film = filmStrip(panel.body, { onStep: go });
   host.append(panel.section);
+  /** @type {import("./train_state.js").Frame[]} */
   let frames = [];
   let playing = null;
   const stop = () => {
@@ -331,7 +339,7 @@ const timePanel = (host, go, follow) => {
     tick();
     playing = setInterval(tick, matchMedia("(prefers-reduced-motion: reduce)").matches ? 800 : 100);
   };
-  const update = ({ state, step, last, following, layer, head }) => {
+  const update = (/** @type {TrainView} */ { state, step, last, following, layer, head }) => {
     frames = state.frames;
     const { mapOf } = trainState;
     const strip = frames.map(f => ({ step: f.step, map: mapOf(f, layer, head) })).filter(f => f.map);
@@ -360,7 +368,7 @@ const writesPanel = host => {
   const table = predictions(panel.body);
   panel.section.classList.add("hf-writes");
   host.append(panel.section);
-  const update = ({ state, meta, frame }) => {
+  const update = (/** @type {TrainView} */ { state, meta, frame }) => {
     const rows =
       frame?.predictions || (frame && state.frames.findLast(f => f.step <= frame.step && f.predictions)?.predictions);
     panel.rename(

@@ -4,6 +4,12 @@
 import { mean, range, sum } from "../../../hf_attn/viz/web/core/format.js";
 import { meanOf, unpack } from "../../../hf_attn/viz/web/core/packing.js";
 
+/** @typedef {{step: number, predictions?: Board.ExampleAnswer[], packed?: string[], shape?: number[],
+      opened?: number[][][][], means?: number[][][]}} Frame */
+/** @typedef {{run: string | null, meta: Partial<Board.TrainMeta>, status: string, message: string, eta: number | null,
+      points: Board.TrainPoint[], frames: Frame[]}} TrainState */
+
+/** @type {TrainState} */
 const EMPTY = { run: null, meta: {}, status: "ready", message: "", eta: null, points: [], frames: [] };
 
 const present = record => Object.fromEntries(Object.entries(record).filter(([, v]) => v !== null && v !== undefined));
@@ -16,7 +22,11 @@ const mergeBySteps = (known, fresh) => {
 };
 
 /** Frames with their maps, packed[layer], opened when first shown; none where the model has no such map. */
-const mergeFrames = (known, fresh, meta) => {
+const mergeFrames = (
+  /** @type {Frame[]} */ known,
+  /** @type {Board.TrainFrame[]} */ fresh,
+  /** @type {Partial<Board.TrainMeta>} */ meta,
+) => {
   const shape = [meta.heads || 0, meta.rows?.length || 0, meta.cols?.length || 0];
   const have = new Map(known.map(f => [f.step, f]));
   const isKnown = (step, maps) => maps && have.get(step)?.packed?.at(-1) === maps.at(-1);
@@ -28,7 +38,8 @@ const mergeFrames = (known, fresh, meta) => {
   );
 };
 
-const receive = (state, message) => {
+/** @returns {TrainState} */
+const receive = (/** @type {TrainState} */ state, /** @type {Board.TrainValue} */ message) => {
   if (!message) return EMPTY;
   const from = state.run === message.run ? state : EMPTY;
   const meta = { ...from.meta, ...message.meta };
@@ -46,10 +57,10 @@ const receive = (state, message) => {
 const atOrBefore = (records, step) => records.findLast(record => record.step <= step) || null;
 
 /** The last of the layers whose maps are sent. */
-const lastLayer = meta => Math.max(0, (meta.layers?.length ?? 1) - 1);
+const lastLayer = (/** @type {Partial<Board.TrainMeta>} */ meta) => Math.max(0, (meta.layers?.length ?? 1) - 1);
 
 /** The map of a frame in a layer: the mean over the heads for head 0, else that head. */
-const mapOf = (frame, layer, head) => {
+const mapOf = (/** @type {Frame} */ frame, /** @type {number} */ layer, /** @type {number} */ head) => {
   if (!frame?.packed?.[layer]) return null;
   const heads = (frame.opened[layer] ||= unpack(frame.packed[layer], frame.shape));
   if (!heads) return null;

@@ -3,9 +3,7 @@
    stands its sum of log p. In less than 560 px the steps run downwards. Wide trees scroll inside their host.
 
    const tree = beamTree(host, {onPick(i)}); tree.update({nodes, ends, chosen, path})
-   nodes    [{token, parent, p, score, fate "kept" | "ended" | "dropped"}], parents first; a parent is the place of a
-            node counted from 1, and 0 the beginning
-   ends     nodes, counted from 1, that end the answers, the best first
+   nodes, ends: as Board.Beams has them
    chosen   a node, counted from 1, or null;  path: the node at whose way the tree is full; the best answer's without
    tree.lines() gives the same as rows of words and numbers, tree.png(file) and tree.svg(file) the picture.
    layBeams(value) → {all, rows}: where each node stands, its depth and row. */
@@ -21,9 +19,14 @@ const [DOWN, COLUMN] = [56, 70]; // … and where they run downwards
 const NARROW = 560;
 const FATES = { kept: "kept", ended: "an answer, outdone by others", dropped: "dropped" };
 
+/** @typedef {Partial<Board.BeamNode> & {i: number, kids: TreeNode[], up?: TreeNode, depth?: number, rank?: number,
+      reach?: number, answer?: number, full?: boolean, row?: number}} TreeNode */
+
 /** The nodes as a tree, with depth, children and the rank of the answer that each leads to. */
-const grow = ({ nodes, ends }) => {
-  const all = [{ depth: 0, fate: "kept", p: 1, score: 0, token: "" }, ...nodes].map((n, i) => ({ ...n, i, kids: [] }));
+const grow = (/** @type {Pick<Board.Beams, "nodes" | "ends">} */ { nodes, ends }) => {
+  const root = { depth: 0, fate: /** @type {const} */ ("kept"), p: 1, score: 0, token: "" };
+  /** @type {TreeNode[]} */
+  const all = [root, ...nodes].map((n, i) => ({ ...n, i, kids: [] }));
   all.forEach(n => {
     if (!n.i) return;
     n.up = all[n.parent];
@@ -71,7 +74,7 @@ const lay = head => {
 };
 
 /** A tree's nodes, each with its row, and the number of rows. */
-const layBeams = value => {
+const layBeams = (/** @type {Pick<Board.Beams, "nodes" | "ends">} */ value) => {
   const all = grow(value);
   const laid = lay(all[0]);
   laid.settle(0);
@@ -166,12 +169,12 @@ const drawNode = (ctx, theme, n, { X, Y, down }, isChosen, isHovered) => {
   ctx.fillText(String(n.answer), down ? x : x + WIDTH / 2 + 12, down ? y + HEIGHT / 2 + 26 : y + 1);
 };
 
-const pathOf = n => (n?.depth ? [...pathOf(n.up), n] : []);
-const before = n =>
+const pathOf = (/** @type {TreeNode} */ n) => (n?.depth ? [...pathOf(n.up), n] : []);
+const before = (/** @type {TreeNode} */ n) =>
   pathOf(n.up)
     .map(one => shown(one.token))
     .join(" ") || "the beginning";
-const words = n => [
+const words = (/** @type {TreeNode} */ n) => [
   `${shown(n.token)} after ${before(n)}`,
   `p ${number(n.p, 3)}, sum of log p ${number(n.score, 2)}`,
   n.answer ? `answer ${n.answer}` : FATES[n.fate],
@@ -261,7 +264,7 @@ const beamTree = (host, { onPick }) => {
   });
   new ResizeObserver(picture.redraw).observe(scroll);
 
-  const update = value => {
+  const update = (/** @type {Pick<Board.Beams, "nodes" | "ends"> & {chosen: number | null, path: number}} */ value) => {
     hovered = null;
     chosen = value?.chosen ?? null;
     ({ all, rows } = value ? layBeams(value) : { all: [], rows: 1 });

@@ -1,9 +1,7 @@
 /* What one step could have written: bars from the largest, before and after the temperature, and what the cut leaves.
 
    weigh(distribution, how) → {entries, more, words, longest, warm}: what each symbol weighs
-   distribution   {names, log_p [from the largest], more, weights}: more = how many symbols are not named, weights =
-                  what they weigh together at each temperature of the slider, the likeliest weighing 1
-   how            {strategy, temperature, and the strategy's parameters by name}, or null where nothing is chosen
+   of a Board.Distribution; how: Board.AnswerSettings, or null where nothing is chosen
    hfAttn.strategies: {name: {title, samples, own, keeps}} from hf_attn/generation/strategies.py, put into the page by
    tab.py; own = {parameter: [its short name, digits behind the point]}; keeps({rank, before, p, most}, how) says whether
    a symbol is kept, null where nothing is cut.
@@ -19,7 +17,7 @@ const MOST = 20;
 const TINY = 1e-6; // a lower temperature takes the likeliest
 
 /** Whether each named symbol is kept, and behind them whether more may be; null where nothing is cut. */
-const keeps = (warm, how) => {
+const keeps = (/** @type {number[]} */ warm, /** @type {Board.AnswerSettings} */ how) => {
   const { keeps: isKept } = hfAttn.strategies[how.strategy];
   let before = 0;
   return (
@@ -32,7 +30,7 @@ const keeps = (warm, how) => {
   );
 };
 
-const tell = (how, kept, named, all, share) => {
+const tell = (/** @type {Board.AnswerSettings} */ how, kept, named, all, share) => {
   const { samples, own } = hfAttn.strategies[how.strategy];
   if (!samples) return `${how.strategy} takes the likeliest of ${count(all)} symbols`;
   const name = [how.strategy, ...Object.keys(own).map(one => number(how[one], own[one][1]))].join(" ");
@@ -41,7 +39,10 @@ const tell = (how, kept, named, all, share) => {
   return `${name} keeps ${count(many)} of ${count(all)} symbols, ${percent(share)} of the probability`;
 };
 
-const weigh = ({ names, log_p, more = 0, weights = [] }, how) => {
+const weigh = (
+  /** @type {Board.Distribution} */ { names, log_p, more = 0, weights = [] },
+  /** @type {Board.AnswerSettings} */ how,
+) => {
   const own = log_p.map(x => Math.exp(x ?? -Infinity));
   const heat = how?.temperature ?? 1;
   const raw = log_p.map((x, i) => (heat < TINY ? Number(!i) : Math.exp(((x ?? -Infinity) - log_p[0]) / heat)));
@@ -173,7 +174,11 @@ const distribution = host => {
     if (one.written) cells.setAttribute("aria-current", "true");
     return cells;
   };
-  const update = (value, how, { what = "symbol", written = null, note = "" } = {}) => {
+  const update = (
+    /** @type {Board.Distribution} */ value,
+    /** @type {Board.AnswerSettings} */ how,
+    { what = "symbol", written = null, note = "" } = {},
+  ) => {
     const found = weigh(value, how);
     const lines = pickLines(found, written === null ? -1 : value.names.indexOf(written));
     Object.assign(state, { lines, found, what });

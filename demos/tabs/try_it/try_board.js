@@ -1,13 +1,22 @@
 /* The Try tab's board: what was written, with each step's distribution and its cut; the verdict; the tree; other beams
    or draws; the map in which the answer reads the input. One chosen symbol drives distribution, beam tree and map.
    Of a classifier: the class, the probabilities of all, and what changes when a word is taken out.
-   The value's contract is in demos/tabs/try_it/tab.py. The event hf-try-how on the document brings the sliders' settings. */
+   The board takes a Board.TryValue. The event hf-try-how on the document brings the sliders' settings. */
 import { buildPanel, buildSegment, el } from "../../../hf_attn/viz/web/core/dom.js";
 import { isPlace, NO_ATTENTION, range } from "../../../hf_attn/viz/web/core/format.js";
 import { meanOf, unpack } from "../../../hf_attn/viz/web/core/packing.js";
 import { mapView } from "../../../hf_attn/viz/web/plots/long_heatmap.js";
 import { tryPanels } from "./try_panels.js";
 import { removalPanel } from "./word_removal.js";
+
+/** @typedef {Board.BeamNode & {place: number}} WayNode */
+/** A map of the answer; of a branch one that was cut out of a longer answer's, or `left` out.
+    @typedef {Board.AnswerMap & {weights?: number[][][][], left?: boolean}} ShownMap */
+/** The answer that is looked at, or a branch of the beam tree.
+    @typedef {Omit<Partial<Board.Answer>, "map"> & {written: Board.WrittenSymbol[], steps: number[], map: ShownMap,
+      rank: number, end?: number, way: WayNode[] | null, node?: number | null, branch?: string}} View */
+/** What the panels draw; `how`: as the sliders stand now.
+    @typedef {{value: Board.TryValue | null, view: View | null, step: number, how: Board.AnswerSettings | null}} State */
 
 const SMALL = 12; // keys of a map that has room under the answer, beside the distribution
 
@@ -42,6 +51,7 @@ const answerMap = (host, onStep) => {
   const file = () => `${shownMap.kind}-layer-${at.layer + 1}-${at.head ? "head-" + at.head : "mean"}`;
   panel.footer.append(map.exports(file));
   host.append(panel.section);
+  /** @type {ShownMap} */
   let shownMap = null;
   let maps = null;
   let row = 0; // the step of the answer; where the input reads itself, a row of its own
@@ -76,7 +86,7 @@ const answerMap = (host, onStep) => {
     const look = { truth: truth || null, allowed: allowed || null, selected: selected(values), name: title };
     map.update({ rows, cols, values, ...look });
   };
-  const update = ({ view, step }) => {
+  const update = (/** @type {State} */ { view, step }) => {
     if (view?.map !== shownMap) {
       shownMap = view?.map ?? null;
       maps = shownMap?.kind ? (shownMap.weights ??= unpack(shownMap.maps, shownMap.shape)) : null;
@@ -105,7 +115,7 @@ const answerMap = (host, onStep) => {
 };
 
 /** The map of a branch: what a longer answer on the same way reads, up to the branch's last symbol. */
-const cutMap = (map, written) => {
+const cutMap = (/** @type {ShownMap} */ map, /** @type {Board.WrittenSymbol[]} */ written) => {
   if (!map?.kind) return { kind: null, left: !map };
   const weights = unpack(map.maps, map.shape);
   const [long, rows] = [map.rows.length, written.length];
@@ -122,18 +132,18 @@ const cutMap = (map, written) => {
 };
 
 /** Nodes of the beam tree from the first symbol to one of them, each with its place. */
-const wayTo = ({ nodes }, place) =>
+const wayTo = (/** @type {{nodes: Board.BeamNode[]}} */ { nodes }, /** @type {number} */ place) =>
   place ? [...wayTo({ nodes }, nodes[place - 1].parent), { ...nodes[place - 1], place }] : [];
 
-const answersOf = value => [value, ...(value.others || [])];
+const answersOf = (/** @type {Board.TryValue} */ value) => [value, ...(value.others || [])];
 
 /** An answer as the panels take it, with its way through the beam tree. */
-const viewAnswer = (value, rank) => {
+const viewAnswer = (/** @type {Board.TryValue} */ value, /** @type {number} */ rank) => {
   const end = value.beams?.ends[rank];
   return { ...answersOf(value)[rank], rank, end, way: end ? wayTo(value.beams, end) : null };
 };
 
-const viewBranch = (value, place) => {
+const viewBranch = (/** @type {Board.TryValue} */ value, /** @type {number} */ place) => {
   const way = wayTo(value.beams, place);
   const last = way.at(-1);
   const written = way.map(n => ({ token: n.token, probability: n.p }));
@@ -146,9 +156,10 @@ const viewBranch = (value, place) => {
 const try_board = (element, trigger) => {
   const root = element.querySelector(".hf-try");
   const two = el("div", "hf-two");
+  /** @type {State} */
   const state = { value: null, view: null, step: 0, how: null };
   root.append(two);
-  const look = (view, step) => {
+  const look = (/** @type {View} */ view, /** @type {number} */ step) => {
     Object.assign(state, { view, step: Math.max(0, Math.min(step, view.written.length - 1)) });
     show();
   };
@@ -176,13 +187,13 @@ const try_board = (element, trigger) => {
     [...parts, map].forEach(part => part.update(state));
     removal.update(value);
   };
-  const begin = value => {
+  const begin = (/** @type {Board.TryValue} */ value) => {
     // where it went wrong, else where it was least sure
     const wrong = value.wrong?.indexOf(true) ?? -1;
     const sure = value.written.map(w => w.probability);
     return wrong >= 0 ? wrong : Math.max(0, sure.indexOf(Math.min(...sure)));
   };
-  const update = value => {
+  const update = (/** @type {Board.TryValue} */ value) => {
     const before = state.value;
     const isSame = before && value && before.source === value.source && before.chosen === value.chosen;
     Object.assign(state, { value, view: null, how: value?.how ?? null });

@@ -1,7 +1,6 @@
 /* Panels of the Try tab beside its map: the answer with its verdict, what a step chose from, and the other answers,
    of a beam search with its tree. Each is tryPanels.name(host, …) with update(state), where state is
-   {value, view, step, how}: the board's value, the answer or branch that is looked at, the chosen symbol, and the
-   settings as the sliders stand now. */
+   the `State` of try_board.js. */
 import { buildPanel, button, childrenOf, el } from "../../../hf_attn/viz/web/core/dom.js";
 import { number, shown } from "../../../hf_attn/viz/web/core/format.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
@@ -10,9 +9,11 @@ import { symbolStrip } from "../../../hf_attn/viz/web/plots/token_strip.js";
 import { beamTree } from "./beam_tree.js";
 import { distribution } from "./distribution.js";
 
+/** @import {State, View} from "./try_board.js" */
+
 const verdict = () => {
   const box = el("span", "hf-verdict");
-  const update = ({ correct, check, answer }) => {
+  const update = (/** @type {Partial<View>} */ { correct, check, answer }) => {
     const known = correct === true || correct === false;
     const words =
       correct === false
@@ -25,7 +26,7 @@ const verdict = () => {
 };
 
 /** Which of several answers is looked at, in words. */
-const nameView = ({ value, view }) => {
+const nameView = (/** @type {State} */ { value, view }) => {
   if (view.branch) return `a branch of the beam tree, ${view.branch}`;
   if (value.seeds) return `draw with seed ${value.seeds[view.rank]}`;
   return value.others?.length ? `answer ${view.rank + 1} of ${value.others.length + 1}` : "";
@@ -53,7 +54,7 @@ const answer = host => {
   panel.footer.append(el("div", "hf-take", ...pictures, asText));
   host.append(panel.section);
 
-  const draw = ({ passage, written: symbols = [], wrong }, isClass) => {
+  const draw = (/** @type {View} */ { passage, written: symbols = [], wrong }, /** @type {boolean} */ isClass) => {
     if (passage) return el("p", "hf-passage", el("span", "hf-quiet", passage.prompt), el("b", "", passage.text));
     return symbolStrip(
       symbols.map(w => w.token),
@@ -61,7 +62,7 @@ const answer = host => {
       isClass ? String : shown,
     );
   };
-  const update = state => {
+  const update = (/** @type {State} */ state) => {
     const { value, view } = state;
     const hasTree = Boolean(view?.tree);
     const isClass = Boolean(value?.removal);
@@ -83,7 +84,7 @@ const answer = host => {
 };
 
 /** What temperature does where nothing is drawn. */
-const remark = ({ value, how }) => {
+const remark = (/** @type {State} */ { value, how }) => {
   if (!value?.how || how.temperature === 1) return "";
   const { samples, title } = hfAttn.strategies[how.strategy];
   return samples ? "" : `Temperature changes no order: ${title} goes by the marks.`;
@@ -94,7 +95,7 @@ const staleLine = onRewrite => {
   const words = el("span");
   const line = el("p", "hf-stale hf-notice", words, button("Write anew", onRewrite));
   line.setAttribute("role", "status");
-  const update = ({ value, how }) => {
+  const update = (/** @type {State} */ { value, how }) => {
     const draws = value?.seeds && how;
     const names = draws ? { temperature: ["temperature"], ...hfAttn.strategies[how.strategy].own } : {};
     const others = Object.keys(names).filter(name => value.how[name] !== how[name]);
@@ -110,6 +111,7 @@ const steps = (host, onStep, onRewrite) => {
   const chips = el("div", "hf-steps");
   const dist = el("div");
   const bars = distribution(dist);
+  /** @type {State} */
   let now = null;
   chips.setAttribute("role", "group");
   chips.setAttribute("aria-label", "Step of the answer");
@@ -122,7 +124,12 @@ const steps = (host, onStep, onRewrite) => {
     lines: bars.lines,
     caption: () => `What step ${now.step + 1} could have written`,
   });
-  const chip = (w, i, wrong, chosen) => {
+  const chip = (
+    /** @type {Board.WrittenSymbol} */ w,
+    /** @type {number} */ i,
+    /** @type {boolean} */ wrong,
+    /** @type {boolean} */ chosen,
+  ) => {
     const b = button(shown(w.token), () => onStep(i), wrong ? "wrong" : "");
     b.append(el("small", "", number(w.probability, 2)));
     b.setAttribute("aria-pressed", String(chosen));
@@ -130,7 +137,7 @@ const steps = (host, onStep, onRewrite) => {
     return b;
   };
   /** @returns {[string, string]} */
-  const title = ({ value, view, step }) => {
+  const title = (/** @type {State} */ { value, view, step }) => {
     if (!value) return ["What could come next", ""];
     if (value.removal) return ["What the text could be", "every class with its probability"];
     const first = Math.max(0, step - 12);
@@ -138,7 +145,7 @@ const steps = (host, onStep, onRewrite) => {
     return [`Step ${step + 1}: what could come next`, before ? "after " + before : "after nothing yet"];
   };
   const blank = "Each symbol that could have been written, with its probability, will stand here.";
-  const update = state => {
+  const update = (/** @type {State} */ state) => {
     now = state;
     const { value, view, step, how } = state;
     const written = view?.written || [];
@@ -179,7 +186,12 @@ const table = onAnswer => {
     column("", "check"),
   ];
   const element = el("table", "hf-ends", el("thead", "", el("tr", "", ...heads)), body);
-  const row = ({ value, view }, one, i, best) => {
+  const row = (
+    /** @type {State} */ { value, view },
+    /** @type {Board.Answer} */ one,
+    /** @type {number} */ i,
+    /** @type {Board.Answer} */ best,
+  ) => {
     const chip = (w, k) =>
       el("span", "hf-tok" + (i && w.token !== best.written[k]?.token ? " other" : ""), shown(w.token));
     const told = one.passage
@@ -201,7 +213,7 @@ const table = onAnswer => {
       el("td", one.correct === false ? "no" : "", { true: "right", false: "wrong" }[one.correct] ?? ""),
     );
   };
-  const update = state => {
+  const update = (/** @type {State} */ state) => {
     const { value } = state;
     const all = [value, ...(value.others || [])];
     first.textContent = value.seeds ? "seed" : "";
@@ -227,7 +239,7 @@ const others = (host, onAnswer, onNode) => {
     lines: tree.lines,
     caption: () => "Every symbol of the beam tree, from the first step on",
   });
-  const update = state => {
+  const update = (/** @type {State} */ state) => {
     const { value, view } = state;
     const all = value?.others || [];
     const beams = value?.beams;

@@ -1,9 +1,7 @@
 /* What changes when a word is taken out: each word of a text in the signed colour of what the named class loses
    without it, the value on hover, a scale with its ends named, the same as a table.
 
-   const words = removalStrip(host); words.update({class, before, words: [{word, drop, left, turns}]})
-   drop    what its removal takes from the class's probability; below 0 it gives
-   left    the probability without it;  turns  the class that the text then has, where that is another */
+   const words = removalStrip(host); words.update(value), a Board.WordRemoval */
 import { buildPanel, childrenOf, el, live } from "../../../hf_attn/viz/web/core/dom.js";
 import { number, percent, range } from "../../../hf_attn/viz/web/core/format.js";
 import { css, numberOn, onLook, themeOf } from "../../../hf_attn/viz/web/core/theme.js";
@@ -14,14 +12,14 @@ import { signedColour, signedStops } from "../../../hf_attn/viz/web/plots/signed
 const ENDS = [0.05, 0.1, 0.2, 0.5, 1]; // of the scale: the first that covers every word
 
 const signed = (x, digits = 3) => (x > 0 && Number(x.toFixed(digits)) !== 0 ? "+" : "") + number(x, digits);
-const tells = (value, one) => [
+const tells = (/** @type {Board.WordRemoval} */ value, /** @type {Board.RemovedWord} */ one) => [
   `without ${one.word}`,
   `${value.class} ${number(one.left, 3)} instead of ${number(value.before, 3)} (${signed(-one.drop)})`,
   ...(one.turns ? [`then the class is ${one.turns}`] : []),
 ];
 
-const captionOf = value => `What ${value.class} loses without each word`;
-const table = value => {
+const captionOf = (/** @type {Board.WordRemoval} */ value) => `What ${value.class} loses without each word`;
+const table = (/** @type {Board.WordRemoval} */ value) => {
   const heads = ["word", "without it", "change", "class then"];
   const rows = value.words.map(one => [one.word, number(one.left, 3), signed(-one.drop), one.turns || value.class]);
   const caption = `The probability of ${value.class} without each word; with all words it is ${number(value.before, 3)}.`;
@@ -33,6 +31,7 @@ const removalStrip = host => {
   const scale = el("div", "hf-signed");
   const said = live();
   host.append(strip, scale, said.element);
+  /** @type {Board.WordRemoval} */
   let value = null;
 
   const paint = () => {
@@ -54,7 +53,7 @@ const removalStrip = host => {
   };
   onLook(strip, paint);
 
-  const chipOf = one => {
+  const chipOf = (/** @type {Board.RemovedWord} */ one) => {
     const chip = el("span", one.turns ? "turns" : "", one.word);
     const show = event => tip(event, tells(value, one));
     chip.tabIndex = 0;
@@ -73,7 +72,7 @@ const removalStrip = host => {
     ...value.words.map(one => [one.word, one.left, -one.drop, one.turns || value.class]),
   ];
   const caption = () => captionOf(value);
-  const update = next => {
+  const update = (/** @type {Board.WordRemoval} */ next) => {
     value = next;
     strip.replaceChildren(...(value?.words || []).map(chipOf));
     strip.setAttribute("aria-label", value ? `Words by what ${value.class} loses without them` : "");
@@ -88,7 +87,7 @@ const removalPanel = host => {
   const words = removalStrip(panel.body);
   const refresh = takeAway(panel, words.taken);
   host.append(panel.section);
-  const update = value => {
+  const update = (/** @type {Board.TryValue} */ value) => {
     const removal = value?.removal;
     panel.section.hidden = !removal;
     words.update(removal || null);

@@ -11,12 +11,14 @@ import html
 import json
 import math
 import re
+import typing
 from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 
 from hf_attn.models.config_checks import check_choice
+from hf_attn.viz.board_values import LensKind, LensValue
 
 FOLDER = Path(__file__).parent
 STYLES = ("core/tokens.css", "core/canvas.css")
@@ -38,12 +40,12 @@ def list_scripts() -> list[Path]:
 def join_scripts(files: Iterable[Path]) -> str:
     """Join ES modules into one script, each after those that it imports.
 
-    A saved page can fetch nothing, and Gradio takes one text for the head of its page. So each module becomes a
-    block, which takes what it imports from the global `hfAttn` and puts there what it exports.
+    A saved page can fetch nothing, and Gradio takes one text for the head of its page. So each module becomes
+    a block, which takes what it imports from the global `hfAttn` and puts there what it exports.
 
     Args:
-        files: modules that import by relative paths. An import of a file that is not among them must have been
-            loaded before. They may not import in a circle.
+        files: modules that import by relative paths, never in a circle. What they import and is not among
+            them must have been loaded before.
     """
     waiting = {file.resolve(): file.read_text("utf-8") for file in files}
     pieces = ['"use strict";\nwindow.hfAttn ||= {};']
@@ -71,23 +73,23 @@ def encode_maps(weights) -> str:
     return base64.b64encode(np.round(np.clip(array, 0, 1) * 65535).astype("<u2").tobytes()).decode("ascii")
 
 
-def pack_kind(weights, rows: Iterable[str], cols: Iterable[str], **more) -> dict:
+def pack_kind(weights, rows: Iterable[str], cols: Iterable[str], **more) -> LensKind:
     """Pack the maps of one kind of attention for the lens.
 
     Args:
         weights: [L, H, Q, K].
         rows: labels of Q.
         cols: labels of K.
-        **more: allowed [[0|1]], padding, truth [[0|1|2]], title; None is left out.
+        **more: of LensKind; None is left out.
     """
     options = {name: value for name, value in more.items() if value is not None}
-    return {
+    packed = {
         "maps": encode_maps(weights),
         "shape": list(weights.shape),
         "rows": list(rows),
         "cols": list(cols),
-        **options,
     }
+    return typing.cast(LensKind, packed | options)
 
 
 def to_json(value) -> str | None:
@@ -121,11 +123,11 @@ def _finite(value):
     return None if is_number and not math.isfinite(value) else value
 
 
-def build_page(value: dict, title: str, theme: str = "auto") -> str:
+def build_page(value: LensValue, title: str, theme: str = "auto") -> str:
     """Build one HTML page with the lens that holds its styles, scripts and data, and requests nothing.
 
     Args:
-        value: of the board, as `explore_board` in viz/web/lens/explore_board.js takes it.
+        value: of the lens, a `LensValue`.
         title: of the page.
         theme: "light", "dark", or "auto" for what the reader's system is set to.
 

@@ -2,26 +2,12 @@
    The chosen cell drives everything. In the app and in a page of its own.
 
    const lens = explore_board(element, trigger); lens.update(value); lens.state(); lens.restore(state)
-   value   None, or a dict; what is marked with + is for an input whose weights are not all sent
-       kinds          {"encoder" | "decoder" | "cross": {maps: packed [L, H, Q, K], shape, rows, cols (labels),
-                      allowed [[bool]] (false = masked), padding [bool], truth [[0|1|2]], title;
-                      layers, heads: which of the model's these are, where not all are here}}
-                    + small, small_shape: pooled maps of every head in place of maps; whole {"0.1": packed [Q, K]}: the heads
-                      that are sent; from, of: where the window begins in each axis, and how long they are; ahead: in a
-                      decoder, how many keys more than queries there are (masked above that diagonal), else null
-       kind, layer, head, query, key     what is shown first; layers, heads and places count from 0
-       title, untrained, turn            as shown; number of this input
-       asks           ["cell"] where query, key and value can be asked for
-     + window         {size, why}: tokens on a side, and why not all are shown
-     or, later       {turn, add: {kind, at: "0.1" or "0.mean", map}} or {turn, cell: {kind, layer, head, query, key,
-                      q, k, v, score, scaled, bias, weight, keys} or {…, why}}
+   value   a Board.LensValue; later also a Board.LensHeadMessage or a Board.LensCellMessage
    events (without a server trigger does nothing)
        pick           0.2 s after a choice: {kind, layer, head, query, key}; query and key are null without a cell
        fetch          {turn, kind, layer, head (null: their mean)}, a head that was not sent
        look_inside    {turn, kind, layer, head, query, key}, for what is behind a cell
        move_window    {row, column}
-   view    what the panels are told: the state, and data (of the kind), map, shown (after the sieve), selected {r, c}, rows
-           (all chosen that read), at {query, key} (in the whole input), masked, sieve {floor, sink}, waiting.
 
    The boards beside it hear what is chosen: lens.listen(host, view => …), until host leaves the page;
    lens.pick({kind, layer, head}) chooses from there; lens.wait(true) says that something new is on its
@@ -32,10 +18,23 @@ import { meanOf, unpack } from "../core/packing.js";
 import { sieved } from "./facts.js";
 import { lensGrid, lensMap, windowStarts } from "./panels.js";
 
+/** One kind as the panels read it: maps[L][H] for the grid, and whole maps by "layer.head" and "layer.mean".
+    @typedef {Omit<Board.LensKind, "maps" | "whole"> & {maps: number[][][][], whole: Map<string, number[][]>}} LensData */
+/** What the lens knows. @typedef {{kinds: Record<string, LensData>, kind: string | null, layer: number, head: number,
+      mean: boolean, row: number, tokens: number[], key: number | null, floor: number, sink: boolean, inside: boolean,
+      cell: Board.LensCell | null, title: string, untrained: boolean, silent: boolean, asks: string[],
+      window: Board.LensWindow | null, turn: number | null, value: Board.LensValue | null, picked: boolean}} LensState */
+/** What the panels are told: the state, the map, `shown` after the sieve, `rows` (all chosen that read), `at` in the
+    whole input.
+    @typedef {Omit<LensState, "kinds"> & {kinds: string[], data: LensData | null, map: number[][] | null,
+      sieve: {floor: number, sink: boolean}, at: {query: number, key: number | null}, waiting: boolean,
+      shown?: number[][], selected?: {r: number, c: number} | null, rows?: number[], masked?: boolean}} LensView */
+
 const KEPT = 24; // heads of a long input that are held
 
 const listeners = new Set();
-/** @type {{now: any, pick: (choice: object) => void, wait: (on: boolean) => void, listen: (host: Element, hear: (view: any) => void) => void}} */
+/** @type {{now: LensView, pick: (choice: object) => void, wait: (on: boolean) => void,
+      listen: (host: Element, hear: (view: LensView) => void) => void}} */
 const lens = {
   now: null,
   pick: () => {},
@@ -45,7 +44,7 @@ const lens = {
     if (lens.now) hear(lens.now);
   },
 };
-const tellOthers = view => {
+const tellOthers = (/** @type {LensView} */ view) => {
   lens.now = view;
   listeners.forEach(one => {
     if (one.host.isConnected) one.hear(view);
@@ -53,8 +52,7 @@ const tellOthers = view => {
   });
 };
 
-/** One kind as the panels read it: maps[L][H] for the grid, and whole maps by "layer.head" and "layer.mean". */
-const open = kind => {
+const open = (/** @type {Board.LensKind} */ kind) => {
   const maps = kind.small ? unpack(kind.small, kind.small_shape) : unpack(kind.maps, kind.shape);
   if (!maps) return null;
   const whole = new Map();
@@ -66,14 +64,19 @@ const open = kind => {
     data.allowed = range(m).map(r => range(n).map(c => c + kind.from[1] <= r + kind.from[0] + kind.ahead));
   return data;
 };
-const opened = kinds =>
+const opened = (/** @type {Record<string, Board.LensKind>} */ kinds) =>
   Object.fromEntries(
     Object.entries(kinds || {})
       .filter(([, kind]) => kind)
       .map(([name, kind]) => [name, open(kind)])
       .filter(([, data]) => data),
   );
-const mapAt = (data, layer, head, isMean) => {
+const mapAt = (
+  /** @type {LensData} */ data,
+  /** @type {number} */ layer,
+  /** @type {number} */ head,
+  /** @type {boolean} */ isMean,
+) => {
   if (!data.small && !isMean) return data.maps[layer][head];
   const at = `${layer}.${isMean ? "mean" : head}`;
   if (!data.small && !data.whole.has(at)) data.whole.set(at, meanOf(data.maps[layer]));
@@ -84,6 +87,7 @@ const mapAt = (data, layer, head, isMean) => {
 const linesForHead = (text, { kind, layer, head }) =>
   text.replace(/^kind, layer, head = .*$/m, `kind, layer, head = "${kind}", ${layer}, ${head}`);
 
+/** @type {LensState} */
 const START = {
   kinds: {},
   kind: null,
@@ -195,6 +199,7 @@ const explore_board = (element, trigger = (_event, _detail) => {}) => {
   };
   const panels = [lensGrid(main, board), lensMap(main, board)];
 
+  /** @returns {LensView} */
   const look = () => {
     const d = data();
     const { floor, sink, row, key, layer, head, mean } = state;
@@ -212,7 +217,7 @@ const explore_board = (element, trigger = (_event, _detail) => {}) => {
       masked: key !== null && Boolean(d.allowed && !d.allowed[row][key]),
     };
   };
-  const fetchMissing = view => {
+  const fetchMissing = (/** @type {LensView} */ view) => {
     if (!view.data || view.map) return;
     const { turn, kind, layer, head, mean } = state;
     const place = [turn, kind, layer, mean ? "mean" : head].join(".");
@@ -233,7 +238,7 @@ const explore_board = (element, trigger = (_event, _detail) => {}) => {
   };
 
   /** What was asked for comes: a head, or what is behind a cell. */
-  const receive = value => {
+  const receive = (/** @type {Partial<Board.LensHeadMessage & Board.LensCellMessage>} */ value) => {
     if (value.turn !== state.turn) return;
     if (value.cell) state.cell = value.cell;
     if (value.add) {
@@ -258,7 +263,7 @@ const explore_board = (element, trigger = (_event, _detail) => {}) => {
     Object.assign(state, inWindow({ row: row ?? 0, key: key ?? null, tokens }), { picked: true });
     telling = setTimeout(tell, 200); // the next input shows the same head
   };
-  const update = value => {
+  const update = (/** @type {Partial<Board.LensValue & Board.LensHeadMessage & Board.LensCellMessage>} */ value) => {
     if (value?.add || value?.cell) return receive(value);
     const before = { ...placeOf(), tokens: [] };
     const same = state.picked && value?.turn === state.turn; // another window of the same input
@@ -266,7 +271,7 @@ const explore_board = (element, trigger = (_event, _detail) => {}) => {
     const first = Object.keys(state.kinds)[0] || null;
     const title = value?.title || "";
     moving = false;
-    state.value = value;
+    state.value = /** @type {Board.LensValue} */ (value);
     // the same input, answered once more: what was picked meanwhile stays
     if (!(state.picked && title === state.title && state.kinds[state.kind])) {
       Object.assign(state, {

@@ -12,16 +12,19 @@ import { term } from "../core/tooltip.js";
 import { takeAway } from "../export/buttons.js";
 import { miniStrip, paintSigned } from "../plots/signed_colours.js";
 
-const nameAt = (data, axis, i) => {
+/** @import {LensData, LensView} from "./explore_board.js" */
+
+const nameAt = (/** @type {LensData} */ data, /** @type {"row" | "col"} */ axis, /** @type {number} */ i) => {
   const labels = data[axis + "s"];
   const from = data.from?.[axis === "row" ? 0 : 1];
   return from === undefined ? named(labels, i) : `${shown(labels[i])} ${count(i + from + 1)}`;
 };
-const allows = (data, r, c) => !data.allowed || data.allowed[r][c];
+const allows = (/** @type {LensData} */ data, /** @type {number} */ r, /** @type {number} */ c) =>
+  !data.allowed || data.allowed[r][c];
 
 /* ---- figures of one row of weights ---- */
 
-const figuresOf = (data, map, r) => {
+const figuresOf = (/** @type {LensData} */ data, /** @type {number[][]} */ map, /** @type {number} */ r) => {
   const keys = data.allowed ? data.allowed[r].filter(Boolean).length : map[r].length;
   return {
     bits: entropy(map[r]),
@@ -41,7 +44,7 @@ const meanFigures = all => {
   };
 };
 const remembered = new WeakMap(); // of a map that is looked at cell by cell
-const allFigures = (data, map) => {
+const allFigures = (/** @type {LensData} */ data, /** @type {number[][]} */ map) => {
   if (!remembered.has(map))
     remembered.set(
       map,
@@ -67,8 +70,10 @@ const cellPanel = (host, { ask, toggle }) => {
   const box = el("div", "hf-behind", press, said, vectors, work, takeHost, tableHost);
   press.setAttribute("aria-expanded", "false");
   host.append(box);
+  /** @type {Board.LensCell} */
   let drawn = null;
-  const linesOf = ({ q, k, v }) => [
+  /** @returns {[string, string, number[], string][]} */
+  const linesOf = (/** @type {Board.LensCell} */ { q, k, v }) => [
     ["q", "query", q, "hf-q"],
     ["k", "key", k, "hf-k"],
     ["q × k", "product", q.map((x, i) => x * k[i]), ""],
@@ -91,7 +96,7 @@ const cellPanel = (host, { ask, toggle }) => {
   );
   const paint = () => vectors.isConnected && paintSigned(vectors);
   onLook(vectors, paint);
-  const draw = cell => {
+  const draw = (/** @type {Board.LensCell} */ cell) => {
     drawn = cell;
     const lines = linesOf(cell);
     const largest = values => Math.max(1e-9, ...values.map(Math.abs));
@@ -106,13 +111,13 @@ const cellPanel = (host, { ask, toggle }) => {
     paint();
     fill();
   };
-  const isOf = (cell, view) =>
+  const isOf = (/** @type {Board.LensCell} */ cell, /** @type {LensView} */ view) =>
     cell &&
     ["kind", "layer", "head"].every(name => cell[name] === view[name]) &&
     cell.query === view.at.query &&
     cell.key === view.at.key;
   const strong = text => el("b", "", text);
-  const tell = cell => {
+  const tell = (/** @type {Board.LensCell} */ cell) => {
     const bias = cell.bias === null ? [] : [", with position ", strong(number(cell.scaled + cell.bias))];
     const scaled =
       Math.abs(cell.scaled - cell.score) < 1e-9 ? [] : [`, ÷ √${cell.q.length} = `, strong(number(cell.scaled))];
@@ -127,7 +132,7 @@ const cellPanel = (host, { ask, toggle }) => {
     );
   };
   let asked = null;
-  const update = view => {
+  const update = (/** @type {LensView} */ view) => {
     const can = view.asks.includes("cell") && view.selected && view.map && !view.mean && !view.masked;
     box.hidden = !can;
     if (!can) return;
@@ -179,12 +184,12 @@ const lensFacts = (host, doing) => {
   );
   const most = term("of at most", "log₂ n, the highest entropy of a row", "that may read n keys.");
   const line = (label, one, all) => el("tr", "", el("td", "", label), el("td", "num", one), el("td", "num", all));
-  const query = (data, r) => el("span", "hf-q", nameAt(data, "row", r));
-  const namedRows = ({ data, rows }) => {
+  const query = (/** @type {LensData} */ data, /** @type {number} */ r) => el("span", "hf-q", nameAt(data, "row", r));
+  const namedRows = (/** @type {LensView} */ { data, rows }) => {
     const spans = rows.slice(0, 3).flatMap((r, i) => [...(i ? [", "] : []), query(data, r)]);
     return rows.length > 3 ? [...spans, ` and ${rows.length - 3} more`] : spans;
   };
-  const headline = view => {
+  const headline = (/** @type {LensView} */ view) => {
     const { data, shown: map, selected, rows, key, masked } = view;
     const many = rows.length > 1;
     const words = selected
@@ -200,7 +205,7 @@ const lensFacts = (host, doing) => {
         : number(mean(rows.filter(r => allows(data, r, key)).map(r => map[r][key])), 3);
   };
   /** Several chosen tokens: one line each, with its weight on the key, or on what it reads most. */
-  const listRows = ({ data, shown: map, rows, key }) => {
+  const listRows = (/** @type {LensView} */ { data, shown: map, rows, key }) => {
     each.hidden = rows.length < 2;
     if (each.hidden) return;
     const lines = rows.map(r => {
@@ -218,7 +223,7 @@ const lensFacts = (host, doing) => {
     const top = el("thead", "", el("tr", "", ...names, el("th", "num", "weight")));
     each.replaceChildren(top, el("tbody", "", ...lines));
   };
-  const update = view => {
+  const update = (/** @type {LensView} */ view) => {
     const { data, map, row, rows, sieve } = view;
     headline(view);
     listRows(view);

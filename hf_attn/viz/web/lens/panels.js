@@ -10,6 +10,8 @@ import { mapView } from "../plots/long_heatmap.js";
 import { tokenStrip } from "../plots/token_strip.js";
 import { lensFacts, nameAt } from "./facts.js";
 
+/** @import {LensData, LensView} from "./explore_board.js" */
+
 const TITLES = {
   encoder: "encoder self-attention",
   decoder: "decoder self-attention",
@@ -28,7 +30,7 @@ const lensGrid = (host, board) => {
   panel.body.append(empty, gridHost);
   host.append(panel.section);
   const take = takeHeads(panel, board);
-  const update = ({ data, kind, kinds: names, layer, head, mean, silent }) => {
+  const update = (/** @type {LensView} */ { data, kind, kinds: names, layer, head, mean, silent }) => {
     kinds.element.hidden = names.length < 2;
     kinds.update(names, names.indexOf(kind));
     empty.hidden = Boolean(data);
@@ -53,7 +55,7 @@ const sieveRow = (host, board) => {
   const sink = check("Hide the first token, renormalise", sink => board.sieve({ sink }));
   const mean = check("Mean of the layer's heads", mean => board.pick({ mean }));
   host.append(el("div", "hf-sieve", el("label", "", "hide below ", floor.element, value), sink.label, mean.label));
-  return view => {
+  return (/** @type {LensView} */ view) => {
     value.textContent = number(view.sieve.floor);
     floor.update(view.sieve.floor);
     sink.input.checked = view.sieve.sink;
@@ -79,7 +81,7 @@ const windowRow = (host, board) => {
     el("span", "", el("span", "hf-k", "keys "), columns.segment.element),
   );
   host.append(why, line);
-  return ({ window, data }) => {
+  return (/** @type {LensView} */ { window, data }) => {
     why.hidden = line.hidden = !window;
     if (!window) return;
     why.textContent = window.why;
@@ -107,7 +109,7 @@ const stripsOf = (host, board) => {
   const hold = matchMedia("(hover: none)").matches ? "Hold" : "Ctrl-click, or hold,";
   const hint = el("p", "hf-hint", `${hold} to choose several tokens that read.`);
   host.append(hint);
-  return ({ data, shown, row, rows, key }) => {
+  return (/** @type {LensView} */ { data, shown, row, rows, key }) => {
     const many = rows.length > 1;
     const weights = many ? shown[0].map((_, c) => mean(rows.map(r => shown[r][c]))) : shown[row];
     const names = rows.map(r => nameAt(data, "row", r)).join(", ");
@@ -149,7 +151,7 @@ const lensMap = (host, board) => {
     notice.classList.add("hf-blank");
     notice.textContent = sentence;
   };
-  const nothing = ({ silent, title }) => {
+  const nothing = (/** @type {LensView} */ { silent, title }) => {
     panel.rename(silent ? "No map" : "One head", title);
     blank(
       silent
@@ -157,12 +159,12 @@ const lensMap = (host, board) => {
         : "Choose a checkpoint and an input; the map of one head will be drawn here.",
     );
   };
-  const nameOf = ({ data, layer, head, mean }) => {
+  const nameOf = (/** @type {LensView} */ { data, layer, head, mean }) => {
     const { layers, heads } = data;
     if (mean) return `Layer ${layers[layer] + 1}, mean of ${heads.length} heads`;
     return layers.length * heads.length > 1 ? `Layer ${layers[layer] + 1}, head ${heads[head] + 1}` : "The one map";
   };
-  const drawMap = view => {
+  const drawMap = (/** @type {LensView} */ view) => {
     const { data, shown, selected, rows, row } = view;
     map.update({
       rows: data.rows,
@@ -178,7 +180,7 @@ const lensMap = (host, board) => {
       name: `${data.title || TITLES[view.kind] || view.kind}, ${nameOf(view).toLowerCase()}`,
     });
   };
-  const update = view => {
+  const update = (/** @type {LensView} */ view) => {
     const { data, kind, title, untrained, waiting } = view;
     for (const part of [windowHost, stripHost, one, panel.footer]) part.hidden = !data;
     panel.section.classList.toggle("hf-waiting", waiting);
