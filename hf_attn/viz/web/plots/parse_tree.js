@@ -1,7 +1,7 @@
 /* A parse tree: operators round in accent with their sign, their name in mono beside them; leaves square.
    A wrong node has a rust outline and the right symbol beside it.
 
-   parseTree(host, {root: {label, sign, children, wrong, expected}, name}); wide trees scroll inside their host. */
+   parseTree(host).update(root), a Board.ParseNode; wide trees scroll inside their host. */
 import { el } from "../core/dom.js";
 import { clip, shown } from "../core/format.js";
 import { surface } from "../core/surface.js";
@@ -12,10 +12,10 @@ const TOP = 22;
 const HALF = 19;
 
 /** Every node with its place: x in leaves from the left, depth in levels from the top. */
-const place = root => {
+const place = (/** @type {Board.ParseNode} */ root) => {
   const nodes = [];
   let leaves = 0;
-  const visit = (node, depth) => {
+  const visit = (/** @type {Board.ParseNode} */ node, /** @type {number} */ depth) => {
     const kids = (node.children || []).map(child => visit(child, depth + 1));
     const placed = { node, depth, kids, x: kids.length ? (kids[0].x + kids.at(-1).x) / 2 : leaves++ };
     nodes.push(placed);
@@ -47,7 +47,7 @@ const beside = (ctx, theme, text, colour, x, y) => {
   ctx.fillText(text, x, y);
 };
 
-const drawNode = (ctx, theme, { node, kids }, x, y) => {
+const drawNode = (ctx, theme, /** @type {{node: Board.ParseNode, kids: any[]}} */ { node, kids }, x, y) => {
   const leaf = !kids.length;
   const label = clip(shown(node.sign || node.label), 6);
   ctx.font = font(theme, leaf ? 14 : node.sign ? 17 : 12, 600);
@@ -71,7 +71,8 @@ const drawNode = (ctx, theme, { node, kids }, x, y) => {
 };
 
 /** The tree in words: ASSIGN(x, SUB(MUL(3, ADD(y, 4)), 7)). */
-const inWords = node => shown(node.label) + (node.children?.length ? `(${node.children.map(inWords).join(", ")})` : "");
+const inWords = (/** @type {Board.ParseNode} */ node) =>
+  shown(node.label) + (node.children?.length ? `(${node.children.map(inWords).join(", ")})` : "");
 
 const parseTree = host => {
   const inside = el("div");
@@ -80,6 +81,7 @@ const parseTree = host => {
   scroll.setAttribute("role", "region");
   scroll.setAttribute("aria-label", "Parse tree, scrolls sideways where it is wider than the panel");
   host.append(scroll);
+  /** @type {Board.ParseNode} */
   let root = null;
   const picture = surface(inside, "Parse tree", (ctx, width, theme, size) => {
     if (!root) {
@@ -93,7 +95,7 @@ const parseTree = host => {
     edges(ctx, theme, nodes, X, Y);
     nodes.forEach(n => drawNode(ctx, theme, n, X(n), Y(n)));
   });
-  const update = next => {
+  const update = (/** @type {Board.ParseNode} */ next) => {
     root = next;
     inside.style.minWidth = root ? place(root).leaves * 58 + "px" : "";
     picture.relabel(root ? "Parse tree " + inWords(root) : "Parse tree");

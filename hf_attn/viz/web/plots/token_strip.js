@@ -5,8 +5,7 @@
    that are chosen; key: the token that is read, framed. onPick's several is true with Ctrl, Shift or a long press.
    symbolStrip(tokens, wrong, name): what a model wrote, wrong symbols tinted, underlined and bold; name says how a
    token is shown (with its spaces visible, unless told otherwise).
-   predictions(host).update(rows, emptySentence, columns): rows [{source, written, wrong, right, answer}], or
-   [{source, label, right, answer}] with a class, or [{source, text}] with running text; columns are the names of the
+   predictions(host).update(rows, emptySentence, columns): rows of Board.ExampleAnswer; columns are the names of the
    first two. */
 import { button, childrenOf, el } from "../core/dom.js";
 import { number, shown } from "../core/format.js";
@@ -83,7 +82,7 @@ const symbolStrip = (tokens, wrong = [], name = shown) => {
   return el("span", wide ? "hf-symbols wide" : "hf-symbols", ...tokens.map(one));
 };
 
-const row = ({ source, text, label, written, wrong, right, answer }) => {
+const row = (/** @type {Board.ExampleAnswer} */ { source, text, label, written, wrong, right, answer }) => {
   if (text !== undefined) {
     const cell = el("td", "hf-passage", text || "nothing yet");
     cell.colSpan = 2;
