@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 CHECKPOINTS := model_cards
 
-.PHONY: app test test-fast test-slow lint bench sources reference checkpoints cards space pictures chromium clean
+.PHONY: app test test-fast test-slow lint lint-web board-types bench sources reference checkpoints cards space pictures chromium clean
 
 app: $(VENV)/.app
 	$(BIN)/python app.py $(ARGS)
@@ -27,6 +27,14 @@ lint: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The page's scripts, by tools that npm installs: nothing else needs it.
+lint-web: tests/web/node_modules/.installed
+	cd tests/web && npm run --silent lint
+
+tests/web/node_modules/.installed: tests/web/package-lock.json
+	cd tests/web && npm ci --silent --no-audit --no-fund
+	touch $@
 
 bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.train_speed
@@ -59,6 +67,10 @@ checkpoints: $(VENV)/.app
 # Measures every checkpoint anew, looks for its failures, and writes its card and the page that lists them all.
 cards: $(VENV)/.app
 	$(BIN)/python -m hf_attn cards $(CHECKPOINTS)
+
+# What the boards draw, from its Python types, for the checker of the scripts.
+board-types: $(VENV)/.test
+	$(BIN)/python -m docs.board_types
 
 # The page of all commands, from their help.
 reference: $(VENV)/.test

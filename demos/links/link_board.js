@@ -1,218 +1,227 @@
-"use strict";
 /* The top of the page: Copy link with the link itself and a teacher's two switches; what a link that was opened says;
    what a change of tab closes, and where the new one begins. A button.hf-to-tab opens the tab whose name it bears.
-   A copy is asked for by the event copy_<tab> {turn, boards, locked, hidden}; the contract is in demos/links/open_link.py. */
-(hfAttn => {
-  const { el } = hfAttn;
-  const PARAMETER = "view";
-  const SET = "set by the link";
-  const [HIDDEN, SHOWN] = ["Right answers are hidden until you ask for them.", "Right answers are shown."];
-  const ONLY_HERE = "It opens on this machine only; for others run the app with --share, or as a Space.";
-  const isOnlyHere = () => ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
+   A copy is asked for by the event copy_<tab> {turn, boards, locked, hidden}; the board takes a Board.LinkValue. */
+import { button, copyText, el } from "../../hf_attn/viz/web/core/dom.js";
+import { boards as mountedBoards } from "../../hf_attn/viz/web/core/mount.js";
+import { hideAnswers } from "../ui/hide_answers.js";
 
-  /** The tab that is open: its name, and the element that holds it. */
-  const openTab = () => {
-    const panel = [...document.querySelectorAll("[role=tabpanel][id^=tab-]")].find(one => one.offsetParent);
-    return { name: panel?.id.slice("tab-".length), panel };
-  };
-  /** The address with another link; for others without the look that this reader chose. */
-  const addressOf = (text, forOthers) => {
-    const address = new URL(location.href);
-    address.searchParams.set(PARAMETER, text);
-    if (forOthers) address.searchParams.delete("__theme");
-    address.hash = "";
-    return address.href;
-  };
-  const switchOf = (words, onChange) => {
-    const input = el("input");
-    input.type = "checkbox";
-    input.onchange = onChange;
-    return { input, label: el("label", "hf-switch", input, words) };
-  };
+const PARAMETER = "view";
+const SET = "set by the link";
+const [HIDDEN, SHOWN] = ["Right answers are hidden until you ask for them.", "Right answers are shown."];
+const ONLY_HERE = "It opens on this machine only; for others run the app with --share, or as a Space.";
+const isOnlyHere = () => ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
 
-  /** Open the tab of this name as a click on it does, also where it stands in Gradio's More menu. */
-  const toTab = name => {
-    const tabs = [...document.querySelectorAll("[role=tablist] [role=tab], .overflow-dropdown button")];
-    const tab = tabs.find(one => one.textContent.trim() === name);
-    tab?.click();
-    tab?.focus(); // what was pressed is out of sight now
-  };
+/** The tab that is open: its name, and the element that holds it. */
+const openTab = () => {
+  /** @type {HTMLElement[]} */
+  const panels = [...document.querySelectorAll("[role=tabpanel][id^=tab-]")];
+  const panel = panels.find(one => one.offsetParent);
+  return { name: panel?.id.slice("tab-".length), panel };
+};
+/** The address with another link; for others without the look that this reader chose. */
+const addressOf = (text, forOthers) => {
+  const address = new URL(location.href);
+  address.searchParams.set(PARAMETER, text);
+  if (forOthers) address.searchParams.delete("__theme");
+  address.hash = "";
+  return address.href;
+};
+const switchOf = (words, onChange) => {
+  const input = el("input");
+  input.type = "checkbox";
+  input.onchange = onChange;
+  return { input, label: el("label", "hf-switch", input, words) };
+};
 
-  /** Tell when another tab is open, whoever opened it: a click, a button elsewhere, a link. */
-  const onTab = tell => {
-    const list = document.querySelector("[role=tablist]");
-    if (!list) {
-      requestAnimationFrame(() => onTab(tell)); // the header may be there before the tabs
-      return;
-    }
-    const find = () => list.querySelector("[aria-selected=true]")?.dataset.tabId;
-    let open = find();
-    const look = () => {
-      const now = find();
-      if (!now || now === open) return;
-      open = now;
-      tell(list);
-    };
-    // on a phone a tab of the More menu joins the list when it is opened
-    new MutationObserver(look).observe(list, { subtree: true, childList: true, attributeFilter: ["aria-selected"] });
-  };
+/** Open the tab of this name as a click on it does, also where it stands in Gradio's More menu. */
+const toTab = name => {
+  /** @type {HTMLElement[]} */
+  const tabs = [...document.querySelectorAll("[role=tablist] [role=tab], .overflow-dropdown button")];
+  const tab = tabs.find(one => one.textContent.trim() === name);
+  tab?.click();
+  tab?.focus(); // what was pressed is out of sight now
+};
 
-  /** The field with the link under the button, and what goes into it. */
-  const linkPanel = (root, ask, onClose) => {
-    const field = el("input");
-    const said = el("p", "hf-hint");
-    const lock = switchOf("Lock the settings", () => ask());
-    const hide = switchOf("Hide the answers: rings, verdicts, printed figures", () => ask());
-    const close = hfAttn.button("Close", () => shut());
-    const box = el(
-      "div",
-      "hf-link-panel",
-      field,
-      close,
-      el("div", "hf-lesson", el("span", "hf-label", "For a lesson"), lock.label, hide.label),
-      said,
-    );
-    Object.assign(field, { type: "text", readOnly: true });
-    field.setAttribute("aria-label", "The link");
-    field.onfocus = () => field.select();
-    said.setAttribute("role", "status");
-    const shut = () => {
-      if (box.hidden) return;
-      box.hidden = true;
-      onClose();
-    };
+/** Tell when another tab is open, whoever opened it: a click, a button elsewhere, a link. */
+const onTab = tell => {
+  const list = document.querySelector("[role=tablist]");
+  if (!list) {
+    requestAnimationFrame(() => onTab(tell)); // the header may be there before the tabs
+    return;
+  }
+  const find = () => list.querySelector("[aria-selected=true]")?.getAttribute("data-tab-id");
+  let open = find();
+  const look = () => {
+    const now = find();
+    if (!now || now === open) return;
+    open = now;
+    tell(list);
+  };
+  // on a phone a tab of the More menu joins the list when it is opened
+  new MutationObserver(look).observe(list, { subtree: true, childList: true, attributeFilter: ["aria-selected"] });
+};
+
+/** The field with the link under the button, and what goes into it. */
+const linkPanel = (root, ask, onClose) => {
+  const field = el("input");
+  const said = el("p", "hf-hint");
+  const lock = switchOf("Lock the settings", () => ask());
+  const hide = switchOf("Hide the answers: rings, verdicts, printed figures", () => ask());
+  const close = button("Close", () => shut());
+  const box = el(
+    "div",
+    "hf-link-panel",
+    field,
+    close,
+    el("div", "hf-lesson", el("span", "hf-label", "For a lesson"), lock.label, hide.label),
+    said,
+  );
+  Object.assign(field, { type: "text", readOnly: true });
+  field.setAttribute("aria-label", "The link");
+  field.onfocus = () => field.select();
+  said.setAttribute("role", "status");
+  const shut = () => {
+    if (box.hidden) return;
     box.hidden = true;
-    root.append(box);
-    const fill = (address, words) => {
-      field.hidden = !address;
-      field.value = address;
-      said.textContent = words;
-      said.classList.toggle("hf-bad", !address);
-      box.hidden = false;
-    };
-    const options = () => ({ locked: lock.input.checked, hidden: hide.input.checked });
-    const choose = ({ locked, hidden }) => {
-      lock.input.checked = locked;
-      hide.input.checked = hidden;
-    };
-    return { box, fill, field, options, choose, shut };
+    onClose();
   };
-
-  /** What a link that was opened says or asks, with the button that shows the answers. */
-  const notice = (root, trigger) => {
-    const words = el("p");
-    let said = "";
-    const show = hfAttn.button("Show the answer", () => {
-      show.hidden = true;
-      words.textContent = `${said} ${SHOWN}`.trim();
-      hfAttn.hideAnswers(false);
-    });
-    const box = el("div", "hf-link-says", words, show);
-    words.setAttribute("role", "status");
-    box.hidden = show.hidden = true;
-    const answers = ["train_link", "skip_training"].map((event, skips) =>
-      hfAttn.button(skips ? "Only open its settings" : "Train it here", () => {
-        for (const one of answers) one.hidden = true;
-        trigger(event, {});
-      }),
-    );
-    box.append(...answers);
-    root.append(box);
-    return (text, { wrong = false, hides = false, asks = false } = {}) => {
-      box.hidden = !text && !hides;
-      for (const one of answers) one.hidden = !asks;
-      box.classList.toggle("hf-error", wrong);
-      words.setAttribute("role", wrong ? "alert" : "status");
-      said = text;
-      words.textContent = `${said} ${hides ? HIDDEN : ""}`.trim();
-      show.hidden = !hides;
-    };
+  box.hidden = true;
+  root.append(box);
+  const fill = (address, words) => {
+    field.hidden = !address;
+    field.value = address;
+    said.textContent = words;
+    said.classList.toggle("hf-bad", !address);
+    box.hidden = false;
   };
-
-  /** Say beside each locked field that the link has set it; fields may come and go. */
-  const markLocked = ids => {
-    const sheet = document.getElementById("hf-locked") || el("style");
-    sheet.id = "hf-locked";
-    const labels = ids.map(id => `#${CSS.escape(id)} :is([data-testid=block-info], .switch-label, label > span.label-text)`);
-    const boxes = ids.map(id => `#${CSS.escape(id)}`);
-    sheet.textContent = ids.length
-      ? `${labels.map(one => one + "::after").join(",")}{content:"${SET}";display:inline-block;margin-left:.3em;white-space:nowrap;color:var(--hf-ink-3);font-weight:400}` +
-        `${boxes.join(",")}{cursor:not-allowed}`
-      : "";
-    document.head.append(sheet);
-    // a button is out of reach however often the page enables it
-    for (const id of ids) if (document.getElementById(id)?.matches("button")) document.getElementById(id).inert = true;
+  const options = () => ({ locked: lock.input.checked, hidden: hide.input.checked });
+  const choose = ({ locked, hidden }) => {
+    lock.input.checked = locked;
+    hide.input.checked = hidden;
   };
+  return { box, fill, field, options, choose, shut };
+};
 
-  hfAttn.link_board = (element, trigger) => {
-    const root = element.querySelector(".hf-link");
-    const asked = { turn: 0 };
-    const ask = () => {
-      const { name, panel } = openTab();
-      if (!name) return;
-      asked.turn += 1;
-      trigger(`copy_${name}`, { turn: asked.turn, boards: hfAttn.boards.states(panel), ...link.options() });
-    };
-    let tab = null; // of which the switches speak
-    const press = hfAttn.button("Copy link", () => {
-      if (tab !== openTab().name) link.choose({ locked: false, hidden: false });
-      tab = openTab().name;
-      ask();
-    });
-    root.append(press);
-    const forget = () => {
-      asked.turn += 1; // an answer under way is to a question that nobody asks any more
-    };
-    const link = linkPanel(root, ask, forget);
-    const say = notice(root, trigger);
-    document.addEventListener("keydown", event => {
-      if (event.key !== "Escape" || event.defaultPrevented || link.box.hidden) return;
-      link.shut();
-      press.focus();
-    });
-    const onClick = event => {
-      if (!link.box.contains(event.target) && event.target !== press) link.shut();
-    };
-    document.addEventListener("click", onClick, true); // before a board has its clicks to itself
-    document.addEventListener("click", ({ target }) => {
-      if (target.matches("button.hf-to-tab")) toTab(target.textContent);
-    });
-    onTab(tabs => {
-      forget();
-      link.shut();
-      // a button far down the page opened it: what it opened begins on top
-      if (tabs.getBoundingClientRect().top < 0) scrollTo(0, 0);
-    });
-
-    const made = async ({ turn, made: text, said }) => {
-      history.replaceState(history.state, "", addressOf(text, false));
-      const address = addressOf(text, true);
-      link.fill(address, said);
-      const done = await hfAttn.copy(address, link.field);
-      if (turn !== asked.turn) return;
-      const { locked, hidden } = link.options();
-      const lesson = [locked && "its settings are locked", hidden && "right answers are hidden"].filter(Boolean).join(", ");
-      const where = isOnlyHere() ? ONLY_HERE : "";
-      const copied = `${done ? "Copied" : "Copy it from the field"}${lesson && `; ${lesson}`}.`;
-      link.fill(address, [copied, said, where].filter(Boolean).join(" "));
-    };
-    const opened = ({ boards, locked, hidden, said }) => {
-      tab = openTab().name;
-      link.choose({ locked: locked.length > 0, hidden: Boolean(hidden) });
-      markLocked(locked);
-      hfAttn.hideAnswers(Boolean(hidden));
-      // what came with this message is drawn first
-      setTimeout(() => hfAttn.boards.restore(boards), 0);
-      say(said, { hides: hidden });
-    };
-    const update = value => {
-      if (!value) return;
-      if (value.opened) opened(value.opened);
-      else if (value.asks) say(value.asks, { asks: true });
-      else if (value.turn === 0) say(value.refused, { wrong: true });
-      else if (value.turn === asked.turn && value.refused) link.fill("", value.refused);
-      else if (value.turn === asked.turn) made(value);
-    };
-    return { update };
+/** What a link that was opened says or asks, with the button that shows the answers. */
+const notice = (root, trigger) => {
+  const words = el("p");
+  let said = "";
+  const show = button("Show the answer", () => {
+    show.hidden = true;
+    words.textContent = `${said} ${SHOWN}`.trim();
+    hideAnswers(false);
+  });
+  const box = el("div", "hf-link-says", words, show);
+  words.setAttribute("role", "status");
+  box.hidden = show.hidden = true;
+  const answers = ["train_link", "skip_training"].map((event, skips) =>
+    button(skips ? "Only open its settings" : "Train it here", () => {
+      for (const one of answers) one.hidden = true;
+      trigger(event, {});
+    }),
+  );
+  box.append(...answers);
+  root.append(box);
+  return (text, { wrong = false, hides = false, asks = false } = {}) => {
+    box.hidden = !text && !hides;
+    for (const one of answers) one.hidden = !asks;
+    box.classList.toggle("hf-error", wrong);
+    words.setAttribute("role", wrong ? "alert" : "status");
+    said = text;
+    words.textContent = `${said} ${hides ? HIDDEN : ""}`.trim();
+    show.hidden = !hides;
   };
-})((window.hfAttn ||= {}));
+};
+
+/** Say beside each locked field that the link has set it; fields may come and go. */
+const markLocked = ids => {
+  const sheet = document.getElementById("hf-locked") || el("style");
+  sheet.id = "hf-locked";
+  const labels = ids.map(
+    id => `#${CSS.escape(id)} :is([data-testid=block-info], .switch-label, label > span.label-text)`,
+  );
+  const boxes = ids.map(id => `#${CSS.escape(id)}`);
+  sheet.textContent = ids.length
+    ? `${labels.map(one => one + "::after").join(",")}{content:"${SET}";display:inline-block;margin-left:.3em;white-space:nowrap;color:var(--hf-ink-3);font-weight:400}` +
+      `${boxes.join(",")}{cursor:not-allowed}`
+    : "";
+  document.head.append(sheet);
+  // a button is out of reach however often the page enables it
+  for (const id of ids) if (document.getElementById(id)?.matches("button")) document.getElementById(id).inert = true;
+};
+
+const link_board = (element, trigger) => {
+  const root = element.querySelector(".hf-link");
+  const asked = { turn: 0 };
+  const ask = () => {
+    const { name, panel } = openTab();
+    if (!name) return;
+    asked.turn += 1;
+    trigger(`copy_${name}`, { turn: asked.turn, boards: mountedBoards.states(panel), ...link.options() });
+  };
+  let tab = null; // of which the switches speak
+  const press = button("Copy link", () => {
+    if (tab !== openTab().name) link.choose({ locked: false, hidden: false });
+    tab = openTab().name;
+    ask();
+  });
+  root.append(press);
+  const forget = () => {
+    asked.turn += 1; // an answer under way is to a question that nobody asks any more
+  };
+  const link = linkPanel(root, ask, forget);
+  const say = notice(root, trigger);
+  document.addEventListener("keydown", event => {
+    if (event.key !== "Escape" || event.defaultPrevented || link.box.hidden) return;
+    link.shut();
+    press.focus();
+  });
+  const onClick = event => {
+    if (!link.box.contains(event.target) && event.target !== press) link.shut();
+  };
+  document.addEventListener("click", onClick, true); // before a board has its clicks to itself
+  document.addEventListener("click", ({ target }) => {
+    if (target instanceof Element && target.matches("button.hf-to-tab")) toTab(target.textContent);
+  });
+  onTab(tabs => {
+    forget();
+    link.shut();
+    // a button far down the page opened it: what it opened begins on top
+    if (tabs.getBoundingClientRect().top < 0) scrollTo(0, 0);
+  });
+
+  const made = async (/** @type {Board.LinkValue} */ { turn, made: text, said }) => {
+    history.replaceState(history.state, "", addressOf(text, false));
+    const address = addressOf(text, true);
+    link.fill(address, said);
+    const done = await copyText(address, link.field);
+    if (turn !== asked.turn) return;
+    const { locked, hidden } = link.options();
+    const lesson = [locked && "its settings are locked", hidden && "right answers are hidden"]
+      .filter(Boolean)
+      .join(", ");
+    const where = isOnlyHere() ? ONLY_HERE : "";
+    const copied = `${done ? "Copied" : "Copy it from the field"}${lesson && `; ${lesson}`}.`;
+    link.fill(address, [copied, said, where].filter(Boolean).join(" "));
+  };
+  const opened = (/** @type {Board.OpenedLink} */ { boards, locked, hidden, said }) => {
+    tab = openTab().name;
+    link.choose({ locked: locked.length > 0, hidden: Boolean(hidden) });
+    markLocked(locked);
+    hideAnswers(Boolean(hidden));
+    // what came with this message is drawn first
+    setTimeout(() => mountedBoards.restore(boards), 0);
+    say(said, { hides: hidden });
+  };
+  const update = (/** @type {Board.LinkValue} */ value) => {
+    if (!value) return;
+    if (value.opened) opened(value.opened);
+    else if (value.asks) say(value.asks, { asks: true });
+    else if (value.turn === 0) say(value.refused, { wrong: true });
+    else if (value.turn === asked.turn && value.refused) link.fill("", value.refused);
+    else if (value.turn === asked.turn) made(value);
+  };
+  return { update };
+};
+
+export { link_board };

@@ -1,14 +1,7 @@
 """Copy link, and the page that a link opens: the header's board and its handlers.
 
-Value of `link_board` (demos/links/link_board.js): `to_json` of None or one of
-
-    {turn, made, said}      the text for the address, and what is to be known of it; turn is the question's
-    {turn, refused}         why there is no link, or why one was not opened (turn 0)
-    {turn 0, asks}          a sentence: whether what takes long shall be trained; `train_link` and
-                            `skip_training` answer it
-    {turn 0, opened}        {tab, boards, locked [ids of fields], hidden, said}: what a link asks of the page
-
-It sends `copy_<tab>` with `event.turn`, `.boards`, `.locked` and `.hidden`.
+`link_board` takes a `LinkValue` of `ui.board_values`. It sends `copy_<tab>` with `event.turn`, `.boards`,
+`.locked` and `.hidden`.
 """
 
 import functools

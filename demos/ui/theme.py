@@ -32,14 +32,13 @@ def build_head(assets: Iterable[Path], script: str) -> str:
     such a page is not used here.
     """
     files = [*(FOLDER / name for name in ASSETS), *assets]
-    texts = {
-        kind: [file.read_text("utf-8") for file in files if file.suffix == kind] for kind in (".css", ".js")
-    }
+    styles = [file.read_text("utf-8") for file in files if file.suffix == ".css"]
+    scripts = [file for file in files if file.suffix == ".js"]
     pieces = (
         ('style data-hf="canvas"', map(web.read_asset, web.STYLES)),
         ('style data-hf="canvas" media="not all"', [web.read_asset("export/page.css")]),
-        ("style", texts[".css"]),
-        ('script data-hf="canvas"', map(web.read_asset, web.SCRIPTS)),
-        ("script", [*texts[".js"], script]),
+        ("style", styles),
+        ('script data-hf="canvas"', [web.join_scripts(web.list_scripts())]),
+        ("script", [web.join_scripts(scripts), script]),
     )
     return "\n".join("<{}>\n{}\n</{}>".format(tag, "\n".join(lines), tag.split()[0]) for tag, lines in pieces)

@@ -11,6 +11,7 @@ from unicodedata import category
 from hf_attn.interpret.attention_maps import MEMORY_LIMIT, OFFERED, AttentionMaps, attention_maps
 from hf_attn.models.config_checks import check_choice
 from hf_attn.utils.atomic_write import write_file
+from hf_attn.viz.board_values import LensKind, LensValue
 from hf_attn.viz.draw_map import WRITERS, Alignment, check_suffix, choose_head, draw_map, save_maps
 from hf_attn.viz.web import THEMES, build_page, pack_kind
 
@@ -117,8 +118,10 @@ class AttentionView:
             weights, rows, columns, path, alignment=self.maps.align(kind, self.truth), title=title
         )
 
-    def to_value(self, *, layer: int | None = None, head: int | None = None, kind: str | None = None) -> dict:
-        """All that the lens draws, as `explore_board` in viz/web/lens/explore_board.js takes it.
+    def to_value(
+        self, *, layer: int | None = None, head: int | None = None, kind: str | None = None
+    ) -> LensValue:
+        """All that the lens draws.
 
         Raises:
             ValueError: there are too many weights for a page, or it is to show first what it does not offer.
@@ -166,7 +169,7 @@ class AttentionView:
         layers, heads = getattr(self.maps, kind).shape[:2]
         return list(self.layers or range(layers)), list(self.heads or range(heads))
 
-    def _pack(self, kind: str) -> dict:
+    def _pack(self, kind: str) -> LensKind:
         weights = getattr(self.maps, kind)
         layers, heads = self._chosen(kind)
         allowed = (weights > 0).any(0).any(0).int().tolist() if kind == "decoder" else None

@@ -177,7 +177,7 @@ def cell_point(page, board, row, col, at=0.5):
         """(canvas, [labels, row, col, at]) => {
             const host = canvas.parentElement, {layout} = hfAttn.heatmapPaint;
             const o = {rows: labels, cols: labels, maxCell: 60};
-            const box = layout(canvas.getContext("2d"), host.clientWidth, hfAttn.theme(host), o);
+            const box = layout(canvas.getContext("2d"), host.clientWidth, hfAttn.themeOf(host), o);
             return {x: box.x0 + (col + at) * box.cell, y: box.y0 + (row + at) * box.cell};
         }""",
         [WORDS, row, col, at],
@@ -250,7 +250,7 @@ def test_the_table_holds_the_numbers_of_the_map(visit):
 def test_a_wide_first_or_last_label_reaches_out_and_thins_no_other(visit):
     page, narrow = visit("empty"), [*"x=(1+2)*3-y"]
     script = """labels => hfAttn.heatmapPaint.layout(document.createElement("canvas").getContext("2d"), 420,
-        hfAttn.theme(document.body), {rows: labels, cols: labels, maxCell: 60})"""
+        hfAttn.themeOf(document.body), {rows: labels, cols: labels, maxCell: 60})"""
     for labels in (narrow, [*narrow, "end"], ["start", *narrow, "end"], ["river", "bank", "tree"] * 6):
         plan = page.evaluate(script, labels)
         assert plan["width"] <= 420

@@ -27,8 +27,7 @@ def lens(chromium):
         styles = "\n".join(web.read_asset(name) for name in web.STYLES)
         styles += " [hidden] { display: none !important }"
         page.set_content(f"<style>{styles}</style><body><main class=hf-explore-block>")
-        for name in web.SCRIPTS:
-            page.add_script_tag(content=web.read_asset(name))
+        page.add_script_tag(content=web.join_scripts(web.list_scripts()))
         page.evaluate(
             """value => {
                 const host = document.querySelector("main");
@@ -211,7 +210,7 @@ def test_keys_move_the_cell_enter_pins_and_escape_lets_go(lens):
 
 LABELS_OVERLAP = """([labels, r, c]) => {
     const host = document.querySelector("canvas[tabindex]").parentElement;
-    const {layout, paint} = hfAttn.heatmapPaint, theme = hfAttn.theme(host);
+    const {layout, paint} = hfAttn.heatmapPaint, theme = hfAttn.themeOf(host);
     const ctx = document.createElement("canvas").getContext("2d");
     const values = labels.map(() => labels.map(() => 0.1));
     const o = {rows: labels, cols: labels, values, maxCell: 60, most: 1, selected: {r, c}};

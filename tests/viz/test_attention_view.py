@@ -25,6 +25,7 @@ from hf_attn.interpret.attention_maps import KINDS, attention_maps
 from hf_attn.viz import attention_view
 from hf_attn.viz.attention_view import AttentionView, show_attention
 from hf_attn.viz.web import encode_maps, to_json
+from tests.support.board_values import check_value
 from tests.support.checks import assert_close, build_seq2seq
 from tests.support.native_models import NATIVE, build_native, build_vit
 from tests.support.recurrent_models import build_recurrent
@@ -47,8 +48,9 @@ def implementations(model):
 
 
 def value_in(page):
-    """Return the board's value that a page holds."""
+    """Return the board's value that a page holds, held to its contract."""
     (data,) = re.findall(r'<script type="application/json" id="value">(.*?)</script>', page, re.S)
+    check_value(data, "explore_board")
     return json.loads(data)
 
 

@@ -1,112 +1,123 @@
-"use strict";
 /* The exercise by hand: scores, weights and outputs of three words, typed by the learner and checked one by one.
-   What was typed is sent to Python as the event check {scores, weights, outputs}; the contract is in
-   demos/tabs/attention/tab.py. */
-(hfAttn => {
-  const { el, range } = hfAttn;
-  const PARTS = [
-    ["scores", "Scores", "q · k", 3],
-    ["weights", "Weights", "softmax of the scores ÷ √2", 3],
-    ["outputs", "Outputs", "weights × v", 2],
-  ];
-  const vector = numbers => `(${numbers.join(", ")})`;
+   What was typed is sent to Python as the event check {scores, weights, outputs}; the board takes a
+   Board.HandValue. */
+import { buildPanel, button, el } from "../../../hf_attn/viz/web/core/dom.js";
+import { range } from "../../../hf_attn/viz/web/core/format.js";
+import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
 
-  const sheet = (host, name, title, how, columns, value, onEnter) => {
-    const inputs = range(3).map(r =>
-      range(columns).map(c => {
-        const input = el("input");
-        const target = columns === 3 ? value.names[c] : `number ${c + 1}`;
-        Object.assign(input, { type: "text", inputMode: "decimal", autocomplete: "off", maxLength: 12 });
-        input.setAttribute("aria-label", `${title}: ${value.names[r]}, ${target}`);
-        input.addEventListener("keydown", event => {
-          if (event.key === "Enter") onEnter();
-        });
-        return input;
+/** @type {[keyof Board.HandChecks, string, string, number][]} */
+const PARTS = [
+  ["scores", "Scores", "q · k", 3],
+  ["weights", "Weights", "softmax of the scores ÷ √2", 3],
+  ["outputs", "Outputs", "weights × v", 2],
+];
+const vector = numbers => `(${numbers.join(", ")})`;
+
+const sheet = (
+  /** @type {Element} */ host,
+  /** @type {keyof Board.HandChecks} */ name,
+  /** @type {string} */ title,
+  /** @type {string} */ how,
+  /** @type {number} */ columns,
+  /** @type {Board.HandValue} */ value,
+  /** @type {() => void} */ onEnter,
+) => {
+  const inputs = range(3).map(r =>
+    range(columns).map(c => {
+      const input = el("input");
+      const target = columns === 3 ? value.names[c] : `number ${c + 1}`;
+      Object.assign(input, { type: "text", inputMode: "decimal", autocomplete: "off", maxLength: 12 });
+      input.setAttribute("aria-label", `${title}: ${value.names[r]}, ${target}`);
+      input.addEventListener("keydown", event => {
+        if (event.key === "Enter") onEnter();
+      });
+      return input;
+    }),
+  );
+  const heads = range(columns).map(c =>
+    el("span", columns === 3 ? "hf-k" : "", columns === 3 ? value.names[c] : `number ${c + 1}`),
+  );
+  const grid = el("div", "hf-sheet", el("span"), ...heads);
+  grid.style.setProperty("--columns", String(columns));
+  inputs.forEach((line, r) => grid.append(el("b", "hf-q", value.names[r]), ...line));
+  host.append(el("h3", "", title, " ", el("small", "", how)), grid);
+  const read = () => inputs.map(line => line.map(input => input.value));
+  const mark = (/** @type {Board.HandCheck[][]} */ checks) =>
+    inputs.forEach((line, r) =>
+      line.forEach((input, c) => {
+        const is = checks?.[r]?.[c]?.is_right ?? null;
+        input.className = is === null ? "" : is ? "right" : "wrong";
+        input.setAttribute("aria-invalid", String(is === false));
       }),
     );
-    const heads = range(columns).map(c => el("span", columns === 3 ? "hf-k" : "", columns === 3 ? value.names[c] : `number ${c + 1}`));
-    const grid = el("div", "hf-sheet", el("span"), ...heads);
-    grid.style.setProperty("--columns", columns);
-    inputs.forEach((line, r) => grid.append(el("b", "hf-q", value.names[r]), ...line));
-    host.append(el("h3", "", title, " ", el("small", "", how)), grid);
-    const read = () => inputs.map(line => line.map(input => input.value));
-    const mark = checks =>
-      inputs.forEach((line, r) =>
-        line.forEach((input, c) => {
-          const is = checks?.[r]?.[c]?.is_right ?? null;
-          input.className = is === null ? "" : is ? "right" : "wrong";
-          input.setAttribute("aria-invalid", String(is === false));
-        }),
-      );
-    return { read, mark, name };
-  };
+  return { read, mark, name };
+};
 
-  const wrongs = (checks, names) =>
-    PARTS.flatMap(([name, title, , columns]) =>
-      checks[name].flatMap((line, r) =>
-        line.flatMap((one, c) =>
-          one.is_right === false
-            ? [[`${title}, ${names[r]}, ${columns === 3 ? names[c] : `number ${c + 1}`}`, one.hint]]
-            : [],
-        ),
+const wrongs = (/** @type {Board.HandChecks} */ checks, /** @type {string[]} */ names) =>
+  PARTS.flatMap(([name, title, , columns]) =>
+    checks[name].flatMap((line, r) =>
+      line.flatMap((one, c) =>
+        one.is_right === false
+          ? [[`${title}, ${names[r]}, ${columns === 3 ? names[c] : `number ${c + 1}`}`, one.hint]]
+          : [],
       ),
-    );
+    ),
+  );
 
-  const tell = (verdict, { checks, names }) => {
-    const all = PARTS.flatMap(([name]) => checks[name].flat());
-    const written = all.filter(one => one.is_right !== null);
-    const wrong = wrongs(checks, names);
-    if (!written.length) return verdict.replaceChildren("Nothing is written yet: fill in as many figures as you like.");
-    const right = `${written.length - wrong.length} of ${written.length} figures are right`;
-    if (!wrong.length) return verdict.replaceChildren(`${right}.`);
-    const shown = wrong.slice(0, 3).map(([place, hint]) => el("li", "", el("b", "", place), ": ", hint));
-    const more = wrong.length > 3 ? [el("li", "hf-quiet", `and ${wrong.length - 3} more, underlined above`)] : [];
-    return verdict.replaceChildren(el("b", "no", "Not yet. "), `${right}.`, el("ul", "", ...shown, ...more));
+const tell = (/** @type {Element} */ verdict, /** @type {Board.HandValue} */ { checks, names }) => {
+  const all = PARTS.flatMap(([name]) => checks[name].flat());
+  const written = all.filter(one => one.is_right !== null);
+  const wrong = wrongs(checks, names);
+  if (!written.length) return verdict.replaceChildren("Nothing is written yet: fill in as many figures as you like.");
+  const right = `${written.length - wrong.length} of ${written.length} figures are right`;
+  if (!wrong.length) return verdict.replaceChildren(`${right}.`);
+  const shown = wrong.slice(0, 3).map(([place, hint]) => el("li", "", el("b", "", place), ": ", hint));
+  const more = wrong.length > 3 ? [el("li", "hf-quiet", `and ${wrong.length - 3} more, underlined above`)] : [];
+  return verdict.replaceChildren(el("b", "no", "Not yet. "), `${right}.`, el("ul", "", ...shown, ...more));
+};
+
+const VERDICTS = { true: "right", false: "wrong", null: "" };
+/** Every figure: where it stands, what is written there, and what was said of it. */
+const listed = (/** @type {Board.HandValue} */ { checks, names }, sheets) =>
+  PARTS.flatMap(([name, title, , columns], part) =>
+    sheets[part].read().flatMap((line, r) =>
+      line.map((text, c) => {
+        const is = checks?.[name][r][c].is_right ?? null;
+        return [title, names[r], columns === 3 ? names[c] : `number ${c + 1}`, text, VERDICTS[is]];
+      }),
+    ),
+  );
+
+const hand_board = (element, trigger) => {
+  const root = element.querySelector(".hf-hand");
+  const panel = buildPanel("By hand");
+  const verdict = el("div", "hf-hand-verdict");
+  verdict.setAttribute("aria-live", "polite");
+  root.append(panel.section);
+  let [sheets, shown] = [null, null];
+  const lines = () => [["figure", "row", "column", "written", "is it right"], ...listed(shown, sheets)];
+  const caption = () => "Figures by hand, as they were written and judged";
+  const refresh = takeAway(panel, { file: () => "by-hand", lines, caption });
+  const send = () => trigger("check", Object.fromEntries(sheets.map(one => [one.name, one.read()])));
+  const build = (/** @type {Board.HandValue} */ value) => {
+    const given = `Q = K = ${value.query.map(vector).join(" ")}, V = ${value.value.map(vector).join(" ")}`;
+    panel.rename("By hand", `exercise 1 of the textbook chapter “Self-Attention and Multi-Head Attention”: ${given}`);
+    panel.body.append(el("p", "hf-hint", "Write any of the figures, two decimals or more; each is checked by itself."));
+    sheets = PARTS.map(([name, title, how, columns]) => sheet(panel.body, name, title, how, columns, value, send));
+    const corrected = value.printed.map(one => `${one.printed} is ${one.computed.toFixed(4)}`).join(", ");
+    const fold = el("details", "hf-document", el("summary", "", "What the chapter prints in the third row"));
+    fold.append(el("p", "", `${corrected}: the other two rows hold.`));
+    panel.body.append(button("Check", send, "hf-btn"), verdict, fold);
   };
-
-  const VERDICTS = { true: "right", false: "wrong", null: "" };
-  /** Every figure: where it stands, what is written there, and what was said of it. */
-  const listed = ({ checks, names }, sheets) =>
-    PARTS.flatMap(([name, title, , columns], part) =>
-      sheets[part].read().flatMap((line, r) =>
-        line.map((text, c) => {
-          const is = checks?.[name][r][c].is_right ?? null;
-          return [title, names[r], columns === 3 ? names[c] : `number ${c + 1}`, text, VERDICTS[is]];
-        }),
-      ),
-    );
-
-  hfAttn.hand_board = (element, trigger) => {
-    const root = element.querySelector(".hf-hand");
-    const panel = hfAttn.panel("By hand");
-    const verdict = el("div", "hf-hand-verdict");
-    verdict.setAttribute("aria-live", "polite");
-    root.append(panel.section);
-    let [sheets, shown] = [null, null];
-    const lines = () => [["figure", "row", "column", "written", "is it right"], ...listed(shown, sheets)];
-    const caption = () => "Figures by hand, as they were written and judged";
-    const refresh = hfAttn.takeAway(panel, { file: () => "by-hand", lines, caption });
-    const send = () => trigger("check", Object.fromEntries(sheets.map(one => [one.name, one.read()])));
-    const build = value => {
-      const given = `Q = K = ${value.query.map(vector).join(" ")}, V = ${value.value.map(vector).join(" ")}`;
-      panel.rename("By hand", `exercise 1 of the textbook chapter “Self-Attention and Multi-Head Attention”: ${given}`);
-      panel.body.append(
-        el("p", "hf-hint", "Write any of the figures, two decimals or more; each is checked by itself."),
-      );
-      sheets = PARTS.map(([name, title, how, columns]) => sheet(panel.body, name, title, how, columns, value, send));
-      const corrected = value.printed.map(one => `${one.printed} is ${one.computed.toFixed(4)}`).join(", ");
-      const fold = el("details", "hf-document", el("summary", "", "What the chapter prints in the third row"));
-      fold.append(el("p", "", `${corrected}: the other two rows hold.`));
-      panel.body.append(hfAttn.button("Check", send, "hf-btn"), verdict, fold);
-    };
-    const update = value => {
-      if (!value) return;
-      if (!sheets) build(value);
-      shown = value;
-      sheets.forEach(one => one.mark(value.checks?.[one.name]));
-      if (value.checks) tell(verdict, value);
-      refresh();
-    };
-    return { update };
+  const update = (/** @type {Board.HandValue} */ value) => {
+    if (!value) return;
+    if (!sheets) build(value);
+    shown = value;
+    sheets.forEach(one => one.mark(value.checks?.[one.name]));
+    if (value.checks) tell(verdict, value);
+    refresh();
   };
-})((window.hfAttn ||= {}));
+  return { update };
+};
+
+export { hand_board };

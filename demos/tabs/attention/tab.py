@@ -1,17 +1,6 @@
 """Attention: any cell of any map, number by number; the texts' worked examples; an exercise by hand.
 
-The boards' values, each `boards.to_json` of a dict:
-
-    attention_board  {id, what `head_view.to_value` gives: title, notice, rows, cols, weights [T][S], truth
-                     [T][S] or None, allowed [T][S] or None, padding [S]; head, width (Dk), scale, has_bias,
-                     score_digits; cell: `Explanation` as a dict, with python; same {largest, where}; printed
-                     [{claim, why, figures [{printed, computed, verdict, station, row, column, head}]}];
-                     beside {sentence, word, row, output, apart} or None}.
-                     Event `pick`: a PickEvent with the map's id; the answer is {id, cell}, or of another head
-                     a value.
-    hand_board       {query, key, value, names, printed [{printed, computed}] of the third row, checks: None
-                     or {name: [[{is_right, hint}]]}, python}. Event `check`: a CheckEvent.
-    roles_board      {words, steps [{title, equation, weights, scores, asymmetry}], python}.
+Its boards take an `AttentionValue`, a `HandValue` and a `RolesValue` of `ui.board_values`.
 """
 
 import dataclasses

@@ -1,78 +1,103 @@
-"use strict";
 /* The figures that a text prints, each one to be pressed: what is computed, whether it is the same, where it stands.
 
-   hfAttn.printedPanel(host, {onFigure({row, column, head})}).update(printed, rows, cols); the contract is in
-   demos/tabs/attention/tab.py */
-(hfAttn => {
-  const { el, named } = hfAttn;
-  const STATIONS = {
-    query: (r, c) => `number ${c + 1} of the query of ${r}`,
-    key: (r, c) => `number ${c + 1} of the key of ${r}`,
-    scores: (r, c) => `station 1, the score of ${r} and ${c}`,
-    scaled: (r, c) => `station 2, the scaled score of ${r} and ${c}`,
-    weights: (r, c) => `station 4, the weight with which ${r} reads ${c}`,
-    outputs: (r, c) => `station 5, number ${c + 1} of what ${r} becomes`,
-  };
-  const NUMBERED = ["query", "key", "outputs"]; // their columns count the numbers of a vector, not tokens
+   printedPanel(host, {onFigure({row, column, head})}).update(printed, rows, cols), as a
+   Board.AttentionValue has them */
+import { buildPanel, button, el } from "../../../hf_attn/viz/web/core/dom.js";
+import { named } from "../../../hf_attn/viz/web/core/format.js";
 
-  hfAttn.printedPanel = (host, { onFigure }) => {
-    const panel = hfAttn.panel("What the text prints", "choose a figure: it is computed here, from the same numbers");
-    const told = el("p", "hf-figure-told");
-    const list = el("div", "hf-printed");
-    told.setAttribute("aria-live", "polite");
-    panel.body.append(told, list);
-    panel.section.classList.add("hf-printed-panel");
-    host.append(panel.section);
-    let had = null;
+const STATIONS = {
+  query: (r, c) => `number ${c + 1} of the query of ${r}`,
+  key: (r, c) => `number ${c + 1} of the key of ${r}`,
+  scores: (r, c) => `station 1, the score of ${r} and ${c}`,
+  scaled: (r, c) => `station 2, the scaled score of ${r} and ${c}`,
+  weights: (r, c) => `station 4, the weight with which ${r} reads ${c}`,
+  outputs: (r, c) => `station 5, number ${c + 1} of what ${r} becomes`,
+};
+const NUMBERED = ["query", "key", "outputs"]; // their columns count the numbers of a vector, not tokens
 
-    const tell = (figure, claim, rows, cols) => {
-      const same = figure.verdict === "reproduced";
-      const verdict = el("b", same ? "" : "no", same ? "the same" : "not the same");
-      const words = [`printed ${figure.printed}, computed ${figure.computed}: `, verdict, ". "];
-      if (figure.station) {
-        const names = figure.station === "key" ? cols : rows;
-        const column = NUMBERED.includes(figure.station) ? figure.column : `“${named(cols, figure.column)}”`;
-        const head = figure.head ? `, head ${figure.head + 1}` : "";
-        words.push(`It stands at ${STATIONS[figure.station](`“${named(names, figure.row)}”`, column)}${head}. `);
-      }
-      told.replaceChildren(...words, el("span", "hf-quiet", claim.why));
-    };
-    const choose = (press, figure, claim, rows, cols) => {
-      list.querySelector("[aria-pressed=true]")?.setAttribute("aria-pressed", "false");
-      press.setAttribute("aria-pressed", "true");
-      tell(figure, claim, rows, cols);
-      if (!figure.station) return;
-      const isCell = !NUMBERED.includes(figure.station);
-      onFigure({
-        row: figure.station === "key" ? null : figure.row,
-        column: isCell ? figure.column : figure.station === "key" ? figure.row : null,
-        head: figure.head,
-      });
-    };
-    const group = (claim, rows, cols) => {
-      const presses = claim.figures.map(figure => {
-        const press = hfAttn.button(
-          figure.printed,
-          () => choose(press, figure, claim, rows, cols),
-          figure.verdict === "reproduced" ? "hf-figure" : "hf-figure no",
-        );
-        press.setAttribute("aria-pressed", "false");
-        if (figure.verdict !== "reproduced") press.title = `computed ${figure.computed}`;
-        return press;
-      });
-      const right = claim.figures.filter(figure => figure.verdict === "reproduced").length;
-      const count = right === claim.figures.length ? "all the same" : `${right} of ${claim.figures.length} the same`;
-      return el("div", "hf-claim", el("p", "", claim.claim, " ", el("span", "hf-quiet", count)), el("div", "", ...presses));
-    };
-    const update = (printed, rows, cols) => {
-      panel.section.hidden = !printed.length;
-      const key = JSON.stringify(printed);
-      if (key === had) return;
-      had = key;
-      told.replaceChildren("Figures that come out differently are underlined.");
-      told.hidden = !printed.length;
-      list.replaceChildren(...printed.map(claim => group(claim, rows, cols)));
-    };
-    return { update };
+const printedPanel = (host, { onFigure }) => {
+  const panel = buildPanel("What the text prints", "choose a figure: it is computed here, from the same numbers");
+  const told = el("p", "hf-figure-told");
+  const list = el("div", "hf-printed");
+  told.setAttribute("aria-live", "polite");
+  panel.body.append(told, list);
+  panel.section.classList.add("hf-printed-panel");
+  host.append(panel.section);
+  let had = null;
+
+  const tell = (
+    /** @type {Board.PrintedFigure} */ figure,
+    /** @type {Board.PrintedClaim} */ claim,
+    /** @type {string[]} */ rows,
+    /** @type {string[]} */ cols,
+  ) => {
+    const same = figure.verdict === "reproduced";
+    const verdict = el("b", same ? "" : "no", same ? "the same" : "not the same");
+    const words = [`printed ${figure.printed}, computed ${figure.computed}: `, verdict, ". "];
+    if (figure.station) {
+      const names = figure.station === "key" ? cols : rows;
+      const column = NUMBERED.includes(figure.station) ? figure.column : `“${named(cols, figure.column)}”`;
+      const head = figure.head ? `, head ${figure.head + 1}` : "";
+      words.push(`It stands at ${STATIONS[figure.station](`“${named(names, figure.row)}”`, column)}${head}. `);
+    }
+    told.replaceChildren(...words, el("span", "hf-quiet", claim.why));
   };
-})((window.hfAttn ||= {}));
+  const choose = (
+    /** @type {HTMLButtonElement} */ press,
+    /** @type {Board.PrintedFigure} */ figure,
+    /** @type {Board.PrintedClaim} */ claim,
+    /** @type {string[]} */ rows,
+    /** @type {string[]} */ cols,
+  ) => {
+    list.querySelector("[aria-pressed=true]")?.setAttribute("aria-pressed", "false");
+    press.setAttribute("aria-pressed", "true");
+    tell(figure, claim, rows, cols);
+    if (!figure.station) return;
+    const isCell = !NUMBERED.includes(figure.station);
+    onFigure({
+      row: figure.station === "key" ? null : figure.row,
+      column: isCell ? figure.column : figure.station === "key" ? figure.row : null,
+      head: figure.head,
+    });
+  };
+  const group = (
+    /** @type {Board.PrintedClaim} */ claim,
+    /** @type {string[]} */ rows,
+    /** @type {string[]} */ cols,
+  ) => {
+    const presses = claim.figures.map(figure => {
+      const press = button(
+        figure.printed,
+        () => choose(press, figure, claim, rows, cols),
+        figure.verdict === "reproduced" ? "hf-figure" : "hf-figure no",
+      );
+      press.setAttribute("aria-pressed", "false");
+      if (figure.verdict !== "reproduced") press.title = `computed ${figure.computed}`;
+      return press;
+    });
+    const right = claim.figures.filter(figure => figure.verdict === "reproduced").length;
+    const count = right === claim.figures.length ? "all the same" : `${right} of ${claim.figures.length} the same`;
+    return el(
+      "div",
+      "hf-claim",
+      el("p", "", claim.claim, " ", el("span", "hf-quiet", count)),
+      el("div", "", ...presses),
+    );
+  };
+  const update = (
+    /** @type {Board.PrintedClaim[]} */ printed,
+    /** @type {string[]} */ rows,
+    /** @type {string[]} */ cols,
+  ) => {
+    panel.section.hidden = !printed.length;
+    const key = JSON.stringify(printed);
+    if (key === had) return;
+    had = key;
+    told.replaceChildren("Figures that come out differently are underlined.");
+    told.hidden = !printed.length;
+    list.replaceChildren(...printed.map(claim => group(claim, rows, cols)));
+  };
+  return { update };
+};
+
+export { printedPanel };

@@ -1,147 +1,162 @@
-"use strict";
 /* The Duel tab's board: curves, accuracy by size, the models with their figures, and their maps of one probe side
-   by side. Every message holds everything; the value's contract is in demos/tabs/duel/tab.py.
+   by side. Every message holds everything; the board takes a Board.DuelValue.
 
    The page's #duel-start is its progress bar. */
-(hfAttn => {
-  const { el, range, isPlace, count, percent, unpack, meanOf } = hfAttn;
-  const BLIND = "No attention: all of the source passes through one vector.";
-  const LATER = "The map of each model will be drawn here, for the same example.";
-  const WIDE = 14; // columns of a map that is legible beside two others
-  const VERDICTS = { true: "writes, right:", false: "writes, wrong:" };
+import { buildPanel, el, live, showProgress, write } from "../../../hf_attn/viz/web/core/dom.js";
+import { count, isPlace, percent, range } from "../../../hf_attn/viz/web/core/format.js";
+import { meanOf, unpack } from "../../../hf_attn/viz/web/core/packing.js";
+import { heatmap } from "../../../hf_attn/viz/web/plots/heatmap.js";
+import { dashLine } from "../../../hf_attn/viz/web/plots/line_chart.js";
+import { symbolStrip } from "../../../hf_attn/viz/web/plots/token_strip.js";
+import { trainState } from "../train/train_state.js";
+import { duelPanels } from "./duel_panels.js";
 
-  /* ---- one model's map ---- */
+/** @import {DuelView, Styled} from "./duel_panels.js" */
 
-  const mapCell = (host, file, onSelect) => {
-    const [title, note, sentence] = [el("h3"), el("p", "hf-hint"), el("p", "hf-blank")];
-    const [mapHost, writes] = [el("div"), el("p", "hf-writes-line")];
-    const map = hfAttn.heatmap(mapHost, { name: "", rows: [], cols: [], values: [], maxCell: 26, onSelect });
-    const take = map.exports(file);
-    let shown = null;
-    host.append(title, writes, note, sentence, mapHost, take);
-    const written = ({ written: one }) => {
-      writes.hidden = !one;
-      if (!one) return;
-      // whether it is right may be hidden
-      const verdict = el("span", one.right === false ? "no" : "hf-hint", VERDICTS[one.right] ?? "writes:");
-      writes.replaceChildren(verdict, one.written.length ? hfAttn.symbols(one.written, one.wrong) : "nothing");
-    };
-    const update = c => {
-      shown = c;
-      const stroke = hfAttn.dashLine(c.dash);
-      stroke.style.color = `var(--hf-${c.colour})`;
-      title.replaceChildren(stroke, c.name);
-      written(c);
-      const seen = c.map;
-      sentence.hidden = Boolean(seen);
-      note.hidden = mapHost.hidden = take.hidden = !seen;
-      sentence.textContent = c.points.length ? BLIND : "The first map is on its way.";
-      if (!seen) return;
-      const heads = seen.heads > 1 ? `, mean of ${seen.heads} heads` : "";
-      const layer = seen.layer ? `, ${seen.layer}` : "";
-      const weights = meanOf(unpack(seen.maps, [seen.heads, seen.rows.length, seen.cols.length]));
-      const share = () => percent(hfAttn.trainState.onKnown(weights, seen.truth), 0);
-      const known = seen.truth?.some(row => row.some(Boolean)) ? `; ${share()} of the weight on the known answer` : "";
-      const where = `step ${count(seen.step)}${layer}${heads}${known}`;
-      hfAttn.write(note, seen.step ? where : "Untrained weights: this map means nothing yet.");
-      const cut = rows => rows.map(line => line.slice(0, seen.source)); // of what was read, the source
-      map.update({
-        rows: seen.rows,
-        cols: seen.cols.slice(0, seen.source),
-        values: cut(weights),
-        truth: seen.truth && cut(seen.truth),
-        sums: seen.source === seen.cols.length,
-        name: `${c.name}, who reads what at step ${count(seen.step)}`,
-      });
-    };
-    /** Choose the cell that was chosen in another model's map, where this one has it. */
-    const select = at => {
-      const seen = shown?.map;
-      const isThere = at && isPlace(at.r, seen?.rows ?? []) && isPlace(at.c, range(seen?.source ?? 0));
-      if (seen) map.update({ selected: isThere ? at : null });
-    };
-    return { update, select };
+const BLIND = "No attention: all of the source passes through one vector.";
+const LATER = "The map of each model will be drawn here, for the same example.";
+const WIDE = 14; // columns of a map that is legible beside two others
+const VERDICTS = { true: "writes, right:", false: "writes, wrong:" };
+
+/* ---- one model's map ---- */
+
+const mapCell = (host, file, onSelect) => {
+  const [title, note, sentence] = [el("h3"), el("p", "hf-hint"), el("p", "hf-blank")];
+  const [mapHost, writes] = [el("div"), el("p", "hf-writes-line")];
+  const map = heatmap(mapHost, { name: "", rows: [], cols: [], values: [], maxCell: 26, onSelect });
+  const take = map.exports(file);
+  /** @type {Styled} */
+  let shown = null;
+  host.append(title, writes, note, sentence, mapHost, take);
+  const written = (/** @type {Styled} */ { written: one }) => {
+    writes.hidden = !one;
+    if (!one) return;
+    // whether it is right may be hidden
+    const verdict = el("span", one.right === false ? "no" : "hf-hint", VERDICTS[one.right] ?? "writes:");
+    writes.replaceChildren(verdict, one.written.length ? symbolStrip(one.written, one.wrong) : "nothing");
   };
-
-  const mapsPanel = host => {
-    const panel = hfAttn.panel("Who reads what");
-    const grid = el("div", "hf-maps");
-    const blank = el("p", "hf-blank", LATER);
-    panel.body.append(blank, grid);
-    panel.section.classList.add("hf-maps-panel");
-    host.append(panel.section);
-    let cells = [];
-    let shown = null;
-    let view = null;
-    let chosen = null; // the cell, in every map
-    const choose = (at, from) => {
-      chosen = at;
-      cells.forEach((cell, i) => i !== from && cell.select(at));
-    };
-    const build = () => {
-      grid.replaceChildren();
-      chosen = null;
-      cells = view.contestants.map((_, i) => {
-        const cell = el("div", "hf-map-cell");
-        grid.append(cell);
-        const file = () => hfAttn.duelPanels.fileOf(view, view.contestants[i].model, "map");
-        return mapCell(cell, file, at => choose(at, i));
-      });
-    };
-    const update = next => {
-      view = next;
-      blank.hidden = Boolean(view);
-      const example = [view?.probe, view?.answer].filter(Boolean).join(" → "); // the answer may be hidden
-      panel.rename("Who reads what", view ? `the same held-out example: ${example}` : "");
-      if (!view) grid.replaceChildren();
-      else if (view.duel !== shown) build();
-      shown = view?.duel ?? null;
-      const columns = Math.max(0, ...(view?.contestants || []).map(c => c.map?.source ?? 0));
-      grid.classList.toggle("two", view?.contestants.length === 4 || columns > WIDE);
-      if (view) view.contestants.forEach((c, i) => cells[i].update(c));
-      if (chosen) choose(chosen); // maps that have come meanwhile
-    };
-    return { update, state: () => chosen, restore: at => choose(at) };
+  const update = (/** @type {Styled} */ c) => {
+    shown = c;
+    const stroke = dashLine(c.dash);
+    stroke.style.color = `var(--hf-${c.colour})`;
+    title.replaceChildren(stroke, c.name);
+    written(c);
+    const seen = c.map;
+    sentence.hidden = Boolean(seen);
+    note.hidden = mapHost.hidden = take.hidden = !seen;
+    sentence.textContent = c.points.length ? BLIND : "The first map is on its way.";
+    if (!seen) return;
+    const heads = seen.heads > 1 ? `, mean of ${seen.heads} heads` : "";
+    const layer = seen.layer ? `, ${seen.layer}` : "";
+    const weights = meanOf(unpack(seen.maps, [seen.heads, seen.rows.length, seen.cols.length]));
+    const share = () => percent(trainState.onKnown(weights, seen.truth), 0);
+    const known = seen.truth?.some(row => row.some(Boolean)) ? `; ${share()} of the weight on the known answer` : "";
+    const where = `step ${count(seen.step)}${layer}${heads}${known}`;
+    write(note, seen.step ? where : "Untrained weights: this map means nothing yet.");
+    const cut = rows => rows.map(line => line.slice(0, seen.source)); // of what was read, the source
+    map.update({
+      rows: seen.rows,
+      cols: seen.cols.slice(0, seen.source),
+      values: cut(weights),
+      truth: seen.truth && cut(seen.truth),
+      sums: seen.source === seen.cols.length,
+      name: `${c.name}, who reads what at step ${count(seen.step)}`,
+    });
   };
-
-  /* ---- all of it ---- */
-
-  hfAttn.duel_board = (element, trigger) => {
-    const root = element.querySelector(".hf-duel");
-    const P = hfAttn.duelPanels;
-    const error = el("div", "hf-error");
-    const spoken = hfAttn.live();
-    error.setAttribute("role", "alert");
-    error.hidden = true;
-    root.append(error);
-    const [curves, standings] = [P.curvesPanel(root), P.standingsPanel(root, trigger)];
-    const [sizes, maps] = [P.sizesPanel(root), mapsPanel(root)];
-    const panels = [curves, standings, sizes, maps];
-    root.append(spoken.element);
-    let told = "";
-    const speak = view => {
-      // each tenth of the duel, not each step
-      const tenth = `${view.duel}, ${Math.floor(10 * view.done)}, ${view.status}`;
-      if (tenth === told) return;
-      told = tenth;
-      const figures = view.contestants.map(c => `${c.name} ${percent(c.held_out ?? NaN)}`);
-      spoken.say(`${percent(view.done, 0)} of the budget: ${figures.join(", ")}`);
-    };
-    const update = value => {
-      const styled = (c, i) => ({ ...c, colour: `series-${i + 1}`, dash: i });
-      const view = value && { ...value, contestants: value.contestants.map(styled) };
-      error.hidden = !view?.message;
-      error.textContent = view?.message || "";
-      panels.forEach(panel => panel.update(view));
-      hfAttn.showProgress("#duel-start", view?.status ?? "ready", view?.done ?? 0);
-      if (view) speak(view);
-    };
-    const state = () => ({ ...curves.state(), cell: maps.state() });
-    /** A link's curves and cell; its maps may still be on their way. */
-    const restore = ({ what, by, cell }) => {
-      curves.restore({ what, by });
-      if (Number.isInteger(cell?.r) && Number.isInteger(cell?.c)) maps.restore({ r: cell.r, c: cell.c });
-    };
-    return { update, state, restore };
+  /** Choose the cell that was chosen in another model's map, where this one has it. */
+  const select = at => {
+    const seen = shown?.map;
+    const isThere = at && isPlace(at.r, seen?.rows ?? []) && isPlace(at.c, range(seen?.source ?? 0));
+    if (seen) map.update({ selected: isThere ? at : null });
   };
-})((window.hfAttn ||= {}));
+  return { update, select };
+};
+
+const mapsPanel = host => {
+  const panel = buildPanel("Who reads what");
+  const grid = el("div", "hf-maps");
+  const blank = el("p", "hf-blank", LATER);
+  panel.body.append(blank, grid);
+  panel.section.classList.add("hf-maps-panel");
+  host.append(panel.section);
+  let cells = [];
+  let shown = null;
+  /** @type {DuelView} */
+  let view = null;
+  let chosen = null; // the cell, in every map
+  const choose = (at, from) => {
+    chosen = at;
+    cells.forEach((cell, i) => i !== from && cell.select(at));
+  };
+  const build = () => {
+    grid.replaceChildren();
+    chosen = null;
+    cells = view.contestants.map((_, i) => {
+      const cell = el("div", "hf-map-cell");
+      grid.append(cell);
+      const file = () => duelPanels.fileOf(view, view.contestants[i].model, "map");
+      return mapCell(cell, file, at => choose(at, i));
+    });
+  };
+  const update = (/** @type {DuelView} */ next) => {
+    view = next;
+    blank.hidden = Boolean(view);
+    const example = [view?.probe, view?.answer].filter(Boolean).join(" → "); // the answer may be hidden
+    panel.rename("Who reads what", view ? `the same held-out example: ${example}` : "");
+    if (!view) grid.replaceChildren();
+    else if (view.duel !== shown) build();
+    shown = view?.duel ?? null;
+    const columns = Math.max(0, ...(view?.contestants || []).map(c => c.map?.source ?? 0));
+    grid.classList.toggle("two", view?.contestants.length === 4 || columns > WIDE);
+    if (view) view.contestants.forEach((c, i) => cells[i].update(c));
+    if (chosen) choose(chosen); // maps that have come meanwhile
+  };
+  return { update, state: () => chosen, restore: at => choose(at) };
+};
+
+/* ---- all of it ---- */
+
+const duel_board = (element, trigger) => {
+  const root = element.querySelector(".hf-duel");
+  const P = duelPanels;
+  const error = el("div", "hf-error");
+  const spoken = live();
+  error.setAttribute("role", "alert");
+  error.hidden = true;
+  root.append(error);
+  const [curves, standings] = [P.curvesPanel(root), P.standingsPanel(root, trigger)];
+  const [sizes, maps] = [P.sizesPanel(root), mapsPanel(root)];
+  const panels = [curves, standings, sizes, maps];
+  root.append(spoken.element);
+  let told = "";
+  const speak = (/** @type {DuelView} */ view) => {
+    // each tenth of the duel, not each step
+    const tenth = `${view.duel}, ${Math.floor(10 * view.done)}, ${view.status}`;
+    if (tenth === told) return;
+    told = tenth;
+    const figures = view.contestants.map(c => `${c.name} ${percent(c.held_out ?? NaN)}`);
+    spoken.say(`${percent(view.done, 0)} of the budget: ${figures.join(", ")}`);
+  };
+  const update = (/** @type {Board.DuelValue} */ value) => {
+    const styled = (/** @type {Board.Contestant} */ c, /** @type {number} */ i) => ({
+      ...c,
+      colour: `series-${i + 1}`,
+      dash: i,
+    });
+    const view = value && { ...value, contestants: value.contestants.map(styled) };
+    error.hidden = !view?.message;
+    error.textContent = view?.message || "";
+    panels.forEach(panel => panel.update(view));
+    showProgress("#duel-start", view?.status ?? "ready", view?.done ?? 0);
+    if (view) speak(view);
+  };
+  const state = () => ({ ...curves.state(), cell: maps.state() });
+  /** A link's curves and cell; its maps may still be on their way. */
+  const restore = ({ what, by, cell }) => {
+    curves.restore({ what, by });
+    if (Number.isInteger(cell?.r) && Number.isInteger(cell?.c)) maps.restore({ r: cell.r, c: cell.c });
+  };
+  return { update, state, restore };
+};
+
+export { duel_board };

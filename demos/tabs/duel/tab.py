@@ -270,26 +270,7 @@ def build_form() -> tuple[dict, dict]:
 
 
 def duel_board(elem_id: str) -> gr.HTML:
-    """Build the picture of a duel: curves, accuracy by size, standings, and the maps side by side.
-
-    Value: `to_json` of None or a dict with everything, each time.
-
-        duel            which one; a new number starts afresh
-        status          "running" | "stopped" | "finished" | "error";  message: what failed
-        done            0 to 1;  measured: whether the figures by size are all there
-        task, metric, size_name, probe, answer;  baseline {name, parameters, seconds, held_out, interval} or
-                        None;  budget {steps, seconds}, one of them None
-        contestants     two to four of {id, name, model, parameters, status, message, step, steps, seconds,
-                        spent, held_out, examples, interval [low, high], loss, kept,
-                        points [{step, seconds, held_out, loss}],
-                        sizes [{from, to, examples, held_out, low, high}],
-                        map {maps: encode_maps([heads, rows, cols]), heads, rows, cols, truth, layer, step,
-                        source: how many of the columns} or None,
-                        written {written, wrong, right, answer}}
-
-    Events `keep_run` and `download_run` with `event.run` (the id). The page's button `duel-start` shows its
-    progress.
-    """
+    """Build the picture of a duel, which takes a `DuelValue`: curves, standings, maps side by side."""
     events = ("keep_run", "download_run")
     return boards.build_board("duel_board", "hf-duel", elem_id, *events)
 

@@ -1,32 +1,6 @@
 """Ask the model: what a lens shows, changed, and what the answer and the held-out accuracy make of it.
 
-Value of `checks_board` (ablation_board.js): `to_json` of None (nothing shown yet) or everything, each time.
-Layers and heads count from 0; the page shows them from 1.
-
-    id          number of the lens's input; a new one starts afresh
-    source      labels of the input's tokens
-    heads       {kind: heads of each layer}; empty: the model has no attention
-    is_own      False: the lens shows a target that was given
-    no_answer   why nothing can be asked: a model that writes nothing and names no class; else empty
-    can_count   whether there are held-out examples
-    error       why the last question was not answered
-    answer      None or {what, option (of `hf-attn ablate`), is_shorter (the input), before, after, moved,
-                differ, held_out, python}
-                before, after   {symbols, changed [bool], correct True | False | None}
-                moved           [[symbol, total variation, divergence]], one a symbol of `before`
-                held_out        {status "running"}, {why} or {examples, whole, left, low, high, drop, error}
-    each        None or {status "running" | "stopped" | "finished", done, of, examples, whole,
-                rows [{kind, layer, head, left, low, high, drop, error}], python}
-    measured    None or {why}, or {roles, views, trained, even, spectrum, offsets, profile, python, theory}
-                roles, views    [[name, title, definition, of even attention]]
-                trained         {kind: {name: [layers][heads]}};  even {kind: {name: figure}}
-                spectrum        {kind: [layers][heads][singular values]}
-                offsets         {kind: [key − query]};  profile {kind: [layers][heads][mean weights]}
-                python, theory  lines of Python of the roles, and of one head's views
-    compared    None or {status "running"}, {why} or {examples, trained, untrained, even, python}
-    energies    {"cross.1.0": {before, after} or {why}}, of the heads looked at
-
-On how many held-out examples it is measured stands in its template: data-examples, data-role-examples.
+`checks_board` takes a `ChecksValue` of `ui.board_values`.
 """
 
 import logging

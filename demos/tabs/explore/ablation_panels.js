@@ -1,384 +1,409 @@
-"use strict";
-/* Below the lens: roles of all heads as a table, theory views of the chosen one. The contract is in demos/tabs/explore/ablation_panel.py.
+/* Below the lens: roles of all heads as a table, theory views of the chosen one.
 
-   hfAttn.takeInside(options) → {take, table, fill}: as hfAttn.takeAway, in two places of a panel of many parts
-   hfAttn.shades(host, describe) → a picture that is only saved, of a table of shaded numbers: describe(theme) gives
+   takeInside(options) → {take, table, fill}: as takeAway, in two places of a panel of many parts
+   shades(host, describe) → a picture that is only saved, of a table of shaded numbers: describe(theme) gives
    {rows, cols, cells[r][c] {text, below, rgb} or null}; picture.update(name) after each change
-   hfAttn.bars(host, {name, tell}).update({values, labels, xName}): a bar a value, null where there is none */
-(hfAttn => {
-  const { el, range, number, button, fill, css, numberOn, clamp } = hfAttn;
-  const ROUND = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
-  const roundUp = most => ROUND.find(end => most <= end) ?? most;
-  const header = (text, scope) => Object.assign(el("th", "", String(text)), { scope });
+   bars(host, {name, tell}).update({values, labels, xName}): a bar a value, null where there is none */
+import { buildPanel, buildSegment, button, el } from "../../../hf_attn/viz/web/core/dom.js";
+import { clamp, number, range, sum } from "../../../hf_attn/viz/web/core/format.js";
+import { surface } from "../../../hf_attn/viz/web/core/surface.js";
+import { atNight, colourOf, css, font, numberOn, onLook, rgbOf, themeOf } from "../../../hf_attn/viz/web/core/theme.js";
+import { tip } from "../../../hf_attn/viz/web/core/tooltip.js";
+import { keepLines, takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
+import { drawingsIn } from "../../../hf_attn/viz/web/export/single_page.js";
+import { lens as lensState, linesForHead } from "../../../hf_attn/viz/web/lens/explore_board.js";
+import { signedStops } from "../../../hf_attn/viz/web/plots/signed_colours.js";
 
-  /** A line that says that a table goes on, while it does: {element, look}. */
-  const sideways = scroll => {
-    const element = el("p", "hf-hint", "Goes on to the right: scrolls sideways →");
-    const look = () => {
-      element.hidden = scroll.scrollWidth <= scroll.clientWidth + 1;
-    };
-    new ResizeObserver(look).observe(scroll);
-    return { element, look };
+/** @import {Chosen, ChecksView} from "./ablation_board.js" */
+
+const ROUND = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
+const roundUp = most => ROUND.find(end => most <= end) ?? most;
+const header = (text, scope) => Object.assign(el("th", "", String(text)), { scope });
+
+/** A line that says that a table goes on, while it does: {element, look}. */
+const sideways = scroll => {
+  const element = el("p", "hf-hint", "Goes on to the right: scrolls sideways →");
+  const look = () => {
+    element.hidden = scroll.scrollWidth <= scroll.clientWidth + 1;
   };
+  new ResizeObserver(look).observe(scroll);
+  return { element, look };
+};
 
-  /** Export buttons and table inside a panel: {take, table, fill}. */
-  hfAttn.takeInside = options => {
-    const [footer, section] = [el("div"), el("div")];
-    const fill = hfAttn.takeAway({ footer, section }, options);
-    return { take: footer, table: section, fill };
+/** Export buttons and table inside a panel: {take, table, fill}. */
+const takeInside = options => {
+  const [footer, section] = [el("div"), el("div")];
+  const fill = takeAway({ footer, section }, options);
+  return { take: footer, table: section, fill };
+};
+
+/* ---- a table of shades, to be saved ---- */
+
+/** The shades of signed numbers in a drawing, which may be made for the other look than the page's. */
+const stopsFor = theme => {
+  const isDay = sum(rgbOf(theme.panel)) > 384;
+  return isDay ? signedStops(document.documentElement) : atNight(signedStops);
+};
+
+const [TALL, TOP] = [34, 26];
+const paintShades = (ctx, theme, size, { rows, cols, cells }) => {
+  const put = (text, x, y, colour, align = "center", weight = 400, points = 12) => {
+    ctx.fillStyle = colour;
+    ctx.font = font(theme, points, weight);
+    ctx.textAlign = align;
+    ctx.textBaseline = "middle";
+    ctx.fillText(text, x, y);
   };
-
-  /* ---- a table of shades, to be saved ---- */
-
-  /** The shades of signed numbers in a drawing, which may be made for the other look than the page's. */
-  hfAttn.stopsFor = theme => {
-    const isDay = hfAttn.sum(hfAttn.rgbOf(theme.panel)) > 384;
-    return isDay ? hfAttn.signedStops(document.documentElement) : hfAttn.atNight(hfAttn.signedStops);
-  };
-
-  const [TALL, TOP] = [34, 26];
-  const paintShades = (ctx, theme, size, { rows, cols, cells }) => {
-    const put = (text, x, y, colour, align = "center", weight = 400, points = 12) => {
-      ctx.fillStyle = colour;
-      ctx.font = hfAttn.font(theme, points, weight);
-      ctx.textAlign = align;
-      ctx.textBaseline = "middle";
-      ctx.fillText(text, x, y);
-    };
-    ctx.font = hfAttn.font(theme, 12);
-    const widest = texts => Math.max(...texts.map(text => ctx.measureText(text).width));
-    const [left, wide] = [widest(rows) + 12, Math.max(48, widest(cols) + 14)];
-    size(left + cols.length * wide, TOP + rows.length * TALL);
-    cols.forEach((name, c) => put(name, left + (c + 0.5) * wide, TOP / 2, theme["ink-3"]));
-    rows.forEach((name, r) => {
-      const y = TOP + (r + 0.5) * TALL;
-      put(name, left - 8, y, theme["ink-2"], "right");
-      cells[r].forEach((cell, c) => {
-        if (!cell) return;
-        const x = left + (c + 0.5) * wide;
-        if (cell.rgb) {
-          ctx.fillStyle = css(cell.rgb);
-          ctx.fillRect(x - wide / 2 + 1, y - TALL / 2 + 1, wide - 2, TALL - 2);
-        }
-        const colour = cell.rgb ? numberOn(theme, cell.rgb) : theme.ink;
-        put(cell.text, x, cell.below ? y - 6 : y, colour, "center", 500);
-        if (cell.below) put(cell.below, x, y + 9, colour, "center", 400, 10);
-      });
-    });
-  };
-
-  hfAttn.shades = (host, describe) => {
-    const hidden = el("div", "hf-unseen");
-    host.append(hidden);
-    const picture = hfAttn.surface(hidden, "", (ctx, _, theme, size) => {
-      const table = describe(theme);
-      if (table) paintShades(ctx, theme, size, table);
-    });
-    picture.canvas.setAttribute("aria-hidden", "true");
-    const update = name => {
-      picture.relabel(name);
-      picture.redraw();
-    };
-    return { update, png: picture.png, svg: picture.svg, drawings: () => hfAttn.drawingsIn(hidden) };
-  };
-
-  /* ---- bars ---- */
-
-  const HEIGHT = 156;
-  const paintBars = (ctx, width, theme, size, o) => {
-    size(width, HEIGHT);
-    const [x0, x1, y0, y1] = [34, width - 6, 12, HEIGHT - 36];
-    const known = o.values.filter(Number.isFinite);
-    const top = roundUp(Math.max(0, ...known));
-    const each = (x1 - x0) / Math.max(1, o.values.length);
-    const put = (text, x, y, align, base = "alphabetic") => {
-      ctx.fillStyle = theme["ink-3"];
-      ctx.font = hfAttn.font(theme, 12);
-      ctx.textAlign = align;
-      ctx.textBaseline = base;
-      ctx.fillText(text, x, y);
-    };
-    for (const [value, y] of [
-      [0, y1],
-      [top, y0],
-    ]) {
-      ctx.fillStyle = theme.line;
-      ctx.fillRect(x0, y, x1 - x0, 1);
-      put(number(value, top < 1 && value ? 1 : 0), x0 - 6, y, "right", "middle");
-    }
-    const wide = clamp(each - (each > 6 ? 2 : 0.5), 0.5, 28);
-    ctx.fillStyle = css(fill(theme, 0.6));
-    o.values.forEach((value, i) => {
-      if (!Number.isFinite(value)) return;
-      const tall = (value / (top || 1)) * (y1 - y0);
-      ctx.fillRect(x0 + (i + 0.5) * each - wide / 2, y1 - tall, wide, Math.max(tall, 1));
-    });
-    const every = Math.ceil((9 * Math.max(...o.labels.map(label => String(label).length), 2) + 6) / each);
-    const anchor = Math.max(0, o.labels.indexOf(0)); // a label at offset 0, and at every so many from there
-    o.labels.forEach((label, i) => {
-      if ((i - anchor) % every === 0) put(number(label, 0), x0 + (i + 0.5) * each, HEIGHT - 20, "center");
-    });
-    put(o.xName, (x0 + x1) / 2, HEIGHT - 4, "center");
-    return { x0, each };
-  };
-
-  hfAttn.bars = (host, options) => {
-    const o = { name: "", values: [], labels: [], xName: "", ...options };
-    let box = null;
-    const picture = hfAttn.surface(host, o.name, (ctx, width, theme, size) => {
-      box = paintBars(ctx, width, theme, size, o);
-    });
-    picture.canvas.addEventListener("pointermove", event => {
-      const left = picture.canvas.getBoundingClientRect().left;
-      const i = box ? Math.floor((event.clientX - left - box.x0) / box.each) : -1;
-      hfAttn.tip(event, i in o.values ? o.tell(i) : null);
-    });
-    picture.canvas.addEventListener("pointerleave", event => hfAttn.tip(event, null));
-    const update = patch => {
-      Object.assign(o, patch);
-      picture.relabel(`${o.name}: ${o.values.length} bars`);
-      picture.redraw();
-    };
-    return { update, png: picture.png, svg: picture.svg };
-  };
-
-  /* ---- roles ---- */
-
-  const orNone = x => x ?? "–";
-  const score = x => (Number.isFinite(x) ? number(x, 2) : "–");
-  const placesOf = figures => {
-    const [first] = Object.values(figures);
-    return first.flatMap((row, l) => row.map((_, h) => ({ l, h })));
-  };
-
-  hfAttn.rolesPanel = (host, trigger) => {
-    const panel = hfAttn.panel("Head roles");
-    const [note, scroll, terms] = [el("p", "hf-hint"), el("div", "hf-scroll"), el("ul", "hf-terms")];
-    const over = hfAttn.segment("Measured on", i => {
-      onHeldOut = i === 1;
-      if (onHeldOut && !view.compared) trigger("compare_roles", {});
-      show();
-    });
-    let [view, lens, onHeldOut] = [null, null, false];
-    panel.section.classList.add("hf-roles-table");
-    scroll.tabIndex = 0;
-    scroll.setAttribute("role", "region");
-    panel.header.append(over.element);
-    const goesOn = sideways(scroll);
-    panel.body.append(note, goesOn.element, scroll, terms);
-    host.append(panel.section);
-
-    const shown = () => (onHeldOut ? view.compared : view.measured);
-    const columns = found => view.measured.roles.filter(([name]) => hasFigure(found.trained[lens.kind]?.[name]));
-    const hasFigure = rows => rows?.some(row => row.some(Number.isFinite));
-    const lines = () => {
-      const found = shown();
-      if (!found?.trained || !lens?.data) return [["head"]];
-      const roles = columns(found);
-      const of = { ...found.trained[lens.kind] };
-      const rows = placesOf(of).map(({ l, h }) => [`${l + 1}·${h + 1}`, ...roles.map(([name]) => orNone(of[name][l][h]))]);
-      const before = found.untrained?.[lens.kind];
-      if (before)
-        for (const { l, h } of placesOf(of))
-          rows.push([`${l + 1}·${h + 1} untrained`, ...roles.map(([name]) => orNone(before[name][l][h]))]);
-      rows.push(["even attention", ...roles.map(([name]) => orNone(found.even[lens.kind][name]))]);
-      return [["layer·head", ...roles.map(([, title]) => title)], ...rows];
-    };
-    const caption = () => `Roles of every head, ${lens?.kind}`;
-    /** The table as a picture: each score on its shade, the untrained head's below it. */
-    const shaded = theme => {
-      const found = view && lens?.data ? shown() : null;
-      if (!found?.trained?.[lens.kind]) return null;
-      const [of, before] = [found.trained[lens.kind], found.untrained?.[lens.kind]];
-      const roles = columns(found);
-      const cells = placesOf(of).map(({ l, h }) =>
-        roles.map(([name]) => {
-          const value = of[name][l][h];
-          const rgb = name !== "uniform" && Number.isFinite(value) ? fill(theme, value) : null;
-          return { text: score(value), below: before && score(before[name][l][h]), rgb };
-        }),
-      );
-      const even = roles.map(([name]) => ({ text: score(found.even[lens.kind][name]) }));
-      const names = placesOf(of).map(({ l, h }) => `${l + 1}·${h + 1}`);
-      return { rows: [...names, "even"], cols: roles.map(([, title]) => title), cells: [...cells, even] };
-    };
-    const picture = hfAttn.shades(panel.body, shaded);
-    const away = hfAttn.takeInside({ file: () => `roles-${lens?.kind}`, caption, lines, picture });
-    away.take.querySelector("[data-opens=table]").remove(); // it is a table already
-    panel.footer.append(away.take);
-    panel.section.append(away.table);
-
-    const cell = (value, before, isWeight, theme) => {
-      const own = el("b", "", score(value));
-      if (isWeight && Number.isFinite(value)) {
-        const rgb = fill(theme, value);
-        own.style.background = css(rgb);
-        own.style.color = numberOn(theme, rgb);
+  ctx.font = font(theme, 12);
+  const widest = texts => Math.max(...texts.map(text => ctx.measureText(text).width));
+  const [left, wide] = [widest(rows) + 12, Math.max(48, widest(cols) + 14)];
+  size(left + cols.length * wide, TOP + rows.length * TALL);
+  cols.forEach((name, c) => put(name, left + (c + 0.5) * wide, TOP / 2, theme["ink-3"]));
+  rows.forEach((name, r) => {
+    const y = TOP + (r + 0.5) * TALL;
+    put(name, left - 8, y, theme["ink-2"], "right");
+    cells[r].forEach((cell, c) => {
+      if (!cell) return;
+      const x = left + (c + 0.5) * wide;
+      if (cell.rgb) {
+        ctx.fillStyle = css(cell.rgb);
+        ctx.fillRect(x - wide / 2 + 1, y - TALL / 2 + 1, wide - 2, TALL - 2);
       }
-      return el("td", "num", own, before === undefined ? null : el("small", "", score(before)));
-    };
-    const draw = () => {
-      const found = shown();
-      const [roles, of, theme] = [columns(found), found.trained[lens.kind], hfAttn.theme(scroll)];
-      const before = found.untrained?.[lens.kind];
-      const names = roles.map(([, title, definition]) => Object.assign(header(title, "col"), { title: definition }));
-      names.forEach(th => th.classList.add("num"));
-      const body = placesOf(of).map(({ l, h }) => {
-        const chosen = l === lens.layer && h === lens.head;
-        const press = button(`${l + 1}·${h + 1}`, () => hfAttn.lens.pick({ layer: l, head: h }), "hf-link");
-        press.title = `layer ${l + 1}, head ${h + 1}`;
-        const first = Object.assign(el("th", "", press), { scope: "row" });
-        const cells = roles.map(([name]) => cell(of[name][l][h], before?.[name][l][h], name !== "uniform", theme));
-        const row = el("tr", chosen ? "on" : "", first, ...cells);
-        if (chosen) row.setAttribute("aria-current", "true");
-        return row;
-      });
-      const even = roles.map(([name]) => el("td", "num", score(found.even[lens.kind][name])));
-      const foot = el("tr", "even", header("even", "row"), ...even);
-      const table = el("table", "", el("thead", "", el("tr", "", header("layer·head", "col"), ...names)));
-      table.append(el("tbody", "", ...body, foot));
-      scroll.replaceChildren(table);
-      goesOn.look();
-      const rows = roles.map(([, title, definition, chance]) =>
-        el("li", "", el("b", "", title), `: ${definition}; even attention scores ${chance}`),
-      );
-      terms.replaceChildren(...rows);
-      picture.update(caption());
-      hfAttn.keepLines(panel.section, { python: found.python });
-      away.fill();
-    };
-    const show = () => {
-      const has = Boolean(view?.measured && lens?.data);
-      panel.section.hidden = !has;
-      if (!has) return;
-      if (view.compared === null && onHeldOut && view.id !== asked) onHeldOut = false; // another checkpoint
-      asked = view.id;
-      const found = shown();
-      const ready = Boolean(found?.trained?.[lens.kind]);
-      panel.rename("Head roles", `${lens.name}; the mean weight that a head puts where the role says`);
-      over.element.hidden = !view.can_count;
-      over.update(["this input", `${view.counts.roleExamples} held-out examples`], onHeldOut ? 1 : 0);
-      note.textContent = ready
-        ? onHeldOut
-          ? `Mean of ${found.examples} examples whose right answers are written; below each score, that of the same head untrained.`
-          : ""
-        : found?.why || `Measuring ${view.counts.roleExamples} held-out examples, trained and untrained: a few seconds.`;
-      note.hidden = !note.textContent;
-      scroll.hidden = terms.hidden = panel.footer.hidden = !ready;
-      scroll.setAttribute("aria-label", `Roles of every head of ${lens.name}`);
-      if (ready) draw();
-    };
-    let asked = null;
-    hfAttn.onLook(scroll, show);
-    return {
-      update: (next, at) => {
-        [view, lens] = [next, at];
-        show();
-      },
-    };
-  };
-
-  /* ---- theory views ---- */
-
-  hfAttn.theoryPanel = host => {
-    const panel = hfAttn.panel("Theory views");
-    const [body, note] = [el("tbody"), el("p", "hf-hint")];
-    const head = el("tr", "", header("view", "col"), el("th", "num", "this head"), el("th", "num", "even"));
-    const facts = el("table", "hf-theory-facts", el("thead", "", head), body);
-    const plots = el("div", "hf-theory-plots");
-    panel.section.classList.add("hf-theory");
-    let [view, lens] = [null, null];
-
-    const sigma = () => view.measured.spectrum[lens.kind][lens.layer][lens.head];
-    const profile = () => view.measured.profile[lens.kind][lens.layer][lens.head];
-    const offsets = () => view.measured.offsets[lens.kind];
-    const fileOf = what => `${what}-${lens.kind}-layer-${lens.layer + 1}-head-${lens.head + 1}`;
-    const signed = x => (x > 0 ? "+" : "") + number(x, 0);
-    const python = text => hfAttn.linesForHead(text, lens);
-    const plot = (title, sentence, what, tell, lines) => {
-      const pictureHost = el("div");
-      const picture = hfAttn.bars(pictureHost, { name: title, tell });
-      const away = hfAttn.takeInside({ file: () => fileOf(what), caption: () => title, lines, picture, python });
-      plots.append(
-        el("div", "hf-theory-plot", el("h3", "", title), el("p", "hf-hint", sentence), pictureHost, away.take, away.table),
-      );
-      return { picture, away };
-    };
-    const spectrum = plot(
-      "Singular values",
-      "How much of the map goes through each of its directions; one bar: every row reads alike.",
-      "spectrum",
-      i => [`direction ${i + 1}`, `σ ${number(sigma()[i], 3)}`],
-      () => [["direction", "σ"], ...sigma().map((value, i) => [i + 1, value])],
-    );
-    const distances = plot(
-      "Weight by distance",
-      "The mean weight on the key so many places from the query; 0 is the query's own place.",
-      "distance",
-      i => [`key − query ${signed(offsets()[i])}`, `mean weight ${number(profile()[i], 3)}`],
-      () => [["key − query", "mean weight"], ...offsets().map((value, i) => [value, orNone(profile()[i])])],
-    );
-
-    /** The table of figures, energies included, as it stands. */
-    const factLines = () => [
-      ["view", "this head", "even"],
-      ...[...body.rows].map(row => [...row.cells].map((cell, i) => (i ? cell : cell.firstChild).textContent)),
-    ];
-    const factsAway = hfAttn.takeInside({
-      file: () => fileOf("views"),
-      caption: () => "Theory views of one head",
-      lines: factLines,
-      python,
+      const colour = cell.rgb ? numberOn(theme, cell.rgb) : theme.ink;
+      put(cell.text, x, cell.below ? y - 6 : y, colour, "center", 500);
+      if (cell.below) put(cell.below, x, y + 9, colour, "center", 400, 10);
     });
-    factsAway.take.querySelector("[data-opens=table]").remove(); // it is a table already
-    panel.body.append(note, el("div", "hf-theory-two", el("div", "", facts, factsAway.take, factsAway.table), plots));
-    host.append(panel.section);
+  });
+};
 
-    const fact = (title, definition, own, even) =>
-      el(
-        "tr",
-        "",
-        el("td", "", title, el("small", "", definition)),
-        el("td", "num", own),
-        el("td", "num hf-quiet", even),
-      );
-    const energies = () => {
-      const found = view.energies[`${lens.kind}.${lens.layer}.${lens.head}`];
-      if (!found) return [];
-      if (found.why) return [fact("Hopfield energy", found.why, "–", "")];
-      return [
-        fact("Hopfield energy", "of the queries among their keys, the mean", number(found.before, 2), ""),
-        fact("… after one update", "attention with the keys for values; it never rises", number(found.after, 2), ""),
-      ];
-    };
-    const show = () => {
-      const measured = view?.measured;
-      panel.section.hidden = !measured || !lens?.data;
-      if (panel.section.hidden) return;
-      panel.rename("Theory views", `${lens.place}, on this input`);
-      note.hidden = !measured.why;
-      note.textContent = measured.why || "";
-      plots.parentElement.hidden = Boolean(measured.why);
-      if (measured.why || !measured.spectrum[lens.kind]) return;
-      const own = measured.trained[lens.kind];
-      const even = measured.even[lens.kind];
-      const write = (name, x) => (Number.isFinite(x) ? number(x, name === "rank" ? 0 : 2) : "–");
-      const rows = measured.views.map(([name, title, definition]) =>
-        fact(title, definition, write(name, own[name][lens.layer][lens.head]), write(name, even[name])),
-      );
-      body.replaceChildren(...rows, ...energies());
-      hfAttn.keepLines(panel.section, { python: measured.theory });
-      factsAway.fill();
-      spectrum.picture.update({ values: sigma(), labels: range(sigma().length).map(i => i + 1), xName: "direction" });
-      distances.picture.update({ values: profile(), labels: offsets(), xName: "key − query, in places" });
-      spectrum.away.fill();
-      distances.away.fill();
-    };
-    return {
-      update: (next, at) => {
-        [view, lens] = [next, at];
-        show();
-      },
-    };
+const shades = (host, describe) => {
+  const hidden = el("div", "hf-unseen");
+  host.append(hidden);
+  const picture = surface(hidden, "", (ctx, _, theme, size) => {
+    const table = describe(theme);
+    if (table) paintShades(ctx, theme, size, table);
+  });
+  picture.canvas.setAttribute("aria-hidden", "true");
+  const update = name => {
+    picture.relabel(name);
+    picture.redraw();
   };
-})((window.hfAttn ||= {}));
+  return { update, png: picture.png, svg: picture.svg, drawings: () => drawingsIn(hidden) };
+};
+
+/* ---- bars ---- */
+
+const HEIGHT = 156;
+const paintBars = (ctx, width, theme, size, o) => {
+  size(width, HEIGHT);
+  const [x0, x1, y0, y1] = [34, width - 6, 12, HEIGHT - 36];
+  const known = o.values.filter(Number.isFinite);
+  const top = roundUp(Math.max(0, ...known));
+  const each = (x1 - x0) / Math.max(1, o.values.length);
+  const put = (text, x, y, align, base = "alphabetic") => {
+    ctx.fillStyle = theme["ink-3"];
+    ctx.font = font(theme, 12);
+    ctx.textAlign = align;
+    ctx.textBaseline = base;
+    ctx.fillText(text, x, y);
+  };
+  for (const [value, y] of [
+    [0, y1],
+    [top, y0],
+  ]) {
+    ctx.fillStyle = theme.line;
+    ctx.fillRect(x0, y, x1 - x0, 1);
+    put(number(value, top < 1 && value ? 1 : 0), x0 - 6, y, "right", "middle");
+  }
+  const wide = clamp(each - (each > 6 ? 2 : 0.5), 0.5, 28);
+  ctx.fillStyle = css(colourOf(theme, 0.6));
+  o.values.forEach((value, i) => {
+    if (!Number.isFinite(value)) return;
+    const tall = (value / (top || 1)) * (y1 - y0);
+    ctx.fillRect(x0 + (i + 0.5) * each - wide / 2, y1 - tall, wide, Math.max(tall, 1));
+  });
+  const every = Math.ceil((9 * Math.max(...o.labels.map(label => String(label).length), 2) + 6) / each);
+  const anchor = Math.max(0, o.labels.indexOf(0)); // a label at offset 0, and at every so many from there
+  o.labels.forEach((label, i) => {
+    if ((i - anchor) % every === 0) put(number(label, 0), x0 + (i + 0.5) * each, HEIGHT - 20, "center");
+  });
+  put(o.xName, (x0 + x1) / 2, HEIGHT - 4, "center");
+  return { x0, each };
+};
+
+const bars = (host, options) => {
+  const o = { name: "", values: [], labels: [], xName: "", ...options };
+  let box = null;
+  const picture = surface(host, o.name, (ctx, width, theme, size) => {
+    box = paintBars(ctx, width, theme, size, o);
+  });
+  picture.canvas.addEventListener("pointermove", event => {
+    const left = picture.canvas.getBoundingClientRect().left;
+    const i = box ? Math.floor((event.clientX - left - box.x0) / box.each) : -1;
+    tip(event, i in o.values ? o.tell(i) : null);
+  });
+  picture.canvas.addEventListener("pointerleave", event => tip(event, null));
+  const update = patch => {
+    Object.assign(o, patch);
+    picture.relabel(`${o.name}: ${o.values.length} bars`);
+    picture.redraw();
+  };
+  return { update, png: picture.png, svg: picture.svg };
+};
+
+/* ---- roles ---- */
+
+const orNone = x => x ?? "–";
+const score = x => (Number.isFinite(x) ? number(x, 2) : "–");
+const placesOf = (/** @type {Record<string, number[][]>} */ figures) => {
+  const [first] = Object.values(figures);
+  return first.flatMap((row, l) => row.map((_, h) => ({ l, h })));
+};
+
+const rolesPanel = (host, trigger) => {
+  const panel = buildPanel("Head roles");
+  const [note, scroll, terms] = [el("p", "hf-hint"), el("div", "hf-scroll"), el("ul", "hf-terms")];
+  const over = buildSegment("Measured on", i => {
+    onHeldOut = i === 1;
+    if (onHeldOut && !view.compared) trigger("compare_roles", {});
+    show();
+  });
+  /** @type {[ChecksView, Chosen, boolean]} */
+  let [view, lens, onHeldOut] = [null, null, false];
+  panel.section.classList.add("hf-roles-table");
+  scroll.tabIndex = 0;
+  scroll.setAttribute("role", "region");
+  panel.header.append(over.element);
+  const goesOn = sideways(scroll);
+  panel.body.append(note, goesOn.element, scroll, terms);
+  host.append(panel.section);
+
+  /** @returns {Board.ComparedRoles & Board.MeasuredHeads} */
+  const shown = () => (onHeldOut ? view.compared : view.measured);
+  const columns = (/** @type {Board.ComparedRoles | Board.MeasuredHeads} */ found) =>
+    view.measured.roles.filter(([name]) => hasFigure(found.trained[lens.kind]?.[name]));
+  const hasFigure = rows => rows?.some(row => row.some(Number.isFinite));
+  const lines = () => {
+    const found = shown();
+    if (!found?.trained || !lens?.data) return [["head"]];
+    const roles = columns(found);
+    const of = { ...found.trained[lens.kind] };
+    const rows = placesOf(of).map(({ l, h }) => [
+      `${l + 1}·${h + 1}`,
+      ...roles.map(([name]) => orNone(of[name][l][h])),
+    ]);
+    const before = found.untrained?.[lens.kind];
+    if (before)
+      for (const { l, h } of placesOf(of))
+        rows.push([`${l + 1}·${h + 1} untrained`, ...roles.map(([name]) => orNone(before[name][l][h]))]);
+    rows.push(["even attention", ...roles.map(([name]) => orNone(found.even[lens.kind][name]))]);
+    return [["layer·head", ...roles.map(([, title]) => title)], ...rows];
+  };
+  const caption = () => `Roles of every head, ${lens?.kind}`;
+  /** The table as a picture: each score on its shade, the untrained head's below it. */
+  const shaded = theme => {
+    const found = view && lens?.data ? shown() : null;
+    if (!found?.trained?.[lens.kind]) return null;
+    const [of, before] = [found.trained[lens.kind], found.untrained?.[lens.kind]];
+    const roles = columns(found);
+    const cells = placesOf(of).map(({ l, h }) =>
+      roles.map(([name]) => {
+        const value = of[name][l][h];
+        const rgb = name !== "uniform" && Number.isFinite(value) ? colourOf(theme, value) : null;
+        return { text: score(value), below: before && score(before[name][l][h]), rgb };
+      }),
+    );
+    const even = roles.map(([name]) => ({ text: score(found.even[lens.kind][name]) }));
+    const names = placesOf(of).map(({ l, h }) => `${l + 1}·${h + 1}`);
+    return { rows: [...names, "even"], cols: roles.map(([, title]) => title), cells: [...cells, even] };
+  };
+  const picture = shades(panel.body, shaded);
+  const away = takeInside({ file: () => `roles-${lens?.kind}`, caption, lines, picture });
+  away.take.querySelector("[data-opens=table]").remove(); // it is a table already
+  panel.footer.append(away.take);
+  panel.section.append(away.table);
+
+  const cell = (value, before, isWeight, theme) => {
+    const own = el("b", "", score(value));
+    if (isWeight && Number.isFinite(value)) {
+      const rgb = colourOf(theme, value);
+      own.style.background = css(rgb);
+      own.style.color = numberOn(theme, rgb);
+    }
+    return el("td", "num", own, before === undefined ? null : el("small", "", score(before)));
+  };
+  const draw = () => {
+    const found = shown();
+    const [roles, of, theme] = [columns(found), found.trained[lens.kind], themeOf(scroll)];
+    const before = found.untrained?.[lens.kind];
+    const names = roles.map(([, title, definition]) => Object.assign(header(title, "col"), { title: definition }));
+    names.forEach(th => th.classList.add("num"));
+    const body = placesOf(of).map(({ l, h }) => {
+      const chosen = l === lens.layer && h === lens.head;
+      const press = button(`${l + 1}·${h + 1}`, () => lensState.pick({ layer: l, head: h }), "hf-link");
+      press.title = `layer ${l + 1}, head ${h + 1}`;
+      const first = Object.assign(el("th", "", press), { scope: "row" });
+      const cells = roles.map(([name]) => cell(of[name][l][h], before?.[name][l][h], name !== "uniform", theme));
+      const row = el("tr", chosen ? "on" : "", first, ...cells);
+      if (chosen) row.setAttribute("aria-current", "true");
+      return row;
+    });
+    const even = roles.map(([name]) => el("td", "num", score(found.even[lens.kind][name])));
+    const foot = el("tr", "even", header("even", "row"), ...even);
+    const table = el("table", "", el("thead", "", el("tr", "", header("layer·head", "col"), ...names)));
+    table.append(el("tbody", "", ...body, foot));
+    scroll.replaceChildren(table);
+    goesOn.look();
+    const rows = roles.map(([, title, definition, chance]) =>
+      el("li", "", el("b", "", title), `: ${definition}; even attention scores ${chance}`),
+    );
+    terms.replaceChildren(...rows);
+    picture.update(caption());
+    keepLines(panel.section, { python: found.python });
+    away.fill();
+  };
+  const show = () => {
+    const has = Boolean(view?.measured && lens?.data);
+    panel.section.hidden = !has;
+    if (!has) return;
+    if (view.compared === null && onHeldOut && view.id !== asked) onHeldOut = false; // another checkpoint
+    asked = view.id;
+    const found = shown();
+    const ready = Boolean(found?.trained?.[lens.kind]);
+    panel.rename("Head roles", `${lens.name}; the mean weight that a head puts where the role says`);
+    over.element.hidden = !view.can_count;
+    over.update(["this input", `${view.counts.roleExamples} held-out examples`], onHeldOut ? 1 : 0);
+    note.textContent = ready
+      ? onHeldOut
+        ? `Mean of ${found.examples} examples whose right answers are written; below each score, that of the same head untrained.`
+        : ""
+      : found?.why || `Measuring ${view.counts.roleExamples} held-out examples, trained and untrained: a few seconds.`;
+    note.hidden = !note.textContent;
+    scroll.hidden = terms.hidden = panel.footer.hidden = !ready;
+    scroll.setAttribute("aria-label", `Roles of every head of ${lens.name}`);
+    if (ready) draw();
+  };
+  let asked = null;
+  onLook(scroll, show);
+  return {
+    update: (/** @type {ChecksView} */ next, /** @type {Chosen} */ at) => {
+      [view, lens] = [next, at];
+      show();
+    },
+  };
+};
+
+/* ---- theory views ---- */
+
+const theoryPanel = host => {
+  const panel = buildPanel("Theory views");
+  const [body, note] = [el("tbody"), el("p", "hf-hint")];
+  const head = el("tr", "", header("view", "col"), el("th", "num", "this head"), el("th", "num", "even"));
+  const facts = el("table", "hf-theory-facts", el("thead", "", head), body);
+  const plots = el("div", "hf-theory-plots");
+  panel.section.classList.add("hf-theory");
+  /** @type {[ChecksView, Chosen]} */
+  let [view, lens] = [null, null];
+
+  const sigma = () => view.measured.spectrum[lens.kind][lens.layer][lens.head];
+  const profile = () => view.measured.profile[lens.kind][lens.layer][lens.head];
+  const offsets = () => view.measured.offsets[lens.kind];
+  const fileOf = what => `${what}-${lens.kind}-layer-${lens.layer + 1}-head-${lens.head + 1}`;
+  const signed = x => (x > 0 ? "+" : "") + number(x, 0);
+  const python = text => linesForHead(text, lens);
+  const plot = (title, sentence, what, tell, lines) => {
+    const pictureHost = el("div");
+    const picture = bars(pictureHost, { name: title, tell });
+    const away = takeInside({ file: () => fileOf(what), caption: () => title, lines, picture, python });
+    plots.append(
+      el(
+        "div",
+        "hf-theory-plot",
+        el("h3", "", title),
+        el("p", "hf-hint", sentence),
+        pictureHost,
+        away.take,
+        away.table,
+      ),
+    );
+    return { picture, away };
+  };
+  const spectrum = plot(
+    "Singular values",
+    "How much of the map goes through each of its directions; one bar: every row reads alike.",
+    "spectrum",
+    i => [`direction ${i + 1}`, `σ ${number(sigma()[i], 3)}`],
+    () => [["direction", "σ"], ...sigma().map((value, i) => [i + 1, value])],
+  );
+  const distances = plot(
+    "Weight by distance",
+    "The mean weight on the key so many places from the query; 0 is the query's own place.",
+    "distance",
+    i => [`key − query ${signed(offsets()[i])}`, `mean weight ${number(profile()[i], 3)}`],
+    () => [["key − query", "mean weight"], ...offsets().map((value, i) => [value, orNone(profile()[i])])],
+  );
+
+  /** The table of figures, energies included, as it stands. */
+  const factLines = () => [
+    ["view", "this head", "even"],
+    ...[...body.rows].map(row => [...row.cells].map((cell, i) => (i ? cell : cell.firstChild).textContent)),
+  ];
+  const factsAway = takeInside({
+    file: () => fileOf("views"),
+    caption: () => "Theory views of one head",
+    lines: factLines,
+    python,
+  });
+  factsAway.take.querySelector("[data-opens=table]").remove(); // it is a table already
+  panel.body.append(note, el("div", "hf-theory-two", el("div", "", facts, factsAway.take, factsAway.table), plots));
+  host.append(panel.section);
+
+  const fact = (title, definition, own, even) =>
+    el(
+      "tr",
+      "",
+      el("td", "", title, el("small", "", definition)),
+      el("td", "num", own),
+      el("td", "num hf-quiet", even),
+    );
+  const energies = () => {
+    const found = view.energies[`${lens.kind}.${lens.layer}.${lens.head}`];
+    if (!found) return [];
+    if (found.why) return [fact("Hopfield energy", found.why, "–", "")];
+    return [
+      fact("Hopfield energy", "of the queries among their keys, the mean", number(found.before, 2), ""),
+      fact("… after one update", "attention with the keys for values; it never rises", number(found.after, 2), ""),
+    ];
+  };
+  const show = () => {
+    const measured = view?.measured;
+    panel.section.hidden = !measured || !lens?.data;
+    if (panel.section.hidden) return;
+    panel.rename("Theory views", `${lens.place}, on this input`);
+    note.hidden = !measured.why;
+    note.textContent = measured.why || "";
+    plots.parentElement.hidden = Boolean(measured.why);
+    if (measured.why || !measured.spectrum[lens.kind]) return;
+    const own = measured.trained[lens.kind];
+    const even = measured.even[lens.kind];
+    const write = (name, x) => (Number.isFinite(x) ? number(x, name === "rank" ? 0 : 2) : "–");
+    const rows = measured.views.map(([name, title, definition]) =>
+      fact(title, definition, write(name, own[name][lens.layer][lens.head]), write(name, even[name])),
+    );
+    body.replaceChildren(...rows, ...energies());
+    keepLines(panel.section, { python: measured.theory });
+    factsAway.fill();
+    spectrum.picture.update({ values: sigma(), labels: range(sigma().length).map(i => i + 1), xName: "direction" });
+    distances.picture.update({ values: profile(), labels: offsets(), xName: "key − query, in places" });
+    spectrum.away.fill();
+    distances.away.fill();
+  };
+  return {
+    update: (/** @type {ChecksView} */ next, /** @type {Chosen} */ at) => {
+      [view, lens] = [next, at];
+      show();
+    },
+  };
+};
+
+export { bars, rolesPanel, shades, stopsFor, takeInside, theoryPanel };

@@ -203,7 +203,7 @@ def build_other() -> tuple[gr.Textbox, gr.Button, gr.HTML]:
 def explore_board(elem_id: str) -> gr.HTML:
     """Build the lens: all heads at a glance, one map large, one token's view, entropy, sink and known answer.
 
-    The contract of its value and of its events stands at the top of hf_attn/viz/web/lens/explore_board.js.
+    It takes a `LensValue`; its events stand at the top of hf_attn/viz/web/lens/explore_board.js.
     """
     events = ("pick", "fetch", "look_inside", "move_window")
     return boards.build_board("explore_board", "hf-explore", elem_id, *events)

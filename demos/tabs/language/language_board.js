@@ -1,41 +1,41 @@
-"use strict";
 /* What the four boards of the Language tab share.
 
-   hfAttn.language.bars(host).update([{name, value, told, note, cls}], most): one bar a line, from 0 to most.
-   hfAttn.language.row([name, …cells]): a table's row. */
-(hfAttn => {
-  const { el } = hfAttn;
+   language.bars(host).update([{name, value, told, note, cls}], most): one bar a line, from 0 to most.
+   language.row([name, …cells]): a table's row. */
+import { el } from "../../../hf_attn/viz/web/core/dom.js";
 
-  const header = (text, scope) => Object.assign(el("th", "", text), { scope });
-  const row = ([first, ...cells]) =>
-    el("tr", "", header(first, "row"), ...cells.map(text => el("td", "num", String(text))));
+const header = (text, scope) => Object.assign(el("th", "", text), { scope });
+/** @param {(string | Node)[]} cells */
+const row = ([first, ...cells]) =>
+  el("tr", "", header(first, "row"), ...cells.map(text => el("td", "num", String(text))));
 
-  const bars = host => {
-    const list = el("div", "hf-bars");
-    host.append(list);
-    const line = (one, most) => {
-      const stroke = el("i", one.cls || "");
-      stroke.style.width = `${most ? (100 * one.value) / most : 0}%`;
-      const name = el("span", "hf-mono", one.name);
-      const track = el("span", "track", stroke);
-      return el(
-        "div",
-        `line ${one.cls || ""}`,
-        name,
-        track,
-        el("span", "n", one.told),
-        el("span", "n quiet", one.note ?? ""),
-      );
-    };
-    const update = (rows, most) => {
-      list.classList.toggle(
-        "noted",
-        rows.some(one => one.note),
-      );
-      list.replaceChildren(...rows.map(one => line(one, most)));
-    };
-    return { update };
+const bars = host => {
+  const list = el("div", "hf-bars");
+  host.append(list);
+  const line = (one, most) => {
+    const stroke = el("i", one.cls || "");
+    stroke.style.width = `${most ? (100 * one.value) / most : 0}%`;
+    const name = el("span", "hf-mono", one.name);
+    const track = el("span", "track", stroke);
+    return el(
+      "div",
+      `line ${one.cls || ""}`,
+      name,
+      track,
+      el("span", "n", one.told),
+      el("span", "n quiet", one.note ?? ""),
+    );
   };
+  const update = (rows, most) => {
+    list.classList.toggle(
+      "noted",
+      rows.some(one => one.note),
+    );
+    list.replaceChildren(...rows.map(one => line(one, most)));
+  };
+  return { update };
+};
 
-  Object.assign(hfAttn, { language: { bars, row } });
-})((window.hfAttn ||= {}));
+const language = { bars, row };
+
+export { language };

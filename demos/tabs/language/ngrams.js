@@ -1,162 +1,165 @@
-"use strict";
 /* Language, n-grams: what follows by tables of one, two and three words, how surprised each is by held-out text,
-   and how many numbers a full table has. The value's contract is in demos/tabs/language/ngrams.py. */
-(hfAttn => {
-  const { el, count, number, percent, shown, language } = hfAttn;
-  const SAID = { "<s>": "start", "</s>": "end", "<unk>": "(other)" };
-  const say = word => SAID[word] ?? shown(word);
-  const raised = n => [...String(n)].map(digit => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("");
-  const large = n => {
-    if (n < 1e6) return count(n);
-    const [digits, power] = n.toExponential(1).split("e+");
-    return `${digits} × 10${raised(power)}`;
-  };
-  const share = x => (x >= 0.01 ? percent(x) : `${Number((100 * x).toPrecision(2))}\u202f%`);
+   and how many numbers a full table has. The board takes a Board.NgramsValue. */
+import { buildPanel, el } from "../../../hf_attn/viz/web/core/dom.js";
+import { count, number, percent, shown } from "../../../hf_attn/viz/web/core/format.js";
+import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
+import { curveKey, lineChart } from "../../../hf_attn/viz/web/plots/line_chart.js";
+import { language } from "./language_board.js";
 
-  const followingPanel = host => {
-    const panel = hfAttn.panel("What follows");
-    const grid = el("div", "hf-following");
-    panel.body.append(grid);
-    panel.section.classList.add("hf-wide-panel");
-    let value = null;
-    const all = () => [...(value?.following ?? []), ...(value?.model ? [value.model] : [])];
-    const refresh = hfAttn.takeAway(panel, {
-      file: () => "language-next-words",
-      lines: () => [
-        ["read by", "next", "probability", "met"],
-        ...all().flatMap(one => one.words.map(([word, p, n]) => [one.name, say(word), number(p, 3), n ?? "–"])),
+const SAID = { "<s>": "start", "</s>": "end", "<unk>": "(other)" };
+const say = word => SAID[word] ?? shown(word);
+const raised = n => [...String(n)].map(digit => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("");
+const large = n => {
+  if (n < 1e6) return count(n);
+  const [digits, power] = n.toExponential(1).split("e+");
+  return `${digits} × 10${raised(power)}`;
+};
+const share = x => (x >= 0.01 ? percent(x) : `${Number((100 * x).toPrecision(2))}\u202f%`);
+
+const followingPanel = host => {
+  const panel = buildPanel("What follows");
+  const grid = el("div", "hf-following");
+  panel.body.append(grid);
+  panel.section.classList.add("hf-wide-panel");
+  /** @type {Board.NgramsValue} */
+  let value = null;
+  const all = () => [...(value?.following ?? []), ...(value?.model ? [value.model] : [])];
+  const refresh = takeAway(panel, {
+    file: () => "language-next-words",
+    lines: () => [
+      ["read by", "next", "probability", "met"],
+      ...all().flatMap(one => one.words.map(([word, p, n]) => [one.name, say(word), number(p, 3), n ?? "–"])),
+    ],
+    caption: () => `What follows “${value?.prompt ?? ""}”`,
+  });
+  host.append(panel.section);
+  const cell = (/** @type {Board.Following} */ one, /** @type {number} */ most) => {
+    const box = el("div", "hf-follows");
+    const read = one.context.length ? one.context.map(say).join(" ") : "nothing";
+    const met = one.seen === null ? "" : one.context.length ? `, met ${count(one.seen)} times` : "";
+    box.append(el("h3", "", one.name), el("p", "hf-hint", `reads ${read}${met}`));
+    const bars = language.bars(box);
+    const line = ([word, p, n]) => ({
+      name: say(word),
+      value: p,
+      told: number(p, 3),
+      note: n === null ? "" : `${count(n)}×`,
+    });
+    bars.update(one.words.map(line), most);
+    return box;
+  };
+  const update = (/** @type {Board.NgramsValue} */ next) => {
+    value = next;
+    panel.section.hidden = !value;
+    if (!value) return;
+    const most = Math.max(...all().flatMap(one => one.words.map(word => word[1])));
+    const before = value.prompt ? `“${value.prompt}”` : "nothing yet: how a sentence begins";
+    panel.rename("What follows", `${before}, probability, and how often it followed`);
+    grid.replaceChildren(...all().map(one => cell(one, most)));
+    refresh();
+  };
+  return { update };
+};
+
+const surprisePanel = host => {
+  const panel = buildPanel("Surprise", "perplexity on held-out sentences, Kneser–Ney");
+  const table = el("div", "hf-scroll");
+  panel.body.append(table);
+  /** @type {Board.NgramsValue} */
+  let value = null;
+  const heads = ["table", "perplexity", "discount", "cells", "filled"];
+  const cells = (/** @type {Board.NgramTable} */ one) => [
+    one.name,
+    number(one.perplexity, 1),
+    number(one.discount, 2),
+    large(one.cells),
+    share(one.met / one.cells),
+  ];
+  const refresh = takeAway(panel, {
+    file: () => "language-perplexity",
+    lines: () => [heads, ...(value?.tables ?? []).map(cells)],
+    caption: () => "Perplexity of each table on held-out sentences",
+  });
+  host.append(panel.section);
+  const update = (/** @type {Board.NgramsValue} */ next) => {
+    value = next;
+    panel.section.hidden = !value;
+    if (!value) return;
+    const { training, held_out, vocabulary } = value.counts;
+    panel.rename(
+      "Surprise",
+      `perplexity; counted on ${count(training)} words, measured on ${count(held_out)} held out, ${count(vocabulary)} different`,
+    );
+    const head = heads.map((text, i) => Object.assign(el("th", i ? "num" : "", text), { scope: "col" }));
+    const rows = value.tables.map(one => language.row(cells(one)));
+    table.replaceChildren(
+      el("table", "hf-models-table", el("thead", "", el("tr", "", ...head)), el("tbody", "", ...rows)),
+    );
+    refresh();
+  };
+  return { update };
+};
+
+const growthPanel = host => {
+  const panel = buildPanel("Numbers to learn", "by words read, log scale");
+  /** @type {Board.NgramsValue} */
+  let value = null;
+  const power = v => (v === 1 ? "1" : `10${raised(Math.round(Math.log10(v)))}`);
+  const curve = lineChart(panel.body, {
+    name: "Numbers to learn by words read",
+    y: [1, 10],
+    ticks: [1, 10],
+    x: [0, 5],
+    xName: "words",
+    log: true,
+    height: 210,
+    format: power,
+    tell: large,
+  });
+  const keys = el("div", "hf-keys");
+  keys.append(curveKey("full table", "series-1", 0), curveKey("attention", "series-2", 1));
+  panel.footer.append(keys);
+  const refresh = takeAway(panel, {
+    file: () => "language-parameters",
+    lines: () => [
+      ["words read", "cells of the full table", "attention's parameters"],
+      ...(value?.growth.cells ?? []).map(([context, cells]) => [context, large(cells), large(value.growth.attention)]),
+    ],
+    caption: () => "Numbers to learn by how many words are read",
+    picture: curve,
+  });
+  host.append(panel.section);
+  const update = (/** @type {Board.NgramsValue} */ next) => {
+    value = next;
+    panel.section.hidden = !value;
+    if (!value) return;
+    const { cells, attention, window: read } = value.growth;
+    const end = Math.ceil(Math.log10(cells.at(-1)[1]) / 4) * 4;
+    panel.rename("Numbers to learn", `by words read, log scale; attention reads ${read} words with as many`);
+    curve.update({
+      y: [1, 10 ** end],
+      ticks: [0, 0.25, 0.5, 0.75, 1].map(share => 10 ** (end * share)),
+      x: [0, cells.at(-1)[0]],
+      series: [
+        { name: "full table", colour: "series-1", dash: 0, points: cells },
+        { name: "attention", colour: "series-2", dash: 1, points: cells.map(([context]) => [context, attention]) },
       ],
-      caption: () => `What follows “${value?.prompt ?? ""}”`,
     });
-    host.append(panel.section);
-    const cell = (one, most) => {
-      const box = el("div", "hf-follows");
-      const read = one.context.length ? one.context.map(say).join(" ") : "nothing";
-      const met = one.seen === null ? "" : one.context.length ? `, met ${count(one.seen)} times` : "";
-      box.append(el("h3", "", one.name), el("p", "hf-hint", `reads ${read}${met}`));
-      const bars = language.bars(box);
-      const line = ([word, p, n]) => ({
-        name: say(word),
-        value: p,
-        told: number(p, 3),
-        note: n === null ? "" : `${count(n)}×`,
-      });
-      bars.update(one.words.map(line), most);
-      return box;
-    };
-    const update = next => {
-      value = next;
-      panel.section.hidden = !value;
-      if (!value) return;
-      const most = Math.max(...all().flatMap(one => one.words.map(word => word[1])));
-      const before = value.prompt ? `“${value.prompt}”` : "nothing yet: how a sentence begins";
-      panel.rename("What follows", `${before}, probability, and how often it followed`);
-      grid.replaceChildren(...all().map(one => cell(one, most)));
-      refresh();
-    };
-    return { update };
+    refresh();
   };
+  return { update };
+};
 
-  const surprisePanel = host => {
-    const panel = hfAttn.panel("Surprise", "perplexity on held-out sentences, Kneser–Ney");
-    const table = el("div", "hf-scroll");
-    panel.body.append(table);
-    let value = null;
-    const heads = ["table", "perplexity", "discount", "cells", "filled"];
-    const cells = one => [
-      one.name,
-      number(one.perplexity, 1),
-      number(one.discount, 2),
-      large(one.cells),
-      share(one.met / one.cells),
-    ];
-    const refresh = hfAttn.takeAway(panel, {
-      file: () => "language-perplexity",
-      lines: () => [heads, ...(value?.tables ?? []).map(cells)],
-      caption: () => "Perplexity of each table on held-out sentences",
-    });
-    host.append(panel.section);
-    const update = next => {
-      value = next;
-      panel.section.hidden = !value;
-      if (!value) return;
-      const { training, held_out, vocabulary } = value.counts;
-      panel.rename(
-        "Surprise",
-        `perplexity; counted on ${count(training)} words, measured on ${count(held_out)} held out, ${count(vocabulary)} different`,
-      );
-      const head = heads.map((text, i) => Object.assign(el("th", i ? "num" : "", text), { scope: "col" }));
-      const rows = value.tables.map(one => language.row(cells(one)));
-      table.replaceChildren(
-        el("table", "hf-models-table", el("thead", "", el("tr", "", ...head)), el("tbody", "", ...rows)),
-      );
-      refresh();
-    };
-    return { update };
+const ngrams_board = element => {
+  const root = element.querySelector(".hf-language");
+  const blank = el("p", "hf-blank hf-wide-panel", "Next words, their surprise and their number will be drawn here.");
+  root.append(blank);
+  const panels = [followingPanel(root), surprisePanel(root), growthPanel(root)];
+  const update = (/** @type {Board.NgramsValue} */ value) => {
+    blank.hidden = Boolean(value);
+    panels.forEach(panel => panel.update(value));
   };
+  return { update };
+};
 
-  const growthPanel = host => {
-    const panel = hfAttn.panel("Numbers to learn", "by words read, log scale");
-    let value = null;
-    const power = v => (v === 1 ? "1" : `10${raised(Math.round(Math.log10(v)))}`);
-    const curve = hfAttn.curve(panel.body, {
-      name: "Numbers to learn by words read",
-      y: [1, 10],
-      ticks: [1, 10],
-      x: [0, 5],
-      xName: "words",
-      log: true,
-      height: 210,
-      format: power,
-      tell: large,
-    });
-    const keys = el("div", "hf-keys");
-    keys.append(hfAttn.curveKey("full table", "series-1", 0), hfAttn.curveKey("attention", "series-2", 1));
-    panel.footer.append(keys);
-    const refresh = hfAttn.takeAway(panel, {
-      file: () => "language-parameters",
-      lines: () => [
-        ["words read", "cells of the full table", "attention's parameters"],
-        ...(value?.growth.cells ?? []).map(([context, cells]) => [
-          context,
-          large(cells),
-          large(value.growth.attention),
-        ]),
-      ],
-      caption: () => "Numbers to learn by how many words are read",
-      picture: curve,
-    });
-    host.append(panel.section);
-    const update = next => {
-      value = next;
-      panel.section.hidden = !value;
-      if (!value) return;
-      const { cells, attention, window: read } = value.growth;
-      const end = Math.ceil(Math.log10(cells.at(-1)[1]) / 4) * 4;
-      panel.rename("Numbers to learn", `by words read, log scale; attention reads ${read} words with as many`);
-      curve.update({
-        y: [1, 10 ** end],
-        ticks: [0, 0.25, 0.5, 0.75, 1].map(share => 10 ** (end * share)),
-        x: [0, cells.at(-1)[0]],
-        series: [
-          { name: "full table", colour: "series-1", dash: 0, points: cells },
-          { name: "attention", colour: "series-2", dash: 1, points: cells.map(([context]) => [context, attention]) },
-        ],
-      });
-      refresh();
-    };
-    return { update };
-  };
-
-  hfAttn.ngrams_board = element => {
-    const root = element.querySelector(".hf-language");
-    const blank = el("p", "hf-blank hf-wide-panel", "Next words, their surprise and their number will be drawn here.");
-    root.append(blank);
-    const panels = [followingPanel(root), surprisePanel(root), growthPanel(root)];
-    const update = value => {
-      blank.hidden = Boolean(value);
-      panels.forEach(panel => panel.update(value));
-    };
-    return { update };
-  };
-})((window.hfAttn ||= {}));
+export { ngrams_board };

@@ -1,13 +1,6 @@
 """Language, n-grams: what follows by counting one, two or three words, and what such tables cost.
 
-The board's value (demos/tabs/language/ngrams.js): `to_json` of None or
-
-    prompt          how the text begins
-    counts          {training, held_out: words, vocabulary: different ones}
-    tables          [{name, context, perplexity, discount, cells, met}] by number of words read
-    following       [{name, context [words read], seen: how often met, words [[word, probability, times]]}]
-    model           the same of the visitor's newest language model, times None; or None
-    growth          {cells [[words read, numbers]], attention: parameters, window: words it reads}
+The board takes a `NgramsValue` of `ui.board_values`.
 """
 
 import dataclasses

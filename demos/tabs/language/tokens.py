@@ -1,13 +1,6 @@
 """Language, Tokens: any text as characters, words, bytes and byte pairs, which are learned from it.
 
-The board's value (demos/tabs/language/tokens.js): `to_json` of None or
-
-    text            what was cut; another one starts afresh
-    kinds           {"characters" | "words" | "bytes" | "bpe": {ids, size of the vocabulary,
-                    vocabulary {id: token}, rows {id: its embedding}, difference of lookup and one-hot
-                    product}}; the ids of bpe are those of its steps
-    steps           [{merge [left, right] or None, made: the merged token's id, count, ids, size,
-                    pairs [[left, right, count]]}], before the first merge and after each
+The board takes a `TokensValue` of `ui.board_values`.
 """
 
 import gradio as gr

@@ -1,183 +1,186 @@
-"use strict";
 /* Language, Order: two sentences of the same words, word by word (bags_board), and models that learn which of two
-   letters comes first (order_board). The values' contracts are in demos/tabs/language/word_order.py. */
-(hfAttn => {
-  const { el, count, number, percent, shown } = hfAttn;
-  const SAME =
-    "Both sentences give this bag, so a bag of words cannot tell them apart. Below, an untrained layer of attention " +
-    "reads both: how far apart a word's two outputs are, as a share of their length.";
-  const STYLES = [1, 2, 0]; // dash and colour of naive Bayes, then of attention without and with positions
-  const small = v => (v !== 0 && v < 1e-3 ? v.toExponential(0).replace("-", "−") : number(v, 3));
+   letters comes first (order_board). They take a Board.BagsValue and a Board.OrderValue. */
+import { buildPanel, el, live } from "../../../hf_attn/viz/web/core/dom.js";
+import { count, number, percent, shown } from "../../../hf_attn/viz/web/core/format.js";
+import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
+import { dashLine, lineChart, measuredAt } from "../../../hf_attn/viz/web/plots/line_chart.js";
 
-  hfAttn.bags_board = element => {
-    const root = element.querySelector(".hf-language");
-    const panel = hfAttn.panel("The same bag of words");
-    const blank = el("p", "hf-blank", "Both sentences will be compared here.");
-    const bag = el("div", "hf-tokens");
-    const sentence = el("p", "hf-hint");
-    const host = el("div", "hf-scroll");
-    panel.body.append(blank, bag, sentence, host);
-    panel.section.classList.add("hf-wide-panel");
-    root.append(panel.section);
-    let value = null;
-    const named = row => (row.places ? shown(row.word) : row.word);
-    const where = row => (row.places ? `${row.places[0] + 1} and ${row.places[1] + 1}` : "");
-    const heads = () => ["word", "stands at", ...value.names];
-    const lines = () => [
-      heads(),
-      ...value.rows.map(row => [named(row), where(row), ...value.names.map(name => small(row.distance[name]))]),
+const SAME =
+  "Both sentences give this bag, so a bag of words cannot tell them apart. Below, an untrained layer of attention " +
+  "reads both: how far apart a word's two outputs are, as a share of their length.";
+const STYLES = [1, 2, 0]; // dash and colour of naive Bayes, then of attention without and with positions
+const small = v => (v !== 0 && v < 1e-3 ? v.toExponential(0).replace("-", "−") : number(v, 3));
+
+const bags_board = element => {
+  const root = element.querySelector(".hf-language");
+  const panel = buildPanel("The same bag of words");
+  const blank = el("p", "hf-blank", "Both sentences will be compared here.");
+  const bag = el("div", "hf-tokens");
+  const sentence = el("p", "hf-hint");
+  const host = el("div", "hf-scroll");
+  panel.body.append(blank, bag, sentence, host);
+  panel.section.classList.add("hf-wide-panel");
+  root.append(panel.section);
+  /** @type {Board.BagsValue} */
+  let value = null;
+  const named = (/** @type {Board.BagRow} */ row) => (row.places ? shown(row.word) : row.word);
+  const where = (/** @type {Board.BagRow} */ row) =>
+    row.places ? `${row.places[0] + 1} and ${row.places[1] + 1}` : "";
+  const heads = () => ["word", "stands at", ...value.names];
+  const lines = () => [
+    heads(),
+    ...value.rows.map(row => [named(row), where(row), ...value.names.map(name => small(row.distance[name]))]),
+  ];
+  const refresh = takeAway(panel, {
+    file: () => "language-order",
+    lines,
+    caption: () => "How far apart each word's output is in both sentences",
+  });
+  const mark = (/** @type {Element[]} */ cells, /** @type {Board.BagRow} */ row) => {
+    cells.forEach((cell, i) => {
+      if (i) cell.classList.add(row.distance[value.names[i - 1]] < 1e-6 ? "same" : "apart");
+    });
+  };
+  const line = (/** @type {Board.BagRow} */ row) => {
+    const distances = value.names.map(name => el("td", "num", small(row.distance[name])));
+    mark([null, ...distances], row);
+    const name = Object.assign(el("th", row.places ? "hf-mono" : "", named(row)), { scope: "row" });
+    return el("tr", row.places ? "" : "total", name, el("td", "", where(row)), ...distances);
+  };
+  const update = (/** @type {Board.BagsValue} */ next) => {
+    value = next;
+    blank.hidden = Boolean(value);
+    [bag, sentence, host, panel.footer].forEach(part => (part.hidden = !value));
+    if (!value) return;
+    bag.replaceChildren(
+      ...Object.entries(value.bag).map(([word, n]) =>
+        el("span", "hf-tok", n > 1 ? `${shown(word)} ×${n}` : shown(word)),
+      ),
+    );
+    sentence.textContent = SAME;
+    const head = heads().map((text, i) => Object.assign(el("th", i > 1 ? "num" : "", text), { scope: "col" }));
+    host.replaceChildren(
+      el("table", "hf-apart", el("thead", "", el("tr", "", ...head)), el("tbody", "", ...value.rows.map(line))),
+    );
+    refresh();
+  };
+  return { update };
+};
+
+/* ---- which came first? ---- */
+
+const modelsTable = host => {
+  const table = el("div", "hf-scroll");
+  host.append(table);
+  const verdict = (told, right) => el("span", right ? "" : "no", right ? `${told}, right` : `${told}, wrong`);
+  const answer = (/** @type {Board.OrderModel} */ model, /** @type {number} */ i) => {
+    if (!model) return "–";
+    const told = model.answers[i];
+    return told ? verdict(told, model.right[i]) : "–";
+  };
+  const line = (/** @type {Board.OrderModel} */ model, /** @type {number} */ i) => {
+    const stroke = dashLine(STYLES[i]);
+    stroke.style.color = `var(--hf-series-${STYLES[i] + 1})`;
+    const accuracy = model.points.at(-1)?.[1] ?? NaN;
+    return el(
+      "tr",
+      "",
+      el("td", "", stroke),
+      Object.assign(el("th", "", model.name), { scope: "row" }),
+      el("td", "num", count(model.parameters)),
+      el("td", "num", percent(accuracy)),
+      el("td", "", answer(model, 0)),
+      el("td", "", answer(model, 1)),
+    );
+  };
+  const update = (/** @type {Board.OrderValue} */ value) => {
+    const heads = [
+      "line",
+      "model",
+      "parameters",
+      "held-out",
+      value?.twins[0] ?? "a sequence",
+      value?.twins[1] ?? "its twin",
     ];
-    const refresh = hfAttn.takeAway(panel, {
-      file: () => "language-order",
-      lines,
-      caption: () => "How far apart each word's output is in both sentences",
-    });
-    const mark = (cells, row) => {
-      cells.forEach((cell, i) => {
-        if (i) cell.classList.add(row.distance[value.names[i - 1]] < 1e-6 ? "same" : "apart");
-      });
-    };
-    const line = row => {
-      const distances = value.names.map(name => el("td", "num", small(row.distance[name])));
-      mark([null, ...distances], row);
-      const name = Object.assign(el("th", row.places ? "hf-mono" : "", named(row)), { scope: "row" });
-      return el("tr", row.places ? "" : "total", name, el("td", "", where(row)), ...distances);
-    };
-    const update = next => {
-      value = next;
-      blank.hidden = Boolean(value);
-      [bag, sentence, host, panel.footer].forEach(part => (part.hidden = !value));
-      if (!value) return;
-      bag.replaceChildren(
-        ...Object.entries(value.bag).map(([word, n]) =>
-          el("span", "hf-tok", n > 1 ? `${shown(word)} ×${n}` : shown(word)),
-        ),
-      );
-      sentence.textContent = SAME;
-      const head = heads().map((text, i) => Object.assign(el("th", i > 1 ? "num" : "", text), { scope: "col" }));
-      host.replaceChildren(
-        el("table", "hf-apart", el("thead", "", el("tr", "", ...head)), el("tbody", "", ...value.rows.map(line))),
-      );
-      refresh();
-    };
-    return { update };
+    const head = heads.map((text, i) =>
+      Object.assign(el("th", i === 2 || i === 3 ? "num" : i > 3 ? "hf-mono" : "", text), { scope: "col" }),
+    );
+    const rows = value ? value.models.map(line) : [];
+    table.replaceChildren(
+      el("table", "hf-models-table hf-learned", el("thead", "", el("tr", "", ...head)), el("tbody", "", ...rows)),
+    );
   };
+  return { update };
+};
 
-  /* ---- which came first? ---- */
-
-  const modelsTable = host => {
-    const table = el("div", "hf-scroll");
-    host.append(table);
-    const verdict = (told, right) => el("span", right ? "" : "no", right ? `${told}, right` : `${told}, wrong`);
-    const answer = (model, i) => {
-      if (!model) return "–";
-      const told = model.answers[i];
-      return told ? verdict(told, model.right[i]) : "–";
-    };
-    const line = (model, i) => {
-      const stroke = hfAttn.dashLine(STYLES[i]);
-      stroke.style.color = `var(--hf-series-${STYLES[i] + 1})`;
-      const accuracy = model.points.at(-1)?.[1] ?? NaN;
-      return el(
-        "tr",
-        "",
-        el("td", "", stroke),
-        Object.assign(el("th", "", model.name), { scope: "row" }),
-        el("td", "num", count(model.parameters)),
-        el("td", "num", percent(accuracy)),
-        el("td", "", answer(model, 0)),
-        el("td", "", answer(model, 1)),
-      );
-    };
-    const update = value => {
-      const heads = [
-        "line",
-        "model",
-        "parameters",
-        "held-out",
-        value?.twins[0] ?? "a sequence",
-        value?.twins[1] ?? "its twin",
-      ];
-      const head = heads.map((text, i) =>
-        Object.assign(el("th", i === 2 || i === 3 ? "num" : i > 3 ? "hf-mono" : "", text), { scope: "col" }),
-      );
-      const rows = value ? value.models.map(line) : [];
-      table.replaceChildren(
-        el("table", "hf-models-table hf-learned", el("thead", "", el("tr", "", ...head)), el("tbody", "", ...rows)),
-      );
-    };
-    return { update };
+const order_board = element => {
+  const root = element.querySelector(".hf-language");
+  const panel = buildPanel("Does a stand before b?");
+  const error = el("div", "hf-error");
+  const spoken = live();
+  error.setAttribute("role", "alert");
+  /** @type {Board.OrderValue} */
+  let value = null;
+  const curve = lineChart(panel.body, {
+    name: "Held-out accuracy by step",
+    y: [0, 1],
+    ticks: [0, 0.25, 0.5, 0.75, 1],
+    x: [0, 200],
+    height: 220,
+    format: v => percent(v, 0),
+    tell: percent,
+    empty: "each model's accuracy will be drawn here",
+  });
+  const table = modelsTable(panel.body);
+  const steps = () =>
+    [...new Set(value?.models.flatMap(model => model.points.map(p => p[0])) ?? [])].sort((a, b) => a - b);
+  const refresh = takeAway(panel, {
+    file: () => "language-which-came-first",
+    lines: () => [
+      ["step", ...(value?.models ?? []).map(model => model.name)],
+      ...steps().map(step => [step, ...value.models.map(model => percent(measuredAt(model.points, step) ?? NaN))]),
+    ],
+    caption: () => "Held-out accuracy of each model by step",
+    picture: curve,
+  });
+  panel.section.classList.add("hf-wide-panel");
+  root.append(error, panel.section, spoken.element);
+  let told = "";
+  const update = (/** @type {Board.OrderValue} */ next) => {
+    value = next;
+    error.hidden = !value?.message;
+    error.textContent = value?.message ?? "";
+    panel.rename(
+      "Does a stand before b?",
+      value
+        ? `${count(value.examples)} held-out sequences, half of them the others' twins`
+        : "twelve letters, one a and one b",
+    );
+    const last = Math.max(1, ...(value?.models ?? []).map(model => model.steps));
+    const level = model =>
+      model.steps
+        ? model.points
+        : [
+            [0, model.points[0][1]],
+            [last, model.points[0][1]],
+          ];
+    const series = (value?.models ?? []).map((model, i) => ({
+      name: model.name,
+      colour: `series-${STYLES[i] + 1}`,
+      dash: STYLES[i],
+      points: level(model),
+    }));
+    series.reverse(); // the first is drawn on top: where two lie on one another the longer dashes do
+    curve.update({ series, x: [0, value ? last : 200], name: `Held-out accuracy by step, ${series.length} models` });
+    table.update(value);
+    refresh();
+    const news = (value?.models ?? [])
+      .filter(model => model.is_done)
+      .map(model => `${model.name} ${percent(model.points.at(-1)[1])}`);
+    if (news.join() !== told) spoken.say(news.join(", "));
+    told = news.join();
   };
+  return { update };
+};
 
-  hfAttn.order_board = element => {
-    const root = element.querySelector(".hf-language");
-    const panel = hfAttn.panel("Does a stand before b?");
-    const error = el("div", "hf-error");
-    const spoken = hfAttn.live();
-    error.setAttribute("role", "alert");
-    let value = null;
-    const curve = hfAttn.curve(panel.body, {
-      name: "Held-out accuracy by step",
-      y: [0, 1],
-      ticks: [0, 0.25, 0.5, 0.75, 1],
-      x: [0, 200],
-      height: 220,
-      format: v => percent(v, 0),
-      tell: percent,
-      empty: "each model's accuracy will be drawn here",
-    });
-    const table = modelsTable(panel.body);
-    const steps = () =>
-      [...new Set(value?.models.flatMap(model => model.points.map(p => p[0])) ?? [])].sort((a, b) => a - b);
-    const refresh = hfAttn.takeAway(panel, {
-      file: () => "language-which-came-first",
-      lines: () => [
-        ["step", ...(value?.models ?? []).map(model => model.name)],
-        ...steps().map(step => [
-          step,
-          ...value.models.map(model => percent(hfAttn.measuredAt(model.points, step) ?? NaN)),
-        ]),
-      ],
-      caption: () => "Held-out accuracy of each model by step",
-      picture: curve,
-    });
-    panel.section.classList.add("hf-wide-panel");
-    root.append(error, panel.section, spoken.element);
-    let told = "";
-    const update = next => {
-      value = next;
-      error.hidden = !value?.message;
-      error.textContent = value?.message ?? "";
-      panel.rename(
-        "Does a stand before b?",
-        value
-          ? `${count(value.examples)} held-out sequences, half of them the others' twins`
-          : "twelve letters, one a and one b",
-      );
-      const last = Math.max(1, ...(value?.models ?? []).map(model => model.steps));
-      const level = model =>
-        model.steps
-          ? model.points
-          : [
-              [0, model.points[0][1]],
-              [last, model.points[0][1]],
-            ];
-      const series = (value?.models ?? []).map((model, i) => ({
-        name: model.name,
-        colour: `series-${STYLES[i] + 1}`,
-        dash: STYLES[i],
-        points: level(model),
-      }));
-      series.reverse(); // the first is drawn on top: where two lie on one another the longer dashes do
-      curve.update({ series, x: [0, value ? last : 200], name: `Held-out accuracy by step, ${series.length} models` });
-      table.update(value);
-      refresh();
-      const news = (value?.models ?? [])
-        .filter(model => model.is_done)
-        .map(model => `${model.name} ${percent(model.points.at(-1)[1])}`);
-      if (news.join() !== told) spoken.say(news.join(", "));
-      told = news.join();
-    };
-    return { update };
-  };
-})((window.hfAttn ||= {}));
+export { bags_board, order_board };

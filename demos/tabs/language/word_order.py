@@ -1,13 +1,6 @@
 """Language, Order: a bag of words against attention, where only the order of words decides.
 
-Values of the boards (demos/tabs/language/word_order.js), each `to_json` of None or a dict.
-
-    bags_board      bag {word: how often};  names: ways of telling places
-                    rows [{word, places [first, second] from 0 or None, distance {name: share of the length}}]
-    order_board     status "running" | "stopped" | "finished" | "error";  message: what failed
-                    twins: two sequences;  examples
-                    models [{name, parameters, steps, points [[step, accuracy]], answers [two classes] or [],
-                    right [bool], is_done}]
+The boards take a `BagsValue` and an `OrderValue` of `ui.board_values`.
 """
 
 import dataclasses

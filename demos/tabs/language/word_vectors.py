@@ -1,13 +1,6 @@
 """Language, Neighbours: word vectors learned here, a word's neighbours, one word minus another plus a third.
 
-The board's value (demos/tabs/language/word_vectors.js): `to_json` of None or
-
-    status          "running" | "stopped" | "finished" | "error";  message: what failed
-    kind, words, width, step, steps;  losses [[step, loss]]
-    near            {word, found [{word, cosine, rank}]} or None
-    analogy         {word, without, plus, found, others: words that were ranked, right {word, rank} or None}
-    share, pairs    of all sums of capitals and countries, how many are right; None of other texts
-    plane           {points [{word, x, y, asked}], share, arrows [{from, to, asked}], arrows_title} or None
+The board takes a `NeighboursValue` of `ui.board_values`.
 """
 
 import gradio as gr

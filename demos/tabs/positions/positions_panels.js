@@ -1,304 +1,320 @@
-"use strict";
 /* Pictures of the Positions tab: a table of signed numbers, and lines over a number that may be below 0.
 
-   const map = hfAttn.signedMap(host, options); map.update({values: …})
+   const map = signedMap(host, options); map.update({values: …})
    options  rows, cols     numbers or words beside each row and above each column
             rowName, colName, role   what they count; role true: rows are queries, columns keys
             values[r][c]   any numbers;  most  end of both sides of the colour scale;  ends  its words
             selected       {r, c};  onSelect({r, c});  tell(r, c)  the lines of the tip
             name           what it is, for the reader of the screen
 
-   const lines = hfAttn.plot(host, options)
+   const lines = linePlot(host, options)
    options  series   [{name, points [[x, y]], spans [[x, low, high]], colour "series-1", dash 0..3}]
             x, y     [low, high];  ticks  gridlines in y;  format(value)  their words;  tell(value)  of the tip
             xName    what x counts;  mark  {x, text}: an upright rule with its words;  empty, name, height */
-(hfAttn => {
-  const { el, range, clamp, number, font, css, signedStops, signedColour, DASHES } = hfAttn;
+import { el, live } from "../../../hf_attn/viz/web/core/dom.js";
+import { clamp, number, range } from "../../../hf_attn/viz/web/core/format.js";
+import { surface } from "../../../hf_attn/viz/web/core/surface.js";
+import { css, DASHES, font, numberOn } from "../../../hf_attn/viz/web/core/theme.js";
+import { tip } from "../../../hf_attn/viz/web/core/tooltip.js";
+import { signedColour, signedStops } from "../../../hf_attn/viz/web/plots/signed_colours.js";
 
-  /* ---- the map ---- */
+/* ---- the map ---- */
 
-  const TALLEST = 400;
-  const LARGEST = 30; // of a cell: more makes a small table no clearer
-  const NUMBERS = 27; // from which size on a cell holds its number
-  const plan = (ctx, width, theme, o) => {
-    ctx.font = font(theme, 12, 500);
-    const x0 = Math.ceil(Math.max(...o.rows.map(label => ctx.measureText(String(label)).width)) + 12);
-    const [n, m, y0] = [o.cols.length, o.rows.length, 42];
-    const w = Math.min(LARGEST, (width - x0 - 2) / n);
-    const h = Math.max(4, Math.min(LARGEST, w >= 4 ? w : LARGEST, TALLEST / m));
-    const widest = Math.max(...o.cols.map(label => ctx.measureText(String(label)).width));
-    const [everyR, everyC] = [Math.ceil(14 / h), Math.ceil((widest + 8) / w)];
-    return { x0, y0, n, m, w, h, everyR, everyC, width: x0 + n * w + 2, height: y0 + m * h + 2 };
-  };
+const TALLEST = 400;
+const LARGEST = 30; // of a cell: more makes a small table no clearer
+const NUMBERS = 27; // from which size on a cell holds its number
+const plan = (ctx, width, theme, o) => {
+  ctx.font = font(theme, 12, 500);
+  const x0 = Math.ceil(Math.max(...o.rows.map(label => ctx.measureText(String(label)).width)) + 12);
+  const [n, m, y0] = [o.cols.length, o.rows.length, 42];
+  const w = Math.min(LARGEST, (width - x0 - 2) / n);
+  const h = Math.max(4, Math.min(LARGEST, w >= 4 ? w : LARGEST, TALLEST / m));
+  const widest = Math.max(...o.cols.map(label => ctx.measureText(String(label)).width));
+  const [everyR, everyC] = [Math.ceil(14 / h), Math.ceil((widest + 8) / w)];
+  return { x0, y0, n, m, w, h, everyR, everyC, width: x0 + n * w + 2, height: y0 + m * h + 2 };
+};
 
-  const axisNames = (ctx, theme, o, box) => {
-    ctx.textAlign = "left";
-    ctx.textBaseline = "alphabetic";
-    const write = (name, rest, colour, x) => {
-      ctx.font = font(theme, 12, 600);
-      ctx.fillStyle = theme[colour];
-      ctx.fillText(name, x, 12);
-      const wide = ctx.measureText(name).width;
-      ctx.font = font(theme, 12);
-      ctx.fillStyle = theme["ink-3"];
-      ctx.fillText(rest, x + wide, 12);
-      return x + wide + ctx.measureText(rest).width;
-    };
-    const [row, col] = o.role ? ["query", "key"] : ["ink-2", "ink-2"];
-    const end = write(o.rowName, o.role ? ": reads ↓" : " ↓", row, 0);
-    write(o.colName, o.role ? ": is read →" : " →", col, Math.max(box.x0, end + 16));
-  };
-
-  const labels = (ctx, theme, o, box, at) => {
-    const shows = (i, every, marked) => i === marked || (i % every === 0 && Math.abs(i - marked) >= every);
-    const style = (chosen, role) => {
-      ctx.font = font(theme, 12, chosen ? 600 : 500);
-      ctx.fillStyle = theme[chosen ? (o.role ? role : "ink") : "ink-3"];
-    };
-    ctx.textBaseline = "middle";
-    ctx.textAlign = "right";
-    for (const r of range(box.m).filter(i => shows(i, box.everyR, at?.r ?? -99))) {
-      style(r === at?.r, "query");
-      ctx.fillText(String(o.rows[r]), box.x0 - 7, box.y0 + (r + 0.5) * box.h);
-    }
-    ctx.textAlign = "center";
-    for (const c of range(box.n).filter(i => shows(i, box.everyC, at?.c ?? -99))) {
-      style(c === at?.c, "key");
-      ctx.fillText(String(o.cols[c]), clamp(box.x0 + (c + 0.5) * box.w, box.x0 + 4, box.width - 8), box.y0 - 12);
-    }
-  };
-
-  const frame = (ctx, theme, colour, x, y, w, h) => {
-    for (const [line, paint] of [
-      [4, theme.panel],
-      [2, colour],
-    ]) {
-      ctx.lineWidth = line;
-      ctx.strokeStyle = paint;
-      ctx.beginPath();
-      ctx.roundRect(x, y, w, h, 1);
-      ctx.stroke();
-    }
-  };
-
-  const paintMap = (ctx, width, theme, size, o, stops, hover) => {
-    const box = plan(ctx, width, theme, o);
-    size(Math.min(width, box.width), box.height);
-    axisNames(ctx, theme, o, box);
-    labels(ctx, theme, o, box, hover || o.selected);
-    const gap = Math.min(box.w, box.h) >= 18 ? 1 : 0;
-    const hasNumbers = Math.min(box.w, box.h) >= NUMBERS;
-    for (const r of range(box.m))
-      for (const c of range(box.n)) {
-        const rgb = signedColour(stops, o.values[r][c], o.most);
-        ctx.fillStyle = css(rgb);
-        const bleed = gap ? -gap : 0.5; // dense cells touch
-        ctx.fillRect(box.x0 + c * box.w, box.y0 + r * box.h, box.w + bleed, box.h + bleed);
-        if (!hasNumbers) continue;
-        ctx.fillStyle = hfAttn.numberOn(theme, rgb);
-        ctx.font = font(theme, 12);
-        ctx.textAlign = "center";
-        ctx.textBaseline = "middle";
-        ctx.fillText(number(o.values[r][c], 1), box.x0 + (c + 0.5) * box.w, box.y0 + (r + 0.5) * box.h + 1);
-      }
-    if (!o.selected) return box;
-    const { r, c } = o.selected;
-    const [row, col] = o.role ? [theme.query, theme.key] : [theme.ink, theme.ink];
-    frame(ctx, theme, row, box.x0 - 1, box.y0 + r * box.h - 1, box.n * box.w + 2, box.h + 2);
-    if (o.columns !== false) frame(ctx, theme, col, box.x0 + c * box.w - 1, box.y0 - 1, box.w + 2, box.m * box.h + 2);
-    return box;
-  };
-
-  const paintLegend = (ctx, width, theme, size, o, stops) => {
-    const [bar, left] = [Math.min(180, width - 40), 14];
-    size(Math.min(width, bar + 60), 30);
-    for (const i of range(45)) {
-      ctx.fillStyle = css(signedColour(stops, i / 22 - 1, 1));
-      ctx.fillRect(left + (i * bar) / 45, 0, bar / 45 + 0.5, 11);
-    }
-    ctx.fillStyle = theme["ink-3"];
+const axisNames = (ctx, theme, o, box) => {
+  ctx.textAlign = "left";
+  ctx.textBaseline = "alphabetic";
+  const write = (name, rest, colour, x) => {
+    ctx.font = font(theme, 12, 600);
+    ctx.fillStyle = theme[colour];
+    ctx.fillText(name, x, 12);
+    const wide = ctx.measureText(name).width;
     ctx.font = font(theme, 12);
-    ctx.textAlign = "center";
-    ctx.textBaseline = "alphabetic";
-    o.ends.forEach((text, i) => ctx.fillText(text, left + (bar * i) / 2, 26));
+    ctx.fillStyle = theme["ink-3"];
+    ctx.fillText(rest, x + wide, 12);
+    return x + wide + ctx.measureText(rest).width;
   };
+  const [row, col] = o.role ? ["query", "key"] : ["ink-2", "ink-2"];
+  const end = write(o.rowName, o.role ? ": reads ↓" : " ↓", row, 0);
+  write(o.colName, o.role ? ": is read →" : " →", col, Math.max(box.x0, end + 16));
+};
 
-  const MOVES = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
-  Object.assign(MOVES, { Home: [0, -Infinity], End: [0, Infinity], PageUp: [-8, 0], PageDown: [8, 0] });
-
-  const signedMap = (host, options) => {
-    const o = { rows: [""], cols: [""], values: [[0]], most: 1, ends: ["−1", "0", "1"], selected: null, ...options };
-    const [pictureHost, legendHost, spoken] = [el("div"), el("div", "hf-legend"), hfAttn.live()];
-    host.append(pictureHost, legendHost, spoken.element);
-    let [box, hover] = [null, null];
-    const picture = hfAttn.surface(pictureHost, o.name || "", (ctx, width, theme, size) => {
-      const laid = paintMap(ctx, width, theme, size, o, signedStops(host), hover);
-      if (width === pictureHost.clientWidth) box = laid;
-    });
-    const scale = hfAttn.surface(legendHost, "Colour scale", (ctx, width, theme, size) =>
-      paintLegend(ctx, width, theme, size, o, signedStops(host)),
-    );
-    const canvas = picture.canvas;
-    canvas.tabIndex = 0;
-    const cellAt = event => {
-      const at = canvas.getBoundingClientRect();
-      const c = Math.floor((event.clientX - at.left - box.x0) / box.w);
-      const r = Math.floor((event.clientY - at.top - box.y0) / box.h);
-      return r >= 0 && c >= 0 && r < o.rows.length && c < o.cols.length ? { r, c } : null;
-    };
-    const choose = at => {
-      o.selected = at;
-      picture.redraw();
-      spoken.say(o.tell(at.r, at.c).join(", "));
-      o.onSelect(at);
-    };
-    canvas.addEventListener("pointermove", event => {
-      if (!box) return;
-      const at = cellAt(event);
-      if (at?.r !== hover?.r || at?.c !== hover?.c) picture.redraw();
-      hover = at;
-      hfAttn.tip(event, at && o.tell(at.r, at.c));
-    });
-    canvas.addEventListener("pointerleave", event => {
-      hover = null;
-      picture.redraw();
-      hfAttn.tip(event, null);
-    });
-    canvas.addEventListener("click", event => {
-      const at = box && cellAt(event);
-      if (at) choose(at);
-    });
-    canvas.addEventListener("keydown", event => {
-      const move = MOVES[event.key];
-      if (!move || event.altKey || event.ctrlKey || event.metaKey) return;
-      event.preventDefault();
-      const from = o.selected || { r: 0, c: 0 };
-      const to = (at, by, count) => clamp(at + by, 0, count - 1);
-      choose({ r: to(from.r, move[0], o.rows.length), c: to(from.c, move[1], o.cols.length) });
-    });
-    const update = patch => {
-      Object.assign(o, patch);
-      hover = null;
-      picture.relabel(`${o.name}: ${o.rows.length} rows by ${o.cols.length} columns`);
-      picture.redraw();
-      scale.redraw();
-    };
-    return { update, png: picture.png, svg: picture.svg };
+const labels = (ctx, theme, o, box, at) => {
+  const shows = (i, every, marked) => i === marked || (i % every === 0 && Math.abs(i - marked) >= every);
+  const style = (chosen, role) => {
+    ctx.font = font(theme, 12, chosen ? 600 : 500);
+    ctx.fillStyle = theme[chosen ? (o.role ? role : "ink") : "ink-3"];
   };
+  ctx.textBaseline = "middle";
+  ctx.textAlign = "right";
+  for (const r of range(box.m).filter(i => shows(i, box.everyR, at?.r ?? -99))) {
+    style(r === at?.r, "query");
+    ctx.fillText(String(o.rows[r]), box.x0 - 7, box.y0 + (r + 0.5) * box.h);
+  }
+  ctx.textAlign = "center";
+  for (const c of range(box.n).filter(i => shows(i, box.everyC, at?.c ?? -99))) {
+    style(c === at?.c, "key");
+    ctx.fillText(String(o.cols[c]), clamp(box.x0 + (c + 0.5) * box.w, box.x0 + 4, box.width - 8), box.y0 - 12);
+  }
+};
 
-  /* ---- lines ---- */
+const frame = (ctx, theme, colour, x, y, w, h) => {
+  for (const [line, paint] of [
+    [4, theme.panel],
+    [2, colour],
+  ]) {
+    ctx.lineWidth = line;
+    ctx.strokeStyle = paint;
+    ctx.beginPath();
+    ctx.roundRect(x, y, w, h, 1);
+    ctx.stroke();
+  }
+};
 
-  const STEPS = [1, 2, 5, 10, 20, 25, 50, 100];
-  const ticksOf = ([low, high], most) => {
-    const by = STEPS.find(step => (high - low) / step <= most) ?? 200;
-    return range(Math.floor((high - low) / by) + 1)
-      .map(i => (Math.ceil(low / by) + i) * by)
-      .filter(v => v <= high);
-  };
-
-  const paintPlot = (ctx, width, theme, size, o) => {
-    size(width, o.height);
-    const [x0, x1, y0, y1] = [46, width - 10, o.mark ? 24 : 10, o.height - 24];
-    const X = v => x0 + ((v - o.x[0]) / (o.x[1] - o.x[0] || 1)) * (x1 - x0);
-    const Y = v => y1 - ((clamp(v, ...o.y) - o.y[0]) / (o.y[1] - o.y[0] || 1)) * (y1 - y0);
-    const stroke = (colour, wide, points, dash = []) => {
-      ctx.strokeStyle = colour;
-      ctx.lineWidth = wide;
-      ctx.setLineDash(dash);
-      ctx.beginPath();
-      points.forEach(([x, y], i) => ctx[i ? "lineTo" : "moveTo"](x, y));
-      ctx.stroke();
-      ctx.setLineDash([]);
-    };
-    const write = (text, x, y, align, base = "alphabetic") => {
+const paintMap = (ctx, width, theme, size, o, stops, hover) => {
+  const box = plan(ctx, width, theme, o);
+  size(Math.min(width, box.width), box.height);
+  axisNames(ctx, theme, o, box);
+  labels(ctx, theme, o, box, hover || o.selected);
+  const gap = Math.min(box.w, box.h) >= 18 ? 1 : 0;
+  const hasNumbers = Math.min(box.w, box.h) >= NUMBERS;
+  for (const r of range(box.m))
+    for (const c of range(box.n)) {
+      const rgb = signedColour(stops, o.values[r][c], o.most);
+      ctx.fillStyle = css(rgb);
+      const bleed = gap ? -gap : 0.5; // dense cells touch
+      ctx.fillRect(box.x0 + c * box.w, box.y0 + r * box.h, box.w + bleed, box.h + bleed);
+      if (!hasNumbers) continue;
+      ctx.fillStyle = numberOn(theme, rgb);
       ctx.font = font(theme, 12);
-      ctx.fillStyle = theme["ink-3"];
-      ctx.textAlign = align;
-      ctx.textBaseline = base;
-      ctx.fillText(text, x, y);
-      return x + ctx.measureText(text).width / (align === "center" ? 2 : 1);
-    };
-    for (const v of o.ticks) {
-      const y = Math.round(Y(v)) + 0.5;
-      const line = [
-        [x0, y],
-        [x1, y],
-      ];
-      stroke(theme[v === 0 && o.y[0] < 0 ? "line-strong" : "line"], 1, line);
-      write(o.format(v), x0 - 8, y, "right", "middle");
+      ctx.textAlign = "center";
+      ctx.textBaseline = "middle";
+      ctx.fillText(number(o.values[r][c], 1), box.x0 + (c + 0.5) * box.w, box.y0 + (r + 0.5) * box.h + 1);
     }
-    const ticks = ticksOf(o.x, width < 400 ? 4 : 8);
-    const isNamed = X(ticks[0]) - x0 < 1; // the first number stands with what it counts, or what it counts alone
-    let free = write(isNamed ? `${o.xName} ${number(ticks[0], 0)}` : o.xName, x0, o.height - 5, "left");
-    for (const v of ticks.slice(isNamed ? 1 : 0)) {
-      const half = ctx.measureText(number(v, 0)).width / 2;
-      const x = Math.min(X(v), x1 + 8 - half);
-      if (x - half > free + 8) free = write(number(v, 0), x, o.height - 5, "center");
-    }
-    if (o.mark) {
-      const x = Math.round(X(o.mark.x)) + 0.5;
-      const rule = [
-        [x, y0 - 4],
-        [x, y1],
-      ];
-      stroke(theme["ink-3"], 1, rule, [3, 3]);
-      write(o.mark.text, x, 12, x > width / 2 ? "right" : "left");
-    }
-    for (const s of [...o.series].reverse()) {
-      const colour = theme[s.colour];
-      const at = s.points.map(([x, y]) => [X(x), Y(y)]);
-      ctx.lineJoin = "round";
-      stroke(colour, s.dash ? 1.75 : 2, at, DASHES[s.dash]);
-      for (const [x, low, high] of s.spans || []) {
-        const span = [
-          [X(x), Y(low)],
-          [X(x), Y(high)],
-        ];
-        stroke(colour, 1.5, span);
-      }
-      for (const [x, y] of s.spans ? at : []) {
-        ctx.fillStyle = colour;
-        ctx.beginPath();
-        ctx.arc(x, y, 3, 0, 2 * Math.PI);
-        ctx.fill();
-      }
-    }
-    if (o.empty && !o.series.some(s => s.points.length)) {
-      const [x, y] = [(x0 + x1) / 2, (y0 + y1) / 2];
-      const wide = ctx.measureText(o.empty).width + 16;
-      ctx.fillStyle = theme.panel;
-      ctx.fillRect(x - wide / 2, y - 10, wide, 20);
-      write(o.empty, x, y, "center", "middle");
-    }
-    return { x0, x1 };
-  };
+  if (!o.selected) return box;
+  const { r, c } = o.selected;
+  const [row, col] = o.role ? [theme.query, theme.key] : [theme.ink, theme.ink];
+  frame(ctx, theme, row, box.x0 - 1, box.y0 + r * box.h - 1, box.n * box.w + 2, box.h + 2);
+  if (o.columns !== false) frame(ctx, theme, col, box.x0 + c * box.w - 1, box.y0 - 1, box.w + 2, box.m * box.h + 2);
+  return box;
+};
 
-  const plot = (host, options) => {
-    const o = { height: 220, x: [0, 1], y: [0, 1], ticks: [0, 0.5, 1], series: [], format: String, mark: null };
-    Object.assign(o, { tell: v => number(v, 3), empty: "" }, options);
-    let box = null;
-    const picture = hfAttn.surface(host, o.name || "", (ctx, width, theme, size) => {
-      const laid = paintPlot(ctx, width, theme, size, o);
-      if (width === host.clientWidth) box = laid;
-    });
-    const near = (points, x) =>
-      points.reduce((best, p) => (!best || Math.abs(p[0] - x) < Math.abs(best[0] - x) ? p : best), null);
-    picture.canvas.addEventListener("pointermove", event => {
-      const left = picture.canvas.getBoundingClientRect().left;
-      const u = box ? clamp((event.clientX - left - box.x0) / (box.x1 - box.x0), 0, 1) : 0;
-      const x = o.x[0] + u * (o.x[1] - o.x[0]);
-      const all = o.series.filter(s => s.points.length).map(s => [s, near(s.points, x)]);
-      const lines = all.map(([s, p]) => `${s.name} ${o.tell(p[1])}`);
-      hfAttn.tip(event, lines.length ? [`${o.xName} ${number(near(all.map(([, p]) => p), x)[0], 0)}`, ...lines] : null);
-    });
-    picture.canvas.addEventListener("pointerleave", event => hfAttn.tip(event, null));
-    const update = patch => {
-      Object.assign(o, patch);
-      picture.relabel(o.name);
-      picture.redraw();
-    };
-    return { update, png: picture.png, svg: picture.svg };
-  };
+const paintLegend = (ctx, width, theme, size, o, stops) => {
+  const [bar, left] = [Math.min(180, width - 40), 14];
+  size(Math.min(width, bar + 60), 30);
+  for (const i of range(45)) {
+    ctx.fillStyle = css(signedColour(stops, i / 22 - 1, 1));
+    ctx.fillRect(left + (i * bar) / 45, 0, bar / 45 + 0.5, 11);
+  }
+  ctx.fillStyle = theme["ink-3"];
+  ctx.font = font(theme, 12);
+  ctx.textAlign = "center";
+  ctx.textBaseline = "alphabetic";
+  o.ends.forEach((text, i) => ctx.fillText(text, left + (bar * i) / 2, 26));
+};
 
-  Object.assign(hfAttn, { signedMap, plot });
-})((window.hfAttn ||= {}));
+const MOVES = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+Object.assign(MOVES, { Home: [0, -Infinity], End: [0, Infinity], PageUp: [-8, 0], PageDown: [8, 0] });
+
+const signedMap = (host, options) => {
+  const o = { rows: [""], cols: [""], values: [[0]], most: 1, ends: ["−1", "0", "1"], selected: null, ...options };
+  const [pictureHost, legendHost, spoken] = [el("div"), el("div", "hf-legend"), live()];
+  host.append(pictureHost, legendHost, spoken.element);
+  let [box, hover] = [null, null];
+  const picture = surface(pictureHost, o.name || "", (ctx, width, theme, size) => {
+    const laid = paintMap(ctx, width, theme, size, o, signedStops(host), hover);
+    if (width === pictureHost.clientWidth) box = laid;
+  });
+  const scale = surface(legendHost, "Colour scale", (ctx, width, theme, size) =>
+    paintLegend(ctx, width, theme, size, o, signedStops(host)),
+  );
+  const canvas = picture.canvas;
+  canvas.tabIndex = 0;
+  const cellAt = event => {
+    const at = canvas.getBoundingClientRect();
+    const c = Math.floor((event.clientX - at.left - box.x0) / box.w);
+    const r = Math.floor((event.clientY - at.top - box.y0) / box.h);
+    return r >= 0 && c >= 0 && r < o.rows.length && c < o.cols.length ? { r, c } : null;
+  };
+  const choose = at => {
+    o.selected = at;
+    picture.redraw();
+    spoken.say(o.tell(at.r, at.c).join(", "));
+    o.onSelect(at);
+  };
+  canvas.addEventListener("pointermove", event => {
+    if (!box) return;
+    const at = cellAt(event);
+    if (at?.r !== hover?.r || at?.c !== hover?.c) picture.redraw();
+    hover = at;
+    tip(event, at && o.tell(at.r, at.c));
+  });
+  canvas.addEventListener("pointerleave", event => {
+    hover = null;
+    picture.redraw();
+    tip(event, null);
+  });
+  canvas.addEventListener("click", event => {
+    const at = box && cellAt(event);
+    if (at) choose(at);
+  });
+  canvas.addEventListener("keydown", event => {
+    const move = MOVES[event.key];
+    if (!move || event.altKey || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    const from = o.selected || { r: 0, c: 0 };
+    const to = (at, by, count) => clamp(at + by, 0, count - 1);
+    choose({ r: to(from.r, move[0], o.rows.length), c: to(from.c, move[1], o.cols.length) });
+  });
+  const update = patch => {
+    Object.assign(o, patch);
+    hover = null;
+    picture.relabel(`${o.name}: ${o.rows.length} rows by ${o.cols.length} columns`);
+    picture.redraw();
+    scale.redraw();
+  };
+  return { update, png: picture.png, svg: picture.svg };
+};
+
+/* ---- lines ---- */
+
+const STEPS = [1, 2, 5, 10, 20, 25, 50, 100];
+const ticksOf = ([low, high], most) => {
+  const by = STEPS.find(step => (high - low) / step <= most) ?? 200;
+  return range(Math.floor((high - low) / by) + 1)
+    .map(i => (Math.ceil(low / by) + i) * by)
+    .filter(v => v <= high);
+};
+
+const paintPlot = (ctx, width, theme, size, o) => {
+  size(width, o.height);
+  const [x0, x1, y0, y1] = [46, width - 10, o.mark ? 24 : 10, o.height - 24];
+  const X = v => x0 + ((v - o.x[0]) / (o.x[1] - o.x[0] || 1)) * (x1 - x0);
+  const Y = v => y1 - ((clamp(v, ...o.y) - o.y[0]) / (o.y[1] - o.y[0] || 1)) * (y1 - y0);
+  const stroke = (colour, wide, points, dash = []) => {
+    ctx.strokeStyle = colour;
+    ctx.lineWidth = wide;
+    ctx.setLineDash(dash);
+    ctx.beginPath();
+    points.forEach(([x, y], i) => ctx[i ? "lineTo" : "moveTo"](x, y));
+    ctx.stroke();
+    ctx.setLineDash([]);
+  };
+  const write = (text, x, y, align, base = "alphabetic") => {
+    ctx.font = font(theme, 12);
+    ctx.fillStyle = theme["ink-3"];
+    ctx.textAlign = align;
+    ctx.textBaseline = base;
+    ctx.fillText(text, x, y);
+    return x + ctx.measureText(text).width / (align === "center" ? 2 : 1);
+  };
+  for (const v of o.ticks) {
+    const y = Math.round(Y(v)) + 0.5;
+    const line = [
+      [x0, y],
+      [x1, y],
+    ];
+    stroke(theme[v === 0 && o.y[0] < 0 ? "line-strong" : "line"], 1, line);
+    write(o.format(v), x0 - 8, y, "right", "middle");
+  }
+  const ticks = ticksOf(o.x, width < 400 ? 4 : 8);
+  const isNamed = X(ticks[0]) - x0 < 1; // the first number stands with what it counts, or what it counts alone
+  let free = write(isNamed ? `${o.xName} ${number(ticks[0], 0)}` : o.xName, x0, o.height - 5, "left");
+  for (const v of ticks.slice(isNamed ? 1 : 0)) {
+    const half = ctx.measureText(number(v, 0)).width / 2;
+    const x = Math.min(X(v), x1 + 8 - half);
+    if (x - half > free + 8) free = write(number(v, 0), x, o.height - 5, "center");
+  }
+  if (o.mark) {
+    const x = Math.round(X(o.mark.x)) + 0.5;
+    const rule = [
+      [x, y0 - 4],
+      [x, y1],
+    ];
+    stroke(theme["ink-3"], 1, rule, [3, 3]);
+    write(o.mark.text, x, 12, x > width / 2 ? "right" : "left");
+  }
+  for (const s of [...o.series].reverse()) {
+    const colour = theme[s.colour];
+    const at = s.points.map(([x, y]) => [X(x), Y(y)]);
+    ctx.lineJoin = "round";
+    stroke(colour, s.dash ? 1.75 : 2, at, DASHES[s.dash]);
+    for (const [x, low, high] of s.spans || []) {
+      const span = [
+        [X(x), Y(low)],
+        [X(x), Y(high)],
+      ];
+      stroke(colour, 1.5, span);
+    }
+    for (const [x, y] of s.spans ? at : []) {
+      ctx.fillStyle = colour;
+      ctx.beginPath();
+      ctx.arc(x, y, 3, 0, 2 * Math.PI);
+      ctx.fill();
+    }
+  }
+  if (o.empty && !o.series.some(s => s.points.length)) {
+    const [x, y] = [(x0 + x1) / 2, (y0 + y1) / 2];
+    const wide = ctx.measureText(o.empty).width + 16;
+    ctx.fillStyle = theme.panel;
+    ctx.fillRect(x - wide / 2, y - 10, wide, 20);
+    write(o.empty, x, y, "center", "middle");
+  }
+  return { x0, x1 };
+};
+
+const linePlot = (host, options) => {
+  const o = { height: 220, x: [0, 1], y: [0, 1], ticks: [0, 0.5, 1], series: [], format: String, mark: null };
+  Object.assign(o, { tell: v => number(v, 3), empty: "" }, options);
+  let box = null;
+  const picture = surface(host, o.name || "", (ctx, width, theme, size) => {
+    const laid = paintPlot(ctx, width, theme, size, o);
+    if (width === host.clientWidth) box = laid;
+  });
+  const near = (points, x) =>
+    points.reduce((best, p) => (!best || Math.abs(p[0] - x) < Math.abs(best[0] - x) ? p : best), null);
+  picture.canvas.addEventListener("pointermove", event => {
+    const left = picture.canvas.getBoundingClientRect().left;
+    const u = box ? clamp((event.clientX - left - box.x0) / (box.x1 - box.x0), 0, 1) : 0;
+    const x = o.x[0] + u * (o.x[1] - o.x[0]);
+    const all = o.series.filter(s => s.points.length).map(s => [s, near(s.points, x)]);
+    const lines = all.map(([s, p]) => `${s.name} ${o.tell(p[1])}`);
+    tip(
+      event,
+      lines.length
+        ? [
+            `${o.xName} ${number(
+              near(
+                all.map(([, p]) => p),
+                x,
+              )[0],
+              0,
+            )}`,
+            ...lines,
+          ]
+        : null,
+    );
+  });
+  picture.canvas.addEventListener("pointerleave", event => tip(event, null));
+  const update = patch => {
+    Object.assign(o, patch);
+    picture.relabel(o.name);
+    picture.redraw();
+  };
+  return { update, png: picture.png, svg: picture.svg };
+};
+
+export { linePlot, signedMap };

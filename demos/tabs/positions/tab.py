@@ -1,20 +1,6 @@
 """Positions: every position encoding as numbers, and trained models beyond their length.
 
-Value of `positions_board` (`gr.HTML`, drawn by positions_board.js): `to_json` of None or
-    type, title, sentence, equation, paper   the encoding, in words
-    untrained    whether weights of its own, as they were drawn, are in the numbers
-    pictures     [{name, kind "vectors" | "angles" | "bias", values [[number]], rows [number],
-                 similarity [[number]], waves [[number]], points [number]}], as
-                 `hf_attn.analysis.position_encodings.Picture` has them
-    order        {words, order, without, with_positions, shift, shifted, norm, rounding}, as `OrderTest`
-                 has them; below `rounding` two outputs are the same
-
-Value of `growth_board`: `to_json` of None (nothing run yet) or everything, each time:
-    run, status "running" | "stopped" | "finished" | "error", message, done (0 to 1), task, metric,
-    size_name, how, trained (largest size learned), tested [sizes]
-    encodings    up to four of {type, title, step, steps, loss, inside, beyond, refuses,
-                 scores [{size, right, low, high}]}; right is None where it refuses so long a sequence
-The page's button `positions-start` shows its progress.
+Its boards take a `PositionsValue` and a `GrowthValue` of `ui.board_values`.
 """
 
 import dataclasses

@@ -1,13 +1,6 @@
 """A push or a pull: its news as they come, what stops it at once, and how the board shows it.
 
-Value of `share_board` (demos/tabs/share/share_board.js): `to_json` of None or
-
-    status      "running" | "stopped" | "error" | "finished"
-    steps       [{stage, message}]: what was done so far, the last one now
-    done, total bytes, or 0 where nothing is counted
-    message     why it stopped or failed, and what to do
-    result      of one that is done: {title, verified, url, facts [[name, text]], differences [text]}
-    code        [{title, text}]: lines to copy
+`share_board` takes a `ShareValue` of `ui.board_values`.
 """
 
 import contextlib

@@ -1,162 +1,184 @@
-"use strict";
 /* Runs compared: this run and those laid over it. A table of settings and results, what differs first, and the maps
    of all at the step that is shown. Its value is {runs, python}: the whole messages of the runs laid over (as the
    train board takes them); the rest it hears on the document: "hf-overlays" from the table of runs (their settings and results)
    and "hf-shown" from the train board (the shown step and this run's map). */
-(hfAttn => {
-  const { el, count, range } = hfAttn;
-  const { EMPTY, receive, atOrBefore, mapOf, lastLayer } = hfAttn.trainState;
+import { buildPanel, button, el } from "../../../hf_attn/viz/web/core/dom.js";
+import { count, NO_ATTENTION, range } from "../../../hf_attn/viz/web/core/format.js";
+import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
+import { heatmap } from "../../../hf_attn/viz/web/plots/heatmap.js";
+import { dashLine } from "../../../hf_attn/viz/web/plots/line_chart.js";
+import { trainState } from "./train_state.js";
 
-  const nameOf = (run, style) => {
-    const stroke = hfAttn.dashLine(style.dash);
-    stroke.style.color = `var(--hf-${style.colour})`;
-    return el("span", "hf-series", stroke, el("bdi", "", run.name));
+const { EMPTY, receive, atOrBefore, mapOf, lastLayer } = trainState;
+
+/** @import {Overlaid} from "./runs_table.js" */
+/** @import {TrainState} from "./train_state.js" */
+/** @import {TrainView} from "./train_board.js" */
+
+const nameOf = (/** @type {Overlaid} */ run, /** @type {{colour: string, dash: number}} */ style) => {
+  const stroke = dashLine(style.dash);
+  stroke.style.color = `var(--hf-${style.colour})`;
+  return el("span", "hf-series", stroke, el("bdi", "", run.name));
+};
+
+/** Name → the values of all runs, in the order in which the first run has them.
+    @returns {[string, string[]][]} */
+const factsOf = (/** @type {Overlaid[]} */ runs, /** @type {"settings" | "results"} */ key) => {
+  const maps = runs.map(run => new Map(run[key] || []));
+  const names = [...new Set(maps.flatMap(map => [...map.keys()]))];
+  return names.map(name => [name, maps.map(map => map.get(name) ?? "–")]);
+};
+const differs = ([, values]) => new Set(values).size > 1;
+
+const differences = host => {
+  let open = false;
+  /** @type {Overlaid[]} */
+  let last = null;
+  const toggle = button("", () => {
+    open = !open;
+    update(last);
+  });
+  toggle.dataset.opens = "settings";
+  const scroll = el("div", "hf-scroll");
+  scroll.tabIndex = 0;
+  scroll.setAttribute("role", "region");
+  scroll.setAttribute("aria-label", "Runs compared, as a table that scrolls sideways");
+  host.append(scroll, toggle);
+  /** Settings and results of every run, whether or not they differ. */
+  const lines = () => {
+    const runs = last || [];
+    const facts = [...factsOf(runs, "settings"), ...factsOf(runs, "results")];
+    return [["what", ...runs.map(run => run.name)], ...facts.map(([name, values]) => [name, ...values])];
   };
-
-  /** Name → the values of all runs, in the order in which the first run has them. */
-  const factsOf = (runs, key) => {
-    const maps = runs.map(run => new Map(run[key] || []));
-    const names = [...new Set(maps.flatMap(map => [...map.keys()]))];
-    return names.map(name => [name, maps.map(map => map.get(name) ?? "–")]);
+  const part = (title, facts, cls = "") => {
+    const head = Object.assign(el("th", "", title), { colSpan: last.length + 1, scope: "rowgroup" });
+    const line = ([name, values]) =>
+      el("tr", "", Object.assign(el("th", "", name), { scope: "row" }), ...values.map(text => el("td", "", text)));
+    return el("tbody", cls, el("tr", "hf-group-name", head), ...facts.map(line));
   };
-  const differs = ([, values]) => new Set(values).size > 1;
+  const update = (/** @type {Overlaid[]} */ runs) => {
+    last = runs;
+    const settings = factsOf(runs, "settings");
+    const same = settings.filter(fact => !differs(fact));
+    const heads = runs.map(run => Object.assign(el("th", "", nameOf(run, run)), { scope: "col" }));
+    toggle.textContent = open ? "Hide what is the same" : `Show ${same.length} settings that are the same`;
+    toggle.hidden = !same.length;
+    toggle.setAttribute("aria-expanded", String(open));
+    const other = settings.filter(differs);
+    scroll.replaceChildren(
+      el(
+        "table",
+        "hf-differences",
+        el("thead", "", el("tr", "", el("th", "", el("span", "hf-sr", "what")), ...heads)),
+        part(other.length ? "Settings that differ" : "No setting differs", other),
+        part("What came of it", factsOf(runs, "results")),
+        open ? part("The same in all", same, "hf-same") : null,
+      ),
+    );
+  };
+  return { update, lines };
+};
 
-  const differences = host => {
-    let open = false;
-    let last = null;
-    const toggle = hfAttn.button("", () => {
-      open = !open;
-      update(last);
+const mapCell = host => {
+  const [title, note] = [el("h3"), el("p", "hf-hint")];
+  const mapHost = el("div");
+  const map = heatmap(mapHost, { name: "Attention", rows: [], cols: [], values: [], maxCell: 44 });
+  let name = "";
+  const take = map.exports(() => `compared-${name.replace(/[^\p{L}\p{N}]+/gu, "-")}`);
+  host.append(title, note, mapHost, take);
+  const update = (
+    /** @type {Overlaid} */ run,
+    /** @type {TrainState} */ state,
+    /** @type {TrainView} */ { step, head, layer },
+  ) => {
+    const frame = atOrBefore(state.frames, step);
+    const at = layer < (state.meta.layers?.length ?? 0) ? layer : lastLayer(state.meta);
+    const of = head <= (state.meta.heads || 0) ? head : 0;
+    const values = mapOf(frame, at, of);
+    name = run.name;
+    title.replaceChildren(nameOf(run, run));
+    mapHost.hidden = take.hidden = !values;
+    if (!values) {
+      note.textContent = state.meta.heads === 0 ? NO_ATTENTION : "Its maps are on their way.";
+      return;
+    }
+    const where = [`step ${count(frame.step)}`, `layer ${state.meta.layers?.[at] ?? 1}`];
+    note.textContent = [...where, of ? `head ${of}` : "mean of the heads", state.meta.probe].join(", ");
+    map.update({
+      rows: state.meta.rows,
+      cols: state.meta.cols,
+      values,
+      truth: state.meta.truth || null,
+      allowed: state.meta.allowed || null,
+      name: `${run.name}, ${state.meta.map || "Attention"} of the probe at step ${count(frame.step)}`,
     });
-    toggle.dataset.opens = "settings";
-    const scroll = el("div", "hf-scroll");
-    scroll.tabIndex = 0;
-    scroll.setAttribute("role", "region");
-    scroll.setAttribute("aria-label", "Runs compared, as a table that scrolls sideways");
-    host.append(scroll, toggle);
-    /** Settings and results of every run, whether or not they differ. */
-    const lines = () => {
-      const runs = last || [];
-      const facts = [...factsOf(runs, "settings"), ...factsOf(runs, "results")];
-      return [["what", ...runs.map(run => run.name)], ...facts.map(([name, values]) => [name, ...values])];
-    };
-    const part = (title, facts, cls = "") => {
-      const head = Object.assign(el("th", "", title), { colSpan: last.length + 1, scope: "rowgroup" });
-      const line = ([name, values]) =>
-        el("tr", "", Object.assign(el("th", "", name), { scope: "row" }), ...values.map(text => el("td", "", text)));
-      return el("tbody", cls, el("tr", "hf-group-name", head), ...facts.map(line));
-    };
-    const update = runs => {
-      last = runs;
-      const settings = factsOf(runs, "settings");
-      const same = settings.filter(fact => !differs(fact));
-      const heads = runs.map(run => Object.assign(el("th", "", nameOf(run, run)), { scope: "col" }));
-      toggle.textContent = open ? "Hide what is the same" : `Show ${same.length} settings that are the same`;
-      toggle.hidden = !same.length;
-      toggle.setAttribute("aria-expanded", String(open));
-      const other = settings.filter(differs);
-      scroll.replaceChildren(
-        el(
-          "table",
-          "hf-differences",
-          el("thead", "", el("tr", "", el("th", "", el("span", "hf-sr", "what")), ...heads)),
-          part(other.length ? "Settings that differ" : "No setting differs", other),
-          part("What came of it", factsOf(runs, "results")),
-          open ? part("The same in all", same, "hf-same") : null,
-        ),
-      );
-    };
-    return { update, lines };
   };
+  return { update };
+};
 
-  const mapCell = host => {
-    const [title, note] = [el("h3"), el("p", "hf-hint")];
-    const mapHost = el("div");
-    const map = hfAttn.heatmap(mapHost, { name: "Attention", rows: [], cols: [], values: [], maxCell: 44 });
-    let name = "";
-    const take = map.exports(() => `compared-${name.replace(/[^\p{L}\p{N}]+/gu, "-")}`);
-    host.append(title, note, mapHost, take);
-    const update = (run, state, { step, head, layer }) => {
-      const frame = atOrBefore(state.frames, step);
-      const at = layer < (state.meta.layers?.length ?? 0) ? layer : lastLayer(state.meta);
-      const of = head <= (state.meta.heads || 0) ? head : 0;
-      const values = mapOf(frame, at, of);
-      name = run.name;
-      title.replaceChildren(nameOf(run, run));
-      mapHost.hidden = take.hidden = !values;
-      if (!values) {
-        note.textContent = state.meta.heads === 0 ? hfAttn.NO_ATTENTION : "Its maps are on their way.";
-        return;
-      }
-      const where = [`step ${count(frame.step)}`, `layer ${state.meta.layers?.[at] ?? 1}`];
-      note.textContent = [...where, of ? `head ${of}` : "mean of the heads", state.meta.probe].join(", ");
-      map.update({
-        rows: state.meta.rows,
-        cols: state.meta.cols,
-        values,
-        truth: state.meta.truth || null,
-        allowed: state.meta.allowed || null,
-        name: `${run.name}, ${state.meta.map || "Attention"} of the probe at step ${count(frame.step)}`,
-      });
-    };
-    return { update };
+const mapsBeside = host => {
+  const heading = el("h3");
+  const grid = el("div", "hf-maps");
+  host.append(heading, grid);
+  let cells = [];
+  const update = (
+    /** @type {Overlaid[]} */ runs,
+    /** @type {TrainState[]} */ states,
+    /** @type {TrainView} */ view,
+  ) => {
+    if (cells.length !== runs.length) {
+      grid.replaceChildren(...range(runs.length).map(() => el("div", "hf-map-cell")));
+      cells = [...grid.children].map(mapCell);
+    }
+    heading.textContent = `Who reads what at step ${count(view.step)}`;
+    runs.forEach((run, i) => cells[i].update(run, states[i], view));
   };
+  return { update };
+};
 
-  const mapsBeside = host => {
-    const heading = el("h3");
-    const grid = el("div", "hf-maps");
-    host.append(heading, grid);
-    let cells = [];
-    const update = (runs, states, view) => {
-      if (cells.length !== runs.length) {
-        grid.replaceChildren(...range(runs.length).map(() => el("div", "hf-map-cell")));
-        cells = [...grid.children].map(mapCell);
-      }
-      heading.textContent = `Who reads what at step ${count(view.step)}`;
-      runs.forEach((run, i) => cells[i].update(run, states[i], view));
-    };
-    return { update };
+const compare_board = element => {
+  const root = element.querySelector(".hf-compare");
+  const panel = buildPanel("Compared", "what differs first");
+  const table = differences(panel.body);
+  const maps = mapsBeside(panel.body);
+  const caption = () => "Runs compared: settings and results";
+  const refresh = takeAway(panel, { file: () => "runs-compared", lines: table.lines, caption });
+  root.append(panel.section);
+  /** @type {Map<string, TrainState>} */
+  let states = new Map();
+  /** @type {{current: Board.RunRow | null, others: Overlaid[]}} */
+  let told = { current: null, others: [] };
+  /** @type {TrainView} */
+  let view = null;
+
+  const runs = () => [{ ...told.current, colour: "series-1", dash: 0 }, ...told.others];
+  const isOn = () => Boolean(told.current && told.others.length);
+  const drawMaps = () => {
+    if (!isOn() || !view?.state.run) return;
+    const known = told.others.map(run => states.get(run.id) || EMPTY);
+    maps.update(runs(), [view.state, ...known], view);
   };
-
-  hfAttn.compare_board = element => {
-    const root = element.querySelector(".hf-compare");
-    const panel = hfAttn.panel("Compared", "what differs first");
-    const table = differences(panel.body);
-    const maps = mapsBeside(panel.body);
-    const caption = () => "Runs compared: settings and results";
-    const refresh = hfAttn.takeAway(panel, { file: () => "runs-compared", lines: table.lines, caption });
-    root.append(panel.section);
-    let states = new Map();
-    let told = { current: null, others: [] };
-    let view = null;
-
-    const runs = () => [{ ...told.current, colour: "series-1", dash: 0 }, ...told.others];
-    const isOn = () => Boolean(told.current && told.others.length);
-    const drawMaps = () => {
-      if (!isOn() || !view?.state.run) return;
-      const known = told.others.map(run => states.get(run.id) || EMPTY);
-      maps.update(runs(), [view.state, ...known], view);
-    };
-    const draw = () => {
-      element.classList.toggle("hf-off", !isOn());
-      panel.section.hidden = !isOn();
-      if (!isOn()) return;
-      table.update(runs());
-      refresh();
-      drawMaps();
-    };
-    document.addEventListener("hf-overlays", event => {
-      told = event.detail;
-      draw();
-    });
-    document.addEventListener("hf-shown", event => {
-      view = event.detail;
-      drawMaps();
-    });
-    const update = value => {
-      states = new Map((value?.runs || []).map(message => [message.run, receive(EMPTY, message)]));
-      draw();
-    };
-    return { update };
+  const draw = () => {
+    element.classList.toggle("hf-off", !isOn());
+    panel.section.hidden = !isOn();
+    if (!isOn()) return;
+    table.update(runs());
+    refresh();
+    drawMaps();
   };
-})((window.hfAttn ||= {}));
+  document.addEventListener("hf-overlays", event => {
+    told = event.detail;
+    draw();
+  });
+  document.addEventListener("hf-shown", event => {
+    view = event.detail;
+    drawMaps();
+  });
+  const update = (/** @type {Board.CompareValue} */ value) => {
+    states = new Map((value?.runs || []).map(message => [message.run, receive(EMPTY, message)]));
+    draw();
+  };
+  return { update };
+};
+
+export { compare_board };

@@ -1,160 +1,179 @@
-"use strict";
 /* The Train tab's board: one cursor moves curves, map, film strip and predictions together.
-   While it stands at the end it follows the run; touched, it stays. The value's contract is in demos/tabs/train/board.py.
+   While it stands at the end it follows the run; touched, it stays. The board takes Board.TrainValue messages.
 
    The page's button.train is its progress bar. */
-(hfAttn => {
-  const { el, range, clamp, isPlace, count, number, percent } = hfAttn;
-  const { EMPTY, receive, atOrBefore, lastLayer, mapOf, onKnown, smooth } = hfAttn.trainState;
+import { button, copyText, el, live, showProgress } from "../../../hf_attn/viz/web/core/dom.js";
+import { clamp, count, isPlace, number, percent, range } from "../../../hf_attn/viz/web/core/format.js";
+import { veil } from "../../../hf_attn/viz/web/core/mount.js";
+import { overlaid } from "./runs_table.js";
+import { trainPanels } from "./train_panels.js";
+import { trainState } from "./train_state.js";
 
-  const WIDE = 14; // columns of a map that stand beside the curves
+const { EMPTY, receive, atOrBefore, lastLayer, mapOf, onKnown, smooth } = trainState;
 
-  const pairs = (points, key) => points.filter(p => Number.isFinite(p[key])).map(p => [p.step, p[key]]);
+/** @import {Frame, TrainState} from "./train_state.js" */
+/** @import {Overlaid} from "./runs_table.js" */
+/** @typedef {number[][]} Curve */
+/** What the panels draw.
+    @typedef {{state: TrainState, meta: Partial<Board.TrainMeta>, step: number, last: number, following: boolean,
+      layer: number, head: number, frame: Frame | null, map: number[][] | null, loss: Curve, smoothLoss: Curve,
+      heldOut: Curve, known: Curve, direct: Curve, others: Overlaid[], total: number}} TrainView */
 
-  const seenMaps = ({ frames, meta }, layer, head) =>
-    meta.truth ? frames.map(f => [f.step, mapOf(f, layer, head)]).filter(([, map]) => map) : [];
-  const knownPoints = (state, layer, head) => {
-    // from the maps where there are any, so that it is this head's
-    const seen = seenMaps(state, layer, head);
-    if (!seen.length) return pairs(state.points, "on_known");
-    return seen.map(([step, map]) => [step, onKnown(map, state.meta.truth)]);
+const WIDE = 14; // columns of a map that stand beside the curves
+
+const pairs = (/** @type {Board.TrainPoint[]} */ points, /** @type {"loss" | "held_out"} */ key) =>
+  points.filter(p => Number.isFinite(p[key])).map(p => [p.step, p[key]]);
+
+const seenMaps = (
+  /** @type {TrainState} */ { frames, meta },
+  /** @type {number} */ layer,
+  /** @type {number} */ head,
+) => (meta.truth ? frames.map(f => [f.step, mapOf(f, layer, head)]).filter(([, map]) => map) : []);
+const knownPoints = (/** @type {TrainState} */ state, /** @type {number} */ layer, /** @type {number} */ head) => {
+  // from the maps where there are any, so that it is this head's
+  const seen = seenMaps(state, layer, head);
+  return seen.map(([step, map]) => [step, onKnown(map, state.meta.truth)]);
+};
+/** What is needed directly, where something is needed indirectly too: of recall, the induction head's value. */
+const directPoints = (/** @type {TrainState} */ state, /** @type {number} */ layer, /** @type {number} */ head) => {
+  if (!state.meta.truth?.some(row => row.includes(2))) return [];
+  const direct = state.meta.truth.map(row => row.map(need => (need === 1 ? 1 : 0)));
+  return seenMaps(state, layer, head).map(([step, map]) => [step, onKnown(map, direct)]);
+};
+
+const errorLine = host => {
+  const text = el("span");
+  const copy = button("Copy details", async () => {
+    copy.textContent = (await copyText(text.textContent, text)) ? "Copied" : "Press Ctrl+C";
+  });
+  const line = el("div", "hf-error", text, copy);
+  line.setAttribute("role", "alert");
+  line.hidden = true;
+  host.append(line);
+  return message => {
+    line.hidden = !message;
+    if (text.textContent === message) return;
+    text.textContent = message;
+    copy.textContent = "Copy details";
   };
-  /** What is needed directly, where something is needed indirectly too: of recall, the induction head's value. */
-  const directPoints = (state, layer, head) => {
-    if (!state.meta.truth?.some(row => row.includes(2))) return [];
-    const direct = state.meta.truth.map(row => row.map(need => (need === 1 ? 1 : 0)));
-    return seenMaps(state, layer, head).map(([step, map]) => [step, onKnown(map, direct)]);
-  };
+};
 
-  const errorLine = host => {
-    const text = el("span");
-    const copy = hfAttn.button("Copy details", async () => {
-      copy.textContent = (await hfAttn.copy(text.textContent, text)) ? "Copied" : "Press Ctrl+C";
-    });
-    const line = el("div", "hf-error", text, copy);
-    line.setAttribute("role", "alert");
-    line.hidden = true;
-    host.append(line);
-    return message => {
-      line.hidden = !message;
-      if (text.textContent === message) return;
-      text.textContent = message;
-      copy.textContent = "Copy details";
-    };
-  };
+const train_board = element => {
+  const root = element.querySelector(".hf-train");
+  const [duo, top] = [el("div", "hf-duo"), el("div", "hf-main")];
+  const cursor = { step: 0, following: true, layer: null, head: 0 }; // no layer: the last
+  const spoken = live();
+  /** @type {TrainState} */
+  let state = EMPTY;
+  /** @type {TrainView} */
+  let view = null;
+  let tenth = -1;
 
-  hfAttn.train_board = element => {
-    const root = element.querySelector(".hf-train");
-    const [duo, top] = [el("div", "hf-duo"), el("div", "hf-main")];
-    const cursor = { step: 0, following: true, layer: null, head: 0 }; // no layer: the last
-    const spoken = hfAttn.live();
-    let state = EMPTY;
-    let view = null;
-    let tenth = -1;
-
-    const total = () => state.meta.total_steps || state.points.at(-1)?.step || 0;
-    const look = () => {
-      const seen = hfAttn.veil("train_state", state);
-      const { points, frames, meta } = seen;
-      const last = Math.max(points.at(-1)?.step ?? 0, frames.at(-1)?.step ?? 0);
-      const step = cursor.following ? last : Math.min(cursor.step, last);
-      const loss = pairs(points, "loss");
-      const frame = atOrBefore(frames, step);
-      const layer = Math.min(cursor.layer ?? Infinity, lastLayer(meta));
-      const others = (hfAttn.overlays || []).filter(o => o.id !== seen.run);
-      return {
-        state: seen,
-        meta,
-        step,
-        last,
-        following: cursor.following,
-        layer,
-        head: cursor.head,
-        frame,
-        map: mapOf(frame, layer, cursor.head),
-        loss,
-        smoothLoss: smooth(loss),
-        heldOut: pairs(points, "held_out"),
-        known: knownPoints(seen, layer, cursor.head),
-        direct: directPoints(seen, layer, cursor.head),
-        others,
-        total: total(),
-      };
-    };
-
-    /** Show a step: the recorded one nearest to it, or the next one that way. */
-    const go = (wanted, way = 0, playing = false) => {
-      if (!playing) panels.time.stop();
-      const steps = [...new Set([...state.points, ...state.frames].map(r => r.step))].sort((a, b) => a - b);
-      if (!steps.length) return;
-      const near = steps.reduce((best, s) => (Math.abs(s - wanted) < Math.abs(best - wanted) ? s : best));
-      const stuck = way && near === view.step;
-      cursor.step = stuck ? steps[clamp(steps.indexOf(near) + way, 0, steps.length - 1)] : near;
-      cursor.following = cursor.step === steps.at(-1);
-      show();
-    };
-    const follow = () => {
-      panels.time.stop();
-      cursor.following = true;
-      show();
-    };
-    const pick = changes => {
-      Object.assign(cursor, changes);
-      show();
-    };
-
-    const P = hfAttn.trainPanels;
-    const error = errorLine(top);
-    const panels = {};
-    panels.figures = P.figures(top);
-    top.append(duo);
-    panels.curves = P.curves(duo, go);
-    panels.map = P.mapPanel(duo, go, pick);
-    panels.time = P.timePanel(top, go, follow);
-    root.append(top, spoken.element);
-    panels.writes = P.writesPanel(root);
-
-    const show = () => {
-      view = look();
-      duo.classList.toggle("wide", (view.meta.cols?.length ?? 0) > WIDE); // so that every column has its label
-      Object.values(panels).forEach(panel => panel.update(view));
-      document.dispatchEvent(new CustomEvent("hf-shown", { detail: view }));
-    };
-    const speak = done => {
-      // each tenth of the run, not each step
-      if (Math.floor(10 * done) === tenth || !state.run) return;
-      tenth = Math.floor(10 * done);
-      spoken.say(
-        `step ${count(view.last)}, loss ${number(view.loss.at(-1)?.[1] ?? NaN, 3)}, held-out ${percent(view.heldOut.at(-1)?.[1] ?? NaN)}`,
-      );
-    };
-    const update = message => {
-      if ((message?.run ?? null) !== state.run) {
-        cursor.following = true;
-        tenth = -1;
-        panels.time.stop();
-      }
-      state = receive(state, message);
-      if (cursor.head > (state.meta.heads || 0)) cursor.head = 0;
-      error(state.status === "error" ? state.message || "The run failed." : "");
-      show();
-      const done = total() ? Math.min(1, view.last / total()) : 0;
-      hfAttn.showProgress("button.train", state.status, done);
-      speak(done);
-    };
-    document.addEventListener("hf-overlays", show);
-    /** A link's step, layer and head. */
-    const restore = ({ step, layer, head }) => {
-      if (Number.isInteger(layer) && layer >= 0) cursor.layer = layer;
-      if (isPlace(head, range((state.meta.heads || 0) + 1))) cursor.head = head;
-      if (Number.isFinite(step)) go(step);
-      else follow();
-    };
-    const kept = () => ({
-      layer: cursor.layer ?? null,
+  const total = () => state.meta.total_steps || state.points.at(-1)?.step || 0;
+  /** @returns {TrainView} */
+  const look = () => {
+    const seen = veil("train_state", state);
+    const { points, frames, meta } = seen;
+    const last = Math.max(points.at(-1)?.step ?? 0, frames.at(-1)?.step ?? 0);
+    const step = cursor.following ? last : Math.min(cursor.step, last);
+    const loss = pairs(points, "loss");
+    const frame = atOrBefore(frames, step);
+    const layer = Math.min(cursor.layer ?? Infinity, lastLayer(meta));
+    const others = overlaid.runs.filter(o => o.id !== seen.run);
+    return {
+      state: seen,
+      meta,
+      step,
+      last,
+      following: cursor.following,
+      layer,
       head: cursor.head,
-      step: cursor.following ? null : cursor.step,
-    });
-    return { update, state: kept, restore };
+      frame,
+      map: mapOf(frame, layer, cursor.head),
+      loss,
+      smoothLoss: smooth(loss),
+      heldOut: pairs(points, "held_out"),
+      known: knownPoints(seen, layer, cursor.head),
+      direct: directPoints(seen, layer, cursor.head),
+      others,
+      total: total(),
+    };
   };
-})((window.hfAttn ||= {}));
+
+  /** Show a step: the recorded one nearest to it, or the next one that way. */
+  const go = (wanted, way = 0, playing = false) => {
+    if (!playing) panels.time.stop();
+    const steps = [...new Set([...state.points, ...state.frames].map(r => r.step))].sort((a, b) => a - b);
+    if (!steps.length) return;
+    const near = steps.reduce((best, s) => (Math.abs(s - wanted) < Math.abs(best - wanted) ? s : best));
+    const stuck = way && near === view.step;
+    cursor.step = stuck ? steps[clamp(steps.indexOf(near) + way, 0, steps.length - 1)] : near;
+    cursor.following = cursor.step === steps.at(-1);
+    show();
+  };
+  const follow = () => {
+    panels.time.stop();
+    cursor.following = true;
+    show();
+  };
+  const pick = changes => {
+    Object.assign(cursor, changes);
+    show();
+  };
+
+  const P = trainPanels;
+  const error = errorLine(top);
+  const panels = {};
+  panels.figures = P.figures(top);
+  top.append(duo);
+  panels.curves = P.curves(duo, go);
+  panels.map = P.mapPanel(duo, go, pick);
+  panels.time = P.timePanel(top, go, follow);
+  root.append(top, spoken.element);
+  panels.writes = P.writesPanel(root);
+
+  const show = () => {
+    view = look();
+    duo.classList.toggle("wide", (view.meta.cols?.length ?? 0) > WIDE); // so that every column has its label
+    Object.values(panels).forEach(panel => panel.update(view));
+    document.dispatchEvent(new CustomEvent("hf-shown", { detail: view }));
+  };
+  const speak = done => {
+    // each tenth of the run, not each step
+    if (Math.floor(10 * done) === tenth || !state.run) return;
+    tenth = Math.floor(10 * done);
+    spoken.say(
+      `step ${count(view.last)}, loss ${number(view.loss.at(-1)?.[1] ?? NaN, 3)}, held-out ${percent(view.heldOut.at(-1)?.[1] ?? NaN)}`,
+    );
+  };
+  const update = (/** @type {Board.TrainValue} */ message) => {
+    if ((message?.run ?? null) !== state.run) {
+      cursor.following = true;
+      tenth = -1;
+      panels.time.stop();
+    }
+    state = receive(state, message);
+    if (cursor.head > (state.meta.heads || 0)) cursor.head = 0;
+    error(state.status === "error" ? state.message || "The run failed." : "");
+    show();
+    const done = total() ? Math.min(1, view.last / total()) : 0;
+    showProgress("button.train", state.status, done);
+    speak(done);
+  };
+  document.addEventListener("hf-overlays", show);
+  /** A link's step, layer and head. */
+  const restore = ({ step, layer, head }) => {
+    if (Number.isInteger(layer) && layer >= 0) cursor.layer = layer;
+    if (isPlace(head, range((state.meta.heads || 0) + 1))) cursor.head = head;
+    if (Number.isFinite(step)) go(step);
+    else follow();
+  };
+  const kept = () => ({
+    layer: cursor.layer ?? null,
+    head: cursor.head,
+    step: cursor.following ? null : cursor.step,
+  });
+  return { update, state: kept, restore };
+};
+
+export { train_board };

@@ -1,354 +1,389 @@
-"use strict";
 /* The panels of the Train tab, each with update(view). A view is what train_board.js worked out for the shown step:
    {state, meta, step (shown), last, following, layer, head, frame, map, loss, smoothLoss, heldOut, known, direct,
    others, total}. */
-(hfAttn => {
-  const { el, write, number, count, percent, minutes, range, measuredAt, curveKey } = hfAttn;
+import { buildPanel, buildSegment, button, el, write } from "../../../hf_attn/viz/web/core/dom.js";
+import { count, minutes, NO_ATTENTION, number, percent, range } from "../../../hf_attn/viz/web/core/format.js";
+import { term } from "../../../hf_attn/viz/web/core/tooltip.js";
+import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
+import { filmStrip } from "../../../hf_attn/viz/web/plots/film_strip.js";
+import { heatmap } from "../../../hf_attn/viz/web/plots/heatmap.js";
+import { curveKey, lineChart, measuredAt } from "../../../hf_attn/viz/web/plots/line_chart.js";
+import { predictions } from "../../../hf_attn/viz/web/plots/token_strip.js";
+import { trainState } from "./train_state.js";
 
-  const MEANINGS = {
-    probe: "one example whose attention is drawn again and again while the model learns",
-    "held-out":
-      "examples that training never draws, chosen by a hash: what is measured on them is not memory; " +
-      "200 of them while the model learns, 1\u202f000 where the run ends, so that the last figure may step",
-    loss: "the mean of −log p, where p is what the model gives the right next symbol; 0 would be certain and right",
-    "known answer": "the symbols that the task's own rule needs for each symbol of the answer; rings in the map",
-  };
-  /** A term of art, with what it means. */
-  const term = (text, name = text.toLowerCase()) => hfAttn.term(text, MEANINGS[name]);
+const MEANINGS = {
+  probe: "one example whose attention is drawn again and again while the model learns",
+  "held-out":
+    "examples that training never draws, chosen by a hash: what is measured on them is not memory; " +
+    "200 of them while the model learns, 1\u202f000 where the run ends, so that the last figure may step",
+  loss: "the mean of −log p, where p is what the model gives the right next symbol; 0 would be certain and right",
+  "known answer": "the symbols that the task's own rule needs for each symbol of the answer; rings in the map",
+};
+/** @import {TrainView} from "./train_board.js" */
 
-  /* ---- figures: of the step that is shown; speed and time are the run's ---- */
+/** A term of art, with what it means. */
+const figureName = (text, name = text.toLowerCase()) => term(text, MEANINGS[name]);
 
-  const figures = host => {
-    const list = el("dl", "hf-stats");
-    const values = {};
-    for (const name of ["Step", "Loss", "Held-out", "Speed", "Left"]) {
-      const [label, value, unit] = [el("dt", "", MEANINGS[name.toLowerCase()] ? term(name) : name), el("span"), el("small")];
-      list.append(el("div", "", label, el("dd", "", value, unit)));
-      values[name] = { label, value, unit };
-    }
-    host.append(list);
-    const put = (name, text, unit = "") => {
-      write(values[name].value, text);
-      write(values[name].unit, unit);
-    };
-    const update = ({ state, step, total, loss, heldOut }) => {
-      const now = state.points.at(-1);
-      const over = ["finished", "stopped", "error"].includes(state.status);
-      put("Step", now ? count(step) : state.run ? "0" : "–", total ? ` of ${count(total)}` : "");
-      put("Loss", number(measuredAt(loss, step) ?? NaN, 3));
-      put("Held-out", percent(measuredAt(heldOut, step) ?? NaN));
-      put("Speed", count(now?.tokens_per_second ?? NaN), now?.tokens_per_second ? " tokens/s" : "");
-      write(values.Left.label, over ? "Took" : "Left");
-      put("Left", minutes((over ? now?.seconds : state.eta) ?? NaN));
-    };
-    return { update };
-  };
+/* ---- figures: of the step that is shown; speed and time are the run's ---- */
 
-  /* ---- curves ---- */
-
-  const chart = (host, title, note) => {
-    const now = el("output");
-    const small = el("small", "", note);
-    const picture = el("div");
-    const head = el("div", "hf-chart", el("h2", "", title, " ", small), now);
-    host.append(head, picture);
-    return {
-      head,
-      picture,
-      say: text => {
-        write(now, text);
-      },
-      note: text => {
-        write(small, text);
-      },
-    };
-  };
-
-  /** Ends and gridlines of a logarithmic scale; it only ever grows, so that the frame stays still while numbers run. */
-  const logScale = () => {
-    let [low, high] = [0.3, 3];
-    const marks = range(12)
-      .flatMap(i => [10 ** (i - 8), 3 * 10 ** (i - 8)])
-      .map(v => Number(v.toPrecision(1)));
-    return {
-      reset: () => {
-        [low, high] = [0.3, 3];
-      },
-      cover: values => {
-        low = marks.findLast(v => v <= Math.min(low, ...values)) ?? marks[0];
-        high = marks.find(v => v >= Math.max(high, ...values)) ?? marks.at(-1);
-        const inside = marks.filter(v => v >= low && v <= high);
-        const every = Math.ceil(inside.length / 6);
-        return { y: [low, high], ticks: inside.filter((_, i) => i % every === 0) };
-      },
-    };
-  };
-
-  /** A mark of the logarithmic scale: 0.003, then 3e−4. */
-  const logMark = v => (v < 1e-3 ? v.toExponential(0).replace("-", "−") : String(v));
-
-  const [HELD_HEIGHT, MOST_HEIGHT] = [256, 480];
-
-  const withRun = (points, extra = {}) => [{ name: "this run", points, colour: "series-1", dash: 0, ...extra }];
-
-  /** What stands beside a classifier: a level from the first step to the last. */
-  const besideOf = (baseline, last) => {
-    if (!baseline) return [];
-    const points = [0, last].map(step => [step, baseline.held_out]);
-    return [{ name: baseline.name, points, colour: "ink-3", dash: 2 }];
-  };
-
-  const curves = (host, go) => {
-    const panel = el("section", "hf-panel");
-    const keys = el("div", "hf-keys");
-    const scale = logScale();
-    const lossChart = chart(panel, "Loss", "log scale");
-    const lossCurve = hfAttn.curve(lossChart.picture, {
-      name: "Loss by step, log scale",
-      log: true,
-      showX: false,
-      height: 206,
-      y: [0.3, 3],
-      ticks: [0.3, 1, 3],
-      format: logMark,
-      x: [0, 1],
-      onCursor: go,
-      empty: "this run will be drawn here",
-    });
-    const heldChart = chart(panel, "Held-out accuracy", "");
-    const heldCurve = hfAttn.curve(heldChart.picture, {
-      name: "Held-out accuracy by step",
-      y: [0, 1],
-      ticks: [0, 0.5, 1],
-      x: [0, 1],
-      format: v => percent(v, 0),
-      tell: percent,
-      height: HELD_HEIGHT,
-      onCursor: go,
-      empty: "this run will be drawn here",
-    });
-    const footer = el("footer", "", keys);
-    panel.append(footer);
-    host.append(panel);
-    let run = null;
-    let view = null;
-    let height = HELD_HEIGHT;
-    /** Beside a taller map the lower curve takes what is left; only a new run makes it small again. */
-    const grow = () => {
-      const free = footer.getBoundingClientRect().top - heldChart.picture.getBoundingClientRect().bottom - 28;
-      if (free < 8 || height + free > MOST_HEIGHT) return;
-      height += Math.floor(free);
-      heldCurve.update({ height });
-    };
-    new ResizeObserver(grow).observe(panel);
-    const both = kind => name => {
-      lossCurve[kind](name + "-loss");
-      heldCurve[kind](name + "-held-out");
-    };
-    const lines = () => [
-      ["step", "seconds", "loss", "held-out"],
-      ...(view?.state.points || []).map(p => [p.step, p.seconds ?? "", p.loss ?? "", p.held_out ?? ""]),
+const figures = host => {
+  const list = el("dl", "hf-stats");
+  const values = {};
+  for (const name of ["Step", "Loss", "Held-out", "Speed", "Left"]) {
+    const [label, value, unit] = [
+      el("dt", "", MEANINGS[name.toLowerCase()] ? figureName(name) : name),
+      el("span"),
+      el("small"),
     ];
-    const fill = hfAttn.takeAway(
-      { footer, section: panel },
-      {
-        picture: { png: both("png"), svg: both("svg") },
-        file: () => ["run", view?.meta.task].filter(Boolean).join("-"),
-        lines,
-        caption: () => "Loss and held-out accuracy by step",
-      },
-    );
-    const update = next => {
-      view = next;
-      const { state, meta, step, loss, smoothLoss, heldOut, others, total } = view;
-      if (run !== state.run) {
-        scale.reset();
-        height = HELD_HEIGHT;
-        run = state.run;
-      }
-      const cursor = loss.length ? step : null;
-      const x = [0, Math.max(total || 1, ...others.map(o => o.loss.at(-1)?.[0] || 0))];
-      lossCurve.update({
-        x,
-        cursor,
-        ...scale.cover([...loss, ...others.flatMap(o => o.loss)].map(p => p[1]).filter(v => v > 0)),
-        series: [
-          ...withRun(smoothLoss, { raw: loss }),
-          ...others.map(o => ({ ...o, points: hfAttn.trainState.smooth(o.loss) })),
-        ],
-      });
-      const beside = besideOf(meta.baseline, x[1]);
-      heldCurve.update({ x, cursor, height, series: [...withRun(heldOut), ...others.map(o => ({ ...o, points: o.curve })), ...beside] });
-      lossChart.say(number(measuredAt(loss, step) ?? NaN, 3));
-      heldChart.say(percent(measuredAt(heldOut, step) ?? NaN));
-      heldChart.note(meta.metric || "");
-      keys.replaceChildren(
-        curveKey("this run, smoothed; thin: as measured", "series-1", 0),
-        ...[...others, ...beside].map(o => curveKey(o.model ? `${o.name}, ${o.model}` : o.name, o.colour, o.dash)),
-      );
-      fill();
-    };
-    return { update };
+    list.append(el("div", "", label, el("dd", "", value, unit)));
+    values[name] = { label, value, unit };
+  }
+  host.append(list);
+  const put = (name, text, unit = "") => {
+    write(values[name].value, text);
+    write(values[name].unit, unit);
   };
+  const update = (/** @type {TrainView} */ { state, step, total, loss, heldOut }) => {
+    const now = state.points.at(-1);
+    const over = ["finished", "stopped", "error"].includes(state.status);
+    put("Step", now ? count(step) : state.run ? "0" : "–", total ? ` of ${count(total)}` : "");
+    put("Loss", number(measuredAt(loss, step) ?? NaN, 3));
+    put("Held-out", percent(measuredAt(heldOut, step) ?? NaN));
+    put("Speed", count(now?.tokens_per_second ?? NaN), now?.tokens_per_second ? " tokens/s" : "");
+    write(values.Left.label, over ? "Took" : "Left");
+    put("Left", minutes((over ? now?.seconds : state.eta) ?? NaN));
+  };
+  return { update };
+};
 
-  /* ---- the map as it forms ---- */
+/* ---- curves ---- */
 
-  const UNTRAINED = "Untrained weights: this map means nothing yet.";
-  const [NEEDED, DIRECT] = ["all that is needed", "needed directly: the ring without dots"];
-  const AS_IT_FORMS = "Attention as it forms";
-  const file = ({ meta, frame, layer, head }) =>
-    ["attention", meta.task, `step-${frame?.step ?? 0}`, `layer-${meta.layers?.[layer] ?? 1}`, head ? `head-${head}` : "mean"]
-      .filter(Boolean)
-      .join("-")
-      .replace(/[^\w-]+/g, "-");
+const chart = (host, title, note) => {
+  const now = el("output");
+  const small = el("small", "", note);
+  const picture = el("div");
+  const head = el("div", "hf-chart", el("h2", "", title, " ", small), now);
+  host.append(head, picture);
+  return {
+    head,
+    picture,
+    say: text => {
+      write(now, text);
+    },
+    note: text => {
+      write(small, text);
+    },
+  };
+};
 
-  const mapPanel = (host, go, pick) => {
-    const panel = hfAttn.panel(AS_IT_FORMS);
-    const layers = hfAttn.segment("Layer", layer => pick({ layer }));
-    const heads = hfAttn.segment("Head", head => pick({ head }));
-    const layerPicks = el("span", "hf-pick", el("span", "hf-label", "layer"), layers.element);
-    const headPicks = el("span", "hf-pick", el("span", "hf-label", "head"), heads.element);
-    const notice = el("p", "hf-notice");
-    const mapHost = el("div");
-    const map = hfAttn.heatmap(mapHost, { name: "Attention", rows: [], cols: [], values: [], maxCell: 52 });
-    const knownHost = el("div", "hf-known");
-    const known = chart(knownHost, el("span", "", "Weight on the ", term("known answer")), "mean of the rows");
-    const knownCurve = hfAttn.curve(known.picture, {
-      name: "Weight on the known answer by step",
-      y: [0, 1],
-      ticks: [0, 0.5, 1],
-      x: [0, 1],
-      format: v => v.toFixed(1),
-      height: 116,
-      onCursor: go,
-      empty: "nothing learned yet",
+/** Ends and gridlines of a logarithmic scale; it only ever grows, so that the frame stays still while numbers run. */
+const logScale = () => {
+  let [low, high] = [0.3, 3];
+  const marks = range(12)
+    .flatMap(i => [10 ** (i - 8), 3 * 10 ** (i - 8)])
+    .map(v => Number(v.toPrecision(1)));
+  return {
+    reset: () => {
+      [low, high] = [0.3, 3];
+    },
+    cover: values => {
+      low = marks.findLast(v => v <= Math.min(low, ...values)) ?? marks[0];
+      high = marks.find(v => v >= Math.max(high, ...values)) ?? marks.at(-1);
+      const inside = marks.filter(v => v >= low && v <= high);
+      const every = Math.ceil(inside.length / 6);
+      return { y: [low, high], ticks: inside.filter((_, i) => i % every === 0) };
+    },
+  };
+};
+
+/** A mark of the logarithmic scale: 0.003, then 3e−4. */
+const logMark = v => (v < 1e-3 ? v.toExponential(0).replace("-", "−") : String(v));
+
+const [HELD_HEIGHT, MOST_HEIGHT] = [256, 480];
+
+const withRun = (points, extra = {}) => [{ name: "this run", points, colour: "series-1", dash: 0, ...extra }];
+
+/** What stands beside a classifier: a level from the first step to the last. */
+const besideOf = (/** @type {Board.BaselineLevel} */ baseline, /** @type {number} */ last) => {
+  if (!baseline) return [];
+  const points = [0, last].map(step => [step, baseline.held_out]);
+  return [{ name: baseline.name, points, colour: "ink-3", dash: 2 }];
+};
+
+const curves = (host, go) => {
+  const panel = el("section", "hf-panel");
+  const keys = el("div", "hf-keys");
+  const scale = logScale();
+  const lossChart = chart(panel, "Loss", "log scale");
+  const lossCurve = lineChart(lossChart.picture, {
+    name: "Loss by step, log scale",
+    log: true,
+    showX: false,
+    height: 206,
+    y: [0.3, 3],
+    ticks: [0.3, 1, 3],
+    format: logMark,
+    x: [0, 1],
+    onCursor: go,
+    empty: "this run will be drawn here",
+  });
+  const heldChart = chart(panel, "Held-out accuracy", "");
+  const heldCurve = lineChart(heldChart.picture, {
+    name: "Held-out accuracy by step",
+    y: [0, 1],
+    ticks: [0, 0.5, 1],
+    x: [0, 1],
+    format: v => percent(v, 0),
+    tell: percent,
+    height: HELD_HEIGHT,
+    onCursor: go,
+    empty: "this run will be drawn here",
+  });
+  const footer = el("footer", "", keys);
+  panel.append(footer);
+  host.append(panel);
+  let run = null;
+  /** @type {TrainView} */
+  /** @type {TrainView} */
+  let view = null;
+  let height = HELD_HEIGHT;
+  /** Beside a taller map the lower curve takes what is left; only a new run makes it small again. */
+  const grow = () => {
+    const free = footer.getBoundingClientRect().top - heldChart.picture.getBoundingClientRect().bottom - 28;
+    if (free < 8 || height + free > MOST_HEIGHT) return;
+    height += Math.floor(free);
+    heldCurve.update({ height });
+  };
+  new ResizeObserver(grow).observe(panel);
+  const both = kind => name => {
+    lossCurve[kind](name + "-loss");
+    heldCurve[kind](name + "-held-out");
+  };
+  const lines = () => [
+    ["step", "seconds", "loss", "held-out"],
+    ...(view?.state.points || []).map(p => [p.step, p.seconds ?? "", p.loss ?? "", p.held_out ?? ""]),
+  ];
+  const fill = takeAway(
+    { footer, section: panel },
+    {
+      picture: { png: both("png"), svg: both("svg") },
+      file: () => ["run", view?.meta.task].filter(Boolean).join("-"),
+      lines,
+      caption: () => "Loss and held-out accuracy by step",
+    },
+  );
+  const update = (/** @type {TrainView} */ next) => {
+    view = next;
+    const { state, meta, step, loss, smoothLoss, heldOut, others, total } = view;
+    if (run !== state.run) {
+      scale.reset();
+      height = HELD_HEIGHT;
+      run = state.run;
+    }
+    const cursor = loss.length ? step : null;
+    const x = [0, Math.max(total || 1, ...others.map(o => o.loss.at(-1)?.[0] || 0))];
+    lossCurve.update({
+      x,
+      cursor,
+      ...scale.cover([...loss, ...others.flatMap(o => o.loss)].map(p => p[1]).filter(v => v > 0)),
+      series: [
+        ...withRun(smoothLoss, { raw: loss }),
+        ...others.map(o => ({ ...o, points: trainState.smooth(o.loss) })),
+      ],
     });
-    const knownKeys = el("div", "hf-keys");
-    let shown = null;
-    knownHost.append(knownKeys);
-    panel.header.append(el("span", "hf-picks", layerPicks, headPicks));
-    panel.body.append(notice, mapHost, knownHost);
-    panel.footer.append(map.exports(() => file(shown)));
-    host.append(panel.section);
-    const sentence = ({ state, meta, frame, map: values }) => {
-      if (!state.run) return "The weights of a probe example will be drawn here, before the first step and after.";
-      if (meta.heads === 0) return hfAttn.NO_ATTENTION;
-      if (!values) return "The first map is on its way.";
-      return frame.step === 0 ? UNTRAINED : "";
-    };
-    const update = view => {
-      const { meta, layer, head, frame, map: values, known: points, direct, step, loss, total } = view;
-      shown = view;
-      const late = frame && frame.step !== step && `, step ${count(frame.step)}`;
-      const note = meta.probe ? [term(meta.own_probe ? "your probe" : "probe", "probe"), ` ${meta.probe}`] : [];
-      if (values && !meta.probe) note.push("a held-out passage");
-      panel.rename(meta.map_title || AS_IT_FORMS, el("span", "", ...note, late || ""));
-      layerPicks.hidden = !(meta.layers?.length > 1);
-      layers.update((meta.layers || []).map(String), layer);
-      headPicks.hidden = !(meta.heads > 1);
-      heads.update(["mean", ...range(meta.heads || 0).map(h => String(h + 1))], head);
-      write(notice, sentence(view));
-      notice.hidden = !notice.textContent;
-      notice.classList.toggle("hf-blank", !values);
-      mapHost.hidden = panel.footer.hidden = !values;
-      if (values)
-        map.update({
-          rows: meta.rows,
-          cols: meta.cols,
-          values,
-          truth: meta.truth || null,
-          allowed: meta.allowed || null,
-          name: `${meta.map || "Attention"} of the probe, layer ${meta.layers?.[layer] ?? 1}, ${head ? "head " + head : "mean of the heads"}, step ${count(frame.step)}`,
-        });
-      knownHost.hidden = Boolean(view.state.run) && !meta.truth && !points.length;
-      const near = direct.length ? [{ name: DIRECT, points: direct, colour: "series-3", dash: 2 }] : [];
-      const series = [...withRun(points, { name: near.length ? NEEDED : "this run" }), ...near];
-      knownCurve.update({ x: [0, total || 1], cursor: loss.length ? step : null, series });
-      known.say([points, direct].filter(p => p.length).map(p => number(measuredAt(p, step) ?? NaN, 2)).join(" · "));
-      knownKeys.hidden = !near.length;
-      knownKeys.replaceChildren(...(near.length ? series : []).map(s => curveKey(s.name, s.colour, s.dash)));
-    };
-    return { update };
+    const beside = besideOf(meta.baseline, x[1]);
+    heldCurve.update({
+      x,
+      cursor,
+      height,
+      series: [...withRun(heldOut), ...others.map(o => ({ ...o, points: o.curve })), ...beside],
+    });
+    lossChart.say(number(measuredAt(loss, step) ?? NaN, 3));
+    heldChart.say(percent(measuredAt(heldOut, step) ?? NaN));
+    heldChart.note(meta.metric || "");
+    keys.replaceChildren(
+      curveKey("this run, smoothed; thin: as measured", "series-1", 0),
+      ...[...others, ...beside].map(o =>
+        curveKey("model" in o && o.model ? `${o.name}, ${o.model}` : o.name, o.colour, o.dash),
+      ),
+    );
+    fill();
   };
+  return { update };
+};
 
-  /* ---- through time ---- */
+/* ---- the map as it forms ---- */
 
-  const timePanel = (host, go, follow) => {
-    const panel = hfAttn.panel("Through time", "moves the map, the predictions and the cursor on the curves");
-    const where = el("b");
-    const how = el("span", "hf-quiet");
-    const play = hfAttn.button("Play", () => start());
-    const end = hfAttn.button("", follow);
-    panel.header.append(el("span", "hf-when", where, how, play, end));
-    const film = hfAttn.film(panel.body, { onStep: go });
-    host.append(panel.section);
-    let frames = [];
-    let playing = null;
-    const stop = () => {
-      clearInterval(playing);
-      playing = null;
-      play.textContent = "Play";
-    };
-    const start = () => {
-      if (playing) {
-        stop();
-        return;
-      }
-      const every = Math.max(1, Math.ceil(frames.length / 60));
-      const shots = frames.filter((_, i) => i % every === 0 || i === frames.length - 1);
-      let at = 0;
-      const tick = () => {
-        if (at < shots.length) go(shots[at++].step, 0, true);
-        else stop();
-      };
-      play.textContent = "Pause";
-      tick();
-      playing = setInterval(tick, matchMedia("(prefers-reduced-motion: reduce)").matches ? 800 : 100);
-    };
-    const update = ({ state, step, last, following, layer, head }) => {
-      frames = state.frames;
-      const { mapOf } = hfAttn.trainState;
-      const strip = frames.map(f => ({ step: f.step, map: mapOf(f, layer, head) })).filter(f => f.map);
-      const running = ["running", "paused"].includes(state.status);
-      film.update({ frames: strip, last: state.run ? last : null, cursor: step });
-      write(where, "step " + count(state.run ? step : 0));
-      how.textContent =
-        !state.run || last === 0
-          ? "untrained"
-          : !following
-            ? "in the past"
-            : running
-              ? "following the run"
-              : "the last step";
-      play.disabled = frames.length < 2;
-      end.hidden = following || !last;
-      write(end, running ? "Follow the run" : "Go to the end");
-    };
-    return { update, stop };
+const UNTRAINED = "Untrained weights: this map means nothing yet.";
+const [NEEDED, DIRECT] = ["all that is needed", "needed directly: the ring without dots"];
+const AS_IT_FORMS = "Attention as it forms";
+const file = (/** @type {TrainView} */ { meta, frame, layer, head }) =>
+  [
+    "attention",
+    meta.task,
+    `step-${frame?.step ?? 0}`,
+    `layer-${meta.layers?.[layer] ?? 1}`,
+    head ? `head-${head}` : "mean",
+  ]
+    .filter(Boolean)
+    .join("-")
+    .replace(/[^\w-]+/g, "-");
+
+const mapPanel = (host, go, pick) => {
+  const panel = buildPanel(AS_IT_FORMS);
+  const layers = buildSegment("Layer", layer => pick({ layer }));
+  const heads = buildSegment("Head", head => pick({ head }));
+  const layerPicks = el("span", "hf-pick", el("span", "hf-label", "layer"), layers.element);
+  const headPicks = el("span", "hf-pick", el("span", "hf-label", "head"), heads.element);
+  const notice = el("p", "hf-notice");
+  const mapHost = el("div");
+  const map = heatmap(mapHost, { name: "Attention", rows: [], cols: [], values: [], maxCell: 52 });
+  const knownHost = el("div", "hf-known");
+  const known = chart(knownHost, el("span", "", "Weight on the ", figureName("known answer")), "mean of the rows");
+  const knownCurve = lineChart(known.picture, {
+    name: "Weight on the known answer by step",
+    y: [0, 1],
+    ticks: [0, 0.5, 1],
+    x: [0, 1],
+    format: v => v.toFixed(1),
+    height: 116,
+    onCursor: go,
+    empty: "nothing learned yet",
+  });
+  const knownKeys = el("div", "hf-keys");
+  /** @type {TrainView} */
+  let shown = null;
+  knownHost.append(knownKeys);
+  panel.header.append(el("span", "hf-picks", layerPicks, headPicks));
+  panel.body.append(notice, mapHost, knownHost);
+  panel.footer.append(map.exports(() => file(shown)));
+  host.append(panel.section);
+  const sentence = (/** @type {TrainView} */ { state, meta, frame, map: values }) => {
+    if (!state.run) return "The weights of a probe example will be drawn here, before the first step and after.";
+    if (meta.heads === 0) return NO_ATTENTION;
+    if (!values) return "The first map is on its way.";
+    return frame.step === 0 ? UNTRAINED : "";
   };
-
-  /* ---- what it writes ---- */
-
-  const writesPanel = host => {
-    const panel = hfAttn.panel("What it writes");
-    const table = hfAttn.predictions(panel.body);
-    panel.section.classList.add("hf-writes");
-    host.append(panel.section);
-    const update = ({ state, meta, frame }) => {
-      const rows =
-        frame?.predictions || (frame && state.frames.findLast(f => f.step <= frame.step && f.predictions)?.predictions);
-      panel.rename(
-        meta.predictions_name || "What it writes",
-        [meta.predictions_title, "at this step"].filter(Boolean).join(", "),
-      );
-      table.update(
-        rows,
-        "Train, and a few held-out examples appear here with their wrong symbols marked.",
-        meta.predictions_columns,
-      );
-    };
-    return { update };
+  const update = (/** @type {TrainView} */ view) => {
+    const { meta, layer, head, frame, map: values, known: points, direct, step, loss, total } = view;
+    shown = view;
+    const late = frame && frame.step !== step && `, step ${count(frame.step)}`;
+    const note = meta.probe ? [figureName(meta.own_probe ? "your probe" : "probe", "probe"), ` ${meta.probe}`] : [];
+    if (values && !meta.probe) note.push("a held-out passage");
+    panel.rename(meta.map_title || AS_IT_FORMS, el("span", "", ...note, late || ""));
+    layerPicks.hidden = !(meta.layers?.length > 1);
+    layers.update((meta.layers || []).map(String), layer);
+    headPicks.hidden = !(meta.heads > 1);
+    heads.update(["mean", ...range(meta.heads || 0).map(h => String(h + 1))], head);
+    write(notice, sentence(view));
+    notice.hidden = !notice.textContent;
+    notice.classList.toggle("hf-blank", !values);
+    mapHost.hidden = panel.footer.hidden = !values;
+    if (values)
+      map.update({
+        rows: meta.rows,
+        cols: meta.cols,
+        values,
+        truth: meta.truth || null,
+        allowed: meta.allowed || null,
+        name: `${meta.map || "Attention"} of the probe, layer ${meta.layers?.[layer] ?? 1}, ${head ? "head " + head : "mean of the heads"}, step ${count(frame.step)}`,
+      });
+    knownHost.hidden = Boolean(view.state.run) && !meta.truth && !points.length;
+    const near = direct.length ? [{ name: DIRECT, points: direct, colour: "series-3", dash: 2 }] : [];
+    const series = [...withRun(points, { name: near.length ? NEEDED : "this run" }), ...near];
+    knownCurve.update({ x: [0, total || 1], cursor: loss.length ? step : null, series });
+    known.say(
+      [points, direct]
+        .filter(p => p.length)
+        .map(p => number(measuredAt(p, step) ?? NaN, 2))
+        .join(" · "),
+    );
+    knownKeys.hidden = !near.length;
+    knownKeys.replaceChildren(...(near.length ? series : []).map(s => curveKey(s.name, s.colour, s.dash)));
   };
+  return { update };
+};
 
-  Object.assign(hfAttn, { logScale, logMark, besideOf, trainPanels: { figures, curves, mapPanel, timePanel, writesPanel } });
-})((window.hfAttn ||= {}));
+/* ---- through time ---- */
+
+const timePanel = (host, go, follow) => {
+  const panel = buildPanel("Through time", "moves the map, the predictions and the cursor on the curves");
+  const where = el("b");
+  const how = el("span", "hf-quiet");
+  const play = button("Play", () => start());
+  const end = button("", follow);
+  panel.header.append(el("span", "hf-when", where, how, play, end));
+  const film = filmStrip(panel.body, { onStep: go });
+  host.append(panel.section);
+  /** @type {import("./train_state.js").Frame[]} */
+  let frames = [];
+  let playing = null;
+  const stop = () => {
+    clearInterval(playing);
+    playing = null;
+    play.textContent = "Play";
+  };
+  const start = () => {
+    if (playing) {
+      stop();
+      return;
+    }
+    const every = Math.max(1, Math.ceil(frames.length / 60));
+    const shots = frames.filter((_, i) => i % every === 0 || i === frames.length - 1);
+    let at = 0;
+    const tick = () => {
+      if (at < shots.length) go(shots[at++].step, 0, true);
+      else stop();
+    };
+    play.textContent = "Pause";
+    tick();
+    playing = setInterval(tick, matchMedia("(prefers-reduced-motion: reduce)").matches ? 800 : 100);
+  };
+  const update = (/** @type {TrainView} */ { state, step, last, following, layer, head }) => {
+    frames = state.frames;
+    const { mapOf } = trainState;
+    const strip = frames.map(f => ({ step: f.step, map: mapOf(f, layer, head) })).filter(f => f.map);
+    const running = ["running", "paused"].includes(state.status);
+    film.update({ frames: strip, last: state.run ? last : null, cursor: step });
+    write(where, "step " + count(state.run ? step : 0));
+    how.textContent =
+      !state.run || last === 0
+        ? "untrained"
+        : !following
+          ? "in the past"
+          : running
+            ? "following the run"
+            : "the last step";
+    play.disabled = frames.length < 2;
+    end.hidden = following || !last;
+    write(end, running ? "Follow the run" : "Go to the end");
+  };
+  return { update, stop };
+};
+
+/* ---- what it writes ---- */
+
+const writesPanel = host => {
+  const panel = buildPanel("What it writes");
+  const table = predictions(panel.body);
+  panel.section.classList.add("hf-writes");
+  host.append(panel.section);
+  const update = (/** @type {TrainView} */ { state, meta, frame }) => {
+    const rows =
+      frame?.predictions || (frame && state.frames.findLast(f => f.step <= frame.step && f.predictions)?.predictions);
+    panel.rename(
+      meta.predictions_name || "What it writes",
+      [meta.predictions_title, "at this step"].filter(Boolean).join(", "),
+    );
+    table.update(
+      rows,
+      "Train, and a few held-out examples appear here with their wrong symbols marked.",
+      meta.predictions_columns,
+    );
+  };
+  return { update };
+};
+
+const trainPanels = { figures, curves, mapPanel, timePanel, writesPanel };
+
+export { besideOf, logMark, logScale, trainPanels };

@@ -163,32 +163,7 @@ def build_slider(row: Parameter, **look) -> gr.Slider:
 
 
 def try_board(elem_id: str) -> gr.HTML:
-    """Build the picture of one answer: symbols, verdict, tree, distributions, beams and its map.
-
-    Value: `to_json` of None or a dict; all but `written` may be left out.
-
-        written         [{token, probability}];  wrong [bool] beside it;  text "ASSIGN x ADD 1 2"
-        steps           [place in distributions] beside it
-        correct         True | False | None;  check "the same as Python's ast";  answer: the right one
-        tree            {label, sign, children, wrong, expected} or None
-        passage         of a language model: {prompt, text}
-        log_probability, per_token
-        map             {kind "cross" | "alignment" | "decoder" | "encoder", title, rows, cols, truth,
-                        allowed, maps: encode_maps([L, H, rows, cols]), shape}; kind None: no attention
-
-    All these tell the best answer; `others` has the same of other beams or draws, `seeds` those of all draws.
-
-        distributions   [{names, log_p, more, weights}], each from the largest; `more` symbols are not named,
-                        `weights` is what they weigh together at each temperature of the slider
-        how             {strategy, temperature, and what else the strategy uses by name: top_k, seed, …}
-        beams           {nodes: [{token, parent, p, score, fate, step, map}], ends, maps}: parents first;
-                        they count from 1, 0 is the beginning; `step` is a place in distributions, `map` one
-                        among the maps of the answers and then of `maps`; `ends` are the answers' last nodes
-        removal         of a classifier: {class, before, words: [{word, drop, left, turns}]}
-        source, chosen  what was asked of which checkpoint: the same again keeps the chosen step
-
-    Event `rewrite`: the reader wants the answer with the settings as they stand.
-    """
+    """Build the picture of one answer, which takes a `TryValue`: symbols, tree, distributions, beams, map."""
     return boards.build_board("try_board", "hf-try", elem_id, "rewrite")
 
 

@@ -1,231 +1,262 @@
-"use strict";
 /* Panels of the Try tab beside its map: the answer with its verdict, what a step chose from, and the other answers,
-   of a beam search with its tree. Each is hfAttn.tryPanels.name(host, …) with update(state), where state is
-   {value, view, step, how}: the board's value, the answer or branch that is looked at, the chosen symbol, and the
-   settings as the sliders stand now. */
-(hfAttn => {
-  const { el, number, shown } = hfAttn;
+   of a beam search with its tree. Each is tryPanels.name(host, …) with update(state), where state is
+   the `State` of try_board.js. */
+import { buildPanel, button, childrenOf, el } from "../../../hf_attn/viz/web/core/dom.js";
+import { number, shown } from "../../../hf_attn/viz/web/core/format.js";
+import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
+import { parseTree } from "../../../hf_attn/viz/web/plots/parse_tree.js";
+import { symbolStrip } from "../../../hf_attn/viz/web/plots/token_strip.js";
+import { beamTree } from "./beam_tree.js";
+import { distribution } from "./distribution.js";
 
-  const verdict = () => {
-    const box = el("span", "hf-verdict");
-    const update = ({ correct, check, answer }) => {
-      const known = correct === true || correct === false;
-      const words =
-        correct === false
-          ? ["wrong", answer ? `is ${answer}` : check].filter(Boolean).join(", ")
-          : check || (correct ? "right" : "no check for this task");
-      box.className = "hf-verdict" + (correct === false ? " no" : "");
-      box.replaceChildren(known ? el("i", correct ? "yes" : "no") : "", words);
-    };
-    return { element: box, update };
+/** @import {State, View} from "./try_board.js" */
+
+const verdict = () => {
+  const box = el("span", "hf-verdict");
+  const update = (/** @type {Partial<View>} */ { correct, check, answer }) => {
+    const known = correct === true || correct === false;
+    const words =
+      correct === false
+        ? ["wrong", answer ? `is ${answer}` : check].filter(Boolean).join(", ")
+        : check || (correct ? "right" : "no check for this task");
+    box.className = "hf-verdict" + (correct === false ? " no" : "");
+    box.replaceChildren(known ? el("i", correct ? "yes" : "no") : "", words);
   };
+  return { element: box, update };
+};
 
-  /** Which of several answers is looked at, in words. */
-  const nameView = ({ value, view }) => {
-    if (view.branch) return `a branch of the beam tree, ${view.branch}`;
-    if (value.seeds) return `draw with seed ${value.seeds[view.rank]}`;
-    return value.others?.length ? `answer ${view.rank + 1} of ${value.others.length + 1}` : "";
+/** Which of several answers is looked at, in words. */
+const nameView = (/** @type {State} */ { value, view }) => {
+  if (view.branch) return `a branch of the beam tree, ${view.branch}`;
+  if (value.seeds) return `draw with seed ${value.seeds[view.rank]}`;
+  return value.others?.length ? `answer ${view.rank + 1} of ${value.others.length + 1}` : "";
+};
+
+const answer = host => {
+  const panel = buildPanel("Answer");
+  const said = verdict();
+  const written = el("div", "hf-answer");
+  const treeHost = el("div");
+  const text = el("p", "hf-mono hf-astext");
+  const tree = parseTree(treeHost);
+  const press = (words, what) => button(words, what, "");
+  const asText = press("Show as text", () => {
+    text.hidden = !text.hidden;
+    asText.textContent = text.hidden ? "Show as text" : "Hide text";
+    asText.setAttribute("aria-expanded", String(!text.hidden));
+  });
+  asText.setAttribute("aria-expanded", "false");
+  asText.dataset.opens = "text";
+  text.hidden = true;
+  panel.header.append(said.element);
+  panel.body.append(written, treeHost, text);
+  const pictures = [press("PNG", () => tree.png("tree")), press("SVG", () => tree.svg("tree"))];
+  panel.footer.append(el("div", "hf-take", ...pictures, asText));
+  host.append(panel.section);
+
+  const draw = (/** @type {View} */ { passage, written: symbols = [], wrong }, /** @type {boolean} */ isClass) => {
+    if (passage) return el("p", "hf-passage", el("span", "hf-quiet", passage.prompt), el("b", "", passage.text));
+    return symbolStrip(
+      symbols.map(w => w.token),
+      wrong,
+      isClass ? String : shown,
+    );
   };
-
-  const answer = host => {
-    const panel = hfAttn.panel("Answer");
-    const said = verdict();
-    const written = el("div", "hf-answer");
-    const treeHost = el("div");
-    const text = el("p", "hf-mono hf-astext");
-    const tree = hfAttn.tree(treeHost);
-    const press = (words, what) => hfAttn.button(words, what, "");
-    const asText = press("Show as text", () => {
-      text.hidden = !text.hidden;
-      asText.textContent = text.hidden ? "Show as text" : "Hide text";
-      asText.setAttribute("aria-expanded", String(!text.hidden));
-    });
-    asText.setAttribute("aria-expanded", "false");
-    asText.dataset.opens = "text";
-    text.hidden = true;
-    panel.header.append(said.element);
-    panel.body.append(written, treeHost, text);
-    const pictures = [press("PNG", () => tree.png("tree")), press("SVG", () => tree.svg("tree"))];
-    panel.footer.append(el("div", "hf-take", ...pictures, asText));
-    host.append(panel.section);
-
-    const draw = ({ passage, written: symbols = [], wrong }, isClass) => {
-      if (passage) return el("p", "hf-passage", el("span", "hf-quiet", passage.prompt), el("b", "", passage.text));
-      return hfAttn.symbols(symbols.map(w => w.token), wrong, isClass ? String : shown);
-    };
-    const update = state => {
-      const { value, view } = state;
-      const hasTree = Boolean(view?.tree);
-      const isClass = Boolean(value?.removal);
-      const how = isClass ? "as the model reads it" : hasTree ? "as the model wrote it" : "symbol by symbol";
-      const note = value ? nameView(state) || how : "";
-      panel.rename(hasTree ? "Tree" : isClass ? "Class" : "Answer", note);
-      said.element.hidden = !value || Boolean(view.branch);
-      said.update(view || {});
-      written.hidden = hasTree;
-      written.replaceChildren(
-        value ? draw(view, isClass) : el("p", "hf-blank", "The answer will be drawn here, symbol by symbol."),
-      );
-      treeHost.hidden = panel.footer.hidden = !hasTree;
-      tree.update(view?.tree || null);
-      text.textContent = view?.text ?? (view?.written || []).map(w => w.token).join(" ");
-      if (!hasTree) text.hidden = true;
-    };
-    return { update };
+  const update = (/** @type {State} */ state) => {
+    const { value, view } = state;
+    const hasTree = Boolean(view?.tree);
+    const isClass = Boolean(value?.removal);
+    const how = isClass ? "as the model reads it" : hasTree ? "as the model wrote it" : "symbol by symbol";
+    const note = value ? nameView(state) || how : "";
+    panel.rename(hasTree ? "Tree" : isClass ? "Class" : "Answer", note);
+    said.element.hidden = !value || Boolean(view.branch);
+    said.update(view || {});
+    written.hidden = hasTree;
+    written.replaceChildren(
+      value ? draw(view, isClass) : el("p", "hf-blank", "The answer will be drawn here, symbol by symbol."),
+    );
+    treeHost.hidden = panel.footer.hidden = !hasTree;
+    tree.update(view?.tree || null);
+    text.textContent = view?.text ?? (view?.written || []).map(w => w.token).join(" ");
+    if (!hasTree) text.hidden = true;
   };
+  return { update };
+};
 
-  /** What temperature does where nothing is drawn. */
-  const remark = ({ value, how }) => {
-    if (!value?.how || how.temperature === 1) return "";
-    const { samples, title } = hfAttn.strategies[how.strategy];
-    return samples ? "" : `Temperature changes no order: ${title} goes by the marks.`;
+/** What temperature does where nothing is drawn. */
+const remark = (/** @type {State} */ { value, how }) => {
+  if (!value?.how || how.temperature === 1) return "";
+  const { samples, title } = hfAttn.strategies[how.strategy];
+  return samples ? "" : `Temperature changes no order: ${title} goes by the marks.`;
+};
+
+/** A line that says so when the answer is of other settings than the sliders, with a button to write anew. */
+const staleLine = onRewrite => {
+  const words = el("span");
+  const line = el("p", "hf-stale hf-notice", words, button("Write anew", onRewrite));
+  line.setAttribute("role", "status");
+  const update = (/** @type {State} */ { value, how }) => {
+    const draws = value?.seeds && how;
+    const names = draws ? { temperature: ["temperature"], ...hfAttn.strategies[how.strategy].own } : {};
+    const others = Object.keys(names).filter(name => value.how[name] !== how[name]);
+    const was = others.map(name => `${names[name][0]} ${value.how[name]}`).join(", ");
+    line.hidden = !others.length;
+    words.textContent = `The answer was written with ${was}; only the bars have changed.`;
   };
+  return { element: line, update };
+};
 
-  /** A line that says so when the answer is of other settings than the sliders, with a button to write anew. */
-  const staleLine = onRewrite => {
-    const words = el("span");
-    const line = el("p", "hf-stale hf-notice", words, hfAttn.button("Write anew", onRewrite));
-    line.setAttribute("role", "status");
-    const update = ({ value, how }) => {
-      const draws = value?.seeds && how;
-      const names = draws ? { temperature: ["temperature"], ...hfAttn.strategies[how.strategy].own } : {};
-      const others = Object.keys(names).filter(name => value.how[name] !== how[name]);
-      const was = others.map(name => `${names[name][0]} ${value.how[name]}`).join(", ");
-      line.hidden = !others.length;
-      words.textContent = `The answer was written with ${was}; only the bars have changed.`;
-    };
-    return { element: line, update };
+const steps = (host, onStep, onRewrite) => {
+  const panel = buildPanel("What could come next");
+  const chips = el("div", "hf-steps");
+  const dist = el("div");
+  const bars = distribution(dist);
+  /** @type {State} */
+  let now = null;
+  chips.setAttribute("role", "group");
+  chips.setAttribute("aria-label", "Step of the answer");
+  const stale = staleLine(onRewrite);
+  panel.body.append(chips, stale.element, dist);
+  host.append(panel.section);
+  const refresh = takeAway(panel, {
+    picture: bars,
+    file: () => `step-${now.step + 1}`,
+    lines: bars.lines,
+    caption: () => `What step ${now.step + 1} could have written`,
+  });
+  const chip = (
+    /** @type {Board.WrittenSymbol} */ w,
+    /** @type {number} */ i,
+    /** @type {boolean} */ wrong,
+    /** @type {boolean} */ chosen,
+  ) => {
+    const b = button(shown(w.token), () => onStep(i), wrong ? "wrong" : "");
+    b.append(el("small", "", number(w.probability, 2)));
+    b.setAttribute("aria-pressed", String(chosen));
+    if (wrong) b.append(el("span", "hf-sr", "wrong"));
+    return b;
   };
-
-  const steps = (host, onStep, onRewrite) => {
-    const panel = hfAttn.panel("What could come next");
-    const chips = el("div", "hf-steps");
-    const dist = el("div");
-    const bars = hfAttn.distribution(dist);
-    let now = null;
-    chips.setAttribute("role", "group");
-    chips.setAttribute("aria-label", "Step of the answer");
-    const stale = staleLine(onRewrite);
-    panel.body.append(chips, stale.element, dist);
-    host.append(panel.section);
-    const refresh = hfAttn.takeAway(panel, {
-      picture: bars,
-      file: () => `step-${now.step + 1}`,
-      lines: bars.lines,
-      caption: () => `What step ${now.step + 1} could have written`,
-    });
-    const chip = (w, i, wrong, chosen) => {
-      const b = hfAttn.button(shown(w.token), () => onStep(i), wrong ? "wrong" : "");
-      b.append(el("small", "", number(w.probability, 2)));
-      b.setAttribute("aria-pressed", String(chosen));
-      if (wrong) b.append(el("span", "hf-sr", "wrong"));
-      return b;
-    };
-    const title = ({ value, view, step }) => {
-      if (!value) return ["What could come next", ""];
-      if (value.removal) return ["What the text could be", "every class with its probability"];
-      const first = Math.max(0, step - 12);
-      const before = [first ? "…" : "", ...view.written.slice(first, step).map(w => shown(w.token))].join(" ").trim();
-      return [`Step ${step + 1}: what could come next`, before ? "after " + before : "after nothing yet"];
-    };
-    const blank = "Each symbol that could have been written, with its probability, will stand here.";
-    const update = state => {
-      now = state;
-      const { value, view, step, how } = state;
-      const written = view?.written || [];
-      stale.update(state);
-      panel.rename(...title(state));
-      const focused = [...chips.children].indexOf(document.activeElement);
-      chips.hidden = Boolean(value?.removal); // one step, and it stands beside
-      chips.replaceChildren(...written.map((w, i) => chip(w, i, view.wrong?.[i], i === step)));
-      if (focused >= 0) chips.children[focused]?.focus();
-      const from = value?.distributions?.[view.steps?.[step]];
-      dist.hidden = panel.footer.hidden = !from;
-      if (from) {
-        const what = value.removal ? "class" : "symbol";
-        bars.update(from, value.removal ? null : how, { what, written: written[step]?.token, note: remark(state) });
-        refresh();
-      }
-      if (!value) chips.replaceChildren(el("p", "hf-blank", blank));
-    };
-    return { update };
+  /** @returns {[string, string]} */
+  const title = (/** @type {State} */ { value, view, step }) => {
+    if (!value) return ["What could come next", ""];
+    if (value.removal) return ["What the text could be", "every class with its probability"];
+    const first = Math.max(0, step - 12);
+    const before = [first ? "…" : "", ...view.written.slice(first, step).map(w => shown(w.token))].join(" ").trim();
+    return [`Step ${step + 1}: what could come next`, before ? "after " + before : "after nothing yet"];
   };
-
-  /* ---- beams, or several draws ---- */
-
-  const marks = () => {
-    const mark = (cls, words) => el("span", "", el("i", cls), words);
-    return el("div", "hf-marks", mark("full", "shown above"), mark("", "kept"), mark("gone", "dropped"));
-  };
-
-  const table = onAnswer => {
-    const body = el("tbody");
-    const column = (cls, text) => el("th", cls, text);
-    const first = column("", "");
-    const heads = [first, column("", "answer"), column("num", "log p"), column("num len", "÷ length"), column("", "check")];
-    const element = el("table", "hf-ends", el("thead", "", el("tr", "", ...heads)), body);
-    const row = ({ value, view }, one, i, best) => {
-      const chip = (w, k) =>
-        el("span", "hf-tok" + (i && w.token !== best.written[k]?.token ? " other" : ""), shown(w.token));
-      const told = one.passage
-        ? el("p", "hf-passage", one.passage.text)
-        : el("div", "hf-tokens", ...one.written.map(chip));
-      const press = hfAttn.button(String(value.seeds ? value.seeds[i] : i + 1), () => onAnswer(i));
-      press.setAttribute("aria-pressed", String(!view.branch && view.rank === i));
-      press.setAttribute("aria-label", value.seeds ? `Show the draw with seed ${value.seeds[i]}` : `Show answer ${i + 1}`);
-      return el(
-        "tr",
-        !view.branch && view.rank === i ? "won" : "",
-        el("td", "", press),
-        el("td", "", told),
-        el("td", "num", number(one.log_probability, 2)),
-        el("td", "num len", number(one.per_token, 3)),
-        el("td", one.correct === false ? "no" : "", { true: "right", false: "wrong" }[one.correct] ?? ""),
-      );
-    };
-    const update = state => {
-      const { value } = state;
-      const all = [value, ...(value.others || [])];
-      first.textContent = value.seeds ? "seed" : "";
-      const focused = [...body.querySelectorAll("button")].indexOf(document.activeElement);
-      body.replaceChildren(...all.map((one, i) => row(state, one, i, all[0])));
-      if (focused >= 0) body.querySelectorAll("button")[focused]?.focus();
-    };
-    return { element, update };
-  };
-
-  const others = (host, onAnswer, onNode) => {
-    const panel = hfAttn.panel("");
-    const treeHost = el("div", "hf-beams");
-    const legend = marks();
-    const tree = hfAttn.beamTree(treeHost, { onPick: onNode });
-    const answers = table(onAnswer);
-    panel.header.append(legend);
-    panel.body.append(treeHost, answers.element);
-    host.append(panel.section);
-    const refresh = hfAttn.takeAway(panel, {
-      picture: tree,
-      file: () => "beam-tree",
-      lines: tree.lines,
-      caption: () => "Every symbol of the beam tree, from the first step on",
-    });
-    const update = state => {
-      const { value, view } = state;
-      const all = value?.others || [];
-      const beams = value?.beams;
-      panel.section.hidden = !all.length && !beams;
-      if (panel.section.hidden) return;
-      const note = beams
-        ? `${value.how.num_beams} beams; below each symbol the sum of log p so far; of the dropped, the two likeliest of each step`
-        : `drawn with seeds that follow one another, at temperature ${number(value.how.temperature, 1)}`;
-      panel.rename(beams ? "Beam tree" : "Several draws", note);
-      treeHost.hidden = legend.hidden = panel.footer.hidden = !beams;
-      tree.update(beams ? { ...beams, chosen: view.node, path: view.end } : null);
+  const blank = "Each symbol that could have been written, with its probability, will stand here.";
+  const update = (/** @type {State} */ state) => {
+    now = state;
+    const { value, view, step, how } = state;
+    const written = view?.written || [];
+    stale.update(state);
+    panel.rename(...title(state));
+    const focused = childrenOf(chips).indexOf(/** @type {HTMLElement} */ (document.activeElement));
+    chips.hidden = Boolean(value?.removal); // one step, and it stands beside
+    chips.replaceChildren(...written.map((w, i) => chip(w, i, view.wrong?.[i], i === step)));
+    if (focused >= 0) childrenOf(chips)[focused]?.focus();
+    const from = value?.distributions?.[view.steps?.[step]];
+    dist.hidden = panel.footer.hidden = !from;
+    if (from) {
+      const what = value.removal ? "class" : "symbol";
+      bars.update(from, value.removal ? null : how, { what, written: written[step]?.token, note: remark(state) });
       refresh();
-      answers.update(state);
-    };
-    return { update };
+    }
+    if (!value) chips.replaceChildren(el("p", "hf-blank", blank));
   };
+  return { update };
+};
 
-  hfAttn.tryPanels = { answer, steps, others };
-})((window.hfAttn ||= {}));
+/* ---- beams, or several draws ---- */
+
+const marks = () => {
+  const mark = (cls, words) => el("span", "", el("i", cls), words);
+  return el("div", "hf-marks", mark("full", "shown above"), mark("", "kept"), mark("gone", "dropped"));
+};
+
+const table = onAnswer => {
+  const body = el("tbody");
+  const column = (cls, text) => el("th", cls, text);
+  const first = column("", "");
+  const heads = [
+    first,
+    column("", "answer"),
+    column("num", "log p"),
+    column("num len", "÷ length"),
+    column("", "check"),
+  ];
+  const element = el("table", "hf-ends", el("thead", "", el("tr", "", ...heads)), body);
+  const row = (
+    /** @type {State} */ { value, view },
+    /** @type {Board.Answer} */ one,
+    /** @type {number} */ i,
+    /** @type {Board.Answer} */ best,
+  ) => {
+    const chip = (w, k) =>
+      el("span", "hf-tok" + (i && w.token !== best.written[k]?.token ? " other" : ""), shown(w.token));
+    const told = one.passage
+      ? el("p", "hf-passage", one.passage.text)
+      : el("div", "hf-tokens", ...one.written.map(chip));
+    const press = button(String(value.seeds ? value.seeds[i] : i + 1), () => onAnswer(i));
+    press.setAttribute("aria-pressed", String(!view.branch && view.rank === i));
+    press.setAttribute(
+      "aria-label",
+      value.seeds ? `Show the draw with seed ${value.seeds[i]}` : `Show answer ${i + 1}`,
+    );
+    return el(
+      "tr",
+      !view.branch && view.rank === i ? "won" : "",
+      el("td", "", press),
+      el("td", "", told),
+      el("td", "num", number(one.log_probability, 2)),
+      el("td", "num len", number(one.per_token, 3)),
+      el("td", one.correct === false ? "no" : "", { true: "right", false: "wrong" }[one.correct] ?? ""),
+    );
+  };
+  const update = (/** @type {State} */ state) => {
+    const { value } = state;
+    const all = [value, ...(value.others || [])];
+    first.textContent = value.seeds ? "seed" : "";
+    const focused = [...body.querySelectorAll("button")].indexOf(/** @type {HTMLElement} */ (document.activeElement));
+    body.replaceChildren(...all.map((one, i) => row(state, one, i, all[0])));
+    if (focused >= 0) body.querySelectorAll("button")[focused]?.focus();
+  };
+  return { element, update };
+};
+
+const others = (host, onAnswer, onNode) => {
+  const panel = buildPanel("");
+  const treeHost = el("div", "hf-beams");
+  const legend = marks();
+  const tree = beamTree(treeHost, { onPick: onNode });
+  const answers = table(onAnswer);
+  panel.header.append(legend);
+  panel.body.append(treeHost, answers.element);
+  host.append(panel.section);
+  const refresh = takeAway(panel, {
+    picture: tree,
+    file: () => "beam-tree",
+    lines: tree.lines,
+    caption: () => "Every symbol of the beam tree, from the first step on",
+  });
+  const update = (/** @type {State} */ state) => {
+    const { value, view } = state;
+    const all = value?.others || [];
+    const beams = value?.beams;
+    panel.section.hidden = !all.length && !beams;
+    if (panel.section.hidden) return;
+    const note = beams
+      ? `${value.how.num_beams} beams; below each symbol the sum of log p so far; of the dropped, the two likeliest of each step`
+      : `drawn with seeds that follow one another, at temperature ${number(value.how.temperature, 1)}`;
+    panel.rename(beams ? "Beam tree" : "Several draws", note);
+    treeHost.hidden = legend.hidden = panel.footer.hidden = !beams;
+    tree.update(beams ? { ...beams, chosen: view.node, path: view.end } : null);
+    refresh();
+    answers.update(state);
+  };
+  return { update };
+};
+
+const tryPanels = { answer, steps, others };
+
+export { tryPanels };

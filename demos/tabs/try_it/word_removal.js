@@ -1,102 +1,106 @@
-"use strict";
 /* What changes when a word is taken out: each word of a text in the signed colour of what the named class loses
    without it, the value on hover, a scale with its ends named, the same as a table.
 
-   const words = hfAttn.removal(host); words.update({class, before, words: [{word, drop, left, turns}]})
-   drop    what its removal takes from the class's probability; below 0 it gives
-   left    the probability without it;  turns  the class that the text then has, where that is another */
-(hfAttn => {
-  const { el, number, percent, range, css, signedStops, signedColour } = hfAttn;
-  const ENDS = [0.05, 0.1, 0.2, 0.5, 1]; // of the scale: the first that covers every word
+   const words = removalStrip(host); words.update(value), a Board.WordRemoval */
+import { buildPanel, childrenOf, el, live } from "../../../hf_attn/viz/web/core/dom.js";
+import { number, percent, range } from "../../../hf_attn/viz/web/core/format.js";
+import { css, numberOn, onLook, themeOf } from "../../../hf_attn/viz/web/core/theme.js";
+import { tip } from "../../../hf_attn/viz/web/core/tooltip.js";
+import { numbersTable, takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
+import { signedColour, signedStops } from "../../../hf_attn/viz/web/plots/signed_colours.js";
 
-  const signed = (x, digits = 3) => (x > 0 && Number(x.toFixed(digits)) !== 0 ? "+" : "") + number(x, digits);
-  const tells = (value, one) => [
-    `without ${one.word}`,
-    `${value.class} ${number(one.left, 3)} instead of ${number(value.before, 3)} (${signed(-one.drop)})`,
-    ...(one.turns ? [`then the class is ${one.turns}`] : []),
+const ENDS = [0.05, 0.1, 0.2, 0.5, 1]; // of the scale: the first that covers every word
+
+const signed = (x, digits = 3) => (x > 0 && Number(x.toFixed(digits)) !== 0 ? "+" : "") + number(x, digits);
+const tells = (/** @type {Board.WordRemoval} */ value, /** @type {Board.RemovedWord} */ one) => [
+  `without ${one.word}`,
+  `${value.class} ${number(one.left, 3)} instead of ${number(value.before, 3)} (${signed(-one.drop)})`,
+  ...(one.turns ? [`then the class is ${one.turns}`] : []),
+];
+
+const captionOf = (/** @type {Board.WordRemoval} */ value) => `What ${value.class} loses without each word`;
+const table = (/** @type {Board.WordRemoval} */ value) => {
+  const heads = ["word", "without it", "change", "class then"];
+  const rows = value.words.map(one => [one.word, number(one.left, 3), signed(-one.drop), one.turns || value.class]);
+  const caption = `The probability of ${value.class} without each word; with all words it is ${number(value.before, 3)}.`;
+  return numbersTable([heads, ...rows], caption, { name: captionOf(value) });
+};
+
+const removalStrip = host => {
+  const strip = el("p", "hf-words");
+  const scale = el("div", "hf-signed");
+  const said = live();
+  host.append(strip, scale, said.element);
+  /** @type {Board.WordRemoval} */
+  let value = null;
+
+  const paint = () => {
+    if (!value) return;
+    const stops = signedStops(strip);
+    const theme = themeOf(strip);
+    const end = ENDS.find(limit => value.words.every(one => Math.abs(one.drop) <= limit)) ?? 1;
+    childrenOf(strip).forEach((chip, i) => {
+      const rgb = signedColour(stops, value.words[i].drop, end);
+      chip.style.background = css(rgb);
+      chip.style.color = numberOn(theme, rgb);
+    });
+    const bar = el("i");
+    bar.style.background = `linear-gradient(to right, ${range(17)
+      .map(k => css(signedColour(stops, k / 8 - 1, 1)))
+      .join(", ")})`;
+    const ends = [`−${end}: surer without it`, "0", `${end}: this class needs it`];
+    scale.replaceChildren(bar, ...ends.map(text => el("span", "", text)));
+  };
+  onLook(strip, paint);
+
+  const chipOf = (/** @type {Board.RemovedWord} */ one) => {
+    const chip = el("span", one.turns ? "turns" : "", one.word);
+    const show = event => tip(event, tells(value, one));
+    chip.tabIndex = 0;
+    chip.addEventListener("pointermove", show);
+    chip.addEventListener("pointerleave", event => tip(event, null));
+    chip.addEventListener("focus", () => {
+      const box = chip.getBoundingClientRect();
+      tip({ clientX: box.left, clientY: box.top }, tells(value, one));
+      said.say(tells(value, one).join(", "));
+    });
+    chip.addEventListener("blur", event => tip(event, null));
+    return chip;
+  };
+  const lines = () => [
+    ["word", `p(${value.class}) without it`, "change", "class then"],
+    ...value.words.map(one => [one.word, one.left, -one.drop, one.turns || value.class]),
   ];
-
-  const captionOf = value => `What ${value.class} loses without each word`;
-  const table = value => {
-    const heads = ["word", "without it", "change", "class then"];
-    const rows = value.words.map(one => [one.word, number(one.left, 3), signed(-one.drop), one.turns || value.class]);
-    const caption = `The probability of ${value.class} without each word; with all words it is ${number(value.before, 3)}.`;
-    return hfAttn.numbersTable([heads, ...rows], caption, { name: captionOf(value) });
+  const caption = () => captionOf(value);
+  const update = (/** @type {Board.WordRemoval} */ next) => {
+    value = next;
+    strip.replaceChildren(...(value?.words || []).map(chipOf));
+    strip.setAttribute("aria-label", value ? `Words by what ${value.class} loses without them` : "");
+    paint();
   };
+  return { update, taken: { file: () => "removal", lines, caption, table: () => table(value) } };
+};
 
-  hfAttn.removal = host => {
-    const strip = el("p", "hf-words");
-    const scale = el("div", "hf-signed");
-    const said = hfAttn.live();
-    host.append(strip, scale, said.element);
-    let value = null;
-
-    const paint = () => {
-      if (!value) return;
-      const stops = signedStops(strip);
-      const theme = hfAttn.theme(strip);
-      const end = ENDS.find(limit => value.words.every(one => Math.abs(one.drop) <= limit)) ?? 1;
-      [...strip.children].forEach((chip, i) => {
-        const rgb = signedColour(stops, value.words[i].drop, end);
-        chip.style.background = css(rgb);
-        chip.style.color = hfAttn.numberOn(theme, rgb);
-      });
-      const bar = el("i");
-      bar.style.background = `linear-gradient(to right, ${range(17)
-        .map(k => css(signedColour(stops, k / 8 - 1, 1)))
-        .join(", ")})`;
-      const ends = [`−${end}: surer without it`, "0", `${end}: this class needs it`];
-      scale.replaceChildren(bar, ...ends.map(text => el("span", "", text)));
-    };
-    hfAttn.onLook(strip, paint);
-
-    const chipOf = one => {
-      const chip = el("span", one.turns ? "turns" : "", one.word);
-      const show = event => hfAttn.tip(event, tells(value, one));
-      chip.tabIndex = 0;
-      chip.addEventListener("pointermove", show);
-      chip.addEventListener("pointerleave", event => hfAttn.tip(event, null));
-      chip.addEventListener("focus", () => {
-        const box = chip.getBoundingClientRect();
-        hfAttn.tip({ clientX: box.left, clientY: box.top }, tells(value, one));
-        said.say(tells(value, one).join(", "));
-      });
-      chip.addEventListener("blur", event => hfAttn.tip(event, null));
-      return chip;
-    };
-    const lines = () => [
-      ["word", `p(${value.class}) without it`, "change", "class then"],
-      ...value.words.map(one => [one.word, one.left, -one.drop, one.turns || value.class]),
-    ];
-    const caption = () => captionOf(value);
-    const update = next => {
-      value = next;
-      strip.replaceChildren(...(value?.words || []).map(chipOf));
-      strip.setAttribute("aria-label", value ? `Words by what ${value.class} loses without them` : "");
-      paint();
-    };
-    return { update, taken: { file: () => "removal", lines, caption, table: () => table(value) } };
+/** The panel of the Try tab. */
+const removalPanel = host => {
+  const panel = buildPanel("What changes when a word is taken out");
+  const words = removalStrip(panel.body);
+  const refresh = takeAway(panel, words.taken);
+  host.append(panel.section);
+  const update = (/** @type {Board.TryValue} */ value) => {
+    const removal = value?.removal;
+    panel.section.hidden = !removal;
+    words.update(removal || null);
+    if (!removal) return;
+    refresh();
+    const turning = removal.words.filter(one => one.turns).length;
+    panel.rename(
+      "What changes when a word is taken out",
+      `${removal.class} has ${percent(removal.before)} with all words; underlined: without it the class is another` +
+        (turning ? "" : " (here no single word does that)"),
+    );
   };
+  return { update };
+};
 
-  /** The panel of the Try tab. */
-  hfAttn.removalPanel = host => {
-    const panel = hfAttn.panel("What changes when a word is taken out");
-    const words = hfAttn.removal(panel.body);
-    const refresh = hfAttn.takeAway(panel, words.taken);
-    host.append(panel.section);
-    const update = value => {
-      const removal = value?.removal;
-      panel.section.hidden = !removal;
-      words.update(removal || null);
-      if (!removal) return;
-      refresh();
-      const turning = removal.words.filter(one => one.turns).length;
-      panel.rename(
-        "What changes when a word is taken out",
-        `${removal.class} has ${percent(removal.before)} with all words; underlined: without it the class is another` +
-          (turning ? "" : " (here no single word does that)"),
-      );
-    };
-    return { update };
-  };
-})((window.hfAttn ||= {}));
+export { removalPanel, removalStrip };

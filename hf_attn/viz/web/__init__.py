@@ -1,6 +1,6 @@
 """The canvas components: what draws a map, a curve or a tree, in the app and in a page of its own.
 
-Each script hangs its functions on the one global `hfAttn`; each is described at its top. Nothing comes from
+Each script is an ES module, described at its top; `join_scripts` makes one script of them. Nothing comes from
 another server. `read_asset` gives a file's text; the app's own boards lie beside its tabs. `encode_maps`
 and `to_json` make the value of a board, `build_page` a whole page that holds the lens and its value.
 """
@@ -10,29 +10,57 @@ import functools
 import html
 import json
 import math
+import re
+import typing
 from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 
 from hf_attn.models.config_checks import check_choice
+from hf_attn.viz.board_values import LensKind, LensValue
 
 FOLDER = Path(__file__).parent
 STYLES = ("core/tokens.css", "core/canvas.css")
-SCRIPTS = (  # in this order
-    *(f"core/{name}.js" for name in ("base", "surface", "mount", "svg")),
-    *(f"plots/{name}.js" for name in ("heatmap_paint", "heatmap", "long_heatmap", "line_chart")),
-    *("plots/film_strip.js", "plots/token_strip.js"),
-    *("export/npz.js", "export/single_page.js", "export/buttons.js"),
-    *(f"plots/{name}.js" for name in ("parse_tree", "head_grid", "signed_colours")),
-    *("export/all_heads.js", "lens/facts.js", "lens/panels.js", "lens/explore_board.js"),
-)
+IMPORT = re.compile(r'^import (\{[^}]*\}) from "([^"]+)";\n', re.MULTILINE)
+EXPORT = re.compile(r"^export (\{[^}]*\});\n", re.MULTILINE)
 THEMES = ("auto", "light", "dark")
 
 
 def read_asset(name: str) -> str:
     """Return the text of a style or a script."""
     return (FOLDER / name).read_text(encoding="utf-8")
+
+
+def list_scripts() -> list[Path]:
+    """List the modules of the components, in any order."""
+    return sorted(FOLDER.glob("*/*.js"))
+
+
+def join_scripts(files: Iterable[Path]) -> str:
+    """Join ES modules into one script, each after those that it imports.
+
+    A saved page can fetch nothing, and Gradio takes one text for the head of its page. So each module becomes
+    a block, which takes what it imports from the global `hfAttn` and puts there what it exports.
+
+    Args:
+        files: modules that import by relative paths, never in a circle. What they import and is not among
+            them must have been loaded before.
+    """
+    waiting = {file.resolve(): file.read_text("utf-8") for file in files}
+    pieces = ['"use strict";\nwindow.hfAttn ||= {};']
+
+    def add(file: Path) -> None:
+        if (text := waiting.pop(file, None)) is None:
+            return
+        for _, path in IMPORT.findall(text):
+            add((file.parent / path).resolve())
+        text = IMPORT.sub(lambda found: f"const {found[1].replace(' as ', ': ')} = hfAttn;\n", text)
+        pieces.append("{\n" + EXPORT.sub(r"Object.assign(hfAttn, \1);\n", text) + "}")
+
+    for file in list(waiting):
+        add(file)
+    return "\n".join(pieces)
 
 
 def encode_maps(weights) -> str:
@@ -45,23 +73,23 @@ def encode_maps(weights) -> str:
     return base64.b64encode(np.round(np.clip(array, 0, 1) * 65535).astype("<u2").tobytes()).decode("ascii")
 
 
-def pack_kind(weights, rows: Iterable[str], cols: Iterable[str], **more) -> dict:
+def pack_kind(weights, rows: Iterable[str], cols: Iterable[str], **more) -> LensKind:
     """Pack the maps of one kind of attention for the lens.
 
     Args:
         weights: [L, H, Q, K].
         rows: labels of Q.
         cols: labels of K.
-        **more: allowed [[0|1]], padding, truth [[0|1|2]], title; None is left out.
+        **more: of LensKind; None is left out.
     """
     options = {name: value for name, value in more.items() if value is not None}
-    return {
+    packed = {
         "maps": encode_maps(weights),
         "shape": list(weights.shape),
         "rows": list(rows),
         "cols": list(cols),
-        **options,
     }
+    return typing.cast(LensKind, packed | options)
 
 
 def to_json(value) -> str | None:
@@ -95,11 +123,11 @@ def _finite(value):
     return None if is_number and not math.isfinite(value) else value
 
 
-def build_page(value: dict, title: str, theme: str = "auto") -> str:
+def build_page(value: LensValue, title: str, theme: str = "auto") -> str:
     """Build one HTML page with the lens that holds its styles, scripts and data, and requests nothing.
 
     Args:
-        value: of the board, as `explore_board` in viz/web/lens/explore_board.js takes it.
+        value: of the lens, a `LensValue`.
         title: of the page.
         theme: "light", "dark", or "auto" for what the reader's system is set to.
 
@@ -111,7 +139,7 @@ def build_page(value: dict, title: str, theme: str = "auto") -> str:
         "TITLE": html.escape(title),
         "THEME": theme,
         "STYLES": "\n".join(map(read_asset, (*STYLES, "export/page.css"))),
-        "SCRIPTS": "\n".join(map(read_asset, SCRIPTS)),
+        "SCRIPTS": join_scripts(list_scripts()),
         "VALUE": to_json(value),
     }
     pieces = read_asset("export/page.html").split("%%")  # text, name of a part, text, …

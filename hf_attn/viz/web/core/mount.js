@@ -1,82 +1,87 @@
-"use strict";
 /* A board inside its gr.HTML: value in, events out; and what it chose itself, for a link.
 
-   hfAttn.mount(name, {id, element, props, watch, trigger}) draws hfAttn[name] and keeps it up to date. A board gives
-   {update(value)} and, where a link can carry its own choices, state() → JSON and restore(state). A board that asks for
-   more than its value holds sends its value's id, and the answer, {id, …} with one thing more, goes to receive(answer):
-   one whose id is not the value's comes late. A button with
+   mount(name, {id, element, props, watch, trigger}) draws the board that a script exports by that name and keeps it up to date. A board gives
+   {update(value)} and, where a link can carry its own choices, state() → JSON and restore(state). A board that asks
+   for more than its value holds sends its value's id, and the answer, {id, …} with one thing more, goes to
+   receive(answer): one whose id is not the value's comes late. A button with
    data-opens shows or hides something under it: what is open travels with the board's choices, as `open`.
-   hfAttn.boards.states(within)   what the boards inside an element chose: {id: state}
-   hfAttn.boards.restore(states)  chooses it again: at once, or where a board has nothing to show yet, with its first value
-   hfAttn.boards.redraw(names, {keep})  gives the boards of these names their value once more; kept is what they chose
-   hfAttn.veil(name, value)       what a board sees of a value; the page may put a veil of its own here */
-(hfAttn => {
-  const mounted = new Map(); // id → {name, board, element, draw, filled}
-  const wanted = new Map(); // id → what a link chose for a board that has nothing to show yet
+   boards.states(within)   what the boards inside an element chose: {id: state}
+   boards.restore(states)  chooses it again: at once, or where a board has nothing to show yet, with its first value
+   boards.redraw(names, {keep})  gives the boards of these names their value once more; kept is what they chose
+   veil(name, value)       what a board sees of a value; setVeil(veil) puts one of the page's own there */
+import { keepLines } from "../export/buttons.js";
 
-  hfAttn.veil = (name, value) => value;
+const mounted = new Map(); // id → {name, board, element, draw, filled}
+const wanted = new Map(); // id → what a link chose for a board that has nothing to show yet
 
-  const isOpen = press => press.getAttribute("aria-expanded") === "true";
-  const folds = element => [...element.querySelectorAll("[data-opens]")];
-  const stateOf = ({ board, element }) => {
-    const open = folds(element).flatMap((press, i) => (isOpen(press) ? [i] : []));
-    return { ...board.state?.(), ...(open.length ? { open } : {}) };
+let hide = (_name, value) => value;
+const setVeil = veil => {
+  hide = veil;
+};
+const veil = (name, value) => hide(name, value);
+
+const isOpen = press => press.getAttribute("aria-expanded") === "true";
+const folds = element => [...element.querySelectorAll("[data-opens]")];
+const stateOf = ({ board, element }) => {
+  const open = folds(element).flatMap((press, i) => (isOpen(press) ? [i] : []));
+  return { ...board.state?.(), ...(open.length ? { open } : {}) };
+};
+
+const settle = id => {
+  const one = mounted.get(id);
+  if (!one?.filled || !wanted.has(id)) return;
+  const { open, ...state } = wanted.get(id);
+  wanted.delete(id);
+  try {
+    one.board.restore?.(state);
+    folds(one.element).forEach((press, i) => {
+      if (Array.isArray(open) && open.includes(i) !== isOpen(press)) press.click();
+    });
+  } catch (error) {
+    console.warn(`A link chose in ${id} what is not there:`, error); // somebody else wrote the link
+  }
+};
+
+const mount = (name, { id, element, props, watch, trigger }) => {
+  const board = window.hfAttn[name](element, trigger);
+  const one = { name, board, element, filled: false };
+  const isAnswer = value => board.receive && value && "id" in value && Object.keys(value).length === 2;
+  let value = null;
+  one.draw = () => {
+    keepLines(element, value);
+    board.update(veil(name, value));
+    one.filled = value !== null && value !== undefined;
+    settle(id);
   };
-
-  const settle = id => {
-    const one = mounted.get(id);
-    if (!one?.filled || !wanted.has(id)) return;
-    const { open, ...state } = wanted.get(id);
-    wanted.delete(id);
-    try {
-      one.board.restore?.(state);
-      folds(one.element).forEach((press, i) => {
-        if (Array.isArray(open) && open.includes(i) !== isOpen(press)) press.click();
-      });
-    } catch (error) {
-      console.warn(`A link chose in ${id} what is not there:`, error); // somebody else wrote the link
-    }
+  const take = () => {
+    const next = typeof props.value === "string" ? JSON.parse(props.value || "null") : props.value;
+    if (isAnswer(next)) return board.receive(veil(name, next));
+    value = next;
+    one.draw();
   };
+  mounted.set(id, one);
+  watch("value", take);
+  take();
+};
 
-  hfAttn.mount = (name, { id, element, props, watch, trigger }) => {
-    const board = hfAttn[name](element, trigger);
-    const one = { name, board, element, filled: false };
-    const isAnswer = value => board.receive && value && "id" in value && Object.keys(value).length === 2;
-    let value = null;
-    one.draw = () => {
-      hfAttn.keepLines(element, value);
-      board.update(hfAttn.veil(name, value));
-      one.filled = value !== null && value !== undefined;
+const boards = {
+  states: within => {
+    const here = [...mounted].filter(([, one]) => one.filled && within.contains(one.element));
+    const states = here.map(([id, one]) => [id, stateOf(one)]);
+    return Object.fromEntries(states.filter(([, state]) => Object.keys(state).length));
+  },
+  restore: states => {
+    for (const [id, state] of Object.entries(states)) {
+      wanted.set(id, state);
       settle(id);
-    };
-    const take = () => {
-      const next = typeof props.value === "string" ? JSON.parse(props.value || "null") : props.value;
-      if (isAnswer(next)) return board.receive(hfAttn.veil(name, next));
-      value = next;
+    }
+  },
+  redraw: (names, { keep }) =>
+    [...mounted].forEach(([id, one]) => {
+      if (!names.includes(one.name) || !one.filled) return;
+      if (keep && one.board.state && !wanted.has(id)) wanted.set(id, stateOf(one));
       one.draw();
-    };
-    mounted.set(id, one);
-    watch("value", take);
-    take();
-  };
+    }),
+};
 
-  hfAttn.boards = {
-    states: within => {
-      const here = [...mounted].filter(([, one]) => one.filled && within.contains(one.element));
-      const states = here.map(([id, one]) => [id, stateOf(one)]);
-      return Object.fromEntries(states.filter(([, state]) => Object.keys(state).length));
-    },
-    restore: states => {
-      for (const [id, state] of Object.entries(states)) {
-        wanted.set(id, state);
-        settle(id);
-      }
-    },
-    redraw: (names, { keep }) =>
-      [...mounted].forEach(([id, one]) => {
-        if (!names.includes(one.name) || !one.filled) return;
-        if (keep && one.board.state && !wanted.has(id)) wanted.set(id, stateOf(one));
-        one.draw();
-      }),
-  };
-})((window.hfAttn ||= {}));
+export { boards, mount, setVeil, veil };

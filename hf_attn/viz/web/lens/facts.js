@@ -1,234 +1,254 @@
-"use strict";
 /* Beside the lens's map: the chosen cell, the rows of the chosen tokens, figures of a row and of the whole head, and on
    demand what is behind the cell: query, key, value, score.
 
-   hfAttn.lensFacts(host, {ask, toggle}).update(view)   the view's contract is in explore_board.js
-   hfAttn.nameAt(data, axis, i)   a token in words: "row" or "col", with its place in the input where it stands twice
-   hfAttn.sieved(map, {floor, sink})   the map as shown: the first key taken out and rows renormalised, then small
+   lensFacts(host, {ask, toggle}).update(view)   the view's contract is in explore_board.js
+   nameAt(data, axis, i)   a token in words: "row" or "col", with its place in the input where it stands twice
+   sieved(map, {floor, sink})   the map as shown: the first key taken out and rows renormalised, then small
    weights left out */
-(hfAttn => {
-  const { el, number, percent, sum, mean, entropy, named, shown, count } = hfAttn;
+import { button, el } from "../core/dom.js";
+import { count, entropy, mean, named, number, percent, shown, sum } from "../core/format.js";
+import { onLook } from "../core/theme.js";
+import { term } from "../core/tooltip.js";
+import { takeAway } from "../export/buttons.js";
+import { miniStrip, paintSigned } from "../plots/signed_colours.js";
 
-  const nameAt = (data, axis, i) => {
-    const labels = data[axis + "s"];
-    const from = data.from?.[axis === "row" ? 0 : 1];
-    return from === undefined ? named(labels, i) : `${shown(labels[i])} ${count(i + from + 1)}`;
+/** @import {LensData, LensView} from "./explore_board.js" */
+
+const nameAt = (/** @type {LensData} */ data, /** @type {"row" | "col"} */ axis, /** @type {number} */ i) => {
+  const labels = data[axis + "s"];
+  const from = data.from?.[axis === "row" ? 0 : 1];
+  return from === undefined ? named(labels, i) : `${shown(labels[i])} ${count(i + from + 1)}`;
+};
+const allows = (/** @type {LensData} */ data, /** @type {number} */ r, /** @type {number} */ c) =>
+  !data.allowed || data.allowed[r][c];
+
+/* ---- figures of one row of weights ---- */
+
+const figuresOf = (/** @type {LensData} */ data, /** @type {number[][]} */ map, /** @type {number} */ r) => {
+  const keys = data.allowed ? data.allowed[r].filter(Boolean).length : map[r].length;
+  return {
+    bits: entropy(map[r]),
+    most: Math.log2(Math.max(1, keys)),
+    first: map[r][0],
+    reads: sum(map[r]) > 0,
+    known: data.truth?.[r]?.some(Boolean) ? sum(map[r].map((w, c) => (data.truth[r][c] ? w : 0))) : null,
   };
-  const allows = (data, r, c) => !data.allowed || data.allowed[r][c];
-
-  /* ---- figures of one row of weights ---- */
-
-  const figuresOf = (data, map, r) => {
-    const keys = data.allowed ? data.allowed[r].filter(Boolean).length : map[r].length;
-    return {
-      bits: entropy(map[r]),
-      most: Math.log2(Math.max(1, keys)),
-      first: map[r][0],
-      reads: sum(map[r]) > 0,
-      known: data.truth?.[r]?.some(Boolean) ? sum(map[r].map((w, c) => (data.truth[r][c] ? w : 0))) : null,
-    };
+};
+const meanFigures = all => {
+  const known = all.map(f => f.known).filter(v => v !== null);
+  return {
+    bits: mean(all.map(f => f.bits)),
+    most: mean(all.map(f => f.most)),
+    first: mean(all.map(f => f.first)),
+    known: known.length ? mean(known) : null,
   };
-  const meanFigures = all => {
-    const known = all.map(f => f.known).filter(v => v !== null);
-    return {
-      bits: mean(all.map(f => f.bits)),
-      most: mean(all.map(f => f.most)),
-      first: mean(all.map(f => f.first)),
-      known: known.length ? mean(known) : null,
-    };
-  };
-  const remembered = new WeakMap(); // of a map that is looked at cell by cell
-  const allFigures = (data, map) => {
-    if (!remembered.has(map)) remembered.set(map, map.map((_, r) => figuresOf(data, map, r)));
-    return remembered.get(map);
-  };
+};
+const remembered = new WeakMap(); // of a map that is looked at cell by cell
+const allFigures = (/** @type {LensData} */ data, /** @type {number[][]} */ map) => {
+  if (!remembered.has(map))
+    remembered.set(
+      map,
+      map.map((_, r) => figuresOf(data, map, r)),
+    );
+  return remembered.get(map);
+};
 
-  const sieved = (map, { floor, sink }) => {
-    const without = row => {
-      const rest = sum(row.slice(1));
-      return row.map((w, c) => (c && rest ? w / rest : 0));
-    };
-    return (sink ? map.map(without) : map).map(row => row.map(w => (w < floor ? 0 : w)));
+const sieved = (map, { floor, sink }) => {
+  const without = row => {
+    const rest = sum(row.slice(1));
+    return row.map((w, c) => (c && rest ? w / rest : 0));
   };
+  return (sink ? map.map(without) : map).map(row => row.map(w => (w < floor ? 0 : w)));
+};
 
-  /* ---- what is behind a cell ---- */
+/* ---- what is behind a cell ---- */
 
-  const cellPanel = (host, { ask, toggle }) => {
-    const press = hfAttn.button("Show q, k and v", toggle);
-    const vectors = el("dl", "hf-inside");
-    const [work, said, tableHost, takeHost] = [el("p", "hf-work-line"), el("p", "hf-hint"), el("div"), el("div")];
-    const box = el("div", "hf-behind", press, said, vectors, work, takeHost, tableHost);
-    press.setAttribute("aria-expanded", "false");
-    host.append(box);
-    let drawn = null;
-    const linesOf = ({ q, k, v }) => [
-      ["q", "query", q, "hf-q"],
-      ["k", "key", k, "hf-k"],
-      ["q × k", "product", q.map((x, i) => x * k[i]), ""],
-      ["v", "value", v, ""],
-    ];
-    const fill = hfAttn.takeAway(
-      { footer: takeHost, section: tableHost },
-      {
-        file: () => "cell",
-        python: () => drawn?.python || "",
-        caption: () => "Query, key, product and value of the chosen cell, number by number",
-        lines: () => {
-          const lines = drawn ? linesOf(drawn) : [];
-          const rows = lines.length ? lines[0][2].map((_, i) => [i + 1, ...lines.map(([, , values]) => values[i] ?? "")]) : [];
-          return [["number", ...lines.map(([name, word]) => (name === word ? name : `${name}, ${word}`))], ...rows];
-        },
+const cellPanel = (host, { ask, toggle }) => {
+  const press = button("Show q, k and v", toggle);
+  const vectors = el("dl", "hf-inside");
+  const [work, said, tableHost, takeHost] = [el("p", "hf-work-line"), el("p", "hf-hint"), el("div"), el("div")];
+  const box = el("div", "hf-behind", press, said, vectors, work, takeHost, tableHost);
+  press.setAttribute("aria-expanded", "false");
+  host.append(box);
+  /** @type {Board.LensCell} */
+  let drawn = null;
+  /** @returns {[string, string, number[], string][]} */
+  const linesOf = (/** @type {Board.LensCell} */ { q, k, v }) => [
+    ["q", "query", q, "hf-q"],
+    ["k", "key", k, "hf-k"],
+    ["q × k", "product", q.map((x, i) => x * k[i]), ""],
+    ["v", "value", v, ""],
+  ];
+  const fill = takeAway(
+    { footer: takeHost, section: tableHost },
+    {
+      file: () => "cell",
+      python: () => drawn?.python || "",
+      caption: () => "Query, key, product and value of the chosen cell, number by number",
+      lines: () => {
+        const lines = drawn ? linesOf(drawn) : [];
+        const rows = lines.length
+          ? lines[0][2].map((_, i) => [i + 1, ...lines.map(([, , values]) => values[i] ?? "")])
+          : [];
+        return [["number", ...lines.map(([name, word]) => (name === word ? name : `${name}, ${word}`))], ...rows];
       },
+    },
+  );
+  const paint = () => vectors.isConnected && paintSigned(vectors);
+  onLook(vectors, paint);
+  const draw = (/** @type {Board.LensCell} */ cell) => {
+    drawn = cell;
+    const lines = linesOf(cell);
+    const largest = values => Math.max(1e-9, ...values.map(Math.abs));
+    const ends = [Math.max(largest(cell.q), largest(cell.k)), null, largest(lines[2][2]), largest(cell.v)];
+    ends[1] = ends[0]; // q and k share one scale
+    vectors.replaceChildren(
+      ...lines.flatMap(([name, word, values, role], i) => [
+        el("dt", "", el("span", role, name), el("span", "hf-quiet", word)),
+        el("dd", "", miniStrip(values, ends[i])),
+      ]),
     );
-    const paint = () => vectors.isConnected && hfAttn.paintSigned(vectors);
-    hfAttn.onLook(vectors, paint);
-    const draw = cell => {
-      drawn = cell;
-      const lines = linesOf(cell);
-      const largest = values => Math.max(1e-9, ...values.map(Math.abs));
-      const ends = [Math.max(largest(cell.q), largest(cell.k)), null, largest(lines[2][2]), largest(cell.v)];
-      ends[1] = ends[0]; // q and k share one scale
-      vectors.replaceChildren(
-        ...lines.flatMap(([name, word, values, role], i) => [
-          el("dt", "", el("span", role, name), el("span", "hf-quiet", word)),
-          el("dd", "", hfAttn.miniStrip(values, ends[i])),
-        ]),
-      );
-      paint();
-      fill();
-    };
-    const isOf = (cell, view) =>
-      cell &&
-      ["kind", "layer", "head"].every(name => cell[name] === view[name]) &&
-      cell.query === view.at.query &&
-      cell.key === view.at.key;
-    const strong = text => el("b", "", text);
-    const tell = cell => {
-      const bias = cell.bias === null ? [] : [", with position ", strong(number(cell.scaled + cell.bias))];
-      const scaled = Math.abs(cell.scaled - cell.score) < 1e-9 ? [] : [`, ÷ √${cell.q.length} = `, strong(number(cell.scaled))];
-      work.replaceChildren(
-        "q·k = ",
-        strong(number(cell.score)),
-        ...scaled,
-        ...bias,
-        el("br"),
-        `softmax over ${count(cell.keys)} keys = `,
-        strong(number(cell.weight, 3)),
-      );
-    };
-    let asked = null;
-    const update = view => {
-      const can = view.asks.includes("cell") && view.selected && view.map && !view.mean && !view.masked;
-      box.hidden = !can;
-      if (!can) return;
-      press.textContent = view.inside ? "Hide q, k and v" : "Show q, k and v";
-      press.setAttribute("aria-expanded", String(view.inside));
-      const cell = view.inside && isOf(view.cell, view) ? view.cell : null;
-      const place = JSON.stringify([view.id, view.kind, view.layer, view.head, view.at]);
-      if (view.inside && !cell && asked !== place) {
-        asked = place;
-        ask();
-      }
-      if (cell) asked = null;
-      const found = cell && !cell.why;
-      said.hidden = !view.inside || Boolean(found);
-      said.textContent = cell ? cell.why || "" : "Reading the numbers of this cell.";
-      for (const part of [vectors, work, takeHost, tableHost]) part.hidden = !found;
-      if (!found) return;
-      if (cell !== drawn) draw(cell);
-      tell(cell);
-    };
-    return { update };
+    paint();
+    fill();
   };
-
-  /* ---- the column beside the map ---- */
-
-  hfAttn.lensFacts = (host, doing) => {
-    const pair = el("h3");
-    const big = el("div", "hf-big");
-    const note = el("p", "hf-hint");
-    const each = el("table", "hf-facts hf-each-row");
-    const body = el("tbody");
-    const of = el("th", "num");
-    const head = el("tr", "", el("th"), of, el("th", "num", "mean of rows"));
-    const left = el("div", "", pair, big, note, each);
-    const box = el("div", "hf-cell", left, el("table", "hf-facts", el("thead", "", head), body));
-    host.append(box);
-    const behind = cellPanel(left, doing);
-    const first = hfAttn.term(
-      "first key (sink)",
-      "Sink share: the weight on the first key, a_q1,",
-      "and on the right its mean, (1/Q) Σ_q a_q1.",
-      "A sink is read where nothing is to be read.",
+  const isOf = (/** @type {Board.LensCell} */ cell, /** @type {LensView} */ view) =>
+    cell &&
+    ["kind", "layer", "head"].every(name => cell[name] === view[name]) &&
+    cell.query === view.at.query &&
+    cell.key === view.at.key;
+  const strong = text => el("b", "", text);
+  const tell = (/** @type {Board.LensCell} */ cell) => {
+    const bias = cell.bias === null ? [] : [", with position ", strong(number(cell.scaled + cell.bias))];
+    const scaled =
+      Math.abs(cell.scaled - cell.score) < 1e-9 ? [] : [`, ÷ √${cell.q.length} = `, strong(number(cell.scaled))];
+    work.replaceChildren(
+      "q·k = ",
+      strong(number(cell.score)),
+      ...scaled,
+      ...bias,
+      el("br"),
+      `softmax over ${count(cell.keys)} keys = `,
+      strong(number(cell.weight, 3)),
     );
-    const bits = hfAttn.term(
-      "entropy, bits",
-      "How undecided a row is: −Σ_k a_qk log₂ a_qk.",
-      "0: one key has all the weight;",
-      "log₂ n: n keys share it evenly.",
-    );
-    const most = hfAttn.term("of at most", "log₂ n, the highest entropy of a row", "that may read n keys.");
-    const line = (label, one, all) => el("tr", "", el("td", "", label), el("td", "num", one), el("td", "num", all));
-    const query = (data, r) => el("span", "hf-q", nameAt(data, "row", r));
-    const namedRows = ({ data, rows }) => {
-      const spans = rows.slice(0, 3).flatMap((r, i) => [...(i ? [", "] : []), query(data, r)]);
-      return rows.length > 3 ? [...spans, ` and ${rows.length - 3} more`] : spans;
-    };
-    const headline = view => {
-      const { data, shown: map, selected, rows, key, masked } = view;
-      const many = rows.length > 1;
-      const words = selected
-        ? [...namedRows(view), many ? " read " : " reads ", el("span", "hf-k", nameAt(data, "col", key))]
-        : many
-          ? namedRows(view)
-          : ["No cell chosen"];
-      pair.replaceChildren(...words);
-      big.textContent = !selected
-        ? "–"
-        : masked && !many
-          ? "masked"
-          : number(mean(rows.filter(r => allows(data, r, key)).map(r => map[r][key])), 3);
-    };
-    /** Several chosen tokens: one line each, with its weight on the key, or on what it reads most. */
-    const listRows = ({ data, shown: map, rows, key }) => {
-      each.hidden = rows.length < 2;
-      if (each.hidden) return;
-      const lines = rows.map(r => {
-        const most = key ?? map[r].indexOf(Math.max(...map[r]));
-        const value = allows(data, r, most) ? number(map[r][most], 3) : "masked";
-        return el("tr", "", el("td", "", query(data, r)), el("td", "hf-k", nameAt(data, "col", most)), el("td", "num", value));
-      });
-      const names = ["reads", key === null ? "mostly" : "this key"].map(name => el("th", "", name));
-      const top = el("thead", "", el("tr", "", ...names, el("th", "num", "weight")));
-      each.replaceChildren(top, el("tbody", "", ...lines));
-    };
-    const update = view => {
-      const { data, map, row, rows, sieve } = view;
-      headline(view);
-      listRows(view);
-      const notes = [
-        rows.length > 1 && view.selected ? `mean of ${rows.length} rows` : "",
-        sieve.sink || sieve.floor ? "of what is shown; the figures below are of the whole map" : "",
-      ];
-      note.textContent = notes.filter(Boolean).join("; ");
-      const all = allFigures(data, map);
-      const one = rows.length > 1 ? meanFigures(rows.map(r => all[r])) : all[row];
-      const rest = meanFigures(all.filter(f => f.reads));
-      of.replaceChildren(rows.length > 1 ? `mean of ${rows.length}` : query(data, row));
-      const known =
-        rest.known === null
-          ? []
-          : [line("known answer", one.known === null ? "–" : percent(one.known), percent(rest.known))];
-      body.replaceChildren(
-        line(data.from?.[1] ? "first key of the window" : first, percent(one.first), percent(rest.first)),
-        ...known,
-        line(bits, number(one.bits), number(rest.bits)),
-        line(most, number(one.most), number(rest.most)),
-      );
-      behind.update(view);
-    };
-    return { update };
   };
+  let asked = null;
+  const update = (/** @type {LensView} */ view) => {
+    const can = view.asks.includes("cell") && view.selected && view.map && !view.mean && !view.masked;
+    box.hidden = !can;
+    if (!can) return;
+    press.textContent = view.inside ? "Hide q, k and v" : "Show q, k and v";
+    press.setAttribute("aria-expanded", String(view.inside));
+    const cell = view.inside && isOf(view.cell, view) ? view.cell : null;
+    const place = JSON.stringify([view.id, view.kind, view.layer, view.head, view.at]);
+    if (view.inside && !cell && asked !== place) {
+      asked = place;
+      ask();
+    }
+    if (cell) asked = null;
+    const found = cell && !cell.why;
+    said.hidden = !view.inside || Boolean(found);
+    said.textContent = cell ? cell.why || "" : "Reading the numbers of this cell.";
+    for (const part of [vectors, work, takeHost, tableHost]) part.hidden = !found;
+    if (!found) return;
+    if (cell !== drawn) draw(cell);
+    tell(cell);
+  };
+  return { update };
+};
 
-  Object.assign(hfAttn, { nameAt, sieved });
-})((window.hfAttn ||= {}));
+/* ---- the column beside the map ---- */
+
+const lensFacts = (host, doing) => {
+  const pair = el("h3");
+  const big = el("div", "hf-big");
+  const note = el("p", "hf-hint");
+  const each = el("table", "hf-facts hf-each-row");
+  const body = el("tbody");
+  const of = el("th", "num");
+  const head = el("tr", "", el("th"), of, el("th", "num", "mean of rows"));
+  const left = el("div", "", pair, big, note, each);
+  const box = el("div", "hf-cell", left, el("table", "hf-facts", el("thead", "", head), body));
+  host.append(box);
+  const behind = cellPanel(left, doing);
+  const first = term(
+    "first key (sink)",
+    "Sink share: the weight on the first key, a_q1,",
+    "and on the right its mean, (1/Q) Σ_q a_q1.",
+    "A sink is read where nothing is to be read.",
+  );
+  const bits = term(
+    "entropy, bits",
+    "How undecided a row is: −Σ_k a_qk log₂ a_qk.",
+    "0: one key has all the weight;",
+    "log₂ n: n keys share it evenly.",
+  );
+  const most = term("of at most", "log₂ n, the highest entropy of a row", "that may read n keys.");
+  const line = (label, one, all) => el("tr", "", el("td", "", label), el("td", "num", one), el("td", "num", all));
+  const query = (/** @type {LensData} */ data, /** @type {number} */ r) => el("span", "hf-q", nameAt(data, "row", r));
+  const namedRows = (/** @type {LensView} */ { data, rows }) => {
+    const spans = rows.slice(0, 3).flatMap((r, i) => [...(i ? [", "] : []), query(data, r)]);
+    return rows.length > 3 ? [...spans, ` and ${rows.length - 3} more`] : spans;
+  };
+  const headline = (/** @type {LensView} */ view) => {
+    const { data, shown: map, selected, rows, key, masked } = view;
+    const many = rows.length > 1;
+    const words = selected
+      ? [...namedRows(view), many ? " read " : " reads ", el("span", "hf-k", nameAt(data, "col", key))]
+      : many
+        ? namedRows(view)
+        : ["No cell chosen"];
+    pair.replaceChildren(...words);
+    big.textContent = !selected
+      ? "–"
+      : masked && !many
+        ? "masked"
+        : number(mean(rows.filter(r => allows(data, r, key)).map(r => map[r][key])), 3);
+  };
+  /** Several chosen tokens: one line each, with its weight on the key, or on what it reads most. */
+  const listRows = (/** @type {LensView} */ { data, shown: map, rows, key }) => {
+    each.hidden = rows.length < 2;
+    if (each.hidden) return;
+    const lines = rows.map(r => {
+      const most = key ?? map[r].indexOf(Math.max(...map[r]));
+      const value = allows(data, r, most) ? number(map[r][most], 3) : "masked";
+      return el(
+        "tr",
+        "",
+        el("td", "", query(data, r)),
+        el("td", "hf-k", nameAt(data, "col", most)),
+        el("td", "num", value),
+      );
+    });
+    const names = ["reads", key === null ? "mostly" : "this key"].map(name => el("th", "", name));
+    const top = el("thead", "", el("tr", "", ...names, el("th", "num", "weight")));
+    each.replaceChildren(top, el("tbody", "", ...lines));
+  };
+  const update = (/** @type {LensView} */ view) => {
+    const { data, map, row, rows, sieve } = view;
+    headline(view);
+    listRows(view);
+    const notes = [
+      rows.length > 1 && view.selected ? `mean of ${rows.length} rows` : "",
+      sieve.sink || sieve.floor ? "of what is shown; the figures below are of the whole map" : "",
+    ];
+    note.textContent = notes.filter(Boolean).join("; ");
+    const all = allFigures(data, map);
+    const one = rows.length > 1 ? meanFigures(rows.map(r => all[r])) : all[row];
+    const rest = meanFigures(all.filter(f => f.reads));
+    of.replaceChildren(rows.length > 1 ? `mean of ${rows.length}` : query(data, row));
+    const known =
+      rest.known === null
+        ? []
+        : [line("known answer", one.known === null ? "–" : percent(one.known), percent(rest.known))];
+    body.replaceChildren(
+      line(data.from?.[1] ? "first key of the window" : first, percent(one.first), percent(rest.first)),
+      ...known,
+      line(bits, number(one.bits), number(rest.bits)),
+      line(most, number(one.most), number(rest.most)),
+    );
+    behind.update(view);
+  };
+  return { update };
+};
+
+export { lensFacts, nameAt, sieved };

@@ -1,7 +1,6 @@
-"use strict";
 /* The attention map: hover tip, chosen cell, keyboard, live line, table, legend, exports.
 
-   const map = hfAttn.heatmap(host, options); map.update({values: …})
+   const map = heatmap(host, options); map.update({values: …})
    options  rows, cols     labels of the queries and of the keys
             values[r][c]   weights 0..1
             most           end of the colour scale (1; the legend says so where it is less)
@@ -17,184 +16,199 @@
             whole          {rows, cols, values} that the CSV holds, where only a window of it is shown
             onPage(-1 | 1) what Page Up and Page Down do instead of moving the cell
    Maps of over 64 tokens show a window of them beside an overview pooled by the maximum (long_heatmap.js). */
-(hfAttn => {
-  const { clamp, el, number, named, shown, heatmapPaint } = hfAttn;
+import { el, live } from "../core/dom.js";
+import { clamp, named, number, shown } from "../core/format.js";
+import { surface } from "../core/surface.js";
+import { tip } from "../core/tooltip.js";
+import { numbersTable, takeRow } from "../export/buttons.js";
+import { heatmapPaint } from "./heatmap_paint.js";
 
-  const nameOf = (o, axis, i) => (o[axis + "Names"] || {})[i] ?? named(o[axis + "s"], i);
+const nameOf = (o, axis, i) => o[axis + "Names"]?.[i] ?? named(o[axis + "s"], i);
 
-  const words = (o, { r, c }) => {
-    const [query, key] = [nameOf(o, "row", r), nameOf(o, "col", c)];
-    if (o.padding?.[c]) return [`${query} may not read ${key}`, "padding"];
-    if (!heatmapPaint.readable(o, r, c)) return [`${query} may not read ${key}`, "masked"];
-    return [`${query} reads ${key}`, "weight " + number(o.values[r][c], 3)];
-  };
+const words = (o, { r, c }) => {
+  const [query, key] = [nameOf(o, "row", r), nameOf(o, "col", c)];
+  if (o.padding?.[c]) return [`${query} may not read ${key}`, "padding"];
+  if (!heatmapPaint.readable(o, r, c)) return [`${query} may not read ${key}`, "masked"];
+  return [`${query} reads ${key}`, "weight " + number(o.values[r][c], 3)];
+};
 
-  /** The same numbers as a table with row and column headers. */
-  const table = o => {
-    const value = (r, c) => (heatmapPaint.readable(o, r, c) ? number(o.values[r][c], 3) : "masked");
-    const heads = ["query", ...o.cols.map((_, c) => nameOf(o, "col", c))];
-    const rows = o.rows.map((_, r) => [nameOf(o, "row", r), ...o.cols.map((_, c) => value(r, c))]);
-    const caption = `${o.name}: each row is a query that reads, each column a key that is read.`;
-    return hfAttn.numbersTable([heads, ...rows], caption, { name: o.name });
-  };
+/** The same numbers as a table with row and column headers. */
+const table = o => {
+  const value = (r, c) => (heatmapPaint.readable(o, r, c) ? number(o.values[r][c], 3) : "masked");
+  const heads = ["query", ...o.cols.map((_, c) => nameOf(o, "col", c))];
+  const rows = o.rows.map((_, r) => [nameOf(o, "row", r), ...o.cols.map((_, c) => value(r, c))]);
+  const caption = `${o.name}: each row is a query that reads, each column a key that is read.`;
+  return numbersTable([heads, ...rows], caption, { name: o.name });
+};
 
-  const KEYS = {
-    ArrowLeft: [0, -1],
-    ArrowRight: [0, 1],
-    ArrowUp: [-1, 0],
-    ArrowDown: [1, 0],
-    Home: [0, -Infinity],
-    End: [0, Infinity],
-    PageUp: [-16, 0],
-    PageDown: [16, 0],
-  };
-  const step = (o, key) => {
-    // the cell that a key leads to
-    const [dr, dc] = KEYS[key];
-    const from = o.selected;
-    if (!from) return { r: 0, c: key === "End" ? o.cols.length - 1 : 0 };
-    return { r: clamp(from.r + dr, 0, o.rows.length - 1), c: clamp(from.c + dc, 0, o.cols.length - 1) };
-  };
+const KEYS = {
+  ArrowLeft: [0, -1],
+  ArrowRight: [0, 1],
+  ArrowUp: [-1, 0],
+  ArrowDown: [1, 0],
+  Home: [0, -Infinity],
+  End: [0, Infinity],
+  PageUp: [-16, 0],
+  PageDown: [16, 0],
+};
+const step = (o, key) => {
+  // the cell that a key leads to
+  const [dr, dc] = KEYS[key];
+  const from = o.selected;
+  if (!from) return { r: 0, c: key === "End" ? o.cols.length - 1 : 0 };
+  return { r: clamp(from.r + dr, 0, o.rows.length - 1), c: clamp(from.c + dc, 0, o.cols.length - 1) };
+};
 
-  /** Where the first row's largest weight stands: what Enter pins where nothing is pointed at. */
-  const strongest = o => ({ r: 0, c: o.values[0].indexOf(Math.max(...o.values[0])) });
+/** Where the first row's largest weight stands: what Enter pins where nothing is pointed at. */
+const strongest = o => ({ r: 0, c: o.values[0].indexOf(Math.max(...o.values[0])) });
 
-  /* one map fades into the next; a new size, or a reader who wants no motion, gets it at once */
-  const APART = 40; // ms between two frames: while a model learns one map always fades, on its machine
-  const fader = redraw => {
-    let from = null;
-    let since = 0;
-    const sameShape = (a, b) => a && b && a.length === b.length && a[0].length === b[0].length;
-    return {
-      start: (before, after) => {
-        from = sameShape(before, after) && before !== after ? before : null;
-        since = performance.now();
-      },
-      now: (values, lasts) => {
-        const t = from && lasts ? (performance.now() - since) / lasts : 1;
-        if (t >= 1) {
-          from = null;
-          return values;
-        }
-        setTimeout(redraw, APART);
-        return values.map((row, r) => row.map((v, c) => from[r][c] + (v - from[r][c]) * t));
-      },
-    };
-  };
-
-  /** What the legend hangs on. */
-  const legendOf = ({ most, sums, truth }) =>
-    JSON.stringify([most, sums === false, Boolean(truth), Boolean(truth?.flat().includes(2))]);
-
-  /* where everything goes, found anew only where something that it hangs on is new: not in each frame of a fade */
-  const laidOut = o => {
-    let had = { on: [], plan: null };
-    return (ctx, width, theme) => {
-      const on = [width, theme, JSON.stringify([o.rows, o.cols]), o.maxCell];
-      if (on.some((one, i) => one !== had.on[i])) had = { on, plan: heatmapPaint.layout(ctx, width, theme, o) };
-      return had.plan;
-    };
-  };
-
-  const heatmap = (host, options) => {
-    const o = { maxCell: 60, most: 1, selected: null, ...options };
-    const pictureHost = el("div");
-    const legendHost = el("div", "hf-legend");
-    const spoken = hfAttn.live();
-    host.append(pictureHost, legendHost, spoken.element);
-    const layout = laidOut(o);
-    let box = null;
-    let hover = null;
-    const label = () => `${o.name}: ${o.rows.length} queries by ${o.cols.length} keys`;
-    const picture = hfAttn.surface(pictureHost, label(), (ctx, width, theme, size) => {
-      const plan = layout(ctx, width, theme);
-      size(Math.min(width, plan.width), plan.height);
-      heatmapPaint.paint(ctx, theme, plan, o, fade.now(o.values, theme.fade), hover);
-      if (width === pictureHost.clientWidth) box = plan;
-    });
-    const fade = fader(picture.redraw);
-    const scale = hfAttn.surface(legendHost, "Colour scale from 0 to 1", (ctx, width, theme, size) =>
-      heatmapPaint.legend(ctx, width, theme, o, size),
-    );
-    const canvas = picture.canvas;
-    canvas.tabIndex = 0;
-
-    const cellAt = event => {
-      const at = canvas.getBoundingClientRect();
-      const c = Math.floor((event.clientX - at.left - box.x0) / box.cell);
-      const r = Math.floor((event.clientY - at.top - box.y0) / box.cell);
-      return r >= 0 && c >= 0 && r < o.rows.length && c < o.cols.length ? { r, c } : null;
-    };
-    const choose = at => {
-      o.selected = at;
-      picture.redraw();
-      spoken.say(at ? words(o, at).join(", ") : "no cell chosen");
-      o.onSelect?.(at);
-    };
-    const point = (event, at) => {
-      if (at?.r !== hover?.r || at?.c !== hover?.c) {
-        hover = at;
-        picture.redraw();
+/* one map fades into the next; a new size, or a reader who wants no motion, gets it at once */
+const APART = 40; // ms between two frames: while a model learns one map always fades, on its machine
+const fader = redraw => {
+  let from = null;
+  let since = 0;
+  const sameShape = (a, b) => a && b && a.length === b.length && a[0].length === b[0].length;
+  return {
+    start: (before, after) => {
+      from = sameShape(before, after) && before !== after ? before : null;
+      since = performance.now();
+    },
+    now: (values, lasts) => {
+      const t = from && lasts ? (performance.now() - since) / lasts : 1;
+      if (t >= 1) {
+        from = null;
+        return values;
       }
-      hfAttn.tip(event, at && words(o, at));
-    };
-    canvas.addEventListener("pointermove", event => {
-      if (box) point(event, cellAt(event));
-    });
-    canvas.addEventListener("pointerleave", event => point(event, null));
-    canvas.addEventListener("click", event => {
-      const at = box && cellAt(event);
-      if (at) choose(at);
-    });
-    canvas.addEventListener("keydown", event => {
-      if (event.key === "Escape" && o.selected) choose(null);
-      else if (event.key === "Enter") {
-        event.preventDefault();
-        choose(hover || o.selected || strongest(o));
-      } else if (o.onPage && /^Page(Up|Down)$/.test(event.key)) {
-        event.preventDefault();
-        o.onPage(event.key === "PageUp" ? -1 : 1);
-      } else if (KEYS[event.key] && !event.altKey && !event.ctrlKey && !event.metaKey) {
-        event.preventDefault();
-        choose(step(o, event.key));
-      }
-    });
+      setTimeout(redraw, APART);
+      return values.map((row, r) => row.map((v, c) => from[r][c] + (v - from[r][c]) * t));
+    },
+  };
+};
 
-    let take = null; // once the map can be taken away
-    const update = patch => {
-      const [before, told] = [o.values, legendOf(o)];
-      Object.assign(o, patch);
-      if (hover && (hover.r >= o.rows.length || hover.c >= o.cols.length)) hover = null;
-      fade.start(before, o.values);
-      picture.relabel(label());
+/** What the legend hangs on. */
+const legendOf = ({ most, sums, truth }) =>
+  JSON.stringify([most, sums === false, Boolean(truth), Boolean(truth?.flat().includes(2))]);
+
+/* where everything goes, found anew only where something that it hangs on is new: not in each frame of a fade */
+const laidOut = o => {
+  let had = { on: [], plan: null };
+  return (ctx, width, theme) => {
+    const on = [width, theme, JSON.stringify([o.rows, o.cols]), o.maxCell];
+    if (on.some((one, i) => one !== had.on[i])) had = { on, plan: heatmapPaint.layout(ctx, width, theme, o) };
+    return had.plan;
+  };
+};
+
+const heatmap = (host, options) => {
+  const o = { maxCell: 60, most: 1, selected: null, ...options };
+  const pictureHost = el("div");
+  const legendHost = el("div", "hf-legend");
+  const spoken = live();
+  host.append(pictureHost, legendHost, spoken.element);
+  const layout = laidOut(o);
+  let box = null;
+  let hover = null;
+  const label = () => `${o.name}: ${o.rows.length} queries by ${o.cols.length} keys`;
+  const picture = surface(pictureHost, label(), (ctx, width, theme, size) => {
+    const plan = layout(ctx, width, theme);
+    size(Math.min(width, plan.width), plan.height);
+    heatmapPaint.paint(ctx, theme, plan, o, fade.now(o.values, theme.fade), hover);
+    if (width === pictureHost.clientWidth) box = plan;
+  });
+  const fade = fader(picture.redraw);
+  const scale = surface(legendHost, "Colour scale from 0 to 1", (ctx, width, theme, size) =>
+    heatmapPaint.legend(ctx, width, theme, o, size),
+  );
+  const canvas = picture.canvas;
+  canvas.tabIndex = 0;
+
+  const cellAt = event => {
+    const at = canvas.getBoundingClientRect();
+    const c = Math.floor((event.clientX - at.left - box.x0) / box.cell);
+    const r = Math.floor((event.clientY - at.top - box.y0) / box.cell);
+    return r >= 0 && c >= 0 && r < o.rows.length && c < o.cols.length ? { r, c } : null;
+  };
+  const choose = at => {
+    o.selected = at;
+    picture.redraw();
+    spoken.say(at ? words(o, at).join(", ") : "no cell chosen");
+    o.onSelect?.(at);
+  };
+  const point = (event, at) => {
+    if (at?.r !== hover?.r || at?.c !== hover?.c) {
+      hover = at;
       picture.redraw();
-      if (legendOf(o) !== told) scale.redraw();
-      take?.refresh();
-    };
-    const short = v => Number(v.toFixed(5));
-    const lines = () => {
-      const { rows, cols, values } = o.whole || o;
-      return [["query \\ key", ...cols.map(shown)], ...rows.map((row, r) => [shown(row), ...values[r].map(short)])];
-    };
-    const arrays = () => {
-      const { rows, cols, values } = o.whole || o;
-      return { weights: values, query_tokens: rows, key_tokens: cols }; // as hf_attn.viz.draw_map names them
-    };
-    const page = file => () => {
-      const { rows, cols, values, most, allowed, padding, truth, selected, sums, from, name } = o.whole || o;
-      const map = { rows, cols, values: values.map(row => row.map(short)), most, allowed, padding, truth, selected, sums, from, name };
-      return { kind: "map", title: name, value: { map, file: file() } };
-    };
+    }
+    tip(event, at && words(o, at));
+  };
+  canvas.addEventListener("pointermove", event => {
+    if (box) point(event, cellAt(event));
+  });
+  canvas.addEventListener("pointerleave", event => point(event, null));
+  canvas.addEventListener("click", event => {
+    const at = box && cellAt(event);
+    if (at) choose(at);
+  });
+  canvas.addEventListener("keydown", event => {
+    if (event.key === "Escape" && o.selected) choose(null);
+    else if (event.key === "Enter") {
+      event.preventDefault();
+      choose(hover || o.selected || strongest(o));
+    } else if (o.onPage && /^Page(Up|Down)$/.test(event.key)) {
+      event.preventDefault();
+      o.onPage(event.key === "PageUp" ? -1 : 1);
+    } else if (KEYS[event.key] && !event.altKey && !event.ctrlKey && !event.metaKey) {
+      event.preventDefault();
+      choose(step(o, event.key));
+    }
+  });
 
-    /** Buttons that take the map away, named file; `more` as hfAttn.takeRow takes it, where other weights belong to it. */
-    const exports = (file, more = {}) => {
-      const given = { picture, file, lines, arrays, page: page(file), caption: () => o.name, table: () => table(o) };
-      take = hfAttn.takeRow({ ...given, ...more });
-      host.append(take.below);
-      return take.row;
+  let take = null; // once the map can be taken away
+  const update = patch => {
+    const [before, told] = [o.values, legendOf(o)];
+    Object.assign(o, patch);
+    if (hover && (hover.r >= o.rows.length || hover.c >= o.cols.length)) hover = null;
+    fade.start(before, o.values);
+    picture.relabel(label());
+    picture.redraw();
+    if (legendOf(o) !== told) scale.redraw();
+    take?.refresh();
+  };
+  const short = v => Number(v.toFixed(5));
+  const lines = () => {
+    const { rows, cols, values } = o.whole || o;
+    return [["query \\ key", ...cols.map(shown)], ...rows.map((row, r) => [shown(row), ...values[r].map(short)])];
+  };
+  const arrays = () => {
+    const { rows, cols, values } = o.whole || o;
+    return { weights: values, query_tokens: rows, key_tokens: cols }; // as hf_attn.viz.draw_map names them
+  };
+  const page = file => () => {
+    const { rows, cols, values, most, allowed, padding, truth, selected, sums, from, name } = o.whole || o;
+    const map = {
+      rows,
+      cols,
+      values: values.map(row => row.map(short)),
+      most,
+      allowed,
+      padding,
+      truth,
+      selected,
+      sums,
+      from,
+      name,
     };
-    return { update, exports, say: spoken.say, element: host };
+    return { kind: "map", title: name, value: { map, file: file() } };
   };
 
-  hfAttn.heatmap = heatmap;
-})((window.hfAttn ||= {}));
+  /** Buttons that take the map away, named file; `more` as takeRow takes it, where other weights belong to it. */
+  const exports = (file, more = {}) => {
+    const given = { picture, file, lines, arrays, page: page(file), caption: () => o.name, table: () => table(o) };
+    take = takeRow({ ...given, ...more });
+    host.append(take.below);
+    return take.row;
+  };
+  return { update, exports, say: spoken.say, element: host };
+};
+
+export { heatmap };

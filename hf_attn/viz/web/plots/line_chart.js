@@ -1,7 +1,6 @@
-"use strict";
 /* A curve over the steps of training, with a cursor.
 
-   const curve = hfAttn.curve(host, options); curve.update({series: …, cursor: 620})
+   const curve = lineChart(host, options); curve.update({series: …, cursor: 620})
    options  series   [{name, points [[step, value]], raw [[step, value]], colour "series-1", dash 0..3}]; the first is
                      this run: solid, pale after the cursor; raw is drawn thin and pale behind it;
                      spans [[x, low, high]] are intervals, drawn upright through dots
@@ -13,266 +12,266 @@
             empty    what to say while this run has no point
             name     for the reader of the screen;  digits  of a value in the tip and the table
    Without onCursor there is nothing to do on it by keyboard: give the numbers in a table beside it.
-   hfAttn.sparkline(host, {points, colour, dash}) is one small curve from 0 to 1. */
-(hfAttn => {
-  const { font, count, clamp, range, DASHES } = hfAttn;
+   sparkline(host, {points, colour, dash}) is one small curve from 0 to 1. */
+import { el } from "../core/dom.js";
+import { clamp, count, number, range } from "../core/format.js";
+import { surface } from "../core/surface.js";
+import { DASHES, font } from "../core/theme.js";
+import { tip } from "../core/tooltip.js";
 
-  /** The value of the last point at or before x: what had been measured by then. */
-  const measuredAt = (points, x) => {
-    let value = null;
-    for (const [at, y] of points) {
-      if (at > x) break;
-      value = y;
-    }
-    return value;
+/** The value of the last point at or before x: what had been measured by then. */
+const measuredAt = (points, x) => {
+  let value = null;
+  for (const [at, y] of points) {
+    if (at > x) break;
+    value = y;
+  }
+  return value;
+};
+
+const between = (points, x) => {
+  // on the line, for the dot of the cursor
+  const i = points.findIndex(p => p[0] >= x);
+  if (i <= 0) return points.at(i)[1];
+  const [[xa, ya], [xb, yb]] = [points[i - 1], points[i]];
+  return ya + ((yb - ya) * (x - xa)) / (xb - xa);
+};
+
+const niceSteps = (total, most) => {
+  // gridlines in x: 0, 500, 1 000, …
+  const size = 10 ** Math.floor(Math.log10(Math.max(1, total / most)));
+  const by = [1, 2, 2.5, 5, 10].map(k => k * size).find(k => total / k <= most && Number.isInteger(k)) || size * 10;
+  return range(Math.floor(total / by) + 1).map(i => i * by);
+};
+
+const place = (o, width) => {
+  const x0 = 44;
+  const x1 = width - 8;
+  const y0 = 10;
+  const y1 = o.height - (o.showX ? 24 : 8);
+  const t = v => (o.log ? Math.log(Math.max(v, o.y[0])) : v);
+  const span = o.x[1] - o.x[0] || 1;
+  return {
+    x0,
+    x1,
+    y0,
+    y1,
+    X: v => x0 + ((v - o.x[0]) / span) * (x1 - x0),
+    Y: v => y1 - ((t(clamp(v, ...o.y)) - t(o.y[0])) / (t(o.y[1]) - t(o.y[0]))) * (y1 - y0),
   };
+};
 
-  const between = (points, x) => {
-    // on the line, for the dot of the cursor
-    const i = points.findIndex(p => p[0] >= x);
-    if (i <= 0) return points.at(i)[1];
-    const [[xa, ya], [xb, yb]] = [points[i - 1], points[i]];
-    return ya + ((yb - ya) * (x - xa)) / (xb - xa);
-  };
-
-  const niceSteps = (total, most) => {
-    // gridlines in x: 0, 500, 1 000, …
-    const size = 10 ** Math.floor(Math.log10(Math.max(1, total / most)));
-    const by = [1, 2, 2.5, 5, 10].map(k => k * size).find(k => total / k <= most && Number.isInteger(k)) || size * 10;
-    return range(Math.floor(total / by) + 1).map(i => i * by);
-  };
-
-  const place = (o, width) => {
-    const x0 = 44;
-    const x1 = width - 8;
-    const y0 = 10;
-    const y1 = o.height - (o.showX ? 24 : 8);
-    const t = v => (o.log ? Math.log(Math.max(v, o.y[0])) : v);
-    const span = o.x[1] - o.x[0] || 1;
-    return {
-      x0,
-      x1,
-      y0,
-      y1,
-      X: v => x0 + ((v - o.x[0]) / span) * (x1 - x0),
-      Y: v => y1 - ((t(clamp(v, ...o.y)) - t(o.y[0])) / (t(o.y[1]) - t(o.y[0]))) * (y1 - y0),
-    };
-  };
-
-  const grid = (ctx, theme, o, box) => {
-    ctx.font = font(theme, 12);
-    ctx.textBaseline = "middle";
-    ctx.textAlign = "right";
-    ctx.lineWidth = 1;
-    for (const v of o.ticks) {
-      const y = Math.round(box.Y(v)) + 0.5;
-      ctx.strokeStyle = theme.line;
-      ctx.beginPath();
-      ctx.moveTo(box.x0, y);
-      ctx.lineTo(box.x1, y);
-      ctx.stroke();
-      ctx.fillStyle = theme["ink-3"];
-      ctx.fillText(o.format(v), box.x0 - 8, y);
-    }
-    if (!o.showX) return;
-    ctx.textBaseline = "alphabetic";
-    const ticks = o.x[1] > 1 ? niceSteps(o.x[1], box.x1 - box.x0 < 300 ? 3 : 5) : [0]; // no run, no end
-    ticks.forEach((v, i) => {
-      const atEnd = i && box.X(v) > box.x1 - 16;
-      ctx.textAlign = atEnd ? "right" : i ? "center" : "left";
-      ctx.fillText(i ? count(v) : `${o.xName} 0`, atEnd ? box.x1 : box.X(v), o.height - 4);
-    });
-  };
-
-  const trace = (ctx, box, points) => {
+const grid = (ctx, theme, o, box) => {
+  ctx.font = font(theme, 12);
+  ctx.textBaseline = "middle";
+  ctx.textAlign = "right";
+  ctx.lineWidth = 1;
+  for (const v of o.ticks) {
+    const y = Math.round(box.Y(v)) + 0.5;
+    ctx.strokeStyle = theme.line;
     ctx.beginPath();
-    points.forEach(([x, y], i) => ctx[i ? "lineTo" : "moveTo"](box.X(x), box.Y(y)));
+    ctx.moveTo(box.x0, y);
+    ctx.lineTo(box.x1, y);
     ctx.stroke();
-  };
-
-  const spans = (ctx, theme, box, s) => {
-    ctx.lineWidth = 1.5;
-    for (const [x, low, high] of s.spans) {
-      ctx.beginPath();
-      ctx.moveTo(box.X(x), box.Y(low));
-      ctx.lineTo(box.X(x), box.Y(high));
-      ctx.stroke();
-    }
-    ctx.fillStyle = theme[s.colour];
-    for (const [x, y] of s.points) {
-      ctx.beginPath();
-      ctx.arc(box.X(x), box.Y(y), 3, 0, 2 * Math.PI);
-      ctx.fill();
-    }
-  };
-
-  const line = (ctx, theme, o, box, s) => {
-    ctx.strokeStyle = theme[s.colour];
-    ctx.lineJoin = "round";
-    const pale = (points, alpha) => {
-      ctx.globalAlpha = alpha;
-      trace(ctx, box, points);
-      ctx.globalAlpha = 1;
-    };
-    ctx.lineWidth = 1;
-    if (s.raw) pale(s.raw, 0.28);
-    ctx.lineWidth = s.dash ? 1.5 : 2;
-    ctx.setLineDash(DASHES[s.dash || 0]);
-    const cut = s.dash || o.cursor === null ? Infinity : o.cursor;
-    const join = cut < (s.points.at(-1)?.[0] ?? 0) && s.points.length ? [[cut, between(s.points, cut)]] : [];
-    trace(ctx, box, [...s.points.filter(p => p[0] <= cut), ...join]);
-    if (join.length) pale([...join, ...s.points.filter(p => p[0] > cut)], 0.3); // after the cursor: pale
-    ctx.setLineDash([]);
-    if (s.spans) spans(ctx, theme, box, s);
-  };
-
-  const cursor = (ctx, theme, o, box) => {
-    const x = box.X(o.cursor);
-    ctx.strokeStyle = theme.ink;
-    ctx.lineWidth = 1;
-    ctx.beginPath();
-    ctx.moveTo(Math.round(x) + 0.5, box.y0 - 4);
-    ctx.lineTo(Math.round(x) + 0.5, box.y1);
-    ctx.stroke();
-    const own = o.series[0];
-    if (!own?.points.length || own.points[0][0] > o.cursor) return;
-    ctx.beginPath();
-    ctx.arc(x, box.Y(between(own.points, Math.min(o.cursor, own.points.at(-1)[0]))), 4, 0, 2 * Math.PI);
-    ctx.fillStyle = theme[own.colour];
-    ctx.fill();
-    ctx.lineWidth = 2;
-    ctx.strokeStyle = theme.panel;
-    ctx.stroke();
-  };
-
-  const sentence = (ctx, theme, o, box) => {
-    const [x, y, w] = [(box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2, ctx.measureText(o.empty).width + 16];
-    ctx.textAlign = "center";
-    ctx.textBaseline = "middle";
-    ctx.fillStyle = theme.panel;
-    ctx.fillRect(x - w / 2, y - 9, w, 18);
     ctx.fillStyle = theme["ink-3"];
-    ctx.fillText(o.empty, x, y);
+    ctx.fillText(o.format(v), box.x0 - 8, y);
+  }
+  if (!o.showX) return;
+  ctx.textBaseline = "alphabetic";
+  const ticks = o.x[1] > 1 ? niceSteps(o.x[1], box.x1 - box.x0 < 300 ? 3 : 5) : [0]; // no run, no end
+  ticks.forEach((v, i) => {
+    const atEnd = i && box.X(v) > box.x1 - 16;
+    ctx.textAlign = atEnd ? "right" : i ? "center" : "left";
+    ctx.fillText(i ? count(v) : `${o.xName} 0`, atEnd ? box.x1 : box.X(v), o.height - 4);
+  });
+};
+
+const trace = (ctx, box, points) => {
+  ctx.beginPath();
+  points.forEach(([x, y], i) => ctx[i ? "lineTo" : "moveTo"](box.X(x), box.Y(y)));
+  ctx.stroke();
+};
+
+const spans = (ctx, theme, box, s) => {
+  ctx.lineWidth = 1.5;
+  for (const [x, low, high] of s.spans) {
+    ctx.beginPath();
+    ctx.moveTo(box.X(x), box.Y(low));
+    ctx.lineTo(box.X(x), box.Y(high));
+    ctx.stroke();
+  }
+  ctx.fillStyle = theme[s.colour];
+  for (const [x, y] of s.points) {
+    ctx.beginPath();
+    ctx.arc(box.X(x), box.Y(y), 3, 0, 2 * Math.PI);
+    ctx.fill();
+  }
+};
+
+const line = (ctx, theme, o, box, s) => {
+  ctx.strokeStyle = theme[s.colour];
+  ctx.lineJoin = "round";
+  const pale = (points, alpha) => {
+    ctx.globalAlpha = alpha;
+    trace(ctx, box, points);
+    ctx.globalAlpha = 1;
   };
+  ctx.lineWidth = 1;
+  if (s.raw) pale(s.raw, 0.28);
+  ctx.lineWidth = s.dash ? 1.5 : 2;
+  ctx.setLineDash(DASHES[s.dash || 0]);
+  const cut = s.dash || o.cursor === null ? Infinity : o.cursor;
+  const join = cut < (s.points.at(-1)?.[0] ?? 0) && s.points.length ? [[cut, between(s.points, cut)]] : [];
+  trace(ctx, box, [...s.points.filter(p => p[0] <= cut), ...join]);
+  if (join.length) pale([...join, ...s.points.filter(p => p[0] > cut)], 0.3); // after the cursor: pale
+  ctx.setLineDash([]);
+  if (s.spans) spans(ctx, theme, box, s);
+};
 
-  const curve = (host, options) => {
-    const o = {
-      height: 148,
-      log: false,
-      showX: true,
-      xName: "step",
-      valueAt: measuredAt,
-      format: String,
-      digits: 3,
-      cursor: null,
-      series: [],
-      empty: "",
-      ...options,
-    };
-    let box = null;
-    const picture = hfAttn.surface(host, o.name, (ctx, width, theme, size) => {
-      size(width, o.height);
-      box = place(o, width);
-      grid(ctx, theme, o, box);
-      [...o.series].reverse().forEach(s => line(ctx, theme, o, box, s)); // this run on top
-      if (!o.series[0]?.points.length && o.empty) sentence(ctx, theme, o, box);
-      if (o.cursor !== null) cursor(ctx, theme, o, box);
-    });
-    const canvas = picture.canvas;
-    if (o.onCursor) canvas.tabIndex = 0;
-    const stepAt = event => {
-      const at = canvas.getBoundingClientRect();
-      const u = clamp((event.clientX - at.left - box.x0) / (box.x1 - box.x0), 0, 1);
-      return o.x[0] + u * (o.x[1] - o.x[0]);
-    };
-    const tell = event => {
-      const x = stepAt(event);
-      const say = s => [s, o.valueAt(s.raw || s.points, x)];
-      const lines = o.series
-        .map(say)
-        .filter(([, v]) => v !== null)
-        .map(([s, v]) => `${s.name} ${o.tell ? o.tell(v) : hfAttn.number(v, o.digits)}`);
-      hfAttn.tip(event, lines.length ? [o.tellX ? o.tellX(x) : `${o.xName} ${count(x)}`, ...lines] : null);
-    };
-    const ready = () => box && o.cursor !== null && o.onCursor;
-    canvas.addEventListener("pointerdown", event => {
-      if (ready()) {
-        canvas.setPointerCapture(event.pointerId);
-        o.onCursor(stepAt(event));
-      }
-    });
-    canvas.addEventListener("pointermove", event => {
-      if (box) tell(event);
-      if (event.buttons && ready()) o.onCursor(stepAt(event));
-    });
-    canvas.addEventListener("pointerleave", event => hfAttn.tip(event, null));
-    canvas.addEventListener("keydown", event => {
-      const by = ((event.shiftKey ? 10 : 1) * (o.x[1] - o.x[0])) / 100;
-      const to = { ArrowLeft: o.cursor - by, ArrowRight: o.cursor + by, Home: o.x[0], End: o.x[1] }[event.key];
-      if (to === undefined || !ready()) return;
-      event.preventDefault();
-      o.onCursor(to, Math.sign(to - o.cursor));
-    });
-    return {
-      update: patch => {
-        Object.assign(o, patch);
-        if (patch.name) picture.relabel(patch.name);
-        picture.redraw();
-      },
-      png: picture.png,
-      svg: picture.svg,
-    };
+const cursor = (ctx, theme, o, box) => {
+  const x = box.X(o.cursor);
+  ctx.strokeStyle = theme.ink;
+  ctx.lineWidth = 1;
+  ctx.beginPath();
+  ctx.moveTo(Math.round(x) + 0.5, box.y0 - 4);
+  ctx.lineTo(Math.round(x) + 0.5, box.y1);
+  ctx.stroke();
+  const own = o.series[0];
+  if (!own?.points.length || own.points[0][0] > o.cursor) return;
+  ctx.beginPath();
+  ctx.arc(x, box.Y(between(own.points, Math.min(o.cursor, own.points.at(-1)[0]))), 4, 0, 2 * Math.PI);
+  ctx.fillStyle = theme[own.colour];
+  ctx.fill();
+  ctx.lineWidth = 2;
+  ctx.strokeStyle = theme.panel;
+  ctx.stroke();
+};
+
+const sentence = (ctx, theme, o, box) => {
+  const [x, y, w] = [(box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2, ctx.measureText(o.empty).width + 16];
+  ctx.textAlign = "center";
+  ctx.textBaseline = "middle";
+  ctx.fillStyle = theme.panel;
+  ctx.fillRect(x - w / 2, y - 9, w, 18);
+  ctx.fillStyle = theme["ink-3"];
+  ctx.fillText(o.empty, x, y);
+};
+
+const lineChart = (host, options) => {
+  const o = {
+    height: 148,
+    log: false,
+    showX: true,
+    xName: "step",
+    valueAt: measuredAt,
+    format: String,
+    digits: 3,
+    cursor: null,
+    series: [],
+    empty: "",
+    ...options,
   };
-
-  const sparkline = (host, o) =>
-    hfAttn
-      .surface(host, "", (ctx, width, theme, size) => {
-        const height = 28;
-        const last = o.points.at(-1)?.[0] || 1;
-        const [X, Y] = [x => 2 + (x / last) * (width - 6), y => height - 3 - clamp(y, 0, 1) * (height - 6)];
-        size(width, height);
-        ctx.strokeStyle = theme.line;
-        ctx.lineWidth = 1;
-        ctx.beginPath();
-        ctx.moveTo(0, height - 2.5);
-        ctx.lineTo(width, height - 2.5);
-        ctx.stroke();
-        if (!o.points.length) return;
-        ctx.strokeStyle = ctx.fillStyle = theme[o.colour];
-        ctx.lineWidth = 1.5;
-        ctx.setLineDash(DASHES[o.dash]);
-        trace(ctx, { X, Y }, o.points);
-        ctx.setLineDash([]);
-        ctx.beginPath();
-        ctx.arc(X(last), Y(o.points.at(-1)[1]), 2.5, 0, 2 * Math.PI);
-        ctx.fill();
-      })
-      .canvas.setAttribute("aria-hidden", "true");
-
-  const SVG = "http://www.w3.org/2000/svg";
-  const dashLine = (dash, wide = 28) => {
-    const [svg, path] = [document.createElementNS(SVG, "svg"), document.createElementNS(SVG, "line")];
-    Object.entries({ width: wide, height: 8, "aria-hidden": "true" }).forEach(([k, v]) => svg.setAttribute(k, v));
-    const how = {
-      x1: 1,
-      x2: wide - 1,
-      y1: 4,
-      y2: 4,
-      stroke: "currentColor",
-      "stroke-width": dash ? 1.75 : 2.5,
-      "stroke-dasharray": DASHES[dash].join(" "),
-    };
-    Object.entries(how).forEach(([k, v]) => path.setAttribute(k, v));
-    svg.append(path);
-    return svg;
+  let box = null;
+  const picture = surface(host, o.name, (ctx, width, theme, size) => {
+    size(width, o.height);
+    box = place(o, width);
+    grid(ctx, theme, o, box);
+    [...o.series].reverse().forEach(s => line(ctx, theme, o, box, s)); // this run on top
+    if (!o.series[0]?.points.length && o.empty) sentence(ctx, theme, o, box);
+    if (o.cursor !== null) cursor(ctx, theme, o, box);
+  });
+  const canvas = picture.canvas;
+  if (o.onCursor) canvas.tabIndex = 0;
+  const stepAt = event => {
+    const at = canvas.getBoundingClientRect();
+    const u = clamp((event.clientX - at.left - box.x0) / (box.x1 - box.x0), 0, 1);
+    return o.x[0] + u * (o.x[1] - o.x[0]);
   };
-
-  const curveKey = (name, colour, dash) => {
-    // one entry of the legend: its dash, its colour, its name
-    const stroke = dashLine(dash);
-    stroke.style.color = `var(--hf-${colour})`;
-    return hfAttn.el("span", "", stroke, name);
+  const tell = event => {
+    const x = stepAt(event);
+    const say = s => [s, o.valueAt(s.raw || s.points, x)];
+    const lines = o.series
+      .map(say)
+      .filter(([, v]) => v !== null)
+      .map(([s, v]) => `${s.name} ${o.tell ? o.tell(v) : number(v, o.digits)}`);
+    tip(event, lines.length ? [o.tellX ? o.tellX(x) : `${o.xName} ${count(x)}`, ...lines] : null);
   };
+  const ready = () => box && o.cursor !== null && o.onCursor;
+  canvas.addEventListener("pointerdown", event => {
+    if (ready()) {
+      canvas.setPointerCapture(event.pointerId);
+      o.onCursor(stepAt(event));
+    }
+  });
+  canvas.addEventListener("pointermove", event => {
+    if (box) tell(event);
+    if (event.buttons && ready()) o.onCursor(stepAt(event));
+  });
+  canvas.addEventListener("pointerleave", event => tip(event, null));
+  canvas.addEventListener("keydown", event => {
+    const by = ((event.shiftKey ? 10 : 1) * (o.x[1] - o.x[0])) / 100;
+    const to = { ArrowLeft: o.cursor - by, ArrowRight: o.cursor + by, Home: o.x[0], End: o.x[1] }[event.key];
+    if (to === undefined || !ready()) return;
+    event.preventDefault();
+    o.onCursor(to, Math.sign(to - o.cursor));
+  });
+  return {
+    update: patch => {
+      Object.assign(o, patch);
+      if (patch.name) picture.relabel(patch.name);
+      picture.redraw();
+    },
+    png: picture.png,
+    svg: picture.svg,
+  };
+};
 
-  Object.assign(hfAttn, { curve, sparkline, measuredAt, curveKey, dashLine });
-})((window.hfAttn ||= {}));
+const sparkline = (host, o) =>
+  surface(host, "", (ctx, width, theme, size) => {
+    const height = 28;
+    const last = o.points.at(-1)?.[0] || 1;
+    const [X, Y] = [x => 2 + (x / last) * (width - 6), y => height - 3 - clamp(y, 0, 1) * (height - 6)];
+    size(width, height);
+    ctx.strokeStyle = theme.line;
+    ctx.lineWidth = 1;
+    ctx.beginPath();
+    ctx.moveTo(0, height - 2.5);
+    ctx.lineTo(width, height - 2.5);
+    ctx.stroke();
+    if (!o.points.length) return;
+    ctx.strokeStyle = ctx.fillStyle = theme[o.colour];
+    ctx.lineWidth = 1.5;
+    ctx.setLineDash(DASHES[o.dash]);
+    trace(ctx, { X, Y }, o.points);
+    ctx.setLineDash([]);
+    ctx.beginPath();
+    ctx.arc(X(last), Y(o.points.at(-1)[1]), 2.5, 0, 2 * Math.PI);
+    ctx.fill();
+  }).canvas.setAttribute("aria-hidden", "true");
+
+const SVG = "http://www.w3.org/2000/svg";
+const dashLine = (dash, wide = 28) => {
+  const [svg, path] = [document.createElementNS(SVG, "svg"), document.createElementNS(SVG, "line")];
+  Object.entries({ width: wide, height: 8, "aria-hidden": "true" }).forEach(([k, v]) => svg.setAttribute(k, String(v)));
+  const how = {
+    x1: 1,
+    x2: wide - 1,
+    y1: 4,
+    y2: 4,
+    stroke: "currentColor",
+    "stroke-width": dash ? 1.75 : 2.5,
+    "stroke-dasharray": DASHES[dash].join(" "),
+  };
+  Object.entries(how).forEach(([k, v]) => path.setAttribute(k, String(v)));
+  svg.append(path);
+  return svg;
+};
+
+const curveKey = (name, colour, dash) => {
+  // one entry of the legend: its dash, its colour, its name
+  const stroke = dashLine(dash);
+  stroke.style.color = `var(--hf-${colour})`;
+  return el("span", "", stroke, name);
+};
+
+export { curveKey, dashLine, lineChart, measuredAt, sparkline };

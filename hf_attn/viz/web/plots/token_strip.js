@@ -1,127 +1,130 @@
-"use strict";
 /* Tokens as chips and boxes.
 
-   hfAttn.tokenStrip(host, {onPick(i, several)}).update({labels, weights, chosen, several, key}): one token's view; the
+   tokenStrip(host, {onPick(i, several)}).update({labels, weights, chosen, several, key}): one token's view; the
    chosen query in plum, the others tinted by the weight with which it reads them. weights null: no tint; several: all
    that are chosen; key: the token that is read, framed. onPick's several is true with Ctrl, Shift or a long press.
-   hfAttn.symbols(tokens, wrong, name): what a model wrote, wrong symbols tinted, underlined and bold; name says how a
+   symbolStrip(tokens, wrong, name): what a model wrote, wrong symbols tinted, underlined and bold; name says how a
    token is shown (with its spaces visible, unless told otherwise).
-   hfAttn.predictions(host).update(rows, emptySentence, columns): rows [{source, written, wrong, right, answer}], or
-   [{source, label, right, answer}] with a class, or [{source, text}] with running text; columns are the names of the
+   predictions(host).update(rows, emptySentence, columns): rows of Board.ExampleAnswer; columns are the names of the
    first two. */
-(hfAttn => {
-  const { el, shown, number, fill, css, numberOn } = hfAttn;
-  const LONG_PRESS = 500; // ms
+import { button, childrenOf, el } from "../core/dom.js";
+import { number, shown } from "../core/format.js";
+import { colourOf, css, numberOn, onLook, themeOf } from "../core/theme.js";
 
-  const tokenStrip = (host, { onPick }) => {
-    const strip = el("div", "hf-tokens");
-    strip.setAttribute("role", "group");
-    host.append(strip);
-    let o = null;
-    let looks = []; // of the chips, as they are painted
-    let held = false; // pressed so long that the click behind it is none
-    const build = (label, i) => {
-      const press = hfAttn.button(shown(label), event => {
+const LONG_PRESS = 500; // ms
+
+const tokenStrip = (host, { onPick }) => {
+  const strip = el("div", "hf-tokens");
+  strip.setAttribute("role", "group");
+  host.append(strip);
+  let o = null;
+  let looks = []; // of the chips, as they are painted
+  let held = false; // pressed so long that the click behind it is none
+  const build = (label, i) => {
+    const press = button(
+      shown(label),
+      event => {
         if (!held) onPick(i, event.ctrlKey || event.metaKey || event.shiftKey);
         held = false;
-      }, "hf-tok");
-      let timer = null;
-      press.addEventListener("pointerdown", () => {
-        held = false;
-        timer = setTimeout(() => {
-          held = true;
-          onPick(i, true);
-        }, LONG_PRESS);
-      });
-      for (const end of ["pointerup", "pointerleave", "pointercancel"])
-        press.addEventListener(end, () => clearTimeout(timer));
-      press.addEventListener("contextmenu", event => held && event.preventDefault()); // a finger held down opens one
-      press.dir = "auto"; // a right-to-left word keeps its own direction
-      return press;
-    };
-    const paint = () => {
-      if (!o) return;
-      const theme = hfAttn.theme(strip);
-      [...strip.children].forEach((press, i) => {
-        const query = i === o.chosen || Boolean(o.several?.includes(i));
-        const rgb = !query && o.weights ? fill(theme, o.weights[i]) : null;
-        const look = [query, i === o.key, rgb, theme.panel, rgb && number(o.weights[i], 3)].join();
-        if (looks[i] === look) return; // of a long strip few change
-        looks[i] = look;
-        press.className = "hf-tok" + (query ? " query" : "") + (i === o.key ? " key" : "");
-        press.setAttribute("aria-pressed", String(query));
-        press.title = rgb ? `weight ${number(o.weights[i], 3)}` : "";
-        press.style.background = rgb ? css(rgb) : "";
-        press.style.color = rgb ? numberOn(theme, rgb) : "";
-      });
-    };
-    hfAttn.onLook(strip, paint);
-    const update = next => {
-      const same = o && JSON.stringify(o.labels) === JSON.stringify(next.labels);
-      o = next;
-      strip.setAttribute("aria-label", o.name || "Tokens");
-      if (!same) {
-        looks = [];
-        strip.replaceChildren(...o.labels.map(build));
-      }
-      paint();
-      const chip = strip.children[o.chosen]; // a long strip scrolls by itself, the page stays
-      if (chip && strip.scrollHeight > strip.clientHeight)
-        strip.scrollTop = chip.offsetTop - strip.offsetTop - strip.clientHeight / 2;
-    };
-    return { update };
-  };
-
-  const symbols = (tokens, wrong = [], name = shown) => {
-    const wide = tokens.some(t => [...t].length > 1);
-    const one = (token, i) => el(wrong[i] ? "b" : "span", wrong[i] ? "wrong" : "", name(token));
-    return el("span", wide ? "hf-symbols wide" : "hf-symbols", ...tokens.map(one));
-  };
-
-  const row = ({ source, text, label, written, wrong, right, answer }) => {
-    if (text !== undefined) {
-      const cell = el("td", "hf-passage", text || "nothing yet");
-      cell.colSpan = 2;
-      return el("tr", "", el("td", "hf-quiet", source), cell);
-    }
-    const verdict = right
-      ? "right"
-      : right === null || right === undefined
-        ? ""
-        : answer
-          ? `wrong, is ${answer}`
-          : "wrong";
-    const line = el(
-      "tr",
-      "",
-      el("td", label === undefined ? "hf-mono" : "hf-prose", source),
-      el("td", "", label === undefined ? symbols(written, wrong) : symbols([label], [right === false], String)),
-      el("td", right === false ? "no" : "", verdict),
+      },
+      "hf-tok",
     );
-    return line;
+    let timer = null;
+    press.addEventListener("pointerdown", () => {
+      held = false;
+      timer = setTimeout(() => {
+        held = true;
+        onPick(i, true);
+      }, LONG_PRESS);
+    });
+    for (const end of ["pointerup", "pointerleave", "pointercancel"])
+      press.addEventListener(end, () => clearTimeout(timer));
+    press.addEventListener("contextmenu", event => held && event.preventDefault()); // a finger held down opens one
+    press.dir = "auto"; // a right-to-left word keeps its own direction
+    return press;
   };
-
-  const predictions = host => {
-    const body = el("tbody");
-    const names = [el("th", "", "source"), el("th", "", "written")];
-    const head = el("tr", "", ...names, el("th", "", el("span", "hf-sr", "verdict")));
-    host.append(el("div", "hf-scroll", el("table", "hf-says", el("thead", "", head), body)));
-    let had = null;
-    const empty = sentence => {
-      const cell = el("td", "hf-quiet", sentence);
-      cell.colSpan = 3;
-      return el("tr", "", cell);
-    };
-    const update = (rows, sentence, columns = ["source", "written"]) => {
-      names.forEach((name, i) => {
-        name.textContent = columns[i];
-      });
-      const key = JSON.stringify([rows, sentence]);
-      if (key !== had) body.replaceChildren(...(rows?.length ? rows.map(row) : [empty(sentence)]));
-      had = key;
-    };
-    return { update };
+  const paint = () => {
+    if (!o) return;
+    const theme = themeOf(strip);
+    childrenOf(strip).forEach((press, i) => {
+      const query = i === o.chosen || Boolean(o.several?.includes(i));
+      const rgb = !query && o.weights ? colourOf(theme, o.weights[i]) : null;
+      const look = [query, i === o.key, rgb, theme.panel, rgb && number(o.weights[i], 3)].join();
+      if (looks[i] === look) return; // of a long strip few change
+      looks[i] = look;
+      press.className = "hf-tok" + (query ? " query" : "") + (i === o.key ? " key" : "");
+      press.setAttribute("aria-pressed", String(query));
+      press.title = rgb ? `weight ${number(o.weights[i], 3)}` : "";
+      press.style.background = rgb ? css(rgb) : "";
+      press.style.color = rgb ? numberOn(theme, rgb) : "";
+    });
   };
+  onLook(strip, paint);
+  const update = next => {
+    const same = o && JSON.stringify(o.labels) === JSON.stringify(next.labels);
+    o = next;
+    strip.setAttribute("aria-label", o.name || "Tokens");
+    if (!same) {
+      looks = [];
+      strip.replaceChildren(...o.labels.map(build));
+    }
+    paint();
+    const chip = childrenOf(strip)[o.chosen]; // a long strip scrolls by itself, the page stays
+    if (chip && strip.scrollHeight > strip.clientHeight)
+      strip.scrollTop = chip.offsetTop - strip.offsetTop - strip.clientHeight / 2;
+  };
+  return { update };
+};
 
-  Object.assign(hfAttn, { tokenStrip, symbols, predictions });
-})((window.hfAttn ||= {}));
+const symbolStrip = (tokens, wrong = [], name = shown) => {
+  const wide = tokens.some(t => [...t].length > 1);
+  const one = (token, i) => el(wrong[i] ? "b" : "span", wrong[i] ? "wrong" : "", name(token));
+  return el("span", wide ? "hf-symbols wide" : "hf-symbols", ...tokens.map(one));
+};
+
+const row = (/** @type {Board.ExampleAnswer} */ { source, text, label, written, wrong, right, answer }) => {
+  if (text !== undefined) {
+    const cell = el("td", "hf-passage", text || "nothing yet");
+    cell.colSpan = 2;
+    return el("tr", "", el("td", "hf-quiet", source), cell);
+  }
+  const verdict = right
+    ? "right"
+    : right === null || right === undefined
+      ? ""
+      : answer
+        ? `wrong, is ${answer}`
+        : "wrong";
+  const line = el(
+    "tr",
+    "",
+    el("td", label === undefined ? "hf-mono" : "hf-prose", source),
+    el("td", "", label === undefined ? symbolStrip(written, wrong) : symbolStrip([label], [right === false], String)),
+    el("td", right === false ? "no" : "", verdict),
+  );
+  return line;
+};
+
+const predictions = host => {
+  const body = el("tbody");
+  const names = [el("th", "", "source"), el("th", "", "written")];
+  const head = el("tr", "", ...names, el("th", "", el("span", "hf-sr", "verdict")));
+  host.append(el("div", "hf-scroll", el("table", "hf-says", el("thead", "", head), body)));
+  let had = null;
+  const empty = sentence => {
+    const cell = el("td", "hf-quiet", sentence);
+    cell.colSpan = 3;
+    return el("tr", "", cell);
+  };
+  const update = (rows, sentence, columns = ["source", "written"]) => {
+    names.forEach((name, i) => {
+      name.textContent = columns[i];
+    });
+    const key = JSON.stringify([rows, sentence]);
+    if (key !== had) body.replaceChildren(...(rows?.length ? rows.map(row) : [empty(sentence)]));
+    had = key;
+  };
+  return { update };
+};
+
+export { predictions, symbolStrip, tokenStrip };

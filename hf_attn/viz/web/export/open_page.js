@@ -1,0 +1,48 @@
+/* What a saved page does once it is there: openPage(kind, value), both as `pageOf` in single_page.js has them. */
+import { buildPanel, el } from "../core/dom.js";
+import { explore_board } from "../lens/explore_board.js";
+import { mapView } from "../plots/long_heatmap.js";
+import { keepLines, numbersTable } from "./buttons.js";
+
+const open = {
+  lens: (main, value) => {
+    main.className = "hf-explore-block";
+    main.append(el("div", "hf-explore hf-board"));
+    explore_board(main, () => {}).update(value);
+  },
+  map: (main, { map, file }) => {
+    const panel = buildPanel(map.name);
+    const host = el("div");
+    const view = mapView(host, { name: map.name, rows: [], cols: [], values: [] });
+    panel.body.append(host);
+    panel.footer.append(view.exports(() => file));
+    panel.footer.hidden = false;
+    main.className = "hf-board";
+    main.append(panel.section);
+    view.update(map);
+  },
+  figure: (main, { drawings, lines, caption }) => {
+    const panel = buildPanel(document.title);
+    const image = (drawing, side) => {
+      const source = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(drawing[side])}`;
+      return Object.assign(el("img", `hf-by-${side}`), { src: source, alt: drawing.name });
+    };
+    panel.body.append(...drawings.flatMap(one => [image(one, "light"), image(one, "dark")]));
+    panel.body.append(numbersTable(lines, caption));
+    main.className = "hf-board hf-figure-page";
+    main.append(panel.section);
+  },
+};
+
+const openPage = (kind, value) => {
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const { theme } = document.body.dataset;
+  const dress = () => document.body.classList.toggle("dark", theme === "dark" || (theme === "auto" && dark.matches));
+  dark.addEventListener("change", dress);
+  dress();
+  const main = document.querySelector("main");
+  keepLines(main, value);
+  open[kind](main, value);
+};
+
+export { openPage };
