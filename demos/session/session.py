@@ -156,8 +156,9 @@ class Session:
     def take_over(self, other: "Session") -> None:
         """Take everything from the session that this visitor's page left; that one is empty then."""
         other.stop()
-        for name in ("runs", "states", "shown", "current", "begun", "folder", "table", "baselines", "pulled"):
+        for name in ("runs", "shown", "current", "begun", "folder", "table", "baselines", "pulled"):
             setattr(self, name, getattr(other, name))
+        self.states |= {kind: one for kind, one in other.states.items() if isinstance(one, Job)}
         other.runs, other.states, other.shown, other.current = {}, {}, None, None
         other.folder, other.table, other.pulled = None, None, {}
 

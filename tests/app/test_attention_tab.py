@@ -184,6 +184,15 @@ def test_the_first_cell_of_a_page_is_one_of_what_it_opens_with():
     assert attention.view_of(Session(CATALOG)).cell != (0, 1), "nobody else's"
 
 
+def test_a_page_that_is_loaded_again_asks_of_what_it_opens_with():
+    left, _ = looking_at(view(f"{WORKED}cat"))
+    session = Session(CATALOG)
+    session.take_over(left)
+    told = json.loads(attention.pick_cell(session, picked(0, 1, number=0))["board"])
+    assert told["id"] == 0
+    assert attention.view_of(session).settings.weights == PARSER
+
+
 def test_another_head_map_cell_or_switch_of_a_checkpoint_needs_no_pass():
     model, passes = load_once(PARSER).model, []
     hooks = [part.register_forward_hook(lambda *_: passes.append(1)) for part in (model, model.get_encoder())]

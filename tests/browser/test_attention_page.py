@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from hf_attn.textbooks.worked_examples import WORKED_EXAMPLES
-from tests.support.browser import expect_trained, open_tab
+from tests.support.browser import expect_trained, open_tab, settle
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +53,17 @@ def test_a_newcomer_sees_an_explained_example_clicks_a_cell_and_checks_figures_b
     assert score == number(board.locator(".hf-chain output").first.inner_text())
     assert score == number(board.locator(".hf-ledger tr.chosen td").nth(1).inner_text())
     board.locator(".hf-ledger").get_by_role("button", name="*", exact=True).click()
+    expect(board.locator(".hf-pair")).to_have_text(f"{query} reads *")
+
+    def picture():
+        settle(page)
+        return canvas.evaluate("canvas => canvas.toDataURL()")
+
+    ringed = picture()
+    page.evaluate("hfAttn.hideAnswers(true)")
+    assert picture() != ringed
+    page.evaluate("hfAttn.hideAnswers(false)")
+    assert picture() == ringed, "the whole map is drawn anew, though only a cell came last"
     expect(board.locator(".hf-pair")).to_have_text(f"{query} reads *")
 
     page.locator("#attention-text input").fill("x=1+?")

@@ -34,7 +34,7 @@ declare namespace Board {
     query?: number | null;
     key?: number | null;
     untrained?: boolean;
-    turn?: number;
+    id?: number;
     asks?: Array<"cell">;
     window?: LensWindow;
     python?: string;
@@ -47,7 +47,7 @@ declare namespace Board {
   }
 
   interface LensHeadMessage {
-    turn: number;
+    id: number;
     add: LensHead;
   }
 
@@ -70,7 +70,7 @@ declare namespace Board {
   }
 
   interface LensCellMessage {
-    turn: number;
+    id: number;
     cell: LensCell;
   }
 
@@ -86,6 +86,7 @@ declare namespace Board {
   }
 
   interface ExplainedCell {
+    python: string;
     row: number;
     column: number;
     query: Array<number>;
@@ -128,6 +129,7 @@ declare namespace Board {
   }
 
   interface AttentionValue {
+    id: number;
     title: string;
     notice: string;
     rows: Array<string>;
@@ -146,6 +148,11 @@ declare namespace Board {
     printed: Array<PrintedClaim>;
     beside: OtherSentence | null;
     python: string;
+  }
+
+  interface AttentionCell {
+    id: number;
+    cell: ExplainedCell;
   }
 
   interface HandFigure {
@@ -249,6 +256,7 @@ declare namespace Board {
     meta: TrainMeta;
     points: Array<TrainPoint>;
     frames: Array<TrainFrame>;
+    film_every: number;
     name?: string;
     python?: string;
   }
@@ -477,7 +485,7 @@ declare namespace Board {
   }
 
   interface ChecksValue {
-    turn: number;
+    id: number;
     source: Array<string>;
     heads: Record<string, Array<number>>;
     is_own: boolean;
@@ -814,7 +822,7 @@ declare namespace Board {
   }
 
   interface ShareValue {
-    status: "running" | "stopped" | "failed" | "done";
+    status: "running" | "stopped" | "finished" | "error";
     steps: Array<TransferStep>;
     done: number;
     total: number;
@@ -836,11 +844,12 @@ declare namespace Board {
     made?: string;
     said?: string;
     refused?: string;
+    asks?: string;
     opened?: OpenedLink;
   }
 
   interface Values {
-    attention_board: AttentionValue;
+    attention_board: AttentionValue | AttentionCell;
     hand_board: HandValue;
     roles_board: RolesValue;
     train_board: TrainValue;

@@ -81,9 +81,9 @@ const attention_board = (element, trigger) => {
     explain(value.cell);
     printed.update(value.printed, value.rows, value.cols);
   };
-  /** The arithmetic of a cell; another map, or another cell, may be chosen by now. */
-  const receive = ({ id, cell }) => {
-    if (id === value?.id && cell.row === at.row && cell.column === at.column) explain(cell);
+  /** The arithmetic of a cell; another one may be chosen by now. */
+  const receive = (/** @type {Board.AttentionCell} */ { cell }) => {
+    if (cell.row === at.row && cell.column === at.column) explain(cell);
   };
   /** A cell of a link's; Python explains it, and has its map by then. */
   const restore = ({ row, column }) => choose({ row, column, head: null });

@@ -1,10 +1,10 @@
 /* A board inside its gr.HTML: value in, events out; and what it chose itself, for a link.
 
-   mount(name, {id, element, props, watch, trigger}) draws the board that a script exports by that name and keeps it up to date. A board gives
-   {update(value)} and, where a link can carry its own choices, state() → JSON and restore(state). A board that asks
-   for more than its value holds sends its value's id, and the answer, {id, …} with one thing more, goes to
-   receive(answer): one whose id is not the value's comes late. A button with
-   data-opens shows or hides something under it: what is open travels with the board's choices, as `open`.
+   mount(name, {id, element, props, watch, trigger}) draws the board that a script exports by that name and keeps it up
+   to date. A board gives {update(value)} and, where a link can carry its own choices, state() → JSON and
+   restore(state). A board that asks for more than its value holds sends its value's id, and the answer, {id, …} with
+   one thing more, goes to receive(answer); one with another id comes late, and is dropped. A button with data-opens
+   shows or hides something under it: what is open travels with the board's choices, as `open`.
    boards.states(within)   what the boards inside an element chose: {id: state}
    boards.restore(states)  chooses it again: at once, or where a board has nothing to show yet, with its first value
    boards.redraw(names, {keep})  gives the boards of these names their value once more; kept is what they chose
@@ -55,9 +55,13 @@ const mount = (name, { id, element, props, watch, trigger }) => {
   };
   const take = () => {
     const next = typeof props.value === "string" ? JSON.parse(props.value || "null") : props.value;
-    if (isAnswer(next)) return board.receive(veil(name, next));
-    value = next;
-    one.draw();
+    if (!isAnswer(next)) {
+      value = next;
+      one.draw();
+    } else if (next.id === value?.id) {
+      value = { ...value, ...next }; // for the next time that it is drawn
+      board.receive(veil(name, next));
+    }
   };
   mounted.set(id, one);
   watch("value", take);
