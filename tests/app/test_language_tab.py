@@ -289,9 +289,7 @@ def test_vectors_that_are_stopped_while_they_wait_are_not_said_to_be_of_use():
 def test_the_words_that_are_asked_are_sent_once_and_what_is_typed_meanwhile_stays():
     session = Session()
     word_vectors.press_train(session, FORM)
-    view = JobView(
-        kind=WordVectorsJob, show=word_vectors.show_followed, shows={}
-    )
+    view = JobView(kind=WordVectorsJob, show=word_vectors.show_followed, shows={})
     outputs = list(view.follow(session))
     assert [name for shown in outputs for name in shown if name in KEPT] == list(KEPT[3:])
 

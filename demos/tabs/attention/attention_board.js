@@ -1,8 +1,8 @@
 /* The Attention tab's board: the map of one head, one cell's arithmetic, the text's figures. A chosen cell is sent
    to Python as the event pick {id, row, column, head}; its arithmetic comes back alone, a Board.AttentionCell. The
    board takes a Board.AttentionValue. */
-import { keepLines } from "../../../hf_attn/viz/web/export/buttons.js";
 import { buildPanel, el } from "../../../hf_attn/viz/web/core/dom.js";
+import { keepLines } from "../../../hf_attn/viz/web/export/buttons.js";
 import { mapView } from "../../../hf_attn/viz/web/plots/long_heatmap.js";
 import { tokenStrip } from "../../../hf_attn/viz/web/plots/token_strip.js";
 import { arithmeticPanel } from "./arithmetic.js";
