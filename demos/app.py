@@ -10,6 +10,7 @@ from hf_attn.training.device import build_accelerator
 from .jobs.loop import has_zero_gpu
 from .links import open_link
 from .server import api, input_guard
+from .session import reload
 from .session.catalog import ModelCatalog
 from .session.page import LIGHT, Page, state_of
 from .session.session import Session
@@ -75,6 +76,7 @@ def build_app(catalog: ModelCatalog, device: str = "auto") -> gr.Blocks:
                 name = tab.TITLE.lower()
                 with gr.Tab(tab.TITLE, id=name, elem_id=f"tab-{name}") as page.tab:
                     tab.build(page)
+        reload.wire(page)
         open_link.wire(page, header)
         app.load(arrive, session, session, **LIGHT)
         app.unload(leave)

@@ -98,8 +98,15 @@ class Job:
             now >= goal for now, goal in zip(self.progress, self.goal, strict=True)
         )
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether it works, or waits for a place."""
+        return self.is_live or self.status in UNDER_WAY
+
     def prepare(self, form: dict[str, object]) -> None:
-        """Begin anew with these settings: `follow` does the work."""
+        """Begin anew with these settings: `follow` does the work. ValueError while it is busy."""
+        if self.is_busy:
+            raise ValueError("This is still under way here: stop it first.")
         self.form, self.goal, self.status, self.message = form, None, RUNNING, ""
         self.worked_seconds = 0.0
         self.wants_pause = self.wants_stop = self.is_late = self.is_closed = False
@@ -107,7 +114,7 @@ class Job:
     def stop(self) -> None:
         """Stop after the piece of work that is being done; at once where none is."""
         self.wants_stop = self.is_live
-        if not self.is_live and self.status in UNDER_WAY:
+        if not self.is_live and self.is_busy:
             self.status = STOPPED
 
     def close(self) -> None:
@@ -125,15 +132,13 @@ class Job:
             return
         self.is_live, self.is_late, self.message = True, False, ""
         self.status = PAUSED if self.wants_pause else RUNNING
-        self._began = time.monotonic()
-        self._shown_at = self._next_at = -math.inf
-        self._paused_at = None
+        self._next_at, self._paused_at = -math.inf, None
         try:
             yield
             self.begin()
             yield
+            self._began = self._shown_at = time.monotonic()
             self.catch_up()
-            self._shown_at = time.monotonic()
             while not self._is_over():
                 if self._rests():
                     if self._is_due(SIGN_OF_LIFE_SECONDS):
@@ -151,9 +156,9 @@ class Job:
         except Exception as error:
             self.fail(error)
         finally:
+            self.release()
             self.is_live = self.wants_stop = self.wants_pause = False
             self.wanted_steps = 0
-            self.release()
         yield
         if self.status in (STOPPED, FINISHED) and not self.is_closed:
             yield from self.conclude()

@@ -214,6 +214,7 @@ class Page:
         run_ended: events after which a visitor's runs have changed.
         linked_fields: what links carry of the tabs.
         linked_jobs: kinds of jobs, which links do again.
+        views: of all kinds of jobs.
     """
 
     blocks: gr.Blocks
@@ -229,6 +230,7 @@ class Page:
     run_ended: list = field(default_factory=list)
     linked_fields: list[LinkedFields] = field(default_factory=list)
     linked_jobs: list[LinkedJob] = field(default_factory=list)
+    views: list[JobView] = field(default_factory=list)
 
     @property
     def in_turn(self) -> dict:
@@ -272,6 +274,7 @@ class Page:
 
     def follow(self, event, view: JobView, **how) -> gr.events.Dependency:
         """Let a job work behind the event that prepared it, in its turn, and keep the page up to date."""
+        self.views += [view] if view not in self.views else []
         how = {**self.in_turn, "trigger_mode": "always_last", **how}
         return self.connect(event, view.follow, None, view.shows, **how)
 

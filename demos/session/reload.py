@@ -7,7 +7,6 @@ copies that store, finds no key in it while the first is open. Nothing is writte
 
 import secrets
 import threading
-from collections.abc import Callable
 
 import gradio as gr
 
@@ -60,18 +59,19 @@ class SessionStore:
             session.empty()
 
 
-def wire(page: Page, shows: dict, show: Callable[[Session], dict]) -> gr.events.Dependency:
-    """Let a page that is loaded again find what it had; returns the event after which it has.
-
-    `show` gives {name: update} of the components `shows`, for a session that has runs.
-    """
+def wire(page: Page) -> None:
+    """Let a page that is loaded again find what it had, once every tab is built."""
     waiting = SessionStore()
     key = gr.Textbox(visible="hidden", label="Key of this session")
+    shows = {part: part for view in page.views for part in view.shows.values()}
 
     def arrive(session: Session, values: dict) -> dict:
-        new_key = waiting.arrive(session, values["key"])
-        return {"key": new_key, **(show(session) if session.runs else {})}
+        changes = {key: waiting.arrive(session, values["key"])}
+        for view in page.views:
+            job = view.find(session)
+            if job is not None and job.status is not None:
+                changes |= {view.shows[name]: update for name, update in view.show(session).items()}
+        return changes
 
-    arrived = page.connect(page.blocks.load, arrive, {"key": key}, {"key": key, **shows}, js=TAKE, **NOW)
-    arrived.then(None, key, None, js=LEAVE)
-    return arrived
+    page.arrived = page.connect(page.blocks.load, arrive, {"key": key}, {key: key, **shows}, js=TAKE, **NOW)
+    page.arrived.then(None, key, None, js=LEAVE)

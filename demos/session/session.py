@@ -178,9 +178,10 @@ class Session:
             self.when_closed()
 
     def empty(self) -> None:
-        for run_id in list(self.runs):
-            self.forget(run_id)
-        self.states = {}
+        for one in (*self.runs.values(), *self.states.values()):
+            if isinstance(one, Job):
+                one.close()
+        self.runs, self.states, self.shown, self.current = {}, {}, None, None
         self.table = None
         self.pulled = {}
         if self.folder is not None:

@@ -134,7 +134,7 @@ def describe(values: dict) -> dict[str, str]:
 def check_form(session: Session, values: dict) -> dict[str, str]:
     """As `describe`; the line under the button says what the duel does where nothing is wrong."""
     lines, duel = describe(values), session.state(DuelJob)
-    if duel.status == RUNNING:
+    if duel.is_busy:
         return {name: line for name, line in lines.items() if name != "note"}
     return {"note": notices.note(status_message(duel)), **lines}
 
@@ -197,7 +197,7 @@ def start_duel(session: Session, values: dict) -> DuelJob:
 
 def press_start(session: Session, values: dict) -> dict:
     """Start a duel with these settings; nothing while one is running."""
-    if session.state(DuelJob).status == RUNNING:
+    if session.state(DuelJob).is_busy:
         return {}
     try:
         start_duel(session, values)

@@ -175,7 +175,7 @@ def press_count(session: Session, values: dict) -> dict:
         prompt = check_prompt(values["prompt"])
     except ValueError as error:
         return {"prompt_error": notices.field_error(str(error))}
-    if job.status != RUNNING:
+    if not job.is_busy:
         job.prepare(values | {"prompt": prompt})
     return show_job(session) | {"prompt_error": ""}
 

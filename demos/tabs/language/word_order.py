@@ -134,7 +134,7 @@ def start_job(session: Session, *_) -> WordOrderJob:
 
 def press_learn(session: Session) -> dict:
     """Train the models; nothing while they are training."""
-    if session.state(WordOrderJob).status != RUNNING:
+    if not session.state(WordOrderJob).is_busy:
         start_job(session)
     return show_job(session)
 

@@ -145,7 +145,7 @@ def start_job(session: Session, values: dict) -> WordVectorsJob:
 
 def press_train(session: Session, values: dict) -> dict:
     """Train on the chosen text; nothing while it is training."""
-    if session.state(WordVectorsJob).status != RUNNING:
+    if not session.state(WordVectorsJob).is_busy:
         try:
             start_job(session, values)
         except ValueError as error:

@@ -191,7 +191,7 @@ def start_test(session: Session, values: dict) -> LengthTestJob:
 
 def press_start(session: Session, values: dict) -> dict:
     """A new test from the fields; nothing while one is under way."""
-    if session.state(LengthTestJob).status == RUNNING:
+    if session.state(LengthTestJob).is_busy:
         return {}
     try:
         start_test(session, values)

@@ -14,7 +14,7 @@ from hf_attn.hub.pull import LARGEST, Pulled, pull_checkpoint
 from hf_attn.hub.push import Pushed, push_checkpoint
 
 from ...core.limits import MEGABYTE, limits_here
-from ...jobs.job import FAILED, STOPPED, UNDER_WAY
+from ...jobs.job import FAILED, STOPPED
 from ...session.catalog import KEPT_OTHERS, NONE_YET
 from ...session.run_files import save_run
 from ...session.session import Session
@@ -90,7 +90,7 @@ def press_push(
 ) -> dict:
     """Start to push a checkpoint; nothing while one is pushed."""
     job, name = session.state(PushJob), values["repository"].strip()
-    if job.status in UNDER_WAY:
+    if job.is_busy:
         return {}
     try:
         model = model_name(name)
@@ -118,7 +118,7 @@ def press_push(
 def show_push(session: Session) -> dict:
     """The push as it stands; what the Hub says against the token stands under it."""
     job = session.state(PushJob)
-    is_busy, refused = job.status in UNDER_WAY, ""
+    is_busy, refused = job.is_busy, ""
     message = {STOPPED: why_push_stopped(job), FAILED: job.message}.get(job.status, "")
     if isinstance(job.fault, HubError) and job.fault.status in NOT_ALLOWED:
         message, refused = "The Hub refused the token: see the line under it.", job.message
@@ -149,7 +149,7 @@ def press_pull(
 ) -> dict:
     """Start to pull a checkpoint into the session; nothing while one is pulled."""
     job, repo_id, limits = session.state(PullJob), (values["hub_id"] or "").strip(), limits_here()
-    if job.status in UNDER_WAY:
+    if job.is_busy:
         return {}
     largest = min(LARGEST, limits.download_bytes, BYTES * limits.parameters + BESIDE_WEIGHTS)
 
@@ -176,7 +176,7 @@ def press_pull(
 def show_pull(session: Session) -> dict:
     """The pull as it stands; why it failed stands under the id."""
     job = session.state(PullJob)
-    is_busy, has_failed = job.status in UNDER_WAY, job.status == FAILED
+    is_busy, has_failed = job.is_busy, job.status == FAILED
     message = {STOPPED: "Stopped: nothing was kept.", FAILED: NOT_PULLED}.get(job.status, "")
     return {
         "pulled": job.to_value(message),

@@ -5,9 +5,8 @@ import gradio as gr
 from hf_attn.tasks import TASKS, build_task
 
 from ...core.fields import FieldError, error_lines, refusal_line, task_choices
-from ...jobs.job import PAUSED, RUNNING, STARTING, UNDER_WAY, WAITING
+from ...jobs.job import PAUSED, RUNNING, STARTING, WAITING
 from ...jobs.training_job import TrainingJob
-from ...session import reload
 from ...session.page import NOW, JobView, Page
 from ...session.run_files import wire_download
 from ...session.session import Session
@@ -15,7 +14,7 @@ from ...ui import notices
 from . import form, replay
 from .board import compare_board, runs_table, train_board
 from .form_layout import Form, build_form
-from .messages import look_for, read_story, show_all, show_controls, status_message, table_value
+from .messages import look_for, read_story, show_controls, status_message, table_value
 from .runs_table import compare_runs, delete_run, list_runs, open_run, rename_run
 
 TITLE = "Train"
@@ -52,7 +51,7 @@ def refuse(error: FieldError, values: dict) -> dict:
 
 def press_train(session: Session, values: dict) -> dict:
     """Start a run; while one is under way, pause or resume it."""
-    if session.run is not None and session.run.status in UNDER_WAY:
+    if session.run is not None and session.run.is_busy:
         return press_pause(session)
     try:
         return begin(session, start_run(session, values).made_room)
@@ -74,7 +73,7 @@ def press_pause(session: Session) -> dict:
 def press_again(session: Session, *, other_seed: bool = False) -> dict:
     """Train a copy of the current run from step 0, with the same seed or another."""
     run = session.run
-    if run is None or run.status in UNDER_WAY:
+    if run is None or run.is_busy:
         return {}
     again = session.add_again(run, other_seed=other_seed)
     start = f"seed {again.seed}" if other_seed else "the same start"
@@ -127,7 +126,7 @@ def take_upload(session: Session, values: dict) -> dict:
 def describe(session: Session, values: dict) -> dict:
     """What the settings make; the line under the button says what the run does where none is wrong."""
     lines, run = form.describe_form(values, session.table), session.run
-    if not lines or (run is not None and run.status in UNDER_WAY):
+    if not lines or (run is not None and run.is_busy):
         return {name: line for name, line in lines.items() if name != "note"}
     return {"note": notices.note(status_message(run)), **lines}
 
@@ -238,4 +237,3 @@ def build(page: Page) -> None:
     paced = {"pace": pace, "rate": rate}
     page.connect([pace.change, rate.change], set_pace, paced, paced, **NOW)
     page.runs, page.note = runs, note
-    page.arrived = reload.wire(page, shown, show_all)
