@@ -108,7 +108,6 @@ class AttentionValue(TypedDict):
     same: LargestDifference
     printed: list[PrintedClaim]
     beside: OtherSentence | None
-    python: str
 
 
 class AttentionCell(TypedDict):

@@ -110,7 +110,7 @@ def test_everything_that_is_offered_can_be_walked_through():
         told = head_view.to_value(shown)
         assert told["same"]["largest"] < 1e-5, value
         assert len(shown.look_for.split()) <= 25, value
-        assert boards.to_json(told) is not None
+        assert boards.to_json({"id": 0, **told}) is not None
 
 
 def test_a_run_of_the_visit_is_offered_and_says_that_it_is_untrained_before_its_first_step():

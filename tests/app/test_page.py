@@ -10,6 +10,8 @@ pytest.importorskip("gradio")
 
 from demos.app import LOOK_SECONDS, TABS, build_app
 from demos.session.catalog import ModelCatalog
+from demos.session.session import Session
+from demos.tabs.language import ngrams
 
 EMPTY = ModelCatalog()
 
@@ -26,6 +28,24 @@ def test_the_page_has_its_tabs_and_trains_in_turn():
     assert len(own) > 100
     named = [fn.name for fn in own if fn.show_progress_on is None]
     assert not named, "their outputs would be told of every message of every event"
+
+
+def test_a_page_that_is_loaded_again_shows_the_jobs_that_it_had():
+    async def build():  # outside an event loop Gradio opens some and never closes them
+        return build_app(EMPTY, "cpu")
+
+    app = asyncio.run(build())
+    arrive = next(fn for fn in app.fns.values() if fn.name == "arrive" and len(fn.outputs) > 10)
+    key, board = arrive.outputs[0], next(part for part in arrive.outputs if part.elem_id == "ngrams-board")
+    session, back, stranger = (Session(EMPTY, device="cpu") for _ in range(3))
+    left = arrive.fn(session, "")[key]
+    values = {"source": ngrams.OWN, "counted": ngrams.FIRST, "prompt": "the boat"}
+    ngrams.press_count(session, values)
+    assert list(session.state(ngrams.CountingJob).follow())
+    session.close()
+    shown = arrive.fn(back, left)
+    assert '"trigram"' in shown[board]
+    assert list(arrive.fn(stranger, "nobody")) == [key]
 
 
 def test_who_trains_is_left_alone_by_a_queue_that_has_nothing_to_do():

@@ -147,7 +147,6 @@ declare namespace Board {
     same: LargestDifference;
     printed: Array<PrintedClaim>;
     beside: OtherSentence | null;
-    python: string;
   }
 
   interface AttentionCell {
