@@ -35,6 +35,7 @@ DEEPEST = 40  # lists in lists
 FAILED = "This failed here, and the server's log says why. What is shown stays as it was."
 SESSION = re.compile(r"[\w-]{1,64}", re.ASCII)
 STRANGE_SESSION = "session_hash: give up to 64 letters and digits."
+TRIED = "6.31"  # of Gradio: with it the overrides below were measured (benchmarks/LOG.md)
 LOG = logging.getLogger(__name__)
 TYPED = (components.Textbox, components.Button)
 NUMBERS = (components.Number, components.Slider)

@@ -209,6 +209,10 @@ def test_what_no_field_can_send_is_refused_in_a_sentence_by_every_handler(app):
     assert complaints == []
 
 
+def test_what_is_overridden_of_gradio_was_tried_with_the_version_that_is_installed():
+    assert gr.__version__.startswith(f"{input_guard.TRIED}."), "measure the overrides anew, then name it"
+
+
 @pytest.mark.parametrize("told", [(), (0,), (1,), (0, 2), (0, 1, 2, 3)])
 def test_what_a_handler_skips_is_left_alone_and_the_answer_is_gradio_s_own(told):
     def values():
