@@ -6,6 +6,11 @@ import { boards as mountedBoards } from "../../hf_attn/viz/web/core/mount.js";
 import { hideAnswers } from "../ui/hide_answers.js";
 
 const PARAMETER = "view";
+const LOOK_MS = 5000; // between two looks for the server
+const GONE =
+  "The server does not answer, so nothing goes on here. Reload the page when it is back: " +
+  "what was learned is there, unless the server was started anew.";
+const RESTARTED = "The server was started anew, so nothing goes on here: reload the page.";
 const SET = "set by the link";
 const [HIDDEN, SHOWN] = ["Right answers are hidden until you ask for them.", "Right answers are shown."];
 const ONLY_HERE = "It opens on this machine only; for others run the app with --share, or as a Space.";
@@ -133,6 +138,24 @@ const notice = (root, trigger) => {
   };
 };
 
+/** While a Stop button can be pressed, something is under way: say so where the server that does it is gone. */
+const watchServer = say => {
+  let known = null;
+  const find = () =>
+    fetch("gradio_api/app_id")
+      .then(answer => answer.json())
+      .then(told => told.app_id)
+      .catch(() => null);
+  find().then(id => {
+    known = id;
+  });
+  setInterval(async () => {
+    if (!known || !document.querySelector("button.stop:enabled")) return;
+    const id = await find();
+    if (id !== known) say(id ? RESTARTED : GONE, { wrong: true });
+  }, LOOK_MS);
+};
+
 /** Say beside each locked field that the link has set it; fields may come and go. */
 const markLocked = ids => {
   const sheet = document.getElementById("hf-locked") || el("style");
@@ -171,6 +194,7 @@ const link_board = (element, trigger) => {
   };
   const link = linkPanel(root, ask, forget);
   const say = notice(root, trigger);
+  watchServer(say);
   document.addEventListener("keydown", event => {
     if (event.key !== "Escape" || event.defaultPrevented || link.box.hidden) return;
     link.shut();

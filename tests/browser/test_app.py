@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from hf_attn.checkpoints.save_load import load_checkpoint
 from hf_attn.tasks import build_task
-from tests.support.browser import PATIENCE, SETTLE, expect_trained, listen, settle
+from tests.support.browser import PATIENCE, SETTLE, expect_trained, listen, serve_process, settle
 from tests.support.tables import write_table
 
 NO_ATTENTION = "No attention: all of the source passes through one vector."
@@ -278,3 +278,15 @@ def test_on_a_phone_no_tab_scrolls_sideways_and_the_settings_fold(visit):
         expect(page.locator("canvas").locator("visible=true").first).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth") == 390, name
     page.context.close()
+
+
+def test_a_run_whose_server_went_away_ends_with_a_sentence(chromium):
+    with serve_process() as (server, address):
+        page = chromium.new_context().new_page()
+        page.set_default_timeout(PATIENCE)
+        page.goto(address)
+        tab(page, "Train")
+        run_long(page)
+        server.kill()
+        expect(page.get_by_role("alert").filter(has_text="The server does not answer")).to_be_visible()
+        page.context.close()

@@ -52,20 +52,27 @@ def find_free_port():
 @contextlib.contextmanager
 def serve_app(env=None, options=()):
     """Run the app in a process of its own, with these variables and options, and give its address."""
+    with serve_process(env, options) as (_, address):
+        yield address
+
+
+@contextlib.contextmanager
+def serve_process(env=None, options=()):
+    """As `serve_app`; give its process and its address."""
     port = find_free_port()
     command = [sys.executable, "app.py", "--port", str(port), "--device", "cpu", *options]
-    with running(command, cwd=Path(__file__).parents[2], env=env):
-        yield f"http://127.0.0.1:{port}/"
+    with running(command, cwd=Path(__file__).parents[2], env=env) as server:
+        yield server, f"http://127.0.0.1:{port}/"
 
 
 @contextlib.contextmanager
 def running(command, **settings):
-    """Run an app from when it says where until the end of the `with`."""
+    """Run an app from when it says where until the end of the `with`; give its process."""
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **settings)
     try:
         while "Running on" not in server.stdout.readline():
             assert server.poll() is None
-        yield
+        yield server
     finally:
         server.terminate()
         server.communicate(timeout=600)
