@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import torch
-from accelerate import Accelerator
 
 from hf_attn.architectures.registry import build_model
 from hf_attn.evaluation.baselines import Baseline, measure_beside
@@ -78,7 +77,7 @@ class TrainingJob(Job):
         self.probe: Probe | None = None
         self.loop: Iterator[Report | SliceState] | None = None
         self.rng: IsolatedRNG | None = None  # where the steps draw from torch's global generators
-        self.accelerator: Accelerator | None = None
+        self.accelerator = None  # of accelerate, from when its loop is made
         self.computed_on = ""  # the device that trains, in words; nothing before the first step
         self.map: dict = {}  # what the board says of the probe's map; nothing before there is a model
         self.predictions: list[dict] = []

@@ -55,8 +55,7 @@ def picked(row, column, head=None, number=1):
 def change(session, name, **changed):
     """The updates after one field was changed."""
     fields = vars(attention.view_of(session).settings) | changed
-    target = SimpleNamespace(elem_id=f"attention-{name.replace('_', '-')}")
-    return attention.change_field(session, fields, SimpleNamespace(target=target))
+    return attention.changing(name)(session, fields)
 
 
 def changed(before, name, **values):

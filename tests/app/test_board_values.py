@@ -29,7 +29,7 @@ def test_every_board_has_a_contract():
     [
         ("hand_board", attention.show_hand),
         ("roles_board", attention.show_roles),
-        ("tokens_board", lambda: tokens.segment("low lower")[0]),
+        ("tokens_board", lambda: tokens.segment(None, {"tokens": "low lower"})["board"]),
     ],
 )
 def test_a_value_with_another_key_is_refused(board, make):

@@ -166,9 +166,9 @@ def test_whatever_learns_gives_its_place_back_when_its_time_is_up_and_says_so(mo
     shows = {LengthTestJob: positions.show_test, WordOrderJob: word_order.show_job}
     shows |= {WordVectorsJob: word_vectors.show_job}
     told += [[*follow_job(session, kind, show)][-1]["note"] for kind, show in shows.items()]
-    assert [session.job(kind).status for kind in (DuelJob, *shows)] == [STOPPED] * 4
+    assert [session.state(kind).status for kind in (DuelJob, *shows)] == [STOPPED] * 4
     assert ["at the time limit of this server" in note for note in told] == [True] * 4
-    assert all(0 < run.step < 5000 and run.can_go_on for run in session.job(DuelJob).runs)
+    assert all(0 < run.step < 5000 and run.can_go_on for run in session.state(DuelJob).runs)
 
 
 def test_a_run_that_rests_too_long_gives_its_place_back(monkeypatch):

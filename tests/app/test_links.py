@@ -209,9 +209,9 @@ def test_a_links_run_that_is_stopped_early_is_shown_as_far_as_it_got(linked):
     trained_by(sender)
     state, _ = linked.state_of("explore", sender, checkpoint="run-1", text="1 2")
     linked.read(links.write_link(state), friend)
+    friend.pace = 4.0  # a message after each step
     for updates in linked.links.open(friend):
         friend.run.wants_stop = friend.run.step == 2
-        friend.run.pace = 1000.0  # a message after each step
         if linked.links.board in updates:
             told = linked.told(updates)
     assert (

@@ -263,7 +263,8 @@ def test_a_transfer_that_was_stopped_takes_no_further_step_when_another_begins()
 
 def test_a_transfer_that_is_done_cannot_be_stopped_any_more():
     job = Transfer()
-    job.start(lambda _: iter([Progress("saving", ""), {"result": {"title": "Pushed"}}]))
+    result = {"title": "Pushed", "verified": True, "url": "", "facts": [], "differences": []}
+    job.start(lambda _: iter([Progress("saving", ""), {"result": result}]))
     for _ in job.follow():
         if job.result:
             job.stop()

@@ -322,7 +322,7 @@ def test_positions_lines_give_the_pictures_and_the_order_test():
 
 def test_the_lines_of_what_was_trained_beyond_its_length_give_its_figures():
     session = Session(device="cpu")
-    job = session.job(LengthTestJob)
+    job = session.state(LengthTestJob)
     job.configure({}, LengthTest("copy", 3, (2, 4), steps=4), ("sinusoidal",), 0, "cpu")
     *_, last = follow_job(session, LengthTestJob, positions.show_test)
     value = json.loads(last["curves"])

@@ -161,10 +161,13 @@ def read_settings(values: dict[str, object], changed: str = "") -> Settings:
     return Settings(**read | dict.fromkeys(FORGOTTEN.get(changed, ())))
 
 
-def change_field(session: Session, values: dict[str, object], event: gr.EventData) -> dict:
-    """The map for a changed field, or for the button beside the text."""
-    changed = event.target.elem_id.removeprefix("attention-").replace("-", "_")
-    return answer(session, read_settings(values, changed), view_of(session))
+def changing(field: str):
+    """The handler of a changed field: the map then."""
+
+    def change_field(session: Session, values: dict[str, object]) -> dict:
+        return answer(session, read_settings(values, field), view_of(session))
+
+    return change_field
 
 
 def open_chip(session: Session, values: dict[str, object]) -> dict:
@@ -304,9 +307,9 @@ def build(page: Page) -> None:
     roles.value = show_roles()
     lines = {"board": board, "error": error, "look_for": look_for, "origin": origin}
     shown, many = lines | fields, {**NOW, "trigger_mode": "multiple"}
-    changes = [field.input for name, field in fields.items() if name != "text"]
-    for changed in (*changes, [show.click, fields["text"].submit]):
-        page.connect(changed, change_field, fields, shown, **LAST)
+    for name, field in fields.items():
+        changed = [show.click, field.submit] if name == "text" else field.input
+        page.connect(changed, changing(name), fields, shown, **LAST)
     for chip in chips:
         page.connect(chip.click, open_chip, {"chip": chip}, shown, **LAST)
     page.connect(board.pick, pick_cell, None, shown, **many)

@@ -22,6 +22,7 @@ from hf_attn.viz.board_values import LensKind, LensValue
 
 FOLDER = Path(__file__).parent
 STYLES = ("core/tokens.css", "core/canvas.css")
+TYPE_IMPORT = re.compile(r"^/\*\* @import .*\*/\n", re.MULTILINE)  # for the checker alone
 IMPORT = re.compile(r'^import (\{[^}]*\}) from "([^"]+)";\n', re.MULTILINE)
 EXPORT = re.compile(r"^export (\{[^}]*\});\n", re.MULTILINE)
 THEMES = ("auto", "light", "dark")
@@ -55,6 +56,7 @@ def join_scripts(files: Iterable[Path]) -> str:
             return
         for _, path in IMPORT.findall(text):
             add((file.parent / path).resolve())
+        text = TYPE_IMPORT.sub("", text)
         text = IMPORT.sub(lambda found: f"const {found[1].replace(' as ', ': ')} = hfAttn;\n", text)
         pieces.append("{\n" + EXPORT.sub(r"Object.assign(hfAttn, \1);\n", text) + "}")
 
