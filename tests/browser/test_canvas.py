@@ -65,7 +65,8 @@ def message(run, steps, total=200, **more):
     points = [{"step": s, "loss": 2 / (1 + s / 20), "held_out": s / 200} for s in steps]
     maps = {s: boards.encode_maps(cross_maps(s)) for s in steps}
     frames = [{"step": s, "maps": [maps[s]], "predictions": predictions(s)} for s in steps]
-    return {"run": run, "status": "running", "meta": meta, "points": points, "frames": frames, **more}
+    stand = {"run": run, "status": "running", "meta": meta, "film_every": 1}
+    return {**stand, "points": points, "frames": frames, **more}
 
 
 def predictions(step):

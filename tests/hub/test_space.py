@@ -28,6 +28,7 @@ MODULES = {  # module → the package that is, or brings, it
     "markdown_it": "rich",
     "yaml": "transformers",
     "PIL": "matplotlib",
+    "typing_extensions": "typing-extensions",
 }
 SCOPES = {"read-repos", "contribute-repos", "write-repos", "manage-repos", "write-discussions"}
 COLOURS = {"red", "yellow", "green", "blue", "indigo", "purple", "pink", "gray"}

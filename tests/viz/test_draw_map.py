@@ -87,7 +87,7 @@ def test_html_is_the_lens_with_this_one_map_in_one_file(tmp_path):
     assert (kind["rows"], kind["cols"], kind["truth"]) == (list(QUERIES), list(KEYS), KNOWN)
     packed = np.frombuffer(base64.b64decode(kind["maps"]), "<u2").reshape(kind["shape"])
     assert np.allclose(packed[0, 0] / 65535, WEIGHTS, atol=1e-5)
-    assert all(asset in text for asset in ("hfAttn.explore_board", "--hf-att-10"))
+    assert all(asset in text for asset in ("explore_board", "--hf-att-10"))
 
 
 def test_html_escapes_what_a_person_wrote(tmp_path):

@@ -77,6 +77,7 @@ const attention_board = (element, trigger) => {
     if (!next) return;
     value = next;
     at = { row: value.cell.row, column: value.cell.column };
+    keepLines(element, value.cell); // before the map, which shows its button where there are lines
     map.update(value, at);
     explain(value.cell);
     printed.update(value.printed, value.rows, value.cols);
