@@ -2,6 +2,7 @@
 
 import contextlib
 import inspect
+import operator
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -172,7 +173,7 @@ class LinkedJob(JobView):
     fields: Mapping[str, Component]
     start: Callable[[Session, "JobSpec", list[Job]], Job]
     varying: tuple[str, ...] = ()
-    describe: Callable[[Job], dict] = Job.describe
+    describe: Callable[[Job], dict] = operator.methodcaller("describe")
     check: Callable[[dict], dict] | None = None
     comes_first: bool = False
 

@@ -230,6 +230,15 @@ def test_what_was_learned_and_stopped_is_learned_again_from_a_link_to_the_same_p
     closing(sender, friend)
 
 
+def test_word_vectors_travel_with_the_words_that_were_asked_last(linked, monkeypatch):
+    sender, _ = stopped_after(linked, "vectors", 5, monkeypatch)
+    asked = dict(zip(word_vectors.KEPT[3:], ("paris", "rome", "italy", "france"), strict=True))
+    word_vectors.look_up(sender, asked)
+    (job,) = linked.describe("language", sender, {})[0]["jobs"]
+    assert job["form"] == {"vectors_source": "countries", "vectors_kind": "CBOW", "vectors_text": ""} | asked
+    sender.close()
+
+
 def link_of(tab, name, form, progress):
     return links.write_link({"tab": tab, "jobs": [{"job": name, "form": form, "progress": progress}]})
 
