@@ -15,7 +15,8 @@ from hf_attn.tasks import build_task
 from hf_attn.training.device import build_accelerator
 
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # read when gradio is imported
-collect_ignore_glob = ["project/added_*.py"]  # whose rows only the tests that ask for them add
+# rows that only the tests which ask for them add; modules of one name, which pytest loads by itself
+collect_ignore_glob = ["project/added_*.py", "conftest.py", "app/conftest.py"]
 BROWSER = Path(__file__).with_name("browser")
 pytest.register_assert_rewrite("tests.support")  # so that what failed there is told
 
