@@ -39,6 +39,7 @@ class Job:
         is_live: its work is being done, or waits for the end of a pause.
         is_late: it was stopped because its time on this server was up.
         is_closed: nobody watches any more.
+        is_concluding: what came of it is being measured.
         worked_seconds: what its work has taken so far.
     """
 
@@ -53,6 +54,7 @@ class Job:
     is_live: bool = False
     is_late: bool = False
     is_closed: bool = False
+    is_concluding: bool = False
     worked_seconds: float = 0.0
 
     message_seconds = MESSAGE_SECONDS
@@ -115,7 +117,7 @@ class Job:
         """Stop after the piece of work that is being done; at once where none is."""
         self.wants_stop = self.is_live
         if not self.is_live and self.is_busy:
-            self.status = STOPPED
+            self.status, self.wants_pause, self.wanted_steps = STOPPED, False, 0
 
     def close(self) -> None:
         """Nobody watches any more: stop, and measure nothing."""
@@ -161,7 +163,11 @@ class Job:
             self.wanted_steps = 0
         yield
         if self.status in (STOPPED, FINISHED) and not self.is_closed:
-            yield from self.conclude()
+            self.is_concluding = True
+            try:
+                yield from self.conclude()
+            finally:
+                self.is_concluding = False
 
     def _is_over(self) -> bool:
         """Whether no piece of work follows; the status says why."""

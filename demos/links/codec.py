@@ -16,6 +16,7 @@ types. Locking helps in a lesson and is no security: without the link in its add
 
 import base64
 import json
+import re
 import zlib
 from collections.abc import Iterable, Mapping
 
@@ -36,8 +37,10 @@ LONGEST_STATE = 200_000  # bytes that it unpacks to
 LONGEST_NAMED = 100  # characters of the choices that a refusal names
 LONGEST_QUOTE = 40  # characters of a refused value
 LONGEST_LIST = 512  # of a field in which several are chosen
+LARGEST = 10**9  # of steps and seconds
 LONGEST_PROGRESS = 8  # numbers that say how far something has come
 DEEPEST = 12  # of lists and objects in one another
+RUN_ID = re.compile(r"(run|duel)-[\d-]+")
 PLACE = "job:{}"  # what a link calls a run: the place of its job
 PARTS = {"tab": str, "fields": dict, "boards": dict, "jobs": list, "locked": bool, "hidden": bool}
 ORDINALS = ("first", "second", "third", "fourth")
@@ -130,7 +133,10 @@ def describe_view(
     names: dict[str, str | None] = dict.fromkeys(session.runs)
     names |= {str(path): path.name for _, path in session.catalog.folders}
     trains = next(kind for kind in kinds if kind.comes_first)
-    in_fields = [text for text in strings_in(values) if text in session.runs]
+    weights = [one.weights for one in linked if one.weights is not None]
+    in_fields = [values[name] for name in weights if values[name] in session.runs]
+    if any(RUN_ID.fullmatch(str(values[name])) and values[name] not in in_fields for name in weights):
+        raise ValueError("The chosen run was deleted: choose another checkpoint, then copy the link.")
     wanted = [*in_fields, *(text for text in strings_in(boards) if text in session.runs)]
     wanted += [session.shown] if tab == trains.tab and session.shown in session.runs else []
     for run in (session.runs[run_id] for run_id in dict.fromkeys(wanted)):
@@ -150,7 +156,8 @@ def describe_view(
         if kind.tab == tab and not kind.comes_first and job is not None and job.form is not None:
             jobs.append({"job": kind.name, **kind.describe(job)})
             said = [LEARNS_AGAIN]
-    state = {"tab": tab, "fields": rename(values, names), "boards": rename(boards, names)}
+    fields = values | {name: rename(values[name], names) for name in weights}
+    state = {"tab": tab, "fields": fields, "boards": rename(boards, names)}
     stays += [one.stays(session) for one in linked if one.stays is not None]
     return state | ({"jobs": jobs} if jobs else {}), " ".join(filter(None, [*said, *stays]))
 
@@ -210,7 +217,7 @@ def check_jobs(kinds: Iterable[LinkedJob], state: dict) -> list[JobSpec]:
     known = {kind.name: kind for kind in kinds if kind.comes_first or kind.tab == state["tab"]}
     checked = []
     for row in state.get("jobs", []):
-        kind = known.get(row.get("job")) if isinstance(row, dict) else None
+        kind = known.get(str(row.get("job"))) if isinstance(row, dict) else None
         form = row.get("form") if kind else None
         if kind is None or not isinstance(form, dict):
             raise ValueError("This link does not say how what it shows is trained.")
@@ -221,11 +228,14 @@ def check_jobs(kinds: Iterable[LinkedJob], state: dict) -> list[JobSpec]:
         else:
             check_values(kind, form)
         progress, name, seconds = row.get("progress"), row.get("name", ""), row.get("seconds", 0.0)
-        are_numbers = isinstance(progress, list) and all(type(one) is int and one >= 0 for one in progress)
+        are_numbers = isinstance(progress, list) and all(
+            type(one) is int and 0 <= one <= LARGEST for one in progress
+        )
         if not are_numbers or not 1 <= len(progress) <= LONGEST_PROGRESS or not isinstance(name, str):
             raise ValueError(BROKEN)
-        is_time = type(seconds) in (int, float) and seconds >= 0
-        checked.append(JobSpec(kind, form, progress, name, seconds if is_time else 0.0))
+        if type(seconds) not in (int, float) or not 0 <= seconds <= LARGEST:
+            raise ValueError(BROKEN)
+        checked.append(JobSpec(kind, form, progress, name, seconds))
     if len(checked) > MOST_JOBS:
         raise ValueError(f"This link has {len(checked)} jobs; up to {MOST_JOBS} are done again.")
     return sorted(checked, key=lambda spec: not spec.kind.comes_first)
@@ -291,8 +301,12 @@ def is_choice(component: Component, value: object, *, varies: bool) -> bool:
     return type(value) in types
 
 
-def find_weights(catalog: ModelCatalog, name: object) -> object:
-    """The checkpoint that a link names: of a bundled one its folder here."""
+def find_weights(catalog: ModelCatalog, name: object, runs: Mapping[str, str | None]) -> object:
+    """The checkpoint that a link names: a run that was trained for it, or a bundled one's folder here."""
+    if name in runs:
+        return runs[name]
+    if isinstance(name, str) and name.startswith(PLACE.format("")):
+        raise ValueError("This link shows a run of the sender's and does not say how it was trained.")
     return next((str(path) for _, path in catalog.folders if path.name == name), name)
 
 

@@ -228,7 +228,7 @@ const link_board = (element, trigger) => {
     const copied = `${done ? "Copied" : "Copy it from the field"}${lesson && `; ${lesson}`}.`;
     link.fill(address, [copied, said, where].filter(Boolean).join(" "));
   };
-  const opened = (/** @type {Board.OpenedLink} */ { boards, locked, hidden, said }) => {
+  const opened = (/** @type {Board.OpenedLink} */ { boards, locked, hidden, said, trains }) => {
     tab = openTab().name;
     link.choose({ locked: locked.length > 0, hidden: Boolean(hidden) });
     markLocked(locked);
@@ -236,6 +236,7 @@ const link_board = (element, trigger) => {
     // what came with this message is drawn first
     setTimeout(() => mountedBoards.restore(boards), 0);
     say(said, { hides: hidden });
+    if (trains) trigger("open_link", {});
   };
   const update = (/** @type {Board.LinkValue} */ value) => {
     if (!value) return;

@@ -22,7 +22,7 @@ ASSETS = ("link.css", "link_board.js")
 NOTHING = "Nothing on this tab can be linked: open another tab, then copy the link."
 GONE = "The sender's model could not be trained here; its settings are in the Train tab."
 LONG_SECONDS = 60.0  # from here on it is asked first
-ASKS = "What this link shows took the sender {} to train. Train it here?"
+ASKS = "What this link shows takes about {} to train. Train it here?"
 UNTRAINED = "Nothing was trained: these are the sender's settings."
 
 
@@ -44,7 +44,7 @@ class CopyEvent(Event):
 def build_header(tabs: list[str]) -> gr.HTML:
     """Build the top of the page: brand, Copy link, and messages of links."""
     template = f'{notices.BRAND}<div class="hf-link hf-board"></div>'
-    events = ("train_link", "skip_training", *(f"copy_{tab}" for tab in tabs))
+    events = ("open_link", "train_link", "skip_training", *(f"copy_{tab}" for tab in tabs))
     return boards.build_board("link_board", "hf-header", "link-board", *events, template=template)
 
 
@@ -100,7 +100,7 @@ class Links:
         try:
             state = codec.read_link(text)
             codec.check_state(self.page.linked_fields, state)
-            seconds = sum(spec.seconds for spec in codec.check_jobs(self.page.linked_jobs, state))
+            seconds = sum(spec.estimate for spec in codec.check_jobs(self.page.linked_jobs, state))
             if seconds <= LONG_SECONDS:
                 return self.begin(session, state)
         except ValueError as error:
@@ -111,7 +111,7 @@ class Links:
     def train_link(self, session: Session) -> dict:
         """The visitor wants what takes long to be trained."""
         state, session.asked_link = session.asked_link, None
-        return {} if state is None else self.begin(session, state)
+        return {} if state is None else self.refusing(self.begin, session, state)
 
     def skip_training(self, session: Session) -> dict:
         """Open the settings of a link's last run, or else its tab, and train nothing."""
@@ -121,7 +121,14 @@ class Links:
         runs = [spec for spec in codec.check_jobs(self.page.linked_jobs, state) if spec.kind.comes_first]
         if runs:
             return self.show_form(session, runs[-1], UNTRAINED)
-        return self.show_tab(session, state, [], UNTRAINED)
+        return self.refusing(self.show_tab, session, state, [], UNTRAINED)
+
+    def refusing(self, show, *given) -> dict:
+        """What `show` gives, or why it cannot."""
+        try:
+            return show(*given)
+        except ValueError as error:
+            return self.say(refused=str(error))
 
     def begin(self, session: Session, state: dict) -> dict:
         """Open the tab of a link, or that of the first run which it needs; `open` trains."""
@@ -148,7 +155,7 @@ class Links:
                     if spec in runs:
                         message = codec.training_message(job, spec, len(done), len(runs))
                         yield self.show_form(session, spec, message)
-                    for updates in spec.kind.follow(session):
+                    for updates in spec.kind.follow(session, job=job):
                         yield {spec.kind.shows[name]: update for name, update in updates.items()}
                 done.append(job)
             if len(specs) == len(runs):
@@ -175,6 +182,7 @@ class Links:
         """Open the tab of a job with its settings."""
         linked = next(one for one in self.page.linked_fields if one.tab == spec.kind.tab)
         opened = {"tab": linked.tab, "boards": {}, "locked": [], "said": message}
+        opened["trains"] = session.link is not None
         return {
             **self.restore(session, linked, spec.form),
             self.page.tabs: gr.Tabs(selected=linked.tab),
@@ -192,11 +200,11 @@ class Links:
         """Open the tab of a link with its fields; `ids` are of the runs that it names."""
         linked = codec.check_state(self.page.linked_fields, state)
         names = {codec.PLACE.format(place): run for place, run in enumerate(ids)}
-        fields, changes = codec.rename(state.get("fields", {}), names), {}
+        fields, changes = state.get("fields", {}), {}
         for one in linked:
             wanted = {name: fields.get(name, part.value) for name, part in one.fields.items()}
             if one.weights is not None:
-                wanted[one.weights] = codec.find_weights(self.page.catalog, wanted[one.weights])
+                wanted[one.weights] = codec.find_weights(self.page.catalog, wanted[one.weights], names)
             changes |= self.restore(session, one, wanted)
         parts = [part for one in linked for part in (*one.fields.values(), *one.buttons)]
         is_locked = state.get("locked", False)
@@ -205,6 +213,7 @@ class Links:
             "boards": codec.rename(state.get("boards", {}), names),
             "locked": [part.elem_id for part in parts if is_locked and part.elem_id],
             "hidden": state.get("hidden", False),
+            "trains": session.link is not None,
             "said": " ".join(filter(None, [message, codec.opened_message(state, state["tab"].title())])),
         }
         changes = lock(changes, linked) if is_locked else changes
@@ -214,11 +223,11 @@ class Links:
 def wire(page: Page, board: gr.HTML) -> None:
     """Connect the header, once every tab is built."""
     links = Links(page, board)
-    read = page.connect(page.arrived.then, links.read, None, links.outputs, **NOW)
-    wanted = page.connect(board.train_link, links.train_link, None, links.outputs, **NOW)
+    page.connect(page.arrived.then, links.read, None, links.outputs, **NOW)
+    page.connect(board.train_link, links.train_link, None, links.outputs, **NOW)
     page.connect(board.skip_training, links.skip_training, None, links.outputs, **NOW)
-    for event in (read.then, wanted.then):
-        page.connect(event, links.open, None, links.outputs, **page.in_turn)
+    # the board asks for it where there is something to train: a page without a link waits for no place
+    page.connect(board.open_link, links.open, None, links.outputs, **page.in_turn)
     for tab in (child.id for child in page.tabs.children):
         reads = {
             name: part for one in page.linked_fields if one.tab == tab for name, part in one.fields.items()

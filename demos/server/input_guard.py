@@ -204,4 +204,6 @@ def refuse(component: Component, value: object, *, varies: bool = False) -> None
         return
     if allowed := allowed_of(component, value, varies=varies):
         name = getattr(component, "label", None) or component.elem_id or type(component).__name__
-        raise refusal(f"“{name}” cannot be {quote_value(value)}: {allowed}.")
+        is_secret = getattr(component, "type", None) == "password"
+        quoted = "what was sent" if is_secret else quote_value(value)
+        raise refusal(f"“{name}” cannot be {quoted}: {allowed}.")

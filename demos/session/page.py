@@ -137,9 +137,10 @@ class JobView:
         job.stop()
         return {} if job.is_live else self.show(session)
 
-    def follow(self, session: Session) -> Iterator[dict]:
+    def follow(self, session: Session, *, job: Job | None = None) -> Iterator[dict]:
         """Let the visitor's job work; {name: update} whenever there is something new to show."""
-        job, shown = self.find(session), {}
+        waiting = session.take_waiting if self.kind is TrainingJob else lambda: self.find(session)
+        job, shown = job or waiting(), {}
         if job is None or session.is_over:
             return
         with contextlib.closing(job.follow()) as moments:
@@ -195,6 +196,11 @@ class JobSpec:
     progress: list[int]
     name: str = ""
     seconds: float = 0.0
+
+    @property
+    def estimate(self) -> float:
+        """Seconds that it may take, a hundred steps each where the link says nothing, or less."""
+        return max(self.seconds, sum(self.progress) / 100)
 
 
 @dataclass

@@ -60,6 +60,13 @@ class Session:
         """The run that the buttons control."""
         return self.runs.get(self.current)
 
+    def take_waiting(self) -> TrainingJob | None:
+        """The run that waits to be followed, which the buttons control from now on; else the current one."""
+        waiting = (run for run in self.runs.values() if run.is_busy and not run.is_live)
+        run = next(waiting, self.run)
+        self.current = run.id if run is not None else None
+        return run
+
     def state(self, kind: type[State]) -> State:
         """The session's one state or job of a kind; new at its first use."""
         if kind not in self.states:

@@ -963,6 +963,7 @@ class OpenedLink(TypedDict):
     boards: dict[str, dict[str, object]]  # id → what that board chose
     locked: list[str]  # ids of fields
     hidden: NotRequired[bool]  # the answers
+    trains: NotRequired[bool]  # its jobs: the board sends `open_link` then
     said: str
 
 

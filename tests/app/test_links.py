@@ -113,13 +113,18 @@ def job(name="duel", form=DUEL, progress=(1,), **more):
             packed(tab="try", fields={"temperature": 99}),
             "to 99, but that field takes a number from 0",
         ),
-        (packed(tab="try", fields={"checkpoint": "job:0", "text": "1"}), "cannot be opened"),
+        (packed(tab="try", fields={"checkpoint": "job:0", "text": "1"}), "does not say how it was trained"),
         (packed(tab="explore", fields={"checkpoint": "/etc/passwd", "text": "1"}), "cannot be opened"),
         (packed(tab="attention", fields={"weights": "attn-copy", "head": 9, "text": "1 2"}), "shows head 10"),
         (packed(tab="duel", fields={"size": 21}), "21 is not a size of Reversal"),
         (packed(tab="train", fields={"model": "mamba"}), "'mamba' is not one of"),
         (packed(tab="train", jobs=job("train", {"task": "Copy"}, [3])), "how the sender's run is trained"),
         (packed(tab="duel", jobs=[1]), "does not say how what it shows is trained"),
+        (packed(tab="duel", jobs=[{"job": []}]), "does not say how what it shows is trained"),
+        (packed(tab="duel", jobs=job(seconds=1e308)), links.BROKEN),
+        (packed(tab="duel", jobs=job(seconds=10**400)), links.BROKEN),
+        (packed(tab="duel", jobs=job(seconds=-1)), links.BROKEN),
+        (packed(tab="duel", jobs=job(progress=[10**400])), links.BROKEN),
         (packed(tab="duel", jobs=job("growth", {})), "does not say how what it shows is trained"),
         (packed(tab="duel", jobs=job(form=[1])), "does not say how what it shows is trained"),
         (packed(tab="duel", jobs=job(form={})), "does not say how Duel learns 'duel'"),
@@ -229,7 +234,7 @@ def test_a_link_that_trains_for_long_asks_first(linked):
     state, _ = linked.state_of("explore", sender, checkpoint="run-1", text="1 2")
     text = links.write_link(state)
     updates, told = linked.read(text, friend)
-    assert "took the sender 2:05 to train" in told["asks"]
+    assert "takes about 2:05 to train" in told["asks"]
     assert list(linked.links.open(friend)) == []
     assert (list(updates), friend.runs) == ([linked.links.board], {}), "nothing begins unasked"
     settings = linked.links.skip_training(friend)
@@ -242,6 +247,28 @@ def test_a_link_that_trains_for_long_asks_first(linked):
     assert friend.run.step == 6
     for session in (sender, friend):
         session.close()
+
+
+def test_a_run_that_was_deleted_is_linked_by_no_name_and_a_typed_text_is_no_run(linked):
+    session = begun()
+    trained_by(session)
+    state, _ = linked.state_of("try", session, text="run-1")
+    assert state["fields"]["text"] == "run-1"
+    assert "jobs" not in state
+    session.forget("run-1")
+    with pytest.raises(ValueError, match="The chosen run was deleted"):
+        linked.state_of("explore", session, checkpoint="run-1", text="1 2")
+
+
+def test_a_page_asks_for_a_place_only_where_a_link_has_something_to_train(linked):
+    session = begun()
+    trained_by(session)
+    state, _ = linked.state_of("explore", session, checkpoint="run-1", text="1 2")
+    _, told = linked.read(links.write_link(state), linked.session())
+    assert told["opened"]["trains"]
+    _, told = linked.read(links.write_link(linked.state_of("explore")[0]), linked.session())
+    assert not told["opened"]["trains"]
+    session.close()
 
 
 def test_every_setting_of_a_run_is_found_again_in_the_fields():

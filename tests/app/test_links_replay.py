@@ -261,7 +261,7 @@ def test_a_link_that_lies_deep_in_itself_is_refused_in_a_sentence(linked):
 def test_a_duel_of_a_link_ends_with_its_budget_though_the_link_says_more(linked):
     friend = linked.session()
     values = {name: part.value for name, part in linked.jobs["duel"].fields.items()} | DUEL
-    linked.open(link_of("duel", "duel", values, [10**6, 10**6]), friend)
+    linked.open(link_of("duel", "duel", values, [2000, 2000]), friend)
     theirs = friend.state(duels.DuelJob)
     assert [run.step for run in theirs.runs] == [6, 6]
     assert theirs.status == "finished"

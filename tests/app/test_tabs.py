@@ -15,13 +15,15 @@ gr = pytest.importorskip("gradio")
 from demos.core.fields import task_choices  # noqa: E402
 from demos.core.limits import HOME  # noqa: E402
 from demos.core.upload import take_table  # noqa: E402
-from demos.jobs.job import PAUSED, STOPPED  # noqa: E402
+from demos.jobs.job import FINISHED, PAUSED, STOPPED  # noqa: E402
 from demos.jobs.training_job import TrainingJob  # noqa: E402
 from demos.session.catalog import ModelCatalog  # noqa: E402
+from demos.session.page import JobView  # noqa: E402
 from demos.session.run_files import pack_run  # noqa: E402
 from demos.session.session import Session  # noqa: E402
 from demos.tabs.train import form  # noqa: E402
 from demos.tabs.train import tab as train  # noqa: E402
+from demos.tabs.train.messages import show_news  # noqa: E402
 from demos.ui.formatting import thin  # noqa: E402
 from hf_attn.architectures.families import architectures_of  # noqa: E402
 from hf_attn.checkpoints.save_load import load_checkpoint  # noqa: E402
@@ -264,6 +266,25 @@ def test_a_run_that_goes_on_while_it_is_measured_keeps_the_figure_at_the_measure
     assert held_out[3] is not None
     assert run.evaluation is None, "1,000 examples of the step before"
     measuring.join()
+
+
+def test_a_run_that_waits_for_a_place_is_trained_though_another_was_opened_meanwhile():
+    session, _ = finished()
+    train.press_again(session, other_seed=True)
+    train.open_run(session, Event("run-1"))
+    assert session.run.id == "run-1"
+    view = JobView(kind=TrainingJob, show=show_news, shows={})
+    assert list(view.follow(session))
+    assert (session.run.id, session.run.status, session.run.step) == ("run-2", FINISHED, 6)
+
+
+def test_what_was_wanted_of_a_run_that_waited_is_forgotten_when_it_is_stopped():
+    session = Session(device="cpu")
+    train.press_step(session, changed())
+    session.run.stop()
+    train.press_pause(session)
+    list(session.run.follow())
+    assert (session.run.status, session.run.step) == (FINISHED, 6)
 
 
 def test_step_without_a_run_begins_one_and_takes_its_first_step():

@@ -835,6 +835,7 @@ declare namespace Board {
     boards: Record<string, Record<string, unknown>>;
     locked: Array<string>;
     hidden?: boolean;
+    trains?: boolean;
     said: string;
   }
 

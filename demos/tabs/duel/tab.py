@@ -156,7 +156,8 @@ def status_message(duel: DuelJob) -> str:
         FINISHED: "Done.",
     }[duel.status]
     if duel.status in (STOPPED, FINISHED):
-        sentence += " Keep one to try it and to look inside." if duel.is_measured else " Measuring by length…"
+        waits = duel.is_concluding and not duel.is_measured
+        sentence += " Measuring by length…" if waits else " Keep one to try it and to look inside."
     return sentence
 
 

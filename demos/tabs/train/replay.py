@@ -75,7 +75,8 @@ def start_linked_run(session: Session, spec: JobSpec, others: list[TrainingJob])
         return run
     task, recipe, seed = form.read_form(spec.form)
     if len(spec.progress) != 1 or not 1 <= spec.progress[0] <= recipe.steps:
-        raise ValueError(f"This link asks for {spec.progress} steps; its settings allow 1 to {recipe.steps}.")
+        asked = ", ".join(map(str, spec.progress))
+        raise ValueError(f"This link asks for {asked} steps; its settings allow 1 to {recipe.steps}.")
     kept = [run.id for run in others]
     run = session.add(task, recipe, seed, form.read_probe(task, spec.form), keep=kept)
     with contextlib.suppress(ValueError):  # another run here has the name, or the link gives none
