@@ -95,7 +95,10 @@ def send_looks(page):
     kept["train"] = copied(page), pixels(page, "#train-board")
     tab(page, "Explore")
     expect(page.locator("#explore-origin")).to_contain_text(f"step {STEPS}")
-    page.locator("#explore-board .hf-grid button").nth(2).click()
+    heads = page.locator("#explore-board .hf-grid button")
+    expect(heads).to_have_count(4)  # of the run, and no longer of the model that was shown before
+    heads.nth(2).click()
+    expect(page.locator("#explore-board")).to_contain_text("Layer 2, head 1")
     kept["run"] = copied(page), pixels(page, "#explore-board")
     tab(page, "Train")
     page.get_by_role("button", name="Other seed").click()
