@@ -3,7 +3,7 @@
 import logging
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 from hf_attn.training.loop import Diverged
@@ -218,36 +218,32 @@ class Job:
 
 @dataclass(eq=False, kw_only=True)
 class ReportedJob(Job):
-    """A job whose work is an iterator: one report a piece.
+    """A job whose work is a generator: one report a piece.
 
     Attributes:
         reports: what is left of them; None where none were begun.
         taken: how many came.
+        is_at_goal: a report came behind the goal: with none there, the job is finished and not stopped.
     """
 
-    reports: Iterator | None = None
+    reports: Generator | None = None
     taken: int = 0
-    has_more: bool = True
+    is_at_goal: bool = False
 
     def prepare(self, form: dict[str, object]) -> None:
         super().prepare(form)
-        self.reports, self.taken, self.has_more = None, 0, True
+        self.reports, self.taken, self.is_at_goal = None, 0, False
 
     @property
     def progress(self) -> list[int]:
         return [self.taken]
-
-    @property
-    def is_at_goal(self) -> bool:
-        """Whether a report came behind the goal: with none there, the job is finished and not stopped."""
-        return not self.has_more
 
     def advance(self) -> bool:
         report = next(self.reports, END)
         if report is END:
             return False
         if self.goal is not None and self.progress >= self.goal:
-            self.has_more = False
+            self.is_at_goal = True
         else:
             self.taken += 1
             self.take(report)
@@ -258,4 +254,6 @@ class ReportedJob(Job):
         raise NotImplementedError
 
     def release(self) -> None:
+        if self.reports is not None:
+            self.reports.close()
         self.reports = None

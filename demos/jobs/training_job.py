@@ -108,9 +108,10 @@ class TrainingJob(Job):
         with self.lock:
             with self.rng.drawing() if self.rng else contextlib.nullcontext():
                 made = next(self.loop, None)
+            reports = [made] if isinstance(made, Report) else []
             if isinstance(made, SliceState):
-                self.computed_on = made.device
-            for report in made.reports if isinstance(made, SliceState) else filter(None, [made]):
+                reports, self.computed_on = made.reports, made.device
+            for report in reports:
                 self.evaluation = None  # was of the weights before
                 self.step, self.measured_at = report.step, report.measured_at
                 self._note(report)
@@ -205,11 +206,11 @@ class TrainingJob(Job):
             self.predictions = write_samples(self.model, self.task, self.probe)
         else:
             self.predictions = answer_examples(self.model, self.task, self.examples)
-        told = {"predictions": self.predictions}
+        new = {"predictions": self.predictions}
         if self.frames and self.frames[-1][1]["step"] == self.step:
-            self.frames[-1] = (time.monotonic(), self.frames[-1][1] | told)
+            self.frames[-1] = (time.monotonic(), self.frames[-1][1] | new)
         elif self.newest_frame is not None and self.newest_frame[1]["step"] == self.step:
-            self.newest_frame = (time.monotonic(), self.newest_frame[1] | told)
+            self.newest_frame = (time.monotonic(), self.newest_frame[1] | new)
 
     def record(self, evaluation: Evaluation) -> None:
         """Record the final measurement in curve, film and table; the caller holds the model."""
@@ -284,8 +285,8 @@ class TrainingJob(Job):
         }
 
 
-def newest_of(told: list[tuple[float, dict]]) -> list[dict]:
+def newest_of(recorded: list[tuple[float, dict]]) -> list[dict]:
     """The newest of (when, what), as every message repeats them."""
     since = time.monotonic() - REPEATED_SECONDS
-    recent = sum(1 for _ in itertools.takewhile(lambda item: item[0] >= since, reversed(told)))
-    return [one for _, one in told[-max(recent, REPEATED) :]]
+    recent = sum(1 for _ in itertools.takewhile(lambda item: item[0] >= since, reversed(recorded)))
+    return [one for _, one in recorded[-max(recent, REPEATED) :]]

@@ -129,7 +129,7 @@ def describe_view(
     Raises:
         ValueError: a field names a run that cannot be trained again elsewhere.
     """
-    tab, jobs, said, stays = linked[0].tab, [], [], []
+    tab, jobs, carried, stays = linked[0].tab, [], "", []
     names: dict[str, str | None] = dict.fromkeys(session.runs)
     names |= {str(path): path.name for _, path in session.catalog.folders}
     trains = next(kind for kind in kinds if kind.comes_first)
@@ -150,16 +150,16 @@ def describe_view(
             names[run.id] = PLACE.format(len(jobs))
             jobs.append({"job": trains.name, **described})
     if jobs:
-        said = [travel_message(jobs)]
+        carried = travel_message(jobs)
     for kind in kinds:
         job = kind.find(session)
         if kind.tab == tab and not kind.comes_first and job is not None and job.form is not None:
             jobs.append({"job": kind.name, **kind.describe(job)})
-            said = [LEARNS_AGAIN]
+            carried = LEARNS_AGAIN
     fields = values | {name: rename(values[name], names) for name in weights}
     state = {"tab": tab, "fields": fields, "boards": rename(boards, names)}
     stays += [one.stays(session) for one in linked if one.stays is not None]
-    return state | ({"jobs": jobs} if jobs else {}), " ".join(filter(None, [*said, *stays]))
+    return state | ({"jobs": jobs} if jobs else {}), " ".join(filter(None, [carried, *stays]))
 
 
 def strings_in(value: object) -> list[str]:
@@ -322,8 +322,8 @@ def training_message(run: TrainingJob, spec: JobSpec, place: int, number: int) -
         if number > 1
         else "The sender's model is"
     )
-    said = f"{which} trained here again: {run.task.name}, {count(spec.progress[0])}{NARROW}steps."
-    return f"{said} {run.made_room}".strip()
+    message = f"{which} trained here again: {run.task.name}, {count(spec.progress[0])}{NARROW}steps."
+    return f"{message} {run.made_room}".strip()
 
 
 def missing_runs_message(number: int) -> str:

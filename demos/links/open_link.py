@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import gradio as gr
 
 from ..core.events import Event
-from ..jobs.job import UNDER_WAY, WAITING
+from ..jobs.job import WAITING
 from ..session.page import NOW, JobSpec, LinkedFields, Page, change_of, with_value
 from ..session.session import Session
 from ..ui import boards, formatting, notices
@@ -150,7 +150,7 @@ class Links:
                 if len(done) == len(runs) and runs:
                     yield self.show_result(session, state, runs, done)
                 job = spec.kind.start(session, spec, done)
-                if job.status in UNDER_WAY:
+                if job.is_busy:
                     job.goal = spec.progress
                     if spec in runs:
                         message = codec.training_message(job, spec, len(done), len(runs))

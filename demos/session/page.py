@@ -50,25 +50,25 @@ def by_name(handler: Callable, reads: Mapping[str, Component], shows: Mapping[st
     more = list(inspect.signature(handler).parameters.values())[1 + bool(reads) :]
     special = [one for one in more if one.kind != one.KEYWORD_ONLY]
 
-    def ask(session: Session, *received):
+    def call(session: Session, *received):
         values, more = received[: len(reads)], received[len(reads) :]
         return handler(session, *([dict(zip(reads, values, strict=True))] if reads else []), *more)
 
-    def place(updates: Mapping[str, object] | None):
+    def by_component(updates: Mapping[str, object] | None):
         if not shows:
             return None
         placed = {shows[name]: update for name, update in (updates or {}).items()}
         return placed or {next(iter(shows.values())): gr.skip()}
 
     def answer(*received):
-        return place(ask(*received))
+        return by_component(call(*received))
 
     def answer_in_turn(*received):
         updates = None
-        for updates in ask(*received):
-            yield place(updates)
+        for updates in call(*received):
+            yield by_component(updates)
         if updates is None:  # of a generator that yields nothing, Gradio clears every output
-            yield place({})
+            yield by_component({})
 
     function = answer_in_turn if inspect.isgeneratorfunction(handler) else answer
     kind = inspect.Parameter.POSITIONAL_ONLY
@@ -139,8 +139,9 @@ class JobView:
 
     def follow(self, session: Session, *, job: Job | None = None) -> Iterator[dict]:
         """Let the visitor's job work; {name: update} whenever there is something new to show."""
-        waiting = session.take_waiting if self.kind is TrainingJob else lambda: self.find(session)
-        job, shown = job or waiting(), {}
+        if job is None:
+            job = session.take_waiting() if self.kind is TrainingJob else self.find(session)
+        shown: dict = {}
         if job is None or session.is_over:
             return
         with contextlib.closing(job.follow()) as moments:
@@ -285,18 +286,18 @@ class Page:
         how = {**self.in_turn, "trigger_mode": "always_last", **how}
         return self.connect(event, view.follow, None, view.shows, **how)
 
-    def drive(self, view: JobView, start, press: Callable, reads, stop: gr.Button, more=None, **how) -> None:
-        """Let events start a job, and a button stop it.
+    def drive(self, view: JobView, start, press: Callable, reads, stop, more=None, **how) -> None:
+        """Let events start a job, and one stop it.
 
         Args:
             view: how the job is shown.
             start: an event, or several.
             press: the handler that prepares the job, as in `connect`.
             reads: what it reads.
-            stop: the button.
+            stop: the event.
             more: {name: component} that `press` may change beside those of the view.
             **how: as in `follow`.
         """
         pressed = self.connect(start, press, reads, {**view.shows, **(more or {})}, **NOW)
         self.follow(pressed.then, view, **how)
-        self.connect(stop.click, view.stop, None, view.shows, **NOW)
+        self.connect(stop, view.stop, None, view.shows, **NOW)

@@ -66,8 +66,8 @@ def pack_run(session: Session, event: RunEvent) -> dict:
     if run is None or run.model is None:
         return {"zipped": None, "note": notices.note(NO_WEIGHTS)}
     path = pack(session, run)
-    said = f"{path.name} holds a checkpoint that transformers loads."
-    return {"zipped": str(path), "note": notices.note(said)}
+    sentence = f"{path.name} holds a checkpoint that transformers loads."
+    return {"zipped": str(path), "note": notices.note(sentence)}
 
 
 def wire_download(page: Page, board: gr.HTML, zipped: gr.DownloadButton, note: gr.HTML) -> None:

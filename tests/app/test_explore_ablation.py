@@ -17,7 +17,7 @@ from demos.session.catalog import ModelCatalog, build_catalog, load_once
 from demos.session.session import Session
 from demos.tabs.explore import ablation_panel
 from demos.tabs.explore import tab as explore
-from demos.tabs.explore.ablation_panel import AblationQuestion
+from demos.tabs.explore.ablation_panel import AblationQuestion, EachHeadJob
 from demos.tabs.explore.head_scores import VIEWS, ExploreState
 from hf_attn.analysis.ablation import list_trials, measure_outcomes
 from hf_attn.analysis.head_metrics import singular_values
@@ -26,7 +26,7 @@ from hf_attn.analysis.hopfield import hopfield_descent
 from hf_attn.interpret.attention_maps import attention_maps
 from hf_attn.interpret.read_head import read_head
 from tests.support.addition_head import SUM, find_needed_head, symbols_of
-from tests.support.sessions import finished
+from tests.support.sessions import finished, follow_job
 
 CATALOG = build_catalog()
 
@@ -88,9 +88,15 @@ def test_a_removed_head_changes_the_answer_shown_and_the_figures_are_the_package
     assert (held_out["left"], held_out["error"]) == (left.exact_match, left.standard_error)
 
 
+def without_each_head(session):
+    """Remove each head; what the page shows, in turn."""
+    ablation_panel.press_each_head(session)
+    yield from follow_job(session, EachHeadJob, ablation_panel.show_checks)
+
+
 def test_each_head_taken_away_leaves_what_the_package_measures_and_it_can_be_stopped():
     session, _ = looking_at("attn-addition", SUM)
-    *_, last = values_of(ablation_panel.measure_each_head(session))
+    *_, last = values_of(without_each_head(session))
     found = load_once(folder("attn-addition"))
     trials = [trial for trial in list_trials(found.model) if trial.interventions[0].head is not None]
     whole, *outcomes = measure_outcomes(found.model, found.task, trials, ablation_panel.EXAMPLES)
@@ -98,10 +104,12 @@ def test_each_head_taken_away_leaves_what_the_package_measures_and_it_can_be_sto
     assert (each["status"], each["done"], each["of"]) == ("finished", len(trials), len(trials))
     assert each["whole"] == whole.exact_match
     assert [row["left"] for row in each["rows"]] == [outcome.exact_match for outcome in outcomes]
-    moments = ablation_panel.measure_each_head(session)
-    next(moments)
-    assert list(ablation_panel.measure_each_head(session)) == [{}], "it is under way already"
-    ablation_panel.stop_heads(session)
+    moments, job = without_each_head(session), session.state(EachHeadJob)
+    next(moments), next(moments)
+    reports = job.reports
+    ablation_panel.press_each_head(session)
+    assert job.reports is reports, "it is under way already"
+    job.stop()
     *_, stopped = values_of(moments)
     assert stopped["each"]["status"] == "stopped"
     assert len(stopped["each"]["rows"]) < len(trials)
@@ -228,7 +236,7 @@ def test_a_class_and_one_sequence_are_asked_like_an_answer():
 
 def test_another_input_starts_afresh_and_what_comes_late_is_not_shown(needed):
     session, state = looking_at("attn-addition", SUM)
-    list(ablation_panel.measure_each_head(session))
+    list(without_each_head(session))
     moments = ablation_panel.ask_model(session, needed[0])
     next(moments)
     show(session, "attn-addition", "7+8")
@@ -272,7 +280,7 @@ def test_each_head_is_taken_away_by_whatever_threads_come_by_and_the_run_goes_on
     session, _ = finished(CATALOG)
     run = session.run
     assert show(session, run.id, "1 2 3")["error"] == ""
-    told = ablation_panel.measure_each_head(session)
+    told = without_each_head(session)
     with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
         for worker in itertools.cycle((one, other)):  # as a server's threads take a generator's turns
             if worker.submit(next, told, "over").result() == "over":

@@ -230,7 +230,7 @@ class Reading(ReportedJob):
     message_seconds = 0.0
 
     def begin(self):
-        self.reports, self.seen = iter(range(3)), []
+        self.reports, self.seen = (report for report in range(3)), []
 
     def take(self, report):
         self.seen.append(report)

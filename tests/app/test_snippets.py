@@ -158,7 +158,8 @@ def test_the_lines_of_roles_on_held_out_examples_give_trained_and_untrained_figu
 def test_the_lines_without_each_head_give_what_is_left(learned):
     session, _ = learned
     explored(next(iter(session.runs)), "7 2 5", session)
-    *_, last = ablation_panel.measure_each_head(session)
+    ablation_panel.press_each_head(session)
+    *_, last = follow_job(session, ablation_panel.EachHeadJob, ablation_panel.show_checks)
     each = json.loads(last["checks"])["each"]
     left = run_lines(each)
     assert left.whole.exact_match == each["whole"]

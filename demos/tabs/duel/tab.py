@@ -226,8 +226,8 @@ def keep_run(session: Session, event: RunEvent) -> dict:
     if len(session.runs) >= most and run.id not in session.runs:
         return {"note": notices.note(f"At most {most} runs are kept: delete one in Train first.")}
     session.runs[run.id], run.is_closed = run, False
-    said = notices.note(f"{run.name} is kept: find it in Train, Try and Explore.")
-    return show_duel(session) | {"note": said}
+    note = notices.note(f"{run.name} is kept: find it in Train, Try and Explore.")
+    return show_duel(session) | {"note": note}
 
 
 LABELS = {
@@ -302,7 +302,7 @@ def build(page: Page) -> None:
         varying=("size", "models"),
         start=start_linked_duel,
     )
-    page.drive(view, start.click, press_start, fields, stop, {**lines, "fold": fold})
+    page.drive(view, start.click, press_start, fields, stop.click, {**lines, "fold": fold})
     picked = page.connect(fields["task"].input, choose_task, fields, fields, **NOW)
     checked = {"handler": check_form, "reads": fields, "shows": {**lines, "note": note}}
     page.connect(picked.then, **checked, **NOW)

@@ -4,10 +4,10 @@
 """
 
 import logging
-import time
+import math
 import typing
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field
 
 import gradio as gr
 
@@ -19,10 +19,10 @@ from hf_attn.interpret.interventions import Intervention
 from hf_attn.tasks.base import CLASSES
 
 from ...core.events import Event, Kind, Place, Seed
-from ...jobs.job import FINISHED, MESSAGE_SECONDS, RUNNING, STOPPED
+from ...jobs.job import FINISHED, RUNNING, STOPPED, ReportedJob
 from ...session.catalog import LoadedModel
 from ...session.model_input import as_ids
-from ...session.page import LAST, LIGHT, NOW, Page
+from ...session.page import LAST, LIGHT, JobView, Page
 from ...session.session import Session
 from ...snippets.heads import (
     each_head_snippet,
@@ -220,40 +220,58 @@ def ask_model(session: Session, event: AskEvent) -> Iterator[dict]:
         yield {"checks": state.to_value()}
 
 
-def measure_each_head(session: Session) -> Iterator[dict]:
-    """Remove each head in turn and show what is left as it comes; one at a time."""
-    state = session.state(ExploreState)
-    if state.shown is None or (state.each is not None and state.each["status"] == RUNNING):
-        yield {}
-        return
-    weights, state.wants_stop, shown_at = state.weights, False, 0.0
-    each = state.each = {"status": RUNNING, "done": 0, "of": 0, "rows": []}
-    try:
+@dataclass(eq=False)
+class EachHeadJob(ReportedJob):
+    """Each head of the model on show, removed in turn: `each` is what came of it, as in the board's value."""
+
+    each: dict = field(default_factory=dict)
+    state: ExploreState | None = None
+
+    failure = "Without each head"
+    seconds_allowed = math.inf
+
+    def take(self, report: Outcome) -> None:
+        note_outcome(self.each, report)
+
+    def fail(self, error: Exception) -> None:
+        super().fail(error)
+        self.state.error = self.message
+
+    def release(self) -> None:
+        super().release()
+        is_whole = self.status == FINISHED and self.each["done"] == self.each["of"]
+        self.each["status"] = FINISHED if is_whole else STOPPED
+
+    def start(self, session: Session) -> None:
+        """Take the place of the last one."""
+        self.prepare({})
+        self.state = session.state(ExploreState)
+        self.each = self.state.each = {"status": RUNNING, "done": 0, "of": 0, "rows": []}
+        self.reports = self._remove_each(session)
+
+    def _remove_each(self, session: Session) -> Generator[Outcome]:
+        """What is left without each head, as long as the same weights are on show."""
+        state, weights = self.state, self.state.weights
         with session.catalog.open(session, state.chosen) as opened:
             heads = [trial for trial in list_trials(opened.model) if trial.interventions[0].head is not None]
-            each["of"] = len(heads)
-            each["python"] = each_head_snippet(session, state.chosen, opened, EXAMPLES)
-            yield {"checks": state.to_value()}
+            self.each["of"] = len(heads)
+            self.each["python"] = each_head_snippet(session, state.chosen, opened, EXAMPLES)
             for outcome in measure_outcomes(opened.model, opened.task, heads, EXAMPLES):
-                note_outcome(each, outcome)
-                if state.wants_stop or session.is_over or state.weights != weights:
-                    break
-                if time.monotonic() - shown_at >= MESSAGE_SECONDS:
-                    yield {"checks": state.to_value()}
-                    shown_at = time.monotonic()
-        each["status"] = FINISHED if each["done"] == each["of"] else STOPPED
-    except GeneratorExit:
-        each["status"] = STOPPED
-        raise
-    except Exception as error:  # shown on the board; the page goes on
-        logging.getLogger(__name__).exception("taking each head away failed")
-        each["status"], state.error = STOPPED, f"Without each head: {error}"
-    if state.weights == weights:
-        yield {"checks": state.to_value()}
+                if state.weights != weights:
+                    return
+                yield outcome
 
 
-def stop_heads(session: Session) -> None:
-    session.state(ExploreState).wants_stop = True
+def press_each_head(session: Session) -> dict:
+    """Remove each head in turn; one at a time."""
+    job = session.state(EachHeadJob)
+    if session.state(ExploreState).shown is not None and not job.is_busy:
+        job.start(session)
+    return show_checks(session)
+
+
+def show_checks(session: Session) -> dict:
+    return {"checks": session.state(ExploreState).to_value()}
 
 
 def note_outcome(each: dict, outcome: Outcome) -> None:
@@ -319,8 +337,8 @@ def build_part(page: Page) -> gr.HTML:
     shown = {"checks": board}
     counting = {**LIGHT, "concurrency_id": "checks", "concurrency_limit": page.places}
     page.connect(board.ask_model, ask_model, None, shown, **LAST)
-    page.connect(board.each_head, measure_each_head, None, shown, **counting)
+    view = JobView(kind=EachHeadJob, show=show_checks, shows=shown)
+    page.drive(view, board.each_head, press_each_head, None, board.stop_heads, concurrency_id="checks")
     page.connect(board.compare_roles, compare_roles, None, shown, **counting)
     page.connect(board.descend, descend, None, shown, **LIGHT, trigger_mode="multiple")
-    page.connect(board.stop_heads, stop_heads, **NOW)
     return board

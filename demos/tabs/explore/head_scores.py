@@ -44,7 +44,6 @@ class ExploreState(AnsweredInput):
         shown: what does not change until the next input.
         weights: checkpoint and weights that `each` and `compared` were measured of.
         answer, each, compared, energies, error: as in the board's value.
-        wants_stop: set by the button, heeded between two heads.
         heads: queries, keys and values of all of them, once one was asked for; None of a long input.
         inside: of a long input the head whose queries and keys were read last, and which one it is.
     """
@@ -64,7 +63,6 @@ class ExploreState(AnsweredInput):
     compared: dict | None = None
     energies: dict = field(default_factory=dict)
     error: str = ""
-    wants_stop: bool = False
     heads: ReadHeads | None = None
     inside: tuple[tuple, Head] | None = None
 
@@ -73,7 +71,6 @@ class ExploreState(AnsweredInput):
         self.id += 1
         if self.weights != new.weights:
             self.each = self.compared = None
-            self.wants_stop = True
         for name in ("weights", "chosen", "text", "read", "written", "long", "labels", "shown"):
             setattr(self, name, getattr(new, name))
         self.answer, self.energies, self.error, self.heads, self.inside = None, {}, "", None, None
@@ -82,7 +79,7 @@ class ExploreState(AnsweredInput):
         self.id += 1
         self.chosen = self.shown = self.heads = self.inside = None
         self.long = {}
-        self.weights, self.wants_stop = (None, ""), True
+        self.weights = (None, "")
 
     def head_of(self, opened: LoadedModel, kind: str, layer: int, head: int) -> Head:
         """A head's queries, keys and values; ValueError if they cannot be read."""

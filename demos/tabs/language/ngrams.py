@@ -253,7 +253,7 @@ def build_part(page: Page) -> None:
     shown |= {"count": press, "stop": halt}
     page.link_fields(fields, restore=restore_fields, stays=model_stays)
     view = JobView(kind=CountingJob, show=show_job, shows=shown)
-    page.drive(view, press.click, press_count, fields, halt, concurrency_id="count")
+    page.drive(view, press.click, press_count, fields, halt.click, concurrency_id="count")
     opened = page.connect(page.tab.select, begin, fields, shown, **NOW)
     page.follow(opened.then, view, concurrency_id="count")
     page.connect(prompt.submit, continue_text, fields, shown, **LAST)

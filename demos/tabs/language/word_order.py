@@ -173,4 +173,4 @@ def build_part(page: Page) -> None:
     shown = {"board": board, "start": start, "stop": halt, "note": note}
     look = {"kind": WordOrderJob, "show": show_job, "shows": shown}
     view = page.link_job("order", **look, fields={}, start=start_job)
-    page.drive(view, start.click, press_learn, None, halt)
+    page.drive(view, start.click, press_learn, None, halt.click)

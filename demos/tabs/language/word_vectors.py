@@ -223,6 +223,6 @@ def build_part(page: Page) -> None:
         fields=fields,
         start=lambda session, spec, _: start_job(session, spec.form),
     )
-    page.drive(view, has["train"].click, press_train, fields, has["stop"])
+    page.drive(view, has["train"].click, press_train, fields, has["stop"].click)
     page.connect([fields[name].submit for name in KEPT[3:]], look_up, fields, shown, **LAST)
     page.connect(has["source"].input, choose_source, fields, {**fields, **lines}, **NOW)

@@ -278,4 +278,4 @@ def build(page: Page) -> None:
         fields=chosen,
         start=lambda session, spec, _: start_test(session, spec.form),
     )
-    page.drive(job, start.click, press_start, chosen, stop, wrong)
+    page.drive(job, start.click, press_start, chosen, stop.click, wrong)

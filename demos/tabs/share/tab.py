@@ -169,10 +169,12 @@ def wire_hub(page: Page, parts: dict) -> None:
     view = JobView(kind=PushJob, show=show_push, shows=shown)
     asked_by = [parts["push"].click, parts["repository"].submit, parts["token"].submit]
     typed = pick("checkpoint", "repository", "private", "token")
-    page.drive(view, asked_by, press_push, typed, parts["stop_push"], concurrency_id="hub")
+    page.drive(view, asked_by, press_push, typed, parts["stop_push"].click, concurrency_id="hub")
     view = JobView(kind=PullJob, show=show_pull, shows=pick("pulled", "id_error", "pull", "stop_pull"))
     asked_by = [parts["pull"].click, parts["hub_id"].submit]
-    page.drive(view, asked_by, press_pull, pick("hub_id", "token"), parts["stop_pull"], concurrency_id="hub")
+    page.drive(
+        view, asked_by, press_pull, pick("hub_id", "token"), parts["stop_pull"].click, concurrency_id="hub"
+    )
 
 
 def build(page: Page) -> None:

@@ -38,9 +38,9 @@ def start_run(session: Session, values: dict) -> TrainingJob:
 
 def begin(session: Session, sentence: str = "") -> dict:
     """A run is to be followed: what the page shows at once, with settings folded on a phone."""
-    said = notices.note(f"{sentence} {STARTING}".strip(), later=WAITING)
+    note = notices.note(f"{sentence} {STARTING}".strip(), later=WAITING)
     cleared = {"fold": gr.update(open=False), **error_lines(form.ERRORS)}
-    return {**show_controls(session), **cleared, "note": said, "runs": table_value(session)}
+    return {**show_controls(session), **cleared, "note": note, "runs": table_value(session)}
 
 
 def refuse(error: FieldError, values: dict) -> dict:
