@@ -108,7 +108,9 @@ def test_a_paused_job_takes_single_steps_and_goes_on():
     assert (job.status, job.at) == (FINISHED, 6)
 
 
-def test_a_pause_is_shown_at_once_however_young_the_last_message_is():
+def test_a_pause_is_shown_at_once_however_young_the_last_message_is(monkeypatch):
+    monkeypatch.setattr(jobs, "SIGN_OF_LIFE_SECONDS", 600.0)
+    monkeypatch.setattr(jobs, "limits_here", lambda: replace(HOME, pause_seconds=0.2))
     job = prepared()
     job.message_seconds = 600.0
     job.prepare_message = lambda: job.happened.append("message")
