@@ -62,7 +62,7 @@ def training_lines(run: TrainingJob) -> tuple[list[str], list[str]]:
         f"model = build_model(task, recipe, seed={run.seed})",
         *([f"torch.manual_seed({run.seed})  # dropout draws from it"] if uses_global_rng(run.recipe) else []),
         f"for report in train(task, model, recipe, generator=torch.Generator().manual_seed({run.seed})):",
-        "    print(report.step, report.loss, report.held_out_exact_match)",
+        "    print(report.step, report.loss, report.validation_exact_match)",
     ]
     if run.step < run.recipe.steps:
         lines += [f"    if report.step == {run.step}:  # where it stands", "        break"]
@@ -157,7 +157,7 @@ def comparison_snippet(runs: Sequence[TrainingJob]) -> str:
     ]
     compared = [
         "for name, report in reports.items():",
-        "    print(name, report.step, report.loss, report.held_out_exact_match)",
+        "    print(name, report.step, report.loss, report.validation_exact_match)",
     ]
     return "\n\n".join(["reports, maps = {}, {}", *trained, "\n".join(compared)])
 

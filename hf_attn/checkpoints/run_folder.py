@@ -46,7 +46,7 @@ class Run:
         task: what is learned.
         recipe: sizes and training settings.
         seed: of weights and examples.
-        until: stop at this held-out accuracy; None takes every step.
+        until: stop at this accuracy on validation examples; None takes every step.
         device: "auto", "cpu", "cuda" or "mps".
         threads: processor threads for torch.
     """
@@ -66,11 +66,11 @@ class Run:
         if report.step == report.steps:
             return True
         is_fresh = report.measured_at == report.step
-        return self.until is not None and is_fresh and report.held_out_exact_match >= self.until
+        return self.until is not None and is_fresh and report.validation_exact_match >= self.until
 
 
 def report_row(report: Report) -> dict:
-    """The figures of a report as JSON can hold them: null where there is no number."""
+    """The figures of a report as JSON can hold them: null where there is no number, or none was measured."""
     names = (
         "step",
         "steps",
@@ -78,10 +78,12 @@ def report_row(report: Report) -> dict:
         "learning_rate",
         "tokens_per_second",
         "seconds",
-        "held_out_exact_match",
-        "held_out_examples",
+        "validation_exact_match",
+        "validation_examples",
     )
     row = {name: getattr(report, name) for name in names}
+    if report.measured_at != report.step:
+        row |= {"validation_exact_match": math.nan, "validation_examples": math.nan}
     return {name: value if math.isfinite(value) else None for name, value in row.items()}
 
 

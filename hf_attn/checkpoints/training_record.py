@@ -39,11 +39,11 @@ def build_training_record(
         recipe: sizes and training settings.
         evaluation: on held-out examples, after the last step; None where nothing was measured.
         seed: of weights and examples.
-        reports: mappings with step, seconds, loss and held_out_exact_match; the last one gives steps and
+        reports: mappings with step, seconds, loss and validation_exact_match; the last one gives steps and
             seconds of the run.
         device: where it was trained, in words.
         threads: CPU threads of torch.
-        until: the accuracy at which the run was to stop, if any.
+        until: the validation accuracy at which the run was to stop, if any.
         baseline: for classifiers, measured on the same held-out examples.
     """
     reports = list(reports)
@@ -61,7 +61,7 @@ def build_training_record(
         "results": None if evaluation is None else describe_results(task, evaluation, baseline),
         "curve": _thin(
             [
-                {name: report.get(name) for name in ("step", "loss", "held_out_exact_match")}
+                {name: report.get(name) for name in ("step", "loss", "validation_exact_match")}
                 for report in reports
             ]
         ),

@@ -144,19 +144,23 @@ def _follow(
 def _show_progress(names: list[str], budget: "Budget", is_shown: bool) -> "Iterator[Callable[[Turn], None]]":
     """Show progress: bars where standard error is a terminal, else a line for each tenth of the budget."""
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[held_out]} held out"))
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[validation]} validation"),
+    )
     bars = Progress(*columns, console=console, transient=True, disable=not (is_shown and console.is_terminal))
-    lines = {name: bars.add_task(name, total=1.0, held_out="–") for name in names}
+    lines = {name: bars.add_task(name, total=1.0, validation="–") for name in names}
     printed = dict.fromkeys(names, -1)  # tenths of the budget
 
     def show(turn: "Turn") -> None:
         report = turn.report
         share = max(budget.spent(report.step, report.seconds), report.step / report.steps)
-        held_out = f"{report.held_out_exact_match:.1%}"
-        bars.update(lines[turn.name], completed=share, held_out=held_out)
+        validation = f"{report.validation_exact_match:.1%}"
+        bars.update(lines[turn.name], completed=share, validation=validation)
         if is_shown and not console.is_terminal and int(10 * share) > printed[turn.name]:
             printed[turn.name] = int(10 * share)
-            tell(f"{turn.name}: {share:.0%} of the budget, {held_out} held out")
+            tell(f"{turn.name}: {share:.0%} of the budget, {validation} on validation examples")
 
     with bars:
         yield show

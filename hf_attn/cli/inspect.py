@@ -82,10 +82,15 @@ def evaluate_checkpoint(
         evaluation = evaluate(loaded.model, chosen, split, examples)
     overall, sizes = evaluation.overall, evaluation.by_size if by else {}
     if as_json:
-        found = {str(size): _score_row(score) for size, score in sizes.items()}
+        found = {str(size): _score_row(score, split) for size, score in sizes.items()}
         more = {f"by_{by}": found} if by else {}
         print_json(
-            "result", checkpoint=str(checkpoint), task=chosen.name, split=split, **_score_row(overall), **more
+            "result",
+            checkpoint=str(checkpoint),
+            task=chosen.name,
+            split=split,
+            **_score_row(overall, split),
+            **more,
         )
         return
     scores = {"all": overall, **{f"{by} {size}": score for size, score in sizes.items()}}
@@ -272,10 +277,10 @@ def _open_image(path: str):
     return Image.open(io.BytesIO(content)).convert("RGB")
 
 
-def _score_row(score: "Score") -> dict:
+def _score_row(score: "Score", split: str) -> dict:
     return {
         "examples": score.examples,
-        "held_out_exact_match": score.exact_match,
+        f"{split.replace('-', '_')}_exact_match": score.exact_match,
         "interval": [score.interval.low, score.interval.high],
         **score.measures,
     }

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from hf_attn.training.loop import Report
 
 TRACK_DIR = "runs"  # of tensorboard's logs
-TRACKED = ("loss", "learning_rate", "tokens_per_second", "held_out_exact_match")
+TRACKED = ("loss", "learning_rate", "tokens_per_second", "validation_exact_match")
 
 
 def list_tasks(as_json: AsJson = False) -> None:
@@ -70,7 +70,7 @@ def train(
     steps: Annotated[int | None, typer.Option(min=1, help="Training steps (default: the recipe's).")] = None,
     until: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="Stop once this share of held-out examples is right, 0 to 1."),
+        typer.Option(min=0, max=1, help="Stop once this share of validation examples is right, 0 to 1."),
     ] = None,
     seed: Annotated[int | None, SEED] = None,
     device: Annotated[
@@ -247,6 +247,7 @@ def _print_result(
 ) -> None:
     from hf_attn.evaluation import baselines
 
+    overall = evaluation.overall
     if as_json:
         if beside is not None:
             print_baseline(run.task, beside)
@@ -256,11 +257,19 @@ def _print_result(
             model=run.recipe.architecture,
             steps=report.step,
             seconds=round(report.seconds, 3),
-            held_out_exact_match=evaluation.overall.exact_match,
+            validation_exact_match=report.validation_exact_match,
+            validation_examples=report.validation_examples,
+            held_out_exact_match=overall.exact_match,
+            held_out_examples=overall.examples,
+            interval=[overall.interval.low, overall.interval.high],
             output_dir=str(directory) if directory else None,
         )
         return
-    print(f"{report.step} steps in {report.seconds:.1f} s. Held out: {tell_score(evaluation.overall)}.")
+    print(
+        f"{report.step} steps in {report.seconds:.1f} s. "
+        f"Validation: {report.validation_exact_match:.1%} of {report.validation_examples:,}. "
+        f"Held out: {tell_score(overall)}."
+    )
     if beside is not None:
         print(f"Beside it, {baselines.NAME}: {tell_score(beside.score)}.")
     print(f"Saved in {directory}." if directory else "Not saved; --output-dir keeps what is learned.")
@@ -279,7 +288,7 @@ def _show_progress(steps: int, speaks: bool, as_json: bool) -> Iterator[Callable
         disable=not (speaks and console.is_terminal),
         redirect_stdout=sys.stdout.isatty(),
     )
-    heading = "  step     loss  held out   tokens/s"
+    heading = "  step     loss  validation   tokens/s"
 
     def show(row: dict) -> None:
         nonlocal heading
@@ -293,8 +302,9 @@ def _show_progress(steps: int, speaks: bool, as_json: bool) -> Iterator[Callable
         if heading:
             print(heading)
             heading = ""
-        held_out, speed = f"{row['held_out_exact_match']:.1%}", f"{row['tokens_per_second']:,.0f}"
-        print(f"{row['step']:>6}  {loss:>7}  {held_out:>8}  {speed:>9}", flush=True)
+        share = row["validation_exact_match"]
+        validation, speed = "–" if share is None else f"{share:.1%}", f"{row['tokens_per_second']:,.0f}"
+        print(f"{row['step']:>6}  {loss:>7}  {validation:>10}  {speed:>9}", flush=True)
 
     with bar:
         line = bar.add_task("training", total=steps, loss="–")

@@ -354,6 +354,19 @@ class Task(ABC):
         """[B] index into SPLITS for keys [B, K]."""
         return split_by_keys(keys)
 
+    def key_of(self, source: str) -> list[int]:
+        """What `draw` splits this source by: its ids, where a subclass does not say otherwise."""
+        return self.encode(source)[:-1]
+
+    def find_split(self, source: str) -> str | None:
+        """The split that a source falls into; None where no split has it.
+
+        Raises:
+            ValueError: the source cannot be read.
+        """
+        self.encode(source)
+        return SPLITS[int(self.split_of(torch.tensor([self.key_of(source)])))]
+
     def batch(self, sources: Ragged, targets: Ragged) -> Batch:
         """Close sequences with `</s>` and pad them."""
         end = constant(END, sources.lengths)

@@ -1,6 +1,8 @@
 """Which examples are held out and which validate: by a hash of the example, the same on every machine."""
 
 import hashlib
+import re
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
@@ -42,6 +44,17 @@ def stable_hash(text: str) -> int:
     return int.from_bytes(hashlib.sha1(text.encode(), usedforsecurity=False).digest()[:8], "big")
 
 
+def fold_text(text: str) -> str:
+    """A text without what two writers of the same may differ in: capitals, accents, spaces, leading zeros.
+
+    >>> fold_text("  Élan  007 ") == fold_text("elan 7")
+    True
+    """
+    letters = unicodedata.normalize("NFKD", text.casefold())
+    plain = "".join(letter for letter in letters if not unicodedata.combining(letter))
+    return re.sub(r"(?<!\d)0+(?=\d)", "", " ".join(plain.split()))
+
+
 def split_by_group(groups: Iterable[str]) -> list[str]:
     """The split of each row by a hash of its group alone: a tenth is held out, a tenth validates."""
     splits = {HELD_OUT_BUCKET: HELD_OUT, VALIDATION_BUCKET: VALIDATION}
@@ -52,8 +65,8 @@ def split_within_targets(rows: Sequence[tuple[str, str]]) -> list[str]:
     """The split of each row (target, group), so that every target (a class) has its share in each split.
 
     Of a target's groups, in the order of their hashes, those of at most half a tenth of its rows are held out
-    until a tenth is full, and the next ones validate; where none is so small, the smallest does. A group must
-    be of one target.
+    until a tenth is full, and the next ones validate; where none is so small, the smallest does. A group of
+    several targets stands where the last of them puts it.
     """
     sizes: dict[str, Counter[str]] = defaultdict(Counter)
     for target, group in rows:

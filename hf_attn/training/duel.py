@@ -4,7 +4,7 @@ Example:
     task = build_task("reverse", max_length=20)
     contestants = match_parameters(task, ("none", "additive", "transformer"), 150_000)
     for turn in duel(task, contestants, Budget(steps=300)):
-        print(turn.name, turn.report.step, turn.report.held_out_exact_match, turn.evaluation)
+        print(turn.name, turn.report.step, turn.report.validation_exact_match, turn.evaluation)
 """
 
 import functools
@@ -27,7 +27,7 @@ from hf_attn.tasks.recipes import MOST_STEPS, Recipe
 from hf_attn.training.device import build_accelerator
 from hf_attn.training.loop import Diverged, Report, train
 
-MEASUREMENTS = 20  # on held-out examples, over a contestant's budget
+MEASUREMENTS = 20  # on validation examples, over a contestant's budget
 REPORTS = 100  # turns of a contestant, over its budget
 MOST_PARAMETERS = 100_000_000  # of a contestant: tiny models learn here, and even this takes days
 TOLERANCE = 0.1  # how far from the wanted number of parameters a contestant may be

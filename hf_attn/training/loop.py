@@ -26,8 +26,8 @@ from hf_attn.utils.atomic_write import atomic_directory
 from hf_attn.utils.folder_files import list_files, read_file
 from hf_attn.utils.text import shorten
 
-HELD_OUT_SAMPLE = 200  # examples of the held-out set that a report is measured on
-CONFIRMING_SAMPLE = 1000  # examples that confirm a report which says that the goal is reached
+VALIDATION_SAMPLE = 200  # validation examples that a report is measured on
+CONFIRMING_SAMPLE = 1000  # those that confirm a report which says that the goal is reached
 PROGRESS = "progress.json"  # in a state's folder
 LARGEST_PROGRESS = 50_000_000  # bytes
 
@@ -47,9 +47,9 @@ class Report:
         learning_rate: of the last step.
         tokens_per_second: source and target tokens, over the time spent on steps.
         seconds: spent on steps since the start, over all resumptions; measuring is not counted.
-        held_out_exact_match: the newest measurement: the share that is written right as a whole, greedily; of
-            classes named right; or, for text, of next tokens guessed.
-        held_out_examples: how many examples that was measured on.
+        validation_exact_match: the newest measurement, on validation examples: the share written right as a
+            whole, greedily; of classes named right; or, for text, of next tokens guessed.
+        validation_examples: how many examples that was measured on.
         measured_at: the step of that measurement.
         maps: the probe's attention, where a probe was given.
     """
@@ -60,8 +60,8 @@ class Report:
     learning_rate: float
     tokens_per_second: float
     seconds: float
-    held_out_exact_match: float
-    held_out_examples: int
+    validation_exact_match: float
+    validation_examples: int
     measured_at: int
     maps: AttentionMaps | None = None
 
@@ -74,27 +74,27 @@ class RunState:
         self.step = 0
         self.seconds = 0.0
         self.tokens = 0
-        self.held_out = (0.0, 0, 0)  # share, examples, step
+        self.validation = (0.0, 0, 0)  # share, examples, step
 
     def state_dict(self) -> dict:
         """What is saved."""
-        kept = {name: getattr(self, name) for name in ("step", "seconds", "tokens", "held_out")}
+        kept = {name: getattr(self, name) for name in ("step", "seconds", "tokens", "validation")}
         return {**kept, "generator": self.generator.get_state().tolist()}
 
     def load_state_dict(self, state: dict) -> None:
         """Go on from what was saved."""
         self.generator.set_state(torch.tensor(state["generator"], dtype=torch.uint8))
-        for name in ("step", "seconds", "tokens", "held_out"):
+        for name in ("step", "seconds", "tokens", "validation"):
             setattr(self, name, state[name])
 
     def measure(self, model: PreTrainedModel, task: Task, until: float | None) -> None:
-        """Ask the model for held-out examples; where that reaches `until`, confirm it on more of them."""
-        held_out = task.held_out(HELD_OUT_SAMPLE)
-        exact = measure_quickly(model, task, held_out)
+        """Measure on validation examples; where that reaches `until`, confirm it on more of them."""
+        validation = task.validation(VALIDATION_SAMPLE)
+        exact = measure_quickly(model, task, validation)
         if until is not None and exact >= until:
-            held_out = task.held_out(CONFIRMING_SAMPLE)
-            exact = measure_quickly(model, task, held_out)
-        self.held_out = (exact, len(held_out), self.step)
+            validation = task.validation(CONFIRMING_SAMPLE)
+            exact = measure_quickly(model, task, validation)
+        self.validation = (exact, len(validation), self.step)
 
     def report(self, model: PreTrainedModel, recipe: Recipe, loss: float, probe: Batch | None) -> Report:
         """Say how the run stands."""
@@ -105,7 +105,7 @@ class RunState:
             learning_rate_at(max(0, self.step - 1), recipe),
             self.tokens / self.seconds if self.seconds else 0.0,
             self.seconds,
-            *self.held_out,
+            *self.validation,
             attention_maps(model, probe) if probe is not None else None,
         )
 
@@ -236,12 +236,12 @@ def train(
     """Teach a model a task, reporting as it goes; close the generator to stop, and what was learned stays.
 
     Args:
-        task: gives training examples (never held-out ones) and held-out ones to measure on.
+        task: gives training examples, and validation ones to measure on; held-out ones are not touched.
         model: is changed in place.
         recipe: settings; the task's own where None.
         generator: draws the examples; seed 0 where None.
-        until: stop once this share of held-out examples is written right as a whole; a first sign on
-            HELD_OUT_SAMPLE examples must be confirmed on CONFIRMING_SAMPLE.
+        until: stop once this share of validation examples is written right as a whole; a first sign on
+            VALIDATION_SAMPLE examples must be confirmed on CONFIRMING_SAMPLE.
         probe: examples whose attention every report shows.
         state_dir: where the run's state is kept, so that a stopped or killed run goes on from there to the
             same weights as an unbroken one. Resumes if the folder exists.
@@ -302,7 +302,7 @@ def train(
             if state_dir is not None:
                 save_state(accelerator, progress, state_dir)
             raise
-        if until is not None and is_measured and latest.held_out_exact_match >= until:
+        if until is not None and is_measured and latest.validation_exact_match >= until:
             break
 
 

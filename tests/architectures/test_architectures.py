@@ -59,7 +59,7 @@ def test_every_architecture_learns_by_the_one_loop(learned):
     _, _, reports = learned
     assert reports[-1].step == 24
     assert reports[-1].loss < reports[1].loss
-    assert reports[-1].held_out_examples == len(TASK.held_out(200))
+    assert reports[-1].validation_examples == len(TASK.validation(200))
 
 
 def test_greedy_ids_equal_generate_for_padded_batches(learned):

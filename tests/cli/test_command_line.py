@@ -24,8 +24,8 @@ REPORT = {
     "learning_rate",
     "tokens_per_second",
     "seconds",
-    "held_out_exact_match",
-    "held_out_examples",
+    "validation_exact_match",
+    "validation_examples",
 }
 
 
@@ -197,7 +197,11 @@ def test_train_prints_reports_and_a_result_that_eval_repeats(tmp_path, capsys):
         "model",
         "steps",
         "seconds",
+        "validation_exact_match",
+        "validation_examples",
         "held_out_exact_match",
+        "held_out_examples",
+        "interval",
         "output_dir",
     }
     assert (result["event"], result["task"], result["model"]) == ("result", "copy", "transformer")
@@ -210,6 +214,9 @@ def test_train_prints_reports_and_a_result_that_eval_repeats(tmp_path, capsys):
     training = load_checkpoint(out).training
     assert training["seed"] == 3
     assert training["curve"][-1]["loss"] == reports[-1]["loss"]
+    assert result["validation_exact_match"] == reports[-1]["validation_exact_match"]
+    low, high = result["interval"]
+    assert low <= result["held_out_exact_match"] <= high
 
 
 def test_settings_reach_task_recipe_and_model_and_the_nearest_wins(tmp_path, capsys, monkeypatch):
@@ -250,7 +257,7 @@ def test_until_stops_early(capsys):
     code, output, _ = in_process(capsys, "train", "copy", *SMALL, "--until", 0.01, "--json")
     *_, last, result = rows_of(output)
     assert code == 0
-    assert last["held_out_exact_match"] >= 0.01
+    assert last["validation_exact_match"] >= 0.01
     assert result["steps"] == last["step"] < last["steps"]
     assert result["output_dir"] is None
 
@@ -288,6 +295,20 @@ def test_eval_tells_sizes_apart(tiny_checkpoint, capsys):
     assert sum(score["examples"] for score in row["by_length"].values()) == row["examples"]
     table = in_process(capsys, "eval", tiny_checkpoint, "--by", "length")[1]
     assert "length 5" in table
+    (row,) = rows_of(in_process(capsys, "eval", tiny_checkpoint, "--split", "validation", "--json")[1])
+    assert "held_out_exact_match" not in row
+    assert 0 <= row["validation_exact_match"] <= 1
+
+
+def test_the_table_of_a_run_shows_a_figure_only_where_it_was_measured(capsys):
+    settings = ["--set", "evaluate_every=20", "--set", "report_every=10"]
+    _, output, _ = in_process(capsys, "train", "copy", *SMALL, "--steps", 20, *settings)
+    rows = {line.split()[0]: line.split()[2] for line in output.splitlines()[1:4]}
+    assert rows["10"] == "–"
+    assert rows["0"].endswith("%")
+    assert rows["20"].endswith("%")
+    _, output, _ = in_process(capsys, "train", "copy", *SMALL, "--steps", 20, *settings, "--json")
+    assert [row["validation_exact_match"] is None for row in rows_of(output)[:3]] == [False, True, False]
 
 
 def test_eval_never_writes_nearly_all_as_all(tiny_checkpoint, capsys, monkeypatch):

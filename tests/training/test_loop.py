@@ -8,7 +8,7 @@ import torch
 
 from hf_attn.architectures.registry import build_model
 from hf_attn.evaluation.metrics import exact_matches, predict
-from hf_attn.tasks import Recipe, build_task
+from hf_attn.tasks import Recipe, Task, build_task
 from hf_attn.training.device import build_accelerator
 from hf_attn.training.loop import Diverged, build_optimizer, learning_rate_at, train
 from hf_attn.utils.atomic_write import atomic_directory
@@ -43,17 +43,28 @@ def losses(reports):
 
 
 @pytest.mark.long
-def test_copying_is_learned_to_99_per_cent_of_held_out_examples():
+def test_copying_is_learned_to_99_per_cent_of_validation_examples():
     task = build_task("copy", max_length=8)
     recipe = dataclasses.replace(task.recipe, steps=250)
     model = build_model(task, recipe)
     reports = list(train(task, model, recipe, until=0.99))
-    assert reports[0].held_out_exact_match < 0.05
-    assert reports[-1].held_out_exact_match >= 0.99
-    assert reports[-1].held_out_examples > 200, "the goal was confirmed on more examples"
-    confirming = task.held_out(1000)
+    assert reports[0].validation_exact_match < 0.05
+    assert reports[-1].validation_exact_match >= 0.99
+    assert reports[-1].validation_examples > 200, "the goal was confirmed on more examples"
+    confirming = task.validation(1000)
     right = exact_matches(predict(model, task, confirming), confirming.labels)
-    assert float(right.float().mean()) == reports[-1].held_out_exact_match
+    assert float(right.float().mean()) == reports[-1].validation_exact_match
+
+
+def test_a_run_that_stops_at_an_accuracy_never_draws_a_held_out_example(monkeypatch):
+    def refuse(self, n, seed=0):
+        raise AssertionError("held-out examples are measured once, after the run")
+
+    monkeypatch.setattr(Task, "held_out", refuse)
+    task = build_task("copy", max_length=3)
+    recipe = dataclasses.replace(task.recipe, steps=20, evaluate_every=10, batch_size=8)
+    *_, last = train(task, build_model(task, recipe), recipe, until=0.0001)
+    assert last.validation_examples > 0
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_seed_others():
@@ -95,7 +106,7 @@ def test_a_finished_run_resumes_to_one_last_report_and_the_same_weights(tmp_path
     last = list(train(task, model, recipe, state_dir=tmp_path / "state"))[-1]
     _, resumed, _ = tiny_run(5, seed=7)
     (again,) = train(task, resumed, recipe, state_dir=tmp_path / "state")
-    assert (again.step, again.held_out_exact_match) == (5, last.held_out_exact_match)
+    assert (again.step, again.validation_exact_match) == (5, last.validation_exact_match)
     assert same(weights(resumed), weights(model))
 
 

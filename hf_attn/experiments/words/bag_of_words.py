@@ -158,7 +158,7 @@ def learn_word_order(sizes: word_order.WordOrderSizes, seed: int) -> Iterator[li
         learned = Learned(name, count_parameters(task, recipe), sizes.steps, ())
         generator = torch.Generator().manual_seed(seed)
         for report in train(task, model, recipe, generator=generator, accelerator=build_accelerator("cpu")):
-            points.append((report.step, report.held_out_exact_match))
+            points.append((report.step, report.validation_exact_match))
             learned = dataclasses.replace(learned, points=tuple(points))
             yield [*done, learned]
         answers = tuple(task.classes[index] for index in predict(model, task, held_out[:2])[:, 0].tolist())

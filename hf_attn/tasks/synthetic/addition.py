@@ -134,6 +134,10 @@ class Addition(Task):
         sources = write_digits(first, self.digits) + plus + write_digits(second, self.digits)
         return sources, write_digits(first + second, self.sum_digits), addends.sort(dim=0).values.T + 1
 
+    def key_of(self, source: str) -> list[int]:
+        """The sorted addends."""
+        return [1 + int(addend) for addend in sorted(source.split("+"), key=int)]
+
     def _draw_addends(self, generator: torch.Generator, shape: tuple[int, int]) -> torch.Tensor:
         device = generator.device
         if not self.balanced:

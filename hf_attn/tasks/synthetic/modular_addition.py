@@ -40,6 +40,16 @@ class ModularAddition(SpacedTask):
     sizes = (SizeChoice("modulus", "Modulus", (53, 97, 113), 53),)
 
     @property
+    def provenance(self) -> str:
+        """How the sums are split, for the card."""
+        return (
+            "Each pair of numbers is in one split, whichever comes first, by a hash: "
+            f"{self.train_share:.0%} of the pairs are trained on, half of the others are held out for the "
+            "results below, and half are kept apart for choosing settings. The split is the same on every "
+            "machine."
+        )
+
+    @property
     def symbols(self) -> tuple[str, ...]:
         """The numbers, each one symbol, and the plus sign."""
         return (*map(str, range(self.modulus)), "+")
@@ -94,14 +104,18 @@ class ModularAddition(SpacedTask):
         )
 
     def draw(self, generator: torch.Generator, n: int) -> tuple[Ragged, Ragged, torch.Tensor]:
-        """Draw two numbers; the ordered pair is the key."""
+        """Draw two numbers; the sorted pair is the key, so that a + b and b + a are in the same split."""
         pairs = torch.randint(0, self.modulus, (n, 2), generator=generator, device=generator.device)
         remainder = pairs.sum(dim=1, keepdim=True) % self.modulus
         one = torch.ones_like(pairs[:, 0])
         first, second, target = (
             Ragged(number + len(SPECIAL_TOKENS), one) for number in (*pairs.split(1, dim=1), remainder)
         )
-        return first + constant(self.vocabulary["+"], one) + second, target, pairs + 1
+        return first + constant(self.vocabulary["+"], one) + second, target, pairs.sort(dim=1).values + 1
+
+    def key_of(self, source: str) -> list[int]:
+        """The sorted numbers."""
+        return [1 + int(number) for number in sorted(self.split_source(source)[::2], key=int)]
 
     def split_of(self, keys: torch.Tensor) -> torch.Tensor:
         """[B] index into SPLITS for keys [B, 2]: the training share first, the others in halves."""

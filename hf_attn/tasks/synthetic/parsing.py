@@ -182,6 +182,10 @@ class Parsing(Task):
             targets = Ragged(targets.ids[keep], targets.lengths[keep])
         return sources, targets, targets.ids
 
+    def key_of(self, source: str) -> list[int]:
+        """The prefix form."""
+        return self.ids(*self.split_target(self.answer(source)))
+
     def _write(self, node: int, operators, leaves, redundant, needed) -> tuple[Ragged, Ragged]:
         """Infix and prefix form of the subtree at `node`; `needed` notes where a bracket was necessary."""
         ones = torch.ones_like(needed, dtype=torch.long)

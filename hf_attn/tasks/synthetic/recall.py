@@ -108,9 +108,10 @@ class Recall(SpacedTask):
         )
 
     def draw(self, generator: torch.Generator, n: int) -> tuple[Ragged, Ragged, torch.Tensor]:
-        """Draw different keys with their values, and one of the keys; the source is the key of the split.
+        """Draw different keys with their values, and one of the keys.
 
-        The number of pairs is uniform: what the head must find stands out most where there are few.
+        The pairs in order, and the key that is asked, decide the split: no order of held-out ones is trained
+        on. The number of pairs is uniform: what the head must find stands out most where there are few.
         """
         device, most = generator.device, self.max_pairs
         pairs = torch.randint(1, most + 1, (n,), generator=generator, device=device)
@@ -123,7 +124,15 @@ class Recall(SpacedTask):
         ids *= torch.arange(2 * most, device=device) < 2 * pairs.unsqueeze(1)
         ones = torch.ones_like(pairs)
         sources = Ragged(ids, 2 * pairs) + Ragged(keys.gather(1, asked), ones)
-        return sources, Ragged(values.gather(1, asked), ones), sources.ids
+        is_drawn = torch.arange(most, device=device) < pairs.unsqueeze(1)
+        ordered = ((keys * len(self.tokens) + values) * is_drawn).sort(dim=1).values
+        return sources, Ragged(values.gather(1, asked), ones), torch.cat((ordered, keys.gather(1, asked)), 1)
+
+    def key_of(self, source: str) -> list[int]:
+        """The pairs in order, and the key that is asked."""
+        *ids, asked = super().key_of(source)
+        pairs = zip(ids[::2], ids[1::2], strict=True)
+        return [*sorted(key * len(self.tokens) + value for key, value in pairs), asked]
 
     def check_source(self, symbols: Sequence[str]) -> None:
         """Keys and values in turn, no key twice, and the last one of the keys."""

@@ -106,6 +106,10 @@ class Sorting(SpacedTask):
         ordered = ids.sort(dim=1).values
         return Ragged(ids, lengths), Ragged(ordered, lengths), ordered
 
+    def key_of(self, source: str) -> list[int]:
+        """The numbers in order."""
+        return sorted(super().key_of(source))
+
     def check_source(self, symbols: Sequence[str]) -> None:
         """As many numbers as are drawn."""
         if len(symbols) != self.length:

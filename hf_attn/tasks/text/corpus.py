@@ -16,7 +16,7 @@ from transformers import PreTrainedTokenizerFast
 
 from hf_attn.tasks.base import Task, check_count
 from hf_attn.tasks.batch import SPECIAL_TOKENS, Batch, Ragged
-from hf_attn.tasks.splits import HELD_OUT, SPLITS, TRAINING, VALIDATION, split_by_group
+from hf_attn.tasks.splits import HELD_OUT, SPLITS, TRAINING, VALIDATION, fold_text, split_by_group
 from hf_attn.tasks.tokenizers.trained import train_tokenizer, wrap_text_tokenizer
 
 MOST_POSITIONS = 512  # tokens of the longest text that a model is built for
@@ -205,6 +205,18 @@ class CorpusTask(Task):
             tuple(kept),
             len(self.rows) - len(kept),
         )
+
+    def find_split(self, source: str) -> str | None:
+        """The split of a source that is in the data; None of any other, or where the data are not here."""
+        try:
+            return self._split_of_source.get(fold_text(source))
+        except ValueError:
+            return None
+
+    @functools.cached_property
+    def _split_of_source(self) -> dict[str, str]:
+        rows = zip(self.rows, self.splits, strict=True)
+        return {fold_text(row.source): split for row, split in rows if row.source}
 
     def restore(self, tokenizer: PreTrainedTokenizerFast, classes: Sequence[str]) -> "CorpusTask":
         """The task with a checkpoint's tokenizer and classes; only examples need the data."""

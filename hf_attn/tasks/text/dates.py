@@ -354,6 +354,14 @@ class Dates(Task):
         reading = self._read(source)
         return reading[0].isoformat() if reading else None
 
+    def find_split(self, source: str) -> str | None:
+        """The split of the day, in whatever format; None where no known format reads the text."""
+        return super().find_split(source) if self.answer(source) else None
+
+    def key_of(self, source: str) -> list[int]:
+        """Year, month and day."""
+        return [int(number) for number in str(self.answer(source)).split("-")]
+
     def _read(self, source: str) -> tuple[datetime.date, dict[str, tuple[int, int]]] | None:
         try:
             return read_date(clean(source))

@@ -15,7 +15,7 @@ from hf_attn.tasks.base import TEXT, WorkedExample
 from hf_attn.tasks.batch import END, IGNORED, PAD, START, Batch, Ragged
 from hf_attn.tasks.options import SizeChoice
 from hf_attn.tasks.recipes import Recipe
-from hf_attn.tasks.splits import HELD_OUT, SPLITS, stable_hash
+from hf_attn.tasks.splits import HELD_OUT, SPLITS, fold_text, stable_hash
 from hf_attn.tasks.text.corpus import Encoded, Row, Sequences, encode_all
 from hf_attn.tasks.text.topics import Topics
 from hf_attn.tasks.user.base import OwnText
@@ -115,7 +115,7 @@ class Language(OwnText):
                 f"{self.path} has {len(documents)} lines with text; at least {FEWEST_ROWS} are needed, or as "
                 "many paragraphs with blank lines between: bring a longer text."
             )
-        return [Row("", document, document) for document in documents]
+        return [Row("", document, fold_text(document)) for document in documents]
 
     def _read_dataset(self) -> list[Row]:
         """A data set's documents, none twice."""
@@ -125,7 +125,7 @@ class Language(OwnText):
             raise ValueError(
                 f"{self.dataset} has {len(documents)} different texts; at least {FEWEST_ROWS} are needed."
             )
-        return [Row("", document, document) for document in documents]
+        return [Row("", document, fold_text(document)) for document in documents]
 
     def tokenizer_texts(self, rows: Sequence[Row]) -> list[str]:
         """The documents."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hf_attn.tasks.base import WorkedExample
 from hf_attn.tasks.recipes import Recipe
-from hf_attn.tasks.splits import split_by_group
+from hf_attn.tasks.splits import fold_text, split_by_group
 from hf_attn.tasks.text.corpus import Row
 from hf_attn.tasks.text.text_classification import DOCUMENT_MODEL, PRODUCT_MODEL, TextClassification
 
@@ -48,12 +48,13 @@ class Phrases(TextClassification):
         )
 
     def read_rows(self) -> list[Row]:
-        """Phrases that are of one language alone."""
-        rows = list(read_phrases())
+        """Phrases that are of one language alone, whoever writes them, and stand for one meaning."""
+        rows: dict[str, Row] = {}
         languages_of = defaultdict(set)
-        for row in rows:
-            languages_of[row.source].add(row.target)
-        return list({row.source: row for row in rows if len(languages_of[row.source]) == 1}.values())
+        for row in read_phrases():
+            languages_of[fold_text(row.source)].add(row.target)
+            rows[fold_text(row.source)] = row
+        return [row for phrase, row in rows.items() if len(languages_of[phrase]) == 1]
 
     def split_rows(self, rows: Sequence[Row]) -> list[str]:
         """By meaning alone."""

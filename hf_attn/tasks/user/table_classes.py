@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hf_attn.tasks.base import WorkedExample
 from hf_attn.tasks.recipes import Recipe
-from hf_attn.tasks.splits import HELD_OUT, SPLITS, stable_hash
+from hf_attn.tasks.splits import HELD_OUT, SPLITS, fold_text, stable_hash
 from hf_attn.tasks.text.corpus import Row
 from hf_attn.tasks.text.text_classification import PRODUCT_MODEL, TextClassification
 from hf_attn.tasks.user.read_dataset import read_dataset
@@ -76,7 +76,7 @@ class OwnClasses(TextClassification):
         )
 
     def read_rows(self) -> list[Row]:
-        """The table's rows, each a group of its own.
+        """The table's rows; texts that `fold_text` makes equal are a group.
 
         Raises:
             ValueError: nothing was named, the table cannot be read, or nothing can be learned from it.
@@ -90,7 +90,10 @@ class OwnClasses(TextClassification):
             raise ValueError(
                 "Task 'csv' has no data: give path=table.csv, or dataset=… for a data set on the Hub."
             )
-        rows = [Row(" ".join(text.split()), label, text) for text, label in (line.cells for line in lines)]
+        rows = [
+            Row(" ".join(text.split()), label, fold_text(text))
+            for text, label in (line.cells for line in lines)
+        ]
         check_classes(rows, self.path or self.dataset)
         return rows
 

@@ -11,7 +11,7 @@ from hf_attn.models.config_checks import bounded
 from hf_attn.tasks.base import Verdict, WorkedExample
 from hf_attn.tasks.batch import SPECIAL_TOKENS, UNKNOWN
 from hf_attn.tasks.recipes import Recipe
-from hf_attn.tasks.splits import HELD_OUT, SPLITS, stable_hash
+from hf_attn.tasks.splits import HELD_OUT, SPLITS, fold_text, stable_hash
 from hf_attn.tasks.text.corpus import MOST_POSITIONS, Row, encode_all
 from hf_attn.tasks.user.base import OwnText
 from hf_attn.tasks.user.read_dataset import read_dataset
@@ -35,7 +35,7 @@ class Pairs(OwnText):
     """Write the target for a source, learned from a table of one's own: "2 cats" → "two cats".
 
     Source and target share one vocabulary. Of several targets for one source the first counts. Sources that
-    differ in capitals and spaces alone stand in one split.
+    differ in capitals, accents, spaces and leading zeros alone stand in one split.
 
     Args:
         path: a CSV, TSV or JSON Lines file, in UTF-8; the first line of a CSV names the columns.
@@ -135,7 +135,7 @@ class Pairs(OwnText):
                 f"{self.path or self.dataset} has {len(targets)} different sources; at least "
                 f"{FEWEST_ROWS} are needed: add some."
             )
-        return [Row(*pair, " ".join(pair[0].casefold().split())) for pair in targets.items()]
+        return [Row(*pair, fold_text(pair[0])) for pair in targets.items()]
 
     def longest_row(self, tokenizer: PreTrainedTokenizerFast) -> int:
         """Tokens of the longest source or target, `</s>` included.

@@ -11,11 +11,13 @@ from hf_attn.textbooks.claims import Claim, mark_full
 from hf_attn.training.device import build_accelerator
 from hf_attn.training.loop import train
 
-WRITTEN = 0.985  # of held-out examples, as a whole: the accuracy that is printed for addition at its epoch 5
+WRITTEN = (
+    0.985  # of validation examples, as a whole: the accuracy that is printed for addition at its epoch 5
+)
 
 
 def steps_to_learn(task: Task) -> int:
-    """Steps of the recipe at the document's size after which so many held-out examples are written right.
+    """Steps of the recipe at the document's size after which so many validation examples are written right.
 
     Raises:
         ArithmeticError: the recipe's steps do not suffice.
@@ -24,7 +26,7 @@ def steps_to_learn(task: Task) -> int:
     generator = torch.Generator().manual_seed(0)
     model = build_model(task, recipe, seed=0)
     for report in train(task, model, recipe, generator=generator, accelerator=build_accelerator("cpu")):
-        if report.held_out_exact_match >= WRITTEN:
+        if report.validation_exact_match >= WRITTEN:
             return report.measured_at
     raise ArithmeticError(f"{task.name} was not learned to {WRITTEN:.1%} in {recipe.steps} steps.")
 
@@ -34,18 +36,18 @@ CLAIMS = mark_full(
         "Copying 20 symbols takes 5,000 steps of 40.",
         "5,000",
         lambda: (steps_to_learn(build_task("copy", min_length=20)),),
-        "Its sizes, another recipe: held-out sequences written freely, 98.5 % right as a whole.",
+        "Its sizes, another recipe: validation sequences written freely, 98.5 % right as a whole.",
     ),
     Claim(
         "Adding numbers up to 499 takes 1,800 steps of 128 to be 98.5 % right.",
         "1,800",
         lambda: (steps_to_learn(build_task("addition", max_addend=499)),),
-        "Its sizes, another recipe with batches of 64, and special tokens apart from the digit 0; held out.",
+        "Its sizes, another recipe with batches of 64, special tokens apart from the digit 0; validation.",
     ),
     Claim(
         "Parsing one assignment takes 600 steps of 64.",
         "600",
         lambda: (steps_to_learn(build_task("parser")),),
-        "Its sizes, another recipe with batches of 32; 98.5 % of held-out assignments right, exact digits.",
+        "Its sizes, another recipe with batches of 32; 98.5 % of validation assignments right, exact digits.",
     ),
 )

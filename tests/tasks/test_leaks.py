@@ -1,0 +1,130 @@
+"""Nothing held out, and nothing that validates, is learned from: told without the tasks' own keys.
+
+Two examples give each other away where a person sees the same: other capitals, accents, spaces or leading
+zeros, operands the other way round, another order where order does not matter, another way to write a day.
+"""
+
+import datetime
+import re
+import unicodedata
+from collections import defaultdict
+
+import pytest
+import torch
+
+from hf_attn.tasks import TASKS, build_task
+from hf_attn.tasks.base import TEXT
+from hf_attn.tasks.batch import PAD
+from hf_attn.tasks.splits import HELD_OUT, SPLITS, TRAINING, VALIDATION
+from hf_attn.tasks.text.corpus import CorpusTask
+
+OWN = {"csv", "pairs"}  # their data are the user's; `text` has some of its own
+
+
+def as_written(text):
+    """A text without what is a matter of taste."""
+    plain = "".join(sign for sign in unicodedata.normalize("NFKD", text) if not unicodedata.combining(sign))
+    numbers = re.sub(r"\d+", lambda found: str(int(found[0])) if found[0].isascii() else found[0], plain)
+    return tuple(numbers.casefold().split())
+
+
+def as_sum(text):
+    return tuple(sorted(int(number) for number in text.split("+")))
+
+
+def as_heap(text):
+    return tuple(sorted(map(int, text.split())))
+
+
+def as_question(text):
+    *pairs, asked = text.split()
+    return frozenset(zip(pairs[::2], pairs[1::2], strict=True)), asked
+
+
+def as_day(text):
+    return datetime.date.fromisoformat(build_task("dates").answer(text))
+
+
+SEEN_AS = {"addition": as_sum, "modular": as_sum, "sort": as_heap, "recall": as_question, "dates": as_day}
+
+
+def sources_in(task, batch):
+    return [task.read_source([index for index in row if index != PAD]) for row in batch.input_ids.tolist()]
+
+
+def leaks(parts):
+    """What stands in two splits: (split, other) → how many."""
+    pairs = [(VALIDATION, TRAINING), (HELD_OUT, TRAINING), (HELD_OUT, VALIDATION)]
+    return {pair: shared for pair in pairs if (shared := len(parts[pair[0]] & parts[pair[1]]))}
+
+
+@pytest.mark.parametrize("name", [name for name in TASKS if not issubclass(TASKS[name], CorpusTask)])
+def test_what_is_drawn_gives_nothing_of_another_split_away(name):
+    task = build_task(name)
+    seen_as = SEEN_AS.get(name, as_written)
+    generator = torch.Generator().manual_seed(0)
+    batches = {
+        TRAINING: [task.sample(generator, 4000) for _ in range(5)],
+        VALIDATION: [task.validation(1000)],
+        HELD_OUT: [task.held_out(1000)],
+    }
+    parts = {
+        split: {seen_as(source) for batch in some for source in sources_in(task, batch)}
+        for split, some in batches.items()
+    }
+    assert min(map(len, parts.values())) >= 100
+    assert leaks(parts) == {}
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in TASKS if issubclass(TASKS[name], CorpusTask) and name not in OWN]
+)
+def test_what_is_read_gives_nothing_of_another_split_away(name):
+    pytest.importorskip("babel")
+    task = build_task(name)
+    parts = defaultdict(set)
+    for row, split in zip(task.rows, task.splits, strict=True):
+        parts[split].add(as_written(row.target if task.kind == TEXT else row.source))
+    assert min(map(len, parts.values())) >= 100
+    assert leaks(parts) == {}
+
+
+ROWS = [f"Ligne {number} : café" for number in range(60)]
+
+
+@pytest.mark.parametrize("name", ["csv", "pairs", "text"])
+def test_a_table_of_ones_own_gives_nothing_of_another_split_away(name, tmp_path):
+    alike = [text.upper() for text in ROWS], [re.sub(r"(\d+)", r"00\1", text) for text in ROWS]
+    alike += ([text.replace("é", "e") for text in ROWS], [text.replace(" ", "   ") for text in ROWS])
+    texts = [text for written in zip(ROWS, *alike, strict=True) for text in written]
+    path = tmp_path / ("lines.txt" if name == "text" else "table.csv")
+    if name == "text":
+        path.write_text("\n".join(texts) + "\n", encoding="utf-8")
+    else:
+        lines = [f"{text},{'even' if len(text) % 2 else 'odd'}" for text in texts]
+        path.write_text("\n".join(["text,label", *lines]) + "\n", encoding="utf-8")
+    task = build_task(name, path=str(path))
+    parts = defaultdict(set)
+    for row, split in zip(task.rows, task.splits, strict=True):
+        parts[split].add(as_written(row.target if task.kind == TEXT else row.source))
+    assert set(parts) == set(SPLITS)
+    assert leaks(parts) == {}
+
+
+@pytest.mark.parametrize("name", [name for name in TASKS if not issubclass(TASKS[name], CorpusTask)])
+def test_the_split_of_a_source_is_found_from_what_a_person_writes(name):
+    task = build_task(name)
+    drawn = {TRAINING: task.sample(torch.Generator().manual_seed(5), 60)}
+    drawn |= {VALIDATION: task.validation(60), HELD_OUT: task.held_out(60)}
+    for split, batch in drawn.items():
+        assert {task.find_split(source) for source in sources_in(task, batch)} == {split}
+
+
+def test_the_split_of_a_text_is_that_of_its_row_however_it_is_written():
+    pytest.importorskip("babel")
+    task = build_task("phrases")
+    for split in SPLITS:
+        row = next(row for row, its in zip(task.rows, task.splits, strict=True) if its == split)
+        assert task.find_split(f"  {row.source.upper()} ") == split
+    assert task.find_split("a phrase that nobody says") is None
+    assert build_task("csv").find_split("no table is here") is None
