@@ -24,7 +24,7 @@ from hf_attn.checkpoints.validate import (
     read_json,
     read_training,
 )
-from hf_attn.evaluation.metrics import refuse_too_long
+from hf_attn.evaluation.metrics import check_finite, refuse_too_long
 from hf_attn.tasks import TASKS, Task, build_task, find_task
 from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
 from hf_attn.utils.atomic_write import atomic_directory
@@ -142,7 +142,7 @@ def load_checkpoint(directory: str | Path) -> Checkpoint:
 
     Raises:
         FileNotFoundError: the folder or one of its files is missing.
-        ValueError: a file cannot be read, or does not fit the others.
+        ValueError: a file cannot be read, or does not fit the others; or weights are no numbers.
     """
     directory = Path(directory)
     check_files(directory)
@@ -163,6 +163,7 @@ def load_checkpoint(directory: str | Path) -> Checkpoint:
     check_loaded(model_class, config)
     with building_model():
         model = model_class.from_pretrained(directory, config=config).eval()
+    check_finite(model, str(directory / WEIGHTS))
     return Checkpoint(model, tokenizer, task, training, directory)
 
 

@@ -178,6 +178,24 @@ def refuse_too_long(task: Task, model) -> None:
     )
 
 
+def check_finite(model, what: str = "The model") -> None:
+    """Refuse a model whose weights are not all numbers: whatever it writes says nothing.
+
+    Args:
+        model: any torch module.
+        what: it is, as the refusal calls it.
+
+    Raises:
+        ValueError: a weight is NaN or infinite.
+    """
+    for name, weight in model.named_parameters():
+        if not weight.isfinite().all():
+            raise ValueError(
+                f"{what} has weights that are no numbers (NaN or infinity in {name!r}): its training "
+                "diverged, or the file is damaged. Train it again with a lower learning rate."
+            )
+
+
 def evaluate(model, task: Task, split: str = HELD_OUT, n: int = 1000, seed: int = 0) -> Evaluation:
     """Let the model write freely and judge every answer by the task's independent verifier.
 
@@ -192,9 +210,11 @@ def evaluate(model, task: Task, split: str = HELD_OUT, n: int = 1000, seed: int 
         seed: which examples.
 
     Raises:
-        ValueError: another split (training examples say nothing about what was learned), or n out of range.
+        ValueError: another split (training examples say nothing about what was learned), n out of range, or
+            weights that are no numbers.
     """
     check_count(n)
+    check_finite(model)
     if split not in (HELD_OUT, VALIDATION):
         raise ValueError(f"split={split!r} cannot be measured on; choose {HELD_OUT!r} or {VALIDATION!r}.")
     batch = task.held_out(n, seed) if split == HELD_OUT else task.validation(n, seed)

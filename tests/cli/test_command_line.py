@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.torch import load_file, save_file
 
 import hf_attn
 from hf_attn.__main__ import app
@@ -431,3 +432,22 @@ def test_the_version_is_printed():
         [sys.executable, "-m", "hf_attn", "--version"], capture_output=True, text=True, check=True
     )
     assert done.stdout == f"hf-attn {hf_attn.__version__}\n"
+
+
+@pytest.mark.parametrize("broken", [float("nan"), float("inf")])
+def test_weights_that_are_no_numbers_are_refused_and_not_measured(tiny_checkpoint, tmp_path, capsys, broken):
+    folder = shutil.copytree(tiny_checkpoint, tmp_path / "diverged")
+    weights = load_file(folder / "model.safetensors")
+    name = sorted(weights)[-1]
+    weights[name].view(-1)[-1] = broken
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    for command in (
+        ["eval", folder],
+        ["generate", folder, "1 2"],
+        ["push", folder, "ada/copy"],
+        ["heads", folder],
+    ):
+        code, output, errors = in_process(capsys, *command)
+        assert code in (1, 2)
+        assert output == ""
+        assert f"no numbers (NaN or infinity in {name!r})" in " ".join(errors.split())
