@@ -151,7 +151,7 @@ def _train(run: "Run", directory: Path | None, save_every: float, track: str | N
     from hf_attn.evaluation.metrics import evaluate
     from hf_attn.tasks.base import CLASSES
     from hf_attn.training import loop
-    from hf_attn.training.device import build_accelerator
+    from hf_attn.training.device import build_accelerator, describe_device
 
     disable_progress_bar()
     torch.set_num_threads(run.threads)
@@ -189,7 +189,7 @@ def _train(run: "Run", directory: Path | None, save_every: float, track: str | N
         evaluation = run_folder.finish_run(run, model, accelerator, directory, beside)
     else:
         evaluation = evaluate(model, run.task)
-    _print_result(run, report, evaluation, beside, directory, as_json)
+    _print_result(run, report, evaluation, beside, describe_device(accelerator), directory, as_json)
 
 
 @contextlib.contextmanager
@@ -242,6 +242,7 @@ def _print_result(
     report: "Report",
     evaluation: "Evaluation",
     beside: "Baseline | None",
+    device: str,
     directory: Path | None,
     as_json: bool,
 ) -> None:
@@ -257,6 +258,7 @@ def _print_result(
             model=run.recipe.architecture,
             steps=report.step,
             seconds=round(report.seconds, 3),
+            device=device,
             validation_exact_match=report.validation_exact_match,
             validation_examples=report.validation_examples,
             held_out_exact_match=overall.exact_match,
@@ -266,7 +268,7 @@ def _print_result(
         )
         return
     print(
-        f"{report.step} steps in {report.seconds:.1f} s. "
+        f"{report.step} steps in {report.seconds:.1f} s on {device}. "
         f"Validation: {report.validation_exact_match:.1%} of {report.validation_examples:,}. "
         f"Held out: {tell_score(overall)}."
     )

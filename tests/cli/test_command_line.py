@@ -198,6 +198,7 @@ def test_train_prints_reports_and_a_result_that_eval_repeats(tmp_path, capsys):
         "model",
         "steps",
         "seconds",
+        "device",
         "validation_exact_match",
         "validation_examples",
         "held_out_exact_match",

@@ -159,9 +159,10 @@ def test_an_adapted_model_still_generates():
 # Processes
 
 
-def losses_of(*launcher):
-    """The losses that a short run reports, started by this launcher."""
+def run_of(*launcher):
+    """The losses that a short run reports, started by this launcher, and what it ran on."""
     train = ["train", "copy", *SMALL, "--set", "batch_size=32", "--steps", "4", "--device", "cpu", "--json"]
+    train += ["--set", "report_every=1"]
     process = subprocess.run(
         [sys.executable, "-m", *launcher, "hf_attn", *train],
         env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
@@ -171,13 +172,15 @@ def losses_of(*launcher):
     )
     assert process.returncode == 0, process.stderr[-2000:]
     reports = [json.loads(line) for line in process.stdout.splitlines() if line.startswith("{")]
-    return [report["loss"] for report in reports if report["event"] == "report"]
+    losses = [report["loss"] for report in reports if report["event"] == "report" and report["step"]]
+    return losses, reports[-1]["device"]
 
 
 @pytest.mark.long
 def test_two_processes_give_the_losses_of_one_at_the_same_global_batch():
-    settings = ["--cpu", "--num_processes", "2", "--main_process_port", "0"]
-    alone, together = losses_of(), losses_of("accelerate.commands.launch", *settings, "-m")
+    alone, here = run_of()
+    together, there = run_of("torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m")
+    assert there == f"{here}, 2 processes", "accelerate's own launcher starts one where there is no GPU"
     assert len(alone) == len(together) > 1
     assert together == pytest.approx(alone, abs=1e-4)
 

@@ -20,8 +20,8 @@ PER_MILLE = 1000
 class ModularAddition(SpacedTask):
     """Add two numbers and keep the remainder: "45 + 29" → "21", with 53 as modulus.
 
-    There are modulus² sums in all. With a small share of them to train on, a model knows those by heart long
-    before it finds the rule that gives the others: grokking.
+    There are modulus² sums in all. A model knows those that it trains on by heart long before it finds the rule
+    that gives the others: grokking. The smaller the share that it trains on, the later it does.
 
     Args:
         modulus: p, 2 to 200; the numbers are 0 … p − 1.
@@ -30,7 +30,7 @@ class ModularAddition(SpacedTask):
     """
 
     modulus: int = bounded(53, 2, 200)
-    train_share: float = bounded(0.5, 0.001, 0.999)
+    train_share: float = bounded(0.8, 0.001, 0.999)
 
     name = "modular"
     title = "Modular addition"
@@ -100,7 +100,7 @@ class ModularAddition(SpacedTask):
             source,
             self.answer(source),
             "Both numbers are read alike, as a + b = b + a. Watch the two curves: the training loss is low "
-            "while held-out sums are still guessed; much later those are right too.",
+            "while validation sums are still guessed; much later those are right too.",
         )
 
     def draw(self, generator: torch.Generator, n: int) -> tuple[Ragged, Ragged, torch.Tensor]:
