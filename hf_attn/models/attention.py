@@ -16,6 +16,20 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from .positions import POSITION_TYPES, rotate
 
 
+def check_mask_axes(may_attend: torch.Tensor, scores: torch.Tensor) -> None:
+    """Refuse a mask that has not all axes of the scores: [B, S] would be taken for [T, S] where B = T.
+
+    Raises:
+        ValueError: so it is.
+    """
+    if may_attend.dim() != scores.dim():
+        raise ValueError(
+            f"may_attend has shape {tuple(may_attend.shape)}, and the scores have {tuple(scores.shape)}: "
+            "give it as many axes. Of padding [B, S] that is mask[:, None, None], of a causal mask [T, S] "
+            "mask[None, None]."
+        )
+
+
 def scaled_dot_product_attention(query, key, value, may_attend=None, bias=None, scaling=None):
     """Attend from each query to every key it may see.
 
@@ -25,18 +39,22 @@ def scaled_dot_product_attention(query, key, value, may_attend=None, bias=None, 
         query: [B, H, T, Dh].
         key: [B, H, S, Dh].
         value: [B, H, S, Dh].
-        may_attend: bool, broadcastable to [B, H, T, S]; True = may attend. A query that may attend to
-            nothing gets zeros, never NaN.
+        may_attend: bool with all four axes, broadcastable to [B, H, T, S]; True = may attend. A query that
+            may attend to nothing gets zeros, never NaN.
         bias: float, broadcastable to [B, H, T, S], added to the scores before the softmax.
         scaling: what the scores are multiplied with (default: 1/√Dh).
 
     Returns:
         (Y [B, H, T, Dh], A [B, H, T, S]); every row of A sums to 1, or to 0 where nothing may be attended.
+
+    Raises:
+        ValueError: the mask lacks an axis.
     """
     scores = query @ key.transpose(-2, -1) * (scaling or 1 / math.sqrt(query.shape[-1]))  # [B, H, T, S]
     if bias is not None:
         scores = scores + bias
     if may_attend is not None:
+        check_mask_axes(may_attend, scores)
         scores = scores.masked_fill(~may_attend, torch.finfo(scores.dtype).min)
     weights = scores.softmax(dim=-1, dtype=torch.float32).to(query.dtype)
     if may_attend is not None:  # a row of nothing but the lowest number would come out uniform

@@ -9,6 +9,8 @@ import math
 import torch
 from torch import nn
 
+from hf_attn.models.attention import check_mask_axes
+
 
 def attend(query, key, value, may_attend=None):
     """Scaled dot-product attention.
@@ -19,13 +21,18 @@ def attend(query, key, value, may_attend=None):
         query: [..., T, Dk].
         key: [..., S, Dk].
         value: [..., S, Dv].
-        may_attend: bool, broadcastable to [..., T, S]; True = may attend. Every query must see some key.
+        may_attend: bool with all axes of [..., T, S], broadcastable to it; True = may attend. Every query
+            must see some key.
 
     Returns:
         (Y [..., T, Dv], A [..., T, S]); every row of A sums to 1.
+
+    Raises:
+        ValueError: the mask lacks an axis.
     """
     scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])  # [..., T, S]
     if may_attend is not None:
+        check_mask_axes(may_attend, scores)
         scores = scores.masked_fill(~may_attend, -math.inf)
     weights = scores.softmax(dim=-1)
     return weights @ value, weights

@@ -126,7 +126,7 @@ def test_distances_and_the_sink_are_the_means_written_out(weights):
 @pytest.mark.parametrize("is_masked", [False, True])
 def test_the_kernel_normalised_is_attention(is_masked, generator):
     query, key = torch.randn(2, 3, 2, 5, 8, generator=generator).double()
-    mask = torch.ones(5, 5).tril().bool() if is_masked else None
+    mask = torch.ones(1, 1, 5, 5).tril().bool() if is_masked else None
     kernel = kernel_matrix(query, key, mask)
     _, weights = scaled_dot_product_attention(query, key, key, mask)
     torch.testing.assert_close((kernel / kernel.sum(-1, keepdim=True)).float(), weights.float())
@@ -264,7 +264,7 @@ def test_hopfield_energy_is_the_equation_is_not_negative_and_never_rises(seed, b
 
 def test_an_update_is_attention_with_the_keys_for_values(generator):
     query, key = torch.randn(2, 1, 2, 5, 8, generator=generator).double()
-    mask = torch.ones(5, 5).tril().bool()
+    mask = torch.ones(1, 1, 5, 5).tril().bool()
     for may_attend in (None, mask):
         output, _ = scaled_dot_product_attention(query, key, key, may_attend)
         torch.testing.assert_close(

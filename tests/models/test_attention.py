@@ -11,6 +11,7 @@ from hf_attn.models.attention import (
     eager_attention_forward,
     scaled_dot_product_attention,
 )
+from hf_attn.textbooks import reference_attention
 from tests.support.checks import (
     KERNELS,
     assert_close,
@@ -36,6 +37,23 @@ def attend_by(kernel):
         return output.transpose(1, 2), weights
 
     return attend
+
+
+@pytest.mark.parametrize("batch", [3, 5])  # of 5 tokens: with 5 rows [B, n] has the shape of [T, S]
+def test_the_padding_mask_of_self_attention_and_multi_head_attention_is_refused(batch):
+    """It is (B, n): in the text's own code an error, and silently wrong where B = n."""
+    query = torch.randn(batch, 2, 5, 4)
+    is_token = torch.ones(batch, 5, dtype=torch.bool)
+    is_token[0, 3:] = False
+    for attend in (scaled_dot_product_attention, reference_attention.attend):
+        with pytest.raises(ValueError, match=r"mask\[:, None, None\]"):
+            attend(query, query, query, is_token)
+        output, weights = attend(query, query, query, is_token[:, None, None])
+        assert weights[0, :, :, 3:].abs().max() == 0
+        assert_close(
+            output,
+            torch.nn.functional.scaled_dot_product_attention(query, query, query, is_token[:, None, None]),
+        )
 
 
 def test_plain_attention_equals_torchs_own():
@@ -76,7 +94,7 @@ def test_a_query_that_may_attend_to_nothing_gets_zeros(kernel, generator):
 def test_a_query_that_may_attend_to_nothing_gives_finite_gradients(generator):
     query, key, value = (torch.randn(1, 1, 3, 4, generator=generator, requires_grad=True) for _ in range(3))
     may_attend = torch.tensor([[True, False, False], [False, False, False], [True, True, True]])
-    scaled_dot_product_attention(query, key, value, may_attend)[0].sum().backward()
+    scaled_dot_product_attention(query, key, value, may_attend[None, None])[0].sum().backward()
     assert all(tensor.grad.isfinite().all() for tensor in (query, key, value))
     assert (query.grad[0, 0, 1] == 0).all()
 

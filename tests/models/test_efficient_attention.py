@@ -184,7 +184,7 @@ def test_reformer_with_one_chunk_is_full_attention_with_shared_keys_but_to_itsel
     attention = build("reformer", reformer_chunk=length + more, reformer_rounds=rounds)
     query, value = draw(2, 2, length, 8), draw(2, 2, length, 8, seed=1)
     key = query / query.norm(dim=-1, keepdim=True) * math.sqrt(8)
-    others = ~torch.eye(length, dtype=torch.bool) if length > 1 else None
+    others = ~torch.eye(length, dtype=torch.bool)[None, None] if length > 1 else None
     full, _ = scaled_dot_product_attention(query, key, value, others)
     assert_close(attention.attend(query, query, value, one(length)), full, tolerance=1e-4)
 

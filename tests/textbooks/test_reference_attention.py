@@ -21,12 +21,12 @@ def draw(*shape, seed=0):
 
 def test_one_head_is_pytorchs_function_with_and_without_a_mask():
     query, key, value = draw(2, 5, 8), draw(2, 7, 8, seed=1), draw(2, 7, 3, seed=2)
-    may_attend = torch.ones(5, 7).tril(diagonal=1).bool()
+    may_attend = torch.ones(1, 5, 7).tril(diagonal=1).bool()
     for mask in (None, may_attend):
         output, weights = attend(query, key, value, mask)
         assert (output - torch_attend(query, key, value, mask)).abs().max() < 1e-12
         assert (weights.sum(dim=-1) - 1).abs().max() < 1e-12
-    assert weights[:, ~may_attend].abs().max() == 0
+    assert weights[:, ~may_attend[0]].abs().max() == 0
 
 
 def test_one_head_projects_to_its_own_widths():
@@ -67,9 +67,9 @@ def test_the_encoder_layer_is_pytorchs_module(norm_first):
     for parameter in theirs.parameters():  # norms away from 1 and 0, so that a wrong copy shows
         nn.init.normal_(parameter, std=0.3)
     ours = EncoderLayer.copy_of(theirs).double()
-    tokens, causal = draw(2, 7, 32), torch.ones(7, 7).tril().bool()
+    tokens, causal = draw(2, 7, 32), torch.ones(1, 1, 7, 7).tril().bool()
     assert (ours(tokens) - theirs(tokens)).abs().max() < 1e-6
-    masked = theirs(tokens, src_mask=~causal)
+    masked = theirs(tokens, src_mask=~causal[0, 0])
     assert (ours(tokens, causal) - masked).abs().max() < 1e-6
     assert (masked - theirs(tokens)).abs().max() > 1e-3
 

@@ -20,8 +20,8 @@ PER_MILLE = 1000
 class ModularAddition(SpacedTask):
     """Add two numbers and keep the remainder: "45 + 29" → "21", with 53 as modulus.
 
-    There are modulus² sums in all. A model knows those that it trains on by heart long before it finds the rule
-    that gives the others: grokking. The smaller the share that it trains on, the later it does.
+    There are modulus² sums in all. A model knows those that it trains on by heart long before it finds the
+    rule that gives the others: grokking. The smaller the share that it trains on, the later it does.
 
     Args:
         modulus: p, 2 to 200; the numbers are 0 … p − 1.

@@ -107,7 +107,7 @@ def by_hand() -> tuple[torch.Tensor, torch.Tensor]:
 
 def future() -> Measured:
     states = torch.randn(1, 1, 5, 8)
-    _, weights = scaled_dot_product_attention(states, states, states, torch.ones(5, 5).tril().bool())
+    _, weights = scaled_dot_product_attention(states, states, states, torch.ones(1, 1, 5, 5).tril().bool())
     return float(weights.triu(diagonal=1).sum()), float(weights[0, 0, -1].sum())
 
 

@@ -72,7 +72,7 @@ def masked(may_attend: torch.Tensor) -> torch.Tensor:
     """Weights of the printed scores under a mask, [4, 4]: queries are the scores, keys the unit vectors."""
     scores, unit = torch.tensor(SCORES), torch.eye(4)
     return scaled_dot_product_attention(
-        scores[None, None], unit[None, None], unit[None, None], may_attend, scaling=1.0
+        scores[None, None], unit[None, None], unit[None, None], may_attend.expand(1, 1, 4, 4), scaling=1.0
     )[1][0, 0]
 
 
