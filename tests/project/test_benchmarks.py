@@ -100,10 +100,13 @@ def test_a_product_row_tells_the_seconds_and_what_the_recipe_ends_at():
 
 
 def test_a_peer_stopped_at_the_limit_is_told_as_a_lower_bound():
-    crawl = (Measurement(step, step * 1.0, 0.4) for step in range(1, 100))
+    def write(batch):
+        return batch.labels
+
+    crawl = (Measurement(step, step * 1.0, 0.4, write) for step in range(1, 100))
     stopped = race(crawl, limit=5.0)
-    assert stopped == Outcome(False, Measurement(5, 5.0, 0.4))
-    quick, slow = (Outcome(True, Measurement(1, seconds, 1.0)) for seconds in (2.0, 3.0))
+    assert stopped == Outcome(False, Measurement(5, 5.0, 0.4, write))
+    quick, slow = (Outcome(True, Measurement(1, seconds, 1.0, write)) for seconds in (2.0, 3.0))
     assert median_seconds([stopped, slow, quick]) == (3.0, False)
     assert median_seconds([stopped, quick]) == (3.5, True)
     assert median_seconds([stopped]) == (5.0, True)
