@@ -14,8 +14,6 @@ while the last one is still being handled, unless it is wired with `trigger_mode
     runs.open_run(open_run, outputs=…, trigger_mode="multiple")
 """
 
-from collections.abc import Sequence
-
 import gradio as gr
 
 from hf_attn.evaluation.baselines import NAME, Baseline
@@ -46,11 +44,6 @@ def build_board(
         f"// sends: {sent}",
         apply_default_css=False,
     )
-
-
-def by_name(names: Sequence[str], /, **changes) -> list:
-    """Outputs in the order of these names; those not given are skipped."""
-    return [changes.get(name, gr.skip()) for name in names]
 
 
 def wrong_symbols(symbols, verdict) -> list[bool]:

@@ -1,4 +1,4 @@
-"""The settings of a run as the Train tab asks for them: read, checked, and filled in from the recipes."""
+"""The settings of a run as the Train tab asks for them: read, checked, filled in, laid out."""
 
 import contextlib
 import dataclasses
@@ -25,7 +25,7 @@ from ...core.fields import (
     task_choices,
 )
 from ...core.limits import limits_here, refuse_longer
-from ...core.upload import Table
+from ...core.upload import SUFFIXES, Table
 from ...jobs.probe import Probe, read_own_probe
 from ...ui import formatting, notices
 
@@ -268,9 +268,10 @@ def fill(values: dict) -> dict[str, dict]:
 
 def choose_optimizer(values: dict) -> dict:
     """Another optimizer: the learning rate that suits it."""
-    filled = fill(values)
-    rate = float(filled["learning_rate"]["value"]) if filled else 0.0
-    return {"learning_rate": f"{rate * OPTIMIZERS[values['optimizer']].rate:g}"} if filled else {}
+    if not (filled := fill(values)):
+        return {}
+    rate = float(filled["learning_rate"]["value"]) * OPTIMIZERS[values["optimizer"]].rate
+    return {"learning_rate": f"{rate:g}"}
 
 
 def choose_model(values: dict) -> dict:
@@ -290,7 +291,9 @@ def choose_model(values: dict) -> dict:
 def choose_task(label: str) -> dict:
     """Another task: its file, columns, models and sizes, and what the first of its recipes says."""
     name, _, title, sizes, first = task_choices()[label]
-    model, known = build_task(name).recipe.architecture, architectures_of(TASKS[name].kind)
+    task = build_task(name)
+    model, known = task.recipe.architecture, architectures_of(task.kind)
+    example = "a held-out one" if task.column_options else task.worked_example.source
     # without a word that all but one share, the names are not cut in a narrow field
     choices = [(known[key].title.replace(" attention (", " ("), key) for key in known]
     return {
@@ -299,15 +302,8 @@ def choose_task(label: str) -> dict:
         "model": gr.update(choices=choices, value=model, interactive=len(known) > 1),
         "size": gr.update(label=title, choices=list(sizes), value=first, visible=len(sizes) > 1),
         **choose_model({"task": label, "model": model, "size": first, "preset": "small"}),
-        "probe": clear_probe(label),
+        "probe": gr.update(value="", placeholder=example),
     }
-
-
-def clear_probe(label: str) -> dict:
-    """An empty field, with an example of the task as its placeholder."""
-    name = task_choices()[label][0]
-    example = "a held-out one" if TASKS[name].column_options else build_task(name).worked_example.source
-    return gr.update(value="", placeholder=example)
 
 
 def show_file(name: str) -> dict:
@@ -345,3 +341,50 @@ def describe_form(values: dict, table: Table | None = None) -> dict[str, str]:
     size = formatting.size_in_words(build_empty(task, recipe))
     hint = notices.note(f"{shown}; a hash decides what is held out. {size} parameters.")
     return {"hint": hint, **error_lines(ERRORS)}
+
+
+@dataclasses.dataclass
+class Form:
+    """The components by their names: the fields in the order of FIELDS, and what is shown beside them.
+
+    `shown` has the upload as "table", the line under the settings as "hint", and the line under a field.
+    """
+
+    fields: dict[str, gr.components.Component]
+    shown: dict[str, gr.components.Component]
+
+    def named(self, *names: str) -> dict:
+        return {name: self.fields[name] for name in names}
+
+
+def build_field(name: str, look: dict) -> gr.components.Component:
+    """One field; where a number can be chosen it can be typed too, and `read_form` says what is allowed."""
+    look = {"label": LABELS[name], "elem_id": f"field-{name}", "min_width": 0, **look}
+    if name in SWITCHES:
+        return gr.Checkbox(elem_classes="switch", **look)
+    if name in (*TRAINING_FIELDS, "probe"):
+        return gr.Textbox(max_lines=1, **look)
+    choices = look.pop("choices", list(CHOICES.get(name, ())))
+    return gr.Dropdown(choices, allow_custom_value=name in LIMITS or name == "size", **look)
+
+
+def build_form() -> Form:
+    """Lay the settings out, filled in for the first task."""
+    label = next(iter(task_choices()))
+    filled = choose_task(label)
+    filled |= {"task": {"value": label, "choices": list(task_choices())}, "seed": {"value": "0"}}
+    looks = {name: {k: v for k, v in look.items() if k != "__type__"} for name, look in filled.items()}
+    fields, shown = {}, {}
+    with gr.Row(elem_classes="hf-fields"):
+        for name in FIELDS:
+            wide = "hf-wide" if name in ("task", "model", "probe") else None
+            fields[name] = build_field(name, {**looks[name], **({"elem_classes": wide} if wide else {})})
+            if name in ERRORS:
+                shown[f"{name}_error"] = notices.build_error_line(f"error-{name}")
+            if name == "task":
+                table = gr.File(label=LABELS["table"], file_types=list(SUFFIXES), height=96, min_width=0)
+                table.elem_id, table.elem_classes = "field-table", ["hf-wide"]
+                shown["table"], table.visible = table, looks["table"]["visible"]
+                shown["table_error"] = notices.build_error_line("error-table")
+    shown["hint"] = gr.HTML(describe_form({name: field.value for name, field in fields.items()})["hint"])
+    return Form(fields, shown)

@@ -8,13 +8,11 @@ from hf_attn.architectures.families import architectures_of
 from hf_attn.tasks import TASKS
 
 from ...core.fields import FieldError, task_choices
-from ...jobs.probe import Probe
 from ...jobs.training_job import TrainingJob
 from ...session.page import JobSpec, LinkedJob, Page, with_value
 from ...session.session import Session
 from . import form
-from .form import FIELDS, FILLED, PRESETS
-from .form_layout import Form
+from .form import FIELDS, FILLED, PRESETS, Form
 from .messages import look_for, show_all, show_news
 
 
@@ -54,14 +52,10 @@ def find_equal_run(session: Session, spec: JobSpec, others: list[TrainingJob]) -
     made = form.read_form(spec.form)
     probe = form.read_probe(made[0], spec.form)
     like = (run for run in session.runs.values() if (run.task, run.recipe, run.seed) == made)
-    like = (run for run in like if source_of(run.own_probe) == source_of(probe))
+    like = (run for run in like if getattr(run.own_probe, "source", None) == getattr(probe, "source", None))
     return next(
         (run for run in like if run.progress == spec.progress and not run.is_live and run not in others), None
     )
-
-
-def source_of(probe: Probe | None) -> str | None:
-    return None if probe is None else probe.source
 
 
 def start_linked_run(session: Session, spec: JobSpec, others: list[TrainingJob]) -> TrainingJob:

@@ -4,18 +4,18 @@ import gradio as gr
 
 from hf_attn.tasks import TASKS, build_task
 
+from ...core.events import Event, RunEvent
 from ...core.fields import FieldError, error_lines, refusal_line, task_choices
 from ...jobs.job import PAUSED, RUNNING, STARTING, WAITING
 from ...jobs.training_job import TrainingJob
 from ...session.page import NOW, JobView, Page
 from ...session.run_files import wire_download
 from ...session.session import Session
-from ...ui import notices
+from ...snippets.views import comparison_snippet
+from ...ui import boards, notices
 from . import form, replay
 from .board import compare_board, runs_table, train_board
-from .form_layout import Form, build_form
-from .messages import look_for, read_story, show_controls, status_message, table_value
-from .runs_table import compare_runs, delete_run, list_runs, open_run, rename_run
+from .messages import look_for, read_story, show_all, show_controls, status_message, table_value
 
 TITLE = "Train"
 ASSETS = (
@@ -28,6 +28,18 @@ ASSETS = (
 )
 
 PACES = ("full speed", "watch")
+
+
+class RenameEvent(RunEvent):
+    """Another name for a run."""
+
+    name: str
+
+
+class CompareEvent(Event):
+    """Which runs lie over the curves: their ids."""
+
+    runs: list[str]
 
 
 def start_run(session: Session, values: dict) -> TrainingJob:
@@ -107,14 +119,6 @@ def pick_task(session: Session, values: dict) -> dict:
     return {**form.choose_task(label), "look_for": look_for(build_task(task_choices()[label][0]))}
 
 
-def pick_model(_: Session, values: dict) -> dict:
-    return form.choose_model(values)
-
-
-def pick_optimizer(_: Session, values: dict) -> dict:
-    return form.choose_optimizer(values)
-
-
 def take_upload(session: Session, values: dict) -> dict:
     """The columns of an uploaded table, or of none."""
     name = task_choices()[values["task"]][0]
@@ -150,7 +154,35 @@ def set_pace(session: Session, values: dict) -> dict:
     return {"rate": gr.update(visible=is_watched)}
 
 
-def wire_form(page: Page, layout: Form, shown: dict) -> None:
+def open_run(session: Session, event: RunEvent) -> dict:
+    session.show(event.run)
+    return show_all(session)
+
+
+def delete_run(session: Session, event: RunEvent) -> dict:
+    session.forget(event.run)
+    return show_all(session)
+
+
+def rename_run(session: Session, event: RenameEvent) -> dict:
+    """Rename a run; a refused name is explained under its field."""
+    refused = {}
+    try:
+        session.rename(event.run, event.name)
+    except ValueError as error:
+        refused = {"refused": {"run": event.run, "name": event.name, "why": str(error)}}
+    return {"runs": table_value(session, **refused)}
+
+
+def compare_runs(session: Session, event: CompareEvent) -> dict:
+    """The whole of the overlaid runs, and the Python lines of these and the shown one."""
+    runs = [session.runs[run] for run in event.runs if run in session.runs]
+    compared = [*([session.runs[session.shown]] if session.shown in session.runs else []), *runs]
+    messages = [{"name": run.name, **run.to_message(whole=True)} for run in runs]
+    return {"compared": boards.to_json({"runs": messages, "python": comparison_snippet(compared)})}
+
+
+def wire_form(page: Page, layout: form.Form, shown: dict) -> None:
     """Connect the settings: task, model and size fill in the others, and every change is checked."""
     fields, every = layout.fields, {**layout.fields, **layout.shown, **shown}
     # Of a change: to Gradio what is pasted with the mouse is no input. One event: the last answer stands.
@@ -160,11 +192,14 @@ def wire_form(page: Page, layout: Form, shown: dict) -> None:
     page.connect(edited, describe, fields, every, **last, preprocess=False)
     # always_last: Gradio drops a choice that is made while the one before it is still being answered
     page.connect(fields["task"].input, pick_task, layout.named("task"), every, **last)
-    page.connect(fields["model"].input, pick_model, layout.named(*form.RECIPE), fields, **last)
+    known = layout.named(*form.RECIPE)
+    page.connect(fields["model"].input, lambda _, values: form.choose_model(values), known, fields, **last)
     known = layout.named(*form.RECIPE, *form.FILLED)
     page.connect([fields["size"].input, fields["preset"].input], refill, known, fields, **last)
     known = layout.named(*form.RECIPE, "optimizer")
-    page.connect(fields["optimizer"].input, pick_optimizer, known, layout.named("learning_rate"), **last)
+    rate = layout.named("learning_rate")
+    chosen = fields["optimizer"].input
+    page.connect(chosen, lambda _, values: form.choose_optimizer(values), known, rate, **last)
     table = layout.shown["table"]
     read = {"table": table, **layout.named("task")}
     uploaded = page.connect([table.upload, table.clear], take_upload, read, fields, **last)
@@ -201,7 +236,8 @@ def wire_drive(page: Page, runs: JobView, buttons: dict, fields: dict, shown: di
 
 def wire_table(page: Page, runs: gr.HTML, shown: dict, compared: gr.HTML) -> None:
     many = {**NOW, "trigger_mode": "multiple"}
-    page.connect(page.tab.select, list_runs, None, shown, **NOW)  # Duel adds some
+    listed = page.tab.select  # Duel adds some
+    page.connect(listed, lambda session: {"runs": table_value(session)}, None, shown, **NOW)
     page.connect(runs.open_run, open_run, None, shown, **many)
     page.connect(runs.delete_run, delete_run, None, shown, **many)
     page.connect(runs.rename_run, rename_run, None, shown, **many)
@@ -217,7 +253,7 @@ def build(page: Page) -> None:
             buttons = build_drive()
             note = gr.HTML(notices.note(status_message(None)), elem_id="note")
             with gr.Accordion("Settings", elem_classes="hf-settings") as fold:
-                layout = build_form()
+                layout = form.build_form()
                 pace = gr.Radio(list(PACES), value=PACES[0], label="Pace", elem_classes="seg")
                 rate = gr.Slider(1, 60, 10, step=1, label="Steps a second", visible=False)
         with gr.Column(min_width=0, elem_classes="hf-result"):
