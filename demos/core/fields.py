@@ -1,8 +1,9 @@
 """Fields that several tabs have: the choice of a task, typed numbers, and the errors under them."""
 
+import contextlib
 import functools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from hf_attn.tasks import TASKS, Task
 from hf_attn.tasks.options import SizeChoice
@@ -11,6 +12,7 @@ from ..ui import formatting, notices
 
 LARGEST_SEED = 2**31 - 1
 LONGEST_QUOTE = 20  # characters of what was typed, in the sentence that refuses it
+CANNOT_START = notices.note("Nothing can start until the marked settings are corrected.")
 NO_SIZE = SizeChoice(None, "Longest", (), None)
 
 
@@ -24,6 +26,15 @@ class FieldError(ValueError):
     def __init__(self, field: str, sentence: str):
         super().__init__(sentence)
         self.field = field
+
+
+@contextlib.contextmanager
+def blame(field: str, words: Callable[[str], str] = str) -> Iterator[None]:
+    """Turn what is refused meanwhile into an error of this field, with its sentence in these `words`."""
+    try:
+        yield
+    except (ValueError, ImportError) as error:
+        raise FieldError(field, words(str(error))) from error
 
 
 def task_choices() -> dict[str, tuple]:
@@ -88,7 +99,9 @@ def error_lines(fields: Iterable[str], *errors: FieldError) -> dict[str, str]:
     return {f"{field}_error": sentences.get(field, "") for field in fields}
 
 
-def refusal_line(error: FieldError, labels: Mapping[str, str]) -> str:
-    """The line under the button that starts: the field itself may be out of sight."""
-    is_named = error.field == "size"  # whose sentence begins with the task's own label
-    return notices.refusal(str(error) if is_named else f"{labels[error.field]}: {error}")
+def refuse_form(labels: Mapping[str, str], fields: Iterable[str], *errors: FieldError) -> dict[str, str]:
+    """As `error_lines`, and the first under the button that starts: the field may be out of sight."""
+    first = errors[0]
+    is_named = first.field == "size"  # whose sentence begins with the task's own label
+    line = notices.refusal(str(first) if is_named else f"{labels[first.field]}: {first}")
+    return {**error_lines(fields, *errors), "note": line}

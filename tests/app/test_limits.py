@@ -19,7 +19,7 @@ from demos.tabs.duel import tab as duel
 from demos.tabs.duel.job import DuelJob
 from demos.tabs.language import word_order, word_vectors
 from demos.tabs.language.word_order import WordOrderJob
-from demos.tabs.language.word_vectors_job import KEPT, WordVectorsJob
+from demos.tabs.language.word_vectors import KEPT, WordVectorsJob
 from demos.tabs.positions import tab as positions
 from demos.tabs.positions.length_test import LengthTestJob
 from demos.tabs.share import hub_login

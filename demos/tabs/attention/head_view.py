@@ -18,8 +18,7 @@ from ...session.catalog import LoadedModel, ModelCatalog
 from ...session.maps import read_target
 from ...session.model_input import known_alignment
 from ...session.session import Session
-from ...snippets.heads import input_arguments
-from ...snippets.views import join_lines, model_lines
+from ...snippets.views import input_arguments, join_lines, model_lines
 from ...ui import formatting, notices
 
 RANDOM, WORKED = "random", "worked:"  # what else than a checkpoint the weights may be

@@ -11,12 +11,14 @@ from hf_attn.training.duel import USUAL, Budget, count_parameters, match_paramet
 
 from ...core.events import RunEvent
 from ...core.fields import (
+    CANNOT_START,
     LARGEST_SEED,
     FieldError,
+    blame,
     count_chosen,
     error_lines,
     read_number,
-    refusal_line,
+    refuse_form,
     share_task,
     task_choices,
 )
@@ -102,11 +104,9 @@ def read_form(values: dict) -> tuple[Task, dict[str, Recipe], Budget, int]:
         budget = Budget(seconds=read_number("seconds", values["seconds"], 1, most, example=20))
     seed = read_number("seed", values["seed"], 0, LARGEST_SEED, whole=True, example=0)
     name, option, *_ = offered()[values["task"]]
-    try:
+    with blame("task"):
         task = share_task(build_task(name, **({option: values["size"]} if option else {})))
         return task, match_models(task, models, SIZES[values["parameters"]]), budget, seed
-    except (ValueError, ImportError) as error:
-        raise FieldError("task", str(error)) from error
 
 
 @functools.lru_cache(maxsize=64)
@@ -123,8 +123,7 @@ def describe(values: dict) -> dict[str, str]:
     try:
         task, contestants, _, _ = read_form(values)
     except FieldError as error:
-        hint = notices.note("Nothing can start until the marked settings are corrected.")
-        return {"hint": hint, **error_lines(ERRORS, error), "note": refusal_line(error, LABELS)}
+        return {"hint": CANNOT_START, **refuse_form(LABELS, ERRORS, error)}
     widths = [str(recipe.model["hidden_size"]) for recipe in contestants.values()]
     counts = [formatting.in_thousands(count_parameters(task, recipe)) for recipe in contestants.values()]
     hint = notices.note(f"{join_words(counts)} parameters, with hidden sizes {join_words(widths)}.")
@@ -203,7 +202,7 @@ def press_start(session: Session, values: dict) -> dict:
     try:
         start_duel(session, values)
     except FieldError as error:
-        return {**error_lines(ERRORS, error), "note": refusal_line(error, LABELS)}
+        return refuse_form(LABELS, ERRORS, error)
     cleared = {"fold": gr.update(open=False), **error_lines(ERRORS)}
     return show_duel(session) | cleared | {"note": notices.note(STARTING, later=WAITING)}
 

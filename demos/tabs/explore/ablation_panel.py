@@ -24,7 +24,7 @@ from ...session.catalog import LoadedModel
 from ...session.model_input import as_ids
 from ...session.page import LAST, LIGHT, JobView, Page
 from ...session.session import Session
-from ...snippets.heads import (
+from ...snippets.views import (
     each_head_snippet,
     held_out_roles_snippet,
     roles_snippet,

@@ -19,8 +19,7 @@ from ...session.maps import (
 from ...session.model_input import InputEvents, build_model_input
 from ...session.page import LAST, LIGHT, NOW, Page, clear_on_edit
 from ...session.session import Session
-from ...snippets.heads import cell_snippet
-from ...snippets.views import maps_snippet
+from ...snippets.views import cell_snippet, maps_snippet
 from ...ui import boards, notices
 from .ablation_panel import add_snippets, build_part
 from .head_scores import ExploreState, prepare

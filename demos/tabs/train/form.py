@@ -1,8 +1,7 @@
 """The settings of a run as the Train tab asks for them: read, checked, filled in, laid out."""
 
-import contextlib
 import dataclasses
-from collections.abc import Iterator
+import functools
 
 import gradio as gr
 import torch
@@ -16,11 +15,13 @@ from hf_attn.models.score_functions import SCORE_FUNCTIONS
 from hf_attn.tasks import TASKS, Recipe, Task, build_task
 
 from ...core.fields import (
+    CANNOT_START,
     LARGEST_SEED,
     FieldError,
+    blame,
     error_lines,
     read_number,
-    refusal_line,
+    refuse_form,
     share_task,
     task_choices,
 )
@@ -146,26 +147,18 @@ def read_form(values: dict, table: Table | None = None) -> tuple[Task, Recipe, i
     settings = {shown.get(field, field): value for field, value in chosen.items()}
     settings |= {"optimizer": values["optimizer"], "preset": PRESETS[values["preset"]]}
     settings |= read_options(values, table)
-    with blame("task" if table is None else "table", table):
+    words = functools.partial(plain_words, table=table)
+    with blame("task" if table is None else "table", words):
         task, recipe = apply_settings(name, settings, model)
         task = share_task(task) if table is None else table.share_task(task)
         _ = task.vocabulary  # what is read from disk is read here
     recipe = dataclasses.replace(recipe, report_every=1, evaluate_every=max(1, recipe.steps // 20))
-    with blame("num_attention_heads" if "num_attention_heads" in shown else "hidden_size", table):
+    with blame("num_attention_heads" if "num_attention_heads" in shown else "hidden_size", words):
         parameters = build_empty(task, recipe).num_parameters()
-    with blame("hidden_size", table):
+    with blame("hidden_size", words):
         limits_here().refuse_more("parameters", parameters)
         check_recipe(task, recipe, most=limits_here().training_bytes)
     return task, recipe, seed
-
-
-@contextlib.contextmanager
-def blame(field: str, table: Table | None) -> Iterator[None]:
-    """Turn what hf_attn refuses into an error of this field, with the labels of the page."""
-    try:
-        yield
-    except (ValueError, ImportError) as error:
-        raise FieldError(field, plain_words(str(error), table)) from error
 
 
 def number_fields(values: dict) -> list[str]:
@@ -190,12 +183,10 @@ def find_errors(first: FieldError, values: dict) -> list[FieldError]:
 
 def read_probe(task: Task, values: dict) -> Probe | None:
     """The example to watch, None for a held-out one; FieldError where the task cannot read it."""
-    try:
-        written = str(values["probe"] or "")
+    written = str(values["probe"] or "")
+    with blame("probe"):
         refuse_longer("example", written, limits_here().characters)
         return read_own_probe(task, written)
-    except ValueError as error:
-        raise FieldError("probe", str(error)) from error
 
 
 def offer_heads(hidden_size: object) -> tuple[int, ...]:
@@ -332,9 +323,7 @@ def describe_form(values: dict, table: Table | None = None) -> dict[str, str]:
     except FieldError as error:
         if error.field == "table" and table is None:  # nothing is wrong yet
             return {"hint": notices.note(str(error)), **error_lines(ERRORS)}
-        hint = notices.note("Nothing can start until the marked settings are corrected.")
-        wrong = error_lines(ERRORS, *find_errors(error, values))
-        return {"hint": hint, **wrong, "note": refusal_line(error, LABELS)}
+        return {"hint": CANNOT_START, **refuse_form(LABELS, ERRORS, *find_errors(error, values))}
     example = task.worked_example
     source = formatting.shorten(example.source, LONGEST_EXAMPLE)
     shown = f"{source} → {example.target}" if example.target else source

@@ -5,7 +5,7 @@ import gradio as gr
 from hf_attn.tasks import TASKS, build_task
 
 from ...core.events import Event, RunEvent
-from ...core.fields import FieldError, error_lines, refusal_line, task_choices
+from ...core.fields import FieldError, error_lines, refuse_form, task_choices
 from ...jobs.job import PAUSED, RUNNING, STARTING, WAITING
 from ...jobs.training_job import TrainingJob
 from ...session.page import NOW, JobView, Page
@@ -57,8 +57,7 @@ def begin(session: Session, sentence: str = "") -> dict:
 
 def refuse(error: FieldError, values: dict) -> dict:
     """Nothing starts: an error under each wrong field, the first one under the Train button too."""
-    wrong = form.find_errors(error, values)
-    return {**error_lines(form.ERRORS, *wrong), "note": refusal_line(wrong[0], form.LABELS)}
+    return refuse_form(form.LABELS, form.ERRORS, *form.find_errors(error, values))
 
 
 def press_train(session: Session, values: dict) -> dict:

@@ -9,7 +9,7 @@ from hf_attn.generation.generate import generate_answer
 from hf_attn.generation.strategies import STRATEGIES, TEMPERATURE, Parameter, list_parameters
 from hf_attn.tasks.base import CLASSES, SEQUENCE
 
-from ...core.fields import LARGEST_SEED, FieldError, read_number
+from ...core.fields import LARGEST_SEED, FieldError, blame, read_number
 from ...session.catalog import LoadedModel
 from ...session.model_input import AnsweredInput, InputEvents, as_ids, build_model_input
 from ...session.page import LIGHT, NOW, Page
@@ -47,10 +47,8 @@ def read_setting(name: str, given: object) -> float:
     """A number within its limits; FieldError begins with the label, as one line is for all settings."""
     row = list_parameters()[name]
     low, high = (row.slider.low, row.slider.high) if row.slider else (row.low, min(row.high, LARGEST_SEED))
-    try:
+    with blame(name, lambda sentence: f"{row.label}: {sentence}"):
         return read_number(name, given, low, high, whole=row.kind is int, example=first_settings()[name])
-    except FieldError as error:
-        raise FieldError(name, f"{row.label}: {error}") from error
 
 
 def read_settings(strategy: str, given: Mapping[str, object]) -> dict:
@@ -184,7 +182,7 @@ def build(page: Page) -> None:
             "0", label="Seed", max_lines=1, elem_id="try-seed", visible=False, min_width=80
         )
         again = gr.Button("Another draw", elem_id="try-again", visible=False, min_width=0)
-    wrong = gr.HTML("", elem_classes="hf-field-error", elem_id="try-how-error")
+    wrong = notices.build_error_line("try-how-error")
     board, chosen, settings = try_board("try-board"), {"strategy": strategy}, how | {"again": again}
     more = {"board": board, "wrong": wrong, "write": write_button, "again": again}
     events = InputEvents(page, TryState, write, choose_model, parts, chosen | how, more)
