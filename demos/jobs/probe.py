@@ -39,17 +39,11 @@ MAPS = {
 
 @dataclass(frozen=True)
 class Examples:
-    """Held-out examples that are answered while a run goes on.
+    """Held-out examples that are answered while a run goes on."""
 
-    Attributes:
-        batch: of them.
-        sources: as a person writes them.
-        answers: the right ones, by the data.
-    """
-
-    batch: Batch
-    sources: list[str]
-    answers: list[str]
+    batch: Batch  # of them
+    sources: list[str]  # as a person writes them
+    answers: list[str]  # the right ones, by the data
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -57,17 +51,11 @@ class Examples:
 
 @dataclass(frozen=True)
 class Probe:
-    """The example whose attention is drawn.
+    """The example whose attention is drawn."""
 
-    Attributes:
-        batch: it alone, without padding.
-        source: as a person writes it.
-        answer: what is to be written.
-    """
-
-    batch: Batch
-    source: str
-    answer: str
+    batch: Batch  # it alone, without padding
+    source: str  # as a person writes it
+    answer: str  # what is to be written
 
 
 def choose_examples(task: Task) -> tuple[Examples, Probe]:

@@ -37,35 +37,29 @@ ANSWERS = ("What it writes", ("source", "written"), "{} held-out examples")
 
 @dataclass(eq=False)
 class TrainingJob(Job):
-    """One model that learns one task, with what the page shows of it.
+    """One model that learns one task, with what the page shows of it."""
 
-    Attributes:
-        id, name: of the run, within its session.
-        task, recipe, seed, device: what is trained, and where.
-        own_probe: the visitor's own example whose attention is drawn, if there is one.
-        baseline, is_compared: a classifier's baseline, and whether it was measured.
-        measure_baseline: measures it, once a session.
-        made_room: a sentence on the run that was deleted for this one, or nothing.
-        points, frames: (time, value) of the curves, and of the film: the frames at the steps of `film_every`.
-        newest_frame: the same of the newest map, where that is at another step.
-    """
-
+    # id, name: of the run, within its session
     id: str
     name: str
+    # task, recipe, seed, device: what is trained, and where
     task: Task
     recipe: Recipe
     seed: int
     device: str = "auto"
-    own_probe: Probe | None = None
+    own_probe: Probe | None = None  # the visitor's own example whose attention is drawn, if there is one
     step: int = 0
     model: torch.nn.Module | None = None
     evaluation: Evaluation | None = None
+    # baseline, is_compared: a classifier's baseline, and whether it was measured
     baseline: Baseline | None = None
     is_compared: bool = False
-    measure_baseline: Callable[[Task], Baseline | None] = measure_beside
-    made_room: str = ""
+    measure_baseline: Callable[[Task], Baseline | None] = measure_beside  # measures it, once a session
+    made_room: str = ""  # a sentence on the run that was deleted for this one, or nothing
+    # points, frames: (time, value) of the curves, and of the film: the frames at the steps of `film_every`
     points: list[tuple[float, dict]] = field(default_factory=list)
     frames: list[tuple[float, dict]] = field(default_factory=list)
+    # the same of the newest map, where that is at another step
     newest_frame: tuple[float, dict] | None = None
 
     def __post_init__(self) -> None:

@@ -27,16 +27,11 @@ UNTRAINED = "Nothing was trained: these are the sender's settings."
 
 
 class CopyEvent(Event):
-    """Copy link was pressed.
+    """Copy link was pressed."""
 
-    Attributes:
-        turn: the question's number.
-        boards: what each board of the tab shows.
-        locked, hidden: whether the link locks the settings, and hides the answers.
-    """
-
-    turn: int
-    boards: dict[str, typing.Any]
+    turn: int  # the question's number
+    boards: dict[str, typing.Any]  # what each board of the tab shows
+    # locked, hidden: whether the link locks the settings, and hides the answers
     locked: bool
     hidden: bool
 
@@ -59,15 +54,10 @@ def lock(changes: dict, linked: list[LinkedFields]) -> dict:
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """The handlers that copy a link, and that open a page with one; their updates are by component.
+    """The handlers that copy a link, and that open a page with one; their updates are by component."""
 
-    Attributes:
-        page: all of it, built.
-        board: of the header.
-    """
-
-    page: Page
-    board: gr.HTML
+    page: Page  # all of it, built
+    board: gr.HTML  # of the header
 
     @functools.cached_property
     def outputs(self) -> dict:

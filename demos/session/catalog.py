@@ -35,20 +35,14 @@ NONE_YET = (
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model with what is needed to read for it and to judge it.
-
-    Attributes:
-        task: None where the checkpoint does not say what it learned.
-        weights: what the weights are, in words.
-        is_untrained: no step was taken yet.
-    """
+    """A model with what is needed to read for it and to judge it."""
 
     name: str
     model: nn.Module
     tokenizer: object
-    task: Task | None
-    weights: str
-    is_untrained: bool = False
+    task: Task | None  # None where the checkpoint does not say what it learned
+    weights: str  # what the weights are, in words
+    is_untrained: bool = False  # no step was taken yet
 
     def encode(self, text: str) -> list[int]:
         """Ids of an input; ValueError says why it cannot be read."""
@@ -129,14 +123,10 @@ class LoadedModel:
 
 @dataclass(frozen=True)
 class ModelCatalog:
-    """Folders that every visitor may open, each with its label, and what each visitor opened besides.
+    """Folders that every visitor may open, each with its label, and what each visitor opened besides."""
 
-    Attributes:
-        folders: (label, folder).
-        others: session → {folder or Hub id: its model type}.
-    """
-
-    folders: tuple[tuple[str, Path], ...] = ()
+    folders: tuple[tuple[str, Path], ...] = ()  # (label, folder)
+    # session → {folder or Hub id: its model type}
     others: weakref.WeakKeyDictionary = field(default_factory=weakref.WeakKeyDictionary, compare=False)
 
     def __deepcopy__(self, memo: dict) -> "ModelCatalog":

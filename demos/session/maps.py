@@ -35,22 +35,15 @@ class TargetError(ValueError):
 
 @dataclass(frozen=True)
 class ComputedMaps:
-    """One input, read.
+    """One input, read."""
 
-    Attributes:
-        read, written: ids of the input, and of what is written.
-        maps: names of the tokens, and where they are few, the weights.
-        long: the maps by kind where they are many; else empty.
-        window: tokens on a side of what is kept of them; None for all.
-        needed: bytes that all weights would need.
-    """
-
+    # read, written: ids of the input, and of what is written
     read: list[int]
     written: list[int]
-    maps: AttentionMaps
-    long: dict[str, LongMap] = field(default_factory=dict)
-    window: int | None = None
-    needed: int = 0
+    maps: AttentionMaps  # names of the tokens, and where they are few, the weights
+    long: dict[str, LongMap] = field(default_factory=dict)  # the maps by kind where they are many; else empty
+    window: int | None = None  # tokens on a side of what is kept of them; None for all
+    needed: int = 0  # bytes that all weights would need
 
     @property
     def kinds(self) -> list[str]:

@@ -22,17 +22,11 @@ Handler = Callable[[Session, dict], dict]
 
 @dataclass(eq=False)
 class AnsweredInput:
-    """What a visitor's tab has answered; each tab has a class of its own.
+    """What a visitor's tab has answered; each tab has a class of its own."""
 
-    Attributes:
-        request: the newest; a late answer to an older one is dropped.
-        answered: (checkpoint, step of its weights) that answered; None before the first.
-        seen: the newest run when the checkpoints were last offered.
-    """
-
-    request: object = None
-    answered: tuple | None = None
-    seen: str | None = None
+    request: object = None  # the newest; a late answer to an older one is dropped
+    answered: tuple | None = None  # (checkpoint, step of its weights) that answered; None before the first
+    seen: str | None = None  # the newest run when the checkpoints were last offered
 
 
 def examples_of(task: Task | None) -> list[str]:
@@ -169,26 +163,16 @@ class InputEvents:
 
     A tab answers once when it is opened, and again only where there is something new: another checkpoint,
     or a run that has learned since.
-
-    Attributes:
-        page: that is being built.
-        state: the class of what the tab has answered.
-        compute: the tab's answer to the values of its fields.
-        change_model: what else another checkpoint changes.
-        parts: of `build_model_input`.
-        own: fields of the tab that are read, and carried by its links, too, by name.
-        more: what else is updated, by name.
-        waiting: JavaScript that shows the waiting, and that ends it.
     """
 
-    page: Page
-    state: type[AnsweredInput]
-    compute: Handler
-    change_model: Handler
-    parts: dict[str, Component]
-    own: dict[str, Component]
-    more: dict[str, Component]
-    waiting: tuple[str, str] | None = None
+    page: Page  # that is being built
+    state: type[AnsweredInput]  # the class of what the tab has answered
+    compute: Handler  # the tab's answer to the values of its fields
+    change_model: Handler  # what else another checkpoint changes
+    parts: dict[str, Component]  # of `build_model_input`
+    own: dict[str, Component]  # fields of the tab that are read, and carried by its links, too, by name
+    more: dict[str, Component]  # what else is updated, by name
+    waiting: tuple[str, str] | None = None  # JavaScript that shows the waiting, and that ends it
 
     @property
     def fields(self) -> dict[str, Component]:

@@ -28,15 +28,10 @@ UNSEEN = ("Cc", "Co", "Cs", "Zl", "Zp")  # kinds of characters that a name canno
 
 @dataclass(eq=False)
 class Session:
-    """One visitor: the runs, newest last, the one on the board, and a folder for files that come and go.
+    """One visitor: the runs, newest last, the one on the board, and a folder for files that come and go."""
 
-    Attributes:
-        catalog: the checkpoints that everybody may open.
-        runs: models in training, by id; shown: the one on the board; current: the one that buttons control.
-        states: what else there is one of, by its class: a tab's state, or a job such as a duel.
-    """
-
-    catalog: "ModelCatalog | None" = None
+    catalog: "ModelCatalog | None" = None  # the checkpoints that everybody may open
+    # models in training, by id; shown: the one on the board; current: the one that buttons control
     runs: dict[str, TrainingJob] = field(default_factory=dict)
     shown: str | None = None
     current: str | None = None
@@ -50,6 +45,7 @@ class Session:
     asked_link: dict | None = None  # that waits for the visitor's answer
     saved: tuple[tuple, Path] | None = None  # what a run was saved as, (run, step, name), and the folder
     endpoint: str | None = None  # another Hub than HF_ENDPOINT's
+    # what else there is one of, by its class: a tab's state, or a job such as a duel
     states: dict[type, Any] = field(default_factory=dict)
     pulled: dict[str, Path] = field(default_factory=dict)  # Hub id → folder
     is_over: bool = False

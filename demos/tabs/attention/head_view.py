@@ -31,27 +31,18 @@ LONGEST_TITLE = 60  # characters
 
 @dataclass(frozen=True)
 class Settings:
-    """What a visitor chose; None leaves it to the source.
+    """What a visitor chose; None leaves it to the source."""
 
-    Attributes:
-        weights: a checkpoint's path, a run's id, RANDOM, or WORKED and the name of an example.
-        text: the sentence, or the model's input.
-        place: kind and layer of a checkpoint's map, "cross 1"; layers count from 0.
-        head: from 0.
-        scale, causal, positions: the switches.
-        hidden: places that nobody may read.
-        num_heads: of a sentence's random weights.
-    """
-
-    weights: str
-    text: str | None = None
-    place: str | None = None
-    head: int | None = None
+    weights: str  # a checkpoint's path, a run's id, RANDOM, or WORKED and the name of an example
+    text: str | None = None  # the sentence, or the model's input
+    place: str | None = None  # kind and layer of a checkpoint's map, "cross 1"; layers count from 0
+    head: int | None = None  # from 0
+    # scale, causal, positions: the switches
     scale: bool | None = None
     causal: bool | None = None
     positions: bool = True
-    hidden: tuple[int, ...] | None = None
-    num_heads: int = 2
+    hidden: tuple[int, ...] | None = None  # places that nobody may read
+    num_heads: int = 2  # of a sentence's random weights
 
     @property
     def example(self) -> str | None:
@@ -60,51 +51,33 @@ class Settings:
 
 @dataclass(frozen=True, eq=False)
 class ReadInput:
-    """What a checkpoint made of an input: any of its maps can be shown without reading it again.
+    """What a checkpoint made of an input: any of its maps can be shown without reading it again."""
 
-    Attributes:
-        of: checkpoint, its weights in words, and the input.
-        source, written: ids of the input, and of what was written.
-        heads: all of them.
-        places: their maps, each in words like `Settings.place`.
-        alignment: of what is written with the input, where it is known.
-    """
-
-    of: tuple[str, str, str]
+    of: tuple[str, str, str]  # checkpoint, its weights in words, and the input
+    # source, written: ids of the input, and of what was written
     source: list[int]
     written: list[int]
-    heads: ReadHeads
-    places: tuple[str, ...]
-    alignment: list[list[int]] | None
+    heads: ReadHeads  # all of them
+    places: tuple[str, ...]  # their maps, each in words like `Settings.place`
+    alignment: list[list[int]] | None  # of what is written with the input, where it is known
 
 
 @dataclass(frozen=True)
 class HeadView:
-    """A head with what the page says of it.
+    """A head with what the page says of it."""
 
-    Attributes:
-        settings: with nothing left to the source.
-        head: its tensors.
-        cell: the one that is explained.
-        num_heads: how many heads there are to choose from.
-        read: what the checkpoint made of the input; None for the others.
-        look_for, origin, title: lines of the page.
-        python: the lines of Python that give the same.
-        notice: what is to be known of the map before it is read.
-        truth: the known answer in the map's shape, or None.
-    """
-
-    settings: Settings
-    head: Head
-    cell: tuple[int, int]
-    num_heads: int
+    settings: Settings  # with nothing left to the source
+    head: Head  # its tensors
+    cell: tuple[int, int]  # the one that is explained
+    num_heads: int  # how many heads there are to choose from
+    # look_for, origin, title: lines of the page
     look_for: str
     origin: str
     title: str
-    python: str
-    read: ReadInput | None = None
-    notice: str = ""
-    truth: list[list[int]] | None = None
+    python: str  # the lines of Python that give the same
+    read: ReadInput | None = None  # what the checkpoint made of the input; None for the others
+    notice: str = ""  # what is to be known of the map before it is read
+    truth: list[list[int]] | None = None  # the known answer in the map's shape, or None
 
 
 def is_readable(session: Session, chosen: str) -> bool:

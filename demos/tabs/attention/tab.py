@@ -58,15 +58,10 @@ START_COPY = """() => {
 
 @dataclass(eq=False)
 class AttentionState:
-    """What a visitor looks at.
+    """What a visitor looks at."""
 
-    Attributes:
-        id: counts the maps that were shown, so that a late question about an older one is dropped.
-        view: the newest; None while it is the one with which every page opens.
-    """
-
-    id: int = 0
-    view: HeadView | None = None
+    id: int = 0  # counts the maps that were shown, so that a late question about an older one is dropped
+    view: HeadView | None = None  # the newest; None while it is the one with which every page opens
 
 
 class PickEvent(Event):

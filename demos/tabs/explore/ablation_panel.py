@@ -47,26 +47,20 @@ CHANGED = {
 
 @dataclass(frozen=True)
 class AblationQuestion:
-    """What a question is about; places count from 0.
-
-    Attributes:
-        what: "head", "layer", "edge" or "token".
-        how: "remove", "uniform" or "permute"; an edge and a token can only be removed.
-        kind, layer, head: of the lens.
-        query, key: of the cell chosen there; None without one.
-        token: place in the input; None without one.
-        seed: of the permutation.
-    """
+    """What a question is about; places count from 0."""
 
     what: typing.Literal["head", "layer", "edge", "token"]
+    # "remove", "uniform" or "permute"; an edge and a token can only be removed
     how: typing.Literal["remove", "uniform", "permute"] = "remove"
+    # kind, layer, head: of the lens
     kind: Kind = "cross"
     layer: Place = 0
     head: Place = 0
+    # query, key: of the cell chosen there; None without one
     query: Place | None = None
     key: Place | None = None
-    token: Place | None = None
-    seed: Seed = 0
+    token: Place | None = None  # place in the input; None without one
+    seed: Seed = 0  # of the permutation
 
 
 class AskEvent(Event, AblationQuestion):

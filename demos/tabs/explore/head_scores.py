@@ -33,37 +33,31 @@ VIEWS = {
 
 @dataclass(eq=False)
 class ExploreState(AnsweredInput):
-    """What one visitor's lens shows, and what the model was asked about it.
+    """What one visitor's lens shows, and what the model was asked about it."""
 
-    Attributes:
-        picked: what the visitor chose last in the lens: kind, layer, head, query, key.
-        id: counts the lens's inputs, so that a late message about an older one is dropped.
-        chosen, text, read, written: checkpoint, input, its ids, and the ids written.
-        labels: kind → (rows, columns) of its maps.
-        long: the maps by kind, where they are too many to be sent at once.
-        shown: what does not change until the next input.
-        weights: checkpoint and weights that `each` and `compared` were measured of.
-        answer, each, compared, energies, error: as in the board's value.
-        heads: queries, keys and values of all of them, once one was asked for; None of a long input.
-        inside: of a long input the head whose queries and keys were read last, and which one it is.
-    """
-
-    picked: dict | None = None
-    id: int = 0
+    picked: dict | None = None  # what the visitor chose last in the lens: kind, layer, head, query, key
+    id: int = 0  # counts the lens's inputs, so that a late message about an older one is dropped
+    # chosen, text, read, written: checkpoint, input, its ids, and the ids written
     chosen: str | None = None
     text: str = ""
     read: list[int] = field(default_factory=list)
     written: list[int] = field(default_factory=list)
+    # kind → (rows, columns) of its maps
     labels: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=dict)
+    # the maps by kind, where they are too many to be sent at once
     long: dict[str, LongMap] = field(default_factory=dict)
-    shown: dict | None = None
+    shown: dict | None = None  # what does not change until the next input
+    # checkpoint and weights that `each` and `compared` were measured of
     weights: tuple[str | None, str] = (None, "")
+    # answer, each, compared, energies, error: as in the board's value
     answer: dict | None = None
     each: dict | None = None
     compared: dict | None = None
     energies: dict = field(default_factory=dict)
     error: str = ""
+    # queries, keys and values of all of them, once one was asked for; None of a long input
     heads: ReadHeads | None = None
+    # of a long input the head whose queries and keys were read last, and which one it is
     inside: tuple[tuple, Head] | None = None
 
     def begin(self, new: "ExploreState") -> None:

@@ -53,18 +53,12 @@ READY = "Held out are every fifth sentence of your own text, or whole modules of
 
 @dataclass(eq=False)
 class CountingJob(ReportedJob):
-    """What a visitor has counted, table by table; nothing before the first.
+    """What a visitor has counted, table by table; nothing before the first."""
 
-    Attributes:
-        passages: the text; reading: the call that reads it.
-        tables: of it, that are there.
-        fault: why the newest text was refused; the tables of the one before stay.
-    """
-
-    reading: str = ""
+    reading: str = ""  # the call that reads the text
     passages: Passages | None = None
-    tables: list[Table] = field(default_factory=list)
-    fault: str = ""
+    tables: list[Table] = field(default_factory=list)  # of it, that are there
+    fault: str = ""  # why the newest text was refused; the tables of the one before stay
 
     message_seconds = 0.0
     failure = "Counting failed"

@@ -58,20 +58,14 @@ LONGEST_WORD = 200
 
 @dataclass(eq=False)
 class WordVectorsJob(ReportedJob):
-    """A visitor's word vectors; nothing before the first.
+    """A visitor's word vectors; nothing before the first."""
 
-    Attributes:
-        settings: how they are learned.
-        report: the newest; losses are those of all reports.
-        share: of the capitals' sums that come out right; None for other texts, and while they are learned.
-        words: the asked one, then the sum's three.
-    """
-
-    settings: Settings | None = None
-    report: Report | None = None
+    settings: Settings | None = None  # how they are learned
+    report: Report | None = None  # the newest; losses are those of all reports
     losses: list[tuple[int, float]] = field(default_factory=list)
+    # of the capitals' sums that come out right; None for other texts, and while they are learned
     share: float | None = None
-    words: tuple[str, ...] = ASKED[COMPOSED]
+    words: tuple[str, ...] = ASKED[COMPOSED]  # the asked one, then the sum's three
 
     failure = "Learning failed"
 

@@ -29,20 +29,15 @@ CHECKPOINT_LINE = re.compile(r"^checkpoint = .*$", re.MULTILINE)
 
 @dataclass(eq=False)
 class Transfer(ReportedJob):
-    """A push or a pull; nothing before the first.
+    """A push or a pull; nothing before the first."""
 
-    Attributes:
-        steps: what it does; each gives its Progress, the last one what the board shows in the end.
-        news: what it did so far, one entry a stage, the newest last.
-        result: of one that is done.
-        fault: what failed.
-        ending: set when it is stopped: it takes no further step then.
-    """
-
+    # what it does; each gives its Progress, the last one what the board shows in the end
     steps: Iterator[Progress | dict] | None = None
+    # what it did so far, one entry a stage, the newest last
     news: list[Progress] = field(default_factory=list)
-    result: dict = field(default_factory=dict)
-    fault: Exception | None = None
+    result: dict = field(default_factory=dict)  # of one that is done
+    fault: Exception | None = None  # what failed
+    # set when it is stopped: it takes no further step then
     ending: threading.Event = field(default_factory=threading.Event)
 
     message_seconds = 0.0
