@@ -158,12 +158,8 @@ class Links:
         gone = [run for run in done if run.is_closed or not run.step]
         if done[-1] in gone:
             return self.say(refused=GONE)
-        short = [
-            codec.steps_message(run, spec) for run, spec in zip(done, runs, strict=True) if run not in gone
-        ]
-        message = " ".join(filter(None, [*short, codec.missing_runs_message(len(gone))]))
         ids = [None if run in gone else run.id for run in done]
-        return self.show_tab(session, state, ids, message)
+        return self.show_tab(session, state, ids, codec.result_message(done, runs, gone))
 
     def say(self, **message) -> dict:
         return {self.board: boards.to_json({"turn": 0, **message})}
@@ -198,13 +194,14 @@ class Links:
             changes |= self.restore(session, one, wanted)
         parts = [part for one in linked for part in (*one.fields.values(), *one.buttons)]
         is_locked = state.get("locked", False)
+        locking = f"The settings of {state['tab'].title()} are set by the link." if is_locked else ""
         opened = {
             "tab": state["tab"],
             "boards": codec.rename(state.get("boards", {}), names),
             "locked": [part.elem_id for part in parts if is_locked and part.elem_id],
             "hidden": state.get("hidden", False),
             "trains": session.link is not None,
-            "said": " ".join(filter(None, [message, codec.opened_message(state, state["tab"].title())])),
+            "said": f"{message} {locking}".strip(),
         }
         changes = lock(changes, linked) if is_locked else changes
         return changes | {self.page.tabs: gr.Tabs(selected=state["tab"]), **self.say(opened=opened)}

@@ -92,13 +92,11 @@ class ApiSession:
 
     def _let_go(self) -> None:
         """Forget the runs that are too old or too many; the caller holds the lock."""
-        while self.kept and (len(self.kept) > MOST_RUNS or self._oldest() > KEPT_SECONDS):
+        until = time.monotonic() - KEPT_SECONDS
+        while self.kept and (len(self.kept) > MOST_RUNS or next(iter(self.kept.values()))[0] < until):
             gone, (_, old) = self.kept.popitem(last=False)
             self.packed.pop(gone, None)
             old.close()
-
-    def _oldest(self) -> float:
-        return time.monotonic() - next(iter(self.kept.values()))[0]
 
     def find(self, checkpoint: str) -> tuple[Session, str]:
         """(session, choice in it) of a run's name or of a bundled checkpoint's.

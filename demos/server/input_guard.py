@@ -38,7 +38,7 @@ STRANGE_SESSION = "session_hash: give up to 64 letters and digits."
 TRIED = "6.31"  # of Gradio: with it the overrides below were measured (benchmarks/LOG.md)
 LOG = logging.getLogger(__name__)
 TYPED = (components.Textbox, components.Button)
-NUMBERS = (components.Number, components.Slider)
+GIVEN = (components.Number, components.Slider, components.Checkbox)
 CHOSEN = (components.Dropdown, components.Radio, components.CheckboxGroup)
 
 
@@ -64,11 +64,9 @@ def allowed_of(component: Component, value: object, *, varies: bool = False) -> 
         return "" if is_short else f"up to {formatting.count(MOST_CHARACTERS)} characters are read"
     if isinstance(component, components.File):
         return "" if value is None or is_upload(value) else "upload a file"
-    if isinstance(component, NUMBERS):
-        is_number = can_hold(component, value) and abs(value) <= LARGEST
-        return "" if is_number else f"give {allowed_in(component)}"
-    if isinstance(component, components.Checkbox):
-        return "" if can_hold(component, value) else f"give {allowed_in(component)}"
+    if isinstance(component, GIVEN):
+        is_held = can_hold(component, value) and abs(value) <= LARGEST
+        return "" if is_held else f"give {allowed_in(component)}"
     if isinstance(component, CHOSEN):
         is_open = varies or getattr(component, "allow_custom_value", False)
         is_known = can_hold(component, value, varies=is_open)
@@ -180,7 +178,8 @@ class GuardedBlocks(gr.Blocks):
             values = [values]
         elif values == gr.skip():
             values = [values] * len(outputs)
-        changed = [place for place, value in enumerate(values) if not is_skip(value)]
+        skipped = [isinstance(value, dict) and value == gr.skip() for value in values]
+        changed = [place for place, is_skipped in enumerate(skipped) if not is_skipped]
         if len(values) != len(outputs) or len(changed) == len(outputs):
             return await super().postprocess_data(block_fn, predictions, state)
         answer = [None if part.stateful else gr.skip() for part in outputs]
@@ -192,10 +191,6 @@ class GuardedBlocks(gr.Blocks):
             for place, one in zip(changed, sent, strict=True):
                 answer[place] = one
         return answer
-
-
-def is_skip(value: object) -> bool:
-    return isinstance(value, dict) and value == gr.skip()
 
 
 def refuse(component: Component, value: object, *, varies: bool = False) -> None:

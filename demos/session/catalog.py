@@ -2,9 +2,8 @@
 
 import contextlib
 import functools
-import weakref
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from torch import nn
@@ -20,8 +19,8 @@ from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
 from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
 
 from ..core.limits import limits_here
-from ..ui.formatting import DEVICES, count, label_tokens
-from ..ui.notices import origin, origin_of
+from ..ui.formatting import count, label_tokens
+from ..ui.notices import origin_of
 from .session import Session
 
 MOST_TEXT = 80  # tokens that a language model goes on for
@@ -110,11 +109,9 @@ class LoadedModel:
     def origin(self) -> str:
         if self.task is not None:
             return origin_of(self.model, self.weights)
-        config, weight = self.model.config.get_text_config(), next(self.model.parameters())
+        config = self.model.config.get_text_config()
         sizes = f"{config.num_hidden_layers} layers, {config.num_attention_heads} heads"
-        device = DEVICES.get(weight.device.type, weight.device.type)
-        name = f"{type(self.model).__name__}, {sizes}"
-        return origin(name, self.weights, f"{device}, {str(weight.dtype).removeprefix('torch.')}")
+        return origin_of(self.model, self.weights, f"{type(self.model).__name__}, {sizes}")
 
     def class_names(self) -> list[str]:
         names = self.model.config.id2label
@@ -123,11 +120,9 @@ class LoadedModel:
 
 @dataclass(frozen=True)
 class ModelCatalog:
-    """Folders that every visitor may open, each with its label, and what each visitor opened besides."""
+    """Folders that every visitor may open; a session adds its runs, and what it pulled or opened."""
 
     folders: tuple[tuple[str, Path], ...] = ()  # (label, folder)
-    # session → {folder or Hub id: its model type}
-    others: weakref.WeakKeyDictionary = field(default_factory=weakref.WeakKeyDictionary, compare=False)
 
     def __deepcopy__(self, memo: dict) -> "ModelCatalog":
         return self  # gr.State copies each session; all of them have one catalog
@@ -140,8 +135,7 @@ class ModelCatalog:
             if run.model is not None
         ]
         pulled = [(f"{name} (pulled)", name) for name in reversed(session.pulled)]
-        others = [name for name in self.others.get(session, {}) if name not in session.pulled]
-        opened = [(name, name) for name in reversed(others)]
+        opened = [(name, name) for name in reversed(session.opened) if name not in session.pulled]
         return runs + pulled + opened + [(label, str(path)) for label, path in self.folders]
 
     def take(self, session: Session, name: str) -> str:
@@ -157,15 +151,15 @@ class ModelCatalog:
                 f"{name} reads {found.model.main_input_name}, not text: choose a model that reads text."
             )
         refuse_without_attention(found.model)
-        before = [row for row in self.others.get(session, {}).items() if row[0] != name]
-        self.others[session] = dict([*before, (name, found.model.config.model_type)][-KEPT_OTHERS:])
+        before = [row for row in session.opened.items() if row[0] != name]
+        session.opened = dict([*before, (name, found.model.config.model_type)][-KEPT_OTHERS:])
         return name
 
     def find(self, session: Session, chosen: str | None) -> tuple[str, Checkpoint] | None:
         """(label, checkpoint) of a choice that is no run of the session."""
         if chosen in session.pulled:
             return chosen, open_once(str(session.pulled[chosen]))
-        if chosen in self.others.get(session, {}):
+        if chosen in session.opened:
             return chosen, open_once(chosen)
         label = next((label for label, path in self.folders if str(path) == chosen), None)
         return None if label is None else (label, load_once(chosen))
@@ -174,8 +168,8 @@ class ModelCatalog:
         """The model type of a choice, read without its weights."""
         if (run := session.runs.get(chosen)) is not None:
             return run.model.config.model_type
-        if chosen not in session.pulled and chosen in self.others.get(session, {}):
-            return self.others[session][chosen]
+        if chosen not in session.pulled and chosen in session.opened:
+            return session.opened[chosen]
         return read_model_type(str(session.pulled.get(chosen, chosen)))
 
     def kind(self, session: Session, chosen: str | None) -> str:

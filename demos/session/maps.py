@@ -125,7 +125,8 @@ def board_value(opened: LoadedModel, text: str, computed: ComputedMaps, kept: di
                 for name, most in zip(("layer", "head"), kind_of["shape"], strict=False)
             )
             kind_of["whole"] = {f"{layer}.{head}": pack(computed.long[kind].head(layer, head))}
-    value["title"] = describe_input(opened, text, computed.written)
+    title = f"{text} → {opened.read_text(computed.written)}" if computed.written else text
+    value["title"] = formatting.shorten(title, LONGEST_TITLE)
     value["untrained"] = opened.is_untrained
     value["asks"] = [] if is_recurrent(opened.model.config) else ["cell"]
     if computed.window is not None:
@@ -176,12 +177,6 @@ def choose_first(computed: ComputedMaps, kinds: dict) -> dict:
         whole = computed.long[kind].head(-1, 0) if computed.long else getattr(computed.maps, kind)[-1, 0]
         chosen |= {"query": query, "key": int(whole[query].argmax())}
     return chosen
-
-
-def describe_input(opened: LoadedModel, text: str, written: list[int]) -> str:
-    if not written:
-        return formatting.shorten(text, LONGEST_TITLE)
-    return formatting.shorten(f"{text} → {opened.read_text(written)}", LONGEST_TITLE)
 
 
 def window_message(computed: ComputedMaps) -> str:

@@ -95,11 +95,6 @@ def weights_of(session: Session, chosen: str | None) -> tuple:
     return chosen, run.step if run is not None else None
 
 
-def updated(values: dict, updates: dict) -> dict:
-    """Values by name, after these updates."""
-    return {name: change_of(updates.get(name, {})).get("value", value) for name, value in values.items()}
-
-
 def watched_of(session: Session, chosen: str) -> list[str]:
     """The example that Train watched in this run, if it is short enough for a button."""
     run = session.runs.get(chosen)
@@ -197,7 +192,8 @@ class InputEvents:
             return
         updates = self._choose(session, values) if answered is None or answered[0] != chosen else {}
         yield updates
-        yield self.answer(session, updated(values, updates))
+        changed = {name: change_of(updates.get(name, {})).get("value", values[name]) for name in values}
+        yield self.answer(session, changed)
 
     def refresh(self, session: Session, values: dict) -> dict:
         """The tab was opened: offer the checkpoints there are."""
@@ -251,7 +247,8 @@ class InputEvents:
         self.wire(text.submit)
         clear_on_edit(text, self.parts["error"])
         for chip in chips:
-            self.wire(page.connect(chip.click, take_example, {"chip": chip}, {"text": text}, **NOW).then)
+            taken = page.connect(chip.click, lambda _, values: values, {"text": chip}, {"text": text}, **NOW)
+            self.wire(taken.then)
         page.link_fields(
             fields,
             varying=("checkpoint",),
@@ -264,7 +261,3 @@ class InputEvents:
 
 def offer_checkpoints(session: Session) -> dict:
     return {"checkpoint": gr.update(choices=session.catalog.choices(session))}
-
-
-def take_example(_session: Session, values: dict) -> dict:
-    return {"text": values["chip"]}

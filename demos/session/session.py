@@ -48,6 +48,7 @@ class Session:
     # what else there is one of, by its class: a tab's state, or a job such as a duel
     states: dict[type, Any] = field(default_factory=dict)
     pulled: dict[str, Path] = field(default_factory=dict)  # Hub id → folder
+    opened: dict[str, str] = field(default_factory=dict)  # folder or Hub id → its model type
     is_over: bool = False
     when_closed: Callable[[], None] | None = None
 
@@ -55,6 +56,10 @@ class Session:
     def run(self) -> TrainingJob | None:
         """The run that the buttons control."""
         return self.runs.get(self.current)
+
+    @property
+    def jobs(self) -> list[Job]:
+        return [one for one in (*self.runs.values(), *self.states.values()) if isinstance(one, Job)]
 
     def take_waiting(self) -> TrainingJob | None:
         """The run that waits to be followed, which the buttons control from now on; else the current one."""
@@ -167,9 +172,8 @@ class Session:
 
     def stop(self) -> None:
         """Stop all jobs; what they did is kept, and runs can go on."""
-        for one in (*self.runs.values(), *self.states.values()):
-            if isinstance(one, Job):
-                one.stop()
+        for job in self.jobs:
+            job.stop()
 
     def close(self) -> None:
         """The page was closed: stop its runs; the session stays a while in case the page comes back."""
@@ -181,9 +185,8 @@ class Session:
             self.when_closed()
 
     def empty(self) -> None:
-        for one in (*self.runs.values(), *self.states.values()):
-            if isinstance(one, Job):
-                one.close()
+        for job in self.jobs:
+            job.close()
         self.runs, self.states, self.shown, self.current = {}, {}, None, None
         self.table = None
         self.pulled = {}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hf_attn.architectures.families import FAMILIES, is_ours
 from hf_attn.interpret.attention_maps import AnsweringMap, weight_on_alignment
-from hf_attn.interpret.head import LONGEST, SCORE_DIGITS, Difference, Head
+from hf_attn.interpret.head import LONGEST, SCORE_DIGITS, Head
 from hf_attn.interpret.random_head import build_random_head
 from hf_attn.interpret.read_head import ReadHeads, find_readable_attention, read_heads
 from hf_attn.tasks.base import TEXT
@@ -230,7 +230,8 @@ def _view_checkpoint(
     cell = best_cell(head, rings)
     answer = f" → {opened.task.decode(written)}" if written and opened.task and opened.kind != TEXT else ""
     imports, lines = model_lines(session, settings.weights, opened)
-    lines.append(head_line(read, {"kind": kind, "layer": layer, "head": index}))
+    given = f"{input_arguments(read.source, written)}, tokenizer=tokenizer"
+    lines.append(f"head = read_head(model, {given}, kind={kind!r}, layer={layer}, head={index})")
     return HeadView(
         _settle(settings, head, text=text, place=f"{kind} {layer}", head=index),
         head,
@@ -289,12 +290,6 @@ def describe_cell(head: Head, cell: tuple[int, int]) -> str:
     return f"{reads}, so what comes out is mostly the value of “{column}”."
 
 
-def head_line(read: ReadInput, place: dict) -> str:
-    given = input_arguments(read.source, read.written)
-    chosen = ", ".join(f"{name}={value!r}" for name, value in place.items())
-    return f"head = read_head(model, {given}, tokenizer=tokenizer, {chosen})"
-
-
 def explain_cell(view: HeadView) -> dict:
     """The chosen cell's arithmetic, with the lines of Python that give it; ValueError where there is none."""
     row, column = view.cell
@@ -306,6 +301,7 @@ def to_value(view: HeadView) -> dict:
     """The board's value but for its id: the map, one cell's arithmetic, and the figures of its text."""
     head, settings = view.head, view.settings
     apart = head.measure_torch_difference()
+    where = f"number {apart.column + 1} of “{head.rows[apart.row]}”"
     return {
         "title": view.title,
         "notice": view.notice,
@@ -321,14 +317,10 @@ def to_value(view: HeadView) -> dict:
         "has_bias": head.bias is not None,
         "score_digits": SCORE_DIGITS,
         "cell": explain_cell(view),
-        "same": {"largest": apart.largest, "where": describe_difference(head, apart)},
+        "same": {"largest": apart.largest, "where": where},
         "printed": read_printed(settings.example) if settings.example else [],
         "beside": read_beside(view),
     }
-
-
-def describe_difference(head: Head, apart: Difference) -> str:
-    return f"number {apart.column + 1} of “{head.rows[apart.row]}”"
 
 
 @functools.cache

@@ -165,10 +165,6 @@ def changing(field: str):
     return change_field
 
 
-def open_chip(session: Session, values: dict[str, object]) -> dict:
-    return answer(session, CHIPS[values["chip"]])
-
-
 def pick_cell(session: Session, event: PickEvent) -> dict:
     """Only the cell's arithmetic, or another head's map; nothing of a map that is gone since the click."""
     state, view = session.state(AttentionState), view_of(session)
@@ -186,6 +182,10 @@ def pick_cell(session: Session, event: PickEvent) -> dict:
         return {"board": boards.to_json({"id": state.id, "cell": found}), "error": ""}
     except ValueError as error:
         return {"error": notices.field_error(str(error))}
+
+
+def open_chip(session: Session, values: dict[str, object]) -> dict:
+    return answer(session, CHIPS[values["chip"]])
 
 
 def refresh_weights(session: Session, values: dict[str, object]) -> dict:

@@ -199,7 +199,7 @@ def describe_contestant(run: TrainingJob) -> dict:
     score = run.evaluation.overall if run.evaluation else None
     return {
         "id": run.id,
-        "name": name_contestant(run),
+        "name": find_architecture(run.task, run.recipe.architecture).title,
         "model": run.recipe.architecture,
         "status": run.status,
         "message": run.message,
@@ -214,10 +214,6 @@ def describe_contestant(run: TrainingJob) -> dict:
         "map": describe_map(run),
         "written": run.predictions[0] if run.predictions else None,
     }
-
-
-def name_contestant(run: TrainingJob) -> str:
-    return find_architecture(run.task, run.recipe.architecture).title
 
 
 def measured_points(run: TrainingJob) -> list[dict]:

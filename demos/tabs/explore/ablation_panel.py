@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import gradio as gr
 
-from hf_attn.analysis.ablation import Change, Outcome, Trial, list_trials, measure_changes, measure_outcomes
+from hf_attn.analysis.ablation import Outcome, Trial, list_trials, measure_changes, measure_outcomes
 from hf_attn.analysis.head_roles import measure_head_roles
 from hf_attn.architectures.families import is_recurrent
 from hf_attn.generation.generate import is_decoder_only
@@ -36,7 +36,6 @@ from .head_scores import ExploreState, measure_energy, to_lists
 
 EXAMPLES = 200  # held-out examples that are answered with and without
 ROLE_EXAMPLES = 100  # … and whose maps are measured
-WHATS = ("head", "layer", "edge", "token")
 KINDS = {"encoder": "encoder self-attention", "decoder": "decoder self-attention", "cross": "cross-attention"}
 CHANGED = {
     "remove": "Without {}",
@@ -77,8 +76,6 @@ class DescendEvent(Event):
 
 def build_trial(pick: AblationQuestion) -> Trial:
     """The question as hf_attn takes it; ValueError where no cell or token is chosen, or it is masked."""
-    if pick.what not in WHATS:
-        raise ValueError(f"{pick.what!r} cannot be changed; choose {', '.join(WHATS)}.")
     if pick.what == "token":
         if pick.token is None:
             raise ValueError("No token is chosen: choose one of the input's, then ask.")
@@ -146,13 +143,14 @@ def compare(opened: LoadedModel, checks: ExploreState, pick: AblationQuestion) -
         for place, index in enumerate(change.after)
     ]
     missing = max(0, len(change.before) - len(change.after))
+    moved = zip(before["symbols"], change.total_variation, change.divergence, strict=True)
     return {
         "what": describe_trial(pick, checks, is_alignment=is_recurrent(opened.model.config)),
         "option": ablate_option(trial, pick.seed),
         "is_shorter": bool(trial.without),
         "before": before,
         "after": after,
-        "moved": read_moved(before["symbols"], change),
+        "moved": [list(row) for row in moved],
         "differ": sum(after["changed"]) + missing,
         "held_out": refuse_counting(opened, trial) or {"status": RUNNING},
     }
@@ -164,11 +162,6 @@ def read_answer(opened: LoadedModel, text: str, ids: tuple[int, ...]) -> dict:
     symbols = [opened.class_names()[ids[0]]] if is_class else opened.labels(ids)
     correct = opened.task.verify(text, opened.task.decode(list(ids))).correct if opened.task else None
     return {"symbols": symbols, "changed": [False] * len(symbols), "correct": correct}
-
-
-def read_moved(symbols: list[str], change: Change) -> list[list]:
-    figures = zip(symbols, change.total_variation, change.divergence, strict=True)
-    return [list(row) for row in figures]
 
 
 def refuse_counting(opened: LoadedModel, trial: Trial) -> dict | None:
@@ -225,7 +218,15 @@ class EachHeadJob(ReportedJob):
     seconds_allowed = math.inf
 
     def take(self, report: Outcome) -> None:
-        note_outcome(self.each, report)
+        """Record one outcome: the whole model's first, then one a head."""
+        self.each["examples"] = report.examples
+        if not report.trial.interventions:
+            self.each["whole"] = report.exact_match
+            return
+        (removed,) = report.trial.interventions
+        place = {"kind": removed.kind, "layer": removed.layer, "head": removed.head}
+        self.each["rows"].append(place | read_outcome(report))
+        self.each["done"] += 1
 
     def fail(self, error: Exception) -> None:
         super().fail(error)
@@ -266,19 +267,6 @@ def press_each_head(session: Session) -> dict:
 
 def show_checks(session: Session) -> dict:
     return {"checks": session.state(ExploreState).to_value()}
-
-
-def note_outcome(each: dict, outcome: Outcome) -> None:
-    """Record one outcome: the whole model's first, then one a head."""
-    each["examples"] = outcome.examples
-    if not outcome.trial.interventions:
-        each["whole"] = outcome.exact_match
-        return
-    (removed,) = outcome.trial.interventions
-    each["rows"].append(
-        {"kind": removed.kind, "layer": removed.layer, "head": removed.head, **read_outcome(outcome)}
-    )
-    each["done"] += 1
 
 
 def compare_roles(session: Session) -> Iterator[dict]:

@@ -181,7 +181,8 @@ def to_value(job: WordVectorsJob, near: dict | None = None, analogy: dict | None
     if job.report is None:
         return None
     vectors = job.report.vectors
-    countries = DRAWN if job.source == COMPOSED else ()
+    is_composed, text = job.source == COMPOSED, job.form["vectors_text"] if job.source == OWN else None
+    countries = DRAWN if is_composed else ()
     plane = draw_plane(vectors, near, analogy, countries) if near and analogy else None
     return boards.to_json(
         {
@@ -198,21 +199,18 @@ def to_value(job: WordVectorsJob, near: dict | None = None, analogy: dict | None
             "share": job.share,
             "pairs": len(PAIRS) * (len(PAIRS) - 1),
             "plane": plane,
-            "python": job_snippet(job),
+            "python": word_vectors_snippet(text, job.settings.kind, job.words, is_composed=is_composed),
         }
     )
-
-
-def job_snippet(job: WordVectorsJob) -> str:
-    text = job.form["vectors_text"] if job.source == OWN else None
-    is_composed = job.source == COMPOSED
-    return word_vectors_snippet(text, job.settings.kind, job.words, is_composed=is_composed)
 
 
 def show_job(session: Session) -> dict:
     """Everything but the fields, as the vectors stand; unknown words leave the board as it is."""
     job = session.state(WordVectorsJob)
     is_running = job.status == RUNNING
+    label = "Training…" if is_running else "Train vectors"
+    if is_running and job.report:
+        label = f"Training, {formatting.percent(job.report.step / job.report.steps, 0)}"
     near, analogy, wrong = None, None, {"word_error": "", "sum_error": ""}
     if job.report is not None and job.report.step:
         try:
@@ -225,7 +223,7 @@ def show_job(session: Session) -> dict:
             wrong["sum_error"] = notices.field_error(str(error))
     return {
         "board": gr.skip() if any(wrong.values()) else to_value(job, near, analogy),
-        "train": gr.update(value=button_label(job), interactive=not is_running),
+        "train": gr.update(value=label, interactive=not is_running),
         "stop": gr.update(interactive=is_running),
         "note": notices.note(status_message(job)),
         "origin": origin_line(job),
@@ -237,16 +235,6 @@ def show_followed(session: Session) -> dict:
     """As `show_job`, with the words that are asked."""
     job = session.state(WordVectorsJob)
     return show_job(session) | (dict(zip(KEPT[3:], job.words, strict=True)) if job.report else {})
-
-
-def button_label(job: WordVectorsJob) -> str:
-    if job.status != RUNNING:
-        return "Train vectors"
-    return (
-        f"Training, {formatting.percent(job.report.step / job.report.steps, 0)}"
-        if job.report
-        else "Training…"
-    )
 
 
 def status_message(job: WordVectorsJob) -> str:

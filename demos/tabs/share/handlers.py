@@ -1,5 +1,7 @@
 """Push a checkpoint of a session to the Hub, and pull one into the session: handlers of the Share tab."""
 
+import importlib.util
+import os
 import shutil
 import threading
 from collections.abc import Iterator
@@ -13,16 +15,16 @@ from hf_attn.hub.client import HubError, Progress, check_repo_id
 from hf_attn.hub.pull import LARGEST, Pulled, pull_checkpoint
 from hf_attn.hub.push import Pushed, push_checkpoint
 
-from ...core.limits import MEGABYTE, limits_here
+from ...core.limits import MEGABYTE, is_space, limits_here
 from ...jobs.job import FAILED, STOPPED
 from ...session.catalog import KEPT_OTHERS, NONE_YET
 from ...session.run_files import save_run
 from ...session.session import Session
 from ...ui import notices
 from .card_preview import read_card
-from .hub_login import visitor_token
 from .transfer import Transfer, describe_pull, describe_push
 
+NEEDED = ("OAUTH_CLIENT_ID", "OAUTH_CLIENT_SECRET", "OAUTH_SCOPES", "OPENID_PROVIDER_URL")  # `hf_oauth: true`
 BESIDE_WEIGHTS = 20 * MEGABYTE  # of a pulled checkpoint: tokenizer, card, pictures
 BYTES = 4  # of a float32 parameter
 NOT_ALLOWED = (401, 403)  # what the Hub answers to a token that will not do
@@ -44,7 +46,7 @@ class PullJob(Transfer):
 
 def own_checkpoints(session: Session) -> list[tuple[str, str]]:
     """Checkpoints of this project: not those that a visitor only opened by id or path."""
-    others = [name for name in session.catalog.others.get(session, {}) if name not in session.pulled]
+    others = set(session.opened) - set(session.pulled)
     return [(label, value) for label, value in session.catalog.choices(session) if value not in others]
 
 
@@ -80,6 +82,34 @@ def check_token(token: str) -> str:
             "This is not an access token: it has no spaces, accents or line breaks. Copy it again."
         )
     return token
+
+
+def offers_login() -> bool:
+    """Whether visitors can sign in: in a Space with an OAuth app, and the packages for it."""
+    has_packages = all(importlib.util.find_spec(name) for name in ("authlib", "itsdangerous"))
+    is_hosted = is_space() and os.environ.get("SYSTEM") == "spaces"  # elsewhere Gradio makes a user up
+    return is_hosted and has_packages and all(os.environ.get(name) for name in NEEDED)
+
+
+def login_button() -> gr.LoginButton | None:
+    return gr.LoginButton(size="md", min_width=0, elem_id="login") if offers_login() else None
+
+
+def visitor_token(
+    typed: str | None, profile: gr.OAuthProfile | None = None, signed: gr.OAuthToken | None = None
+) -> tuple[str, str]:
+    """(user name, token) to push with, a typed token first; ValueError where there is none.
+
+    Gradio passes the last two to a handler whose parameters have these types. A typed token has no name.
+    """
+    if token := (typed or "").strip():
+        return "", token
+    if signed is not None:
+        return (profile.username if profile is not None else ""), signed.token
+    way = "Sign in above, or paste" if offers_login() else "Paste"
+    raise ValueError(
+        f"Nobody is signed in. {way} an access token with write permission, from the Hub's settings."
+    )
 
 
 def press_push(

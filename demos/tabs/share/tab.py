@@ -15,15 +15,16 @@ from .handlers import (
     PullJob,
     PushJob,
     find_folder,
+    login_button,
     model_name,
     name_for,
+    offers_login,
     own_checkpoints,
     press_pull,
     press_push,
     show_pull,
     show_push,
 )
-from .hub_login import login_button, offers_login
 from .transfer import share_board
 
 TITLE = "Share"

@@ -129,29 +129,30 @@ def describe_push(pushed: Pushed, card: str) -> dict:
     """What the board shows of a finished push, with lines that load the model."""
     audience = "only its owner (private)" if pushed.private else "everybody (public)"
     sent = f"{len(pushed.sent)} files, {in_megabytes(pushed.size)}" if pushed.sent else "nothing had changed"
-    facts = [
-        ("repository", pushed.repo_id),
-        ("seen by", audience),
-        ("commit", pushed.commit[:10]),
-        ("sent", sent),
-    ]
-    facts += [("removed there", join_names(pushed.removed))] if pushed.removed else []
-    facts += [("left here", join_names(pushed.left_out))] if pushed.left_out else []
+    facts = {
+        "seen by": audience,
+        "commit": pushed.commit[:10],
+        "sent": sent,
+        "removed there": join_names(pushed.removed),
+        "left here": join_names(pushed.left_out),
+    }
     title = "Pushed and verified" if pushed.verified else "Pushed, but not verified"
-    result = {"title": title, "verified": pushed.verified, "url": pushed.url, "facts": facts}
     code = load_lines(card, pushed.repo_id, is_private=pushed.private) + embed_lines()
-    return {"result": {**result, "differences": pushed.differences}, "code": code}
+    return {"result": describe_end(pushed, title, pushed.url, facts), "code": code}
 
 
 def describe_pull(pulled: Pulled, url: str, card: str) -> dict:
     """What the board shows of a finished pull, with lines that load the model."""
     got = f"{len(pulled.files)} files, {in_megabytes(pulled.size)}"
-    facts = [("repository", pulled.repo_id), ("commit", pulled.commit[:10]), ("downloaded", got)]
-    facts += [("left there", join_names(pulled.left_out))] if pulled.left_out else []
+    facts = {"commit": pulled.commit[:10], "downloaded": got, "left there": join_names(pulled.left_out)}
     title = "Pulled and checked" if pulled.verified else "Pulled, but it answers differently"
-    result = {"title": title, "verified": pulled.verified, "url": url, "facts": facts}
-    code = load_lines(card, pulled.repo_id)
-    return {"result": {**result, "differences": pulled.differences}, "code": code}
+    return {"result": describe_end(pulled, title, url, facts), "code": load_lines(card, pulled.repo_id)}
+
+
+def describe_end(end: Pushed | Pulled, title: str, url: str, facts: dict[str, str]) -> dict:
+    known = [(name, fact) for name, fact in {"repository": end.repo_id, **facts}.items() if fact]
+    verified = {"verified": end.verified, "differences": end.differences}
+    return {"title": title, "url": url, "facts": known, **verified}
 
 
 def load_lines(card: str, repo_id: str, *, is_private: bool = False) -> list[dict]:

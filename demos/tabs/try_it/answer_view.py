@@ -146,7 +146,10 @@ class AnswerView:
                 wrong[-1] = True  # all that stands there is right: it ended too early, or not at all
         value = {
             **said,
-            "written": self.show_written(labels, choices),
+            "written": [
+                {"token": label, "probability": float(choice.probabilities[choice.token])}
+                for label, choice in zip(labels, choices, strict=True)
+            ],
             "wrong": wrong,
             "steps": [self.distributions.add(choice.probabilities) for choice in choices],
             "log_probability": score,
@@ -158,14 +161,6 @@ class AnswerView:
         if task is not None and task.name == "parser":
             value["tree"] = read_tree(read_prefix(task.decode_symbols(ids)), task.tree(self.source))
         return value
-
-    @staticmethod
-    def show_written(labels: list[str], choices: tuple[Choice, ...]) -> list[dict]:
-        """Symbols, each with the probability that the model gave it."""
-        return [
-            {"token": label, "probability": float(choice.probabilities[choice.token])}
-            for label, choice in zip(labels, choices, strict=True)
-        ]
 
     def show_generation(self, generation: Generation) -> dict:
         """The one answer of greedy decoding or of a draw."""

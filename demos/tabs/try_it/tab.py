@@ -127,10 +127,6 @@ def show_settings(strategy: str, kind: str = SEQUENCE) -> dict[str, dict]:
     return {name: gr.update(visible=is_used and kind != CLASSES) for name, is_used in shown.items()}
 
 
-def choose_strategy(_session: Session, values: dict[str, object]) -> dict:
-    return show_settings(values["strategy"])
-
-
 def choose_model(session: Session, values: dict[str, object]) -> dict:
     """Button, look-for and settings for another checkpoint; a classifier has no way to choose."""
     kind = session.catalog.kind(session, values["checkpoint"])
@@ -189,7 +185,10 @@ def build(page: Page) -> None:
     events.wire_input()
     events.wire(write_button.click)
     events.wire(board.rewrite)
-    events.wire(page.connect(strategy.input, choose_strategy, chosen, settings, **NOW).then)
+    shown = page.connect(
+        strategy.input, lambda _, values: show_settings(values["strategy"]), chosen, settings, **NOW
+    )
+    events.wire(shown.then)
     events.wire([part.release for part in drawn[1:]] + [seed.submit])
     events.wire(page.connect(again.click, draw_again, {"seed": seed}, {"seed": seed}, **NOW).then)
     # the board draws the chosen step anew while a slider moves; what was written waits for its release
