@@ -130,7 +130,6 @@ class TrainingJob(Job):
             yield
 
     def measure(self) -> None:
-        """Measure what was learned, for the board, the table and the card."""
         with self.looking() as model:
             self.record(evaluate(model, self.task))
 
@@ -237,7 +236,6 @@ class TrainingJob(Job):
         return f"step {self.step}" if self.step else "untrained"
 
     def eta_seconds(self) -> float | None:
-        """Seconds left, at the pace so far."""
         left = self.recipe.steps - self.step
         if self.pace:
             return left / self.pace

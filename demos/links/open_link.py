@@ -176,7 +176,6 @@ class Links:
         }
 
     def restore(self, session: Session, linked: LinkedFields, values: dict) -> dict:
-        """Updates of a tab's fields for these values, by component."""
         if linked.restore is None:
             return {part: with_value(values[name]) for name, part in linked.fields.items()}
         parts = {**linked.fields, **linked.shows}
@@ -224,7 +223,6 @@ def wire(page: Page, board: gr.HTML) -> None:
 
 
 def copying(links: Links, tab: str, reads: bool):
-    """The handler that copies the link of a tab."""
 
     def copy(session: Session, values: dict, event: CopyEvent) -> dict:
         return {"board": links.copy(session, tab, values, event)}

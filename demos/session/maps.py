@@ -135,7 +135,6 @@ def board_value(opened: LoadedModel, text: str, computed: ComputedMaps, kept: di
 
 
 def kind_value(opened: LoadedModel, computed: ComputedMaps, kind: str, known) -> dict:
-    """One kind of maps: labels, known answer, and weights."""
     rows, columns = map(list, computed.maps.sides(kind))
     value: dict = {"truth": None}
     if kind == computed.answering and kind != "encoder":

@@ -217,7 +217,6 @@ class InputEvents:
         return updates | self.answer(session, values)
 
     def _choose(self, session: Session, values: dict) -> dict:
-        """Updates for another checkpoint."""
         filled = choose_checkpoint(session, values["checkpoint"], values["text"])
         return self.change_model(session, values) | filled
 

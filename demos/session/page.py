@@ -29,7 +29,6 @@ def state_of(value: object, on_delete: Callable | None = None) -> gr.State:
 
 
 def change_of(update) -> dict:
-    """The properties that an update changes."""
     if not isinstance(update, dict):
         return {"value": update}
     return {name: value for name, value in update.items() if name != "__type__"}

@@ -78,5 +78,4 @@ def build_lead(sentence: str, origin_line: str, elem_id: str | None = None) -> t
 
 
 def build_error_line(elem_id: str) -> gr.HTML:
-    """Lay out the line under a field that says what is wrong with it."""
     return gr.HTML("", elem_classes="hf-field-error", elem_id=elem_id)

@@ -118,7 +118,6 @@ def read_view(session: Session, settings: Settings, before: HeadView | None = No
 
 
 def _switch(head: Head, settings: Settings) -> Head:
-    """The head with the chosen switches."""
     names = ("scale", "causal", "hidden")
     chosen = {name: getattr(settings, name) for name in names if getattr(settings, name) is not None}
     return dataclasses.replace(head, **chosen)

@@ -241,7 +241,6 @@ def check_figures(_session: Session, event: CheckEvent) -> dict:
 
 
 def show_roles() -> str:
-    """The value of the board with the steps to query, key and value."""
     roles = separate_query_key_value()
     steps = [
         {

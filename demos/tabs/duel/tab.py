@@ -64,7 +64,6 @@ def titles_of(label: str) -> list[tuple[str, str]]:
 
 
 def choose_task(_: Session, values: dict) -> dict:
-    """Size and models for another task."""
     name, _, title, sizes, first = offered()[values["task"]]
     return {
         "size": gr.update(label=title, choices=list(sizes), value=first, visible=len(sizes) > 1),

@@ -109,7 +109,6 @@ def first_snippet(
 
 
 def move_window(session: Session, event: WindowEvent) -> dict:
-    """Show another window of a long input."""
     state = session.state(ExploreState)
     if state.chosen is None or not state.long:
         return {}
@@ -148,7 +147,6 @@ def unfold_cell(session: Session, event: CellEvent) -> dict:
 
 
 def open_model(session: Session, values: dict[str, object]) -> dict:
-    """Open a folder or a Hub id, and choose it."""
     try:
         chosen = session.catalog.take(session, (values["other"] or "").strip())
     except (ValueError, OSError) as error:

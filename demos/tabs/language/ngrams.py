@@ -124,7 +124,6 @@ def ask_model(session: Session, prompt: str) -> dict | None:
 
 
 def model_stays(session: Session) -> str:
-    """That a link does not carry the visitor's own language model."""
     run = newest_model(session)
     return f"What {run.name} says stays here: a link carries what is counted." if run else ""
 
@@ -209,13 +208,11 @@ def continue_text(session: Session, values: dict) -> dict:
 
 
 def choose_source(_: Session, values: dict) -> dict:
-    """The field and the beginning for another source."""
     is_own = values["source"] == OWN
     return {"counted": gr.update(visible=is_own), "prompt": PROMPTS[values["source"]]}
 
 
 def restore_fields(session: Session, values: dict) -> dict:
-    """Updates of the fields for a link's values."""
     seen = choose_source(session, values)["counted"]
     return values | {"counted": with_value(values["counted"], seen)}
 

@@ -76,7 +76,6 @@ class WordVectorsJob(ReportedJob):
 
     @property
     def progress(self) -> list[int]:
-        """[the newest step]."""
         return [self.report.step if self.report else 0]
 
     def begin(self) -> None:
@@ -132,7 +131,6 @@ def begin_training(form: dict) -> tuple[Settings, Iterator[Report]]:
 
 
 def usual_words(job: WordVectorsJob) -> tuple[str, str, str, str]:
-    """Four words that have a vector."""
     words = job.report.vectors.words
     wanted = ASKED.get(job.source, words[-4:])
     return wanted if all(word in words for word in wanted) else words[-4:]
@@ -297,7 +295,6 @@ def choose_source(_: Session, values: dict) -> dict:
 
 
 def restore_fields(session: Session, values: dict) -> dict:
-    """Updates of the fields for a link's values."""
     seen = choose_source(session, values)
     return {**seen, **{name: with_value(value, seen.get(name)) for name, value in values.items()}}
 

@@ -85,7 +85,6 @@ class LengthTestJob(ReportedJob):
 
 
 def describe_encoding(job: LengthTestJob, position_type: str) -> dict:
-    """One encoding as the board shows it."""
     moment = job.moments.get(position_type)
     scores = dict(moment.scores) if moment else {}
     trained = job.test.trained

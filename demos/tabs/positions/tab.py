@@ -187,7 +187,6 @@ def status_message(job: LengthTestJob) -> str:
 
 
 def show_test(session: Session) -> dict:
-    """The length test, as it stands."""
     job = session.state(LengthTestJob)
     is_running, value = job.status == RUNNING, job.to_message()
     if value is not None:
@@ -212,7 +211,6 @@ def read_run(values: dict) -> tuple:
 
 
 def check_run(_: Session, values: dict) -> dict:
-    """What is wrong with the settings of a run, under each field."""
     try:
         read_run(values)
     except FieldError as error:
@@ -280,7 +278,6 @@ def build_run() -> tuple[dict, dict, gr.Button, gr.Button, gr.HTML]:
 
 
 def build(page: Page) -> None:
-    """Lay the tab out and connect it."""
     nothing = notices.origin("none yet", "none", page.device)
     _, origin = notices.build_lead(LOOK_FOR, nothing, "positions-origin")
     with gr.Row(elem_classes="hf-work"):

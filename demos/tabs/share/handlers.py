@@ -71,7 +71,6 @@ def find_folder(session: Session, chosen: str | None, name: str) -> Path:
 
 
 def model_name(name: str) -> str:
-    """The repository's name without its owner."""
     return check_repo_id(name.strip()).rpartition("/")[2]
 
 

@@ -114,7 +114,6 @@ def build_press(word: str, variant: str) -> tuple[gr.Button, gr.Button]:
 
 
 def build_push() -> dict:
-    """Lay out what is pushed, as whom and where to, the board and the card."""
     parts = {}
     with gr.Row(elem_classes="hf-work"):
         with gr.Column(elem_classes=["hf-panel", "hf-side"], min_width=0):

@@ -126,7 +126,6 @@ class Transfer(ReportedJob):
 
 
 def describe_push(pushed: Pushed, card: str) -> dict:
-    """What the board shows of a finished push, with lines that load the model."""
     audience = "only its owner (private)" if pushed.private else "everybody (public)"
     sent = f"{len(pushed.sent)} files, {in_megabytes(pushed.size)}" if pushed.sent else "nothing had changed"
     facts = {
@@ -142,7 +141,6 @@ def describe_push(pushed: Pushed, card: str) -> dict:
 
 
 def describe_pull(pulled: Pulled, url: str, card: str) -> dict:
-    """What the board shows of a finished pull, with lines that load the model."""
     got = f"{len(pulled.files)} files, {in_megabytes(pulled.size)}"
     facts = {"commit": pulled.commit[:10], "downloaded": got, "left there": join_names(pulled.left_out)}
     title = "Pulled and checked" if pulled.verified else "Pulled, but it answers differently"

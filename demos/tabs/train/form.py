@@ -358,7 +358,6 @@ def build_field(name: str, look: dict) -> gr.components.Component:
 
 
 def build_form() -> Form:
-    """Lay the settings out, filled in for the first task."""
     label = next(iter(task_choices()))
     filled = choose_task(label)
     filled |= {"task": {"value": label, "choices": list(task_choices())}, "seed": {"value": "0"}}

@@ -43,7 +43,6 @@ class CompareEvent(Event):
 
 
 def start_run(session: Session, values: dict) -> TrainingJob:
-    """Add a run with these settings; FieldError where one is wrong."""
     task, recipe, seed = form.read_form(values, session.table)
     return session.add(task, recipe, seed, form.read_probe(task, values))
 

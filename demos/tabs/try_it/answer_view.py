@@ -163,7 +163,6 @@ class AnswerView:
         return value
 
     def show_generation(self, generation: Generation) -> dict:
-        """The one answer of greedy decoding or of a draw."""
         return self.show_answer(generation.ids, generation.choices, generation.score)
 
     def show_beams(self, found: BeamSearch) -> dict:

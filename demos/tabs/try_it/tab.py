@@ -39,7 +39,6 @@ def sliders() -> dict[str, Parameter]:
 
 
 def first_settings() -> dict[str, float]:
-    """What the fields hold at first."""
     return {"seed": 0} | {name: row.slider.start for name, row in sliders().items()}
 
 
@@ -151,7 +150,6 @@ def build_script() -> str:
 
 
 def build_slider(row: Parameter, **look) -> gr.Slider:
-    """A setting within its limits."""
     look |= {"step": row.slider.step, "label": row.label, "elem_id": f"try-{row.name.replace('_', '-')}"}
     return gr.Slider(row.slider.low, row.slider.high, row.slider.start, min_width=160, **look)
 
@@ -162,7 +160,6 @@ def try_board(elem_id: str) -> gr.HTML:
 
 
 def build(page: Page) -> None:
-    """Lay the tab out and connect it."""
     row, parts = build_model_input(LOOK_FOR, "try")
     with row:
         write_button = gr.Button("Write", variant="primary", elem_id="try-write", min_width=0)
