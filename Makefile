@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 CHECKPOINTS := model_cards
 
-.PHONY: app test test-fast test-slow lint lint-web board-types bench sources reference checkpoints cards space pictures chromium clean
+.PHONY: app test test-fast test-slow lint lint-web bench sources reference checkpoints cards space pictures chromium clean
 
 app: $(VENV)/.app
 	$(BIN)/python app.py $(ARGS)
@@ -67,10 +67,6 @@ checkpoints: $(VENV)/.app
 # Measures every checkpoint anew, looks for its failures, and writes its card and the page that lists them all.
 cards: $(VENV)/.app
 	$(BIN)/python -m hf_attn cards $(CHECKPOINTS)
-
-# What the boards draw, from its Python types, for the checker of the scripts.
-board-types: $(VENV)/.test
-	$(BIN)/python -m docs.board_types
 
 # The page of all commands, from their help.
 reference: $(VENV)/.test

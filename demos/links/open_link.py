@@ -1,7 +1,7 @@
 """Copy link, and the page that a link opens: the header's board and its handlers.
 
-`link_board` takes a `LinkValue` of `ui.board_values`. It sends `copy_<tab>` with `event.turn`, `.boards`,
-`.locked` and `.hidden`.
+`link_board` takes a `LinkValue` of `ui/board_values.d.ts`. It sends `copy_<tab>` with `event.turn`,
+`.boards`, `.locked` and `.hidden`.
 """
 
 import functools

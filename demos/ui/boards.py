@@ -1,7 +1,7 @@
 """Boards: pictures that a script draws from a JSON value.
 
 Each is a `gr.HTML` whose value is `to_json(value)` and whose drawing is in the script of its tab, made of the
-components in `hf_attn/viz/web`; `board_values.py` says what its value holds. As an output it wants
+components in `hf_attn/viz/web`; `board_values.d.ts` says what its value holds. As an output it wants
 `show_progress="hidden"`. Its template is constant: what a person typed or a model wrote goes in the value
 only, because gr.HTML evaluates `{{…}}` and `${…}`.
 

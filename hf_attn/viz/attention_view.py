@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from operator import index
 from pathlib import Path
+from typing import Any
 from unicodedata import category
 
 from hf_attn.interpret.attention_maps import MEMORY_LIMIT, OFFERED, AttentionMaps, attention_maps
 from hf_attn.models.config_checks import check_choice
 from hf_attn.utils.atomic_write import write_file
-from hf_attn.viz.board_values import LensKind, LensValue
 from hf_attn.viz.draw_map import WRITERS, Alignment, check_suffix, choose_head, draw_map, save_maps
 from hf_attn.viz.web import THEMES, build_page, pack_kind
 
@@ -120,8 +120,8 @@ class AttentionView:
 
     def to_value(
         self, *, layer: int | None = None, head: int | None = None, kind: str | None = None
-    ) -> LensValue:
-        """All that the lens draws.
+    ) -> dict[str, Any]:
+        """All that the lens draws, a `LensValue` of viz/web/board_values.d.ts.
 
         Raises:
             ValueError: there are too many weights for a page, or it is to show first what it does not offer.
@@ -169,7 +169,7 @@ class AttentionView:
         layers, heads = getattr(self.maps, kind).shape[:2]
         return list(self.layers or range(layers)), list(self.heads or range(heads))
 
-    def _pack(self, kind: str) -> LensKind:
+    def _pack(self, kind: str) -> dict[str, Any]:
         weights = getattr(self.maps, kind)
         layers, heads = self._chosen(kind)
         allowed = (weights > 0).any(0).any(0).int().tolist() if kind == "decoder" else None

@@ -14,7 +14,6 @@ import torch
 
 from hf_attn.interpret.attention_maps import AttentionMaps
 from hf_attn.utils.atomic_write import write_file
-from hf_attn.viz.board_values import LensValue
 from hf_attn.viz.web import build_page, pack_kind, read_asset
 
 # Weight 0, 0.1, … 1: the light --hf-att-0…10 of the lens, equal steps in OKLab. A weight of exactly 0 stays
@@ -279,7 +278,7 @@ def _npz_of_map(grid: np.ndarray, queries: tuple, keys: tuple, known: np.ndarray
 def _page(grid: np.ndarray, queries: tuple, keys: tuple, known: np.ndarray | None, title: str) -> bytes:
     truth = None if known is None else known.tolist()
     kinds = {"attention": pack_kind(grid[None, None], queries, keys, truth=truth)}
-    value: LensValue = {"kinds": kinds, "title": title, "query": 0, "key": int(grid[0].argmax())}
+    value = {"kinds": kinds, "title": title, "query": 0, "key": int(grid[0].argmax())}
     return build_page(value, title or "Attention").encode("utf-8")
 
 

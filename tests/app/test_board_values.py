@@ -1,4 +1,4 @@
-"""What the boards draw is what `demos/ui/board_values.py` says, which the page's scripts are checked with."""
+"""What the boards draw is what their contracts say, which the page's scripts are checked with too."""
 
 import graphlib
 import json
@@ -8,20 +8,14 @@ import pytest
 
 from demos.tabs.attention import tab as attention
 from demos.tabs.language import tokens
-from demos.ui.board_values import BOARDS
-from docs.board_types import PAGE, write_types
 from hf_attn.viz import web
 from tests.project.test_architecture import APP, CANVAS
-from tests.support.board_values import check_value
-
-
-def test_the_types_of_the_scripts_are_written_from_the_contracts():
-    assert PAGE.read_text(encoding="utf-8") == write_types(), "make board-types"
+from tests.support.board_values import check_value, read_contracts
 
 
 def test_every_board_has_a_contract():
     calls = "\n".join(path.read_text() for path in APP if path.suffix == ".py")
-    assert set(re.findall(r'build_board\(\s*"(\w+)"', calls)) == set(BOARDS)
+    assert set(re.findall(r'build_board\(\s*"(\w+)"', calls)) == set(read_contracts())
 
 
 @pytest.mark.parametrize(

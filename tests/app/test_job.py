@@ -108,6 +108,21 @@ def test_a_paused_job_takes_single_steps_and_goes_on():
     assert (job.status, job.at) == (FINISHED, 6)
 
 
+def test_a_pause_is_shown_at_once_however_young_the_last_message_is(monkeypatch):
+    monkeypatch.setattr(jobs, "SIGN_OF_LIFE_SECONDS", 600.0)
+    monkeypatch.setattr(jobs, "limits_here", lambda: replace(HOME, pause_seconds=0.2))
+    job = prepared()
+    job.message_seconds = 600.0
+    job.prepare_message = lambda: job.happened.append("message")
+    moments = job.follow()
+    next(moments)
+    next(moments)
+    job.wants_pause = True
+    next(moments)
+    assert (job.status, job.happened) == (PAUSED, ["begin", "message"])
+    moments.close()
+
+
 def test_a_pause_that_lasts_too_long_gives_the_place_back(monkeypatch):
     monkeypatch.setattr(jobs, "limits_here", lambda: replace(HOME, pause_seconds=0.0))
     job = prepared()
@@ -253,6 +268,19 @@ def test_reports_are_taken_up_to_the_goal_and_a_link_of_all_of_them_is_finished(
     list(job.follow())
     assert (job.status, job.seen, job.progress) == (status, seen, [len(seen)])
     assert job.reports is None, "they are let go of"
+
+
+def test_a_job_that_is_begun_anew_keeps_nothing_of_the_last():
+    job = Reading()
+    job.prepare({"of": "the last"})
+    job.goal = [2]
+    list(job.follow())
+    assert job.worked_seconds > 0
+    job.prepare({})
+    kept = (job.form, job.goal, job.worked_seconds, job.progress, job.is_at_goal)
+    assert kept == ({}, None, 0.0, [0], False)
+    list(job.follow())
+    assert (job.status, job.seen) == (FINISHED, [0, 1, 2])
 
 
 @pytest.mark.parametrize(

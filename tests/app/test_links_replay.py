@@ -39,6 +39,10 @@ def with_three_runs():
     return session
 
 
+def linked_form(linked, name):
+    return {field: part.value for field, part in linked.jobs[name].fields.items()} | DUEL
+
+
 def closing(*sessions):
     for session in sessions:
         session.close()
@@ -69,6 +73,39 @@ def test_runs_laid_over_the_shown_one_travel_with_it_by_their_names_and_films(li
     assert len(friend.runs) == 3, "all of them are there"
     assert friend.shown == "run-3", "the link's run is on the board"
     assert told["opened"]["boards"][TABLE]["laid"][:2] == ["run-1", "run-2"]
+    closing(sender, friend)
+
+
+@pytest.mark.parametrize(("seconds", "asks"), [(19.0, None), (21.0, "takes about 1:03 to train")])
+def test_what_all_jobs_of_a_link_take_together_decides_whether_it_asks(linked, seconds, asks):
+    sender, friend = with_three_runs(), linked.session()
+    for run in sender.runs.values():
+        run.worked_seconds = seconds
+    state, _ = linked.describe("train", sender, {TABLE: {"laid": ["run-2", "run-3"]}})
+    _, told = linked.read(links.write_link(state), friend)
+    assert ("asks" in told) == (asks is not None)
+    assert asks is None or asks in told["asks"]
+    closing(sender, friend)
+
+
+def test_a_links_runs_come_before_what_its_tab_learned_of_them(linked):
+    run = {"job": "train", "form": replay.form_of(begun().run), "progress": [6]}
+    grown = {"job": "duel", "form": linked_form(linked, "duel"), "progress": [6, 6]}
+    specs = links.check_jobs(linked.jobs.values(), {"tab": "duel", "jobs": [grown, run]})
+    assert [spec.kind.name for spec in specs] == ["train", "duel"]
+
+
+def test_a_links_run_that_is_stopped_before_its_first_step_was_not_trained(linked):
+    sender, friend = begun(), linked.session()
+    trained_by(sender)
+    state, _ = linked.state_of("explore", sender, checkpoint="run-1", text="1 2")
+    linked.read(links.write_link(state), friend)
+    for updates in linked.links.open(friend):
+        friend.run.wants_stop = True
+        if linked.links.board in updates:
+            told = linked.told(updates)
+    assert friend.run.step == 0
+    assert "could not be trained here" in told["refused"]
     closing(sender, friend)
 
 
@@ -260,8 +297,7 @@ def test_a_link_that_lies_deep_in_itself_is_refused_in_a_sentence(linked):
 
 def test_a_duel_of_a_link_ends_with_its_budget_though_the_link_says_more(linked):
     friend = linked.session()
-    values = {name: part.value for name, part in linked.jobs["duel"].fields.items()} | DUEL
-    linked.open(link_of("duel", "duel", values, [2000, 2000]), friend)
+    linked.open(link_of("duel", "duel", linked_form(linked, "duel"), [2000, 2000]), friend)
     theirs = friend.state(duels.DuelJob)
     assert [run.step for run in theirs.runs] == [6, 6]
     assert theirs.status == "finished"

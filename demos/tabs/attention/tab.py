@@ -1,6 +1,6 @@
 """Attention: any cell of any map, number by number; the texts' worked examples; an exercise by hand.
 
-Its boards take an `AttentionValue`, a `HandValue` and a `RolesValue` of `ui.board_values`.
+Its boards take an `AttentionValue`, a `HandValue` and a `RolesValue` of `ui/board_values.d.ts`.
 """
 
 import dataclasses

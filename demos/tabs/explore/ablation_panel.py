@@ -1,6 +1,6 @@
 """Ask the model: what a lens shows, changed, and what the answer and the held-out accuracy make of it.
 
-`checks_board` takes a `ChecksValue` of `ui.board_values`.
+`checks_board` takes a `ChecksValue` of `ui/board_values.d.ts`.
 """
 
 import logging

@@ -1,6 +1,6 @@
 """Language, n-grams: what follows by counting one, two or three words, and what such tables cost.
 
-The board takes a `NgramsValue` of `ui.board_values`.
+The board takes a `NgramsValue` of `ui/board_values.d.ts`.
 """
 
 import dataclasses

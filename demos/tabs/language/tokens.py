@@ -1,6 +1,6 @@
 """Language, Tokens: any text as characters, words, bytes and byte pairs, which are learned from it.
 
-The board takes a `TokensValue` of `ui.board_values`.
+The board takes a `TokensValue` of `ui/board_values.d.ts`.
 """
 
 import gradio as gr

@@ -1,6 +1,6 @@
 """Language, Order: a bag of words against attention, where only the order of words decides.
 
-The boards take a `BagsValue` and an `OrderValue` of `ui.board_values`.
+The boards take a `BagsValue` and an `OrderValue` of `ui/board_values.d.ts`.
 """
 
 import dataclasses

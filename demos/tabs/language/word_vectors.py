@@ -1,6 +1,6 @@
 """Language, Neighbours: word vectors learned here, a word's neighbours, one word minus another plus a third.
 
-The board takes a `NeighboursValue` of `ui.board_values`.
+The board takes a `NeighboursValue` of `ui/board_values.d.ts`.
 """
 
 import dataclasses

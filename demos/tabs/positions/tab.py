@@ -1,6 +1,6 @@
 """Positions: every position encoding as numbers, and trained models beyond their length.
 
-Its boards take a `PositionsValue` and a `GrowthValue` of `ui.board_values`.
+Its boards take a `PositionsValue` and a `GrowthValue` of `ui/board_values.d.ts`.
 """
 
 import dataclasses

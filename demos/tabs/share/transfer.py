@@ -1,6 +1,6 @@
 """A push or a pull: its news as they come, what stops it at once, and how the board shows it.
 
-`share_board` takes a `ShareValue` of `ui.board_values`.
+`share_board` takes a `ShareValue` of `ui/board_values.d.ts`.
 """
 
 import contextlib

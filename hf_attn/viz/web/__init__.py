@@ -11,14 +11,13 @@ import html
 import json
 import math
 import re
-import typing
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from hf_attn.models.config_checks import check_choice
-from hf_attn.viz.board_values import LensKind, LensValue
 
 FOLDER = Path(__file__).parent
 STYLES = ("core/tokens.css", "core/canvas.css")
@@ -75,14 +74,14 @@ def encode_maps(weights) -> str:
     return base64.b64encode(np.round(np.clip(array, 0, 1) * 65535).astype("<u2").tobytes()).decode("ascii")
 
 
-def pack_kind(weights, rows: Iterable[str], cols: Iterable[str], **more) -> LensKind:
+def pack_kind(weights, rows: Iterable[str], cols: Iterable[str], **more) -> dict[str, Any]:
     """Pack the maps of one kind of attention for the lens.
 
     Args:
         weights: [L, H, Q, K].
         rows: labels of Q.
         cols: labels of K.
-        **more: of LensKind; None is left out.
+        **more: of `LensKind` in board_values.d.ts; None is left out.
     """
     options = {name: value for name, value in more.items() if value is not None}
     packed = {
@@ -91,7 +90,7 @@ def pack_kind(weights, rows: Iterable[str], cols: Iterable[str], **more) -> Lens
         "rows": list(rows),
         "cols": list(cols),
     }
-    return typing.cast(LensKind, packed | options)
+    return packed | options
 
 
 def to_json(value) -> str | None:
@@ -125,11 +124,11 @@ def _finite(value):
     return None if is_number and not math.isfinite(value) else value
 
 
-def build_page(value: LensValue, title: str, theme: str = "auto") -> str:
+def build_page(value: dict[str, Any], title: str, theme: str = "auto") -> str:
     """Build one HTML page with the lens that holds its styles, scripts and data, and requests nothing.
 
     Args:
-        value: of the lens, a `LensValue`.
+        value: of the lens, a `LensValue` of board_values.d.ts.
         title: of the page.
         theme: "light", "dark", or "auto" for what the reader's system is set to.
 
