@@ -19,6 +19,7 @@ from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
 from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
 
 from ..core.limits import limits_here
+from ..jobs.training_job import TrainingJob
 from ..ui.formatting import count, label_tokens
 from ..ui.notices import origin_of
 from .session import Session
@@ -36,12 +37,12 @@ NONE_YET = (
 class LoadedModel:
     """A model with what is needed to read for it and to judge it."""
 
-    name: str
+    chosen: str  # in the catalog: a run's id, a folder or a Hub id
     model: nn.Module
     tokenizer: object
     task: Task | None  # None where the checkpoint does not say what it learned
     weights: str  # what the weights are, in words
-    is_untrained: bool = False  # no step was taken yet
+    run: TrainingJob | None = None  # where it is one of the session's
 
     def encode(self, text: str) -> list[int]:
         """Ids of an input; ValueError says why it cannot be read."""
@@ -187,9 +188,7 @@ class ModelCatalog:
         run = session.runs.get(chosen)
         if run is not None and run.model is not None:
             with run.looking() as model:
-                yield LoadedModel(
-                    run.name, model, build_tokenizer(run.task), run.task, run.weights, run.step == 0
-                )
+                yield LoadedModel(chosen, model, build_tokenizer(run.task), run.task, run.weights, run)
             return
         known = self.find(session, chosen)
         if known is None:
@@ -197,7 +196,7 @@ class ModelCatalog:
         label, found = known
         steps = found.training.get("steps")
         weights = f"{label}, step {count(steps)}" if steps else label
-        yield LoadedModel(Path(chosen).name, found.model, found.tokenizer, found.task, weights)
+        yield LoadedModel(chosen, found.model, found.tokenizer, found.task, weights)
 
 
 @functools.lru_cache(maxsize=64)

@@ -127,7 +127,7 @@ def board_value(opened: LoadedModel, text: str, computed: ComputedMaps, kept: di
             kind_of["whole"] = {f"{layer}.{head}": pack(computed.long[kind].head(layer, head))}
     title = f"{text} → {opened.read_text(computed.written)}" if computed.written else text
     value["title"] = formatting.shorten(title, LONGEST_TITLE)
-    value["untrained"] = opened.is_untrained
+    value["untrained"] = opened.run is not None and opened.run.step == 0
     value["asks"] = [] if is_recurrent(opened.model.config) else ["cell"]
     if computed.window is not None:
         value["window"] = {"size": computed.window, "why": window_message(computed)}

@@ -173,7 +173,7 @@ def test_what_is_pulled_is_offered_to_this_visitor_alone_and_goes_with_the_visit
     assert ("ada/attn-copy (pulled)", "ada/attn-copy") in catalog.choices(session)
     assert catalog.choices(other) == [("attn-copy (bundled)", str(catalog.folders[0][1]))]
     with catalog.open(session, "ada/attn-copy") as opened:
-        assert (opened.name, opened.weights) == ("attn-copy", "ada/attn-copy, step 60")
+        assert (opened.chosen, opened.weights) == ("ada/attn-copy", "ada/attn-copy, step 60")
     first = session.pulled["ada/attn-copy"]
     pulled(session, hub_here)
     assert not first.exists(), "the same once more replaces it"

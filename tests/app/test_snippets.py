@@ -201,7 +201,7 @@ def test_the_lines_of_an_outsider_s_cell_give_the_weight_in_its_map(tmp_path, mo
     monkeypatch.chdir(tmp_path)
     with catalog.open(session, chosen) as opened:
         read, cell = opened.encode("the cat sat"), ("encoder", 1, 3, 2, 1)
-        python = python_lines.cell_snippet(session, chosen, opened, read, [], cell)
+        python = python_lines.cell_snippet(opened, read, [], cell)
         weights = attention_maps(opened.model, read).encoder
     assert run_lines({"python": python}).cell.chosen.weight == pytest.approx(
         float(weights[1, 3, 2, 1]), abs=1e-6
@@ -376,20 +376,20 @@ def write_all(session, external):
     with CATALOG.open(session, ADDITION) as opened:
         source, text = opened.encode("153+391"), "153+391"
         looked = explore.compute_maps(opened, text, "")
-        written, of = looked.written, (session, ADDITION, opened)
-        yield "trial_snippet", python_lines.trial_snippet(*of, source, asked, 5)
-        yield "each_head_snippet", python_lines.each_head_snippet(*of, 5)
-        yield "roles_snippet", python_lines.roles_snippet(*of, source, written, text)
-        yield "held_out_roles_snippet", python_lines.held_out_roles_snippet(*of, 5)
-        yield "theory_snippet", python_lines.theory_snippet(*of, source, written, "cross")
-        yield "cell_snippet", python_lines.cell_snippet(*of, source, written, ("cross", 0, 0, 0, 0))
-        yield "maps_snippet", python_lines.maps_snippet(*of, looked, 0, 0, "cross")
-        yield "answer_snippet", python_lines.answer_snippet(*of, text, {})
+        written = looked.written
+        yield "trial_snippet", python_lines.trial_snippet(opened, source, asked, 5)
+        yield "each_head_snippet", python_lines.each_head_snippet(opened, 5)
+        yield "roles_snippet", python_lines.roles_snippet(opened, source, written, text)
+        yield "held_out_roles_snippet", python_lines.held_out_roles_snippet(opened, 5)
+        yield "theory_snippet", python_lines.theory_snippet(opened, source, written, "cross")
+        yield "cell_snippet", python_lines.cell_snippet(opened, source, written, ("cross", 0, 0, 0, 0))
+        yield "maps_snippet", python_lines.maps_snippet(opened, looked, 0, 0, "cross")
+        yield "answer_snippet", python_lines.answer_snippet(opened, text, {})
     catalog = ModelCatalog()
     chosen = catalog.take(session, external)
     with catalog.open(session, chosen) as opened:
-        of = (session, chosen, opened, opened.encode("the cat"), [], ("encoder", 0, 0, 0, 0))
-        yield "cell_snippet", python_lines.cell_snippet(*of)
+        cell = ("encoder", 0, 0, 0, 0)
+        yield "cell_snippet", python_lines.cell_snippet(opened, opened.encode("the cat"), [], cell)
     yield "run_snippet", python_lines.run_snippet(run)
     yield "comparison_snippet", python_lines.comparison_snippet([run])
     yield "duel_snippet", python_lines.duel_snippet([run], budget)

@@ -114,7 +114,7 @@ def read_view(session: Session, settings: Settings, before: HeadView | None = No
     if settings.example is not None:
         return _view_example(settings)
     with session.catalog.open(session, settings.weights) as opened:
-        return _view_checkpoint(session, opened, settings, before.read if before else None)
+        return _view_checkpoint(opened, settings, before.read if before else None)
 
 
 def _switch(head: Head, settings: Settings) -> Head:
@@ -209,9 +209,7 @@ def read_input(opened: LoadedModel, of: tuple[str, str, str]) -> ReadInput:
     return ReadInput(of, source, written, heads, places, known_alignment(opened, text, written))
 
 
-def _view_checkpoint(
-    session: Session, opened: LoadedModel, settings: Settings, read: ReadInput | None
-) -> HeadView:
+def _view_checkpoint(opened: LoadedModel, settings: Settings, read: ReadInput | None) -> HeadView:
     text = settings.text
     if text is None:
         text = opened.task.worked_example.source if opened.task else ""
@@ -227,8 +225,11 @@ def _view_checkpoint(
     head = _switch(original, settings)
     rings = maps.align(kind, read.alignment)
     cell = best_cell(head, rings)
+    notice = CHANGED if switches_line(original, head) else ""
+    if opened.run is not None and opened.run.step == 0:
+        notice = UNTRAINED
     answer = f" → {opened.task.decode(written)}" if written and opened.task and opened.kind != TEXT else ""
-    imports, lines = model_lines(session, settings.weights, opened)
+    imports, lines = model_lines(opened)
     given = f"{input_arguments(read.source, written)}, tokenizer=tokenizer"
     lines.append(f"head = read_head(model, {given}, kind={kind!r}, layer={layer}, head={index})")
     return HeadView(
@@ -241,7 +242,7 @@ def _view_checkpoint(
         title=formatting.shorten(f"{text}{answer}", LONGEST_TITLE),
         python=head_snippet([*imports, "read_head"], lines, original, head),
         read=read,
-        notice=UNTRAINED if opened.is_untrained else CHANGED if switches_line(original, head) else "",
+        notice=notice,
         truth=rings,
     )
 

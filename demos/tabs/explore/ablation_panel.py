@@ -24,13 +24,7 @@ from ...session.catalog import LoadedModel
 from ...session.model_input import as_ids
 from ...session.page import LAST, LIGHT, JobView, Page
 from ...session.session import Session
-from ...snippets.views import (
-    each_head_snippet,
-    held_out_roles_snippet,
-    roles_snippet,
-    theory_snippet,
-    trial_snippet,
-)
+from ...snippets.views import each_head_snippet, held_out_roles_snippet, trial_snippet
 from ...ui import boards
 from .head_scores import ExploreState, measure_energy, to_lists
 
@@ -120,16 +114,6 @@ def name_token(labels: Sequence[str], place: int) -> str:
     return label if labels.count(labels[place]) == 1 else f"{label} {place + 1}"
 
 
-def add_snippets(session: Session, opened: LoadedModel, checks: ExploreState) -> None:
-    """Put the Python lines beside what was measured on the input."""
-    measured = checks.shown["measured"]
-    if measured is None or "why" in measured:
-        return
-    context = (session, checks.chosen, opened, checks.read, checks.written)
-    measured["python"] = roles_snippet(*context, checks.text)
-    measured["theory"] = theory_snippet(*context, next(iter(checks.labels)))
-
-
 def compare(opened: LoadedModel, checks: ExploreState, pick: AblationQuestion) -> dict:
     """The answer with and without, symbol by symbol; ValueError where the question does not fit the input."""
     if checks.shown["no_answer"]:
@@ -188,8 +172,7 @@ def ask_model(session: Session, event: AskEvent) -> Iterator[dict]:
         with session.catalog.open(session, state.chosen) as opened:
             answer = state.answer = compare(opened, state, event)
             counted = 0 if "why" in answer["held_out"] else EXAMPLES
-            context = (opened, state.read, build_trial(event), counted)
-            answer["python"] = trial_snippet(session, state.chosen, *context)
+            answer["python"] = trial_snippet(opened, state.read, build_trial(event), counted)
     except ValueError as error:
         state.error = str(error)
         yield {"checks": state.to_value()}
@@ -250,7 +233,7 @@ class EachHeadJob(ReportedJob):
         with session.catalog.open(session, state.chosen) as opened:
             heads = [trial for trial in list_trials(opened.model) if trial.interventions[0].head is not None]
             self.each["of"] = len(heads)
-            self.each["python"] = each_head_snippet(session, state.chosen, opened, EXAMPLES)
+            self.each["python"] = each_head_snippet(opened, EXAMPLES)
             for outcome in measure_outcomes(opened.model, opened.task, heads, EXAMPLES):
                 if state.weights != weights:
                     return
@@ -280,7 +263,7 @@ def compare_roles(session: Session) -> Iterator[dict]:
     try:
         with session.catalog.open(session, state.chosen) as opened:
             found = measure_head_roles(opened.model, opened.task, ROLE_EXAMPLES)
-            python = held_out_roles_snippet(session, state.chosen, opened, ROLE_EXAMPLES)
+            python = held_out_roles_snippet(opened, ROLE_EXAMPLES)
         compared = {
             "examples": found.examples,
             "trained": to_lists(found.trained),

@@ -21,7 +21,7 @@ from ...session.page import LAST, LIGHT, NOW, Page, clear_on_edit
 from ...session.session import Session
 from ...snippets.views import cell_snippet, maps_snippet
 from ...ui import boards, notices
-from .ablation_panel import add_snippets, build_part
+from .ablation_panel import build_part
 from .head_scores import ExploreState, prepare
 
 TITLE = "Explore"
@@ -80,15 +80,13 @@ def show_input(session: Session, values: dict[str, object]) -> dict:
     state, chosen = session.state(ExploreState), values["checkpoint"]
     request, text, target = state.request, (values["text"] or "").strip(), (values["target"] or "").strip()
     if chosen is None:
-        state.clear()
+        state.begin(ExploreState())
         return {"board": None, "checks": None, "error": "", "target_error": "", "origin": notices.NOTHING}
     try:
         with session.catalog.open(session, chosen) as opened:
             computed = compute_maps(opened, text, target)
-            value = board_value(opened, text, computed, state.picked)
-            value["python"] = first_snippet(session, chosen, opened, computed, value)
-            new = prepare(opened, chosen, text, computed, is_own=not target)
-            add_snippets(session, opened, new)
+            value = lens_value(opened, text, computed, state.picked)
+            new = prepare(opened, text, computed, is_own=not target)
             if state.request is not request:  # asked again meanwhile: the panels speak about that
                 return {}
             state.begin(new)
@@ -100,12 +98,11 @@ def show_input(session: Session, values: dict[str, object]) -> dict:
         return {"error": notices.field_error(str(error)), "target_error": ""}
 
 
-def first_snippet(
-    session: Session, chosen: str, opened: LoadedModel, computed: ComputedMaps, value: dict
-) -> str:
-    """The Python lines for the head that is shown first; the lens puts others in their place."""
+def lens_value(opened: LoadedModel, text: str, computed: ComputedMaps, picked: dict | None) -> dict:
+    """The board's value, with the Python lines for the head that is shown first; the lens replaces them."""
+    value = board_value(opened, text, computed, picked)
     layer, head = (value.get(name) or 0 for name in ("layer", "head"))
-    return maps_snippet(session, chosen, opened, computed, layer, head, value.get("kind"))
+    return value | {"python": maps_snippet(opened, computed, layer, head, value.get("kind"))}
 
 
 def move_window(session: Session, event: WindowEvent) -> dict:
@@ -115,8 +112,7 @@ def move_window(session: Session, event: WindowEvent) -> dict:
     try:
         with session.catalog.open(session, state.chosen) as opened:
             computed = compute_window(opened, state.read, state.written, (event.row, event.column))
-            value = board_value(opened, state.text, computed, state.picked)
-            value["python"] = first_snippet(session, state.chosen, opened, computed, value)
+            value = lens_value(opened, state.text, computed, state.picked)
     except ValueError:  # the checkpoint is gone by now
         return {}
     state.long = computed.long
@@ -139,8 +135,7 @@ def unfold_cell(session: Session, event: CellEvent) -> dict:
     try:
         with session.catalog.open(session, state.chosen) as opened:
             found = fetch_cell(opened, state, **cell)
-            context = (session, state.chosen, opened, state.read, state.written)
-            found["python"] = cell_snippet(*context, tuple(cell.values()))
+            found["python"] = cell_snippet(opened, state.read, state.written, tuple(cell.values()))
     except ValueError:  # the checkpoint is gone by now
         return {}
     return {"board": boards.to_json({"id": state.id, "cell": cell | found})}

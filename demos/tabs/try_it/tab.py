@@ -101,7 +101,7 @@ def write(session: Session, values: dict[str, object]) -> dict:
             settings = read_settings(strategy, given)
             temperature = read_setting("temperature", given["temperature"])
             value = show_answers(opened, text, strategy, settings, temperature)
-            python = answer_snippet(session, chosen, opened, text, value.get("how", {}))
+            python = answer_snippet(opened, text, value.get("how", {}))
             board = boards.to_json(value | {"chosen": chosen, "python": python})
             return {"board": board, "error": "", "origin": opened.origin, "wrong": ""}
     except FieldError as error:
