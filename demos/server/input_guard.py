@@ -87,12 +87,6 @@ def may_be_empty(component: Component) -> bool:
     return isinstance(component, CHOSEN) and (component.value is None or not component.choices)
 
 
-def quote_value(value: object) -> str:
-    if isinstance(value, str) and len(value) > MOST_CHARACTERS:
-        return f"a text of {formatting.count(len(value))} characters"
-    return formatting.shorten(json.dumps(value, ensure_ascii=False, default=str), LONGEST_SAID)
-
-
 def check_call(handler, inputs: list, state, event_data) -> tuple[list, gr.EventData | None]:
     """(inputs, event data) of a call, checked and mended; gr.Error where a field cannot hold its value."""
     if len(inputs) != len(handler.inputs):
@@ -199,6 +193,9 @@ def refuse(component: Component, value: object, *, varies: bool = False) -> None
         return
     if allowed := allowed_of(component, value, varies=varies):
         name = getattr(component, "label", None) or component.elem_id or type(component).__name__
-        is_secret = getattr(component, "type", None) == "password"
-        quoted = "what was sent" if is_secret else quote_value(value)
+        quoted = formatting.shorten(json.dumps(value, ensure_ascii=False, default=str), LONGEST_SAID)
+        if getattr(component, "type", None) == "password":
+            quoted = "what was sent"
+        elif isinstance(value, str) and len(value) > MOST_CHARACTERS:
+            quoted = f"a text of {formatting.count(len(value))} characters"
         raise refusal(f"“{name}” cannot be {quoted}: {allowed}.")

@@ -1,6 +1,6 @@
 """What a lens shows of one input: all weights where they are few, else every head small and one head whole.
 
-A page that was sent small maps asks for a head when it is picked (`fetch_head`), and any page for the numbers
+A page that was sent small maps asks for a head when it is picked, and any page for the numbers
 behind a cell (`fetch_cell`). Of an input that is too long to be kept, a window is.
 """
 
@@ -130,7 +130,10 @@ def board_value(opened: LoadedModel, text: str, computed: ComputedMaps, kept: di
     value["untrained"] = opened.run is not None and opened.run.step == 0
     value["asks"] = [] if is_recurrent(opened.model.config) else ["cell"]
     if computed.window is not None:
-        value["window"] = {"size": computed.window, "why": window_message(computed)}
+        tokens = formatting.count(max(max(long.size) for long in computed.long.values()))
+        needed, window = (formatting.count(n) for n in (round(computed.needed / 1e6), computed.window))
+        why = f"{tokens} tokens would need {needed} MB; the window shows {window} at a time."
+        value["window"] = {"size": computed.window, "why": f"{why} The model reads all of them."}
     return value
 
 
@@ -178,28 +181,11 @@ def choose_first(computed: ComputedMaps, kinds: dict) -> dict:
     return chosen
 
 
-def window_message(computed: ComputedMaps) -> str:
-    tokens = max(max(long.size) for long in computed.long.values())
-    return (
-        f"{formatting.count(tokens)} tokens would need {formatting.count(round(computed.needed / 1e6))} MB; "
-        f"the window shows {formatting.count(computed.window)} at a time. The model reads all of them."
-    )
-
-
 def pack(weights: torch.Tensor) -> str:
     """Encode weights for a board; those already in 16 bits stay so."""
     if weights.dtype == torch.uint16:
         return base64.b64encode(weights.numpy().astype("<u2").tobytes()).decode("ascii")
     return boards.encode_maps(weights)
-
-
-def fetch_head(long: dict[str, LongMap], kind: str, layer: int, head: int | None) -> dict | None:
-    """One head's map of a long input, or its layer's mean; None where there is no such head."""
-    layers, heads = long[kind].window.shape[:2] if kind in long else (0, 0)
-    if layer >= layers or (head or 0) >= heads:
-        return None
-    name = "mean" if head is None else head
-    return {"kind": kind, "at": f"{layer}.{name}", "map": pack(long[kind].head(layer, head))}
 
 
 def fetch_cell(

@@ -95,13 +95,6 @@ def weights_of(session: Session, chosen: str | None) -> tuple:
     return chosen, run.step if run is not None else None
 
 
-def watched_of(session: Session, chosen: str) -> list[str]:
-    """The example that Train watched in this run, if it is short enough for a button."""
-    run = session.runs.get(chosen)
-    watched = run.probe.source if run is not None and run.probe is not None else ""
-    return [watched] if 0 < len(watched) < SHORT else []
-
-
 def choose_checkpoint(session: Session, chosen: str | None, text: str | None) -> dict:
     """Text, error, hint and chips for another checkpoint; an input that it can read stays."""
     updates = {"text": "", "error": "", "hint": "", **dict.fromkeys(CHIPS, gr.update(visible=False))}
@@ -110,8 +103,10 @@ def choose_checkpoint(session: Session, chosen: str | None, text: str | None) ->
     text = text or ""
     try:
         with session.catalog.open(session, chosen) as opened:
-            task = opened.task
-            examples = list(dict.fromkeys([*watched_of(session, chosen), *examples_of(task)]))[: len(CHIPS)]
+            task, examples = opened.task, examples_of(opened.task)
+            watched = opened.run.probe.source if opened.run is not None and opened.run.probe else ""
+            if 0 < len(watched) < SHORT:
+                examples = list(dict.fromkeys([watched, *examples]))[: len(CHIPS)]
             try:
                 opened.encode(text)
             except ValueError:

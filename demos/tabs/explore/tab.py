@@ -14,7 +14,7 @@ from ...session.maps import (
     compute_maps,
     compute_window,
     fetch_cell,
-    fetch_head,
+    pack,
 )
 from ...session.model_input import InputEvents, build_model_input
 from ...session.page import LAST, LIGHT, NOW, Page, clear_on_edit
@@ -120,10 +120,17 @@ def move_window(session: Session, event: WindowEvent) -> dict:
 
 
 def send_head(session: Session, event: HeadEvent) -> dict:
-    """The map of a head of a long input; nothing where another input is shown by now."""
+    """The map of a head of a long input; nothing where another input is shown by now, or no such head."""
     state = session.state(ExploreState)
-    found = fetch_head(state.long, event.kind, event.layer, event.head) if event.id == state.id else None
-    return {"board": boards.to_json({"id": state.id, "add": found})} if found else {}
+    if event.id != state.id or event.kind not in state.long:
+        return {}
+    long, name = state.long[event.kind], "mean" if event.head is None else event.head
+    layers, heads = long.window.shape[:2]
+    if event.layer >= layers or (event.head or 0) >= heads:
+        return {}
+    at, weights = f"{event.layer}.{name}", long.head(event.layer, event.head)
+    found = {"kind": event.kind, "at": at, "map": pack(weights)}
+    return {"board": boards.to_json({"id": state.id, "add": found})}
 
 
 def unfold_cell(session: Session, event: CellEvent) -> dict:

@@ -83,8 +83,9 @@ class WordVectorsJob(ReportedJob):
         self.settings, self.reports = begin_training(self.form)
         self.report, self.losses, self.share = next(self.reports), [], None
         known, words = self.report.vectors.words, tuple(self.form[name] or "" for name in KEPT[3:])
-        is_known = all(split_words(word)[:1] and word.strip().lower() in known for word in words)
-        self.words = words if is_known else usual_words(self)
+        if not all(split_words(word)[:1] and word.strip().lower() in known for word in words):
+            words = ASKED.get(self.source, known[-4:])
+        self.words = words if all(word.strip().lower() in known for word in words) else known[-4:]
 
     def take(self, report: Report) -> None:
         self.report = report
@@ -128,12 +129,6 @@ def begin_training(form: dict) -> tuple[Settings, Iterator[Report]]:
     sentences = read(form["vectors_source"], form["vectors_text"])
     settings = choose_word_vector_settings(sentences, form["vectors_kind"])
     return settings, train_vectors(sentences, settings, torch.Generator().manual_seed(0))
-
-
-def usual_words(job: WordVectorsJob) -> tuple[str, str, str, str]:
-    words = job.report.vectors.words
-    wanted = ASKED.get(job.source, words[-4:])
-    return wanted if all(word in words for word in wanted) else words[-4:]
 
 
 def find_near(vectors: WordVectors, word: str) -> dict:

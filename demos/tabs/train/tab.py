@@ -14,7 +14,6 @@ from ...session.session import Session
 from ...snippets.views import comparison_snippet
 from ...ui import boards, notices
 from . import form, replay
-from .board import compare_board, runs_table, train_board
 from .messages import look_for, read_story, show_all, show_controls, status_message, table_value
 
 TITLE = "Train"
@@ -243,6 +242,21 @@ def wire_table(page: Page, runs: gr.HTML, shown: dict, compared: gr.HTML) -> Non
     page.connect(runs.compare_runs, compare_runs, None, {"compared": compared}, **last)
 
 
+def train_board(elem_id: str) -> gr.HTML:
+    """Build the picture of a run, which takes a `TrainValue`: figures, curves, the probe's map, predictions.
+
+    `with train_board("train-board"): runs = runs_table("runs")` puts the runs beside the predictions.
+    """
+    template = '<div class="hf-train hf-board"></div>@children'
+    return boards.build_board("train_board", "hf-train", elem_id, template=template)
+
+
+def runs_table(elem_id: str) -> gr.HTML:
+    """Build the table of runs, which takes a `RunsValue`."""
+    events = ("open_run", "download_run", "share_run", "rename_run", "delete_run", "compare_runs")
+    return boards.build_board("runs_table", "hf-runs", elem_id, *events)
+
+
 def build(page: Page) -> None:
     first = build_task(next(iter(task_choices().values()))[0])
     story, origin = notices.build_lead(read_story(first), notices.origin("none yet", "none", page.device))
@@ -257,7 +271,7 @@ def build(page: Page) -> None:
         with gr.Column(min_width=0, elem_classes="hf-result"):
             with train_board("train-board") as board:
                 runs = runs_table("runs")
-            compared = compare_board("compared")
+            compared = boards.build_board("compare_board", "hf-compare", "compared")
     zipped = gr.DownloadButton(visible="hidden", elem_id="zip")
     shown = {**buttons, "board": board, "note": note, "origin": origin, "runs": runs, "look_for": story}
     replay.link_form(page, layout, shown, buttons["reseed"])

@@ -1,5 +1,6 @@
 """What the Try board shows of an answer: its symbols, what each was chosen from, its verdict, its map."""
 
+import itertools
 import math
 
 import torch
@@ -51,13 +52,9 @@ def read_tree(written: Node | None, expected: Node | None) -> dict | None:
     """The tree as the board draws it: what was written, with the right label wherever another stands."""
     if written is None and expected is None:
         return None
-    children = list(written.children) if written else []
-    right = list(expected.children) if expected else []
-    longest = max(len(children), len(right)) if written else 0  # below a missing node nothing is drawn
-    pairs = [
-        (children[i] if i < len(children) else None, right[i] if i < len(right) else None)
-        for i in range(longest)
-    ]
+    right = expected.children if expected else ()
+    # below a missing node nothing is drawn
+    pairs = itertools.zip_longest(written.children, right) if written else ()
     label = written.label if written else "–"
     sign = SIGNS.get(label)
     return {
