@@ -44,12 +44,7 @@ def read_device(device: str) -> tuple[str, int]:
 
 
 def build_app(catalog: ModelCatalog, device: str = "auto") -> gr.Blocks:
-    """Build the page.
-
-    Args:
-        catalog: checkpoints that everybody may open.
-        device: where runs train: "auto", "cpu", "cuda" or "mps".
-    """
+    """Build the page with these checkpoints; runs train on `device`: "auto", "cpu", "cuda" or "mps"."""
     here: weakref.WeakValueDictionary[str, Session] = (
         weakref.WeakValueDictionary()
     )  # of this app's open pages

@@ -17,11 +17,7 @@ NO_SIZE = SizeChoice(None, "Longest", (), None)
 
 
 class FieldError(ValueError):
-    """A visitor typed something that a field cannot take.
-
-    Attributes:
-        field: its name in the form.
-    """
+    """A visitor typed something that the `field` of this name cannot take."""
 
     def __init__(self, field: str, sentence: str):
         super().__init__(sentence)
@@ -55,18 +51,12 @@ def share_task(task: Task) -> Task:
 def read_number(
     field: str, text: object, low: float, high: float, *, whole: bool = False, example: float
 ) -> float:
-    """Read a number that a visitor typed, in the digits of any script.
+    """Read a number that a visitor typed, in the digits of any script; an int where it is to be `whole`.
 
-    Args:
-        field: its name, for the error.
-        text: what was typed; narrow spaces between digits are left out.
-        low: the lowest number that is allowed.
-        high: the highest.
-        whole: whether only whole numbers are taken; then an int is returned.
-        example: a number that works, for the error.
+    Narrow spaces between digits are left out.
 
     Raises:
-        FieldError: it is no such number; the sentence says what is allowed, with the example.
+        FieldError: it is no number from `low` to `high`; the sentence says what is, with the `example`.
     """
     typed = "" if text is None else str(text).strip()
     try:

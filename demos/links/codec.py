@@ -119,12 +119,7 @@ def describe_view(
 ) -> tuple[dict, str]:
     """The state of a tab for its link, and in a sentence what the link does or cannot carry.
 
-    Args:
-        linked: the tab's fields.
-        kinds: of jobs, of all tabs.
-        session: the visitor's own runs and jobs.
-        values: of the fields.
-        boards: what the pictures chose.
+    `kinds` are the jobs of all tabs, `boards` what the tab's pictures chose.
 
     Raises:
         ValueError: a field names a run that cannot be trained again elsewhere.

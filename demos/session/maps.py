@@ -83,12 +83,7 @@ def read_target(opened: LoadedModel, source: list[int], text: str) -> list[int]:
 
 
 def compute_maps(opened: LoadedModel, text: str, target: str) -> ComputedMaps:
-    """Read an input and its target, and compute their maps.
-
-    Raises:
-        TargetError: the target cannot be read.
-        ValueError: the input cannot be read, or would need too much memory.
-    """
+    """Compute the maps of an input and its target; TargetError or ValueError says which cannot be read."""
     read = opened.encode(text)
     writes = opened.model.can_generate()
     choose_window(count_map_weights(opened.model.config, len(read), int(writes)), KEPT_BYTES)

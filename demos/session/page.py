@@ -39,13 +39,7 @@ def with_value(value: object, update: dict | None = None) -> dict:
 
 
 def by_name(handler: Callable, reads: Mapping[str, Component], shows: Mapping[str, Component]) -> Callable:
-    """A handler of values and updates by name, as Gradio calls one: with values and components in order.
-
-    Args:
-        handler: as in `Page.connect`.
-        reads: its inputs by name.
-        shows: its outputs by name.
-    """
+    """A handler as `Page.connect` takes it, as Gradio calls one: with values and components in order."""
     more = list(inspect.signature(handler).parameters.values())[1 + bool(reads) :]
     special = [one for one in more if one.kind != one.KEYWORD_ONLY]
 
@@ -241,16 +235,9 @@ class Page:
         return self.connect(event, view.follow, None, view.shows, **how)
 
     def drive(self, view: JobView, start, press: Callable, reads, stop, more=None, **how) -> None:
-        """Let events start a job, and one stop it.
+        """Let events start a job, and one stop it; `how` as in `follow`.
 
-        Args:
-            view: how the job is shown.
-            start: an event, or several.
-            press: the handler that prepares the job, as in `connect`.
-            reads: what it reads.
-            stop: the event.
-            more: {name: component} that `press` may change beside those of the view.
-            **how: as in `follow`.
+        `press` is the handler that prepares the job, as in `connect`: it may change `more` beside the view's.
         """
         pressed = self.connect(start, press, reads, {**view.shows, **(more or {})}, **NOW)
         self.follow(pressed.then, view, **how)

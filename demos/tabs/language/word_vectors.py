@@ -123,8 +123,7 @@ def read(source: str, text: str | None) -> Sequence[str]:
 def begin_training(form: dict) -> tuple[Settings, Iterator[Report]]:
     """How the vectors of these settings are learned, and the reports, the first of them before any step.
 
-    Raises:
-        ValueError: a text that is empty or too long; at the first report, one that is too short.
+    ValueError for a text that is empty or too long; at the first report, for one that is too short.
     """
     sentences = read(form["vectors_source"], form["vectors_text"])
     settings = choose_word_vector_settings(sentences, form["vectors_kind"])

@@ -59,11 +59,7 @@ def find_equal_run(session: Session, spec: JobSpec, others: list[TrainingJob]) -
 
 
 def start_linked_run(session: Session, spec: JobSpec, others: list[TrainingJob]) -> TrainingJob:
-    """The run of a link: one that stands here already, or a new one; it is shown.
-
-    Raises:
-        ValueError: the settings are wrong, or have fewer steps.
-    """
+    """Show a link's run, which stands here or is new; ValueError for wrong settings, or fewer steps."""
     if (run := find_equal_run(session, spec, others)) is not None:
         session.show(run.id)
         return run

@@ -79,11 +79,7 @@ def judge(task: Task | None, source: str, ids) -> tuple[Verdict | None, dict]:
 
 
 class Distributions:
-    """What the steps of all answers were chosen from, each sent once.
-
-    Args:
-        name_ids: gives the names of ids.
-    """
+    """What the steps of all answers were chosen from, each sent once; `name_ids` gives the names of ids."""
 
     def __init__(self, name_ids):
         self.name_ids, self.rows, self.places = name_ids, [], {}
@@ -112,12 +108,7 @@ class Distributions:
 
 
 class AnswerView:
-    """The board's value for one input, answer by answer.
-
-    Args:
-        opened: the checkpoint that answers.
-        source: what it was asked, as a person writes it.
-    """
+    """The board's value for one input (`source`, as a person writes it), answer by answer."""
 
     def __init__(self, opened: LoadedModel, source: str):
         self.opened, self.source = opened, source
