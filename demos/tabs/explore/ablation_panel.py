@@ -30,6 +30,7 @@ from .head_scores import ExploreState, measure_energy, to_lists
 
 EXAMPLES = 200  # held-out examples that are answered with and without
 ROLE_EXAMPLES = 100  # … and whose maps are measured
+WHATS = ("head", "layer", "edge", "token")
 KINDS = {"encoder": "encoder self-attention", "decoder": "decoder self-attention", "cross": "cross-attention"}
 CHANGED = {
     "remove": "Without {}",
@@ -70,6 +71,8 @@ class DescendEvent(Event):
 
 def build_trial(pick: AblationQuestion) -> Trial:
     """The question as hf_attn takes it; ValueError where no cell or token is chosen, or it is masked."""
+    if pick.what not in WHATS:
+        raise ValueError(f"{pick.what!r} cannot be changed; choose {', '.join(WHATS)}.")
     if pick.what == "token":
         if pick.token is None:
             raise ValueError("No token is chosen: choose one of the input's, then ask.")
