@@ -43,15 +43,6 @@ def build_header(tabs: list[str]) -> gr.HTML:
     return boards.build_board("link_board", "hf-header", "link-board", *events, template=template)
 
 
-def lock(changes: dict, linked: list[LinkedFields]) -> dict:
-    """Disable every field of a tab, and the buttons that change them, in these updates."""
-    parts = [part for one in linked for part in (*one.fields.values(), *one.buttons)]
-    locked = {
-        part: gr.update(**change_of(changes.get(part, gr.skip())) | {"interactive": False}) for part in parts
-    }
-    return changes | locked
-
-
 @dataclass(frozen=True, eq=False)
 class Links:
     """The handlers that copy a link, and that open a page with one; their updates are by component."""
@@ -192,8 +183,12 @@ class Links:
                 wanted[one.weights] = codec.find_weights(self.page.catalog, wanted[one.weights], names)
             changes |= self.restore(session, one, wanted)
         parts = [part for one in linked for part in (*one.fields.values(), *one.buttons)]
-        is_locked = state.get("locked", False)
-        locking = f"The settings of {state['tab'].title()} are set by the link." if is_locked else ""
+        is_locked, locking = state.get("locked", False), ""
+        if is_locked:
+            locking = f"The settings of {state['tab'].title()} are set by the link."
+            disabled = {"interactive": False}
+            for part in parts:
+                changes[part] = gr.update(**change_of(changes.get(part, gr.skip())) | disabled)
         opened = {
             "tab": state["tab"],
             "boards": codec.rename(state.get("boards", {}), names),
@@ -202,7 +197,6 @@ class Links:
             "trains": session.link is not None,
             "said": f"{message} {locking}".strip(),
         }
-        changes = lock(changes, linked) if is_locked else changes
         return changes | {self.page.tabs: gr.Tabs(selected=state["tab"]), **self.say(opened=opened)}
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from hf_attn.analysis.head_roles import build_attention_mask
 from hf_attn.architectures.families import is_recurrent
 from hf_attn.architectures.map_sizes import count_map_weights, estimate_map_bytes
 from hf_attn.generation.generate import generate_answer
@@ -17,7 +18,6 @@ from hf_attn.interpret.attention_maps import OFFERED, AttentionMaps, attention_m
 from hf_attn.interpret.long_inputs import LongMap, choose_window, read_long_maps
 from hf_attn.tasks.base import TEXT
 
-from ..jobs.probe import causal
 from ..ui import boards, formatting
 from .catalog import LoadedModel
 from .model_input import as_ids, known_alignment
@@ -143,7 +143,7 @@ def kind_value(opened: LoadedModel, computed: ComputedMaps, kind: str, known) ->
     if kind not in computed.long:
         weights = getattr(computed.maps, kind)
         if kind == "decoder":
-            value["allowed"] = causal(len(rows), len(columns))
+            value["allowed"] = build_attention_mask(kind, len(rows), len(columns)).tolist()
         sent = {"maps": boards.encode_maps(weights), "shape": list(weights.shape)}
         return {**value, "rows": rows, "cols": columns, **sent}
     long = computed.long[kind]

@@ -285,16 +285,13 @@ def build_fields(page: Page, first: HeadView) -> tuple[dict, gr.Button, gr.Butto
     return fields, show, train, error, chips
 
 
-def attention_board() -> gr.HTML:
-    template = '<div class="hf-attention hf-board"></div>@children'
-    return boards.build_board("attention_board", "hf-attention", "attention-board", "pick", template=template)
-
-
 def build(page: Page) -> None:
     first = head_view.first_view(page.catalog)
     look_for, origin = notices.build_lead(first.look_for, first.origin, "attention-origin")
     fields, show, train, error, chips = build_fields(page, first)
-    with attention_board() as board:
+    template = '<div class="hf-attention hf-board"></div>@children'
+    named = ("attention_board", "hf-attention", "attention-board")
+    with boards.build_board(*named, "pick", template=template) as board:
         hand = boards.build_board("hand_board", "hf-hand", "hand-board", "check")
     roles = boards.build_board("roles_board", "hf-roles", "roles-board")
     board.value, hand.value = boards.to_json({"id": 0, **head_view.to_value(first)}), show_hand()

@@ -245,16 +245,12 @@ def build_form() -> tuple[dict, dict]:
     name, _, title, sizes, size = offered()[FIRST]
     look = {field: {"label": label, "elem_id": f"duel-{field}"} for field, label in LABELS.items()}
     fields, lines = {}, {}
-
-    def line(field: str) -> None:
-        lines[f"{field}_error"] = notices.build_error_line(f"duel-error-{field}")
-
     fields["task"] = gr.Dropdown(list(offered()), value=FIRST, **look["task"])
-    line("task")
+    lines["task_error"] = notices.build_error_line("duel-error-task")
     fields["size"] = gr.Dropdown(list(sizes), value=size, **look["size"] | {"label": title})
     usual = list(USUAL[TASKS[name].kind])
     fields["models"] = gr.CheckboxGroup(titles_of(FIRST), value=usual, **look["models"])
-    line("models")
+    lines["models_error"] = notices.build_error_line("duel-error-models")
     fields["parameters"] = gr.Radio(list(SIZES), value="150 k", elem_classes="seg", **look["parameters"])
     fields["budget"] = gr.Radio(list(BUDGETS), value=BUDGETS[0], elem_classes="seg", **look["budget"])
     with gr.Row(elem_classes="hf-two"):
@@ -263,15 +259,9 @@ def build_form() -> tuple[dict, dict]:
                 value, max_lines=1, min_width=0, visible=field != "seconds", **look[field]
             )
     for field in ("steps", "seconds", "seed"):
-        line(field)
+        lines[f"{field}_error"] = notices.build_error_line(f"duel-error-{field}")
     lines["hint"] = gr.HTML(describe({name: field.value for name, field in fields.items()})["hint"])
     return {name: fields[name] for name in FIELDS}, lines
-
-
-def duel_board(elem_id: str) -> gr.HTML:
-    """Build the picture of a duel, which takes a `DuelValue`: curves, standings, maps side by side."""
-    events = ("keep_run", "download_run")
-    return boards.build_board("duel_board", "hf-duel", elem_id, *events)
 
 
 def build(page: Page) -> None:
@@ -285,7 +275,7 @@ def build(page: Page) -> None:
             with gr.Accordion("Settings", elem_classes="hf-settings") as fold:
                 fields, lines = build_form()
         with gr.Column(min_width=0, elem_classes="hf-result"):
-            board = duel_board("duel-board")
+            board = boards.build_board("duel_board", "hf-duel", "duel-board", "keep_run", "download_run")
     zipped = gr.DownloadButton(visible="hidden", elem_id="duel-zip")
     shown = {"board": board, "start": start, "stop": stop, "note": note, "origin": origin}
     page.link_fields(

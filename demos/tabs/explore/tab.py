@@ -172,33 +172,6 @@ def keep_pick(session: Session, event: PickEvent) -> None:
     session.state(ExploreState).picked = {name: getattr(event, name) for name in names}
 
 
-def build_target(row: gr.Row) -> tuple[gr.Textbox, gr.HTML, gr.Button]:
-    """Lay out the target: (target, its error, button)."""
-    with row:
-        typed = {"elem_id": "explore-target", "elem_classes": "hf-mono-input", "min_width": 0}
-        hint = "what the model writes itself"
-        target = gr.Textbox("", label="Target", max_lines=1, placeholder=hint, **typed)
-        error = notices.build_error_line("explore-target-error")
-        show = gr.Button("Show", variant="primary", elem_id="explore-show", min_width=0)
-    return target, error, show
-
-
-def build_other() -> tuple[gr.Textbox, gr.Button, gr.HTML]:
-    """Lay out the field for a folder or a Hub id: (name, button, error)."""
-    with gr.Row(elem_classes="hf-other"):
-        typed = {"elem_id": "explore-other", "elem_classes": "hf-mono-input", "min_width": 0}
-        name = gr.Textbox(
-            "",
-            label="Or a folder or a Hub id" if limits_here().takes_paths else "Or a Hub id",
-            max_lines=1,
-            placeholder="google-bert/bert-base-uncased",
-            **typed,
-        )
-        press = gr.Button("Open", elem_id="explore-open", min_width=0)
-        error = notices.build_error_line("explore-other-error")
-    return name, press, error
-
-
 def explore_board(elem_id: str) -> gr.HTML:
     """Build the lens: all heads at a glance, one map large, one token's view, entropy, sink and known answer.
 
@@ -210,8 +183,18 @@ def explore_board(elem_id: str) -> gr.HTML:
 
 def build(page: Page) -> None:
     row, parts = build_model_input(LOOK_FOR, "explore")
-    target, target_error, press = build_target(row)
-    other, open_press, other_error = build_other()
+    typed = {"max_lines": 1, "elem_classes": "hf-mono-input", "min_width": 0}
+    with row:
+        hint = "what the model writes itself"
+        target = gr.Textbox("", label="Target", placeholder=hint, elem_id="explore-target", **typed)
+        target_error = notices.build_error_line("explore-target-error")
+        press = gr.Button("Show", variant="primary", elem_id="explore-show", min_width=0)
+    with gr.Row(elem_classes="hf-other"):
+        label = "Or a folder or a Hub id" if limits_here().takes_paths else "Or a Hub id"
+        hint = "google-bert/bert-base-uncased"
+        other = gr.Textbox("", label=label, placeholder=hint, elem_id="explore-other", **typed)
+        open_press = gr.Button("Open", elem_id="explore-open", min_width=0)
+        other_error = notices.build_error_line("explore-other-error")
     board = explore_board("explore-board")
     shown = {"board": board, "target_error": target_error, "checks": build_part(page)}
     handlers = show_input, choose_fields

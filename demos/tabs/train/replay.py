@@ -2,8 +2,6 @@
 
 import contextlib
 
-import gradio as gr
-
 from hf_attn.architectures.families import architectures_of
 from hf_attn.tasks import TASKS
 
@@ -92,23 +90,8 @@ def check_run(fields: dict) -> dict:
     return {name: fields[name] for name in FIELDS}
 
 
-def link_runs(page: Page, layout: Form, shown: dict) -> LinkedJob:
-    """Let links train the visitor's runs again, whose outputs are `shown`."""
-    return page.link_job(
-        "train",
-        kind=TrainingJob,
-        show=show_news,
-        shows=shown,
-        fields=layout.fields,
-        start=start_linked_run,
-        describe=describe_run,
-        check=check_run,
-        comes_first=True,
-    )
-
-
-def link_form(page: Page, layout: Form, shown: dict, reseed: gr.Button) -> None:
-    """Let links carry the fields of the Train tab, whose outputs are `shown`."""
+def link_tab(page: Page, layout: Form, shown: dict) -> LinkedJob:
+    """Let links carry the fields of the Train tab, whose outputs are `shown`, and train its runs again."""
 
     def restore(session: Session, values: dict) -> dict:
         session.table = None
@@ -129,8 +112,19 @@ def link_form(page: Page, layout: Form, shown: dict, reseed: gr.Button) -> None:
         varying=("model", "size", "preset", *FILLED),
         restore=restore,
         shows={**layout.shown, **shown},
-        buttons=(layout.shown["table"], reseed),
+        buttons=(layout.shown["table"], shown["reseed"]),
         stays=stays,
+    )
+    return page.link_job(
+        "train",
+        kind=TrainingJob,
+        show=show_news,
+        shows=shown,
+        fields=layout.fields,
+        start=start_linked_run,
+        describe=describe_run,
+        check=check_run,
+        comes_first=True,
     )
 
 

@@ -274,8 +274,7 @@ def build(page: Page) -> None:
             compared = boards.build_board("compare_board", "hf-compare", "compared")
     zipped = gr.DownloadButton(visible="hidden", elem_id="zip")
     shown = {**buttons, "board": board, "note": note, "origin": origin, "runs": runs, "look_for": story}
-    replay.link_form(page, layout, shown, buttons["reseed"])
-    view = replay.link_runs(page, layout, shown)
+    view = replay.link_tab(page, layout, shown)
     wire_drive(
         page, view, buttons, layout.fields, {**shown, **layout.shown, "fold": fold, **layout.named("seed")}
     )

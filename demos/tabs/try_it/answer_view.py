@@ -6,6 +6,7 @@ import math
 import torch
 
 from hf_attn.analysis.ablation import measure_removal
+from hf_attn.analysis.head_roles import build_attention_mask
 from hf_attn.architectures.families import is_recurrent
 from hf_attn.generation.beam_search import BeamSearch
 from hf_attn.generation.generate import Choice, Generation, choices_of
@@ -14,7 +15,6 @@ from hf_attn.tasks import Task, Verdict
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
 from hf_attn.tasks.synthetic.parsing import SIGNS, Node, read_prefix
 
-from ...jobs.probe import causal
 from ...session.catalog import LoadedModel
 from ...session.model_input import known_alignment
 from ...ui import boards
@@ -205,6 +205,7 @@ class AnswerView:
         if answering is None:
             return {"kind": None}
         rows, cols = list(answering.rows), list(answering.columns)
+        allowed = build_attention_mask(answering.kind, len(rows), len(cols))
         kind = "alignment" if is_recurrent(opened.model.config) else answering.kind
         return {
             "kind": kind,
@@ -214,7 +215,7 @@ class AnswerView:
             "rows": rows,
             "cols": cols,
             "truth": answering.align(known_alignment(opened, self.source, written)),
-            "allowed": causal(len(rows), len(cols)) if kind == "decoder" else None,
+            "allowed": allowed.tolist() if kind == "decoder" else None,
         }
 
     def show_removal(self) -> dict:

@@ -149,11 +149,6 @@ def build_script() -> str:
     return f"(window.hfAttn ||= {{}}).strategies = {{\n{''.join(lines)}}};"
 
 
-def build_slider(row: Parameter, **look) -> gr.Slider:
-    look |= {"step": row.slider.step, "label": row.label, "elem_id": f"try-{row.name.replace('_', '-')}"}
-    return gr.Slider(row.slider.low, row.slider.high, row.slider.start, min_width=160, **look)
-
-
 def try_board(elem_id: str) -> gr.HTML:
     """Build the picture of one answer, which takes a `TryValue`: symbols, tree, distributions, beams, map."""
     return boards.build_board("try_board", "hf-try", elem_id, "rewrite")
@@ -167,9 +162,11 @@ def build(page: Page) -> None:
         strategy = gr.Radio(list(STRATEGIES), value="greedy", label="Choose each symbol by", **radio)
     with gr.Row(elem_classes="hf-how"):
         shown = show_settings("greedy")
-        how = {
-            one.short: build_slider(one, visible=shown[one.short]["visible"]) for one in sliders().values()
-        }
+        how = {}
+        for one in sliders().values():
+            look = {"step": one.slider.step, "label": one.label, "min_width": 160}
+            look |= {"elem_id": f"try-{one.name.replace('_', '-')}", "visible": shown[one.short]["visible"]}
+            how[one.short] = gr.Slider(one.slider.low, one.slider.high, one.slider.start, **look)
         drawn = [strategy, *how.values()]
         how["seed"] = seed = gr.Textbox(
             "0", label="Seed", max_lines=1, elem_id="try-seed", visible=False, min_width=80
