@@ -82,11 +82,6 @@ def is_upload(value: object) -> bool:
     return isinstance(path, str) and "://" not in path and isinstance(name, str | None)
 
 
-def may_be_empty(component: Component) -> bool:
-    """Whether nothing is chosen when the page opens; Gradio chooses the first once there are choices."""
-    return isinstance(component, CHOSEN) and (component.value is None or not component.choices)
-
-
 def check_call(handler, inputs: list, state, event_data) -> tuple[list, gr.EventData | None]:
     """(inputs, event data) of a call, checked and mended; gr.Error where a field cannot hold its value."""
     if len(inputs) != len(handler.inputs):
@@ -95,7 +90,8 @@ def check_call(handler, inputs: list, state, event_data) -> tuple[list, gr.Event
     if event_data is not None:
         event_data = type(event_data)(event_data.target, mend_text(event_data._data))
     for component, value in zip(handler.inputs, inputs, strict=True):
-        if value is None and may_be_empty(component):
+        is_open = isinstance(component, CHOSEN) and (component.value is None or not component.choices)
+        if value is None and is_open:  # when the page opens: Gradio chooses the first once there are choices
             continue
         held = state[component._id] if state is not None and component._id in state else component
         refuse(held, value, varies=not handler.preprocess)

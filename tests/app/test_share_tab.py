@@ -17,8 +17,7 @@ from demos.session.session import Session  # noqa: E402
 from demos.tabs.share import handlers as hub  # noqa: E402
 from demos.tabs.share import tab as sharing  # noqa: E402
 from demos.tabs.share.card_preview import render_card  # noqa: E402
-from demos.tabs.share.handlers import PullJob, PushJob  # noqa: E402
-from demos.tabs.share.transfer import Transfer, embed_lines, load_lines  # noqa: E402
+from demos.tabs.share.handlers import PullJob, PushJob, Transfer, embed_lines, load_lines  # noqa: E402
 from hf_attn.hub.client import HubError, Progress  # noqa: E402
 from hf_attn.hub.pull import Pulled  # noqa: E402
 from tests.support.hub_server import serve_hub  # noqa: E402

@@ -22,10 +22,10 @@ from .handlers import (
     own_checkpoints,
     press_pull,
     press_push,
+    share_board,
     show_pull,
     show_push,
 )
-from .transfer import share_board
 
 TITLE = "Share"
 ASSETS = ("share.css", "share_board.js")
