@@ -151,7 +151,15 @@ class Session:
 
     def take(self, uploaded: str | None, columns: tuple[str, ...]) -> None:
         """Keep an uploaded table in place of the last one (None removes it); runs on that one go on."""
-        self.table = None if uploaded is None else take_table(uploaded, self.new_folder("table"), columns)
+        self.table = None
+        if uploaded is None:
+            return
+        try:
+            limits_here().refuse_more("upload_bytes", Path(uploaded).stat().st_size)
+        except ValueError as error:
+            self.table = Table(Path(uploaded), Path(uploaded).name, fault=str(error))
+        else:
+            self.table = take_table(uploaded, self.new_folder("table"), columns)
 
     def take_over(self, other: "Session") -> None:
         """Take everything from the session that this visitor's page left; that one is empty then."""
