@@ -111,11 +111,7 @@ def refuse(constant: str) -> None:
 
 
 def describe_view(
-    linked: list[LinkedFields],
-    kinds: list[LinkedJob],
-    session: Session,
-    values: dict[str, object],
-    boards: dict,
+    linked: list[LinkedFields], kinds: list[LinkedJob], session: Session, values: dict, boards: dict
 ) -> tuple[dict, str]:
     """The state of a tab for its link, and in a sentence what the link does or cannot carry.
 

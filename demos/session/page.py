@@ -21,6 +21,7 @@ from .session import Session
 LIGHT = {"show_progress": "hidden", "show_progress_on": (), "api_visibility": "private"}
 LAST = {**LIGHT, "trigger_mode": "always_last"}
 NOW = {**LIGHT, "queue": False}
+Parts = Mapping[str, Component]  # components by their names in a tab
 
 
 def state_of(value: object, on_delete: Callable | None = None) -> gr.State:
@@ -38,7 +39,7 @@ def with_value(value: object, update: dict | None = None) -> dict:
     return gr.update(**change_of(update or {}) | {"value": value})
 
 
-def by_name(handler: Callable, reads: Mapping[str, Component], shows: Mapping[str, Component]) -> Callable:
+def by_name(handler: Callable, reads: Parts, shows: Parts) -> Callable:
     """A handler as `Page.connect` takes it, as Gradio calls one: with values and components in order."""
     more = list(inspect.signature(handler).parameters.values())[1 + bool(reads) :]
     special = [one for one in more if one.kind != one.KEYWORD_ONLY]
@@ -84,8 +85,7 @@ class LinkedFields:
 
     tab: str  # its id
     fields: dict[str, Component]  # {name in the link: component}
-    # {name: component} of what else `restore` may change
-    shows: Mapping[str, Component] = field(default_factory=dict)
+    shows: Parts = field(default_factory=dict)  # what else `restore` may change
     # names of fields whose choices depend on others; `restore` checks their values
     varying: tuple[str, ...] = ()
     weights: str | None = None  # the name of the field that holds a checkpoint; None where none does
@@ -102,7 +102,7 @@ class JobView:
     """A kind of job, as a tab shows it."""
 
     show: Callable[[Session], dict]  # (session) → {name: update}, as the job stands
-    shows: Mapping[str, Component]  # {name: component}
+    shows: Parts
     kind: type[Job]  # its class; a session has one such job
 
     def find(self, session: Session) -> Job | None:
@@ -140,7 +140,7 @@ class LinkedJob(JobView):
 
     tab: str  # its id
     name: str  # in the link
-    fields: Mapping[str, Component]  # its settings, {name: component}
+    fields: Parts  # its settings
     # (session, spec, jobs of the same link) → a job that is to be followed, or one that stands there already;
     # ValueError says why there is none
     start: Callable[[Session, "JobSpec", list[Job]], Job]
@@ -194,12 +194,7 @@ class Page:
         return {**LIGHT, "concurrency_id": "train", "concurrency_limit": self.places}
 
     def connect(
-        self,
-        events,
-        handler: Callable,
-        reads: Mapping[str, Component] | None = None,
-        shows: Mapping[str, Component] | None = None,
-        **how,
+        self, events, handler: Callable, reads: Parts | None = None, shows: Parts | None = None, **how
     ) -> gr.events.Dependency:
         """Let a handler answer an event; how handlers reach session and fields in every tab.
 
@@ -207,7 +202,7 @@ class Page:
             events: one, such as `button.click` or `before.then`, or several in a list.
             handler: (session, values) → {name: update}, or a generator of them; (session) where nothing is
                 read. What it does not name stays. Parameters behind these are Gradio's own, by their types:
-                an Event, gr.Request, gr.OAuthProfile.
+                an Event, gr.Request, gr.OAuthToken.
             reads: {name: component}, which `values` holds.
             shows: {name: component}, which it may change.
             **how: as Gradio's own, such as NOW and LAST.

@@ -197,10 +197,9 @@ def test_a_space_without_an_oauth_app_offers_no_login(monkeypatch):
 
 
 def test_a_typed_token_goes_before_being_signed_in():
-    facts = {"name": "Ada", "preferred_username": "ada", "profile": "", "picture": ""}
-    profile, signed = gr.OAuthProfile(facts), gr.OAuthToken("hf_signed", "contribute-repos", 0)
-    assert share.visitor_token(" hf_typed ", profile, signed) == ("", "hf_typed")
-    assert share.visitor_token("", profile, signed) == ("ada", "hf_signed")
+    signed = gr.OAuthToken("hf_signed", "contribute-repos", 0)
+    assert share.visitor_token(" hf_typed ", signed) == "hf_typed"
+    assert share.visitor_token("", signed) == "hf_signed"
     with pytest.raises(ValueError, match="Nobody is signed in"):
         share.visitor_token(None)
 
@@ -208,8 +207,8 @@ def test_a_typed_token_goes_before_being_signed_in():
 def test_gradio_gives_a_handler_the_visitor_s_token():
     from gradio.helpers import special_args
 
-    def handler(typed: str, profile: gr.OAuthProfile | None, signed: gr.OAuthToken | None):
-        return share.visitor_token(typed, profile, signed)
+    def handler(typed: str, signed: gr.OAuthToken | None):
+        return share.visitor_token(typed, signed)
 
     inputs, *_ = special_args(handler, ["hf_typed"], None, None)
-    assert inputs == ["hf_typed", None, None], "nobody is signed in here"
+    assert inputs == ["hf_typed", None], "nobody is signed in here"

@@ -202,29 +202,22 @@ def login_button() -> gr.LoginButton | None:
     return gr.LoginButton(size="md", min_width=0, elem_id="login") if offers_login() else None
 
 
-def visitor_token(
-    typed: str | None, profile: gr.OAuthProfile | None = None, signed: gr.OAuthToken | None = None
-) -> tuple[str, str]:
-    """(user name, token) to push with, a typed token first; ValueError where there is none.
+def visitor_token(typed: str | None, signed: gr.OAuthToken | None = None) -> str:
+    """The token to push with, a typed one first; ValueError where there is none.
 
-    Gradio passes the last two to a handler whose parameters have these types. A typed token has no name.
+    Gradio passes the last to a handler whose parameter has this type.
     """
     if token := (typed or "").strip():
-        return "", token
+        return token
     if signed is not None:
-        return (profile.username if profile is not None else ""), signed.token
+        return signed.token
     way = "Sign in above, or paste" if offers_login() else "Paste"
     raise ValueError(
         f"Nobody is signed in. {way} an access token with write permission, from the Hub's settings."
     )
 
 
-def press_push(
-    session: Session,
-    values: dict,
-    profile: gr.OAuthProfile | None = None,
-    signed: gr.OAuthToken | None = None,
-) -> dict:
+def press_push(session: Session, values: dict, signed: gr.OAuthToken | None = None) -> dict:
     """Start to push a checkpoint; nothing while one is pushed."""
     job, name = session.state(PushJob), values["repository"].strip()
     if job.is_busy:
@@ -234,7 +227,7 @@ def press_push(
     except ValueError as error:
         return {"name_error": notices.field_error(str(error)), "token_error": ""}
     try:
-        token = check_token(visitor_token(values["token"], profile, signed)[1])
+        token = check_token(visitor_token(values["token"], signed))
     except ValueError as error:
         return {"name_error": "", "token_error": notices.field_error(str(error))}
 
@@ -278,12 +271,7 @@ def why_push_stopped(transfer: Transfer) -> str:
     return "Stopped: nothing of the checkpoint was pushed."
 
 
-def press_pull(
-    session: Session,
-    values: dict,
-    profile: gr.OAuthProfile | None = None,
-    signed: gr.OAuthToken | None = None,
-) -> dict:
+def press_pull(session: Session, values: dict, signed: gr.OAuthToken | None = None) -> dict:
     """Start to pull a checkpoint into the session; nothing while one is pulled."""
     job, repo_id, limits = session.state(PullJob), (values["hub_id"] or "").strip(), limits_here()
     if job.is_busy:
@@ -293,7 +281,7 @@ def press_pull(
     def steps(ending: threading.Event) -> Iterator[Progress | dict]:
         token: str | bool | None = limits.own_token
         if (values["token"] or "").strip() or signed is not None:
-            token = check_token(visitor_token(values["token"], profile, signed)[1])
+            token = check_token(visitor_token(values["token"], signed))
         folder = session.new_folder(model_name(repo_id))
         hub = {"token": token, "endpoint": session.endpoint, "sleep": ending.wait}
         for step in pull_checkpoint(repo_id, folder, largest=largest, **hub):
