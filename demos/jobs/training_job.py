@@ -248,22 +248,8 @@ class TrainingJob(Job):
             frames = [frame for _, frame in self.film]
         else:
             points, frames = newest_of(self.points), newest_of(self.film)
-        return {
-            "run": self.id,
-            "status": self.status,
-            "message": self.message,
-            "eta_seconds": self.eta_seconds(),
-            "meta": self.meta,
-            "points": points,
-            "frames": drop_repeated_predictions(frames),
-            "film_every": self.film_every,
-        }
-
-    @property
-    def meta(self) -> dict:
-        """The part of the message that every one repeats."""
         title, columns, note = WRITES.get(self.task.kind, ANSWERS)
-        return {
+        meta = {
             "task": self.task.name,
             "probe": shorten(self.probe.source, LONGEST_PROBE) if self.probe else "",
             "own_probe": self.own_probe is not None,
@@ -274,6 +260,16 @@ class TrainingJob(Job):
             "predictions_title": note.format(len(self.examples or ())),
             "baseline": describe_baseline(self.baseline),
             **self.map,
+        }
+        return {
+            "run": self.id,
+            "status": self.status,
+            "message": self.message,
+            "eta_seconds": self.eta_seconds(),
+            "meta": meta,
+            "points": points,
+            "frames": drop_repeated_predictions(frames),
+            "film_every": self.film_every,
         }
 
 

@@ -69,14 +69,6 @@ def beginnings(task: Task) -> list[str]:
 EXAMPLES = {SEQUENCE: held_out_of, CLASSES: one_of_each_class, TEXT: beginnings}
 
 
-def hint_of(task: Task | None) -> str:
-    if task is None:
-        return notices.note("any text")
-    return notices.note(
-        f"{task.notation}, for example {formatting.shorten(task.worked_example.source, SHORT)}"
-    )
-
-
 def refresh_choices(session: Session, chosen: str | None, seen: str | None) -> tuple[dict, str | None]:
     """(update of the checkpoints, the newest run): a run that was not `seen` is chosen at once."""
     choices = session.catalog.choices(session)
@@ -115,7 +107,10 @@ def choose_checkpoint(session: Session, chosen: str | None, text: str | None) ->
         return updates | {"error": notices.field_error(str(error))}
     shown = zip(CHIPS, examples, strict=False)
     chips = {name: gr.update(value=example, visible=True) for name, example in shown}
-    return updates | {"text": text, "hint": hint_of(task), **chips}
+    hint = "any text"
+    if task is not None:
+        hint = f"{task.notation}, for example {formatting.shorten(task.worked_example.source, SHORT)}"
+    return updates | {"text": text, "hint": notices.note(hint), **chips}
 
 
 def known_alignment(opened: LoadedModel, source: str, written: list[int]) -> list[list[int]] | None:
