@@ -13,7 +13,7 @@ import gradio as gr
 
 from ..core.events import Event
 from ..jobs.job import WAITING
-from ..session.page import NOW, JobSpec, LinkedFields, Page, change_of, with_value
+from ..session.page import LAST_NOW, NOW, JobSpec, LinkedFields, Page, change_of, with_value
 from ..session.session import Session
 from ..ui import boards, formatting, notices
 from . import codec
@@ -212,7 +212,7 @@ def wire(page: Page, board: gr.HTML) -> None:
         reads = {
             name: part for one in page.linked_fields if one.tab == tab for name, part in one.fields.items()
         }
-        answer = {"reads": reads, "shows": {"board": board}, **NOW, "trigger_mode": "always_last"}
+        answer = {"reads": reads, "shows": {"board": board}, **LAST_NOW}
         page.connect(getattr(board, f"copy_{tab}"), copying(links, tab, bool(reads)), **answer)
 
 

@@ -21,6 +21,8 @@ from .session import Session
 LIGHT = {"show_progress": "hidden", "show_progress_on": (), "api_visibility": "private"}
 LAST = {**LIGHT, "trigger_mode": "always_last"}
 NOW = {**LIGHT, "queue": False}
+LAST_NOW = {**NOW, "trigger_mode": "always_last"}
+EACH_NOW = {**NOW, "trigger_mode": "multiple"}  # Gradio drops an event while its last one is being answered
 Parts = Mapping[str, Component]  # components by their names in a tab
 
 

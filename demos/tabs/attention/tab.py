@@ -14,7 +14,7 @@ from hf_attn.textbooks.worked_examples import WORKED_EXAMPLES, exercise_1
 
 from ...core.events import Event, Place
 from ...core.limits import refuse_longer
-from ...session.page import LAST, NOW, Page
+from ...session.page import EACH_NOW, LAST, LAST_NOW, NOW, Page
 from ...session.session import Session
 from ...snippets.views import exercise_snippet, qkv_steps_snippet
 from ...ui import boards, notices
@@ -297,14 +297,14 @@ def build(page: Page) -> None:
     board.value, hand.value = boards.to_json({"id": 0, **head_view.to_value(first)}), show_hand()
     roles.value = show_roles()
     lines = {"board": board, "error": error, "look_for": look_for, "origin": origin}
-    shown, many = lines | fields, {**NOW, "trigger_mode": "multiple"}
+    shown = lines | fields
     for name, field in fields.items():
         changed = [show.click, field.submit] if name == "text" else field.input
         page.connect(changed, changing(name), fields, shown, **LAST)
     for chip in chips:
         page.connect(chip.click, open_chip, {"chip": chip}, shown, **LAST)
-    page.connect(board.pick, pick_cell, None, shown, **many)
-    page.connect(hand.check, check_figures, None, {"hand": hand}, **NOW, trigger_mode="always_last")
+    page.connect(board.pick, pick_cell, None, shown, **EACH_NOW)
+    page.connect(hand.check, check_figures, None, {"hand": hand}, **LAST_NOW)
     weights = {"weights": fields["weights"]}
     page.connect(page.tab.select, refresh_weights, weights, weights, **NOW)
     page.link_fields(

@@ -24,7 +24,7 @@ from ...core.fields import (
 )
 from ...core.limits import limits_here
 from ...jobs.job import FAILED, FINISHED, RUNNING, STARTING, STOPPED, TIME_UP, WAITING
-from ...session.page import NOW, JobSpec, Page, with_value
+from ...session.page import EACH_NOW, LAST_NOW, NOW, JobSpec, Page, with_value
 from ...session.run_files import wire_download
 from ...session.session import Session
 from ...snippets.views import duel_snippet
@@ -296,7 +296,6 @@ def build(page: Page) -> None:
     page.connect(picked.then, **checked, **NOW)
     page.connect(fields["budget"].input, choose_budget, fields, fields, **NOW)
     edited = [fields[field].change for field in FIELDS if field != "task"]
-    page.connect(edited, **checked, **NOW, trigger_mode="always_last")
-    many = {**NOW, "trigger_mode": "multiple"}
-    page.run_ended.append(page.connect(board.keep_run, keep_run, None, shown, **many))
+    page.connect(edited, **checked, **LAST_NOW)
+    page.run_ended.append(page.connect(board.keep_run, keep_run, None, shown, **EACH_NOW))
     wire_download(page, board, zipped, note)

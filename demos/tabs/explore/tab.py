@@ -17,7 +17,7 @@ from ...session.maps import (
     pack,
 )
 from ...session.model_input import InputEvents, build_model_input
-from ...session.page import LAST, LIGHT, NOW, Page, clear_on_edit
+from ...session.page import EACH_NOW, LAST, LIGHT, Page, clear_on_edit
 from ...session.session import Session
 from ...snippets.views import cell_snippet, maps_snippet
 from ...ui import boards, notices
@@ -206,8 +206,8 @@ def build(page: Page) -> None:
     opens, chosen = [open_press.click, other.submit], {"checkpoint": parts["checkpoint"]}
     changed = chosen | {"other_error": other_error}
     events.wire(page.connect(opens, open_model, {"other": other}, changed, **LAST).success, if_new=True)
-    lens, many = {"board": board}, {"trigger_mode": "multiple"}
-    page.connect(board.pick, keep_pick, **NOW, **many)
-    page.connect(board.fetch, send_head, None, lens, **NOW, **many)
-    page.connect(board.look_inside, unfold_cell, None, lens, **LIGHT, **many)
+    lens = {"board": board}
+    page.connect(board.pick, keep_pick, **EACH_NOW)
+    page.connect(board.fetch, send_head, None, lens, **EACH_NOW)
+    page.connect(board.look_inside, unfold_cell, None, lens, **LIGHT, trigger_mode="multiple")
     page.connect(board.move_window, move_window, None, lens, **LAST)

@@ -21,7 +21,7 @@ from hf_attn.models.positions import POSITION_TYPES
 from ...core.fields import LARGEST_SEED, FieldError, blame, count_chosen, error_lines, read_number
 from ...core.limits import refuse_longer
 from ...jobs.job import FAILED, FINISHED, RUNNING, STARTING, STOPPED, TIME_UP, WAITING
-from ...session.page import LAST, NOW, Page, with_value
+from ...session.page import LAST_NOW, NOW, Page, with_value
 from ...session.session import Session
 from ...snippets.views import length_test_snippet, positions_snippet
 from ...ui import boards, formatting, notices
@@ -294,9 +294,9 @@ def build(page: Page) -> None:
     page.connect(fields["type"].change, choose_type, {"type": fields["type"]}, fields, **NOW)
     # One event: the answer to the tab's opening, where it comes late, takes back nothing that came after it.
     asked_by = [page.tab.select, *(field.change for field in fields.values())]
-    page.connect(asked_by, show_view, fields, view, **LAST, queue=False)
+    page.connect(asked_by, show_view, fields, view, **LAST_NOW)
     edited = [field.change for field in chosen.values()]
-    page.connect(edited, check_run, chosen, wrong, **LAST, queue=False)
+    page.connect(edited, check_run, chosen, wrong, **LAST_NOW)
     shown = {"curves": curves, "start": start, "stop": stop, "note": note}
     page.link_fields({**fields, **chosen}, restore=restore_fields, shows=view)
     job = page.link_job(

@@ -8,7 +8,7 @@ from ...core.events import Event, RunEvent
 from ...core.fields import FieldError, error_lines, refuse_form, task_choices
 from ...jobs.job import PAUSED, RUNNING, STARTING, WAITING
 from ...jobs.training_job import TrainingJob
-from ...session.page import NOW, JobView, Page
+from ...session.page import EACH_NOW, LAST_NOW, NOW, JobView, Page
 from ...session.run_files import wire_download
 from ...session.session import Session
 from ...snippets.views import comparison_snippet
@@ -184,29 +184,28 @@ def wire_form(page: Page, layout: form.Form, shown: dict) -> None:
     fields, every = layout.fields, {**layout.fields, **layout.shown, **shown}
     # Of a change: to Gradio what is pasted with the mouse is no input. One event: the last answer stands.
     edited = [field.change for field in fields.values()]
-    last = {**NOW, "trigger_mode": "always_last"}
     # Without preprocess: while choices change the page may send an old one, and describe says what it knows.
-    page.connect(edited, describe, fields, every, **last, preprocess=False)
+    page.connect(edited, describe, fields, every, **LAST_NOW, preprocess=False)
     # always_last: Gradio drops a choice that is made while the one before it is still being answered
-    page.connect(fields["task"].input, pick_task, layout.named("task"), every, **last)
-    known = layout.named(*form.RECIPE)
-    page.connect(fields["model"].input, lambda _, values: form.choose_model(values), known, fields, **last)
+    page.connect(fields["task"].input, pick_task, layout.named("task"), every, **LAST_NOW)
+    read = layout.named(*form.RECIPE)
+    page.connect(fields["model"].input, lambda _, values: form.choose_model(values), read, fields, **LAST_NOW)
     known = layout.named(*form.RECIPE, *form.FILLED)
-    page.connect([fields["size"].input, fields["preset"].input], refill, known, fields, **last)
+    page.connect([fields["size"].input, fields["preset"].input], refill, known, fields, **LAST_NOW)
     known = layout.named(*form.RECIPE, "optimizer")
     rate = layout.named("learning_rate")
     chosen = fields["optimizer"].input
-    page.connect(chosen, lambda _, values: form.choose_optimizer(values), known, rate, **last)
+    page.connect(chosen, lambda _, values: form.choose_optimizer(values), known, rate, **LAST_NOW)
     table = layout.shown["table"]
     read = {"table": table, **layout.named("task")}
-    uploaded = page.connect([table.upload, table.clear], take_upload, read, fields, **last)
+    uploaded = page.connect([table.upload, table.clear], take_upload, read, fields, **LAST_NOW)
     # the columns may be called as those of the last
     page.connect(uploaded.then, describe, fields, every, **NOW)
-    page.connect([fields["hidden_size"].change], refill_heads, layout.named("hidden_size"), fields, **last)
+    page.connect(fields["hidden_size"].change, refill_heads, layout.named("hidden_size"), fields, **LAST_NOW)
 
 
 def build_drive() -> dict[str, gr.Button]:
-    """Lay the buttons of a run out: name in SCREEN → button."""
+    """Lay the buttons of a run out: {name: button}."""
     look = {"size": "md", "min_width": 0}
     train = gr.Button("Train", variant="primary", elem_classes="train", elem_id="train")
     with gr.Row(elem_classes="hf-drive"):
@@ -232,14 +231,12 @@ def wire_drive(page: Page, runs: JobView, buttons: dict, fields: dict, shown: di
 
 
 def wire_table(page: Page, runs: gr.HTML, shown: dict, compared: gr.HTML) -> None:
-    many = {**NOW, "trigger_mode": "multiple"}
     listed = page.tab.select  # Duel adds some
     page.connect(listed, lambda session: {"runs": table_value(session)}, None, shown, **NOW)
-    page.connect(runs.open_run, open_run, None, shown, **many)
-    page.connect(runs.delete_run, delete_run, None, shown, **many)
-    page.connect(runs.rename_run, rename_run, None, shown, **many)
-    last = {**NOW, "trigger_mode": "always_last"}
-    page.connect(runs.compare_runs, compare_runs, None, {"compared": compared}, **last)
+    page.connect(runs.open_run, open_run, None, shown, **EACH_NOW)
+    page.connect(runs.delete_run, delete_run, None, shown, **EACH_NOW)
+    page.connect(runs.rename_run, rename_run, None, shown, **EACH_NOW)
+    page.connect(runs.compare_runs, compare_runs, None, {"compared": compared}, **LAST_NOW)
 
 
 def train_board(elem_id: str) -> gr.HTML:
