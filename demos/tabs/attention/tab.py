@@ -290,8 +290,9 @@ def build(page: Page) -> None:
     look_for, origin = notices.build_lead(first.look_for, first.origin, "attention-origin")
     fields, show, train, error, chips = build_fields(page, first)
     template = '<div class="hf-attention hf-board"></div>@children'
-    named = ("attention_board", "hf-attention", "attention-board")
-    with boards.build_board(*named, "pick", template=template) as board:
+    with boards.build_board(
+        "attention_board", "hf-attention", "attention-board", "pick", template=template
+    ) as board:
         hand = boards.build_board("hand_board", "hf-hand", "hand-board", "check")
     roles = boards.build_board("roles_board", "hf-roles", "roles-board")
     board.value, hand.value = boards.to_json({"id": 0, **head_view.to_value(first)}), show_hand()
