@@ -6,12 +6,8 @@ components in `hf_attn/viz/web`; `board_values.d.ts` says what its value holds. 
 only, because gr.HTML evaluates `{{…}}` and `${…}`.
 
 Events. A `gr.HTML` sends any event whose quoted name stands in its `js_on_load`; in Python that is a method
-of the component, and a subclass of `core.events.Event` names what was sent. Gradio drops an event that comes
-while the last one is still being handled, unless it is wired with `trigger_mode="multiple"`:
-
-    runs = runs_table("runs")
-    def open_run(event: RunEvent): return load(event.run)
-    runs.open_run(open_run, outputs=…, trigger_mode="multiple")
+of the component, and a subclass of `core.events.Event` names what was sent: `session.page` says how both are
+wired.
 """
 
 import gradio as gr
