@@ -189,9 +189,10 @@ def refuse(component: Component, value: object, *, varies: bool = False) -> None
         return
     if allowed := allowed_of(component, value, varies=varies):
         name = getattr(component, "label", None) or component.elem_id or type(component).__name__
-        quoted = formatting.shorten(json.dumps(value, ensure_ascii=False, default=str), LONGEST_SAID)
         if getattr(component, "type", None) == "password":
             quoted = "what was sent"
         elif isinstance(value, str) and len(value) > MOST_CHARACTERS:
             quoted = f"a text of {formatting.count(len(value))} characters"
+        else:
+            quoted = formatting.shorten(json.dumps(value, ensure_ascii=False, default=str), LONGEST_SAID)
         raise refusal(f"“{name}” cannot be {quoted}: {allowed}.")
