@@ -13,9 +13,7 @@ import torch
 
 from hf_attn.evaluation.metrics import wilson_interval
 from hf_attn.experiments.base import Experiment, Finding, Row, learn_and_measure, points_of
-from hf_attn.tasks.base import WorkedExample
-from hf_attn.tasks.base_classes import ClassTask
-from hf_attn.tasks.base_symbols import SpacedTask
+from hf_attn.tasks.base import ClassTask, SpacedTask, WorkedExample
 from hf_attn.tasks.batch import PAD, Batch, Ragged
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.viz.draw_chart import Chart

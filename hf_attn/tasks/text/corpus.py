@@ -6,6 +6,7 @@ is here.
 
 import functools
 from abc import abstractmethod
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, NamedTuple
@@ -16,7 +17,7 @@ from transformers import PreTrainedTokenizerFast
 
 from hf_attn.tasks.base import Task, check_count
 from hf_attn.tasks.batch import SPECIAL_TOKENS, Batch, Ragged
-from hf_attn.tasks.splits import HELD_OUT, SPLITS, TRAINING, VALIDATION, split_by_group
+from hf_attn.tasks.splits import SPLITS, TRAINING, split_by_group
 from hf_attn.tasks.tokenizers.trained import train_tokenizer, wrap_text_tokenizer
 
 MOST_POSITIONS = 512  # tokens of the longest text that a model is built for
@@ -143,7 +144,6 @@ class CorpusTask(Task):
 
     @property
     def provenance(self) -> str:
-        """Where the examples come from and how they are split, for the card."""
         return (
             f"Examples are read from {self.origin}. About a tenth is held out for the results below, and a "
             f"tenth is kept apart for choosing settings; {self.grouped_by} stand in one split. The tokenizer "
@@ -213,23 +213,17 @@ class CorpusTask(Task):
 
     @functools.cached_property
     def vocabulary(self) -> dict[str, int]:
-        """Token → id, the special tokens first."""
         return dict(sorted(self.tokenizer.get_vocab().items(), key=lambda entry: entry[1]))
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """Every token without the special ones."""
         return self.tokens[len(SPECIAL_TOKENS) :]
 
     @property
     def max_source_tokens(self) -> int:
-        """As many as the tokenizer says."""
         return self.tokenizer.model_max_length
 
-    @property
-    def max_target_tokens(self) -> int:
-        """As many as the tokenizer says."""
-        return self.tokenizer.model_max_length
+    max_target_tokens = max_source_tokens
 
     def tokens_of(self, text: str) -> list[str]:
         """A text's tokens, however many."""
@@ -250,20 +244,20 @@ class CorpusTask(Task):
         return tokens
 
     def join_source(self, symbols: Sequence[str]) -> str:
-        """The text of tokens."""
         return self.tokenizer.convert_tokens_to_string(list(symbols))
 
-    def split_target(self, text: str) -> list[str]:
-        """The text's tokens."""
-        return self.tokens_of(text)
+    split_target, join_target = tokens_of, join_source
 
-    def join_target(self, symbols: Sequence[str]) -> str:
-        """The text of tokens."""
-        return self.tokenizer.convert_tokens_to_string(list(symbols))
+    @functools.cached_property
+    def _target_of(self) -> dict[str, str]:
+        return {row.source: row.target for row in self.rows}
 
-    def answer(self, source: str) -> str | None:  # noqa: ARG002
-        """Nobody knows but the data."""
-        return None
+    def answer(self, source: str) -> str | None:
+        """The target of a source that is in the data; None of any other, or where the data are not here."""
+        try:
+            return self._target_of.get(source)
+        except ValueError:
+            return None
 
     def alignment(self, source: str, target: str) -> list[list[int]] | None:  # noqa: ARG002
         """Not known for text."""
@@ -280,7 +274,6 @@ class CorpusTask(Task):
         return self.encoded.sources.rows(rows), self.encoded.targets.rows(rows), rows.unsqueeze(1)
 
     def split_of(self, keys: torch.Tensor) -> torch.Tensor:
-        """[B] index into SPLITS for row numbers [B, 1]."""
         return self.encoded.splits[keys[:, 0].cpu()].to(keys.device)
 
     def rows_of(self, split: str) -> torch.Tensor:
@@ -298,15 +291,8 @@ class CorpusTask(Task):
         """A split's rows as they were read."""
         return [self.rows[self.encoded.numbers[place]] for place in self.rows_of(split).tolist()]
 
-    def held_out(self, n: int, seed: int = 0) -> Batch:
-        """N rows that training never sees, in an order fixed by the seed; all where there are fewer."""
-        return self._fixed_rows(HELD_OUT, n, seed)
-
-    def validation(self, n: int, seed: int = 0) -> Batch:
-        """N rows apart from training and held-out, for choosing recipes; all where there are fewer."""
-        return self._fixed_rows(VALIDATION, n, seed)
-
-    def _fixed_rows(self, split: str, n: int, seed: int) -> Batch:
+    def _fixed_examples(self, split: str, n: int, seed: int) -> Batch:
+        """N of a split's rows in an order fixed by the seed; all where there are fewer."""
         check_count(n)
         rows = self.rows_of(split)
         generator = torch.Generator().manual_seed(seed)
@@ -319,6 +305,15 @@ class CorpusTask(Task):
 
     def _batch_of_rows(self, rows: torch.Tensor) -> Batch:
         return self.batch(self.encoded.sources.rows(rows), self.encoded.targets.rows(rows))
+
+
+def leave_out_contradictions(rows: Iterable[Row]) -> list[Row]:
+    """The rows without sources that have several targets."""
+    rows = list(rows)
+    targets_of = defaultdict(set)
+    for row in rows:
+        targets_of[row.source].add(row.target)
+    return [row for row in rows if len(targets_of[row.source]) == 1]
 
 
 def encode_all(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str]) -> list[list[int]]:
