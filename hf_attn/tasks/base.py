@@ -110,11 +110,7 @@ class Task(ABC):
     )
 
     def __post_init__(self) -> None:
-        """Refuse options that are not of their kind or outside their bounds.
-
-        Raises:
-            ValueError: one is.
-        """
+        """Refuse options that are not of their kind or outside their bounds, by a ValueError."""
         check_options(self)
 
     @property
@@ -422,7 +418,6 @@ class ClassTask(Task):
     max_target_tokens = 1
 
     def split_target(self, text: str) -> list[str]:
-        """A class is one symbol."""
         return [text]
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -430,7 +425,6 @@ class ClassTask(Task):
         return self.classes[ids[0]]
 
     def measure(self, source: str, prediction: str, reference: str | None = None) -> dict[str, float]:  # noqa: ARG002
-        """Nothing beyond right or wrong."""
         return {}
 
     def batch(self, sources: Ragged, targets: Ragged) -> Batch:
@@ -476,9 +470,7 @@ class SpacedTask(Task):
         raise ValueError(f"{fault}: write {self.allowed}, for example {self.worked_example.source!r}.")
 
     def join_source(self, symbols: Sequence[str]) -> str:
-        """Symbols with spaces between."""
         return " ".join(symbols)
 
     def size_of(self, source: str) -> int:
-        """Number of symbols."""
         return len(source.split())

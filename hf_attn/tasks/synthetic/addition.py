@@ -82,7 +82,6 @@ class Addition(Task):
 
     @property
     def largest(self) -> int:
-        """Largest addend."""
         return 10**self.digits - 1 if self.max_addend is None else self.max_addend
 
     @property
@@ -91,7 +90,6 @@ class Addition(Task):
 
     @property
     def sum_digits(self) -> int:
-        """Digits of the largest sum."""
         return len(str(2 * self.largest))
 
     @property

@@ -194,11 +194,7 @@ class Parsing(Task):
     # Reading and judging: by Python's own grammar
 
     def tree(self, text: str) -> Node:
-        """Parse an assignment with Python's `ast`.
-
-        Raises:
-            ValueError: a character, a name or a construction that the task does not have.
-        """
+        """Parse an assignment with Python's `ast`; ValueError where it is none that the task has."""
         self.refuse_foreign(text, self.vocabulary, "x, y or z, =, digits, + - * / and brackets")
         if longer := re.search(r"[0-9xyz](\s*[0-9xyz])+", text):
             raise ValueError(

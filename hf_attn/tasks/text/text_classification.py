@@ -84,11 +84,7 @@ class TextClassification(ClassTask, CorpusTask):
         return tuple(sorted({row.target for row in self.rows}))
 
     def encode_targets(self, rows: Sequence[Row]) -> list[list[int]]:
-        """The class's index.
-
-        Raises:
-            ValueError: a checkpoint does not know a row's class.
-        """
+        """The class's index; ValueError where a checkpoint does not know a row's class."""
         index = {name: place for place, name in enumerate(self.classes)}
         if unknown := sorted({row.target for row in rows} - set(index)):
             raise ValueError(
@@ -98,7 +94,6 @@ class TextClassification(ClassTask, CorpusTask):
         return [[index[row.target]] for row in rows]
 
     def split_source(self, text: str) -> list[str]:
-        """The text's first tokens."""
         return self.tokens_of(text)[: self.max_source_tokens - 1]
 
     def batch_of(self, texts: Sequence[str], targets: Sequence[str] | None = None) -> Batch:

@@ -74,11 +74,7 @@ class Topics(TextClassification):
 
 
 def read_docstrings() -> Iterator[Row]:
-    """Every docstring of the modules in TOPICS, its topic and its module's file; nothing is imported.
-
-    Raises:
-        ValueError: this Python has no standard library in files.
-    """
+    """Every docstring of the modules in TOPICS, its topic and its module's file; nothing is imported."""
     library = Path(sysconfig.get_path("stdlib"))
     if not (library / "shutil.py").exists():
         raise ValueError(

@@ -73,11 +73,7 @@ class OwnClasses(TextClassification):
         )
 
     def read_rows(self) -> list[Row]:
-        """The table's rows, each a group of its own.
-
-        Raises:
-            ValueError: nothing was named, the table cannot be read, or nothing can be learned from it.
-        """
+        """The table's rows, each a group of its own."""
         if not self.dataset and not self.path:
             raise ValueError(
                 "Task 'csv' has no data: give path=table.csv, or dataset=… for a data set on the Hub."
@@ -94,11 +90,7 @@ class OwnClasses(TextClassification):
 
     @property
     def columns(self) -> tuple[str, str]:
-        """The columns that are read: the texts', the labels'.
-
-        Raises:
-            ValueError: the file cannot be read.
-        """
+        """The columns that are read: the texts', the labels'."""
         if self.dataset:
             return self.text or TEXT_COLUMN, self.label or LABEL_COLUMN
         names = column_names(self.path)
@@ -110,11 +102,7 @@ class OwnClasses(TextClassification):
 
 
 def check_classes(rows: Sequence[Row], source: str) -> None:
-    """Refuse rows from which no classes can be learned.
-
-    Raises:
-        ValueError: too few different rows, one class only, too many classes, or too few texts of one.
-    """
+    """Refuse rows from which no classes can be learned, by a ValueError."""
     texts_of = defaultdict(set)
     for row in rows:
         texts_of[row.target].add(row.source)

@@ -84,11 +84,7 @@ class Pairs(OwnText):
 
     @functools.cached_property
     def _table(self) -> list[tuple[str, ...]]:
-        """The pairs as they stand in the file, none twice.
-
-        Raises:
-            ValueError: nothing was named, or the table cannot be read.
-        """
+        """The pairs as they stand in the file, none twice."""
         if self.dataset:
             columns = (self.source or "source", self.target or "target")
             return list(dict.fromkeys(line.cells for line in read_dataset(self.dataset, columns)))
@@ -108,11 +104,7 @@ class Pairs(OwnText):
         return len(self._table) - len(self.rows)
 
     def read_rows(self) -> list[Row]:
-        """The table's pairs, one for each source.
-
-        Raises:
-            ValueError: the table cannot be read, or has too few pairs.
-        """
+        """The table's pairs, one for each source."""
         targets: dict[str, str] = {}
         for source, target in self._table:
             targets.setdefault(source, target)
@@ -124,11 +116,7 @@ class Pairs(OwnText):
         return [Row(*pair, " ".join(pair[0].casefold().split())) for pair in targets.items()]
 
     def longest_row(self, tokenizer: PreTrainedTokenizerFast) -> int:
-        """Tokens of the longest source or target, `</s>` included.
-
-        Raises:
-            ValueError: it is longer than `max_length`.
-        """
+        """Tokens of the longest source or target, `</s>` included; ValueError above `max_length`."""
         texts = [text for row in self.rows for text in (row.source, row.target)]
         lengths = [1 + len(ids) for ids in encode_all(tokenizer, texts)]
         longest = max(lengths)
