@@ -2,7 +2,7 @@
 
 import dataclasses
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from hf_attn.evaluation.metrics import Score, evaluate
 from hf_attn.tasks.base import Task
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.training.device import build_accelerator
+from hf_attn.training.duel import count_parameters, find_nearest
 from hf_attn.training.loop import train
 from hf_attn.viz.draw_chart import Chart
 
@@ -127,34 +128,20 @@ def _summary(group: Sequence[Row], settings: Sequence[str]) -> Row:
     return summary if len(group) == 1 else {**summary, "seeds": len(group)}
 
 
-def count_parameters(task: Task, recipe: Recipe) -> int:
-    return build_model(task, recipe).num_parameters()
+def with_parameters(task: Task, recipe: Recipe, wanted: int) -> Recipe:
+    """The recipe with the even hidden size whose parameters come nearest to a number.
 
-
-def with_parameters(task: Task, recipe: Recipe, wanted: int, multiple: int = 2) -> Recipe:
-    """The recipe with the hidden size whose parameters come nearest to a number, by bisection.
-
-    Args:
-        task: gives vocabulary and lengths.
-        recipe: all else; an `intermediate_size` keeps its ratio to the hidden size.
-        wanted: number of parameters.
-        multiple: what the hidden size must be a multiple of.
+    An `intermediate_size` keeps its ratio to the hidden size.
     """
     ratio = recipe.model.get("intermediate_size", 0) / recipe.model["hidden_size"]  # type: ignore[operator]
 
-    def sized(steps: int) -> Recipe:
-        sizes: dict[str, object] = {"hidden_size": steps * multiple}
+    def sized(half: int) -> Recipe:
+        sizes: dict[str, object] = {"hidden_size": 2 * half}
         if ratio:
-            sizes["intermediate_size"] = round(ratio * steps * multiple)
+            sizes["intermediate_size"] = round(ratio * 2 * half)
         return dataclasses.replace(recipe, model={**recipe.model, **sizes})
 
-    low, high = 1, 2
-    while count_parameters(task, sized(high)) < wanted:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if count_parameters(task, sized(middle)) < wanted else (low, middle)
-    return min(map(sized, (low, high)), key=lambda sized: abs(count_parameters(task, sized) - wanted))
+    return sized(find_nearest(lambda half: count_parameters(task, sized(half)), wanted, guess=1))
 
 
 def learn(task: Task, recipe: Recipe, seed: int) -> tuple[PreTrainedModel, float]:
@@ -187,5 +174,4 @@ def learn_and_measure(task: Task, recipe: Recipe, seed: int, examples: int = 100
 def held_out_figures(score: Score) -> Row:
     """A score as figures of a row."""
     interval = {"low": score.interval.low, "high": score.interval.high}
-    measures: Mapping[str, float] = score.measures
-    return {**measures, "exact_match": score.exact_match, **interval, "examples": score.examples}
+    return {**score.measures, "exact_match": score.exact_match, **interval, "examples": score.examples}

@@ -10,7 +10,7 @@ Example:
 import functools
 import math
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -122,11 +122,22 @@ def match_parameters(task: Task, architectures: Iterable[str], parameters: int) 
     return matched
 
 
-def match_size(task: Task, recipe: Recipe, parameters: int) -> Recipe:
-    """Choose the hidden size that comes closest to a number of parameters.
+def find_nearest(count: Callable[[int], int], wanted: int, guess: int) -> int:
+    """Search the whole number from 1 on whose count comes nearest to what is wanted.
 
-    The other widths keep their ratio to it. The number grows with them, at most as their square: each guess
-    takes it for the square, between the guesses that were too low and too high.
+    The count grows with the number, at most as its square: each guess takes it for the square, between the
+    guesses that were too low and too high.
+    """
+    low, high = 0, None  # the largest that has too few, the smallest that has not
+    while high is None or high - low > 1:
+        low, high = (guess, high) if count(guess) < wanted else (low, guess)
+        guess = max(low + 1, round(guess * math.sqrt(wanted / count(guess))))
+        guess = guess if high is None else min(guess, high - 1)
+    return min((number for number in (low, high) if number), key=lambda number: abs(count(number) - wanted))
+
+
+def match_size(task: Task, recipe: Recipe, parameters: int) -> Recipe:
+    """Choose the hidden size that comes closest to a number of parameters; other widths keep their ratio.
 
     Raises:
         ValueError: even the smallest width has over a tenth more, or so many parameters are not learned here.
@@ -137,13 +148,8 @@ def match_size(task: Task, recipe: Recipe, parameters: int) -> Recipe:
     def count(units: int) -> int:
         return count_parameters(task, _widened(recipe, units))
 
-    low, high = 0, None  # the largest that has too few, the smallest that has not
     guess = max(1, int(recipe.model["hidden_size"]) // _units_of(recipe))  # type: ignore[call-overload]
-    while high is None or high - low > 1:
-        low, high = (guess, high) if count(guess) < parameters else (low, guess)
-        guess = max(low + 1, round(guess * math.sqrt(max(parameters, 1) / count(guess))))
-        guess = guess if high is None else min(guess, high - 1)
-    nearest = min((units for units in (low, high) if units), key=lambda units: abs(count(units) - parameters))
+    nearest = find_nearest(count, parameters, guess)
     if (smallest := count(nearest)) > (1 + TOLERANCE) * parameters and nearest == 1:
         raise ValueError(
             f"parameters={parameters}: {recipe.architecture} has {smallest} even at its smallest; "

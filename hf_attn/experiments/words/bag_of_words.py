@@ -11,10 +11,10 @@ import torch
 from hf_attn.architectures.registry import build_model, drawing_weights
 from hf_attn.evaluation.metrics import predict
 from hf_attn.experiments import word_order
-from hf_attn.experiments.base import count_parameters
 from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
 from hf_attn.models.modeling_attn_encoder import AttnEncoderModel
 from hf_attn.training.device import build_accelerator
+from hf_attn.training.duel import count_parameters
 from hf_attn.training.loop import train
 
 PLACES = {"without positions": "none", "with positions": "sinusoidal"}  # position encodings
