@@ -8,7 +8,7 @@ with its context.
 import dataclasses
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -25,7 +25,7 @@ from hf_attn.experiments.base import (
     values_of,
 )
 from hf_attn.tasks.batch import IGNORED, START
-from hf_attn.tasks.splits import SPLITS, TRAINING
+from hf_attn.tasks.splits import HELD_OUT, SPLITS, TRAINING, VALIDATION
 from hf_attn.tasks.text.language import Language
 from hf_attn.viz.draw_chart import Chart
 
@@ -147,29 +147,67 @@ def grams_of(passages: torch.Tensor, context: int) -> torch.Tensor:
     return windows[passages != IGNORED]
 
 
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A counted table and how surprised it is.
+
+    Attributes:
+        context: L, tokens that it reads.
+        counted: [N, L + 1] every context with its next token, as they were met.
+        grams: their table.
+        discount: δ that was best on the validation part.
+        perplexity: on the held-out part.
+        cells: V^(L + 1), how many numbers the full table has.
+        met: how many of them the text fills.
+    """
+
+    context: int
+    counted: torch.Tensor
+    grams: NGrams
+    discount: float
+    perplexity: float
+    cells: int
+    met: int
+
+
+def count_table(parts: Mapping[str, torch.Tensor], context: int, vocab_size: int) -> Table:
+    """Count contexts of L tokens in the training part, choose δ by validation, measure on what is held out.
+
+    Args:
+        parts: split → passages [B, T], −100 behind each.
+        context: L.
+        vocab_size: V.
+    """
+    counted, tried, measured = (grams_of(parts[split], context) for split in (TRAINING, VALIDATION, HELD_OUT))
+    grams = NGrams(counted, vocab_size)
+    discount = min(DISCOUNTS, key=lambda discount: grams.perplexity(tried, discount))
+    perplexity = grams.perplexity(measured, discount)
+    met = len(grams.orders[-1].keys)
+    return Table(context, counted, grams, discount, perplexity, vocab_size ** (context + 1), met)
+
+
 def run(sizes: Sizes, seed: int) -> Iterator[Row]:
     """A row for each length of context, then one for attention; all see the same passages."""
     task, vocab_size = sizes.task, len(sizes.task.vocabulary)
     is_training = task.encoded.splits == SPLITS.index(TRAINING)
-    training = task.encoded.targets.rows(is_training.nonzero().squeeze(1)).padded(IGNORED)
-    validation = task.validation(sizes.passages).labels
-    held_out = task.held_out(sizes.passages).labels
+    parts = {
+        TRAINING: task.encoded.targets.rows(is_training.nonzero().squeeze(1)).padded(IGNORED),
+        VALIDATION: task.validation(sizes.passages).labels,
+        HELD_OUT: task.held_out(sizes.passages).labels,
+    }
     for context in sizes.contexts:
         started = time.perf_counter()
-        table = NGrams(grams_of(training, context), vocab_size)
-        tried = grams_of(validation, context)
-        discount = min(DISCOUNTS, key=lambda discount: table.perplexity(tried, discount))
-        perplexity = table.perplexity(grams_of(held_out, context), discount)
+        table = count_table(parts, context, vocab_size)
         yield {
             "model": f"{context + 1}-gram",
             "context": context,
             "seed": seed,
-            "perplexity": perplexity,
-            "bits_per_token": math.log2(perplexity),
-            "parameters": vocab_size ** (context + 1),
-            "met": len(table.orders[-1].keys),
-            "discount": discount,
-            "tokens": int((held_out != IGNORED).sum()),
+            "perplexity": table.perplexity,
+            "bits_per_token": math.log2(table.perplexity),
+            "parameters": table.cells,
+            "met": table.met,
+            "discount": table.discount,
+            "tokens": int((parts[HELD_OUT] != IGNORED).sum()),
             "seconds": round(time.perf_counter() - started, 2),
         }
     recipe = dataclasses.replace(task.recipe, steps=sizes.steps, batch_size=sizes.batch_size)
