@@ -9,7 +9,6 @@ import dataclasses
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import torch
 from transformers import PreTrainedModel
@@ -19,7 +18,7 @@ from hf_attn.evaluation.metrics import Score, evaluate
 from hf_attn.models.config_checks import check_choice
 from hf_attn.models.position_base import Stretched
 from hf_attn.tasks.base import Task
-from hf_attn.tasks.recipes import Recipe
+from hf_attn.tasks.recipes import SMALL_TRANSFORMER, Recipe
 from hf_attn.tasks.synthetic.addition import Addition
 from hf_attn.tasks.synthetic.copying import Copying, SymbolSequences
 from hf_attn.tasks.synthetic.reversing import Reversing
@@ -27,38 +26,27 @@ from hf_attn.training.device import build_accelerator
 from hf_attn.training.loop import train
 
 CANNOT = "cannot"  # what stands for an accuracy where a model refuses so long a sequence
-SYMBOLS: Mapping[str, type[SymbolSequences]] = MappingProxyType({"copy": Copying, "reverse": Reversing})
+SYMBOLS: Mapping[str, type[SymbolSequences]] = {"copy": Copying, "reverse": Reversing}
 ADDITION = "addition"
 LEARNED = (*SYMBOLS, ADDITION)
 REPORT_EVERY = 5  # steps between two moments of a run that is watched
 # small models, the same for every position encoding; as few steps as tell the encodings apart
-SMALL = {
-    "hidden_size": 64,
-    "num_attention_heads": 4,
-    "embedding_initializer_range": 1.0,
-    "position_initializer_range": 1.0,
+SMALL = {**SMALL_TRANSFORMER, "embedding_initializer_range": 1.0, "position_initializer_range": 1.0}
+RECIPES: Mapping[str, Recipe] = {
+    "copy": Recipe({**SMALL, "intermediate_size": 128}, steps=200, learning_rate=5e-3),
+    "reverse": Recipe(
+        {**SMALL, "intermediate_size": 128, "encoder_layers": 1, "decoder_layers": 1},
+        steps=300,
+        learning_rate=5e-3,
+    ),
+    ADDITION: Recipe(
+        {**SMALL, "encoder_layers": 1, "use_bias": True},
+        steps=300,
+        batch_size=128,
+        learning_rate=6e-3,
+        betas=(0.9, 0.98),
+    ),
 }
-RECIPES: Mapping[str, Recipe] = MappingProxyType(
-    {
-        "copy": Recipe(
-            {**SMALL, "intermediate_size": 128, "encoder_layers": 2, "decoder_layers": 2},
-            steps=200,
-            learning_rate=5e-3,
-        ),
-        "reverse": Recipe(
-            {**SMALL, "intermediate_size": 128, "encoder_layers": 1, "decoder_layers": 1},
-            steps=300,
-            learning_rate=5e-3,
-        ),
-        ADDITION: Recipe(
-            {**SMALL, "intermediate_size": 256, "encoder_layers": 1, "decoder_layers": 2, "use_bias": True},
-            steps=300,
-            batch_size=128,
-            learning_rate=6e-3,
-            betas=(0.9, 0.98),
-        ),
-    }
-)
 
 
 @dataclass(frozen=True)
