@@ -79,14 +79,9 @@ def look_for_failures(model, task: Task, n: int = HELD_OUT_TRIED, seed: int = 0)
 
 
 def make_hard_inputs(task: Task, seed: int = 0) -> dict[str, list[tuple[str, str]]]:
-    """Inputs by what is hard about them.
+    """Inputs by what is hard about them: name → different (source, right answer), at most MADE each.
 
-    Args:
-        task: what they are for.
-        seed: which ones, where there are more than MADE.
-
-    Returns:
-        Name → different (source, right answer). What the task's options do not allow is left out.
+    What the task's options do not allow is left out.
     """
     makers = task.hard_inputs(random.Random(seed))
     made = {name: _collect(task, make) for name, make in makers.items()}

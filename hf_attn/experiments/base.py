@@ -64,11 +64,7 @@ class Experiment:
 
 
 def values_of(rows: Sequence[Row], measure: str, **settings) -> list[float]:
-    """What was measured with these settings, seed by seed.
-
-    Raises:
-        ValueError: nothing was.
-    """
+    """What was measured with these settings, seed by seed; ValueError where nothing was."""
     found = [row[measure] for row in rows if all(row.get(name) == value for name, value in settings.items())]
     if not found:
         wanted = ", ".join(f"{name}={value!r}" for name, value in settings.items())

@@ -43,16 +43,7 @@ class Sizes:
 
 @torch.no_grad()
 def log_probabilities(model, batch: Batch, written: torch.Tensor) -> torch.Tensor:
-    """Σ log p of every token up to `</s>`, given those before it, by the model itself.
-
-    Args:
-        model: an encoder-decoder.
-        batch: sources [B, S].
-        written: [B, T] ids; what stands behind `</s>` does not count.
-
-    Returns:
-        [B].
-    """
+    """[B] Σ log p of what is written, ids [B, T], up to `</s>`: of each token, given those before it."""
     is_end = (written == END).long()
     labels = written.masked_fill(is_end.cumsum(1) - is_end > 0, IGNORED)
     logits = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask, labels=labels).logits

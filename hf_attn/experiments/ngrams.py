@@ -133,14 +133,9 @@ class NGrams:
 
 
 def grams_of(passages: torch.Tensor, context: int) -> torch.Tensor:
-    """Every token of passages with those before it; `<s>` stands before the first as often as needed.
+    """Every token of passages [B, T] with the L before it: [N, L + 1].
 
-    Args:
-        passages: [B, T] ids, −100 behind each.
-        context: L.
-
-    Returns:
-        [N, L + 1].
+    `<s>` stands before the first as often as needed; −100 behind a passage does not count.
     """
     before = torch.full((len(passages), context), START)
     windows = torch.cat((before, passages), dim=1).unfold(1, context + 1, 1)  # [B, T, L + 1]

@@ -65,7 +65,6 @@ class Order(ClassTask, SpacedTask):
 
     @property
     def worked_example(self) -> WorkedExample:
-        """A at the second place, b at the last."""
         source = " ".join((FILLERS[0], FIRST, *FILLERS * self.length)[: self.length - 1]) + f" {SECOND}"
         return WorkedExample(source, self.answer(source), "Only the order of a and b counts.")
 
@@ -191,7 +190,6 @@ def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
 
 
 def draw(rows: Sequence[Row]) -> Chart:
-    """A bar a model."""
     return Chart(
         "Does a stand before b? Equal bags, opposite answers",
         "",

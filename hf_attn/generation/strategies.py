@@ -183,11 +183,7 @@ def name_users(name: str) -> list[str]:
 
 
 def refuse_unused(strategy: str, given: Mapping[str, float | None]) -> None:
-    """Refuse a setting, other than None, that the strategy does not use.
-
-    Raises:
-        ValueError: there is one, or there is no such strategy.
-    """
+    """Refuse, by a ValueError, a setting other than None that the strategy does not use."""
     check_choice("strategy", strategy, STRATEGIES)
     used = [parameter.name for parameter in STRATEGIES[strategy].used]
     for name, value in given.items():

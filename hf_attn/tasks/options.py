@@ -29,19 +29,14 @@ class SizeChoice:
 
 
 def options_of(task) -> tuple[str, ...]:
-    """Names of a task's options; a field that is none says so in its metadata.
-
-    Args:
-        task: a task, or its class.
-    """
+    """Names of a task's (or a task class's) options; a field that is none says so in its metadata."""
     return tuple(field.name for field in dataclasses.fields(task) if field.metadata.get("is_option", True))
 
 
 def check_options(task) -> None:
     """Refuse options outside their bounds (`bounded`), and text or a switch that is none or is too long.
 
-    Args:
-        task: a task; a field takes text where its default is text, true or false where that is one of them.
+    A field takes text where its default is text, true or false where that is one of them.
 
     Raises:
         ValueError: one is refused.
@@ -65,13 +60,5 @@ def check_options(task) -> None:
 
 
 def check_count(n: int, name: str = "n") -> None:
-    """Refuse a number of examples that nobody would wait for.
-
-    Args:
-        n: how many.
-        name: what the number is called where it is given.
-
-    Raises:
-        ValueError: below 1, above MOST_EXAMPLES, or no whole number.
-    """
+    """Refuse a number of examples below 1 or that nobody would wait for, by a ValueError with its name."""
     check_number(name, n, 1, MOST_EXAMPLES, example=1000)

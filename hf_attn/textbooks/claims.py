@@ -117,9 +117,6 @@ def measure_claim(document: str, claim: Claim) -> Row:
 def verdict_of(claimed: str, measured: Measured, tolerance: float | None = None) -> str:
     """Compare printed figures with measured ones.
 
-    Raises:
-        ValueError: there are not as many of the one as of the other.
-
     >>> verdict_of("14.3667", (14.36671,)), verdict_of("62,832", (60_611.4,))
     ('reproduced', 'corrected')
     """
@@ -131,11 +128,7 @@ def verdict_of(claimed: str, measured: Measured, tolerance: float | None = None)
 
 
 def pair(claimed: str, measured: Sequence[Figure]) -> list[tuple[str, Figure]]:
-    """Each printed figure with the measured one.
-
-    Raises:
-        ValueError: there are not as many of the one as of the other.
-    """
+    """Each printed figure with the measured one; ValueError where there are not as many."""
     printed = claimed.split()
     if len(printed) != len(measured):
         raise ValueError(

@@ -136,9 +136,7 @@ class Beside:
 def set_beside(here: Head, /, **settings) -> Beside | None:
     """What “bank” becomes in the other one of the two BANKS; None where the head is of neither.
 
-    Args:
-        here: a head of one of the sentences, from `build_random_head`.
-        **settings: that it was built with.
+    `here` is a head from `build_random_head` with these settings.
     """
     sentence = " ".join(here.columns)
     if sentence not in BANKS:

@@ -85,11 +85,7 @@ class Turn:
 
 
 def find_usual(task: Task | type[Task]) -> tuple[str, ...]:
-    """Return the models that are usually compared on such a task.
-
-    Raises:
-        ValueError: only one model learns such a task.
-    """
+    """Return the models that are usually compared on such a task; ValueError where only one learns it."""
     if task.kind not in USUAL:
         raise ValueError(f"Only one model learns task {task.name!r}: there is nothing to compare it with.")
     return USUAL[task.kind]
@@ -206,11 +202,7 @@ def plan_duel(task: Task, contestants: Mapping[str, Recipe], budget: Budget) -> 
 
 
 def next_in_turn(spent: Mapping[Name, float]) -> Name | None:
-    """Return the contestant that has used least of its budget; None once all is spent.
-
-    Args:
-        spent: `Budget.spent` of each contestant that can go on.
-    """
+    """Return the contestant that has spent the least share of its budget; None once all is spent."""
     waiting = {name: share for name, share in spent.items() if share < 1}
     return min(waiting, key=waiting.__getitem__) if waiting else None
 
@@ -277,12 +269,7 @@ def duel(
 
 
 def pool_sizes(by_size: Mapping[int, Score], most: int = 4) -> dict[tuple[int, int], Score]:
-    """Pool the scores of neighbouring sizes: (smallest, largest) → score.
-
-    Args:
-        by_size: as `Evaluation.by_size` has it.
-        most: how many groups; each holds as many sizes, the last maybe fewer.
-    """
+    """Pool the scores of neighbouring sizes into groups of as many each: (smallest, largest) → score."""
     sizes = sorted(by_size)
     each = max(1, math.ceil(len(sizes) / most))
     pooled = {}

@@ -106,7 +106,7 @@ class Plane:
 
 @dataclass(frozen=True, eq=False)
 class WordVectors:
-    """A vector for each word.
+    """A vector for each word; who asks for a word that has none gets UnknownWord.
 
     Attributes:
         words: the most frequent first.
@@ -117,11 +117,7 @@ class WordVectors:
     vectors: torch.Tensor
 
     def find(self, word: str) -> int:
-        """A word's place; capitals do not count.
-
-        Raises:
-            UnknownWord: it has no vector; words of a like spelling are named.
-        """
+        """A word's place; capitals do not count. UnknownWord names words of a like spelling."""
         wanted = word.strip().lower()
         if wanted in self.words:
             return self.words.index(wanted)
@@ -134,11 +130,7 @@ class WordVectors:
         )
 
     def neighbours(self, word: str, n: int = 10) -> list[Near]:
-        """The n words whose vectors point most nearly the same way.
-
-        Raises:
-            UnknownWord: it has no vector.
-        """
+        """The n words whose vectors point most nearly the same way."""
         place = self.find(word)
         return self._rank(self.vectors[place], (place,))[:n]
 
@@ -147,9 +139,6 @@ class WordVectors:
 
         "paris", "france", "italy": Paris − France + Italy. The three words themselves are left out, as in
         arXiv:1301.3781, §4.1.
-
-        Raises:
-            UnknownWord: one of them has no vector.
         """
         places = tuple(self.find(one) for one in (word, without, plus))
         one, less, more = normalize(self.vectors[list(places)], dim=1)
@@ -161,14 +150,7 @@ class WordVectors:
         return [Near(self.words[place], float(cosines[place]), rank) for rank, place in enumerate(order, 1)]
 
     def project(self, words: Sequence[str]) -> Plane:
-        """The first two principal components of words' vectors (Pearson 1901).
-
-            X − mean = U S Vᵀ;  places = U S of the two largest
-
-        Raises:
-            UnknownWord: one of them has no vector.
-            ValueError: fewer than three words.
-        """
+        """The first two principal components (Pearson 1901), U S of X − mean = U S Vᵀ, of 3 words or more."""
         if len(words) < 3:
             raise ValueError(f"{len(words)} words make no picture: give at least three.")
         rows = self.vectors[[self.find(word) for word in words]]
@@ -222,11 +204,7 @@ def choose_word_vector_settings(sentences: Sequence[str], kind: str) -> Settings
 
 
 def read_text(sentences: Sequence[str], settings: Settings) -> Text:
-    """Number the words of sentences and their company.
-
-    Raises:
-        ValueError: too few different words are met often enough, or none of them stands beside another.
-    """
+    """Number the words of sentences and their company; ValueError where no vector can be learned."""
     split = [split_words(sentence) for sentence in sentences]
     met = Counter(itertools.chain.from_iterable(split))
     kept = [(word, n) for word, n in met.most_common(settings.most_words) if n >= settings.least_count]
@@ -366,10 +344,6 @@ def share_first(vectors: WordVectors, pairs: Sequence[tuple[str, str]]) -> float
     Args:
         vectors: of all the words.
         pairs: such as ("France", "Paris"); two or more.
-
-    Raises:
-        UnknownWord: one of them has no vector.
-        ValueError: fewer than two pairs.
     """
     if len(pairs) < 2:
         raise ValueError(f"pairs holds {len(pairs)}, and a sum is made of two: give at least two.")
@@ -386,11 +360,7 @@ def share_first(vectors: WordVectors, pairs: Sequence[tuple[str, str]]) -> float
 
 
 def look_up(ids: torch.Tensor, table: torch.Tensor) -> tuple[torch.Tensor, float]:
-    """Embed ids, and compare with what it stands for: x_n one-hot, v_n = Eᵀ x_n.
-
-    Args:
-        ids: [...] below V.
-        table: E, [V, D].
+    """Embed ids by a table E [V, D], and compare with what it stands for: x_n one-hot, v_n = Eᵀ x_n.
 
     Returns:
         (vectors [..., D], the largest difference from the product).

@@ -15,11 +15,7 @@ WRITTEN = 0.985  # of held-out examples, as a whole: the accuracy that is printe
 
 
 def steps_to_learn(task: Task) -> int:
-    """Steps of the recipe at the document's size after which so many held-out examples are written right.
-
-    Raises:
-        ArithmeticError: the recipe's steps do not suffice.
-    """
+    """Steps of the recipe at the document's size after which so many held-out examples are right."""
     recipe = dataclasses.replace(task.recipes["document"], report_every=1)
     generator = torch.Generator().manual_seed(0)
     model = build_model(task, recipe, seed=0)
