@@ -18,32 +18,20 @@ Failure = tuple[str, str, str]  # source, prediction, answer
 
 @dataclass(frozen=True)
 class Tried:
-    """What became of the inputs of one kind.
+    """What became of the inputs of one kind."""
 
-    Attributes:
-        score: the share that is right.
-        failures: (source, prediction, answer) of the wrong ones.
-    """
-
-    score: Score
-    failures: tuple[Failure, ...]
+    score: Score  # the share that is right
+    failures: tuple[Failure, ...]  # (source, prediction, answer) of the wrong ones
 
 
 @dataclass(frozen=True)
 class Search:
-    """What was tried, and what was found.
+    """What was tried, and what was found."""
 
-    Attributes:
-        held_out: all held-out inputs together.
-        by_size: the same, told apart by the task's size.
-        patterns: name → held-out inputs that have something in common, or inputs made to have it.
-        made: how many inputs were made; a model may have learned from some of them.
-    """
-
-    held_out: Tried
-    by_size: Mapping[int, Score]
-    patterns: Mapping[str, Tried]
-    made: int
+    held_out: Tried  # all held-out inputs together
+    by_size: Mapping[int, Score]  # the same, told apart by the task's size
+    patterns: Mapping[str, Tried]  # name → held-out inputs that are alike in something, or inputs made so
+    made: int  # how many inputs were made; a model may have learned from some of them
 
 
 def look_for_failures(model, task: Task, n: int = HELD_OUT_TRIED, seed: int = 0) -> Search:

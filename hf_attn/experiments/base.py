@@ -23,44 +23,26 @@ Row = dict[str, Any]  # flat: names to numbers and words
 
 @dataclass(frozen=True)
 class Finding:
-    """What rows say of a claim.
+    """What rows say of a claim."""
 
-    Attributes:
-        claim: a sentence that could be false.
-        holds: whether it is true of the rows.
-        measured: the figures that decide.
-    """
-
-    claim: str
-    holds: bool
-    measured: str
+    claim: str  # a sentence that could be false
+    holds: bool  # whether it is true of the rows
+    measured: str  # the figures that decide
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A question, how it is measured, and how rows answer it.
+    """A question, how it is measured, and how rows answer it."""
 
-    Attributes:
-        title: a few words.
-        question: one sentence.
-        settings: names of a row's settings; its other figures are measured.
-        sizes: a frozen dataclass of the size that a small processor measures in minutes.
-        full: the same at the size that a text gives.
-        count: how many rows a seed has, at a size.
-        run: measures at a size with a seed, row by row.
-        judge: what the rows of one or more seeds say.
-        draw: their picture.
-    """
-
-    title: str
-    question: str
-    settings: tuple[str, ...]
-    sizes: Any
-    full: Any
-    count: Callable[[Any], int]
-    run: Callable[[Any, int], Iterator[Row]]
-    judge: Callable[[Sequence[Row]], tuple[Finding, ...]]
-    draw: Callable[[Sequence[Row]], Chart]
+    title: str  # a few words
+    question: str  # one sentence
+    settings: tuple[str, ...]  # names of a row's settings; its other figures are measured
+    sizes: Any  # a frozen dataclass of the size that a small processor measures in minutes
+    full: Any  # the same at the size that a text gives
+    count: Callable[[Any], int]  # how many rows a seed has, at a size
+    run: Callable[[Any, int], Iterator[Row]]  # measures at a size with a seed, row by row
+    judge: Callable[[Sequence[Row]], tuple[Finding, ...]]  # what the rows of one or more seeds say
+    draw: Callable[[Sequence[Row]], Chart]  # their picture
 
 
 def values_of(rows: Sequence[Row], measure: str, **settings) -> list[float]:

@@ -35,40 +35,24 @@ DISCOUNTS = (0.3, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98)  # what is tried on
 
 @dataclass(frozen=True)
 class Sizes:
-    """What is counted and trained.
-
-    Attributes:
-        task: the text, its tokens, and the passages it is cut into.
-        contexts: L of each table, from short to long.
-        steps: of the attention model's training.
-        batch_size: passages a step.
-        passages: of the validation part, and of the held-out one.
-    """
+    """What is counted and trained."""
 
     task: Language = Language(window=128)  # noqa: RUF009 - frozen
-    contexts: tuple[int, ...] = (1, 2, 3, 4, 5)
-    steps: int = 600
-    batch_size: int = 32
-    passages: int = 1000
+    contexts: tuple[int, ...] = (1, 2, 3, 4, 5)  # L of each table, from short to long
+    steps: int = 600  # of the attention model's training
+    batch_size: int = 32  # passages a step
+    passages: int = 1000  # of the validation part, and of the held-out one
 
 
 @dataclass(frozen=True)
 class Counts:
-    """How often each n-gram of one length was met.
+    """How often each n-gram of one length was met."""
 
-    Attributes:
-        keys: [N] sorted; a context and its next token as one number in base V.
-        counts: [N].
-        contexts: [C] sorted; the contexts among them.
-        totals: [C] the sum of their counts.
-        kinds: [C] how many different tokens followed it.
-    """
-
-    keys: torch.Tensor
-    counts: torch.Tensor
-    contexts: torch.Tensor
-    totals: torch.Tensor
-    kinds: torch.Tensor
+    keys: torch.Tensor  # [N] sorted; a context and its next token as one number in base V
+    counts: torch.Tensor  # [N]
+    contexts: torch.Tensor  # [C] sorted; the contexts among them
+    totals: torch.Tensor  # [C] the sum of their counts
+    kinds: torch.Tensor  # [C] how many different tokens followed it
 
 
 def _look_up(keys: torch.Tensor, values: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:

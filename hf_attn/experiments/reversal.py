@@ -41,23 +41,14 @@ TITLES = {
 
 @dataclass(frozen=True)
 class Sizes:
-    """What is trained.
+    """What is trained."""
 
-    Attributes:
-        lengths: symbols of every sequence, from short to long.
-        parameters: of each model, as nearly as its hidden size allows.
-        steps: of each training.
-        batch_size: of each training.
-        examples: held-out sequences that a model is measured on.
-        recipes: by architecture.
-    """
-
-    lengths: tuple[int, ...] = (20, 40)
-    parameters: int = 100_000
-    steps: int = 500
-    batch_size: int = 64
-    examples: int = 1000
-    recipes: Mapping[str, Recipe] = field(default_factory=lambda: RECIPES)
+    lengths: tuple[int, ...] = (20, 40)  # symbols of every sequence, from short to long
+    parameters: int = 100_000  # of each model, as nearly as its hidden size allows
+    steps: int = 500  # of each training
+    batch_size: int = 64  # of each training
+    examples: int = 1000  # held-out sequences that a model is measured on
+    recipes: Mapping[str, Recipe] = field(default_factory=lambda: RECIPES)  # by architecture
 
 
 def run(sizes: Sizes, seed: int) -> Iterator[Row]:

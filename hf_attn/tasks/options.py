@@ -11,21 +11,13 @@ MOST_EXAMPLES = 1_000_000  # drawn for one purpose: a share of them is sure to a
 
 @dataclass(frozen=True)
 class SizeChoice:
-    """What a form offers for the option that sets a task's size.
+    """What a form offers for the option that sets a task's size."""
 
-    Attributes:
-        option: its name; None where there is nothing to choose.
-        label: what a form calls it.
-        values: among which it is chosen.
-        default: the one that is shown first.
-        title: the task's in these sizes, where it is offered in several; its own where empty.
-    """
-
-    option: str | None
-    label: str
-    values: tuple
-    default: object
-    title: str = ""
+    option: str | None  # its name; None where there is nothing to choose
+    label: str  # what a form calls it
+    values: tuple  # among which it is chosen
+    default: object  # the one that is shown first
+    title: str = ""  # the task's in these sizes, where it is offered in several; its own where empty
 
 
 def options_of(task) -> tuple[str, ...]:

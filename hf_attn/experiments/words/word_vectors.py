@@ -78,30 +78,19 @@ class UnknownWord(ValueError):
 
 @dataclass(frozen=True)
 class Near:
-    """A word and how near it is.
+    """A word and how near it is."""
 
-    Attributes:
-        word: the word.
-        cosine: of the angle between its vector and the one searched for.
-        rank: 1 for the nearest.
-    """
-
-    word: str
-    cosine: float
-    rank: int
+    word: str  # the word
+    cosine: float  # of the angle between its vector and the one searched for
+    rank: int  # 1 for the nearest
 
 
 @dataclass(frozen=True)
 class Plane:
-    """Vectors seen from the side from which they differ most.
+    """Vectors seen from the side from which they differ most."""
 
-    Attributes:
-        places: [n, 2].
-        share: of their variance that is seen.
-    """
-
-    places: torch.Tensor
-    share: float
+    places: torch.Tensor  # [n, 2]
+    share: float  # of their variance that is seen
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,38 +152,23 @@ class WordVectors:
 
 @dataclass(frozen=True)
 class Report:
-    """How the training stands.
+    """How the training stands."""
 
-    Attributes:
-        step: batches read.
-        steps: batches in all.
-        loss: mean over the batches since the last report, for each true word with its noise; NaN for none.
-        seconds: spent on batches.
-        vectors: as they are now.
-    """
-
-    step: int
-    steps: int
-    loss: float
-    seconds: float
-    vectors: WordVectors
+    step: int  # batches read
+    steps: int  # batches in all
+    loss: float  # mean over the batches since the last report, a true word with its noise; NaN for none
+    seconds: float  # spent on batches
+    vectors: WordVectors  # as they are now
 
 
 @dataclass(frozen=True, eq=False)
 class Text:
-    """A tokenized text from which training positions are sampled.
+    """A tokenized text from which training positions are sampled."""
 
-    Attributes:
-        words: the vocabulary, the most frequent first.
-        counts: [V] how often each is met.
-        centres: [N] the word at each place.
-        company: [N, 2W] the words around it, the near ones first; −1 beyond the sentence.
-    """
-
-    words: tuple[str, ...]
-    counts: torch.Tensor
-    centres: torch.Tensor
-    company: torch.Tensor
+    words: tuple[str, ...]  # the vocabulary, the most frequent first
+    counts: torch.Tensor  # [V] how often each is met
+    centres: torch.Tensor  # [N] the word at each place
+    company: torch.Tensor  # [N, 2W] the words around it, the near ones first; −1 beyond the sentence
 
 
 def choose_word_vector_settings(sentences: Sequence[str], kind: str) -> Settings:

@@ -133,13 +133,7 @@ class SymbolSequences(SpacedTask):
 
 @dataclass(frozen=True)
 class Copying(SymbolSequences):
-    """Write the source again: "7 15 2 3" → "7 15 2 3".
-
-    Args:
-        max_length: longest sequence, 1 to 64 symbols.
-        min_length: shortest; equal to max_length for sequences of one length.
-        num_symbols: how many symbols there are, written 1 … num_symbols.
-    """
+    """Write the source again: "7 15 2 3" → "7 15 2 3"; options as of `SymbolSequences`."""
 
     name = "copy"
     title = "Copy"

@@ -26,17 +26,11 @@ REDUNDANT_PROBABILITY = 0.1  # brackets that the tree does not need, as people w
 
 @dataclass(frozen=True)
 class Node:
-    """A node of a syntax tree.
+    """A node of a syntax tree."""
 
-    Attributes:
-        label: ASSIGN, ADD, SUB, MUL, DIV, a variable or a digit.
-        children: none for a leaf.
-        place: index of the node's token in the source, where it was read from one; else −1.
-    """
-
-    label: str
-    children: tuple["Node", ...] = ()
-    place: int = -1
+    label: str  # ASSIGN, ADD, SUB, MUL, DIV, a variable or a digit
+    children: tuple["Node", ...] = ()  # none for a leaf
+    place: int = -1  # index of the node's token in the source, where it was read from one; else −1
 
     def prefix(self) -> list["Node"]:
         """The node and all below it, in prefix order."""

@@ -14,12 +14,9 @@ from hf_attn.tasks.synthetic.copying import SymbolSequences
 
 @dataclass(frozen=True)
 class Reversing(SymbolSequences):
-    """Write the source backwards: "7 15 2 3" → "3 2 15 7".
+    """Write the source backwards: "7 15 2 3" → "3 2 15 7"; options as of `SymbolSequences`.
 
-    Args:
-        max_length: longest sequence, 1 to 64 symbols; “Learn AI Series (#51)” uses lengths of 15 to 40.
-        min_length: shortest; equal to max_length for a fixed length.
-        num_symbols: how many symbols there are, written 1 … num_symbols.
+    “Learn AI Series (#51)” uses lengths of 15 to 40.
     """
 
     name = "reverse"

@@ -24,47 +24,29 @@ MOST_POSITIONS = 512  # tokens of the longest text that a model is built for
 
 
 class Row(NamedTuple):
-    """An example as it was read.
+    """An example as it was read."""
 
-    Attributes:
-        source: what is read.
-        target: what is to be written, or the class's name.
-        group: rows of one group stand in one split, because they give each other away.
-    """
-
-    source: str
-    target: str
-    group: str
+    source: str  # what is read
+    target: str  # what is to be written, or the class's name
+    group: str  # rows of one group stand in one split, because they give each other away
 
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What a checkpoint knows of its task without the data.
+    """What a checkpoint knows of its task without the data."""
 
-    Attributes:
-        tokenizer: tokenizer.json.
-        max_length: tokens that the model reads, `</s>` included.
-        classes: names of the classes, in the order of the model's outputs.
-    """
-
-    tokenizer: str
-    max_length: int
-    classes: tuple[str, ...]
+    tokenizer: str  # tokenizer.json
+    max_length: int  # tokens that the model reads, `</s>` included
+    classes: tuple[str, ...]  # names of the classes, in the order of the model's outputs
 
 
 @dataclass(frozen=True)
 class Sequences:
-    """Many sequences of ids of unequal length, end to end, so that long ones cost short ones no memory.
+    """Many sequences of ids of unequal length, end to end, so that long ones cost short ones no memory."""
 
-    Attributes:
-        ids: all of them.
-        starts: [N], where each begins.
-        lengths: [N].
-    """
-
-    ids: torch.Tensor
-    starts: torch.Tensor
-    lengths: torch.Tensor
+    ids: torch.Tensor  # all of them
+    starts: torch.Tensor  # [N], where each begins
+    lengths: torch.Tensor  # [N]
 
     @staticmethod
     def of(rows: Sequence[Sequence[int]]) -> "Sequences":
@@ -85,20 +67,13 @@ class Sequences:
 
 @dataclass(frozen=True)
 class Encoded:
-    """A corpus as ids.
+    """A corpus as ids."""
 
-    Attributes:
-        sources, targets: of each row, without `</s>`.
-        splits: [N] index into SPLITS.
-        numbers: of the rows, in `CorpusTask.rows`.
-        repeated: rows left out because they read like a training row, or like another of their split.
-    """
-
-    sources: Sequences
+    sources: Sequences  # of each row, without `</s>`
     targets: Sequences
-    splits: torch.Tensor
-    numbers: tuple[int, ...]
-    repeated: int
+    splits: torch.Tensor  # [N] index into SPLITS
+    numbers: tuple[int, ...]  # of the rows, in `CorpusTask.rows`
+    repeated: int  # rows left out because they read like a training row, or like another of their split
 
 
 @dataclass(frozen=True)

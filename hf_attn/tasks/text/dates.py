@@ -146,21 +146,13 @@ def _field_texts(locale: str, field: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class FormatTables:
-    """All formats as tensors, so that many dates are written at once.
+    """All formats as tensors, so that many dates are written at once."""
 
-    Attributes:
-        ids: [texts, W] every text that a part can be, as ids, 0 behind.
-        lengths: [texts].
-        first: [formats, P] index of the first text of each part; a part that is not there is an empty text.
-        field: [formats, P] which column of `dates` chooses among a part's texts.
-        dates: [days, 5] of every day: 0, year, month, day and weekday, each from 0.
-    """
-
-    ids: torch.Tensor
-    lengths: torch.Tensor
-    first: torch.Tensor
-    field: torch.Tensor
-    dates: torch.Tensor
+    ids: torch.Tensor  # [texts, W] every text that a part can be, as ids, 0 behind
+    lengths: torch.Tensor  # [texts]
+    first: torch.Tensor  # [formats, P] index of the first text of each part; of none, an empty text's
+    field: torch.Tensor  # [formats, P] which column of `dates` chooses among a part's texts
+    dates: torch.Tensor  # [days, 5] of every day: 0, year, month, day and weekday, each from 0
 
     def to(self, device: torch.device) -> "FormatTables":
         return FormatTables(*(tensor.to(device) for tensor in vars(self).values()))

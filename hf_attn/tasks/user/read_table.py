@@ -29,15 +29,10 @@ TABLE, SAVE_AS = "a table of text", "save the table as CSV in UTF-8"
 
 @dataclass(frozen=True)
 class Line:
-    """One row of a table.
+    """One row of a table."""
 
-    Attributes:
-        number: its line in the file, from 1.
-        cells: the wanted columns, without space around.
-    """
-
-    number: int
-    cells: tuple[str, ...]
+    number: int  # its line in the file, from 1
+    cells: tuple[str, ...]  # the wanted columns, without space around
 
 
 def read_columns(path: str | Path, columns: Sequence[str]) -> list[Line]:
