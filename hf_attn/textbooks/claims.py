@@ -134,17 +134,9 @@ def agrees(printed: str, measured: Figure, tolerance: float | None = None) -> bo
         low, high = printed.split("–")
         return float(low) <= measured <= float(high)
     value = Decimal(printed.replace(",", ""))
-    allowed = float(last_digit(value)) / 2 if tolerance is None else tolerance
+    unit = Decimal(1).scaleb(int(value.as_tuple().exponent))  # of the last digit
+    allowed = float(unit) / 2 if tolerance is None else tolerance
     return abs(measured - float(value)) <= allowed * (1 + 1e-6)  # a figure may lie on the edge itself
-
-
-def last_digit(value: Decimal) -> Decimal:
-    """One unit of a number's last digit.
-
-    >>> last_digit(Decimal("14.3667")), last_digit(Decimal("12")), last_digit(Decimal("2.2317e-09"))
-    (Decimal('0.0001'), Decimal('1'), Decimal('1E-13'))
-    """
-    return Decimal(1).scaleb(int(value.as_tuple().exponent))
 
 
 def write(claimed: str, measured: Measured) -> str:
