@@ -15,7 +15,7 @@ from hf_attn.tasks.base import Task
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.training.device import build_accelerator
 from hf_attn.training.duel import count_parameters, find_nearest
-from hf_attn.training.loop import train
+from hf_attn.training.loop import Report, train
 from hf_attn.viz.draw_chart import Chart
 
 Row = dict[str, Any]  # flat: names to numbers and words
@@ -122,18 +122,26 @@ def with_parameters(task: Task, recipe: Recipe, wanted: int) -> Recipe:
     return sized(find_nearest(lambda half: count_parameters(task, sized(half)), wanted, guess=1))
 
 
+def start_training(
+    task: Task, recipe: Recipe, seed: int, device: str = "cpu", **settings
+) -> tuple[PreTrainedModel, Iterator[Report]]:
+    """Build a model and the loop that trains it (`train` with these settings); both follow the seed."""
+    model, generator = build_model(task, recipe, seed), torch.Generator().manual_seed(seed)
+    accelerator = build_accelerator(device)
+    return model, train(task, model, recipe, generator=generator, accelerator=accelerator, **settings)
+
+
 def learn(task: Task, recipe: Recipe, seed: int) -> tuple[PreTrainedModel, float]:
     """Train a model from its first step to its last; weights, examples and dropout follow the seed.
 
     Returns:
         (the model, seconds spent on steps).
     """
-    model = build_model(task, recipe, seed)
     quiet = dataclasses.replace(recipe, report_every=recipe.steps, evaluate_every=recipe.steps)
-    generator = torch.Generator().manual_seed(seed)
+    model, loop = start_training(task, quiet, seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)  # what dropout and scheduled sampling draw from
-        *_, last = train(task, model, quiet, generator=generator, accelerator=build_accelerator("cpu"))
+        *_, last = loop
     return model, last.seconds
 
 
