@@ -150,12 +150,9 @@ class Table:
 
 
 def count_table(parts: Mapping[str, torch.Tensor], context: int, vocab_size: int) -> Table:
-    """Count contexts of L tokens in the training part, choose δ by validation, measure on what is held out.
+    """Count contexts of L tokens in training passages, choose δ by validation, measure on those held out.
 
-    Args:
-        parts: split → passages [B, T], −100 behind each.
-        context: L.
-        vocab_size: V.
+    `parts` has the passages of each split, [B, T] with −100 behind each.
     """
     counted, tried, measured = (grams_of(parts[split], context) for split in (TRAINING, VALIDATION, HELD_OUT))
     grams = NGrams(counted, vocab_size)
