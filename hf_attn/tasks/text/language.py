@@ -113,10 +113,6 @@ class Language(OwnText):
             raise ValueError(f"{self.dataset or self.path} has {len(documents)} {lacking}")
         return [Row("", document, document) for document in documents]
 
-    def answer(self, source: str) -> str | None:  # noqa: ARG002
-        """Many ways of going on are right."""
-        return None
-
     def tokenizer_texts(self, rows: Sequence[Row]) -> list[str]:
         return [row.target for row in rows]
 

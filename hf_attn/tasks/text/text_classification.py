@@ -58,6 +58,7 @@ class TextClassification(ClassTask, CorpusTask):
     longest_text = MOST_CHARACTERS
     max_tokens: ClassVar[int] = 64
     unknown_share: ClassVar[float] = 0.1
+    answer = CorpusTask.look_up
 
     @property
     def recurrent_recipe(self) -> Recipe:

@@ -131,8 +131,7 @@ class Pairs(OwnText):
         return longest
 
     def answer(self, source: str) -> str | None:
-        """As of every corpus, whatever spaces are around the source."""
-        return super().answer(source.strip())
+        return self.look_up(source.strip())
 
     def verify(self, source: str, prediction: str, reference: str | None = None) -> Verdict:
         """Judge an answer by the data, or by the reference; what holds `<unk>` is never right."""
