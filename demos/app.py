@@ -44,15 +44,8 @@ def read_device(device: str) -> tuple[str, int]:
 
 
 def build_app(catalog: ModelCatalog, device: str = "auto") -> gr.Blocks:
-    """Build the page.
-
-    Args:
-        catalog: checkpoints that everybody may open.
-        device: where runs train: "auto", "cpu", "cuda" or "mps".
-    """
-    here: weakref.WeakValueDictionary[str, Session] = (
-        weakref.WeakValueDictionary()
-    )  # of this app's open pages
+    """Build the page with these checkpoints; runs train on `device`: "auto", "cpu", "cuda" or "mps"."""
+    here = weakref.WeakValueDictionary[str, Session]()  # of this app's open pages
 
     def arrive(session: Session, request: gr.Request) -> Session:
         here[request.session_hash] = session

@@ -39,13 +39,9 @@ class Event(gr.EventData):
 
 
 class RunEvent(Event):
-    """An event about one run.
+    """An event about one run."""
 
-    Attributes:
-        run: its id.
-    """
-
-    run: str
+    run: str  # its id
 
 
 @functools.cache

@@ -1,8 +1,9 @@
 """Fields that several tabs have: the choice of a task, typed numbers, and the errors under them."""
 
+import contextlib
 import functools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from hf_attn.tasks import TASKS, Task
 from hf_attn.tasks.options import SizeChoice
@@ -11,19 +12,25 @@ from ..ui import formatting, notices
 
 LARGEST_SEED = 2**31 - 1
 LONGEST_QUOTE = 20  # characters of what was typed, in the sentence that refuses it
+CANNOT_START = notices.note("Nothing can start until the marked settings are corrected.")
 NO_SIZE = SizeChoice(None, "Longest", (), None)
 
 
 class FieldError(ValueError):
-    """A visitor typed something that a field cannot take.
-
-    Attributes:
-        field: its name in the form.
-    """
+    """A visitor typed something that the `field` of this name cannot take."""
 
     def __init__(self, field: str, sentence: str):
         super().__init__(sentence)
         self.field = field
+
+
+@contextlib.contextmanager
+def blame(field: str, words: Callable[[str], str] = str) -> Iterator[None]:
+    """Turn what is refused meanwhile into an error of this field, with its sentence in these `words`."""
+    try:
+        yield
+    except (ValueError, ImportError) as error:
+        raise FieldError(field, words(str(error))) from error
 
 
 def task_choices() -> dict[str, tuple]:
@@ -44,18 +51,12 @@ def share_task(task: Task) -> Task:
 def read_number(
     field: str, text: object, low: float, high: float, *, whole: bool = False, example: float
 ) -> float:
-    """Read a number that a visitor typed, in the digits of any script.
+    """Read a number that a visitor typed, in the digits of any script; an int where it is to be `whole`.
 
-    Args:
-        field: its name, for the error.
-        text: what was typed; narrow spaces between digits are left out.
-        low: the lowest number that is allowed.
-        high: the highest.
-        whole: whether only whole numbers are taken; then an int is returned.
-        example: a number that works, for the error.
+    Narrow spaces between digits are left out.
 
     Raises:
-        FieldError: it is no such number; the sentence says what is allowed, with the example.
+        FieldError: it is no number from `low` to `high`; the sentence says what is, with the `example`.
     """
     typed = "" if text is None else str(text).strip()
     try:
@@ -88,7 +89,9 @@ def error_lines(fields: Iterable[str], *errors: FieldError) -> dict[str, str]:
     return {f"{field}_error": sentences.get(field, "") for field in fields}
 
 
-def refusal_line(error: FieldError, labels: Mapping[str, str]) -> str:
-    """The line under the button that starts: the field itself may be out of sight."""
-    is_named = error.field == "size"  # whose sentence begins with the task's own label
-    return notices.refusal(str(error) if is_named else f"{labels[error.field]}: {error}")
+def refuse_form(labels: Mapping[str, str], fields: Iterable[str], *errors: FieldError) -> dict[str, str]:
+    """As `error_lines`, and the first under the button that starts: the field may be out of sight."""
+    first = errors[0]
+    is_named = first.field == "size"  # whose sentence begins with the task's own label
+    line = notices.refusal(str(first) if is_named else f"{labels[first.field]}: {first}")
+    return {**error_lines(fields, *errors), "note": line}

@@ -22,41 +22,25 @@ REMEDY = "the app on your own machine allows more."
 
 @dataclass(frozen=True)
 class Limits:
-    """The most of everything; a refusal is a sentence under the field that it is about.
+    """The most of everything; a refusal is a sentence under the field that it is about."""
 
-    Attributes:
-        parameters: of a model that is trained here.
-        layers: of an encoder, or of a decoder.
-        examples: in a training batch.
-        training_bytes: memory of a training step, as `hf_attn.architectures.memory` estimates it.
-        steps: of a run, or of each contestant of a duel.
-        run_seconds: training time of a run or contestant; then it is stopped as if by hand.
-        pause_seconds: how long a paused run keeps its place.
-        characters: of a typed text.
-        upload_bytes: of a file.
-        download_bytes: of a model's weights on the Hub.
-        runs: kept in a session; a new one deletes the oldest.
-        sessions: with a state at once; a new one deletes the oldest.
-        session_seconds: how long a session is kept.
-        takes_paths: whether visitors may open files of the server, and use its owner's Hub token for reading.
-        audience: who these limits are for, as a sentence for whoever starts the server; empty at home.
-    """
-
-    parameters: int = 50_000_000
-    layers: int = 100
-    examples: int = 8_192
+    parameters: int = 50_000_000  # of a model that is trained here
+    layers: int = 100  # of an encoder, or of a decoder
+    examples: int = 8_192  # in a training batch
+    # memory of a training step, as `hf_attn.architectures.memory` estimates it
     training_bytes: int = 1_000_000 * MEGABYTE
-    steps: int = 20_000
-    run_seconds: float = 12 * 3600.0
-    pause_seconds: float = 900.0
-    characters: int = 100_000
-    upload_bytes: int = 50 * MEGABYTE
-    download_bytes: int = 4000 * MEGABYTE
-    runs: int = 12
-    sessions: int = 500
-    session_seconds: int = 12 * 3600
+    steps: int = 20_000  # of a run, or of each contestant of a duel
+    run_seconds: float = 12 * 3600.0  # training time of a run or contestant; then it is stopped as if by hand
+    pause_seconds: float = 900.0  # how long a paused run keeps its place
+    characters: int = 100_000  # of a typed text
+    upload_bytes: int = 50 * MEGABYTE  # of a file
+    download_bytes: int = 4000 * MEGABYTE  # of a model's weights on the Hub
+    runs: int = 12  # kept in a session; a new one deletes the oldest
+    sessions: int = 500  # with a state at once; a new one deletes the oldest
+    session_seconds: int = 12 * 3600  # how long a session is kept
+    # whether visitors may open files of the server, and use its owner's Hub token for reading
     takes_paths: bool = True
-    audience: str = ""
+    audience: str = ""  # who these limits are for, as a sentence for whoever starts the server; empty at home
 
     @property
     def own_token(self) -> bool | None:

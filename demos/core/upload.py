@@ -12,20 +12,13 @@ SUFFIXES = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json", ".md")
 
 @dataclass(frozen=True)
 class Table:
-    """What a visitor uploaded.
+    """What a visitor uploaded."""
 
-    Attributes:
-        path: the session's own copy.
-        name: what the visitor calls it.
-        columns: names in its first line; none in plain text.
-        fault: why it cannot be used, in a sentence; then nothing is kept.
-        tasks: built from it; what they have read is read once.
-    """
-
-    path: Path
-    name: str
-    columns: tuple[str, ...] = ()
-    fault: str = ""
+    path: Path  # the session's own copy
+    name: str  # what the visitor calls it
+    columns: tuple[str, ...] = ()  # names in its first line; none in plain text
+    fault: str = ""  # why it cannot be used, in a sentence; then nothing is kept
+    # built from it; what they have read is read once
     tasks: dict[Task, Task] = field(default_factory=dict, compare=False, repr=False)
 
     def guess_columns(self, wanted: tuple[str, ...]) -> list[str]:

@@ -28,34 +28,25 @@ class Job:
 
     A subclass says what the work is (`begin`, `advance`), where it stands (`progress`), and what follows it
     (`conclude`). Buttons set what is wanted; `follow` heeds it between two pieces of work.
-
-    Attributes:
-        status: None before the first, then "running" (also while it waits for a place), "paused", "stopped",
-            "finished" or "error"; message says what failed.
-        form: the settings with which it was begun, by their names in a link; None before.
-        goal: the progress at which a link's ends, before all of its work is done.
-        pace: pieces of work a second; None for as fast as possible.
-        wants_pause, wants_stop, wanted_steps: what the buttons want.
-        is_live: its work is being done, or waits for the end of a pause.
-        is_late: it was stopped because its time on this server was up.
-        is_closed: nobody watches any more.
-        is_concluding: what came of it is being measured.
-        worked_seconds: what its work has taken so far.
     """
 
+    # None before the first, then "running" (also while it waits for a place), "paused", "stopped", "finished"
+    # or "error"; message says what failed
     status: str | None = None
     message: str = ""
+    # the settings with which it was begun, by their names in a link; None before
     form: dict[str, object] | None = None
-    goal: list[int] | None = None
-    pace: float | None = None
+    goal: list[int] | None = None  # the progress at which a link's ends, before all of its work is done
+    pace: float | None = None  # pieces of work a second; None for as fast as possible
+    # wants_pause, wants_stop, wanted_steps: what the buttons want
     wants_pause: bool = False
     wants_stop: bool = False
     wanted_steps: int = 0
-    is_live: bool = False
-    is_late: bool = False
-    is_closed: bool = False
-    is_concluding: bool = False
-    worked_seconds: float = 0.0
+    is_live: bool = False  # its work is being done, or waits for the end of a pause
+    is_late: bool = False  # it was stopped because its time on this server was up
+    is_closed: bool = False  # nobody watches any more
+    is_concluding: bool = False  # what came of it is being measured
+    worked_seconds: float = 0.0  # what its work has taken so far
 
     message_seconds = MESSAGE_SECONDS
     failure = "The job failed"  # how its message begins where something goes wrong
@@ -218,16 +209,11 @@ class Job:
 
 @dataclass(eq=False, kw_only=True)
 class ReportedJob(Job):
-    """A job whose work is a generator: one report a piece.
+    """A job whose work is a generator: one report a piece."""
 
-    Attributes:
-        reports: what is left of them; None where none were begun.
-        taken: how many came.
-        is_at_goal: a report came behind the goal: with none there, the job is finished and not stopped.
-    """
-
-    reports: Generator | None = None
-    taken: int = 0
+    reports: Generator | None = None  # what is left of them; None where none were begun
+    taken: int = 0  # how many came
+    # a report came behind the goal: with none there, the job is finished and not stopped
     is_at_goal: bool = False
 
     def prepare(self, form: dict[str, object]) -> None:

@@ -79,25 +79,17 @@ class IsolatedRNG:
 
     def __init__(self, seed: int):
         self.seed = seed
-        self.states: tuple | None = None
+        self.states: list = []
 
     @contextlib.contextmanager
     def drawing(self) -> Iterator[None]:
+        # (get, set) of torch's generators: CPU, GPUs, and an Apple GPU where there is one
+        global_rngs = [(torch.get_rng_state, torch.set_rng_state)]
+        global_rngs.append((torch.cuda.get_rng_state_all, torch.cuda.set_rng_state_all))
+        if torch.backends.mps.is_available():
+            global_rngs.append((torch.mps.get_rng_state, torch.mps.set_rng_state))
         with drawing_weights(self.seed):
-            if self.states is not None:
-                set_rng_states(*self.states)
+            for (_, put), state in zip(global_rngs, self.states, strict=False):  # none before the first step
+                put(state)
             yield
-            self.states = get_rng_states()
-
-
-def get_rng_states() -> tuple[torch.Tensor, list[torch.Tensor], torch.Tensor | None]:
-    """States of torch's generators: CPU, GPUs, and an Apple GPU where there is one."""
-    apple = torch.mps.get_rng_state() if torch.backends.mps.is_available() else None
-    return torch.get_rng_state(), torch.cuda.get_rng_state_all(), apple
-
-
-def set_rng_states(here: torch.Tensor, elsewhere: list[torch.Tensor], apple: torch.Tensor | None) -> None:
-    torch.set_rng_state(here)
-    torch.cuda.set_rng_state_all(elsewhere)
-    if apple is not None:
-        torch.mps.set_rng_state(apple)
+            self.states = [get() for get, _ in global_rngs]

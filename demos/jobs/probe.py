@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
+from hf_attn.analysis.head_roles import build_attention_mask
 from hf_attn.architectures.families import is_recurrent
 from hf_attn.evaluation.metrics import find_right, predict
 from hf_attn.generation.generate import generate_answer
@@ -39,17 +40,11 @@ MAPS = {
 
 @dataclass(frozen=True)
 class Examples:
-    """Held-out examples that are answered while a run goes on.
+    """Held-out examples that are answered while a run goes on."""
 
-    Attributes:
-        batch: of them.
-        sources: as a person writes them.
-        answers: the right ones, by the data.
-    """
-
-    batch: Batch
-    sources: list[str]
-    answers: list[str]
+    batch: Batch  # of them
+    sources: list[str]  # as a person writes them
+    answers: list[str]  # the right ones, by the data
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -57,17 +52,11 @@ class Examples:
 
 @dataclass(frozen=True)
 class Probe:
-    """The example whose attention is drawn.
+    """The example whose attention is drawn."""
 
-    Attributes:
-        batch: it alone, without padding.
-        source: as a person writes it.
-        answer: what is to be written.
-    """
-
-    batch: Batch
-    source: str
-    answer: str
+    batch: Batch  # it alone, without padding
+    source: str  # as a person writes it
+    answer: str  # what is to be written
 
 
 def choose_examples(task: Task) -> tuple[Examples, Probe]:
@@ -139,6 +128,7 @@ def read_map(model, task: Task, probe: Probe) -> tuple[torch.Tensor | None, dict
         return None, {"heads": 0, "layers": [], "rows": [], "cols": []}
     rows, columns = list(answering.rows), list(answering.columns)
     kind = "alignment" if is_recurrent(model.config) else answering.kind
+    allowed = build_attention_mask(answering.kind, len(rows), len(columns))
     known = task.alignment(probe.source, probe.answer) if probe.answer else None
     layers = len(answering.weights)
     shown = min(layers, max(1, LARGEST_MAPS // answering.weights[0].numel()))
@@ -148,16 +138,11 @@ def read_map(model, task: Task, probe: Probe) -> tuple[torch.Tensor | None, dict
         "rows": rows,
         "cols": columns,
         "truth": answering.align(known),
-        "allowed": causal(len(rows), len(columns)) if answering.kind == "decoder" else None,
+        "allowed": allowed.tolist() if answering.kind == "decoder" else None,
         "map": MAPS[kind],
         "map_title": TITLES[kind],
         "layer": "last layer" if layers > 1 else "",
     }
-
-
-def causal(rows: int, columns: int) -> list[list[bool]]:
-    """[rows][columns] of the causal mask; the rows are the last of the columns' positions."""
-    return [[column <= row + columns - rows for column in range(columns)] for row in range(rows)]
 
 
 def answer_examples(model, task: Task, examples: Examples) -> list[dict]:

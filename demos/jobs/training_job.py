@@ -37,35 +37,29 @@ ANSWERS = ("What it writes", ("source", "written"), "{} held-out examples")
 
 @dataclass(eq=False)
 class TrainingJob(Job):
-    """One model that learns one task, with what the page shows of it.
+    """One model that learns one task, with what the page shows of it."""
 
-    Attributes:
-        id, name: of the run, within its session.
-        task, recipe, seed, device: what is trained, and where.
-        own_probe: the visitor's own example whose attention is drawn, if there is one.
-        baseline, is_compared: a classifier's baseline, and whether it was measured.
-        measure_baseline: measures it, once a session.
-        made_room: a sentence on the run that was deleted for this one, or nothing.
-        points, frames: (time, value) of the curves, and of the film: the frames at the steps of `film_every`.
-        newest_frame: the same of the newest map, where that is at another step.
-    """
-
+    # id, name: of the run, within its session
     id: str
     name: str
+    # task, recipe, seed, device: what is trained, and where
     task: Task
     recipe: Recipe
     seed: int
     device: str = "auto"
-    own_probe: Probe | None = None
+    own_probe: Probe | None = None  # the visitor's own example whose attention is drawn, if there is one
     step: int = 0
     model: torch.nn.Module | None = None
     evaluation: Evaluation | None = None
+    # baseline, is_compared: a classifier's baseline, and whether it was measured
     baseline: Baseline | None = None
     is_compared: bool = False
-    measure_baseline: Callable[[Task], Baseline | None] = measure_beside
-    made_room: str = ""
+    measure_baseline: Callable[[Task], Baseline | None] = measure_beside  # measures it, once a session
+    made_room: str = ""  # a sentence on the run that was deleted for this one, or nothing
+    # points, frames: (time, value) of the curves, and of the film: the frames at the steps of `film_every`
     points: list[tuple[float, dict]] = field(default_factory=list)
     frames: list[tuple[float, dict]] = field(default_factory=list)
+    # the same of the newest map, where that is at another step
     newest_frame: tuple[float, dict] | None = None
 
     def __post_init__(self) -> None:
@@ -136,7 +130,6 @@ class TrainingJob(Job):
             yield
 
     def measure(self) -> None:
-        """Measure what was learned, for the board, the table and the card."""
         with self.looking() as model:
             self.record(evaluate(model, self.task))
 
@@ -243,7 +236,6 @@ class TrainingJob(Job):
         return f"step {self.step}" if self.step else "untrained"
 
     def eta_seconds(self) -> float | None:
-        """Seconds left, at the pace so far."""
         left = self.recipe.steps - self.step
         if self.pace:
             return left / self.pace
@@ -256,22 +248,8 @@ class TrainingJob(Job):
             frames = [frame for _, frame in self.film]
         else:
             points, frames = newest_of(self.points), newest_of(self.film)
-        return {
-            "run": self.id,
-            "status": self.status,
-            "message": self.message,
-            "eta_seconds": self.eta_seconds(),
-            "meta": self.meta,
-            "points": points,
-            "frames": drop_repeated_predictions(frames),
-            "film_every": self.film_every,
-        }
-
-    @property
-    def meta(self) -> dict:
-        """The part of the message that every one repeats."""
         title, columns, note = WRITES.get(self.task.kind, ANSWERS)
-        return {
+        meta = {
             "task": self.task.name,
             "probe": shorten(self.probe.source, LONGEST_PROBE) if self.probe else "",
             "own_probe": self.own_probe is not None,
@@ -282,6 +260,16 @@ class TrainingJob(Job):
             "predictions_title": note.format(len(self.examples or ())),
             "baseline": describe_baseline(self.baseline),
             **self.map,
+        }
+        return {
+            "run": self.id,
+            "status": self.status,
+            "message": self.message,
+            "eta_seconds": self.eta_seconds(),
+            "meta": meta,
+            "points": points,
+            "frames": drop_repeated_predictions(frames),
+            "film_every": self.film_every,
         }
 
 

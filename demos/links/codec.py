@@ -111,20 +111,11 @@ def refuse(constant: str) -> None:
 
 
 def describe_view(
-    linked: list[LinkedFields],
-    kinds: list[LinkedJob],
-    session: Session,
-    values: dict[str, object],
-    boards: dict,
+    linked: list[LinkedFields], kinds: list[LinkedJob], session: Session, values: dict, boards: dict
 ) -> tuple[dict, str]:
     """The state of a tab for its link, and in a sentence what the link does or cannot carry.
 
-    Args:
-        linked: the tab's fields.
-        kinds: of jobs, of all tabs.
-        session: the visitor's own runs and jobs.
-        values: of the fields.
-        boards: what the pictures chose.
+    `kinds` are the jobs of all tabs, `boards` what the tab's pictures chose.
 
     Raises:
         ValueError: a field names a run that cannot be trained again elsewhere.
@@ -310,11 +301,6 @@ def find_weights(catalog: ModelCatalog, name: object, runs: Mapping[str, str | N
     return next((str(path) for _, path in catalog.folders if path.name == name), name)
 
 
-def opened_message(state: dict, title: str) -> str:
-    """What a link did; empty where the page simply shows it."""
-    return f"The settings of {title} are set by the link." if state.get("locked") else ""
-
-
 def training_message(run: TrainingJob, spec: JobSpec, place: int, number: int) -> str:
     """Which run is trained for a link: the one at this place, from 0, of so many."""
     which = (
@@ -326,17 +312,17 @@ def training_message(run: TrainingJob, spec: JobSpec, place: int, number: int) -
     return f"{message} {run.made_room}".strip()
 
 
-def missing_runs_message(number: int) -> str:
-    """How many of a link's overlaid runs are not there; empty where all are."""
-    if not number:
-        return ""
-    which = "One run of the sender's was" if number == 1 else f"{number} runs of the sender's were"
-    return f"{which} not trained here, so this comparison lacks {'it' if number == 1 else 'them'}."
-
-
-def steps_message(run: TrainingJob, spec: JobSpec) -> str:
-    """That a link's run was stopped early; empty where it has the sender's steps."""
-    if run.progress == spec.progress:
-        return ""
-    taken, steps = count(run.step), f"{count(spec.progress[0])}{NARROW}steps"
-    return f"{run.name} stopped at step {taken}; the sender's run had {steps}."
+def result_message(runs: list[TrainingJob], specs: list[JobSpec], gone: list[TrainingJob]) -> str:
+    """Which runs of a link were stopped early, and how many are not there; empty where all are as sent."""
+    lacks = [
+        f"{run.name} stopped at step {count(run.step)}; the sender's run had "
+        f"{count(spec.progress[0])}{NARROW}steps."
+        for run, spec in zip(runs, specs, strict=True)
+        if run not in gone and run.progress != spec.progress
+    ]
+    if len(gone) == 1:
+        lacks.append("One run of the sender's was not trained here, so this comparison lacks it.")
+    elif gone:
+        which = f"{len(gone)} runs of the sender's were"
+        lacks.append(f"{which} not trained here, so this comparison lacks them.")
+    return " ".join(lacks)

@@ -13,7 +13,7 @@ import gradio as gr
 
 from ..core.events import Event
 from ..jobs.job import WAITING
-from ..session.page import NOW, JobSpec, LinkedFields, Page, change_of, with_value
+from ..session.page import LAST_NOW, NOW, JobSpec, LinkedFields, Page, change_of, with_value
 from ..session.session import Session
 from ..ui import boards, formatting, notices
 from . import codec
@@ -27,16 +27,11 @@ UNTRAINED = "Nothing was trained: these are the sender's settings."
 
 
 class CopyEvent(Event):
-    """Copy link was pressed.
+    """Copy link was pressed."""
 
-    Attributes:
-        turn: the question's number.
-        boards: what each board of the tab shows.
-        locked, hidden: whether the link locks the settings, and hides the answers.
-    """
-
-    turn: int
-    boards: dict[str, typing.Any]
+    turn: int  # the question's number
+    boards: dict[str, typing.Any]  # what each board of the tab shows
+    # locked, hidden: whether the link locks the settings, and hides the answers
     locked: bool
     hidden: bool
 
@@ -48,26 +43,12 @@ def build_header(tabs: list[str]) -> gr.HTML:
     return boards.build_board("link_board", "hf-header", "link-board", *events, template=template)
 
 
-def lock(changes: dict, linked: list[LinkedFields]) -> dict:
-    """Disable every field of a tab, and the buttons that change them, in these updates."""
-    parts = [part for one in linked for part in (*one.fields.values(), *one.buttons)]
-    locked = {
-        part: gr.update(**change_of(changes.get(part, gr.skip())) | {"interactive": False}) for part in parts
-    }
-    return changes | locked
-
-
 @dataclass(frozen=True, eq=False)
 class Links:
-    """The handlers that copy a link, and that open a page with one; their updates are by component.
+    """The handlers that copy a link, and that open a page with one; their updates are by component."""
 
-    Attributes:
-        page: all of it, built.
-        board: of the header.
-    """
-
-    page: Page
-    board: gr.HTML
+    page: Page  # all of it, built
+    board: gr.HTML  # of the header
 
     @functools.cached_property
     def outputs(self) -> dict:
@@ -168,12 +149,8 @@ class Links:
         gone = [run for run in done if run.is_closed or not run.step]
         if done[-1] in gone:
             return self.say(refused=GONE)
-        short = [
-            codec.steps_message(run, spec) for run, spec in zip(done, runs, strict=True) if run not in gone
-        ]
-        message = " ".join(filter(None, [*short, codec.missing_runs_message(len(gone))]))
         ids = [None if run in gone else run.id for run in done]
-        return self.show_tab(session, state, ids, message)
+        return self.show_tab(session, state, ids, codec.result_message(done, runs, gone))
 
     def say(self, **message) -> dict:
         return {self.board: boards.to_json({"turn": 0, **message})}
@@ -190,7 +167,6 @@ class Links:
         }
 
     def restore(self, session: Session, linked: LinkedFields, values: dict) -> dict:
-        """Updates of a tab's fields for these values, by component."""
         if linked.restore is None:
             return {part: with_value(values[name]) for name, part in linked.fields.items()}
         parts = {**linked.fields, **linked.shows}
@@ -207,16 +183,20 @@ class Links:
                 wanted[one.weights] = codec.find_weights(self.page.catalog, wanted[one.weights], names)
             changes |= self.restore(session, one, wanted)
         parts = [part for one in linked for part in (*one.fields.values(), *one.buttons)]
-        is_locked = state.get("locked", False)
+        is_locked, locking = state.get("locked", False), ""
+        if is_locked:
+            locking = f"The settings of {state['tab'].title()} are set by the link."
+            disabled = {"interactive": False}
+            for part in parts:
+                changes[part] = gr.update(**change_of(changes.get(part, gr.skip())) | disabled)
         opened = {
             "tab": state["tab"],
             "boards": codec.rename(state.get("boards", {}), names),
             "locked": [part.elem_id for part in parts if is_locked and part.elem_id],
             "hidden": state.get("hidden", False),
             "trains": session.link is not None,
-            "said": " ".join(filter(None, [message, codec.opened_message(state, state["tab"].title())])),
+            "said": f"{message} {locking}".strip(),
         }
-        changes = lock(changes, linked) if is_locked else changes
         return changes | {self.page.tabs: gr.Tabs(selected=state["tab"]), **self.say(opened=opened)}
 
 
@@ -232,12 +212,11 @@ def wire(page: Page, board: gr.HTML) -> None:
         reads = {
             name: part for one in page.linked_fields if one.tab == tab for name, part in one.fields.items()
         }
-        answer = {"reads": reads, "shows": {"board": board}, **NOW, "trigger_mode": "always_last"}
+        answer = {"reads": reads, "shows": {"board": board}, **LAST_NOW}
         page.connect(getattr(board, f"copy_{tab}"), copying(links, tab, bool(reads)), **answer)
 
 
 def copying(links: Links, tab: str, reads: bool):
-    """The handler that copies the link of a tab."""
 
     def copy(session: Session, values: dict, event: CopyEvent) -> dict:
         return {"board": links.copy(session, tab, values, event)}

@@ -92,20 +92,14 @@ class ApiSession:
 
     def _let_go(self) -> None:
         """Forget the runs that are too old or too many; the caller holds the lock."""
-        while self.kept and (len(self.kept) > MOST_RUNS or self._oldest() > KEPT_SECONDS):
+        until = time.monotonic() - KEPT_SECONDS
+        while self.kept and (len(self.kept) > MOST_RUNS or next(iter(self.kept.values()))[0] < until):
             gone, (_, old) = self.kept.popitem(last=False)
             self.packed.pop(gone, None)
             old.close()
 
-    def _oldest(self) -> float:
-        return time.monotonic() - next(iter(self.kept.values()))[0]
-
     def find(self, checkpoint: str) -> tuple[Session, str]:
-        """(session, choice in it) of a run's name or of a bundled checkpoint's.
-
-        Raises:
-            ValueError: there is none, or none any more.
-        """
+        """(session, choice in it) of a run's name or a bundled checkpoint's; ValueError where neither is."""
         with self.lock:
             self._let_go()
             if checkpoint in self.kept:
@@ -307,11 +301,7 @@ def build(page: Page, device: str) -> None:
 def _read_recipe(
     name: str, model: str, steps: int, seed: int, settings: dict[str, Any] | None
 ) -> tuple[Task, Recipe]:
-    """What /train is to learn.
-
-    Raises:
-        ValueError: an unknown task, model or setting, or more than this server gives.
-    """
+    """What /train learns; ValueError for an unknown task, model or setting, or for more than is given."""
     if name in TASKS and TASKS[name].column_options:
         raise ValueError(
             f"task={name!r} needs a file, which no endpoint takes: train it in the app or the shell."

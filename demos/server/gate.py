@@ -58,12 +58,9 @@ def find_foreign(headers: Sequence[tuple[bytes, bytes]], names: Sequence[str] = 
 
 
 class Gate:
-    """ASGI middleware around the whole app.
+    """ASGI middleware around the whole app: at home it refuses requests from elsewhere.
 
-    Args:
-        app: what is behind.
-        is_home: whether foreign requests are refused.
-        names: what this machine is called beside localhost.
+    `names` are what this machine is called beside localhost.
     """
 
     def __init__(self, app: ASGIApp, *, is_home: bool, names: Sequence[str] = ()):

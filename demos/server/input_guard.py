@@ -38,7 +38,7 @@ STRANGE_SESSION = "session_hash: give up to 64 letters and digits."
 TRIED = "6.31"  # of Gradio: with it the overrides below were measured (benchmarks/LOG.md)
 LOG = logging.getLogger(__name__)
 TYPED = (components.Textbox, components.Button)
-NUMBERS = (components.Number, components.Slider)
+GIVEN = (components.Number, components.Slider, components.Checkbox)
 CHOSEN = (components.Dropdown, components.Radio, components.CheckboxGroup)
 
 
@@ -64,11 +64,9 @@ def allowed_of(component: Component, value: object, *, varies: bool = False) -> 
         return "" if is_short else f"up to {formatting.count(MOST_CHARACTERS)} characters are read"
     if isinstance(component, components.File):
         return "" if value is None or is_upload(value) else "upload a file"
-    if isinstance(component, NUMBERS):
-        is_number = can_hold(component, value) and abs(value) <= LARGEST
-        return "" if is_number else f"give {allowed_in(component)}"
-    if isinstance(component, components.Checkbox):
-        return "" if can_hold(component, value) else f"give {allowed_in(component)}"
+    if isinstance(component, GIVEN):
+        is_held = can_hold(component, value) and abs(value) <= LARGEST
+        return "" if is_held else f"give {allowed_in(component)}"
     if isinstance(component, CHOSEN):
         is_open = varies or getattr(component, "allow_custom_value", False)
         is_known = can_hold(component, value, varies=is_open)
@@ -84,17 +82,6 @@ def is_upload(value: object) -> bool:
     return isinstance(path, str) and "://" not in path and isinstance(name, str | None)
 
 
-def may_be_empty(component: Component) -> bool:
-    """Whether nothing is chosen when the page opens; Gradio chooses the first once there are choices."""
-    return isinstance(component, CHOSEN) and (component.value is None or not component.choices)
-
-
-def quote_value(value: object) -> str:
-    if isinstance(value, str) and len(value) > MOST_CHARACTERS:
-        return f"a text of {formatting.count(len(value))} characters"
-    return formatting.shorten(json.dumps(value, ensure_ascii=False, default=str), LONGEST_SAID)
-
-
 def check_call(handler, inputs: list, state, event_data) -> tuple[list, gr.EventData | None]:
     """(inputs, event data) of a call, checked and mended; gr.Error where a field cannot hold its value."""
     if len(inputs) != len(handler.inputs):
@@ -103,7 +90,8 @@ def check_call(handler, inputs: list, state, event_data) -> tuple[list, gr.Event
     if event_data is not None:
         event_data = type(event_data)(event_data.target, mend_text(event_data._data))
     for component, value in zip(handler.inputs, inputs, strict=True):
-        if value is None and may_be_empty(component):
+        is_open = isinstance(component, CHOSEN) and (component.value is None or not component.choices)
+        if value is None and is_open:  # when the page opens: Gradio chooses the first once there are choices
             continue
         held = state[component._id] if state is not None and component._id in state else component
         refuse(held, value, varies=not handler.preprocess)
@@ -180,7 +168,8 @@ class GuardedBlocks(gr.Blocks):
             values = [values]
         elif values == gr.skip():
             values = [values] * len(outputs)
-        changed = [place for place, value in enumerate(values) if not is_skip(value)]
+        skipped = [isinstance(value, dict) and value == gr.skip() for value in values]
+        changed = [place for place, is_skipped in enumerate(skipped) if not is_skipped]
         if len(values) != len(outputs) or len(changed) == len(outputs):
             return await super().postprocess_data(block_fn, predictions, state)
         answer = [None if part.stateful else gr.skip() for part in outputs]
@@ -194,16 +183,16 @@ class GuardedBlocks(gr.Blocks):
         return answer
 
 
-def is_skip(value: object) -> bool:
-    return isinstance(value, dict) and value == gr.skip()
-
-
 def refuse(component: Component, value: object, *, varies: bool = False) -> None:
     """Refuse what a field cannot hold, by a gr.Error that names both; handlers check varying choices."""
     if getattr(component, "stateful", False):
         return
     if allowed := allowed_of(component, value, varies=varies):
         name = getattr(component, "label", None) or component.elem_id or type(component).__name__
-        is_secret = getattr(component, "type", None) == "password"
-        quoted = "what was sent" if is_secret else quote_value(value)
+        if getattr(component, "type", None) == "password":
+            quoted = "what was sent"
+        elif isinstance(value, str) and len(value) > MOST_CHARACTERS:
+            quoted = f"a text of {formatting.count(len(value))} characters"
+        else:
+            quoted = formatting.shorten(json.dumps(value, ensure_ascii=False, default=str), LONGEST_SAID)
         raise refusal(f"“{name}” cannot be {quoted}: {allowed}.")

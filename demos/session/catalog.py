@@ -2,9 +2,8 @@
 
 import contextlib
 import functools
-import weakref
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from torch import nn
@@ -20,8 +19,9 @@ from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
 from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
 
 from ..core.limits import limits_here
-from ..ui.formatting import DEVICES, count, label_tokens
-from ..ui.notices import origin, origin_of
+from ..jobs.training_job import TrainingJob
+from ..ui.formatting import count, label_tokens
+from ..ui.notices import origin_of
 from .session import Session
 
 MOST_TEXT = 80  # tokens that a language model goes on for
@@ -35,20 +35,14 @@ NONE_YET = (
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model with what is needed to read for it and to judge it.
+    """A model with what is needed to read for it and to judge it."""
 
-    Attributes:
-        task: None where the checkpoint does not say what it learned.
-        weights: what the weights are, in words.
-        is_untrained: no step was taken yet.
-    """
-
-    name: str
+    chosen: str  # in the catalog: a run's id, a folder or a Hub id
     model: nn.Module
     tokenizer: object
-    task: Task | None
-    weights: str
-    is_untrained: bool = False
+    task: Task | None  # None where the checkpoint does not say what it learned
+    weights: str  # what the weights are, in words
+    run: TrainingJob | None = None  # where it is one of the session's
 
     def encode(self, text: str) -> list[int]:
         """Ids of an input; ValueError says why it cannot be read."""
@@ -116,11 +110,9 @@ class LoadedModel:
     def origin(self) -> str:
         if self.task is not None:
             return origin_of(self.model, self.weights)
-        config, weight = self.model.config.get_text_config(), next(self.model.parameters())
+        config = self.model.config.get_text_config()
         sizes = f"{config.num_hidden_layers} layers, {config.num_attention_heads} heads"
-        device = DEVICES.get(weight.device.type, weight.device.type)
-        name = f"{type(self.model).__name__}, {sizes}"
-        return origin(name, self.weights, f"{device}, {str(weight.dtype).removeprefix('torch.')}")
+        return origin_of(self.model, self.weights, f"{type(self.model).__name__}, {sizes}")
 
     def class_names(self) -> list[str]:
         names = self.model.config.id2label
@@ -129,15 +121,9 @@ class LoadedModel:
 
 @dataclass(frozen=True)
 class ModelCatalog:
-    """Folders that every visitor may open, each with its label, and what each visitor opened besides.
+    """Folders that every visitor may open; a session adds its runs, and what it pulled or opened."""
 
-    Attributes:
-        folders: (label, folder).
-        others: session → {folder or Hub id: its model type}.
-    """
-
-    folders: tuple[tuple[str, Path], ...] = ()
-    others: weakref.WeakKeyDictionary = field(default_factory=weakref.WeakKeyDictionary, compare=False)
+    folders: tuple[tuple[str, Path], ...] = ()  # (label, folder)
 
     def __deepcopy__(self, memo: dict) -> "ModelCatalog":
         return self  # gr.State copies each session; all of them have one catalog
@@ -150,8 +136,7 @@ class ModelCatalog:
             if run.model is not None
         ]
         pulled = [(f"{name} (pulled)", name) for name in reversed(session.pulled)]
-        others = [name for name in self.others.get(session, {}) if name not in session.pulled]
-        opened = [(name, name) for name in reversed(others)]
+        opened = [(name, name) for name in reversed(session.opened) if name not in session.pulled]
         return runs + pulled + opened + [(label, str(path)) for label, path in self.folders]
 
     def take(self, session: Session, name: str) -> str:
@@ -167,15 +152,15 @@ class ModelCatalog:
                 f"{name} reads {found.model.main_input_name}, not text: choose a model that reads text."
             )
         refuse_without_attention(found.model)
-        before = [row for row in self.others.get(session, {}).items() if row[0] != name]
-        self.others[session] = dict([*before, (name, found.model.config.model_type)][-KEPT_OTHERS:])
+        before = [row for row in session.opened.items() if row[0] != name]
+        session.opened = dict([*before, (name, found.model.config.model_type)][-KEPT_OTHERS:])
         return name
 
     def find(self, session: Session, chosen: str | None) -> tuple[str, Checkpoint] | None:
         """(label, checkpoint) of a choice that is no run of the session."""
         if chosen in session.pulled:
             return chosen, open_once(str(session.pulled[chosen]))
-        if chosen in self.others.get(session, {}):
+        if chosen in session.opened:
             return chosen, open_once(chosen)
         label = next((label for label, path in self.folders if str(path) == chosen), None)
         return None if label is None else (label, load_once(chosen))
@@ -184,8 +169,8 @@ class ModelCatalog:
         """The model type of a choice, read without its weights."""
         if (run := session.runs.get(chosen)) is not None:
             return run.model.config.model_type
-        if chosen not in session.pulled and chosen in self.others.get(session, {}):
-            return self.others[session][chosen]
+        if chosen not in session.pulled and chosen in session.opened:
+            return session.opened[chosen]
         return read_model_type(str(session.pulled.get(chosen, chosen)))
 
     def kind(self, session: Session, chosen: str | None) -> str:
@@ -203,9 +188,7 @@ class ModelCatalog:
         run = session.runs.get(chosen)
         if run is not None and run.model is not None:
             with run.looking() as model:
-                yield LoadedModel(
-                    run.name, model, build_tokenizer(run.task), run.task, run.weights, run.step == 0
-                )
+                yield LoadedModel(chosen, model, build_tokenizer(run.task), run.task, run.weights, run)
             return
         known = self.find(session, chosen)
         if known is None:
@@ -213,7 +196,7 @@ class ModelCatalog:
         label, found = known
         steps = found.training.get("steps")
         weights = f"{label}, step {count(steps)}" if steps else label
-        yield LoadedModel(Path(chosen).name, found.model, found.tokenizer, found.task, weights)
+        yield LoadedModel(chosen, found.model, found.tokenizer, found.task, weights)
 
 
 @functools.lru_cache(maxsize=64)

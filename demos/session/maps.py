@@ -1,6 +1,6 @@
 """What a lens shows of one input: all weights where they are few, else every head small and one head whole.
 
-A page that was sent small maps asks for a head when it is picked (`fetch_head`), and any page for the numbers
+A page that was sent small maps asks for a head when it is picked, and any page for the numbers
 behind a cell (`fetch_cell`). Of an input that is too long to be kept, a window is.
 """
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from hf_attn.analysis.head_roles import build_attention_mask
 from hf_attn.architectures.families import is_recurrent
 from hf_attn.architectures.map_sizes import count_map_weights, estimate_map_bytes
 from hf_attn.generation.generate import generate_answer
@@ -17,7 +18,6 @@ from hf_attn.interpret.attention_maps import OFFERED, AttentionMaps, attention_m
 from hf_attn.interpret.long_inputs import LongMap, choose_window, read_long_maps
 from hf_attn.tasks.base import TEXT
 
-from ..jobs.probe import causal
 from ..ui import boards, formatting
 from .catalog import LoadedModel
 from .model_input import as_ids, known_alignment
@@ -35,22 +35,15 @@ class TargetError(ValueError):
 
 @dataclass(frozen=True)
 class ComputedMaps:
-    """One input, read.
+    """One input, read."""
 
-    Attributes:
-        read, written: ids of the input, and of what is written.
-        maps: names of the tokens, and where they are few, the weights.
-        long: the maps by kind where they are many; else empty.
-        window: tokens on a side of what is kept of them; None for all.
-        needed: bytes that all weights would need.
-    """
-
+    # read, written: ids of the input, and of what is written
     read: list[int]
     written: list[int]
-    maps: AttentionMaps
-    long: dict[str, LongMap] = field(default_factory=dict)
-    window: int | None = None
-    needed: int = 0
+    maps: AttentionMaps  # names of the tokens, and where they are few, the weights
+    long: dict[str, LongMap] = field(default_factory=dict)  # the maps by kind where they are many; else empty
+    window: int | None = None  # tokens on a side of what is kept of them; None for all
+    needed: int = 0  # bytes that all weights would need
 
     @property
     def kinds(self) -> list[str]:
@@ -90,12 +83,7 @@ def read_target(opened: LoadedModel, source: list[int], text: str) -> list[int]:
 
 
 def compute_maps(opened: LoadedModel, text: str, target: str) -> ComputedMaps:
-    """Read an input and its target, and compute their maps.
-
-    Raises:
-        TargetError: the target cannot be read.
-        ValueError: the input cannot be read, or would need too much memory.
-    """
+    """Compute the maps of an input and its target; TargetError or ValueError says which cannot be read."""
     read = opened.encode(text)
     writes = opened.model.can_generate()
     choose_window(count_map_weights(opened.model.config, len(read), int(writes)), KEPT_BYTES)
@@ -132,16 +120,19 @@ def board_value(opened: LoadedModel, text: str, computed: ComputedMaps, kept: di
                 for name, most in zip(("layer", "head"), kind_of["shape"], strict=False)
             )
             kind_of["whole"] = {f"{layer}.{head}": pack(computed.long[kind].head(layer, head))}
-    value["title"] = describe_input(opened, text, computed.written)
-    value["untrained"] = opened.is_untrained
+    title = f"{text} → {opened.read_text(computed.written)}" if computed.written else text
+    value["title"] = formatting.shorten(title, LONGEST_TITLE)
+    value["untrained"] = opened.run is not None and opened.run.step == 0
     value["asks"] = [] if is_recurrent(opened.model.config) else ["cell"]
     if computed.window is not None:
-        value["window"] = {"size": computed.window, "why": window_message(computed)}
+        tokens = formatting.count(max(max(long.size) for long in computed.long.values()))
+        needed, window = (formatting.count(n) for n in (round(computed.needed / 1e6), computed.window))
+        why = f"{tokens} tokens would need {needed} MB; the window shows {window} at a time."
+        value["window"] = {"size": computed.window, "why": f"{why} The model reads all of them."}
     return value
 
 
 def kind_value(opened: LoadedModel, computed: ComputedMaps, kind: str, known) -> dict:
-    """One kind of maps: labels, known answer, and weights."""
     rows, columns = map(list, computed.maps.sides(kind))
     value: dict = {"truth": None}
     if kind == computed.answering and kind != "encoder":
@@ -152,7 +143,7 @@ def kind_value(opened: LoadedModel, computed: ComputedMaps, kind: str, known) ->
     if kind not in computed.long:
         weights = getattr(computed.maps, kind)
         if kind == "decoder":
-            value["allowed"] = causal(len(rows), len(columns))
+            value["allowed"] = build_attention_mask(kind, len(rows), len(columns)).tolist()
         sent = {"maps": boards.encode_maps(weights), "shape": list(weights.shape)}
         return {**value, "rows": rows, "cols": columns, **sent}
     long = computed.long[kind]
@@ -185,34 +176,11 @@ def choose_first(computed: ComputedMaps, kinds: dict) -> dict:
     return chosen
 
 
-def describe_input(opened: LoadedModel, text: str, written: list[int]) -> str:
-    if not written:
-        return formatting.shorten(text, LONGEST_TITLE)
-    return formatting.shorten(f"{text} → {opened.read_text(written)}", LONGEST_TITLE)
-
-
-def window_message(computed: ComputedMaps) -> str:
-    tokens = max(max(long.size) for long in computed.long.values())
-    return (
-        f"{formatting.count(tokens)} tokens would need {formatting.count(round(computed.needed / 1e6))} MB; "
-        f"the window shows {formatting.count(computed.window)} at a time. The model reads all of them."
-    )
-
-
 def pack(weights: torch.Tensor) -> str:
     """Encode weights for a board; those already in 16 bits stay so."""
     if weights.dtype == torch.uint16:
         return base64.b64encode(weights.numpy().astype("<u2").tobytes()).decode("ascii")
     return boards.encode_maps(weights)
-
-
-def fetch_head(long: dict[str, LongMap], kind: str, layer: int, head: int | None) -> dict | None:
-    """One head's map of a long input, or its layer's mean; None where there is no such head."""
-    layers, heads = long[kind].window.shape[:2] if kind in long else (0, 0)
-    if layer >= layers or (head or 0) >= heads:
-        return None
-    name = "mean" if head is None else head
-    return {"kind": kind, "at": f"{layer}.{name}", "map": pack(long[kind].head(layer, head))}
 
 
 def fetch_cell(

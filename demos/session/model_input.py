@@ -22,17 +22,11 @@ Handler = Callable[[Session, dict], dict]
 
 @dataclass(eq=False)
 class AnsweredInput:
-    """What a visitor's tab has answered; each tab has a class of its own.
+    """What a visitor's tab has answered; each tab has a class of its own."""
 
-    Attributes:
-        request: the newest; a late answer to an older one is dropped.
-        answered: (checkpoint, step of its weights) that answered; None before the first.
-        seen: the newest run when the checkpoints were last offered.
-    """
-
-    request: object = None
-    answered: tuple | None = None
-    seen: str | None = None
+    request: object = None  # the newest; a late answer to an older one is dropped
+    answered: tuple | None = None  # (checkpoint, step of its weights) that answered; None before the first
+    seen: str | None = None  # the newest run when the checkpoints were last offered
 
 
 def examples_of(task: Task | None) -> list[str]:
@@ -75,14 +69,6 @@ def beginnings(task: Task) -> list[str]:
 EXAMPLES = {SEQUENCE: held_out_of, CLASSES: one_of_each_class, TEXT: beginnings}
 
 
-def hint_of(task: Task | None) -> str:
-    if task is None:
-        return notices.note("any text")
-    return notices.note(
-        f"{task.notation}, for example {formatting.shorten(task.worked_example.source, SHORT)}"
-    )
-
-
 def refresh_choices(session: Session, chosen: str | None, seen: str | None) -> tuple[dict, str | None]:
     """(update of the checkpoints, the newest run): a run that was not `seen` is chosen at once."""
     choices = session.catalog.choices(session)
@@ -101,18 +87,6 @@ def weights_of(session: Session, chosen: str | None) -> tuple:
     return chosen, run.step if run is not None else None
 
 
-def updated(values: dict, updates: dict) -> dict:
-    """Values by name, after these updates."""
-    return {name: change_of(updates.get(name, {})).get("value", value) for name, value in values.items()}
-
-
-def watched_of(session: Session, chosen: str) -> list[str]:
-    """The example that Train watched in this run, if it is short enough for a button."""
-    run = session.runs.get(chosen)
-    watched = run.probe.source if run is not None and run.probe is not None else ""
-    return [watched] if 0 < len(watched) < SHORT else []
-
-
 def choose_checkpoint(session: Session, chosen: str | None, text: str | None) -> dict:
     """Text, error, hint and chips for another checkpoint; an input that it can read stays."""
     updates = {"text": "", "error": "", "hint": "", **dict.fromkeys(CHIPS, gr.update(visible=False))}
@@ -121,8 +95,10 @@ def choose_checkpoint(session: Session, chosen: str | None, text: str | None) ->
     text = text or ""
     try:
         with session.catalog.open(session, chosen) as opened:
-            task = opened.task
-            examples = list(dict.fromkeys([*watched_of(session, chosen), *examples_of(task)]))[: len(CHIPS)]
+            task, examples = opened.task, examples_of(opened.task)
+            watched = opened.run.probe.source if opened.run is not None and opened.run.probe else ""
+            if 0 < len(watched) < SHORT:
+                examples = list(dict.fromkeys([watched, *examples]))[: len(CHIPS)]
             try:
                 opened.encode(text)
             except ValueError:
@@ -131,7 +107,10 @@ def choose_checkpoint(session: Session, chosen: str | None, text: str | None) ->
         return updates | {"error": notices.field_error(str(error))}
     shown = zip(CHIPS, examples, strict=False)
     chips = {name: gr.update(value=example, visible=True) for name, example in shown}
-    return updates | {"text": text, "hint": hint_of(task), **chips}
+    hint = "any text"
+    if task is not None:
+        hint = f"{task.notation}, for example {formatting.shorten(task.worked_example.source, SHORT)}"
+    return updates | {"text": text, "hint": notices.note(hint), **chips}
 
 
 def known_alignment(opened: LoadedModel, source: str, written: list[int]) -> list[list[int]] | None:
@@ -169,26 +148,16 @@ class InputEvents:
 
     A tab answers once when it is opened, and again only where there is something new: another checkpoint,
     or a run that has learned since.
-
-    Attributes:
-        page: that is being built.
-        state: the class of what the tab has answered.
-        compute: the tab's answer to the values of its fields.
-        change_model: what else another checkpoint changes.
-        parts: of `build_model_input`.
-        own: fields of the tab that are read, and carried by its links, too, by name.
-        more: what else is updated, by name.
-        waiting: JavaScript that shows the waiting, and that ends it.
     """
 
-    page: Page
-    state: type[AnsweredInput]
-    compute: Handler
-    change_model: Handler
-    parts: dict[str, Component]
-    own: dict[str, Component]
-    more: dict[str, Component]
-    waiting: tuple[str, str] | None = None
+    page: Page  # that is being built
+    state: type[AnsweredInput]  # the class of what the tab has answered
+    compute: Handler  # the tab's answer to the values of its fields
+    change_model: Handler  # what else another checkpoint changes
+    parts: dict[str, Component]  # of `build_model_input`
+    own: dict[str, Component]  # fields of the tab that are read, and carried by its links, too, by name
+    more: dict[str, Component]  # what else is updated, by name
+    waiting: tuple[str, str] | None = None  # JavaScript that shows the waiting, and that ends it
 
     @property
     def fields(self) -> dict[str, Component]:
@@ -213,7 +182,8 @@ class InputEvents:
             return
         updates = self._choose(session, values) if answered is None or answered[0] != chosen else {}
         yield updates
-        yield self.answer(session, updated(values, updates))
+        changed = {name: change_of(updates.get(name, {})).get("value", values[name]) for name in values}
+        yield self.answer(session, changed)
 
     def refresh(self, session: Session, values: dict) -> dict:
         """The tab was opened: offer the checkpoints there are."""
@@ -237,7 +207,6 @@ class InputEvents:
         return updates | self.answer(session, values)
 
     def _choose(self, session: Session, values: dict) -> dict:
-        """Updates for another checkpoint."""
         filled = choose_checkpoint(session, values["checkpoint"], values["text"])
         return self.change_model(session, values) | filled
 
@@ -267,7 +236,8 @@ class InputEvents:
         self.wire(text.submit)
         clear_on_edit(text, self.parts["error"])
         for chip in chips:
-            self.wire(page.connect(chip.click, take_example, {"chip": chip}, {"text": text}, **NOW).then)
+            taken = page.connect(chip.click, lambda _, values: values, {"text": chip}, {"text": text}, **NOW)
+            self.wire(taken.then)
         page.link_fields(
             fields,
             varying=("checkpoint",),
@@ -280,7 +250,3 @@ class InputEvents:
 
 def offer_checkpoints(session: Session) -> dict:
     return {"checkpoint": gr.update(choices=session.catalog.choices(session))}
-
-
-def take_example(_session: Session, values: dict) -> dict:
-    return {"text": values["chip"]}

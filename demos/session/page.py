@@ -21,6 +21,9 @@ from .session import Session
 LIGHT = {"show_progress": "hidden", "show_progress_on": (), "api_visibility": "private"}
 LAST = {**LIGHT, "trigger_mode": "always_last"}
 NOW = {**LIGHT, "queue": False}
+LAST_NOW = {**NOW, "trigger_mode": "always_last"}
+EACH_NOW = {**NOW, "trigger_mode": "multiple"}  # Gradio drops an event while its last one is being answered
+Parts = Mapping[str, Component]  # components by their names in a tab
 
 
 def state_of(value: object, on_delete: Callable | None = None) -> gr.State:
@@ -29,7 +32,6 @@ def state_of(value: object, on_delete: Callable | None = None) -> gr.State:
 
 
 def change_of(update) -> dict:
-    """The properties that an update changes."""
     if not isinstance(update, dict):
         return {"value": update}
     return {name: value for name, value in update.items() if name != "__type__"}
@@ -39,14 +41,8 @@ def with_value(value: object, update: dict | None = None) -> dict:
     return gr.update(**change_of(update or {}) | {"value": value})
 
 
-def by_name(handler: Callable, reads: Mapping[str, Component], shows: Mapping[str, Component]) -> Callable:
-    """A handler of values and updates by name, as Gradio calls one: with values and components in order.
-
-    Args:
-        handler: as in `Page.connect`.
-        reads: its inputs by name.
-        shows: its outputs by name.
-    """
+def by_name(handler: Callable, reads: Parts, shows: Parts) -> Callable:
+    """A handler as `Page.connect` takes it, as Gradio calls one: with values and components in order."""
     more = list(inspect.signature(handler).parameters.values())[1 + bool(reads) :]
     special = [one for one in more if one.kind != one.KEYWORD_ONLY]
 
@@ -87,43 +83,29 @@ def clear_on_edit(field: gr.Textbox, error: gr.HTML) -> None:
 
 @dataclass(frozen=True)
 class LinkedFields:
-    """What a link carries of a tab, and how the tab opens with it; `links.codec` makes and reads the links.
+    """What a link carries of a tab, and how the tab opens with it; `links.codec` makes and reads links."""
 
-    Attributes:
-        tab: its id.
-        fields: {name in the link: component}.
-        shows: {name: component} of what else `restore` may change.
-        varying: names of fields whose choices depend on others; `restore` checks their values.
-        weights: the name of the field that holds a checkpoint; None where none does.
-        restore: (session, values by name) → {name: update} opens the tab; ValueError says why it cannot. None
-            where the fields are only set.
-        buttons: what else changes the fields; disabled with them where a link locks the settings.
-        stays: (session) → a sentence on what the link does not carry, or nothing; None where it carries all.
-    """
-
-    tab: str
-    fields: dict[str, Component]
-    shows: Mapping[str, Component] = field(default_factory=dict)
+    tab: str  # its id
+    fields: dict[str, Component]  # {name in the link: component}
+    shows: Parts = field(default_factory=dict)  # what else `restore` may change
+    # names of fields whose choices depend on others; `restore` checks their values
     varying: tuple[str, ...] = ()
-    weights: str | None = None
+    weights: str | None = None  # the name of the field that holds a checkpoint; None where none does
+    # (session, values by name) → {name: update} opens the tab; ValueError says why it cannot. None where the
+    # fields are only set.
     restore: Callable[[Session, dict], dict] | None = None
-    buttons: tuple = ()
+    buttons: tuple = ()  # what else changes the fields; disabled with them where a link locks the settings
+    # (session) → a sentence on what the link does not carry, or nothing; None where it carries all
     stays: Callable[[Session], str] | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class JobView:
-    """A kind of job, as a tab shows it.
+    """A kind of job, as a tab shows it."""
 
-    Attributes:
-        show: (session) → {name: update}, as the job stands.
-        shows: {name: component}.
-        kind: its class; a session has one such job.
-    """
-
-    show: Callable[[Session], dict]
-    shows: Mapping[str, Component]
-    kind: type[Job]
+    show: Callable[[Session], dict]  # (session) → {name: update}, as the job stands
+    shows: Parts
+    kind: type[Job]  # its class; a session has one such job
 
     def find(self, session: Session) -> Job | None:
         """The visitor's job; of training jobs, of which there are many, the one that the buttons control."""
@@ -156,47 +138,31 @@ class JobView:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LinkedJob(JobView):
-    """A kind of job that a link can do again.
+    """A kind of job that a link can do again."""
 
-    Attributes:
-        tab: its id.
-        name: in the link.
-        fields: its settings, {name: component}.
-        varying: names of fields whose choices depend on others.
-        start: (session, spec, jobs of the same link) → a job that is to be followed, or one that stands there
-            already; ValueError says why there is none.
-        describe: (job) → {form, progress, …} for a link; ValueError says why none carries it.
-        check: (form) → the form, complete; ValueError where it is wrong. None: each field checks its own.
-        comes_first: its tab is opened for it, and the link's only when it is done.
-    """
-
-    tab: str
-    name: str
-    fields: Mapping[str, Component]
+    tab: str  # its id
+    name: str  # in the link
+    fields: Parts  # its settings
+    # (session, spec, jobs of the same link) → a job that is to be followed, or one that stands there already;
+    # ValueError says why there is none
     start: Callable[[Session, "JobSpec", list[Job]], Job]
-    varying: tuple[str, ...] = ()
+    varying: tuple[str, ...] = ()  # names of fields whose choices depend on others
+    # (job) → {form, progress, …} for a link; ValueError says why none carries it
     describe: Callable[[Job], dict] = operator.methodcaller("describe")
+    # (form) → the form, complete; ValueError where it is wrong. None: each field checks its own.
     check: Callable[[dict], dict] | None = None
-    comes_first: bool = False
+    comes_first: bool = False  # its tab is opened for it, and the link's only when it is done
 
 
 @dataclass(frozen=True)
 class JobSpec:
-    """A job as a link carries it.
+    """A job as a link carries it."""
 
-    Attributes:
-        kind: how it is started and shown.
-        form: its settings by name.
-        progress: how far the sender's had come.
-        name: what the sender called it; may be empty.
-        seconds: what its work took there.
-    """
-
-    kind: LinkedJob
-    form: dict[str, object]
-    progress: list[int]
-    name: str = ""
-    seconds: float = 0.0
+    kind: LinkedJob  # how it is started and shown
+    form: dict[str, object]  # its settings by name
+    progress: list[int]  # how far the sender's had come
+    name: str = ""  # what the sender called it; may be empty
+    seconds: float = 0.0  # what its work took there
 
     @property
     def estimate(self) -> float:
@@ -206,39 +172,23 @@ class JobSpec:
 
 @dataclass
 class Page:
-    """The page under construction.
-
-    Attributes:
-        blocks: the gr.Blocks.
-        session: gr.State of the visitor's Session.
-        catalog: checkpoints that everybody may open.
-        device: what they train on, in words.
-        places: how many runs train at once.
-        tab: the gr.Tab being built.
-        tabs: of the page.
-        runs: the table of runs.
-        note: Train's line about the current run.
-        arrived: the event after which a page that is loaded again has what its visitor had.
-        run_ended: events after which a visitor's runs have changed.
-        linked_fields: what links carry of the tabs.
-        linked_jobs: kinds of jobs, which links do again.
-        views: of all kinds of jobs.
-    """
+    """The page under construction."""
 
     blocks: gr.Blocks
-    session: gr.State
-    catalog: ModelCatalog
-    device: str = "CPU, float32"
-    places: int = 2
-    tab: gr.Tab | None = None
-    tabs: gr.Tabs | None = None
-    runs: gr.HTML | None = None
-    note: gr.HTML | None = None
+    session: gr.State  # of the visitor's Session
+    catalog: ModelCatalog  # checkpoints that everybody may open
+    device: str = "CPU, float32"  # what they train on, in words
+    places: int = 2  # how many runs train at once
+    tab: gr.Tab | None = None  # being built
+    tabs: gr.Tabs | None = None  # of the page
+    runs: gr.HTML | None = None  # the table of runs
+    note: gr.HTML | None = None  # Train's line about the current run
+    # the event after which a page that is loaded again has what its visitor had
     arrived: gr.events.Dependency | None = None
-    run_ended: list = field(default_factory=list)
-    linked_fields: list[LinkedFields] = field(default_factory=list)
-    linked_jobs: list[LinkedJob] = field(default_factory=list)
-    views: list[JobView] = field(default_factory=list)
+    run_ended: list = field(default_factory=list)  # events after which a visitor's runs have changed
+    linked_fields: list[LinkedFields] = field(default_factory=list)  # what links carry of the tabs
+    linked_jobs: list[LinkedJob] = field(default_factory=list)  # kinds of jobs, which links do again
+    views: list[JobView] = field(default_factory=list)  # of all kinds of jobs
 
     @property
     def in_turn(self) -> dict:
@@ -246,12 +196,7 @@ class Page:
         return {**LIGHT, "concurrency_id": "train", "concurrency_limit": self.places}
 
     def connect(
-        self,
-        events,
-        handler: Callable,
-        reads: Mapping[str, Component] | None = None,
-        shows: Mapping[str, Component] | None = None,
-        **how,
+        self, events, handler: Callable, reads: Parts | None = None, shows: Parts | None = None, **how
     ) -> gr.events.Dependency:
         """Let a handler answer an event; how handlers reach session and fields in every tab.
 
@@ -259,7 +204,7 @@ class Page:
             events: one, such as `button.click` or `before.then`, or several in a list.
             handler: (session, values) → {name: update}, or a generator of them; (session) where nothing is
                 read. What it does not name stays. Parameters behind these are Gradio's own, by their types:
-                an Event, gr.Request, gr.OAuthProfile.
+                an Event, gr.Request, gr.OAuthToken.
             reads: {name: component}, which `values` holds.
             shows: {name: component}, which it may change.
             **how: as Gradio's own, such as NOW and LAST.
@@ -287,16 +232,9 @@ class Page:
         return self.connect(event, view.follow, None, view.shows, **how)
 
     def drive(self, view: JobView, start, press: Callable, reads, stop, more=None, **how) -> None:
-        """Let events start a job, and one stop it.
+        """Let events start a job, and one stop it; `how` as in `follow`.
 
-        Args:
-            view: how the job is shown.
-            start: an event, or several.
-            press: the handler that prepares the job, as in `connect`.
-            reads: what it reads.
-            stop: the event.
-            more: {name: component} that `press` may change beside those of the view.
-            **how: as in `follow`.
+        `press` is the handler that prepares the job, as in `connect`: it may change `more` beside the view's.
         """
         pressed = self.connect(start, press, reads, {**view.shows, **(more or {})}, **NOW)
         self.follow(pressed.then, view, **how)

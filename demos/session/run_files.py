@@ -61,7 +61,6 @@ def pack(session: Session, run: TrainingJob) -> Path:
 
 
 def pack_run(session: Session, event: RunEvent) -> dict:
-    """Pack the run of a table row for download."""
     run = session.runs.get(event.run)
     if run is None or run.model is None:
         return {"zipped": None, "note": notices.note(NO_WEIGHTS)}

@@ -28,15 +28,10 @@ UNSEEN = ("Cc", "Co", "Cs", "Zl", "Zp")  # kinds of characters that a name canno
 
 @dataclass(eq=False)
 class Session:
-    """One visitor: the runs, newest last, the one on the board, and a folder for files that come and go.
+    """One visitor: the runs, newest last, the one on the board, and a folder for files that come and go."""
 
-    Attributes:
-        catalog: the checkpoints that everybody may open.
-        runs: models in training, by id; shown: the one on the board; current: the one that buttons control.
-        states: what else there is one of, by its class: a tab's state, or a job such as a duel.
-    """
-
-    catalog: "ModelCatalog | None" = None
+    catalog: "ModelCatalog | None" = None  # the checkpoints that everybody may open
+    # models in training, by id; shown: the one on the board; current: the one that buttons control
     runs: dict[str, TrainingJob] = field(default_factory=dict)
     shown: str | None = None
     current: str | None = None
@@ -50,8 +45,10 @@ class Session:
     asked_link: dict | None = None  # that waits for the visitor's answer
     saved: tuple[tuple, Path] | None = None  # what a run was saved as, (run, step, name), and the folder
     endpoint: str | None = None  # another Hub than HF_ENDPOINT's
+    # what else there is one of, by its class: a tab's state, or a job such as a duel
     states: dict[type, Any] = field(default_factory=dict)
     pulled: dict[str, Path] = field(default_factory=dict)  # Hub id → folder
+    opened: dict[str, str] = field(default_factory=dict)  # folder or Hub id → its model type
     is_over: bool = False
     when_closed: Callable[[], None] | None = None
 
@@ -59,6 +56,10 @@ class Session:
     def run(self) -> TrainingJob | None:
         """The run that the buttons control."""
         return self.runs.get(self.current)
+
+    @property
+    def jobs(self) -> list[Job]:
+        return [one for one in (*self.runs.values(), *self.states.values()) if isinstance(one, Job)]
 
     def take_waiting(self) -> TrainingJob | None:
         """The run that waits to be followed, which the buttons control from now on; else the current one."""
@@ -171,9 +172,8 @@ class Session:
 
     def stop(self) -> None:
         """Stop all jobs; what they did is kept, and runs can go on."""
-        for one in (*self.runs.values(), *self.states.values()):
-            if isinstance(one, Job):
-                one.stop()
+        for job in self.jobs:
+            job.stop()
 
     def close(self) -> None:
         """The page was closed: stop its runs; the session stays a while in case the page comes back."""
@@ -185,9 +185,8 @@ class Session:
             self.when_closed()
 
     def empty(self) -> None:
-        for one in (*self.runs.values(), *self.states.values()):
-            if isinstance(one, Job):
-                one.close()
+        for job in self.jobs:
+            job.close()
         self.runs, self.states, self.shown, self.current = {}, {}, None, None
         self.table = None
         self.pulled = {}

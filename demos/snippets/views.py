@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from hf_attn.analysis.ablation import Trial
 from hf_attn.analysis.position_encodings import PositionSettings
 from hf_attn.checkpoints.save_load import BUNDLED
 from hf_attn.experiments.length_generalization import LengthTest
@@ -23,7 +24,6 @@ from ..jobs.loop import uses_global_rng
 from ..jobs.training_job import TrainingJob
 from ..session.catalog import LoadedModel
 from ..session.maps import ComputedMaps
-from ..session.session import Session
 
 DATA_OPTIONS = ("path", "dataset")  # of tasks that read a visitor's file, which only has its name elsewhere
 TORCH = "import torch"
@@ -69,14 +69,13 @@ def training_lines(run: TrainingJob) -> tuple[list[str], list[str]]:
     return [TORCH, "Recipe", "build_model", "build_task", "train"], lines
 
 
-def model_lines(session: Session, chosen: str, opened: LoadedModel) -> tuple[list[str], list[str]]:
+def model_lines(opened: LoadedModel) -> tuple[list[str], list[str]]:
     """(imports, lines) after which `model` and `tokenizer` are the checkpoint's."""
-    run = session.runs.get(chosen)
-    if run is not None:
-        imports, lines = training_lines(run)
+    if opened.run is not None:
+        imports, lines = training_lines(opened.run)
         return [*imports, "build_tokenizer"], [*lines, "tokenizer = build_tokenizer(task)"]
-    path = Path(chosen)
-    name = chosen  # an id
+    path = Path(opened.chosen)
+    name = opened.chosen  # an id
     if path.is_dir():  # bundled, or a folder wherever it lies there
         is_cloned = path.parent == BUNDLED and BUNDLED.parent.name != "hf_attn_app"
         name = f"model_cards/{path.name}" if is_cloned else path.name
@@ -84,34 +83,131 @@ def model_lines(session: Session, chosen: str, opened: LoadedModel) -> tuple[lis
     return [opener], [f"found = {opener}({name!r})", "model, tokenizer = found.model, found.tokenizer"]
 
 
-def maps_snippet(
-    session: Session,
-    chosen: str,
-    opened: LoadedModel,
-    computed: ComputedMaps,
-    layer: int,
-    head: int,
-    kind: str | None,
-) -> str:
+def maps_snippet(opened: LoadedModel, computed: ComputedMaps, layer: int, head: int, kind: str | None) -> str:
     """Explore: the map of one head; empty where the model has none."""
     if kind is None:
         return ""
-    imports, lines = model_lines(session, chosen, opened)
-    target = f", {computed.written}" if computed.written else ""
+    imports, lines = model_lines(opened)
+    given = input_arguments(computed.read, computed.written)
     more = f", max_bytes={computed.needed}" if computed.needed > MEMORY_LIMIT else ""
     return join_lines(
         [*imports, "attention_maps"],
         *lines,
-        f"maps = attention_maps(model, {computed.read}{target}, tokenizer=tokenizer{more})",
+        f"maps = attention_maps(model, {given}, tokenizer=tokenizer{more})",
         f'kind, layer, head = "{kind}", {layer}, {head}',
         "weights = getattr(maps, kind)[layer, head]  # [queries, keys]",
         "print(weights)",
     )
 
 
-def answer_snippet(session: Session, chosen: str, opened: LoadedModel, text: str, how: dict) -> str:
+def task_variable(opened: LoadedModel) -> str:
+    """The name that the task has after `model_lines`."""
+    return "found.task" if opened.run is None else "task"
+
+
+def input_arguments(read: list[int], written: list[int]) -> str:
+    """Ids of input and target, as arguments after the model."""
+    return f"{read}, {written}" if written else f"{read}"
+
+
+def trial_snippet(opened: LoadedModel, read: list[int], trial: Trial, counted: int) -> str:
+    """Explore: one change, its effect on this answer and on `counted` held-out examples."""
+    imports, lines = model_lines(opened)
+    imports += [TORCH, "Trial", "measure_changes", *(["Intervention"] if trial.interventions else [])]
+    most = opened.most_own(len(read)) if opened.model.can_generate() else None
+    fields = {name: value for name in ("interventions", "without") if (value := getattr(trial, name))}
+    lines += [
+        f"trial = Trial({', '.join(f'{name}={value!r}' for name, value in fields.items())})",
+        f"(change,) = measure_changes(model, torch.tensor([{read}]), [trial], {most})",
+        "print(change.before, change.after, change.total_variation)",
+    ]
+    if counted:
+        imports.append("measure_outcomes")
+        lines += [
+            f"whole, left = measure_outcomes(model, {task_variable(opened)}, [trial], {counted})",
+            "print(whole.exact_match, left.exact_match)",
+        ]
+    return join_lines(imports, *lines)
+
+
+def each_head_snippet(opened: LoadedModel, counted: int) -> str:
+    """Explore: held-out accuracy without each head."""
+    imports, lines = model_lines(opened)
+    return join_lines(
+        [*imports, "list_trials", "measure_outcomes"],
+        *lines,
+        "heads = [trial for trial in list_trials(model) if trial.interventions[0].head is not None]",
+        f"whole, *outcomes = measure_outcomes(model, {task_variable(opened)}, heads, {counted})",
+        "for outcome in outcomes:",
+        "    print(outcome.trial.name, outcome.exact_match, outcome.drop, outcome.standard_error)",
+    )
+
+
+def roles_snippet(opened: LoadedModel, read: list[int], written: list[int], text: str) -> str:
+    """Explore: head roles on one input, beside uniform attention."""
+    imports, lines = model_lines(opened)
+    alignment = ""
+    if opened.task is not None and written:
+        task, alignment = task_variable(opened), ", alignment"
+        lines.append(f"alignment = {task}.alignment({text!r}, {task}.decode({written}))")
+    return join_lines(
+        [*imports, "attention_maps", "measure_even_attention", "measure_heads"],
+        *lines,
+        f"maps = attention_maps(model, {input_arguments(read, written)})",
+        "maps = maps.relabel(tokenizer.convert_ids_to_tokens)",
+        f"roles, even = measure_heads(maps{alignment}), measure_even_attention(maps{alignment})",
+        "for kind, figures in roles.items():",
+        "    print(kind, figures, even[kind])  # figures: [layers, heads]",
+    )
+
+
+def held_out_roles_snippet(opened: LoadedModel, counted: int) -> str:
+    """Explore: head roles on held-out examples, beside the untrained model."""
+    imports, lines = model_lines(opened)
+    return join_lines(
+        [*imports, "measure_head_roles"],
+        *lines,
+        f"roles = measure_head_roles(model, {task_variable(opened)}, {counted})",
+        "print(roles.trained, roles.untrained, roles.even)",
+    )
+
+
+def theory_snippet(opened: LoadedModel, read: list[int], written: list[int], kind: str) -> str:
+    """Explore: theory views of one head on one input."""
+    imports, lines = model_lines(opened)
+    imports += ["attention_maps", "measure_theory", "build_attention_mask"]
+    return join_lines(
+        [*imports, "distance_profile", "singular_values"],
+        *lines,
+        f"maps = attention_maps(model, {input_arguments(read, written)})",
+        f'kind, layer, head = "{kind}", 0, 0',
+        "weights = getattr(maps, kind)[layer, head]  # [queries, keys]",
+        "may_attend = build_attention_mask(kind, *weights.shape)",
+        "views = measure_theory(weights[None, None], may_attend)",
+        "print({name: figure.item() for name, figure in views.items()})",
+        "sigma = singular_values(weights)",
+        "offsets, profile = distance_profile(weights.double(), may_attend)",
+        "print(sigma, offsets, profile)",
+    )
+
+
+def cell_snippet(opened: LoadedModel, read: list[int], written: list[int], cell: Sequence) -> str:
+    """Explore: query, key and value of a cell (kind, layer, head, query, key), and its weight."""
+    imports, lines = model_lines(opened)
+    kind, layer, head, query, key = cell
+    place = f"kind={kind!r}, layer={layer}, head={head}"
+    return join_lines(
+        [*imports, "read_head"],
+        *lines,
+        f"head = read_head(model, {input_arguments(read, written)}, {place})",
+        f"cell = head.explain({query}, {key})",
+        "print(cell.query, cell.key, cell.chosen.value, cell.chosen.score, cell.chosen.weight)",
+    )
+
+
+def answer_snippet(opened: LoadedModel, text: str, how: dict) -> str:
     """Try: the text written with a strategy and its settings; for a classifier, the class."""
-    imports, lines = model_lines(session, chosen, opened)
+    imports, lines = model_lines(opened)
     ids, strategy = opened.encode(text), how.get("strategy", "greedy")
     arguments = [repr(strategy)] if strategy != "greedy" else []
     used = [parameter.name for parameter in STRATEGIES[strategy].used]  # every board shows a temperature

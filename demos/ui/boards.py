@@ -6,15 +6,9 @@ components in `hf_attn/viz/web`; `board_values.d.ts` says what its value holds. 
 only, because gr.HTML evaluates `{{…}}` and `${…}`.
 
 Events. A `gr.HTML` sends any event whose quoted name stands in its `js_on_load`; in Python that is a method
-of the component, and a subclass of `core.events.Event` names what was sent. Gradio drops an event that comes
-while the last one is still being handled, unless it is wired with `trigger_mode="multiple"`:
-
-    runs = runs_table("runs")
-    def open_run(event: RunEvent): return load(event.run)
-    runs.open_run(open_run, outputs=…, trigger_mode="multiple")
+of the component, and a subclass of `core.events.Event` names what was sent: `session.page` says how both are
+wired.
 """
-
-from collections.abc import Sequence
 
 import gradio as gr
 
@@ -46,11 +40,6 @@ def build_board(
         f"// sends: {sent}",
         apply_default_css=False,
     )
-
-
-def by_name(names: Sequence[str], /, **changes) -> list:
-    """Outputs in the order of these names; those not given are skipped."""
-    return [changes.get(name, gr.skip()) for name in names]
 
 
 def wrong_symbols(symbols, verdict) -> list[bool]:

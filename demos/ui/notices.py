@@ -36,17 +36,20 @@ def origin(model: str, weights: str, device: str, *, url: str | None = None) -> 
 NOTHING = origin("none yet", "none", "none")
 
 
-def origin_of(model, weights: str) -> str:
-    """The origin line of a model."""
-    config, weight = model.config, next(model.parameters())
+def origin_of(model, weights: str, name: str = "") -> str:
+    """The origin line of a model, by this name or else by that of one of ours."""
+    weight = next(model.parameters())
+    device = DEVICES.get(weight.device.type, weight.device.type)
+    name = name or name_with_sizes(model.config)
+    return origin(name, weights, f"{device}, {str(weight.dtype).removeprefix('torch.')}")
+
+
+def name_with_sizes(config) -> str:
     layers, heads = config.num_hidden_layers, config.num_attention_heads
     if config.is_encoder_decoder:
         layers = f"{config.encoder_layers}+{config.decoder_layers}"
     name = f"{name_architecture(config)}, {layers} layer{'' if layers == 1 else 's'}"
-    if not is_recurrent(config):
-        name += f", {heads} head{'' if heads == 1 else 's'}"
-    device = DEVICES.get(weight.device.type, weight.device.type)
-    return origin(name, weights, f"{device}, {str(weight.dtype).removeprefix('torch.')}")
+    return name if is_recurrent(config) else f"{name}, {heads} head{'' if heads == 1 else 's'}"
 
 
 def field_error(sentence: str = "") -> str:
@@ -75,5 +78,4 @@ def build_lead(sentence: str, origin_line: str, elem_id: str | None = None) -> t
 
 
 def build_error_line(elem_id: str) -> gr.HTML:
-    """Lay out the line under a field that says what is wrong with it."""
     return gr.HTML("", elem_classes="hf-field-error", elem_id=elem_id)

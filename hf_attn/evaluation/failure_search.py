@@ -18,32 +18,20 @@ Failure = tuple[str, str, str]  # source, prediction, answer
 
 @dataclass(frozen=True)
 class Tried:
-    """What became of the inputs of one kind.
+    """What became of the inputs of one kind."""
 
-    Attributes:
-        score: the share that is right.
-        failures: (source, prediction, answer) of the wrong ones.
-    """
-
-    score: Score
-    failures: tuple[Failure, ...]
+    score: Score  # the share that is right
+    failures: tuple[Failure, ...]  # (source, prediction, answer) of the wrong ones
 
 
 @dataclass(frozen=True)
 class Search:
-    """What was tried, and what was found.
+    """What was tried, and what was found."""
 
-    Attributes:
-        held_out: all held-out inputs together.
-        by_size: the same, told apart by the task's size.
-        patterns: name → held-out inputs that have something in common, or inputs made to have it.
-        made: how many inputs were made; a model may have learned from some of them.
-    """
-
-    held_out: Tried
-    by_size: Mapping[int, Score]
-    patterns: Mapping[str, Tried]
-    made: int
+    held_out: Tried  # all held-out inputs together
+    by_size: Mapping[int, Score]  # the same, told apart by the task's size
+    patterns: Mapping[str, Tried]  # name → held-out inputs that are alike in something, or inputs made so
+    made: int  # how many inputs were made; a model may have learned from some of them
 
 
 def look_for_failures(model, task: Task, n: int = HELD_OUT_TRIED, seed: int = 0) -> Search:
@@ -79,14 +67,9 @@ def look_for_failures(model, task: Task, n: int = HELD_OUT_TRIED, seed: int = 0)
 
 
 def make_hard_inputs(task: Task, seed: int = 0) -> dict[str, list[tuple[str, str]]]:
-    """Inputs by what is hard about them.
+    """Inputs by what is hard about them: name → different (source, right answer), at most MADE each.
 
-    Args:
-        task: what they are for.
-        seed: which ones, where there are more than MADE.
-
-    Returns:
-        Name → different (source, right answer). What the task's options do not allow is left out.
+    What the task's options do not allow is left out.
     """
     makers = task.hard_inputs(random.Random(seed))
     made = {name: _collect(task, make) for name, make in makers.items()}

@@ -161,11 +161,7 @@ def find_right(model, task: Task, batch: Batch, memory=None) -> torch.Tensor:
 
 
 def refuse_too_long(task: Task, model) -> None:
-    """Refuse a task whose sequences have more tokens than the model has positions for.
-
-    Raises:
-        ValueError: so it is.
-    """
+    """Refuse, by a ValueError, sequences with more tokens than the model has positions for."""
     places = getattr(model.config, "max_position_embeddings", None)
     needed = task.max_position_embeddings
     if is_decoder_only(model):

@@ -27,11 +27,7 @@ EXPERIMENTS: dict[str, Experiment] = {
 
 
 def find_experiment(name: str) -> Experiment:
-    """The experiment of that name.
-
-    Raises:
-        ValueError: there is none.
-    """
+    """The experiment of that name; ValueError where there is none."""
     if name not in EXPERIMENTS:
         raise ValueError(f"There is no experiment {name!r}; choose one of {', '.join(EXPERIMENTS)}.")
     return EXPERIMENTS[name]

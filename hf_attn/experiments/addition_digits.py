@@ -19,24 +19,16 @@ FEW = 0.1  # of the sums: not learned
 
 @dataclass(frozen=True)
 class Sizes:
-    """What is trained.
+    """What is trained."""
 
-    Attributes:
-        formats: format → position encodings that learn it.
-        trained: most digits of an addend that a training sees, one training each.
-        longest: most digits that are measured; the last of `trained` may reach it.
-        steps: of each training.
-        examples: held-out sums of each number of digits, about; there are fewer short ones.
-    """
-
-    formats: tuple[tuple[str, tuple[str, ...]], ...] = (
+    formats: tuple[tuple[str, tuple[str, ...]], ...] = (  # format → position encodings that learn it
         (PADDED, ("learned",)),
         (OWN_WIDTH, ("learned", "relative")),
     )
-    trained: tuple[int, ...] = (1, 2, 3)
-    longest: int = 4
-    steps: int = 300
-    examples: int = 300
+    trained: tuple[int, ...] = (1, 2, 3)  # most digits of an addend that a training sees, one training each
+    longest: int = 4  # most digits that are measured; the last of `trained` may reach it
+    steps: int = 300  # of each training
+    examples: int = 300  # held-out sums of each number of digits, about; there are fewer short ones
 
 
 def run(sizes: Sizes, seed: int) -> Iterator[Row]:

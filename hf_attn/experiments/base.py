@@ -2,7 +2,7 @@
 
 import dataclasses
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,8 @@ from hf_attn.evaluation.metrics import Score, evaluate
 from hf_attn.tasks.base import Task
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.training.device import build_accelerator
-from hf_attn.training.loop import train
+from hf_attn.training.duel import count_parameters, find_nearest
+from hf_attn.training.loop import Report, train
 from hf_attn.viz.draw_chart import Chart
 
 Row = dict[str, Any]  # flat: names to numbers and words
@@ -22,52 +23,30 @@ Row = dict[str, Any]  # flat: names to numbers and words
 
 @dataclass(frozen=True)
 class Finding:
-    """What rows say of a claim.
+    """What rows say of a claim."""
 
-    Attributes:
-        claim: a sentence that could be false.
-        holds: whether it is true of the rows.
-        measured: the figures that decide.
-    """
-
-    claim: str
-    holds: bool
-    measured: str
+    claim: str  # a sentence that could be false
+    holds: bool  # whether it is true of the rows
+    measured: str  # the figures that decide
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A question, how it is measured, and how rows answer it.
+    """A question, how it is measured, and how rows answer it."""
 
-    Attributes:
-        title: a few words.
-        question: one sentence.
-        settings: names of a row's settings; its other figures are measured.
-        sizes: a frozen dataclass of the size that a small processor measures in minutes.
-        full: the same at the size that a text gives.
-        count: how many rows a seed has, at a size.
-        run: measures at a size with a seed, row by row.
-        judge: what the rows of one or more seeds say.
-        draw: their picture.
-    """
-
-    title: str
-    question: str
-    settings: tuple[str, ...]
-    sizes: Any
-    full: Any
-    count: Callable[[Any], int]
-    run: Callable[[Any, int], Iterator[Row]]
-    judge: Callable[[Sequence[Row]], tuple[Finding, ...]]
-    draw: Callable[[Sequence[Row]], Chart]
+    title: str  # a few words
+    question: str  # one sentence
+    settings: tuple[str, ...]  # names of a row's settings; its other figures are measured
+    sizes: Any  # a frozen dataclass of the size that a small processor measures in minutes
+    full: Any  # the same at the size that a text gives
+    count: Callable[[Any], int]  # how many rows a seed has, at a size
+    run: Callable[[Any, int], Iterator[Row]]  # measures at a size with a seed, row by row
+    judge: Callable[[Sequence[Row]], tuple[Finding, ...]]  # what the rows of one or more seeds say
+    draw: Callable[[Sequence[Row]], Chart]  # their picture
 
 
 def values_of(rows: Sequence[Row], measure: str, **settings) -> list[float]:
-    """What was measured with these settings, seed by seed.
-
-    Raises:
-        ValueError: nothing was.
-    """
+    """What was measured with these settings, seed by seed; ValueError where nothing was."""
     found = [row[measure] for row in rows if all(row.get(name) == value for name, value in settings.items())]
     if not found:
         wanted = ", ".join(f"{name}={value!r}" for name, value in settings.items())
@@ -127,34 +106,29 @@ def _summary(group: Sequence[Row], settings: Sequence[str]) -> Row:
     return summary if len(group) == 1 else {**summary, "seeds": len(group)}
 
 
-def count_parameters(task: Task, recipe: Recipe) -> int:
-    return build_model(task, recipe).num_parameters()
+def with_parameters(task: Task, recipe: Recipe, wanted: int) -> Recipe:
+    """The recipe with the even hidden size whose parameters come nearest to a number.
 
-
-def with_parameters(task: Task, recipe: Recipe, wanted: int, multiple: int = 2) -> Recipe:
-    """The recipe with the hidden size whose parameters come nearest to a number, by bisection.
-
-    Args:
-        task: gives vocabulary and lengths.
-        recipe: all else; an `intermediate_size` keeps its ratio to the hidden size.
-        wanted: number of parameters.
-        multiple: what the hidden size must be a multiple of.
+    An `intermediate_size` keeps its ratio to the hidden size.
     """
     ratio = recipe.model.get("intermediate_size", 0) / recipe.model["hidden_size"]  # type: ignore[operator]
 
-    def sized(steps: int) -> Recipe:
-        sizes: dict[str, object] = {"hidden_size": steps * multiple}
+    def sized(half: int) -> Recipe:
+        sizes: dict[str, object] = {"hidden_size": 2 * half}
         if ratio:
-            sizes["intermediate_size"] = round(ratio * steps * multiple)
+            sizes["intermediate_size"] = round(ratio * 2 * half)
         return dataclasses.replace(recipe, model={**recipe.model, **sizes})
 
-    low, high = 1, 2
-    while count_parameters(task, sized(high)) < wanted:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if count_parameters(task, sized(middle)) < wanted else (low, middle)
-    return min(map(sized, (low, high)), key=lambda sized: abs(count_parameters(task, sized) - wanted))
+    return sized(find_nearest(lambda half: count_parameters(task, sized(half)), wanted, guess=1))
+
+
+def start_training(
+    task: Task, recipe: Recipe, seed: int, device: str = "cpu", **settings
+) -> tuple[PreTrainedModel, Iterator[Report]]:
+    """Build a model and the loop that trains it (`train` with these settings); both follow the seed."""
+    model, generator = build_model(task, recipe, seed), torch.Generator().manual_seed(seed)
+    accelerator = build_accelerator(device)
+    return model, train(task, model, recipe, generator=generator, accelerator=accelerator, **settings)
 
 
 def learn(task: Task, recipe: Recipe, seed: int) -> tuple[PreTrainedModel, float]:
@@ -163,12 +137,11 @@ def learn(task: Task, recipe: Recipe, seed: int) -> tuple[PreTrainedModel, float
     Returns:
         (the model, seconds spent on steps).
     """
-    model = build_model(task, recipe, seed)
     quiet = dataclasses.replace(recipe, report_every=recipe.steps, evaluate_every=recipe.steps)
-    generator = torch.Generator().manual_seed(seed)
+    model, loop = start_training(task, quiet, seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)  # what dropout and scheduled sampling draw from
-        *_, last = train(task, model, quiet, generator=generator, accelerator=build_accelerator("cpu"))
+        *_, last = loop
     return model, last.seconds
 
 
@@ -187,5 +160,4 @@ def learn_and_measure(task: Task, recipe: Recipe, seed: int, examples: int = 100
 def held_out_figures(score: Score) -> Row:
     """A score as figures of a row."""
     interval = {"low": score.interval.low, "high": score.interval.high}
-    measures: Mapping[str, float] = score.measures
-    return {**measures, "exact_match": score.exact_match, **interval, "examples": score.examples}
+    return {**score.measures, "exact_match": score.exact_match, **interval, "examples": score.examples}

@@ -24,35 +24,19 @@ FEW = 0.05  # of what is wrong, a share that is hardly worth a wider search
 
 @dataclass(frozen=True)
 class Sizes:
-    """What is trained and searched.
+    """What is trained and searched."""
 
-    Attributes:
-        length: symbols of every sequence.
-        num_beams: widths of the search; 1 is greedy.
-        recipe: of the LSTM; too short for it to be right.
-        examples: held-out sequences to write.
-    """
-
-    length: int = 10
-    num_beams: tuple[int, ...] = (1, 3, 5, 10)
-    recipe: Recipe = Recipe(  # noqa: RUF009 - frozen
+    length: int = 10  # symbols of every sequence
+    num_beams: tuple[int, ...] = (1, 3, 5, 10)  # widths of the search; 1 is greedy
+    recipe: Recipe = Recipe(  # noqa: RUF009 - frozen; too short for the LSTM to be right
         {"hidden_size": 128, "bidirectional": False}, "none", steps=250, batch_size=64, learning_rate=4e-3
     )
-    examples: int = 500
+    examples: int = 500  # held-out sequences to write
 
 
 @torch.no_grad()
 def log_probabilities(model, batch: Batch, written: torch.Tensor) -> torch.Tensor:
-    """Σ log p of every token up to `</s>`, given those before it, by the model itself.
-
-    Args:
-        model: an encoder-decoder.
-        batch: sources [B, S].
-        written: [B, T] ids; what stands behind `</s>` does not count.
-
-    Returns:
-        [B].
-    """
+    """[B] Σ log p of what is written, ids [B, T], up to `</s>`: of each token, given those before it."""
     is_end = (written == END).long()
     labels = written.masked_fill(is_end.cumsum(1) - is_end > 0, IGNORED)
     logits = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask, labels=labels).logits

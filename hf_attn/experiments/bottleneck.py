@@ -29,19 +29,12 @@ MARGINAL = 0.05  # of token accuracy: a doubling that brings less brings little
 
 @dataclass(frozen=True)
 class Sizes:
-    """What is trained.
+    """What is trained; the recipe's model and architecture are filled in."""
 
-    Attributes:
-        hidden_sizes: widths of the vector, from small to large.
-        lengths: symbols of every sequence, from short to long.
-        recipe: of each training; model and architecture are filled in.
-        examples: held-out sequences that a model is measured on.
-    """
-
-    hidden_sizes: tuple[int, ...] = (16, 32, 64, 128)
-    lengths: tuple[int, ...] = (10, 20)
+    hidden_sizes: tuple[int, ...] = (16, 32, 64, 128)  # widths of the vector, from small to large
+    lengths: tuple[int, ...] = (10, 20)  # symbols of every sequence, from short to long
     recipe: Recipe = Recipe(steps=400, batch_size=64, learning_rate=6e-3)  # noqa: RUF009 - frozen
-    examples: int = 1000
+    examples: int = 1000  # held-out sequences that a model is measured on
 
 
 def run(sizes: Sizes, seed: int) -> Iterator[Row]:

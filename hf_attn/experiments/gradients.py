@@ -29,19 +29,12 @@ ALIKE = 3  # a factor within which gradients are called alike
 
 @dataclass(frozen=True)
 class Sizes:
-    """What is measured.
+    """What is measured."""
 
-    Attributes:
-        distances: between the input and the last output, from near to far.
-        hidden_size: D.
-        inputs: random sequences a model is measured on.
-        initialisations: models of each kind.
-    """
-
-    distances: tuple[int, ...] = (0, 1, 2, 5, 10, 20, 50, 100, 150, 199)
+    distances: tuple[int, ...] = (0, 1, 2, 5, 10, 20, 50, 100, 150, 199)  # from the last output, near to far
     hidden_size: int = 64
-    inputs: int = 32
-    initialisations: int = 5
+    inputs: int = 32  # random sequences a model is measured on
+    initialisations: int = 5  # models of each kind
 
 
 def build(model: str, sizes: Sizes, seed: int) -> PreTrainedModel:

@@ -9,56 +9,41 @@ import dataclasses
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
-import torch
 from transformers import PreTrainedModel
 
-from hf_attn.architectures.registry import build_model
 from hf_attn.evaluation.metrics import Score, evaluate
+from hf_attn.experiments.base import start_training
 from hf_attn.models.config_checks import check_choice
 from hf_attn.models.position_base import Stretched
 from hf_attn.tasks.base import Task
-from hf_attn.tasks.recipes import Recipe
+from hf_attn.tasks.recipes import SMALL_TRANSFORMER, Recipe
 from hf_attn.tasks.synthetic.addition import Addition
 from hf_attn.tasks.synthetic.copying import Copying, SymbolSequences
 from hf_attn.tasks.synthetic.reversing import Reversing
-from hf_attn.training.device import build_accelerator
-from hf_attn.training.loop import train
 
 CANNOT = "cannot"  # what stands for an accuracy where a model refuses so long a sequence
-SYMBOLS: Mapping[str, type[SymbolSequences]] = MappingProxyType({"copy": Copying, "reverse": Reversing})
+SYMBOLS: Mapping[str, type[SymbolSequences]] = {"copy": Copying, "reverse": Reversing}
 ADDITION = "addition"
 LEARNED = (*SYMBOLS, ADDITION)
 REPORT_EVERY = 5  # steps between two moments of a run that is watched
 # small models, the same for every position encoding; as few steps as tell the encodings apart
-SMALL = {
-    "hidden_size": 64,
-    "num_attention_heads": 4,
-    "embedding_initializer_range": 1.0,
-    "position_initializer_range": 1.0,
+SMALL = {**SMALL_TRANSFORMER, "embedding_initializer_range": 1.0, "position_initializer_range": 1.0}
+RECIPES: Mapping[str, Recipe] = {
+    "copy": Recipe({**SMALL, "intermediate_size": 128}, steps=200, learning_rate=5e-3),
+    "reverse": Recipe(
+        {**SMALL, "intermediate_size": 128, "encoder_layers": 1, "decoder_layers": 1},
+        steps=300,
+        learning_rate=5e-3,
+    ),
+    ADDITION: Recipe(
+        {**SMALL, "encoder_layers": 1, "use_bias": True},
+        steps=300,
+        batch_size=128,
+        learning_rate=6e-3,
+        betas=(0.9, 0.98),
+    ),
 }
-RECIPES: Mapping[str, Recipe] = MappingProxyType(
-    {
-        "copy": Recipe(
-            {**SMALL, "intermediate_size": 128, "encoder_layers": 2, "decoder_layers": 2},
-            steps=200,
-            learning_rate=5e-3,
-        ),
-        "reverse": Recipe(
-            {**SMALL, "intermediate_size": 128, "encoder_layers": 1, "decoder_layers": 1},
-            steps=300,
-            learning_rate=5e-3,
-        ),
-        ADDITION: Recipe(
-            {**SMALL, "intermediate_size": 256, "encoder_layers": 1, "decoder_layers": 2, "use_bias": True},
-            steps=300,
-            batch_size=128,
-            learning_rate=6e-3,
-            betas=(0.9, 0.98),
-        ),
-    }
-)
 
 
 @dataclass(frozen=True)
@@ -216,14 +201,10 @@ def run_length_test(
     task, recipe = test.learned(), test.recipe(position_type)
     every = max(1, min(REPORT_EVERY, recipe.steps // rounds))
     recipe = dataclasses.replace(recipe, report_every=every, evaluate_every=recipe.steps)
-    model = build_model(task, recipe, seed)
-    generator = torch.Generator().manual_seed(seed)
+    model, loop = start_training(task, recipe, seed, device, report_every_step=report_every_step)
     scores: dict[int, Score | None] = {}
     measured_at, next_at = 0, recipe.steps / rounds
-    accelerator = build_accelerator(device)
-    for report in train(
-        task, model, recipe, generator=generator, accelerator=accelerator, report_every_step=report_every_step
-    ):
+    for report in loop:
         told = (report.step, report.steps, report.loss, report.seconds)
         yield LengthTestReport(*told, measured_at, dict(scores))
         if report.step >= next_at:

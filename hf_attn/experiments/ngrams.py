@@ -8,7 +8,7 @@ with its context.
 import dataclasses
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -25,7 +25,7 @@ from hf_attn.experiments.base import (
     values_of,
 )
 from hf_attn.tasks.batch import IGNORED, START
-from hf_attn.tasks.splits import SPLITS, TRAINING
+from hf_attn.tasks.splits import HELD_OUT, SPLITS, TRAINING, VALIDATION
 from hf_attn.tasks.text.language import Language
 from hf_attn.viz.draw_chart import Chart
 
@@ -35,40 +35,24 @@ DISCOUNTS = (0.3, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98)  # what is tried on
 
 @dataclass(frozen=True)
 class Sizes:
-    """What is counted and trained.
-
-    Attributes:
-        task: the text, its tokens, and the passages it is cut into.
-        contexts: L of each table, from short to long.
-        steps: of the attention model's training.
-        batch_size: passages a step.
-        passages: of the validation part, and of the held-out one.
-    """
+    """What is counted and trained."""
 
     task: Language = Language(window=128)  # noqa: RUF009 - frozen
-    contexts: tuple[int, ...] = (1, 2, 3, 4, 5)
-    steps: int = 600
-    batch_size: int = 32
-    passages: int = 1000
+    contexts: tuple[int, ...] = (1, 2, 3, 4, 5)  # L of each table, from short to long
+    steps: int = 600  # of the attention model's training
+    batch_size: int = 32  # passages a step
+    passages: int = 1000  # of the validation part, and of the held-out one
 
 
 @dataclass(frozen=True)
 class Counts:
-    """How often each n-gram of one length was met.
+    """How often each n-gram of one length was met."""
 
-    Attributes:
-        keys: [N] sorted; a context and its next token as one number in base V.
-        counts: [N].
-        contexts: [C] sorted; the contexts among them.
-        totals: [C] the sum of their counts.
-        kinds: [C] how many different tokens followed it.
-    """
-
-    keys: torch.Tensor
-    counts: torch.Tensor
-    contexts: torch.Tensor
-    totals: torch.Tensor
-    kinds: torch.Tensor
+    keys: torch.Tensor  # [N] sorted; a context and its next token as one number in base V
+    counts: torch.Tensor  # [N]
+    contexts: torch.Tensor  # [C] sorted; the contexts among them
+    totals: torch.Tensor  # [C] the sum of their counts
+    kinds: torch.Tensor  # [C] how many different tokens followed it
 
 
 def _look_up(keys: torch.Tensor, values: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
@@ -133,43 +117,73 @@ class NGrams:
 
 
 def grams_of(passages: torch.Tensor, context: int) -> torch.Tensor:
-    """Every token of passages with those before it; `<s>` stands before the first as often as needed.
+    """Every token of passages [B, T] with the L before it: [N, L + 1].
 
-    Args:
-        passages: [B, T] ids, −100 behind each.
-        context: L.
-
-    Returns:
-        [N, L + 1].
+    `<s>` stands before the first as often as needed; −100 behind a passage does not count.
     """
     before = torch.full((len(passages), context), START)
     windows = torch.cat((before, passages), dim=1).unfold(1, context + 1, 1)  # [B, T, L + 1]
     return windows[passages != IGNORED]
 
 
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A counted table and how surprised it is.
+
+    Attributes:
+        context: L, tokens that it reads.
+        counted: [N, L + 1] every context with its next token, as they were met.
+        grams: their table.
+        discount: δ that was best on the validation part.
+        perplexity: on the held-out part.
+        cells: V^(L + 1), how many numbers the full table has.
+        met: how many of them the text fills.
+    """
+
+    context: int
+    counted: torch.Tensor
+    grams: NGrams
+    discount: float
+    perplexity: float
+    cells: int
+    met: int
+
+
+def count_table(parts: Mapping[str, torch.Tensor], context: int, vocab_size: int) -> Table:
+    """Count contexts of L tokens in training passages, choose δ by validation, measure on those held out.
+
+    `parts` has the passages of each split, [B, T] with −100 behind each.
+    """
+    counted, tried, measured = (grams_of(parts[split], context) for split in (TRAINING, VALIDATION, HELD_OUT))
+    grams = NGrams(counted, vocab_size)
+    discount = min(DISCOUNTS, key=lambda discount: grams.perplexity(tried, discount))
+    perplexity = grams.perplexity(measured, discount)
+    met = len(grams.orders[-1].keys)
+    return Table(context, counted, grams, discount, perplexity, vocab_size ** (context + 1), met)
+
+
 def run(sizes: Sizes, seed: int) -> Iterator[Row]:
     """A row for each length of context, then one for attention; all see the same passages."""
     task, vocab_size = sizes.task, len(sizes.task.vocabulary)
     is_training = task.encoded.splits == SPLITS.index(TRAINING)
-    training = task.encoded.targets.rows(is_training.nonzero().squeeze(1)).padded(IGNORED)
-    validation = task.validation(sizes.passages).labels
-    held_out = task.held_out(sizes.passages).labels
+    parts = {
+        TRAINING: task.encoded.targets.rows(is_training.nonzero().squeeze(1)).padded(IGNORED),
+        VALIDATION: task.validation(sizes.passages).labels,
+        HELD_OUT: task.held_out(sizes.passages).labels,
+    }
     for context in sizes.contexts:
         started = time.perf_counter()
-        table = NGrams(grams_of(training, context), vocab_size)
-        tried = grams_of(validation, context)
-        discount = min(DISCOUNTS, key=lambda discount: table.perplexity(tried, discount))
-        perplexity = table.perplexity(grams_of(held_out, context), discount)
+        table = count_table(parts, context, vocab_size)
         yield {
             "model": f"{context + 1}-gram",
             "context": context,
             "seed": seed,
-            "perplexity": perplexity,
-            "bits_per_token": math.log2(perplexity),
-            "parameters": vocab_size ** (context + 1),
-            "met": len(table.orders[-1].keys),
-            "discount": discount,
-            "tokens": int((held_out != IGNORED).sum()),
+            "perplexity": table.perplexity,
+            "bits_per_token": math.log2(table.perplexity),
+            "parameters": table.cells,
+            "met": table.met,
+            "discount": table.discount,
+            "tokens": int((parts[HELD_OUT] != IGNORED).sum()),
             "seconds": round(time.perf_counter() - started, 2),
         }
     recipe = dataclasses.replace(task.recipe, steps=sizes.steps, batch_size=sizes.batch_size)

@@ -41,17 +41,11 @@ FEW_TYPES = ("none", "sinusoidal", "learned", "rotary", "relative", "alibi")
 
 @dataclass(frozen=True)
 class Sizes:
-    """What is trained.
+    """What is trained."""
 
-    Attributes:
-        types: position encodings, names in POSITION_TYPES.
-        tests: the tasks, with what is learned of them and what is measured beyond.
-        examples: held-out examples inside, and at each size beyond.
-    """
-
-    types: tuple[str, ...] = FEW_TYPES
-    tests: tuple[LengthTest, ...] = SMALL_TESTS
-    examples: int = 300
+    types: tuple[str, ...] = FEW_TYPES  # position encodings, names in POSITION_TYPES
+    tests: tuple[LengthTest, ...] = SMALL_TESTS  # what is learned of each task, and measured beyond
+    examples: int = 300  # held-out examples inside, and at each size beyond
 
 
 def run(sizes: Sizes, seed: int) -> Iterator[Row]:

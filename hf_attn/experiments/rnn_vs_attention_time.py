@@ -26,19 +26,12 @@ STRAIGHT = 0.99  # R² from which points are said to lie on a straight line
 
 @dataclass(frozen=True)
 class Layer:
-    """Two layers of one size, one that steps and one that attends.
+    """Two layers of one size, one that steps and one that attends."""
 
-    Attributes:
-        cell_type: of the one that steps: "lstm", "gru" or "rnn".
-        hidden_size: D, of input and output of both.
-        batch_size: sequences at once.
-        lengths: tokens of each, from short to long.
-    """
-
-    cell_type: str
-    hidden_size: int
-    batch_size: int
-    lengths: tuple[int, ...]
+    cell_type: str  # of the one that steps: "lstm", "gru" or "rnn"
+    hidden_size: int  # D, of input and output of both
+    batch_size: int  # sequences at once
+    lengths: tuple[int, ...]  # tokens of each, from short to long
 
     @property
     def title(self) -> str:
@@ -47,12 +40,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Sizes:
-    """What is measured.
-
-    Attributes:
-        layers: the sizes.
-        repeats: of each measurement.
-    """
+    """What is measured, and how often."""
 
     layers: tuple[Layer, ...] = (
         Layer("lstm", 64, 1, (50, 100, 200, 500, 1000, 2000)),

@@ -13,9 +13,7 @@ import torch
 
 from hf_attn.evaluation.metrics import wilson_interval
 from hf_attn.experiments.base import Experiment, Finding, Row, learn_and_measure, points_of
-from hf_attn.tasks.base import WorkedExample
-from hf_attn.tasks.base_classes import ClassTask
-from hf_attn.tasks.base_symbols import SpacedTask
+from hf_attn.tasks.base import ClassTask, SpacedTask, WorkedExample
 from hf_attn.tasks.batch import PAD, Batch, Ragged
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.viz.draw_chart import Chart
@@ -67,7 +65,6 @@ class Order(ClassTask, SpacedTask):
 
     @property
     def worked_example(self) -> WorkedExample:
-        """A at the second place, b at the last."""
         source = " ".join((FILLERS[0], FIRST, *FILLERS * self.length)[: self.length - 1]) + f" {SECOND}"
         return WorkedExample(source, self.answer(source), "Only the order of a and b counts.")
 
@@ -193,7 +190,6 @@ def judge(rows: Sequence[Row]) -> tuple[Finding, ...]:
 
 
 def draw(rows: Sequence[Row]) -> Chart:
-    """A bar a model."""
     return Chart(
         "Does a stand before b? Equal bags, opposite answers",
         "",

@@ -1,6 +1,6 @@
 """Beam search that remembers: every hypothesis it kept, every one it dropped, and what each chose from."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
 import torch
@@ -201,13 +201,10 @@ class _Answers:
     def rank(self, tree: _Tree) -> BeamSearch:
         """The tree with its answers, the best first."""
         found = BeamSearch(tuple(tree.nodes), ())
-        return BeamSearch(
-            found.nodes,
-            tuple(
-                Answer(node, found.ids(node), found.nodes[node].score, score)
-                for node, is_found, score in zip(
-                    self.nodes, self.are_found.tolist(), self.scores.tolist(), strict=True
-                )
-                if is_found and node is not None
-            ),
-        )
+        ranked = zip(self.nodes, self.are_found.tolist(), self.scores.tolist(), strict=True)
+        answers = [
+            Answer(node, found.ids(node), found.nodes[node].score, score)
+            for node, is_found, score in ranked
+            if is_found and node is not None
+        ]
+        return replace(found, answers=tuple(answers))

@@ -90,11 +90,7 @@ def _end_ids(model) -> list[int]:
 
 
 def find_start(model) -> int:
-    """The token that an encoder-decoder's answers start with.
-
-    Raises:
-        ValueError: nothing says which one.
-    """
+    """The token that an encoder-decoder's answers start with; ValueError where nothing says which one."""
     for holder in (model.config, getattr(model, "generation_config", None)):
         if (start := getattr(holder, "decoder_start_token_id", None)) is not None:
             return start

@@ -25,27 +25,16 @@ class Slider(NamedTuple):
 
 @dataclass(frozen=True)
 class Parameter:
-    """A number that a strategy takes; a whole one where its limits are.
+    """A number that a strategy takes; a whole one where its limits are."""
 
-    Attributes:
-        name: of the argument in Python; `--name` on the command line.
-        label: of its field in the app.
-        short: its name in a sentence, and in a link.
-        help: what it is.
-        default: where it is not given.
-        low: the lowest that is allowed.
-        high: the highest.
-        slider: in the app; None where the app offers none.
-    """
-
-    name: str
-    label: str
-    short: str
-    help: str
-    default: float
-    low: float
-    high: float
-    slider: Slider | None = None
+    name: str  # of the argument in Python; `--name` on the command line
+    label: str  # of its field in the app
+    short: str  # its name in a sentence, and in a link
+    help: str  # what it is
+    default: float  # where it is not given
+    low: float  # the lowest that is allowed
+    high: float  # the highest
+    slider: Slider | None = None  # in the app; None where the app offers none
 
     @property
     def kind(self) -> type[int] | type[float]:
@@ -183,11 +172,7 @@ def name_users(name: str) -> list[str]:
 
 
 def refuse_unused(strategy: str, given: Mapping[str, float | None]) -> None:
-    """Refuse a setting, other than None, that the strategy does not use.
-
-    Raises:
-        ValueError: there is one, or there is no such strategy.
-    """
+    """Refuse, by a ValueError, a setting other than None that the strategy does not use."""
     check_choice("strategy", strategy, STRATEGIES)
     used = [parameter.name for parameter in STRATEGIES[strategy].used]
     for name, value in given.items():

@@ -49,11 +49,7 @@ TASKS: dict[str, type[Task]] = {
 
 
 def find_task(name: str) -> type[Task]:
-    """The task of that name.
-
-    Raises:
-        ValueError: there is none.
-    """
+    """The task of that name; ValueError where there is none."""
     if name not in TASKS:
         raise ValueError(f"There is no task {name!r}; choose one of {', '.join(TASKS)}.")
     return TASKS[name]
@@ -110,11 +106,7 @@ def load_task_file(path: str | Path) -> type[Task]:
 
 
 def _check_whole(task: type[Task], path: Path) -> None:
-    """Refuse a task that lacks something.
-
-    Raises:
-        ValueError: and says what.
-    """
+    """Refuse a task that lacks something; ValueError says what."""
     unsaid = [name for name in ("name", "title", "notation", "metric") if not getattr(task, name, "")]
     if missing := [*sorted(task.__abstractmethods__), *unsaid]:
         raise ValueError(f"{task.__name__} in {path} lacks {', '.join(missing)}.")

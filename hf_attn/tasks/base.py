@@ -1,29 +1,22 @@
 """What every task is: examples that are drawn, split, written, checked, and known to align.
 
-A subclass says how an example is drawn and how a person writes it; splitting, sampling and encoding are here.
+A subclass says how an example is drawn and how a person writes it; splitting, sampling and encoding are here,
+and what tasks share that name a class (`ClassTask`) or read symbols with spaces between (`SpacedTask`).
 """
 
 import dataclasses
 import functools
+import itertools
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from hf_attn.tasks.batch import (
-    END,
-    IGNORED,
-    PAD,
-    SPECIAL_TOKENS,
-    Batch,
-    Ragged,
-    constant,
-    join_batches,
-)
+from hf_attn.tasks.batch import END, IGNORED, PAD, SPECIAL_TOKENS, Batch, Ragged, constant, join_batches
 from hf_attn.tasks.options import SizeChoice, check_count, check_options, options_of
 from hf_attn.tasks.recipes import RECURRENT, Recipe
 from hf_attn.tasks.splits import HASH_BUCKETS, HELD_OUT, SPLITS, TRAINING, VALIDATION, split_by_keys
@@ -59,10 +52,22 @@ class WorkedExample:
     story: str
 
 
-def find_foreign(text: str, known: Container[str]) -> tuple[str, int] | None:
-    """The first character of a text that is neither known nor a space: (it, its place in the text from 1)."""
-    places = enumerate(text, 1)
-    return next(((one, place) for place, one in places if not one.isspace() and one not in known), None)
+def judge(written: Sequence[str], expected: Sequence[str]) -> Verdict:
+    """Compare what was written with the right symbols, place by place."""
+    wrong = tuple(place >= len(expected) or symbol != expected[place] for place, symbol in enumerate(written))
+    return Verdict(len(written) == len(expected) and not any(wrong), wrong, tuple(expected))
+
+
+def point_at(places: Sequence[int], written: int, end: int) -> list[list[int]]:
+    """The alignment of symbols that need one place each.
+
+    Args:
+        places: of the source, one for each symbol of the right answer.
+        written: symbols of the target; those beyond the right answer need nothing.
+        end: the place of the source's `</s>`, which the target's needs.
+    """
+    needed = [*places[:written], *[-1] * (written - len(places)), end]
+    return [[int(column == place) for column in range(end + 1)] for place in needed]
 
 
 def restack(model: Mapping[str, object], architecture: str) -> dict[str, object]:
@@ -105,11 +110,7 @@ class Task(ABC):
     )
 
     def __post_init__(self) -> None:
-        """Refuse options that are not of their kind or outside their bounds.
-
-        Raises:
-            ValueError: one is.
-        """
+        """Refuse options that are not of their kind or outside their bounds, by a ValueError."""
         check_options(self)
 
     @property
@@ -202,11 +203,11 @@ class Task(ABC):
 
     def split_target(self, text: str) -> list[str]:
         """Read a target's text into symbols."""
-        return text.split()
+        return text.split() if self.is_spaced else list(text)
 
     def join_target(self, symbols: Sequence[str]) -> str:
         """Write a target's symbols as a person would."""
-        return " ".join(symbols)
+        return (" " if self.is_spaced else "").join(symbols)
 
     def measure(self, source: str, prediction: str, reference: str | None = None) -> dict[str, float]:
         """Figures beyond the exact match: here the share of symbols that are right."""
@@ -297,12 +298,16 @@ class Task(ABC):
 
     def decode_symbols(self, ids: Sequence[int]) -> list[str]:
         """Ids → symbols, up to the first `</s>`; a special token written by mistake stays visible."""
-        symbols = []
-        for index in ids:
-            if index == END:
-                break
-            symbols.append(self.tokens[index])
-        return symbols
+        return [self.tokens[index] for index in itertools.takewhile(lambda index: index != END, ids)]
+
+    def refuse_foreign(self, text: str, known: Container[str], wanted: str) -> None:
+        """Refuse a character that is neither known nor a space; ValueError says what is wanted instead."""
+        for place, character in enumerate(text, 1):
+            if not character.isspace() and character not in known:
+                raise ValueError(
+                    f"{character!r} (character {place}) is not allowed: write {wanted}, "
+                    f"for example {self.worked_example.source!r}."
+                )
 
     def source_tokens(self, text: str) -> list[str]:
         """The tokens a model reads for this source, `</s>` included."""
@@ -328,12 +333,7 @@ class Task(ABC):
         right = reference if answer is None else answer
         if right is None:
             return Verdict(None, (), ())
-        expected = tuple(self.split_target(right))
-        written = self.split_target(prediction)
-        wrong = tuple(
-            place >= len(expected) or symbol != expected[place] for place, symbol in enumerate(written)
-        )
-        return Verdict(len(written) == len(expected) and not any(wrong), wrong, expected)
+        return judge(self.split_target(prediction), self.split_target(right))
 
     def sample(self, generator: torch.Generator, n: int) -> Batch:
         """Draw n training examples, never a held-out or validating one, on the generator's device."""
@@ -342,13 +342,15 @@ class Task(ABC):
 
     def held_out(self, n: int, seed: int = 0) -> Batch:
         """Draw n examples that training never sees, the same everywhere; fewer where there are fewer."""
-        check_count(n)
-        return fixed_set(self, HELD_OUT, n, seed)
+        return self._fixed_examples(HELD_OUT, n, seed)
 
     def validation(self, n: int, seed: int = 0) -> Batch:
-        """N examples apart from training and held-out, for choosing recipes."""
+        """Draw n examples apart from training and held-out, for choosing recipes; fewer likewise."""
+        return self._fixed_examples(VALIDATION, n, seed)
+
+    def _fixed_examples(self, split: str, n: int, seed: int) -> Batch:
         check_count(n)
-        return fixed_set(self, VALIDATION, n, seed)
+        return fixed_set(self, split, n, seed)
 
     def split_of(self, keys: torch.Tensor) -> torch.Tensor:
         """[B] index into SPLITS for keys [B, K]."""
@@ -420,3 +422,68 @@ def fixed_set(task: Task, split: str, n: int, seed: int) -> Batch:
         if rows:
             kept.append(batch[torch.tensor(rows)])
     return join_batches(kept)
+
+
+class ClassTask(Task):
+    """A task that names a source's class."""
+
+    kind = CLASSES
+    max_target_tokens = 1
+
+    def split_target(self, text: str) -> list[str]:
+        return [text]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """[index] → the class's name."""
+        return self.classes[ids[0]]
+
+    def measure(self, source: str, prediction: str, reference: str | None = None) -> dict[str, float]:  # noqa: ARG002
+        return {}
+
+    def batch(self, sources: Ragged, targets: Ragged) -> Batch:
+        """Close and pad the sources; labels [B] are classes."""
+        closed = super().batch(sources, targets)
+        return Batch(closed.input_ids, targets.ids[:, 0], closed.attention_mask)
+
+
+def spaced(make: Callable[[], Sequence]) -> Callable[[], str]:
+    """Make a source of symbols with spaces between."""
+    return lambda: " ".join(map(str, make()))
+
+
+class SpacedTask(Task):
+    """A task that reads symbols with spaces between, and refuses those it does not know."""
+
+    @property
+    def source_symbols(self) -> tuple[str, ...]:
+        """The symbols that a source may hold."""
+        return self.symbols
+
+    @property
+    @abstractmethod
+    def allowed(self) -> str:
+        """What a source is made of, in words, with its limits."""
+
+    @abstractmethod
+    def check_source(self, symbols: Sequence[str]) -> None:
+        """ValueError where known symbols make no source of this task."""
+
+    def split_source(self, text: str) -> list[str]:
+        """Read symbols with spaces between."""
+        symbols = text.split()
+        known = frozenset(self.source_symbols)
+        for place, symbol in enumerate(symbols, 1):
+            if symbol not in known:
+                self.refuse(f"{symbol!r} (number {place}) is not a symbol of {self.name}")
+        self.check_source(symbols)
+        return symbols
+
+    def refuse(self, fault: str) -> NoReturn:
+        """Say what is wrong with a source, what is allowed, and give an example."""
+        raise ValueError(f"{fault}: write {self.allowed}, for example {self.worked_example.source!r}.")
+
+    def join_source(self, symbols: Sequence[str]) -> str:
+        return " ".join(symbols)
+
+    def size_of(self, source: str) -> int:
+        return len(source.split())

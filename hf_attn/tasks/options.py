@@ -11,37 +11,24 @@ MOST_EXAMPLES = 1_000_000  # drawn for one purpose: a share of them is sure to a
 
 @dataclass(frozen=True)
 class SizeChoice:
-    """What a form offers for the option that sets a task's size.
+    """What a form offers for the option that sets a task's size."""
 
-    Attributes:
-        option: its name; None where there is nothing to choose.
-        label: what a form calls it.
-        values: among which it is chosen.
-        default: the one that is shown first.
-        title: the task's in these sizes, where it is offered in several; its own where empty.
-    """
-
-    option: str | None
-    label: str
-    values: tuple
-    default: object
-    title: str = ""
+    option: str | None  # its name; None where there is nothing to choose
+    label: str  # what a form calls it
+    values: tuple  # among which it is chosen
+    default: object  # the one that is shown first
+    title: str = ""  # the task's in these sizes, where it is offered in several; its own where empty
 
 
 def options_of(task) -> tuple[str, ...]:
-    """Names of a task's options; a field that is none says so in its metadata.
-
-    Args:
-        task: a task, or its class.
-    """
+    """Names of a task's (or a task class's) options; a field that is none says so in its metadata."""
     return tuple(field.name for field in dataclasses.fields(task) if field.metadata.get("is_option", True))
 
 
 def check_options(task) -> None:
     """Refuse options outside their bounds (`bounded`), and text or a switch that is none or is too long.
 
-    Args:
-        task: a task; a field takes text where its default is text, true or false where that is one of them.
+    A field takes text where its default is text, true or false where that is one of them.
 
     Raises:
         ValueError: one is refused.
@@ -65,13 +52,5 @@ def check_options(task) -> None:
 
 
 def check_count(n: int, name: str = "n") -> None:
-    """Refuse a number of examples that nobody would wait for.
-
-    Args:
-        n: how many.
-        name: what the number is called where it is given.
-
-    Raises:
-        ValueError: below 1, above MOST_EXAMPLES, or no whole number.
-    """
+    """Refuse a number of examples below 1 or that nobody would wait for, by a ValueError with its name."""
     check_number(name, n, 1, MOST_EXAMPLES, example=1000)

@@ -66,6 +66,15 @@ class Recipe:
             )
 
 
+# A small Transformer; tasks change what suits them.
+SMALL_TRANSFORMER: Mapping[str, object] = {
+    "hidden_size": 64,
+    "intermediate_size": 256,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "num_attention_heads": 4,
+}
+
 # Where to begin with a recurrent model, for tasks that say nothing better.
 RECURRENT = Recipe(
     {"hidden_size": 128, "attention_size": 64, "bidirectional": True},

@@ -18,15 +18,10 @@ Figure = float | str
 
 @dataclass(frozen=True)
 class Chance:
-    """How often a program whose seed is not told comes as far as what was printed.
+    """How often a program whose seed is not told comes as far as what was printed."""
 
-    Attributes:
-        hits: draws that do.
-        draws: all draws.
-    """
-
-    hits: int
-    draws: int
+    hits: int  # draws that do
+    draws: int  # all draws
 
     def __str__(self) -> str:
         return f"{self.hits} of {self.draws:,} draws"
@@ -37,19 +32,12 @@ Measured = tuple[Figure, ...] | Chance
 
 @dataclass(frozen=True)
 class Document:
-    """A text whose claims are measured.
+    """A text whose claims are measured."""
 
-    Attributes:
-        title: as its author has it.
-        source: whose it is, or what book it is a chapter of.
-        modules: their CLAIMS are the document's.
-        url: where it can be read, or the book; None where no public copy is known.
-    """
-
-    title: str
-    source: str
-    modules: tuple[ModuleType, ...]
-    url: str | None = None
+    title: str  # as its author has it
+    source: str  # whose it is, or what book it is a chapter of
+    modules: tuple[ModuleType, ...]  # their CLAIMS are the document's
+    url: str | None = None  # where it can be read, or the book; None where no public copy is known
 
 
 @dataclass(frozen=True)
@@ -81,23 +69,14 @@ def mark_full(*claims: Claim) -> tuple[Claim, ...]:
 
 @dataclass(frozen=True)
 class Row:
-    """A claim beside what was measured.
+    """A claim beside what was measured."""
 
-    Attributes:
-        document: its key in DOCUMENTS.
-        claim: the claim's sentence.
-        claimed: the figures as printed.
-        measured: the figures as measured, or None where there is nothing to compute.
-        verdict: "reproduced", "corrected" or "not reproducible".
-        why: one sentence.
-    """
-
-    document: str
-    claim: str
-    claimed: str
-    measured: str | None
-    verdict: str
-    why: str
+    document: str  # its key in DOCUMENTS
+    claim: str  # the claim's sentence
+    claimed: str  # the figures as printed
+    measured: str | None  # the figures as measured, or None where there is nothing to compute
+    verdict: str  # "reproduced", "corrected" or "not reproducible"
+    why: str  # one sentence
 
 
 def measure_claim(document: str, claim: Claim) -> Row:
@@ -117,9 +96,6 @@ def measure_claim(document: str, claim: Claim) -> Row:
 def verdict_of(claimed: str, measured: Measured, tolerance: float | None = None) -> str:
     """Compare printed figures with measured ones.
 
-    Raises:
-        ValueError: there are not as many of the one as of the other.
-
     >>> verdict_of("14.3667", (14.36671,)), verdict_of("62,832", (60_611.4,))
     ('reproduced', 'corrected')
     """
@@ -131,11 +107,7 @@ def verdict_of(claimed: str, measured: Measured, tolerance: float | None = None)
 
 
 def pair(claimed: str, measured: Sequence[Figure]) -> list[tuple[str, Figure]]:
-    """Each printed figure with the measured one.
-
-    Raises:
-        ValueError: there are not as many of the one as of the other.
-    """
+    """Each printed figure with the measured one; ValueError where there are not as many."""
     printed = claimed.split()
     if len(printed) != len(measured):
         raise ValueError(
@@ -162,17 +134,9 @@ def agrees(printed: str, measured: Figure, tolerance: float | None = None) -> bo
         low, high = printed.split("–")
         return float(low) <= measured <= float(high)
     value = Decimal(printed.replace(",", ""))
-    allowed = float(last_digit(value)) / 2 if tolerance is None else tolerance
+    unit = Decimal(1).scaleb(int(value.as_tuple().exponent))  # of the last digit
+    allowed = float(unit) / 2 if tolerance is None else tolerance
     return abs(measured - float(value)) <= allowed * (1 + 1e-6)  # a figure may lie on the edge itself
-
-
-def last_digit(value: Decimal) -> Decimal:
-    """One unit of a number's last digit.
-
-    >>> last_digit(Decimal("14.3667")), last_digit(Decimal("12")), last_digit(Decimal("2.2317e-09"))
-    (Decimal('0.0001'), Decimal('1'), Decimal('1E-13'))
-    """
-    return Decimal(1).scaleb(int(value.as_tuple().exponent))
 
 
 def write(claimed: str, measured: Measured) -> str:

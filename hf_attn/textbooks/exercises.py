@@ -15,15 +15,10 @@ BANKS = ("we sat by the muddy river bank", "she got her cash at the bank")  # th
 
 @dataclass(frozen=True)
 class Check:
-    """A learner's figure judged.
+    """A learner's figure judged."""
 
-    Attributes:
-        is_right: within HAND_TOLERANCE; None where nothing is written.
-        hint: what it is computed from, or why it cannot be read; empty where it is right.
-    """
-
-    is_right: bool | None
-    hint: str
+    is_right: bool | None  # within HAND_TOLERANCE; None where nothing is written
+    hint: str  # what it is computed from, or why it cannot be read; empty where it is right
 
 
 def check_hand_exercise(written: Mapping[str, Sequence[Sequence[str]]]) -> dict[str, list[list[Check]]]:
@@ -74,19 +69,12 @@ def _hint(head: Head, name: str, row: int, column: int) -> str:
 
 @dataclass(frozen=True)
 class Role:
-    """A step on the way from one vector for everything to queries, keys and values.
-
-    Attributes:
-        title: of the step.
-        equation: of its scores and outputs.
-        head: the sentence attended so.
-        asymmetry: the largest |s_ij − s_ji| of its scores: 0 where who asks and who answers may be exchanged.
-    """
+    """A step on the way from one vector for everything to queries, keys and values."""
 
     title: str
-    equation: str
-    head: Head
-    asymmetry: float
+    equation: str  # of its scores and outputs
+    head: Head  # the sentence attended so
+    asymmetry: float  # the largest |s_ij − s_ji| of its scores: 0 where asking and answering are alike
 
 
 def separate_query_key_value(seed: int = 0) -> tuple[Role, ...]:
@@ -116,29 +104,19 @@ def separate_query_key_value(seed: int = 0) -> tuple[Role, ...]:
 
 @dataclass(frozen=True)
 class Beside:
-    """The same word in another sentence.
+    """The same word in another sentence."""
 
-    Attributes:
-        sentence: the other one.
-        word: which word, at the same place in both.
-        row: its place.
-        output: what it becomes there.
-        apart: the distance |y − y'| between what it becomes here and there.
-    """
-
-    sentence: str
-    word: str
-    row: int
-    output: tuple[float, ...]
-    apart: float
+    sentence: str  # the other one
+    word: str  # which word, at the same place in both
+    row: int  # its place
+    output: tuple[float, ...]  # what it becomes there
+    apart: float  # the distance |y − y'| between what it becomes here and there
 
 
 def set_beside(here: Head, /, **settings) -> Beside | None:
     """What “bank” becomes in the other one of the two BANKS; None where the head is of neither.
 
-    Args:
-        here: a head of one of the sentences, from `build_random_head`.
-        **settings: that it was built with.
+    `here` is a head from `build_random_head` with these settings.
     """
     sentence = " ".join(here.columns)
     if sentence not in BANKS:

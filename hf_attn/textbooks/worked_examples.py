@@ -19,35 +19,22 @@ LEARNING_WORDS = ("I", "love", "deep", "learning")
 
 @dataclass(frozen=True)
 class Printed:
-    """Figures of a document that stand in a worked example's arithmetic.
+    """Figures of a document that stand in a worked example's arithmetic."""
 
-    Attributes:
-        claim: the sentence with its figures.
-        station: which tensor of the head they are in; None for what stands beside it, such as a shape.
-        cells: (row, column) of each figure in that tensor.
-        head: of which head.
-    """
-
-    claim: Claim
-    station: str | None = None
-    cells: tuple[tuple[int, int], ...] = ()
-    head: int = 0
+    claim: Claim  # the sentence with its figures
+    station: str | None = None  # the tensor of the head that they are in; None for others, such as a shape
+    cells: tuple[tuple[int, int], ...] = ()  # (row, column) of each figure in that tensor
+    head: int = 0  # of which head
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One printed figure beside the computed one.
+    """One printed figure beside the computed one."""
 
-    Attributes:
-        printed: as the text has it.
-        computed: with as many digits.
-        verdict: "reproduced" or "corrected".
-        station, row, column, head: where it is computed; None where it stands beside the arithmetic.
-    """
-
-    printed: str
-    computed: str
-    verdict: str
+    printed: str  # as the text has it
+    computed: str  # with as many digits
+    verdict: str  # "reproduced" or "corrected"
+    # where it is computed; None where it stands beside the arithmetic
     station: str | None = None
     row: int | None = None
     column: int | None = None
@@ -56,27 +43,16 @@ class Figure:
 
 @dataclass(frozen=True)
 class Worked:
-    """A worked example.
+    """A worked example."""
 
-    Attributes:
-        title: for people.
-        document: its key in DOCUMENTS.
-        place: where it stands there.
-        look_for: what to look for, after the words "Look for"; at most 25 words.
-        build: gives one head, from 0.
-        printed: the figures.
-        num_heads: how many heads there are.
-        cell: the cell to begin with.
-    """
-
-    title: str
-    document: str
-    place: str
-    look_for: str
-    build: Callable[[int], Head]
-    printed: tuple[Printed, ...]
-    num_heads: int = 1
-    cell: tuple[int, int] = (0, 0)
+    title: str  # for people
+    document: str  # its key in DOCUMENTS
+    place: str  # where it stands there
+    look_for: str  # what to look for, after the words "Look for"; at most 25 words
+    build: Callable[[int], Head]  # gives one head, from 0
+    printed: tuple[Printed, ...]  # the figures
+    num_heads: int = 1  # how many heads there are
+    cell: tuple[int, int] = (0, 0)  # the cell to begin with
 
     def compare(self, printed: Printed) -> list[Figure]:
         """Every printed figure of a claim beside the computed one."""

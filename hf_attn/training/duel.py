@@ -10,7 +10,7 @@ Example:
 import functools
 import math
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -85,11 +85,7 @@ class Turn:
 
 
 def find_usual(task: Task | type[Task]) -> tuple[str, ...]:
-    """Return the models that are usually compared on such a task.
-
-    Raises:
-        ValueError: only one model learns such a task.
-    """
+    """Return the models that are usually compared on such a task; ValueError where only one learns it."""
     if task.kind not in USUAL:
         raise ValueError(f"Only one model learns task {task.name!r}: there is nothing to compare it with.")
     return USUAL[task.kind]
@@ -122,11 +118,22 @@ def match_parameters(task: Task, architectures: Iterable[str], parameters: int) 
     return matched
 
 
-def match_size(task: Task, recipe: Recipe, parameters: int) -> Recipe:
-    """Choose the hidden size that comes closest to a number of parameters.
+def find_nearest(count: Callable[[int], int], wanted: int, guess: int) -> int:
+    """Search the whole number from 1 on whose count comes nearest to what is wanted.
 
-    The other widths keep their ratio to it. The number grows with them, at most as their square: each guess
-    takes it for the square, between the guesses that were too low and too high.
+    The count grows with the number, at most as its square: each guess takes it for the square, between the
+    guesses that were too low and too high.
+    """
+    low, high = 0, None  # the largest that has too few, the smallest that has not
+    while high is None or high - low > 1:
+        low, high = (guess, high) if count(guess) < wanted else (low, guess)
+        guess = max(low + 1, round(guess * math.sqrt(wanted / count(guess))))
+        guess = guess if high is None else min(guess, high - 1)
+    return min((number for number in (low, high) if number), key=lambda number: abs(count(number) - wanted))
+
+
+def match_size(task: Task, recipe: Recipe, parameters: int) -> Recipe:
+    """Choose the hidden size that comes closest to a number of parameters; other widths keep their ratio.
 
     Raises:
         ValueError: even the smallest width has over a tenth more, or so many parameters are not learned here.
@@ -137,13 +144,8 @@ def match_size(task: Task, recipe: Recipe, parameters: int) -> Recipe:
     def count(units: int) -> int:
         return count_parameters(task, _widened(recipe, units))
 
-    low, high = 0, None  # the largest that has too few, the smallest that has not
     guess = max(1, int(recipe.model["hidden_size"]) // _units_of(recipe))  # type: ignore[call-overload]
-    while high is None or high - low > 1:
-        low, high = (guess, high) if count(guess) < parameters else (low, guess)
-        guess = max(low + 1, round(guess * math.sqrt(max(parameters, 1) / count(guess))))
-        guess = guess if high is None else min(guess, high - 1)
-    nearest = min((units for units in (low, high) if units), key=lambda units: abs(count(units) - parameters))
+    nearest = find_nearest(count, parameters, guess)
     if (smallest := count(nearest)) > (1 + TOLERANCE) * parameters and nearest == 1:
         raise ValueError(
             f"parameters={parameters}: {recipe.architecture} has {smallest} even at its smallest; "
@@ -200,11 +202,7 @@ def plan_duel(task: Task, contestants: Mapping[str, Recipe], budget: Budget) -> 
 
 
 def next_in_turn(spent: Mapping[Name, float]) -> Name | None:
-    """Return the contestant that has used least of its budget; None once all is spent.
-
-    Args:
-        spent: `Budget.spent` of each contestant that can go on.
-    """
+    """Return the contestant that has spent the least share of its budget; None once all is spent."""
     waiting = {name: share for name, share in spent.items() if share < 1}
     return min(waiting, key=waiting.__getitem__) if waiting else None
 
@@ -271,12 +269,7 @@ def duel(
 
 
 def pool_sizes(by_size: Mapping[int, Score], most: int = 4) -> dict[tuple[int, int], Score]:
-    """Pool the scores of neighbouring sizes: (smallest, largest) → score.
-
-    Args:
-        by_size: as `Evaluation.by_size` has it.
-        most: how many groups; each holds as many sizes, the last maybe fewer.
-    """
+    """Pool the scores of neighbouring sizes into groups of as many each: (smallest, largest) → score."""
     sizes = sorted(by_size)
     each = max(1, math.ceil(len(sizes) / most))
     pooled = {}

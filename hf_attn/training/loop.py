@@ -111,12 +111,7 @@ class RunState:
 
 
 def learning_rate_at(step: int, recipe: Recipe) -> float:
-    """Rise over the warm-up, stay, fall to 0 over the last part: a trapezoid.
-
-    Args:
-        step: 0 for the first.
-        recipe: gives the highest rate and the three lengths.
-    """
+    """Rise over the warm-up, stay, fall to 0 over the last part: a trapezoid; the first step is 0."""
     rise = min(1.0, (step + 1) / max(1, recipe.warmup_steps))
     falling = recipe.steps * recipe.decay_fraction
     fall = min(1.0, (recipe.steps - step) / falling) if falling else 1.0
@@ -124,11 +119,7 @@ def learning_rate_at(step: int, recipe: Recipe) -> float:
 
 
 def share_of_batch(recipe: Recipe, accelerator: Accelerator) -> int:
-    """How many of a batch's examples each process gets.
-
-    Raises:
-        ValueError: the batch cannot be shared out evenly.
-    """
+    """How many of a batch's examples each process gets; ValueError where they cannot be shared evenly."""
     share, rest = divmod(recipe.batch_size, accelerator.num_processes)
     if rest:
         raise ValueError(
@@ -144,12 +135,9 @@ def teacher_forcing_at(step: int, recipe: Recipe) -> float:
 
 
 def learning_inputs(model: PreTrainedModel, batch: Batch, teacher_forcing: float = 1.0) -> dict:
-    """What `model(**…)` takes to learn from a batch.
+    """What `model(**…)` takes to learn from a batch; a decoder-only model reads the target behind the source.
 
-    Args:
-        model: one that reads source and target apart, or (decoder-only) one behind the other.
-        batch: examples with their labels.
-        teacher_forcing: the share of target tokens that are given; only recurrent decoders take less than 1.
+    `teacher_forcing` is the share of target tokens that are given: only recurrent decoders take less than 1.
     """
     if teacher_forcing < 1:
         return {**batch.inputs(), "teacher_forcing_ratio": teacher_forcing}
@@ -157,11 +145,7 @@ def learning_inputs(model: PreTrainedModel, batch: Batch, teacher_forcing: float
 
 
 def build_optimizer(model: torch.nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
-    """The recipe's optimizer; only matrices decay.
-
-    Raises:
-        ValueError: there is no such optimizer, or the recipe sets what it does not use.
-    """
+    """The recipe's optimizer; only matrices decay. ValueError where it sets what that does not use."""
     check_optimizer(recipe)
     matrices = [weight for weight in model.parameters() if weight.dim() > 1]
     others = [weight for weight in model.parameters() if weight.dim() <= 1]
@@ -173,11 +157,7 @@ def build_optimizer(model: torch.nn.Module, recipe: Recipe) -> torch.optim.Optim
 
 
 class Learner:
-    """A model, its optimizer and this process's share of every batch.
-
-    Raises:
-        ValueError: the batch cannot be shared out evenly over the processes.
-    """
+    """A model, its optimizer and this process's share of every batch."""
 
     def __init__(self, model: PreTrainedModel, recipe: Recipe, accelerator: Accelerator):
         share = share_of_batch(recipe, accelerator)
@@ -205,11 +185,7 @@ class Learner:
         self.loss_steps += 1
 
     def take_loss(self, step: int) -> float:
-        """The mean loss since this was last asked.
-
-        Raises:
-            Diverged: it is no finite number.
-        """
+        """The mean loss since this was last asked; Diverged where it is no finite number."""
         mean = float(self.accelerator.reduce(self.loss_sum, "mean")) / self.loss_steps
         if not math.isfinite(mean):
             raise Diverged(
@@ -307,11 +283,7 @@ def train(
 
 
 def load_state(accelerator: Accelerator, progress: RunState, state_dir: str | Path) -> None:
-    """Go on from a saved state.
-
-    Raises:
-        OSError: the folder lacks something or cannot be read.
-    """
+    """Go on from a saved state; OSError where the folder lacks something or cannot be read."""
     try:
         list_files(state_dir, lambda name: True)  # noqa: ARG005 – accelerate opens whatever it finds there
         state = json.loads(read_file(state_dir, PROGRESS, LARGEST_PROGRESS).decode("utf-8"))

@@ -11,7 +11,7 @@ import gradio as gr
 
 from demos.core.events import RunEvent
 from demos.tabs.explore.ablation_panel import AskEvent
-from demos.tabs.train.runs_table import CompareEvent, RenameEvent
+from demos.tabs.train.tab import CompareEvent, RenameEvent
 from tests.support.raw_requests import DEEP, Caller, serve_logged
 
 NAMES = (

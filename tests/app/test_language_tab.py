@@ -19,7 +19,7 @@ from demos.tabs.language import tokens as language_tokens  # noqa: E402
 from demos.tabs.language import word_order, word_vectors  # noqa: E402
 from demos.tabs.language.ngrams import CountingJob  # noqa: E402
 from demos.tabs.language.word_order import WordOrderJob  # noqa: E402
-from demos.tabs.language.word_vectors_job import KEPT, WordVectorsJob  # noqa: E402
+from demos.tabs.language.word_vectors import KEPT, WordVectorsJob  # noqa: E402
 from hf_attn.architectures.registry import build_model  # noqa: E402
 from hf_attn.experiments.word_order import WordOrderSizes  # noqa: E402
 from hf_attn.tasks import Recipe  # noqa: E402

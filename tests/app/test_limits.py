@@ -19,10 +19,10 @@ from demos.tabs.duel import tab as duel
 from demos.tabs.duel.job import DuelJob
 from demos.tabs.language import word_order, word_vectors
 from demos.tabs.language.word_order import WordOrderJob
-from demos.tabs.language.word_vectors_job import KEPT, WordVectorsJob
+from demos.tabs.language.word_vectors import KEPT, WordVectorsJob
 from demos.tabs.positions import tab as positions
 from demos.tabs.positions.length_test import LengthTestJob
-from demos.tabs.share import hub_login
+from demos.tabs.share import handlers as share
 from demos.tabs.train import form, messages
 from demos.ui.formatting import count
 from hf_attn.tasks import build_task
@@ -185,31 +185,30 @@ def test_a_run_that_rests_too_long_gives_its_place_back(monkeypatch):
 
 def test_nobody_can_sign_in_outside_of_a_space(monkeypatch):
     monkeypatch.delenv("SPACE_ID", raising=False)
-    assert not hub_login.offers_login()
-    assert hub_login.login_button() is None
+    assert not share.offers_login()
+    assert share.login_button() is None
 
 
 def test_a_space_without_an_oauth_app_offers_no_login(monkeypatch):
     monkeypatch.setenv("SPACE_ID", "ada/attn")
-    for name in hub_login.NEEDED:
+    for name in share.NEEDED:
         monkeypatch.delenv(name, raising=False)
-    assert not hub_login.offers_login()
+    assert not share.offers_login()
 
 
 def test_a_typed_token_goes_before_being_signed_in():
-    facts = {"name": "Ada", "preferred_username": "ada", "profile": "", "picture": ""}
-    profile, signed = gr.OAuthProfile(facts), gr.OAuthToken("hf_signed", "contribute-repos", 0)
-    assert hub_login.visitor_token(" hf_typed ", profile, signed) == ("", "hf_typed")
-    assert hub_login.visitor_token("", profile, signed) == ("ada", "hf_signed")
+    signed = gr.OAuthToken("hf_signed", "contribute-repos", 0)
+    assert share.visitor_token(" hf_typed ", signed) == "hf_typed"
+    assert share.visitor_token("", signed) == "hf_signed"
     with pytest.raises(ValueError, match="Nobody is signed in"):
-        hub_login.visitor_token(None)
+        share.visitor_token(None)
 
 
 def test_gradio_gives_a_handler_the_visitor_s_token():
     from gradio.helpers import special_args
 
-    def handler(typed: str, profile: gr.OAuthProfile | None, signed: gr.OAuthToken | None):
-        return hub_login.visitor_token(typed, profile, signed)
+    def handler(typed: str, signed: gr.OAuthToken | None):
+        return share.visitor_token(typed, signed)
 
     inputs, *_ = special_args(handler, ["hf_typed"], None, None)
-    assert inputs == ["hf_typed", None, None], "nobody is signed in here"
+    assert inputs == ["hf_typed", None], "nobody is signed in here"

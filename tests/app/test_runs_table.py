@@ -16,8 +16,8 @@ from demos.session.run_files import file_name, pack_run
 from demos.session.session import LONGEST_NAME, Session
 from demos.tabs.train import form
 from demos.tabs.train import tab as train
-from demos.tabs.train.run_summary import row_of
-from demos.tabs.train.runs_table import compare_runs, rename_run
+from demos.tabs.train.messages import row_of
+from demos.tabs.train.tab import compare_runs, rename_run
 from hf_attn.interpret.attention_maps import attention_maps
 from hf_attn.tasks import build_task
 from tests.support.sessions import Event, begun, board_of, changed, finished, follow

@@ -17,8 +17,7 @@ from demos.session.session import Session  # noqa: E402
 from demos.tabs.share import handlers as hub  # noqa: E402
 from demos.tabs.share import tab as sharing  # noqa: E402
 from demos.tabs.share.card_preview import render_card  # noqa: E402
-from demos.tabs.share.handlers import PullJob, PushJob  # noqa: E402
-from demos.tabs.share.transfer import Transfer, embed_lines, load_lines  # noqa: E402
+from demos.tabs.share.handlers import PullJob, PushJob, Transfer, embed_lines, load_lines  # noqa: E402
 from hf_attn.hub.client import HubError, Progress  # noqa: E402
 from hf_attn.hub.pull import Pulled  # noqa: E402
 from tests.support.hub_server import serve_hub  # noqa: E402
@@ -173,7 +172,7 @@ def test_what_is_pulled_is_offered_to_this_visitor_alone_and_goes_with_the_visit
     assert ("ada/attn-copy (pulled)", "ada/attn-copy") in catalog.choices(session)
     assert catalog.choices(other) == [("attn-copy (bundled)", str(catalog.folders[0][1]))]
     with catalog.open(session, "ada/attn-copy") as opened:
-        assert (opened.name, opened.weights) == ("attn-copy", "ada/attn-copy, step 60")
+        assert (opened.chosen, opened.weights) == ("ada/attn-copy", "ada/attn-copy, step 60")
     first = session.pulled["ada/attn-copy"]
     pulled(session, hub_here)
     assert not first.exists(), "the same once more replaces it"

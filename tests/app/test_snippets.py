@@ -17,7 +17,6 @@ pytest.importorskip("gradio")
 
 from demos.session.catalog import ModelCatalog, build_catalog
 from demos.session.session import Session
-from demos.snippets import heads as python_heads
 from demos.snippets import views as python_lines
 from demos.tabs.attention import tab as attention
 from demos.tabs.duel import tab as duel
@@ -27,7 +26,7 @@ from demos.tabs.explore import tab as explore
 from demos.tabs.explore.head_scores import ExploreState
 from demos.tabs.language import ngrams as language_ngrams
 from demos.tabs.language import tokens as language_tokens
-from demos.tabs.language import word_order, word_vectors_job
+from demos.tabs.language import word_order
 from demos.tabs.language import word_vectors as word_vectors_tab
 from demos.tabs.positions import tab as positions
 from demos.tabs.positions.length_test import LengthTestJob
@@ -202,7 +201,7 @@ def test_the_lines_of_an_outsider_s_cell_give_the_weight_in_its_map(tmp_path, mo
     monkeypatch.chdir(tmp_path)
     with catalog.open(session, chosen) as opened:
         read, cell = opened.encode("the cat sat"), ("encoder", 1, 3, 2, 1)
-        python = python_heads.cell_snippet(session, chosen, opened, read, [], cell)
+        python = python_lines.cell_snippet(opened, read, [], cell)
         weights = attention_maps(opened.model, read).encoder
     assert run_lines({"python": python}).cell.chosen.weight == pytest.approx(
         float(weights[1, 3, 2, 1]), abs=1e-6
@@ -354,14 +353,14 @@ def test_the_lines_of_word_vectors_give_the_same_neighbours(monkeypatch):
         return dataclasses.replace(choose_word_vector_settings(sentences, kind), steps=40)
 
     monkeypatch.setattr(word_vectors, "choose_word_vector_settings", choose_short)
-    monkeypatch.setattr(word_vectors_job, "choose_word_vector_settings", choose_short)
+    monkeypatch.setattr(word_vectors_tab, "choose_word_vector_settings", choose_short)
     session, words = Session(), ("cat", "cat", "dog", "mat")
     text = (
         "the cat's on the mat. the dog is on the mat. a cat and a dog run. the mat is old. a dog's old. " * 4
     )
-    given = (word_vectors_job.OWN, word_vectors.KINDS[0], text, *words)
-    word_vectors_tab.press_train(session, dict(zip(word_vectors_job.KEPT, given, strict=True)))
-    *_, last = follow_job(session, word_vectors_job.WordVectorsJob, word_vectors_tab.show_followed)
+    given = (word_vectors_tab.OWN, word_vectors.KINDS[0], text, *words)
+    word_vectors_tab.press_train(session, dict(zip(word_vectors_tab.KEPT, given, strict=True)))
+    *_, last = follow_job(session, word_vectors_tab.WordVectorsJob, word_vectors_tab.show_followed)
     value = json.loads(last["board"])
     found = run_lines(value).vectors.neighbours(value["near"]["word"], 8)
     assert [near.word for near in found] == [near["word"] for near in value["near"]["found"]]
@@ -377,20 +376,20 @@ def write_all(session, external):
     with CATALOG.open(session, ADDITION) as opened:
         source, text = opened.encode("153+391"), "153+391"
         looked = explore.compute_maps(opened, text, "")
-        written, of = looked.written, (session, ADDITION, opened)
-        yield "trial_snippet", python_heads.trial_snippet(*of, source, asked, 5)
-        yield "each_head_snippet", python_heads.each_head_snippet(*of, 5)
-        yield "roles_snippet", python_heads.roles_snippet(*of, source, written, text)
-        yield "held_out_roles_snippet", python_heads.held_out_roles_snippet(*of, 5)
-        yield "theory_snippet", python_heads.theory_snippet(*of, source, written, "cross")
-        yield "cell_snippet", python_heads.cell_snippet(*of, source, written, ("cross", 0, 0, 0, 0))
-        yield "maps_snippet", python_lines.maps_snippet(*of, looked, 0, 0, "cross")
-        yield "answer_snippet", python_lines.answer_snippet(*of, text, {})
+        written = looked.written
+        yield "trial_snippet", python_lines.trial_snippet(opened, source, asked, 5)
+        yield "each_head_snippet", python_lines.each_head_snippet(opened, 5)
+        yield "roles_snippet", python_lines.roles_snippet(opened, source, written, text)
+        yield "held_out_roles_snippet", python_lines.held_out_roles_snippet(opened, 5)
+        yield "theory_snippet", python_lines.theory_snippet(opened, source, written, "cross")
+        yield "cell_snippet", python_lines.cell_snippet(opened, source, written, ("cross", 0, 0, 0, 0))
+        yield "maps_snippet", python_lines.maps_snippet(opened, looked, 0, 0, "cross")
+        yield "answer_snippet", python_lines.answer_snippet(opened, text, {})
     catalog = ModelCatalog()
     chosen = catalog.take(session, external)
     with catalog.open(session, chosen) as opened:
-        of = (session, chosen, opened, opened.encode("the cat"), [], ("encoder", 0, 0, 0, 0))
-        yield "cell_snippet", python_heads.cell_snippet(*of)
+        cell = ("encoder", 0, 0, 0, 0)
+        yield "cell_snippet", python_lines.cell_snippet(opened, opened.encode("the cat"), [], cell)
     yield "run_snippet", python_lines.run_snippet(run)
     yield "comparison_snippet", python_lines.comparison_snippet([run])
     yield "duel_snippet", python_lines.duel_snippet([run], budget)
@@ -415,7 +414,7 @@ def test_every_function_that_writes_lines_imports_from_the_public_face(learned, 
     for part in build_native("bert"):
         part.save_pretrained(tmp_path / "bert")
     lines = list(write_all(learned[0], str(tmp_path / "bert")))
-    functions = {name for module in (python_heads, python_lines) for name in vars(module)}
+    functions = vars(python_lines)
     assert {name for name, _ in lines} == {name for name in functions if name.endswith("_snippet")}
     for name, code in lines:
         assert "from hf_attn import " in code, name

@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 
 from demos.app import HEAD
 from demos.tabs.explore.tab import explore_board
-from demos.tabs.train.board import runs_table, train_board
+from demos.tabs.train.tab import runs_table, train_board
 from demos.tabs.try_it.tab import try_board
 from demos.ui import boards, notices
 from demos.ui.theme import THEME

@@ -24,13 +24,14 @@ from hf_attn.experiments import (
     rnn_vs_attention_time,
     word_order,
 )
-from hf_attn.experiments.base import count_parameters, learn, mean_of, with_parameters
+from hf_attn.experiments.base import learn, mean_of, with_parameters
 from hf_attn.experiments.length_generalization import LengthTest
 from hf_attn.generation.generate import generate_answer
 from hf_attn.tasks.batch import IGNORED
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.tasks.synthetic.reversing import Reversing
 from hf_attn.tasks.text.language import Language
+from hf_attn.training.duel import count_parameters
 from hf_attn.viz.draw_chart import draw_chart
 from tests.support.commands import in_process, rows_of, start
 

@@ -124,7 +124,8 @@ def test_the_split_of_a_text_is_that_of_its_row_however_it_is_written():
     pytest.importorskip("babel")
     task = build_task("phrases")
     for split in SPLITS:
-        row = next(row for row, its in zip(task.rows, task.splits, strict=True) if its == split)
-        assert task.find_split(f"  {row.source.upper()} ") == split
+        rows = (row for row, its in zip(task.rows, task.splits, strict=True) if its == split)
+        source = next(row.source for row in rows if row.source.isascii())
+        assert task.find_split(f"  {source.upper()} ") == split
     assert task.find_split("a phrase that nobody says") is None
     assert build_task("csv").find_split("no table is here") is None

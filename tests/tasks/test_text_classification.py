@@ -74,7 +74,7 @@ def test_no_text_that_training_reads_is_held_out(name):
         width = task.max_source_tokens - batch.input_ids.shape[1]
         return {row.tobytes() for row in torch.nn.functional.pad(batch.input_ids, (0, width)).numpy()}
 
-    training = read(task._fixed_rows(TRAINING, 100_000, 0))
+    training = read(task._fixed_examples(TRAINING, 100_000, 0))
     kept_out = read(task.held_out(100_000)) | read(task.validation(100_000))
     assert not training & kept_out
     assert len(kept_out) == len(task.held_out(100_000)) + len(task.validation(100_000))

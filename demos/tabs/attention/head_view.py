@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hf_attn.architectures.families import FAMILIES, is_ours
 from hf_attn.interpret.attention_maps import AnsweringMap, weight_on_alignment
-from hf_attn.interpret.head import LONGEST, SCORE_DIGITS, Difference, Head
+from hf_attn.interpret.head import LONGEST, SCORE_DIGITS, Head
 from hf_attn.interpret.random_head import build_random_head
 from hf_attn.interpret.read_head import ReadHeads, find_readable_attention, read_heads
 from hf_attn.tasks.base import TEXT
@@ -18,8 +18,7 @@ from ...session.catalog import LoadedModel, ModelCatalog
 from ...session.maps import read_target
 from ...session.model_input import known_alignment
 from ...session.session import Session
-from ...snippets.heads import input_arguments
-from ...snippets.views import join_lines, model_lines
+from ...snippets.views import input_arguments, join_lines, model_lines
 from ...ui import formatting, notices
 
 RANDOM, WORKED = "random", "worked:"  # what else than a checkpoint the weights may be
@@ -32,27 +31,18 @@ LONGEST_TITLE = 60  # characters
 
 @dataclass(frozen=True)
 class Settings:
-    """What a visitor chose; None leaves it to the source.
+    """What a visitor chose; None leaves it to the source."""
 
-    Attributes:
-        weights: a checkpoint's path, a run's id, RANDOM, or WORKED and the name of an example.
-        text: the sentence, or the model's input.
-        place: kind and layer of a checkpoint's map, "cross 1"; layers count from 0.
-        head: from 0.
-        scale, causal, positions: the switches.
-        hidden: places that nobody may read.
-        num_heads: of a sentence's random weights.
-    """
-
-    weights: str
-    text: str | None = None
-    place: str | None = None
-    head: int | None = None
+    weights: str  # a checkpoint's path, a run's id, RANDOM, or WORKED and the name of an example
+    text: str | None = None  # the sentence, or the model's input
+    place: str | None = None  # kind and layer of a checkpoint's map, "cross 1"; layers count from 0
+    head: int | None = None  # from 0
+    # scale, causal, positions: the switches
     scale: bool | None = None
     causal: bool | None = None
     positions: bool = True
-    hidden: tuple[int, ...] | None = None
-    num_heads: int = 2
+    hidden: tuple[int, ...] | None = None  # places that nobody may read
+    num_heads: int = 2  # of a sentence's random weights
 
     @property
     def example(self) -> str | None:
@@ -61,51 +51,33 @@ class Settings:
 
 @dataclass(frozen=True, eq=False)
 class ReadInput:
-    """What a checkpoint made of an input: any of its maps can be shown without reading it again.
+    """What a checkpoint made of an input: any of its maps can be shown without reading it again."""
 
-    Attributes:
-        of: checkpoint, its weights in words, and the input.
-        source, written: ids of the input, and of what was written.
-        heads: all of them.
-        places: their maps, each in words like `Settings.place`.
-        alignment: of what is written with the input, where it is known.
-    """
-
-    of: tuple[str, str, str]
+    of: tuple[str, str, str]  # checkpoint, its weights in words, and the input
+    # source, written: ids of the input, and of what was written
     source: list[int]
     written: list[int]
-    heads: ReadHeads
-    places: tuple[str, ...]
-    alignment: list[list[int]] | None
+    heads: ReadHeads  # all of them
+    places: tuple[str, ...]  # their maps, each in words like `Settings.place`
+    alignment: list[list[int]] | None  # of what is written with the input, where it is known
 
 
 @dataclass(frozen=True)
 class HeadView:
-    """A head with what the page says of it.
+    """A head with what the page says of it."""
 
-    Attributes:
-        settings: with nothing left to the source.
-        head: its tensors.
-        cell: the one that is explained.
-        num_heads: how many heads there are to choose from.
-        read: what the checkpoint made of the input; None for the others.
-        look_for, origin, title: lines of the page.
-        python: the lines of Python that give the same.
-        notice: what is to be known of the map before it is read.
-        truth: the known answer in the map's shape, or None.
-    """
-
-    settings: Settings
-    head: Head
-    cell: tuple[int, int]
-    num_heads: int
+    settings: Settings  # with nothing left to the source
+    head: Head  # its tensors
+    cell: tuple[int, int]  # the one that is explained
+    num_heads: int  # how many heads there are to choose from
+    # look_for, origin, title: lines of the page
     look_for: str
     origin: str
     title: str
-    python: str
-    read: ReadInput | None = None
-    notice: str = ""
-    truth: list[list[int]] | None = None
+    python: str  # the lines of Python that give the same
+    read: ReadInput | None = None  # what the checkpoint made of the input; None for the others
+    notice: str = ""  # what is to be known of the map before it is read
+    truth: list[list[int]] | None = None  # the known answer in the map's shape, or None
 
 
 def is_readable(session: Session, chosen: str) -> bool:
@@ -142,11 +114,10 @@ def read_view(session: Session, settings: Settings, before: HeadView | None = No
     if settings.example is not None:
         return _view_example(settings)
     with session.catalog.open(session, settings.weights) as opened:
-        return _view_checkpoint(session, opened, settings, before.read if before else None)
+        return _view_checkpoint(opened, settings, before.read if before else None)
 
 
 def _switch(head: Head, settings: Settings) -> Head:
-    """The head with the chosen switches."""
     names = ("scale", "causal", "hidden")
     chosen = {name: getattr(settings, name) for name in names if getattr(settings, name) is not None}
     return dataclasses.replace(head, **chosen)
@@ -238,9 +209,7 @@ def read_input(opened: LoadedModel, of: tuple[str, str, str]) -> ReadInput:
     return ReadInput(of, source, written, heads, places, known_alignment(opened, text, written))
 
 
-def _view_checkpoint(
-    session: Session, opened: LoadedModel, settings: Settings, read: ReadInput | None
-) -> HeadView:
+def _view_checkpoint(opened: LoadedModel, settings: Settings, read: ReadInput | None) -> HeadView:
     text = settings.text
     if text is None:
         text = opened.task.worked_example.source if opened.task else ""
@@ -256,9 +225,13 @@ def _view_checkpoint(
     head = _switch(original, settings)
     rings = maps.align(kind, read.alignment)
     cell = best_cell(head, rings)
+    notice = CHANGED if switches_line(original, head) else ""
+    if opened.run is not None and opened.run.step == 0:
+        notice = UNTRAINED
     answer = f" → {opened.task.decode(written)}" if written and opened.task and opened.kind != TEXT else ""
-    imports, lines = model_lines(session, settings.weights, opened)
-    lines.append(head_line(read, {"kind": kind, "layer": layer, "head": index}))
+    imports, lines = model_lines(opened)
+    given = f"{input_arguments(read.source, written)}, tokenizer=tokenizer"
+    lines.append(f"head = read_head(model, {given}, kind={kind!r}, layer={layer}, head={index})")
     return HeadView(
         _settle(settings, head, text=text, place=f"{kind} {layer}", head=index),
         head,
@@ -269,7 +242,7 @@ def _view_checkpoint(
         title=formatting.shorten(f"{text}{answer}", LONGEST_TITLE),
         python=head_snippet([*imports, "read_head"], lines, original, head),
         read=read,
-        notice=UNTRAINED if opened.is_untrained else CHANGED if switches_line(original, head) else "",
+        notice=notice,
         truth=rings,
     )
 
@@ -317,12 +290,6 @@ def describe_cell(head: Head, cell: tuple[int, int]) -> str:
     return f"{reads}, so what comes out is mostly the value of “{column}”."
 
 
-def head_line(read: ReadInput, place: dict) -> str:
-    given = input_arguments(read.source, read.written)
-    chosen = ", ".join(f"{name}={value!r}" for name, value in place.items())
-    return f"head = read_head(model, {given}, tokenizer=tokenizer, {chosen})"
-
-
 def explain_cell(view: HeadView) -> dict:
     """The chosen cell's arithmetic, with the lines of Python that give it; ValueError where there is none."""
     row, column = view.cell
@@ -334,6 +301,7 @@ def to_value(view: HeadView) -> dict:
     """The board's value but for its id: the map, one cell's arithmetic, and the figures of its text."""
     head, settings = view.head, view.settings
     apart = head.measure_torch_difference()
+    where = f"number {apart.column + 1} of “{head.rows[apart.row]}”"
     return {
         "title": view.title,
         "notice": view.notice,
@@ -349,14 +317,10 @@ def to_value(view: HeadView) -> dict:
         "has_bias": head.bias is not None,
         "score_digits": SCORE_DIGITS,
         "cell": explain_cell(view),
-        "same": {"largest": apart.largest, "where": describe_difference(head, apart)},
+        "same": {"largest": apart.largest, "where": where},
         "printed": read_printed(settings.example) if settings.example else [],
         "beside": read_beside(view),
     }
-
-
-def describe_difference(head: Head, apart: Difference) -> str:
-    return f"number {apart.column + 1} of “{head.rows[apart.row]}”"
 
 
 @functools.cache

@@ -14,7 +14,7 @@ from hf_attn.textbooks.worked_examples import WORKED_EXAMPLES, exercise_1
 
 from ...core.events import Event, Place
 from ...core.limits import refuse_longer
-from ...session.page import LAST, NOW, Page
+from ...session.page import EACH_NOW, LAST, LAST_NOW, NOW, Page
 from ...session.session import Session
 from ...snippets.views import exercise_snippet, qkv_steps_snippet
 from ...ui import boards, notices
@@ -58,15 +58,10 @@ START_COPY = """() => {
 
 @dataclass(eq=False)
 class AttentionState:
-    """What a visitor looks at.
+    """What a visitor looks at."""
 
-    Attributes:
-        id: counts the maps that were shown, so that a late question about an older one is dropped.
-        view: the newest; None while it is the one with which every page opens.
-    """
-
-    id: int = 0
-    view: HeadView | None = None
+    id: int = 0  # counts the maps that were shown, so that a late question about an older one is dropped
+    view: HeadView | None = None  # the newest; None while it is the one with which every page opens
 
 
 class PickEvent(Event):
@@ -170,10 +165,6 @@ def changing(field: str):
     return change_field
 
 
-def open_chip(session: Session, values: dict[str, object]) -> dict:
-    return answer(session, CHIPS[values["chip"]])
-
-
 def pick_cell(session: Session, event: PickEvent) -> dict:
     """Only the cell's arithmetic, or another head's map; nothing of a map that is gone since the click."""
     state, view = session.state(AttentionState), view_of(session)
@@ -191,6 +182,10 @@ def pick_cell(session: Session, event: PickEvent) -> dict:
         return {"board": boards.to_json({"id": state.id, "cell": found}), "error": ""}
     except ValueError as error:
         return {"error": notices.field_error(str(error))}
+
+
+def open_chip(session: Session, values: dict[str, object]) -> dict:
+    return answer(session, CHIPS[values["chip"]])
 
 
 def refresh_weights(session: Session, values: dict[str, object]) -> dict:
@@ -246,7 +241,6 @@ def check_figures(_session: Session, event: CheckEvent) -> dict:
 
 
 def show_roles() -> str:
-    """The value of the board with the steps to query, key and value."""
     roles = separate_query_key_value()
     steps = [
         {
@@ -291,29 +285,27 @@ def build_fields(page: Page, first: HeadView) -> tuple[dict, gr.Button, gr.Butto
     return fields, show, train, error, chips
 
 
-def attention_board() -> gr.HTML:
-    template = '<div class="hf-attention hf-board"></div>@children'
-    return boards.build_board("attention_board", "hf-attention", "attention-board", "pick", template=template)
-
-
 def build(page: Page) -> None:
     first = head_view.first_view(page.catalog)
     look_for, origin = notices.build_lead(first.look_for, first.origin, "attention-origin")
     fields, show, train, error, chips = build_fields(page, first)
-    with attention_board() as board:
+    template = '<div class="hf-attention hf-board"></div>@children'
+    with boards.build_board(
+        "attention_board", "hf-attention", "attention-board", "pick", template=template
+    ) as board:
         hand = boards.build_board("hand_board", "hf-hand", "hand-board", "check")
     roles = boards.build_board("roles_board", "hf-roles", "roles-board")
     board.value, hand.value = boards.to_json({"id": 0, **head_view.to_value(first)}), show_hand()
     roles.value = show_roles()
     lines = {"board": board, "error": error, "look_for": look_for, "origin": origin}
-    shown, many = lines | fields, {**NOW, "trigger_mode": "multiple"}
+    shown = lines | fields
     for name, field in fields.items():
         changed = [show.click, field.submit] if name == "text" else field.input
         page.connect(changed, changing(name), fields, shown, **LAST)
     for chip in chips:
         page.connect(chip.click, open_chip, {"chip": chip}, shown, **LAST)
-    page.connect(board.pick, pick_cell, None, shown, **many)
-    page.connect(hand.check, check_figures, None, {"hand": hand}, **NOW, trigger_mode="always_last")
+    page.connect(board.pick, pick_cell, None, shown, **EACH_NOW)
+    page.connect(hand.check, check_figures, None, {"hand": hand}, **LAST_NOW)
     weights = {"weights": fields["weights"]}
     page.connect(page.tab.select, refresh_weights, weights, weights, **NOW)
     page.link_fields(

@@ -25,24 +25,16 @@ TOO_EARLY = 0.03  # of a budget: first steps are slow
 
 @dataclass(eq=False)
 class DuelJob(Job):
-    """Two to four runs on one task, each with the same budget; empty before the first.
+    """Two to four runs on one task, each with the same budget; empty before the first."""
 
-    Attributes:
-        number: which duel of this visitor; 0 before the first.
-        runs: that learn in turns.
-        parameters, seconds: how large each run's model is, and what it has spent on steps; by the run's id.
-        budget: what each run may spend.
-        baseline: what stands beside classifiers, once all are measured.
-        measure_baseline: measures it, once a session.
-    """
-
-    number: int = 0
-    runs: list[TrainingJob] = field(default_factory=list)
+    number: int = 0  # which duel of this visitor; 0 before the first
+    runs: list[TrainingJob] = field(default_factory=list)  # that learn in turns
+    # parameters, seconds: how large each run's model is, and what it has spent on steps; by the run's id
     parameters: dict[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
-    budget: Budget | None = None
-    baseline: Baseline | None = None
-    measure_baseline: Callable[[Task], Baseline | None] = measure_beside
+    budget: Budget | None = None  # what each run may spend
+    baseline: Baseline | None = None  # what stands beside classifiers, once all are measured
+    measure_baseline: Callable[[Task], Baseline | None] = measure_beside  # measures it, once a session
 
     message_seconds = 0.3  # each draws the map of every contestant
     failure = "The duel failed"
@@ -207,7 +199,7 @@ def describe_contestant(run: TrainingJob) -> dict:
     score = run.evaluation.overall if run.evaluation else None
     return {
         "id": run.id,
-        "name": name_contestant(run),
+        "name": find_architecture(run.task, run.recipe.architecture).title,
         "model": run.recipe.architecture,
         "status": run.status,
         "message": run.message,
@@ -222,10 +214,6 @@ def describe_contestant(run: TrainingJob) -> dict:
         "map": describe_map(run),
         "written": run.predictions[0] if run.predictions else None,
     }
-
-
-def name_contestant(run: TrainingJob) -> str:
-    return find_architecture(run.task, run.recipe.architecture).title
 
 
 def measured_points(run: TrainingJob) -> list[dict]:

@@ -11,18 +11,20 @@ from hf_attn.training.duel import USUAL, Budget, count_parameters, match_paramet
 
 from ...core.events import RunEvent
 from ...core.fields import (
+    CANNOT_START,
     LARGEST_SEED,
     FieldError,
+    blame,
     count_chosen,
     error_lines,
     read_number,
-    refusal_line,
+    refuse_form,
     share_task,
     task_choices,
 )
 from ...core.limits import limits_here
 from ...jobs.job import FAILED, FINISHED, RUNNING, STARTING, STOPPED, TIME_UP, WAITING
-from ...session.page import NOW, JobSpec, Page, with_value
+from ...session.page import EACH_NOW, LAST_NOW, NOW, JobSpec, Page, with_value
 from ...session.run_files import wire_download
 from ...session.session import Session
 from ...snippets.views import duel_snippet
@@ -62,7 +64,6 @@ def titles_of(label: str) -> list[tuple[str, str]]:
 
 
 def choose_task(_: Session, values: dict) -> dict:
-    """Size and models for another task."""
     name, _, title, sizes, first = offered()[values["task"]]
     return {
         "size": gr.update(label=title, choices=list(sizes), value=first, visible=len(sizes) > 1),
@@ -102,11 +103,9 @@ def read_form(values: dict) -> tuple[Task, dict[str, Recipe], Budget, int]:
         budget = Budget(seconds=read_number("seconds", values["seconds"], 1, most, example=20))
     seed = read_number("seed", values["seed"], 0, LARGEST_SEED, whole=True, example=0)
     name, option, *_ = offered()[values["task"]]
-    try:
+    with blame("task"):
         task = share_task(build_task(name, **({option: values["size"]} if option else {})))
         return task, match_models(task, models, SIZES[values["parameters"]]), budget, seed
-    except (ValueError, ImportError) as error:
-        raise FieldError("task", str(error)) from error
 
 
 @functools.lru_cache(maxsize=64)
@@ -123,8 +122,7 @@ def describe(values: dict) -> dict[str, str]:
     try:
         task, contestants, _, _ = read_form(values)
     except FieldError as error:
-        hint = notices.note("Nothing can start until the marked settings are corrected.")
-        return {"hint": hint, **error_lines(ERRORS, error), "note": refusal_line(error, LABELS)}
+        return {"hint": CANNOT_START, **refuse_form(LABELS, ERRORS, error)}
     widths = [str(recipe.model["hidden_size"]) for recipe in contestants.values()]
     counts = [formatting.in_thousands(count_parameters(task, recipe)) for recipe in contestants.values()]
     hint = notices.note(f"{join_words(counts)} parameters, with hidden sizes {join_words(widths)}.")
@@ -203,7 +201,7 @@ def press_start(session: Session, values: dict) -> dict:
     try:
         start_duel(session, values)
     except FieldError as error:
-        return {**error_lines(ERRORS, error), "note": refusal_line(error, LABELS)}
+        return refuse_form(LABELS, ERRORS, error)
     cleared = {"fold": gr.update(open=False), **error_lines(ERRORS)}
     return show_duel(session) | cleared | {"note": notices.note(STARTING, later=WAITING)}
 
@@ -247,16 +245,12 @@ def build_form() -> tuple[dict, dict]:
     name, _, title, sizes, size = offered()[FIRST]
     look = {field: {"label": label, "elem_id": f"duel-{field}"} for field, label in LABELS.items()}
     fields, lines = {}, {}
-
-    def line(field: str) -> None:
-        lines[f"{field}_error"] = notices.build_error_line(f"duel-error-{field}")
-
     fields["task"] = gr.Dropdown(list(offered()), value=FIRST, **look["task"])
-    line("task")
+    lines["task_error"] = notices.build_error_line("duel-error-task")
     fields["size"] = gr.Dropdown(list(sizes), value=size, **look["size"] | {"label": title})
     usual = list(USUAL[TASKS[name].kind])
     fields["models"] = gr.CheckboxGroup(titles_of(FIRST), value=usual, **look["models"])
-    line("models")
+    lines["models_error"] = notices.build_error_line("duel-error-models")
     fields["parameters"] = gr.Radio(list(SIZES), value="150 k", elem_classes="seg", **look["parameters"])
     fields["budget"] = gr.Radio(list(BUDGETS), value=BUDGETS[0], elem_classes="seg", **look["budget"])
     with gr.Row(elem_classes="hf-two"):
@@ -265,15 +259,9 @@ def build_form() -> tuple[dict, dict]:
                 value, max_lines=1, min_width=0, visible=field != "seconds", **look[field]
             )
     for field in ("steps", "seconds", "seed"):
-        line(field)
+        lines[f"{field}_error"] = notices.build_error_line(f"duel-error-{field}")
     lines["hint"] = gr.HTML(describe({name: field.value for name, field in fields.items()})["hint"])
     return {name: fields[name] for name in FIELDS}, lines
-
-
-def duel_board(elem_id: str) -> gr.HTML:
-    """Build the picture of a duel, which takes a `DuelValue`: curves, standings, maps side by side."""
-    events = ("keep_run", "download_run")
-    return boards.build_board("duel_board", "hf-duel", elem_id, *events)
 
 
 def build(page: Page) -> None:
@@ -287,7 +275,7 @@ def build(page: Page) -> None:
             with gr.Accordion("Settings", elem_classes="hf-settings") as fold:
                 fields, lines = build_form()
         with gr.Column(min_width=0, elem_classes="hf-result"):
-            board = duel_board("duel-board")
+            board = boards.build_board("duel_board", "hf-duel", "duel-board", "keep_run", "download_run")
     zipped = gr.DownloadButton(visible="hidden", elem_id="duel-zip")
     shown = {"board": board, "start": start, "stop": stop, "note": note, "origin": origin}
     page.link_fields(
@@ -308,7 +296,6 @@ def build(page: Page) -> None:
     page.connect(picked.then, **checked, **NOW)
     page.connect(fields["budget"].input, choose_budget, fields, fields, **NOW)
     edited = [fields[field].change for field in FIELDS if field != "task"]
-    page.connect(edited, **checked, **NOW, trigger_mode="always_last")
-    many = {**NOW, "trigger_mode": "multiple"}
-    page.run_ended.append(page.connect(board.keep_run, keep_run, None, shown, **many))
+    page.connect(edited, **checked, **LAST_NOW)
+    page.run_ended.append(page.connect(board.keep_run, keep_run, None, shown, **EACH_NOW))
     wire_download(page, board, zipped, note)

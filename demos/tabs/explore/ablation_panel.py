@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import gradio as gr
 
-from hf_attn.analysis.ablation import Change, Outcome, Trial, list_trials, measure_changes, measure_outcomes
+from hf_attn.analysis.ablation import Outcome, Trial, list_trials, measure_changes, measure_outcomes
 from hf_attn.analysis.head_roles import measure_head_roles
 from hf_attn.architectures.families import is_recurrent
 from hf_attn.generation.generate import is_decoder_only
@@ -24,13 +24,7 @@ from ...session.catalog import LoadedModel
 from ...session.model_input import as_ids
 from ...session.page import LAST, LIGHT, JobView, Page
 from ...session.session import Session
-from ...snippets.heads import (
-    each_head_snippet,
-    held_out_roles_snippet,
-    roles_snippet,
-    theory_snippet,
-    trial_snippet,
-)
+from ...snippets.views import each_head_snippet, held_out_roles_snippet, trial_snippet
 from ...ui import boards
 from .head_scores import ExploreState, measure_energy, to_lists
 
@@ -47,26 +41,20 @@ CHANGED = {
 
 @dataclass(frozen=True)
 class AblationQuestion:
-    """What a question is about; places count from 0.
-
-    Attributes:
-        what: "head", "layer", "edge" or "token".
-        how: "remove", "uniform" or "permute"; an edge and a token can only be removed.
-        kind, layer, head: of the lens.
-        query, key: of the cell chosen there; None without one.
-        token: place in the input; None without one.
-        seed: of the permutation.
-    """
+    """What a question is about; places count from 0."""
 
     what: typing.Literal["head", "layer", "edge", "token"]
+    # "remove", "uniform" or "permute"; an edge and a token can only be removed
     how: typing.Literal["remove", "uniform", "permute"] = "remove"
+    # kind, layer, head: of the lens
     kind: Kind = "cross"
     layer: Place = 0
     head: Place = 0
+    # query, key: of the cell chosen there; None without one
     query: Place | None = None
     key: Place | None = None
-    token: Place | None = None
-    seed: Seed = 0
+    token: Place | None = None  # place in the input; None without one
+    seed: Seed = 0  # of the permutation
 
 
 class AskEvent(Event, AblationQuestion):
@@ -129,16 +117,6 @@ def name_token(labels: Sequence[str], place: int) -> str:
     return label if labels.count(labels[place]) == 1 else f"{label} {place + 1}"
 
 
-def add_snippets(session: Session, opened: LoadedModel, checks: ExploreState) -> None:
-    """Put the Python lines beside what was measured on the input."""
-    measured = checks.shown["measured"]
-    if measured is None or "why" in measured:
-        return
-    context = (session, checks.chosen, opened, checks.read, checks.written)
-    measured["python"] = roles_snippet(*context, checks.text)
-    measured["theory"] = theory_snippet(*context, next(iter(checks.labels)))
-
-
 def compare(opened: LoadedModel, checks: ExploreState, pick: AblationQuestion) -> dict:
     """The answer with and without, symbol by symbol; ValueError where the question does not fit the input."""
     if checks.shown["no_answer"]:
@@ -152,13 +130,14 @@ def compare(opened: LoadedModel, checks: ExploreState, pick: AblationQuestion) -
         for place, index in enumerate(change.after)
     ]
     missing = max(0, len(change.before) - len(change.after))
+    moved = zip(before["symbols"], change.total_variation, change.divergence, strict=True)
     return {
         "what": describe_trial(pick, checks, is_alignment=is_recurrent(opened.model.config)),
         "option": ablate_option(trial, pick.seed),
         "is_shorter": bool(trial.without),
         "before": before,
         "after": after,
-        "moved": read_moved(before["symbols"], change),
+        "moved": [list(row) for row in moved],
         "differ": sum(after["changed"]) + missing,
         "held_out": refuse_counting(opened, trial) or {"status": RUNNING},
     }
@@ -170,11 +149,6 @@ def read_answer(opened: LoadedModel, text: str, ids: tuple[int, ...]) -> dict:
     symbols = [opened.class_names()[ids[0]]] if is_class else opened.labels(ids)
     correct = opened.task.verify(text, opened.task.decode(list(ids))).correct if opened.task else None
     return {"symbols": symbols, "changed": [False] * len(symbols), "correct": correct}
-
-
-def read_moved(symbols: list[str], change: Change) -> list[list]:
-    figures = zip(symbols, change.total_variation, change.divergence, strict=True)
-    return [list(row) for row in figures]
 
 
 def refuse_counting(opened: LoadedModel, trial: Trial) -> dict | None:
@@ -201,8 +175,7 @@ def ask_model(session: Session, event: AskEvent) -> Iterator[dict]:
         with session.catalog.open(session, state.chosen) as opened:
             answer = state.answer = compare(opened, state, event)
             counted = 0 if "why" in answer["held_out"] else EXAMPLES
-            context = (opened, state.read, build_trial(event), counted)
-            answer["python"] = trial_snippet(session, state.chosen, *context)
+            answer["python"] = trial_snippet(opened, state.read, build_trial(event), counted)
     except ValueError as error:
         state.error = str(error)
         yield {"checks": state.to_value()}
@@ -231,7 +204,15 @@ class EachHeadJob(ReportedJob):
     seconds_allowed = math.inf
 
     def take(self, report: Outcome) -> None:
-        note_outcome(self.each, report)
+        """Record one outcome: the whole model's first, then one a head."""
+        self.each["examples"] = report.examples
+        if not report.trial.interventions:
+            self.each["whole"] = report.exact_match
+            return
+        (removed,) = report.trial.interventions
+        place = {"kind": removed.kind, "layer": removed.layer, "head": removed.head}
+        self.each["rows"].append(place | read_outcome(report))
+        self.each["done"] += 1
 
     def fail(self, error: Exception) -> None:
         super().fail(error)
@@ -255,7 +236,7 @@ class EachHeadJob(ReportedJob):
         with session.catalog.open(session, state.chosen) as opened:
             heads = [trial for trial in list_trials(opened.model) if trial.interventions[0].head is not None]
             self.each["of"] = len(heads)
-            self.each["python"] = each_head_snippet(session, state.chosen, opened, EXAMPLES)
+            self.each["python"] = each_head_snippet(opened, EXAMPLES)
             for outcome in measure_outcomes(opened.model, opened.task, heads, EXAMPLES):
                 if state.weights != weights:
                     return
@@ -274,19 +255,6 @@ def show_checks(session: Session) -> dict:
     return {"checks": session.state(ExploreState).to_value()}
 
 
-def note_outcome(each: dict, outcome: Outcome) -> None:
-    """Record one outcome: the whole model's first, then one a head."""
-    each["examples"] = outcome.examples
-    if not outcome.trial.interventions:
-        each["whole"] = outcome.exact_match
-        return
-    (removed,) = outcome.trial.interventions
-    each["rows"].append(
-        {"kind": removed.kind, "layer": removed.layer, "head": removed.head, **read_outcome(outcome)}
-    )
-    each["done"] += 1
-
-
 def compare_roles(session: Session) -> Iterator[dict]:
     """Measure head roles on held-out examples, beside the same model untrained."""
     state = session.state(ExploreState)
@@ -298,7 +266,7 @@ def compare_roles(session: Session) -> Iterator[dict]:
     try:
         with session.catalog.open(session, state.chosen) as opened:
             found = measure_head_roles(opened.model, opened.task, ROLE_EXAMPLES)
-            python = held_out_roles_snippet(session, state.chosen, opened, ROLE_EXAMPLES)
+            python = held_out_roles_snippet(opened, ROLE_EXAMPLES)
         compared = {
             "examples": found.examples,
             "trained": to_lists(found.trained),

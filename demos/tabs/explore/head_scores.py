@@ -17,6 +17,7 @@ from hf_attn.interpret.read_head import ReadHeads, read_head, read_heads
 from ...session.catalog import LoadedModel
 from ...session.maps import SENT_WEIGHTS, ComputedMaps
 from ...session.model_input import AnsweredInput, known_alignment
+from ...snippets.views import roles_snippet, theory_snippet
 from ...ui import boards, formatting
 
 NO_ANSWER = "{} writes nothing and names no class, so there is no answer that could change."
@@ -33,53 +34,41 @@ VIEWS = {
 
 @dataclass(eq=False)
 class ExploreState(AnsweredInput):
-    """What one visitor's lens shows, and what the model was asked about it.
+    """What one visitor's lens shows, and what the model was asked about it."""
 
-    Attributes:
-        picked: what the visitor chose last in the lens: kind, layer, head, query, key.
-        id: counts the lens's inputs, so that a late message about an older one is dropped.
-        chosen, text, read, written: checkpoint, input, its ids, and the ids written.
-        labels: kind → (rows, columns) of its maps.
-        long: the maps by kind, where they are too many to be sent at once.
-        shown: what does not change until the next input.
-        weights: checkpoint and weights that `each` and `compared` were measured of.
-        answer, each, compared, energies, error: as in the board's value.
-        heads: queries, keys and values of all of them, once one was asked for; None of a long input.
-        inside: of a long input the head whose queries and keys were read last, and which one it is.
-    """
-
-    picked: dict | None = None
-    id: int = 0
+    picked: dict | None = None  # what the visitor chose last in the lens: kind, layer, head, query, key
+    id: int = 0  # counts the lens's inputs, so that a late message about an older one is dropped
+    # chosen, text, read, written: checkpoint, input, its ids, and the ids written
     chosen: str | None = None
     text: str = ""
     read: list[int] = field(default_factory=list)
     written: list[int] = field(default_factory=list)
+    # kind → (rows, columns) of its maps
     labels: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=dict)
+    # the maps by kind, where they are too many to be sent at once
     long: dict[str, LongMap] = field(default_factory=dict)
-    shown: dict | None = None
+    shown: dict | None = None  # what does not change until the next input
+    # checkpoint and weights that `each` and `compared` were measured of
     weights: tuple[str | None, str] = (None, "")
+    # answer, each, compared, energies, error: as in the board's value
     answer: dict | None = None
     each: dict | None = None
     compared: dict | None = None
     energies: dict = field(default_factory=dict)
     error: str = ""
+    # queries, keys and values of all of them, once one was asked for; None of a long input
     heads: ReadHeads | None = None
+    # of a long input the head whose queries and keys were read last, and which one it is
     inside: tuple[tuple, Head] | None = None
 
     def begin(self, new: "ExploreState") -> None:
-        """Show another input; what was measured of the checkpoint alone stays with it."""
+        """Show another input, or none; what was measured of the checkpoint alone stays with it."""
         self.id += 1
         if self.weights != new.weights:
             self.each = self.compared = None
         for name in ("weights", "chosen", "text", "read", "written", "long", "labels", "shown"):
             setattr(self, name, getattr(new, name))
         self.answer, self.energies, self.error, self.heads, self.inside = None, {}, "", None, None
-
-    def clear(self) -> None:
-        self.id += 1
-        self.chosen = self.shown = self.heads = self.inside = None
-        self.long = {}
-        self.weights = (None, "")
 
     def head_of(self, opened: LoadedModel, kind: str, layer: int, head: int) -> Head:
         """A head's queries, keys and values; ValueError if they cannot be read."""
@@ -101,28 +90,24 @@ class ExploreState(AnsweredInput):
         )
 
 
-def prepare(
-    opened: LoadedModel, chosen: str, text: str, computed: ComputedMaps, *, is_own: bool
-) -> ExploreState:
+def prepare(opened: LoadedModel, text: str, computed: ComputedMaps, *, is_own: bool) -> ExploreState:
     """The state for an input; `ExploreState.begin` shows it."""
-    new = ExploreState(
-        chosen=chosen, text=text, read=computed.read, written=computed.written, long=computed.long
-    )
-    new.weights = (chosen, opened.weights)
+    given = {"read": computed.read, "written": computed.written, "long": computed.long}
+    new = ExploreState(chosen=opened.chosen, text=text, **given)
+    new.weights = (opened.chosen, opened.weights)
     new.labels = {kind: computed.maps.sides(kind) for kind in computed.kinds}
-    alignment = known_alignment(opened, text, computed.written)
     new.shown = {
         "source": opened.labels(computed.read),
         "heads": {kind: list(counts) for kind, counts in count_heads(opened.model).items()},
         "is_own": is_own,
         "no_answer": "" if opened.has_answer else NO_ANSWER.format(type(opened.model).__name__),
         "can_count": opened.task is not None,
-        "measured": measure(opened, computed, alignment) if new.labels else None,
+        "measured": measure(opened, text, computed) if new.labels else None,
     }
     return new
 
 
-def measure(opened: LoadedModel, computed: ComputedMaps, alignment: list[list[int]] | None) -> dict:
+def measure(opened: LoadedModel, text: str, computed: ComputedMaps) -> dict:
     """Roles and theory views of every head on one input; {why} where it is too long."""
     maps = computed.maps
     weights = {kind: maps_of for kind in KINDS if (maps_of := getattr(maps, kind)) is not None}
@@ -131,6 +116,7 @@ def measure(opened: LoadedModel, computed: ComputedMaps, alignment: list[list[in
             "why": f"All heads together have {formatting.count(computed.needed // 4)} weights; up to "
             f"{formatting.count(SENT_WEIGHTS)} are measured at once. Shorten the input."
         }
+    alignment = known_alignment(opened, text, computed.written)
     tokens_of = opened.tokenizer.convert_ids_to_tokens
     named = maps.relabel(lambda ids: [name or "" for name in tokens_of(ids)])  # it may have fewer ids
     masks = {kind: build_attention_mask(kind, *each.shape[-2:]) for kind, each in weights.items()}
@@ -143,6 +129,8 @@ def measure(opened: LoadedModel, computed: ComputedMaps, alignment: list[list[in
         "spectrum": {kind: singular_values(each).tolist() for kind, each in weights.items()},
         "offsets": {kind: offsets.tolist() for kind, (offsets, _) in profiles.items()},
         "profile": {kind: profile.tolist() for kind, (_, profile) in profiles.items()},
+        "python": roles_snippet(opened, computed.read, computed.written, text),
+        "theory": theory_snippet(opened, computed.read, computed.written, computed.kinds[0]),
     }
 
 

@@ -14,15 +14,14 @@ from ...session.maps import (
     compute_maps,
     compute_window,
     fetch_cell,
-    fetch_head,
+    pack,
 )
 from ...session.model_input import InputEvents, build_model_input
-from ...session.page import LAST, LIGHT, NOW, Page, clear_on_edit
+from ...session.page import EACH_NOW, LAST, LIGHT, Page, clear_on_edit
 from ...session.session import Session
-from ...snippets.heads import cell_snippet
-from ...snippets.views import maps_snippet
+from ...snippets.views import cell_snippet, maps_snippet
 from ...ui import boards, notices
-from .ablation_panel import add_snippets, build_part
+from .ablation_panel import build_part
 from .head_scores import ExploreState, prepare
 
 TITLE = "Explore"
@@ -81,15 +80,13 @@ def show_input(session: Session, values: dict[str, object]) -> dict:
     state, chosen = session.state(ExploreState), values["checkpoint"]
     request, text, target = state.request, (values["text"] or "").strip(), (values["target"] or "").strip()
     if chosen is None:
-        state.clear()
+        state.begin(ExploreState())
         return {"board": None, "checks": None, "error": "", "target_error": "", "origin": notices.NOTHING}
     try:
         with session.catalog.open(session, chosen) as opened:
             computed = compute_maps(opened, text, target)
-            value = board_value(opened, text, computed, state.picked)
-            value["python"] = first_snippet(session, chosen, opened, computed, value)
-            new = prepare(opened, chosen, text, computed, is_own=not target)
-            add_snippets(session, opened, new)
+            value = lens_value(opened, text, computed, state.picked)
+            new = prepare(opened, text, computed, is_own=not target)
             if state.request is not request:  # asked again meanwhile: the panels speak about that
                 return {}
             state.begin(new)
@@ -101,24 +98,21 @@ def show_input(session: Session, values: dict[str, object]) -> dict:
         return {"error": notices.field_error(str(error)), "target_error": ""}
 
 
-def first_snippet(
-    session: Session, chosen: str, opened: LoadedModel, computed: ComputedMaps, value: dict
-) -> str:
-    """The Python lines for the head that is shown first; the lens puts others in their place."""
+def lens_value(opened: LoadedModel, text: str, computed: ComputedMaps, picked: dict | None) -> dict:
+    """The board's value, with the Python lines for the head that is shown first; the lens replaces them."""
+    value = board_value(opened, text, computed, picked)
     layer, head = (value.get(name) or 0 for name in ("layer", "head"))
-    return maps_snippet(session, chosen, opened, computed, layer, head, value.get("kind"))
+    return value | {"python": maps_snippet(opened, computed, layer, head, value.get("kind"))}
 
 
 def move_window(session: Session, event: WindowEvent) -> dict:
-    """Show another window of a long input."""
     state = session.state(ExploreState)
     if state.chosen is None or not state.long:
         return {}
     try:
         with session.catalog.open(session, state.chosen) as opened:
             computed = compute_window(opened, state.read, state.written, (event.row, event.column))
-            value = board_value(opened, state.text, computed, state.picked)
-            value["python"] = first_snippet(session, state.chosen, opened, computed, value)
+            value = lens_value(opened, state.text, computed, state.picked)
     except ValueError:  # the checkpoint is gone by now
         return {}
     state.long = computed.long
@@ -126,10 +120,17 @@ def move_window(session: Session, event: WindowEvent) -> dict:
 
 
 def send_head(session: Session, event: HeadEvent) -> dict:
-    """The map of a head of a long input; nothing where another input is shown by now."""
+    """The map of a head of a long input; nothing where another input is shown by now, or no such head."""
     state = session.state(ExploreState)
-    found = fetch_head(state.long, event.kind, event.layer, event.head) if event.id == state.id else None
-    return {"board": boards.to_json({"id": state.id, "add": found})} if found else {}
+    if event.id != state.id or event.kind not in state.long:
+        return {}
+    long, name = state.long[event.kind], "mean" if event.head is None else event.head
+    layers, heads = long.window.shape[:2]
+    if event.layer >= layers or (event.head or 0) >= heads:
+        return {}
+    at, weights = f"{event.layer}.{name}", long.head(event.layer, event.head)
+    found = {"kind": event.kind, "at": at, "map": pack(weights)}
+    return {"board": boards.to_json({"id": state.id, "add": found})}
 
 
 def unfold_cell(session: Session, event: CellEvent) -> dict:
@@ -141,15 +142,13 @@ def unfold_cell(session: Session, event: CellEvent) -> dict:
     try:
         with session.catalog.open(session, state.chosen) as opened:
             found = fetch_cell(opened, state, **cell)
-            context = (session, state.chosen, opened, state.read, state.written)
-            found["python"] = cell_snippet(*context, tuple(cell.values()))
+            found["python"] = cell_snippet(opened, state.read, state.written, tuple(cell.values()))
     except ValueError:  # the checkpoint is gone by now
         return {}
     return {"board": boards.to_json({"id": state.id, "cell": cell | found})}
 
 
 def open_model(session: Session, values: dict[str, object]) -> dict:
-    """Open a folder or a Hub id, and choose it."""
     try:
         chosen = session.catalog.take(session, (values["other"] or "").strip())
     except (ValueError, OSError) as error:
@@ -173,33 +172,6 @@ def keep_pick(session: Session, event: PickEvent) -> None:
     session.state(ExploreState).picked = {name: getattr(event, name) for name in names}
 
 
-def build_target(row: gr.Row) -> tuple[gr.Textbox, gr.HTML, gr.Button]:
-    """Lay out the target: (target, its error, button)."""
-    with row:
-        typed = {"elem_id": "explore-target", "elem_classes": "hf-mono-input", "min_width": 0}
-        hint = "what the model writes itself"
-        target = gr.Textbox("", label="Target", max_lines=1, placeholder=hint, **typed)
-        error = notices.build_error_line("explore-target-error")
-        show = gr.Button("Show", variant="primary", elem_id="explore-show", min_width=0)
-    return target, error, show
-
-
-def build_other() -> tuple[gr.Textbox, gr.Button, gr.HTML]:
-    """Lay out the field for a folder or a Hub id: (name, button, error)."""
-    with gr.Row(elem_classes="hf-other"):
-        typed = {"elem_id": "explore-other", "elem_classes": "hf-mono-input", "min_width": 0}
-        name = gr.Textbox(
-            "",
-            label="Or a folder or a Hub id" if limits_here().takes_paths else "Or a Hub id",
-            max_lines=1,
-            placeholder="google-bert/bert-base-uncased",
-            **typed,
-        )
-        press = gr.Button("Open", elem_id="explore-open", min_width=0)
-        error = notices.build_error_line("explore-other-error")
-    return name, press, error
-
-
 def explore_board(elem_id: str) -> gr.HTML:
     """Build the lens: all heads at a glance, one map large, one token's view, entropy, sink and known answer.
 
@@ -211,8 +183,18 @@ def explore_board(elem_id: str) -> gr.HTML:
 
 def build(page: Page) -> None:
     row, parts = build_model_input(LOOK_FOR, "explore")
-    target, target_error, press = build_target(row)
-    other, open_press, other_error = build_other()
+    typed = {"max_lines": 1, "elem_classes": "hf-mono-input", "min_width": 0}
+    with row:
+        hint = "what the model writes itself"
+        target = gr.Textbox("", label="Target", placeholder=hint, elem_id="explore-target", **typed)
+        target_error = notices.build_error_line("explore-target-error")
+        press = gr.Button("Show", variant="primary", elem_id="explore-show", min_width=0)
+    with gr.Row(elem_classes="hf-other"):
+        label = "Or a folder or a Hub id" if limits_here().takes_paths else "Or a Hub id"
+        hint = "google-bert/bert-base-uncased"
+        other = gr.Textbox("", label=label, placeholder=hint, elem_id="explore-other", **typed)
+        open_press = gr.Button("Open", elem_id="explore-open", min_width=0)
+        other_error = notices.build_error_line("explore-other-error")
     board = explore_board("explore-board")
     shown = {"board": board, "target_error": target_error, "checks": build_part(page)}
     handlers = show_input, choose_fields
@@ -224,8 +206,8 @@ def build(page: Page) -> None:
     opens, chosen = [open_press.click, other.submit], {"checkpoint": parts["checkpoint"]}
     changed = chosen | {"other_error": other_error}
     events.wire(page.connect(opens, open_model, {"other": other}, changed, **LAST).success, if_new=True)
-    lens, many = {"board": board}, {"trigger_mode": "multiple"}
-    page.connect(board.pick, keep_pick, **NOW, **many)
-    page.connect(board.fetch, send_head, None, lens, **NOW, **many)
-    page.connect(board.look_inside, unfold_cell, None, lens, **LIGHT, **many)
+    lens = {"board": board}
+    page.connect(board.pick, keep_pick, **EACH_NOW)
+    page.connect(board.fetch, send_head, None, lens, **EACH_NOW)
+    page.connect(board.look_inside, unfold_cell, None, lens, **LIGHT, trigger_mode="multiple")
     page.connect(board.move_window, move_window, None, lens, **LAST)

@@ -53,18 +53,12 @@ READY = "Held out are every fifth sentence of your own text, or whole modules of
 
 @dataclass(eq=False)
 class CountingJob(ReportedJob):
-    """What a visitor has counted, table by table; nothing before the first.
+    """What a visitor has counted, table by table; nothing before the first."""
 
-    Attributes:
-        passages: the text; reading: the call that reads it.
-        tables: of it, that are there.
-        fault: why the newest text was refused; the tables of the one before stay.
-    """
-
-    reading: str = ""
+    reading: str = ""  # the call that reads the text
     passages: Passages | None = None
-    tables: list[Table] = field(default_factory=list)
-    fault: str = ""
+    tables: list[Table] = field(default_factory=list)  # of it, that are there
+    fault: str = ""  # why the newest text was refused; the tables of the one before stay
 
     message_seconds = 0.0
     failure = "Counting failed"
@@ -130,7 +124,6 @@ def ask_model(session: Session, prompt: str) -> dict | None:
 
 
 def model_stays(session: Session) -> str:
-    """That a link does not carry the visitor's own language model."""
     run = newest_model(session)
     return f"What {run.name} says stays here: a link carries what is counted." if run else ""
 
@@ -215,13 +208,11 @@ def continue_text(session: Session, values: dict) -> dict:
 
 
 def choose_source(_: Session, values: dict) -> dict:
-    """The field and the beginning for another source."""
     is_own = values["source"] == OWN
     return {"counted": gr.update(visible=is_own), "prompt": PROMPTS[values["source"]]}
 
 
 def restore_fields(session: Session, values: dict) -> dict:
-    """Updates of the fields for a link's values."""
     seen = choose_source(session, values)["counted"]
     return values | {"counted": with_value(values["counted"], seen)}
 

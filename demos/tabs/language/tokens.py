@@ -93,7 +93,6 @@ def segment(_: Session, values: dict) -> dict:
 
 
 def pick_text(text: str):
-    """A handler that sets the text, and segments it."""
     return lambda session: {"tokens": text} | segment(session, {"tokens": text})
 
 

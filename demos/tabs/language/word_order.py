@@ -140,7 +140,6 @@ def press_learn(session: Session) -> dict:
 
 
 def pick_pair(pair: str):
-    """A handler that sets both sentences, and compares them."""
     first, second = pair.split(" / ")
     values = {"first": first, "second": second}
     return lambda session: values | compare(session, values)

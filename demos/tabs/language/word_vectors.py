@@ -3,36 +3,51 @@
 The board takes a `NeighboursValue` of `ui/board_values.d.ts`.
 """
 
+import dataclasses
+import functools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
 import gradio as gr
+import torch
 
-from hf_attn.experiments.words.word_vectors import KINDS, UnknownWord
+from hf_attn.experiments.words.countries import COUNTRIES, compose_country_sentences, find_capital
+from hf_attn.experiments.words.sentences import split_sentences, split_words
+from hf_attn.experiments.words.word_vectors import (
+    KINDS,
+    Report,
+    Settings,
+    UnknownWord,
+    WordVectors,
+    choose_word_vector_settings,
+    share_first,
+    train_vectors,
+)
+from hf_attn.tasks.text.topics import Topics
 
-from ...jobs.job import FAILED, FINISHED, RUNNING, STOPPED, TIME_UP
+from ...core.limits import limits_here, refuse_longer
+from ...jobs.job import FAILED, FINISHED, RUNNING, STOPPED, TIME_UP, ReportedJob
 from ...session.page import LAST, NOW, Page, with_value
 from ...session.session import Session
 from ...snippets.views import word_vectors_snippet
 from ...ui import boards, formatting, notices
-from .word_vectors_job import (
-    ASKED,
-    COMPOSED,
-    DOCSTRINGS,
-    DRAWN,
-    KEPT,
-    OWN,
-    PAIRS,
-    TEXTS,
-    WordVectorsJob,
-    begin_training,
-    draw_plane,
-    find_analogy,
-    find_near,
-)
 
 NAME, TITLE = "neighbours", "Neighbours"
 LOOK_FOR = (
     "the parallel arrows: no sentence names a capital with its country, and yet their vectors differ alike."
 )
 LOOK_FOR_TEXT = "a word's neighbours: nothing said what it means, only which words it stands among."
+NEAREST = 8
+TEXTS = ("countries", "docstrings", "own")
+COMPOSED, DOCSTRINGS, OWN = TEXTS
+ASKED = {  # text → word, then the analogy's three
+    COMPOSED: ("rome", "paris", "france", "italy"),
+    DOCSTRINGS: ("socket", "days", "day", "file"),
+}
+PAIRS = [(country.name, country.capital) for country in COUNTRIES]
+DRAWN = ("france", "italy", "germany", "spain", "greece", "japan", "egypt", "norway")  # and their capitals
+KEPT = tuple(f"vectors_{name}" for name in ("source", "kind", "text", "word", "a", "b", "c"))  # in links
 ABOUT = {
     COMPOSED: "600 sentences composed from a table of 30 countries; none names a capital with its country.",
     DOCSTRINGS: "The docstrings of Python's standard library; this takes some seconds.",
@@ -41,11 +56,125 @@ ABOUT = {
 LONGEST_WORD = 200
 
 
+@dataclass(eq=False)
+class WordVectorsJob(ReportedJob):
+    """A visitor's word vectors; nothing before the first."""
+
+    settings: Settings | None = None  # how they are learned
+    report: Report | None = None  # the newest; losses are those of all reports
+    losses: list[tuple[int, float]] = field(default_factory=list)
+    # of the capitals' sums that come out right; None for other texts, and while they are learned
+    share: float | None = None
+    words: tuple[str, ...] = ASKED[COMPOSED]  # the asked one, then the sum's three
+
+    failure = "Learning failed"
+
+    @property
+    def source(self) -> str:
+        """What they are learned from, of TEXTS."""
+        return self.form["vectors_source"] if self.form else COMPOSED
+
+    @property
+    def progress(self) -> list[int]:
+        return [self.report.step if self.report else 0]
+
+    def begin(self) -> None:
+        """Read the text, which may be too short, and choose words that have a vector."""
+        self.settings, self.reports = begin_training(self.form)
+        self.report, self.losses, self.share = next(self.reports), [], None
+        known, words = self.report.vectors.words, tuple(self.form[name] or "" for name in KEPT[3:])
+        if not all(split_words(word)[:1] and word.strip().lower() in known for word in words):
+            words = ASKED.get(self.source, known[-4:])
+        self.words = words if all(word.strip().lower() in known for word in words) else known[-4:]
+
+    def take(self, report: Report) -> None:
+        self.report = report
+        if math.isfinite(report.loss):  # a short text may give batches in which nothing is read
+            self.losses.append((report.step, report.loss))
+
+    def conclude(self) -> Iterator[None]:
+        """Measure how many of the capitals' sums come out right."""
+        if self.source == COMPOSED:
+            self.share = share_first(self.report.vectors, PAIRS)
+            yield
+
+    def describe(self) -> dict:
+        return super().describe() | {"form": self.form | dict(zip(KEPT[3:], self.words, strict=True))}
+
+
+@functools.lru_cache(maxsize=1)
+def shared_docstrings() -> tuple[str, ...]:
+    """The docstrings' sentences, read once for all visitors; nobody changes them."""
+    return tuple(sentence for row in Topics().rows for sentence in split_sentences(row.source))
+
+
+def read(source: str, text: str | None) -> Sequence[str]:
+    """The chosen text's sentences; ValueError where it is empty or too long."""
+    if source == COMPOSED:
+        return compose_country_sentences()
+    if source == DOCSTRINGS:
+        return shared_docstrings()
+    if not split_words(text or ""):
+        raise ValueError("Nothing is written: paste a text of some hundred words or more.")
+    refuse_longer("text", text, limits_here().characters)
+    return split_sentences(text)
+
+
+def begin_training(form: dict) -> tuple[Settings, Iterator[Report]]:
+    """How the vectors of these settings are learned, and the reports, the first of them before any step.
+
+    ValueError for a text that is empty or too long; at the first report, for one that is too short.
+    """
+    sentences = read(form["vectors_source"], form["vectors_text"])
+    settings = choose_word_vector_settings(sentences, form["vectors_kind"])
+    return settings, train_vectors(sentences, settings, torch.Generator().manual_seed(0))
+
+
+def find_near(vectors: WordVectors, word: str) -> dict:
+    found = [dataclasses.asdict(near) for near in vectors.neighbours(word, NEAREST)]
+    return {"word": word.strip().lower(), "found": found}
+
+
+def find_analogy(vectors: WordVectors, word: str, without: str, plus: str) -> dict:
+    """The nearest words to a sum, and the rank of the right one where the table of countries knows it."""
+    ranked = vectors.analogy(word, without, plus)
+    wanted = find_capital(word, without, plus)
+    right = next((near for near in ranked if near.word == wanted), None)
+    found = [dataclasses.asdict(near) | {"is_right": near.word == wanted} for near in ranked[:NEAREST]]
+    words = {
+        name: text.strip().lower() for name, text in (("word", word), ("without", without), ("plus", plus))
+    }
+    rank = dataclasses.asdict(right) if right else None
+    return words | {"found": found, "others": len(ranked), "right": rank}
+
+
+def draw_plane(vectors: WordVectors, near: dict, analogy: dict, countries: Sequence[str]) -> dict:
+    """The four words and, with their capitals, these countries, or else the neighbours, in a plane."""
+    four = [analogy["without"], analogy["word"], analogy["plus"], analogy["found"][0]["word"]]
+    pairs = [(four[0], four[1]), (four[2], four[3])]
+    others = [near["word"], *(one["word"] for one in near["found"])]
+    if countries:
+        pairs += [(name, find_capital(four[1], four[0], name)) for name in countries]
+        others = [near["word"]]
+    known = [(a, b) for a, b in dict.fromkeys(pairs) if a in vectors.words and b in vectors.words]
+    words = list(dict.fromkeys([*four, *(word for pair in known for word in pair), *others]))
+    place = {word: number for number, word in enumerate(words)}
+    plane = vectors.project(words)
+    points = [
+        {"word": word, "x": x, "y": y, "asked": word in four or word == near["word"]}
+        for word, (x, y) in zip(words, plane.places.tolist(), strict=True)
+    ]
+    arrows = [{"from": place[a], "to": place[b], "asked": (a, b) in pairs[:2]} for a, b in known]
+    title = f"arrows from {four[0]} to {four[1]} and from {four[2]} to {four[3]}"
+    return {"points": points, "share": plane.share, "arrows": arrows, "arrows_title": title}
+
+
 def to_value(job: WordVectorsJob, near: dict | None = None, analogy: dict | None = None) -> str | None:
     if job.report is None:
         return None
     vectors = job.report.vectors
-    countries = DRAWN if job.source == COMPOSED else ()
+    is_composed, text = job.source == COMPOSED, job.form["vectors_text"] if job.source == OWN else None
+    countries = DRAWN if is_composed else ()
     plane = draw_plane(vectors, near, analogy, countries) if near and analogy else None
     return boards.to_json(
         {
@@ -62,21 +191,18 @@ def to_value(job: WordVectorsJob, near: dict | None = None, analogy: dict | None
             "share": job.share,
             "pairs": len(PAIRS) * (len(PAIRS) - 1),
             "plane": plane,
-            "python": job_snippet(job),
+            "python": word_vectors_snippet(text, job.settings.kind, job.words, is_composed=is_composed),
         }
     )
-
-
-def job_snippet(job: WordVectorsJob) -> str:
-    text = job.form["vectors_text"] if job.source == OWN else None
-    is_composed = job.source == COMPOSED
-    return word_vectors_snippet(text, job.settings.kind, job.words, is_composed=is_composed)
 
 
 def show_job(session: Session) -> dict:
     """Everything but the fields, as the vectors stand; unknown words leave the board as it is."""
     job = session.state(WordVectorsJob)
     is_running = job.status == RUNNING
+    label = "Training…" if is_running else "Train vectors"
+    if is_running and job.report:
+        label = f"Training, {formatting.percent(job.report.step / job.report.steps, 0)}"
     near, analogy, wrong = None, None, {"word_error": "", "sum_error": ""}
     if job.report is not None and job.report.step:
         try:
@@ -89,7 +215,7 @@ def show_job(session: Session) -> dict:
             wrong["sum_error"] = notices.field_error(str(error))
     return {
         "board": gr.skip() if any(wrong.values()) else to_value(job, near, analogy),
-        "train": gr.update(value=button_label(job), interactive=not is_running),
+        "train": gr.update(value=label, interactive=not is_running),
         "stop": gr.update(interactive=is_running),
         "note": notices.note(status_message(job)),
         "origin": origin_line(job),
@@ -101,16 +227,6 @@ def show_followed(session: Session) -> dict:
     """As `show_job`, with the words that are asked."""
     job = session.state(WordVectorsJob)
     return show_job(session) | (dict(zip(KEPT[3:], job.words, strict=True)) if job.report else {})
-
-
-def button_label(job: WordVectorsJob) -> str:
-    if job.status != RUNNING:
-        return "Train vectors"
-    return (
-        f"Training, {formatting.percent(job.report.step / job.report.steps, 0)}"
-        if job.report
-        else "Training…"
-    )
 
 
 def status_message(job: WordVectorsJob) -> str:
@@ -173,7 +289,6 @@ def choose_source(_: Session, values: dict) -> dict:
 
 
 def restore_fields(session: Session, values: dict) -> dict:
-    """Updates of the fields for a link's values."""
     seen = choose_source(session, values)
     return {**seen, **{name: with_value(value, seen.get(name)) for name, value in values.items()}}
 

@@ -21,24 +21,15 @@ EXAMPLES = 100  # of each size
 
 @dataclass(eq=False)
 class LengthTestJob(ReportedJob):
-    """Up to four position encodings on one task; empty before the first.
+    """Up to four position encodings on one task; empty before the first."""
 
-    Attributes:
-        number: which of this visitor; 0 before the first.
-        test: what is learned and measured.
-        types: names in POSITION_TYPES, in the order in which they learn.
-        seed: of weights and examples.
-        device: where they learn.
-        moments: how each stands that has begun.
-        hurries: set when it is stopped: there is a report after each step then.
-    """
-
-    number: int = 0
-    test: LengthTest | None = None
-    types: tuple[str, ...] = ()
-    seed: int = 0
-    device: str = "cpu"
-    moments: dict[str, LengthTestReport] = field(default_factory=dict)
+    number: int = 0  # which of this visitor; 0 before the first
+    test: LengthTest | None = None  # what is learned and measured
+    types: tuple[str, ...] = ()  # names in POSITION_TYPES, in the order in which they learn
+    seed: int = 0  # of weights and examples
+    device: str = "cpu"  # where they learn
+    moments: dict[str, LengthTestReport] = field(default_factory=dict)  # how each stands that has begun
+    # set when it is stopped: there is a report after each step then
     hurries: threading.Event = field(default_factory=threading.Event)
 
     message_seconds = 0.25
@@ -94,7 +85,6 @@ class LengthTestJob(ReportedJob):
 
 
 def describe_encoding(job: LengthTestJob, position_type: str) -> dict:
-    """One encoding as the board shows it."""
     moment = job.moments.get(position_type)
     scores = dict(moment.scores) if moment else {}
     trained = job.test.trained

@@ -5,9 +5,9 @@ Its boards take a `PositionsValue` and a `GrowthValue` of `ui/board_values.d.ts`
 
 import dataclasses
 import re
+from typing import Any
 
 import gradio as gr
-import torch
 
 from hf_attn.analysis.position_encodings import (
     Picture,
@@ -18,24 +18,14 @@ from hf_attn.analysis.position_encodings import (
 )
 from hf_attn.models.positions import POSITION_TYPES
 
-from ...core.fields import FieldError, count_chosen, error_lines
+from ...core.fields import LARGEST_SEED, FieldError, blame, count_chosen, error_lines, read_number
+from ...core.limits import refuse_longer
 from ...jobs.job import FAILED, FINISHED, RUNNING, STARTING, STOPPED, TIME_UP, WAITING
-from ...session.page import LAST, NOW, Page, with_value
+from ...session.page import LAST_NOW, NOW, Page, with_value
 from ...session.session import Session
 from ...snippets.views import length_test_snippet, positions_snippet
 from ...ui import boards, formatting, notices
 from . import length_test
-from .form import (
-    FIRST,
-    LABELS,
-    NUMBERS,
-    SENTENCE,
-    VIEW_ERRORS,
-    fields_of,
-    list_encodings,
-    read_field,
-    read_view,
-)
 from .length_test import LENGTH_TESTS, LengthTestJob
 
 TITLE = "Positions"
@@ -45,6 +35,40 @@ LOOK_FOR = (
     "with one."
 )
 
+FIRST = "sinusoidal"
+SENTENCE = "the cat sat on the mat"
+LONGEST_SENTENCE = 200  # characters
+# field: its type, lowest, highest, and its first value
+NUMBERS = {
+    "length": (int, 2, 64, 50),
+    "width": (int, 4, 128, 32),
+    "trained": (int, 2, 64, 50),
+    "heads": (int, 1, 8, 2),
+    "theta": (float, 2, 1e7, 10_000),
+    "clip": (int, 1, 64, 8),
+    "seed": (int, 0, LARGEST_SEED, 0),
+}
+LABELS = {
+    "type": "Position encoding",
+    "length": "Positions",
+    "width": "Dimensions",
+    "trained": "Trained for",
+    "heads": "Heads",
+    "theta": "Base theta",
+    "clip": "Clip distance",
+    "seed": "Seed",
+    "sentence": "Your sentence",
+}
+ALWAYS = ("length", "width")  # fields that every encoding has
+# what an encoding says that it depends on → the field that sets it
+FIELD_OF = {
+    "max_position_embeddings": "trained",
+    "num_attention_heads": "heads",
+    "rope_theta": "theta",
+    "relative_clip_distance": "clip",
+    "seed": "seed",
+}
+VIEW_ERRORS = (*NUMBERS, "sentence")
 MOST = 4  # series that can be told apart
 ROUNDING = 1e-4  # an L2 below it is rounding; another order gives 0.1 and more
 # names in the package's errors, and what they are called here: with a number before them, and alone
@@ -56,6 +80,40 @@ PLAIN = {
 RUN_ERRORS = ("types", "run_seed")
 RUN_LABELS = {"task": "Task", "types": "Position encodings", "run_seed": "Seed"}
 COMPARED = ("sinusoidal", "learned", "relative")
+
+
+def list_encodings() -> list[tuple[str, str]]:
+    """(title, name) of every position encoding."""
+    return [(positions.title, name) for name, positions in POSITION_TYPES.items()]
+
+
+def fields_of(position_type: str) -> tuple[str, ...]:
+    """The fields of numbers that change an encoding."""
+    return (*ALWAYS, *(FIELD_OF[name] for name in POSITION_TYPES[position_type].settings if name in FIELD_OF))
+
+
+def read_field(field: str, text: object) -> float:
+    kind, low, high, first = NUMBERS[field]
+    return read_number(field, text, low, high, whole=kind is int, example=first)
+
+
+def read_sentence(text: str | None) -> list[str]:
+    """The words of the sentence; FieldError where it is too long."""
+    with blame("sentence"):
+        refuse_longer("sentence", text, LONGEST_SENTENCE)
+    return (text or "").split()
+
+
+def read_view(values: dict) -> tuple[dict[str, Any], list[FieldError]]:
+    """Numbers and words of the fields that the type has, and every one that holds what cannot be used."""
+    given, wrong = {"trained": NUMBERS["trained"][2]}, []
+    for field in (*fields_of(values["type"]), "sentence"):
+        try:
+            read = read_sentence(values[field]) if field == "sentence" else read_field(field, values[field])
+            given[field] = read
+        except FieldError as error:
+            wrong.append(error)
+    return given, wrong
 
 
 def show_view(_: Session, values: dict) -> dict:
@@ -75,21 +133,12 @@ def show_view(_: Session, values: dict) -> dict:
 
 
 def describe_view(position_type: str, settings: PositionSettings, words: list[str]) -> dict:
-    """An encoding as the board shows it.
-
-    Raises:
-        FieldError: a size that the encoding cannot work with, or no sentence.
-    """
+    """An encoding as the board shows it; FieldError for a size that it cannot work with, or no sentence."""
     encoding = POSITION_TYPES[position_type]
-    try:
+    with blame("length" if settings.length > settings.trained else "width", plain_words):
         pictures = view_position_encoding(position_type, settings)
-    except ValueError as error:
-        field = "length" if settings.length > settings.trained else "width"
-        raise FieldError(field, plain_words(str(error))) from error
-    try:
+    with blame("sentence"):
         order = measure_order_sensitivity(position_type, settings, words)
-    except ValueError as error:
-        raise FieldError("sentence", str(error)) from error
     return {
         **{name: getattr(encoding, name) for name in ("title", "equation", "paper")},
         "sentence": str(encoding.__doc__).partition("\n")[0],
@@ -110,16 +159,13 @@ def plain_words(sentence: str) -> str:
 
 def describe_picture(picture: Picture) -> dict:
     """A picture as the board draws it: five digits of each number."""
-
-    def rounded(table: torch.Tensor) -> list[list[float]]:
-        return [[float(f"{number:.5g}") for number in row] for row in table.tolist()]
-
+    tables = {name: getattr(picture, name).tolist() for name in ("values", "similarity", "waves")}
     return {
         "name": picture.name,
         "kind": picture.kind,
         "rows": list(picture.rows),
         "points": list(picture.points),
-        **{name: rounded(getattr(picture, name)) for name in ("values", "similarity", "waves")},
+        **{name: [[float(f"{n:.5g}") for n in row] for row in table] for name, table in tables.items()},
     }
 
 
@@ -141,40 +187,30 @@ def status_message(job: LengthTestJob) -> str:
 
 
 def show_test(session: Session) -> dict:
-    """The length test, as it stands."""
     job = session.state(LengthTestJob)
     is_running, value = job.status == RUNNING, job.to_message()
+    if value is not None:
+        how = (job.test, job.types, job.seed, length_test.ROUNDS, length_test.EXAMPLES)
+        value["python"] = length_test_snippet(*how)
     return {
-        "curves": boards.to_json(value and {**value, "python": test_snippet(job)}),
+        "curves": boards.to_json(value),
         "start": f"Learning, {formatting.percent(job.done, 0)}" if is_running else "Train beyond",
         "stop": gr.update(interactive=is_running),
         "note": notices.note(status_message(job)),
     }
 
 
-def test_snippet(job: LengthTestJob) -> str:
-    """The lines of Python that give the same figures."""
-    return length_test_snippet(job.test, job.types, job.seed, length_test.ROUNDS, length_test.EXAMPLES)
-
-
 def read_run(values: dict) -> tuple:
-    """Length test, position encodings and seed of the fields.
-
-    Raises:
-        FieldError: a field holds what cannot be used.
-    """
+    """Length test, position encodings and seed of the fields; FieldError where one cannot be used."""
     types = tuple(dict.fromkeys(values["types"] or ()))
     if not 1 <= len(types) <= MOST:
         raise FieldError("types", f"{count_chosen(types)}: choose one to four position encodings.")
-    try:
+    with blame("run_seed"):
         seed = read_field("seed", values["run_seed"])
-    except FieldError as error:
-        raise FieldError("run_seed", str(error)) from error
     return LENGTH_TESTS[values["task"]], types, int(seed)
 
 
 def check_run(_: Session, values: dict) -> dict:
-    """What is wrong with the settings of a run, under each field."""
     try:
         read_run(values)
     except FieldError as error:
@@ -220,15 +256,10 @@ def build_fields() -> tuple[dict, dict]:
                 str(first), max_lines=1, min_width=0, visible=field in seen, **look[field]
             )
         for field in reversed(NUMBERS):  # a line next to the fields marks the last of them
-            lines[f"{field}_error"] = build_line(field)
+            lines[f"{field}_error"] = notices.build_error_line(f"positions-error-{field}")
     fields["sentence"] = gr.Textbox(SENTENCE, max_lines=1, **look["sentence"])
-    lines["sentence_error"] = build_line("sentence")
+    lines["sentence_error"] = notices.build_error_line("positions-error-sentence")
     return fields, lines
-
-
-def build_line(field: str) -> gr.HTML:
-    """The line under a field."""
-    return gr.HTML(elem_classes="hf-field-error", elem_id=f"positions-error-{field}")
 
 
 def build_run() -> tuple[dict, dict, gr.Button, gr.Button, gr.HTML]:
@@ -240,17 +271,15 @@ def build_run() -> tuple[dict, dict, gr.Button, gr.Button, gr.HTML]:
     fields, lines = {}, {}
     fields["task"] = gr.Radio(list(LENGTH_TESTS), value="Copy", elem_classes="seg", **look["task"])
     fields["types"] = gr.Dropdown(list_encodings(), value=list(COMPARED), multiselect=True, **look["types"])
-    lines["types_error"] = build_line("types")
+    lines["types_error"] = notices.build_error_line("positions-error-types")
     fields["run_seed"] = gr.Textbox("0", max_lines=1, **look["run_seed"])
-    lines["run_seed_error"] = build_line("run_seed")
+    lines["run_seed_error"] = notices.build_error_line("positions-error-run_seed")
     return fields, lines, start, stop, note
 
 
 def build(page: Page) -> None:
-    """Lay the tab out and connect it."""
-    with gr.Row(elem_classes="hf-lead"):
-        gr.HTML(notices.look_for(LOOK_FOR))
-        origin = gr.HTML(notices.origin("none yet", "none", page.device), elem_id="positions-origin")
+    nothing = notices.origin("none yet", "none", page.device)
+    _, origin = notices.build_lead(LOOK_FOR, nothing, "positions-origin")
     with gr.Row(elem_classes="hf-work"):
         with gr.Column(elem_classes=["hf-panel", "hf-side"], min_width=0):
             fields, lines = build_fields()
@@ -265,9 +294,9 @@ def build(page: Page) -> None:
     page.connect(fields["type"].change, choose_type, {"type": fields["type"]}, fields, **NOW)
     # One event: the answer to the tab's opening, where it comes late, takes back nothing that came after it.
     asked_by = [page.tab.select, *(field.change for field in fields.values())]
-    page.connect(asked_by, show_view, fields, view, **LAST, queue=False)
+    page.connect(asked_by, show_view, fields, view, **LAST_NOW)
     edited = [field.change for field in chosen.values()]
-    page.connect(edited, check_run, chosen, wrong, **LAST, queue=False)
+    page.connect(edited, check_run, chosen, wrong, **LAST_NOW)
     shown = {"curves": curves, "start": start, "stop": stop, "note": note}
     page.link_fields({**fields, **chosen}, restore=restore_fields, shows=view)
     job = page.link_job(

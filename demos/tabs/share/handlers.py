@@ -1,33 +1,143 @@
-"""Push a checkpoint of a session to the Hub, and pull one into the session: handlers of the Share tab."""
+"""Push a checkpoint of a session to the Hub, and pull one into it: the Share tab's jobs and handlers.
 
+`share_board` takes a `ShareValue` of `ui/board_values.d.ts`.
+"""
+
+import contextlib
+import importlib.util
+import json
+import math
+import os
+import queue
+import re
 import shutil
 import threading
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import gradio as gr
 from huggingface_hub import constants
 
-from hf_attn.hub.client import HubError, Progress, check_repo_id
+from hf_attn.hub.client import HubError, Progress, check_repo_id, in_megabytes, join_names
 from hf_attn.hub.pull import LARGEST, Pulled, pull_checkpoint
 from hf_attn.hub.push import Pushed, push_checkpoint
 
-from ...core.limits import MEGABYTE, limits_here
-from ...jobs.job import FAILED, STOPPED
+from ...core.limits import MEGABYTE, is_space, limits_here
+from ...jobs.job import FAILED, STOPPED, ReportedJob
 from ...session.catalog import KEPT_OTHERS, NONE_YET
 from ...session.run_files import save_run
 from ...session.session import Session
-from ...ui import notices
+from ...ui import boards, notices
 from .card_preview import read_card
-from .hub_login import visitor_token
-from .transfer import Transfer, describe_pull, describe_push
 
+LOOK_EVERY = 0.2  # seconds between two looks at whether it is to stop
+USE = re.compile(r"^## Use\n+```python\n(.*?)```", re.DOTALL | re.MULTILINE)
+CHECKPOINT_LINE = re.compile(r"^checkpoint = .*$", re.MULTILINE)
+NEEDED = ("OAUTH_CLIENT_ID", "OAUTH_CLIENT_SECRET", "OAUTH_SCOPES", "OPENID_PROVIDER_URL")  # `hf_oauth: true`
 BESIDE_WEIGHTS = 20 * MEGABYTE  # of a pulled checkpoint: tokenizer, card, pictures
 BYTES = 4  # of a float32 parameter
 NOT_ALLOWED = (401, 403)  # what the Hub answers to a token that will not do
 NOT_PULLED = "Nothing was pulled: see the line under the Hub id."
 OFFERED = "It is offered in Try and Explore as {}, for this session."
+
+
+@dataclass(eq=False)
+class Transfer(ReportedJob):
+    """A push or a pull; nothing before the first."""
+
+    # what it does; each gives its Progress, the last one what the board shows in the end
+    steps: Iterator[Progress | dict] | None = None
+    # what it did so far, one entry a stage, the newest last
+    news: list[Progress] = field(default_factory=list)
+    result: dict = field(default_factory=dict)  # of one that is done
+    fault: Exception | None = None  # what failed
+    # set when it is stopped: it takes no further step then
+    ending: threading.Event = field(default_factory=threading.Event)
+
+    message_seconds = 0.0
+    seconds_allowed = math.inf
+
+    def start(self, steps: Callable[[threading.Event], Iterator[Progress | dict]]) -> None:
+        """Take the place of the last one; `steps` gets its `ending`, to wait for instead of sleeping."""
+        self.prepare({})
+        self.ending = threading.Event()
+        self.steps, self.news, self.result, self.fault = steps(self.ending), [], {}, None
+
+    def begin(self) -> None:
+        self.reports = self._take_steps()
+
+    def _take_steps(self) -> Iterator[Progress | dict | None]:
+        """Yield the steps, and None now and then in between. A step may raise.
+
+        A step may take long, so a thread takes it; one that is under way when it stops ends by itself, also
+        where another transfer has begun since.
+        """
+        arrived: queue.SimpleQueue = queue.SimpleQueue()
+        steps, ending = self.steps, self.ending
+
+        def work() -> None:
+            try:
+                with contextlib.closing(steps):
+                    for step in steps:
+                        arrived.put((step, None))
+                        if ending.is_set():
+                            return
+                arrived.put((None, StopIteration()))
+            except Exception as error:  # raised again where it is shown or logged
+                arrived.put((None, error))
+
+        threading.Thread(target=work, daemon=True).start()
+        while True:
+            try:
+                step, ended = arrived.get(timeout=LOOK_EVERY)
+            except queue.Empty:
+                yield None
+                continue
+            if isinstance(ended, StopIteration):
+                return
+            if ended is not None:
+                raise ended
+            yield step
+
+    def advance(self) -> bool:
+        """Take one step; none follows the result, so that it cannot be stopped any more."""
+        return super().advance() and not self.result
+
+    def take(self, report: Progress | dict | None) -> None:
+        if isinstance(report, Progress):
+            if self.news and self.news[-1].stage == report.stage:
+                self.news.pop()
+            self.news.append(report)
+        elif report is not None:
+            self.result = report
+
+    def stop(self) -> None:
+        self.ending.set()
+        super().stop()
+
+    def release(self) -> None:
+        super().release()
+        self.ending.set()
+
+    def fail(self, error: Exception) -> None:
+        self.fault = error
+        if isinstance(error, ValueError | OSError):  # what the Hub or the disk refuses: nobody's bug
+            self.status, self.message = FAILED, str(error)
+        else:
+            super().fail(error)
+
+    def reached(self, stage: str) -> bool:
+        return any(step.stage == stage for step in self.news)
+
+    def to_value(self, message: str = "") -> str | None:
+        """The board's value, with a message on how it ended."""
+        if self.status is None:
+            return None
+        now = self.news[-1] if self.news else Progress("", "")
+        steps = [{"stage": step.stage, "message": step.message} for step in self.news]
+        value = {"status": self.status, "steps": steps, "message": message, "done": now.done}
+        return boards.to_json({**value, "total": now.total, **self.result})
 
 
 class PushJob(Transfer):
@@ -44,7 +154,7 @@ class PullJob(Transfer):
 
 def own_checkpoints(session: Session) -> list[tuple[str, str]]:
     """Checkpoints of this project: not those that a visitor only opened by id or path."""
-    others = [name for name in session.catalog.others.get(session, {}) if name not in session.pulled]
+    others = set(session.opened) - set(session.pulled)
     return [(label, value) for label, value in session.catalog.choices(session) if value not in others]
 
 
@@ -69,7 +179,6 @@ def find_folder(session: Session, chosen: str | None, name: str) -> Path:
 
 
 def model_name(name: str) -> str:
-    """The repository's name without its owner."""
     return check_repo_id(name.strip()).rpartition("/")[2]
 
 
@@ -82,12 +191,33 @@ def check_token(token: str) -> str:
     return token
 
 
-def press_push(
-    session: Session,
-    values: dict,
-    profile: gr.OAuthProfile | None = None,
-    signed: gr.OAuthToken | None = None,
-) -> dict:
+def offers_login() -> bool:
+    """Whether visitors can sign in: in a Space with an OAuth app, and the packages for it."""
+    has_packages = all(importlib.util.find_spec(name) for name in ("authlib", "itsdangerous"))
+    is_hosted = is_space() and os.environ.get("SYSTEM") == "spaces"  # elsewhere Gradio makes a user up
+    return is_hosted and has_packages and all(os.environ.get(name) for name in NEEDED)
+
+
+def login_button() -> gr.LoginButton | None:
+    return gr.LoginButton(size="md", min_width=0, elem_id="login") if offers_login() else None
+
+
+def visitor_token(typed: str | None, signed: gr.OAuthToken | None = None) -> str:
+    """The token to push with, a typed one first; ValueError where there is none.
+
+    Gradio passes the last to a handler whose parameter has this type.
+    """
+    if token := (typed or "").strip():
+        return token
+    if signed is not None:
+        return signed.token
+    way = "Sign in above, or paste" if offers_login() else "Paste"
+    raise ValueError(
+        f"Nobody is signed in. {way} an access token with write permission, from the Hub's settings."
+    )
+
+
+def press_push(session: Session, values: dict, signed: gr.OAuthToken | None = None) -> dict:
     """Start to push a checkpoint; nothing while one is pushed."""
     job, name = session.state(PushJob), values["repository"].strip()
     if job.is_busy:
@@ -97,7 +227,7 @@ def press_push(
     except ValueError as error:
         return {"name_error": notices.field_error(str(error)), "token_error": ""}
     try:
-        token = check_token(visitor_token(values["token"], profile, signed)[1])
+        token = check_token(visitor_token(values["token"], signed))
     except ValueError as error:
         return {"name_error": "", "token_error": notices.field_error(str(error))}
 
@@ -141,12 +271,7 @@ def why_push_stopped(transfer: Transfer) -> str:
     return "Stopped: nothing of the checkpoint was pushed."
 
 
-def press_pull(
-    session: Session,
-    values: dict,
-    profile: gr.OAuthProfile | None = None,
-    signed: gr.OAuthToken | None = None,
-) -> dict:
+def press_pull(session: Session, values: dict, signed: gr.OAuthToken | None = None) -> dict:
     """Start to pull a checkpoint into the session; nothing while one is pulled."""
     job, repo_id, limits = session.state(PullJob), (values["hub_id"] or "").strip(), limits_here()
     if job.is_busy:
@@ -156,7 +281,7 @@ def press_pull(
     def steps(ending: threading.Event) -> Iterator[Progress | dict]:
         token: str | bool | None = limits.own_token
         if (values["token"] or "").strip() or signed is not None:
-            token = check_token(visitor_token(values["token"], profile, signed)[1])
+            token = check_token(visitor_token(values["token"], signed))
         folder = session.new_folder(model_name(repo_id))
         hub = {"token": token, "endpoint": session.endpoint, "sleep": ending.wait}
         for step in pull_checkpoint(repo_id, folder, largest=largest, **hub):
@@ -194,3 +319,56 @@ def keep(session: Session, pulled: Pulled) -> None:
     for folder in filter(None, deleted):
         shutil.rmtree(folder, ignore_errors=True)
     session.pulled[pulled.repo_id] = pulled.path
+
+
+def describe_push(pushed: Pushed, card: str) -> dict:
+    audience = "only its owner (private)" if pushed.private else "everybody (public)"
+    sent = f"{len(pushed.sent)} files, {in_megabytes(pushed.size)}" if pushed.sent else "nothing had changed"
+    facts = {
+        "seen by": audience,
+        "commit": pushed.commit[:10],
+        "sent": sent,
+        "removed there": join_names(pushed.removed),
+        "left here": join_names(pushed.left_out),
+    }
+    title = "Pushed and verified" if pushed.verified else "Pushed, but not verified"
+    code = load_lines(card, pushed.repo_id, is_private=pushed.private) + embed_lines()
+    return {"result": describe_end(pushed, title, pushed.url, facts), "code": code}
+
+
+def describe_pull(pulled: Pulled, url: str, card: str) -> dict:
+    got = f"{len(pulled.files)} files, {in_megabytes(pulled.size)}"
+    facts = {"commit": pulled.commit[:10], "downloaded": got, "left there": join_names(pulled.left_out)}
+    title = "Pulled and checked" if pulled.verified else "Pulled, but it answers differently"
+    return {"result": describe_end(pulled, title, url, facts), "code": load_lines(card, pulled.repo_id)}
+
+
+def describe_end(end: Pushed | Pulled, title: str, url: str, facts: dict[str, str]) -> dict:
+    known = [(name, fact) for name, fact in {"repository": end.repo_id, **facts}.items() if fact]
+    verified = {"verified": end.verified, "differences": end.differences}
+    return {"title": title, "url": url, "facts": known, **verified}
+
+
+def load_lines(card: str, repo_id: str, *, is_private: bool = False) -> list[dict]:
+    """The card's own lines that load the model, with its id on the Hub; none where the card has none."""
+    found = USE.search(card)
+    if found is None:
+        return []
+    lines = CHECKPOINT_LINE.sub(lambda _: f"checkpoint = {json.dumps(repo_id)}", found[1], count=1).strip()
+    login = " (private: log in first in a terminal, hf auth login)" if is_private else ""
+    return [{"title": f"Load it with transformers{login}", "text": lines}]
+
+
+def embed_lines() -> list[dict]:
+    """The line that shows this app in another page, where a Space runs it."""
+    host = os.environ.get("SPACE_HOST", "")
+    if not re.fullmatch(r"[\w.-]+", host):
+        return []
+    address = f"https://{host}"
+    line = f'<iframe src="{address}" title="hf_attn" width="100%" height="900"></iframe>'
+    return [{"title": "Show this app in a page", "text": line}]
+
+
+def share_board(elem_id: str, title: str, empty: str) -> gr.HTML:
+    template = f'<div class="hf-share hf-board" data-title="{title}" data-empty="{empty}"></div>'
+    return boards.build_board("share_board", "hf-share", elem_id, template=template)

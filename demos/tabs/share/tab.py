@@ -15,16 +15,17 @@ from .handlers import (
     PullJob,
     PushJob,
     find_folder,
+    login_button,
     model_name,
     name_for,
+    offers_login,
     own_checkpoints,
     press_pull,
     press_push,
+    share_board,
     show_pull,
     show_push,
 )
-from .hub_login import login_button, offers_login
-from .transfer import share_board
 
 TITLE = "Share"
 ASSETS = ("share.css", "share_board.js")
@@ -113,7 +114,6 @@ def build_press(word: str, variant: str) -> tuple[gr.Button, gr.Button]:
 
 
 def build_push() -> dict:
-    """Lay out what is pushed, as whom and where to, the board and the card."""
     parts = {}
     with gr.Row(elem_classes="hf-work"):
         with gr.Column(elem_classes=["hf-panel", "hf-side"], min_width=0):

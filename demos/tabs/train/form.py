@@ -1,8 +1,7 @@
-"""The settings of a run as the Train tab asks for them: read, checked, and filled in from the recipes."""
+"""The settings of a run as the Train tab asks for them: read, checked, filled in, laid out."""
 
-import contextlib
 import dataclasses
-from collections.abc import Iterator
+import functools
 
 import gradio as gr
 import torch
@@ -16,16 +15,18 @@ from hf_attn.models.score_functions import SCORE_FUNCTIONS
 from hf_attn.tasks import TASKS, Recipe, Task, build_task
 
 from ...core.fields import (
+    CANNOT_START,
     LARGEST_SEED,
     FieldError,
+    blame,
     error_lines,
     read_number,
-    refusal_line,
+    refuse_form,
     share_task,
     task_choices,
 )
 from ...core.limits import limits_here, refuse_longer
-from ...core.upload import Table
+from ...core.upload import SUFFIXES, Table
 from ...jobs.probe import Probe, read_own_probe
 from ...ui import formatting, notices
 
@@ -146,26 +147,18 @@ def read_form(values: dict, table: Table | None = None) -> tuple[Task, Recipe, i
     settings = {shown.get(field, field): value for field, value in chosen.items()}
     settings |= {"optimizer": values["optimizer"], "preset": PRESETS[values["preset"]]}
     settings |= read_options(values, table)
-    with blame("task" if table is None else "table", table):
+    words = functools.partial(plain_words, table=table)
+    with blame("task" if table is None else "table", words):
         task, recipe = apply_settings(name, settings, model)
         task = share_task(task) if table is None else table.share_task(task)
         _ = task.vocabulary  # what is read from disk is read here
     recipe = dataclasses.replace(recipe, report_every=1, evaluate_every=max(1, recipe.steps // 20))
-    with blame("num_attention_heads" if "num_attention_heads" in shown else "hidden_size", table):
+    with blame("num_attention_heads" if "num_attention_heads" in shown else "hidden_size", words):
         parameters = build_empty(task, recipe).num_parameters()
-    with blame("hidden_size", table):
+    with blame("hidden_size", words):
         limits_here().refuse_more("parameters", parameters)
         check_recipe(task, recipe, most=limits_here().training_bytes)
     return task, recipe, seed
-
-
-@contextlib.contextmanager
-def blame(field: str, table: Table | None) -> Iterator[None]:
-    """Turn what hf_attn refuses into an error of this field, with the labels of the page."""
-    try:
-        yield
-    except (ValueError, ImportError) as error:
-        raise FieldError(field, plain_words(str(error), table)) from error
 
 
 def number_fields(values: dict) -> list[str]:
@@ -190,12 +183,10 @@ def find_errors(first: FieldError, values: dict) -> list[FieldError]:
 
 def read_probe(task: Task, values: dict) -> Probe | None:
     """The example to watch, None for a held-out one; FieldError where the task cannot read it."""
-    try:
-        written = str(values["probe"] or "")
+    written = str(values["probe"] or "")
+    with blame("probe"):
         refuse_longer("example", written, limits_here().characters)
         return read_own_probe(task, written)
-    except ValueError as error:
-        raise FieldError("probe", str(error)) from error
 
 
 def offer_heads(hidden_size: object) -> tuple[int, ...]:
@@ -268,9 +259,10 @@ def fill(values: dict) -> dict[str, dict]:
 
 def choose_optimizer(values: dict) -> dict:
     """Another optimizer: the learning rate that suits it."""
-    filled = fill(values)
-    rate = float(filled["learning_rate"]["value"]) if filled else 0.0
-    return {"learning_rate": f"{rate * OPTIMIZERS[values['optimizer']].rate:g}"} if filled else {}
+    if not (filled := fill(values)):
+        return {}
+    rate = float(filled["learning_rate"]["value"]) * OPTIMIZERS[values["optimizer"]].rate
+    return {"learning_rate": f"{rate:g}"}
 
 
 def choose_model(values: dict) -> dict:
@@ -290,7 +282,9 @@ def choose_model(values: dict) -> dict:
 def choose_task(label: str) -> dict:
     """Another task: its file, columns, models and sizes, and what the first of its recipes says."""
     name, _, title, sizes, first = task_choices()[label]
-    model, known = build_task(name).recipe.architecture, architectures_of(TASKS[name].kind)
+    task = build_task(name)
+    model, known = task.recipe.architecture, architectures_of(task.kind)
+    example = "a held-out one" if task.column_options else task.worked_example.source
     # without a word that all but one share, the names are not cut in a narrow field
     choices = [(known[key].title.replace(" attention (", " ("), key) for key in known]
     return {
@@ -299,15 +293,8 @@ def choose_task(label: str) -> dict:
         "model": gr.update(choices=choices, value=model, interactive=len(known) > 1),
         "size": gr.update(label=title, choices=list(sizes), value=first, visible=len(sizes) > 1),
         **choose_model({"task": label, "model": model, "size": first, "preset": "small"}),
-        "probe": clear_probe(label),
+        "probe": gr.update(value="", placeholder=example),
     }
-
-
-def clear_probe(label: str) -> dict:
-    """An empty field, with an example of the task as its placeholder."""
-    name = task_choices()[label][0]
-    example = "a held-out one" if TASKS[name].column_options else build_task(name).worked_example.source
-    return gr.update(value="", placeholder=example)
 
 
 def show_file(name: str) -> dict:
@@ -336,12 +323,56 @@ def describe_form(values: dict, table: Table | None = None) -> dict[str, str]:
     except FieldError as error:
         if error.field == "table" and table is None:  # nothing is wrong yet
             return {"hint": notices.note(str(error)), **error_lines(ERRORS)}
-        hint = notices.note("Nothing can start until the marked settings are corrected.")
-        wrong = error_lines(ERRORS, *find_errors(error, values))
-        return {"hint": hint, **wrong, "note": refusal_line(error, LABELS)}
+        return {"hint": CANNOT_START, **refuse_form(LABELS, ERRORS, *find_errors(error, values))}
     example = task.worked_example
     source = formatting.shorten(example.source, LONGEST_EXAMPLE)
     shown = f"{source} → {example.target}" if example.target else source
     size = formatting.size_in_words(build_empty(task, recipe))
     hint = notices.note(f"{shown}; a hash decides what is held out. {size} parameters.")
     return {"hint": hint, **error_lines(ERRORS)}
+
+
+@dataclasses.dataclass
+class Form:
+    """The components by their names: the fields in the order of FIELDS, and what is shown beside them.
+
+    `shown` has the upload as "table", the line under the settings as "hint", and the line under a field.
+    """
+
+    fields: dict[str, gr.components.Component]
+    shown: dict[str, gr.components.Component]
+
+    def named(self, *names: str) -> dict:
+        return {name: self.fields[name] for name in names}
+
+
+def build_field(name: str, look: dict) -> gr.components.Component:
+    """One field; where a number can be chosen it can be typed too, and `read_form` says what is allowed."""
+    look = {"label": LABELS[name], "elem_id": f"field-{name}", "min_width": 0, **look}
+    if name in SWITCHES:
+        return gr.Checkbox(elem_classes="switch", **look)
+    if name in (*TRAINING_FIELDS, "probe"):
+        return gr.Textbox(max_lines=1, **look)
+    choices = look.pop("choices", list(CHOICES.get(name, ())))
+    return gr.Dropdown(choices, allow_custom_value=name in LIMITS or name == "size", **look)
+
+
+def build_form() -> Form:
+    label = next(iter(task_choices()))
+    filled = choose_task(label)
+    filled |= {"task": {"value": label, "choices": list(task_choices())}, "seed": {"value": "0"}}
+    looks = {name: {k: v for k, v in look.items() if k != "__type__"} for name, look in filled.items()}
+    fields, shown = {}, {}
+    with gr.Row(elem_classes="hf-fields"):
+        for name in FIELDS:
+            wide = "hf-wide" if name in ("task", "model", "probe") else None
+            fields[name] = build_field(name, {**looks[name], **({"elem_classes": wide} if wide else {})})
+            if name in ERRORS:
+                shown[f"{name}_error"] = notices.build_error_line(f"error-{name}")
+            if name == "task":
+                table = gr.File(label=LABELS["table"], file_types=list(SUFFIXES), height=96, min_width=0)
+                table.elem_id, table.elem_classes = "field-table", ["hf-wide"]
+                shown["table"], table.visible = table, looks["table"]["visible"]
+                shown["table_error"] = notices.build_error_line("error-table")
+    shown["hint"] = gr.HTML(describe_form({name: field.value for name, field in fields.items()})["hint"])
+    return Form(fields, shown)

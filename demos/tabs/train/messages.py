@@ -1,19 +1,22 @@
 """What the Train tab says: buttons, sentences and boards, as the visitor's runs have them."""
 
+import dataclasses
 import functools
 
 import gradio as gr
 
+from hf_attn.architectures.registry import find_architecture
 from hf_attn.evaluation.baselines import NAME
+from hf_attn.evaluation.metrics import Score
 from hf_attn.tasks import Task
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
 
 from ...jobs.job import FAILED, FINISHED, PAUSED, RUNNING, STOPPED, TIME_UP, UNDER_WAY
-from ...jobs.training_job import TrainingJob
+from ...jobs.training_job import LONGEST_PROBE, TrainingJob
 from ...session.session import Session
 from ...snippets.views import run_snippet
 from ...ui import boards, formatting, notices
-from .run_summary import row_of
+from .form import LABELS
 
 OPENS = '<button type="button" class="hf-to-tab">{}</button>'  # the tab of that name: link_board.js
 NEXT = (
@@ -26,6 +29,8 @@ RIGHT = {  # kind of task → what was measured
     CLASSES: " {share} of {examples} held-out examples get the right class",
     TEXT: " {share} of {examples} held-out next tokens are guessed, perplexity {perplexity:.2f}",
 }
+CURVE_POINTS = 100  # of each curve in the table: a sparkline, or a line under another run's
+UNCOMPARED = ("model", "architecture", "report_every", "evaluate_every")  # of a recipe
 
 
 def look_for(task: Task) -> str:
@@ -81,13 +86,15 @@ def status_message(run: TrainingJob | None) -> str:
     }[run.status]
     if run.evaluation is not None:
         score = run.evaluation.overall
-        low, high = (formatting.percent(edge) for edge in (score.interval.low, score.interval.high))
         share, examples = formatting.percent(score.exact_match), formatting.count(score.examples)
-        sentence += RIGHT.get(run.task.kind, " {share} of {examples} held-out examples are right").format(
-            share=share, examples=examples, **score.measures
-        )
-        sentence += f" ({low} to {high}).{baseline_message(run)}"
+        right = RIGHT.get(run.task.kind, " {share} of {examples} held-out examples are right")
+        sentence += right.format(share=share, examples=examples, **score.measures)
+        sentence += f" {interval_in_words(score)}.{baseline_message(run)}"
     return sentence
+
+
+def interval_in_words(score: Score) -> str:
+    return f"({formatting.percent(score.interval.low)} to {formatting.percent(score.interval.high)})"
 
 
 def baseline_message(run: TrainingJob) -> str:
@@ -96,8 +103,7 @@ def baseline_message(run: TrainingJob) -> str:
     if run.baseline is None:
         return f" The baseline, {NAME}, is learning the same texts."
     score = run.baseline.score
-    low, high = (formatting.percent(edge) for edge in (score.interval.low, score.interval.high))
-    return f" The baseline, {NAME}: {formatting.percent(score.exact_match)} ({low} to {high})."
+    return f" The baseline, {NAME}: {formatting.percent(score.exact_match)} {interval_in_words(score)}."
 
 
 def show_all(session: Session) -> dict:
@@ -129,3 +135,72 @@ def table_value(session: Session, **more) -> str:
     """The value of the table of runs, newest first."""
     rows = [row_of(run) for run in reversed(session.runs.values())]
     return boards.to_json({"runs": rows, "current": session.shown, **more})
+
+
+def row_of(run: TrainingJob) -> dict:
+    held_out = [[p["step"], p["held_out"]] for _, p in run.points if p["held_out"] is not None]
+    loss = [[p["step"], p["loss"]] for _, p in run.points if p["loss"] == p["loss"]]
+    has_model = run.model is not None
+    return {
+        "id": run.id,
+        "name": run.name,
+        "model": formatting.name_architecture(run.model.config) if has_model else "",
+        "details": name_model(run) if has_model else "waiting",
+        "held_out": run.held_out,
+        "curve": formatting.thin(held_out, CURVE_POINTS),
+        "loss": formatting.thin(loss, CURVE_POINTS),
+        "settings": settings_of(run),
+        "results": results_of(run),
+    }
+
+
+def name_model(run: TrainingJob) -> str:
+    """A model in the table: 928 k, 1 240 steps, seed 0, 0:31."""
+    steps = f"{formatting.count(run.step)} step{'' if run.step == 1 else 's'}"
+    return f"{formatting.size_in_words(run.model)}, {steps}, seed {run.seed}, {formatting.clock(run.seconds)}"
+
+
+def settings_of(run: TrainingJob) -> list[list[str]]:
+    """[name, value] of every setting of a run, in words."""
+    task, recipe = run.task, run.recipe
+    sizes = {size.option: size.label for size in task.sizes}
+    settings = {"Task": task.title}
+    settings |= {
+        sizes.get(name, plain(name)): value for name, value in task.options.items() if name != "path"
+    }
+    settings["Model"] = find_architecture(task, recipe.architecture).title
+    settings |= {LABELS.get(name, plain(name)): value for name, value in recipe.model.items()}
+    training = {field.name for field in dataclasses.fields(recipe)} - set(UNCOMPARED)
+    settings |= {LABELS.get(name, plain(name)): getattr(recipe, name) for name in sorted(training)}
+    settings["Seed"] = run.seed
+    if run.probe is not None:
+        settings["Watched example"] = formatting.shorten(run.probe.source, LONGEST_PROBE)
+    return [[name, in_words(value)] for name, value in settings.items()]
+
+
+def results_of(run: TrainingJob) -> list[list[str]]:
+    """[name, value] of the results so far, in words."""
+    points = [point for _, point in run.points]
+    results = {"Parameters": formatting.size_in_words(run.model) if run.model is not None else "–"}
+    results["Steps taken"] = formatting.count(run.step)
+    results["Seconds"] = f"{run.seconds:.1f}"
+    results["Tokens a second"] = formatting.count(round(points[-1]["tokens_per_second"])) if points else "–"
+    results["Loss"] = f"{points[-1]['loss']:.4f}" if run.step else "–"
+    results["Held-out"] = "–" if run.held_out is None else formatting.percent(run.held_out)
+    if run.evaluation is not None:
+        results["Held-out"] += f" {interval_in_words(run.evaluation.overall)}"
+    return [[name, value] for name, value in results.items()]
+
+
+def plain(name: str) -> str:
+    return name.replace("_", " ").capitalize()
+
+
+def in_words(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return ", ".join(map(in_words, value))
+    if isinstance(value, int):
+        return formatting.count(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)

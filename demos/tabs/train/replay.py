@@ -2,19 +2,15 @@
 
 import contextlib
 
-import gradio as gr
-
 from hf_attn.architectures.families import architectures_of
 from hf_attn.tasks import TASKS
 
 from ...core.fields import FieldError, task_choices
-from ...jobs.probe import Probe
 from ...jobs.training_job import TrainingJob
 from ...session.page import JobSpec, LinkedJob, Page, with_value
 from ...session.session import Session
 from . import form
-from .form import FIELDS, FILLED, PRESETS
-from .form_layout import Form
+from .form import FIELDS, FILLED, PRESETS, Form
 from .messages import look_for, show_all, show_news
 
 
@@ -54,22 +50,14 @@ def find_equal_run(session: Session, spec: JobSpec, others: list[TrainingJob]) -
     made = form.read_form(spec.form)
     probe = form.read_probe(made[0], spec.form)
     like = (run for run in session.runs.values() if (run.task, run.recipe, run.seed) == made)
-    like = (run for run in like if source_of(run.own_probe) == source_of(probe))
+    like = (run for run in like if getattr(run.own_probe, "source", None) == getattr(probe, "source", None))
     return next(
         (run for run in like if run.progress == spec.progress and not run.is_live and run not in others), None
     )
 
 
-def source_of(probe: Probe | None) -> str | None:
-    return None if probe is None else probe.source
-
-
 def start_linked_run(session: Session, spec: JobSpec, others: list[TrainingJob]) -> TrainingJob:
-    """The run of a link: one that stands here already, or a new one; it is shown.
-
-    Raises:
-        ValueError: the settings are wrong, or have fewer steps.
-    """
+    """Show a link's run, which stands here or is new; ValueError for wrong settings, or fewer steps."""
     if (run := find_equal_run(session, spec, others)) is not None:
         session.show(run.id)
         return run
@@ -102,23 +90,8 @@ def check_run(fields: dict) -> dict:
     return {name: fields[name] for name in FIELDS}
 
 
-def link_runs(page: Page, layout: Form, shown: dict) -> LinkedJob:
-    """Let links train the visitor's runs again, whose outputs are `shown`."""
-    return page.link_job(
-        "train",
-        kind=TrainingJob,
-        show=show_news,
-        shows=shown,
-        fields=layout.fields,
-        start=start_linked_run,
-        describe=describe_run,
-        check=check_run,
-        comes_first=True,
-    )
-
-
-def link_form(page: Page, layout: Form, shown: dict, reseed: gr.Button) -> None:
-    """Let links carry the fields of the Train tab, whose outputs are `shown`."""
+def link_tab(page: Page, layout: Form, shown: dict) -> LinkedJob:
+    """Let links carry the fields of the Train tab, whose outputs are `shown`, and train its runs again."""
 
     def restore(session: Session, values: dict) -> dict:
         session.table = None
@@ -139,8 +112,19 @@ def link_form(page: Page, layout: Form, shown: dict, reseed: gr.Button) -> None:
         varying=("model", "size", "preset", *FILLED),
         restore=restore,
         shows={**layout.shown, **shown},
-        buttons=(layout.shown["table"], reseed),
+        buttons=(layout.shown["table"], shown["reseed"]),
         stays=stays,
+    )
+    return page.link_job(
+        "train",
+        kind=TrainingJob,
+        show=show_news,
+        shows=shown,
+        fields=layout.fields,
+        start=start_linked_run,
+        describe=describe_run,
+        check=check_run,
+        comes_first=True,
     )
 
 

@@ -4,18 +4,17 @@ import gradio as gr
 
 from hf_attn.tasks import TASKS, build_task
 
-from ...core.fields import FieldError, error_lines, refusal_line, task_choices
+from ...core.events import Event, RunEvent
+from ...core.fields import FieldError, error_lines, refuse_form, task_choices
 from ...jobs.job import PAUSED, RUNNING, STARTING, WAITING
 from ...jobs.training_job import TrainingJob
-from ...session.page import NOW, JobView, Page
+from ...session.page import EACH_NOW, LAST_NOW, NOW, JobView, Page
 from ...session.run_files import wire_download
 from ...session.session import Session
-from ...ui import notices
+from ...snippets.views import comparison_snippet
+from ...ui import boards, notices
 from . import form, replay
-from .board import compare_board, runs_table, train_board
-from .form_layout import Form, build_form
-from .messages import look_for, read_story, show_controls, status_message, table_value
-from .runs_table import compare_runs, delete_run, list_runs, open_run, rename_run
+from .messages import look_for, read_story, show_all, show_controls, status_message, table_value
 
 TITLE = "Train"
 ASSETS = (
@@ -30,8 +29,19 @@ ASSETS = (
 PACES = ("full speed", "watch")
 
 
+class RenameEvent(RunEvent):
+    """Another name for a run."""
+
+    name: str
+
+
+class CompareEvent(Event):
+    """Which runs lie over the curves: their ids."""
+
+    runs: list[str]
+
+
 def start_run(session: Session, values: dict) -> TrainingJob:
-    """Add a run with these settings; FieldError where one is wrong."""
     task, recipe, seed = form.read_form(values, session.table)
     return session.add(task, recipe, seed, form.read_probe(task, values))
 
@@ -45,8 +55,7 @@ def begin(session: Session, sentence: str = "") -> dict:
 
 def refuse(error: FieldError, values: dict) -> dict:
     """Nothing starts: an error under each wrong field, the first one under the Train button too."""
-    wrong = form.find_errors(error, values)
-    return {**error_lines(form.ERRORS, *wrong), "note": refusal_line(wrong[0], form.LABELS)}
+    return refuse_form(form.LABELS, form.ERRORS, *form.find_errors(error, values))
 
 
 def press_train(session: Session, values: dict) -> dict:
@@ -107,14 +116,6 @@ def pick_task(session: Session, values: dict) -> dict:
     return {**form.choose_task(label), "look_for": look_for(build_task(task_choices()[label][0]))}
 
 
-def pick_model(_: Session, values: dict) -> dict:
-    return form.choose_model(values)
-
-
-def pick_optimizer(_: Session, values: dict) -> dict:
-    return form.choose_optimizer(values)
-
-
 def take_upload(session: Session, values: dict) -> dict:
     """The columns of an uploaded table, or of none."""
     name = task_choices()[values["task"]][0]
@@ -150,31 +151,61 @@ def set_pace(session: Session, values: dict) -> dict:
     return {"rate": gr.update(visible=is_watched)}
 
 
-def wire_form(page: Page, layout: Form, shown: dict) -> None:
+def open_run(session: Session, event: RunEvent) -> dict:
+    session.show(event.run)
+    return show_all(session)
+
+
+def delete_run(session: Session, event: RunEvent) -> dict:
+    session.forget(event.run)
+    return show_all(session)
+
+
+def rename_run(session: Session, event: RenameEvent) -> dict:
+    """Rename a run; a refused name is explained under its field."""
+    refused = {}
+    try:
+        session.rename(event.run, event.name)
+    except ValueError as error:
+        refused = {"refused": {"run": event.run, "name": event.name, "why": str(error)}}
+    return {"runs": table_value(session, **refused)}
+
+
+def compare_runs(session: Session, event: CompareEvent) -> dict:
+    """The whole of the overlaid runs, and the Python lines of these and the shown one."""
+    runs = [session.runs[run] for run in event.runs if run in session.runs]
+    compared = [*([session.runs[session.shown]] if session.shown in session.runs else []), *runs]
+    messages = [{"name": run.name, **run.to_message(whole=True)} for run in runs]
+    return {"compared": boards.to_json({"runs": messages, "python": comparison_snippet(compared)})}
+
+
+def wire_form(page: Page, layout: form.Form, shown: dict) -> None:
     """Connect the settings: task, model and size fill in the others, and every change is checked."""
     fields, every = layout.fields, {**layout.fields, **layout.shown, **shown}
     # Of a change: to Gradio what is pasted with the mouse is no input. One event: the last answer stands.
     edited = [field.change for field in fields.values()]
-    last = {**NOW, "trigger_mode": "always_last"}
     # Without preprocess: while choices change the page may send an old one, and describe says what it knows.
-    page.connect(edited, describe, fields, every, **last, preprocess=False)
+    page.connect(edited, describe, fields, every, **LAST_NOW, preprocess=False)
     # always_last: Gradio drops a choice that is made while the one before it is still being answered
-    page.connect(fields["task"].input, pick_task, layout.named("task"), every, **last)
-    page.connect(fields["model"].input, pick_model, layout.named(*form.RECIPE), fields, **last)
+    page.connect(fields["task"].input, pick_task, layout.named("task"), every, **LAST_NOW)
+    read = layout.named(*form.RECIPE)
+    page.connect(fields["model"].input, lambda _, values: form.choose_model(values), read, fields, **LAST_NOW)
     known = layout.named(*form.RECIPE, *form.FILLED)
-    page.connect([fields["size"].input, fields["preset"].input], refill, known, fields, **last)
+    page.connect([fields["size"].input, fields["preset"].input], refill, known, fields, **LAST_NOW)
     known = layout.named(*form.RECIPE, "optimizer")
-    page.connect(fields["optimizer"].input, pick_optimizer, known, layout.named("learning_rate"), **last)
+    rate = layout.named("learning_rate")
+    chosen = fields["optimizer"].input
+    page.connect(chosen, lambda _, values: form.choose_optimizer(values), known, rate, **LAST_NOW)
     table = layout.shown["table"]
     read = {"table": table, **layout.named("task")}
-    uploaded = page.connect([table.upload, table.clear], take_upload, read, fields, **last)
+    uploaded = page.connect([table.upload, table.clear], take_upload, read, fields, **LAST_NOW)
     # the columns may be called as those of the last
     page.connect(uploaded.then, describe, fields, every, **NOW)
-    page.connect([fields["hidden_size"].change], refill_heads, layout.named("hidden_size"), fields, **last)
+    page.connect(fields["hidden_size"].change, refill_heads, layout.named("hidden_size"), fields, **LAST_NOW)
 
 
 def build_drive() -> dict[str, gr.Button]:
-    """Lay the buttons of a run out: name in SCREEN → button."""
+    """Lay the buttons of a run out: {name: button}."""
     look = {"size": "md", "min_width": 0}
     train = gr.Button("Train", variant="primary", elem_classes="train", elem_id="train")
     with gr.Row(elem_classes="hf-drive"):
@@ -200,13 +231,27 @@ def wire_drive(page: Page, runs: JobView, buttons: dict, fields: dict, shown: di
 
 
 def wire_table(page: Page, runs: gr.HTML, shown: dict, compared: gr.HTML) -> None:
-    many = {**NOW, "trigger_mode": "multiple"}
-    page.connect(page.tab.select, list_runs, None, shown, **NOW)  # Duel adds some
-    page.connect(runs.open_run, open_run, None, shown, **many)
-    page.connect(runs.delete_run, delete_run, None, shown, **many)
-    page.connect(runs.rename_run, rename_run, None, shown, **many)
-    last = {**NOW, "trigger_mode": "always_last"}
-    page.connect(runs.compare_runs, compare_runs, None, {"compared": compared}, **last)
+    listed = page.tab.select  # Duel adds some
+    page.connect(listed, lambda session: {"runs": table_value(session)}, None, shown, **NOW)
+    page.connect(runs.open_run, open_run, None, shown, **EACH_NOW)
+    page.connect(runs.delete_run, delete_run, None, shown, **EACH_NOW)
+    page.connect(runs.rename_run, rename_run, None, shown, **EACH_NOW)
+    page.connect(runs.compare_runs, compare_runs, None, {"compared": compared}, **LAST_NOW)
+
+
+def train_board(elem_id: str) -> gr.HTML:
+    """Build the picture of a run, which takes a `TrainValue`: figures, curves, the probe's map, predictions.
+
+    `with train_board("train-board"): runs = runs_table("runs")` puts the runs beside the predictions.
+    """
+    template = '<div class="hf-train hf-board"></div>@children'
+    return boards.build_board("train_board", "hf-train", elem_id, template=template)
+
+
+def runs_table(elem_id: str) -> gr.HTML:
+    """Build the table of runs, which takes a `RunsValue`."""
+    events = ("open_run", "download_run", "share_run", "rename_run", "delete_run", "compare_runs")
+    return boards.build_board("runs_table", "hf-runs", elem_id, *events)
 
 
 def build(page: Page) -> None:
@@ -217,17 +262,16 @@ def build(page: Page) -> None:
             buttons = build_drive()
             note = gr.HTML(notices.note(status_message(None)), elem_id="note")
             with gr.Accordion("Settings", elem_classes="hf-settings") as fold:
-                layout = build_form()
+                layout = form.build_form()
                 pace = gr.Radio(list(PACES), value=PACES[0], label="Pace", elem_classes="seg")
                 rate = gr.Slider(1, 60, 10, step=1, label="Steps a second", visible=False)
         with gr.Column(min_width=0, elem_classes="hf-result"):
             with train_board("train-board") as board:
                 runs = runs_table("runs")
-            compared = compare_board("compared")
+            compared = boards.build_board("compare_board", "hf-compare", "compared")
     zipped = gr.DownloadButton(visible="hidden", elem_id="zip")
     shown = {**buttons, "board": board, "note": note, "origin": origin, "runs": runs, "look_for": story}
-    replay.link_form(page, layout, shown, buttons["reseed"])
-    view = replay.link_runs(page, layout, shown)
+    view = replay.link_tab(page, layout, shown)
     wire_drive(
         page, view, buttons, layout.fields, {**shown, **layout.shown, "fold": fold, **layout.named("seed")}
     )

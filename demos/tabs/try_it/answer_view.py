@@ -1,10 +1,12 @@
 """What the Try board shows of an answer: its symbols, what each was chosen from, its verdict, its map."""
 
+import itertools
 import math
 
 import torch
 
 from hf_attn.analysis.ablation import measure_removal
+from hf_attn.analysis.head_roles import build_attention_mask
 from hf_attn.architectures.families import is_recurrent
 from hf_attn.generation.beam_search import BeamSearch
 from hf_attn.generation.generate import Choice, Generation, choices_of
@@ -13,7 +15,6 @@ from hf_attn.tasks import Task, Verdict
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
 from hf_attn.tasks.synthetic.parsing import SIGNS, Node, read_prefix
 
-from ...jobs.probe import causal
 from ...session.catalog import LoadedModel
 from ...session.model_input import known_alignment
 from ...ui import boards
@@ -51,13 +52,9 @@ def read_tree(written: Node | None, expected: Node | None) -> dict | None:
     """The tree as the board draws it: what was written, with the right label wherever another stands."""
     if written is None and expected is None:
         return None
-    children = list(written.children) if written else []
-    right = list(expected.children) if expected else []
-    longest = max(len(children), len(right)) if written else 0  # below a missing node nothing is drawn
-    pairs = [
-        (children[i] if i < len(children) else None, right[i] if i < len(right) else None)
-        for i in range(longest)
-    ]
+    right = expected.children if expected else ()
+    # below a missing node nothing is drawn
+    pairs = itertools.zip_longest(written.children, right) if written else ()
     label = written.label if written else "–"
     sign = SIGNS.get(label)
     return {
@@ -82,11 +79,7 @@ def judge(task: Task | None, source: str, ids) -> tuple[Verdict | None, dict]:
 
 
 class Distributions:
-    """What the steps of all answers were chosen from, each sent once.
-
-    Args:
-        name_ids: gives the names of ids.
-    """
+    """What the steps of all answers were chosen from, each sent once; `name_ids` gives the names of ids."""
 
     def __init__(self, name_ids):
         self.name_ids, self.rows, self.places = name_ids, [], {}
@@ -115,12 +108,7 @@ class Distributions:
 
 
 class AnswerView:
-    """The board's value for one input, answer by answer.
-
-    Args:
-        opened: the checkpoint that answers.
-        source: what it was asked, as a person writes it.
-    """
+    """The board's value for one input (`source`, as a person writes it), answer by answer."""
 
     def __init__(self, opened: LoadedModel, source: str):
         self.opened, self.source = opened, source
@@ -146,7 +134,10 @@ class AnswerView:
                 wrong[-1] = True  # all that stands there is right: it ended too early, or not at all
         value = {
             **said,
-            "written": self.show_written(labels, choices),
+            "written": [
+                {"token": label, "probability": float(choice.probabilities[choice.token])}
+                for label, choice in zip(labels, choices, strict=True)
+            ],
             "wrong": wrong,
             "steps": [self.distributions.add(choice.probabilities) for choice in choices],
             "log_probability": score,
@@ -159,16 +150,7 @@ class AnswerView:
             value["tree"] = read_tree(read_prefix(task.decode_symbols(ids)), task.tree(self.source))
         return value
 
-    @staticmethod
-    def show_written(labels: list[str], choices: tuple[Choice, ...]) -> list[dict]:
-        """Symbols, each with the probability that the model gave it."""
-        return [
-            {"token": label, "probability": float(choice.probabilities[choice.token])}
-            for label, choice in zip(labels, choices, strict=True)
-        ]
-
     def show_generation(self, generation: Generation) -> dict:
-        """The one answer of greedy decoding or of a draw."""
         return self.show_answer(generation.ids, generation.choices, generation.score)
 
     def show_beams(self, found: BeamSearch) -> dict:
@@ -223,6 +205,7 @@ class AnswerView:
         if answering is None:
             return {"kind": None}
         rows, cols = list(answering.rows), list(answering.columns)
+        allowed = build_attention_mask(answering.kind, len(rows), len(cols))
         kind = "alignment" if is_recurrent(opened.model.config) else answering.kind
         return {
             "kind": kind,
@@ -232,7 +215,7 @@ class AnswerView:
             "rows": rows,
             "cols": cols,
             "truth": answering.align(known_alignment(opened, self.source, written)),
-            "allowed": causal(len(rows), len(cols)) if kind == "decoder" else None,
+            "allowed": allowed.tolist() if kind == "decoder" else None,
         }
 
     def show_removal(self) -> dict:

@@ -9,7 +9,7 @@ from hf_attn.generation.generate import generate_answer
 from hf_attn.generation.strategies import STRATEGIES, TEMPERATURE, Parameter, list_parameters
 from hf_attn.tasks.base import CLASSES, SEQUENCE
 
-from ...core.fields import LARGEST_SEED, FieldError, read_number
+from ...core.fields import LARGEST_SEED, FieldError, blame, read_number
 from ...session.catalog import LoadedModel
 from ...session.model_input import AnsweredInput, InputEvents, as_ids, build_model_input
 from ...session.page import LIGHT, NOW, Page
@@ -39,7 +39,6 @@ def sliders() -> dict[str, Parameter]:
 
 
 def first_settings() -> dict[str, float]:
-    """What the fields hold at first."""
     return {"seed": 0} | {name: row.slider.start for name, row in sliders().items()}
 
 
@@ -47,10 +46,8 @@ def read_setting(name: str, given: object) -> float:
     """A number within its limits; FieldError begins with the label, as one line is for all settings."""
     row = list_parameters()[name]
     low, high = (row.slider.low, row.slider.high) if row.slider else (row.low, min(row.high, LARGEST_SEED))
-    try:
+    with blame(name, lambda sentence: f"{row.label}: {sentence}"):
         return read_number(name, given, low, high, whole=row.kind is int, example=first_settings()[name])
-    except FieldError as error:
-        raise FieldError(name, f"{row.label}: {error}") from error
 
 
 def read_settings(strategy: str, given: Mapping[str, object]) -> dict:
@@ -104,7 +101,7 @@ def write(session: Session, values: dict[str, object]) -> dict:
             settings = read_settings(strategy, given)
             temperature = read_setting("temperature", given["temperature"])
             value = show_answers(opened, text, strategy, settings, temperature)
-            python = answer_snippet(session, chosen, opened, text, value.get("how", {}))
+            python = answer_snippet(opened, text, value.get("how", {}))
             board = boards.to_json(value | {"chosen": chosen, "python": python})
             return {"board": board, "error": "", "origin": opened.origin, "wrong": ""}
     except FieldError as error:
@@ -127,10 +124,6 @@ def show_settings(strategy: str, kind: str = SEQUENCE) -> dict[str, dict]:
     shown = {one.short: one in (*row.parameters, TEMPERATURE) for one in sliders().values()}
     shown |= {"seed": row.samples, "again": row.samples}
     return {name: gr.update(visible=is_used and kind != CLASSES) for name, is_used in shown.items()}
-
-
-def choose_strategy(_session: Session, values: dict[str, object]) -> dict:
-    return show_settings(values["strategy"])
 
 
 def choose_model(session: Session, values: dict[str, object]) -> dict:
@@ -156,19 +149,12 @@ def build_script() -> str:
     return f"(window.hfAttn ||= {{}}).strategies = {{\n{''.join(lines)}}};"
 
 
-def build_slider(row: Parameter, **look) -> gr.Slider:
-    """A setting within its limits."""
-    look |= {"step": row.slider.step, "label": row.label, "elem_id": f"try-{row.name.replace('_', '-')}"}
-    return gr.Slider(row.slider.low, row.slider.high, row.slider.start, min_width=160, **look)
-
-
 def try_board(elem_id: str) -> gr.HTML:
     """Build the picture of one answer, which takes a `TryValue`: symbols, tree, distributions, beams, map."""
     return boards.build_board("try_board", "hf-try", elem_id, "rewrite")
 
 
 def build(page: Page) -> None:
-    """Lay the tab out and connect it."""
     row, parts = build_model_input(LOOK_FOR, "try")
     with row:
         write_button = gr.Button("Write", variant="primary", elem_id="try-write", min_width=0)
@@ -176,22 +162,27 @@ def build(page: Page) -> None:
         strategy = gr.Radio(list(STRATEGIES), value="greedy", label="Choose each symbol by", **radio)
     with gr.Row(elem_classes="hf-how"):
         shown = show_settings("greedy")
-        how = {
-            one.short: build_slider(one, visible=shown[one.short]["visible"]) for one in sliders().values()
-        }
+        how = {}
+        for one in sliders().values():
+            look = {"step": one.slider.step, "label": one.label, "min_width": 160}
+            look |= {"elem_id": f"try-{one.name.replace('_', '-')}", "visible": shown[one.short]["visible"]}
+            how[one.short] = gr.Slider(one.slider.low, one.slider.high, one.slider.start, **look)
         drawn = [strategy, *how.values()]
         how["seed"] = seed = gr.Textbox(
             "0", label="Seed", max_lines=1, elem_id="try-seed", visible=False, min_width=80
         )
         again = gr.Button("Another draw", elem_id="try-again", visible=False, min_width=0)
-    wrong = gr.HTML("", elem_classes="hf-field-error", elem_id="try-how-error")
+    wrong = notices.build_error_line("try-how-error")
     board, chosen, settings = try_board("try-board"), {"strategy": strategy}, how | {"again": again}
     more = {"board": board, "wrong": wrong, "write": write_button, "again": again}
     events = InputEvents(page, TryState, write, choose_model, parts, chosen | how, more)
     events.wire_input()
     events.wire(write_button.click)
     events.wire(board.rewrite)
-    events.wire(page.connect(strategy.input, choose_strategy, chosen, settings, **NOW).then)
+    shown = page.connect(
+        strategy.input, lambda _, values: show_settings(values["strategy"]), chosen, settings, **NOW
+    )
+    events.wire(shown.then)
     events.wire([part.release for part in drawn[1:]] + [seed.submit])
     events.wire(page.connect(again.click, draw_again, {"seed": seed}, {"seed": seed}, **NOW).then)
     # the board draws the chosen step anew while a slider moves; what was written waits for its release

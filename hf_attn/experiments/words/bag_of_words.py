@@ -8,14 +8,12 @@ from dataclasses import dataclass
 
 import torch
 
-from hf_attn.architectures.registry import build_model, drawing_weights
+from hf_attn.architectures.registry import drawing_weights
 from hf_attn.evaluation.metrics import predict
 from hf_attn.experiments import word_order
-from hf_attn.experiments.base import count_parameters
+from hf_attn.experiments.base import start_training
 from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
 from hf_attn.models.modeling_attn_encoder import AttnEncoderModel
-from hf_attn.training.device import build_accelerator
-from hf_attn.training.loop import train
 
 PLACES = {"without positions": "none", "with positions": "sinusoidal"}  # position encodings
 POOLED = "mean of all"
@@ -154,12 +152,11 @@ def learn_word_order(sizes: word_order.WordOrderSizes, seed: int) -> Iterator[li
         recipe = dataclasses.replace(
             word_order.RECIPES[name], steps=sizes.steps, report_every=EVERY, evaluate_every=EVERY
         )
-        model, points = build_model(task, recipe, seed), []
-        learned = Learned(name, count_parameters(task, recipe), sizes.steps, ())
-        generator = torch.Generator().manual_seed(seed)
-        for report in train(task, model, recipe, generator=generator, accelerator=build_accelerator("cpu")):
-            points.append((report.step, report.validation_exact_match))
-            learned = dataclasses.replace(learned, points=tuple(points))
+        model, loop = start_training(task, recipe, seed)
+        learned = Learned(name, model.num_parameters(), sizes.steps, ())
+        for report in loop:
+            point = (report.step, report.validation_exact_match)
+            learned = dataclasses.replace(learned, points=(*learned.points, point))
             yield [*done, learned]
         answers = tuple(task.classes[index] for index in predict(model, task, held_out[:2])[:, 0].tolist())
         done = [*done, dataclasses.replace(learned, answers=answers, is_done=True)]

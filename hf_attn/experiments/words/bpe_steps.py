@@ -12,15 +12,10 @@ BYTES = 256
 
 @dataclass(frozen=True)
 class Segmentation:
-    """A text as tokens.
+    """A text as tokens."""
 
-    Attributes:
-        tokens: in their order.
-        vocabulary: every token there is, in the order of their ids.
-    """
-
-    tokens: tuple[str, ...]
-    vocabulary: tuple[str, ...]
+    tokens: tuple[str, ...]  # in their order
+    vocabulary: tuple[str, ...]  # every token there is, in the order of their ids
 
     @property
     def ids(self) -> list[int]:

@@ -8,23 +8,14 @@ from typing import NamedTuple
 
 
 class Country(NamedTuple):
-    """A line of the table, each fact in one word.
+    """A line of the table, each fact in one word."""
 
-    Attributes:
-        name: in English.
-        capital: its seat of government.
-        people: the adjective.
-        language: the official one, or the one that most people speak.
-        money: its currency.
-        region: where it lies.
-    """
-
-    name: str
-    capital: str
-    people: str
-    language: str
-    money: str
-    region: str
+    name: str  # in English
+    capital: str  # its seat of government
+    people: str  # the adjective
+    language: str  # the official one, or the one that most people speak
+    money: str  # its currency
+    region: str  # where it lies
 
 
 COUNTRIES = tuple(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from transformers import PreTrainedModel
 
-from hf_attn.experiments.ngrams import DISCOUNTS, NGrams, grams_of
+from hf_attn.experiments.ngrams import Table, count_table
 from hf_attn.experiments.words.sentences import split_sentences, split_words
 from hf_attn.models.configuration_attn_decoder import AttnDecoderConfig
 from hf_attn.models.modeling_attn_decoder import AttnDecoderForCausalLM
@@ -45,29 +45,6 @@ class Passages:
         """Ids of words; those that are not in the vocabulary are `<unk>`."""
         number = {word: place for place, word in enumerate(self.words)}
         return [number.get(word, UNKNOWN) for word in words]
-
-
-@dataclass(frozen=True, eq=False)
-class Table:
-    """A counted table and how surprised it is.
-
-    Attributes:
-        context: L, words that it reads.
-        counted: [N, L + 1] every context with its next word, as they were met.
-        grams: their table.
-        discount: δ that was best on the validation sentences.
-        perplexity: on the held-out ones.
-        cells: V^(L + 1), how many numbers the full table has.
-        met: how many of them the text fills.
-    """
-
-    context: int
-    counted: torch.Tensor
-    grams: NGrams
-    discount: float
-    perplexity: float
-    cells: int
-    met: int
 
 
 @dataclass(frozen=True)
@@ -132,16 +109,8 @@ def _read(sentences: Sequence[tuple[str, list[str]]], least_count: int) -> Passa
 
 def count_ngrams(passages: Passages) -> Iterator[Table]:
     """Count one table after the other, from the shortest context, and measure each."""
-    size = len(passages.words)
     for context in CONTEXTS:
-        counted = grams_of(passages.parts[TRAINING], context)
-        grams = NGrams(counted, size)
-        tried = grams_of(passages.parts[VALIDATION], context)
-        surprise = {discount: grams.perplexity(tried, discount) for discount in DISCOUNTS}
-        discount = min(surprise, key=surprise.__getitem__)
-        perplexity = grams.perplexity(grams_of(passages.parts[HELD_OUT], context), discount)
-        met = len(grams.orders[-1].keys)
-        yield Table(context, counted, grams, discount, perplexity, size ** (context + 1), met)
+        yield count_table(passages.parts, context, len(passages.words))
 
 
 def predict_next_words(passages: Passages, table: Table, prompt: str, n: int = 8) -> Following:

@@ -78,35 +78,24 @@ class UnknownWord(ValueError):
 
 @dataclass(frozen=True)
 class Near:
-    """A word and how near it is.
+    """A word and how near it is."""
 
-    Attributes:
-        word: the word.
-        cosine: of the angle between its vector and the one searched for.
-        rank: 1 for the nearest.
-    """
-
-    word: str
-    cosine: float
-    rank: int
+    word: str  # the word
+    cosine: float  # of the angle between its vector and the one searched for
+    rank: int  # 1 for the nearest
 
 
 @dataclass(frozen=True)
 class Plane:
-    """Vectors seen from the side from which they differ most.
+    """Vectors seen from the side from which they differ most."""
 
-    Attributes:
-        places: [n, 2].
-        share: of their variance that is seen.
-    """
-
-    places: torch.Tensor
-    share: float
+    places: torch.Tensor  # [n, 2]
+    share: float  # of their variance that is seen
 
 
 @dataclass(frozen=True, eq=False)
 class WordVectors:
-    """A vector for each word.
+    """A vector for each word; who asks for a word that has none gets UnknownWord.
 
     Attributes:
         words: the most frequent first.
@@ -117,11 +106,7 @@ class WordVectors:
     vectors: torch.Tensor
 
     def find(self, word: str) -> int:
-        """A word's place; capitals do not count.
-
-        Raises:
-            UnknownWord: it has no vector; words of a like spelling are named.
-        """
+        """A word's place; capitals do not count. UnknownWord names words of a like spelling."""
         wanted = word.strip().lower()
         if wanted in self.words:
             return self.words.index(wanted)
@@ -134,11 +119,7 @@ class WordVectors:
         )
 
     def neighbours(self, word: str, n: int = 10) -> list[Near]:
-        """The n words whose vectors point most nearly the same way.
-
-        Raises:
-            UnknownWord: it has no vector.
-        """
+        """The n words whose vectors point most nearly the same way."""
         place = self.find(word)
         return self._rank(self.vectors[place], (place,))[:n]
 
@@ -147,9 +128,6 @@ class WordVectors:
 
         "paris", "france", "italy": Paris − France + Italy. The three words themselves are left out, as in
         arXiv:1301.3781, §4.1.
-
-        Raises:
-            UnknownWord: one of them has no vector.
         """
         places = tuple(self.find(one) for one in (word, without, plus))
         one, less, more = normalize(self.vectors[list(places)], dim=1)
@@ -161,14 +139,7 @@ class WordVectors:
         return [Near(self.words[place], float(cosines[place]), rank) for rank, place in enumerate(order, 1)]
 
     def project(self, words: Sequence[str]) -> Plane:
-        """The first two principal components of words' vectors (Pearson 1901).
-
-            X − mean = U S Vᵀ;  places = U S of the two largest
-
-        Raises:
-            UnknownWord: one of them has no vector.
-            ValueError: fewer than three words.
-        """
+        """The first two principal components (Pearson 1901), U S of X − mean = U S Vᵀ, of 3 words or more."""
         if len(words) < 3:
             raise ValueError(f"{len(words)} words make no picture: give at least three.")
         rows = self.vectors[[self.find(word) for word in words]]
@@ -181,38 +152,23 @@ class WordVectors:
 
 @dataclass(frozen=True)
 class Report:
-    """How the training stands.
+    """How the training stands."""
 
-    Attributes:
-        step: batches read.
-        steps: batches in all.
-        loss: mean over the batches since the last report, for each true word with its noise; NaN for none.
-        seconds: spent on batches.
-        vectors: as they are now.
-    """
-
-    step: int
-    steps: int
-    loss: float
-    seconds: float
-    vectors: WordVectors
+    step: int  # batches read
+    steps: int  # batches in all
+    loss: float  # mean over the batches since the last report, a true word with its noise; NaN for none
+    seconds: float  # spent on batches
+    vectors: WordVectors  # as they are now
 
 
 @dataclass(frozen=True, eq=False)
 class Text:
-    """A tokenized text from which training positions are sampled.
+    """A tokenized text from which training positions are sampled."""
 
-    Attributes:
-        words: the vocabulary, the most frequent first.
-        counts: [V] how often each is met.
-        centres: [N] the word at each place.
-        company: [N, 2W] the words around it, the near ones first; −1 beyond the sentence.
-    """
-
-    words: tuple[str, ...]
-    counts: torch.Tensor
-    centres: torch.Tensor
-    company: torch.Tensor
+    words: tuple[str, ...]  # the vocabulary, the most frequent first
+    counts: torch.Tensor  # [V] how often each is met
+    centres: torch.Tensor  # [N] the word at each place
+    company: torch.Tensor  # [N, 2W] the words around it, the near ones first; −1 beyond the sentence
 
 
 def choose_word_vector_settings(sentences: Sequence[str], kind: str) -> Settings:
@@ -222,11 +178,7 @@ def choose_word_vector_settings(sentences: Sequence[str], kind: str) -> Settings
 
 
 def read_text(sentences: Sequence[str], settings: Settings) -> Text:
-    """Number the words of sentences and their company.
-
-    Raises:
-        ValueError: too few different words are met often enough, or none of them stands beside another.
-    """
+    """Number the words of sentences and their company; ValueError where no vector can be learned."""
     split = [split_words(sentence) for sentence in sentences]
     met = Counter(itertools.chain.from_iterable(split))
     kept = [(word, n) for word, n in met.most_common(settings.most_words) if n >= settings.least_count]
@@ -366,10 +318,6 @@ def share_first(vectors: WordVectors, pairs: Sequence[tuple[str, str]]) -> float
     Args:
         vectors: of all the words.
         pairs: such as ("France", "Paris"); two or more.
-
-    Raises:
-        UnknownWord: one of them has no vector.
-        ValueError: fewer than two pairs.
     """
     if len(pairs) < 2:
         raise ValueError(f"pairs holds {len(pairs)}, and a sum is made of two: give at least two.")
@@ -386,11 +334,7 @@ def share_first(vectors: WordVectors, pairs: Sequence[tuple[str, str]]) -> float
 
 
 def look_up(ids: torch.Tensor, table: torch.Tensor) -> tuple[torch.Tensor, float]:
-    """Embed ids, and compare with what it stands for: x_n one-hot, v_n = Eᵀ x_n.
-
-    Args:
-        ids: [...] below V.
-        table: E, [V, D].
+    """Embed ids by a table E [V, D], and compare with what it stands for: x_n one-hot, v_n = Eᵀ x_n.
 
     Returns:
         (vectors [..., D], the largest difference from the product).

@@ -9,17 +9,33 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
 from hf_attn.models.config_checks import bounded
-from hf_attn.tasks.base import HardInputs, Task, WorkedExample, find_foreign
+from hf_attn.tasks.base import HardInputs, Task, WorkedExample
 from hf_attn.tasks.batch import SPECIAL_TOKENS, Ragged, constant
 from hf_attn.tasks.options import SizeChoice
-from hf_attn.tasks.recipes import Recipe
+from hf_attn.tasks.recipes import SMALL_TRANSFORMER, Recipe
 
 ZERO = len(SPECIAL_TOKENS)  # id of the digit 0; the digits' ids are in order
 LEADING_ZEROS = re.compile(r"(?<![0-9])0+(?=[0-9])")
+PRODUCT_MODEL: Mapping[str, object] = {
+    **SMALL_TRANSFORMER,
+    "intermediate_size": 192,
+    "encoder_layers": 1,
+    "position_initializer_range": 1.0,
+    "use_bias": True,
+}
+# that of “The Birth of Transformers”
+DOCUMENT_MODEL: Mapping[str, object] = {
+    **PRODUCT_MODEL,
+    "hidden_size": 256,
+    "intermediate_size": 512,
+    "encoder_layers": 3,
+    "decoder_layers": 3,
+}
 
 
 def write_digits(numbers: torch.Tensor, width: int) -> Ragged:
@@ -50,6 +66,11 @@ class Addition(Task):
     size_name = "digits"
     is_spaced = False
     sizes = (SizeChoice("digits", "Digits", (1, 2, 3, 4, 5), 3),)
+    symbols = tuple("0123456789+")
+    recipes: ClassVar[Mapping[str, Recipe]] = {
+        "product": Recipe(PRODUCT_MODEL, steps=340, batch_size=128, learning_rate=6e-3, betas=(0.9, 0.98)),
+        "document": Recipe(DOCUMENT_MODEL, steps=340, batch_size=64, learning_rate=1.2e-3, betas=(0.9, 0.98)),
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -61,59 +82,23 @@ class Addition(Task):
 
     @property
     def largest(self) -> int:
-        """Largest addend."""
         return 10**self.digits - 1 if self.max_addend is None else self.max_addend
 
     @property
-    def symbols(self) -> tuple[str, ...]:
-        """The digits and the plus sign."""
-        return (*"0123456789", "+")
-
-    @property
     def number_width(self) -> int:
-        """Digits of an addend."""
         return self.digits
 
     @property
     def sum_digits(self) -> int:
-        """Digits of the largest sum."""
         return len(str(2 * self.largest))
 
     @property
     def max_source_tokens(self) -> int:
-        """Two addends, `+` and `</s>`."""
         return 2 * self.digits + 2
 
     @property
     def max_target_tokens(self) -> int:
-        """The largest sum's digits and `</s>`."""
         return self.sum_digits + 1
-
-    @property
-    def recipes(self) -> Mapping[str, Recipe]:
-        """A small model; "document" is that of “The Birth of Transformers” (hidden 256, 3 + 3 layers)."""
-        small = {
-            "hidden_size": 64,
-            "intermediate_size": 192,
-            "encoder_layers": 1,
-            "decoder_layers": 2,
-            "num_attention_heads": 4,
-            "position_initializer_range": 1.0,
-            "use_bias": True,
-        }
-        document = {
-            "hidden_size": 256,
-            "intermediate_size": 512,
-            "encoder_layers": 3,
-            "decoder_layers": 3,
-            "num_attention_heads": 4,
-            "position_initializer_range": 1.0,
-            "use_bias": True,
-        }
-        return {
-            "product": Recipe(small, steps=340, batch_size=128, learning_rate=6e-3, betas=(0.9, 0.98)),
-            "document": Recipe(document, steps=340, batch_size=64, learning_rate=1.2e-3, betas=(0.9, 0.98)),
-        }
 
     @property
     def worked_example(self) -> WorkedExample:
@@ -151,11 +136,7 @@ class Addition(Task):
 
     def split_source(self, text: str) -> list[str]:
         """Read "a+b"; spaces and leading zeros do not matter."""
-        if foreign := find_foreign(text, self.symbols):
-            raise ValueError(
-                f"{foreign[0]!r} (character {foreign[1]}) is not allowed: write digits and one +, "
-                f"for example {self.worked_example.source!r}."
-            )
+        self.refuse_foreign(text, self.symbols, "digits and one +")
         text = "".join(text.split())
         addends = text.split("+")
         if len(addends) != 2 or not all(addends):
@@ -170,19 +151,16 @@ class Addition(Task):
         return [*str(numbers[0]).zfill(self.digits), "+", *str(numbers[1]).zfill(self.digits)]
 
     def join_source(self, symbols: Sequence[str]) -> str:
-        """The sum as people write it, without leading zeros."""
+        """The sum or number as people write it, without leading zeros."""
         return LEADING_ZEROS.sub("", "".join(symbols))
+
+    join_target = join_source
 
     def split_target(self, text: str) -> list[str]:
         """One symbol a digit, leading zeros put in; no digits in nothing."""
         return list(text.zfill(self.sum_digits)) if text else []
 
-    def join_target(self, symbols: Sequence[str]) -> str:
-        """The number without leading zeros."""
-        return LEADING_ZEROS.sub("", "".join(symbols))
-
     def answer(self, source: str) -> str:
-        """The sum, by Python's integers."""
         first, second = "".join(self.split_source(source)).split("+")
         return str(int(first) + int(second))
 
@@ -203,17 +181,13 @@ class Addition(Task):
             plus - 1 - place if place < plus else len(tokens) - 1 - place for place in range(len(tokens))
         ]
         significance[plus] = -2  # no digit
-        rows = []
-        width = len(self.split_target(target))
-        for place in range(width):
-            mine = width - 1 - place
-            rows.append(
-                [1 if s == mine else 2 if s == mine - 1 and s >= 0 else 0 for s in significance] + [0]
-            )
+        rows = [
+            [1 if s == mine else 2 if s == mine - 1 and s >= 0 else 0 for s in significance] + [0]
+            for mine in reversed(range(len(self.split_target(target))))
+        ]
         return [*rows, [0] * len(tokens) + [1]]
 
     def size_of(self, source: str) -> int:
-        """Digits of the longer addend."""
         return max(len(str(int(addend))) for addend in source.split("+"))
 
     def hard_inputs(self, randomness: random.Random) -> HardInputs:

@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
 from hf_attn.models.config_checks import bounded
-from hf_attn.tasks.base import Task, WorkedExample, find_foreign
+from hf_attn.tasks.base import Task, WorkedExample, point_at
 from hf_attn.tasks.batch import Ragged
 from hf_attn.tasks.options import SizeChoice
-from hf_attn.tasks.recipes import Recipe
+from hf_attn.tasks.recipes import SMALL_TRANSFORMER, Recipe
 
 OPENING, CLOSING = "([{", ")]}"
 
@@ -33,36 +34,28 @@ class Brackets(Task):
     size_name = "open brackets"
     sizes = (SizeChoice("max_length", "Longest", (8, 16, 32), 16),)
     is_spaced = False
+    recipes: ClassVar[Mapping[str, Recipe]] = {
+        "product": Recipe(
+            {
+                **SMALL_TRANSFORMER,
+                "position_initializer_range": 1.0,
+                "zero_init_residual": False,
+                "use_bias": True,
+            },
+            steps=600,
+            learning_rate=4e-3,
+        )
+    }
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """Opening brackets, then closing ones."""
         return (*OPENING[: self.kinds], *CLOSING[: self.kinds])
 
     @property
     def max_source_tokens(self) -> int:
-        """The brackets and `</s>`."""
         return self.max_length + 1
 
-    @property
-    def max_target_tokens(self) -> int:
-        """A closing bracket for each, where all are open, and `</s>`."""
-        return self.max_length + 1
-
-    @property
-    def recipes(self) -> Mapping[str, Recipe]:
-        """A small model."""
-        model = {
-            "hidden_size": 64,
-            "intermediate_size": 256,
-            "encoder_layers": 2,
-            "decoder_layers": 2,
-            "num_attention_heads": 4,
-            "position_initializer_range": 1.0,
-            "zero_init_residual": False,
-            "use_bias": True,
-        }
-        return {"product": Recipe(model, steps=600, batch_size=64, learning_rate=4e-3)}
+    max_target_tokens = max_source_tokens  # where all are open
 
     @property
     def worked_example(self) -> WorkedExample:
@@ -113,11 +106,7 @@ class Brackets(Task):
 
     def split_source(self, text: str) -> list[str]:
         """One symbol a bracket, spaces left out; each closing bracket must close the last that is open."""
-        if foreign := find_foreign(text, self.symbols):
-            raise ValueError(
-                f"{foreign[0]!r} (character {foreign[1]}) is not allowed: write brackets, "
-                f"{' '.join(self.symbols)}, for example {self.worked_example.source!r}."
-            )
+        self.refuse_foreign(text, self.symbols, f"brackets, {' '.join(self.symbols)}")
         symbols = list("".join(text.split()))
         if len(symbols) > self.max_length:
             raise ValueError(
@@ -135,22 +124,10 @@ class Brackets(Task):
     def alignment(self, source: str, target: str) -> list[list[int]]:
         """A closing bracket needs the one that it closes; `</s>` needs `</s>`."""
         symbols = self.split_source(source)
-        stack = self._stack(symbols)[::-1]
-        needed = [*stack, *[-1] * (len(target) - len(stack))][: len(target)]
-        size = len(symbols) + 1
-        return [[int(column == place) for column in range(size)] for place in [*needed, size - 1]]
+        return point_at(self._stack(symbols)[::-1], len(target), len(symbols))
 
     def size_of(self, source: str) -> int:
-        """How many brackets are open."""
         return len(self.answer(source))
-
-    def split_target(self, text: str) -> list[str]:
-        """One symbol a character."""
-        return list(text)
-
-    def join_target(self, symbols) -> str:
-        """Nothing between."""
-        return "".join(symbols)
 
     def _stack(self, symbols) -> list[int]:
         """Places of the brackets that are open at the end, the first one first."""

@@ -3,15 +3,24 @@
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
 from hf_attn.models.config_checks import bounded
-from hf_attn.tasks.base import HardInputs, WorkedExample
-from hf_attn.tasks.base_symbols import SpacedTask, spaced
+from hf_attn.tasks.base import HardInputs, SpacedTask, WorkedExample, spaced
 from hf_attn.tasks.batch import SPECIAL_TOKENS, Ragged
 from hf_attn.tasks.options import SizeChoice
-from hf_attn.tasks.recipes import Recipe
+from hf_attn.tasks.recipes import SMALL_TRANSFORMER, Recipe
+
+# the size of “The Birth of Transformers”, which is small already
+COPIER: Mapping[str, object] = {
+    **SMALL_TRANSFORMER,
+    "intermediate_size": 128,
+    "num_attention_heads": 2,
+    "embedding_initializer_range": 1.0,
+    "position_initializer_range": 1.0,
+}
 
 
 @dataclass(frozen=True)
@@ -42,22 +51,16 @@ class SymbolSequences(SpacedTask):
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """1 … num_symbols."""
         return tuple(str(number) for number in range(1, self.num_symbols + 1))
 
     @property
     def max_source_tokens(self) -> int:
-        """The symbols and `</s>`."""
         return self.max_length + 1
 
-    @property
-    def max_target_tokens(self) -> int:
-        """The symbols and `</s>`."""
-        return self.max_length + 1
+    max_target_tokens = max_source_tokens
 
     @property
     def allowed(self) -> str:
-        """Numbers within their limits."""
         return f"whole numbers from 1 to {self.num_symbols} separated by spaces"
 
     @property
@@ -82,7 +85,6 @@ class SymbolSequences(SpacedTask):
         return Ragged(ids, lengths)
 
     def check_source(self, symbols: Sequence[str]) -> None:
-        """The length must be one that is drawn."""
         if not self.min_length <= len(symbols) <= self.max_length:
             raise ValueError(
                 f"The input has {len(symbols)} symbols; this model reads {self.min_length} to "
@@ -131,37 +133,17 @@ class SymbolSequences(SpacedTask):
 
 @dataclass(frozen=True)
 class Copying(SymbolSequences):
-    """Write the source again: "7 15 2 3" → "7 15 2 3".
-
-    Args:
-        max_length: longest sequence, 1 to 64 symbols.
-        min_length: shortest; equal to max_length for sequences of one length.
-        num_symbols: how many symbols there are, written 1 … num_symbols.
-    """
+    """Write the source again: "7 15 2 3" → "7 15 2 3"; options as of `SymbolSequences`."""
 
     name = "copy"
     title = "Copy"
-
-    @property
-    def recipes(self) -> Mapping[str, Recipe]:
-        """The size of “The Birth of Transformers” is small already (hidden 64, 2 + 2 layers): both use it."""
-        model = {
-            "hidden_size": 64,
-            "intermediate_size": 128,
-            "encoder_layers": 2,
-            "decoder_layers": 2,
-            "num_attention_heads": 2,
-            "embedding_initializer_range": 1.0,
-            "position_initializer_range": 1.0,
-        }
-        return {
-            "product": Recipe(model, steps=120, batch_size=64, learning_rate=5e-3, warmup_steps=20),
-            "document": Recipe(model, steps=100, batch_size=40, learning_rate=5e-3, warmup_steps=20),
-        }
+    recipes: ClassVar[Mapping[str, Recipe]] = {
+        "product": Recipe(COPIER, steps=120, batch_size=64, learning_rate=5e-3, warmup_steps=20),
+        "document": Recipe(COPIER, steps=100, batch_size=40, learning_rate=5e-3, warmup_steps=20),
+    }
 
     @property
     def worked_example(self) -> WorkedExample:
-        """The sequence of “The Birth of Transformers”."""
         return WorkedExample(
             self.example,
             self.example,
@@ -169,12 +151,11 @@ class Copying(SymbolSequences):
         )
 
     def draw(self, generator: torch.Generator, n: int) -> tuple[Ragged, Ragged, torch.Tensor]:
-        """Draw sequences; the symbols are the key."""
+        """Draw sequences; the symbols are the key of the split."""
         sequences = self.draw_sequences(generator, n)
         return sequences, sequences, sequences.ids
 
     def answer(self, source: str) -> str:
-        """The source again."""
         return " ".join(self.split_source(source))
 
     def alignment(self, source: str, target: str) -> list[list[int]]:

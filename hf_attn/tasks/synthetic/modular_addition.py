@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
 from hf_attn.models.config_checks import bounded
-from hf_attn.tasks.base import WorkedExample
-from hf_attn.tasks.base_symbols import SpacedTask
+from hf_attn.tasks.base import SpacedTask, WorkedExample
 from hf_attn.tasks.batch import SPECIAL_TOKENS, Ragged, constant
 from hf_attn.tasks.options import SizeChoice
-from hf_attn.tasks.recipes import Recipe
+from hf_attn.tasks.recipes import SMALL_TRANSFORMER, Recipe
 from hf_attn.tasks.splits import HELD_OUT, SPLITS, TRAINING, VALIDATION, hash_rows
 
 PER_MILLE = 1000
@@ -38,6 +38,26 @@ class ModularAddition(SpacedTask):
     metric = "the right remainder"
     size_name = "wraps"
     sizes = (SizeChoice("modulus", "Modulus", (53, 97, 113), 53),)
+    max_source_tokens = 4  # two numbers, `+` and `</s>`
+    max_target_tokens = 2  # the remainder and `</s>`
+    recipes: ClassVar[Mapping[str, Recipe]] = {
+        "product": Recipe(
+            {
+                **SMALL_TRANSFORMER,
+                "hidden_size": 128,
+                "intermediate_size": 512,
+                "encoder_layers": 1,
+                "decoder_layers": 1,
+            },
+            steps=1500,
+            batch_size=256,
+            learning_rate=3e-3,
+            betas=(0.9, 0.98),
+            weight_decay=1.0,  # what is known by heart costs more weight than the rule
+            decay_fraction=0.0,
+            evaluate_every=50,
+        )
+    }
 
     @property
     def provenance(self) -> str:
@@ -51,46 +71,11 @@ class ModularAddition(SpacedTask):
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """The numbers, each one symbol, and the plus sign."""
         return (*map(str, range(self.modulus)), "+")
 
     @property
-    def max_source_tokens(self) -> int:
-        """Two numbers, `+` and `</s>`."""
-        return 4
-
-    @property
-    def max_target_tokens(self) -> int:
-        """The remainder and `</s>`."""
-        return 2
-
-    @property
     def allowed(self) -> str:
-        """Two numbers below the modulus."""
         return f"two whole numbers from 0 to {self.modulus - 1} with a + between and spaces around it"
-
-    @property
-    def recipes(self) -> Mapping[str, Recipe]:
-        """Much weight decay: what is known by heart costs more weight than the rule."""
-        model = {
-            "hidden_size": 128,
-            "intermediate_size": 512,
-            "encoder_layers": 1,
-            "decoder_layers": 1,
-            "num_attention_heads": 4,
-        }
-        return {
-            "product": Recipe(
-                model,
-                steps=1500,
-                batch_size=256,
-                learning_rate=3e-3,
-                betas=(0.9, 0.98),
-                weight_decay=1.0,
-                decay_fraction=0.0,
-                evaluate_every=50,
-            )
-        }
 
     @property
     def worked_example(self) -> WorkedExample:
@@ -126,12 +111,10 @@ class ModularAddition(SpacedTask):
         return torch.where(rank < self.train_share * PER_MILLE, SPLITS.index(TRAINING), other)
 
     def check_source(self, symbols: Sequence[str]) -> None:
-        """A number, a plus sign, a number."""
         if [symbol == "+" for symbol in symbols] != [False, True, False]:
             self.refuse(f"{' '.join(symbols)!r} is not a sum of two numbers")
 
     def answer(self, source: str) -> str:
-        """The remainder, by Python's integers."""
         first, _, second = self.split_source(source)
         return str((int(first) + int(second)) % self.modulus)
 

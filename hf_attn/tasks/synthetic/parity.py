@@ -6,15 +6,15 @@ from 6 tenths (Hahn 2020, arXiv:1906.06755): it learns short sequences only, and
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
 from hf_attn.models.config_checks import bounded
-from hf_attn.tasks.base import WorkedExample
-from hf_attn.tasks.base_symbols import SpacedTask
+from hf_attn.tasks.base import SpacedTask, WorkedExample
 from hf_attn.tasks.batch import Ragged
 from hf_attn.tasks.options import SizeChoice
-from hf_attn.tasks.recipes import Recipe
+from hf_attn.tasks.recipes import SMALL_TRANSFORMER, Recipe
 
 BITS = ("0", "1")
 ANSWERS = ("even", "odd")
@@ -35,49 +35,34 @@ class Parity(SpacedTask):
     notation = "zeros and ones separated by spaces"
     metric = "even or odd, rightly"
     sizes = (SizeChoice("length", "Longest", (8, 10, 12, 16), 10),)
-
-    @property
-    def symbols(self) -> tuple[str, ...]:
-        """The bits, then the two answers."""
-        return (*BITS, *ANSWERS)
-
-    @property
-    def source_symbols(self) -> tuple[str, ...]:
-        """The bits."""
-        return BITS
+    symbols = (*BITS, *ANSWERS)
+    source_symbols = BITS
+    max_target_tokens = 2  # the answer and `</s>`
+    recipes: ClassVar[Mapping[str, Recipe]] = {
+        "product": Recipe(
+            {
+                **SMALL_TRANSFORMER,
+                "encoder_layers": 1,
+                "decoder_layers": 1,
+                "norm_position": "post",
+                "zero_init_residual": False,
+            },
+            steps=2500,
+            learning_rate=1e-3,
+            evaluate_every=50,
+        )
+    }
 
     @property
     def max_source_tokens(self) -> int:
-        """The bits and `</s>`."""
         return self.length + 1
 
     @property
-    def max_target_tokens(self) -> int:
-        """The answer and `</s>`."""
-        return 2
-
-    @property
     def allowed(self) -> str:
-        """So many bits."""
         return f"1 to {self.length} zeros and ones separated by spaces"
 
     @property
-    def recipes(self) -> Mapping[str, Recipe]:
-        """A small model; the more bits, the more steps."""
-        model = {
-            "hidden_size": 64,
-            "intermediate_size": 256,
-            "encoder_layers": 1,
-            "decoder_layers": 1,
-            "num_attention_heads": 4,
-            "norm_position": "post",
-            "zero_init_residual": False,
-        }
-        return {"product": Recipe(model, steps=2500, batch_size=64, learning_rate=1e-3, evaluate_every=50)}
-
-    @property
     def worked_example(self) -> WorkedExample:
-        """As many bits as the options allow."""
         source = " ".join("1011010011"[: self.length])
         return WorkedExample(
             source,
@@ -98,12 +83,10 @@ class Parity(SpacedTask):
         return Ragged(ids, lengths), Ragged(answers, torch.ones_like(lengths)), ids
 
     def check_source(self, symbols: Sequence[str]) -> None:
-        """No more bits than are drawn."""
         if len(symbols) > self.length:
             self.refuse(f"The input has {len(symbols)} bits; this model reads {self.length} at most")
 
     def answer(self, source: str) -> str:
-        """Even or odd, by counting the ones."""
         return ANSWERS[self.split_source(source).count("1") % 2]
 
     def alignment(self, source: str, target: str) -> list[list[int]]:

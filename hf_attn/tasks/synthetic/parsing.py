@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import torch
 
 from hf_attn.models.config_checks import bounded
-from hf_attn.tasks.base import HardInputs, Task, WorkedExample, find_foreign
+from hf_attn.tasks.base import HardInputs, Task, WorkedExample, point_at
 from hf_attn.tasks.batch import Ragged, constant
 from hf_attn.tasks.options import SizeChoice
-from hf_attn.tasks.recipes import Recipe
+from hf_attn.tasks.recipes import SMALL_TRANSFORMER, Recipe
 
 VARIABLES = ("x", "y", "z")
 DIGITS = tuple("0123456789")
@@ -26,17 +26,11 @@ REDUNDANT_PROBABILITY = 0.1  # brackets that the tree does not need, as people w
 
 @dataclass(frozen=True)
 class Node:
-    """A node of a syntax tree.
+    """A node of a syntax tree."""
 
-    Attributes:
-        label: ASSIGN, ADD, SUB, MUL, DIV, a variable or a digit.
-        children: none for a leaf.
-        place: index of the node's token in the source, where it was read from one; else −1.
-    """
-
-    label: str
-    children: tuple["Node", ...] = ()
-    place: int = -1
+    label: str  # ASSIGN, ADD, SUB, MUL, DIV, a variable or a digit
+    children: tuple["Node", ...] = ()  # none for a leaf
+    place: int = -1  # index of the node's token in the source, where it was read from one; else −1
 
     def prefix(self) -> list["Node"]:
         """The node and all below it, in prefix order."""
@@ -77,11 +71,7 @@ class Parsing(Task):
         SizeChoice("depth", "Depth", (1,), 1, "Parser, one operator"),
         SizeChoice("depth", "Depth", (2, 3, 4), 3, "Parser, nested"),
     )
-
-    @property
-    def symbols(self) -> tuple[str, ...]:
-        """Source and target share variables and digits."""
-        return (*VARIABLES, *DIGITS, "=", *OPERATORS, "(", ")", "ASSIGN", *OPERATORS.values())
+    symbols = (*VARIABLES, *DIGITS, "=", *OPERATORS, "(", ")", "ASSIGN", *OPERATORS.values())
 
     @property
     def max_operators(self) -> int:
@@ -102,32 +92,19 @@ class Parsing(Task):
     @property
     def recipes(self) -> Mapping[str, Recipe]:
         """One operator is learned by a small model at once; nesting takes more steps."""
-        sizes = {
-            "encoder_layers": 2,
-            "decoder_layers": 2,
-            "num_attention_heads": 4,
-            "position_initializer_range": 1.0,
-        }
-        small = {"hidden_size": 64, "intermediate_size": 256, **sizes}
-        nested = {**small, "use_bias": True}
-        document = {
-            "hidden_size": 128,
-            "intermediate_size": 512,
-            "encoder_layers": 3,
-            "decoder_layers": 3,
-            "num_attention_heads": 4,
-            "position_initializer_range": 1.0,
-        }
+        small = {**SMALL_TRANSFORMER, "position_initializer_range": 1.0}
+        wide = {"hidden_size": 128, "intermediate_size": 512, "encoder_layers": 3, "decoder_layers": 3}
         if self.depth == 1:
             product = Recipe(small, steps=60, batch_size=64, learning_rate=5e-3, warmup_steps=5)
         else:
+            nested = {**small, "use_bias": True}
             product = Recipe(
                 nested, steps=800, batch_size=128, learning_rate=4e-3, warmup_steps=50, evaluate_every=50
             )
         return {
             "product": product,
             "document": Recipe(
-                document,
+                {**small, **wide},
                 steps=20,
                 batch_size=32,
                 learning_rate=4e-3,
@@ -139,7 +116,6 @@ class Parsing(Task):
 
     @property
     def worked_example(self) -> WorkedExample:
-        """The expression of “The Birth of Transformers”, or a nested one."""
         source = "x=1+2" if self.depth == 1 else "x=(1+2)*3"
         return WorkedExample(
             source,
@@ -178,8 +154,7 @@ class Parsing(Task):
         targets = constant(self.vocabulary["ASSIGN"], wanted) + variable + prefix
         if not self.parentheses:
             keep = (~needed).nonzero().squeeze(1)
-            sources = Ragged(sources.ids[keep], sources.lengths[keep])
-            targets = Ragged(targets.ids[keep], targets.lengths[keep])
+            sources, targets = sources.rows(keep), targets.rows(keep)
         return sources, targets, targets.ids
 
     def key_of(self, source: str) -> list[int]:
@@ -217,16 +192,8 @@ class Parsing(Task):
     # Reading and judging: by Python's own grammar
 
     def tree(self, text: str) -> Node:
-        """Parse an assignment with Python's `ast`.
-
-        Raises:
-            ValueError: a character, a name or a construction that the task does not have.
-        """
-        if foreign := find_foreign(text, self.vocabulary):
-            raise ValueError(
-                f"{foreign[0]!r} (character {foreign[1]}) is not allowed: write x, y or z, =, digits, "
-                f"+ - * / and brackets, for example {self.worked_example.source!r}."
-            )
+        """Parse an assignment with Python's `ast`; ValueError where it is none that the task has."""
+        self.refuse_foreign(text, self.vocabulary, "x, y or z, =, digits, + - * / and brackets")
         if longer := re.search(r"[0-9xyz](\s*[0-9xyz])+", text):
             raise ValueError(
                 f"{longer.group()!r} has no operator between its characters, and numbers and names are one "
@@ -280,13 +247,10 @@ class Parsing(Task):
 
     def alignment(self, source: str, target: str) -> list[list[int]]:
         """Each node is written from its own token; `</s>` from `</s>`."""
-        size = len(self.encode(source))
-        nodes = self.tree(source).prefix()
-        places = [nodes[row].place if row < len(nodes) else -1 for row in range(len(target.split()))]
-        return [[int(column == place) for column in range(size)] for place in [*places, size - 1]]
+        end = len(self.encode(source)) - 1
+        return point_at([node.place for node in self.tree(source).prefix()], len(target.split()), end)
 
     def size_of(self, source: str) -> int:
-        """Depth of nesting."""
         return self.tree(source).depth()
 
     def hard_inputs(self, randomness: random.Random) -> HardInputs:

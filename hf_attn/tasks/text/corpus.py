@@ -6,6 +6,7 @@ is here.
 
 import functools
 from abc import abstractmethod
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, NamedTuple
@@ -16,54 +17,36 @@ from transformers import PreTrainedTokenizerFast
 
 from hf_attn.tasks.base import Task, check_count
 from hf_attn.tasks.batch import SPECIAL_TOKENS, Batch, Ragged
-from hf_attn.tasks.splits import HELD_OUT, SPLITS, TRAINING, VALIDATION, fold_text, split_by_group
+from hf_attn.tasks.splits import SPLITS, TRAINING, fold_text, split_by_group
 from hf_attn.tasks.tokenizers.trained import train_tokenizer, wrap_text_tokenizer
 
 MOST_POSITIONS = 512  # tokens of the longest text that a model is built for
 
 
 class Row(NamedTuple):
-    """An example as it was read.
+    """An example as it was read."""
 
-    Attributes:
-        source: what is read.
-        target: what is to be written, or the class's name.
-        group: rows of one group stand in one split, because they give each other away.
-    """
-
-    source: str
-    target: str
-    group: str
+    source: str  # what is read
+    target: str  # what is to be written, or the class's name
+    group: str  # rows of one group stand in one split, because they give each other away
 
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What a checkpoint knows of its task without the data.
+    """What a checkpoint knows of its task without the data."""
 
-    Attributes:
-        tokenizer: tokenizer.json.
-        max_length: tokens that the model reads, `</s>` included.
-        classes: names of the classes, in the order of the model's outputs.
-    """
-
-    tokenizer: str
-    max_length: int
-    classes: tuple[str, ...]
+    tokenizer: str  # tokenizer.json
+    max_length: int  # tokens that the model reads, `</s>` included
+    classes: tuple[str, ...]  # names of the classes, in the order of the model's outputs
 
 
 @dataclass(frozen=True)
 class Sequences:
-    """Many sequences of ids of unequal length, end to end, so that long ones cost short ones no memory.
+    """Many sequences of ids of unequal length, end to end, so that long ones cost short ones no memory."""
 
-    Attributes:
-        ids: all of them.
-        starts: [N], where each begins.
-        lengths: [N].
-    """
-
-    ids: torch.Tensor
-    starts: torch.Tensor
-    lengths: torch.Tensor
+    ids: torch.Tensor  # all of them
+    starts: torch.Tensor  # [N], where each begins
+    lengths: torch.Tensor  # [N]
 
     @staticmethod
     def of(rows: Sequence[Sequence[int]]) -> "Sequences":
@@ -84,20 +67,13 @@ class Sequences:
 
 @dataclass(frozen=True)
 class Encoded:
-    """A corpus as ids.
+    """A corpus as ids."""
 
-    Attributes:
-        sources, targets: of each row, without `</s>`.
-        splits: [N] index into SPLITS.
-        numbers: of the rows, in `CorpusTask.rows`.
-        repeated: rows left out because they read like a training row, or like another of their split.
-    """
-
-    sources: Sequences
+    sources: Sequences  # of each row, without `</s>`
     targets: Sequences
-    splits: torch.Tensor
-    numbers: tuple[int, ...]
-    repeated: int
+    splits: torch.Tensor  # [N] index into SPLITS
+    numbers: tuple[int, ...]  # of the rows, in `CorpusTask.rows`
+    repeated: int  # rows left out because they read like a training row, or like another of their split
 
 
 @dataclass(frozen=True)
@@ -143,7 +119,6 @@ class CorpusTask(Task):
 
     @property
     def provenance(self) -> str:
-        """Where the examples come from and how they are split, for the card."""
         return (
             f"Examples are read from {self.origin}. About a tenth is held out for the results below, and a "
             f"tenth is kept apart for choosing settings; {self.grouped_by} stand in one split. The tokenizer "
@@ -157,7 +132,6 @@ class CorpusTask(Task):
 
     @functools.cached_property
     def splits(self) -> tuple[str, ...]:
-        """The split of each row."""
         return tuple(self.split_rows(self.rows))
 
     @functools.cached_property
@@ -182,11 +156,7 @@ class CorpusTask(Task):
 
     @functools.cached_property
     def encoded(self) -> Encoded:
-        """The rows as ids; a held-out one that reads like another row is left out.
-
-        Raises:
-            ValueError: the rows cannot be read, or a split is empty.
-        """
+        """The rows as ids; a held-out one that reads like another row is left out."""
         most = self.max_position_embeddings - 1
         sources = [ids[:most] for ids in encode_all(self.tokenizer, [row.source for row in self.rows])]
         targets = self.encode_targets(self.rows)
@@ -225,34 +195,23 @@ class CorpusTask(Task):
 
     @functools.cached_property
     def vocabulary(self) -> dict[str, int]:
-        """Token → id, the special tokens first."""
         return dict(sorted(self.tokenizer.get_vocab().items(), key=lambda entry: entry[1]))
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """Every token without the special ones."""
         return self.tokens[len(SPECIAL_TOKENS) :]
 
     @property
     def max_source_tokens(self) -> int:
-        """As many as the tokenizer says."""
         return self.tokenizer.model_max_length
 
-    @property
-    def max_target_tokens(self) -> int:
-        """As many as the tokenizer says."""
-        return self.tokenizer.model_max_length
+    max_target_tokens = max_source_tokens
 
     def tokens_of(self, text: str) -> list[str]:
         """A text's tokens, however many."""
         return self.tokenizer.backend_tokenizer.encode(text, add_special_tokens=False).tokens
 
     def split_source(self, text: str) -> list[str]:
-        """The text's tokens.
-
-        Raises:
-            ValueError: they are more than the model reads.
-        """
         tokens = self.tokens_of(text)
         if len(tokens) >= self.max_source_tokens:
             raise ValueError(
@@ -262,23 +221,26 @@ class CorpusTask(Task):
         return tokens
 
     def join_source(self, symbols: Sequence[str]) -> str:
-        """The text of tokens."""
         return self.tokenizer.convert_tokens_to_string(list(symbols))
 
-    def split_target(self, text: str) -> list[str]:
-        """The text's tokens."""
-        return self.tokens_of(text)
+    split_target, join_target = tokens_of, join_source
 
-    def join_target(self, symbols: Sequence[str]) -> str:
-        """The text of tokens."""
-        return self.tokenizer.convert_tokens_to_string(list(symbols))
+    @functools.cached_property
+    def _target_of(self) -> dict[str, str]:
+        return {row.source: row.target for row in self.rows}
 
     def answer(self, source: str) -> str | None:  # noqa: ARG002
         """Nobody knows but the data."""
         return None
 
+    def look_up(self, source: str) -> str | None:
+        """The target of a source that is in the data; None of any other, or where the data are not here."""
+        try:
+            return self._target_of.get(source)
+        except ValueError:
+            return None
+
     def alignment(self, source: str, target: str) -> list[list[int]] | None:  # noqa: ARG002
-        """Not known for text."""
         return None
 
     def size_of(self, source: str) -> int:
@@ -292,15 +254,10 @@ class CorpusTask(Task):
         return self.encoded.sources.rows(rows), self.encoded.targets.rows(rows), rows.unsqueeze(1)
 
     def split_of(self, keys: torch.Tensor) -> torch.Tensor:
-        """[B] index into SPLITS for row numbers [B, 1]."""
         return self.encoded.splits[keys[:, 0].cpu()].to(keys.device)
 
     def rows_of(self, split: str) -> torch.Tensor:
-        """Numbers of a split's rows.
-
-        Raises:
-            ValueError: it has none.
-        """
+        """Numbers of a split's rows; ValueError where it has none."""
         rows = (self.encoded.splits == SPLITS.index(split)).nonzero().squeeze(1)
         if not len(rows):
             raise ValueError(f"{self} has no {split} examples: {len(self.rows)} rows are too few.")
@@ -310,15 +267,8 @@ class CorpusTask(Task):
         """A split's rows as they were read."""
         return [self.rows[self.encoded.numbers[place]] for place in self.rows_of(split).tolist()]
 
-    def held_out(self, n: int, seed: int = 0) -> Batch:
-        """N rows that training never sees, in an order fixed by the seed; all where there are fewer."""
-        return self._fixed_rows(HELD_OUT, n, seed)
-
-    def validation(self, n: int, seed: int = 0) -> Batch:
-        """N rows apart from training and held-out, for choosing recipes; all where there are fewer."""
-        return self._fixed_rows(VALIDATION, n, seed)
-
-    def _fixed_rows(self, split: str, n: int, seed: int) -> Batch:
+    def _fixed_examples(self, split: str, n: int, seed: int) -> Batch:
+        """N of a split's rows in an order fixed by the seed; all where there are fewer."""
         check_count(n)
         rows = self.rows_of(split)
         generator = torch.Generator().manual_seed(seed)
@@ -331,6 +281,15 @@ class CorpusTask(Task):
 
     def _batch_of_rows(self, rows: torch.Tensor) -> Batch:
         return self.batch(self.encoded.sources.rows(rows), self.encoded.targets.rows(rows))
+
+
+def leave_out_contradictions(rows: Iterable[Row]) -> list[Row]:
+    """The rows without sources that have several targets, however they are written (`fold_text`)."""
+    rows = list(rows)
+    targets_of = defaultdict(set)
+    for row in rows:
+        targets_of[fold_text(row.source)].add(row.target)
+    return [row for row in rows if len(targets_of[fold_text(row.source)]) == 1]
 
 
 def encode_all(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str]) -> list[list[int]]:

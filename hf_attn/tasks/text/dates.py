@@ -11,14 +11,15 @@ import functools
 import random
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 
 from hf_attn.tasks.base import HardInputs, Task, WorkedExample
 from hf_attn.tasks.batch import SPECIAL_TOKENS, Ragged
-from hf_attn.tasks.recipes import RECURRENT, Recipe
+from hf_attn.tasks.recipes import RECURRENT, SMALL_TRANSFORMER, Recipe
 
 # The vocabulary is the same whatever Babel knows: a format that needs another character is left out.
 ALPHABET = (
@@ -92,11 +93,7 @@ def clean(text: str) -> str:
 
 @functools.lru_cache(maxsize=2)
 def load_formats(locales: str) -> tuple[DateFormat, ...]:
-    """The formats of the seen or the unseen locales that can be read in one way only.
-
-    Raises:
-        ImportError: Babel is not installed.
-    """
+    """The formats of the seen or the unseen locales that can be read in one way only; needs Babel."""
     try:
         from babel import Locale
     except ImportError as error:
@@ -149,24 +146,15 @@ def _field_texts(locale: str, field: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class FormatTables:
-    """All formats as tensors, so that many dates are written at once.
+    """All formats as tensors, so that many dates are written at once."""
 
-    Attributes:
-        ids: [texts, W] every text that a part can be, as ids, 0 behind.
-        lengths: [texts].
-        first: [formats, P] index of the first text of each part; a part that is not there is an empty text.
-        field: [formats, P] which column of `dates` chooses among a part's texts.
-        dates: [days, 5] of every day: 0, year, month, day and weekday, each from 0.
-    """
-
-    ids: torch.Tensor
-    lengths: torch.Tensor
-    first: torch.Tensor
-    field: torch.Tensor
-    dates: torch.Tensor
+    ids: torch.Tensor  # [texts, W] every text that a part can be, as ids, 0 behind
+    lengths: torch.Tensor  # [texts]
+    first: torch.Tensor  # [formats, P] index of the first text of each part; of none, an empty text's
+    field: torch.Tensor  # [formats, P] which column of `dates` chooses among a part's texts
+    dates: torch.Tensor  # [days, 5] of every day: 0, year, month, day and weekday, each from 0
 
     def to(self, device: torch.device) -> "FormatTables":
-        """The same on another device."""
         return FormatTables(*(tensor.to(device) for tensor in vars(self).values()))
 
     def write(self, formats: torch.Tensor, values: torch.Tensor) -> Ragged:
@@ -222,11 +210,7 @@ def write_date(format_: DateFormat, date: datetime.date, weekday: int | None = N
 
 @functools.lru_cache(maxsize=4096)
 def read_date(text: str) -> tuple[datetime.date, dict[str, tuple[int, int]]] | None:
-    """The date that a text tells and where its fields stand; None where no known format reads it.
-
-    Raises:
-        ImportError: Babel is not installed.
-    """
+    """The date that a text tells and where its fields stand; None where no known format reads it."""
     readings = [format_.read(text) for locales in LOCALES for format_ in load_formats(locales)]
     found = [reading for reading in readings if reading is not None]
     return found[0] if len({date for date, _ in found}) == 1 else None
@@ -251,6 +235,13 @@ class Dates(Task):
     metric = "the right date"
     size_name = "words"
     is_spaced = False
+    symbols = tuple(ALPHABET)
+    max_source_tokens = LONGEST + 1
+    max_target_tokens = ISO_LENGTH + 1
+    recipes: ClassVar[Mapping[str, Recipe]] = {  # most steps go into the names of months
+        "product": Recipe(SMALL_TRANSFORMER, steps=1200, learning_rate=4e-3, evaluate_every=50)
+    }
+    recurrent_recipe = replace(RECURRENT, steps=400)  # with attention it needs fewer than the Transformer
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -260,40 +251,7 @@ class Dates(Task):
             )
 
     @property
-    def symbols(self) -> tuple[str, ...]:
-        """Every character of source and target."""
-        return tuple(ALPHABET)
-
-    @property
-    def max_source_tokens(self) -> int:
-        """The longest text and `</s>`."""
-        return LONGEST + 1
-
-    @property
-    def max_target_tokens(self) -> int:
-        """An ISO date and `</s>`."""
-        return ISO_LENGTH + 1
-
-    @property
-    def recipes(self) -> Mapping[str, Recipe]:
-        """A small model; most steps go into the names of months."""
-        model = {
-            "hidden_size": 64,
-            "intermediate_size": 256,
-            "encoder_layers": 2,
-            "decoder_layers": 2,
-            "num_attention_heads": 4,
-        }
-        return {"product": Recipe(model, steps=1200, batch_size=64, learning_rate=4e-3, evaluate_every=50)}
-
-    @property
-    def recurrent_recipe(self) -> Recipe:
-        """An LSTM that reads both ways; with attention it needs fewer steps than the Transformer."""
-        return replace(RECURRENT, steps=400)
-
-    @property
     def worked_example(self) -> WorkedExample:
-        """A date with weekday and month in words."""
         story = (
             "The year's digits are copied from where the year stands, the month's two digits read its name, "
             "and the day's read its number, with a zero before it if need be. Nobody needs the weekday."
@@ -303,11 +261,7 @@ class Dates(Task):
         return WorkedExample("Dienstag, 4. März 2025", "2025-03-04", story)
 
     def draw(self, generator: torch.Generator, n: int) -> tuple[Ragged, Ragged, torch.Tensor]:
-        """Draw days and formats uniformly; the day is the key, in whatever format it is written.
-
-        Raises:
-            ImportError: Babel is not installed.
-        """
+        """Draw days and formats uniformly; the day is the key, in whatever format it is written."""
         device = generator.device
         tables = build_tables(self.locales).to(device)
         days = torch.randint(0, len(tables.dates), (n,), generator=generator, device=device)
@@ -340,14 +294,6 @@ class Dates(Task):
                 f"for example {self.worked_example.source!r}."
             )
         return list(text)
-
-    def split_target(self, text: str) -> list[str]:
-        """One symbol a character."""
-        return list(text)
-
-    def join_target(self, symbols: Sequence[str]) -> str:
-        """Nothing between."""
-        return "".join(symbols)
 
     def answer(self, source: str) -> str | None:
         """The date by Python's `datetime`; None where no known format reads the text, or without Babel."""

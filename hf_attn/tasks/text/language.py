@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import torch
 from tokenizers import processors
@@ -66,21 +67,17 @@ class Language(OwnText):
     metric = "the next token, guessed from the true ones before it"
     sizes = (SizeChoice("window", "Passage", (64, 128, 256), 128),)
     file_label = "Your own text, if any"
-
-    @property
-    def recipes(self) -> Mapping[str, Recipe]:
-        """One, for Transformers: the decoder-only model."""
-        return {
-            "product": Recipe(
-                PRODUCT_MODEL,
-                architecture="decoder",
-                steps=900,
-                batch_size=16,
-                learning_rate=3e-3,
-                report_every=20,
-                evaluate_every=100,
-            )
-        }
+    recipes: ClassVar[Mapping[str, Recipe]] = {
+        "product": Recipe(
+            PRODUCT_MODEL,
+            architecture="decoder",
+            steps=900,
+            batch_size=16,
+            learning_rate=3e-3,
+            report_every=20,
+            evaluate_every=100,
+        )
+    }
 
     @functools.cached_property
     def worked_example(self) -> WorkedExample:
@@ -99,36 +96,24 @@ class Language(OwnText):
         )
 
     def read_rows(self) -> list[Row]:
-        """The documents.
-
-        Raises:
-            ValueError: the file cannot be read, or has too few documents.
-        """
         if self.dataset:
-            return self._read_dataset()
-        if not self.path:
+            documents = list(
+                dict.fromkeys(line.cells[0] for line in read_dataset(self.dataset, (self.text,)))
+            )
+            lacking = f"different texts; at least {FEWEST_ROWS} are needed."
+        elif self.path:
+            documents = documents_of(read_text(Path(self.path), "a text", SAVE_AS))
+            lacking = (
+                f"lines with text; at least {FEWEST_ROWS} are needed, or as many paragraphs with blank lines "
+                "between: bring a longer text."
+            )
+        else:
             return [Row("", row.source, row.group) for row in Topics().rows]
-        text = read_text(Path(self.path), "a text", SAVE_AS)
-        documents = documents_of(text)
         if len(documents) < FEWEST_ROWS:
-            raise ValueError(
-                f"{self.path} has {len(documents)} lines with text; at least {FEWEST_ROWS} are needed, or as "
-                "many paragraphs with blank lines between: bring a longer text."
-            )
-        return [Row("", document, fold_text(document)) for document in documents]
-
-    def _read_dataset(self) -> list[Row]:
-        """A data set's documents, none twice."""
-        lines = read_dataset(self.dataset, (self.text,))
-        documents = list(dict.fromkeys(line.cells[0] for line in lines))
-        if len(documents) < FEWEST_ROWS:
-            raise ValueError(
-                f"{self.dataset} has {len(documents)} different texts; at least {FEWEST_ROWS} are needed."
-            )
+            raise ValueError(f"{self.dataset or self.path} has {len(documents)} {lacking}")
         return [Row("", document, fold_text(document)) for document in documents]
 
     def tokenizer_texts(self, rows: Sequence[Row]) -> list[str]:
-        """The documents."""
         return [row.target for row in rows]
 
     @functools.cached_property
@@ -141,16 +126,11 @@ class Language(OwnText):
         return tokenizer
 
     def longest_row(self, tokenizer: PreTrainedTokenizerFast) -> int:  # noqa: ARG002
-        """`<s>` and a passage."""
-        return self.window + 1
+        return self.window + 1  # `<s>` and a passage
 
     @functools.cached_property
     def encoded(self) -> Encoded:
-        """The documents' passages as ids; a held-out one that training has, too, is left out.
-
-        Raises:
-            ValueError: the text cannot be read.
-        """
+        """The documents' passages as ids; a held-out one that training has, too, is left out."""
         documents = encode_all(self.tokenizer, [row.target for row in self.rows])
         row_of: dict[tuple[int, ...], int] = {}
         count = 0
@@ -178,11 +158,7 @@ class Language(OwnText):
         return self.window + 1 - self.max_source_tokens
 
     def encode(self, text: str) -> list[int]:
-        """How a text begins → ids, `<s>` first and nothing behind: the model goes on there.
-
-        Raises:
-            ValueError: the text is empty, too long, or holds characters that were never met.
-        """
+        """How a text begins → ids, `<s>` first and nothing behind: the model goes on there."""
         return [START, *super().encode(text)[:-1]]
 
     def read_source(self, ids: Sequence[int]) -> str:

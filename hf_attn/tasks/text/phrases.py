@@ -1,13 +1,13 @@
 """The language of a phrase: names of countries, languages, currencies and measures, from Babel's CLDR."""
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from hf_attn.tasks.base import WorkedExample
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.tasks.splits import fold_text, split_by_group
-from hf_attn.tasks.text.corpus import Row
+from hf_attn.tasks.text.corpus import Row, leave_out_contradictions
 from hf_attn.tasks.text.text_classification import DOCUMENT_MODEL, PRODUCT_MODEL, TextClassification
 
 LANGUAGES = ("cs", "de", "en", "es", "fi", "fr", "hu", "it", "nl", "pl", "sv", "tr")  # all in Latin letters
@@ -28,33 +28,21 @@ class Phrases(TextClassification):
     grouped_by = "phrases of one meaning in all languages"
     tokenizer_size = 1000
     unknown_share = 0.05
-
-    @property
-    def recipes(self) -> Mapping[str, Recipe]:
-        """A small model, and the classifier of “Self-Attention and Multi-Head Attention”."""
-        model = {**PRODUCT_MODEL, "dropout": 0.2}
-        return {
-            "product": Recipe(model, steps=1200, learning_rate=5e-3, evaluate_every=50),
-            "document": Recipe(DOCUMENT_MODEL, steps=400, learning_rate=1e-3, evaluate_every=50),
-        }
-
-    @property
-    def worked_example(self) -> WorkedExample:
-        """A currency that is held out in every language."""
-        return WorkedExample(
-            "Nordkoreanischer Won",
-            "German",
-            "The won is held out in every language; endings such as -ischer were learned elsewhere.",
-        )
+    recipes: ClassVar[Mapping[str, Recipe]] = {
+        "product": Recipe(
+            {**PRODUCT_MODEL, "dropout": 0.2}, steps=1200, learning_rate=5e-3, evaluate_every=50
+        ),
+        "document": Recipe(DOCUMENT_MODEL, steps=400, learning_rate=1e-3, evaluate_every=50),
+    }
+    worked_example = WorkedExample(
+        "Nordkoreanischer Won",
+        "German",
+        "The won is held out in every language; endings such as -ischer were learned elsewhere.",
+    )
 
     def read_rows(self) -> list[Row]:
-        """Phrases that are of one language alone, whoever writes them, and stand for one meaning."""
-        rows: dict[str, Row] = {}
-        languages_of = defaultdict(set)
-        for row in read_phrases():
-            languages_of[fold_text(row.source)].add(row.target)
-            rows[fold_text(row.source)] = row
-        return [row for phrase, row in rows.items() if len(languages_of[phrase]) == 1]
+        """Phrases that are of one language and one meaning alone, however they are written."""
+        return list({fold_text(row.source): row for row in leave_out_contradictions(read_phrases())}.values())
 
     def split_rows(self, rows: Sequence[Row]) -> list[str]:
         """By meaning alone."""
@@ -62,11 +50,7 @@ class Phrases(TextClassification):
 
 
 def read_phrases() -> Iterator[Row]:
-    """Every phrase, its language, and what it means.
-
-    Raises:
-        ValueError: Babel is not installed.
-    """
+    """Every phrase, its language, and what it means; ValueError without Babel."""
     try:
         from babel import Locale
         from babel.units import format_unit

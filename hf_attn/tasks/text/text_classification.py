@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from hf_attn.tasks.base_classes import ClassTask
+from hf_attn.tasks.base import ClassTask
 from hf_attn.tasks.batch import IGNORED, UNKNOWN, Batch, Ragged
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.tasks.splits import split_within_targets
@@ -58,6 +58,7 @@ class TextClassification(ClassTask, CorpusTask):
     longest_text = MOST_CHARACTERS
     max_tokens: ClassVar[int] = 64
     unknown_share: ClassVar[float] = 0.1
+    answer = CorpusTask.look_up
 
     @property
     def recurrent_recipe(self) -> Recipe:
@@ -74,22 +75,17 @@ class TextClassification(ClassTask, CorpusTask):
         return [row.source for row in rows]
 
     def longest_row(self, tokenizer: PreTrainedTokenizerFast) -> int:  # noqa: ARG002
-        """As many as are read."""
         return self.max_tokens
 
     @functools.cached_property
     def classes(self) -> tuple[str, ...]:
         """The checkpoint's, or those of the rows by alphabet."""
-        return (
-            self.known.classes if self.known is not None else tuple(sorted({row.target for row in self.rows}))
-        )
+        if self.known is not None:
+            return self.known.classes
+        return tuple(sorted({row.target for row in self.rows}))
 
     def encode_targets(self, rows: Sequence[Row]) -> list[list[int]]:
-        """The class's index.
-
-        Raises:
-            ValueError: a checkpoint does not know a row's class.
-        """
+        """The class's index; ValueError where a checkpoint does not know a row's class."""
         index = {name: place for place, name in enumerate(self.classes)}
         if unknown := sorted({row.target for row in rows} - set(index)):
             raise ValueError(
@@ -98,20 +94,7 @@ class TextClassification(ClassTask, CorpusTask):
             )
         return [[index[row.target]] for row in rows]
 
-    @functools.cached_property
-    def _class_of(self) -> dict[str, str]:
-        """Text → class, of every row."""
-        return {row.source: row.target for row in self.rows}
-
-    def answer(self, source: str) -> str | None:
-        """The class of a text that is in the data; None of any other, or where the data are not here."""
-        try:
-            return self._class_of.get(source)
-        except ValueError:
-            return None
-
     def split_source(self, text: str) -> list[str]:
-        """The text's first tokens."""
         return self.tokens_of(text)[: self.max_source_tokens - 1]
 
     def batch_of(self, texts: Sequence[str], targets: Sequence[str] | None = None) -> Batch:

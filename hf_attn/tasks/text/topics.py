@@ -3,14 +3,14 @@
 import ast
 import platform
 import sysconfig
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from hf_attn.tasks.base import WorkedExample
 from hf_attn.tasks.recipes import Recipe
-from hf_attn.tasks.text.corpus import Row
+from hf_attn.tasks.text.corpus import Row, leave_out_contradictions
 from hf_attn.tasks.text.text_classification import DOCUMENT_MODEL, PRODUCT_MODEL, TextClassification
 from hf_attn.utils.disk_cache import cached_rows
 
@@ -56,40 +56,25 @@ class Topics(TextClassification):
     tokenizer_size = 4000
     is_lowercase = True
     unknown_share = 0.3
-
-    @property
-    def recipes(self) -> Mapping[str, Recipe]:
-        """A small model with dropout, and the classifier of “Self-Attention and Multi-Head Attention”."""
-        return {
-            "product": Recipe(PRODUCT_MODEL, steps=800, learning_rate=4e-3, evaluate_every=50),
-            "document": Recipe(DOCUMENT_MODEL, steps=400, learning_rate=1e-3, evaluate_every=50),
-        }
-
-    @property
-    def worked_example(self) -> WorkedExample:
-        """A docstring of genericpath, whose docstrings are all held out."""
-        return WorkedExample(
-            "Return the size of a file, reported by os.stat().",
-            "files",
-            "No docstring of this module was learned from; other modules speak of files and stat, too.",
-        )
+    recipes: ClassVar[Mapping[str, Recipe]] = {
+        "product": Recipe(PRODUCT_MODEL, steps=800, learning_rate=4e-3, evaluate_every=50),
+        "document": Recipe(DOCUMENT_MODEL, steps=400, learning_rate=1e-3, evaluate_every=50),
+    }
+    worked_example = WorkedExample(  # of genericpath, whose docstrings are all held out
+        "Return the size of a file, reported by os.stat().",
+        "files",
+        "No docstring of this module was learned from; other modules speak of files and stat, too.",
+    )
 
     def read_rows(self) -> list[Row]:
         """Docstrings of this Python's standard library; one that two topics have is no topic's."""
         name = f"docstrings-{platform.python_implementation()}-{platform.python_version()}"
         rows = [Row(*row) for row in cached_rows(name, lambda: [list(row) for row in read_docstrings()])]
-        topics_of = defaultdict(set)
-        for row in rows:
-            topics_of[row.source].add(row.target)
-        return list({row.source: row for row in rows if len(topics_of[row.source]) == 1}.values())
+        return list({row.source: row for row in leave_out_contradictions(rows)}.values())
 
 
 def read_docstrings() -> Iterator[Row]:
-    """Every docstring of the modules in TOPICS, its topic and its module's file; nothing is imported.
-
-    Raises:
-        ValueError: this Python has no standard library in files.
-    """
+    """Every docstring of the modules in TOPICS, its topic and its module's file; nothing is imported."""
     library = Path(sysconfig.get_path("stdlib"))
     if not (library / "shutil.py").exists():
         raise ValueError(

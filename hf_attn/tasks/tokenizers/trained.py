@@ -69,10 +69,10 @@ def wrap_text_tokenizer(tokenizer: Tokenizer, model_max_length: int) -> PreTrain
 
 
 def wrap_tokenizer(tokenizer: Tokenizer, model_max_length: int, **settings) -> PreTrainedTokenizerFast:
-    """A `tokenizers.Tokenizer` with our special tokens and `</s>` behind every text.
+    """A `tokenizers.Tokenizer` with our special tokens, its ids 0 … 3, and `</s>` behind every text.
 
     Args:
-        tokenizer: one whose ids 0 … 3 are the special tokens.
+        tokenizer: the one to wrap.
         model_max_length: tokens that a model reads, `</s>` included.
         **settings: further ones of PreTrainedTokenizerFast.
     """

@@ -40,16 +40,10 @@ class OwnText(CorpusTask):
 
     @property
     def tokenizer_size(self) -> int:  # type: ignore[override]
-        """Most tokens, as the option says."""
         return self.vocab_size
 
     @functools.cached_property
     def tokenizer(self) -> PreTrainedTokenizerFast:
-        """The checkpoint's, or one trained on the training rows.
-
-        Raises:
-            ValueError: there is nothing to write with.
-        """
         tokenizer = super().tokenizer
         if len(tokenizer) == len(SPECIAL_TOKENS):
             raise ValueError(
@@ -62,22 +56,14 @@ class OwnText(CorpusTask):
         return split_within_targets([("", row.group) for row in rows])
 
     def split_source(self, text: str) -> list[str]:
-        """The text's tokens.
-
-        Raises:
-            ValueError: they are more than the model reads, or of characters that were never met.
-        """
+        """The text's tokens; ValueError where they are too many, or of characters never met."""
         if self.tokenizer_kind != "words":  # rare words are `<unk>` in training, too
             refuse_unknown(self.tokenizer, text)
         return super().split_source(text)
 
 
 def refuse_unknown(tokenizer: PreTrainedTokenizerFast, text: str) -> None:
-    """Refuse what would be read as `<unk>`, and name the character.
-
-    Raises:
-        ValueError: the text holds a character that was not met when the tokenizer was trained.
-    """
+    """Refuse what would be read as `<unk>`, as it was never met; ValueError names the character."""
     encoding = tokenizer.backend_tokenizer.encode(text, add_special_tokens=False)
     if UNKNOWN not in encoding.ids:
         return

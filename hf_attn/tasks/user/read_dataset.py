@@ -10,11 +10,7 @@ MOST_ROWS = 50_000  # more than a small model learns from in the time that it ha
 
 
 def load_library():
-    """The `datasets` library.
-
-    Raises:
-        ValueError: it is not installed.
-    """
+    """The `datasets` library; ValueError where it is not installed."""
     try:
         import datasets
     except ImportError as error:

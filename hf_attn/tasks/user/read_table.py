@@ -29,15 +29,10 @@ TABLE, SAVE_AS = "a table of text", "save the table as CSV in UTF-8"
 
 @dataclass(frozen=True)
 class Line:
-    """One row of a table.
+    """One row of a table."""
 
-    Attributes:
-        number: its line in the file, from 1.
-        cells: the wanted columns, without space around.
-    """
-
-    number: int
-    cells: tuple[str, ...]
+    number: int  # its line in the file, from 1
+    cells: tuple[str, ...]  # the wanted columns, without space around
 
 
 def read_columns(path: str | Path, columns: Sequence[str]) -> list[Line]:
@@ -75,11 +70,7 @@ def read_columns(path: str | Path, columns: Sequence[str]) -> list[Line]:
 
 
 def column_names(path: str | Path) -> list[str]:
-    """What the first line of a CSV, or the first object of JSON Lines, names; nothing where it names nothing.
-
-    Raises:
-        ValueError: the file is not there, is no text, or is too large.
-    """
+    """What the first line of a CSV, or the first object of JSON Lines, names, if it names anything."""
     path = Path(path)
     text = read_text(path).lstrip()
     first = io.StringIO(text, newline="").readline()
@@ -135,7 +126,6 @@ def _refuse_binary(path: Path, content: bytes, wanted: str, remedy: str) -> None
 
 
 def _csv_lines(path: Path, text: str, columns: Sequence[str]) -> Iterator[Line]:
-    """The rows of a CSV."""
     header, delimiter = _find_header(path, text, columns)
     places = [header.index(name) for name in columns]
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
@@ -173,7 +163,6 @@ def _find_header(path: Path, text: str, columns: Sequence[str]) -> tuple[list[st
 
 
 def _json_lines(path: Path, text: str, columns: Sequence[str]) -> Iterator[Line]:
-    """The rows of JSON Lines."""
     for number, line in enumerate(text.split("\n"), 1):  # splitlines would part texts at rare signs
         if not line.strip():
             continue

@@ -4,14 +4,15 @@ import functools
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from hf_attn.tasks.base import WorkedExample
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.tasks.splits import HELD_OUT, SPLITS, fold_text, stable_hash
-from hf_attn.tasks.text.corpus import Row
+from hf_attn.tasks.text.corpus import Row, leave_out_contradictions
 from hf_attn.tasks.text.text_classification import PRODUCT_MODEL, TextClassification
 from hf_attn.tasks.user.read_dataset import read_dataset
-from hf_attn.tasks.user.read_table import Line, column_names, read_columns
+from hf_attn.tasks.user.read_table import column_names, read_columns
 
 FEWEST_ROWS = 30  # a tenth of it is three texts to measure on
 MOST_CLASSES = 100
@@ -44,6 +45,9 @@ class OwnClasses(TextClassification):
     file_label = "Your table"
     origin = "a table of the user's own, or a data set on the Hub"
     is_lowercase = True
+    recipes: ClassVar[Mapping[str, Recipe]] = {  # does for some hundred to some ten thousand short texts
+        "product": Recipe(PRODUCT_MODEL, steps=600, batch_size=32, learning_rate=4e-3, evaluate_every=50)
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -51,13 +55,6 @@ class OwnClasses(TextClassification):
             raise ValueError(f"path={self.path!r} and dataset={self.dataset!r}: give one of them.")
         if self.text and self.text == self.label:
             raise ValueError(f"text={self.text!r} and label={self.label!r} must be two columns.")
-
-    @property
-    def recipes(self) -> Mapping[str, Recipe]:
-        """One that does for some hundred to some ten thousand short texts."""
-        return {
-            "product": Recipe(PRODUCT_MODEL, steps=600, batch_size=32, learning_rate=4e-3, evaluate_every=50)
-        }
 
     @functools.cached_property
     def worked_example(self) -> WorkedExample:
@@ -76,34 +73,25 @@ class OwnClasses(TextClassification):
         )
 
     def read_rows(self) -> list[Row]:
-        """The table's rows; texts that `fold_text` makes equal are a group.
-
-        Raises:
-            ValueError: nothing was named, the table cannot be read, or nothing can be learned from it.
-        """
-        if self.dataset:
-            lines = leave_out_contradictions(read_dataset(self.dataset, self.columns))
-        elif self.path:
-            lines = read_columns(self.path, self.columns)
-            refuse_contradictions(lines, self.path)
-        else:
+        """The table's rows; texts that `fold_text` makes equal are a group."""
+        if not self.dataset and not self.path:
             raise ValueError(
                 "Task 'csv' has no data: give path=table.csv, or dataset=… for a data set on the Hub."
             )
-        rows = [
-            Row(" ".join(text.split()), label, fold_text(text))
-            for text, label in (line.cells for line in lines)
-        ]
+        read = read_dataset if self.dataset else read_columns
+        lines = read(self.dataset or self.path, self.columns)
+        cells = (line.cells for line in lines)
+        rows = [Row(" ".join(text.split()), label, fold_text(text)) for text, label in cells]
+        if self.dataset:  # on the Hub nobody can mend them
+            rows = leave_out_contradictions(rows)
+        else:
+            refuse_contradictions(rows, [line.number for line in lines], self.path)
         check_classes(rows, self.path or self.dataset)
         return rows
 
     @property
     def columns(self) -> tuple[str, str]:
-        """The columns that are read: the texts', the labels'.
-
-        Raises:
-            ValueError: the file cannot be read.
-        """
+        """The columns that are read: the texts', the labels'."""
         if self.dataset:
             return self.text or TEXT_COLUMN, self.label or LABEL_COLUMN
         names = column_names(self.path)
@@ -115,11 +103,7 @@ class OwnClasses(TextClassification):
 
 
 def check_classes(rows: Sequence[Row], source: str) -> None:
-    """Refuse rows from which no classes can be learned.
-
-    Raises:
-        ValueError: too few different rows, one class only, too many classes, or too few texts of one.
-    """
+    """Refuse rows from which no classes can be learned, by a ValueError."""
     texts_of = defaultdict(set)
     for row in rows:
         texts_of[row.target].add(row.source)
@@ -146,26 +130,13 @@ def check_classes(rows: Sequence[Row], source: str) -> None:
         )
 
 
-def refuse_contradictions(lines: Sequence[Line], source: str) -> None:
-    """Refuse a text that has two classes.
-
-    Raises:
-        ValueError: with both lines.
-    """
-    first: dict[str, Line] = {}
-    for line in lines:
-        text, label = " ".join(line.cells[0].split()), line.cells[1]
-        before = first.setdefault(text, line)
-        if before.cells[1] != label:
+def refuse_contradictions(rows: Sequence[Row], lines: Sequence[int], source: str) -> None:
+    """Refuse a text that has two classes; ValueError names both lines."""
+    first: dict[str, tuple[str, int]] = {}
+    for row, line in zip(rows, lines, strict=True):
+        label, before = first.setdefault(row.source, (row.target, line))
+        if label != row.target:
             raise ValueError(
-                f"{source}: the text on line {line.number} has class {label!r}, and {before.cells[1]!r} on "
-                f"line {before.number}: decide for one, or delete both."
+                f"{source}: the text on line {line} has class {row.target!r}, and {label!r} on line "
+                f"{before}: decide for one, or delete both."
             )
-
-
-def leave_out_contradictions(lines: Sequence[Line]) -> list[Line]:
-    """The lines without texts that have two classes: on the Hub nobody can mend them."""
-    labels_of = defaultdict(set)
-    for line in lines:
-        labels_of[" ".join(line.cells[0].split())].add(line.cells[1])
-    return [line for line in lines if len(labels_of[" ".join(line.cells[0].split())]) == 1]

@@ -45,19 +45,12 @@ class Classifier(nn.Module):
 
 @dataclass(frozen=True)
 class Run:
-    """What five epochs on random labels gave.
+    """What five epochs on random labels gave."""
 
-    Attributes:
-        accuracies: of each epoch's training, in per cent.
-        losses: of each epoch's training.
-        positive: the probability of the positive class for the one text that is drawn behind the training.
-        unseen: accuracy on 1,000 texts drawn behind that, with labels as random, in per cent.
-    """
-
-    accuracies: tuple[float, ...]
-    losses: tuple[float, ...]
-    positive: float
-    unseen: float
+    accuracies: tuple[float, ...]  # of each epoch's training, in per cent
+    losses: tuple[float, ...]  # of each epoch's training
+    positive: float  # the probability of the positive class for the text that is drawn behind the training
+    unseen: float  # accuracy on 1,000 texts drawn behind that, with labels as random, in per cent
 
 
 @cache

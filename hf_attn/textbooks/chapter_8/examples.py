@@ -52,13 +52,11 @@ FIRST_DIGIT = 14  # id of 0 in the three expressions that are printed with ids: 
 
 
 def similarity() -> torch.Tensor:
-    """X Xᵀ of the five words, [5, 5]."""
     vectors = torch.tensor(ARROW, dtype=torch.float64)
     return vectors @ vectors.T
 
 
 def contextual() -> torch.Tensor:
-    """Softmax(X Xᵀ) X, [5, 3]."""
     return similarity().softmax(dim=1) @ torch.tensor(ARROW, dtype=torch.float64)
 
 

@@ -24,11 +24,7 @@ STEPS = 200  # of Hopfield updates, after which a state no longer moves
 
 @cache
 def open_bundled(name: str) -> Checkpoint:
-    """A bundled checkpoint.
-
-    Raises:
-        FileNotFoundError: it is not there, as in a package without the app.
-    """
+    """A bundled checkpoint; FileNotFoundError without it, as in a package without the app."""
     if not (BUNDLED / name).is_dir():
         raise FileNotFoundError(
             f"{BUNDLED / name} is not there, and these claims are measured on it: run them in the "

@@ -1,16 +1,18 @@
 """Document `chapter-8`: what it says of places between a query and a key, and of places never trained."""
 
+from typing import Any
+
 import torch
 
 from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
-from hf_attn.models.positions import POSITION_TYPES, Positions
+from hf_attn.models.positions import POSITION_TYPES
 from hf_attn.textbooks.claims import Claim, Measured, count_parameters, difference
 
 LENGTH, FAR = 8, 100
 RELATIVE = ("relative", "t5", "t5_clipped", "alibi")
 
 
-def build_positions(position_type: str, **settings) -> Positions:
+def build_positions(position_type: str, **settings) -> Any:
     """One of the ways to tell places, for one head of 16 and 8 trained places, its weights drawn."""
     config = AttnEncoderConfig(
         hidden_size=16,

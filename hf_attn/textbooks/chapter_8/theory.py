@@ -4,12 +4,12 @@ import math
 
 import torch
 
-from hf_attn.analysis.head_metrics import kernel_matrix
+from hf_attn.analysis.head_metrics import kernel_matrix, normalised_entropy
 from hf_attn.models.attention import scaled_dot_product_attention
-from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
 from hf_attn.models.position_base import build_inverse_frequencies, build_sinusoids
-from hf_attn.models.positions import ComplexPositions, RotaryNTKPositions, RotaryPositions, rotate
+from hf_attn.models.positions import rotate
 from hf_attn.textbooks.chapter_8.examples import EMBEDDINGS, similarity
+from hf_attn.textbooks.chapter_8.positions import build_positions
 from hf_attn.textbooks.claims import Claim, Measured, difference, flat
 
 WIDTH = 512
@@ -32,15 +32,8 @@ def one_rotation() -> Measured:
     return (difference(torch.stack(turned, dim=2).flatten(1), table[5:]),)
 
 
-def small_encoder(position_type: str) -> AttnEncoderConfig:
-    """One head of 16, trained on 8 places."""
-    return AttnEncoderConfig(
-        hidden_size=16, num_attention_heads=1, max_position_embeddings=8, position_type=position_type
-    )
-
-
 def rotary_scores() -> Measured:
-    positions = RotaryPositions(small_encoder("rotary"))
+    positions = build_positions("rotary")
     query, key = torch.randn(2, 1, 1, 8, 16)
     scores = []
     for start in (0, 100):
@@ -51,14 +44,12 @@ def rotary_scores() -> Measured:
 
 def ntk_frequencies() -> Measured:
     places = torch.arange(32).unsqueeze(0)
-    trained = RotaryPositions(small_encoder("rotary")).angles(places)[0, 1]
-    scaled = RotaryNTKPositions(small_encoder("rotary_ntk")).angles(places)[0, 1]
+    trained, scaled = (build_positions(name).angles(places)[0, 1] for name in ("rotary", "rotary_ntk"))
     return flat((scaled / trained)[[0, -1]])
 
 
 def phase_shift() -> Measured:
-    positions = ComplexPositions(small_encoder("complex"))
-    positions.reset()
+    positions = build_positions("complex")
     with torch.no_grad():
         real, imaginary = positions(torch.ones(1, 8, 16), torch.arange(8).unsqueeze(0)).chunk(2, dim=-1)
         waves = torch.complex(real, imaginary)
@@ -80,8 +71,7 @@ def bond() -> Measured:
 
 
 def entropy() -> Measured:
-    weights = similarity().softmax(dim=1)[1]
-    return (float(-(weights * weights.log()).sum()) / math.log(len(weights)),)
+    return (float(normalised_entropy(similarity().softmax(dim=1))[1]),)
 
 
 def gibbs() -> Measured:

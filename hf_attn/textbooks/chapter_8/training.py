@@ -2,30 +2,18 @@
 
 import dataclasses
 
-import torch
-
-from hf_attn.architectures.registry import build_model
+from hf_attn.experiments.base import start_training
 from hf_attn.tasks import build_task
 from hf_attn.tasks.base import Task
 from hf_attn.textbooks.claims import Claim, mark_full
-from hf_attn.training.device import build_accelerator
-from hf_attn.training.loop import train
 
-WRITTEN = (
-    0.985  # of validation examples, as a whole: the accuracy that is printed for addition at its epoch 5
-)
+WRITTEN = 0.985  # of validation examples, as a whole: the accuracy printed for addition at its epoch 5
 
 
 def steps_to_learn(task: Task) -> int:
-    """Steps of the recipe at the document's size after which so many validation examples are written right.
-
-    Raises:
-        ArithmeticError: the recipe's steps do not suffice.
-    """
+    """Steps of the recipe at the document's size after which so many validation examples are right."""
     recipe = dataclasses.replace(task.recipes["document"], report_every=1)
-    generator = torch.Generator().manual_seed(0)
-    model = build_model(task, recipe, seed=0)
-    for report in train(task, model, recipe, generator=generator, accelerator=build_accelerator("cpu")):
+    for report in start_training(task, recipe, seed=0)[1]:
         if report.validation_exact_match >= WRITTEN:
             return report.measured_at
     raise ArithmeticError(f"{task.name} was not learned to {WRITTEN:.1%} in {recipe.steps} steps.")

@@ -44,25 +44,15 @@ class Seq2Seq(nn.Module):
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """What one of the document's trainings is given.
+    """What one of the document's trainings is given."""
 
-    Attributes:
-        sorts: the target is the source sorted; reversed otherwise.
-        length: symbols of each sequence.
-        examples: for training and for testing.
-        embedding_size: of both embeddings.
-        hidden_size: of both LSTMs.
-        epochs: passes over the training examples.
-        falling: by how much the share of given symbols falls each epoch, from 1 down to .2.
-    """
-
-    sorts: bool
-    length: int
-    examples: tuple[int, int]
-    embedding_size: int
-    hidden_size: int
-    epochs: int
-    falling: float
+    sorts: bool  # the target is the source sorted; reversed otherwise
+    length: int  # symbols of each sequence
+    examples: tuple[int, int]  # for training and for testing
+    embedding_size: int  # of both embeddings
+    hidden_size: int  # of both LSTMs
+    epochs: int  # passes over the training examples
+    falling: float  # by how much the share of given symbols falls each epoch, from 1 down to .2
 
 
 SORTING = Setting(True, 8, (3200, 800), 64, 128, 31, 0.025)

@@ -37,11 +37,7 @@ def draw_maps() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
 
 
 def draw_head_maps(skipped: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The maps of cell 75, [8, 16, 16] each.
-
-    Args:
-        skipped: draws thrown away after the one matrix of cell 62.
-    """
+    """The maps of cell 75, [8, 16, 16] each, so many draws after the one matrix of cell 62."""
     generator = torch.Generator().manual_seed(123)
     torch.rand(WIDTH, WIDTH, generator=generator)
     torch.rand(skipped, generator=generator)
