@@ -4,12 +4,9 @@ import torch
 
 
 def shift_right(labels: torch.Tensor, pad_token_id: int, start_token_id: int) -> torch.Tensor:
-    """Make the decoder's input from labels: the start token, then every label but the last.
+    """Make the decoder's input [B, T] from labels [B, T]: the start token, then every label but the last.
 
-    Args:
-        labels: [B, T]; −100 where there is nothing to learn.
-        pad_token_id: stands where a label was −100.
-        start_token_id: stands first.
+    The padding token stands where a label was −100, which is not learned.
     """
     start = labels.new_full((labels.shape[0], 1), start_token_id)
     shifted = torch.cat((start, labels[:, :-1]), dim=1)
@@ -19,11 +16,8 @@ def shift_right(labels: torch.Tensor, pad_token_id: int, start_token_id: int) ->
 def classification_loss(model, logits, labels, num_items_in_batch=None) -> torch.Tensor:
     """Mean over labels, or sum over num_items_in_batch: transformers heeds that for classes only.
 
-    Args:
-        model: the classifier, with `loss_function` and `config`.
-        logits: [B, labels].
-        labels: [B] class indices, [B, labels] for multi-label, or [B] numbers for regression.
-        num_items_in_batch: how many labels all accumulated batches hold together; None for this batch's own.
+    Logits are [B, labels]; labels are [B] class indices, [B, labels] for multi-label, or [B] numbers for
+    regression. num_items_in_batch counts the labels of all accumulated batches; None for this batch's own.
     """
     loss = model.loss_function(
         labels=labels, pooled_logits=logits, config=model.config, num_items_in_batch=num_items_in_batch

@@ -145,13 +145,10 @@ def embed_tokens(
     Args:
         stack: the encoder or decoder, with `embed_tokens`, `positions`, `layers` and `config`.
         input_ids: [B, T], or None.
-        inputs_embeds: [B, T, D], or None; exactly one of the two.
+        inputs_embeds: [B, T, D], or None; exactly one of the two, and a ValueError else.
         attention_mask: [B, past + T], 1 = token, 0 = padding; or None.
         position_ids: [B, T]; counted from the mask where None.
         past_key_values: the stack's cache, or None.
-
-    Raises:
-        ValueError: both or neither are given, or the sequence is longer than the positions.
     """
     if (input_ids is None) == (inputs_embeds is None):
         raise ValueError("Give exactly one of input_ids and inputs_embeds.")

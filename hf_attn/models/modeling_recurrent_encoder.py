@@ -39,8 +39,7 @@ class RecurrentEncoderOutput(ModelOutput):
 def read_mask(attention_mask: torch.Tensor | None, inputs: torch.Tensor) -> torch.Tensor | None:
     """1 = token → True, [B, S]; None where nothing is padded: that is read in one piece, without packing.
 
-    Raises:
-        ValueError: the mask has another shape than the [B, S] of the inputs.
+    ValueError where the mask has another shape than the [B, S] of the inputs.
     """
     if attention_mask is None:
         return None

@@ -252,9 +252,8 @@ def lsh_attention(query, value, sequences, rotations, chunk: int) -> torch.Tenso
 def count_rounds(chunks: torch.Tensor, look_back: Callable) -> torch.Tensor:
     """In how many rounds a query finds a key: [B, H, rounds, chunks, m, 2m], at least 1.
 
-    Args:
-        chunks: [B, H, rounds, chunks, m, rounds], sorted: each token's chunk in every round.
-        look_back: what puts the chunk before in front of each.
+    `chunks`, [B, H, rounds, chunks, m, rounds], is sorted and holds each token's chunk in every round;
+    `look_back` puts the chunk before in front of each.
     """
     of_keys = look_back(chunks)
     count = torch.zeros((), device=chunks.device)

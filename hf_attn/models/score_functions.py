@@ -1,7 +1,8 @@
 """How well a decoder's state and a token of the memory match: the scores of Bahdanau and of Luong.
 
 Each score stands as a plain function under its equation; the module of the same name holds its weights and
-computes only once a source what does not depend on the decoder's state.
+computes only once a source what does not depend on the decoder's state. A function compares queries s
+[B, T, D] with the memory h [B, S, M] and returns [B, T, S].
 """
 
 import torch
@@ -13,65 +14,33 @@ def additive_score(query, memory, query_weight, memory_weight, score_weight) -> 
 
         e_ij = vᵀ tanh(W_s s_i + W_h h_j)           (Bahdanau et al. 2014, arXiv:1409.0473, appendix A.1.2)
 
-    Args:
-        query: s, [B, T, D].
-        memory: h, [B, S, M].
-        query_weight: W_s, [A, D].
-        memory_weight: W_h, [A, M].
-        score_weight: v, [A].
-
-    Returns:
-        [B, T, S].
+    The weights are W_s [A, D], W_h [A, M] and v [A].
     """
     return _meet(query @ query_weight.T, memory @ memory_weight.T) @ score_weight
 
 
 def luong_dot_score(query, memory) -> torch.Tensor:
-    """Compare by the inner product, without a weight of its own.
+    """Compare by the inner product, without a weight of its own, of states and memory of one width.
 
-        score(s_i, h_j) = s_iᵀ h_j                   (Luong et al. 2015, arXiv:1508.04025, eq. 8, dot)
-
-    Args:
-        query: s, [B, T, D].
-        memory: h, [B, S, D].
-
-    Returns:
-        [B, T, S].
+    score(s_i, h_j) = s_iᵀ h_j                   (Luong et al. 2015, arXiv:1508.04025, eq. 8, dot)
     """
     return query @ memory.transpose(1, 2)
 
 
 def luong_general_score(query, memory, weight) -> torch.Tensor:
-    """Compare by a bilinear form, which lets the two be of different width.
+    """Compare by a bilinear form with W [D, M], which lets the two be of different width.
 
-        score(s_i, h_j) = s_iᵀ W h_j                 (Luong et al. 2015, arXiv:1508.04025, eq. 8, general)
-
-    Args:
-        query: s, [B, T, D].
-        memory: h, [B, S, M].
-        weight: W, [D, M].
-
-    Returns:
-        [B, T, S].
+    score(s_i, h_j) = s_iᵀ W h_j                 (Luong et al. 2015, arXiv:1508.04025, eq. 8, general)
     """
     return luong_dot_score(query, memory @ weight.T)
 
 
 def luong_concat_score(query, memory, weight, score_weight) -> torch.Tensor:
-    """Compare by a small network that reads both, one behind the other.
+    """Compare by a small network that reads both, one behind the other, with W [A, D + M] and v [A].
 
         score(s_i, h_j) = vᵀ tanh(W [s_i; h_j])      (Luong et al. 2015, arXiv:1508.04025, eq. 8, concat)
 
     Since W [s; h] = W_s s + W_h h, this is the additive score with one matrix for two.
-
-    Args:
-        query: s, [B, T, D].
-        memory: h, [B, S, M].
-        weight: W, [A, D + M].
-        score_weight: v, [A].
-
-    Returns:
-        [B, T, S].
     """
     query_weight, memory_weight = weight.split((query.shape[-1], memory.shape[-1]), dim=1)
     return additive_score(query, memory, query_weight, memory_weight, score_weight)
