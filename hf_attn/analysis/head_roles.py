@@ -95,14 +95,8 @@ def build_attention_mask(kind: str, queries: int, keys: int) -> torch.Tensor:
 def find_keys(kind: str, queries: int, keys: int, key_tokens: Sequence[str] = ()) -> dict[str, torch.Tensor]:
     """The keys of each role that is a place or a token: role → bool [Q, K].
 
-    Args:
-        kind: "encoder", "decoder" or "cross"; in "cross", the query's own place is that of the same number.
-        queries: Q; of a decoder the last Q places of K.
-        keys: K.
-        key_tokens: K labels; without them nothing is a separator.
-
-    Raises:
-        ValueError: tokens of another number, or a text that is not cut.
+    In "cross", the query's own place is that of the same number. A decoder's Q queries are the last places of
+    K. `key_tokens` are K labels; without them nothing is a separator.
     """
     if isinstance(key_tokens, str):
         raise ValueError(f"key_tokens={key_tokens!r} is a text: give its tokens, one a key.")
@@ -130,16 +124,10 @@ def is_separator(token: str) -> bool:
 
 
 def share_on(weights: torch.Tensor, chosen: torch.Tensor, may_attend: torch.Tensor) -> torch.Tensor:
-    """How much of its weight a head spends on some keys.
+    """How much of its weight a head spends on some keys: [...], NaN where no query has a choice.
 
-    Args:
-        weights: [..., Q, K].
-        chosen: bool [Q, K], the keys that count for each query.
-        may_attend: bool [Q, K].
-
-    Returns:
-        [...], the mean over the queries that attend to something and may attend both to a chosen key and to
-        another one; NaN where there is none.
+    It is the mean over the queries that attend to something and may attend both to a chosen key and to
+    another one. The weights are [..., Q, K]; both masks are bool [Q, K].
     """
     has_choice = (chosen & may_attend).any(-1) & (~chosen & may_attend).any(-1)  # [Q]
     return mean_over_queries((weights * chosen).sum(-1), has_choice & (weights.sum(-1) > 0))
@@ -152,7 +140,7 @@ def measure_roles(
     alignment: Sequence[Sequence[int]] | None = None,
     may_attend: torch.Tensor | None = None,
 ) -> Figures:
-    """The score of each head in each role, in one example.
+    """The score of each head in each role, in one example: role → [L, H], from 0 to 1, NaN without occasion.
 
     Args:
         weights: [L, H, Q, K].
@@ -161,9 +149,6 @@ def measure_roles(
         alignment: [Q][K], above 0 where a query is known to depend on a key; without it no "alignment".
         may_attend: bool [Q, K] (default: `build_attention_mask`'s). Padding must not be attended; "first" is
             the first key that may be.
-
-    Returns:
-        Role → [L, H], from 0 to 1; NaN where no query has an occasion.
 
     Raises:
         ValueError: an unknown kind, or tokens or an alignment of another shape.

@@ -28,15 +28,10 @@ CARD = "README.md"
 def remeasure(directory: Path, tried: int = HELD_OUT_TRIED) -> tuple[dict, bool]:
     """Measure a checkpoint, search for failures, and rewrite its card, map and record where they differ.
 
-    Args:
-        directory: the checkpoint's folder.
-        tried: number of held-out inputs to search for failures.
+    The search tries `tried` held-out inputs. ValueError where the folder does not say what it learned.
 
     Returns:
         (the new content of training.json, whether a file changed).
-
-    Raises:
-        FileNotFoundError, ValueError: it cannot be loaded, or does not say what it learned.
     """
     checkpoint = load_checkpoint(directory)
     model, task = checkpoint.model, checkpoint.task_named()
@@ -74,11 +69,7 @@ def write_collection(folder: Path, records: Mapping[str, Mapping]) -> bool:
 
 
 def find_folders(path: Path) -> list[Path]:
-    """The folder itself if it is a checkpoint, else the checkpoints in it.
-
-    Raises:
-        ValueError: neither is.
-    """
+    """The folder itself if it is a checkpoint, else the checkpoints in it; ValueError if there are none."""
     if (path / CONFIG).is_file():  # loading it names the files that it lacks
         return [path]
     if not (found := list_checkpoints(path)):

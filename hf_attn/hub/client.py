@@ -72,11 +72,7 @@ class Compared:
 
 
 def check_repo_id(repo_id: str) -> str:
-    """Return the id, if a repo can have it.
-
-    Raises:
-        ValueError: it cannot; the sentence says how ids are written.
-    """
+    """Return the id, if a repo can have it; else ValueError says how ids are written."""
     try:
         validate_repo_id(repo_id)
     except HFValidationError as error:
@@ -89,11 +85,7 @@ def check_repo_id(repo_id: str) -> str:
 
 
 def check_revision(revision: str | None) -> None:
-    """Refuse a name that no branch, tag or commit can have.
-
-    Raises:
-        ValueError: it is such a name.
-    """
+    """Refuse a name that no branch, tag or commit can have."""
     forbidden = ("..", "~", "^", ":", "?", "*", "[", "\\", " ", "@{", "//")
     if revision is None or (
         revision and revision == revision.strip("/.") and not any(part in revision for part in forbidden)
@@ -108,11 +100,7 @@ def open_hub(token: str | bool | None, endpoint: str | None) -> HfApi:
 
 
 def find_token(token: str | bool | None) -> str:
-    """Return the token to write with: the given one, or the one that is logged in.
-
-    Raises:
-        HubError: no token was found.
-    """
+    """Return the token to write with: the given one, or the one that is logged in; HubError without one."""
     found = token if isinstance(token, str) else None if token is False else get_token()
     if not found:
         raise HubError(
@@ -131,20 +119,15 @@ def call_with_retries(
 ) -> Generator[Progress, None, Answer]:
     """Call the Hub, and again after a while where it is busy or the connection was cut.
 
-    Each wait is twice as long as the one before, or as long as the Hub asks for.
+    Each wait is twice as long as the one before, or as long as the Hub asks for; the reason for it is yielded
+    before. The client's token is kept out of every sentence.
 
     Args:
         call: the request.
-        api: the client; its token is kept out of every sentence.
+        api: the client.
         repo_id: for the sentences.
         sleep: waits for so many seconds.
         repeat_when_cut: call again after a cut connection, though the request may have been carried out.
-
-    Yields:
-        The reason for each wait, before it.
-
-    Returns:
-        What the call returned.
 
     Raises:
         HubError: the Hub refused, or was busy to the last attempt.

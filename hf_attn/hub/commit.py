@@ -30,15 +30,7 @@ class Committed:
 
 
 def refuse_public(info, private: bool) -> None:
-    """Refuse to push what is to be private to a repo that everybody sees.
-
-    Args:
-        info: what `HfApi.repo_info` gave for the repo.
-        private: whether what is pushed is to be private.
-
-    Raises:
-        HubError: the repo is public.
-    """
+    """Refuse to push what is to be private to a repo that everybody sees, by its `HfApi.repo_info`."""
     if private and not info.private:
         raise HubError(
             f"{info.id} exists and is public, and this is to be private: everybody would see it. Choose "
@@ -79,11 +71,7 @@ class FolderCommit:
     create_pr: bool = False
 
     def compare(self) -> Committed:
-        """What the commit would change in the repo as it is now.
-
-        Raises:
-            HfHubHTTPError, TransportError: the Hub refused or could not be reached.
-        """
+        """What the commit would change in the repo as it is now."""
         info = self.api.repo_info(self.repo_id, repo_type=self.repo_type, revision=self.revision)
         found = self.api.verify_repo_checksums(
             self.repo_id, repo_type=self.repo_type, revision=info.sha, local_dir=self.folder

@@ -220,8 +220,7 @@ def _check_parts(name: str, folder: Path, files: Mapping[str, Path]) -> None:
 def choose_class(config) -> type[PreTrainedModel]:
     """The class that a configuration names, or else its model without a head.
 
-    Raises:
-        ValueError: it reads neither text nor images.
+    ValueError where it reads neither text nor images.
     """
     named = (config.architectures or [""])[0]
     if not named and config.is_encoder_decoder:

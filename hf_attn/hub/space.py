@@ -53,14 +53,9 @@ class SpaceFolder:
 
 
 def list_sources(root: Path = ROOT) -> dict[str, Path]:
-    """List the repository's files that run the app, without those that Python and editors leave among them.
+    """The repository's files that run the app, without what Python and editors leave: name → path.
 
-    Returns:
-        Name in the repository → where the file lies, all links followed.
-
-    Raises:
-        FileNotFoundError: something is missing: hf_attn is installed without its repository.
-        ValueError: something is a link out of the repository, or no file.
+    FileNotFoundError: hf_attn is installed without its repository. ValueError: a link leads out of it.
     """
     for name in (*FILES, *FOLDERS):
         if not (root / name).exists():
@@ -78,11 +73,7 @@ def list_sources(root: Path = ROOT) -> dict[str, Path]:
 
 
 def check_metadata(metadata: dict, root: Path = ROOT) -> None:
-    """Refuse front matter from which the Hub would not build the app.
-
-    Raises:
-        ValueError: a key is missing, or its value is not the one that the tests ran with.
-    """
+    """Refuse front matter from which the Hub would not build the app."""
     if missing := [key for key in NEEDED if not metadata.get(key)]:
         raise ValueError(f"{README}: its front matter lacks {', '.join(missing)}.")
     pinned = re.search(r"(?m)^gradio==(\S+)$", (root / "constraints.txt").read_text(encoding="utf-8"))
@@ -99,16 +90,10 @@ def check_metadata(metadata: dict, root: Path = ROOT) -> None:
 
 
 def assemble_space(directory: str | Path, metadata: dict | None = None, root: Path = ROOT) -> SpaceFolder:
-    """Put together the folder that a Space is pushed from, whole or not at all.
+    """Put together the folder that a Space is pushed from, whole or not at all; an older Space is replaced.
 
-    Args:
-        directory: the folder; an older Space in it is replaced.
-        metadata: for the front matter, in place of the README's own.
-        root: the repository.
-
-    Raises:
-        FileNotFoundError: the repository is not whole.
-        ValueError: the front matter is refused, or something else is in the directory.
+    `metadata` stands in the front matter in place of the README's own. FileNotFoundError where the repository
+    is not whole, ValueError where the front matter is refused, or something else is in the directory.
     """
     directory = Path(directory)
     sources = list_sources(root)

@@ -20,12 +20,7 @@ REPLACED = ("HF_TOKEN", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_HUB_CACHE"
 
 @torch.no_grad()
 def measure_answers(model, sources: Sequence[Sequence[int]], most_tokens: int) -> list[dict]:
-    """Measure a model's answer to each source.
-
-    Args:
-        model: one of hf_attn's, in evaluation mode.
-        sources: ids, as the model reads them.
-        most_tokens: number of tokens to generate, at most.
+    """Measure the answer of a model in evaluation mode to each source's ids, in `most_tokens` tokens at most.
 
     Returns:
         For each source the generated `ids` (none for a model that does not generate) and `scores` [T][V]: the

@@ -264,10 +264,7 @@ def lay_out(
         tokenizer: names the tokens; ids stand for themselves where None.
 
     Returns:
-        (maps without weights, the arguments of a forward pass).
-
-    Raises:
-        ValueError: one token reads nothing.
+        (maps without weights, the arguments of a forward pass); ValueError where one token reads nothing.
     """
     arguments: dict = {"input_ids": source}
     rows = columns = source[:, :0]
@@ -308,14 +305,10 @@ def _read_patch_maps(model, image: torch.Tensor, max_bytes: int) -> AttentionMap
 
 
 def weight_on_alignment(weights: torch.Tensor, alignment) -> torch.Tensor:
-    """How much of its attention a head spends where the answer is known to lie.
+    """The share of its attention that a head spends where the answer is known to lie: [...].
 
-    Args:
-        weights: [..., T, S].
-        alignment: [T][S], above 0 where a target position depends on a source position.
-
-    Returns:
-        [...], the mean over those rows that depend on anything.
+    It is the mean over the rows that depend on anything. The weights are [..., T, S], and the alignment is
+    [T][S], above 0 where a target position depends on a source position.
     """
     known = torch.tensor(alignment, dtype=weights.dtype, device=weights.device).clamp(max=1)
     rows = known.sum(-1) > 0
@@ -341,11 +334,7 @@ def _stack(model, layers) -> torch.Tensor:
 
 
 def refuse_without_attention(model) -> None:
-    """Refuse a model that no maps can be shown of, or that has no attention.
-
-    Raises:
-        ValueError: the sentence says which.
-    """
+    """Raise ValueError for a model that no maps can be shown of, or that has no attention."""
     refuse_strange(model)
     if estimate_map_bytes(model.config, 1, 1) == 0 and not find_attentions(model):
         raise ValueError(f"{type(model).__name__} gives no attention maps: it has no attention.")

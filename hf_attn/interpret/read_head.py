@@ -32,10 +32,7 @@ ADDED = ("scaling", "position_bias", "relative_vectors")  # … to some
 def find_readable_attention(model: PreTrainedModel) -> dict[str, list[nn.Module]]:
     """The attention modules whose scores are products of queries and keys: kind → a module a layer.
 
-    The kind in which the answer reads the source comes first.
-
-    Raises:
-        ValueError: the model has none.
+    The kind in which the answer reads the source comes first. ValueError where the model has none.
     """
     if is_recurrent(model.config):
         raise ValueError(f"A {model.config.model_type} model has no queries and keys: choose a Transformer.")

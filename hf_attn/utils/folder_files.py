@@ -24,17 +24,12 @@ _KINDS = {
 
 
 def list_files(folder: str | Path, wanted: Callable[[str], bool]) -> dict[str, Path]:
-    """List the files at the top of a folder that may be read (`find_file`).
+    """List the files at the top of a folder that may be read (`find_file`) and have a wanted name.
 
-    Args:
-        folder: it may itself be a link.
-        wanted: which names to list. Files of other names are never opened.
+    Files of other names are never opened. ValueError: something with a wanted name may not be read.
 
     Returns:
         Name → where the file lies, all links followed; sorted by name, without folders.
-
-    Raises:
-        ValueError: something with a wanted name is no file that may be read.
     """
     found = {name: find_file(folder, name) for name in sorted(os.listdir(folder)) if wanted(name)}
     return {name: path for name, path in found.items() if path is not None}
@@ -85,12 +80,7 @@ def find_file(folder: str | Path, name: str) -> Path | None:
 
 
 def read_file(folder: str | Path, name: str, most: int, remedy: str = "make it smaller") -> bytes:
-    """Read a file of a folder: `find_file`, then `read_bounded`.
-
-    Raises:
-        FileNotFoundError: it is missing.
-        ValueError: it may not be read, or has more bytes.
-    """
+    """Read a file of a folder: `find_file`, then `read_bounded`; FileNotFoundError where it is missing."""
     path = Path(folder) / name
     if (real := find_file(folder, name)) is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
@@ -100,14 +90,9 @@ def read_file(folder: str | Path, name: str, most: int, remedy: str = "make it s
 def read_bounded(path: str | Path, most: int, remedy: str = "make it smaller") -> bytes:
     """Read a file that a person named, wherever it lies; links are followed.
 
-    Args:
-        path: the file.
-        most: bytes to read at most, whatever size is reported.
-        remedy: what to do about a larger file.
-
     Raises:
         OSError: it is missing or cannot be read.
-        ValueError: it is no regular file, or has more bytes.
+        ValueError: it is no regular file, or has more than `most` bytes, whatever size is reported.
     """
     return _read(Path(path), Path(path), most, remedy)
 

@@ -48,14 +48,9 @@ class Chart:
 
 
 def draw_chart(chart: Chart, suffix: str) -> bytes:
-    """A chart as a file's content.
+    """A chart as the content of a ".png" or ".svg" file; the same chart gives the same bytes.
 
-    Args:
-        chart: its contents.
-        suffix: ".png" or ".svg"; the same chart gives the same bytes.
-
-    Raises:
-        ValueError: another suffix.
+    ValueError for another suffix.
     """
     check_choice("suffix", suffix, FORMATS)
     import matplotlib

@@ -35,19 +35,9 @@ Alignment = Sequence[Sequence[int]]
 def choose_head(
     maps: AttentionMaps, kind: str, layer: int, head: int
 ) -> tuple[torch.Tensor, tuple[str, ...], tuple[str, ...]]:
-    """One head's map out of all.
+    """One head's map out of all: (weights [Q, K], the queries' tokens, the keys' tokens).
 
-    Args:
-        maps: of one example.
-        kind: "encoder", "decoder" or "cross".
-        layer: from 0.
-        head: from 0.
-
-    Returns:
-        (weights [Q, K], the queries' tokens, the keys' tokens).
-
-    Raises:
-        ValueError: the model has no such attention, layer or head.
+    ValueError where the model has no such attention, or no such layer or head, both from 0.
     """
     if kind not in maps.kinds:
         raise ValueError(f"kind={kind!r}: this model has {', '.join(maps.kinds)} attention.")
