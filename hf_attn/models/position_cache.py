@@ -31,15 +31,9 @@ def place_tokens(
     past_key_values: Cache | None,
     layer_idx: int,
 ) -> PositionedInputs:
-    """Let a position module do all that it does to new tokens.
+    """Let a position module do all that it does to new tokens, [B, T, D] at positions [B, T] or [1, T].
 
-    Args:
-        positions: the stack's position module.
-        embeddings: [B, T, D], of the new tokens.
-        position_ids: [B, T] or [1, T], of the new tokens.
-        attention_mask: as `mark_padding` takes it.
-        past_key_values: the stack's cache, or None.
-        layer_idx: how many layers the stack has: behind them the cache keeps places.
+    The mask is as `mark_padding` takes it. Behind the stack's `layer_idx` layers the cache keeps places.
     """
     rotation = positions.rotation(position_ids)
     cache = getattr(past_key_values, "self_attention_cache", past_key_values)
@@ -77,13 +71,10 @@ def _tell_by_neighbours(positions, embeddings, position_ids, attention_mask, cac
 
 
 def mark_padding(position_ids: torch.Tensor, attention_mask, newest: torch.Tensor) -> torch.Tensor:
-    """Put PADDING_POSITION where padding is: [B, T].
+    """Put PADDING_POSITION where padding is: [B, T], of tokens that stand in the cache at `newest`, [T].
 
-    Args:
-        position_ids: [B, T].
-        attention_mask: [B, past + T], 1 = token; or [B, 1, T, S] as the kernel takes it, in which padding may
-            not even attend to itself; anything else says nothing of padding.
-        newest: [T], where in the cache the tokens stand.
+    The mask is [B, past + T], 1 = token; or [B, 1, T, S] as the kernel takes it, in which padding may not
+    even attend to itself; anything else says nothing of padding.
     """
     if not isinstance(attention_mask, torch.Tensor):
         return position_ids

@@ -52,12 +52,9 @@ def _meet(query: torch.Tensor, memory: torch.Tensor) -> torch.Tensor:
 
 
 class ScoreFunction(nn.Module):
-    """A score with its weights: `score(query, score.project(memory))`.
+    """A score with its weights, `score(query, score.project(memory))`, built of D, M and A.
 
-    Args:
-        query_size: D, width of the decoder's states.
-        memory_size: M, width of the memory.
-        attention_size: A, width in which the additive scores compare.
+    D is the width of the decoder's states, M of the memory, A that in which the additive scores compare.
 
     Attributes:
         uses_attention_size: whether it compares in a width of its own.
@@ -152,16 +149,11 @@ SCORE_FUNCTIONS: dict[str, type[ScoreFunction] | None] = {
 
 
 def masked_softmax(scores: torch.Tensor, may_attend: torch.Tensor | None = None) -> torch.Tensor:
-    """Scores → weights.
+    """Scores [B, T, S] → weights [B, T, S], whose rows sum to 1, or to 0 where nothing may be attended.
 
         α_ij = exp(e_ij) / Σ_k exp(e_ik)             (Bahdanau et al. 2014, arXiv:1409.0473, eq. 6)
 
-    Args:
-        scores: [B, T, S].
-        may_attend: bool, [B, S]; True = may attend. None for all.
-
-    Returns:
-        [B, T, S]; every row sums to 1, or to 0 where nothing may be attended: never NaN.
+    `may_attend` is bool, [B, S], True = may attend; None for all.
     """
     if may_attend is None:
         return scores.softmax(dim=-1, dtype=torch.float32).to(scores.dtype)
@@ -172,19 +164,11 @@ def masked_softmax(scores: torch.Tensor, may_attend: torch.Tensor | None = None)
 
 
 def read_memory(score: ScoreFunction, query, projected, memory, may_attend=None):
-    """Let every query read the memory.
+    """Let every query [B, T, D] read the memory [B, S, M]: (contexts [B, T, M], weights [B, T, S]).
 
         c_i = Σ_j α_ij h_j                           (Bahdanau et al. 2014, arXiv:1409.0473, eq. 5)
 
-    Args:
-        score: a module of SCORE_FUNCTIONS.
-        query: [B, T, D].
-        projected: `score.project(memory)`.
-        memory: [B, S, M].
-        may_attend: bool, [B, S]; True = may attend. None for all.
-
-    Returns:
-        (contexts [B, T, M], weights [B, T, S]).
+    `projected` is `score.project(memory)`; `may_attend` as `masked_softmax` takes it.
     """
     weights = masked_softmax(score(query, projected), may_attend)
     return weights @ memory, weights
