@@ -40,16 +40,7 @@ LARGEST_REPORTS = 500_000_000  # bytes: a million lines have 250 million
 
 @dataclass(frozen=True)
 class Run:
-    """The settings of a training run.
-
-    Attributes:
-        task: what is learned.
-        recipe: sizes and training settings.
-        seed: of weights and examples.
-        until: stop at this held-out accuracy; None takes every step.
-        device: "auto", "cpu", "cuda" or "mps".
-        threads: processor threads for torch.
-    """
+    """The settings of a training run. It stops at the held-out accuracy `until`; None takes every step."""
 
     task: Task
     recipe: Recipe
@@ -162,12 +153,6 @@ def check_run_files(directory: Path) -> None:
     list_files(directory, (RUN, STATE, REPORTS, LOCK).__contains__)
 
 
-def add_report(directory: Path, row: dict) -> None:
-    """Append a report to the run's folder."""
-    with (directory / REPORTS).open("a", encoding="utf-8") as file:
-        file.write(json.dumps(row) + "\n")
-
-
 def load_reports(directory: Path) -> list[dict]:
     """The run's reports in the order of steps; of a step that was reported twice, the later one."""
     rows: dict[int, dict] = {}
@@ -211,7 +196,8 @@ def train_run(
     with contextlib.closing(loop), lock or contextlib.nullcontext():  # type: ignore[type-var]
         for report in loop:
             if directory is not None and lock is not None:
-                add_report(directory, report_row(report))
+                with (directory / REPORTS).open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(report_row(report)) + "\n")
             yield report
 
 

@@ -52,24 +52,12 @@ NOTES = {"transformers_version", "model_type", "auto_map", "_name_or_path", "tor
 SET_IN_CALLS = ("return_dict", "output_attentions", "output_hidden_states", "chunk_size_feed_forward")
 # types of what is read from training.json; other keys are not checked
 TRAINING_TYPES: dict[str, type | tuple[type, ...]] = {
-    "task": dict,
-    "recipe": dict,
-    "results": dict,
-    "versions": dict,
-    "worked_example": dict,
-    "map": dict,
-    "search": dict,
-    "measured_with": dict,
+    **dict.fromkeys(("task", "recipe", "results", "versions", "worked_example"), dict),
+    **dict.fromkeys(("map", "search", "measured_with"), dict),
     "curve": list,
-    "steps": int,
-    "seed": int,
-    "threads": int,
-    "parameters": int,
-    "seconds": (int, float),
-    "until": (int, float),
-    "model": str,
-    "model_type": str,
-    "device": str,
+    **dict.fromkeys(("steps", "seed", "threads", "parameters"), int),
+    **dict.fromkeys(("seconds", "until"), (int, float)),
+    **dict.fromkeys(("model", "model_type", "device"), str),
 }
 NOT_RUN = "It was not run; take auto_map out of the file to load it with the installed classes."
 SAVE_AGAIN = "Save the checkpoint again."
