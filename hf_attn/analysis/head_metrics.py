@@ -126,13 +126,9 @@ def low_frequency_share(weights: torch.Tensor, below: float = LOW) -> torch.Tens
     Low is what is below `below` times that in both directions, the constant (0, 0) included. Attention as a
     low-pass filter: Wang et al. 2022, arXiv:2203.05962.
 
-    Args:
-        weights: [..., Q, K], without padding: rows and columns of zeros are an edge, and edges are steep.
-        below: of the highest frequency, above 0 and at most 1.
-
-    Returns:
-        [...]: 1 where every weight is the same; about `below` for an identity, whose energy lies evenly along
-        u = −v; NaN for a map of zeros.
+    The weights have no padding: rows and columns of zeros are an edge, and edges are steep. [...] is 1 where
+    every weight is the same; about `below` for an identity, whose energy lies evenly along u = −v; NaN for a
+    map of zeros.
     """
     _check_weights(weights)
     if not 0 < below <= 1:

@@ -10,7 +10,8 @@ et al. 2019, arXiv:1905.09418.
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from transformers import PreTrainedModel
@@ -28,12 +29,7 @@ SPACES = "▁Ġ "  # how tokenizers write the space before a word
 
 @dataclass(frozen=True)
 class Role:
-    """What a head may do.
-
-    Attributes:
-        definition: what its score is, from 0 to 1.
-        even: what attention spread evenly over n keys scores.
-    """
+    """What a head may do: what its score is, from 0 to 1, and what even attention over n keys scores."""
 
     definition: str
     even: str
@@ -203,13 +199,10 @@ def measure_even_attention(
     maps: AttentionMaps, alignment: Sequence[Sequence[int]] | None = None
 ) -> dict[str, dict[str, float]]:
     """What even attention would score where `maps` were made: kind → name in ROLES and in THEORY → figure."""
-    found: dict[str, dict[str, float]] = {}
-    for kind in maps.kinds:
-        mask = build_attention_mask(kind, *getattr(maps, kind).shape[-2:])
-        even = spread_evenly(mask)[None, None]
-        roles = measure_roles(even, kind, maps.sides(kind)[1], maps.align(kind, alignment))
-        found[kind] = {name: float(score) for name, score in {**roles, **measure_theory(even, mask)}.items()}
-    return found
+    masks = {kind: build_attention_mask(kind, *getattr(maps, kind).shape[-2:]) for kind in maps.kinds}
+    even: dict[str, Any] = {kind: spread_evenly(mask)[None, None] for kind, mask in masks.items()}
+    measured = measure_heads(replace(maps, **even), alignment)
+    return {kind: {name: float(score) for name, score in own.items()} for kind, own in measured.items()}
 
 
 def build_untrained(model: PreTrainedModel, seed: int = 0) -> PreTrainedModel:

@@ -69,11 +69,6 @@ def count_planned_weights(model_class: type[PreTrainedModel], config: PreTrained
     return Weights(parameters, buffer_bytes)
 
 
-def estimate_loaded(weights: Weights) -> int:
-    """Bytes of a model that only reads."""
-    return FLOAT * weights.parameters + weights.buffer_bytes
-
-
 def estimate_training(
     weights: Weights, config: PreTrainedConfig, batch_size: int, task: Task, optimizer: str = "adamw"
 ) -> int:
@@ -184,7 +179,8 @@ def check_loaded(model_class: type[PreTrainedModel], config: PreTrainedConfig) -
     """Refuse to build a model that does not fit this machine: ValueError with what to lower."""
     weights = count_planned_weights(model_class, config)
     what = f"A model of {weights.parameters:,} parameters"
-    check_memory(estimate_loaded(weights), measure_room(), what, _sizes_of(config))
+    needed = FLOAT * weights.parameters + weights.buffer_bytes
+    check_memory(needed, measure_room(), what, _sizes_of(config))
 
 
 def check_training(

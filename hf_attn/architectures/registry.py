@@ -47,7 +47,14 @@ def build_model(task: Task, recipe: Recipe, seed: int = 0) -> PreTrainedModel:
     with drawing_weights(seed):
         model = model_class(config)
     if task.kind != CLASSES:
-        model.generation_config = _generation_config(task, config)
+        start = {"decoder_start_token_id": START} if config.is_encoder_decoder else {}
+        model.generation_config = GenerationConfig(
+            pad_token_id=PAD,
+            bos_token_id=START,
+            eos_token_id=END,
+            max_new_tokens=task.max_target_tokens,
+            **start,
+        )
     return model
 
 
@@ -105,14 +112,3 @@ def _fields_of(task: Task, architecture: Architecture) -> dict[str, Any]:
         fields["max_position_embeddings"] = task.max_source_tokens + task.max_target_tokens
     fields["tie_word_embeddings"] = False  # tiny models learn in fewer steps with tables of their own
     return fields
-
-
-def _generation_config(task: Task, config: PreTrainedConfig) -> GenerationConfig:
-    start = {"decoder_start_token_id": START} if config.is_encoder_decoder else {}
-    return GenerationConfig(
-        pad_token_id=PAD,
-        bos_token_id=START,
-        eos_token_id=END,
-        max_new_tokens=task.max_target_tokens,
-        **start,
-    )

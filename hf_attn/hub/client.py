@@ -28,6 +28,7 @@ ATTEMPTS = 4
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0  # seconds
 TEMPORARY = (408, 425, 429, 500, 502, 503, 504)  # statuses that may pass
 TOKENS = "https://huggingface.co/settings/tokens"
+NO_ANSWER = (HfHubHTTPError, TransportError, OfflineModeIsEnabled)  # the Hub refused, or was not reached
 Answer = TypeVar("Answer")
 Sleep = Callable[[float], Any]
 
@@ -120,14 +121,8 @@ def call_with_retries(
     """Call the Hub, and again after a while where it is busy or the connection was cut.
 
     Each wait is twice as long as the one before, or as long as the Hub asks for; the reason for it is yielded
-    before. The client's token is kept out of every sentence.
-
-    Args:
-        call: the request.
-        api: the client.
-        repo_id: for the sentences.
-        sleep: waits for so many seconds.
-        repeat_when_cut: call again after a cut connection, though the request may have been carried out.
+    before. The client's token is kept out of every sentence. With `repeat_when_cut` a cut connection is no
+    reason to give up, though the request may have been carried out.
 
     Raises:
         HubError: the Hub refused, or was busy to the last attempt.
@@ -136,7 +131,7 @@ def call_with_retries(
     for attempt in range(1, ATTEMPTS + 1):
         try:
             return call()
-        except (HfHubHTTPError, TransportError, OfflineModeIsEnabled) as error:
+        except NO_ANSWER as error:
             status = error.response.status_code if isinstance(error, HfHubHTTPError) else None
             is_cut = isinstance(error, TransportError) and repeat_when_cut
             pause = max(wait, _requested_wait(error))
@@ -155,7 +150,7 @@ def raise_hub_error() -> Iterator[None]:
     try:
         yield
     except LocalEntryNotFoundError as error:
-        if isinstance(error.__cause__, (HfHubHTTPError, TransportError, OfflineModeIsEnabled)):
+        if isinstance(error.__cause__, NO_ANSWER):
             raise error.__cause__ from None
         raise
 
@@ -202,6 +197,8 @@ def _requested_wait(error: Exception) -> float:
 
 def _explain_status(error: HfHubHTTPError, repo_id: str) -> str:
     status, response = error.response.status_code, error.response
+    wait = _requested_wait(error)
+    when = f"in {wait:.0f} s" if wait else "later"
     is_known = "authorization" in response.request.headers
     if isinstance(error, GatedRepoError):
         return f"{repo_id} is gated ({status}): ask for access on its page, then use that account's token."
@@ -220,13 +217,8 @@ def _explain_status(error: HfHubHTTPError, repo_id: str) -> str:
         409: f"{repo_id} exists already, or is being changed (409): try again, or choose another name.",
         412: f"{repo_id} was changed meanwhile (412): push again.",
         413: f"This is more than the Hub takes at once (413); {repo_id} is as it was. Push a smaller model.",
-        429: f"Too many requests to the Hub (429): try again{_in_seconds(error)}.",
+        429: f"Too many requests to the Hub (429): try again {when}.",
     }
     if status >= 500:
         return f"The Hub has trouble of its own ({status}): try again later; nothing is left half done."
     return sentences.get(status, f"The Hub refused ({status}).")
-
-
-def _in_seconds(error: HfHubHTTPError) -> str:
-    wait = _requested_wait(error)
-    return f" in {wait:.0f} s" if wait else " later"

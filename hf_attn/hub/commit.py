@@ -17,10 +17,8 @@ from hf_attn.utils.atomic_write import copy_files
 class Committed:
     """What the Hub has now.
 
-    Attributes:
-        url: of the repo, or of the pull request.
-        commit: its hash; the last commit where nothing has changed.
-        sent, removed: names of the files that the commit changed.
+    The url is of the repo or the pull request; the commit's hash is the last one's where nothing has changed;
+    `sent` and `removed` name the files that it changed.
     """
 
     url: str
@@ -48,17 +46,10 @@ def stage_files(files: Mapping[str, Path]) -> Iterator[Path]:
 
 @dataclass(frozen=True)
 class FolderCommit:
-    """One commit of all files in a folder (`HfApi.upload_folder` may make several).
+    """One commit of all files in a folder to a repo that exists (`HfApi.upload_folder` may make several).
 
-    Attributes:
-        api: the Hub.
-        repo_id: of the repo, which exists.
-        folder: the files to push, and nothing else.
-        title: the commit's.
-        is_ours: which files of the repo are removed where the folder has none of that name; others stay.
-        repo_type: "model", "dataset" or "space".
-        revision: a branch; main where None.
-        create_pr: propose it as a pull request to main.
+    `is_ours` says which files of the repo are removed where the folder has none of that name; others stay.
+    The revision is a branch, main where None; `create_pr` proposes the commit as a pull request to main.
     """
 
     api: HfApi

@@ -43,13 +43,7 @@ FILES = tuple(f"data/{name}-00000-of-00001.parquet" for name in HUB_NAMES.values
 
 @dataclass(frozen=True)
 class SavedData:
-    """A folder with a task's examples.
-
-    Attributes:
-        path: the folder.
-        examples: number of examples by the Hub's name of the split.
-        size: bytes in all.
-    """
+    """A folder with a task's examples, their number by the Hub's name of the split, and its size in bytes."""
 
     path: Path
     examples: dict[str, int]

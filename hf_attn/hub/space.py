@@ -39,13 +39,7 @@ LARGEST_TEXT = 1_000_000  # bytes of the README
 
 @dataclass(frozen=True)
 class SpaceFolder:
-    """A folder that is ready to push.
-
-    Attributes:
-        path: where it lies.
-        files: names in it.
-        size: bytes in all.
-    """
+    """A folder that is ready to push, the names of the files in it, and their bytes in all."""
 
     path: Path
     files: tuple[str, ...]
@@ -113,12 +107,7 @@ def assemble_space(directory: str | Path, metadata: dict | None = None, root: Pa
 
 @dataclass(frozen=True)
 class PushedSpace:
-    """The result of a push.
-
-    Attributes:
-        committed: what the Hub has now.
-        folder: the temporary folder that was pushed.
-    """
+    """What the Hub has after a push, and the temporary folder that was pushed."""
 
     committed: Committed
     folder: SpaceFolder
@@ -135,15 +124,8 @@ def push_space(
     """Push this repository's app to a Space, new or existing, in one commit.
 
     Other files of an existing Space are removed. The front matter on the Hub also names the bundled
-    checkpoints that the owner has pushed, and a picture.
-
-    Args:
-        repo_id: OWNER/NAME.
-        private: of a Space that is created. A Space that exists stays as it is; with private=True a public
-            one is refused.
-        token: may write; None takes the one that is logged in.
-        endpoint: of another Hub (default: HF_ENDPOINT).
-        sleep: waits for so many seconds, where the Hub is busy.
+    checkpoints that the owner has pushed, and a picture. Token, endpoint and sleep are as of
+    `push_dataset`; with private=True a public Space is refused, and one that exists stays as it is.
 
     Yields:
         Progress, and `PushedSpace` last.

@@ -104,13 +104,10 @@ class AttentionMaps:
 
 @dataclass(frozen=True)
 class AnsweringMap:
-    """Who reads what while the answer is written.
+    """Who reads what while the answer is written: weights [L, H, rows, columns] of one kind of attention.
 
-    Attributes:
-        kind: "cross", "decoder" or "encoder".
-        weights: [L, H, rows, columns].
-        rows: labels: the tokens written, or of a model that only reads, read.
-        columns: labels of what is read: the source first.
+    Rows are labelled with the tokens written, or, of a model that only reads, with those read; columns with
+    what is read, the source first.
     """
 
     kind: str
@@ -257,14 +254,11 @@ def lay_out(
 ) -> tuple[AttentionMaps, dict]:
     """Which token stands at each row and column of the maps, and what the model is given to make them.
 
-    Args:
-        model: reads text.
-        source: [1, S] ids.
-        written: [1, T] ids of what is written; None for a model that only reads.
-        tokenizer: names the tokens; ids stand for themselves where None.
+    The source is [1, S] ids; what is written is [1, T] ids, or None for a model that only reads. ValueError
+    where one token reads nothing.
 
     Returns:
-        (maps without weights, the arguments of a forward pass); ValueError where one token reads nothing.
+        (maps without weights, the arguments of a forward pass).
     """
     arguments: dict = {"input_ids": source}
     rows = columns = source[:, :0]

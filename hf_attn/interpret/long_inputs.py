@@ -94,7 +94,7 @@ def read_long_maps(
         small: most queries and keys of the pooled maps.
 
     Returns:
-        (the tokens' ids as in `attention_maps` without a tokenizer, and no weights; the maps by kind).
+        (the tokens' ids as in `attention_maps`, without weights; the maps by kind).
 
     Raises:
         ValueError: the model gives no weights of every query on every key.

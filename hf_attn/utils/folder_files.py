@@ -38,16 +38,12 @@ def list_files(folder: str | Path, wanted: Callable[[str], bool]) -> dict[str, P
 def find_file(folder: str | Path, name: str) -> Path | None:
     """Find where a file of a folder lies, if it may be read; None if it is missing or a folder.
 
-    It may be a regular file, or a link to one where the link leads
+    The folder may itself be a link. The file may be a regular one, or a link to one where the link leads
 
     - inside the folder;
     - from a snapshot in a cache of the Hub to that repository's own blobs, as huggingface_hub makes them;
     - to `hf_attn/models/attention.py` from `attention.py`, and likewise for every model file: it stands for
       the installed file, also where git wrote the link as text.
-
-    Args:
-        folder: it may itself be a link.
-        name: of the file, relative to the folder.
 
     Raises:
         ValueError: it is a link that leads elsewhere or nowhere, a named pipe, a socket or a device. The
@@ -132,9 +128,6 @@ def _find_linked_code(path: Path) -> Path | None:
         model_cards/attn-copy/attention.py → ../../hf_attn/models/attention.py
 
     Where links are not allowed, as on Windows, git writes a file with the link's target as its content.
-
-    Raises:
-        ValueError: there is no file where the link leads.
     """
     installed = MODEL_FILES / path.name
     is_link = path.is_symlink()
