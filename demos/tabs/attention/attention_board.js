@@ -11,7 +11,7 @@ import { printedPanel } from "./textbook_figures.js";
 const PICK_MS = 60; // an arrow key held down is one choice
 
 const mapPanel = (host, onCell) => {
-  const panel = buildPanel("Attention weights");
+  const panel = buildPanel(host, "Attention weights", { cls: "hf-map-panel" });
   const notice = el("p", "hf-notice");
   const mapHost = el("div");
   const map = mapView(mapHost, {
@@ -24,10 +24,8 @@ const mapPanel = (host, onCell) => {
   const strips = el("div", "hf-view");
   const readers = tokenStrip(strips, { onPick: row => onCell({ row, column: null, head: null }) });
   panel.body.append(notice, strips, mapHost);
-  panel.section.classList.add("hf-map-panel");
   panel.footer.hidden = false;
   panel.footer.append(map.exports(() => "attention-weights"));
-  host.append(panel.section);
   const update = (/** @type {Board.AttentionValue} */ value, /** @type {{row: number, column: number}} */ at) => {
     const square = value.rows.join("\n") === value.cols.join("\n");
     panel.rename("Attention weights", `${value.title}; choose a cell, or move with the arrow keys`);

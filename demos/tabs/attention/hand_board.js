@@ -90,10 +90,9 @@ const listed = (/** @type {Board.HandValue} */ { checks, names }, sheets) =>
 
 const hand_board = (element, trigger) => {
   const root = element.querySelector(".hf-hand");
-  const panel = buildPanel("By hand");
+  const panel = buildPanel(root, "By hand");
   const verdict = el("div", "hf-hand-verdict");
   verdict.setAttribute("aria-live", "polite");
-  root.append(panel.section);
   let [sheets, shown] = [null, null];
   const lines = () => [["figure", "row", "column", "written", "is it right"], ...listed(shown, sheets)];
   const caption = () => "Figures by hand, as they were written and judged";

@@ -47,13 +47,11 @@ const step = (
 
 const roles_board = element => {
   const root = element.querySelector(".hf-roles");
-  const panel = buildPanel(
-    "Who asks, who answers, what is said: three steps",
-    "the same five words; the maps W are random, so only the symmetry means something",
-  );
+  const panel = buildPanel(root, "Who asks, who answers, what is said: three steps", {
+    note: "the same five words; the maps W are random, so only the symmetry means something",
+  });
   const grid = el("div", "hf-role-grid");
   panel.body.append(grid);
-  root.append(panel.section);
   let built = false;
   const update = (/** @type {Board.RolesValue} */ value) => {
     if (!value || built) return;

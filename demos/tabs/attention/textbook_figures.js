@@ -16,13 +16,14 @@ const STATIONS = {
 const NUMBERED = ["query", "key", "outputs"]; // their columns count the numbers of a vector, not tokens
 
 const printedPanel = (host, { onFigure }) => {
-  const panel = buildPanel("What the text prints", "choose a figure: it is computed here, from the same numbers");
+  const panel = buildPanel(host, "What the text prints", {
+    note: "choose a figure: it is computed here, from the same numbers",
+    cls: "hf-printed-panel",
+  });
   const told = el("p", "hf-figure-told");
   const list = el("div", "hf-printed");
   told.setAttribute("aria-live", "polite");
   panel.body.append(told, list);
-  panel.section.classList.add("hf-printed-panel");
-  host.append(panel.section);
   let had = null;
 
   const tell = (

@@ -2,7 +2,7 @@
    by side. Every message holds everything; the board takes a Board.DuelValue.
 
    The page's #duel-start is its progress bar. */
-import { buildPanel, el, live, showProgress, write } from "../../../hf_attn/viz/web/core/dom.js";
+import { alertLine, buildPanel, el, live, showProgress, write } from "../../../hf_attn/viz/web/core/dom.js";
 import { count, isPlace, percent, range } from "../../../hf_attn/viz/web/core/format.js";
 import { meanOf, unpack } from "../../../hf_attn/viz/web/core/packing.js";
 import { heatmap } from "../../../hf_attn/viz/web/plots/heatmap.js";
@@ -73,12 +73,10 @@ const mapCell = (host, file, onSelect) => {
 };
 
 const mapsPanel = host => {
-  const panel = buildPanel("Who reads what");
+  const panel = buildPanel(host, "Who reads what", { cls: "hf-maps-panel" });
   const grid = el("div", "hf-maps");
   const blank = el("p", "hf-blank", LATER);
   panel.body.append(blank, grid);
-  panel.section.classList.add("hf-maps-panel");
-  host.append(panel.section);
   let cells = [];
   let shown = null;
   /** @type {DuelView} */
@@ -119,11 +117,8 @@ const mapsPanel = host => {
 const duel_board = (element, trigger) => {
   const root = element.querySelector(".hf-duel");
   const P = duelPanels;
-  const error = el("div", "hf-error");
   const spoken = live();
-  error.setAttribute("role", "alert");
-  error.hidden = true;
-  root.append(error);
+  const say = alertLine(root);
   const [curves, standings] = [P.curvesPanel(root), P.standingsPanel(root, trigger)];
   const [sizes, maps] = [P.sizesPanel(root), mapsPanel(root)];
   const panels = [curves, standings, sizes, maps];
@@ -144,8 +139,7 @@ const duel_board = (element, trigger) => {
       dash: i,
     });
     const view = value && { ...value, contestants: value.contestants.map(styled) };
-    error.hidden = !view?.message;
-    error.textContent = view?.message || "";
+    say(view?.message);
     panels.forEach(panel => panel.update(view));
     showProgress("#duel-start", view?.status ?? "ready", view?.done ?? 0);
     if (view) speak(view);

@@ -46,7 +46,7 @@ const roundEnd = () => {
 };
 
 const curvesPanel = host => {
-  const panel = buildPanel("Held-out accuracy");
+  const panel = buildPanel(host, "Held-out accuracy");
   const chosen = { what: 0, by: 0 };
   const [scale, lastStep, lastSecond] = [logScale(), roundEnd(), roundEnd()];
   /** @type {DuelView} */
@@ -84,7 +84,6 @@ const curvesPanel = host => {
     lines,
     caption: () => "Accuracy and loss of each model at each measurement",
   });
-  host.append(panel.section);
   const lastX = () => {
     const given = chosen.by ? view.budget.seconds : view.budget.steps;
     if (given) return given;
@@ -141,7 +140,7 @@ const nearest = (points, x) =>
   points.reduce((best, p) => (!best || Math.abs(p[0] - x) < Math.abs(best[0] - x) ? p : best), null)?.[1] ?? null;
 
 const sizesPanel = host => {
-  const panel = buildPanel("Accuracy by length");
+  const panel = buildPanel(host, "Accuracy by length");
   /** @type {DuelView} */
   let view = null;
   const measured = () => (view?.contestants || []).filter(c => c.sizes.length);
@@ -175,7 +174,6 @@ const sizesPanel = host => {
     lines,
     caption: () => `Held-out accuracy by ${view?.size_name || "length"}, with its 95 % interval`,
   });
-  host.append(panel.section);
   const update = (/** @type {DuelView} */ next) => {
     view = next;
     const name = view?.size_name || "length";
@@ -202,14 +200,12 @@ const sizesPanel = host => {
 /* ---- the legend with its figures ---- */
 
 const standingsPanel = (host, trigger) => {
-  const panel = buildPanel("Models", "equal in parameters, examples and their order");
+  const panel = buildPanel(host, "Models", { note: "equal in parameters, examples and their order", cls: "hf-models" });
   const heads = ["line", "model", "parameters", "steps", "seconds", "loss", "held-out"];
   const head = heads.map((text, i) => Object.assign(el("th", i > 1 ? "num" : "", text), { scope: "col" }));
   const body = el("tbody");
   const all = el("tr", "", ...head, el("th", "", el("span", "hf-sr", "actions")));
   panel.body.append(el("table", "hf-standings", el("thead", "", all), body));
-  panel.section.classList.add("hf-models");
-  host.append(panel.section);
   const act = (/** @type {string} */ text, /** @type {string} */ event, /** @type {Styled} */ c) => {
     const press = button(text, () => trigger(event, { run: c.id }), "");
     press.setAttribute("aria-label", `${text} ${c.name}`);

@@ -349,17 +349,15 @@ const accuracyOf = (host, trigger) => {
 
 const checks_board = (element, trigger) => {
   const root = element.querySelector(".hf-checks");
-  const panel = buildPanel(
-    "Ask the model",
-    "a map shows where a head looks, not what the answer needs; so take it away and count",
-  );
+  const panel = buildPanel(root, "Ask the model", {
+    note: "a map shows where a head looks, not what the answer needs; so take it away and count",
+    cls: "hf-ask-panel",
+  });
   const blank = el("p", "hf-blank", "Choose a checkpoint and an input above; what is removed will be named here.");
   const asking = el("div");
   const [left, right] = [el("div"), el("div")];
   const two = el("div", "hf-checks-two", left, right);
-  panel.section.classList.add("hf-ask-panel");
   panel.body.append(blank, asking, two);
-  root.append(panel.section);
   const question = questionOf(asking, trigger);
   const answer = answerOf(left);
   const accuracy = accuracyOf(right, trigger);

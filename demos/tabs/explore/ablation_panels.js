@@ -161,7 +161,7 @@ const placesOf = (/** @type {Record<string, number[][]>} */ figures) => {
 };
 
 const rolesPanel = (host, trigger) => {
-  const panel = buildPanel("Head roles");
+  const panel = buildPanel(host, "Head roles", { cls: "hf-roles-table" });
   const [note, scroll, terms] = [el("p", "hf-hint"), el("div", "hf-scroll"), el("ul", "hf-terms")];
   const over = buildSegment("Measured on", i => {
     onHeldOut = i === 1;
@@ -170,13 +170,11 @@ const rolesPanel = (host, trigger) => {
   });
   /** @type {[ChecksView, Chosen, boolean]} */
   let [view, lens, onHeldOut] = [null, null, false];
-  panel.section.classList.add("hf-roles-table");
   scroll.tabIndex = 0;
   scroll.setAttribute("role", "region");
   panel.header.append(over.element);
   const goesOn = sideways(scroll);
   panel.body.append(note, goesOn.element, scroll, terms);
-  host.append(panel.section);
 
   /** @returns {Board.ComparedRoles & Board.MeasuredHeads} */
   const shown = () => (onHeldOut ? view.compared : view.measured);
@@ -296,12 +294,11 @@ const rolesPanel = (host, trigger) => {
 /* ---- theory views ---- */
 
 const theoryPanel = host => {
-  const panel = buildPanel("Theory views");
+  const panel = buildPanel(host, "Theory views", { cls: "hf-theory" });
   const [body, note] = [el("tbody"), el("p", "hf-hint")];
   const head = el("tr", "", header("view", "col"), el("th", "num", "this head"), el("th", "num", "even"));
   const facts = el("table", "hf-theory-facts", el("thead", "", head), body);
   const plots = el("div", "hf-theory-plots");
-  panel.section.classList.add("hf-theory");
   /** @type {[ChecksView, Chosen]} */
   let [view, lens] = [null, null];
 
@@ -356,7 +353,6 @@ const theoryPanel = host => {
   });
   factsAway.take.querySelector("[data-opens=table]").remove(); // it is a table already
   panel.body.append(note, el("div", "hf-theory-two", el("div", "", facts, factsAway.take, factsAway.table), plots));
-  host.append(panel.section);
 
   const fact = (title, definition, own, even) =>
     el(

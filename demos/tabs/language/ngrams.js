@@ -17,10 +17,9 @@ const large = n => {
 const share = x => (x >= 0.01 ? percent(x) : `${Number((100 * x).toPrecision(2))}\u202f%`);
 
 const followingPanel = host => {
-  const panel = buildPanel("What follows");
+  const panel = buildPanel(host, "", { cls: "hf-wide-panel" });
   const grid = el("div", "hf-following");
   panel.body.append(grid);
-  panel.section.classList.add("hf-wide-panel");
   /** @type {Board.NgramsValue} */
   let value = null;
   const all = () => [...(value?.following ?? []), ...(value?.model ? [value.model] : [])];
@@ -32,7 +31,6 @@ const followingPanel = host => {
     ],
     caption: () => `What follows “${value?.prompt ?? ""}”`,
   });
-  host.append(panel.section);
   const cell = (/** @type {Board.Following} */ one, /** @type {number} */ most) => {
     const box = el("div", "hf-follows");
     const read = one.context.length ? one.context.map(say).join(" ") : "nothing";
@@ -62,7 +60,7 @@ const followingPanel = host => {
 };
 
 const surprisePanel = host => {
-  const panel = buildPanel("Surprise", "perplexity on held-out sentences, Kneser–Ney");
+  const panel = buildPanel(host);
   const table = el("div", "hf-scroll");
   panel.body.append(table);
   /** @type {Board.NgramsValue} */
@@ -80,7 +78,6 @@ const surprisePanel = host => {
     lines: () => [heads, ...(value?.tables ?? []).map(cells)],
     caption: () => "Perplexity of each table on held-out sentences",
   });
-  host.append(panel.section);
   const update = (/** @type {Board.NgramsValue} */ next) => {
     value = next;
     panel.section.hidden = !value;
@@ -101,7 +98,7 @@ const surprisePanel = host => {
 };
 
 const growthPanel = host => {
-  const panel = buildPanel("Numbers to learn", "by words read, log scale");
+  const panel = buildPanel(host);
   /** @type {Board.NgramsValue} */
   let value = null;
   const power = v => (v === 1 ? "1" : `10${raised(Math.round(Math.log10(v)))}`);
@@ -128,7 +125,6 @@ const growthPanel = host => {
     caption: () => "Numbers to learn by how many words are read",
     picture: curve,
   });
-  host.append(panel.section);
   const update = (/** @type {Board.NgramsValue} */ next) => {
     value = next;
     panel.section.hidden = !value;

@@ -93,7 +93,7 @@ const stepper = (panel, onStep) => {
 };
 
 const pairsPanel = host => {
-  const panel = buildPanel("Pairs of neighbours", "the first merges next");
+  const panel = buildPanel(host);
   const bars = language.bars(panel.body);
   /** @type {Board.MergeStep["pairs"]} */
   let pairs = [];
@@ -102,7 +102,6 @@ const pairsPanel = host => {
     lines: () => [["pair", "met"], ...pairs.map(([left, right, n]) => [`${shown(left)} ${shown(right)}`, n])],
     caption: () => "How often neighbours within a word are met now",
   });
-  host.append(panel.section);
   const update = (/** @type {Board.TokensValue} */ value, /** @type {number} */ at) => {
     ({ pairs } = value.steps[at]);
     const merges = at < value.steps.length - 1;
@@ -120,7 +119,7 @@ const pairsPanel = host => {
 };
 
 const growthPanel = (host, onStep) => {
-  const panel = buildPanel("Shorter text, larger vocabulary", "tokens by merge");
+  const panel = buildPanel(host, "Shorter text, larger vocabulary", { note: "tokens by merge" });
   /** @type {Board.TokensValue} */
   let value = null;
   const curve = lineChart(panel.body, {
@@ -150,7 +149,6 @@ const growthPanel = (host, onStep) => {
     caption: () => "The text and the vocabulary after each merge",
     picture: curve,
   });
-  host.append(panel.section);
   const update = (/** @type {Board.TokensValue} */ next, /** @type {number} */ at) => {
     value = next;
     const { steps } = value;
@@ -176,7 +174,7 @@ const growthPanel = (host, onStep) => {
 /* ---- one token: id, one-hot, row ---- */
 
 const lookUpPanel = host => {
-  const panel = buildPanel("One token looked up", "click a token above");
+  const panel = buildPanel(host, "One token looked up", { note: "click a token above", cls: "hf-wide-panel" });
   const sentence = el("p", "hf-merge");
   const hot = el("div");
   const numbers = el("div", "hf-vector");
@@ -214,8 +212,6 @@ const lookUpPanel = host => {
     caption: () => `The vector of ${shown(now?.token ?? "")}`,
     picture,
   });
-  panel.section.classList.add("hf-wide-panel");
-  host.append(panel.section);
   const update = (/** @type {View} */ view, /** @type {number} */ chosen) => {
     now = { chosen, size: view.size, row: view.rows[chosen], token: view.vocabulary[chosen] };
     sentence.replaceChildren(
@@ -239,7 +235,8 @@ const tokens_board = element => {
   const root = element.querySelector(".hf-language");
   const blank = el("p", "hf-blank", LATER);
   const spoken = live();
-  const main = buildPanel("The text as tokens");
+  root.append(blank);
+  const main = buildPanel(root, "", { cls: "hf-wide-panel" });
   const state = { kind: 3, at: 0, chosen: {} };
   /** @type {Board.TokensValue} */
   let value = null;
@@ -257,8 +254,6 @@ const tokens_board = element => {
     state.chosen[KINDS[state.kind]] = id;
     draw();
   });
-  main.section.classList.add("hf-wide-panel");
-  root.append(blank, main.section);
   const pairs = pairsPanel(root);
   const growth = growthPanel(root, goTo);
   const looked = lookUpPanel(root);

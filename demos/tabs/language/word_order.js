@@ -1,6 +1,6 @@
 /* Language, Order: two sentences of the same words, word by word (bags_board), and models that learn which of two
    letters comes first (order_board). They take a Board.BagsValue and a Board.OrderValue. */
-import { buildPanel, el, live } from "../../../hf_attn/viz/web/core/dom.js";
+import { alertLine, buildPanel, el, live } from "../../../hf_attn/viz/web/core/dom.js";
 import { count, number, percent, shown } from "../../../hf_attn/viz/web/core/format.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
 import { dashLine, lineChart, measuredAt } from "../../../hf_attn/viz/web/plots/line_chart.js";
@@ -13,14 +13,12 @@ const small = v => (v !== 0 && v < 1e-3 ? v.toExponential(0).replace("-", "−")
 
 const bags_board = element => {
   const root = element.querySelector(".hf-language");
-  const panel = buildPanel("The same bag of words");
+  const panel = buildPanel(root, "The same bag of words", { cls: "hf-wide-panel" });
   const blank = el("p", "hf-blank", "Both sentences will be compared here.");
   const bag = el("div", "hf-tokens");
   const sentence = el("p", "hf-hint");
   const host = el("div", "hf-scroll");
   panel.body.append(blank, bag, sentence, host);
-  panel.section.classList.add("hf-wide-panel");
-  root.append(panel.section);
   /** @type {Board.BagsValue} */
   let value = null;
   const named = (/** @type {Board.BagRow} */ row) => (row.places ? shown(row.word) : row.word);
@@ -115,10 +113,10 @@ const modelsTable = host => {
 
 const order_board = element => {
   const root = element.querySelector(".hf-language");
-  const panel = buildPanel("Does a stand before b?");
-  const error = el("div", "hf-error");
+  const say = alertLine(root);
+  const panel = buildPanel(root, "", { cls: "hf-wide-panel" });
   const spoken = live();
-  error.setAttribute("role", "alert");
+  root.append(spoken.element);
   /** @type {Board.OrderValue} */
   let value = null;
   const curve = lineChart(panel.body, {
@@ -143,13 +141,10 @@ const order_board = element => {
     caption: () => "Held-out accuracy of each model by step",
     picture: curve,
   });
-  panel.section.classList.add("hf-wide-panel");
-  root.append(error, panel.section, spoken.element);
   let told = "";
   const update = (/** @type {Board.OrderValue} */ next) => {
     value = next;
-    error.hidden = !value?.message;
-    error.textContent = value?.message ?? "";
+    say(value?.message);
     panel.rename(
       "Does a stand before b?",
       value

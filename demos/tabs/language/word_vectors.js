@@ -1,6 +1,6 @@
 /* Language, Neighbours: word vectors while they are learned, a word's neighbours, an analogy's ranks, and the vectors
    in the plane in which they differ most. The board takes a Board.NeighboursValue. */
-import { buildPanel, el, live } from "../../../hf_attn/viz/web/core/dom.js";
+import { alertLine, buildPanel, el, live } from "../../../hf_attn/viz/web/core/dom.js";
 import { count, number, percent, range } from "../../../hf_attn/viz/web/core/format.js";
 import { surface } from "../../../hf_attn/viz/web/core/surface.js";
 import { font } from "../../../hf_attn/viz/web/core/theme.js";
@@ -12,7 +12,7 @@ import { language } from "./language_board.js";
 const LATER = "Train vectors, and this is drawn here.";
 
 const nearPanel = (host, title, file) => {
-  const panel = buildPanel(title);
+  const panel = buildPanel(host, title);
   const blank = el("p", "hf-blank", LATER);
   const headline = el("p", "hf-merge");
   panel.body.append(blank, headline);
@@ -24,7 +24,6 @@ const nearPanel = (host, title, file) => {
     lines: () => [["rank", "word", "cosine"], ...rows.map(one => [one.rank, one.word, number(one.cosine, 3)])],
     caption: () => headline.textContent,
   });
-  host.append(panel.section);
   const update = (/** @type {Partial<Board.SumWord>[]} */ near, ...words) => {
     rows = near ?? [];
     blank.hidden = Boolean(near);
@@ -109,11 +108,10 @@ const writeWords = (
 };
 
 const planePanel = host => {
-  const panel = buildPanel("In a plane");
+  const panel = buildPanel(host, "In a plane", { cls: "hf-wide-panel" });
   const blank = el("p", "hf-blank", LATER);
   const pictureHost = el("div");
   panel.body.append(blank, pictureHost);
-  panel.section.classList.add("hf-wide-panel");
   /** @type {Board.Plane} */
   let plane = null;
   let at = [];
@@ -154,7 +152,6 @@ const planePanel = host => {
     caption: () => "The words' first two principal components",
     picture,
   });
-  host.append(panel.section);
   const update = (/** @type {Board.Plane} */ next) => {
     plane = next;
     blank.hidden = Boolean(plane);
@@ -172,7 +169,7 @@ const planePanel = host => {
 };
 
 const trainingPanel = host => {
-  const panel = buildPanel("Learning");
+  const panel = buildPanel(host, "", { cls: "hf-wide-panel" });
   const curve = lineChart(panel.body, {
     name: "Loss by step",
     y: [0, 5],
@@ -189,8 +186,6 @@ const trainingPanel = host => {
     caption: () => "Loss by step",
     picture: curve,
   });
-  panel.section.classList.add("hf-wide-panel");
-  host.append(panel.section);
   const update = (/** @type {Board.NeighboursValue} */ next) => {
     value = next;
     panel.rename(
@@ -214,10 +209,8 @@ const trainingPanel = host => {
 
 const neighbours_board = element => {
   const root = element.querySelector(".hf-language");
-  const error = el("div", "hf-error");
   const spoken = live();
-  error.setAttribute("role", "alert");
-  root.append(error);
+  const say = alertLine(root);
   const near = nearPanel(root, "Neighbours", "language-neighbours");
   near.rename("Neighbours", "by the cosine of their vectors");
   const analogy = nearPanel(root, "Analogy", "language-analogy");
@@ -235,8 +228,7 @@ const neighbours_board = element => {
     ];
   };
   const update = (/** @type {Board.NeighboursValue} */ value) => {
-    error.hidden = !value?.message;
-    error.textContent = value?.message ?? "";
+    say(value?.message);
     near.update(value?.near?.found, ...(value?.near ? ["nearest to ", strong(value.near.word)] : []));
     analogy.update(value?.analogy?.found, ...(value?.analogy ? ranked(value.analogy) : []));
     const share = value?.share ?? null;

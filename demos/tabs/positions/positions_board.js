@@ -1,7 +1,7 @@
 /* The Positions tab's boards: what a position encoding adds, turns or biases, and models beyond their length.
    The chosen cell drives its board: its row is the position that others are compared with, its column the wave in front.
    The boards take a Board.PositionsValue and a Board.GrowthValue. */
-import { buildPanel, buildSegment, el, live, showProgress } from "../../../hf_attn/viz/web/core/dom.js";
+import { alertLine, buildPanel, buildSegment, el, live, showProgress } from "../../../hf_attn/viz/web/core/dom.js";
 import { count, isPlace, number, percent, range } from "../../../hf_attn/viz/web/core/format.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
 import { curveKey, dashLine } from "../../../hf_attn/viz/web/plots/line_chart.js";
@@ -24,11 +24,10 @@ const small = x => (x === 0 ? "0" : x < 1e-3 ? x.toExponential(0).replace("-", "
 /* ---- what it is ---- */
 
 const factsPanel = host => {
-  const panel = buildPanel("");
+  const panel = buildPanel(host);
   const [sentence, equation] = [el("p", "hf-says"), el("p", "hf-equation")];
   const [paper, notice] = [el("p", "hf-hint"), el("p", "hf-notice")];
   panel.body.append(sentence, equation, paper, notice);
-  host.append(panel.section);
   const update = (/** @type {State} */ { value }) => {
     panel.rename(value.title);
     sentence.textContent = value.sentence;
@@ -43,12 +42,11 @@ const factsPanel = host => {
 /* ---- the table of numbers ---- */
 
 const mapPanel = (host, pick) => {
-  const panel = buildPanel(TITLES.vectors);
+  const panel = buildPanel(host, "", { cls: "hf-positions-map" });
   const choice = buildSegment("Which table", i => pick({ picture: i }));
   panel.header.append(choice.element);
   const [mapHost, blank] = [el("div"), el("p", "hf-blank", "Nothing is added, turned or put on the scores.")];
   panel.body.append(mapHost, blank);
-  panel.section.classList.add("hf-positions-map");
   const map = signedMap(mapHost, { onSelect: selected => pick({ selected }), tell: () => [] });
   let shown = null;
   const lines = () => {
@@ -63,7 +61,6 @@ const mapPanel = (host, pick) => {
     lines,
     caption: () => `${shown?.name ?? "Nothing"}, number by number`,
   });
-  host.append(panel.section);
   const update = (/** @type {State} */ { value, picture, selected, at }) => {
     mapHost.hidden = panel.footer.hidden = !picture;
     blank.hidden = Boolean(picture);
@@ -105,7 +102,7 @@ const mapPanel = (host, pick) => {
 /* ---- waves, and how alike two positions are ---- */
 
 const linesPanel = (host, view) => {
-  const panel = buildPanel("");
+  const panel = buildPanel(host);
   const [plotHost, keys, blank] = [el("div"), el("div", "hf-keys"), el("p", "hf-blank")];
   panel.body.append(plotHost, blank);
   const plot = linePlot(plotHost, {});
@@ -122,7 +119,6 @@ const linesPanel = (host, view) => {
     lines,
     caption: () => shown?.name ?? "Nothing",
   });
-  host.append(panel.section);
   const update = (/** @type {State} */ state) => {
     const next = view(state);
     shown = next.series ? next : null;
@@ -206,14 +202,13 @@ const alike = (/** @type {State} */ { value, picture, selected }) => {
 /* ---- does it notice? ---- */
 
 const orderPanel = host => {
-  const panel = buildPanel("Does it notice?", "one layer of untrained attention reads your sentence");
+  const panel = buildPanel(host, "Does it notice?", { note: "one layer of untrained attention reads your sentence" });
   const [moved, body] = [el("p", "hf-moved"), el("tbody")];
   const heads = ["the words are", "L2", "that is"];
   const head = heads.map((text, i) => Object.assign(el("th", i === 1 ? "num" : "", text), { scope: "col" }));
   const table = el("table", "hf-order", el("thead", "", el("tr", "", ...head)), body);
   const note = el("p", "hf-hint");
   panel.body.append(moved, el("div", "hf-scroll", table), note);
-  host.append(panel.section);
   const update = (/** @type {State} */ { value }) => {
     const { order } = value;
     const words = order.order.map(i => el("span", "hf-tok", order.words[i]));
@@ -291,10 +286,10 @@ const positions_board = element => {
 const CANNOT = "cannot";
 const growth_board = element => {
   const root = element.querySelector(".hf-growth");
-  const error = el("div", "hf-error");
-  error.setAttribute("role", "alert");
+  const say = alertLine(root);
+  const panel = buildPanel(root);
   const spoken = live();
-  const panel = buildPanel("Accuracy by length");
+  root.append(spoken.element);
   const [plotHost, body] = [el("div"), el("tbody")];
   const heads = ["line", "encoding", "step", "loss", "inside", "beyond"];
   const head = heads.map((text, i) => Object.assign(el("th", i > 1 ? "num" : "", text), { scope: "col" }));
@@ -320,7 +315,6 @@ const growth_board = element => {
     lines,
     caption: () => `Held-out accuracy by ${view?.size_name ?? "length"}`,
   });
-  root.append(error, panel.section, spoken.element);
   const row = (/** @type {Board.TestedEncoding} */ encoding, /** @type {number} */ i) => {
     const stroke = dashLine(i);
     stroke.style.color = `var(--hf-series-${i + 1})`;
@@ -342,8 +336,7 @@ const growth_board = element => {
     Object.assign(el("td", "hf-quiet", "Each encoding is listed here with what it reaches."), { colSpan: 6 });
   const update = (/** @type {Board.GrowthValue} */ next) => {
     view = next;
-    error.hidden = !view?.message;
-    error.textContent = view?.message ?? "";
+    say(view?.message);
     const name = view?.size_name ?? "length";
     panel.rename(
       `Accuracy by ${name}`,

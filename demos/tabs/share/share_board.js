@@ -55,11 +55,10 @@ const resultOf = (/** @type {Board.TransferResult} */ result) => {
 const share_board = element => {
   const root = element.querySelector(".hf-share");
   const { title, empty } = root.dataset;
-  const panel = buildPanel(title);
+  const panel = buildPanel(root, title);
   const spoken = live();
   const content = el("div", "hf-share-body");
   panel.body.append(content, spoken.element);
-  root.append(panel.section);
 
   const whyOf = (/** @type {Board.ShareValue} */ { status, message }) =>
     status === "error" ? el("div", "hf-error", message) : el("p", "hf-notice", message);

@@ -138,12 +138,11 @@ const mapsBeside = host => {
 
 const compare_board = element => {
   const root = element.querySelector(".hf-compare");
-  const panel = buildPanel("Compared", "what differs first");
+  const panel = buildPanel(root, "Compared", { note: "what differs first" });
   const table = differences(panel.body);
   const maps = mapsBeside(panel.body);
   const caption = () => "Runs compared: settings and results";
   const refresh = takeAway(panel, { file: () => "runs-compared", lines: table.lines, caption });
-  root.append(panel.section);
   /** @type {Map<string, TrainState>} */
   let states = new Map();
   /** @type {{current: Board.RunRow | null, others: Overlaid[]}} */

@@ -84,7 +84,7 @@ const nameCell = (
 
 const runs_table = (element, trigger) => {
   const root = element.querySelector(".hf-runs");
-  const panel = buildPanel("Runs", "click one to lay it over the curves and compare it");
+  const panel = buildPanel(root, "Runs", { note: "click one to lay it over the curves and compare it" });
   const heads = ["line", "run", "held-out", ""].map(text => el("th", "", text));
   const head = el("tr", "", ...heads, el("th", "", el("span", "hf-sr", "actions")));
   const body = el("tbody");
@@ -92,7 +92,6 @@ const runs_table = (element, trigger) => {
   const take = button("Export all", () => save("runs.csv", new Blob([csv(listAll(value.runs))], { type: "text/csv" })));
   panel.header.append(take);
   panel.body.append(el("table", "hf-runs-table", el("thead", "", head), body), spoken.element);
-  root.append(panel.section);
   /** @type {Board.RunsValue} */
   let value = { runs: [], current: null };
   /** @type {Board.RefusedName} */

@@ -230,7 +230,7 @@ const file = (/** @type {TrainView} */ { meta, frame, layer, head }) =>
     .replace(/[^\w-]+/g, "-");
 
 const mapPanel = (host, go, pick) => {
-  const panel = buildPanel(AS_IT_FORMS);
+  const panel = buildPanel(host, AS_IT_FORMS);
   const layers = buildSegment("Layer", layer => pick({ layer }));
   const heads = buildSegment("Head", head => pick({ head }));
   const layerPicks = el("span", "hf-pick", el("span", "hf-label", "layer"), layers.element);
@@ -257,7 +257,6 @@ const mapPanel = (host, go, pick) => {
   panel.header.append(el("span", "hf-picks", layerPicks, headPicks));
   panel.body.append(notice, mapHost, knownHost);
   panel.footer.append(map.exports(() => file(shown)));
-  host.append(panel.section);
   const sentence = (/** @type {TrainView} */ { state, meta, frame, map: values }) => {
     if (!state.run) return "The weights of a probe example will be drawn here, before the first step and after.";
     if (meta.heads === 0) return NO_ATTENTION;
@@ -307,14 +306,15 @@ const mapPanel = (host, go, pick) => {
 /* ---- through time ---- */
 
 const timePanel = (host, go, follow) => {
-  const panel = buildPanel("Through time", "moves the map, the predictions and the cursor on the curves");
+  const panel = buildPanel(host, "Through time", {
+    note: "moves the map, the predictions and the cursor on the curves",
+  });
   const where = el("b");
   const how = el("span", "hf-quiet");
   const play = button("Play", () => start());
   const end = button("", follow);
   panel.header.append(el("span", "hf-when", where, how, play, end));
   const film = filmStrip(panel.body, { onStep: go });
-  host.append(panel.section);
   /** @type {import("./train_state.js").Frame[]} */
   let frames = [];
   let playing = null;
@@ -364,10 +364,8 @@ const timePanel = (host, go, follow) => {
 /* ---- what it writes ---- */
 
 const writesPanel = host => {
-  const panel = buildPanel("What it writes");
+  const panel = buildPanel(host, "What it writes", { cls: "hf-writes" });
   const table = predictions(panel.body);
-  panel.section.classList.add("hf-writes");
-  host.append(panel.section);
   const update = (/** @type {TrainView} */ { state, meta, frame }) => {
     const rows =
       frame?.predictions || (frame && state.frames.findLast(f => f.step <= frame.step && f.predictions)?.predictions);

@@ -25,7 +25,7 @@ const LEFT_OUT = "Of the many branches that died out, this one's map was not sen
 const strongest = row => row.indexOf(Math.max(...row));
 
 const answerMap = (host, onStep) => {
-  const panel = buildPanel("Attention of the answer");
+  const panel = buildPanel(host, "Attention of the answer");
   const none = el("p", "hf-blank");
   const mapHost = el("div");
   panel.body.append(none, mapHost);
@@ -50,7 +50,6 @@ const answerMap = (host, onStep) => {
   const at = { layer: null, head: 0 };
   const file = () => `${shownMap.kind}-layer-${at.layer + 1}-${at.head ? "head-" + at.head : "mean"}`;
   panel.footer.append(map.exports(file));
-  host.append(panel.section);
   /** @type {ShownMap} */
   let shownMap = null;
   let maps = null;

@@ -33,7 +33,7 @@ const nameView = (/** @type {State} */ { value, view }) => {
 };
 
 const answer = host => {
-  const panel = buildPanel("Answer");
+  const panel = buildPanel(host, "Answer");
   const said = verdict();
   const written = el("div", "hf-answer");
   const treeHost = el("div");
@@ -52,7 +52,6 @@ const answer = host => {
   panel.body.append(written, treeHost, text);
   const pictures = [press("PNG", () => tree.png("tree")), press("SVG", () => tree.svg("tree"))];
   panel.footer.append(el("div", "hf-take", ...pictures, asText));
-  host.append(panel.section);
 
   const draw = (/** @type {View} */ { passage, written: symbols = [], wrong }, /** @type {boolean} */ isClass) => {
     if (passage) return el("p", "hf-passage", el("span", "hf-quiet", passage.prompt), el("b", "", passage.text));
@@ -107,7 +106,7 @@ const staleLine = onRewrite => {
 };
 
 const steps = (host, onStep, onRewrite) => {
-  const panel = buildPanel("What could come next");
+  const panel = buildPanel(host, "What could come next");
   const chips = el("div", "hf-steps");
   const dist = el("div");
   const bars = distribution(dist);
@@ -117,7 +116,6 @@ const steps = (host, onStep, onRewrite) => {
   chips.setAttribute("aria-label", "Step of the answer");
   const stale = staleLine(onRewrite);
   panel.body.append(chips, stale.element, dist);
-  host.append(panel.section);
   const refresh = takeAway(panel, {
     picture: bars,
     file: () => `step-${now.step + 1}`,
@@ -225,14 +223,13 @@ const table = onAnswer => {
 };
 
 const others = (host, onAnswer, onNode) => {
-  const panel = buildPanel("");
+  const panel = buildPanel(host);
   const treeHost = el("div", "hf-beams");
   const legend = marks();
   const tree = beamTree(treeHost, { onPick: onNode });
   const answers = table(onAnswer);
   panel.header.append(legend);
   panel.body.append(treeHost, answers.element);
-  host.append(panel.section);
   const refresh = takeAway(panel, {
     picture: tree,
     file: () => "beam-tree",

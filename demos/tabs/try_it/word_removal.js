@@ -83,10 +83,9 @@ const removalStrip = host => {
 
 /** The panel of the Try tab. */
 const removalPanel = host => {
-  const panel = buildPanel("What changes when a word is taken out");
+  const panel = buildPanel(host, "What changes when a word is taken out");
   const words = removalStrip(panel.body);
   const refresh = takeAway(panel, words.taken);
-  host.append(panel.section);
   const update = (/** @type {Board.TryValue} */ value) => {
     const removal = value?.removal;
     panel.section.hidden = !removal;

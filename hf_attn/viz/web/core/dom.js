@@ -17,14 +17,16 @@ const childrenOf = element => [...element.children];
 const write = (element, text) => {
   if (element.textContent !== text) element.textContent = text;
 };
-const buildPanel = (title, note = "") => {
+/** A section at the end of its host, with its heading; its footer is shown once something stands in it. */
+const buildPanel = (host, title = "", { note = "", cls = "" } = {}) => {
   const [named, small] = [el("span", "", title), el("small", "", note)];
   const heading = el("h2", "", named, " ", small);
   const header = el("header", "", heading);
   const body = el("div", "hf-body");
   const footer = el("footer");
-  const section = el("section", "hf-panel", header, body, footer);
+  const section = el("section", `hf-panel ${cls}`.trim(), header, body, footer);
   footer.hidden = true;
+  host.append(section);
   /** @type {(name: string | Element, more?: string | Element) => void} */
   const rename = (name, more = "") => {
     write(named, name);
@@ -32,6 +34,17 @@ const buildPanel = (title, note = "") => {
     else write(small, more);
   };
   return { section, header, body, footer, rename };
+};
+/** A line for what went wrong, read aloud when it changes: say(message), which may be empty. */
+const alertLine = host => {
+  const line = el("div", "hf-error");
+  line.setAttribute("role", "alert");
+  line.hidden = true;
+  host.append(line);
+  return message => {
+    line.hidden = !message;
+    write(line, message || "");
+  };
 };
 const button = (text, onClick, cls = "hf-btn") => {
   const b = el("button", cls, text);
@@ -113,4 +126,17 @@ const copyText = async (text, element) => {
   }
 };
 
-export { buildPanel, buildSegment, buildSlider, button, childrenOf, copyText, el, live, save, showProgress, write };
+export {
+  alertLine,
+  buildPanel,
+  buildSegment,
+  buildSlider,
+  button,
+  childrenOf,
+  copyText,
+  el,
+  live,
+  save,
+  showProgress,
+  write,
+};

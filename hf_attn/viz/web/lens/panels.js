@@ -20,15 +20,16 @@ const TITLES = {
 
 const lensGrid = (host, board) => {
   const { pick, chooseKind } = board;
-  const panel = buildPanel("All heads at a glance", "rows are layers, columns are heads");
+  const panel = buildPanel(host, "All heads at a glance", {
+    note: "rows are layers, columns are heads",
+    cls: "hf-glance",
+  });
   const empty = el("p", "hf-blank", "The maps of every head will be drawn here.");
   const gridHost = el("div");
   const kinds = buildSegment("Which maps", chooseKind);
   const grid = headGrid(gridHost, { onPick: (layer, head) => pick({ layer, head, mean: false }) });
-  panel.section.classList.add("hf-glance");
   panel.header.append(kinds.element);
   panel.body.append(empty, gridHost);
-  host.append(panel.section);
   const take = takeHeads(panel, board);
   const update = (/** @type {LensView} */ { data, kind, kinds: names, layer, head, mean, silent }) => {
     kinds.element.hidden = names.length < 2;
@@ -124,7 +125,7 @@ const stripsOf = (host, board) => {
 };
 
 const lensMap = (host, board) => {
-  const panel = buildPanel("");
+  const panel = buildPanel(host);
   const notice = el("p", "hf-notice");
   const windowHost = el("div");
   const stripHost = el("div", "hf-view");
@@ -144,7 +145,6 @@ const lensMap = (host, board) => {
   const showSieve = sieveRow(panel.footer, board);
   panel.footer.append(map.exports(board.file, { python: board.python }));
   panel.body.append(notice, windowHost, stripHost, one);
-  host.append(panel.section);
 
   const blank = sentence => {
     notice.hidden = false;
