@@ -5,20 +5,13 @@
    value: a Board.AttentionValue */
 import { button, el } from "../../../hf_attn/viz/web/core/dom.js";
 import { named, number } from "../../../hf_attn/viz/web/core/format.js";
+import { buildTable } from "../../../hf_attn/viz/web/core/table.js";
 import { colourOf, css, numberOn, onLook, themeOf } from "../../../hf_attn/viz/web/core/theme.js";
 import { takeRow } from "../../../hf_attn/viz/web/export/buttons.js";
 import { miniStrip, numberStrip, paintSigned } from "../../../hf_attn/viz/web/plots/signed_colours.js";
 
 const letter = (name, word = "") => [el("var", "", name), word ? `\u2002${word}` : ""];
 const minus = "\u2212";
-
-const headOf = (...names) =>
-  names
-    .map(([, cls = ""]) => Object.assign(el("th", cls), { scope: "col" }))
-    .map((cell, i) => {
-      cell.append(...[names[i][0]].flat());
-      return cell;
-    });
 
 /* ---- the five stations ---- */
 
@@ -62,9 +55,9 @@ const added = (/** @type {Board.KeyLine} */ line, /** @type {Board.AttentionValu
 /* ---- the row as a ledger: a line a key ---- */
 
 const ledger = (host, onKey) => {
-  const table = el("table", "hf-ledger");
-  host.append(el("div", "hf-scroll", table));
-  onLook(table, () => paintSigned(table));
+  const scroll = el("div", "hf-scroll");
+  host.append(scroll);
+  onLook(scroll, () => paintSigned(scroll));
   const line = (
     /** @type {Board.AttentionValue} */ value,
     /** @type {number} */ i,
@@ -100,8 +93,8 @@ const ledger = (host, onKey) => {
       output: most([cell.output, ...cell.lines.map(one => one.contribution)]),
     };
     const exp = cell.shift ? `exp(· ${minus} ${number(cell.shift)})` : "exp";
-    const head = headOf(
-      ["key"],
+    const heads = [
+      "key",
       [[...letter("q"), "·", ...letter("k")], "num opt"],
       [value.scale ? `÷ √${value.width}` : "no scale", "num"],
       [value.has_bias ? "add" : "mask", "num opt"],
@@ -109,28 +102,25 @@ const ledger = (host, onKey) => {
       ["exp ÷ sum = weight", "w"],
       [letter("v"), "mini opt"],
       [["weight × ", ...letter("v")], "mini"],
-    );
+    ];
     const total = cell.lines.some(one => one.may_attend) ? 1 : 0;
     const foot = el(
       "tr",
       "",
       el("td", "hf-quiet", "sum"),
-      el("td", "opt"),
-      el("td"),
-      el("td", "opt"),
+      ...["opt", "", "opt"].map(cls => el("td", cls)),
       el("td", "num opt", number(cell.exp_sum)),
       el("td", "w", el("div", "", el("span"), el("b", "", number(total, 3)))),
       el("td", "opt"),
       el("td", "mini", miniStrip(cell.output, ends.output)),
     );
-    const focused = document.activeElement?.closest?.(".hf-keyname") && table.contains(document.activeElement);
-    table.replaceChildren(
-      el("thead", "", el("tr", "", ...head)),
-      el("tbody", "", ...cell.lines.map((_, i) => line(value, i, ends))),
-      el("tfoot", "", foot),
-    );
-    if (focused) table.querySelector("tr.chosen .hf-keyname")?.focus();
-    paintSigned(table);
+    const focused = document.activeElement?.closest?.(".hf-keyname") && scroll.contains(document.activeElement);
+    const lines = el("tbody", "", ...cell.lines.map((_, i) => line(value, i, ends)));
+    scroll.replaceChildren(buildTable("hf-ledger", heads, lines, el("tfoot", "", foot)));
+    /** @type {HTMLElement} */
+    const name = scroll.querySelector("tr.chosen .hf-keyname");
+    if (focused) name?.focus();
+    paintSigned(scroll);
   };
   return { update };
 };

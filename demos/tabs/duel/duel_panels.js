@@ -2,6 +2,7 @@
    `colour` and `dash`; null before the first duel. */
 import { buildPanel, buildSegment, button, el } from "../../../hf_attn/viz/web/core/dom.js";
 import { count, minutes, number, percent } from "../../../hf_attn/viz/web/core/format.js";
+import { buildTable, cells, emptyRow } from "../../../hf_attn/viz/web/core/table.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
 import { curveKey, dashLine, lineChart } from "../../../hf_attn/viz/web/plots/line_chart.js";
 import { besideOf, logMark, logScale } from "../train/train_panels.js";
@@ -201,11 +202,10 @@ const sizesPanel = host => {
 
 const standingsPanel = (host, trigger) => {
   const panel = buildPanel(host, "Models", { note: "equal in parameters, examples and their order", cls: "hf-models" });
-  const heads = ["line", "model", "parameters", "steps", "seconds", "loss", "held-out"];
-  const head = heads.map((text, i) => Object.assign(el("th", i > 1 ? "num" : "", text), { scope: "col" }));
+  const figures = ["parameters", "steps", "seconds", "loss", "held-out"].map(text => [text, "num"]);
+  const heads = ["line", "model", ...figures, el("span", "hf-sr", "actions")];
   const body = el("tbody");
-  const all = el("tr", "", ...head, el("th", "", el("span", "hf-sr", "actions")));
-  panel.body.append(el("table", "hf-standings", el("thead", "", all), body));
+  panel.body.append(buildTable("hf-standings", heads, body));
   const act = (/** @type {string} */ text, /** @type {string} */ event, /** @type {Styled} */ c) => {
     const press = button(text, () => trigger(event, { run: c.id }), "");
     press.setAttribute("aria-label", `${text} ${c.name}`);
@@ -222,46 +222,24 @@ const standingsPanel = (host, trigger) => {
     const sure = c.interval ? interval(c.interval) : `of ${count(c.examples)}`;
     const name = el("td", "", el("b", "", c.name), el("small", "hf-narrow", details));
     if (c.message) name.append(el("small", "no", c.message));
-    return el(
-      "tr",
-      "",
-      el("td", "", stroke),
-      name,
-      el("td", "num", thousands(c.parameters)),
-      el("td", "num", count(c.step)),
-      el("td", "num", number(c.seconds, 1)),
-      el("td", "num", number(c.loss ?? NaN, 3)),
-      el("td", "num", percent(c.held_out ?? NaN), el("small", "", sure)),
-      el("td", "", actions(c, view)),
-    );
+    const reached = [percent(c.held_out ?? NaN), el("small", "", sure)];
+    const figures = [thousands(c.parameters), count(c.step), number(c.seconds, 1), number(c.loss ?? NaN, 3), reached];
+    return el("tr", "", el("td", "", stroke), name, ...cells("num", ...figures), el("td", "", actions(c, view)));
   };
-  const empty = () => {
-    const cell = el("td", "hf-quiet", "Each model is listed here with what it has used and what it reaches.");
-    cell.colSpan = heads.length + 1;
-    return el("tr", "", cell);
-  };
+  const empty = emptyRow("Each model is listed here with what it has used and what it reaches.", heads.length);
   const beside = (
     /** @type {Board.BaselineLevel} */ { name, parameters, seconds, held_out: share, interval: sure },
   ) => {
-    const said = `${thousands(parameters)}, ${minutes(seconds)}`;
-    return el(
-      "tr",
-      "",
-      el("td"),
-      el("td", "", el("b", "", name), el("small", "hf-narrow", said)),
-      el("td", "num", thousands(parameters)),
-      el("td", "num", "–"),
-      el("td", "num", number(seconds, 1)),
-      el("td", "num", "–"),
-      el("td", "num", percent(share), el("small", "", interval(sure))),
-      el("td"),
-    );
+    const said = el("small", "hf-narrow", `${thousands(parameters)}, ${minutes(seconds)}`);
+    const reached = [percent(share), el("small", "", interval(sure))];
+    const figures = cells("num", thousands(parameters), "–", number(seconds, 1), "–", reached);
+    return el("tr", "", el("td"), el("td", "", el("b", "", name), said), ...figures, el("td"));
   };
   const rows = (/** @type {DuelView} */ view) => [
     ...view.contestants.map(c => row(c, view)),
     ...(view.baseline ? [beside(view.baseline)] : []),
   ];
-  const update = (/** @type {DuelView} */ view) => body.replaceChildren(...(view ? rows(view) : [empty()]));
+  const update = (/** @type {DuelView} */ view) => body.replaceChildren(...(view ? rows(view) : [empty]));
   return { update };
 };
 

@@ -7,6 +7,7 @@
 import { buildPanel, buildSegment, button, el } from "../../../hf_attn/viz/web/core/dom.js";
 import { clamp, number, range, sum } from "../../../hf_attn/viz/web/core/format.js";
 import { surface } from "../../../hf_attn/viz/web/core/surface.js";
+import { buildTable, cells, headCell } from "../../../hf_attn/viz/web/core/table.js";
 import { atNight, colourOf, css, font, numberOn, onLook, rgbOf, themeOf } from "../../../hf_attn/viz/web/core/theme.js";
 import { tip } from "../../../hf_attn/viz/web/core/tooltip.js";
 import { keepLines, takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
@@ -18,7 +19,6 @@ import { signedStops } from "../../../hf_attn/viz/web/plots/signed_colours.js";
 
 const ROUND = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
 const roundUp = most => ROUND.find(end => most <= end) ?? most;
-const header = (text, scope) => Object.assign(el("th", "", String(text)), { scope });
 
 /** A line that says that a table goes on, while it does: {element, look}. */
 const sideways = scroll => {
@@ -234,22 +234,23 @@ const rolesPanel = (host, trigger) => {
     const found = shown();
     const [roles, of, theme] = [columns(found), found.trained[lens.kind], themeOf(scroll)];
     const before = found.untrained?.[lens.kind];
-    const names = roles.map(([, title, definition]) => Object.assign(header(title, "col"), { title: definition }));
-    names.forEach(th => th.classList.add("num"));
     const body = placesOf(of).map(({ l, h }) => {
       const chosen = l === lens.layer && h === lens.head;
       const press = button(`${l + 1}·${h + 1}`, () => lensState.pick({ layer: l, head: h }), "hf-link");
       press.title = `layer ${l + 1}, head ${h + 1}`;
-      const first = Object.assign(el("th", "", press), { scope: "row" });
       const cells = roles.map(([name]) => cell(of[name][l][h], before?.[name][l][h], name !== "uniform", theme));
-      const row = el("tr", chosen ? "on" : "", first, ...cells);
+      const row = el("tr", chosen ? "on" : "", headCell("row", press), ...cells);
       if (chosen) row.setAttribute("aria-current", "true");
       return row;
     });
-    const even = roles.map(([name]) => el("td", "num", score(found.even[lens.kind][name])));
-    const foot = el("tr", "even", header("even", "row"), ...even);
-    const table = el("table", "", el("thead", "", el("tr", "", header("layer·head", "col"), ...names)));
-    table.append(el("tbody", "", ...body, foot));
+    const even = cells("num", ...roles.map(([name]) => score(found.even[lens.kind][name])));
+    const foot = el("tr", "even", headCell("row", "even"), ...even);
+    const table = buildTable(
+      "",
+      ["layer·head", ...roles.map(([, title]) => [title, "num"])],
+      el("tbody", "", ...body, foot),
+    );
+    roles.forEach(([, , definition], i) => (table.tHead.rows[0].cells[i + 1].title = definition));
     scroll.replaceChildren(table);
     goesOn.look();
     const rows = roles.map(([, title, definition, chance]) =>
@@ -296,8 +297,7 @@ const rolesPanel = (host, trigger) => {
 const theoryPanel = host => {
   const panel = buildPanel(host, "Theory views", { cls: "hf-theory" });
   const [body, note] = [el("tbody"), el("p", "hf-hint")];
-  const head = el("tr", "", header("view", "col"), el("th", "num", "this head"), el("th", "num", "even"));
-  const facts = el("table", "hf-theory-facts", el("thead", "", head), body);
+  const facts = buildTable("hf-theory-facts", ["view", ["this head", "num"], ["even", "num"]], body);
   const plots = el("div", "hf-theory-plots");
   /** @type {[ChecksView, Chosen]} */
   let [view, lens] = [null, null];

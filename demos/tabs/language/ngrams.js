@@ -2,9 +2,10 @@
    and how many numbers a full table has. The board takes a Board.NgramsValue. */
 import { buildPanel, el } from "../../../hf_attn/viz/web/core/dom.js";
 import { count, number, percent, shown } from "../../../hf_attn/viz/web/core/format.js";
+import { buildTable, cells, headCell } from "../../../hf_attn/viz/web/core/table.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
 import { curveKey, lineChart } from "../../../hf_attn/viz/web/plots/line_chart.js";
-import { language } from "./language_board.js";
+import { wordBars } from "./word_bars.js";
 
 const SAID = { "<s>": "start", "</s>": "end", "<unk>": "(other)" };
 const say = word => SAID[word] ?? shown(word);
@@ -36,7 +37,7 @@ const followingPanel = host => {
     const read = one.context.length ? one.context.map(say).join(" ") : "nothing";
     const met = one.seen === null ? "" : one.context.length ? `, met ${count(one.seen)} times` : "";
     box.append(el("h3", "", one.name), el("p", "hf-hint", `reads ${read}${met}`));
-    const bars = language.bars(box);
+    const bars = wordBars(box);
     const line = ([word, p, n]) => ({
       name: say(word),
       value: p,
@@ -66,7 +67,7 @@ const surprisePanel = host => {
   /** @type {Board.NgramsValue} */
   let value = null;
   const heads = ["table", "perplexity", "discount", "cells", "filled"];
-  const cells = (/** @type {Board.NgramTable} */ one) => [
+  const figuresOf = (/** @type {Board.NgramTable} */ one) => [
     one.name,
     number(one.perplexity, 1),
     number(one.discount, 2),
@@ -75,7 +76,7 @@ const surprisePanel = host => {
   ];
   const refresh = takeAway(panel, {
     file: () => "language-perplexity",
-    lines: () => [heads, ...(value?.tables ?? []).map(cells)],
+    lines: () => [heads, ...(value?.tables ?? []).map(figuresOf)],
     caption: () => "Perplexity of each table on held-out sentences",
   });
   const update = (/** @type {Board.NgramsValue} */ next) => {
@@ -87,11 +88,12 @@ const surprisePanel = host => {
       "Surprise",
       `perplexity; counted on ${count(training)} words, measured on ${count(held_out)} held out, ${count(vocabulary)} different`,
     );
-    const head = heads.map((text, i) => Object.assign(el("th", i ? "num" : "", text), { scope: "col" }));
-    const rows = value.tables.map(one => language.row(cells(one)));
-    table.replaceChildren(
-      el("table", "hf-models-table", el("thead", "", el("tr", "", ...head)), el("tbody", "", ...rows)),
-    );
+    const rows = value.tables
+      .map(figuresOf)
+      .map(([name, ...figures]) => el("tr", "", headCell("row", name), ...cells("num", ...figures)));
+    const [first, ...others] = heads;
+    const columns = [first, ...others.map(text => [text, "num"])];
+    table.replaceChildren(buildTable("hf-models-table", columns, el("tbody", "", ...rows)));
     refresh();
   };
   return { update };

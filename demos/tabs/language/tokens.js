@@ -15,7 +15,7 @@ import { font, onLook } from "../../../hf_attn/viz/web/core/theme.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
 import { curveKey, lineChart } from "../../../hf_attn/viz/web/plots/line_chart.js";
 import { paintSigned } from "../../../hf_attn/viz/web/plots/signed_colours.js";
-import { language } from "./language_board.js";
+import { wordBars } from "./word_bars.js";
 
 /** @type {(keyof Board.TokenKinds)[]} */
 const KINDS = ["characters", "words", "bytes", "bpe"];
@@ -94,7 +94,7 @@ const stepper = (panel, onStep) => {
 
 const pairsPanel = host => {
   const panel = buildPanel(host);
-  const bars = language.bars(panel.body);
+  const bars = wordBars(panel.body);
   /** @type {Board.MergeStep["pairs"]} */
   let pairs = [];
   const refresh = takeAway(panel, {

@@ -2,6 +2,7 @@
    letters comes first (order_board). They take a Board.BagsValue and a Board.OrderValue. */
 import { alertLine, buildPanel, el, live } from "../../../hf_attn/viz/web/core/dom.js";
 import { count, number, percent, shown } from "../../../hf_attn/viz/web/core/format.js";
+import { buildTable, cells, headCell } from "../../../hf_attn/viz/web/core/table.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
 import { dashLine, lineChart, measuredAt } from "../../../hf_attn/viz/web/plots/line_chart.js";
 
@@ -34,15 +35,11 @@ const bags_board = element => {
     lines,
     caption: () => "How far apart each word's output is in both sentences",
   });
-  const mark = (/** @type {Element[]} */ cells, /** @type {Board.BagRow} */ row) => {
-    cells.forEach((cell, i) => {
-      if (i) cell.classList.add(row.distance[value.names[i - 1]] < 1e-6 ? "same" : "apart");
-    });
-  };
   const line = (/** @type {Board.BagRow} */ row) => {
-    const distances = value.names.map(name => el("td", "num", small(row.distance[name])));
-    mark([null, ...distances], row);
-    const name = Object.assign(el("th", row.places ? "hf-mono" : "", named(row)), { scope: "row" });
+    const distances = value.names
+      .map(name => row.distance[name])
+      .map(distance => el("td", distance < 1e-6 ? "num same" : "num apart", small(distance)));
+    const name = headCell("row", named(row), row.places ? "hf-mono" : "");
     return el("tr", row.places ? "" : "total", name, el("td", "", where(row)), ...distances);
   };
   const update = (/** @type {Board.BagsValue} */ next) => {
@@ -56,10 +53,8 @@ const bags_board = element => {
       ),
     );
     sentence.textContent = SAME;
-    const head = heads().map((text, i) => Object.assign(el("th", i > 1 ? "num" : "", text), { scope: "col" }));
-    host.replaceChildren(
-      el("table", "hf-apart", el("thead", "", el("tr", "", ...head)), el("tbody", "", ...value.rows.map(line))),
-    );
+    const columns = heads().map((text, i) => (i > 1 ? [text, "num"] : text));
+    host.replaceChildren(buildTable("hf-apart", columns, el("tbody", "", ...value.rows.map(line))));
     refresh();
   };
   return { update };
@@ -80,33 +75,16 @@ const modelsTable = host => {
     const stroke = dashLine(STYLES[i]);
     stroke.style.color = `var(--hf-series-${STYLES[i] + 1})`;
     const accuracy = model.points.at(-1)?.[1] ?? NaN;
-    return el(
-      "tr",
-      "",
-      el("td", "", stroke),
-      Object.assign(el("th", "", model.name), { scope: "row" }),
-      el("td", "num", count(model.parameters)),
-      el("td", "num", percent(accuracy)),
-      el("td", "", answer(model, 0)),
-      el("td", "", answer(model, 1)),
-    );
+    const figures = cells("num", count(model.parameters), percent(accuracy));
+    const answers = cells("", answer(model, 0), answer(model, 1));
+    return el("tr", "", el("td", "", stroke), headCell("row", model.name), ...figures, ...answers);
   };
   const update = (/** @type {Board.OrderValue} */ value) => {
-    const heads = [
-      "line",
-      "model",
-      "parameters",
-      "held-out",
-      value?.twins[0] ?? "a sequence",
-      value?.twins[1] ?? "its twin",
-    ];
-    const head = heads.map((text, i) =>
-      Object.assign(el("th", i === 2 || i === 3 ? "num" : i > 3 ? "hf-mono" : "", text), { scope: "col" }),
-    );
+    const twins = value?.twins ?? ["a sequence", "its twin"];
+    const figures = ["parameters", "held-out"].map(text => [text, "num"]);
+    const heads = ["line", "model", ...figures, ...twins.map(text => [text, "hf-mono"])];
     const rows = value ? value.models.map(line) : [];
-    table.replaceChildren(
-      el("table", "hf-models-table hf-learned", el("thead", "", el("tr", "", ...head)), el("tbody", "", ...rows)),
-    );
+    table.replaceChildren(buildTable("hf-models-table hf-learned", heads, el("tbody", "", ...rows)));
   };
   return { update };
 };

@@ -7,7 +7,7 @@ import { font } from "../../../hf_attn/viz/web/core/theme.js";
 import { tip } from "../../../hf_attn/viz/web/core/tooltip.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
 import { lineChart } from "../../../hf_attn/viz/web/plots/line_chart.js";
-import { language } from "./language_board.js";
+import { wordBars } from "./word_bars.js";
 
 const LATER = "Train vectors, and this is drawn here.";
 
@@ -16,7 +16,7 @@ const nearPanel = (host, title, file) => {
   const blank = el("p", "hf-blank", LATER);
   const headline = el("p", "hf-merge");
   panel.body.append(blank, headline);
-  const bars = language.bars(panel.body);
+  const bars = wordBars(panel.body);
   /** @type {Partial<Board.SumWord>[]} */
   let rows = [];
   const refresh = takeAway(panel, {

@@ -3,6 +3,7 @@
    The boards take a Board.PositionsValue and a Board.GrowthValue. */
 import { alertLine, buildPanel, buildSegment, el, live, showProgress } from "../../../hf_attn/viz/web/core/dom.js";
 import { count, isPlace, number, percent, range } from "../../../hf_attn/viz/web/core/format.js";
+import { buildTable, cells, emptyRow } from "../../../hf_attn/viz/web/core/table.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
 import { curveKey, dashLine } from "../../../hf_attn/viz/web/plots/line_chart.js";
 import { linePlot, signedMap } from "./positions_panels.js";
@@ -204,9 +205,7 @@ const alike = (/** @type {State} */ { value, picture, selected }) => {
 const orderPanel = host => {
   const panel = buildPanel(host, "Does it notice?", { note: "one layer of untrained attention reads your sentence" });
   const [moved, body] = [el("p", "hf-moved"), el("tbody")];
-  const heads = ["the words are", "L2", "that is"];
-  const head = heads.map((text, i) => Object.assign(el("th", i === 1 ? "num" : "", text), { scope: "col" }));
-  const table = el("table", "hf-order", el("thead", "", el("tr", "", ...head)), body);
+  const table = buildTable("hf-order", ["the words are", ["L2", "num"], "that is"], body);
   const note = el("p", "hf-hint");
   panel.body.append(moved, el("div", "hf-scroll", table), note);
   const update = (/** @type {State} */ { value }) => {
@@ -291,12 +290,8 @@ const growth_board = element => {
   const spoken = live();
   root.append(spoken.element);
   const [plotHost, body] = [el("div"), el("tbody")];
-  const heads = ["line", "encoding", "step", "loss", "inside", "beyond"];
-  const head = heads.map((text, i) => Object.assign(el("th", i > 1 ? "num" : "", text), { scope: "col" }));
-  panel.body.append(
-    plotHost,
-    el("div", "hf-scroll hf-encodings", el("table", "", el("thead", "", el("tr", "", ...head)), body)),
-  );
+  const heads = ["line", "encoding", ...["step", "loss", "inside", "beyond"].map(text => [text, "num"])];
+  panel.body.append(plotHost, el("div", "hf-scroll hf-encodings", buildTable("", heads, body)));
   const plot = linePlot(plotHost, { height: 300, empty: "accuracy by length will be drawn here" });
   /** @type {Board.GrowthValue} */
   let view = null;
@@ -318,22 +313,15 @@ const growth_board = element => {
   const row = (/** @type {Board.TestedEncoding} */ encoding, /** @type {number} */ i) => {
     const stroke = dashLine(i);
     stroke.style.color = `var(--hf-series-${i + 1})`;
-    const cells = [
+    const figures = [
       encoding.step === null ? "–" : `${count(encoding.step)} of ${count(encoding.steps)}`,
       number(encoding.loss ?? NaN, 3),
       percent(encoding.inside ?? NaN),
       encoding.refuses ? CANNOT : percent(encoding.beyond ?? NaN),
     ];
-    return el(
-      "tr",
-      "",
-      el("td", "", stroke),
-      el("td", "", encoding.title),
-      ...cells.map(text => el("td", "num", text)),
-    );
+    return el("tr", "", ...cells("", stroke, encoding.title), ...cells("num", ...figures));
   };
-  const empty = () =>
-    Object.assign(el("td", "hf-quiet", "Each encoding is listed here with what it reaches."), { colSpan: 6 });
+  const empty = emptyRow("Each encoding is listed here with what it reaches.", 6);
   const update = (/** @type {Board.GrowthValue} */ next) => {
     view = next;
     say(view?.message);
@@ -353,7 +341,7 @@ const growth_board = element => {
     const end = { x: [0, view ? most * 1.02 : 0], y: [0, 1], ticks: [0, 0.25, 0.5, 0.75, 1], xName: name };
     const mark = view ? { x: view.trained, text: `trained to ${view.trained}` } : null;
     plot.update({ ...end, series, mark, format: v => percent(v, 0), tell: percent, name: `Accuracy by ${name}` });
-    body.replaceChildren(...(encodings.length ? encodings.map(row) : [el("tr", "", empty())]));
+    body.replaceChildren(...(encodings.length ? encodings.map(row) : [empty]));
     panel.footer.hidden = !encodings.length;
     fill();
     showProgress("#positions-start", view?.status ?? "ready", view?.done ?? 0);

@@ -4,6 +4,7 @@
    and "hf-shown" from the train board (the shown step and this run's map). */
 import { buildPanel, button, el } from "../../../hf_attn/viz/web/core/dom.js";
 import { count, NO_ATTENTION, range } from "../../../hf_attn/viz/web/core/format.js";
+import { buildTable, cells, headCell } from "../../../hf_attn/viz/web/core/table.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
 import { heatmap } from "../../../hf_attn/viz/web/plots/heatmap.js";
 import { dashLine } from "../../../hf_attn/viz/web/plots/line_chart.js";
@@ -51,25 +52,22 @@ const differences = host => {
     return [["what", ...runs.map(run => run.name)], ...facts.map(([name, values]) => [name, ...values])];
   };
   const part = (title, facts, cls = "") => {
-    const head = Object.assign(el("th", "", title), { colSpan: last.length + 1, scope: "rowgroup" });
-    const line = ([name, values]) =>
-      el("tr", "", Object.assign(el("th", "", name), { scope: "row" }), ...values.map(text => el("td", "", text)));
+    const head = Object.assign(headCell("rowgroup", title), { colSpan: last.length + 1 });
+    const line = ([name, values]) => el("tr", "", headCell("row", name), ...cells("", ...values));
     return el("tbody", cls, el("tr", "hf-group-name", head), ...facts.map(line));
   };
   const update = (/** @type {Overlaid[]} */ runs) => {
     last = runs;
     const settings = factsOf(runs, "settings");
     const same = settings.filter(fact => !differs(fact));
-    const heads = runs.map(run => Object.assign(el("th", "", nameOf(run, run)), { scope: "col" }));
     toggle.textContent = open ? "Hide what is the same" : `Show ${same.length} settings that are the same`;
     toggle.hidden = !same.length;
     toggle.setAttribute("aria-expanded", String(open));
     const other = settings.filter(differs);
     scroll.replaceChildren(
-      el(
-        "table",
+      buildTable(
         "hf-differences",
-        el("thead", "", el("tr", "", el("th", "", el("span", "hf-sr", "what")), ...heads)),
+        [el("span", "hf-sr", "what"), ...runs.map(run => nameOf(run, run))],
         part(other.length ? "Settings that differ" : "No setting differs", other),
         part("What came of it", factsOf(runs, "results")),
         open ? part("The same in all", same, "hf-same") : null,

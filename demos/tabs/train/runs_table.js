@@ -4,12 +4,14 @@
    On the document it tells "hf-overlays" with {current: row, others: [row with colour and dash]}. */
 import { buildPanel, button, el, live, save } from "../../../hf_attn/viz/web/core/dom.js";
 import { csv, percent } from "../../../hf_attn/viz/web/core/format.js";
+import { buildTable, emptyRow } from "../../../hf_attn/viz/web/core/table.js";
 import { dashLine, sparkline } from "../../../hf_attn/viz/web/plots/line_chart.js";
 
 const UNDO_MS = 10000;
 const OTHERS = 3; // at most four series at once: this run and three others
 const LONGEST_NAME = 40; // characters; Python says so in words
 const COLUMNS = 5;
+const EMPTY_TABLE = "Each run you train is listed here, to compare, open, download or delete.";
 /** @typedef {Board.RunRow & {colour: string, dash: number}} Overlaid */
 
 /** @type {{runs: Overlaid[]}} */
@@ -85,13 +87,12 @@ const nameCell = (
 const runs_table = (element, trigger) => {
   const root = element.querySelector(".hf-runs");
   const panel = buildPanel(root, "Runs", { note: "click one to lay it over the curves and compare it" });
-  const heads = ["line", "run", "held-out", ""].map(text => el("th", "", text));
-  const head = el("tr", "", ...heads, el("th", "", el("span", "hf-sr", "actions")));
   const body = el("tbody");
   const spoken = live();
   const take = button("Export all", () => save("runs.csv", new Blob([csv(listAll(value.runs))], { type: "text/csv" })));
   panel.header.append(take);
-  panel.body.append(el("table", "hf-runs-table", el("thead", "", head), body), spoken.element);
+  const heads = ["line", "run", "held-out", "", el("span", "hf-sr", "actions")];
+  panel.body.append(buildTable("hf-runs-table", heads, body), spoken.element);
   /** @type {Board.RunsValue} */
   let value = { runs: [], current: null };
   /** @type {Board.RefusedName} */
@@ -223,15 +224,10 @@ const runs_table = (element, trigger) => {
     });
     return line;
   };
-  const empty = () => {
-    const cell = el("td", "hf-quiet", "Each run you train is listed here, to compare, open, download or delete.");
-    cell.colSpan = COLUMNS;
-    return el("tr", "", cell);
-  };
   /** The rows anew; the reader stays at the button where they were, or goes to the one named. */
   const draw = key => {
     const at = key ?? (body.contains(document.activeElement) ? document.activeElement.getAttribute("data-key") : null);
-    body.replaceChildren(...(value.runs.length ? value.runs.map(row) : [empty()]));
+    body.replaceChildren(...(value.runs.length ? value.runs.map(row) : [emptyRow(EMPTY_TABLE, COLUMNS)]));
     take.hidden = !value.runs.length;
     /** @type {HTMLElement[]} */
     const buttons = [...body.querySelectorAll("[data-key]")];

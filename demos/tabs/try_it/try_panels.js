@@ -3,6 +3,7 @@
    the `State` of try_board.js. */
 import { buildPanel, button, childrenOf, el } from "../../../hf_attn/viz/web/core/dom.js";
 import { number, shown } from "../../../hf_attn/viz/web/core/format.js";
+import { buildTable } from "../../../hf_attn/viz/web/core/table.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
 import { parseTree } from "../../../hf_attn/viz/web/plots/parse_tree.js";
 import { symbolStrip } from "../../../hf_attn/viz/web/plots/token_strip.js";
@@ -174,16 +175,9 @@ const marks = () => {
 
 const table = onAnswer => {
   const body = el("tbody");
-  const column = (cls, text) => el("th", cls, text);
-  const first = column("", "");
-  const heads = [
-    first,
-    column("", "answer"),
-    column("num", "log p"),
-    column("num len", "÷ length"),
-    column("", "check"),
-  ];
-  const element = el("table", "hf-ends", el("thead", "", el("tr", "", ...heads)), body);
+  const seed = el("span");
+  const heads = [seed, "answer", ["log p", "num"], ["÷ length", "num len"], "check"];
+  const element = buildTable("hf-ends", heads, body);
   const row = (
     /** @type {State} */ { value, view },
     /** @type {Board.Answer} */ one,
@@ -214,7 +208,7 @@ const table = onAnswer => {
   const update = (/** @type {State} */ state) => {
     const { value } = state;
     const all = [value, ...(value.others || [])];
-    first.textContent = value.seeds ? "seed" : "";
+    seed.textContent = value.seeds ? "seed" : "";
     const focused = [...body.querySelectorAll("button")].indexOf(/** @type {HTMLElement} */ (document.activeElement));
     body.replaceChildren(...all.map((one, i) => row(state, one, i, all[0])));
     if (focused >= 0) body.querySelectorAll("button")[focused]?.focus();

@@ -20,17 +20,17 @@
    keepLines(element, value) keeps the board's value.python for every view inside the element. */
 import { button, copyText, el, save, write } from "../core/dom.js";
 import { csv, number } from "../core/format.js";
+import { buildTable, cells, headCell } from "../core/table.js";
 import { npz } from "./npz.js";
 import { drawingsIn, pageOf } from "./single_page.js";
 
 const show = value => (typeof value === "number" ? number(value, Number.isInteger(value) ? 0 : 3) : String(value));
 const plain = value => (typeof value === "number" ? value : String(value).replace(/\u202f/g, ""));
-const header = (text, scope) => Object.assign(el("th", "", show(text)), { scope });
-const row = ([first, ...cells]) => el("tr", "", header(first, "row"), ...cells.map(text => el("td", "", show(text))));
+const row = ([first, ...others]) => el("tr", "", headCell("row", show(first)), ...cells("", ...others.map(show)));
 
 const numbersTable = ([heads, ...rows], caption, { name = caption, foot = null } = {}) => {
-  const head = el("thead", "", el("tr", "", ...heads.map(text => header(text, "col"))));
-  const table = el("table", "hf-numbers", el("caption", "", caption), head, el("tbody", "", ...rows.map(row)));
+  const table = buildTable("hf-numbers", heads.map(show), el("tbody", "", ...rows.map(row)));
+  table.createCaption().append(caption);
   if (foot) table.append(el("tfoot", "", row(foot)));
   const scroll = el("div", "hf-scroll", table);
   scroll.tabIndex = 0;
