@@ -6,7 +6,7 @@ import { alertLine, buildPanel, el, live, showProgress, write } from "../../../h
 import { count, isPlace, percent, range } from "../../../hf_attn/viz/web/core/format.js";
 import { meanOf, unpack } from "../../../hf_attn/viz/web/core/packing.js";
 import { heatmap } from "../../../hf_attn/viz/web/plots/heatmap.js";
-import { dashLine } from "../../../hf_attn/viz/web/plots/line_chart.js";
+import { dashLine, seriesStyle } from "../../../hf_attn/viz/web/plots/line_chart.js";
 import { symbolStrip } from "../../../hf_attn/viz/web/plots/token_strip.js";
 import { trainState } from "../train/train_state.js";
 import { duelPanels } from "./duel_panels.js";
@@ -37,9 +37,7 @@ const mapCell = (host, file, onSelect) => {
   };
   const update = (/** @type {Styled} */ c) => {
     shown = c;
-    const stroke = dashLine(c.dash);
-    stroke.style.color = `var(--hf-${c.colour})`;
-    title.replaceChildren(stroke, c.name);
+    title.replaceChildren(dashLine(c), c.name);
     written(c);
     const seen = c.map;
     sentence.hidden = Boolean(seen);
@@ -133,12 +131,8 @@ const duel_board = (element, trigger) => {
     spoken.say(`${percent(view.done, 0)} of the budget: ${figures.join(", ")}`);
   };
   const update = (/** @type {Board.DuelValue} */ value) => {
-    const styled = (/** @type {Board.Contestant} */ c, /** @type {number} */ i) => ({
-      ...c,
-      colour: `series-${i + 1}`,
-      dash: i,
-    });
-    const view = value && { ...value, contestants: value.contestants.map(styled) };
+    const contestants = value?.contestants.map((c, i) => ({ ...c, ...seriesStyle(i) }));
+    const view = value && { ...value, contestants };
     say(view?.message);
     panels.forEach(panel => panel.update(view));
     showProgress("#duel-start", view?.status ?? "ready", view?.done ?? 0);

@@ -4,7 +4,7 @@ import { buildPanel, buildSegment, button, el } from "../../../hf_attn/viz/web/c
 import { count, minutes, number, percent } from "../../../hf_attn/viz/web/core/format.js";
 import { buildTable, cells, emptyRow } from "../../../hf_attn/viz/web/core/table.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
-import { curveKey, dashLine, lineChart } from "../../../hf_attn/viz/web/plots/line_chart.js";
+import { dashLine, lineChart } from "../../../hf_attn/viz/web/plots/line_chart.js";
 import { besideOf, logMark, logScale } from "../train/train_panels.js";
 
 const thousands = n => (n >= 1e6 ? `${(n / 1e6).toFixed(1)}\u202fM` : `${Math.round(n / 1e3)}\u202fk`);
@@ -65,6 +65,7 @@ const curvesPanel = host => {
     ticks: [0, 0.5, 1],
     x: [0, 1],
     height: 280,
+    keys: panel.footer,
     empty: "the curve of each model will be drawn here",
   });
   const points = (/** @type {Styled} */ c) =>
@@ -77,8 +78,6 @@ const curvesPanel = host => {
       c.points.map(p => [c.name, count(p.step), number(p.seconds, 1), percent(p.held_out), number(p.loss ?? NaN, 3)]),
     ),
   ];
-  const keys = el("div", "hf-keys");
-  panel.footer.append(keys);
   const fill = takeAway(panel, {
     picture: curve,
     file: () => fileOf(view, WHAT[chosen.what].key, BY[chosen.by].name),
@@ -113,7 +112,6 @@ const curvesPanel = host => {
       name: `${title} by ${BY[chosen.by].name}, ${series.length} models`,
     });
     panel.footer.hidden = !series.length;
-    keys.replaceChildren(...[...series, ...beside].map(s => curveKey(s.name, s.colour, s.dash)));
     fill();
   };
   const update = (/** @type {DuelView} */ next) => {
@@ -137,9 +135,6 @@ const curvesPanel = host => {
 
 /* ---- accuracy by size at the end ---- */
 
-const nearest = (points, x) =>
-  points.reduce((best, p) => (!best || Math.abs(p[0] - x) < Math.abs(best[0] - x) ? p : best), null)?.[1] ?? null;
-
 const sizesPanel = host => {
   const panel = buildPanel(host, "Accuracy by length");
   /** @type {DuelView} */
@@ -154,7 +149,8 @@ const sizesPanel = host => {
     height: 280,
     format: v => percent(v, 0),
     tell: percent,
-    valueAt: nearest,
+    near: true,
+    keys: panel.footer,
     tellX: x => {
       const group = groups().reduce((a, b) => (Math.abs(mid(b) - x) < Math.abs(mid(a) - x) ? b : a));
       return `${view.size_name} ${span(group)}`;
@@ -162,8 +158,6 @@ const sizesPanel = host => {
     empty: "measured when all have learned",
   });
   const mid = group => (group.from + group.to) / 2;
-  const keys = el("div", "hf-keys");
-  panel.footer.append(keys);
   const said = (/** @type {Board.SizeScore} */ s) => `${percent(s.held_out)} (${interval([s.low, s.high])})`;
   const lines = () => [
     ["model", ...groups().map(g => `${view.size_name} ${span(g)}`)],
@@ -192,7 +186,6 @@ const sizesPanel = host => {
     const x = [0, all.length ? most * 1.02 : 1];
     curve.update({ series, x, xName: name, name: `Accuracy by ${name}, ${all.length} models` });
     panel.footer.hidden = !all.length;
-    keys.replaceChildren(...all.map(c => curveKey(c.name, c.colour, c.dash)));
     fill();
   };
   return { update };
@@ -216,15 +209,13 @@ const standingsPanel = (host, trigger) => {
     return el("div", "hf-take", c.kept ? act("Download", "download_run", c) : act("Keep", "keep_run", c));
   };
   const row = (/** @type {Styled} */ c, /** @type {DuelView} */ view) => {
-    const stroke = dashLine(c.dash);
-    stroke.style.color = `var(--hf-${c.colour})`;
     const details = `${thousands(c.parameters)}, ${count(c.step)} steps, ${minutes(c.seconds)}`;
     const sure = c.interval ? interval(c.interval) : `of ${count(c.examples)}`;
     const name = el("td", "", el("b", "", c.name), el("small", "hf-narrow", details));
     if (c.message) name.append(el("small", "no", c.message));
     const reached = [percent(c.held_out ?? NaN), el("small", "", sure)];
     const figures = [thousands(c.parameters), count(c.step), number(c.seconds, 1), number(c.loss ?? NaN, 3), reached];
-    return el("tr", "", el("td", "", stroke), name, ...cells("num", ...figures), el("td", "", actions(c, view)));
+    return el("tr", "", el("td", "", dashLine(c)), name, ...cells("num", ...figures), el("td", "", actions(c, view)));
   };
   const empty = emptyRow("Each model is listed here with what it has used and what it reaches.", heads.length);
   const beside = (

@@ -4,7 +4,7 @@ import { buildPanel, el } from "../../../hf_attn/viz/web/core/dom.js";
 import { count, number, percent, shown } from "../../../hf_attn/viz/web/core/format.js";
 import { buildTable, cells, headCell } from "../../../hf_attn/viz/web/core/table.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
-import { curveKey, lineChart } from "../../../hf_attn/viz/web/plots/line_chart.js";
+import { lineChart, seriesStyle } from "../../../hf_attn/viz/web/plots/line_chart.js";
 import { wordBars } from "./word_bars.js";
 
 const SAID = { "<s>": "start", "</s>": "end", "<unk>": "(other)" };
@@ -114,10 +114,8 @@ const growthPanel = host => {
     height: 210,
     format: power,
     tell: large,
+    keys: panel.footer,
   });
-  const keys = el("div", "hf-keys");
-  keys.append(curveKey("full table", "series-1", 0), curveKey("attention", "series-2", 1));
-  panel.footer.append(keys);
   const refresh = takeAway(panel, {
     file: () => "language-parameters",
     lines: () => [
@@ -139,8 +137,8 @@ const growthPanel = host => {
       ticks: [0, 0.25, 0.5, 0.75, 1].map(share => 10 ** (end * share)),
       x: [0, cells.at(-1)[0]],
       series: [
-        { name: "full table", colour: "series-1", dash: 0, points: cells },
-        { name: "attention", colour: "series-2", dash: 1, points: cells.map(([context]) => [context, attention]) },
+        { name: "full table", points: cells, ...seriesStyle(0) },
+        { name: "attention", points: cells.map(([context]) => [context, attention]), ...seriesStyle(1) },
       ],
     });
     refresh();

@@ -13,7 +13,7 @@ import { clamp, count, number, range, shown } from "../../../hf_attn/viz/web/cor
 import { surface } from "../../../hf_attn/viz/web/core/surface.js";
 import { font, onLook } from "../../../hf_attn/viz/web/core/theme.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
-import { curveKey, lineChart } from "../../../hf_attn/viz/web/plots/line_chart.js";
+import { lineChart, seriesStyle } from "../../../hf_attn/viz/web/plots/line_chart.js";
 import { paintSigned } from "../../../hf_attn/viz/web/plots/signed_colours.js";
 import { wordBars } from "./word_bars.js";
 
@@ -130,11 +130,9 @@ const growthPanel = (host, onStep) => {
     xName: "merge",
     height: 190,
     digits: 0,
+    keys: panel.footer,
     onCursor: (at, sign) => onStep(sign === 1 ? Math.ceil(at) : Math.round(at), false),
   });
-  const keys = el("div", "hf-keys");
-  keys.append(curveKey("in the text", "series-1", 0), curveKey("in the vocabulary", "series-2", 1));
-  panel.footer.append(keys);
   const refresh = takeAway(panel, {
     file: () => "language-merges",
     lines: () => [
@@ -154,17 +152,14 @@ const growthPanel = (host, onStep) => {
     const { steps } = value;
     const most = Math.max(...steps.flatMap(step => [step.ids.length, step.size]));
     const top = [5, 10, 20, 50, 100, 200, 300, 400, 500, 600, 800, 1000].find(end => end >= most) ?? most;
-    const line = (name, colour, dash, of) => ({ name, colour, dash, points: steps.map((step, i) => [i, of(step)]) });
+    const line = (name, place, of) => ({ name, points: steps.map((step, i) => [i, of(step)]), ...seriesStyle(place) });
     curve.update({
       x: [0, Math.max(1, steps.length - 1)],
       y: [0, top],
       ticks: [0, top / 2, top],
       format: v => count(v),
       cursor: at,
-      series: [
-        line("in the text", "series-1", 0, step => step.ids.length),
-        line("in the vocabulary", "series-2", 1, step => step.size),
-      ],
+      series: [line("in the text", 0, step => step.ids.length), line("in the vocabulary", 1, step => step.size)],
     });
     refresh();
   };

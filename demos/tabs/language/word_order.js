@@ -4,12 +4,13 @@ import { alertLine, buildPanel, el, live } from "../../../hf_attn/viz/web/core/d
 import { count, number, percent, shown } from "../../../hf_attn/viz/web/core/format.js";
 import { buildTable, cells, headCell } from "../../../hf_attn/viz/web/core/table.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
-import { dashLine, lineChart, measuredAt } from "../../../hf_attn/viz/web/plots/line_chart.js";
+import { dashLine, lineChart, measuredAt, seriesStyle } from "../../../hf_attn/viz/web/plots/line_chart.js";
 
 const SAME =
   "Both sentences give this bag, so a bag of words cannot tell them apart. Below, an untrained layer of attention " +
   "reads both: how far apart a word's two outputs are, as a share of their length.";
-const STYLES = [1, 2, 0]; // dash and colour of naive Bayes, then of attention without and with positions
+/** Dash and colour of naive Bayes, then of attention without and with positions. */
+const styleOf = i => seriesStyle([1, 2, 0][i]);
 const small = v => (v !== 0 && v < 1e-3 ? v.toExponential(0).replace("-", "−") : number(v, 3));
 
 const bags_board = element => {
@@ -72,12 +73,11 @@ const modelsTable = host => {
     return told ? verdict(told, model.right[i]) : "–";
   };
   const line = (/** @type {Board.OrderModel} */ model, /** @type {number} */ i) => {
-    const stroke = dashLine(STYLES[i]);
-    stroke.style.color = `var(--hf-series-${STYLES[i] + 1})`;
     const accuracy = model.points.at(-1)?.[1] ?? NaN;
     const figures = cells("num", count(model.parameters), percent(accuracy));
     const answers = cells("", answer(model, 0), answer(model, 1));
-    return el("tr", "", el("td", "", stroke), headCell("row", model.name), ...figures, ...answers);
+    const stroke = el("td", "", dashLine(styleOf(i)));
+    return el("tr", "", stroke, headCell("row", model.name), ...figures, ...answers);
   };
   const update = (/** @type {Board.OrderValue} */ value) => {
     const twins = value?.twins ?? ["a sequence", "its twin"];
@@ -139,8 +139,7 @@ const order_board = element => {
           ];
     const series = (value?.models ?? []).map((model, i) => ({
       name: model.name,
-      colour: `series-${STYLES[i] + 1}`,
-      dash: STYLES[i],
+      ...styleOf(i),
       points: level(model),
     }));
     series.reverse(); // the first is drawn on top: where two lie on one another the longer dashes do

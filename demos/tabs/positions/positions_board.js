@@ -5,8 +5,8 @@ import { alertLine, buildPanel, buildSegment, el, live, showProgress } from "../
 import { count, isPlace, number, percent, range } from "../../../hf_attn/viz/web/core/format.js";
 import { buildTable, cells, emptyRow } from "../../../hf_attn/viz/web/core/table.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
-import { curveKey, dashLine } from "../../../hf_attn/viz/web/plots/line_chart.js";
-import { linePlot, signedMap } from "./positions_panels.js";
+import { dashLine, lineChart, seriesStyle } from "../../../hf_attn/viz/web/plots/line_chart.js";
+import { signedMap } from "./signed_map.js";
 
 /** What the panels draw.
     @typedef {{value: Board.PositionsValue, picture: Board.PositionPicture | null, at: number,
@@ -104,11 +104,11 @@ const mapPanel = (host, pick) => {
 
 const linesPanel = (host, view) => {
   const panel = buildPanel(host);
-  const [plotHost, keys, blank] = [el("div"), el("div", "hf-keys"), el("p", "hf-blank")];
+  const [plotHost, blank] = [el("div"), el("p", "hf-blank")];
   panel.body.append(plotHost, blank);
-  const plot = linePlot(plotHost, {});
+  const look = { x: [0, 1], y: [0, 1], ticks: [], xTicks: 8, height: 220, near: true };
+  const plot = lineChart(plotHost, { ...look, keys: panel.footer });
   let shown = null;
-  panel.footer.append(keys);
   const lines = () => {
     if (!shown) return [["position"]];
     const heads = [shown.xName, ...shown.series.map(s => s.name)];
@@ -127,14 +127,13 @@ const linesPanel = (host, view) => {
     plotHost.hidden = panel.footer.hidden = !shown;
     blank.hidden = Boolean(shown);
     blank.textContent = next.blank || "";
-    if (shown) plot.update({ ...next, name: next.name });
-    keys.replaceChildren(...(shown ? next.series.map(s => curveKey(s.name, s.colour, s.dash)) : []));
+    if (shown) plot.update({ mark: null, ...next });
     fill();
   };
   return { update };
 };
 
-const styled = (name, points, i) => ({ name, points, colour: `series-${i + 1}`, dash: i });
+const styled = (name, points, i) => ({ name, points, ...seriesStyle(i) });
 /** The chosen column first, then up to three spread evenly over the others. */
 const spread = (columns, first) => {
   const others = [0, 1, 2, 3].map(i => Math.floor((i * columns) / 4)).filter(c => c !== first);
@@ -292,7 +291,15 @@ const growth_board = element => {
   const [plotHost, body] = [el("div"), el("tbody")];
   const heads = ["line", "encoding", ...["step", "loss", "inside", "beyond"].map(text => [text, "num"])];
   panel.body.append(plotHost, el("div", "hf-scroll hf-encodings", buildTable("", heads, body)));
-  const plot = linePlot(plotHost, { height: 300, empty: "accuracy by length will be drawn here" });
+  const plot = lineChart(plotHost, {
+    y: [0, 1],
+    ticks: [0, 0.25, 0.5, 0.75, 1],
+    format: v => percent(v, 0),
+    tell: percent,
+    xTicks: 8,
+    height: 300,
+    near: true,
+  });
   /** @type {Board.GrowthValue} */
   let view = null;
   const cell = (/** @type {Board.LengthScore} */ score) =>
@@ -311,17 +318,15 @@ const growth_board = element => {
     caption: () => `Held-out accuracy by ${view?.size_name ?? "length"}`,
   });
   const row = (/** @type {Board.TestedEncoding} */ encoding, /** @type {number} */ i) => {
-    const stroke = dashLine(i);
-    stroke.style.color = `var(--hf-series-${i + 1})`;
     const figures = [
       encoding.step === null ? "–" : `${count(encoding.step)} of ${count(encoding.steps)}`,
       number(encoding.loss ?? NaN, 3),
       percent(encoding.inside ?? NaN),
       encoding.refuses ? CANNOT : percent(encoding.beyond ?? NaN),
     ];
-    return el("tr", "", ...cells("", stroke, encoding.title), ...cells("num", ...figures));
+    return el("tr", "", ...cells("", dashLine(seriesStyle(i)), encoding.title), ...cells("num", ...figures));
   };
-  const empty = emptyRow("Each encoding is listed here with what it reaches.", 6);
+  const nothing = emptyRow("Each encoding is listed here with what it reaches.", 6);
   const update = (/** @type {Board.GrowthValue} */ next) => {
     view = next;
     say(view?.message);
@@ -338,10 +343,11 @@ const growth_board = element => {
       const points = known.map(s => [s.size + apart, s.right]);
       return { ...styled(encoding.title, points, i), spans: known.map(s => [s.size + apart, s.low, s.high]) };
     });
-    const end = { x: [0, view ? most * 1.02 : 0], y: [0, 1], ticks: [0, 0.25, 0.5, 0.75, 1], xName: name };
     const mark = view ? { x: view.trained, text: `trained to ${view.trained}` } : null;
-    plot.update({ ...end, series, mark, format: v => percent(v, 0), tell: percent, name: `Accuracy by ${name}` });
-    body.replaceChildren(...(encodings.length ? encodings.map(row) : [empty]));
+    const empty = series.some(s => s.points.length) ? "" : "accuracy by length will be drawn here";
+    const x = [0, view ? most * 1.02 : 0];
+    plot.update({ series, x, xName: name, mark, empty, name: `Accuracy by ${name}` });
+    body.replaceChildren(...(encodings.length ? encodings.map(row) : [nothing]));
     panel.footer.hidden = !encodings.length;
     fill();
     showProgress("#positions-start", view?.status ?? "ready", view?.done ?? 0);

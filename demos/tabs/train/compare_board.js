@@ -7,7 +7,7 @@ import { count, NO_ATTENTION, range } from "../../../hf_attn/viz/web/core/format
 import { buildTable, cells, headCell } from "../../../hf_attn/viz/web/core/table.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
 import { heatmap } from "../../../hf_attn/viz/web/plots/heatmap.js";
-import { dashLine } from "../../../hf_attn/viz/web/plots/line_chart.js";
+import { dashLine, seriesStyle } from "../../../hf_attn/viz/web/plots/line_chart.js";
 import { trainState } from "./train_state.js";
 
 const { EMPTY, receive, atOrBefore, mapOf, lastLayer } = trainState;
@@ -16,11 +16,7 @@ const { EMPTY, receive, atOrBefore, mapOf, lastLayer } = trainState;
 /** @import {TrainState} from "./train_state.js" */
 /** @import {TrainView} from "./train_board.js" */
 
-const nameOf = (/** @type {Overlaid} */ run, /** @type {{colour: string, dash: number}} */ style) => {
-  const stroke = dashLine(style.dash);
-  stroke.style.color = `var(--hf-${style.colour})`;
-  return el("span", "hf-series", stroke, el("bdi", "", run.name));
-};
+const nameOf = (/** @type {Overlaid} */ run) => el("span", "hf-series", dashLine(run), el("bdi", "", run.name));
 
 /** Name → the values of all runs, in the order in which the first run has them.
     @returns {[string, string[]][]} */
@@ -67,7 +63,7 @@ const differences = host => {
     scroll.replaceChildren(
       buildTable(
         "hf-differences",
-        [el("span", "hf-sr", "what"), ...runs.map(run => nameOf(run, run))],
+        [el("span", "hf-sr", "what"), ...runs.map(nameOf)],
         part(other.length ? "Settings that differ" : "No setting differs", other),
         part("What came of it", factsOf(runs, "results")),
         open ? part("The same in all", same, "hf-same") : null,
@@ -94,7 +90,7 @@ const mapCell = host => {
     const of = head <= (state.meta.heads || 0) ? head : 0;
     const values = mapOf(frame, at, of);
     name = run.name;
-    title.replaceChildren(nameOf(run, run));
+    title.replaceChildren(nameOf(run));
     mapHost.hidden = take.hidden = !values;
     if (!values) {
       note.textContent = state.meta.heads === 0 ? NO_ATTENTION : "Its maps are on their way.";
@@ -148,7 +144,7 @@ const compare_board = element => {
   /** @type {TrainView} */
   let view = null;
 
-  const runs = () => [{ ...told.current, colour: "series-1", dash: 0 }, ...told.others];
+  const runs = () => [{ ...told.current, ...seriesStyle(0) }, ...told.others];
   const isOn = () => Boolean(told.current && told.others.length);
   const drawMaps = () => {
     if (!isOn() || !view?.state.run) return;

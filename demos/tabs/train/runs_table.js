@@ -2,10 +2,10 @@
    Events to Python, each with {run: id}: open_run, download_run, share_run; rename_run with {name}; delete_run, which asks
    nothing, offers Undo for ten seconds and only then is sent; compare_runs with {runs: [ids]}, those laid over.
    On the document it tells "hf-overlays" with {current: row, others: [row with colour and dash]}. */
-import { buildPanel, button, el, live, save } from "../../../hf_attn/viz/web/core/dom.js";
+import { buildPanel, button, el, live, save, svgShape } from "../../../hf_attn/viz/web/core/dom.js";
 import { csv, percent } from "../../../hf_attn/viz/web/core/format.js";
 import { buildTable, emptyRow } from "../../../hf_attn/viz/web/core/table.js";
-import { dashLine, sparkline } from "../../../hf_attn/viz/web/plots/line_chart.js";
+import { dashLine, seriesStyle, sparkline } from "../../../hf_attn/viz/web/plots/line_chart.js";
 
 const UNDO_MS = 10000;
 const OTHERS = 3; // at most four series at once: this run and three others
@@ -27,16 +27,8 @@ const act = (/** @type {string} */ text, /** @type {Board.RunRow} */ run, what, 
 
 const PEN = "M3 13l.8-3.2 7-7 2.4 2.4-7 7L3 13zM9.6 4l2.4 2.4";
 const pen = () => {
-  const SVG = "http://www.w3.org/2000/svg";
-  const [svg, path] = [document.createElementNS(SVG, "svg"), document.createElementNS(SVG, "path")];
-  Object.entries({ width: 16, height: 16, viewBox: "0 0 16 16", "aria-hidden": "true" }).forEach(([k, v]) =>
-    svg.setAttribute(k, String(v)),
-  );
-  Object.entries({ d: PEN, fill: "none", stroke: "currentColor", "stroke-width": 1.25 }).forEach(([k, v]) =>
-    path.setAttribute(k, String(v)),
-  );
-  svg.append(path);
-  return svg;
+  const shape = { d: PEN, fill: "none", stroke: "currentColor", "stroke-width": 1.25 };
+  return svgShape({ width: 16, height: 16, viewBox: "0 0 16 16" }, "path", shape);
 };
 
 /** One line a run: its settings, then what came of it; the names of all that any of them has come first. */
@@ -104,7 +96,7 @@ const runs_table = (element, trigger) => {
   const styleOf = id => {
     // a series keeps its colour and dash while it is laid over
     const place = [...laid].indexOf(id);
-    return place < 0 ? null : { colour: `series-${place + 2}`, dash: place + 1 };
+    return place < 0 ? null : seriesStyle(place + 1);
   };
   const announce = () => {
     const find = id => value.runs.find(r => r.id === id);
@@ -186,11 +178,9 @@ const runs_table = (element, trigger) => {
     return el("tr", "gone", cell);
   };
   const lineCell = (/** @type {Board.RunRow} */ run, own, style) => {
-    const stroke = dashLine(style?.dash ?? 0);
     const press = act("", run, () => lay(run.id), "lay");
     press.className = "hf-line";
-    stroke.style.color = `var(--hf-${style?.colour ?? "line-strong"})`;
-    press.append(stroke);
+    press.append(dashLine(style ?? { colour: "line-strong", dash: 0 }));
     press.disabled = own;
     press.setAttribute("aria-pressed", String(Boolean(style)));
     press.setAttribute("aria-label", own ? `${run.name} is on the curves` : `Lay ${run.name} over the curves`);
@@ -199,7 +189,7 @@ const runs_table = (element, trigger) => {
   const row = (/** @type {Board.RunRow} */ run) => {
     if (leaving.has(run.id)) return goneRow(run);
     const own = run.id === value.current;
-    const style = own ? { colour: "series-1", dash: 0 } : styleOf(run.id);
+    const style = own ? seriesStyle(0) : styleOf(run.id);
     const line = el("tr", own ? "on" : "");
     const spark = el("div", "hf-spark");
     if (!own)
@@ -217,11 +207,8 @@ const runs_table = (element, trigger) => {
       el("td", "num", percent(run.held_out ?? NaN)),
       actions(run, line),
     );
-    sparkline(spark, {
-      points: (run.curve || []).filter(p => Number.isFinite(p[1])),
-      colour: style?.colour ?? "ink-3",
-      dash: style?.dash ?? 0,
-    });
+    const points = (run.curve || []).filter(p => Number.isFinite(p[1]));
+    sparkline(spark, { points, ...(style ?? { colour: "ink-3", dash: 0 }) });
     return line;
   };
   /** The rows anew; the reader stays at the button where they were, or goes to the one named. */

@@ -13,6 +13,17 @@ const el = (tag, cls, ...content) => {
 };
 /** @returns {HTMLElement[]} */
 const childrenOf = element => [...element.children];
+/** A picture of one shape, beside words that say the same. */
+const svgShape = (size, tag, shape) => {
+  const create = (name, attributes) => {
+    const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+    Object.entries(attributes).forEach(([key, value]) => element.setAttribute(key, String(value)));
+    return element;
+  };
+  const svg = create("svg", { ...size, "aria-hidden": "true" });
+  svg.append(create(tag, shape));
+  return svg;
+};
 /** Text that stands there already stays: whatever is put in has styles looked at around it. */
 const write = (element, text) => {
   if (element.textContent !== text) element.textContent = text;
@@ -138,5 +149,6 @@ export {
   live,
   save,
   showProgress,
+  svgShape,
   write,
 };

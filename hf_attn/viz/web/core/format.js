@@ -18,12 +18,7 @@ const number = (x, digits = 2) => {
   return (x < 0 && Number(text) !== 0 ? "−" : "") + text;
 };
 const weight = x => (x < 0.005 ? "0" : x > 0.995 ? "1" : x.toFixed(2).slice(1)); // inside a cell: .46
-const count = x =>
-  Number.isFinite(x)
-    ? Math.round(x)
-        .toString()
-        .replace(/\B(?=(\d{3})+$)/g, NARROW)
-    : "–";
+const count = x => number(x, 0).replace(/\B(?=(\d{3})+$)/g, NARROW);
 const percent = (x, digits = 1) => (Number.isFinite(x) ? (100 * x).toFixed(digits) + NARROW + "%" : "–");
 const minutes = seconds => {
   if (!Number.isFinite(seconds)) return "–";

@@ -1,24 +1,17 @@
-/* Pictures of the Positions tab: a table of signed numbers, and lines over a number that may be below 0.
+/* A table of signed numbers as a picture.
 
    const map = signedMap(host, options); map.update({values: …})
    options  rows, cols     numbers or words beside each row and above each column
             rowName, colName, role   what they count; role true: rows are queries, columns keys
             values[r][c]   any numbers;  most  end of both sides of the colour scale;  ends  its words
             selected       {r, c};  onSelect({r, c});  tell(r, c)  the lines of the tip
-            name           what it is, for the reader of the screen
-
-   const lines = linePlot(host, options)
-   options  series   [{name, points [[x, y]], spans [[x, low, high]], colour "series-1", dash 0..3}]
-            x, y     [low, high];  ticks  gridlines in y;  format(value)  their words;  tell(value)  of the tip
-            xName    what x counts;  mark  {x, text}: an upright rule with its words;  empty, name, height */
+            name           what it is, for the reader of the screen */
 import { el, live } from "../../../hf_attn/viz/web/core/dom.js";
 import { clamp, number, range } from "../../../hf_attn/viz/web/core/format.js";
 import { surface } from "../../../hf_attn/viz/web/core/surface.js";
-import { css, DASHES, font, numberOn } from "../../../hf_attn/viz/web/core/theme.js";
+import { css, font, numberOn } from "../../../hf_attn/viz/web/core/theme.js";
 import { tip } from "../../../hf_attn/viz/web/core/tooltip.js";
 import { signedColour, signedStops } from "../../../hf_attn/viz/web/plots/signed_colours.js";
-
-/* ---- the map ---- */
 
 const TALLEST = 400;
 const LARGEST = 30; // of a cell: more makes a small table no clearer
@@ -189,132 +182,4 @@ const signedMap = (host, options) => {
   return { update, png: picture.png, svg: picture.svg };
 };
 
-/* ---- lines ---- */
-
-const STEPS = [1, 2, 5, 10, 20, 25, 50, 100];
-const ticksOf = ([low, high], most) => {
-  const by = STEPS.find(step => (high - low) / step <= most) ?? 200;
-  return range(Math.floor((high - low) / by) + 1)
-    .map(i => (Math.ceil(low / by) + i) * by)
-    .filter(v => v <= high);
-};
-
-const paintPlot = (ctx, width, theme, size, o) => {
-  size(width, o.height);
-  const [x0, x1, y0, y1] = [46, width - 10, o.mark ? 24 : 10, o.height - 24];
-  const X = v => x0 + ((v - o.x[0]) / (o.x[1] - o.x[0] || 1)) * (x1 - x0);
-  const Y = v => y1 - ((clamp(v, ...o.y) - o.y[0]) / (o.y[1] - o.y[0] || 1)) * (y1 - y0);
-  const stroke = (colour, wide, points, dash = []) => {
-    ctx.strokeStyle = colour;
-    ctx.lineWidth = wide;
-    ctx.setLineDash(dash);
-    ctx.beginPath();
-    points.forEach(([x, y], i) => ctx[i ? "lineTo" : "moveTo"](x, y));
-    ctx.stroke();
-    ctx.setLineDash([]);
-  };
-  const write = (text, x, y, align, base = "alphabetic") => {
-    ctx.font = font(theme, 12);
-    ctx.fillStyle = theme["ink-3"];
-    ctx.textAlign = align;
-    ctx.textBaseline = base;
-    ctx.fillText(text, x, y);
-    return x + ctx.measureText(text).width / (align === "center" ? 2 : 1);
-  };
-  for (const v of o.ticks) {
-    const y = Math.round(Y(v)) + 0.5;
-    const line = [
-      [x0, y],
-      [x1, y],
-    ];
-    stroke(theme[v === 0 && o.y[0] < 0 ? "line-strong" : "line"], 1, line);
-    write(o.format(v), x0 - 8, y, "right", "middle");
-  }
-  const ticks = ticksOf(o.x, width < 400 ? 4 : 8);
-  const isNamed = X(ticks[0]) - x0 < 1; // the first number stands with what it counts, or what it counts alone
-  let free = write(isNamed ? `${o.xName} ${number(ticks[0], 0)}` : o.xName, x0, o.height - 5, "left");
-  for (const v of ticks.slice(isNamed ? 1 : 0)) {
-    const half = ctx.measureText(number(v, 0)).width / 2;
-    const x = Math.min(X(v), x1 + 8 - half);
-    if (x - half > free + 8) free = write(number(v, 0), x, o.height - 5, "center");
-  }
-  if (o.mark) {
-    const x = Math.round(X(o.mark.x)) + 0.5;
-    const rule = [
-      [x, y0 - 4],
-      [x, y1],
-    ];
-    stroke(theme["ink-3"], 1, rule, [3, 3]);
-    write(o.mark.text, x, 12, x > width / 2 ? "right" : "left");
-  }
-  for (const s of [...o.series].reverse()) {
-    const colour = theme[s.colour];
-    const at = s.points.map(([x, y]) => [X(x), Y(y)]);
-    ctx.lineJoin = "round";
-    stroke(colour, s.dash ? 1.75 : 2, at, DASHES[s.dash]);
-    for (const [x, low, high] of s.spans || []) {
-      const span = [
-        [X(x), Y(low)],
-        [X(x), Y(high)],
-      ];
-      stroke(colour, 1.5, span);
-    }
-    for (const [x, y] of s.spans ? at : []) {
-      ctx.fillStyle = colour;
-      ctx.beginPath();
-      ctx.arc(x, y, 3, 0, 2 * Math.PI);
-      ctx.fill();
-    }
-  }
-  if (o.empty && !o.series.some(s => s.points.length)) {
-    const [x, y] = [(x0 + x1) / 2, (y0 + y1) / 2];
-    const wide = ctx.measureText(o.empty).width + 16;
-    ctx.fillStyle = theme.panel;
-    ctx.fillRect(x - wide / 2, y - 10, wide, 20);
-    write(o.empty, x, y, "center", "middle");
-  }
-  return { x0, x1 };
-};
-
-const linePlot = (host, options) => {
-  const o = { height: 220, x: [0, 1], y: [0, 1], ticks: [0, 0.5, 1], series: [], format: String, mark: null };
-  Object.assign(o, { tell: v => number(v, 3), empty: "" }, options);
-  let box = null;
-  const picture = surface(host, o.name || "", (ctx, width, theme, size) => {
-    const laid = paintPlot(ctx, width, theme, size, o);
-    if (width === host.clientWidth) box = laid;
-  });
-  const near = (points, x) =>
-    points.reduce((best, p) => (!best || Math.abs(p[0] - x) < Math.abs(best[0] - x) ? p : best), null);
-  picture.canvas.addEventListener("pointermove", event => {
-    const left = picture.canvas.getBoundingClientRect().left;
-    const u = box ? clamp((event.clientX - left - box.x0) / (box.x1 - box.x0), 0, 1) : 0;
-    const x = o.x[0] + u * (o.x[1] - o.x[0]);
-    const all = o.series.filter(s => s.points.length).map(s => [s, near(s.points, x)]);
-    const lines = all.map(([s, p]) => `${s.name} ${o.tell(p[1])}`);
-    tip(
-      event,
-      lines.length
-        ? [
-            `${o.xName} ${number(
-              near(
-                all.map(([, p]) => p),
-                x,
-              )[0],
-              0,
-            )}`,
-            ...lines,
-          ]
-        : null,
-    );
-  });
-  picture.canvas.addEventListener("pointerleave", event => tip(event, null));
-  const update = patch => {
-    Object.assign(o, patch);
-    picture.relabel(o.name);
-    picture.redraw();
-  };
-  return { update, png: picture.png, svg: picture.svg };
-};
-
-export { linePlot, signedMap };
+export { signedMap };
