@@ -8,9 +8,9 @@
             name           what it is, for the reader of the screen */
 import { el, live } from "../../../hf_attn/viz/web/core/dom.js";
 import { clamp, number, range } from "../../../hf_attn/viz/web/core/format.js";
-import { surface } from "../../../hf_attn/viz/web/core/surface.js";
+import { casedFrame, surface } from "../../../hf_attn/viz/web/core/surface.js";
 import { css, font, numberOn } from "../../../hf_attn/viz/web/core/theme.js";
-import { tip } from "../../../hf_attn/viz/web/core/tooltip.js";
+import { mapCells } from "../../../hf_attn/viz/web/plots/map_cells.js";
 import { signedColour, signedStops } from "../../../hf_attn/viz/web/plots/signed_colours.js";
 
 const TALLEST = 400;
@@ -64,19 +64,6 @@ const labels = (ctx, theme, o, box, at) => {
   }
 };
 
-const frame = (ctx, theme, colour, x, y, w, h) => {
-  for (const [line, paint] of [
-    [4, theme.panel],
-    [2, colour],
-  ]) {
-    ctx.lineWidth = line;
-    ctx.strokeStyle = paint;
-    ctx.beginPath();
-    ctx.roundRect(x, y, w, h, 1);
-    ctx.stroke();
-  }
-};
-
 const paintMap = (ctx, width, theme, size, o, stops, hover) => {
   const box = plan(ctx, width, theme, o);
   size(Math.min(width, box.width), box.height);
@@ -100,8 +87,8 @@ const paintMap = (ctx, width, theme, size, o, stops, hover) => {
   if (!o.selected) return box;
   const { r, c } = o.selected;
   const [row, col] = o.role ? [theme.query, theme.key] : [theme.ink, theme.ink];
-  frame(ctx, theme, row, box.x0 - 1, box.y0 + r * box.h - 1, box.n * box.w + 2, box.h + 2);
-  if (o.columns !== false) frame(ctx, theme, col, box.x0 + c * box.w - 1, box.y0 - 1, box.w + 2, box.m * box.h + 2);
+  casedFrame(ctx, theme, [box.x0 - 1, box.y0 + r * box.h - 1, box.n * box.w + 2, box.h + 2, 1], row, 2);
+  casedFrame(ctx, theme, [box.x0 + c * box.w - 1, box.y0 - 1, box.w + 2, box.m * box.h + 2, 1], col, 2);
   return box;
 };
 
@@ -119,62 +106,22 @@ const paintLegend = (ctx, width, theme, size, o, stops) => {
   o.ends.forEach((text, i) => ctx.fillText(text, left + (bar * i) / 2, 26));
 };
 
-const MOVES = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
-Object.assign(MOVES, { Home: [0, -Infinity], End: [0, Infinity], PageUp: [-8, 0], PageDown: [8, 0] });
-
 const signedMap = (host, options) => {
   const o = { rows: [""], cols: [""], values: [[0]], most: 1, ends: ["−1", "0", "1"], selected: null, ...options };
   const [pictureHost, legendHost, spoken] = [el("div"), el("div", "hf-legend"), live()];
   host.append(pictureHost, legendHost, spoken.element);
-  let [box, hover] = [null, null];
+  let box = null;
   const picture = surface(pictureHost, o.name || "", (ctx, width, theme, size) => {
-    const laid = paintMap(ctx, width, theme, size, o, signedStops(host), hover);
+    const laid = paintMap(ctx, width, theme, size, o, signedStops(host), cells.hover);
     if (width === pictureHost.clientWidth) box = laid;
   });
   const scale = surface(legendHost, "Colour scale", (ctx, width, theme, size) =>
     paintLegend(ctx, width, theme, size, o, signedStops(host)),
   );
-  const canvas = picture.canvas;
-  canvas.tabIndex = 0;
-  const cellAt = event => {
-    const at = canvas.getBoundingClientRect();
-    const c = Math.floor((event.clientX - at.left - box.x0) / box.w);
-    const r = Math.floor((event.clientY - at.top - box.y0) / box.h);
-    return r >= 0 && c >= 0 && r < o.rows.length && c < o.cols.length ? { r, c } : null;
-  };
-  const choose = at => {
-    o.selected = at;
-    picture.redraw();
-    spoken.say(o.tell(at.r, at.c).join(", "));
-    o.onSelect(at);
-  };
-  canvas.addEventListener("pointermove", event => {
-    if (!box) return;
-    const at = cellAt(event);
-    if (at?.r !== hover?.r || at?.c !== hover?.c) picture.redraw();
-    hover = at;
-    tip(event, at && o.tell(at.r, at.c));
-  });
-  canvas.addEventListener("pointerleave", event => {
-    hover = null;
-    picture.redraw();
-    tip(event, null);
-  });
-  canvas.addEventListener("click", event => {
-    const at = box && cellAt(event);
-    if (at) choose(at);
-  });
-  canvas.addEventListener("keydown", event => {
-    const move = MOVES[event.key];
-    if (!move || event.altKey || event.ctrlKey || event.metaKey) return;
-    event.preventDefault();
-    const from = o.selected || { r: 0, c: 0 };
-    const to = (at, by, count) => clamp(at + by, 0, count - 1);
-    choose({ r: to(from.r, move[0], o.rows.length), c: to(from.c, move[1], o.cols.length) });
-  });
+  const cells = mapCells(picture, o, { spoken, box: () => box, words: at => o.tell(at.r, at.c), page: 8 });
   const update = patch => {
     Object.assign(o, patch);
-    hover = null;
+    cells.hover = null;
     picture.relabel(`${o.name}: ${o.rows.length} rows by ${o.cols.length} columns`);
     picture.redraw();
     scale.redraw();
