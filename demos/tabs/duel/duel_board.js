@@ -3,7 +3,7 @@
 
    The page's #duel-start is its progress bar. */
 import { alertLine, buildPanel, el, live, showProgress, write } from "../../../hf_attn/viz/web/core/dom.js";
-import { count, isPlace, percent, range } from "../../../hf_attn/viz/web/core/format.js";
+import { count, fileName, isPlace, percent, range } from "../../../hf_attn/viz/web/core/format.js";
 import { meanOf, unpack } from "../../../hf_attn/viz/web/core/packing.js";
 import { heatmap } from "../../../hf_attn/viz/web/plots/heatmap.js";
 import { dashLine, seriesStyle } from "../../../hf_attn/viz/web/plots/line_chart.js";
@@ -90,7 +90,7 @@ const mapsPanel = host => {
     cells = view.contestants.map((_, i) => {
       const cell = el("div", "hf-map-cell");
       grid.append(cell);
-      const file = () => duelPanels.fileOf(view, view.contestants[i].model, "map");
+      const file = () => fileName("duel", view.task, view.contestants[i].model, "map");
       return mapCell(cell, file, at => choose(at, i));
     });
   };

@@ -1,7 +1,7 @@
 /* The panels of the Duel tab, each with update(view). A view is the board's value whose contestants also have
    `colour` and `dash`; null before the first duel. */
 import { buildPanel, buildSegment, button, el } from "../../../hf_attn/viz/web/core/dom.js";
-import { count, minutes, number, percent } from "../../../hf_attn/viz/web/core/format.js";
+import { count, fileName, minutes, number, percent } from "../../../hf_attn/viz/web/core/format.js";
 import { buildTable, cells, emptyRow } from "../../../hf_attn/viz/web/core/table.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
 import { dashLine, lineChart } from "../../../hf_attn/viz/web/plots/line_chart.js";
@@ -10,11 +10,6 @@ import { besideOf, logMark, logScale } from "../train/train_panels.js";
 const thousands = n => (n >= 1e6 ? `${(n / 1e6).toFixed(1)}\u202fM` : `${Math.round(n / 1e3)}\u202fk`);
 const span = (/** @type {{from: number, to: number}} */ { from, to }) => (from === to ? String(from) : `${from}–${to}`);
 const interval = ([low, high]) => `${(100 * low).toFixed(1)} to ${percent(high)}`;
-const fileOf = (/** @type {DuelView} */ view, ...parts) =>
-  ["duel", view?.task, ...parts]
-    .filter(Boolean)
-    .join("-")
-    .replace(/[^\w-]+/g, "-");
 
 /* ---- accuracy and loss, by step and by second ---- */
 
@@ -80,7 +75,7 @@ const curvesPanel = host => {
   ];
   const fill = takeAway(panel, {
     picture: curve,
-    file: () => fileOf(view, WHAT[chosen.what].key, BY[chosen.by].name),
+    file: () => fileName("duel", view?.task, WHAT[chosen.what].key, BY[chosen.by].name),
     lines,
     caption: () => "Accuracy and loss of each model at each measurement",
   });
@@ -165,7 +160,7 @@ const sizesPanel = host => {
   ];
   const fill = takeAway(panel, {
     picture: curve,
-    file: () => fileOf(view, "by", view?.size_name),
+    file: () => fileName("duel", view?.task, "by", view?.size_name),
     lines,
     caption: () => `Held-out accuracy by ${view?.size_name || "length"}, with its 95 % interval`,
   });
@@ -234,7 +229,7 @@ const standingsPanel = (host, trigger) => {
   return { update };
 };
 
-const duelPanels = { curvesPanel, sizesPanel, standingsPanel, fileOf };
+const duelPanels = { curvesPanel, sizesPanel, standingsPanel };
 
 /** A model with its line.
     @typedef {Board.Contestant & {colour: string, dash: number}} Styled */

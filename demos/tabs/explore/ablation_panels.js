@@ -5,20 +5,17 @@
    {rows, cols, cells[r][c] {text, below, rgb} or null}; picture.update(name) after each change
    bars(host, {name, tell}).update({values, labels, xName}): a bar a value, null where there is none */
 import { buildPanel, buildSegment, button, el } from "../../../hf_attn/viz/web/core/dom.js";
-import { clamp, number, range, sum } from "../../../hf_attn/viz/web/core/format.js";
+import { clamp, number, range, roundUp, sum } from "../../../hf_attn/viz/web/core/format.js";
 import { surface } from "../../../hf_attn/viz/web/core/surface.js";
 import { buildTable, cells, headCell } from "../../../hf_attn/viz/web/core/table.js";
 import { atNight, colourOf, css, font, numberOn, onLook, rgbOf, themeOf } from "../../../hf_attn/viz/web/core/theme.js";
-import { tip } from "../../../hf_attn/viz/web/core/tooltip.js";
+import { tipOver } from "../../../hf_attn/viz/web/core/tooltip.js";
 import { keepLines, takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
 import { drawingsIn } from "../../../hf_attn/viz/web/export/single_page.js";
 import { lens as lensState, linesForHead } from "../../../hf_attn/viz/web/lens/explore_board.js";
 import { signedStops } from "../../../hf_attn/viz/web/plots/signed_colours.js";
 
 /** @import {Chosen, ChecksView} from "./ablation_board.js" */
-
-const ROUND = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
-const roundUp = most => ROUND.find(end => most <= end) ?? most;
 
 /** A line that says that a table goes on, while it does: {element, look}. */
 const sideways = scroll => {
@@ -137,12 +134,11 @@ const bars = (host, options) => {
   const picture = surface(host, o.name, (ctx, width, theme, size) => {
     box = paintBars(ctx, width, theme, size, o);
   });
-  picture.canvas.addEventListener("pointermove", event => {
+  tipOver(picture.canvas, event => {
     const left = picture.canvas.getBoundingClientRect().left;
     const i = box ? Math.floor((event.clientX - left - box.x0) / box.each) : -1;
-    tip(event, i in o.values ? o.tell(i) : null);
+    return i in o.values ? o.tell(i) : null;
   });
-  picture.canvas.addEventListener("pointerleave", event => tip(event, null));
   const update = patch => {
     Object.assign(o, patch);
     picture.relabel(`${o.name}: ${o.values.length} bars`);

@@ -4,7 +4,7 @@ import { alertLine, buildPanel, el, live } from "../../../hf_attn/viz/web/core/d
 import { count, number, percent, range } from "../../../hf_attn/viz/web/core/format.js";
 import { surface } from "../../../hf_attn/viz/web/core/surface.js";
 import { font } from "../../../hf_attn/viz/web/core/theme.js";
-import { tip } from "../../../hf_attn/viz/web/core/tooltip.js";
+import { tipOver } from "../../../hf_attn/viz/web/core/tooltip.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
 import { lineChart } from "../../../hf_attn/viz/web/plots/line_chart.js";
 import { wordBars } from "./word_bars.js";
@@ -133,16 +133,12 @@ const planePanel = host => {
     });
     writeWords(ctx, theme, width, plane, at);
   });
-  picture.canvas.addEventListener("pointermove", event => {
+  tipOver(picture.canvas, event => {
     const box = picture.canvas.getBoundingClientRect();
     const [x, y] = [event.clientX - box.left, event.clientY - box.top];
-    const i = at.findIndex(([px, py]) => Math.hypot(px - x, py - y) < 9);
-    tip(
-      event,
-      plane && i >= 0 ? [plane.points[i].word, `${number(plane.points[i].x)}, ${number(plane.points[i].y)}`] : null,
-    );
+    const point = plane?.points[at.findIndex(([px, py]) => Math.hypot(px - x, py - y) < 9)];
+    return point ? [point.word, `${number(point.x)}, ${number(point.y)}`] : null;
   });
-  picture.canvas.addEventListener("pointerleave", event => tip(event, null));
   const refresh = takeAway(panel, {
     file: () => "language-plane",
     lines: () => [

@@ -2,7 +2,7 @@
    The chosen cell drives its board: its row is the position that others are compared with, its column the wave in front.
    The boards take a Board.PositionsValue and a Board.GrowthValue. */
 import { alertLine, buildPanel, buildSegment, el, live, showProgress } from "../../../hf_attn/viz/web/core/dom.js";
-import { count, isPlace, number, percent, range } from "../../../hf_attn/viz/web/core/format.js";
+import { count, isPlace, number, percent, range, roundUp } from "../../../hf_attn/viz/web/core/format.js";
 import { buildTable, cells, emptyRow } from "../../../hf_attn/viz/web/core/table.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
 import { dashLine, lineChart, seriesStyle } from "../../../hf_attn/viz/web/plots/line_chart.js";
@@ -18,8 +18,6 @@ const TITLES = {
   bias: "What is put on the score",
 };
 const COLUMNS = { vectors: "dimension", angles: "pair", bias: "key" };
-const ROUND = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
-const roundUp = most => ROUND.find(end => most <= end) ?? most;
 const small = x => (x === 0 ? "0" : x < 1e-3 ? x.toExponential(0).replace("-", "−").replace("+", "") : number(x, 2));
 
 /* ---- what it is ---- */

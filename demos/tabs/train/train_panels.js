@@ -2,7 +2,15 @@
    {state, meta, step (shown), last, following, layer, head, frame, map, loss, smoothLoss, heldOut, known, direct,
    others, total}. */
 import { buildPanel, buildSegment, button, el, write } from "../../../hf_attn/viz/web/core/dom.js";
-import { count, minutes, NO_ATTENTION, number, percent, range } from "../../../hf_attn/viz/web/core/format.js";
+import {
+  count,
+  fileName,
+  minutes,
+  NO_ATTENTION,
+  number,
+  percent,
+  range,
+} from "../../../hf_attn/viz/web/core/format.js";
 import { term } from "../../../hf_attn/viz/web/core/tooltip.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
 import { filmStrip } from "../../../hf_attn/viz/web/plots/film_strip.js";
@@ -167,7 +175,7 @@ const curves = (host, go) => {
     { footer, section: panel },
     {
       picture: { png: both("png"), svg: both("svg") },
-      file: () => ["run", view?.meta.task].filter(Boolean).join("-"),
+      file: () => fileName("run", view?.meta.task),
       lines,
       caption: () => "Loss and held-out accuracy by step",
     },
@@ -217,17 +225,10 @@ const curves = (host, go) => {
 const UNTRAINED = "Untrained weights: this map means nothing yet.";
 const [NEEDED, DIRECT] = ["all that is needed", "needed directly: the ring without dots"];
 const AS_IT_FORMS = "Attention as it forms";
-const file = (/** @type {TrainView} */ { meta, frame, layer, head }) =>
-  [
-    "attention",
-    meta.task,
-    `step-${frame?.step ?? 0}`,
-    `layer-${meta.layers?.[layer] ?? 1}`,
-    head ? `head-${head}` : "mean",
-  ]
-    .filter(Boolean)
-    .join("-")
-    .replace(/[^\w-]+/g, "-");
+const file = (/** @type {TrainView} */ { meta, frame, layer, head }) => {
+  const where = [`step-${frame?.step ?? 0}`, `layer-${meta.layers?.[layer] ?? 1}`, head ? `head-${head}` : "mean"];
+  return fileName("attention", meta.task, ...where);
+};
 
 const mapPanel = (host, go, pick) => {
   const panel = buildPanel(host, AS_IT_FORMS);

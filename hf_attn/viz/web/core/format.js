@@ -42,6 +42,15 @@ const named = (labels, i) => {
   return labels.indexOf(labels[i]) === labels.lastIndexOf(labels[i]) ? token : `${token} ${i + 1}`;
 };
 
+/** A file's name of these parts, without its ending; a part that is missing is left out. */
+const fileName = (...parts) =>
+  parts
+    .filter(Boolean)
+    .join("-")
+    .replace(/[^\w-]+/g, "-");
+/** The first round number from this one on. */
+const roundUp = most => [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000].find(end => most <= end) ?? most;
+
 const csvCell = value => {
   // a leading = + - @ would run as a formula in a spreadsheet
   const text = typeof value === "number" ? String(value) : String(value).replace(/^(?=[=+\-@\t\r])/, "'");
@@ -55,6 +64,7 @@ export {
   count,
   csv,
   entropy,
+  fileName,
   isPlace,
   mean,
   minutes,
@@ -63,6 +73,7 @@ export {
   number,
   percent,
   range,
+  roundUp,
   shown,
   sum,
   weight,
