@@ -58,11 +58,7 @@ const ledger = (host, onKey) => {
   const scroll = el("div", "hf-scroll");
   host.append(scroll);
   onLook(scroll, () => paintSigned(scroll));
-  const line = (
-    /** @type {Board.AttentionValue} */ value,
-    /** @type {number} */ i,
-    /** @type {Record<string, number>} */ ends,
-  ) => {
+  const line = (/** @type {Board.AttentionValue} */ value, i, ends) => {
     const { cell, cols } = value;
     const one = cell.lines[i];
     const chosen = i === cell.column;

@@ -37,16 +37,9 @@ const mapPanel = (host, onCell) => {
       chosen: at.row,
       name: "The token that reads",
     });
-    map.update({
-      rows: value.rows,
-      cols: value.cols,
-      values: value.weights,
-      allowed: value.allowed,
-      padding: value.padding.some(Boolean) ? value.padding : null,
-      truth: value.truth,
-      selected: { r: at.row, c: at.column },
-      name: "Attention weights",
-    });
+    const { rows, cols, weights: values, allowed, truth } = value;
+    const padding = value.padding.some(Boolean) ? value.padding : null;
+    map.update({ rows, cols, values, allowed, padding, truth, selected: { r: at.row, c: at.column } });
   };
   return { update };
 };
@@ -78,7 +71,7 @@ const attention_board = (element, trigger) => {
     keepLines(element, value.cell); // before the map, which shows its button where there are lines
     map.update(value, at);
     explain(value.cell);
-    printed.update(value.printed, value.rows, value.cols);
+    printed.update(value);
   };
   /** The arithmetic of a cell; another one may be chosen by now. */
   const receive = (/** @type {Board.AttentionCell} */ { cell }) => {

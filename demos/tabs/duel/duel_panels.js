@@ -213,11 +213,9 @@ const standingsPanel = (host, trigger) => {
     return el("tr", "", el("td", "", dashLine(c)), name, ...cells("num", ...figures), el("td", "", actions(c, view)));
   };
   const empty = emptyRow("Each model is listed here with what it has used and what it reaches.", heads.length);
-  const beside = (
-    /** @type {Board.BaselineLevel} */ { name, parameters, seconds, held_out: share, interval: sure },
-  ) => {
+  const beside = (/** @type {Board.BaselineLevel} */ { name, parameters, seconds, held_out, interval: sure }) => {
     const said = el("small", "hf-narrow", `${thousands(parameters)}, ${minutes(seconds)}`);
-    const reached = [percent(share), el("small", "", interval(sure))];
+    const reached = [percent(held_out), el("small", "", interval(sure))];
     const figures = cells("num", thousands(parameters), "–", number(seconds, 1), "–", reached);
     return el("tr", "", el("td"), el("td", "", el("b", "", name), said), ...figures, el("td"));
   };

@@ -142,11 +142,7 @@ const verdict = correct => {
   if (correct === null) return null;
   return el("span", correct ? "hf-verdict" : "hf-verdict no", el("i", correct ? "yes" : "no"), VERDICTS[correct]);
 };
-const written = (
-  /** @type {string} */ title,
-  /** @type {Board.AblationAnswer} */ answer,
-  /** @type {boolean} */ isAfter,
-) => {
+const written = (title, /** @type {Board.AblationAnswer} */ answer, isAfter) => {
   const tokens = answer.symbols.length ? answer.symbols : ["nothing"];
   const symbols = symbolStrip(tokens, answer.changed);
   if (isAfter && answer.correct !== false) symbols.classList.add("other");

@@ -27,11 +27,7 @@ const LATER = "The text will be cut here.";
 /** A cut of the text.
     @typedef {Board.TokenKind & {tokens: string[]}} View */
 
-const viewOf = (
-  /** @type {Board.TokensValue} */ value,
-  /** @type {keyof Board.TokenKinds} */ kind,
-  /** @type {number} */ at,
-) => {
+const viewOf = (/** @type {Board.TokensValue} */ value, /** @type {keyof Board.TokenKinds} */ kind, at) => {
   const one = value.kinds[kind];
   if (kind !== "bpe") return { ...one, tokens: one.ids.map(id => one.vocabulary[id]) };
   const { ids, size } = value.steps[at];
@@ -43,7 +39,7 @@ const strip = (host, onPick) => {
   chips.setAttribute("role", "group");
   chips.setAttribute("aria-label", "The text's tokens");
   host.append(chips);
-  const update = (/** @type {View} */ view, /** @type {number} */ chosen, /** @type {number} */ fresh) =>
+  const update = (/** @type {View} */ view, chosen, fresh) =>
     chips.replaceChildren(
       ...view.tokens.map((token, i) => {
         const chip = button(shown(token), () => onPick(view.ids[i]), "hf-tok");

@@ -44,11 +44,7 @@ const nearPanel = (host, title, file) => {
 
 /* ---- the plane ---- */
 
-const placeOf = (
-  /** @type {Board.PlanePoint[]} */ points,
-  /** @type {number} */ width,
-  /** @type {number} */ height,
-) => {
+const placeOf = (/** @type {Board.PlanePoint[]} */ points, width, height) => {
   const pad = { x: 58, y: 20 };
   const ends = axis => [Math.min(...points.map(p => p[axis])), Math.max(...points.map(p => p[axis]))];
   const [[x0, x1], [y0, y1]] = [ends("x"), ends("y")];
@@ -74,13 +70,7 @@ const arrow = (ctx, [xa, ya], [xb, yb]) => {
 };
 
 /** Words beside their dots: the first of four sides where nothing stands yet; a word that finds none goes without. */
-const writeWords = (
-  /** @type {CanvasRenderingContext2D} */ ctx,
-  theme,
-  /** @type {number} */ width,
-  /** @type {Board.Plane} */ { points, arrows },
-  at,
-) => {
+const writeWords = (ctx, theme, width, /** @type {Board.Plane} */ { points, arrows }, at) => {
   const leftFirst = new Set(arrows.flatMap(({ from, to }) => [at[to][0] > at[from][0] ? from : to]));
   const taken = at.map(([x, y]) => [x - 4, y - 4, x + 4, y + 4]);
   const isFree = box => taken.every(t => box[2] < t[0] || box[0] > t[2] || box[3] < t[1] || box[1] > t[3]);

@@ -16,13 +16,7 @@ const codeOf = (/** @type {Board.CodeLines} */ { title, text }) => {
   return el("div", "hf-lines", el("header", "", el("h3", "", title), copy), code);
 };
 
-const stepOf = (
-  /** @type {Board.TransferStep} */ { message },
-  /** @type {number} */ index,
-  /** @type {Board.TransferStep[]} */ steps,
-  /** @type {string} */ status,
-) => {
-  const isNow = status === "running" && index === steps.length - 1;
+const stepOf = (/** @type {Board.TransferStep} */ { message }, isNow) => {
   const line = el("li", isNow ? "now" : "", message);
   if (isNow) line.setAttribute("aria-current", "step");
   return line;
@@ -68,7 +62,8 @@ const share_board = element => {
       content.replaceChildren(el("p", "hf-blank", empty));
       return;
     }
-    const steps = value.steps.map((step, index) => stepOf(step, index, value.steps, value.status));
+    const now = value.status === "running" ? value.steps.at(-1) : null;
+    const steps = value.steps.map(step => stepOf(step, step === now));
     const parts = [
       value.result ? resultOf(value.result) : null,
       value.message ? whyOf(value) : null,

@@ -77,19 +77,16 @@ const mapCell = host => {
   const [title, note] = [el("h3"), el("p", "hf-hint")];
   const mapHost = el("div");
   const map = heatmap(mapHost, { name: "Attention", rows: [], cols: [], values: [], maxCell: 44 });
-  let name = "";
-  const take = map.exports(() => `compared-${name.replace(/[^\p{L}\p{N}]+/gu, "-")}`);
+  let called = "";
+  const take = map.exports(() => `compared-${called.replace(/[^\p{L}\p{N}]+/gu, "-")}`);
   host.append(title, note, mapHost, take);
-  const update = (
-    /** @type {Overlaid} */ run,
-    /** @type {TrainState} */ state,
-    /** @type {TrainView} */ { step, head, layer },
-  ) => {
+  /** @type {(run: Overlaid, state: TrainState, view: TrainView) => void} */
+  const update = (run, state, { step, head, layer }) => {
     const frame = atOrBefore(state.frames, step);
     const at = layer < (state.meta.layers?.length ?? 0) ? layer : lastLayer(state.meta);
     const of = head <= (state.meta.heads || 0) ? head : 0;
     const values = mapOf(frame, at, of);
-    name = run.name;
+    called = run.name;
     title.replaceChildren(nameOf(run));
     mapHost.hidden = take.hidden = !values;
     if (!values) {
@@ -98,14 +95,9 @@ const mapCell = host => {
     }
     const where = [`step ${count(frame.step)}`, `layer ${state.meta.layers?.[at] ?? 1}`];
     note.textContent = [...where, of ? `head ${of}` : "mean of the heads", state.meta.probe].join(", ");
-    map.update({
-      rows: state.meta.rows,
-      cols: state.meta.cols,
-      values,
-      truth: state.meta.truth || null,
-      allowed: state.meta.allowed || null,
-      name: `${run.name}, ${state.meta.map || "Attention"} of the probe at step ${count(frame.step)}`,
-    });
+    const { rows, cols, truth, allowed } = state.meta;
+    const name = `${run.name}, ${state.meta.map || "Attention"} of the probe at step ${count(frame.step)}`;
+    map.update({ rows, cols, values, truth, allowed, name });
   };
   return { update };
 };
@@ -115,11 +107,8 @@ const mapsBeside = host => {
   const grid = el("div", "hf-maps");
   host.append(heading, grid);
   let cells = [];
-  const update = (
-    /** @type {Overlaid[]} */ runs,
-    /** @type {TrainState[]} */ states,
-    /** @type {TrainView} */ view,
-  ) => {
+  /** @type {(runs: Overlaid[], states: TrainState[], view: TrainView) => void} */
+  const update = (runs, states, view) => {
     if (cells.length !== runs.length) {
       grid.replaceChildren(...range(runs.length).map(() => el("div", "hf-map-cell")));
       cells = [...grid.children].map(mapCell);

@@ -42,11 +42,8 @@ const listAll = (/** @type {Board.RunRow[]} */ runs) => {
 };
 
 /** The cell that holds a run's name; while it is changed, a field with the sentence of a name that will not do. */
-const nameCell = (
-  /** @type {Board.RunRow} */ run,
-  /** @type {Board.RefusedName} */ edit,
-  { begin, commit, cancel },
-) => {
+const nameCell = (/** @type {Board.RunRow} */ run, /** @type {Board.RefusedName} */ edit, rename) => {
+  const { begin, commit, cancel } = rename;
   const details = [el("small", "", run.model || ""), el("small", "", run.details || "")];
   if (!edit) {
     const change = act("", run, begin, "rename");

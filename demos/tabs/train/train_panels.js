@@ -279,15 +279,12 @@ const mapPanel = (host, go, pick) => {
     notice.hidden = !notice.textContent;
     notice.classList.toggle("hf-blank", !values);
     mapHost.hidden = panel.footer.hidden = !values;
-    if (values)
-      map.update({
-        rows: meta.rows,
-        cols: meta.cols,
-        values,
-        truth: meta.truth || null,
-        allowed: meta.allowed || null,
-        name: `${meta.map || "Attention"} of the probe, layer ${meta.layers?.[layer] ?? 1}, ${head ? "head " + head : "mean of the heads"}, step ${count(frame.step)}`,
-      });
+    if (values) {
+      const { rows, cols, truth, allowed } = meta;
+      const which = `layer ${meta.layers?.[layer] ?? 1}, ${head ? "head " + head : "mean of the heads"}`;
+      const name = `${meta.map || "Attention"} of the probe, ${which}, step ${count(frame.step)}`;
+      map.update({ rows, cols, values, truth, allowed, name });
+    }
     knownHost.hidden = Boolean(view.state.run) && !meta.truth && !points.length;
     const near = direct.length ? [{ name: DIRECT, points: direct, colour: "series-3", dash: 2 }] : [];
     const series = [...withRun(points, { name: near.length ? NEEDED : "this run" }), ...near];

@@ -39,10 +39,8 @@ const tell = (/** @type {Board.AnswerSettings} */ how, kept, named, all, share) 
   return `${name} keeps ${count(many)} of ${count(all)} symbols, ${percent(share)} of the probability`;
 };
 
-const weigh = (
-  /** @type {Board.Distribution} */ { names, log_p, more = 0, weights = [] },
-  /** @type {Board.AnswerSettings} */ how,
-) => {
+const weigh = (/** @type {Board.Distribution} */ value, /** @type {Board.AnswerSettings} */ how) => {
+  const { names, log_p, more = 0, weights = [] } = value;
   const own = log_p.map(x => Math.exp(x ?? -Infinity));
   const heat = how?.temperature ?? 1;
   const raw = log_p.map((x, i) => (heat < TINY ? Number(!i) : Math.exp(((x ?? -Infinity) - log_p[0]) / heat)));
@@ -174,11 +172,8 @@ const distribution = host => {
     if (one.written) cells.setAttribute("aria-current", "true");
     return cells;
   };
-  const update = (
-    /** @type {Board.Distribution} */ value,
-    /** @type {Board.AnswerSettings} */ how,
-    { what = "symbol", written = null, note = "" } = {},
-  ) => {
+  /** @type {(value: Board.Distribution, how: Board.AnswerSettings, more: Record<string, string>) => void} */
+  const update = (value, how, { what, written = null, note }) => {
     const found = weigh(value, how);
     const lines = pickLines(found, written === null ? -1 : value.names.indexOf(written));
     Object.assign(state, { lines, found, what });

@@ -80,10 +80,9 @@ const answerMap = (host, onStep) => {
       at.layer,
     );
     heads.update(["mean", ...range(maps[0].length).map(h => String(h + 1))], at.head);
-    const { rows, cols, truth, allowed, title } = shownMap;
+    const { rows, cols, truth, allowed, title: name } = shownMap;
     const values = at.head ? maps[at.layer][at.head - 1] : meanOf(maps[at.layer]);
-    const look = { truth: truth || null, allowed: allowed || null, selected: selected(values), name: title };
-    map.update({ rows, cols, values, ...look });
+    map.update({ rows, cols, values, truth, allowed, selected: selected(values), name });
   };
   const update = (/** @type {State} */ { view, step }) => {
     if (view?.map !== shownMap) {

@@ -3,7 +3,7 @@
    the `State` of try_board.js. */
 import { buildPanel, button, childrenOf, el } from "../../../hf_attn/viz/web/core/dom.js";
 import { number, shown } from "../../../hf_attn/viz/web/core/format.js";
-import { buildTable } from "../../../hf_attn/viz/web/core/table.js";
+import { buildTable, cells } from "../../../hf_attn/viz/web/core/table.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
 import { parseTree } from "../../../hf_attn/viz/web/plots/parse_tree.js";
 import { symbolStrip } from "../../../hf_attn/viz/web/plots/token_strip.js";
@@ -123,12 +123,7 @@ const steps = (host, onStep, onRewrite) => {
     lines: bars.lines,
     caption: () => `What step ${now.step + 1} could have written`,
   });
-  const chip = (
-    /** @type {Board.WrittenSymbol} */ w,
-    /** @type {number} */ i,
-    /** @type {boolean} */ wrong,
-    /** @type {boolean} */ chosen,
-  ) => {
+  const chip = (/** @type {Board.WrittenSymbol} */ w, i, wrong, chosen) => {
     const b = button(shown(w.token), () => onStep(i), wrong ? "wrong" : "");
     b.append(el("small", "", number(w.probability, 2)));
     b.setAttribute("aria-pressed", String(chosen));
@@ -178,28 +173,21 @@ const table = onAnswer => {
   const seed = el("span");
   const heads = [seed, "answer", ["log p", "num"], ["÷ length", "num len"], "check"];
   const element = buildTable("hf-ends", heads, body);
-  const row = (
-    /** @type {State} */ { value, view },
-    /** @type {Board.Answer} */ one,
-    /** @type {number} */ i,
-    /** @type {Board.Answer} */ best,
-  ) => {
+  const row = (/** @type {State} */ { value, view }, /** @type {Board.Answer} */ one, i) => {
     const chip = (w, k) =>
-      el("span", "hf-tok" + (i && w.token !== best.written[k]?.token ? " other" : ""), shown(w.token));
+      el("span", "hf-tok" + (i && w.token !== value.written[k]?.token ? " other" : ""), shown(w.token));
     const told = one.passage
       ? el("p", "hf-passage", one.passage.text)
       : el("div", "hf-tokens", ...one.written.map(chip));
-    const press = button(String(value.seeds ? value.seeds[i] : i + 1), () => onAnswer(i));
-    press.setAttribute("aria-pressed", String(!view.branch && view.rank === i));
-    press.setAttribute(
-      "aria-label",
-      value.seeds ? `Show the draw with seed ${value.seeds[i]}` : `Show answer ${i + 1}`,
-    );
+    const [place, name] = value.seeds ? [value.seeds[i], "the draw with seed"] : [i + 1, "answer"];
+    const isShown = !view.branch && view.rank === i;
+    const press = button(String(place), () => onAnswer(i));
+    press.setAttribute("aria-pressed", String(isShown));
+    press.setAttribute("aria-label", `Show ${name} ${place}`);
     return el(
       "tr",
-      !view.branch && view.rank === i ? "won" : "",
-      el("td", "", press),
-      el("td", "", told),
+      isShown ? "won" : "",
+      ...cells("", press, told),
       el("td", "num", number(one.log_probability, 2)),
       el("td", "num len", number(one.per_token, 3)),
       el("td", one.correct === false ? "no" : "", { true: "right", false: "wrong" }[one.correct] ?? ""),
@@ -210,7 +198,7 @@ const table = onAnswer => {
     const all = [value, ...(value.others || [])];
     seed.textContent = value.seeds ? "seed" : "";
     const focused = [...body.querySelectorAll("button")].indexOf(/** @type {HTMLElement} */ (document.activeElement));
-    body.replaceChildren(...all.map((one, i) => row(state, one, i, all[0])));
+    body.replaceChildren(...all.map((one, i) => row(state, one, i)));
     if (focused >= 0) body.querySelectorAll("button")[focused]?.focus();
   };
   return { element, update };

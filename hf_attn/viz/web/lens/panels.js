@@ -166,16 +166,13 @@ const lensMap = (host, board) => {
   };
   const drawMap = (/** @type {LensView} */ view) => {
     const { data, shown, selected, rows, row } = view;
+    const { cols, allowed, truth, padding, from } = data;
+    const marks = { allowed, truth, padding, from, selected, also: rows.filter(r => r !== row) };
     map.update({
+      ...marks,
       rows: data.rows,
-      cols: data.cols,
+      cols,
       values: shown,
-      allowed: data.allowed || null,
-      truth: data.truth || null,
-      selected,
-      also: rows.filter(r => r !== row),
-      padding: data.padding || null,
-      from: data.from || null,
       sums: !view.sieve.floor && (!data.of || data.of[1] === data.cols.length),
       name: `${data.title || TITLES[view.kind] || view.kind}, ${nameOf(view).toLowerCase()}`,
     });
