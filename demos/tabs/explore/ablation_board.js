@@ -3,13 +3,13 @@
 import { buildPanel, buildSegment, button, el, live } from "../../../hf_attn/viz/web/core/dom.js";
 import { named, number, percent, range, shown, sum } from "../../../hf_attn/viz/web/core/format.js";
 import { onLook } from "../../../hf_attn/viz/web/core/theme.js";
-import { keepLines } from "../../../hf_attn/viz/web/export/buttons.js";
+import { keepLines, takeRow } from "../../../hf_attn/viz/web/export/buttons.js";
 import { lens as lensState } from "../../../hf_attn/viz/web/lens/explore_board.js";
 import { nameAt } from "../../../hf_attn/viz/web/lens/facts.js";
 import { headGrid } from "../../../hf_attn/viz/web/plots/head_grid.js";
 import { paintSigned, signedColour } from "../../../hf_attn/viz/web/plots/signed_colours.js";
 import { symbolStrip, tokenStrip } from "../../../hf_attn/viz/web/plots/token_strip.js";
-import { rolesPanel, shades, stopsFor, takeInside, theoryPanel } from "./ablation_panels.js";
+import { rolesPanel, shades, stopsFor, theoryPanel } from "./ablation_panels.js";
 
 /** @import {LensView} from "../../../hf_attn/viz/web/lens/explore_board.js" */
 /** The lens's view, with the chosen head in words.
@@ -178,12 +178,7 @@ const answerOf = host => {
     ]),
   ];
   const caption = () => `${answer?.what}: each symbol of the answer, and how far its distribution moves`;
-  const page = () => ({
-    kind: "figure",
-    title: "Ask the model",
-    value: { drawings: [], lines: lines(), caption: caption() },
-  });
-  const away = takeInside({ file: () => "ask-the-model", caption, lines, page });
+  const take = takeRow({ file: () => "ask-the-model", caption, lines, figure: () => ({ drawings: [] }) });
   const paint = () => box.isConnected && paintSigned(box);
   onLook(box, paint);
   const differs = (/** @type {Board.AblationChange} */ { differ, before }) =>
@@ -215,10 +210,10 @@ const answerOf = host => {
         "Total variation, 0 to 1" + (several ? ", each after the first answer's symbols before it." : "."),
       ),
       el("p", "hf-hint", "The same, counted from 0: ", el("code", "", `hf-attn ablate … ${answer.option}`)),
-      away.take,
-      away.table,
+      take.row,
+      take.below,
     );
-    away.fill();
+    take.refresh();
     paint();
     said.say(`${answer.what}: ${answer.after.symbols.join(" ")}. ${differs(answer)}`);
   };
@@ -278,21 +273,10 @@ const accuracyOf = (host, trigger) => {
     return { rows: counts.map((_, l) => `layer ${l + 1}`), cols, cells };
   };
   const picture = shades(gridHost, shaded);
-  const page = () => ({
-    kind: "figure",
-    title: "Without each head",
-    value: { drawings: picture.drawings(), lines: lines(), caption: caption() },
-  });
-  const away = takeInside({ file: () => "without-each-head", caption, lines, picture, page });
-  host.append(
-    el("h3", "", "Held-out accuracy"),
-    fall,
-    el("div", "hf-each", name, press),
-    note,
-    gridHost,
-    away.take,
-    away.table,
-  );
+  const figure = () => ({ title: "Without each head", drawings: picture.drawings() });
+  const take = takeRow({ file: () => "without-each-head", caption, lines, picture, figure });
+  const each = el("div", "hf-each", name, press);
+  host.append(el("h3", "", "Held-out accuracy"), fall, each, note, gridHost, take.row, take.below);
   let drawn = null;
   const tell = (/** @type {Board.RemovedHead} */ row) =>
     `${percent(row.left)} without it, lost ${points(row.drop)} ± ${points(2 * row.error)}`;
@@ -330,13 +314,13 @@ const accuracyOf = (host, trigger) => {
     for (const part of [name.parentElement, note]) part.hidden = !can;
     name.textContent = each ? "Left without each head, in %" : "All heads";
     press.textContent = running ? "Stop" : each ? "Run on all heads again" : "Without each head";
-    for (const part of [gridHost, away.take, away.table]) part.hidden = !can || !each;
+    for (const part of [gridHost, take.row, take.below]) part.hidden = !can || !each;
     if (!can) return;
     note.textContent = sentence(each);
     if (each) showGrid(each);
     picture.update(`${caption()}, in %, ${lens.name}`);
     keepLines(host, { python: each?.python || "" });
-    away.fill();
+    take.refresh();
   };
   return { update };
 };

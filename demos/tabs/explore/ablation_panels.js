@@ -1,6 +1,5 @@
 /* Below the lens: roles of all heads as a table, theory views of the chosen one.
 
-   takeInside(options) → {take, table, fill}: as takeAway, in two places of a panel of many parts
    shades(host, describe) → a picture that is only saved, of a table of shaded numbers: describe(theme) gives
    {rows, cols, cells[r][c] {text, below, rgb} or null}; picture.update(name) after each change
    bars(host, {name, tell}).update({values, labels, xName}): a bar a value, null where there is none */
@@ -10,7 +9,7 @@ import { surface } from "../../../hf_attn/viz/web/core/surface.js";
 import { buildTable, cells, headCell } from "../../../hf_attn/viz/web/core/table.js";
 import { atNight, colourOf, css, font, numberOn, onLook, rgbOf, themeOf } from "../../../hf_attn/viz/web/core/theme.js";
 import { tipOver } from "../../../hf_attn/viz/web/core/tooltip.js";
-import { keepLines, takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
+import { keepLines, takeAway, takeRow } from "../../../hf_attn/viz/web/export/buttons.js";
 import { drawingsIn } from "../../../hf_attn/viz/web/export/single_page.js";
 import { lens as lensState, linesForHead } from "../../../hf_attn/viz/web/lens/explore_board.js";
 import { signedStops } from "../../../hf_attn/viz/web/plots/signed_colours.js";
@@ -25,13 +24,6 @@ const sideways = scroll => {
   };
   new ResizeObserver(look).observe(scroll);
   return { element, look };
-};
-
-/** Export buttons and table inside a panel: {take, table, fill}. */
-const takeInside = options => {
-  const [footer, section] = [el("div"), el("div")];
-  const fill = takeAway({ footer, section }, options);
-  return { take: footer, table: section, fill };
 };
 
 /* ---- a table of shades, to be saved ---- */
@@ -174,78 +166,80 @@ const rolesPanel = (host, trigger) => {
 
   /** @returns {Board.ComparedRoles & Board.MeasuredHeads} */
   const shown = () => (onHeldOut ? view.compared : view.measured);
-  const columns = (/** @type {Board.ComparedRoles | Board.MeasuredHeads} */ found) =>
-    view.measured.roles.filter(([name]) => hasFigure(found.trained[lens.kind]?.[name]));
-  const hasFigure = rows => rows?.some(row => row.some(Number.isFinite));
-  const lines = () => {
-    const found = shown();
-    if (!found?.trained || !lens?.data) return [["head"]];
-    const roles = columns(found);
-    const of = { ...found.trained[lens.kind] };
-    const rows = placesOf(of).map(({ l, h }) => [
-      `${l + 1}·${h + 1}`,
-      ...roles.map(([name]) => orNone(of[name][l][h])),
-    ]);
+  /** The table: its roles, each head's scores, those of the same head untrained, and those of even attention. */
+  const readScores = () => {
+    const found = view && lens?.data ? shown() : null;
+    const of = found?.trained?.[lens.kind];
+    if (!of) return null;
+    const roles = view.measured.roles.filter(([name]) => of[name]?.some(row => row.some(Number.isFinite)));
     const before = found.untrained?.[lens.kind];
-    if (before)
-      for (const { l, h } of placesOf(of))
-        rows.push([`${l + 1}·${h + 1} untrained`, ...roles.map(([name]) => orNone(before[name][l][h]))]);
-    rows.push(["even attention", ...roles.map(([name]) => orNone(found.even[lens.kind][name]))]);
-    return [["layer·head", ...roles.map(([, title]) => title)], ...rows];
+    const heads = placesOf(of).map(({ l, h }) => ({
+      l,
+      h,
+      name: `${l + 1}·${h + 1}`,
+      own: roles.map(([name]) => of[name][l][h]),
+      before: before && roles.map(([name]) => before[name][l][h]),
+    }));
+    const even = roles.map(([name]) => found.even[lens.kind][name]);
+    return { roles, titles: roles.map(([, title]) => title), heads, even };
+  };
+  const lines = () => {
+    const table = readScores();
+    if (!table) return [["head"]];
+    const { titles, heads, even } = table;
+    return [
+      ["layer·head", ...titles],
+      ...heads.map(one => [one.name, ...one.own.map(orNone)]),
+      ...heads.filter(one => one.before).map(one => [`${one.name} untrained`, ...one.before.map(orNone)]),
+      ["even attention", ...even.map(orNone)],
+    ];
   };
   const caption = () => `Roles of every head, ${lens?.kind}`;
+  const shadeOf = (theme, role, value) =>
+    role !== "uniform" && Number.isFinite(value) ? colourOf(theme, value) : null;
   /** The table as a picture: each score on its shade, the untrained head's below it. */
   const shaded = theme => {
-    const found = view && lens?.data ? shown() : null;
-    if (!found?.trained?.[lens.kind]) return null;
-    const [of, before] = [found.trained[lens.kind], found.untrained?.[lens.kind]];
-    const roles = columns(found);
-    const cells = placesOf(of).map(({ l, h }) =>
-      roles.map(([name]) => {
-        const value = of[name][l][h];
-        const rgb = name !== "uniform" && Number.isFinite(value) ? colourOf(theme, value) : null;
-        return { text: score(value), below: before && score(before[name][l][h]), rgb };
-      }),
+    const table = readScores();
+    if (!table) return null;
+    const { roles, titles, heads, even } = table;
+    const cells = heads.map(({ own, before }) =>
+      own.map((value, i) => ({
+        text: score(value),
+        below: before && score(before[i]),
+        rgb: shadeOf(theme, roles[i][0], value),
+      })),
     );
-    const even = roles.map(([name]) => ({ text: score(found.even[lens.kind][name]) }));
-    const names = placesOf(of).map(({ l, h }) => `${l + 1}·${h + 1}`);
-    return { rows: [...names, "even"], cols: roles.map(([, title]) => title), cells: [...cells, even] };
+    const names = heads.map(one => one.name);
+    return { rows: [...names, "even"], cols: titles, cells: [...cells, even.map(value => ({ text: score(value) }))] };
   };
   const picture = shades(panel.body, shaded);
-  const away = takeInside({ file: () => `roles-${lens?.kind}`, caption, lines, picture });
-  away.take.querySelector("[data-opens=table]").remove(); // it is a table already
-  panel.footer.append(away.take);
-  panel.section.append(away.table);
+  const refresh = takeAway(panel, { file: () => `roles-${lens?.kind}`, caption, lines, picture, table: null });
 
-  const cell = (value, before, isWeight, theme) => {
-    const own = el("b", "", score(value));
-    if (isWeight && Number.isFinite(value)) {
-      const rgb = colourOf(theme, value);
-      own.style.background = css(rgb);
-      own.style.color = numberOn(theme, rgb);
-    }
-    return el("td", "num", own, before === undefined ? null : el("small", "", score(before)));
-  };
   const draw = () => {
-    const found = shown();
-    const [roles, of, theme] = [columns(found), found.trained[lens.kind], themeOf(scroll)];
-    const before = found.untrained?.[lens.kind];
-    const body = placesOf(of).map(({ l, h }) => {
+    const { roles, titles, heads, even } = readScores();
+    const theme = themeOf(scroll);
+    const cell = (value, i, before) => {
+      const own = el("b", "", score(value));
+      const rgb = shadeOf(theme, roles[i][0], value);
+      if (rgb) Object.assign(own.style, { background: css(rgb), color: numberOn(theme, rgb) });
+      return el("td", "num", own, before ? el("small", "", score(before[i])) : null);
+    };
+    const body = heads.map(({ l, h, name, own, before }) => {
       const chosen = l === lens.layer && h === lens.head;
-      const press = button(`${l + 1}·${h + 1}`, () => lensState.pick({ layer: l, head: h }), "hf-link");
+      const press = button(name, () => lensState.pick({ layer: l, head: h }), "hf-link");
       press.title = `layer ${l + 1}, head ${h + 1}`;
-      const cells = roles.map(([name]) => cell(of[name][l][h], before?.[name][l][h], name !== "uniform", theme));
-      const row = el("tr", chosen ? "on" : "", headCell("row", press), ...cells);
+      const row = el(
+        "tr",
+        chosen ? "on" : "",
+        headCell("row", press),
+        ...own.map((value, i) => cell(value, i, before)),
+      );
       if (chosen) row.setAttribute("aria-current", "true");
       return row;
     });
-    const even = cells("num", ...roles.map(([name]) => score(found.even[lens.kind][name])));
-    const foot = el("tr", "even", headCell("row", "even"), ...even);
-    const table = buildTable(
-      "",
-      ["layer·head", ...roles.map(([, title]) => [title, "num"])],
-      el("tbody", "", ...body, foot),
-    );
+    const foot = el("tr", "even", headCell("row", "even"), ...cells("num", ...even.map(score)));
+    const columns = titles.map(title => [title, "num"]);
+    const table = buildTable("", ["layer·head", ...columns], el("tbody", "", ...body, foot));
     roles.forEach(([, , definition], i) => (table.tHead.rows[0].cells[i + 1].title = definition));
     scroll.replaceChildren(table);
     goesOn.look();
@@ -254,8 +248,8 @@ const rolesPanel = (host, trigger) => {
     );
     terms.replaceChildren(...rows);
     picture.update(caption());
-    keepLines(panel.section, { python: found.python });
-    away.fill();
+    keepLines(panel.section, { python: shown().python });
+    refresh();
   };
   const show = () => {
     const has = Boolean(view?.measured && lens?.data);
@@ -307,19 +301,10 @@ const theoryPanel = host => {
   const plot = (title, sentence, what, tell, lines) => {
     const pictureHost = el("div");
     const picture = bars(pictureHost, { name: title, tell });
-    const away = takeInside({ file: () => fileOf(what), caption: () => title, lines, picture, python });
-    plots.append(
-      el(
-        "div",
-        "hf-theory-plot",
-        el("h3", "", title),
-        el("p", "hf-hint", sentence),
-        pictureHost,
-        away.take,
-        away.table,
-      ),
-    );
-    return { picture, away };
+    const take = takeRow({ file: () => fileOf(what), caption: () => title, lines, picture, python });
+    const words = [el("h3", "", title), el("p", "hf-hint", sentence)];
+    plots.append(el("div", "hf-theory-plot", ...words, pictureHost, take.row, take.below));
+    return { picture, take };
   };
   const spectrum = plot(
     "Singular values",
@@ -341,22 +326,17 @@ const theoryPanel = host => {
     ["view", "this head", "even"],
     ...[...body.rows].map(row => [...row.cells].map((cell, i) => (i ? cell : cell.firstChild).textContent)),
   ];
-  const factsAway = takeInside({
-    file: () => fileOf("views"),
-    caption: () => "Theory views of one head",
-    lines: factLines,
-    python,
-  });
-  factsAway.take.querySelector("[data-opens=table]").remove(); // it is a table already
-  panel.body.append(note, el("div", "hf-theory-two", el("div", "", facts, factsAway.take, factsAway.table), plots));
+  const caption = () => "Theory views of one head";
+  const take = takeRow({ file: () => fileOf("views"), caption, lines: factLines, python, table: null });
+  panel.body.append(note, el("div", "hf-theory-two", el("div", "", facts, take.row, take.below), plots));
 
   const fact = (title, definition, own, even) =>
     el(
       "tr",
       "",
-      el("td", "", title, el("small", "", definition)),
-      el("td", "num", own),
-      el("td", "num hf-quiet", even),
+      ...cells("", [title, el("small", "", definition)]),
+      ...cells("num", own),
+      ...cells("num hf-quiet", even),
     );
   const energies = () => {
     const found = view.energies[`${lens.kind}.${lens.layer}.${lens.head}`];
@@ -384,11 +364,11 @@ const theoryPanel = host => {
     );
     body.replaceChildren(...rows, ...energies());
     keepLines(panel.section, { python: measured.theory });
-    factsAway.fill();
+    take.refresh();
     spectrum.picture.update({ values: sigma(), labels: range(sigma().length).map(i => i + 1), xName: "direction" });
     distances.picture.update({ values: profile(), labels: offsets(), xName: "key − query, in places" });
-    spectrum.away.fill();
-    distances.away.fill();
+    spectrum.take.refresh();
+    distances.take.refresh();
   };
   return {
     update: (/** @type {ChecksView} */ next, /** @type {Chosen} */ at) => {
@@ -398,4 +378,4 @@ const theoryPanel = host => {
   };
 };
 
-export { bars, rolesPanel, shades, stopsFor, takeInside, theoryPanel };
+export { rolesPanel, shades, stopsFor, theoryPanel };

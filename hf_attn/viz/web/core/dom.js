@@ -103,6 +103,12 @@ const buildSlider = (label, min, max, step, onInput) => {
   };
   return { element: input, update };
 };
+/** @returns {{input: HTMLInputElement, label: HTMLLabelElement}} */
+const buildSwitch = (words, onChange) => {
+  const input = Object.assign(el("input"), { type: "checkbox" });
+  input.onchange = () => onChange(input.checked);
+  return { input, label: el("label", "hf-switch", input, words) };
+};
 const live = () => {
   // read aloud when it changes, seen by nobody
   const line = el("p", "hf-sr");
@@ -142,6 +148,7 @@ export {
   buildPanel,
   buildSegment,
   buildSlider,
+  buildSwitch,
   button,
   childrenOf,
   copyText,

@@ -8,9 +8,10 @@
             file()     the files' name without its ending
             lines()    [heads, …rows], each a list of words or numbers; the first of a row is its head
             caption()  of the table; left out where there is no table, and no page but page()
-            table()    a table of its own, in place of that of the lines
+            table()    a table of its own, in place of that of the lines; null where the view is one already
             arrays()   what the .npz holds, as npz takes it; left out where there are no maps
             page()     {kind, title, value} as pageOf takes them; else the panel's pictures with the lines
+            figure()   of that page: {title, drawings}, where they are not the whole panel's
             python(text)   the board's lines as this view has them
 
    numbersTable([heads, …rows], caption, {name, foot})   such a table in a region that scrolls, which name calls
@@ -122,11 +123,15 @@ const takeRow = options => {
   const take = el("div", "hf-take hf-takes");
   const tableHost = el("div");
   const code = pythonButton(() => take, python);
-  const table = caption && tableButton(tableHost, options.table || (() => numbersTable(lines(), caption())));
+  const table =
+    caption &&
+    options.table !== null &&
+    tableButton(tableHost, options.table || (() => numbersTable(lines(), caption())));
   const put = (ending, blob) => save(`${file()}.${ending}`, blob);
   const figure = () => {
-    const drawings = drawingsIn(take.closest(".hf-panel"));
-    return { kind: "figure", title: titleOf(take), value: { drawings, lines: lines(), caption: caption() } };
+    const whole = () => ({ drawings: drawingsIn(take.closest(".hf-panel")) });
+    const { title = titleOf(take), drawings } = (options.figure || whole)();
+    return { kind: "figure", title, value: { drawings, lines: lines(), caption: caption() } };
   };
   const savePage = () => {
     const { kind, title, value } = (options.page || figure)();

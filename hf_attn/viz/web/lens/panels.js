@@ -2,7 +2,7 @@
 
    lensGrid(host, board) and lensMap(host, board) → {update(view)}; board holds what they do, the view what
    they show: both are described in explore_board.js */
-import { buildPanel, buildSegment, buildSlider, el } from "../core/dom.js";
+import { buildPanel, buildSegment, buildSlider, buildSwitch, el } from "../core/dom.js";
 import { count, mean, NO_ATTENTION, number, range } from "../core/format.js";
 import { takeHeads } from "../export/all_heads.js";
 import { headGrid } from "../plots/head_grid.js";
@@ -47,14 +47,9 @@ const lensGrid = (host, board) => {
 
 const sieveRow = (host, board) => {
   const value = el("b");
-  const check = (text, change) => {
-    const input = Object.assign(el("input"), { type: "checkbox" });
-    input.onchange = () => change(input.checked);
-    return { input, label: el("label", "hf-switch", input, text) };
-  };
   const floor = buildSlider("hide below", 0, 0.5, 0.01, v => board.sieve({ floor: v }));
-  const sink = check("Hide the first token, renormalise", sink => board.sieve({ sink }));
-  const mean = check("Mean of the layer's heads", mean => board.pick({ mean }));
+  const sink = buildSwitch("Hide the first token, renormalise", sink => board.sieve({ sink }));
+  const mean = buildSwitch("Mean of the layer's heads", mean => board.pick({ mean }));
   host.append(el("div", "hf-sieve", el("label", "", "hide below ", floor.element, value), sink.label, mean.label));
   return (/** @type {LensView} */ view) => {
     value.textContent = number(view.sieve.floor);
