@@ -204,9 +204,7 @@ const arithmeticPanel = (host, { onKey }) => {
       apart.textContent =
         `The same vector went in for “${here.word}” in “${here.sentence}”; what comes out is ` +
         `${number(here.apart, 3)} away.`;
-    return here
-      ? [{ name: () => ["there"], label: "there", role: "", values: here.output, digits: 2, scale: "y" }]
-      : [];
+    return here ? [{ label: "there", values: here.output, scale: "y" }] : [];
   };
   const update = (/** @type {Board.AttentionValue} */ value) => {
     current = value;
@@ -214,32 +212,17 @@ const arithmeticPanel = (host, { onKey }) => {
     const line = cell.lines[cell.column];
     pair.replaceChildren(el("span", "hf-q", query()), " reads ", el("span", "hf-k", key()));
     stations.update(value);
+    const total = number(line.score, value.score_digits);
     strip.update([
-      { name: () => letter("q", query()), label: "q", role: "q", values: cell.query, digits: 2, scale: "qk" },
-      { name: () => letter("k", key()), label: "k", role: "k", values: cell.key, digits: 2, scale: "qk" },
-      {
-        name: () => ["product"],
-        label: "product",
-        role: "",
-        values: cell.products,
-        digits: cell.product_digits,
-        scale: "product",
-        total: number(line.score, value.score_digits),
-      },
+      { name: letter("q", query()), label: "q", role: "q", values: cell.query, scale: "qk" },
+      { name: letter("k", key()), label: "k", role: "k", values: cell.key, scale: "qk" },
+      { label: "product", values: cell.products, digits: cell.product_digits, total },
     ]);
     softmax.textContent = line.may_attend
       ? `${number(line.exp)} ÷ ${number(cell.exp_sum)} = ${number(line.weight, 3)}`
       : `“${query()}” may not read “${key()}”`;
     rows.update(value);
-    const becomes = {
-      name: () => letter("y", query()),
-      label: "y",
-      role: "q",
-      values: cell.output,
-      digits: 2,
-      scale: "y",
-    };
-    output.update([becomes, ...tellBeside(value)]);
+    output.update([{ name: letter("y", query()), label: "y", role: "q", values: cell.output }, ...tellBeside(value)]);
     told(value.same);
     take.refresh();
   };

@@ -4,7 +4,7 @@ import { buildPanel, buildSegment, button, el } from "../../../hf_attn/viz/web/c
 import { count, fileName, minutes, number, percent } from "../../../hf_attn/viz/web/core/format.js";
 import { buildTable, cells, emptyRow } from "../../../hf_attn/viz/web/core/table.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
-import { dashLine, lineChart } from "../../../hf_attn/viz/web/plots/line_chart.js";
+import { ACCURACY, dashLine, lineChart } from "../../../hf_attn/viz/web/plots/line_chart.js";
 import { besideOf, logMark, logScale } from "../train/train_panels.js";
 
 const thousands = n => (n >= 1e6 ? `${(n / 1e6).toFixed(1)}\u202fM` : `${Math.round(n / 1e3)}\u202fk`);
@@ -56,9 +56,6 @@ const curvesPanel = host => {
   panel.header.append(el("span", "hf-picks", what.element, by.element));
   const curve = lineChart(panel.body, {
     name: "Held-out accuracy by step",
-    y: [0, 1],
-    ticks: [0, 0.5, 1],
-    x: [0, 1],
     height: 280,
     keys: panel.footer,
     empty: "the curve of each model will be drawn here",
@@ -93,7 +90,7 @@ const curvesPanel = host => {
     const series = (view?.contestants || []).map(c => ({ ...c, points: points(c) }));
     const isLoss = chosen.what === 1;
     const losses = series.flatMap(s => s.points.map(p => p[1]));
-    const y = isLoss ? scale.cover(losses) : { y: [0, 1], ticks: [0, 0.25, 0.5, 0.75, 1] };
+    const y = isLoss ? { ...scale.cover(losses), format: logMark, tell: null } : ACCURACY;
     const x = [0, view ? lastX() : 1];
     const beside = isLoss ? [] : besideOf(view?.baseline, x[1]);
     curve.update({
@@ -102,8 +99,6 @@ const curvesPanel = host => {
       series: [...series, ...beside],
       x,
       xName: BY[chosen.by].name,
-      format: isLoss ? logMark : v => percent(v, 0),
-      tell: isLoss ? null : percent,
       name: `${title} by ${BY[chosen.by].name}, ${series.length} models`,
     });
     panel.footer.hidden = !series.length;
@@ -138,12 +133,8 @@ const sizesPanel = host => {
   const groups = () => measured()[0]?.sizes || [];
   const curve = lineChart(panel.body, {
     name: "Accuracy by length at the end",
-    y: [0, 1],
-    ticks: [0, 0.25, 0.5, 0.75, 1],
-    x: [0, 1],
+    ...ACCURACY,
     height: 280,
-    format: v => percent(v, 0),
-    tell: percent,
     near: true,
     keys: panel.footer,
     tellX: x => {

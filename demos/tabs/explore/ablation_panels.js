@@ -3,7 +3,7 @@
    shades(host, describe) → a picture that is only saved, of a table of shaded numbers: describe(theme) gives
    {rows, cols, cells[r][c] {text, below, rgb} or null}; picture.update(name) after each change
    bars(host, {name, tell}).update({values, labels, xName}): a bar a value, null where there is none */
-import { buildPanel, buildSegment, button, el } from "../../../hf_attn/viz/web/core/dom.js";
+import { buildPanel, buildSegment, button, el, scrollRegion } from "../../../hf_attn/viz/web/core/dom.js";
 import { clamp, number, range, roundUp, sum } from "../../../hf_attn/viz/web/core/format.js";
 import { surface } from "../../../hf_attn/viz/web/core/surface.js";
 import { buildTable, cells, headCell } from "../../../hf_attn/viz/web/core/table.js";
@@ -150,7 +150,7 @@ const placesOf = (/** @type {Record<string, number[][]>} */ figures) => {
 
 const rolesPanel = (host, trigger) => {
   const panel = buildPanel(host, "Head roles", { cls: "hf-roles-table" });
-  const [note, scroll, terms] = [el("p", "hf-hint"), el("div", "hf-scroll"), el("ul", "hf-terms")];
+  const [note, scroll, terms] = [el("p", "hf-hint"), scrollRegion("Roles of every head"), el("ul", "hf-terms")];
   const over = buildSegment("Measured on", i => {
     onHeldOut = i === 1;
     if (onHeldOut && !view.compared) trigger("compare_roles", {});
@@ -158,8 +158,6 @@ const rolesPanel = (host, trigger) => {
   });
   /** @type {[ChecksView, Chosen, boolean]} */
   let [view, lens, onHeldOut] = [null, null, false];
-  scroll.tabIndex = 0;
-  scroll.setAttribute("role", "region");
   panel.header.append(over.element);
   const goesOn = sideways(scroll);
   panel.body.append(note, goesOn.element, scroll, terms);

@@ -106,9 +106,6 @@ const growthPanel = host => {
   const power = v => (v === 1 ? "1" : `10${raised(Math.round(Math.log10(v)))}`);
   const curve = lineChart(panel.body, {
     name: "Numbers to learn by words read",
-    y: [1, 10],
-    ticks: [1, 10],
-    x: [0, 5],
     xName: "words",
     log: true,
     height: 210,

@@ -120,9 +120,6 @@ const growthPanel = (host, onStep) => {
   let value = null;
   const curve = lineChart(panel.body, {
     name: "Tokens of the text and of the vocabulary by merge",
-    y: [0, 1],
-    ticks: [0, 1],
-    x: [0, 1],
     xName: "merge",
     height: 190,
     digits: 0,

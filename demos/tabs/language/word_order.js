@@ -4,7 +4,7 @@ import { alertLine, buildPanel, el, live } from "../../../hf_attn/viz/web/core/d
 import { count, number, percent, shown } from "../../../hf_attn/viz/web/core/format.js";
 import { buildTable, cells, headCell } from "../../../hf_attn/viz/web/core/table.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
-import { dashLine, lineChart, measuredAt, seriesStyle } from "../../../hf_attn/viz/web/plots/line_chart.js";
+import { ACCURACY, dashLine, lineChart, measuredAt, seriesStyle } from "../../../hf_attn/viz/web/plots/line_chart.js";
 
 const SAME =
   "Both sentences give this bag, so a bag of words cannot tell them apart. Below, an untrained layer of attention " +
@@ -99,12 +99,8 @@ const order_board = element => {
   let value = null;
   const curve = lineChart(panel.body, {
     name: "Held-out accuracy by step",
-    y: [0, 1],
-    ticks: [0, 0.25, 0.5, 0.75, 1],
-    x: [0, 200],
+    ...ACCURACY,
     height: 220,
-    format: v => percent(v, 0),
-    tell: percent,
     empty: "each model's accuracy will be drawn here",
   });
   const table = modelsTable(panel.body);
@@ -130,13 +126,7 @@ const order_board = element => {
         : "twelve letters, one a and one b",
     );
     const last = Math.max(1, ...(value?.models ?? []).map(model => model.steps));
-    const level = model =>
-      model.steps
-        ? model.points
-        : [
-            [0, model.points[0][1]],
-            [last, model.points[0][1]],
-          ];
+    const level = ({ steps, points }) => (steps ? points : [0, last].map(step => [step, points[0][1]]));
     const series = (value?.models ?? []).map((model, i) => ({
       name: model.name,
       ...styleOf(i),

@@ -158,9 +158,6 @@ const trainingPanel = host => {
   const panel = buildPanel(host, "", { cls: "hf-wide-panel" });
   const curve = lineChart(panel.body, {
     name: "Loss by step",
-    y: [0, 5],
-    ticks: [0, 1, 2, 3, 4, 5],
-    x: [0, 1],
     height: 130,
     empty: "the loss will be drawn here",
   });

@@ -5,7 +5,7 @@ import { alertLine, buildPanel, buildSegment, el, live, showProgress } from "../
 import { count, isPlace, number, percent, range, roundUp } from "../../../hf_attn/viz/web/core/format.js";
 import { buildTable, cells, emptyRow } from "../../../hf_attn/viz/web/core/table.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
-import { dashLine, lineChart, seriesStyle } from "../../../hf_attn/viz/web/plots/line_chart.js";
+import { ACCURACY, dashLine, lineChart, seriesStyle } from "../../../hf_attn/viz/web/plots/line_chart.js";
 import { signedMap } from "./signed_map.js";
 
 /** What the panels draw.
@@ -18,6 +18,7 @@ const TITLES = {
   bias: "What is put on the score",
 };
 const COLUMNS = { vectors: "dimension", angles: "pair", bias: "key" };
+const countedBy = numbers => (numbers[0] < 0 ? "distance" : "position");
 const small = x => (x === 0 ? "0" : x < 1e-3 ? x.toExponential(0).replace("-", "−").replace("+", "") : number(x, 2));
 
 /* ---- what it is ---- */
@@ -72,7 +73,7 @@ const mapPanel = (host, pick) => {
     shown = null;
     if (!picture) return fill();
     const isBias = picture.kind === "bias";
-    const rowName = isBias ? "query" : picture.rows[0] < 0 ? "distance" : "position";
+    const rowName = isBias ? "query" : countedBy(picture.rows);
     const colName = COLUMNS[picture.kind];
     const rows = picture.rows.map(row => number(row, 0));
     const cols = isBias ? rows : range(picture.values[0].length);
@@ -104,8 +105,7 @@ const linesPanel = (host, view) => {
   const panel = buildPanel(host);
   const [plotHost, blank] = [el("div"), el("p", "hf-blank")];
   panel.body.append(plotHost, blank);
-  const look = { x: [0, 1], y: [0, 1], ticks: [], xTicks: 8, height: 220, near: true };
-  const plot = lineChart(plotHost, { ...look, keys: panel.footer });
+  const plot = lineChart(plotHost, { xTicks: 8, height: 220, near: true, keys: panel.footer });
   let shown = null;
   const lines = () => {
     if (!shown) return [["position"]];
@@ -155,7 +155,7 @@ const waves = (/** @type {State} */ { value, picture, selected }) => {
   const most = picture.kind === "angles" ? 1 : roundUp(Math.max(...all.map(Math.abs)));
   const low = all.some(v => v < 0) ? -most : 0;
   const high = all.some(v => v > 0) ? most : 0;
-  const xName = picture.points[0] < 0 ? "distance" : "position";
+  const xName = countedBy(picture.points);
   return {
     title,
     note: isBias
@@ -176,9 +176,9 @@ const alike = (/** @type {State} */ { value, picture, selected }) => {
   const title = isBias ? "What the bias alone lets it read" : "Cosine with the chosen position";
   if (!picture) return { title, note: "", blank: "No vectors, nothing to compare." };
   const row = picture.rows[selected.r];
-  const what = isBias ? `query ${row} reads` : `cosine with ${picture.rows[0] < 0 ? "distance" : "position"} ${row}`;
+  const what = isBias ? `query ${row} reads` : `cosine with ${countedBy(picture.rows)} ${row}`;
   const points = picture.rows.map((x, r) => [x, picture.similarity[selected.r][r]]);
-  const xName = isBias ? "key" : picture.rows[0] < 0 ? "distance" : "position";
+  const xName = isBias ? "key" : countedBy(picture.rows);
   const top = isBias ? roundUp(Math.max(...points.map(p => p[1]))) : 1;
   return {
     title,
@@ -289,15 +289,7 @@ const growth_board = element => {
   const [plotHost, body] = [el("div"), el("tbody")];
   const heads = ["line", "encoding", ...["step", "loss", "inside", "beyond"].map(text => [text, "num"])];
   panel.body.append(plotHost, el("div", "hf-scroll hf-encodings", buildTable("", heads, body)));
-  const plot = lineChart(plotHost, {
-    y: [0, 1],
-    ticks: [0, 0.25, 0.5, 0.75, 1],
-    format: v => percent(v, 0),
-    tell: percent,
-    xTicks: 8,
-    height: 300,
-    near: true,
-  });
+  const plot = lineChart(plotHost, { ...ACCURACY, xTicks: 8, height: 300, near: true });
   /** @type {Board.GrowthValue} */
   let view = null;
   const cell = (/** @type {Board.LengthScore} */ score) =>

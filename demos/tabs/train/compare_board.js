@@ -2,7 +2,7 @@
    of all at the step that is shown. Its value is {runs, python}: the whole messages of the runs laid over (as the
    train board takes them); the rest it hears on the document: "hf-overlays" from the table of runs (their settings and results)
    and "hf-shown" from the train board (the shown step and this run's map). */
-import { buildPanel, button, el } from "../../../hf_attn/viz/web/core/dom.js";
+import { buildPanel, button, el, scrollRegion } from "../../../hf_attn/viz/web/core/dom.js";
 import { count, NO_ATTENTION, range } from "../../../hf_attn/viz/web/core/format.js";
 import { buildTable, cells, headCell } from "../../../hf_attn/viz/web/core/table.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
@@ -36,10 +36,7 @@ const differences = host => {
     update(last);
   });
   toggle.dataset.opens = "settings";
-  const scroll = el("div", "hf-scroll");
-  scroll.tabIndex = 0;
-  scroll.setAttribute("role", "region");
-  scroll.setAttribute("aria-label", "Runs compared, as a table that scrolls sideways");
+  const scroll = scrollRegion("Runs compared, as a table that scrolls sideways");
   host.append(scroll, toggle);
   /** Settings and results of every run, whether or not they differ. */
   const lines = () => {

@@ -129,21 +129,17 @@ const runs_table = (element, trigger) => {
     draw(`Delete ${run.id}`);
     spoken.say(`${run.name} is back`);
   };
-  const rename = (/** @type {Board.RunRow} */ run) => ({
-    begin: () => {
-      edit = { run: run.id, name: run.name, why: "" };
+  const rename = (/** @type {Board.RunRow} */ run) => {
+    const turn = to => {
+      edit = to;
       draw(`rename ${run.id}`);
-    },
-    commit: name => {
-      edit = null;
+    };
+    const commit = name => {
       if (name !== run.name) trigger("rename_run", { run: run.id, name });
-      draw(`rename ${run.id}`);
-    },
-    cancel: () => {
-      edit = null;
-      draw(`rename ${run.id}`);
-    },
-  });
+      turn(null);
+    };
+    return { begin: () => turn({ run: run.id, name: run.name, why: "" }), commit, cancel: () => turn(null) };
+  };
 
   const actions = (/** @type {Board.RunRow} */ run, line) => {
     const send = event => () => trigger(event, { run: run.id });

@@ -128,19 +128,13 @@ const curves = (host, go) => {
     log: true,
     showX: false,
     height: 206,
-    y: [0.3, 3],
-    ticks: [0.3, 1, 3],
     format: logMark,
-    x: [0, 1],
     onCursor: go,
     empty: "this run will be drawn here",
   });
   const heldChart = chart(panel, "Held-out accuracy", "");
   const heldCurve = lineChart(heldChart.picture, {
     name: "Held-out accuracy by step",
-    y: [0, 1],
-    ticks: [0, 0.5, 1],
-    x: [0, 1],
     format: v => percent(v, 0),
     tell: percent,
     height: HELD_HEIGHT,
@@ -243,9 +237,6 @@ const mapPanel = (host, go, pick) => {
   const known = chart(knownHost, el("span", "", "Weight on the ", figureName("known answer")), "mean of the rows");
   const knownCurve = lineChart(known.picture, {
     name: "Weight on the known answer by step",
-    y: [0, 1],
-    ticks: [0, 0.5, 1],
-    x: [0, 1],
     format: v => v.toFixed(1),
     height: 116,
     onCursor: go,

@@ -57,6 +57,14 @@ const alertLine = host => {
     write(line, message || "");
   };
 };
+/** What is wider than its place scrolls in it, by keyboard too; the label names it for the reader of the screen. */
+const scrollRegion = (label, cls = "", ...content) => {
+  const scroll = el("div", `hf-scroll ${cls}`.trim(), ...content);
+  scroll.tabIndex = 0;
+  scroll.setAttribute("role", "region");
+  scroll.setAttribute("aria-label", label);
+  return scroll;
+};
 const button = (text, onClick, cls = "hf-btn") => {
   const b = el("button", cls, text);
   b.type = "button";
@@ -155,6 +163,7 @@ export {
   el,
   live,
   save,
+  scrollRegion,
   showProgress,
   svgShape,
   write,

@@ -19,7 +19,7 @@
    it says words()
 
    keepLines(element, value) keeps the board's value.python for every view inside the element. */
-import { button, copyText, el, save, write } from "../core/dom.js";
+import { button, copyText, el, save, scrollRegion, write } from "../core/dom.js";
 import { csv, number } from "../core/format.js";
 import { buildTable, cells, headCell } from "../core/table.js";
 import { npz } from "./npz.js";
@@ -33,11 +33,7 @@ const numbersTable = ([heads, ...rows], caption, { name = caption, foot = null }
   const table = buildTable("hf-numbers", heads.map(show), el("tbody", "", ...rows.map(row)));
   table.createCaption().append(caption);
   if (foot) table.append(el("tfoot", "", row(foot)));
-  const scroll = el("div", "hf-scroll", table);
-  scroll.tabIndex = 0;
-  scroll.setAttribute("role", "region");
-  scroll.setAttribute("aria-label", `${name}, as a table that scrolls sideways`);
-  return scroll;
+  return scrollRegion(`${name}, as a table that scrolls sideways`, "", table);
 };
 
 /* ---- lines of Python: a board's, seen by every view inside it ---- */

@@ -67,6 +67,9 @@ const fader = redraw => {
   };
 };
 
+/** Options that a saved page has beside the weights. */
+const SAVED = ["rows", "cols", "most", "allowed", "padding", "truth", "selected", "sums", "from", "name"];
+
 /** What the legend hangs on. */
 const legendOf = ({ most, sums, truth }) =>
   JSON.stringify([most, sums === false, Boolean(truth), Boolean(truth?.flat().includes(2))]);
@@ -135,21 +138,10 @@ const heatmap = (host, options) => {
     return { weights: values, query_tokens: rows, key_tokens: cols }; // as hf_attn.viz.draw_map names them
   };
   const page = file => () => {
-    const { rows, cols, values, most, allowed, padding, truth, selected, sums, from, name } = o.whole || o;
-    const map = {
-      rows,
-      cols,
-      values: values.map(row => row.map(short)),
-      most,
-      allowed,
-      padding,
-      truth,
-      selected,
-      sums,
-      from,
-      name,
-    };
-    return { kind: "map", title: name, value: { map, file: file() } };
+    const all = o.whole || o;
+    const map = Object.fromEntries(SAVED.map(name => [name, all[name]]));
+    map.values = all.values.map(row => row.map(short));
+    return { kind: "map", title: all.name, value: { map, file: file() } };
   };
 
   /** Buttons that take the map away, named file; `more` as takeRow takes it, where other weights belong to it. */

@@ -5,7 +5,7 @@
                      this run: solid, pale after the cursor; raw is drawn thin and pale behind it;
                      spans [[x, low, high]] are intervals, drawn upright through dots
             x, y     [low, high], which may be below 0;  log  true for a logarithmic y
-            ticks    gridlines in y;  format(value)  their words
+            ticks    gridlines in y;  format(value)  their words;  tell(value)  those of the tip
             cursor   step or null;  onCursor(step)
             showX    step numbers under the picture;  xName "step": what x counts;  xTicks  how many at most;  height
             mark     {x, text}: an upright rule with its words
@@ -16,12 +16,15 @@
    Without onCursor there is nothing to do on it by keyboard: give the numbers in a table beside it.
    sparkline(host, {points, colour, dash}) is one small curve from 0 to 1. */
 import { el, svgShape } from "../core/dom.js";
-import { clamp, count, number, range } from "../core/format.js";
+import { clamp, count, number, percent, range } from "../core/format.js";
 import { surface } from "../core/surface.js";
 import { DASHES, font } from "../core/theme.js";
 import { tip } from "../core/tooltip.js";
 
 const lastBefore = (points, x) => points.findLast(([at]) => at <= x) ?? null;
+/** The upright scale of an accuracy. */
+const ACCURACY = { y: [0, 1], ticks: [0, 0.25, 0.5, 0.75, 1], format: v => percent(v, 0), tell: percent };
+
 /** The value of the last point at or before x: what had been measured by then. */
 const measuredAt = (points, x) => lastBefore(points, x)?.[1] ?? null;
 const nearest = (points, x) =>
@@ -175,6 +178,9 @@ const lineChart = (host, options) => {
     format: String,
     digits: 3,
     cursor: null,
+    x: [0, 1],
+    y: [0, 1],
+    ticks: [0, 0.5, 1],
     series: [],
     name: "",
     empty: "",
@@ -272,4 +278,4 @@ const dashLine = ({ colour, dash }) => {
 /** One entry of the legend. */
 const curveKey = (name, colour, dash) => el("span", "", dashLine({ colour, dash }), name);
 
-export { curveKey, dashLine, lineChart, measuredAt, seriesStyle, sparkline };
+export { ACCURACY, curveKey, dashLine, lineChart, measuredAt, seriesStyle, sparkline };

@@ -2,7 +2,8 @@
 
    signedColour(stops, value, end)   a value between −end and end as [r, g, b]; stops from signedStops(host)
    numberStrip(host, caption).update(lines)
-       lines     [{name () => nodes, label, role "q" | "k" | "", values, digits, total (text)}]: rows of one length
+       lines     [{label, values, digits (2), name (nodes; the label), role "q" | "k", total (text), scale}]: rows of one
+                 length; those of one scale, else each by itself, share the end of the colours
        up to 16 numbers stand 8 in a line with their figures; more stand 16 in a line, values on hover and in a table
    miniStrip(values, end)            a line of small cells without figures, values in the title */
 import { el } from "../core/dom.js";
@@ -42,11 +43,13 @@ const signedCell = (value, end, digits, isWritten) => {
 const miniStrip = (values, end) =>
   el("div", values.length > 8 ? "hf-mini many" : "hf-mini", ...values.map(value => signedCell(value, end, 2, false)));
 
+const digitsOf = line => line.digits ?? 2;
+
 const table = (lines, caption) => {
   const heads = ["number", ...lines.map(line => line.label)];
   const rows = range(lines[0].values.length).map(i => [
     i + 1,
-    ...lines.map(line => number(line.values[i], line.digits)),
+    ...lines.map(line => number(line.values[i], digitsOf(line))),
   ]);
   const foot = lines.some(line => line.total) ? ["sum", ...lines.map(line => line.total || "")] : null;
   return numbersTable([heads, ...rows], caption, { foot });
@@ -60,8 +63,8 @@ const numberStrip = (host, caption) => {
   let lines = null;
   host.append(strip, el("div", "hf-take", shown.press), tableHost);
   const one = (line, from, to, end, isWritten) => {
-    const name = el("b", line.role ? `hf-${line.role}` : "", ...line.name());
-    const cells = line.values.slice(from, to).map(value => signedCell(value, end(line), line.digits, isWritten));
+    const name = el("b", line.role ? `hf-${line.role}` : "", ...(line.name ?? [line.label]));
+    const cells = line.values.slice(from, to).map(value => signedCell(value, end(line), digitsOf(line), isWritten));
     const total = el(
       "span",
       "total",
@@ -71,14 +74,17 @@ const numberStrip = (host, caption) => {
     row.dataset.line = line.label;
     return row;
   };
-  /** Lines of one scale share its end; a product has its own. */
+  const scaleOf = line => line.scale ?? line.label;
   const update = next => {
     lines = next;
     const size = lines[0].values.length;
     const isWritten = size <= FIGURES;
     const by = isWritten ? 8 : 16;
     const end = line =>
-      Math.max(1e-9, ...lines.filter(other => other.scale === line.scale).flatMap(other => other.values.map(Math.abs)));
+      Math.max(
+        1e-9,
+        ...lines.filter(other => scaleOf(other) === scaleOf(line)).flatMap(other => other.values.map(Math.abs)),
+      );
     strip.style.setProperty("--by", String(Math.min(by, size)));
     strip.classList.toggle("bare", !isWritten);
     const starts = range(Math.ceil(size / by)).map(part => part * by);
