@@ -28,23 +28,18 @@ const ENDS = [1, 2, 3, 5, 8];
 /** The next round number above; it never shrinks within a duel, so that the frame stays still. */
 const roundEnd = () => {
   let end = 1;
-  return {
-    reset: () => {
-      end = 1;
-    },
-    cover: value => {
-      const size = 10 ** Math.floor(Math.log10(Math.max(1, value)));
-      const next = ENDS.map(k => k * size).find(v => v >= value) ?? 10 * size;
-      end = Math.max(end, next);
-      return end;
-    },
+  return value => {
+    const size = 10 ** Math.floor(Math.log10(Math.max(1, value)));
+    end = Math.max(end, ENDS.map(k => k * size).find(v => v >= value) ?? 10 * size);
+    return end;
   };
 };
+const newScales = () => ({ loss: logScale(), step: roundEnd(), seconds: roundEnd() });
 
 const curvesPanel = host => {
   const panel = buildPanel(host, "Held-out accuracy");
   const chosen = { what: 0, by: 0 };
-  const [scale, lastStep, lastSecond] = [logScale(), roundEnd(), roundEnd()];
+  let scales = newScales();
   /** @type {DuelView} */
   let view = null;
   let shown = null;
@@ -79,8 +74,8 @@ const curvesPanel = host => {
   const lastX = () => {
     const given = chosen.by ? view.budget.seconds : view.budget.steps;
     if (given) return given;
-    const [key, end] = chosen.by ? ["seconds", lastSecond] : ["step", lastStep];
-    return end.cover(Math.max(...view.contestants.map(c => c[key] / Math.max(c.spent, 0.1))));
+    const key = chosen.by ? "seconds" : "step";
+    return scales[key](Math.max(...view.contestants.map(c => c[key] / Math.max(c.spent, 0.1))));
   };
   const draw = () => {
     const title = WHAT[chosen.what].title;
@@ -90,7 +85,7 @@ const curvesPanel = host => {
     const series = (view?.contestants || []).map(c => ({ ...c, points: points(c) }));
     const isLoss = chosen.what === 1;
     const losses = series.flatMap(s => s.points.map(p => p[1]));
-    const y = isLoss ? { ...scale.cover(losses), format: logMark, tell: null } : ACCURACY;
+    const y = isLoss ? { ...scales.loss(losses), format: logMark, tell: null } : ACCURACY;
     const x = [0, view ? lastX() : 1];
     const beside = isLoss ? [] : besideOf(view?.baseline, x[1]);
     curve.update({
@@ -105,12 +100,8 @@ const curvesPanel = host => {
     fill();
   };
   const update = (/** @type {DuelView} */ next) => {
-    if (next?.duel !== shown) {
-      scale.reset();
-      lastStep.reset();
-      lastSecond.reset();
-      shown = next?.duel;
-    }
+    if (next?.duel !== shown) scales = newScales();
+    shown = next?.duel;
     view = next;
     draw();
   };

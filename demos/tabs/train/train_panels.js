@@ -90,17 +90,12 @@ const logScale = () => {
   const marks = range(12)
     .flatMap(i => [10 ** (i - 8), 3 * 10 ** (i - 8)])
     .map(v => Number(v.toPrecision(1)));
-  return {
-    reset: () => {
-      [low, high] = [0.3, 3];
-    },
-    cover: values => {
-      low = marks.findLast(v => v <= Math.min(low, ...values)) ?? marks[0];
-      high = marks.find(v => v >= Math.max(high, ...values)) ?? marks.at(-1);
-      const inside = marks.filter(v => v >= low && v <= high);
-      const every = Math.ceil(inside.length / 6);
-      return { y: [low, high], ticks: inside.filter((_, i) => i % every === 0) };
-    },
+  return values => {
+    low = marks.findLast(v => v <= Math.min(low, ...values)) ?? marks[0];
+    high = marks.find(v => v >= Math.max(high, ...values)) ?? marks.at(-1);
+    const inside = marks.filter(v => v >= low && v <= high);
+    const every = Math.ceil(inside.length / 6);
+    return { y: [low, high], ticks: inside.filter((_, i) => i % every === 0) };
   };
 };
 
@@ -121,7 +116,7 @@ const besideOf = (/** @type {Board.BaselineLevel} */ baseline, /** @type {number
 const curves = (host, go) => {
   const panel = el("section", "hf-panel");
   const keys = el("div", "hf-keys");
-  const scale = logScale();
+  let scale = logScale();
   const lossChart = chart(panel, "Loss", "log scale");
   const lossCurve = lineChart(lossChart.picture, {
     name: "Loss by step, log scale",
@@ -178,7 +173,7 @@ const curves = (host, go) => {
     view = next;
     const { state, meta, step, loss, smoothLoss, heldOut, others, total } = view;
     if (run !== state.run) {
-      scale.reset();
+      scale = logScale();
       height = HELD_HEIGHT;
       run = state.run;
     }
@@ -187,7 +182,7 @@ const curves = (host, go) => {
     lossCurve.update({
       x,
       cursor,
-      ...scale.cover([...loss, ...others.flatMap(o => o.loss)].map(p => p[1]).filter(v => v > 0)),
+      ...scale([...loss, ...others.flatMap(o => o.loss)].map(p => p[1]).filter(v => v > 0)),
       series: [
         ...withRun(smoothLoss, { raw: loss }),
         ...others.map(o => ({ ...o, points: trainState.smooth(o.loss) })),

@@ -99,14 +99,8 @@ const paint = state => (ctx, width, theme, size) => {
       y += LINE;
       wasKept = false;
     }
-    text(
-      clip(nameOf(one, what), 14),
-      8,
-      y,
-      "left",
-      one.written ? "accent" : one.kept ? "ink" : "ink-3",
-      one.written ? 600 : 400,
-    );
+    const colour = one.written ? "accent" : one.kept ? "ink" : "ink-3";
+    text(clip(nameOf(one, what), 14), 8, y, "left", colour, one.written ? 600 : 400);
     if (!one.rest) {
       ctx.beginPath();
       ctx.roundRect(left, y - 8, Math.max(1, (wide * one.warm) / top), 16, 2);

@@ -119,10 +119,8 @@ const takeRow = options => {
   const take = el("div", "hf-take hf-takes");
   const tableHost = el("div");
   const code = pythonButton(() => take, python);
-  const table =
-    caption &&
-    options.table !== null &&
-    tableButton(tableHost, options.table || (() => numbersTable(lines(), caption())));
+  const buildNumbers = options.table || (() => numbersTable(lines(), caption()));
+  const table = caption && options.table !== null ? tableButton(tableHost, buildNumbers) : null;
   const put = (ending, blob) => save(`${file()}.${ending}`, blob);
   const figure = () => {
     const whole = () => ({ drawings: drawingsIn(take.closest(".hf-panel")) });
