@@ -119,14 +119,8 @@ const questionOf = (host, trigger) => {
   const isPlace = place => place === null || Number.isInteger(place);
   const restore = (asked, id) => {
     const { what, how, token, kind, ...places } = asked;
-    const isOne = (names, name) => Object.hasOwn(names, name);
-    if (
-      !isOne(WHATS, what) ||
-      !isOne(HOWS, how) ||
-      !isOne(NAMES, kind) ||
-      ![token, ...Object.values(places)].every(isPlace)
-    )
-      return;
+    const named = [Object.hasOwn(WHATS, what), Object.hasOwn(HOWS, how), Object.hasOwn(NAMES, kind)];
+    if (named.includes(false) || ![token, ...Object.values(places)].every(isPlace)) return;
     Object.assign(ask, { what, how, token, seed: asked.seed ?? 0 });
     seed.value = String(ask.seed);
     sent = { id, asked };

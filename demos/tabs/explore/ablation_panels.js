@@ -7,7 +7,17 @@ import { buildPanel, buildSegment, button, el, scrollRegion } from "../../../hf_
 import { clamp, number, range, roundUp, sum } from "../../../hf_attn/viz/web/core/format.js";
 import { surface } from "../../../hf_attn/viz/web/core/surface.js";
 import { buildTable, cells, headCell } from "../../../hf_attn/viz/web/core/table.js";
-import { atNight, colourOf, css, font, numberOn, onLook, rgbOf, themeOf } from "../../../hf_attn/viz/web/core/theme.js";
+import {
+  atNight,
+  colourOf,
+  css,
+  drawText,
+  font,
+  numberOn,
+  onLook,
+  rgbOf,
+  themeOf,
+} from "../../../hf_attn/viz/web/core/theme.js";
 import { tipOver } from "../../../hf_attn/viz/web/core/tooltip.js";
 import { keepLines, takeAway, takeRow } from "../../../hf_attn/viz/web/export/buttons.js";
 import { drawingsIn } from "../../../hf_attn/viz/web/export/single_page.js";
@@ -36,13 +46,7 @@ const stopsFor = theme => {
 
 const [TALL, TOP] = [34, 26];
 const paintShades = (ctx, theme, size, { rows, cols, cells }) => {
-  const put = (text, x, y, colour, align = "center", weight = 400, points = 12) => {
-    ctx.fillStyle = colour;
-    ctx.font = font(theme, points, weight);
-    ctx.textAlign = align;
-    ctx.textBaseline = "middle";
-    ctx.fillText(text, x, y);
-  };
+  const put = (text, x, y, colour, more = {}) => drawText(ctx, theme, text, x, y, { align: "center", colour, ...more });
   ctx.font = font(theme, 12);
   const widest = texts => Math.max(...texts.map(text => ctx.measureText(text).width));
   const [left, wide] = [widest(rows) + 12, Math.max(48, widest(cols) + 14)];
@@ -50,7 +54,7 @@ const paintShades = (ctx, theme, size, { rows, cols, cells }) => {
   cols.forEach((name, c) => put(name, left + (c + 0.5) * wide, TOP / 2, theme["ink-3"]));
   rows.forEach((name, r) => {
     const y = TOP + (r + 0.5) * TALL;
-    put(name, left - 8, y, theme["ink-2"], "right");
+    put(name, left - 8, y, theme["ink-2"], { align: "right" });
     cells[r].forEach((cell, c) => {
       if (!cell) return;
       const x = left + (c + 0.5) * wide;
@@ -59,8 +63,8 @@ const paintShades = (ctx, theme, size, { rows, cols, cells }) => {
         ctx.fillRect(x - wide / 2 + 1, y - TALL / 2 + 1, wide - 2, TALL - 2);
       }
       const colour = cell.rgb ? numberOn(theme, cell.rgb) : theme.ink;
-      put(cell.text, x, cell.below ? y - 6 : y, colour, "center", 500);
-      if (cell.below) put(cell.below, x, y + 9, colour, "center", 400, 10);
+      put(cell.text, x, cell.below ? y - 6 : y, colour, { weight: 500 });
+      if (cell.below) put(cell.below, x, y + 9, colour, { size: 10 });
     });
   });
 };
@@ -89,13 +93,7 @@ const paintBars = (ctx, width, theme, size, o) => {
   const known = o.values.filter(Number.isFinite);
   const top = roundUp(Math.max(0, ...known));
   const each = (x1 - x0) / Math.max(1, o.values.length);
-  const put = (text, x, y, align, base = "alphabetic") => {
-    ctx.fillStyle = theme["ink-3"];
-    ctx.font = font(theme, 12);
-    ctx.textAlign = align;
-    ctx.textBaseline = base;
-    ctx.fillText(text, x, y);
-  };
+  const put = (text, x, y, align, base = "alphabetic") => drawText(ctx, theme, text, x, y, { align, base });
   for (const [value, y] of [
     [0, y1],
     [top, y0],

@@ -11,7 +11,7 @@ import {
 } from "../../../hf_attn/viz/web/core/dom.js";
 import { clamp, count, number, range, shown } from "../../../hf_attn/viz/web/core/format.js";
 import { surface } from "../../../hf_attn/viz/web/core/surface.js";
-import { font, onLook } from "../../../hf_attn/viz/web/core/theme.js";
+import { drawText, onLook } from "../../../hf_attn/viz/web/core/theme.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
 import { lineChart, seriesStyle } from "../../../hf_attn/viz/web/plots/line_chart.js";
 import { paintSigned } from "../../../hf_attn/viz/web/plots/signed_colours.js";
@@ -73,19 +73,12 @@ const stepper = (panel, onStep) => {
     else if (!at) headline.replaceChildren(`Characters, before the first of ${last} merges.`);
     else {
       const [left, right] = step.merge;
-      const parts = [
-        el("b", "", shown(left)),
-        " + ",
-        el("b", "", shown(right)),
-        " → ",
-        el("b", "", shown(left + right)),
-      ];
-      headline.replaceChildren(`Merge ${at} of ${last}: `, ...parts, `, met ${count(step.count)} times.`);
+      const strong = token => el("b", "", shown(token));
+      const sum = [strong(left), " + ", strong(right), " → ", strong(left + right)];
+      headline.replaceChildren(`Merge ${at} of ${last}: `, ...sum, `, met ${count(step.count)} times.`);
     }
-    [line, headline].forEach(part => (part.hidden = false));
   };
-  const hide = () => [line, headline].forEach(part => (part.hidden = true));
-  return { update, hide };
+  return { update, parts: [line, headline] };
 };
 
 const pairsPanel = host => {
@@ -186,11 +179,9 @@ const lookUpPanel = host => {
       ctx.fillRect(i * cell, 4, Math.max(0.5, cell - gap), 20);
     });
     const x = (now.chosen + 0.5) * cell;
-    ctx.font = font(theme, 12);
-    ctx.fillStyle = theme["ink-2"];
-    ctx.textBaseline = "alphabetic";
-    ctx.textAlign = x < 40 ? "left" : x > width - 40 ? "right" : "center";
-    ctx.fillText(`1 at ${now.chosen}`, clamp(x, 0, width), 40);
+    const align = x < 40 ? "left" : x > width - 40 ? "right" : "center";
+    const look = { align, base: "alphabetic", colour: theme["ink-2"] };
+    drawText(ctx, theme, `1 at ${now.chosen}`, clamp(x, 0, width), 40, look);
   });
   const paint = () => paintSigned(numbers);
   onLook(numbers, paint);
@@ -256,12 +247,12 @@ const tokens_board = element => {
     choose.update(TITLES, state.kind);
     const known = `${count(new Set(view.ids).size)} different, of a vocabulary of ${count(view.size)}`;
     main.rename(`${count(view.ids.length)} tokens`, known);
+    for (const part of [...steps.parts, pairs.section, growth.section]) part.hidden = !isBpe;
     if (isBpe) {
       steps.update(value, state.at);
       pairs.update(value, state.at);
       growth.update(value, state.at);
-    } else steps.hide();
-    pairs.section.hidden = growth.section.hidden = !isBpe;
+    }
     const fresh = isBpe && state.at ? value.steps[state.at].made : -1;
     const word = view.tokens.findIndex(token => token.trim());
     const usual = fresh >= 0 ? fresh : view.ids[Math.max(0, word)];

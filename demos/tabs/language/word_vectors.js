@@ -3,7 +3,7 @@
 import { alertLine, buildPanel, el, live } from "../../../hf_attn/viz/web/core/dom.js";
 import { count, number, percent, range } from "../../../hf_attn/viz/web/core/format.js";
 import { surface } from "../../../hf_attn/viz/web/core/surface.js";
-import { font } from "../../../hf_attn/viz/web/core/theme.js";
+import { drawText, font } from "../../../hf_attn/viz/web/core/theme.js";
 import { tipOver } from "../../../hf_attn/viz/web/core/tooltip.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
 import { lineChart } from "../../../hf_attn/viz/web/plots/line_chart.js";
@@ -90,10 +90,8 @@ const writeWords = (ctx, theme, width, /** @type {Board.Plane} */ { points, arro
     const side = sides.find(([l, t]) => l >= 0 && l + wide <= width && isFree([l, t, l + wide, t + 14]));
     if (!side) continue;
     taken.push([side[0], side[1], side[0] + wide, side[1] + 14]);
-    ctx.textAlign = "left";
-    ctx.textBaseline = "middle";
-    ctx.fillStyle = asked ? theme.accent : theme["ink-2"];
-    ctx.fillText(word, side[0], side[1] + 7);
+    const colour = asked ? theme.accent : theme["ink-2"];
+    drawText(ctx, theme, word, side[0], side[1] + 7, { colour, weight: asked ? 600 : 400 });
   }
 };
 

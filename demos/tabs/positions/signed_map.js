@@ -9,7 +9,7 @@
 import { el, live } from "../../../hf_attn/viz/web/core/dom.js";
 import { clamp, number, range } from "../../../hf_attn/viz/web/core/format.js";
 import { casedFrame, surface } from "../../../hf_attn/viz/web/core/surface.js";
-import { css, font, numberOn } from "../../../hf_attn/viz/web/core/theme.js";
+import { css, drawText, font, numberOn } from "../../../hf_attn/viz/web/core/theme.js";
 import { mapCells } from "../../../hf_attn/viz/web/plots/map_cells.js";
 import { signedColour, signedStops } from "../../../hf_attn/viz/web/plots/signed_colours.js";
 
@@ -28,17 +28,10 @@ const plan = (ctx, width, theme, o) => {
 };
 
 const axisNames = (ctx, theme, o, box) => {
-  ctx.textAlign = "left";
-  ctx.textBaseline = "alphabetic";
+  const base = "alphabetic";
   const write = (name, rest, colour, x) => {
-    ctx.font = font(theme, 12, 600);
-    ctx.fillStyle = theme[colour];
-    ctx.fillText(name, x, 12);
-    const wide = ctx.measureText(name).width;
-    ctx.font = font(theme, 12);
-    ctx.fillStyle = theme["ink-3"];
-    ctx.fillText(rest, x + wide, 12);
-    return x + wide + ctx.measureText(rest).width;
+    const wide = drawText(ctx, theme, name, x, 12, { base, colour: theme[colour], weight: 600 });
+    return x + wide + drawText(ctx, theme, rest, x + wide, 12, { base });
   };
   const [row, col] = o.role ? ["query", "key"] : ["ink-2", "ink-2"];
   const end = write(o.rowName, o.role ? ": reads ↓" : " ↓", row, 0);
@@ -47,20 +40,15 @@ const axisNames = (ctx, theme, o, box) => {
 
 const labels = (ctx, theme, o, box, at) => {
   const shows = (i, every, marked) => i === marked || (i % every === 0 && Math.abs(i - marked) >= every);
-  const style = (chosen, role) => {
-    ctx.font = font(theme, 12, chosen ? 600 : 500);
-    ctx.fillStyle = theme[chosen ? (o.role ? role : "ink") : "ink-3"];
+  const put = (text, x, y, align, chosen, role) => {
+    const colour = theme[chosen ? (o.role ? role : "ink") : "ink-3"];
+    drawText(ctx, theme, text, x, y, { align, colour, weight: chosen ? 600 : 500 });
   };
-  ctx.textBaseline = "middle";
-  ctx.textAlign = "right";
-  for (const r of range(box.m).filter(i => shows(i, box.everyR, at?.r ?? -99))) {
-    style(r === at?.r, "query");
-    ctx.fillText(String(o.rows[r]), box.x0 - 7, box.y0 + (r + 0.5) * box.h);
-  }
-  ctx.textAlign = "center";
+  for (const r of range(box.m).filter(i => shows(i, box.everyR, at?.r ?? -99)))
+    put(o.rows[r], box.x0 - 7, box.y0 + (r + 0.5) * box.h, "right", r === at?.r, "query");
   for (const c of range(box.n).filter(i => shows(i, box.everyC, at?.c ?? -99))) {
-    style(c === at?.c, "key");
-    ctx.fillText(String(o.cols[c]), clamp(box.x0 + (c + 0.5) * box.w, box.x0 + 4, box.width - 8), box.y0 - 12);
+    const x = clamp(box.x0 + (c + 0.5) * box.w, box.x0 + 4, box.width - 8);
+    put(o.cols[c], x, box.y0 - 12, "center", c === at?.c, "key");
   }
 };
 
@@ -73,16 +61,14 @@ const paintMap = (ctx, width, theme, size, o, stops, hover) => {
   const hasNumbers = Math.min(box.w, box.h) >= NUMBERS;
   for (const r of range(box.m))
     for (const c of range(box.n)) {
+      const [x, y] = [box.x0 + c * box.w, box.y0 + r * box.h];
       const rgb = signedColour(stops, o.values[r][c], o.most);
       ctx.fillStyle = css(rgb);
       const bleed = gap ? -gap : 0.5; // dense cells touch
-      ctx.fillRect(box.x0 + c * box.w, box.y0 + r * box.h, box.w + bleed, box.h + bleed);
+      ctx.fillRect(x, y, box.w + bleed, box.h + bleed);
       if (!hasNumbers) continue;
-      ctx.fillStyle = numberOn(theme, rgb);
-      ctx.font = font(theme, 12);
-      ctx.textAlign = "center";
-      ctx.textBaseline = "middle";
-      ctx.fillText(number(o.values[r][c], 1), box.x0 + (c + 0.5) * box.w, box.y0 + (r + 0.5) * box.h + 1);
+      const look = { align: "center", colour: numberOn(theme, rgb) };
+      drawText(ctx, theme, number(o.values[r][c], 1), x + box.w / 2, y + box.h / 2 + 1, look);
     }
   if (!o.selected) return box;
   const { r, c } = o.selected;
@@ -99,11 +85,8 @@ const paintLegend = (ctx, width, theme, size, o, stops) => {
     ctx.fillStyle = css(signedColour(stops, i / 22 - 1, 1));
     ctx.fillRect(left + (i * bar) / 45, 0, bar / 45 + 0.5, 11);
   }
-  ctx.fillStyle = theme["ink-3"];
-  ctx.font = font(theme, 12);
-  ctx.textAlign = "center";
-  ctx.textBaseline = "alphabetic";
-  o.ends.forEach((text, i) => ctx.fillText(text, left + (bar * i) / 2, 26));
+  const look = { align: "center", base: "alphabetic" };
+  o.ends.forEach((text, i) => drawText(ctx, theme, text, left + (bar * i) / 2, 26, look));
 };
 
 const signedMap = (host, options) => {

@@ -38,11 +38,8 @@ const figures = host => {
   const list = el("dl", "hf-stats");
   const values = {};
   for (const name of ["Step", "Loss", "Held-out", "Speed", "Left"]) {
-    const [label, value, unit] = [
-      el("dt", "", MEANINGS[name.toLowerCase()] ? figureName(name) : name),
-      el("span"),
-      el("small"),
-    ];
+    const label = el("dt", "", MEANINGS[name.toLowerCase()] ? figureName(name) : name);
+    const [value, unit] = [el("span"), el("small")];
     list.append(el("div", "", label, el("dd", "", value, unit)));
     values[name] = { label, value, unit };
   }
@@ -72,16 +69,7 @@ const chart = (host, title, note) => {
   const picture = el("div");
   const head = el("div", "hf-chart", el("h2", "", title, " ", small), now);
   host.append(head, picture);
-  return {
-    head,
-    picture,
-    say: text => {
-      write(now, text);
-    },
-    note: text => {
-      write(small, text);
-    },
-  };
+  return { picture, say: text => write(now, text), note: text => write(small, text) };
 };
 
 /** Ends and gridlines of a logarithmic scale; it only ever grows, so that the frame stays still while numbers run. */
@@ -140,7 +128,6 @@ const curves = (host, go) => {
   panel.append(footer);
   host.append(panel);
   let run = null;
-  /** @type {TrainView} */
   /** @type {TrainView} */
   let view = null;
   let height = HELD_HEIGHT;
@@ -330,14 +317,8 @@ const timePanel = (host, go, follow) => {
     const running = ["running", "paused"].includes(state.status);
     film.update({ frames: strip, last: state.run ? last : null, cursor: step });
     write(where, "step " + count(state.run ? step : 0));
-    how.textContent =
-      !state.run || last === 0
-        ? "untrained"
-        : !following
-          ? "in the past"
-          : running
-            ? "following the run"
-            : "the last step";
+    const atEnd = running ? "following the run" : "the last step";
+    how.textContent = !state.run || last === 0 ? "untrained" : following ? atEnd : "in the past";
     play.disabled = frames.length < 2;
     end.hidden = following || !last;
     write(end, running ? "Follow the run" : "Go to the end");

@@ -10,7 +10,7 @@
 import { el } from "../../../hf_attn/viz/web/core/dom.js";
 import { clip, count, number, percent, shown, sum } from "../../../hf_attn/viz/web/core/format.js";
 import { surface } from "../../../hf_attn/viz/web/core/surface.js";
-import { font } from "../../../hf_attn/viz/web/core/theme.js";
+import { drawText } from "../../../hf_attn/viz/web/core/theme.js";
 
 const SHOWN = 8;
 const MOST = 20;
@@ -83,11 +83,8 @@ const paint = state => (ctx, width, theme, size) => {
   size(width, (lines.length + 1 + cut) * LINE + 8);
   const top = Math.max(...lines.filter(one => !one.rest).flatMap(one => [one.own, one.warm]), 1e-9);
   const wide = width - left - right - 16;
-  const text = (words, x, y, align, colour, weight = 400) => {
-    Object.assign(ctx, { textAlign: align, textBaseline: "middle", fillStyle: theme[colour] });
-    ctx.font = font(theme, 12, weight);
-    ctx.fillText(words, x, y);
-  };
+  const text = (words, x, y, align, colour, weight = 400) =>
+    drawText(ctx, theme, words, x, y, { align, colour: theme[colour], weight });
   text(what, 8, 14, "left", "ink-3");
   text("p", width - 8 - (found.warm ? 70 : 0), 14, "right", "ink-3");
   if (found.warm) text("with temperature", width - 8, 14, "right", "ink-3");

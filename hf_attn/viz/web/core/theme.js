@@ -66,6 +66,14 @@ const numberOn = (colours, rgb) => {
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? colours["cell-dark"] : colours["cell-light"];
 };
 const font = (colours, size, weightOf = 400, family = colours.font) => `${weightOf} ${size}px ${family}`;
+/** Write on a picture, and give how wide that is. */
+const drawText = (ctx, theme, text, x, y, look) => {
+  const { align = "left", base = "middle", colour = theme["ink-3"], weight = 400, size = 12 } = look;
+  ctx.font = font(theme, size, weight);
+  Object.assign(ctx, { textAlign: align, textBaseline: base, fillStyle: colour });
+  ctx.fillText(text, x, y);
+  return ctx.measureText(text).width;
+};
 const DASHES = [[], [7, 4], [2, 3], [9, 3, 2, 3]]; // one a series, beside its colour
 
 /* ---- redraw when the look changes ---- */
@@ -103,4 +111,4 @@ const onLook = (host, redraw) => {
   lookers.add({ host, redraw });
 };
 
-export { atNight, colourOf, css, DASHES, font, numberOn, onLook, readTheme, rgbOf, themeOf };
+export { atNight, colourOf, css, DASHES, drawText, font, numberOn, onLook, readTheme, rgbOf, themeOf };
