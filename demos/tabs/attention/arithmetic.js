@@ -214,15 +214,18 @@ const arithmeticPanel = (host, { onKey }) => {
     stations.update(value);
     const total = number(line.score, value.score_digits);
     strip.update([
-      { name: letter("q", query()), label: "q", role: "q", values: cell.query, scale: "qk" },
-      { name: letter("k", key()), label: "k", role: "k", values: cell.key, scale: "qk" },
+      { name: () => letter("q", query()), label: "q", role: "q", values: cell.query, scale: "qk" },
+      { name: () => letter("k", key()), label: "k", role: "k", values: cell.key, scale: "qk" },
       { label: "product", values: cell.products, digits: cell.product_digits, total },
     ]);
     softmax.textContent = line.may_attend
       ? `${number(line.exp)} ÷ ${number(cell.exp_sum)} = ${number(line.weight, 3)}`
       : `“${query()}” may not read “${key()}”`;
     rows.update(value);
-    output.update([{ name: letter("y", query()), label: "y", role: "q", values: cell.output }, ...tellBeside(value)]);
+    output.update([
+      { name: () => letter("y", query()), label: "y", role: "q", values: cell.output },
+      ...tellBeside(value),
+    ]);
     told(value.same);
     take.refresh();
   };

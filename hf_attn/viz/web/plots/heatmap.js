@@ -67,8 +67,8 @@ const fader = redraw => {
   };
 };
 
-/** Options that a saved page has beside the weights. */
-const SAVED = ["rows", "cols", "most", "allowed", "padding", "truth", "selected", "sums", "from", "name"];
+/** Options that a saved page has; the weights are shortened. */
+const SAVED = ["rows", "cols", "values", "most", "allowed", "padding", "truth", "selected", "sums", "from", "name"];
 
 /** What the legend hangs on. */
 const legendOf = ({ most, sums, truth }) =>

@@ -18,7 +18,7 @@
 import { el, svgShape } from "../core/dom.js";
 import { clamp, count, number, percent, range } from "../core/format.js";
 import { surface } from "../core/surface.js";
-import { DASHES, font } from "../core/theme.js";
+import { DASHES, drawText, font } from "../core/theme.js";
 import { tip } from "../core/tooltip.js";
 
 const lastBefore = (points, x) => points.findLast(([at]) => at <= x) ?? null;
@@ -55,6 +55,7 @@ const place = (o, width) => {
   const t = v => (o.log ? Math.log(Math.max(v, o.y[0])) : v);
   const span = o.x[1] - o.x[0] || 1;
   return {
+    width,
     x0,
     x1,
     y0,
@@ -84,14 +85,19 @@ const grid = (ctx, theme, o, box) => {
     ctx.fillText(o.format(v), box.x0 - 8, y);
   }
   if (!o.showX) return;
-  ctx.textBaseline = "alphabetic";
   const most = Math.floor(o.xTicks * (box.x1 - box.x0 < 300 ? 0.6 : 1));
   const ticks = o.x[1] > 1 ? niceSteps(o.x, most) : [0]; // no run, no end
-  ticks.forEach((v, i) => {
-    const atEnd = i && box.X(v) > box.x1 - 16;
-    ctx.textAlign = atEnd ? "right" : i ? "center" : "left";
-    ctx.fillText(i ? count(v) : `${o.xName} ${count(v)}`, atEnd ? box.x1 : box.X(v), o.height - 4);
-  });
+  const isNamed = box.X(ticks[0]) - box.x0 < 1; // the first number stands with what it counts, or what it counts alone
+  const name = isNamed ? `${o.xName} ${count(ticks[0])}` : o.xName;
+  let free = box.x0 + drawText(ctx, theme, name, box.x0, o.height - 4, { base: "alphabetic" }) + 8;
+  for (const v of ticks.slice(isNamed ? 1 : 0)) {
+    const atEnd = box.X(v) > box.x1 - 16;
+    const [x, wide] = [atEnd ? box.x1 : box.X(v), ctx.measureText(count(v)).width];
+    const left = x - (atEnd ? wide : wide / 2);
+    if (left < free) continue;
+    drawText(ctx, theme, count(v), x, o.height - 4, { align: atEnd ? "right" : "center", base: "alphabetic" });
+    free = left + wide + 8;
+  }
 };
 
 const rule = (ctx, theme, { mark }, box) => {
@@ -100,9 +106,8 @@ const rule = (ctx, theme, { mark }, box) => {
   ctx.setLineDash([3, 3]);
   straight(ctx, x, box.y0 - 4, x, box.y1);
   ctx.setLineDash([]);
-  ctx.fillStyle = theme["ink-3"];
-  ctx.textAlign = x > (box.x0 + box.x1) / 2 ? "right" : "left";
-  ctx.fillText(mark.text, x, 12);
+  const align = x > box.width / 2 ? "right" : "left";
+  drawText(ctx, theme, mark.text, x, 12, { align, base: "alphabetic" });
 };
 
 const trace = (ctx, box, points) => {

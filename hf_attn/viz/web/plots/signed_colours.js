@@ -2,7 +2,7 @@
 
    signedColour(stops, value, end)   a value between −end and end as [r, g, b]; stops from signedStops(host)
    numberStrip(host, caption).update(lines)
-       lines     [{label, values, digits (2), name (nodes; the label), role "q" | "k", total (text), scale}]: rows of one
+       lines     [{label, values, digits (2), name () => nodes, role "q" | "k", total (text), scale}]: rows of one
                  length; those of one scale, else each by itself, share the end of the colours
        up to 16 numbers stand 8 in a line with their figures; more stand 16 in a line, values on hover and in a table
    miniStrip(values, end)            a line of small cells without figures, values in the title */
@@ -63,7 +63,7 @@ const numberStrip = (host, caption) => {
   let lines = null;
   host.append(strip, el("div", "hf-take", shown.press), tableHost);
   const one = (line, from, to, end, isWritten) => {
-    const name = el("b", line.role ? `hf-${line.role}` : "", ...(line.name ?? [line.label]));
+    const name = el("b", line.role ? `hf-${line.role}` : "", ...(line.name?.() ?? [line.label]));
     const cells = line.values.slice(from, to).map(value => signedCell(value, end(line), digitsOf(line), isWritten));
     const total = el(
       "span",
