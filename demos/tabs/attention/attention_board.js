@@ -16,9 +16,6 @@ const mapPanel = (host, onCell) => {
   const mapHost = el("div");
   const map = mapView(mapHost, {
     name: "Attention weights",
-    rows: [],
-    cols: [],
-    values: [],
     onSelect: at => at && onCell({ row: at.r, column: at.c, head: null }),
   });
   const strips = el("div", "hf-view");

@@ -3,7 +3,7 @@
 
    The page's #duel-start is its progress bar. */
 import { alertLine, buildPanel, el, live, showProgress, write } from "../../../hf_attn/viz/web/core/dom.js";
-import { count, fileName, isPlace, percent, range } from "../../../hf_attn/viz/web/core/format.js";
+import { count, fileName, isPlace, NO_ATTENTION, percent, range } from "../../../hf_attn/viz/web/core/format.js";
 import { meanOf, unpack } from "../../../hf_attn/viz/web/core/packing.js";
 import { heatmap } from "../../../hf_attn/viz/web/plots/heatmap.js";
 import { dashLine, seriesStyle } from "../../../hf_attn/viz/web/plots/line_chart.js";
@@ -13,7 +13,6 @@ import { duelPanels } from "./duel_panels.js";
 
 /** @import {DuelView, Styled} from "./duel_panels.js" */
 
-const BLIND = "No attention: all of the source passes through one vector.";
 const LATER = "The map of each model will be drawn here, for the same example.";
 const WIDE = 14; // columns of a map that is legible beside two others
 const VERDICTS = { true: "writes, right:", false: "writes, wrong:" };
@@ -23,7 +22,7 @@ const VERDICTS = { true: "writes, right:", false: "writes, wrong:" };
 const mapCell = (host, file, onSelect) => {
   const [title, note, sentence] = [el("h3"), el("p", "hf-hint"), el("p", "hf-blank")];
   const [mapHost, writes] = [el("div"), el("p", "hf-writes-line")];
-  const map = heatmap(mapHost, { name: "", rows: [], cols: [], values: [], maxCell: 26, onSelect });
+  const map = heatmap(mapHost, { name: "", maxCell: 26, onSelect });
   const take = map.exports(file);
   /** @type {Styled} */
   let shown = null;
@@ -42,7 +41,7 @@ const mapCell = (host, file, onSelect) => {
     const seen = c.map;
     sentence.hidden = Boolean(seen);
     note.hidden = mapHost.hidden = take.hidden = !seen;
-    sentence.textContent = c.points.length ? BLIND : "The first map is on its way.";
+    sentence.textContent = c.points.length ? NO_ATTENTION : "The first map is on its way.";
     if (!seen) return;
     const heads = seen.heads > 1 ? `, mean of ${seen.heads} heads` : "";
     const layer = seen.layer ? `, ${seen.layer}` : "";

@@ -73,7 +73,7 @@ const differences = host => {
 const mapCell = host => {
   const [title, note] = [el("h3"), el("p", "hf-hint")];
   const mapHost = el("div");
-  const map = heatmap(mapHost, { name: "Attention", rows: [], cols: [], values: [], maxCell: 44 });
+  const map = heatmap(mapHost, { name: "Attention", maxCell: 44 });
   let called = "";
   const take = map.exports(() => `compared-${called.replace(/[^\p{L}\p{N}]+/gu, "-")}`);
   host.append(title, note, mapHost, take);

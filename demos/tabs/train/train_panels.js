@@ -214,7 +214,7 @@ const mapPanel = (host, go, pick) => {
   const headPicks = el("span", "hf-pick", el("span", "hf-label", "head"), heads.element);
   const notice = el("p", "hf-notice");
   const mapHost = el("div");
-  const map = heatmap(mapHost, { name: "Attention", rows: [], cols: [], values: [], maxCell: 52 });
+  const map = heatmap(mapHost, { name: "Attention", maxCell: 52 });
   const knownHost = el("div", "hf-known");
   const known = chart(knownHost, el("span", "", "Weight on the ", figureName("known answer")), "mean of the rows");
   const knownCurve = lineChart(known.picture, {

@@ -36,9 +36,6 @@ const answerMap = (host, onStep) => {
   panel.header.append(picks);
   const map = mapView(mapHost, {
     name: "Attention of the answer",
-    rows: [],
-    cols: [],
-    values: [],
     onSelect: cell => {
       key = cell?.c ?? null;
       isLet = !cell;

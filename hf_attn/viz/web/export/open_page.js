@@ -13,7 +13,7 @@ const open = {
   map: (main, { map, file }) => {
     const panel = buildPanel(main, map.name);
     const host = el("div");
-    const view = mapView(host, { name: map.name, rows: [], cols: [], values: [] });
+    const view = mapView(host, { name: map.name });
     panel.body.append(host);
     panel.footer.append(view.exports(() => file));
     panel.footer.hidden = false;

@@ -130,9 +130,6 @@ const lensMap = (host, board) => {
   const showStrips = stripsOf(stripHost, board);
   const map = mapView(mapHost, {
     name: "Attention map",
-    rows: [],
-    cols: [],
-    values: [],
     onSelect: at => board.pick(at ? { row: at.r, key: at.c, tokens: [] } : { key: null, tokens: [] }),
   });
   one.append(mapHost);

@@ -85,7 +85,7 @@ const laidOut = o => {
 };
 
 const heatmap = (host, options) => {
-  const o = { maxCell: 60, most: 1, selected: null, ...options };
+  const o = { rows: [], cols: [], values: [], maxCell: 60, most: 1, selected: null, ...options };
   const pictureHost = el("div");
   const legendHost = el("div", "hf-legend");
   const spoken = live();
