@@ -134,9 +134,7 @@ const watchServer = say => {
       .then(answer => answer.json())
       .then(told => told.app_id)
       .catch(() => null);
-  find().then(id => {
-    known = id;
-  });
+  find().then(id => (known = id));
   setInterval(async () => {
     if (!known || !document.querySelector("button.stop:enabled")) return;
     const id = await find();
@@ -148,14 +146,10 @@ const watchServer = say => {
 const markLocked = ids => {
   const sheet = document.getElementById("hf-locked") || el("style");
   sheet.id = "hf-locked";
-  const labels = ids.map(
-    id => `#${CSS.escape(id)} :is([data-testid=block-info], .switch-label, label > span.label-text)`,
-  );
-  const boxes = ids.map(id => `#${CSS.escape(id)}`);
-  sheet.textContent = ids.length
-    ? `${labels.map(one => one + "::after").join(",")}{content:"${SET}";display:inline-block;margin-left:.3em;white-space:nowrap;color:var(--hf-ink-3);font-weight:400}` +
-      `${boxes.join(",")}{cursor:not-allowed}`
-    : "";
+  const boxes = `:is(${ids.map(id => `#${CSS.escape(id)}`).join()})`;
+  const label = `${boxes} :is([data-testid=block-info], .switch-label, label > span.label-text)::after`;
+  const look = "display:inline-block;margin-left:.3em;white-space:nowrap;color:var(--hf-ink-3);font-weight:400";
+  sheet.textContent = ids.length ? `${label}{content:"${SET}";${look}}${boxes}{cursor:not-allowed}` : "";
   document.head.append(sheet);
   // a button is out of reach however often the page enables it
   for (const id of ids) if (document.getElementById(id)?.matches("button")) document.getElementById(id).inert = true;

@@ -18,9 +18,10 @@ const EMPTY_TABLE = "Each run you train is listed here, to compare, open, downlo
 const overlaid = { runs: [] }; // those laid over the curves, with colour and dash
 
 /** What is in each row's buttons, named so that the reader finds the same one after the rows are drawn anew. */
-const act = (/** @type {string} */ text, /** @type {Board.RunRow} */ run, what, key = text) => {
-  const b = button(text, what, "");
-  b.setAttribute("aria-label", `${text} ${run.name}`);
+const act = (text, /** @type {Board.RunRow} */ run, what, look = {}) => {
+  const { key = text, cls = "", label = `${text} ${run.name}` } = look;
+  const b = button(text, what, cls);
+  b.setAttribute("aria-label", label);
   b.dataset.key = `${key} ${run.id}`;
   return b;
 };
@@ -46,10 +47,8 @@ const nameCell = (/** @type {Board.RunRow} */ run, /** @type {Board.RefusedName}
   const { begin, commit, cancel } = rename;
   const details = [el("small", "", run.model || ""), el("small", "", run.details || "")];
   if (!edit) {
-    const change = act("", run, begin, "rename");
-    change.className = "hf-pen";
+    const change = act("", run, begin, { key: "rename", cls: "hf-pen", label: `Rename ${run.name}` });
     change.title = "Rename";
-    change.setAttribute("aria-label", `Rename ${run.name}`);
     change.append(pen());
     return el("td", "", el("b", "", el("bdi", "", run.name), change), ...details);
   }
@@ -154,29 +153,24 @@ const runs_table = (element, trigger) => {
       act("Share", run, send("share_run")),
       act("Delete", run, () => remove(run)),
     ];
-    const more = act("···", run, () => {
-      line.classList.toggle("open");
-      more.setAttribute("aria-expanded", String(line.classList.contains("open")));
-    });
-    more.className = "hf-dots";
-    more.setAttribute("aria-label", `Open, download, share or delete ${run.name}`);
+    const unfold = () => more.setAttribute("aria-expanded", String(line.classList.toggle("open")));
+    const label = `Open, download, share or delete ${run.name}`;
+    const more = act("···", run, unfold, { cls: "hf-dots", label });
     more.setAttribute("aria-expanded", "false");
     return el("td", "acts", more, el("div", "hf-take", ...does));
   };
   const goneRow = (/** @type {Board.RunRow} */ run) => {
-    const back = act("Undo", run, () => undo(run), "undo");
-    back.className = "hf-btn";
+    const back = act("Undo", run, () => undo(run), { key: "undo", cls: "hf-btn" });
     const cell = el("td", "", el("bdi", "", run.name), " deleted ", back);
     cell.colSpan = COLUMNS;
     return el("tr", "gone", cell);
   };
   const lineCell = (/** @type {Board.RunRow} */ run, own, style) => {
-    const press = act("", run, () => lay(run.id), "lay");
-    press.className = "hf-line";
+    const label = own ? `${run.name} is on the curves` : `Lay ${run.name} over the curves`;
+    const press = act("", run, () => lay(run.id), { key: "lay", cls: "hf-line", label });
     press.append(dashLine(style ?? { colour: "line-strong", dash: 0 }));
     press.disabled = own;
     press.setAttribute("aria-pressed", String(Boolean(style)));
-    press.setAttribute("aria-label", own ? `${run.name} is on the curves` : `Lay ${run.name} over the curves`);
     return el("td", "", press);
   };
   const row = (/** @type {Board.RunRow} */ run) => {
@@ -189,17 +183,10 @@ const runs_table = (element, trigger) => {
       line.onclick = event => {
         if (event.target instanceof Element && !event.target.closest("button, input")) lay(run.id);
       };
-    if (edit?.run === run.id) {
-      line.append(lineCell(run, own, style), nameCell(run, edit, rename(run)));
-      return line;
-    }
-    line.append(
-      lineCell(run, own, style),
-      nameCell(run, null, rename(run)),
-      el("td", "", spark),
-      el("td", "num", percent(run.held_out ?? NaN)),
-      actions(run, line),
-    );
+    const isNamed = edit?.run === run.id;
+    line.append(lineCell(run, own, style), nameCell(run, isNamed ? edit : null, rename(run)));
+    if (isNamed) return line;
+    line.append(el("td", "", spark), el("td", "num", percent(run.held_out ?? NaN)), actions(run, line));
     const points = (run.curve || []).filter(p => Number.isFinite(p[1]));
     sparkline(spark, { points, ...(style ?? { colour: "ink-3", dash: 0 }) });
     return line;
