@@ -66,6 +66,7 @@ const tell = (/** @type {Element} */ verdict, /** @type {Board.HandValue} */ val
 };
 
 const VERDICTS = { true: "right", false: "wrong", null: "" };
+const verdictOf = (/** @type {Board.HandCheck} */ check) => VERDICTS[check?.is_right ?? null];
 
 const hand_board = (element, trigger) => {
   const root = element.querySelector(".hf-hand");
@@ -75,13 +76,7 @@ const hand_board = (element, trigger) => {
   let [sheets, shown] = [null, null];
   const lines = () => {
     const texts = sheets.flatMap(one => one.read().flat());
-    const line = ({ title, row, column, check }, i) => [
-      title,
-      row,
-      column,
-      texts[i],
-      VERDICTS[check?.is_right ?? null],
-    ];
+    const line = ({ title, row, column, check }, i) => [title, row, column, texts[i], verdictOf(check)];
     return [["figure", "row", "column", "written", "is it right"], ...figuresOf(shown).map(line)];
   };
   const caption = () => "Figures by hand, as they were written and judged";

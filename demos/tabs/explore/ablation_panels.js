@@ -198,7 +198,7 @@ const rolesPanel = (host, trigger) => {
     const table = readScores();
     if (!table) return null;
     const { roles, titles, heads, even } = table;
-    const cells = heads.map(({ own, before }) =>
+    const scores = heads.map(({ own, before }) =>
       own.map((value, i) => ({
         text: score(value),
         below: before && score(before[i]),
@@ -206,7 +206,7 @@ const rolesPanel = (host, trigger) => {
       })),
     );
     const names = heads.map(one => one.name);
-    return { rows: [...names, "even"], cols: titles, cells: [...cells, even.map(value => ({ text: score(value) }))] };
+    return { rows: [...names, "even"], cols: titles, cells: [...scores, even.map(value => ({ text: score(value) }))] };
   };
   const picture = shades(panel.body, shaded);
   const refresh = takeAway(panel, { file: () => `roles-${lens?.kind}`, caption, lines, picture, table: null });
@@ -214,7 +214,7 @@ const rolesPanel = (host, trigger) => {
   const draw = () => {
     const { roles, titles, heads, even } = readScores();
     const theme = themeOf(scroll);
-    const cell = (value, i, before) => {
+    const cellOf = before => (value, i) => {
       const own = el("b", "", score(value));
       const rgb = shadeOf(theme, roles[i][0], value);
       if (rgb) Object.assign(own.style, { background: css(rgb), color: numberOn(theme, rgb) });
@@ -224,12 +224,7 @@ const rolesPanel = (host, trigger) => {
       const chosen = l === lens.layer && h === lens.head;
       const press = button(name, () => lensState.pick({ layer: l, head: h }), "hf-link");
       press.title = `layer ${l + 1}, head ${h + 1}`;
-      const row = el(
-        "tr",
-        chosen ? "on" : "",
-        headCell("row", press),
-        ...own.map((value, i) => cell(value, i, before)),
-      );
+      const row = el("tr", chosen ? "on" : "", headCell("row", press), ...own.map(cellOf(before)));
       if (chosen) row.setAttribute("aria-current", "true");
       return row;
     });
