@@ -150,8 +150,7 @@ const movedOf = (/** @type {Board.AblationChange["moved"]} */ moved) => {
     chip.title = `total variation ${number(varied, 3)}, KL divergence ${number(diverged, 3)} nats`;
     return chip;
   });
-  const box = el("div", "hf-moved-by", ...chips);
-  return box;
+  return el("div", "hf-moved-by", ...chips);
 };
 
 const answerOf = host => {
@@ -201,7 +200,7 @@ const answerOf = host => {
       el(
         "p",
         "hf-hint",
-        "Total variation, 0 to 1" + (several ? ", each after the first answer's symbols before it." : "."),
+        `Total variation, 0 to 1${several ? ", each after the first answer's symbols before it" : ""}.`,
       ),
       el("p", "hf-hint", "The same, counted from 0: ", el("code", "", `hf-attn ablate … ${answer.option}`)),
       take.row,
@@ -251,20 +250,26 @@ const accuracyOf = (host, trigger) => {
     ...(view?.each?.rows || []).map(r => [r.kind, r.layer + 1, r.head + 1, r.left, r.low, r.high, r.drop, r.error]),
   ];
   const caption = () => `Held-out accuracy without each head; with all of them ${percent(view?.each?.whole)}`;
-  /** The grid as a picture, of the map's kind. */
+  const tell = (/** @type {Board.RemovedHead} */ row) =>
+    `${percent(row.left)} without it, lost ${points(row.drop)} ± ${points(2 * row.error)}`;
+  /** What is left without each head of the map's kind, layer by layer; null where it is not known yet. */
+  const readLeft = () => {
+    const left = view.heads[lens.kind].map(count => Array(count).fill(null));
+    for (const row of view.each.rows.filter(r => r.kind === lens.kind)) {
+      const [text, value] = [number(100 * row.left, 0), -Math.max(0, row.drop)];
+      left[row.layer][row.head] = { text, title: tell(row), value };
+    }
+    return left;
+  };
+  /** The grid as a picture. */
   const shaded = theme => {
-    const rows = (view?.each?.rows || []).filter(r => r.kind === lens.kind);
-    if (!rows.length) return null;
-    const counts = view.heads[lens.kind];
-    const stops = stopsFor(theme);
-    const cells = counts.map((count, l) =>
-      range(count).map(h => {
-        const row = rows.find(r => r.layer === l && r.head === h);
-        return row ? { text: number(100 * row.left, 0), rgb: signedColour(stops, -Math.max(0, row.drop), 1) } : null;
-      }),
+    if (!view?.each?.rows.some(r => r.kind === lens.kind)) return null;
+    const [left, stops] = [readLeft(), stopsFor(theme)];
+    const cells = left.map(row =>
+      row.map(cell => cell && { text: cell.text, rgb: signedColour(stops, cell.value, 1) }),
     );
-    const cols = range(Math.max(...counts)).map(h => `head ${h + 1}`);
-    return { rows: counts.map((_, l) => `layer ${l + 1}`), cols, cells };
+    const cols = range(Math.max(...view.heads[lens.kind])).map(h => `head ${h + 1}`);
+    return { rows: left.map((_, l) => `layer ${l + 1}`), cols, cells };
   };
   const picture = shades(gridHost, shaded);
   const figure = () => ({ title: "Without each head", drawings: picture.drawings() });
@@ -272,16 +277,8 @@ const accuracyOf = (host, trigger) => {
   const each = el("div", "hf-each", name, press);
   host.append(el("h3", "", "Held-out accuracy"), fall, each, note, gridHost, take.row, take.below);
   let drawn = null;
-  const tell = (/** @type {Board.RemovedHead} */ row) =>
-    `${percent(row.left)} without it, lost ${points(row.drop)} ± ${points(2 * row.error)}`;
-  const showGrid = (/** @type {Board.EachHead} */ each) => {
-    const left = view.heads[lens.kind].map(count => Array(count).fill(null));
-    for (const row of each.rows.filter(r => r.kind === lens.kind))
-      left[row.layer][row.head] = {
-        text: number(100 * row.left, 0),
-        title: tell(row),
-        value: -Math.max(0, row.drop),
-      };
+  const showGrid = () => {
+    const left = readLeft();
     const key = JSON.stringify(left);
     if (key !== drawn?.key) drawn = { key, left };
     grid.update({ left: drawn.left, layer: lens.layer, head: lens.head });
@@ -292,11 +289,8 @@ const accuracyOf = (host, trigger) => {
     const done = `${each.done} of ${each.of} heads`;
     const of = `${lens.name}; with every head ${percent(each.whole)}, on ${each.examples} held-out examples.`;
     const whole = Number.isFinite(each.whole) ? of : "";
-    return each.status === "running"
-      ? `${done}. ${whole}`
-      : each.status === "stopped"
-        ? `Stopped after ${done}. ${whole}`
-        : whole;
+    const begun = { running: `${done}. `, stopped: `Stopped after ${done}. ` }[each.status] ?? "";
+    return begun + whole;
   };
   const update = (/** @type {ChecksView} */ next, /** @type {Chosen} */ at) => {
     [view, lens] = [next, at];
@@ -311,7 +305,7 @@ const accuracyOf = (host, trigger) => {
     for (const part of [gridHost, take.row, take.below]) part.hidden = !can || !each;
     if (!can) return;
     note.textContent = sentence(each);
-    if (each) showGrid(each);
+    if (each) showGrid();
     picture.update(`${caption()}, in %, ${lens.name}`);
     keepLines(host, { python: each?.python || "" });
     take.refresh();
