@@ -9,7 +9,7 @@ import { nameAt } from "../../../hf_attn/viz/web/lens/facts.js";
 import { headGrid } from "../../../hf_attn/viz/web/plots/head_grid.js";
 import { paintSigned, signedColour } from "../../../hf_attn/viz/web/plots/signed_colours.js";
 import { symbolStrip, tokenStrip } from "../../../hf_attn/viz/web/plots/token_strip.js";
-import { rolesPanel, shades, stopsFor, theoryPanel } from "./ablation_panels.js";
+import { rolesPanel, shades, theoryPanel } from "./ablation_panels.js";
 
 /** @import {LensView} from "../../../hf_attn/viz/web/lens/explore_board.js" */
 /** The lens's view, with the chosen head in words.
@@ -264,9 +264,9 @@ const accuracyOf = (host, trigger) => {
   /** The grid as a picture. */
   const shaded = theme => {
     if (!view?.each?.rows.some(r => r.kind === lens.kind)) return null;
-    const [left, stops] = [readLeft(), stopsFor(theme)];
+    const left = readLeft();
     const cells = left.map(row =>
-      row.map(cell => cell && { text: cell.text, rgb: signedColour(stops, cell.value, 1) }),
+      row.map(cell => cell && { text: cell.text, rgb: signedColour(theme, cell.value, 1) }),
     );
     const cols = range(Math.max(...view.heads[lens.kind])).map(h => `head ${h + 1}`);
     return { rows: left.map((_, l) => `layer ${l + 1}`), cols, cells };

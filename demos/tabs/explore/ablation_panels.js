@@ -4,25 +4,14 @@
    {rows, cols, cells[r][c] {text, below, rgb} or null}; picture.update(name) after each change
    bars(host, {name, tell}).update({values, labels, xName}): a bar a value, null where there is none */
 import { buildPanel, buildSegment, button, el, scrollRegion } from "../../../hf_attn/viz/web/core/dom.js";
-import { clamp, number, range, roundUp, sum } from "../../../hf_attn/viz/web/core/format.js";
+import { clamp, number, range, roundUp } from "../../../hf_attn/viz/web/core/format.js";
 import { surface } from "../../../hf_attn/viz/web/core/surface.js";
 import { buildTable, cells, headCell } from "../../../hf_attn/viz/web/core/table.js";
-import {
-  atNight,
-  colourOf,
-  css,
-  drawText,
-  font,
-  numberOn,
-  onLook,
-  rgbOf,
-  themeOf,
-} from "../../../hf_attn/viz/web/core/theme.js";
+import { colourOf, css, drawText, font, numberOn, onLook, themeOf } from "../../../hf_attn/viz/web/core/theme.js";
 import { tipOver } from "../../../hf_attn/viz/web/core/tooltip.js";
 import { keepLines, takeAway, takeRow } from "../../../hf_attn/viz/web/export/buttons.js";
 import { drawingsIn } from "../../../hf_attn/viz/web/export/single_page.js";
 import { lens as lensState, linesForHead } from "../../../hf_attn/viz/web/lens/explore_board.js";
-import { signedStops } from "../../../hf_attn/viz/web/plots/signed_colours.js";
 
 /** @import {Chosen, ChecksView} from "./ablation_board.js" */
 
@@ -37,12 +26,6 @@ const sideways = scroll => {
 };
 
 /* ---- a table of shades, to be saved ---- */
-
-/** The shades of signed numbers in a drawing, which may be made for the other look than the page's. */
-const stopsFor = theme => {
-  const isDay = sum(rgbOf(theme.panel)) > 384;
-  return isDay ? signedStops(document.documentElement) : atNight(signedStops);
-};
 
 const [TALL, TOP] = [34, 26];
 const paintShades = (ctx, theme, size, { rows, cols, cells }) => {
@@ -369,4 +352,4 @@ const theoryPanel = host => {
   };
 };
 
-export { rolesPanel, shades, stopsFor, theoryPanel };
+export { rolesPanel, shades, theoryPanel };

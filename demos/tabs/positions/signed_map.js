@@ -11,7 +11,7 @@ import { clamp, number, range } from "../../../hf_attn/viz/web/core/format.js";
 import { casedFrame, surface } from "../../../hf_attn/viz/web/core/surface.js";
 import { css, drawText, font, numberOn } from "../../../hf_attn/viz/web/core/theme.js";
 import { mapCells } from "../../../hf_attn/viz/web/plots/map_cells.js";
-import { signedColour, signedStops } from "../../../hf_attn/viz/web/plots/signed_colours.js";
+import { signedColour } from "../../../hf_attn/viz/web/plots/signed_colours.js";
 
 const TALLEST = 400;
 const LARGEST = 30; // of a cell: more makes a small table no clearer
@@ -52,7 +52,7 @@ const labels = (ctx, theme, o, box, at) => {
   }
 };
 
-const paintMap = (ctx, width, theme, size, o, stops, hover) => {
+const paintMap = (ctx, width, theme, size, o, hover) => {
   const box = plan(ctx, width, theme, o);
   size(Math.min(width, box.width), box.height);
   axisNames(ctx, theme, o, box);
@@ -62,7 +62,7 @@ const paintMap = (ctx, width, theme, size, o, stops, hover) => {
   for (const r of range(box.m))
     for (const c of range(box.n)) {
       const [x, y] = [box.x0 + c * box.w, box.y0 + r * box.h];
-      const rgb = signedColour(stops, o.values[r][c], o.most);
+      const rgb = signedColour(theme, o.values[r][c], o.most);
       ctx.fillStyle = css(rgb);
       const bleed = gap ? -gap : 0.5; // dense cells touch
       ctx.fillRect(x, y, box.w + bleed, box.h + bleed);
@@ -78,11 +78,11 @@ const paintMap = (ctx, width, theme, size, o, stops, hover) => {
   return box;
 };
 
-const paintLegend = (ctx, width, theme, size, o, stops) => {
+const paintLegend = (ctx, width, theme, size, o) => {
   const [bar, left] = [Math.min(180, width - 40), 14];
   size(Math.min(width, bar + 60), 30);
   for (const i of range(45)) {
-    ctx.fillStyle = css(signedColour(stops, i / 22 - 1, 1));
+    ctx.fillStyle = css(signedColour(theme, i / 22 - 1, 1));
     ctx.fillRect(left + (i * bar) / 45, 0, bar / 45 + 0.5, 11);
   }
   const look = { align: "center", base: "alphabetic" };
@@ -95,11 +95,11 @@ const signedMap = (host, options) => {
   host.append(pictureHost, legendHost, spoken.element);
   let box = null;
   const picture = surface(pictureHost, o.name || "", (ctx, width, theme, size) => {
-    const laid = paintMap(ctx, width, theme, size, o, signedStops(host), cells.hover);
+    const laid = paintMap(ctx, width, theme, size, o, cells.hover);
     if (width === pictureHost.clientWidth) box = laid;
   });
   const scale = surface(legendHost, "Colour scale", (ctx, width, theme, size) =>
-    paintLegend(ctx, width, theme, size, o, signedStops(host)),
+    paintLegend(ctx, width, theme, size, o),
   );
   const cells = mapCells(picture, o, { spoken, box: () => box, words: at => o.tell(at.r, at.c), page: 8 });
   const update = patch => {

@@ -5,7 +5,7 @@ import { number, percent, range } from "../../../hf_attn/viz/web/core/format.js"
 import { css, numberOn, onLook, themeOf } from "../../../hf_attn/viz/web/core/theme.js";
 import { tipOnFocus, tipOver } from "../../../hf_attn/viz/web/core/tooltip.js";
 import { numbersTable, takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
-import { signedColour, signedStops } from "../../../hf_attn/viz/web/plots/signed_colours.js";
+import { signedColour } from "../../../hf_attn/viz/web/plots/signed_colours.js";
 
 const ENDS = [0.05, 0.1, 0.2, 0.5, 1]; // of the scale: the first that covers every word
 
@@ -36,17 +36,16 @@ const removalPanel = host => {
 
   const paint = () => {
     if (!value) return;
-    const stops = signedStops(strip);
     const theme = themeOf(strip);
     const end = ENDS.find(limit => value.words.every(one => Math.abs(one.drop) <= limit)) ?? 1;
     childrenOf(strip).forEach((chip, i) => {
-      const rgb = signedColour(stops, value.words[i].drop, end);
+      const rgb = signedColour(theme, value.words[i].drop, end);
       chip.style.background = css(rgb);
       chip.style.color = numberOn(theme, rgb);
     });
     const bar = el("i");
     bar.style.background = `linear-gradient(to right, ${range(17)
-      .map(k => css(signedColour(stops, k / 8 - 1, 1)))
+      .map(k => css(signedColour(theme, k / 8 - 1, 1)))
       .join(", ")})`;
     const ends = [`−${end}: surer without it`, "0", `${end}: this class needs it`];
     scale.replaceChildren(bar, ...ends.map(text => el("span", "", text)));

@@ -28,6 +28,7 @@ const NAMES = [
   "series-3",
   "series-4",
 ];
+const SIGNED = ["m4", "m3", "m2", "m1", "0", "p1", "p2", "p3", "p4"];
 const rgbOf = hex => [1, 3, 5].map(i => parseInt(hex.slice(i, i + 2), 16));
 const reduced = matchMedia("(prefers-reduced-motion: reduce)");
 let known = { look: null };
@@ -50,6 +51,7 @@ const readTheme = element => {
   const read = { font: get("font"), mono: get("font-mono"), fade: parseFloat(get("t-map")) || 0 };
   for (const name of NAMES) read[name] = get(name);
   read.attention = range(11).map(i => rgbOf(get("att-" + i)));
+  read.signed = SIGNED.map(name => rgbOf(get("sgn-" + name)));
   return read;
 };
 const colourOf = (colours, value, most = 1) => {
@@ -111,4 +113,4 @@ const onLook = (host, redraw) => {
   lookers.add({ host, redraw });
 };
 
-export { atNight, colourOf, css, DASHES, drawText, font, numberOn, onLook, readTheme, rgbOf, themeOf };
+export { atNight, colourOf, css, DASHES, drawText, font, numberOn, onLook, readTheme, themeOf };

@@ -213,7 +213,8 @@ const lineChart = (host, options) => {
   const tell = event => {
     const x = stepAt(event);
     const pointAt = o.near ? nearest : lastBefore;
-    const told = o.series.map(s => ({ ...s, point: pointAt(s.raw || s.points, x) })).filter(s => s.point);
+    const found = o.series.map(s => ({ ...s, point: pointAt(s.raw || s.points, x) }));
+    const told = found.filter(s => (s.point?.[1] ?? null) !== null);
     if (!told.length) return tip(event, null);
     const lines = told.map(({ name, point }) => `${name} ${o.tell ? o.tell(point[1]) : number(point[1], o.digits)}`);
     const points = told.map(s => s.point);

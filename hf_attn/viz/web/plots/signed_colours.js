@@ -1,6 +1,6 @@
 /* Numbers below and above zero: their colour, and strips of them.
 
-   signedColour(stops, value, end)   a value between −end and end as [r, g, b]; stops from signedStops(host)
+   signedColour(theme, value, end)   a value between −end and end as [r, g, b]
    numberStrip(host, caption).update(lines)
        lines     [{label, values, digits (2), name () => nodes, role "q" | "k", total (text), scale}]: rows of one
                  length; those of one scale, else each by itself, share the end of the colours
@@ -8,27 +8,22 @@
    miniStrip(values, end)            a line of small cells without figures, values in the title */
 import { el } from "../core/dom.js";
 import { number, range } from "../core/format.js";
-import { css, numberOn, onLook, rgbOf, themeOf } from "../core/theme.js";
+import { css, numberOn, onLook, themeOf } from "../core/theme.js";
 import { numbersTable, tableButton } from "../export/buttons.js";
 
-const STOPS = ["m4", "m3", "m2", "m1", "0", "p1", "p2", "p3", "p4"];
 const FIGURES = 16; // numbers of a vector up to which each is written out
 
-const signedStops = host => {
-  const style = getComputedStyle(host);
-  return STOPS.map(name => rgbOf(style.getPropertyValue("--hf-sgn-" + name).trim()));
-};
-const signedColour = (stops, value, end) => {
+const signedColour = (theme, value, end) => {
+  const stops = theme.signed;
   const at = (Math.max(-1, Math.min(1, value / (end || 1))) + 1) * 4;
   const i = Math.min(7, Math.floor(at));
   return stops[i].map((x, k) => Math.round(x + (stops[i + 1][k] - x) * (at - i)));
 };
 /** Paint every element of a host that carries data-value, on a scale that ends at data-end. */
 const paintSigned = host => {
-  const stops = signedStops(host);
   const theme = themeOf(host);
   for (const cell of host.querySelectorAll("[data-value]")) {
-    const rgb = signedColour(stops, Number(cell.dataset.value), Number(cell.dataset.end));
+    const rgb = signedColour(theme, Number(cell.dataset.value), Number(cell.dataset.end));
     cell.style.background = css(rgb);
     cell.style.color = numberOn(theme, rgb);
   }
@@ -98,4 +93,4 @@ const numberStrip = (host, caption) => {
   return { update };
 };
 
-export { miniStrip, numberStrip, paintSigned, signedColour, signedStops };
+export { miniStrip, numberStrip, paintSigned, signedColour };
