@@ -9,7 +9,7 @@ import { signedColour } from "../../../hf_attn/viz/web/plots/signed_colours.js";
 
 const ENDS = [0.05, 0.1, 0.2, 0.5, 1]; // of the scale: the first that covers every word
 
-const signed = (x, digits = 3) => (x > 0 && Number(x.toFixed(digits)) !== 0 ? "+" : "") + number(x, digits);
+const signed = x => (x > 0 && Number(x.toFixed(3)) !== 0 ? "+" : "") + number(x, 3);
 const tells = (/** @type {Board.WordRemoval} */ value, /** @type {Board.RemovedWord} */ one) => [
   `without ${one.word}`,
   `${value.class} ${number(one.left, 3)} instead of ${number(value.before, 3)} (${signed(-one.drop)})`,
