@@ -38,6 +38,8 @@ def loads_first(command: Callable[..., None]) -> Callable[..., None]:
     def run(*args, **options) -> None:
         with working("Loading torch and transformers …"):
             import transformers.modeling_utils  # noqa: F401
+            from transformers.utils import logging
+        logging.disable_progress_bar()  # the command shows its own
         command(*args, **options)
 
     return run

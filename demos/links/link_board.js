@@ -1,7 +1,7 @@
 /* The top of the page: Copy link with the link itself and a teacher's two switches; what a link that was opened says;
    what a change of tab closes, and where the new one begins. A button.hf-to-tab opens the tab whose name it bears.
    A copy is asked for by the event copy_<tab> {turn, boards, locked, hidden}; the board takes a Board.LinkValue. */
-import { button, copyText, el } from "../../hf_attn/viz/web/core/dom.js";
+import { buildSwitch, button, copyText, el } from "../../hf_attn/viz/web/core/dom.js";
 import { boards as mountedBoards } from "../../hf_attn/viz/web/core/mount.js";
 import { hideAnswers } from "../ui/hide_answers.js";
 
@@ -30,12 +30,6 @@ const addressOf = (text, forOthers) => {
   if (forOthers) address.searchParams.delete("__theme");
   address.hash = "";
   return address.href;
-};
-const switchOf = (words, onChange) => {
-  const input = el("input");
-  input.type = "checkbox";
-  input.onchange = onChange;
-  return { input, label: el("label", "hf-switch", input, words) };
 };
 
 /** Open the tab of this name as a click on it does, also where it stands in Gradio's More menu. */
@@ -70,17 +64,11 @@ const onTab = tell => {
 const linkPanel = (root, ask, onClose) => {
   const field = el("input");
   const said = el("p", "hf-hint");
-  const lock = switchOf("Lock the settings", () => ask());
-  const hide = switchOf("Hide the answers: rings, verdicts, printed figures", () => ask());
+  const lock = buildSwitch("Lock the settings", ask);
+  const hide = buildSwitch("Hide the answers: rings, verdicts, printed figures", ask);
   const close = button("Close", () => shut());
-  const box = el(
-    "div",
-    "hf-link-panel",
-    field,
-    close,
-    el("div", "hf-lesson", el("span", "hf-label", "For a lesson"), lock.label, hide.label),
-    said,
-  );
+  const lesson = el("div", "hf-lesson", el("span", "hf-label", "For a lesson"), lock.label, hide.label);
+  const box = el("div", "hf-link-panel", field, close, lesson, said);
   Object.assign(field, { type: "text", readOnly: true });
   field.setAttribute("aria-label", "The link");
   field.onfocus = () => field.select();
@@ -146,9 +134,7 @@ const watchServer = say => {
       .then(answer => answer.json())
       .then(told => told.app_id)
       .catch(() => null);
-  find().then(id => {
-    known = id;
-  });
+  find().then(id => (known = id));
   setInterval(async () => {
     if (!known || !document.querySelector("button.stop:enabled")) return;
     const id = await find();
@@ -160,14 +146,10 @@ const watchServer = say => {
 const markLocked = ids => {
   const sheet = document.getElementById("hf-locked") || el("style");
   sheet.id = "hf-locked";
-  const labels = ids.map(
-    id => `#${CSS.escape(id)} :is([data-testid=block-info], .switch-label, label > span.label-text)`,
-  );
-  const boxes = ids.map(id => `#${CSS.escape(id)}`);
-  sheet.textContent = ids.length
-    ? `${labels.map(one => one + "::after").join(",")}{content:"${SET}";display:inline-block;margin-left:.3em;white-space:nowrap;color:var(--hf-ink-3);font-weight:400}` +
-      `${boxes.join(",")}{cursor:not-allowed}`
-    : "";
+  const boxes = `:is(${ids.map(id => `#${CSS.escape(id)}`).join()})`;
+  const label = `${boxes} :is([data-testid=block-info], .switch-label, label > span.label-text)::after`;
+  const look = "display:inline-block;margin-left:.3em;white-space:nowrap;color:var(--hf-ink-3);font-weight:400";
+  sheet.textContent = ids.length ? `${label}{content:"${SET}";${look}}${boxes}{cursor:not-allowed}` : "";
   document.head.append(sheet);
   // a button is out of reach however often the page enables it
   for (const id of ids) if (document.getElementById(id)?.matches("button")) document.getElementById(id).inert = true;

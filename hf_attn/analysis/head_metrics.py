@@ -1,8 +1,10 @@
 """Figures of attention weights seen as a distribution, a matrix, a signal or a kernel.
 
 Each is a function of a head's weights A [..., Q, K], a row for each query and a column for each key, or of
-queries and keys. A row of zeros, a query that attends to nothing (padding, or all of its keys hidden), does
-not count. What cannot be weights, such as numbers below 0 or above 1, is refused with a ValueError.
+queries and keys. Everywhere `may_attend` is bool, broadcastable to the weights: True = may attend, and None
+where every key may be attended. A row of zeros, a query that attends to nothing (padding, or all of its keys
+hidden), does not count. What cannot be weights, such as numbers below 0 or above 1, is refused with a
+ValueError, and so is a share or tolerance out of its range.
 """
 
 import math
@@ -33,31 +35,22 @@ THEORY: Mapping[str, str] = {
 
 
 def entropy(weights: torch.Tensor) -> torch.Tensor:
-    """How undecided each query is, in nats.
+    """How undecided each query is, in nats: [..., Q].
 
         H_q = −Σ_k A_qk ln A_qk                     (Shannon 1948, doi:10.1002/j.1538-7305.1948.tb01338.x, §6)
 
-    Args:
-        weights: [..., Q, K].
-
-    Returns:
-        [..., Q]: 0 where all weight lies on one key, ln n where it is spread evenly over n.
+    0 where all weight lies on one key, ln n where it is spread evenly over n.
     """
     _check_weights(weights)
     return torch.special.entr(weights).sum(-1)
 
 
 def normalised_entropy(weights: torch.Tensor, may_attend: torch.Tensor | None = None) -> torch.Tensor:
-    """The entropy as a share of the highest that a query's mask allows.
+    """The entropy as a share of the highest that a query's mask allows: [..., Q] from 0 to 1.
 
         H_q / ln n_q,   n_q = number of keys that query q may attend to
 
-    Args:
-        weights: [..., Q, K].
-        may_attend: bool, broadcastable to weights; True = may attend. None where every key may be.
-
-    Returns:
-        [..., Q] from 0 to 1; NaN for a query without a choice, which has one key or none.
+    NaN for a query without a choice, which has one key or none.
     """
     allowed = _count_keys(weights, may_attend)
     share = entropy(weights) / allowed.clamp(min=2).to(weights.dtype).log()
@@ -85,15 +78,11 @@ def singular_values(weights: torch.Tensor) -> torch.Tensor:
 
 
 def effective_rank(weights: torch.Tensor) -> torch.Tensor:
-    """How many directions a map uses, weighed by how much goes through each.
+    """How many directions a map uses, weighed by how much goes through each: [...].
 
         exp(−Σ_i p_i ln p_i),   p_i = σ_i / Σ_j σ_j          (Roy & Vetterli 2007, EUSIPCO, eq. 3–4)
 
-    Args:
-        weights: [..., Q, K].
-
-    Returns:
-        [...], from 1 (every query reads alike) to min(Q, K) (an identity); 0 for a map of zeros.
+    From 1 (every query reads alike) to min(Q, K) (an identity); 0 for a map of zeros.
     """
     sigma = singular_values(weights)
     total = sigma.sum(-1, keepdim=True)
@@ -102,19 +91,9 @@ def effective_rank(weights: torch.Tensor) -> torch.Tensor:
 
 
 def numerical_rank(weights: torch.Tensor, tolerance: float = COUNTED) -> torch.Tensor:
-    """How many singular values are not small beside the largest.
+    """How many singular values are not small beside the largest: [...], int64; 0 for a map of zeros.
 
-        #{i: σ_i > tolerance · σ_1}
-
-    Args:
-        weights: [..., Q, K].
-        tolerance: of the largest singular value, at least 0 and below 1.
-
-    Returns:
-        [...], int64; 0 for a map of zeros.
-
-    Raises:
-        ValueError: a tolerance out of its range.
+    #{i: σ_i > tolerance · σ_1},   0 ≤ tolerance < 1
     """
     if not 0 <= tolerance < 1:
         raise ValueError(f"tolerance={tolerance} must be at least 0 and below 1, a share of the largest one.")
@@ -123,23 +102,13 @@ def numerical_rank(weights: torch.Tensor, tolerance: float = COUNTED) -> torch.T
 
 
 def leading_energy(weights: torch.Tensor, share: float = FIRST_SHARE) -> torch.Tensor:
-    """How much of a map its first singular values explain.
+    """How much of a map its first singular values explain: [...], from 0 to 1; NaN for a map of zeros.
 
-        Σ_{i ≤ m} σ_i² / Σ_i σ_i²,   m = ⌊share · min(Q, K)⌋, at least 1
+        Σ_{i ≤ m} σ_i² / Σ_i σ_i²,   m = ⌊share · min(Q, K)⌋, at least 1,   0 < share ≤ 1
                                                 (Wang et al. 2020, arXiv:2006.04768, fig. 1, there of σ)
 
     σ² because ‖A‖² = Σ σ²: that is what a map of rank m can keep at best (Eckart & Young 1936,
     doi:10.1007/BF02288367).
-
-    Args:
-        weights: [..., Q, K].
-        share: of the singular values, above 0 and at most 1.
-
-    Returns:
-        [...], from 0 to 1; NaN for a map of zeros.
-
-    Raises:
-        ValueError: a share out of its range.
     """
     if not 0 < share <= 1:
         raise ValueError(f"share={share} must be above 0 and at most 1: 0.1 is the largest tenth.")
@@ -157,16 +126,9 @@ def low_frequency_share(weights: torch.Tensor, below: float = LOW) -> torch.Tens
     Low is what is below `below` times that in both directions, the constant (0, 0) included. Attention as a
     low-pass filter: Wang et al. 2022, arXiv:2203.05962.
 
-    Args:
-        weights: [..., Q, K], without padding: rows and columns of zeros are an edge, and edges are steep.
-        below: of the highest frequency, above 0 and at most 1.
-
-    Returns:
-        [...]: 1 where every weight is the same; about `below` for an identity, whose energy lies evenly along
-        u = −v; NaN for a map of zeros.
-
-    Raises:
-        ValueError: `below` out of its range.
+    The weights have no padding: rows and columns of zeros are an edge, and edges are steep. [...] is 1 where
+    every weight is the same; about `below` for an identity, whose energy lies evenly along u = −v; NaN for a
+    map of zeros.
     """
     _check_weights(weights)
     if not 0 < below <= 1:
@@ -179,31 +141,20 @@ def low_frequency_share(weights: torch.Tensor, below: float = LOW) -> torch.Tens
 
 
 def sink_share(weights: torch.Tensor, may_attend: torch.Tensor | None = None) -> torch.Tensor:
-    """How much attention drains into the first key, whatever stands there.
+    """How much attention drains into the first key, whatever stands there: [...].
 
         mean over q of A_q0                          (Xiao et al. 2023, arXiv:2309.17453, §3.1)
 
-    Args:
-        weights: [..., Q, K].
-        may_attend: bool, broadcastable to weights; None where every key may be attended.
-
-    Returns:
-        [...], over the queries that have a choice; 1 / K for even attention; NaN where no query has one.
+    Over the queries that have a choice; 1 / K for even attention; NaN where no query has one.
     """
     _check_weights(weights)
     return mean_over_queries(weights[..., 0], choosing(weights, may_attend))
 
 
 def mean_distance(weights: torch.Tensor) -> torch.Tensor:
-    """How many places away a head reads.
+    """How many places away a head reads: [...]; NaN where no query attends to anything.
 
-        mean over q of Σ_k A_qk |q − k|             (Vig & Belinkov 2019, arXiv:1906.04284, §4.3)
-
-    Args:
-        weights: [..., Q, K].
-
-    Returns:
-        [...], in places; NaN where no query attends to anything.
+    mean over q of Σ_k A_qk |q − k|             (Vig & Belinkov 2019, arXiv:1906.04284, §4.3)
     """
     _check_weights(weights)
     far = (weights * _offsets(weights).abs()).sum(-1)
@@ -241,23 +192,12 @@ def distance_profile(
 def kernel_matrix(
     query: torch.Tensor, key: torch.Tensor, may_attend: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """The kernel that attention normalises: A = κ / Σ_k κ.
+    """The kernel that attention normalises, A = κ / Σ_k κ: [..., Q, K], float64, above 0 where allowed.
 
         κ(q, k) = exp(q · k / √D)                    (Tsai et al. 2019, arXiv:1908.11775, eq. 1–2)
 
-    Between tokens it is asymmetric, since a token's query is another vector than its key.
-
-    Args:
-        query: [..., Q, D].
-        key: [..., K, D].
-        may_attend: bool, broadcastable to [..., Q, K]; what may not be attended has a κ of 0.
-
-    Returns:
-        [..., Q, K], float64, above 0 where allowed.
-
-    Raises:
-        ValueError: widths that differ.
-        OverflowError: scores beyond what e may be raised to.
+    Queries are [..., Q, D], keys [..., K, D]. Between tokens it is asymmetric, since a token's query is
+    another vector than its key. OverflowError: scores are beyond what e may be raised to.
     """
     scores = inner_products(query, key) / math.sqrt(query.shape[-1])
     if scores.numel() and scores.max() > math.log(torch.finfo(scores.dtype).max):
@@ -302,17 +242,10 @@ def measure_theory(weights: torch.Tensor, may_attend: torch.Tensor | None = None
 
 
 def crop(weights: torch.Tensor, may_attend: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """A map without its padding: the queries that may attend, and the keys that may be attended.
+    """A map without its padding, [..., q, k], and its mask [q, k]: queries that may attend, and their keys.
 
-    Args:
-        weights: [..., Q, K]; what a padded query attends to is not looked at.
-        may_attend: bool [Q, K].
-
-    Returns:
-        (weights [..., q, k], may_attend [q, k]).
-
-    Raises:
-        ValueError: a mask of another shape, or weight on a key that may not be attended.
+    `may_attend` is [Q, K]. What a padded query attends to is not looked at. ValueError: a mask of another
+    shape, or weight on a key that may not be attended.
     """
     if may_attend.shape != weights.shape[-2:] or may_attend.dtype != torch.bool:
         raise ValueError(

@@ -10,7 +10,8 @@ et al. 2019, arXiv:1905.09418.
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from transformers import PreTrainedModel
@@ -28,12 +29,7 @@ SPACES = "▁Ġ "  # how tokenizers write the space before a word
 
 @dataclass(frozen=True)
 class Role:
-    """What a head may do.
-
-    Attributes:
-        definition: what its score is, from 0 to 1.
-        even: what attention spread evenly over n keys scores.
-    """
+    """What a head may do: what its score is, from 0 to 1, and what even attention over n keys scores."""
 
     definition: str
     even: str
@@ -95,14 +91,8 @@ def build_attention_mask(kind: str, queries: int, keys: int) -> torch.Tensor:
 def find_keys(kind: str, queries: int, keys: int, key_tokens: Sequence[str] = ()) -> dict[str, torch.Tensor]:
     """The keys of each role that is a place or a token: role → bool [Q, K].
 
-    Args:
-        kind: "encoder", "decoder" or "cross"; in "cross", the query's own place is that of the same number.
-        queries: Q; of a decoder the last Q places of K.
-        keys: K.
-        key_tokens: K labels; without them nothing is a separator.
-
-    Raises:
-        ValueError: tokens of another number, or a text that is not cut.
+    In "cross", the query's own place is that of the same number. A decoder's Q queries are the last places of
+    K. `key_tokens` are K labels; without them nothing is a separator.
     """
     if isinstance(key_tokens, str):
         raise ValueError(f"key_tokens={key_tokens!r} is a text: give its tokens, one a key.")
@@ -130,16 +120,10 @@ def is_separator(token: str) -> bool:
 
 
 def share_on(weights: torch.Tensor, chosen: torch.Tensor, may_attend: torch.Tensor) -> torch.Tensor:
-    """How much of its weight a head spends on some keys.
+    """How much of its weight a head spends on some keys: [...], NaN where no query has a choice.
 
-    Args:
-        weights: [..., Q, K].
-        chosen: bool [Q, K], the keys that count for each query.
-        may_attend: bool [Q, K].
-
-    Returns:
-        [...], the mean over the queries that attend to something and may attend both to a chosen key and to
-        another one; NaN where there is none.
+    It is the mean over the queries that attend to something and may attend both to a chosen key and to
+    another one. The weights are [..., Q, K]; both masks are bool [Q, K].
     """
     has_choice = (chosen & may_attend).any(-1) & (~chosen & may_attend).any(-1)  # [Q]
     return mean_over_queries((weights * chosen).sum(-1), has_choice & (weights.sum(-1) > 0))
@@ -152,7 +136,7 @@ def measure_roles(
     alignment: Sequence[Sequence[int]] | None = None,
     may_attend: torch.Tensor | None = None,
 ) -> Figures:
-    """The score of each head in each role, in one example.
+    """The score of each head in each role, in one example: role → [L, H], from 0 to 1, NaN without occasion.
 
     Args:
         weights: [L, H, Q, K].
@@ -161,9 +145,6 @@ def measure_roles(
         alignment: [Q][K], above 0 where a query is known to depend on a key; without it no "alignment".
         may_attend: bool [Q, K] (default: `build_attention_mask`'s). Padding must not be attended; "first" is
             the first key that may be.
-
-    Returns:
-        Role → [L, H], from 0 to 1; NaN where no query has an occasion.
 
     Raises:
         ValueError: an unknown kind, or tokens or an alignment of another shape.
@@ -218,13 +199,10 @@ def measure_even_attention(
     maps: AttentionMaps, alignment: Sequence[Sequence[int]] | None = None
 ) -> dict[str, dict[str, float]]:
     """What even attention would score where `maps` were made: kind → name in ROLES and in THEORY → figure."""
-    found: dict[str, dict[str, float]] = {}
-    for kind in maps.kinds:
-        mask = build_attention_mask(kind, *getattr(maps, kind).shape[-2:])
-        even = spread_evenly(mask)[None, None]
-        roles = measure_roles(even, kind, maps.sides(kind)[1], maps.align(kind, alignment))
-        found[kind] = {name: float(score) for name, score in {**roles, **measure_theory(even, mask)}.items()}
-    return found
+    masks = {kind: build_attention_mask(kind, *getattr(maps, kind).shape[-2:]) for kind in maps.kinds}
+    even: dict[str, Any] = {kind: spread_evenly(mask)[None, None] for kind, mask in masks.items()}
+    measured = measure_heads(replace(maps, **even), alignment)
+    return {kind: {name: float(score) for name, score in own.items()} for kind, own in measured.items()}
 
 
 def build_untrained(model: PreTrainedModel, seed: int = 0) -> PreTrainedModel:

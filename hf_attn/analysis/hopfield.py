@@ -1,7 +1,9 @@
 """Attention as a memory: a modern Hopfield network; its stored patterns are keys, its states queries.
 
-One update of a state is attention with the keys for values, and it never raises the energy. Everywhere β is
-above 0, and attention's own, 1/√D, where it is None; patterns are as wide as states, and at least one.
+One update of a state is attention with the keys for values, and it never raises the energy. Everywhere a
+state ξ is [..., Q, D] and the patterns X are [..., K, D], at least one; β is above 0, and attention's own,
+1/√D, where it is None; `may_attend` is bool, broadcastable to [..., Q, K]: which patterns there are for which
+state.
 """
 
 import math
@@ -15,19 +17,12 @@ def hopfield_energy(
     beta: float | None = None,
     may_attend: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """The energy of states in a modern Hopfield network that stores patterns.
+    """The energy of states in a modern Hopfield network that stores patterns: [..., Q], float64.
 
         E(ξ) = −lse(β, X ξ) + ½ ξᵀξ + β⁻¹ ln N + ½ M²,   lse(β, z) = β⁻¹ ln Σ_i e^(β z_i),   M = max_i ‖x_i‖
                                                      (Ramsauer et al. 2020, arXiv:2008.02217, eq. 2)
 
-    Args:
-        state: ξ, [..., Q, D]; attention's queries.
-        patterns: X, [..., K, D]; attention's keys.
-        beta: β.
-        may_attend: bool, broadcastable to [..., Q, K]: which patterns there are for which state.
-
-    Returns:
-        [..., Q], float64, not negative; NaN for a state that has no pattern.
+    Not negative; NaN for a state that has no pattern.
     """
     scores = inner_products(state, patterns)
     beta = _check_beta(beta, state)
@@ -50,18 +45,11 @@ def hopfield_update(
     beta: float | None = None,
     may_attend: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """One step towards a stored pattern, which is attention with the keys for values. The energy never rises.
+    """One step towards a stored pattern, which is attention with the keys for values: [..., Q, D], float64.
 
         ξ' = Xᵀ softmax(β X ξ)                      (Ramsauer et al. 2020, arXiv:2008.02217, eq. 3, theorem 1)
 
-    Args:
-        state: ξ, [..., Q, D].
-        patterns: X, [..., K, D].
-        beta: β.
-        may_attend: bool, broadcastable to [..., Q, K].
-
-    Returns:
-        [..., Q, D], float64; zeros for a state that has no pattern.
+    The energy never rises. Zeros for a state that has no pattern.
     """
     scores = inner_products(state, patterns) * _check_beta(beta, state)
     if may_attend is None:
@@ -78,17 +66,9 @@ def hopfield_descent(
     beta: float | None = None,
     may_attend: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """The energy before, and after each of some updates.
+    """The energy before, and after each of some updates, of which attention makes one: [steps + 1, ..., Q].
 
-    Args:
-        state: ξ, [..., Q, D].
-        patterns: X, [..., K, D].
-        steps: how many updates, 1 or more; attention makes one.
-        beta: β.
-        may_attend: bool, broadcastable to [..., Q, K].
-
-    Returns:
-        [steps + 1, ..., Q], float64, from one row to the next never higher but for rounding.
+    From one row to the next it is never higher but for rounding.
     """
     if steps < 1:
         raise ValueError(f"steps={steps} must be at least 1.")
@@ -100,11 +80,7 @@ def hopfield_descent(
 
 
 def inner_products(query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
-    """Each query [..., Q, D] times each key [..., K, D]: [..., Q, K], float64.
-
-    Raises:
-        ValueError: widths that differ, or no key, or keys without numbers.
-    """
+    """Each query [..., Q, D] times each key [..., K, D]: [..., Q, K], float64; there is at least one key."""
     if key.dim() < 2 or 0 in key.shape[-2:]:
         raise ValueError(
             f"Keys, or patterns, of shape {list(key.shape)} hold nothing to be asked for: give one or more "

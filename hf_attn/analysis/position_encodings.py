@@ -87,8 +87,7 @@ class Picture:
 def build_encoder(position_type: str, settings: PositionSettings, words: int = 2):
     """One layer of an untrained encoder, all of whose weights are drawn, with this position encoding.
 
-    Raises:
-        ValueError: sizes that the encoding cannot work with; the sentence says why.
+    ValueError says why the encoding cannot work with the sizes.
     """
     task = Copying(max_length=settings.trained - 1, num_symbols=max(2, words))
     fields = {

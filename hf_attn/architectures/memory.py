@@ -30,12 +30,7 @@ CGROUPS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory
 
 @dataclass(frozen=True)
 class Weights:
-    """What a model holds.
-
-    Attributes:
-        parameters: how many numbers are learned.
-        buffer_bytes: of tables that are not.
-    """
+    """What a model holds: how many numbers are learned, and the bytes of tables that are not."""
 
     parameters: int
     buffer_bytes: int
@@ -74,11 +69,6 @@ def count_planned_weights(model_class: type[PreTrainedModel], config: PreTrained
     return Weights(parameters, buffer_bytes)
 
 
-def estimate_loaded(weights: Weights) -> int:
-    """Bytes of a model that only reads."""
-    return FLOAT * weights.parameters + weights.buffer_bytes
-
-
 def estimate_training(
     weights: Weights, config: PreTrainedConfig, batch_size: int, task: Task, optimizer: str = "adamw"
 ) -> int:
@@ -90,12 +80,9 @@ def estimate_training(
 
 
 def count_activations(config: PreTrainedConfig, source: int, target: int) -> int:
-    """Numbers that one example leaves for the backward pass.
+    """Numbers that one example leaves for the backward pass: S source tokens read, T target tokens written.
 
-    Args:
-        config: of one of our models; of others what it does not say counts nothing.
-        source: S, tokens that are read.
-        target: T, tokens that are written; 0 where a class is named.
+    T is 0 where a class is named. What the configuration of another's model does not say counts nothing.
     """
     vocabulary = getattr(config, "vocab_size", 0)
     is_joined = target and not getattr(config, "is_encoder_decoder", False)
@@ -180,17 +167,7 @@ def _container_limit(path: Path) -> int | None:
 
 
 def check_memory(needed: int, room: int, what: str, remedy: str) -> None:
-    """Refuse what does not fit.
-
-    Args:
-        needed: bytes.
-        room: bytes that are to be had.
-        what: needs them, as the beginning of a sentence.
-        remedy: what to lower.
-
-    Raises:
-        ValueError: it does not fit; with both figures and the remedy.
-    """
+    """Refuse what needs more bytes than there is room: ValueError with both figures and what to lower."""
     if needed > room:
         raise ValueError(
             f"{what} needs about {needed / 1e9:,.1f} GB of memory, and {room / 1e9:,.1f} GB are to be had: "
@@ -199,14 +176,11 @@ def check_memory(needed: int, room: int, what: str, remedy: str) -> None:
 
 
 def check_loaded(model_class: type[PreTrainedModel], config: PreTrainedConfig) -> None:
-    """Refuse to build a model that does not fit this machine.
-
-    Raises:
-        ValueError: with what to lower.
-    """
+    """Refuse to build a model that does not fit this machine: ValueError with what to lower."""
     weights = count_planned_weights(model_class, config)
     what = f"A model of {weights.parameters:,} parameters"
-    check_memory(estimate_loaded(weights), measure_room(), what, _sizes_of(config))
+    needed = FLOAT * weights.parameters + weights.buffer_bytes
+    check_memory(needed, measure_room(), what, _sizes_of(config))
 
 
 def check_training(
@@ -219,19 +193,10 @@ def check_training(
     device: torch.device | str = "cpu",
     most: int | None = None,
 ) -> None:
-    """Refuse training that does not fit.
+    """Refuse training that does not fit: ValueError with what to lower.
 
-    Args:
-        weights: of the model.
-        config: the model's.
-        batch_size: examples of a step, in this process.
-        task: says how long they are.
-        optimizer: says how many moments each weight has.
-        device: where the model learns.
-        most: bytes that a server gives; as much as the machine has where None.
-
-    Raises:
-        ValueError: with what to lower.
+    `batch_size` counts the examples of a step in this process. `most` is how many bytes a server gives; None
+    for as many as the machine has.
     """
     needed = estimate_training(weights, config, batch_size, task, optimizer)
     room = measure_room(device) if most is None else min(most, measure_room(device))

@@ -64,21 +64,13 @@ OPTIMIZERS: dict[str, Optimizer] = {
 
 
 def find_optimizer(name: str) -> Optimizer:
-    """The row of that name.
-
-    Raises:
-        ValueError: there is none.
-    """
+    """The row of that name; ValueError where there is none."""
     check_choice("optimizer", name, sorted(OPTIMIZERS))
     return OPTIMIZERS[name]
 
 
 def list_unused(optimizer: str) -> list[str]:
-    """The recipe's settings that other optimizers use and this one does not.
-
-    Raises:
-        ValueError: there is no such optimizer.
-    """
+    """The recipe's settings that other optimizers use and this one does not."""
     every = {name for row in OPTIMIZERS.values() for name in row.used}
     return sorted(every.difference(find_optimizer(optimizer).used))
 
@@ -89,11 +81,7 @@ def _defaults_of_unused(recipe: "Recipe", optimizer: str) -> dict:
 
 
 def check_optimizer(recipe: "Recipe") -> None:
-    """Refuse a recipe that sets what its optimizer does not use.
-
-    Raises:
-        ValueError: it does, or there is no such optimizer.
-    """
+    """Raise ValueError for a recipe that sets what its optimizer does not use."""
     for name, default in _defaults_of_unused(recipe, recipe.optimizer).items():
         if (value := getattr(recipe, name)) != default:
             raise ValueError(
@@ -103,11 +91,7 @@ def check_optimizer(recipe: "Recipe") -> None:
 
 
 def switch_optimizer(recipe: "Recipe", name: str) -> "Recipe":
-    """The recipe with another optimizer, a learning rate that suits it, and without what it does not use.
-
-    Raises:
-        ValueError: there is no such optimizer.
-    """
+    """The recipe with another optimizer, a learning rate that suits it, and without what it does not use."""
     rate = recipe.learning_rate * find_optimizer(name).rate / find_optimizer(recipe.optimizer).rate
     return dataclasses.replace(
         recipe, optimizer=name, learning_rate=rate, **_defaults_of_unused(recipe, name)

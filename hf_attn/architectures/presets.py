@@ -53,11 +53,7 @@ PRESETS: Mapping[str, tuple[type[AttnConfig], Mapping[str, Any]]] = {
 
 
 def build_preset(name: str, **changes) -> AttnConfig:
-    """The configuration of that name.
-
-    Args:
-        name: a key of PRESETS.
-        **changes: fields that are to differ.
+    """The configuration of that name, a key of PRESETS, with the fields changed that are to differ.
 
     Raises:
         ValueError: there is no such preset, or a changed field is refused.

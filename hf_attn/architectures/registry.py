@@ -18,11 +18,7 @@ from hf_attn.utils.model_lock import building_model
 
 
 def find_architecture(task: Task | type[Task], name: str) -> Architecture:
-    """The architecture of that name for the task's kind.
-
-    Raises:
-        ValueError: none of that name learns such a task.
-    """
+    """The architecture of that name for the task's kind; ValueError where none learns such a task."""
     known = architectures_of(task.kind)
     if name not in known:
         raise ValueError(f"model={name!r} does not learn task {task.name!r}; choose {', '.join(known)}.")
@@ -51,7 +47,14 @@ def build_model(task: Task, recipe: Recipe, seed: int = 0) -> PreTrainedModel:
     with drawing_weights(seed):
         model = model_class(config)
     if task.kind != CLASSES:
-        model.generation_config = _generation_config(task, config)
+        start = {"decoder_start_token_id": START} if config.is_encoder_decoder else {}
+        model.generation_config = GenerationConfig(
+            pad_token_id=PAD,
+            bos_token_id=START,
+            eos_token_id=END,
+            max_new_tokens=task.max_target_tokens,
+            **start,
+        )
     return model
 
 
@@ -62,17 +65,10 @@ def check_recipe(
     share: int | None = None,
     most: int | None = None,
 ) -> None:
-    """Refuse a recipe whose training does not fit in the memory, before anything is built.
+    """Raise ValueError for a recipe whose training does not fit in the memory, before anything is built.
 
-    Args:
-        task: what is learned.
-        recipe: gives the model's sizes and the batch.
-        device: where the model learns.
-        share: examples of a batch that this process gets; all where None.
-        most: bytes that a server gives; as much as the machine has where None.
-
-    Raises:
-        ValueError: it does not fit, the architecture does not learn such a task, or a size is refused.
+    `share` is how many examples of a batch this process gets, None for all; `most` how many bytes a server
+    gives, None for as many as the machine has.
     """
     config = build_config(task, recipe)
     weights = count_planned_weights(find_architecture(task, recipe.architecture).family.head, config)
@@ -81,11 +77,7 @@ def check_recipe(
 
 
 def build_config(task: Task, recipe: Recipe) -> PreTrainedConfig:
-    """The configuration of the recipe's model for a task.
-
-    Raises:
-        ValueError: the architecture does not learn such a task, or a size or setting is refused.
-    """
+    """The configuration of the recipe's model for a task; ValueError where a size or setting is refused."""
     architecture = find_architecture(task, recipe.architecture)
     check_optimizer(recipe)
     if recipe.teacher_forcing < 1 and not (architecture.family.is_recurrent and task.kind == SEQUENCE):
@@ -120,14 +112,3 @@ def _fields_of(task: Task, architecture: Architecture) -> dict[str, Any]:
         fields["max_position_embeddings"] = task.max_source_tokens + task.max_target_tokens
     fields["tie_word_embeddings"] = False  # tiny models learn in fewer steps with tables of their own
     return fields
-
-
-def _generation_config(task: Task, config: PreTrainedConfig) -> GenerationConfig:
-    start = {"decoder_start_token_id": START} if config.is_encoder_decoder else {}
-    return GenerationConfig(
-        pad_token_id=PAD,
-        bos_token_id=START,
-        eos_token_id=END,
-        max_new_tokens=task.max_target_tokens,
-        **start,
-    )

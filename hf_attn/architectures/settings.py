@@ -26,13 +26,10 @@ _GIVEN_BY_TASK = {"vocab_size", "is_encoder_decoder", "use_cache"}
 
 
 def parse_setting(text: str) -> tuple[str, object]:
-    """Read "key=value"; the value is JSON where it can be, else text.
+    """Read "key=value", else raise ValueError; the value is JSON where it can be, else text.
 
     >>> parse_setting("batch_size=32"), parse_setting("position_type=rotary")
     (('batch_size', 32), ('position_type', 'rotary'))
-
-    Raises:
-        ValueError: there is no key or no "=".
     """
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
@@ -44,11 +41,7 @@ def parse_setting(text: str) -> tuple[str, object]:
 
 
 def read_settings(path: str | Path) -> dict[str, object]:
-    """Settings from a JSON file: one object, the same keys.
-
-    Raises:
-        ValueError: the file is not there, or is no JSON object.
-    """
+    """Settings from a JSON file of one object with the same keys; ValueError where it cannot be read."""
     try:
         raw = read_bounded(path, LARGEST_FILE, "settings are a few lines")
     except OSError as error:
@@ -63,20 +56,12 @@ def read_settings(path: str | Path) -> dict[str, object]:
 
 
 def name_task(name: str) -> type[Task]:
-    """The task of that name, or the one that a Python file of one's own defines ("path/to/my_task.py").
-
-    Raises:
-        ValueError: there is none.
-    """
+    """The task of that name, or of a Python file of one's own ("path/to/my_task.py"); else ValueError."""
     return load_task_file(name) if name.endswith(".py") else find_task(name)
 
 
 def setting_types(task: type[Task], architecture: str) -> dict[str, dict[str, object]]:
-    """Every setting there is, with its type: {"task": …, "recipe": …, "model": …}.
-
-    Raises:
-        ValueError: the architecture does not learn such a task.
-    """
+    """Every setting there is, with its type: {"task": …, "recipe": …, "model": …}."""
     recipe = {field.name: field.type for field in dataclasses.fields(Recipe)}
     del recipe["model"], recipe["architecture"]
     found = find_architecture(task, architecture)
@@ -102,12 +87,10 @@ def setting_types(task: type[Task], architecture: str) -> dict[str, dict[str, ob
 def apply_settings(
     task: str | type[Task], settings: Mapping[str, object], architecture: str | None = None
 ) -> tuple[Task, Recipe]:
-    """The task with its options, and its recipe with what was changed.
+    """The task (a name in TASKS, or its class) with its options, and its recipe with what was changed.
 
-    Args:
-        task: a name in TASKS, or the class.
-        settings: by name; "preset" chooses the recipe that the others change.
-        architecture: which model learns; the one that suits the task where None.
+    The setting "preset" chooses the recipe that the others change. Without an architecture, the one that
+    suits the task learns.
 
     Raises:
         ValueError: an unknown task, architecture, setting or preset, or a value that is refused.

@@ -44,13 +44,7 @@ LAST_LINES = {
 
 
 def build_card(name: str, task: Task, training: Mapping[str, Any]) -> str:
-    """Write a model card: the whole README.md, metadata first.
-
-    Args:
-        name: of the model and its folder.
-        task: what it learned.
-        training: the content of training.json.
-    """
+    """Write a model card, the whole README.md with metadata first, from the content of training.json."""
     results = training.get("results") or {}
     family = FAMILIES[training["model_type"]]
     variant = family.variants.get(str(training.get("model")))

@@ -1,10 +1,9 @@
-"""Measure checkpoints again and rewrite their cards; the weights stay as they are."""
+"""Measure checkpoints again and rewrite their cards and the page that lists them; the weights stay."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
-from hf_attn.checkpoints.collection_card import build_collection
-from hf_attn.checkpoints.model_card import build_card
+from hf_attn.checkpoints.model_card import build_card, find_worst_pattern, name_model
 from hf_attn.checkpoints.save_load import list_checkpoints, load_checkpoint
 from hf_attn.checkpoints.training_record import (
     describe_model,
@@ -13,13 +12,15 @@ from hf_attn.checkpoints.training_record import (
     find_versions,
     write_record,
 )
-from hf_attn.checkpoints.validate import CONFIG, LARGEST_JSON, TRAINING
+from hf_attn.checkpoints.validate import CONFIG, LARGEST_JSON, TRAINING, WEIGHTS
 from hf_attn.evaluation.baselines import measure_beside
 from hf_attn.evaluation.failure_search import HELD_OUT_TRIED, look_for_failures
 from hf_attn.evaluation.metrics import evaluate
+from hf_attn.tasks import TASKS
 from hf_attn.tasks.base import TEXT
 from hf_attn.utils.atomic_write import write_file
 from hf_attn.utils.folder_files import find_file, read_file
+from hf_attn.utils.markdown import render_template, write_cell, write_line, write_percent, write_score
 from hf_attn.viz.example_map import MAP, find_worked_map
 
 CARD = "README.md"
@@ -28,15 +29,10 @@ CARD = "README.md"
 def remeasure(directory: Path, tried: int = HELD_OUT_TRIED) -> tuple[dict, bool]:
     """Measure a checkpoint, search for failures, and rewrite its card, map and record where they differ.
 
-    Args:
-        directory: the checkpoint's folder.
-        tried: number of held-out inputs to search for failures.
+    The search tries `tried` held-out inputs. ValueError where the folder does not say what it learned.
 
     Returns:
         (the new content of training.json, whether a file changed).
-
-    Raises:
-        FileNotFoundError, ValueError: it cannot be loaded, or does not say what it learned.
     """
     checkpoint = load_checkpoint(directory)
     model, task = checkpoint.model, checkpoint.task_named()
@@ -63,22 +59,42 @@ def remeasure(directory: Path, tried: int = HELD_OUT_TRIED) -> tuple[dict, bool]
     return record, changed
 
 
-def write_collection(folder: Path, records: Mapping[str, Mapping]) -> bool:
-    """Write the page that lists a folder's checkpoints; returns whether it changed.
+def build_collection(folder: Path, records: Mapping[str, Mapping]) -> str:
+    """The page that lists the checkpoints of a folder: name → content of training.json."""
+    names = sorted(records)
+    return render_template(
+        Path(__file__).with_name("collection_card.md"),
+        rows=[_row(folder / name, records[name]) for name in names],
+        maps=[name for name in names if records[name].get("map")],
+        map_file=MAP,
+    )
 
-    Args:
-        folder: where the checkpoints' folders lie.
-        records: name → content of training.json.
-    """
+
+def _row(directory: Path, record: Mapping) -> str:
+    settings = record["task"]["options"].items()
+    options = ", ".join(f"{name} {value}" for name, value in settings if value is not None)
+    task = TASKS[record["task"]["name"]]
+    worst = find_worst_pattern(record)
+    steps, seconds = record.get("steps"), record.get("seconds")
+    return write_line(
+        f"[`{directory.name}`]({directory.name})",
+        write_cell(task.title + (f" ({options})" if options else "")),
+        write_cell(", ".join(name_model(record))),
+        *write_score(record["results"]),
+        write_cell(f"{worst[0]}: {write_percent(worst[1])}" if worst else "no failure"),
+        f"{record['parameters']:,}",
+        f"{(directory / WEIGHTS).stat().st_size / 1e6:.1f} MB",
+        "–" if steps is None or seconds is None else f"{steps:,} steps, {seconds:.0f} s",
+    )
+
+
+def write_collection(folder: Path, records: Mapping[str, Mapping]) -> bool:
+    """Write `build_collection`'s page into the folder; returns whether it changed."""
     return _write_if_new(folder / CARD, build_collection(folder, records))
 
 
 def find_folders(path: Path) -> list[Path]:
-    """The folder itself if it is a checkpoint, else the checkpoints in it.
-
-    Raises:
-        ValueError: neither is.
-    """
+    """The folder itself if it is a checkpoint, else the checkpoints in it; ValueError if there are none."""
     if (path / CONFIG).is_file():  # loading it names the files that it lacks
         return [path]
     if not (found := list_checkpoints(path)):

@@ -40,16 +40,7 @@ LARGEST_REPORTS = 500_000_000  # bytes: a million lines have 250 million
 
 @dataclass(frozen=True)
 class Run:
-    """The settings of a training run.
-
-    Attributes:
-        task: what is learned.
-        recipe: sizes and training settings.
-        seed: of weights and examples.
-        until: stop at this accuracy on validation examples; None takes every step.
-        device: "auto", "cpu", "cuda" or "mps".
-        threads: processor threads for torch.
-    """
+    """The settings of a training run. It stops at the validation accuracy `until`; None takes every step."""
 
     task: Task
     recipe: Recipe
@@ -88,11 +79,7 @@ def report_row(report: Report) -> dict:
 
 
 def check_output(directory: Path) -> None:
-    """Refuse an output folder that a new run must not replace.
-
-    Raises:
-        ValueError: it holds an unfinished run, or something else than a checkpoint.
-    """
+    """Refuse an output folder that a new run must not replace, for an unfinished run or other files in it."""
     clear_leftovers(directory)
     if not directory.exists():
         return
@@ -133,11 +120,7 @@ def save_run(directory: Path, run: Run) -> None:
 
 
 def load_run(directory: Path, own_task: type[Task] | None = None) -> Run:
-    """Read the settings of the run in a folder.
-
-    Args:
-        directory: the run's folder.
-        own_task: the task, where it is not one of TASKS.
+    """Read the settings of the run in a folder; `own_task` is its task where it is none of TASKS.
 
     Raises:
         ValueError: there is no unfinished run, run.json cannot be read, or its task is not known.
@@ -168,18 +151,8 @@ def load_run(directory: Path, own_task: type[Task] | None = None) -> Run:
 
 
 def check_run_files(directory: Path) -> None:
-    """Refuse a run's folder with links or devices in the place of its files, which a run reads and writes.
-
-    Raises:
-        ValueError: a link leads elsewhere, or something is neither file nor folder.
-    """
+    """Refuse links or devices in the place of a run's files, which a run reads and writes."""
     list_files(directory, (RUN, STATE, REPORTS, LOCK).__contains__)
-
-
-def add_report(directory: Path, row: dict) -> None:
-    """Append a report to the run's folder."""
-    with (directory / REPORTS).open("a", encoding="utf-8") as file:
-        file.write(json.dumps(row) + "\n")
 
 
 def load_reports(directory: Path) -> list[dict]:
@@ -202,16 +175,8 @@ def train_run(
 ) -> Generator[Report]:
     """Train, and write the run's folder. Close the generator to stop; another call resumes there.
 
-    Args:
-        run: the settings.
-        model: is changed in place.
-        accelerator: device and processes.
-        directory: the run's folder; None writes nothing.
-        save_every_seconds: seconds between two saves of the state.
-        report_every_step: once set, every step is reported.
-
-    Yields:
-        The loop's reports.
+    Without a directory nothing is written. The state is saved every so many seconds; once `report_every_step`
+    is set, every step is reported.
     """
     lock = FileLock(directory / LOCK) if directory and accelerator.is_main_process else None
     if directory is not None and lock is not None:
@@ -233,7 +198,8 @@ def train_run(
     with contextlib.closing(loop), lock or contextlib.nullcontext():  # type: ignore[type-var]
         for report in loop:
             if directory is not None and lock is not None:
-                add_report(directory, report_row(report))
+                with (directory / REPORTS).open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(report_row(report)) + "\n")
             yield report
 
 
@@ -251,15 +217,7 @@ def finish_run(
     directory: Path,
     baseline: Baseline | None = None,
 ) -> Evaluation:
-    """Measure the model on held-out examples, and replace the run's folder by the checkpoint.
-
-    Args:
-        run: the settings.
-        model: the trained model.
-        accelerator: where it was trained.
-        directory: the run's folder.
-        baseline: for training.json and the card.
-    """
+    """Measure the model on held-out examples, and replace the run's folder by the checkpoint."""
     evaluation = evaluate(model, run.task)
     record = build_training_record(
         run.task,
@@ -279,11 +237,7 @@ def finish_run(
 def refuse_changes(
     run: Run, resume: Path, task: str | None, model: str | None, settings: Mapping, seed: int | None
 ) -> None:
-    """Refuse options beside --resume that differ from the run's own.
-
-    Raises:
-        ValueError: one does.
-    """
+    """Refuse options beside --resume that differ from the run's own."""
     settings = dict(settings)
     same = {
         "TASK": task in (None, run.task.name),

@@ -34,17 +34,9 @@ def build_training_record(
 ) -> dict:
     """Build the content of training.json.
 
-    Args:
-        task: what was learned.
-        recipe: sizes and training settings.
-        evaluation: on held-out examples, after the last step; None where nothing was measured.
-        seed: of weights and examples.
-        reports: mappings with step, seconds, loss and validation_exact_match; the last one gives steps and
-            seconds of the run.
-        device: where it was trained, in words.
-        threads: CPU threads of torch.
-        until: the validation accuracy at which the run was to stop, if any.
-        baseline: for classifiers, measured on the same held-out examples.
+    Reports are mappings with step, seconds, loss and validation_exact_match; the last one gives steps and
+    seconds of the run. The evaluation is on held-out examples after the last step, None where nothing was
+    measured; a classifier's baseline is measured on the same ones. The device is named in words.
     """
     reports = list(reports)
     last = reports[-1] if reports else {"step": 0, "seconds": 0.0}

@@ -52,24 +52,12 @@ NOTES = {"transformers_version", "model_type", "auto_map", "_name_or_path", "tor
 SET_IN_CALLS = ("return_dict", "output_attentions", "output_hidden_states", "chunk_size_feed_forward")
 # types of what is read from training.json; other keys are not checked
 TRAINING_TYPES: dict[str, type | tuple[type, ...]] = {
-    "task": dict,
-    "recipe": dict,
-    "results": dict,
-    "versions": dict,
-    "worked_example": dict,
-    "map": dict,
-    "search": dict,
-    "measured_with": dict,
+    **dict.fromkeys(("task", "recipe", "results", "versions", "worked_example"), dict),
+    **dict.fromkeys(("map", "search", "measured_with"), dict),
     "curve": list,
-    "steps": int,
-    "seed": int,
-    "threads": int,
-    "parameters": int,
-    "seconds": (int, float),
-    "until": (int, float),
-    "model": str,
-    "model_type": str,
-    "device": str,
+    **dict.fromkeys(("steps", "seed", "threads", "parameters"), int),
+    **dict.fromkeys(("seconds", "until"), (int, float)),
+    **dict.fromkeys(("model", "model_type", "device"), str),
 }
 NOT_RUN = "It was not run; take auto_map out of the file to load it with the installed classes."
 SAVE_AGAIN = "Save the checkpoint again."
@@ -83,15 +71,10 @@ def is_checkpoint_file(name: str) -> bool:
 
 
 def list_model_files(directory: str | Path) -> dict[str, Path]:
-    """List the files of a model's folder that hf_attn or transformers reads.
+    """List the files of a model's folder that hf_attn or transformers reads, as `list_files` does.
 
-    Files of other names are never opened, and may be links to anywhere.
-
-    Returns:
-        As of `list_files`: name → where the file lies.
-
-    Raises:
-        ValueError: one may not be read, or is too large for a file without weights.
+    Files of other names are never opened, and may be links to anywhere. ValueError where one may not be read,
+    or is too large for a file without weights.
     """
     directory = Path(directory)
     files = list_files(directory, lambda name: is_checkpoint_file(name) or name.endswith(READ))
@@ -129,11 +112,7 @@ def check_files(directory: Path) -> None:
 
 
 def refuse_pickles(place: str, names: Iterable[str]) -> None:
-    """Refuse a folder or repo without safetensors whose weights are a pickle.
-
-    Raises:
-        ValueError: one of the names is a pickle's.
-    """
+    """Refuse a folder or repo without safetensors whose weights are a pickle."""
     if pickles := sorted(name for name in names if name.endswith(PICKLED)):
         raise ValueError(
             f"{place} holds its weights only as a pickle ({pickles[0]}), which can run any code when read: "
@@ -142,11 +121,7 @@ def refuse_pickles(place: str, names: Iterable[str]) -> None:
 
 
 def refuse_adapter(place: str, names: Iterable[str]) -> None:
-    """Refuse an adapter's configuration, by which PEFT would load weights from any file or repo it names.
-
-    Raises:
-        ValueError: it is among the names.
-    """
+    """Refuse an adapter's configuration, by which PEFT would load weights from any file or repo it names."""
     if ADAPTER in names:
         raise ValueError(
             f"{place} has an adapter beside its weights ({ADAPTER}), which is not opened: merge it into them "
@@ -155,12 +130,7 @@ def refuse_adapter(place: str, names: Iterable[str]) -> None:
 
 
 def read_json(path: Path) -> dict:
-    """Read a JSON file of a model's folder that holds an object.
-
-    Raises:
-        FileNotFoundError: the file is missing.
-        ValueError: it may not be read, is too large, does not parse, or holds no object.
-    """
+    """Read a JSON file of a model's folder; ValueError where it is too large or holds no object."""
     raw = read_file(path.parent, path.name, LARGEST_JSON, "save the checkpoint again")
     try:
         content = json.loads(raw.decode("utf-8"))
@@ -172,11 +142,7 @@ def read_json(path: Path) -> dict:
 
 
 def read_training(directory: Path) -> dict:
-    """Read training.json; empty where it is missing.
-
-    Raises:
-        ValueError: it does not parse, or a value has another type than it should.
-    """
+    """Read training.json, empty where it is missing; ValueError where a value has a wrong type."""
     path = directory / TRAINING
     training = read_json(path) if find_file(directory, TRAINING) else {}
     for name, wanted in TRAINING_TYPES.items():
@@ -187,11 +153,7 @@ def read_training(directory: Path) -> dict:
 
 
 def load_config(directory: Path) -> PreTrainedConfig:
-    """Read and validate the configuration.
-
-    Raises:
-        ValueError: another model type, unknown fields, foreign code, or values that are refused.
-    """
+    """Read the configuration; ValueError: another model type, unknown fields, foreign code, bad values."""
     path = directory / CONFIG
     content = read_json(path)
     model_type = content.get("model_type")
@@ -210,11 +172,7 @@ def load_config(directory: Path) -> PreTrainedConfig:
 
 
 def class_of(config: PreTrainedConfig) -> type[PreTrainedModel]:
-    """The class that a configuration names: the family's head, or its model without one.
-
-    Raises:
-        ValueError: it names another class.
-    """
+    """The class that a configuration names: the family's head, or its model without one; else ValueError."""
     family = FAMILIES[config.model_type]
     known = {cls.__name__: cls for cls in (family.head, family.base)}
     for name in config.architectures or [family.head.__name__]:
@@ -226,11 +184,7 @@ def class_of(config: PreTrainedConfig) -> type[PreTrainedModel]:
 
 
 def check_weights(path: Path, config: PreTrainedConfig, model_class: type[PreTrainedModel]) -> None:
-    """Compare the names and shapes of the tensors in the file with those of the configured model.
-
-    Raises:
-        ValueError: the file is not whole, or of another model.
-    """
+    """Compare the names and shapes of the file's tensors with the configured model's, else ValueError."""
     try:
         with safe_open(path, "pt") as file:
             found = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
@@ -264,11 +218,7 @@ def check_weights(path: Path, config: PreTrainedConfig, model_class: type[PreTra
 
 
 def load_tokenizer(directory: Path, config: PreTrainedConfig) -> PreTrainedTokenizerFast:
-    """Read the tokenizer and compare its size and special ids with the configuration's.
-
-    Raises:
-        ValueError: it cannot be read, or belongs to another model.
-    """
+    """Read the tokenizer and compare its size and special ids with the configuration's, else ValueError."""
     path = directory / "tokenizer.json"
     read_json(path)
     if auto_map := read_json(directory / "tokenizer_config.json").get("auto_map"):
@@ -294,11 +244,7 @@ def load_tokenizer(directory: Path, config: PreTrainedConfig) -> PreTrainedToken
 
 
 def check_generation(directory: Path, config: PreTrainedConfig) -> None:
-    """Refuse a generation_config.json by which the model cannot generate.
-
-    Raises:
-        ValueError: ids that are no tokens, or a file that transformers refuses.
-    """
+    """Refuse a generation_config.json by which the model cannot generate."""
     path = directory / GENERATION
     if find_file(directory, GENERATION) is None:
         return

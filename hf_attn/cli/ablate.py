@@ -13,6 +13,8 @@ from hf_attn.cli.output import (
     open_checkpoint,
     print_json,
     print_table,
+    score_cells,
+    score_row,
     working,
     wrong_use,
 )
@@ -46,8 +48,7 @@ def ablate(
         ),
     ] = None,
     uniform: Annotated[
-        list[str] | None,
-        typer.Option(metavar=PLACE, help="Attention whose weights become uniform."),
+        list[str] | None, typer.Option(metavar=PLACE, help="Attention whose weights become uniform.")
     ] = None,
     permute: Annotated[
         list[str] | None, typer.Option(metavar=PLACE, help="Attention whose weights are permuted.")
@@ -70,7 +71,6 @@ def ablate(
     """
     import torch
 
-    from hf_attn.architectures.settings import name_task
     from hf_attn.interpret.interventions import parse_intervention
 
     torch.set_num_threads(threads)
@@ -81,8 +81,7 @@ def ablate(
             raise ValueError(f"--token {token[0]} is left out of a TEXT: give one.")
         places = {"remove": remove or (), "uniform": uniform or (), "permute": permute or ()}
         changes = [parse_intervention(action, p, seed) for action in places for p in places[action]]
-        loaded = open_checkpoint(checkpoint)
-        learned = loaded.task_named(task and name_task(task))
+        loaded, learned = open_checkpoint(checkpoint, task)
         if text is None:
             outcomes = measure_held_out(loaded, learned, changes, examples or EXAMPLES, seed)
         else:
@@ -122,8 +121,6 @@ def measure_text(
 
 
 def print_outcomes(checkpoint: "Path", task: "Task", outcomes: "Sequence[Outcome]", as_json: bool) -> None:
-    from hf_attn.utils.markdown import write_interval, write_percent
-
     if as_json:
         for outcome in outcomes:
             print_json(
@@ -131,20 +128,13 @@ def print_outcomes(checkpoint: "Path", task: "Task", outcomes: "Sequence[Outcome
                 checkpoint=str(checkpoint),
                 task=task.name,
                 trial=outcome.trial.name,
-                examples=outcome.examples,
-                held_out_exact_match=outcome.exact_match,
-                interval=[outcome.interval.low, outcome.interval.high],
+                **score_row(outcome),
                 drop=outcome.drop,
                 standard_error=outcome.standard_error,
             )
         return
     rows = [
-        (
-            outcome.trial.name,
-            write_percent(outcome.exact_match),
-            write_interval((outcome.interval.low, outcome.interval.high)),
-            f"{outcome.drop:.1%} ± {outcome.standard_error:.1%}",
-        )
+        (outcome.trial.name, *score_cells(outcome), f"{outcome.drop:.1%} ± {outcome.standard_error:.1%}")
         for outcome in outcomes
     ]
     title = f"{checkpoint}: {task.name}, {outcomes[0].examples} held-out examples"

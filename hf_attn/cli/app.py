@@ -80,11 +80,7 @@ def app(
 
 
 def _import_launch() -> ModuleType:
-    """The app's module that starts it: of the clone that this file is in, else the installed one.
-
-    Raises:
-        Failure: Gradio is not installed.
-    """
+    """The app's module that starts it: of the clone that this file is in, else the installed one."""
     if importlib.util.find_spec("gradio") is None:
         raise Failure("the app needs Gradio, which is not installed: pip install 'hf-attn[app]'")
     if (CLONE / "demos" / "launch.py").is_file():

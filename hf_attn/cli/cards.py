@@ -23,14 +23,12 @@ def cards(
     whose content stays the same.
     """
     import torch
-    from transformers.utils.logging import disable_progress_bar
 
     from hf_attn.checkpoints.model_card import find_worst_pattern
     from hf_attn.checkpoints.remeasure import find_folders, remeasure, write_collection
     from hf_attn.tasks.base import check_count
     from hf_attn.utils.markdown import write_percent
 
-    disable_progress_bar()
     torch.set_num_threads(1)
     with wrong_use():
         check_count(examples, "--examples")

@@ -10,12 +10,15 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from hf_attn.cli.output import (
     SEED,
+    TASK,
     THREADS,
     AsJson,
     Failure,
     print_baseline,
     print_json,
     print_table,
+    score_cells,
+    score_row,
     tell,
     wrong_use,
 )
@@ -31,12 +34,7 @@ STEPS = 300  # each takes where neither --steps nor --seconds is given
 
 
 def duel(
-    task: Annotated[
-        str,
-        typer.Argument(
-            metavar="TASK", help="Task name (see `hf-attn tasks`), or the Python file of your own."
-        ),
-    ],
+    task: Annotated[str, TASK],
     models: Annotated[
         str | None,
         typer.Option(help="Models to compare, separated by commas (default: the task's usual ones)."),
@@ -167,7 +165,6 @@ def _show_progress(names: list[str], budget: "Budget", is_shown: bool) -> "Itera
 
 
 def _print_result(task: "Task", turn: "Turn", evaluation: "Evaluation", parameters: int) -> None:
-    overall = evaluation.overall
     sizes = {
         str(size): {"examples": score.examples, "held_out_exact_match": score.exact_match}
         for size, score in evaluation.by_size.items()
@@ -179,9 +176,7 @@ def _print_result(task: "Task", turn: "Turn", evaluation: "Evaluation", paramete
         parameters=parameters,
         steps=turn.report.step,
         seconds=round(turn.report.seconds, 3),
-        examples=overall.examples,
-        held_out_exact_match=overall.exact_match,
-        interval=[overall.interval.low, overall.interval.high],
+        **score_row(evaluation.overall),
         **{f"by_{task.size_name}": sizes},
     )
 
@@ -196,7 +191,7 @@ def _print_scores(
     """Print two tables with a line for each model: its size and score, and its score by length."""
     from hf_attn.evaluation.baselines import NAME
     from hf_attn.training.duel import pool_sizes
-    from hf_attn.utils.markdown import write_interval, write_percent
+    from hf_attn.utils.markdown import write_percent
 
     scored = [
         (turn.name, counts[turn.name], f"{turn.report.step:,}", turn.report.seconds, evaluation.overall)
@@ -205,14 +200,7 @@ def _print_scores(
     if beside is not None:
         scored.append((NAME, beside.parameters, "–", beside.seconds, beside.score))
     rows = [
-        (
-            name,
-            f"{parameters:,}",
-            steps,
-            f"{seconds:.1f}",
-            write_percent(score.exact_match),
-            write_interval((score.interval.low, score.interval.high)),
-        )
+        (name, f"{parameters:,}", steps, f"{seconds:.1f}", *score_cells(score))
         for name, parameters, steps, seconds, score in scored
     ]
     print_table(

@@ -43,14 +43,12 @@ def experiment(
     keeps the rows measured so far.
     """
     import torch
-    from transformers.utils.logging import disable_progress_bar
 
     from hf_attn.experiments import EXPERIMENTS, find_experiment
 
     if name is None:
         _list(EXPERIMENTS, as_json)
         return
-    disable_progress_bar()
     with wrong_use():
         chosen = find_experiment(name)
     if output_dir is not None:

@@ -68,14 +68,12 @@ def heads(
     import torch
 
     from hf_attn.analysis.head_roles import measure_head_roles
-    from hf_attn.architectures.settings import name_task
 
     torch.set_num_threads(threads)
     with wrong_use():
         if text is not None and examples is not None:
             raise ValueError(f"--examples {examples} is for held-out examples, and TEXT is one: give either.")
-        loaded = open_checkpoint(checkpoint)
-        learned = loaded.task_named(task and name_task(task))
+        loaded, learned = open_checkpoint(checkpoint, task)
         if text is None:
             number = EXAMPLES if examples is None else examples
             beside = ", and of the same model before its training" if untrained else ""

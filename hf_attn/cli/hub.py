@@ -236,10 +236,8 @@ def _find_token(variable: str | None) -> str | None:
 
 
 def _be_quiet() -> None:
-    """Switch off the progress bars and warnings of the libraries."""
+    """Switch off huggingface_hub's progress bars and warnings."""
     from huggingface_hub.utils import disable_progress_bars, logging
-    from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bars()
-    disable_progress_bar()
     logging.set_verbosity_error()  # our own progress names its retries

@@ -1,6 +1,7 @@
 """Commands that look at a checkpoint: measure it, let it write, draw what it reads."""
 
 import io
+import itertools
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -14,6 +15,8 @@ from hf_attn.cli.output import (
     open_checkpoint,
     print_json,
     print_table,
+    score_cells,
+    score_row,
     working,
     wrong_use,
 )
@@ -28,7 +31,6 @@ from hf_attn.utils.signatures import name_keywords
 
 if TYPE_CHECKING:
     from hf_attn.checkpoints.save_load import Checkpoint
-    from hf_attn.evaluation.metrics import Score
     from hf_attn.generation.beam_search import Answer
     from hf_attn.tasks import Task
     from hf_attn.viz.attention_view import AttentionView
@@ -65,16 +67,14 @@ def evaluate_checkpoint(
     """Measure a checkpoint on held-out examples."""
     import torch
 
-    from hf_attn.architectures.settings import merge_settings, name_task
     from hf_attn.evaluation.metrics import evaluate
     from hf_attn.tasks.base import check_count
-    from hf_attn.utils.markdown import in_words, write_interval, write_measure, write_percent
+    from hf_attn.utils.markdown import in_words, write_measure
 
     torch.set_num_threads(threads)
     with wrong_use():
         check_count(examples, "--examples")
-        loaded = open_checkpoint(checkpoint)
-        chosen = loaded.task_named(task and name_task(task), **merge_settings(settings or ()))
+        loaded, chosen = open_checkpoint(checkpoint, task, settings)
         if by is not None and by != chosen.size_name:
             raise ValueError(f"--by {by}: examples of {chosen.name} are told apart by {chosen.size_name}.")
         chosen.held_out(1)  # data that are not here are refused
@@ -82,26 +82,14 @@ def evaluate_checkpoint(
         evaluation = evaluate(loaded.model, chosen, split, examples)
     overall, sizes = evaluation.overall, evaluation.by_size if by else {}
     if as_json:
-        found = {str(size): _score_row(score, split) for size, score in sizes.items()}
+        found = {str(size): {**score_row(score, split), **score.measures} for size, score in sizes.items()}
         more = {f"by_{by}": found} if by else {}
-        print_json(
-            "result",
-            checkpoint=str(checkpoint),
-            task=chosen.name,
-            split=split,
-            **_score_row(overall, split),
-            **more,
-        )
+        measured = {**score_row(overall, split), **overall.measures, **more}
+        print_json("result", checkpoint=str(checkpoint), task=chosen.name, split=split, **measured)
         return
     scores = {"all": overall, **{f"{by} {size}": score for size, score in sizes.items()}}
     rows = [
-        (
-            name,
-            score.examples,
-            write_percent(score.exact_match),
-            write_interval((score.interval.low, score.interval.high)),
-            *(write_measure(*measure) for measure in score.measures.items()),
-        )
+        (name, score.examples, *score_cells(score), *itertools.starmap(write_measure, score.measures.items()))
         for name, score in scores.items()
     ]
     measures = map(in_words, overall.measures)
@@ -125,13 +113,11 @@ def generate(
     """Generate answers with a checkpoint and check them."""
     import torch
 
-    from hf_attn.architectures.settings import name_task
     from hf_attn.generation.generate import generate_answer
 
     torch.set_num_threads(threads)
     with wrong_use():
-        loaded = open_checkpoint(checkpoint)
-        learned = loaded.task_named(task and name_task(task))
+        loaded, learned = open_checkpoint(checkpoint, task)
         sources = [learned.encode(text) for text in texts]
         complete_settings(strategy, settings)
         if strategy != "greedy" and not loaded.model.can_generate():
@@ -208,7 +194,6 @@ def attention(
     The model is a checkpoint of ours, or any of transformers.
     """
     import torch
-    from transformers.utils.logging import disable_progress_bar
 
     from hf_attn.architectures.settings import name_task
     from hf_attn.hub.external_models import open_model
@@ -220,7 +205,6 @@ def attention(
         check_suffix(output)
         if not output.parent.is_dir():
             raise ValueError(f"--output {output}: there is no folder {output.parent}.")
-        disable_progress_bar()
         loaded = open_model(checkpoint)
         if loaded.task is not None or task is not None:
             view = _view_of_task(loaded, loaded.task_named(task and name_task(task)), text, target)
@@ -275,12 +259,3 @@ def _open_image(path: str):
             f"TEXT {path!r}: this model reads images, and there is no such file."
         ) from error
     return Image.open(io.BytesIO(content)).convert("RGB")
-
-
-def _score_row(score: "Score", split: str) -> dict:
-    return {
-        "examples": score.examples,
-        f"{split.replace('-', '_')}_exact_match": score.exact_match,
-        "interval": [score.interval.low, score.interval.high],
-        **score.measures,
-    }

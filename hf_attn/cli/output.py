@@ -8,7 +8,7 @@ import dataclasses
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +20,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 
 if TYPE_CHECKING:
+    from hf_attn.analysis.ablation import Outcome
     from hf_attn.checkpoints.save_load import Checkpoint
     from hf_attn.evaluation.baselines import Baseline
     from hf_attn.evaluation.metrics import Score
@@ -29,6 +30,7 @@ SEED = typer.Option(min=0, max=2**63 - 1, help="Random seed (default: 0).", show
 THREADS = typer.Option(
     min=1, max=os.cpu_count(), help="Number of CPU threads (default: 1).", show_default=False
 )
+TASK = typer.Argument(metavar="TASK", help="Task name (see `hf-attn tasks`), or the Python file of your own.")
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON Lines, one object a line.")]
 Folder = Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="Checkpoint folder.")]
 
@@ -91,27 +93,39 @@ def follow(events: Iterator, as_json: bool) -> Any:
     return event
 
 
-def open_checkpoint(checkpoint: Path) -> "Checkpoint":
-    from transformers.utils.logging import disable_progress_bar
-
+def open_checkpoint(
+    checkpoint: Path, task: str | None, settings: Sequence[str] | None = None
+) -> "tuple[Checkpoint, Task]":
+    """Load a checkpoint, with the task that it learned or another one, whose options may be set."""
+    from hf_attn.architectures.settings import merge_settings, name_task
     from hf_attn.checkpoints.save_load import load_checkpoint
 
-    disable_progress_bar()
-    return load_checkpoint(checkpoint)
+    loaded = load_checkpoint(checkpoint)
+    return loaded, loaded.task_named(task and name_task(task), **merge_settings(settings or ()))
 
 
 def print_baseline(task: "Task", baseline: "Baseline") -> None:
-    overall = baseline.score
     print_json(
         "baseline",
         task=task.name,
         features=baseline.features,
         parameters=baseline.parameters,
         seconds=round(baseline.seconds, 3),
-        examples=overall.examples,
-        held_out_exact_match=overall.exact_match,
-        interval=[overall.interval.low, overall.interval.high],
+        **score_row(baseline.score),
     )
+
+
+def score_row(score: "Score | Outcome", split: str = "held-out") -> dict:
+    """A share of right answers in a split with its interval, as JSON Lines have it."""
+    share = {f"{split.replace('-', '_')}_exact_match": score.exact_match}
+    return {"examples": score.examples, **share, "interval": [score.interval.low, score.interval.high]}
+
+
+def score_cells(score: "Score | Outcome") -> tuple[str, str]:
+    """A share of right answers and its interval, as a table has them."""
+    from hf_attn.utils.markdown import write_interval, write_percent
+
+    return write_percent(score.exact_match), write_interval((score.interval.low, score.interval.high))
 
 
 def tell_score(score: "Score") -> str:

@@ -53,11 +53,9 @@ def sources(
     Verdicts are computed: reproduced, corrected, or not reproducible.
     """
     import torch
-    from transformers.utils.logging import disable_progress_bar
 
     from hf_attn.textbooks import DOCUMENTS, claims_of
 
-    disable_progress_bar()
     with wrong_use():
         names = list(DOCUMENTS) if document is None else [document]
         for name in names:

@@ -18,6 +18,7 @@ from hf_attn.architectures.families import model_names
 from hf_attn.architectures.optimizers import OPTIMIZERS
 from hf_attn.cli.output import (
     SEED,
+    TASK,
     THREADS,
     AsJson,
     Failure,
@@ -55,12 +56,7 @@ def list_tasks(as_json: AsJson = False) -> None:
 
 
 def train(
-    task: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="TASK", help="Task name (see `hf-attn tasks`), or the Python file of your own."
-        ),
-    ] = None,
+    task: Annotated[str | None, TASK] = None,
     model: Annotated[
         str | None,
         typer.Option(
@@ -143,7 +139,6 @@ def train(
 
 def _train(run: "Run", directory: Path | None, save_every: float, track: str | None, as_json: bool) -> None:
     import torch
-    from transformers.utils.logging import disable_progress_bar
 
     from hf_attn.architectures import registry
     from hf_attn.checkpoints import run_folder
@@ -153,7 +148,6 @@ def _train(run: "Run", directory: Path | None, save_every: float, track: str | N
     from hf_attn.training import loop
     from hf_attn.training.device import build_accelerator, describe_device
 
-    disable_progress_bar()
     torch.set_num_threads(run.threads)
     torch.manual_seed(run.seed)  # what dropout draws from
     with wrong_use():

@@ -28,6 +28,7 @@ ATTEMPTS = 4
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0  # seconds
 TEMPORARY = (408, 425, 429, 500, 502, 503, 504)  # statuses that may pass
 TOKENS = "https://huggingface.co/settings/tokens"
+NO_ANSWER = (HfHubHTTPError, TransportError, OfflineModeIsEnabled)  # the Hub refused, or was not reached
 Answer = TypeVar("Answer")
 Sleep = Callable[[float], Any]
 
@@ -72,11 +73,7 @@ class Compared:
 
 
 def check_repo_id(repo_id: str) -> str:
-    """Return the id, if a repo can have it.
-
-    Raises:
-        ValueError: it cannot; the sentence says how ids are written.
-    """
+    """Return the id, if a repo can have it; else ValueError says how ids are written."""
     try:
         validate_repo_id(repo_id)
     except HFValidationError as error:
@@ -89,11 +86,7 @@ def check_repo_id(repo_id: str) -> str:
 
 
 def check_revision(revision: str | None) -> None:
-    """Refuse a name that no branch, tag or commit can have.
-
-    Raises:
-        ValueError: it is such a name.
-    """
+    """Refuse a name that no branch, tag or commit can have."""
     forbidden = ("..", "~", "^", ":", "?", "*", "[", "\\", " ", "@{", "//")
     if revision is None or (
         revision and revision == revision.strip("/.") and not any(part in revision for part in forbidden)
@@ -108,11 +101,7 @@ def open_hub(token: str | bool | None, endpoint: str | None) -> HfApi:
 
 
 def find_token(token: str | bool | None) -> str:
-    """Return the token to write with: the given one, or the one that is logged in.
-
-    Raises:
-        HubError: no token was found.
-    """
+    """Return the token to write with: the given one, or the one that is logged in; HubError without one."""
     found = token if isinstance(token, str) else None if token is False else get_token()
     if not found:
         raise HubError(
@@ -131,20 +120,9 @@ def call_with_retries(
 ) -> Generator[Progress, None, Answer]:
     """Call the Hub, and again after a while where it is busy or the connection was cut.
 
-    Each wait is twice as long as the one before, or as long as the Hub asks for.
-
-    Args:
-        call: the request.
-        api: the client; its token is kept out of every sentence.
-        repo_id: for the sentences.
-        sleep: waits for so many seconds.
-        repeat_when_cut: call again after a cut connection, though the request may have been carried out.
-
-    Yields:
-        The reason for each wait, before it.
-
-    Returns:
-        What the call returned.
+    Each wait is twice as long as the one before, or as long as the Hub asks for; the reason for it is yielded
+    before. The client's token is kept out of every sentence. With `repeat_when_cut` a cut connection is no
+    reason to give up, though the request may have been carried out.
 
     Raises:
         HubError: the Hub refused, or was busy to the last attempt.
@@ -153,7 +131,7 @@ def call_with_retries(
     for attempt in range(1, ATTEMPTS + 1):
         try:
             return call()
-        except (HfHubHTTPError, TransportError, OfflineModeIsEnabled) as error:
+        except NO_ANSWER as error:
             status = error.response.status_code if isinstance(error, HfHubHTTPError) else None
             is_cut = isinstance(error, TransportError) and repeat_when_cut
             pause = max(wait, _requested_wait(error))
@@ -172,7 +150,7 @@ def raise_hub_error() -> Iterator[None]:
     try:
         yield
     except LocalEntryNotFoundError as error:
-        if isinstance(error.__cause__, (HfHubHTTPError, TransportError, OfflineModeIsEnabled)):
+        if isinstance(error.__cause__, NO_ANSWER):
             raise error.__cause__ from None
         raise
 
@@ -219,6 +197,8 @@ def _requested_wait(error: Exception) -> float:
 
 def _explain_status(error: HfHubHTTPError, repo_id: str) -> str:
     status, response = error.response.status_code, error.response
+    wait = _requested_wait(error)
+    when = f"in {wait:.0f} s" if wait else "later"
     is_known = "authorization" in response.request.headers
     if isinstance(error, GatedRepoError):
         return f"{repo_id} is gated ({status}): ask for access on its page, then use that account's token."
@@ -237,13 +217,8 @@ def _explain_status(error: HfHubHTTPError, repo_id: str) -> str:
         409: f"{repo_id} exists already, or is being changed (409): try again, or choose another name.",
         412: f"{repo_id} was changed meanwhile (412): push again.",
         413: f"This is more than the Hub takes at once (413); {repo_id} is as it was. Push a smaller model.",
-        429: f"Too many requests to the Hub (429): try again{_in_seconds(error)}.",
+        429: f"Too many requests to the Hub (429): try again {when}.",
     }
     if status >= 500:
         return f"The Hub has trouble of its own ({status}): try again later; nothing is left half done."
     return sentences.get(status, f"The Hub refused ({status}).")
-
-
-def _in_seconds(error: HfHubHTTPError) -> str:
-    wait = _requested_wait(error)
-    return f" in {wait:.0f} s" if wait else " later"

@@ -17,10 +17,8 @@ from hf_attn.utils.atomic_write import copy_files
 class Committed:
     """What the Hub has now.
 
-    Attributes:
-        url: of the repo, or of the pull request.
-        commit: its hash; the last commit where nothing has changed.
-        sent, removed: names of the files that the commit changed.
+    The url is of the repo or the pull request; the commit's hash is the last one's where nothing has changed;
+    `sent` and `removed` name the files that it changed.
     """
 
     url: str
@@ -30,15 +28,7 @@ class Committed:
 
 
 def refuse_public(info, private: bool) -> None:
-    """Refuse to push what is to be private to a repo that everybody sees.
-
-    Args:
-        info: what `HfApi.repo_info` gave for the repo.
-        private: whether what is pushed is to be private.
-
-    Raises:
-        HubError: the repo is public.
-    """
+    """Refuse to push what is to be private to a repo that everybody sees, by its `HfApi.repo_info`."""
     if private and not info.private:
         raise HubError(
             f"{info.id} exists and is public, and this is to be private: everybody would see it. Choose "
@@ -56,17 +46,10 @@ def stage_files(files: Mapping[str, Path]) -> Iterator[Path]:
 
 @dataclass(frozen=True)
 class FolderCommit:
-    """One commit of all files in a folder (`HfApi.upload_folder` may make several).
+    """One commit of all files in a folder to a repo that exists (`HfApi.upload_folder` may make several).
 
-    Attributes:
-        api: the Hub.
-        repo_id: of the repo, which exists.
-        folder: the files to push, and nothing else.
-        title: the commit's.
-        is_ours: which files of the repo are removed where the folder has none of that name; others stay.
-        repo_type: "model", "dataset" or "space".
-        revision: a branch; main where None.
-        create_pr: propose it as a pull request to main.
+    `is_ours` says which files of the repo are removed where the folder has none of that name; others stay.
+    The revision is a branch, main where None; `create_pr` proposes the commit as a pull request to main.
     """
 
     api: HfApi
@@ -79,11 +62,7 @@ class FolderCommit:
     create_pr: bool = False
 
     def compare(self) -> Committed:
-        """What the commit would change in the repo as it is now.
-
-        Raises:
-            HfHubHTTPError, TransportError: the Hub refused or could not be reached.
-        """
+        """What the commit would change in the repo as it is now."""
         info = self.api.repo_info(self.repo_id, repo_type=self.repo_type, revision=self.revision)
         found = self.api.verify_repo_checksums(
             self.repo_id, repo_type=self.repo_type, revision=info.sha, local_dir=self.folder

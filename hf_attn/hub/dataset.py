@@ -43,13 +43,7 @@ FILES = tuple(f"data/{name}-00000-of-00001.parquet" for name in HUB_NAMES.values
 
 @dataclass(frozen=True)
 class SavedData:
-    """A folder with a task's examples.
-
-    Attributes:
-        path: the folder.
-        examples: number of examples by the Hub's name of the split.
-        size: bytes in all.
-    """
+    """A folder with a task's examples, their number by the Hub's name of the split, and its size in bytes."""
 
     path: Path
     examples: dict[str, int]
@@ -59,13 +53,8 @@ class SavedData:
 def collect_rows(task: Task, split: str, n: int, seed: int = 0) -> dict[str, list]:
     """Collect up to n different examples of a split, as columns.
 
-    A corpus gives its first n rows. Any other task samples n, and drops those that are drawn twice.
-
-    Returns:
-        Columns source and target; of a classifier text and label (an index); of a language model text.
-
-    Raises:
-        ValueError: the task's data are missing, or the split has no examples.
+    A corpus gives its first n rows. Any other task samples n, and drops those that are drawn twice. The
+    columns are source and target; of a classifier text and label (an index); of a language model text.
     """
     if isinstance(task, CorpusTask):
         read = task.texts_of(split)[:n]
@@ -223,11 +212,9 @@ def push_dataset(
 
 
 def check_dataset(folder: Path) -> dict[str, Path]:
-    """Check a folder of `save_dataset`; returns its files, name → path.
+    """The files of a folder of `save_dataset`, name → path.
 
-    Raises:
-        FileNotFoundError: a file is missing.
-        ValueError: a file cannot be read, or may not be.
+    FileNotFoundError where one is missing, ValueError where it cannot be read, or may not be.
     """
     library = load_library()
     files = {name: path for name in (CARD, *FILES) if (path := find_file(folder, name)) is not None}

@@ -14,12 +14,7 @@ from typing import Any
 import torch
 from httpx2 import TransportError
 from huggingface_hub import snapshot_download
-from huggingface_hub.errors import (
-    HfHubHTTPError,
-    LocalEntryNotFoundError,
-    OfflineModeIsEnabled,
-    StrictDataclassError,
-)
+from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, StrictDataclassError
 from safetensors import SafetensorError, safe_open
 from transformers import (
     CONFIG_MAPPING,
@@ -49,7 +44,14 @@ from hf_attn.checkpoints.validate import (
     refuse_adapter,
     refuse_pickles,
 )
-from hf_attn.hub.client import check_repo_id, check_revision, explain, open_hub, raise_hub_error
+from hf_attn.hub.client import (
+    NO_ANSWER,
+    check_repo_id,
+    check_revision,
+    explain,
+    open_hub,
+    raise_hub_error,
+)
 from hf_attn.models.config_checks import MOST_LABELS
 from hf_attn.utils.model_lock import building_model
 from hf_attn.utils.text import shorten
@@ -128,7 +130,7 @@ def _download(name: str, token, revision, max_bytes: int, endpoint, cache_dir) -
         _check_listing(name, {file.rfilename: file.size or 0 for file in info.siblings or ()}, max_bytes)
         with raise_hub_error():
             return Path(snapshot_download(name, token=token, endpoint=endpoint, **wanted))
-    except (HfHubHTTPError, TransportError, OfflineModeIsEnabled) as error:
+    except NO_ANSWER as error:
         if not isinstance(error, HfHubHTTPError) and token is not False:  # the cache may hold what is private
             with contextlib.suppress(LocalEntryNotFoundError):  # a model in the cache needs no network
                 return Path(snapshot_download(name, local_files_only=True, **wanted))
@@ -220,8 +222,7 @@ def _check_parts(name: str, folder: Path, files: Mapping[str, Path]) -> None:
 def choose_class(config) -> type[PreTrainedModel]:
     """The class that a configuration names, or else its model without a head.
 
-    Raises:
-        ValueError: it reads neither text nor images.
+    ValueError where it reads neither text nor images.
     """
     named = (config.architectures or [""])[0]
     if not named and config.is_encoder_decoder:

@@ -8,9 +8,7 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from httpx2 import TransportError
 from huggingface_hub import HfApi
-from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 from huggingface_hub.hf_api import ModelInfo, RepoSibling
 from transformers.dynamic_module_utils import custom_object_save
 
@@ -29,6 +27,7 @@ from hf_attn.checkpoints.validate import (
     refuse_pickles,
 )
 from hf_attn.hub.client import (
+    NO_ANSWER,
     Compared,
     HubError,
     Progress,
@@ -151,7 +150,7 @@ def _download_file(api: HfApi, repo: ModelInfo, name: str, folder: Path) -> None
     try:
         with raise_hub_error():
             api.hf_hub_download(repo.id, name, revision=repo.sha, local_dir=folder)
-    except (HfHubHTTPError, TransportError, OfflineModeIsEnabled):
+    except NO_ANSWER:
         raise
     except OSError as error:
         if error.errno is not None:  # the disk's

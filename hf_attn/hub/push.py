@@ -149,8 +149,7 @@ def push_checkpoint(
 def choose_files(folder: Path) -> dict[str, Path]:
     """Choose the files of a checkpoint to push: name → path; the code is the installed one.
 
-    Raises:
-        ValueError: a file may not be read, or code beside the weights is not the installed one.
+    ValueError where a file may not be read, or code beside the weights is not the installed one.
     """
     files = {name: path for name, path in list_model_files(folder).items() if is_checkpoint_file(name)}
     code = {name: MODEL_FILES / name for name in files if name in CODE}

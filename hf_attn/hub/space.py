@@ -39,13 +39,7 @@ LARGEST_TEXT = 1_000_000  # bytes of the README
 
 @dataclass(frozen=True)
 class SpaceFolder:
-    """A folder that is ready to push.
-
-    Attributes:
-        path: where it lies.
-        files: names in it.
-        size: bytes in all.
-    """
+    """A folder that is ready to push, the names of the files in it, and their bytes in all."""
 
     path: Path
     files: tuple[str, ...]
@@ -53,14 +47,9 @@ class SpaceFolder:
 
 
 def list_sources(root: Path = ROOT) -> dict[str, Path]:
-    """List the repository's files that run the app, without those that Python and editors leave among them.
+    """The repository's files that run the app, without what Python and editors leave: name → path.
 
-    Returns:
-        Name in the repository → where the file lies, all links followed.
-
-    Raises:
-        FileNotFoundError: something is missing: hf_attn is installed without its repository.
-        ValueError: something is a link out of the repository, or no file.
+    FileNotFoundError: hf_attn is installed without its repository. ValueError: a link leads out of it.
     """
     for name in (*FILES, *FOLDERS):
         if not (root / name).exists():
@@ -78,11 +67,7 @@ def list_sources(root: Path = ROOT) -> dict[str, Path]:
 
 
 def check_metadata(metadata: dict, root: Path = ROOT) -> None:
-    """Refuse front matter from which the Hub would not build the app.
-
-    Raises:
-        ValueError: a key is missing, or its value is not the one that the tests ran with.
-    """
+    """Refuse front matter from which the Hub would not build the app."""
     if missing := [key for key in NEEDED if not metadata.get(key)]:
         raise ValueError(f"{README}: its front matter lacks {', '.join(missing)}.")
     pinned = re.search(r"(?m)^gradio==(\S+)$", (root / "constraints.txt").read_text(encoding="utf-8"))
@@ -99,16 +84,10 @@ def check_metadata(metadata: dict, root: Path = ROOT) -> None:
 
 
 def assemble_space(directory: str | Path, metadata: dict | None = None, root: Path = ROOT) -> SpaceFolder:
-    """Put together the folder that a Space is pushed from, whole or not at all.
+    """Put together the folder that a Space is pushed from, whole or not at all; an older Space is replaced.
 
-    Args:
-        directory: the folder; an older Space in it is replaced.
-        metadata: for the front matter, in place of the README's own.
-        root: the repository.
-
-    Raises:
-        FileNotFoundError: the repository is not whole.
-        ValueError: the front matter is refused, or something else is in the directory.
+    `metadata` stands in the front matter in place of the README's own. FileNotFoundError where the repository
+    is not whole, ValueError where the front matter is refused, or something else is in the directory.
     """
     directory = Path(directory)
     sources = list_sources(root)
@@ -128,12 +107,7 @@ def assemble_space(directory: str | Path, metadata: dict | None = None, root: Pa
 
 @dataclass(frozen=True)
 class PushedSpace:
-    """The result of a push.
-
-    Attributes:
-        committed: what the Hub has now.
-        folder: the temporary folder that was pushed.
-    """
+    """What the Hub has after a push, and the temporary folder that was pushed."""
 
     committed: Committed
     folder: SpaceFolder
@@ -150,15 +124,8 @@ def push_space(
     """Push this repository's app to a Space, new or existing, in one commit.
 
     Other files of an existing Space are removed. The front matter on the Hub also names the bundled
-    checkpoints that the owner has pushed, and a picture.
-
-    Args:
-        repo_id: OWNER/NAME.
-        private: of a Space that is created. A Space that exists stays as it is; with private=True a public
-            one is refused.
-        token: may write; None takes the one that is logged in.
-        endpoint: of another Hub (default: HF_ENDPOINT).
-        sleep: waits for so many seconds, where the Hub is busy.
+    checkpoints that the owner has pushed, and a picture. Token, endpoint and sleep are as of
+    `push_dataset`; with private=True a public Space is refused, and one that exists stays as it is.
 
     Yields:
         Progress, and `PushedSpace` last.

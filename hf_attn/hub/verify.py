@@ -18,19 +18,10 @@ TOLERANCE = 1e-4  # of logits, relative to the largest: sums may be taken in ano
 
 
 def compare_answers(checkpoint: Checkpoint, api: HfApi, repo_id: str, revision: str) -> tuple[str, ...]:
-    """Find differences between the answers of a pushed model and of the local checkpoint.
+    """A sentence for each difference between the answers of a pushed model and of the local checkpoint.
 
     A fresh process pulls the model into an empty cache and loads it with the code in the repo, as anybody
-    does; with the installed code, if the checkpoint has none.
-
-    Args:
-        checkpoint: the one that was pushed.
-        api: the Hub, with a token that may read the repo.
-        repo_id: of the repo.
-        revision: the commit.
-
-    Returns:
-        A sentence for each difference.
+    does; with the installed code, if the checkpoint has none. The Hub's token may read the repo.
     """
     family = FAMILIES[checkpoint.model.config.model_type]
     sources = choose_sources(checkpoint)

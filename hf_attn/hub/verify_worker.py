@@ -20,12 +20,7 @@ REPLACED = ("HF_TOKEN", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_HUB_CACHE"
 
 @torch.no_grad()
 def measure_answers(model, sources: Sequence[Sequence[int]], most_tokens: int) -> list[dict]:
-    """Measure a model's answer to each source.
-
-    Args:
-        model: one of hf_attn's, in evaluation mode.
-        sources: ids, as the model reads them.
-        most_tokens: number of tokens to generate, at most.
+    """Measure the answer of a model in evaluation mode to each source's ids, in `most_tokens` tokens at most.
 
     Returns:
         For each source the generated `ids` (none for a model that does not generate) and `scores` [T][V]: the
@@ -49,14 +44,9 @@ def measure_answers(model, sources: Sequence[Sequence[int]], most_tokens: int) -
 def answers_in_fresh_process(request: Mapping, endpoint: str) -> list[dict]:
     """Run `measure_answers` in a fresh process with an empty cache.
 
-    Args:
-        request: `repo_id` and `revision` to pull, with `token`; the `auto_class` of transformers; whether it
-            `trusts` the code in the repo (else hf_attn's own is used); `sources` and `most_tokens`.
-        endpoint: of the Hub.
-
-    Raises:
-        OSError: the process failed; the message is the last line of its standard error.
-        subprocess.TimeoutExpired: it took more than SECONDS.
+    The request holds `repo_id` and `revision` to pull, with `token`; transformers' `auto_class`; whether it
+    `trusts` the code in the repo (else hf_attn's own is used); `sources` and `most_tokens`. OSError holds the
+    last line of the process's standard error; TimeoutExpired: it took more than SECONDS.
     """
     with tempfile.TemporaryDirectory(prefix="hf_attn-") as empty:
         environment = {name: value for name, value in os.environ.items() if name not in REPLACED}

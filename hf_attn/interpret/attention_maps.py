@@ -104,13 +104,10 @@ class AttentionMaps:
 
 @dataclass(frozen=True)
 class AnsweringMap:
-    """Who reads what while the answer is written.
+    """Who reads what while the answer is written: weights [L, H, rows, columns] of one kind of attention.
 
-    Attributes:
-        kind: "cross", "decoder" or "encoder".
-        weights: [L, H, rows, columns].
-        rows: labels: the tokens written, or of a model that only reads, read.
-        columns: labels of what is read: the source first.
+    Rows are labelled with the tokens written, or, of a model that only reads, with those read; columns with
+    what is read, the source first.
     """
 
     kind: str
@@ -257,17 +254,11 @@ def lay_out(
 ) -> tuple[AttentionMaps, dict]:
     """Which token stands at each row and column of the maps, and what the model is given to make them.
 
-    Args:
-        model: reads text.
-        source: [1, S] ids.
-        written: [1, T] ids of what is written; None for a model that only reads.
-        tokenizer: names the tokens; ids stand for themselves where None.
+    The source is [1, S] ids; what is written is [1, T] ids, or None for a model that only reads. ValueError
+    where one token reads nothing.
 
     Returns:
         (maps without weights, the arguments of a forward pass).
-
-    Raises:
-        ValueError: one token reads nothing.
     """
     arguments: dict = {"input_ids": source}
     rows = columns = source[:, :0]
@@ -308,14 +299,10 @@ def _read_patch_maps(model, image: torch.Tensor, max_bytes: int) -> AttentionMap
 
 
 def weight_on_alignment(weights: torch.Tensor, alignment) -> torch.Tensor:
-    """How much of its attention a head spends where the answer is known to lie.
+    """The share of its attention that a head spends where the answer is known to lie: [...].
 
-    Args:
-        weights: [..., T, S].
-        alignment: [T][S], above 0 where a target position depends on a source position.
-
-    Returns:
-        [...], the mean over those rows that depend on anything.
+    It is the mean over the rows that depend on anything. The weights are [..., T, S], and the alignment is
+    [T][S], above 0 where a target position depends on a source position.
     """
     known = torch.tensor(alignment, dtype=weights.dtype, device=weights.device).clamp(max=1)
     rows = known.sum(-1) > 0
@@ -341,11 +328,7 @@ def _stack(model, layers) -> torch.Tensor:
 
 
 def refuse_without_attention(model) -> None:
-    """Refuse a model that no maps can be shown of, or that has no attention.
-
-    Raises:
-        ValueError: the sentence says which.
-    """
+    """Raise ValueError for a model that no maps can be shown of, or that has no attention."""
     refuse_strange(model)
     if estimate_map_bytes(model.config, 1, 1) == 0 and not find_attentions(model):
         raise ValueError(f"{type(model).__name__} gives no attention maps: it has no attention.")

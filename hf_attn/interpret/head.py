@@ -76,12 +76,7 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Difference:
-    """How far apart two tensors are, and where.
-
-    Attributes:
-        largest: the largest distance between two numbers.
-        row, column: where it is.
-    """
+    """The largest distance between two numbers of two tensors, and at which row and column it is."""
 
     largest: float
     row: int
@@ -188,15 +183,7 @@ class Head:
         return values if self.value_offsets is None else values + self.value_offsets
 
     def explain(self, row: int, column: int) -> Explanation:
-        """Compute one weight step by step.
-
-        Args:
-            row: of the token that reads, from 0.
-            column: of the token that is read, from 0.
-
-        Raises:
-            ValueError: there is no such cell.
-        """
+        """Compute the weight of a cell, both counted from 0, step by step; ValueError where there is none."""
         are_whole = is_whole(row) and is_whole(column)
         if not (are_whole and 0 <= row < len(self.rows) and 0 <= column < len(self.columns)):
             raise ValueError(
@@ -256,17 +243,11 @@ class Head:
 
 
 def project(words: Sequence[str], states: torch.Tensor, w_query, w_key, w_value, **switches) -> Head:
-    """Self-attention of X [T, D] by three maps [D, Dk].
+    """Self-attention of X [T, D], whose tokens are `words`, by three maps [D, Dk].
 
         Q = X W_q,   K = X W_k,   V = X W_v
 
-    Args:
-        words: names of the tokens.
-        states: X.
-        w_query: W_q.
-        w_key: W_k.
-        w_value: W_v.
-        **switches: `scale`, `causal` and `hidden` of the head.
+    The switches are `scale`, `causal` and `hidden` of the head.
     """
     query, key, value = (states.double() @ weight.double() for weight in (w_query, w_key, w_value))
     return Head(tuple(words), tuple(words), query, key, value, **switches)
@@ -275,9 +256,8 @@ def project(words: Sequence[str], states: torch.Tensor, w_query, w_key, w_value,
 def read_mask(mask: torch.Tensor) -> torch.Tensor:
     """Which keys a mask leaves to each query, bool of its shape.
 
-    Args:
-        mask: as attention kernels take it: True = may attend; or what is added to the scores, 0 or the lowest
-            number, perhaps with what positions add.
+    A mask is bool, True = may attend; or it is added to the scores, 0 or the lowest number, perhaps with what
+    positions add.
     """
     return mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2
 

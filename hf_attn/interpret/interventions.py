@@ -79,11 +79,7 @@ class Intervention:
 
 
 def parse_intervention(action: str, place: str, seed: int = 0) -> Intervention:
-    """Read a place as `hf-attn ablate` takes it: "cross", "cross.1", "cross.1.0", "cross.1.0.3.5".
-
-    Raises:
-        ValueError: it is written otherwise, or Intervention refuses it.
-    """
+    """Read a place as `hf-attn ablate` takes it, "cross", "cross.1" or "cross.1.0.3.5"; else ValueError."""
     part = r"\.(\d+|all)"
     match = re.fullmatch(rf"([a-z]+)(?:{part}(?:{part}(?:{part}{part})?)?)?", place)
     if match is None:
@@ -130,12 +126,7 @@ def intervening(model: PreTrainedModel, interventions: Sequence[Intervention]) -
 
 @contextlib.contextmanager
 def intervening_by_row(model: PreTrainedModel, rows: Sequence[Sequence[Intervention]]) -> Iterator[None]:
-    """As `intervening`, with interventions of its own for each row of a batch, so that one pass tries many.
-
-    Args:
-        model: as there.
-        rows: of row b, rows[b]; one alone stands for every row.
-    """
+    """As `intervening`, with rows[b] for row b of a batch: one pass tries many. One alone stands for all."""
     if any(isinstance(wrapper, _ChangingAttention) for wrapper in active_wrappers()):
         raise RuntimeError("attention is being intervened in already: give all interventions at once.")
     changing = _ChangingAttention(model, rows)

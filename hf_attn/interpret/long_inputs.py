@@ -47,14 +47,10 @@ class LongMap:
 
 
 def choose_window(sizes: Mapping[str, tuple[int, int, int, int]], limit: int) -> int | None:
-    """The largest window whose weights fit into so many bytes; None where all of them do.
+    """The largest window whose weights, 2 bytes each, fit into the limit; None where all of them do.
 
-    Args:
-        sizes: of `hf_attn.architectures.map_sizes.count_map_weights`.
-        limit: bytes of the window's weights, 2 each.
-
-    Raises:
-        ValueError: one layer alone would be too large, or no window is small enough.
+    The sizes are `count_map_weights`'. ValueError where one layer alone would be too large, or no window is
+    small enough.
     """
 
     def needed(most: int) -> int:
@@ -98,7 +94,7 @@ def read_long_maps(
         small: most queries and keys of the pooled maps.
 
     Returns:
-        (the tokens' ids as in `attention_maps` without a tokenizer, and no weights; the maps by kind).
+        (the tokens' ids as in `attention_maps`, without weights; the maps by kind).
 
     Raises:
         ValueError: the model gives no weights of every query on every key.

@@ -63,8 +63,7 @@ def read_example(
 def read_image(inputs, processor=None, row: int | None = None) -> torch.Tensor:
     """One image [1, C, height, width] out of an image, its pixels or what an image processor returns.
 
-    Raises:
-        ValueError: there is none, or there are several.
+    ValueError where there is none, or several and no row is chosen.
     """
     if isinstance(inputs, Mapping):
         if "pixel_values" not in inputs:

@@ -45,12 +45,8 @@ def eager_attention(model: PreTrainedModel) -> Iterator[None]:
 def wrapping_attention(model: PreTrainedModel, wrapper: Wrapper) -> Iterator[None]:
     """As `eager_attention`; each attention module of the model calls the wrapper with its plain function.
 
-    Where they are nested, the inner wrapper is called first, and its `attend` is the outer one.
-
-    Args:
-        model: ours, or another that attends by transformers' attention interface.
-        wrapper: called as `wrapper(attend, module, query, key, value, attention_mask, **kwargs)`; only for
-            what this thread reads.
+    It is called as `wrapper(attend, module, query, key, value, attention_mask, **kwargs)`, and only for what
+    this thread reads. Of nested ones the inner is called first, and its `attend` is the outer one.
     """
     with eager_attention(model), contextlib.ExitStack() as undo:
         for stack in _stacks_of(model):  # set_attn_implementation would ask what the kernel can do

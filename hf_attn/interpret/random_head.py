@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from hf_attn.interpret.head import LONGEST, Head, is_whole, project
-from hf_attn.models.positions import compute_sinusoids
+from hf_attn.models.position_base import compute_sinusoids
 
 WIDTH = 16  # D of a sentence's random vectors: four numbers and more for each of four heads
 HEADS = (1, 2, 4)  # into which WIDTH is divided

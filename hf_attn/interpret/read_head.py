@@ -32,10 +32,7 @@ ADDED = ("scaling", "position_bias", "relative_vectors")  # … to some
 def find_readable_attention(model: PreTrainedModel) -> dict[str, list[nn.Module]]:
     """The attention modules whose scores are products of queries and keys: kind → a module a layer.
 
-    The kind in which the answer reads the source comes first.
-
-    Raises:
-        ValueError: the model has none.
+    The kind in which the answer reads the source comes first. ValueError where the model has none.
     """
     if is_recurrent(model.config):
         raise ValueError(f"A {model.config.model_type} model has no queries and keys: choose a Transformer.")
@@ -53,11 +50,8 @@ def find_readable_attention(model: PreTrainedModel) -> dict[str, list[nn.Module]
 class ReadHeads:
     """What the kernels of a model were given in one pass: any of its heads, without another pass.
 
-    Attributes:
-        model_type: of the model's configuration.
-        layers: kind → how many layers attend so.
-        maps: of all heads.
-        calls: (kind, layer) → what that layer's kernel was given, as arguments of `_build_head`.
+    `layers` counts the layers of each kind; `calls` holds what the kernel of a (kind, layer) was given, as
+    arguments of `_build_head`.
     """
 
     model_type: str

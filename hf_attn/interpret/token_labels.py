@@ -15,15 +15,11 @@ BYTES = {sign: byte for byte, sign in bytes_to_unicode().items()}  # of a byte-l
 
 
 def name_tokens(ids: Sequence[int], tokenizer=None) -> tuple[str, ...]:
-    """The label of each token.
+    """The label of each token; without a tokenizer the ids stand for themselves.
 
     A space is written ␣, a line's end ⏎; a special token is named as it is, and so is the ## with which a
     WordPiece goes on a word. A token that holds a part of a character, as byte-level tokens of Chinese or of
     emoji may, shows that part as bytes: `<0xF0>`.
-
-    Args:
-        ids: of the tokens.
-        tokenizer: of the model; the ids stand for themselves where None.
     """
     if tokenizer is None:
         return tuple(map(str, ids))
@@ -74,10 +70,7 @@ def show_text(text: str) -> str:
 def name_patches(count: int, size: Sequence[int], patch: int | Sequence[int]) -> tuple[str, ...]:
     """The label of each token of an image: CLS and what else stands before the patches, then row and column.
 
-    Args:
-        count: how many tokens there are.
-        size: height and width of the image.
-        patch: side of a patch, or its height and width.
+    The size is the image's height and width, the patch its side, or its height and width.
 
     >>> name_patches(5, (4, 4), 2)
     ('CLS', 'row 1, col 1', 'row 1, col 2', 'row 2, col 1', 'row 2, col 2')

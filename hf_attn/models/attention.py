@@ -13,7 +13,8 @@ from torch import nn
 from transformers.cache_utils import Cache, EncoderDecoderCache
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from .positions import POSITION_TYPES, rotate
+from .position_rotary import rotate
+from .positions import POSITION_TYPES
 
 
 def check_mask_axes(may_attend: torch.Tensor, scores: torch.Tensor) -> None:
@@ -118,11 +119,7 @@ class ChooseKernelMixin:
     def get_correct_attn_implementation(
         self, requested_attention: str | None, is_init_check: bool = False
     ) -> str:
-        """Choose the kernel that transformers would, and refuse one that cannot encode the positions.
-
-        Raises:
-            ValueError: the position encoding needs what the kernel does not do.
-        """
+        """Choose the kernel that transformers would; ValueError for one that cannot encode the positions."""
         position_type = self.config.position_type
         positions = POSITION_TYPES[position_type]
         if positions.needs_weights and requested_attention not in (None, "eager"):

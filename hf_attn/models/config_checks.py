@@ -10,20 +10,13 @@ MOST_LABELS = 100_000  # several times as many as the largest public sets of cla
 def bounded(default: Any, low: float, high: float) -> Any:
     """A dataclass's field with the lowest and the highest value that it takes, for `check_bounds`.
 
-    Args:
-        default: its default; only where that is None is None a value.
-        low: the lowest value; where both ends are whole, only whole numbers are taken.
-        high: the highest.
+    None is a value only where it is the default. Where both ends are whole, only whole numbers are taken.
     """
     return field(default=default, metadata={"bounds": (low, high)})
 
 
 def check_bounds(owner) -> None:
-    """Refuse a number of a dataclass that is outside the bounds which stand beside its field.
-
-    Raises:
-        ValueError: one is, or is no number at all.
-    """
+    """Raise ValueError for a number of a dataclass outside the bounds which stand beside its field."""
     for one in fields(owner):
         value = getattr(owner, one.name)
         if "bounds" in one.metadata and not (value is None and one.default is None):
@@ -34,15 +27,7 @@ def check_bounds(owner) -> None:
 def check_number(name: str, value: object, low: float, high: float, example: object = None) -> None:
     """Refuse what is not a number from low to high, or not a whole number where both are whole.
 
-    Args:
-        name: of the argument.
-        value: what the caller gave, of any type.
-        low: the lowest that is allowed.
-        high: the highest.
-        example: a value that works; low where None.
-
-    Raises:
-        ValueError: with what is allowed and the example.
+    ValueError says what is allowed, and gives an example that works: low where None is given.
     """
     is_whole = isinstance(low, int) and isinstance(high, int)
     kinds = int if is_whole else (int, float)

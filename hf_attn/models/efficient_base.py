@@ -63,14 +63,8 @@ def cut_to_length(key, value, sequences, bias):
 def mark_sequences(inputs_embeds, attention_mask, past_key_values=None, position_ids=None) -> torch.Tensor:
     """Number the sequence that each token belongs to, from 1, and padding 0: [B or 1, past + T].
 
-    Args:
-        inputs_embeds: [B, T, D], of the new tokens.
-        attention_mask: [B, past + T], 1 = token, 0 = padding; or None.
-        past_key_values: the stack's cache, or None.
-        position_ids: [B, T]; without mask and cache each 0 begins a new sequence.
-
-    Raises:
-        ValueError: no tokens, or a mask that has a place for each pair, or not one for each token.
+    The mask is [B, past + T], 1 = token. Without mask and cache each 0 of the position_ids, [B, T], begins a
+    new sequence. ValueError: no tokens, or a mask that has a place for each pair, or not one for each token.
     """
     batch, length = inputs_embeds.shape[:2]
     if batch == 0 or length == 0:

@@ -41,11 +41,7 @@ class EncoderDecoder:
             self.decoder.embed_tokens = value
 
     def choose_decoder_input(self, input_ids, decoder_input_ids, decoder_inputs_embeds):
-        """Return the decoder's input, [B, T]: as given, or else the source after the start token.
-
-        Raises:
-            ValueError: there is no source either.
-        """
+        """The decoder's input, [B, T]: as given, or the source after the start token; else ValueError."""
         if decoder_input_ids is not None or decoder_inputs_embeds is not None:
             return decoder_input_ids
         if input_ids is None:

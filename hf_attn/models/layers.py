@@ -140,18 +140,11 @@ class DecoderLayer(GradientCheckpointingLayer):
 def embed_tokens(
     stack, input_ids, inputs_embeds, attention_mask, position_ids=None, past_key_values=None
 ) -> PositionedInputs:
-    """Look the tokens up, count their positions, and encode the positions.
+    """Look the tokens [B, T] up, unless their embeddings [B, T, D] are given, and encode their positions.
 
-    Args:
-        stack: the encoder or decoder, with `embed_tokens`, `positions`, `layers` and `config`.
-        input_ids: [B, T], or None.
-        inputs_embeds: [B, T, D], or None; exactly one of the two.
-        attention_mask: [B, past + T], 1 = token, 0 = padding; or None.
-        position_ids: [B, T]; counted from the mask where None.
-        past_key_values: the stack's cache, or None.
-
-    Raises:
-        ValueError: both or neither are given, or the sequence is longer than the positions.
+    The stack has `embed_tokens`, `positions`, `layers` and `config`. The mask is [B, past + T], 1 = token,
+    0 = padding; position_ids, [B, T], are counted from it where None. ValueError: ids and embeddings are
+    given both or neither, or the sequence is longer than the positions.
     """
     if (input_ids is None) == (inputs_embeds is None):
         raise ValueError("Give exactly one of input_ids and inputs_embeds.")
@@ -177,33 +170,6 @@ def build_final_norm(config) -> nn.Module:
     return nn.Identity()
 
 
-def init_weights(config, module: nn.Module) -> None:
-    """Draw one module's weights.
-
-    Linear maps: Xavier uniform, or N(0, initializer_range²) where the config gives one. With
-    zero_init_residual every block starts as the identity: the last map of attention and of feed-forward is 0
-    (Zhang et al. 2019, arXiv:1901.09321), which tiny models learn from in fewer steps.
-    """
-    if isinstance(module, nn.Linear):
-        if config.zero_init_residual and isinstance(module, OutputProjection):
-            init.zeros_(module.weight)
-        elif config.initializer_range is None:
-            init.xavier_uniform_(module.weight)
-        else:
-            init.normal_(module.weight, mean=0.0, std=config.initializer_range)
-        if module.bias is not None:
-            init.zeros_(module.bias)
-    elif isinstance(module, nn.LayerNorm):
-        init.ones_(module.weight)
-        init.zeros_(module.bias)
-    elif isinstance(module, nn.Embedding):
-        init.normal_(module.weight, mean=0.0, std=config.embedding_initializer_range)
-        if module.padding_idx is not None and not getattr(module.weight, "_is_hf_initialized", False):
-            init.zeros_(module.weight[module.padding_idx])
-    elif isinstance(module, (Positions, EfficientAttention)):
-        module.reset()
-
-
 class AttnPreTrainedModel(ChooseAttentionMixin, PreTrainedModel):
     """What transformers needs to know about every Transformer here."""
 
@@ -217,4 +183,28 @@ class AttnPreTrainedModel(ChooseAttentionMixin, PreTrainedModel):
 
     @torch.no_grad()
     def _init_weights(self, module):
-        init_weights(self.config, module)
+        """Draw one module's weights.
+
+        Linear maps: Xavier uniform, or N(0, initializer_range²) where the config gives one. With
+        zero_init_residual every block starts as the identity: the last map of attention and of feed-forward
+        is 0 (Zhang et al. 2019, arXiv:1901.09321), which tiny models learn from in fewer steps.
+        """
+        config = self.config
+        if isinstance(module, nn.Linear):
+            if config.zero_init_residual and isinstance(module, OutputProjection):
+                init.zeros_(module.weight)
+            elif config.initializer_range is None:
+                init.xavier_uniform_(module.weight)
+            else:
+                init.normal_(module.weight, mean=0.0, std=config.initializer_range)
+            if module.bias is not None:
+                init.zeros_(module.bias)
+        elif isinstance(module, nn.LayerNorm):
+            init.ones_(module.weight)
+            init.zeros_(module.bias)
+        elif isinstance(module, nn.Embedding):
+            init.normal_(module.weight, mean=0.0, std=config.embedding_initializer_range)
+            if module.padding_idx is not None and not getattr(module.weight, "_is_hf_initialized", False):
+                init.zeros_(module.weight[module.padding_idx])
+        elif isinstance(module, (Positions, EfficientAttention)):
+            module.reset()

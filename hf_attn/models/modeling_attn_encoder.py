@@ -3,15 +3,14 @@
 import torch
 from torch import nn
 from transformers.masking_utils import create_bidirectional_mask
-from transformers.modeling_outputs import BaseModelOutput, SequenceClassifierOutput
-from transformers.utils import can_return_tuple
+from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
 from .attention import MultiHeadAttention
 from .configuration_attn_encoder import AttnEncoderConfig
 from .efficient_attention import EfficientAttention, mark_sequences
-from .labels import classification_loss
+from .labels import ClassifierMixin
 from .layers import AttnPreTrainedModel, EncoderLayer, build_final_norm, embed_tokens
 from .positions import POSITION_TYPES
 
@@ -87,53 +86,14 @@ class AttnEncoderModel(AttnEncoderPreTrainedModel):
         return BaseModelOutput(last_hidden_state=self.final_norm(hidden_states))
 
 
-class AttnEncoderForSequenceClassification(AttnEncoderPreTrainedModel):
+class AttnEncoderForSequenceClassification(ClassifierMixin, AttnEncoderPreTrainedModel):
     """The encoder, its output pooled over the tokens, and a linear map to the labels."""
 
-    def __init__(self, config: AttnEncoderConfig):
-        super().__init__(config)
-        self.num_labels = config.num_labels
-        self.encoder = AttnEncoderModel(config)
-        dropout = config.dropout if config.classifier_dropout is None else config.classifier_dropout
-        self.dropout = nn.Dropout(dropout)
-        self.classifier = nn.Linear(config.hidden_size, config.num_labels)
-        self.post_init()
+    encoder_class = AttnEncoderModel
 
-    @can_return_tuple
-    def forward(
-        self,
-        input_ids: torch.LongTensor | None = None,
-        attention_mask: torch.Tensor | None = None,
-        inputs_embeds: torch.Tensor | None = None,
-        labels: torch.LongTensor | None = None,
-        **kwargs,
-    ) -> SequenceClassifierOutput:
-        """Classify a batch of sequences.
-
-        Args:
-            input_ids: [B, S] token ids.
-            attention_mask: [B, S], 1 = token, 0 = padding; padding is neither read nor averaged.
-            inputs_embeds: [B, S, D] instead of input_ids.
-            labels: [B] class indices, [B, labels] for multi-label, or [B] numbers for regression.
-            **kwargs: as AttnEncoderModel takes them; `num_items_in_batch` for gradient accumulation.
-
-        Returns:
-            loss (where labels are given), logits [B, labels], and the encoder's maps and states on demand.
-        """
-        outputs = self.encoder(
-            input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **kwargs
-        )
-        pooled = self._pool(outputs.last_hidden_state, attention_mask)  # [B, D]
-        logits = self.classifier(self.dropout(pooled))
-        loss = None
-        if labels is not None:
-            loss = classification_loss(self, logits, labels, kwargs.get("num_items_in_batch"))
-        return SequenceClassifierOutput(
-            loss=loss, logits=logits, hidden_states=outputs.hidden_states, attentions=outputs.attentions
-        )
-
-    def _pool(self, states: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
+    def _pool(self, outputs: BaseModelOutput, attention_mask: torch.Tensor | None) -> torch.Tensor:
         """[B, S, D] → [B, D]: the mean over tokens that are not padding, or the first such token."""
+        states = outputs["last_hidden_state"]
         if attention_mask is None or attention_mask.dim() != 2:
             return states.mean(dim=1) if self.config.pooling == "mean" else states[:, 0]
         if self.config.pooling == "first":

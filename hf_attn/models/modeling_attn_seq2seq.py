@@ -21,7 +21,8 @@ from .efficient_attention import EfficientAttention, mark_sequences
 from .encoder_decoder import EncoderDecoder, LabelShiftMixin, ResizeBothTablesMixin
 from .layers import AttnPreTrainedModel, DecoderLayer, build_final_norm, embed_tokens
 from .modeling_attn_encoder import AttnEncoderModel
-from .positions import POSITION_TYPES, position_ids_from_mask
+from .position_base import position_ids_from_mask
+from .positions import POSITION_TYPES
 
 
 class AttnSeq2SeqPreTrainedModel(ResizeBothTablesMixin, AttnPreTrainedModel):

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import nn
-from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.utils import can_return_tuple
@@ -13,11 +12,11 @@ from transformers.utils import can_return_tuple
 from .configuration_recurrent import RecurrentConfig
 from .encoder_decoder import ResizeBothTablesMixin
 from .modeling_recurrent_encoder import (
+    BaseRecurrentPreTrainedModel,
     RecurrentEncoderOutput,
     State,
     build_cells,
     embed,
-    init_recurrent_weights,
     read_mask,
     run_cells,
     wanted,
@@ -54,21 +53,14 @@ class RecurrentState:
             self.projected = self.projected.index_select(0, beam_idx)
 
 
-class RecurrentPreTrainedModel(ResizeBothTablesMixin, PreTrainedModel):
+class RecurrentPreTrainedModel(ResizeBothTablesMixin, BaseRecurrentPreTrainedModel):
     """What transformers needs to know about the recurrent encoder-decoder family."""
 
     config: RecurrentConfig
     config_class = RecurrentConfig
     base_model_prefix = "model"
-    main_input_name = "input_ids"
-    supports_gradient_checkpointing = False  # the cells run in one call, with nothing between to let go of
-    _no_split_modules = ["LSTM", "GRU", "RNN"]
     _skip_keys_device_placement = ["past_key_values"]
     _is_stateful = True  # a state cannot go back to an earlier token
-
-    @torch.no_grad()
-    def _init_weights(self, module):
-        init_recurrent_weights(self.config, module)
 
     @classmethod
     def _supports_default_dynamic_cache(cls) -> bool:
@@ -146,12 +138,11 @@ class RecurrentDecoder(RecurrentPreTrainedModel):
             states = torch.tanh(self.readout(torch.cat((states, contexts), dim=-1)))  # [B, T, D]
         maps = None if weights is None else (weights.unsqueeze(1),)  # [B, 1, T, S]
         carried = RecurrentState(parts, state.projected, state.length + length)
+        are_wanted = wanted(self, "output_hidden_states", output_hidden_states)
         return BaseModelOutputWithPastAndCrossAttentions(
             last_hidden_state=states,
             past_key_values=carried if wanted(self, "use_cache", use_cache) else None,
-            hidden_states=(inputs_embeds, states)
-            if wanted(self, "output_hidden_states", output_hidden_states)
-            else None,
+            hidden_states=(inputs_embeds, states) if are_wanted else None,
             cross_attentions=maps if wanted(self, "output_attentions", output_attentions) else None,
         )
 

@@ -8,11 +8,11 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from transformers import PreTrainedModel
 from transformers import initialization as init
-from transformers.modeling_outputs import ModelOutput, SequenceClassifierOutput
+from transformers.modeling_outputs import ModelOutput
 from transformers.utils import can_return_tuple
 
 from .configuration_recurrent_encoder import BaseRecurrentConfig, RecurrentEncoderConfig
-from .labels import classification_loss
+from .labels import ClassifierMixin
 
 CELLS: dict[str, Callable[..., nn.RNNBase]] = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
 
@@ -39,8 +39,7 @@ class RecurrentEncoderOutput(ModelOutput):
 def read_mask(attention_mask: torch.Tensor | None, inputs: torch.Tensor) -> torch.Tensor | None:
     """1 = token → True, [B, S]; None where nothing is padded: that is read in one piece, without packing.
 
-    Raises:
-        ValueError: the mask has another shape than the [B, S] of the inputs.
+    ValueError where the mask has another shape than the [B, S] of the inputs.
     """
     if attention_mask is None:
         return None
@@ -56,13 +55,8 @@ def read_mask(attention_mask: torch.Tensor | None, inputs: torch.Tensor) -> torc
 def run_cells(cells: nn.RNNBase, inputs, is_token=None, state: State | None = None) -> tuple:
     """Run the cells over every row's tokens, wherever its padding stands: it gives what it gives alone.
 
-    Tokens are moved to the front, run as a packed sequence, and moved back.
-
-    Args:
-        cells: LSTM, GRU or RNN, batch first.
-        inputs: [B, S, E].
-        is_token: bool, [B, S]; None where nothing is padded.
-        state: where the cells begin; 0 where None.
+    Tokens [B, S, E] are moved to the front, run as a packed sequence from a state (0 where None), and moved
+    back; `is_token` is bool, [B, S], and None where nothing is padded.
 
     Returns:
         (outputs [B, S, M], 0 at padding; the state after each row's last token, its first if it has none).
@@ -100,42 +94,44 @@ def build_cells(config: BaseRecurrentConfig, input_size: int, width: int, bidire
     )
 
 
-def init_recurrent_weights(config: BaseRecurrentConfig, module: nn.Module) -> None:
-    """Draw one module's weights: as BaseRecurrentConfig says of initializer_range."""
-    if isinstance(module, nn.RNNBase):
-        for weight in module.parameters():
-            if config.initializer_range is None:
-                init.uniform_(weight, -(module.hidden_size**-0.5), module.hidden_size**-0.5)
-            elif weight.dim() == 1:
-                init.zeros_(weight)
-            else:
-                init.normal_(weight, mean=0.0, std=config.initializer_range)
-    elif isinstance(module, nn.Linear):
-        if config.initializer_range is None:
-            init.xavier_uniform_(module.weight)
-        else:
-            init.normal_(module.weight, mean=0.0, std=config.initializer_range)
-        if module.bias is not None:
-            init.zeros_(module.bias)
-    elif isinstance(module, nn.Embedding):
-        init.normal_(module.weight, mean=0.0, std=config.embedding_initializer_range)
-        if module.padding_idx is not None and not getattr(module.weight, "_is_hf_initialized", False):
-            init.zeros_(module.weight[module.padding_idx])
+class BaseRecurrentPreTrainedModel(PreTrainedModel):
+    """What transformers needs to know about every recurrent model here."""
 
-
-class RecurrentEncoderPreTrainedModel(PreTrainedModel):
-    """What transformers needs to know about the recurrent encoder family."""
-
-    config: RecurrentEncoderConfig
-    config_class = RecurrentEncoderConfig
-    base_model_prefix = "encoder"
     main_input_name = "input_ids"
     supports_gradient_checkpointing = False  # the cells run in one call, with nothing between to let go of
     _no_split_modules = ["LSTM", "GRU", "RNN"]
 
     @torch.no_grad()
     def _init_weights(self, module):
-        init_recurrent_weights(self.config, module)
+        """Draw one module's weights: as BaseRecurrentConfig says of initializer_range."""
+        std = self.config.initializer_range
+        if isinstance(module, nn.RNNBase):
+            for weight in module.parameters():
+                if std is None:
+                    init.uniform_(weight, -(module.hidden_size**-0.5), module.hidden_size**-0.5)
+                elif weight.dim() == 1:
+                    init.zeros_(weight)
+                else:
+                    init.normal_(weight, mean=0.0, std=std)
+        elif isinstance(module, nn.Linear):
+            if std is None:
+                init.xavier_uniform_(module.weight)
+            else:
+                init.normal_(module.weight, mean=0.0, std=std)
+            if module.bias is not None:
+                init.zeros_(module.bias)
+        elif isinstance(module, nn.Embedding):
+            init.normal_(module.weight, mean=0.0, std=self.config.embedding_initializer_range)
+            if module.padding_idx is not None and not getattr(module.weight, "_is_hf_initialized", False):
+                init.zeros_(module.weight[module.padding_idx])
+
+
+class RecurrentEncoderPreTrainedModel(BaseRecurrentPreTrainedModel):
+    """What transformers needs to know about the recurrent encoder family."""
+
+    config: RecurrentEncoderConfig
+    config_class = RecurrentEncoderConfig
+    base_model_prefix = "encoder"
 
 
 class RecurrentEncoderModel(RecurrentEncoderPreTrainedModel):
@@ -176,13 +172,12 @@ class RecurrentEncoderModel(RecurrentEncoderPreTrainedModel):
         outputs, state = run_cells(self.cells, self.dropout(inputs_embeds), is_token)
         final = [part.unflatten(0, (-1, self.config.num_directions)) for part in state]
         final_hidden, *final_cell = [part.permute(2, 0, 1, 3).flatten(2) for part in final]  # [B, layers, M]
-        is_wanted = wanted(self, "output_hidden_states", output_hidden_states)
-        hidden_states = (inputs_embeds, outputs) if is_wanted else None
+        are_wanted = wanted(self, "output_hidden_states", output_hidden_states)
         return RecurrentEncoderOutput(
             last_hidden_state=outputs,
             final_hidden=final_hidden,
             final_cell=final_cell[0] if final_cell else None,
-            hidden_states=hidden_states,
+            hidden_states=(inputs_embeds, outputs) if are_wanted else None,
         )
 
 
@@ -198,49 +193,10 @@ def wanted(model: PreTrainedModel, name: str, argument: bool | None) -> bool:
     return getattr(model.config, name) if argument is None else argument
 
 
-class RecurrentForSequenceClassification(RecurrentEncoderPreTrainedModel):
+class RecurrentForSequenceClassification(ClassifierMixin, RecurrentEncoderPreTrainedModel):
     """The encoder, its states pooled over the tokens, and a linear map to the labels."""
 
-    def __init__(self, config: RecurrentEncoderConfig):
-        super().__init__(config)
-        self.num_labels = config.num_labels
-        self.encoder = RecurrentEncoderModel(config)
-        dropout = config.dropout if config.classifier_dropout is None else config.classifier_dropout
-        self.dropout = nn.Dropout(dropout)
-        self.classifier = nn.Linear(config.hidden_size, config.num_labels)
-        self.post_init()
-
-    @can_return_tuple
-    def forward(
-        self,
-        input_ids: torch.LongTensor | None = None,
-        attention_mask: torch.Tensor | None = None,
-        inputs_embeds: torch.Tensor | None = None,
-        labels: torch.LongTensor | None = None,
-        num_items_in_batch: torch.Tensor | int | None = None,
-        **kwargs,
-    ) -> SequenceClassifierOutput:
-        """Classify a batch of sequences.
-
-        Args:
-            input_ids: [B, S] token ids.
-            attention_mask: [B, S], 1 = token, 0 = padding; padding is neither read nor pooled.
-            inputs_embeds: [B, S, E] instead of input_ids.
-            labels: [B] class indices, [B, labels] for multi-label, or [B] numbers for regression.
-            num_items_in_batch: how many labels all accumulated batches hold together.
-            **kwargs: as RecurrentEncoderModel takes them.
-
-        Returns:
-            loss (where labels are given), logits [B, labels], and the encoder's states on demand.
-        """
-        outputs = self.encoder(
-            input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **kwargs
-        )
-        logits = self.classifier(self.dropout(self._pool(outputs, attention_mask)))
-        loss = None
-        if labels is not None:
-            loss = classification_loss(self, logits, labels, num_items_in_batch)
-        return SequenceClassifierOutput(loss=loss, logits=logits, hidden_states=outputs.hidden_states)
+    encoder_class = RecurrentEncoderModel
 
     def _pool(self, outputs: RecurrentEncoderOutput, attention_mask: torch.Tensor | None) -> torch.Tensor:
         """[B, S, D] → [B, D]: the last state, or the mean or maximum over tokens; 0 where there are none."""

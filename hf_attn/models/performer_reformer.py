@@ -119,16 +119,10 @@ def avoid_zero(total: torch.Tensor) -> torch.Tensor:
 
 
 def read_prefixes(queries, keys, values, sequences) -> torch.Tensor:
-    """φ(q_i) Σ_{j ≤ i} φ(k_j) v_jᵀ, block by block: pairs within a block, and before it one sum.
+    """φ(q_i) Σ_{j ≤ i} φ(k_j) v_jᵀ, [B, H, T, D], block by block: pairs within a block, before it one sum.
 
-    Args:
-        queries: [B, H, T, m].
-        keys: [B, H, S, m], 0 where padding is.
-        values: [B, H, S, D].
-        sequences: [B or 1, S]; the sum begins anew with each sequence.
-
-    Returns:
-        [B, H, T, D].
+    Queries are [B, H, T, m], keys [B, H, S, m] with 0 where padding is, values [B, H, S, D]. The sum begins
+    anew with each of the sequences, [B or 1, S].
     """
     past = keys.shape[2] - queries.shape[2]
     latest = sequences.cummax(dim=1).values  # the sequence that was read last: padding has none
@@ -208,17 +202,10 @@ def sort_by_hash(query, sequences, rotations) -> tuple[torch.Tensor, torch.Tenso
 
 
 def lsh_attention(query, value, sequences, rotations, chunk: int) -> torch.Tensor:
-    """Attend within chunks of the tokens sorted by hash, in memory rounds × S × 2m.
+    """Attend within chunks of m of the tokens sorted by hash, in memory rounds × S × 2m: [B, H, S, Dh].
 
-    Args:
-        query: [B, H, S, Dh].
-        value: [B, H, S, Dh].
-        sequences: [B or 1, S].
-        rotations: [rounds, Dh, buckets / 2].
-        chunk: m.
-
-    Returns:
-        [B, H, S, Dh]; 0 where padding is.
+    Queries and values are [B, H, S, Dh], sequences [B or 1, S], rotations [rounds, Dh, buckets / 2]. The
+    output is 0 where padding is.
     """
     length = query.shape[2]
     missing = -length % chunk
@@ -252,9 +239,8 @@ def lsh_attention(query, value, sequences, rotations, chunk: int) -> torch.Tenso
 def count_rounds(chunks: torch.Tensor, look_back: Callable) -> torch.Tensor:
     """In how many rounds a query finds a key: [B, H, rounds, chunks, m, 2m], at least 1.
 
-    Args:
-        chunks: [B, H, rounds, chunks, m, rounds], sorted: each token's chunk in every round.
-        look_back: what puts the chunk before in front of each.
+    `chunks`, [B, H, rounds, chunks, m, rounds], is sorted and holds each token's chunk in every round;
+    `look_back` puts the chunk before in front of each.
     """
     of_keys = look_back(chunks)
     count = torch.zeros((), device=chunks.device)

@@ -9,16 +9,9 @@ PADDING_POSITION = -(
 
 
 def position_ids_from_mask(attention_mask, length: int, past_length, device) -> torch.Tensor:
-    """Number the tokens from 0, skipping padding on either side.
+    """Number the last `length` tokens from 0, skipping padding on either side: [B, T], or [1, T] without any.
 
-    Args:
-        attention_mask: [B, past + T], 1 = token, 0 = padding; or None where nothing is padded.
-        length: T, how many positions are wanted: the last ones.
-        past_length: how many came before (in the cache).
-        device: where the ids are wanted.
-
-    Returns:
-        [B, T], or [1, T] where nothing is padded.
+    The mask is [B, past + T], 1 = token, 0 = padding; without one the numbers begin at `past_length`.
     """
     if attention_mask is None or attention_mask.dim() != 2:
         return (torch.arange(length, device=device) + past_length).unsqueeze(0)
@@ -64,11 +57,7 @@ class Positions(nn.Module):
 
     @classmethod
     def check_config(cls, config) -> None:
-        """Refuse sizes that the encoding cannot work with.
-
-        Raises:
-            ValueError: a size is refused; the sentence says what to choose.
-        """
+        """Refuse sizes that the encoding cannot work with, with a ValueError that says what to choose."""
 
     def forward(self, embeddings: torch.Tensor, position_ids: torch.Tensor) -> torch.Tensor:
         """Return the embeddings as they are: [B, T, D] at [B, T] or [1, T] positions → [B, T, D].
@@ -94,15 +83,7 @@ class Positions(nn.Module):
         return None, None
 
     def check_length(self, length: int, past_length: int) -> None:
-        """Refuse a sequence for which there are no positions.
-
-        Args:
-            length: tokens in all, those in the cache included.
-            past_length: tokens in the cache.
-
-        Raises:
-            ValueError: the sequence is too long; the sentence says what to do.
-        """
+        """Refuse a sequence, of `length` tokens with those in the cache, for which there are no positions."""
         if not self.extrapolates and length > self.longest:
             raise ValueError(
                 f"The sequence has {int(length)} tokens; this model has "
@@ -116,25 +97,15 @@ class Positions(nn.Module):
 def build_inverse_frequencies(width: int, theta: float, device=None) -> torch.Tensor:
     """ω_i = theta^(−2i/width), one for each pair of numbers: i = 0 … width/2 − 1 (Su et al. 2021, eq. 15).
 
-    The period of pair i is 2π / ω_i.
-
-    Returns:
-        [width/2, rounded up], float32.
+    [width/2, rounded up], float32; the period of pair i is 2π / ω_i.
     """
     return theta ** (-torch.arange(0, width, 2, dtype=torch.float32, device=device) / width)
 
 
 def compute_sinusoids(position_ids: torch.Tensor, width: int) -> torch.Tensor:
-    """Sines and cosines of falling frequency, two numbers for each i from 0 to D/2 − 1.
+    """Sines and cosines of falling frequency, [..., D], float32: two numbers for each i from 0 to D/2 − 1.
 
-        PE(p, 2i) = sin(p / 10000^(2i/D)),   PE(p, 2i+1) = cos(p / 10000^(2i/D))  (Vaswani et al. 2017, §3.5)
-
-    Args:
-        position_ids: [...].
-        width: D.
-
-    Returns:
-        [..., D], float32.
+    PE(p, 2i) = sin(p / 10000^(2i/D)),   PE(p, 2i+1) = cos(p / 10000^(2i/D))  (Vaswani et al. 2017, §3.5)
     """
     frequencies = build_inverse_frequencies(width, 10000.0, position_ids.device)
     angles = position_ids.unsqueeze(-1) * frequencies  # [..., D/2]

@@ -31,15 +31,9 @@ def place_tokens(
     past_key_values: Cache | None,
     layer_idx: int,
 ) -> PositionedInputs:
-    """Let a position module do all that it does.
+    """Let a position module do all that it does to new tokens, [B, T, D] at positions [B, T] or [1, T].
 
-    Args:
-        positions: the stack's position module.
-        embeddings: [B, T, D], of the new tokens.
-        position_ids: [B, T] or [1, T], of the new tokens.
-        attention_mask: as `mark_padding` takes it.
-        past_key_values: the stack's cache, or None.
-        layer_idx: how many layers the stack has: behind them the cache keeps places.
+    The mask is as `mark_padding` takes it. Behind the stack's `layer_idx` layers the cache keeps places.
     """
     rotation = positions.rotation(position_ids)
     cache = getattr(past_key_values, "self_attention_cache", past_key_values)
@@ -77,16 +71,10 @@ def _tell_by_neighbours(positions, embeddings, position_ids, attention_mask, cac
 
 
 def mark_padding(position_ids: torch.Tensor, attention_mask, newest: torch.Tensor) -> torch.Tensor:
-    """Put PADDING_POSITION where padding is.
+    """Put PADDING_POSITION where padding is: [B, T], of tokens that stand in the cache at `newest`, [T].
 
-    Args:
-        position_ids: [B, T].
-        attention_mask: [B, past + T], 1 = token; or [B, 1, T, S] as the kernel takes it, in which padding may
-            not even attend to itself; anything else says nothing of padding.
-        newest: [T], where in the cache the tokens stand.
-
-    Returns:
-        [B, T].
+    The mask is [B, past + T], 1 = token; or [B, 1, T, S] as the kernel takes it, in which padding may not
+    even attend to itself; anything else says nothing of padding.
     """
     if not isinstance(attention_mask, torch.Tensor):
         return position_ids
@@ -100,15 +88,8 @@ def cache_positions(cache: Cache, layer_idx: int, position_ids: torch.Tensor, em
     """Put places and embeddings into the cache, one layer behind the model's own, and take all of them out.
 
     As a layer of the cache they are reordered with the beams, cropped and kept static as keys and values are.
-
-    Args:
-        cache: of the stack's self-attention; a layer is added to it the first time.
-        layer_idx: how many layers the model has.
-        position_ids: [B, T] or [1, T], of the new tokens.
-        embeddings: [B, T, D], of the new tokens; or [B, T, 0] where they are not needed.
-
-    Returns:
-        (position ids [B, S], embeddings [B, S, D]), of all tokens; a static cache gives its full length.
+    New tokens have position ids [B, T] or [1, T] and embeddings [B, T, D], or [B, T, 0] where those are not
+    needed. Returned are those of all tokens, [B, S] and [B, S, D]; a static cache gives its full length.
     """
     if len(cache.layers) == layer_idx:
         first = cache.layers[0]

@@ -15,13 +15,7 @@ from .position_base import Positions, compute_sinusoids
 def find_neighbours(embeddings: torch.Tensor, position_ids: torch.Tensor, offsets: range) -> torch.Tensor:
     """Return x_{i+k} for each k of `offsets`, and zeros where that place is none of the same sequence.
 
-    Args:
-        embeddings: [B, S, D].
-        position_ids: [B, S].
-        offsets: K places in a row, 0 among them.
-
-    Returns:
-        [B, S, K, D].
+    Embeddings [B, S, D] at positions [B, S], and K offsets in a row with 0 among them, give [B, S, K, D].
     """
     before, after = -offsets[0], offsets[-1]
     windows = nn.functional.pad(embeddings, (0, 0, before, after)).unfold(1, len(offsets), 1)  # [B, S, D, K]

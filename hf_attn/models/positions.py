@@ -12,34 +12,15 @@ from .position_absolute import (
     ODEPositions,
     SinusoidalPositions,
 )
-from .position_base import (
-    PADDING_POSITION,
-    Positions,
-    build_inverse_frequencies,
-    build_sinusoids,
-    compute_sinusoids,
-    position_ids_from_mask,
-)
+from .position_base import Positions
 from .position_contextual import (
     DepthwiseConvolutionPositions,
     DynamicPositions,
     MultiscaleConvolutionPositions,
     RecurrentPositions,
 )
-from .position_relative import (
-    ALiBiPositions,
-    ClippedBias,
-    CompositePositions,
-    RelativePositions,
-    T5Bias,
-    build_alibi_slopes,
-)
-from .position_rotary import (
-    RotaryInterpolatedPositions,
-    RotaryNTKPositions,
-    RotaryPositions,
-    rotate,
-)
+from .position_relative import ALiBiPositions, ClippedBias, CompositePositions, RelativePositions, T5Bias
+from .position_rotary import RotaryInterpolatedPositions, RotaryNTKPositions, RotaryPositions
 
 POSITION_TYPES: dict[str, type[Positions]] = {
     "none": Positions,
@@ -62,15 +43,3 @@ POSITION_TYPES: dict[str, type[Positions]] = {
     "composite": CompositePositions,
     "dynamic": DynamicPositions,
 }
-
-__all__ = [
-    "PADDING_POSITION",
-    "POSITION_TYPES",
-    "Positions",
-    "build_alibi_slopes",
-    "build_inverse_frequencies",
-    "build_sinusoids",
-    "compute_sinusoids",
-    "position_ids_from_mask",
-    "rotate",
-]

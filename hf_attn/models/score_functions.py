@@ -1,7 +1,8 @@
 """How well a decoder's state and a token of the memory match: the scores of Bahdanau and of Luong.
 
 Each score stands as a plain function under its equation; the module of the same name holds its weights and
-computes only once a source what does not depend on the decoder's state.
+computes only once a source what does not depend on the decoder's state. A function compares queries s
+[B, T, D] with the memory h [B, S, M] and returns [B, T, S].
 """
 
 import torch
@@ -13,65 +14,33 @@ def additive_score(query, memory, query_weight, memory_weight, score_weight) -> 
 
         e_ij = vᵀ tanh(W_s s_i + W_h h_j)           (Bahdanau et al. 2014, arXiv:1409.0473, appendix A.1.2)
 
-    Args:
-        query: s, [B, T, D].
-        memory: h, [B, S, M].
-        query_weight: W_s, [A, D].
-        memory_weight: W_h, [A, M].
-        score_weight: v, [A].
-
-    Returns:
-        [B, T, S].
+    The weights are W_s [A, D], W_h [A, M] and v [A].
     """
     return _meet(query @ query_weight.T, memory @ memory_weight.T) @ score_weight
 
 
 def luong_dot_score(query, memory) -> torch.Tensor:
-    """Compare by the inner product, without a weight of its own.
+    """Compare by the inner product, without a weight of its own, of states and memory of one width.
 
-        score(s_i, h_j) = s_iᵀ h_j                   (Luong et al. 2015, arXiv:1508.04025, eq. 8, dot)
-
-    Args:
-        query: s, [B, T, D].
-        memory: h, [B, S, D].
-
-    Returns:
-        [B, T, S].
+    score(s_i, h_j) = s_iᵀ h_j                   (Luong et al. 2015, arXiv:1508.04025, eq. 8, dot)
     """
     return query @ memory.transpose(1, 2)
 
 
 def luong_general_score(query, memory, weight) -> torch.Tensor:
-    """Compare by a bilinear form, which lets the two be of different width.
+    """Compare by a bilinear form with W [D, M], which lets the two be of different width.
 
-        score(s_i, h_j) = s_iᵀ W h_j                 (Luong et al. 2015, arXiv:1508.04025, eq. 8, general)
-
-    Args:
-        query: s, [B, T, D].
-        memory: h, [B, S, M].
-        weight: W, [D, M].
-
-    Returns:
-        [B, T, S].
+    score(s_i, h_j) = s_iᵀ W h_j                 (Luong et al. 2015, arXiv:1508.04025, eq. 8, general)
     """
     return luong_dot_score(query, memory @ weight.T)
 
 
 def luong_concat_score(query, memory, weight, score_weight) -> torch.Tensor:
-    """Compare by a small network that reads both, one behind the other.
+    """Compare by a small network that reads both, one behind the other, with W [A, D + M] and v [A].
 
         score(s_i, h_j) = vᵀ tanh(W [s_i; h_j])      (Luong et al. 2015, arXiv:1508.04025, eq. 8, concat)
 
     Since W [s; h] = W_s s + W_h h, this is the additive score with one matrix for two.
-
-    Args:
-        query: s, [B, T, D].
-        memory: h, [B, S, M].
-        weight: W, [A, D + M].
-        score_weight: v, [A].
-
-    Returns:
-        [B, T, S].
     """
     query_weight, memory_weight = weight.split((query.shape[-1], memory.shape[-1]), dim=1)
     return additive_score(query, memory, query_weight, memory_weight, score_weight)
@@ -83,12 +52,9 @@ def _meet(query: torch.Tensor, memory: torch.Tensor) -> torch.Tensor:
 
 
 class ScoreFunction(nn.Module):
-    """A score with its weights: `score(query, score.project(memory))`.
+    """A score with its weights, `score(query, score.project(memory))`, built of D, M and A.
 
-    Args:
-        query_size: D, width of the decoder's states.
-        memory_size: M, width of the memory.
-        attention_size: A, width in which the additive scores compare.
+    D is the width of the decoder's states, M of the memory, A that in which the additive scores compare.
 
     Attributes:
         uses_attention_size: whether it compares in a width of its own.
@@ -183,16 +149,11 @@ SCORE_FUNCTIONS: dict[str, type[ScoreFunction] | None] = {
 
 
 def masked_softmax(scores: torch.Tensor, may_attend: torch.Tensor | None = None) -> torch.Tensor:
-    """Scores → weights.
+    """Scores [B, T, S] → weights [B, T, S], whose rows sum to 1, or to 0 where nothing may be attended.
 
         α_ij = exp(e_ij) / Σ_k exp(e_ik)             (Bahdanau et al. 2014, arXiv:1409.0473, eq. 6)
 
-    Args:
-        scores: [B, T, S].
-        may_attend: bool, [B, S]; True = may attend. None for all.
-
-    Returns:
-        [B, T, S]; every row sums to 1, or to 0 where nothing may be attended: never NaN.
+    `may_attend` is bool, [B, S], True = may attend; None for all.
     """
     if may_attend is None:
         return scores.softmax(dim=-1, dtype=torch.float32).to(scores.dtype)
@@ -203,19 +164,11 @@ def masked_softmax(scores: torch.Tensor, may_attend: torch.Tensor | None = None)
 
 
 def read_memory(score: ScoreFunction, query, projected, memory, may_attend=None):
-    """Let every query read the memory.
+    """Let every query [B, T, D] read the memory [B, S, M]: (contexts [B, T, M], weights [B, T, S]).
 
         c_i = Σ_j α_ij h_j                           (Bahdanau et al. 2014, arXiv:1409.0473, eq. 5)
 
-    Args:
-        score: a module of SCORE_FUNCTIONS.
-        query: [B, T, D].
-        projected: `score.project(memory)`.
-        memory: [B, S, M].
-        may_attend: bool, [B, S]; True = may attend. None for all.
-
-    Returns:
-        (contexts [B, T, M], weights [B, T, S]).
+    `projected` is `score.project(memory)`; `may_attend` as `masked_softmax` takes it.
     """
     weights = masked_softmax(score(query, projected), may_attend)
     return weights @ memory, weights

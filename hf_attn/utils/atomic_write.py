@@ -32,15 +32,10 @@ def copy_files(files: Mapping[str, Path], directory: Path) -> None:
 
 
 def refuse_others(directory: Path, is_ours: Callable[[str], bool], what: str) -> None:
-    """Refuse to replace a folder that holds other files than an earlier result.
+    """Refuse to replace a folder that holds other files than an earlier result, or that is a file or a link.
 
-    Args:
-        directory: the folder, if there is one.
-        is_ours: which of its files, by their names relative to it, may be replaced.
-        what: the folder is to hold: "a data set", "a Space".
-
-    Raises:
-        ValueError: it is a file, or holds something else.
+    `is_ours` says which of its files, by their names relative to it, may be replaced; `what` it is to hold,
+    such as "a data set".
     """
     if directory.is_symlink() or (directory.exists() and not directory.is_dir()):
         raise ValueError(f"{directory} is {'a link' if directory.is_symlink() else 'a file'}: name a folder.")
@@ -69,13 +64,7 @@ def atomic_directory(target: str | os.PathLike) -> Iterator[Path]:
     """Fill a temporary folder beside `target`, then put it in `target`'s place.
 
     Whatever happens on the way (an error, a full disk, a killed process), `target` is either the old folder
-    or the whole new one.
-
-    Yields:
-        The folder to fill.
-
-    Raises:
-        OSError: it could not be written, whatever error torch or safetensors raised.
+    or the whole new one. OSError where it could not be written, whatever error torch or safetensors raised.
     """
     target = Path(target)
     target.parent.mkdir(parents=True, exist_ok=True)

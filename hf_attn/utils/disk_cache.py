@@ -21,13 +21,9 @@ def cache_directory() -> Path:
 
 
 def cached_rows(name: str, build: Callable[[], list[list[str]]]) -> list[list[str]]:
-    """Rows of text from the cache, or built and stored there.
+    """Rows of text from the cache, or built and stored there under a name with everything they depend on.
 
     A damaged cache is rebuilt; where nothing can be written, the rows are built each time.
-
-    Args:
-        name: of the cache's folder, with everything on which the rows depend.
-        build: builds the rows.
     """
     folder = cache_directory() / name
     with contextlib.suppress(OSError, ValueError):

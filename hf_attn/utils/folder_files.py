@@ -24,17 +24,12 @@ _KINDS = {
 
 
 def list_files(folder: str | Path, wanted: Callable[[str], bool]) -> dict[str, Path]:
-    """List the files at the top of a folder that may be read (`find_file`).
+    """List the files at the top of a folder that may be read (`find_file`) and have a wanted name.
 
-    Args:
-        folder: it may itself be a link.
-        wanted: which names to list. Files of other names are never opened.
+    Files of other names are never opened. ValueError: something with a wanted name may not be read.
 
     Returns:
         Name → where the file lies, all links followed; sorted by name, without folders.
-
-    Raises:
-        ValueError: something with a wanted name is no file that may be read.
     """
     found = {name: find_file(folder, name) for name in sorted(os.listdir(folder)) if wanted(name)}
     return {name: path for name, path in found.items() if path is not None}
@@ -43,16 +38,12 @@ def list_files(folder: str | Path, wanted: Callable[[str], bool]) -> dict[str, P
 def find_file(folder: str | Path, name: str) -> Path | None:
     """Find where a file of a folder lies, if it may be read; None if it is missing or a folder.
 
-    It may be a regular file, or a link to one where the link leads
+    The folder may itself be a link. The file may be a regular one, or a link to one where the link leads
 
     - inside the folder;
     - from a snapshot in a cache of the Hub to that repository's own blobs, as huggingface_hub makes them;
     - to `hf_attn/models/attention.py` from `attention.py`, and likewise for every model file: it stands for
       the installed file, also where git wrote the link as text.
-
-    Args:
-        folder: it may itself be a link.
-        name: of the file, relative to the folder.
 
     Raises:
         ValueError: it is a link that leads elsewhere or nowhere, a named pipe, a socket or a device. The
@@ -85,12 +76,7 @@ def find_file(folder: str | Path, name: str) -> Path | None:
 
 
 def read_file(folder: str | Path, name: str, most: int, remedy: str = "make it smaller") -> bytes:
-    """Read a file of a folder: `find_file`, then `read_bounded`.
-
-    Raises:
-        FileNotFoundError: it is missing.
-        ValueError: it may not be read, or has more bytes.
-    """
+    """Read a file of a folder: `find_file`, then `read_bounded`; FileNotFoundError where it is missing."""
     path = Path(folder) / name
     if (real := find_file(folder, name)) is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
@@ -100,14 +86,9 @@ def read_file(folder: str | Path, name: str, most: int, remedy: str = "make it s
 def read_bounded(path: str | Path, most: int, remedy: str = "make it smaller") -> bytes:
     """Read a file that a person named, wherever it lies; links are followed.
 
-    Args:
-        path: the file.
-        most: bytes to read at most, whatever size is reported.
-        remedy: what to do about a larger file.
-
     Raises:
         OSError: it is missing or cannot be read.
-        ValueError: it is no regular file, or has more bytes.
+        ValueError: it is no regular file, or has more than `most` bytes, whatever size is reported.
     """
     return _read(Path(path), Path(path), most, remedy)
 
@@ -147,9 +128,6 @@ def _find_linked_code(path: Path) -> Path | None:
         model_cards/attn-copy/attention.py → ../../hf_attn/models/attention.py
 
     Where links are not allowed, as on Windows, git writes a file with the link's target as its content.
-
-    Raises:
-        ValueError: there is no file where the link leads.
     """
     installed = MODEL_FILES / path.name
     is_link = path.is_symlink()

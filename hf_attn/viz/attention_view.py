@@ -124,7 +124,7 @@ class AttentionView:
         """All that the lens draws, a `LensValue` of viz/web/board_values.d.ts.
 
         Raises:
-            ValueError: there are too many weights for a page, or it is to show first what it does not offer.
+            ValueError: a page cannot hold it, or lacks what is to be shown first.
         """
         self._refuse_large()
         kind = kind or self._first_kind()
@@ -173,7 +173,7 @@ class AttentionView:
         weights = getattr(self.maps, kind)
         layers, heads = self._chosen(kind)
         allowed = (weights > 0).any(0).any(0).int().tolist() if kind == "decoder" else None
-        title = "alignment, written symbols read the input" if self._is_alignment else None
+        title = "alignment, written symbols read the input" if self.kinds == ("cross",) else None
         for name, chosen, size in zip(("layers", "heads"), (layers, heads), weights.shape[:2], strict=True):
             if len(chosen) < size:
                 places = ", ".join(str(place + 1) for place in chosen)
@@ -186,10 +186,6 @@ class AttentionView:
             title=title,
         )
         return {**packed, "layers": layers, "heads": heads}
-
-    @property
-    def _is_alignment(self) -> bool:
-        return self.kinds == ("cross",)
 
     def _refuse_large(self) -> None:
         """Refuse a page that is too large for a browser."""

@@ -17,13 +17,8 @@ FORMATS = (".png", ".svg")
 class Chart:
     """The contents of a chart.
 
-    Attributes:
-        title: stands above.
-        x_label, y_label: of the axes.
-        series: name → points (x, y). Where x are numbers a line joins them; words have a bar each.
-        log_x, log_y: whether an axis is logarithmic.
-        level: a y that a dotted line shows, such as chance; None for none.
-        level_label: what it is.
+    `series` are points (x, y) by name: where x are numbers a line joins them; words have a bar each. A dotted
+    line shows `level`, a y such as chance, and `level_label` says what it is.
     """
 
     title: str
@@ -48,14 +43,9 @@ class Chart:
 
 
 def draw_chart(chart: Chart, suffix: str) -> bytes:
-    """A chart as a file's content.
+    """A chart as the content of a ".png" or ".svg" file; the same chart gives the same bytes.
 
-    Args:
-        chart: its contents.
-        suffix: ".png" or ".svg"; the same chart gives the same bytes.
-
-    Raises:
-        ValueError: another suffix.
+    ValueError for another suffix.
     """
     check_choice("suffix", suffix, FORMATS)
     import matplotlib

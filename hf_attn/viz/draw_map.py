@@ -34,19 +34,9 @@ Alignment = Sequence[Sequence[int]]
 def choose_head(
     maps: AttentionMaps, kind: str, layer: int, head: int
 ) -> tuple[torch.Tensor, tuple[str, ...], tuple[str, ...]]:
-    """One head's map out of all.
+    """One head's map out of all: (weights [Q, K], the queries' tokens, the keys' tokens).
 
-    Args:
-        maps: of one example.
-        kind: "encoder", "decoder" or "cross".
-        layer: from 0.
-        head: from 0.
-
-    Returns:
-        (weights [Q, K], the queries' tokens, the keys' tokens).
-
-    Raises:
-        ValueError: the model has no such attention, layer or head.
+    ValueError where the model has no such attention, or no such layer or head, both from 0.
     """
     if kind not in maps.kinds:
         raise ValueError(f"kind={kind!r}: this model has {', '.join(maps.kinds)} attention.")
@@ -159,28 +149,27 @@ def _clip(token: str) -> str:
     return token if len(token) <= LONGEST_LABEL else token[: LONGEST_LABEL - 1] + "…"
 
 
-def _picture(suffix: str) -> Callable[..., bytes]:
-    def draw(grid: np.ndarray, queries: tuple, keys: tuple, known: np.ndarray | None, title: str) -> bytes:
-        import matplotlib
-        from matplotlib.figure import Figure
+def _picture(
+    suffix: str, grid: np.ndarray, queries: tuple, keys: tuple, known: np.ndarray | None, title: str
+) -> bytes:
+    import matplotlib
+    from matplotlib.figure import Figure
 
-        rows, columns = grid.shape
-        cell = 0.42 if columns <= CELLS_WITH_NUMBERS else max(0.12, 10 / columns)  # inches
-        figure = Figure(figsize=(columns * cell + 2.2, rows * cell + 2.0), layout="constrained")
-        families = _find_families()
-        settings: dict = {"svg.fonttype": "none", "svg.hashsalt": "hf_attn", "font.family": families}
-        if suffix != "svg":  # where text stays text, the reader's own fonts draw it
-            queries, keys = (tuple(_spell(token, families) for token in side) for side in (queries, keys))
-            title = _spell(title, families)
-        with matplotlib.rc_context(settings), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Glyph .* missing")  # measured only, in an SVG
-            _paint(figure, grid, queries, keys, known, title)
-            stream = io.BytesIO()
-            date = {"Date": None} if suffix == "svg" else {}
-            figure.savefig(stream, format=suffix, dpi=160, metadata=date)
-        return stream.getvalue()
-
-    return draw
+    rows, columns = grid.shape
+    cell = 0.42 if columns <= CELLS_WITH_NUMBERS else max(0.12, 10 / columns)  # inches
+    figure = Figure(figsize=(columns * cell + 2.2, rows * cell + 2.0), layout="constrained")
+    families = _find_families()
+    settings: dict = {"svg.fonttype": "none", "svg.hashsalt": "hf_attn", "font.family": families}
+    if suffix != "svg":  # where text stays text, the reader's own fonts draw it
+        queries, keys = (tuple(_spell(token, families) for token in side) for side in (queries, keys))
+        title = _spell(title, families)
+    with matplotlib.rc_context(settings), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # measured only, in an SVG
+        _paint(figure, grid, queries, keys, known, title)
+        stream = io.BytesIO()
+        date = {"Date": None} if suffix == "svg" else {}
+        figure.savefig(stream, format=suffix, dpi=160, metadata=date)
+    return stream.getvalue()
 
 
 @functools.cache
@@ -283,8 +272,8 @@ def _page(grid: np.ndarray, queries: tuple, keys: tuple, known: np.ndarray | Non
 
 
 WRITERS: dict[str, Callable[..., bytes]] = {
-    ".png": _picture("png"),
-    ".svg": _picture("svg"),
+    ".png": functools.partial(_picture, "png"),
+    ".svg": functools.partial(_picture, "svg"),
     ".html": _page,
     ".npz": _npz_of_map,
     ".csv": _csv,

@@ -64,9 +64,8 @@ class WorkedMap:
 def find_worked_map(model: PreTrainedModel, task: Task) -> WorkedMap | None:
     """Find the head with most weight on the known alignment; without one, the sharpest head.
 
-    Returns:
-        None where the model forms no weights (a recurrent one without a score function, an efficient kernel),
-        or none that are finite.
+    None where the model forms no weights (a recurrent one without a score function, an efficient kernel), or
+    none that are finite.
     """
     if not _forms_maps(model):
         return None

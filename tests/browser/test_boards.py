@@ -126,8 +126,8 @@ def test_a_word_has_the_signed_colour_of_what_the_class_loses_without_it(page):
         {"class": "like", "before": 0.6, "words": words},
     )
     colours = """drops => {
-      const stops = hfAttn.signedStops(document.body);
-      return drops.map(drop => hfAttn.css(hfAttn.signedColour(stops, drop, 0.2)).replaceAll(",", ", "));
+      const theme = hfAttn.themeOf(document.body);
+      return drops.map(drop => hfAttn.css(hfAttn.signedColour(theme, drop, 0.2)).replaceAll(",", ", "));
     }"""
     seen = page.locator(".hf-words > span").evaluate_all("all => all.map(one => one.style.background)")
     assert seen == page.evaluate(colours, drops)

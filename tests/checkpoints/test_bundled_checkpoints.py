@@ -9,8 +9,8 @@ from huggingface_hub import ModelCard
 from safetensors import safe_open
 from scipy.stats import fisher_exact
 
-from hf_attn.checkpoints.collection_card import build_collection
 from hf_attn.checkpoints.model_card import build_card
+from hf_attn.checkpoints.remeasure import build_collection
 from hf_attn.checkpoints.save_load import list_checkpoints, load_checkpoint
 from hf_attn.evaluation.metrics import evaluate, predict
 from hf_attn.viz.example_map import find_worked_map

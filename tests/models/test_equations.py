@@ -16,7 +16,9 @@ from hf_attn.models import score_functions
 from hf_attn.models.attention import scaled_dot_product_attention
 from hf_attn.models.configuration_recurrent_encoder import CELL_TYPES, RecurrentEncoderConfig
 from hf_attn.models.modeling_recurrent_encoder import RecurrentEncoderModel
-from hf_attn.models.positions import PADDING_POSITION, POSITION_TYPES, rotate
+from hf_attn.models.position_base import PADDING_POSITION
+from hf_attn.models.position_rotary import rotate
+from hf_attn.models.positions import POSITION_TYPES
 from hf_attn.textbooks import reference_attention
 from tests.support.checks import SIDES, assert_close
 from tests.support.position_checks import build_positions

@@ -113,7 +113,9 @@ def test_pooling_over_padding_is_caught(monkeypatch):
 
     model = build_classifier()
     check(model)
-    monkeypatch.setattr(type(model), "_pool", lambda self, states, mask: states.mean(dim=1))
+    monkeypatch.setattr(
+        type(model), "_pool", lambda self, outputs, mask: outputs.last_hidden_state.mean(dim=1)
+    )
     assert_caught(check, model)
 
 

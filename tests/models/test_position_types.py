@@ -10,7 +10,9 @@ from transformers.models.t5.modeling_t5 import T5Attention
 
 from hf_attn.models.attention import eager_attention_forward
 from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
-from hf_attn.models.positions import POSITION_TYPES, build_alibi_slopes, build_sinusoids
+from hf_attn.models.position_base import build_sinusoids
+from hf_attn.models.position_relative import build_alibi_slopes
+from hf_attn.models.positions import POSITION_TYPES
 from tests.support.checks import SIZES, assert_close, assert_different, build_encoder, random_ids
 from tests.support.position_checks import BUILDERS, STRETCHED, build, build_positions
 

@@ -5,14 +5,10 @@ import math
 import pytest
 import torch
 
+from hf_attn.models.position_base import build_inverse_frequencies, build_sinusoids, position_ids_from_mask
 from hf_attn.models.position_cache import PADDING_POSITION, mark_padding
-from hf_attn.models.positions import (
-    POSITION_TYPES,
-    build_inverse_frequencies,
-    build_sinusoids,
-    position_ids_from_mask,
-    rotate,
-)
+from hf_attn.models.position_rotary import rotate
+from hf_attn.models.positions import POSITION_TYPES
 from tests.support.checks import (
     assert_close,
     assert_different,

@@ -5,20 +5,13 @@
    value: a Board.AttentionValue */
 import { button, el } from "../../../hf_attn/viz/web/core/dom.js";
 import { named, number } from "../../../hf_attn/viz/web/core/format.js";
+import { buildTable } from "../../../hf_attn/viz/web/core/table.js";
 import { colourOf, css, numberOn, onLook, themeOf } from "../../../hf_attn/viz/web/core/theme.js";
 import { takeRow } from "../../../hf_attn/viz/web/export/buttons.js";
 import { miniStrip, numberStrip, paintSigned } from "../../../hf_attn/viz/web/plots/signed_colours.js";
 
 const letter = (name, word = "") => [el("var", "", name), word ? `\u2002${word}` : ""];
 const minus = "\u2212";
-
-const headOf = (...names) =>
-  names
-    .map(([, cls = ""]) => Object.assign(el("th", cls), { scope: "col" }))
-    .map((cell, i) => {
-      cell.append(...[names[i][0]].flat());
-      return cell;
-    });
 
 /* ---- the five stations ---- */
 
@@ -62,14 +55,10 @@ const added = (/** @type {Board.KeyLine} */ line, /** @type {Board.AttentionValu
 /* ---- the row as a ledger: a line a key ---- */
 
 const ledger = (host, onKey) => {
-  const table = el("table", "hf-ledger");
-  host.append(el("div", "hf-scroll", table));
-  onLook(table, () => paintSigned(table));
-  const line = (
-    /** @type {Board.AttentionValue} */ value,
-    /** @type {number} */ i,
-    /** @type {Record<string, number>} */ ends,
-  ) => {
+  const scroll = el("div", "hf-scroll");
+  host.append(scroll);
+  onLook(scroll, () => paintSigned(scroll));
+  const line = (/** @type {Board.AttentionValue} */ value, i, ends) => {
     const { cell, cols } = value;
     const one = cell.lines[i];
     const chosen = i === cell.column;
@@ -100,8 +89,8 @@ const ledger = (host, onKey) => {
       output: most([cell.output, ...cell.lines.map(one => one.contribution)]),
     };
     const exp = cell.shift ? `exp(· ${minus} ${number(cell.shift)})` : "exp";
-    const head = headOf(
-      ["key"],
+    const heads = [
+      "key",
       [[...letter("q"), "·", ...letter("k")], "num opt"],
       [value.scale ? `÷ √${value.width}` : "no scale", "num"],
       [value.has_bias ? "add" : "mask", "num opt"],
@@ -109,28 +98,25 @@ const ledger = (host, onKey) => {
       ["exp ÷ sum = weight", "w"],
       [letter("v"), "mini opt"],
       [["weight × ", ...letter("v")], "mini"],
-    );
+    ];
     const total = cell.lines.some(one => one.may_attend) ? 1 : 0;
     const foot = el(
       "tr",
       "",
       el("td", "hf-quiet", "sum"),
-      el("td", "opt"),
-      el("td"),
-      el("td", "opt"),
+      ...["opt", "", "opt"].map(cls => el("td", cls)),
       el("td", "num opt", number(cell.exp_sum)),
       el("td", "w", el("div", "", el("span"), el("b", "", number(total, 3)))),
       el("td", "opt"),
       el("td", "mini", miniStrip(cell.output, ends.output)),
     );
-    const focused = document.activeElement?.closest?.(".hf-keyname") && table.contains(document.activeElement);
-    table.replaceChildren(
-      el("thead", "", el("tr", "", ...head)),
-      el("tbody", "", ...cell.lines.map((_, i) => line(value, i, ends))),
-      el("tfoot", "", foot),
-    );
-    if (focused) table.querySelector("tr.chosen .hf-keyname")?.focus();
-    paintSigned(table);
+    const focused = document.activeElement?.closest?.(".hf-keyname") && scroll.contains(document.activeElement);
+    const lines = el("tbody", "", ...cell.lines.map((_, i) => line(value, i, ends)));
+    scroll.replaceChildren(buildTable("hf-ledger", heads, lines, el("tfoot", "", foot)));
+    /** @type {HTMLElement} */
+    const name = scroll.querySelector("tr.chosen .hf-keyname");
+    if (focused) name?.focus();
+    paintSigned(scroll);
   };
   return { update };
 };
@@ -218,9 +204,7 @@ const arithmeticPanel = (host, { onKey }) => {
       apart.textContent =
         `The same vector went in for “${here.word}” in “${here.sentence}”; what comes out is ` +
         `${number(here.apart, 3)} away.`;
-    return here
-      ? [{ name: () => ["there"], label: "there", role: "", values: here.output, digits: 2, scale: "y" }]
-      : [];
+    return here ? [{ label: "there", values: here.output, scale: "y" }] : [];
   };
   const update = (/** @type {Board.AttentionValue} */ value) => {
     current = value;
@@ -228,32 +212,20 @@ const arithmeticPanel = (host, { onKey }) => {
     const line = cell.lines[cell.column];
     pair.replaceChildren(el("span", "hf-q", query()), " reads ", el("span", "hf-k", key()));
     stations.update(value);
+    const total = number(line.score, value.score_digits);
     strip.update([
-      { name: () => letter("q", query()), label: "q", role: "q", values: cell.query, digits: 2, scale: "qk" },
-      { name: () => letter("k", key()), label: "k", role: "k", values: cell.key, digits: 2, scale: "qk" },
-      {
-        name: () => ["product"],
-        label: "product",
-        role: "",
-        values: cell.products,
-        digits: cell.product_digits,
-        scale: "product",
-        total: number(line.score, value.score_digits),
-      },
+      { name: () => letter("q", query()), label: "q", role: "q", values: cell.query, scale: "qk" },
+      { name: () => letter("k", key()), label: "k", role: "k", values: cell.key, scale: "qk" },
+      { label: "product", values: cell.products, digits: cell.product_digits, total },
     ]);
     softmax.textContent = line.may_attend
       ? `${number(line.exp)} ÷ ${number(cell.exp_sum)} = ${number(line.weight, 3)}`
       : `“${query()}” may not read “${key()}”`;
     rows.update(value);
-    const becomes = {
-      name: () => letter("y", query()),
-      label: "y",
-      role: "q",
-      values: cell.output,
-      digits: 2,
-      scale: "y",
-    };
-    output.update([becomes, ...tellBeside(value)]);
+    output.update([
+      { name: () => letter("y", query()), label: "y", role: "q", values: cell.output },
+      ...tellBeside(value),
+    ]);
     told(value.same);
     take.refresh();
   };

@@ -11,23 +11,18 @@ import { printedPanel } from "./textbook_figures.js";
 const PICK_MS = 60; // an arrow key held down is one choice
 
 const mapPanel = (host, onCell) => {
-  const panel = buildPanel("Attention weights");
+  const panel = buildPanel(host, "Attention weights", { cls: "hf-map-panel" });
   const notice = el("p", "hf-notice");
   const mapHost = el("div");
   const map = mapView(mapHost, {
     name: "Attention weights",
-    rows: [],
-    cols: [],
-    values: [],
     onSelect: at => at && onCell({ row: at.r, column: at.c, head: null }),
   });
   const strips = el("div", "hf-view");
   const readers = tokenStrip(strips, { onPick: row => onCell({ row, column: null, head: null }) });
   panel.body.append(notice, strips, mapHost);
-  panel.section.classList.add("hf-map-panel");
   panel.footer.hidden = false;
   panel.footer.append(map.exports(() => "attention-weights"));
-  host.append(panel.section);
   const update = (/** @type {Board.AttentionValue} */ value, /** @type {{row: number, column: number}} */ at) => {
     const square = value.rows.join("\n") === value.cols.join("\n");
     panel.rename("Attention weights", `${value.title}; choose a cell, or move with the arrow keys`);
@@ -39,16 +34,9 @@ const mapPanel = (host, onCell) => {
       chosen: at.row,
       name: "The token that reads",
     });
-    map.update({
-      rows: value.rows,
-      cols: value.cols,
-      values: value.weights,
-      allowed: value.allowed,
-      padding: value.padding.some(Boolean) ? value.padding : null,
-      truth: value.truth,
-      selected: { r: at.row, c: at.column },
-      name: "Attention weights",
-    });
+    const { rows, cols, weights: values, allowed, truth } = value;
+    const padding = value.padding.some(Boolean) ? value.padding : null;
+    map.update({ rows, cols, values, allowed, padding, truth, selected: { r: at.row, c: at.column } });
   };
   return { update };
 };
@@ -80,7 +68,7 @@ const attention_board = (element, trigger) => {
     keepLines(element, value.cell); // before the map, which shows its button where there are lines
     map.update(value, at);
     explain(value.cell);
-    printed.update(value.printed, value.rows, value.cols);
+    printed.update(value);
   };
   /** The arithmetic of a cell; another one may be chosen by now. */
   const receive = (/** @type {Board.AttentionCell} */ { cell }) => {

@@ -13,30 +13,29 @@ const PARTS = [
 ];
 const vector = numbers => `(${numbers.join(", ")})`;
 
-const sheet = (
-  /** @type {Element} */ host,
-  /** @type {keyof Board.HandChecks} */ name,
-  /** @type {string} */ title,
-  /** @type {string} */ how,
-  /** @type {number} */ columns,
-  /** @type {Board.HandValue} */ value,
-  /** @type {() => void} */ onEnter,
-) => {
+/** What a column is called: a word, or a number of a vector. */
+const columnOf = (columns, names, c) => (columns === 3 ? names[c] : `number ${c + 1}`);
+/** Every figure: where it stands, and what was said of it. */
+const figuresOf = (/** @type {Board.HandValue} */ { checks, names }) =>
+  PARTS.flatMap(([name, title, , columns]) =>
+    names.flatMap((row, r) =>
+      range(columns).map(c => ({ title, row, column: columnOf(columns, names, c), check: checks?.[name][r][c] })),
+    ),
+  );
+
+const sheet = (host, [name, title, how, columns], /** @type {Board.HandValue} */ value, onEnter) => {
   const inputs = range(3).map(r =>
     range(columns).map(c => {
       const input = el("input");
-      const target = columns === 3 ? value.names[c] : `number ${c + 1}`;
       Object.assign(input, { type: "text", inputMode: "decimal", autocomplete: "off", maxLength: 12 });
-      input.setAttribute("aria-label", `${title}: ${value.names[r]}, ${target}`);
+      input.setAttribute("aria-label", `${title}: ${value.names[r]}, ${columnOf(columns, value.names, c)}`);
       input.addEventListener("keydown", event => {
         if (event.key === "Enter") onEnter();
       });
       return input;
     }),
   );
-  const heads = range(columns).map(c =>
-    el("span", columns === 3 ? "hf-k" : "", columns === 3 ? value.names[c] : `number ${c + 1}`),
-  );
+  const heads = range(columns).map(c => el("span", columns === 3 ? "hf-k" : "", columnOf(columns, value.names, c)));
   const grid = el("div", "hf-sheet", el("span"), ...heads);
   grid.style.setProperty("--columns", String(columns));
   inputs.forEach((line, r) => grid.append(el("b", "hf-q", value.names[r]), ...line));
@@ -53,49 +52,33 @@ const sheet = (
   return { read, mark, name };
 };
 
-const wrongs = (/** @type {Board.HandChecks} */ checks, /** @type {string[]} */ names) =>
-  PARTS.flatMap(([name, title, , columns]) =>
-    checks[name].flatMap((line, r) =>
-      line.flatMap((one, c) =>
-        one.is_right === false
-          ? [[`${title}, ${names[r]}, ${columns === 3 ? names[c] : `number ${c + 1}`}`, one.hint]]
-          : [],
-      ),
-    ),
-  );
-
-const tell = (/** @type {Element} */ verdict, /** @type {Board.HandValue} */ { checks, names }) => {
-  const all = PARTS.flatMap(([name]) => checks[name].flat());
-  const written = all.filter(one => one.is_right !== null);
-  const wrong = wrongs(checks, names);
+const tell = (/** @type {Element} */ verdict, /** @type {Board.HandValue} */ value) => {
+  const written = figuresOf(value).filter(one => one.check.is_right !== null);
+  const wrong = written.filter(one => !one.check.is_right);
   if (!written.length) return verdict.replaceChildren("Nothing is written yet: fill in as many figures as you like.");
   const right = `${written.length - wrong.length} of ${written.length} figures are right`;
   if (!wrong.length) return verdict.replaceChildren(`${right}.`);
-  const shown = wrong.slice(0, 3).map(([place, hint]) => el("li", "", el("b", "", place), ": ", hint));
+  const shown = wrong
+    .slice(0, 3)
+    .map(({ title, row, column, check }) => el("li", "", el("b", "", `${title}, ${row}, ${column}`), ": ", check.hint));
   const more = wrong.length > 3 ? [el("li", "hf-quiet", `and ${wrong.length - 3} more, underlined above`)] : [];
   return verdict.replaceChildren(el("b", "no", "Not yet. "), `${right}.`, el("ul", "", ...shown, ...more));
 };
 
 const VERDICTS = { true: "right", false: "wrong", null: "" };
-/** Every figure: where it stands, what is written there, and what was said of it. */
-const listed = (/** @type {Board.HandValue} */ { checks, names }, sheets) =>
-  PARTS.flatMap(([name, title, , columns], part) =>
-    sheets[part].read().flatMap((line, r) =>
-      line.map((text, c) => {
-        const is = checks?.[name][r][c].is_right ?? null;
-        return [title, names[r], columns === 3 ? names[c] : `number ${c + 1}`, text, VERDICTS[is]];
-      }),
-    ),
-  );
+const verdictOf = (/** @type {Board.HandCheck} */ check) => VERDICTS[check?.is_right ?? null];
 
 const hand_board = (element, trigger) => {
   const root = element.querySelector(".hf-hand");
-  const panel = buildPanel("By hand");
+  const panel = buildPanel(root, "By hand");
   const verdict = el("div", "hf-hand-verdict");
   verdict.setAttribute("aria-live", "polite");
-  root.append(panel.section);
   let [sheets, shown] = [null, null];
-  const lines = () => [["figure", "row", "column", "written", "is it right"], ...listed(shown, sheets)];
+  const lines = () => {
+    const texts = sheets.flatMap(one => one.read().flat());
+    const line = ({ title, row, column, check }, i) => [title, row, column, texts[i], verdictOf(check)];
+    return [["figure", "row", "column", "written", "is it right"], ...figuresOf(shown).map(line)];
+  };
   const caption = () => "Figures by hand, as they were written and judged";
   const refresh = takeAway(panel, { file: () => "by-hand", lines, caption });
   const send = () => trigger("check", Object.fromEntries(sheets.map(one => [one.name, one.read()])));
@@ -103,7 +86,7 @@ const hand_board = (element, trigger) => {
     const given = `Q = K = ${value.query.map(vector).join(" ")}, V = ${value.value.map(vector).join(" ")}`;
     panel.rename("By hand", `exercise 1 of the textbook chapter “Self-Attention and Multi-Head Attention”: ${given}`);
     panel.body.append(el("p", "hf-hint", "Write any of the figures, two decimals or more; each is checked by itself."));
-    sheets = PARTS.map(([name, title, how, columns]) => sheet(panel.body, name, title, how, columns, value, send));
+    sheets = PARTS.map(part => sheet(panel.body, part, value, send));
     const corrected = value.printed.map(one => `${one.printed} is ${one.computed.toFixed(4)}`).join(", ");
     const fold = el("details", "hf-document", el("summary", "", "What the chapter prints in the third row"));
     fold.append(el("p", "", `${corrected}: the other two rows hold.`));

@@ -6,13 +6,7 @@ import { heatmap } from "../../../hf_attn/viz/web/plots/heatmap.js";
 
 const EVEN = 1e-9; // below it two scores differ by rounding only
 
-const step = (
-  /** @type {Element} */ host,
-  /** @type {number} */ place,
-  /** @type {string[]} */ words,
-  /** @type {Board.RoleStep} */ data,
-  onSelect,
-) => {
+const step = (host, place, words, /** @type {Board.RoleStep} */ data, onSelect) => {
   const cell = el("div", "hf-role");
   const mapHost = el("div");
   const pair = el("p", "hf-hint");
@@ -24,11 +18,8 @@ const step = (
     el("b", "", apart ? "asymmetric" : "symmetric"),
     `, largest |s\u1d62\u2c7c − s\u2c7c\u1d62| ${number(data.asymmetry)}`,
   );
-  cell.append(
-    el("h3", "", el("i", "hf-step-n", String(place)), data.title),
-    el("p", "hf-role-equation", data.equation),
-  );
-  cell.append(mapHost, pair, verdict);
+  const title = el("h3", "", el("i", "hf-step-n", String(place)), data.title);
+  cell.append(title, el("p", "hf-role-equation", data.equation), mapHost, pair, verdict);
   host.append(cell);
   const name = `${data.title}: weights`;
   const map = heatmap(mapHost, { rows: words, cols: words, values: data.weights, name, maxCell: 44, onSelect });
@@ -47,13 +38,11 @@ const step = (
 
 const roles_board = element => {
   const root = element.querySelector(".hf-roles");
-  const panel = buildPanel(
-    "Who asks, who answers, what is said: three steps",
-    "the same five words; the maps W are random, so only the symmetry means something",
-  );
+  const panel = buildPanel(root, "Who asks, who answers, what is said: three steps", {
+    note: "the same five words; the maps W are random, so only the symmetry means something",
+  });
   const grid = el("div", "hf-role-grid");
   panel.body.append(grid);
-  root.append(panel.section);
   let built = false;
   const update = (/** @type {Board.RolesValue} */ value) => {
     if (!value || built) return;

@@ -1,7 +1,6 @@
 /* The figures that a text prints, each one to be pressed: what is computed, whether it is the same, where it stands.
 
-   printedPanel(host, {onFigure({row, column, head})}).update(printed, rows, cols), as a
-   Board.AttentionValue has them */
+   printedPanel(host, {onFigure({row, column, head})}).update(value), a Board.AttentionValue */
 import { buildPanel, button, el } from "../../../hf_attn/viz/web/core/dom.js";
 import { named } from "../../../hf_attn/viz/web/core/format.js";
 
@@ -15,23 +14,24 @@ const STATIONS = {
 };
 const NUMBERED = ["query", "key", "outputs"]; // their columns count the numbers of a vector, not tokens
 
+const isSame = (/** @type {Board.PrintedFigure} */ { verdict }) => verdict === "reproduced";
+
 const printedPanel = (host, { onFigure }) => {
-  const panel = buildPanel("What the text prints", "choose a figure: it is computed here, from the same numbers");
+  const panel = buildPanel(host, "What the text prints", {
+    note: "choose a figure: it is computed here, from the same numbers",
+    cls: "hf-printed-panel",
+  });
   const told = el("p", "hf-figure-told");
   const list = el("div", "hf-printed");
   told.setAttribute("aria-live", "polite");
   panel.body.append(told, list);
-  panel.section.classList.add("hf-printed-panel");
-  host.append(panel.section);
+  /** @type {Board.AttentionValue} */
+  let value = null;
   let had = null;
 
-  const tell = (
-    /** @type {Board.PrintedFigure} */ figure,
-    /** @type {Board.PrintedClaim} */ claim,
-    /** @type {string[]} */ rows,
-    /** @type {string[]} */ cols,
-  ) => {
-    const same = figure.verdict === "reproduced";
+  const tell = (/** @type {Board.PrintedFigure} */ figure, /** @type {Board.PrintedClaim} */ claim) => {
+    const { rows, cols } = value;
+    const same = isSame(figure);
     const verdict = el("b", same ? "" : "no", same ? "the same" : "not the same");
     const words = [`printed ${figure.printed}, computed ${figure.computed}: `, verdict, ". "];
     if (figure.station) {
@@ -42,16 +42,10 @@ const printedPanel = (host, { onFigure }) => {
     }
     told.replaceChildren(...words, el("span", "hf-quiet", claim.why));
   };
-  const choose = (
-    /** @type {HTMLButtonElement} */ press,
-    /** @type {Board.PrintedFigure} */ figure,
-    /** @type {Board.PrintedClaim} */ claim,
-    /** @type {string[]} */ rows,
-    /** @type {string[]} */ cols,
-  ) => {
+  const choose = (press, /** @type {Board.PrintedFigure} */ figure, /** @type {Board.PrintedClaim} */ claim) => {
     list.querySelector("[aria-pressed=true]")?.setAttribute("aria-pressed", "false");
     press.setAttribute("aria-pressed", "true");
-    tell(figure, claim, rows, cols);
+    tell(figure, claim);
     if (!figure.station) return;
     const isCell = !NUMBERED.includes(figure.station);
     onFigure({
@@ -60,42 +54,29 @@ const printedPanel = (host, { onFigure }) => {
       head: figure.head,
     });
   };
-  const group = (
-    /** @type {Board.PrintedClaim} */ claim,
-    /** @type {string[]} */ rows,
-    /** @type {string[]} */ cols,
-  ) => {
+  const group = (/** @type {Board.PrintedClaim} */ claim) => {
     const presses = claim.figures.map(figure => {
-      const press = button(
-        figure.printed,
-        () => choose(press, figure, claim, rows, cols),
-        figure.verdict === "reproduced" ? "hf-figure" : "hf-figure no",
-      );
+      const press = button(figure.printed, () => choose(press, figure, claim), "hf-figure");
       press.setAttribute("aria-pressed", "false");
-      if (figure.verdict !== "reproduced") press.title = `computed ${figure.computed}`;
+      press.classList.toggle("no", !isSame(figure));
+      if (!isSame(figure)) press.title = `computed ${figure.computed}`;
       return press;
     });
-    const right = claim.figures.filter(figure => figure.verdict === "reproduced").length;
+    const right = claim.figures.filter(isSame).length;
     const count = right === claim.figures.length ? "all the same" : `${right} of ${claim.figures.length} the same`;
-    return el(
-      "div",
-      "hf-claim",
-      el("p", "", claim.claim, " ", el("span", "hf-quiet", count)),
-      el("div", "", ...presses),
-    );
+    const words = el("p", "", claim.claim, " ", el("span", "hf-quiet", count));
+    return el("div", "hf-claim", words, el("div", "", ...presses));
   };
-  const update = (
-    /** @type {Board.PrintedClaim[]} */ printed,
-    /** @type {string[]} */ rows,
-    /** @type {string[]} */ cols,
-  ) => {
+  const update = (/** @type {Board.AttentionValue} */ next) => {
+    value = next;
+    const { printed } = value;
     panel.section.hidden = !printed.length;
     const key = JSON.stringify(printed);
     if (key === had) return;
     had = key;
     told.replaceChildren("Figures that come out differently are underlined.");
     told.hidden = !printed.length;
-    list.replaceChildren(...printed.map(claim => group(claim, rows, cols)));
+    list.replaceChildren(...printed.map(group));
   };
   return { update };
 };

@@ -2,18 +2,17 @@
    by side. Every message holds everything; the board takes a Board.DuelValue.
 
    The page's #duel-start is its progress bar. */
-import { buildPanel, el, live, showProgress, write } from "../../../hf_attn/viz/web/core/dom.js";
-import { count, isPlace, percent, range } from "../../../hf_attn/viz/web/core/format.js";
+import { alertLine, buildPanel, el, live, showProgress, write } from "../../../hf_attn/viz/web/core/dom.js";
+import { count, fileName, isPlace, NO_ATTENTION, percent, range } from "../../../hf_attn/viz/web/core/format.js";
 import { meanOf, unpack } from "../../../hf_attn/viz/web/core/packing.js";
 import { heatmap } from "../../../hf_attn/viz/web/plots/heatmap.js";
-import { dashLine } from "../../../hf_attn/viz/web/plots/line_chart.js";
+import { dashLine, seriesStyle } from "../../../hf_attn/viz/web/plots/line_chart.js";
 import { symbolStrip } from "../../../hf_attn/viz/web/plots/token_strip.js";
 import { trainState } from "../train/train_state.js";
 import { duelPanels } from "./duel_panels.js";
 
 /** @import {DuelView, Styled} from "./duel_panels.js" */
 
-const BLIND = "No attention: all of the source passes through one vector.";
 const LATER = "The map of each model will be drawn here, for the same example.";
 const WIDE = 14; // columns of a map that is legible beside two others
 const VERDICTS = { true: "writes, right:", false: "writes, wrong:" };
@@ -23,7 +22,7 @@ const VERDICTS = { true: "writes, right:", false: "writes, wrong:" };
 const mapCell = (host, file, onSelect) => {
   const [title, note, sentence] = [el("h3"), el("p", "hf-hint"), el("p", "hf-blank")];
   const [mapHost, writes] = [el("div"), el("p", "hf-writes-line")];
-  const map = heatmap(mapHost, { name: "", rows: [], cols: [], values: [], maxCell: 26, onSelect });
+  const map = heatmap(mapHost, { name: "", maxCell: 26, onSelect });
   const take = map.exports(file);
   /** @type {Styled} */
   let shown = null;
@@ -37,14 +36,12 @@ const mapCell = (host, file, onSelect) => {
   };
   const update = (/** @type {Styled} */ c) => {
     shown = c;
-    const stroke = dashLine(c.dash);
-    stroke.style.color = `var(--hf-${c.colour})`;
-    title.replaceChildren(stroke, c.name);
+    title.replaceChildren(dashLine(c), c.name);
     written(c);
     const seen = c.map;
     sentence.hidden = Boolean(seen);
     note.hidden = mapHost.hidden = take.hidden = !seen;
-    sentence.textContent = c.points.length ? BLIND : "The first map is on its way.";
+    sentence.textContent = c.points.length ? NO_ATTENTION : "The first map is on its way.";
     if (!seen) return;
     const heads = seen.heads > 1 ? `, mean of ${seen.heads} heads` : "";
     const layer = seen.layer ? `, ${seen.layer}` : "";
@@ -73,12 +70,10 @@ const mapCell = (host, file, onSelect) => {
 };
 
 const mapsPanel = host => {
-  const panel = buildPanel("Who reads what");
+  const panel = buildPanel(host, "Who reads what", { cls: "hf-maps-panel" });
   const grid = el("div", "hf-maps");
   const blank = el("p", "hf-blank", LATER);
   panel.body.append(blank, grid);
-  panel.section.classList.add("hf-maps-panel");
-  host.append(panel.section);
   let cells = [];
   let shown = null;
   /** @type {DuelView} */
@@ -94,7 +89,7 @@ const mapsPanel = host => {
     cells = view.contestants.map((_, i) => {
       const cell = el("div", "hf-map-cell");
       grid.append(cell);
-      const file = () => duelPanels.fileOf(view, view.contestants[i].model, "map");
+      const file = () => fileName("duel", view.task, view.contestants[i].model, "map");
       return mapCell(cell, file, at => choose(at, i));
     });
   };
@@ -119,11 +114,8 @@ const mapsPanel = host => {
 const duel_board = (element, trigger) => {
   const root = element.querySelector(".hf-duel");
   const P = duelPanels;
-  const error = el("div", "hf-error");
   const spoken = live();
-  error.setAttribute("role", "alert");
-  error.hidden = true;
-  root.append(error);
+  const say = alertLine(root);
   const [curves, standings] = [P.curvesPanel(root), P.standingsPanel(root, trigger)];
   const [sizes, maps] = [P.sizesPanel(root), mapsPanel(root)];
   const panels = [curves, standings, sizes, maps];
@@ -138,14 +130,9 @@ const duel_board = (element, trigger) => {
     spoken.say(`${percent(view.done, 0)} of the budget: ${figures.join(", ")}`);
   };
   const update = (/** @type {Board.DuelValue} */ value) => {
-    const styled = (/** @type {Board.Contestant} */ c, /** @type {number} */ i) => ({
-      ...c,
-      colour: `series-${i + 1}`,
-      dash: i,
-    });
-    const view = value && { ...value, contestants: value.contestants.map(styled) };
-    error.hidden = !view?.message;
-    error.textContent = view?.message || "";
+    const contestants = value?.contestants.map((c, i) => ({ ...c, ...seriesStyle(i) }));
+    const view = value && { ...value, contestants };
+    say(view?.message);
     panels.forEach(panel => panel.update(view));
     showProgress("#duel-start", view?.status ?? "ready", view?.done ?? 0);
     if (view) speak(view);

@@ -1,19 +1,15 @@
 /* The panels of the Duel tab, each with update(view). A view is the board's value whose contestants also have
    `colour` and `dash`; null before the first duel. */
 import { buildPanel, buildSegment, button, el } from "../../../hf_attn/viz/web/core/dom.js";
-import { count, minutes, number, percent } from "../../../hf_attn/viz/web/core/format.js";
+import { count, fileName, minutes, number, percent } from "../../../hf_attn/viz/web/core/format.js";
+import { buildTable, cells, emptyRow } from "../../../hf_attn/viz/web/core/table.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
-import { curveKey, dashLine, lineChart } from "../../../hf_attn/viz/web/plots/line_chart.js";
+import { ACCURACY, dashLine, lineChart } from "../../../hf_attn/viz/web/plots/line_chart.js";
 import { besideOf, logMark, logScale } from "../train/train_panels.js";
 
 const thousands = n => (n >= 1e6 ? `${(n / 1e6).toFixed(1)}\u202fM` : `${Math.round(n / 1e3)}\u202fk`);
 const span = (/** @type {{from: number, to: number}} */ { from, to }) => (from === to ? String(from) : `${from}–${to}`);
 const interval = ([low, high]) => `${(100 * low).toFixed(1)} to ${percent(high)}`;
-const fileOf = (/** @type {DuelView} */ view, ...parts) =>
-  ["duel", view?.task, ...parts]
-    .filter(Boolean)
-    .join("-")
-    .replace(/[^\w-]+/g, "-");
 
 /* ---- accuracy and loss, by step and by second ---- */
 
@@ -32,23 +28,18 @@ const ENDS = [1, 2, 3, 5, 8];
 /** The next round number above; it never shrinks within a duel, so that the frame stays still. */
 const roundEnd = () => {
   let end = 1;
-  return {
-    reset: () => {
-      end = 1;
-    },
-    cover: value => {
-      const size = 10 ** Math.floor(Math.log10(Math.max(1, value)));
-      const next = ENDS.map(k => k * size).find(v => v >= value) ?? 10 * size;
-      end = Math.max(end, next);
-      return end;
-    },
+  return value => {
+    const size = 10 ** Math.floor(Math.log10(Math.max(1, value)));
+    end = Math.max(end, ENDS.map(k => k * size).find(v => v >= value) ?? 10 * size);
+    return end;
   };
 };
+const newScales = () => ({ loss: logScale(), step: roundEnd(), seconds: roundEnd() });
 
 const curvesPanel = host => {
-  const panel = buildPanel("Held-out accuracy");
+  const panel = buildPanel(host, "Held-out accuracy");
   const chosen = { what: 0, by: 0 };
-  const [scale, lastStep, lastSecond] = [logScale(), roundEnd(), roundEnd()];
+  let scales = newScales();
   /** @type {DuelView} */
   let view = null;
   let shown = null;
@@ -60,10 +51,8 @@ const curvesPanel = host => {
   panel.header.append(el("span", "hf-picks", what.element, by.element));
   const curve = lineChart(panel.body, {
     name: "Held-out accuracy by step",
-    y: [0, 1],
-    ticks: [0, 0.5, 1],
-    x: [0, 1],
     height: 280,
+    keys: panel.footer,
     empty: "the curve of each model will be drawn here",
   });
   const points = (/** @type {Styled} */ c) =>
@@ -76,20 +65,17 @@ const curvesPanel = host => {
       c.points.map(p => [c.name, count(p.step), number(p.seconds, 1), percent(p.held_out), number(p.loss ?? NaN, 3)]),
     ),
   ];
-  const keys = el("div", "hf-keys");
-  panel.footer.append(keys);
   const fill = takeAway(panel, {
     picture: curve,
-    file: () => fileOf(view, WHAT[chosen.what].key, BY[chosen.by].name),
+    file: () => fileName("duel", view?.task, WHAT[chosen.what].key, BY[chosen.by].name),
     lines,
     caption: () => "Accuracy and loss of each model at each measurement",
   });
-  host.append(panel.section);
   const lastX = () => {
     const given = chosen.by ? view.budget.seconds : view.budget.steps;
     if (given) return given;
-    const [key, end] = chosen.by ? ["seconds", lastSecond] : ["step", lastStep];
-    return end.cover(Math.max(...view.contestants.map(c => c[key] / Math.max(c.spent, 0.1))));
+    const key = chosen.by ? "seconds" : "step";
+    return scales[key](Math.max(...view.contestants.map(c => c[key] / Math.max(c.spent, 0.1))));
   };
   const draw = () => {
     const title = WHAT[chosen.what].title;
@@ -99,7 +85,7 @@ const curvesPanel = host => {
     const series = (view?.contestants || []).map(c => ({ ...c, points: points(c) }));
     const isLoss = chosen.what === 1;
     const losses = series.flatMap(s => s.points.map(p => p[1]));
-    const y = isLoss ? scale.cover(losses) : { y: [0, 1], ticks: [0, 0.25, 0.5, 0.75, 1] };
+    const y = isLoss ? { ...scales.loss(losses), format: logMark, tell: null } : ACCURACY;
     const x = [0, view ? lastX() : 1];
     const beside = isLoss ? [] : besideOf(view?.baseline, x[1]);
     curve.update({
@@ -108,21 +94,14 @@ const curvesPanel = host => {
       series: [...series, ...beside],
       x,
       xName: BY[chosen.by].name,
-      format: isLoss ? logMark : v => percent(v, 0),
-      tell: isLoss ? null : percent,
       name: `${title} by ${BY[chosen.by].name}, ${series.length} models`,
     });
     panel.footer.hidden = !series.length;
-    keys.replaceChildren(...[...series, ...beside].map(s => curveKey(s.name, s.colour, s.dash)));
     fill();
   };
   const update = (/** @type {DuelView} */ next) => {
-    if (next?.duel !== shown) {
-      scale.reset();
-      lastStep.reset();
-      lastSecond.reset();
-      shown = next?.duel;
-    }
+    if (next?.duel !== shown) scales = newScales();
+    shown = next?.duel;
     view = next;
     draw();
   };
@@ -137,24 +116,18 @@ const curvesPanel = host => {
 
 /* ---- accuracy by size at the end ---- */
 
-const nearest = (points, x) =>
-  points.reduce((best, p) => (!best || Math.abs(p[0] - x) < Math.abs(best[0] - x) ? p : best), null)?.[1] ?? null;
-
 const sizesPanel = host => {
-  const panel = buildPanel("Accuracy by length");
+  const panel = buildPanel(host, "Accuracy by length");
   /** @type {DuelView} */
   let view = null;
   const measured = () => (view?.contestants || []).filter(c => c.sizes.length);
   const groups = () => measured()[0]?.sizes || [];
   const curve = lineChart(panel.body, {
     name: "Accuracy by length at the end",
-    y: [0, 1],
-    ticks: [0, 0.25, 0.5, 0.75, 1],
-    x: [0, 1],
+    ...ACCURACY,
     height: 280,
-    format: v => percent(v, 0),
-    tell: percent,
-    valueAt: nearest,
+    near: true,
+    keys: panel.footer,
     tellX: x => {
       const group = groups().reduce((a, b) => (Math.abs(mid(b) - x) < Math.abs(mid(a) - x) ? b : a));
       return `${view.size_name} ${span(group)}`;
@@ -162,8 +135,6 @@ const sizesPanel = host => {
     empty: "measured when all have learned",
   });
   const mid = group => (group.from + group.to) / 2;
-  const keys = el("div", "hf-keys");
-  panel.footer.append(keys);
   const said = (/** @type {Board.SizeScore} */ s) => `${percent(s.held_out)} (${interval([s.low, s.high])})`;
   const lines = () => [
     ["model", ...groups().map(g => `${view.size_name} ${span(g)}`)],
@@ -171,11 +142,10 @@ const sizesPanel = host => {
   ];
   const fill = takeAway(panel, {
     picture: curve,
-    file: () => fileOf(view, "by", view?.size_name),
+    file: () => fileName("duel", view?.task, "by", view?.size_name),
     lines,
     caption: () => `Held-out accuracy by ${view?.size_name || "length"}, with its 95 % interval`,
   });
-  host.append(panel.section);
   const update = (/** @type {DuelView} */ next) => {
     view = next;
     const name = view?.size_name || "length";
@@ -193,7 +163,6 @@ const sizesPanel = host => {
     const x = [0, all.length ? most * 1.02 : 1];
     curve.update({ series, x, xName: name, name: `Accuracy by ${name}, ${all.length} models` });
     panel.footer.hidden = !all.length;
-    keys.replaceChildren(...all.map(c => curveKey(c.name, c.colour, c.dash)));
     fill();
   };
   return { update };
@@ -202,14 +171,11 @@ const sizesPanel = host => {
 /* ---- the legend with its figures ---- */
 
 const standingsPanel = (host, trigger) => {
-  const panel = buildPanel("Models", "equal in parameters, examples and their order");
-  const heads = ["line", "model", "parameters", "steps", "seconds", "loss", "held-out"];
-  const head = heads.map((text, i) => Object.assign(el("th", i > 1 ? "num" : "", text), { scope: "col" }));
+  const panel = buildPanel(host, "Models", { note: "equal in parameters, examples and their order", cls: "hf-models" });
+  const figures = ["parameters", "steps", "seconds", "loss", "held-out"].map(text => [text, "num"]);
+  const heads = ["line", "model", ...figures, el("span", "hf-sr", "actions")];
   const body = el("tbody");
-  const all = el("tr", "", ...head, el("th", "", el("span", "hf-sr", "actions")));
-  panel.body.append(el("table", "hf-standings", el("thead", "", all), body));
-  panel.section.classList.add("hf-models");
-  host.append(panel.section);
+  panel.body.append(buildTable("hf-standings", heads, body));
   const act = (/** @type {string} */ text, /** @type {string} */ event, /** @type {Styled} */ c) => {
     const press = button(text, () => trigger(event, { run: c.id }), "");
     press.setAttribute("aria-label", `${text} ${c.name}`);
@@ -220,56 +186,30 @@ const standingsPanel = (host, trigger) => {
     return el("div", "hf-take", c.kept ? act("Download", "download_run", c) : act("Keep", "keep_run", c));
   };
   const row = (/** @type {Styled} */ c, /** @type {DuelView} */ view) => {
-    const stroke = dashLine(c.dash);
-    stroke.style.color = `var(--hf-${c.colour})`;
     const details = `${thousands(c.parameters)}, ${count(c.step)} steps, ${minutes(c.seconds)}`;
     const sure = c.interval ? interval(c.interval) : `of ${count(c.examples)}`;
     const name = el("td", "", el("b", "", c.name), el("small", "hf-narrow", details));
     if (c.message) name.append(el("small", "no", c.message));
-    return el(
-      "tr",
-      "",
-      el("td", "", stroke),
-      name,
-      el("td", "num", thousands(c.parameters)),
-      el("td", "num", count(c.step)),
-      el("td", "num", number(c.seconds, 1)),
-      el("td", "num", number(c.loss ?? NaN, 3)),
-      el("td", "num", percent(c.held_out ?? NaN), el("small", "", sure)),
-      el("td", "", actions(c, view)),
-    );
+    const reached = [percent(c.held_out ?? NaN), el("small", "", sure)];
+    const figures = [thousands(c.parameters), count(c.step), number(c.seconds, 1), number(c.loss ?? NaN, 3), reached];
+    return el("tr", "", el("td", "", dashLine(c)), name, ...cells("num", ...figures), el("td", "", actions(c, view)));
   };
-  const empty = () => {
-    const cell = el("td", "hf-quiet", "Each model is listed here with what it has used and what it reaches.");
-    cell.colSpan = heads.length + 1;
-    return el("tr", "", cell);
-  };
-  const beside = (
-    /** @type {Board.BaselineLevel} */ { name, parameters, seconds, held_out: share, interval: sure },
-  ) => {
-    const said = `${thousands(parameters)}, ${minutes(seconds)}`;
-    return el(
-      "tr",
-      "",
-      el("td"),
-      el("td", "", el("b", "", name), el("small", "hf-narrow", said)),
-      el("td", "num", thousands(parameters)),
-      el("td", "num", "–"),
-      el("td", "num", number(seconds, 1)),
-      el("td", "num", "–"),
-      el("td", "num", percent(share), el("small", "", interval(sure))),
-      el("td"),
-    );
+  const empty = emptyRow("Each model is listed here with what it has used and what it reaches.", heads.length);
+  const beside = (/** @type {Board.BaselineLevel} */ { name, parameters, seconds, held_out, interval: sure }) => {
+    const said = el("small", "hf-narrow", `${thousands(parameters)}, ${minutes(seconds)}`);
+    const reached = [percent(held_out), el("small", "", interval(sure))];
+    const figures = cells("num", thousands(parameters), "–", number(seconds, 1), "–", reached);
+    return el("tr", "", el("td"), el("td", "", el("b", "", name), said), ...figures, el("td"));
   };
   const rows = (/** @type {DuelView} */ view) => [
     ...view.contestants.map(c => row(c, view)),
     ...(view.baseline ? [beside(view.baseline)] : []),
   ];
-  const update = (/** @type {DuelView} */ view) => body.replaceChildren(...(view ? rows(view) : [empty()]));
+  const update = (/** @type {DuelView} */ view) => body.replaceChildren(...(view ? rows(view) : [empty]));
   return { update };
 };
 
-const duelPanels = { curvesPanel, sizesPanel, standingsPanel, fileOf };
+const duelPanels = { curvesPanel, sizesPanel, standingsPanel };
 
 /** A model with its line.
     @typedef {Board.Contestant & {colour: string, dash: number}} Styled */

@@ -3,13 +3,13 @@
 import { buildPanel, buildSegment, button, el, live } from "../../../hf_attn/viz/web/core/dom.js";
 import { named, number, percent, range, shown, sum } from "../../../hf_attn/viz/web/core/format.js";
 import { onLook } from "../../../hf_attn/viz/web/core/theme.js";
-import { keepLines } from "../../../hf_attn/viz/web/export/buttons.js";
+import { keepLines, takeRow } from "../../../hf_attn/viz/web/export/buttons.js";
 import { lens as lensState } from "../../../hf_attn/viz/web/lens/explore_board.js";
 import { nameAt } from "../../../hf_attn/viz/web/lens/facts.js";
 import { headGrid } from "../../../hf_attn/viz/web/plots/head_grid.js";
 import { paintSigned, signedColour } from "../../../hf_attn/viz/web/plots/signed_colours.js";
 import { symbolStrip, tokenStrip } from "../../../hf_attn/viz/web/plots/token_strip.js";
-import { rolesPanel, shades, stopsFor, takeInside, theoryPanel } from "./ablation_panels.js";
+import { rolesPanel, shades, theoryPanel } from "./ablation_panels.js";
 
 /** @import {LensView} from "../../../hf_attn/viz/web/lens/explore_board.js" */
 /** The lens's view, with the chosen head in words.
@@ -119,14 +119,8 @@ const questionOf = (host, trigger) => {
   const isPlace = place => place === null || Number.isInteger(place);
   const restore = (asked, id) => {
     const { what, how, token, kind, ...places } = asked;
-    const isOne = (names, name) => Object.hasOwn(names, name);
-    if (
-      !isOne(WHATS, what) ||
-      !isOne(HOWS, how) ||
-      !isOne(NAMES, kind) ||
-      ![token, ...Object.values(places)].every(isPlace)
-    )
-      return;
+    const named = [Object.hasOwn(WHATS, what), Object.hasOwn(HOWS, how), Object.hasOwn(NAMES, kind)];
+    if (named.includes(false) || ![token, ...Object.values(places)].every(isPlace)) return;
     Object.assign(ask, { what, how, token, seed: asked.seed ?? 0 });
     seed.value = String(ask.seed);
     sent = { id, asked };
@@ -142,11 +136,7 @@ const verdict = correct => {
   if (correct === null) return null;
   return el("span", correct ? "hf-verdict" : "hf-verdict no", el("i", correct ? "yes" : "no"), VERDICTS[correct]);
 };
-const written = (
-  /** @type {string} */ title,
-  /** @type {Board.AblationAnswer} */ answer,
-  /** @type {boolean} */ isAfter,
-) => {
+const written = (title, /** @type {Board.AblationAnswer} */ answer, isAfter) => {
   const tokens = answer.symbols.length ? answer.symbols : ["nothing"];
   const symbols = symbolStrip(tokens, answer.changed);
   if (isAfter && answer.correct !== false) symbols.classList.add("other");
@@ -160,8 +150,7 @@ const movedOf = (/** @type {Board.AblationChange["moved"]} */ moved) => {
     chip.title = `total variation ${number(varied, 3)}, KL divergence ${number(diverged, 3)} nats`;
     return chip;
   });
-  const box = el("div", "hf-moved-by", ...chips);
-  return box;
+  return el("div", "hf-moved-by", ...chips);
 };
 
 const answerOf = host => {
@@ -182,12 +171,7 @@ const answerOf = host => {
     ]),
   ];
   const caption = () => `${answer?.what}: each symbol of the answer, and how far its distribution moves`;
-  const page = () => ({
-    kind: "figure",
-    title: "Ask the model",
-    value: { drawings: [], lines: lines(), caption: caption() },
-  });
-  const away = takeInside({ file: () => "ask-the-model", caption, lines, page });
+  const take = takeRow({ file: () => "ask-the-model", caption, lines, figure: () => ({ drawings: [] }) });
   const paint = () => box.isConnected && paintSigned(box);
   onLook(box, paint);
   const differs = (/** @type {Board.AblationChange} */ { differ, before }) =>
@@ -216,13 +200,13 @@ const answerOf = host => {
       el(
         "p",
         "hf-hint",
-        "Total variation, 0 to 1" + (several ? ", each after the first answer's symbols before it." : "."),
+        `Total variation, 0 to 1${several ? ", each after the first answer's symbols before it" : ""}.`,
       ),
       el("p", "hf-hint", "The same, counted from 0: ", el("code", "", `hf-attn ablate … ${answer.option}`)),
-      away.take,
-      away.table,
+      take.row,
+      take.below,
     );
-    away.fill();
+    take.refresh();
     paint();
     said.say(`${answer.what}: ${answer.after.symbols.join(" ")}. ${differs(answer)}`);
   };
@@ -266,48 +250,35 @@ const accuracyOf = (host, trigger) => {
     ...(view?.each?.rows || []).map(r => [r.kind, r.layer + 1, r.head + 1, r.left, r.low, r.high, r.drop, r.error]),
   ];
   const caption = () => `Held-out accuracy without each head; with all of them ${percent(view?.each?.whole)}`;
-  /** The grid as a picture, of the map's kind. */
-  const shaded = theme => {
-    const rows = (view?.each?.rows || []).filter(r => r.kind === lens.kind);
-    if (!rows.length) return null;
-    const counts = view.heads[lens.kind];
-    const stops = stopsFor(theme);
-    const cells = counts.map((count, l) =>
-      range(count).map(h => {
-        const row = rows.find(r => r.layer === l && r.head === h);
-        return row ? { text: number(100 * row.left, 0), rgb: signedColour(stops, -Math.max(0, row.drop), 1) } : null;
-      }),
-    );
-    const cols = range(Math.max(...counts)).map(h => `head ${h + 1}`);
-    return { rows: counts.map((_, l) => `layer ${l + 1}`), cols, cells };
-  };
-  const picture = shades(gridHost, shaded);
-  const page = () => ({
-    kind: "figure",
-    title: "Without each head",
-    value: { drawings: picture.drawings(), lines: lines(), caption: caption() },
-  });
-  const away = takeInside({ file: () => "without-each-head", caption, lines, picture, page });
-  host.append(
-    el("h3", "", "Held-out accuracy"),
-    fall,
-    el("div", "hf-each", name, press),
-    note,
-    gridHost,
-    away.take,
-    away.table,
-  );
-  let drawn = null;
   const tell = (/** @type {Board.RemovedHead} */ row) =>
     `${percent(row.left)} without it, lost ${points(row.drop)} ± ${points(2 * row.error)}`;
-  const showGrid = (/** @type {Board.EachHead} */ each) => {
+  /** What is left without each head of the map's kind, layer by layer; null where it is not known yet. */
+  const readLeft = () => {
     const left = view.heads[lens.kind].map(count => Array(count).fill(null));
-    for (const row of each.rows.filter(r => r.kind === lens.kind))
-      left[row.layer][row.head] = {
-        text: number(100 * row.left, 0),
-        title: tell(row),
-        value: -Math.max(0, row.drop),
-      };
+    for (const row of view.each.rows.filter(r => r.kind === lens.kind)) {
+      const [text, value] = [number(100 * row.left, 0), -Math.max(0, row.drop)];
+      left[row.layer][row.head] = { text, title: tell(row), value };
+    }
+    return left;
+  };
+  /** The grid as a picture. */
+  const shaded = theme => {
+    if (!view?.each?.rows.some(r => r.kind === lens.kind)) return null;
+    const left = readLeft();
+    const cells = left.map(row =>
+      row.map(cell => cell && { text: cell.text, rgb: signedColour(theme, cell.value, 1) }),
+    );
+    const cols = range(Math.max(...view.heads[lens.kind])).map(h => `head ${h + 1}`);
+    return { rows: left.map((_, l) => `layer ${l + 1}`), cols, cells };
+  };
+  const picture = shades(gridHost, shaded);
+  const figure = () => ({ title: "Without each head", drawings: picture.drawings() });
+  const take = takeRow({ file: () => "without-each-head", caption, lines, picture, figure });
+  const each = el("div", "hf-each", name, press);
+  host.append(el("h3", "", "Held-out accuracy"), fall, each, note, gridHost, take.row, take.below);
+  let drawn = null;
+  const showGrid = () => {
+    const left = readLeft();
     const key = JSON.stringify(left);
     if (key !== drawn?.key) drawn = { key, left };
     grid.update({ left: drawn.left, layer: lens.layer, head: lens.head });
@@ -318,11 +289,8 @@ const accuracyOf = (host, trigger) => {
     const done = `${each.done} of ${each.of} heads`;
     const of = `${lens.name}; with every head ${percent(each.whole)}, on ${each.examples} held-out examples.`;
     const whole = Number.isFinite(each.whole) ? of : "";
-    return each.status === "running"
-      ? `${done}. ${whole}`
-      : each.status === "stopped"
-        ? `Stopped after ${done}. ${whole}`
-        : whole;
+    const begun = { running: `${done}. `, stopped: `Stopped after ${done}. ` }[each.status] ?? "";
+    return begun + whole;
   };
   const update = (/** @type {ChecksView} */ next, /** @type {Chosen} */ at) => {
     [view, lens] = [next, at];
@@ -334,13 +302,13 @@ const accuracyOf = (host, trigger) => {
     for (const part of [name.parentElement, note]) part.hidden = !can;
     name.textContent = each ? "Left without each head, in %" : "All heads";
     press.textContent = running ? "Stop" : each ? "Run on all heads again" : "Without each head";
-    for (const part of [gridHost, away.take, away.table]) part.hidden = !can || !each;
+    for (const part of [gridHost, take.row, take.below]) part.hidden = !can || !each;
     if (!can) return;
     note.textContent = sentence(each);
-    if (each) showGrid(each);
+    if (each) showGrid();
     picture.update(`${caption()}, in %, ${lens.name}`);
     keepLines(host, { python: each?.python || "" });
-    away.fill();
+    take.refresh();
   };
   return { update };
 };
@@ -349,17 +317,15 @@ const accuracyOf = (host, trigger) => {
 
 const checks_board = (element, trigger) => {
   const root = element.querySelector(".hf-checks");
-  const panel = buildPanel(
-    "Ask the model",
-    "a map shows where a head looks, not what the answer needs; so take it away and count",
-  );
+  const panel = buildPanel(root, "Ask the model", {
+    note: "a map shows where a head looks, not what the answer needs; so take it away and count",
+    cls: "hf-ask-panel",
+  });
   const blank = el("p", "hf-blank", "Choose a checkpoint and an input above; what is removed will be named here.");
   const asking = el("div");
   const [left, right] = [el("div"), el("div")];
   const two = el("div", "hf-checks-two", left, right);
-  panel.section.classList.add("hf-ask-panel");
   panel.body.append(blank, asking, two);
-  root.append(panel.section);
   const question = questionOf(asking, trigger);
   const answer = answerOf(left);
   const accuracy = accuracyOf(right, trigger);

@@ -1,24 +1,19 @@
 /* Below the lens: roles of all heads as a table, theory views of the chosen one.
 
-   takeInside(options) → {take, table, fill}: as takeAway, in two places of a panel of many parts
    shades(host, describe) → a picture that is only saved, of a table of shaded numbers: describe(theme) gives
    {rows, cols, cells[r][c] {text, below, rgb} or null}; picture.update(name) after each change
    bars(host, {name, tell}).update({values, labels, xName}): a bar a value, null where there is none */
-import { buildPanel, buildSegment, button, el } from "../../../hf_attn/viz/web/core/dom.js";
-import { clamp, number, range, sum } from "../../../hf_attn/viz/web/core/format.js";
+import { buildPanel, buildSegment, button, el, scrollRegion } from "../../../hf_attn/viz/web/core/dom.js";
+import { clamp, number, range, roundUp } from "../../../hf_attn/viz/web/core/format.js";
 import { surface } from "../../../hf_attn/viz/web/core/surface.js";
-import { atNight, colourOf, css, font, numberOn, onLook, rgbOf, themeOf } from "../../../hf_attn/viz/web/core/theme.js";
-import { tip } from "../../../hf_attn/viz/web/core/tooltip.js";
-import { keepLines, takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
+import { buildTable, cells, headCell } from "../../../hf_attn/viz/web/core/table.js";
+import { colourOf, css, drawText, font, numberOn, onLook, themeOf } from "../../../hf_attn/viz/web/core/theme.js";
+import { tipOver } from "../../../hf_attn/viz/web/core/tooltip.js";
+import { keepLines, takeAway, takeRow } from "../../../hf_attn/viz/web/export/buttons.js";
 import { drawingsIn } from "../../../hf_attn/viz/web/export/single_page.js";
 import { lens as lensState, linesForHead } from "../../../hf_attn/viz/web/lens/explore_board.js";
-import { signedStops } from "../../../hf_attn/viz/web/plots/signed_colours.js";
 
 /** @import {Chosen, ChecksView} from "./ablation_board.js" */
-
-const ROUND = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
-const roundUp = most => ROUND.find(end => most <= end) ?? most;
-const header = (text, scope) => Object.assign(el("th", "", String(text)), { scope });
 
 /** A line that says that a table goes on, while it does: {element, look}. */
 const sideways = scroll => {
@@ -30,30 +25,11 @@ const sideways = scroll => {
   return { element, look };
 };
 
-/** Export buttons and table inside a panel: {take, table, fill}. */
-const takeInside = options => {
-  const [footer, section] = [el("div"), el("div")];
-  const fill = takeAway({ footer, section }, options);
-  return { take: footer, table: section, fill };
-};
-
 /* ---- a table of shades, to be saved ---- */
-
-/** The shades of signed numbers in a drawing, which may be made for the other look than the page's. */
-const stopsFor = theme => {
-  const isDay = sum(rgbOf(theme.panel)) > 384;
-  return isDay ? signedStops(document.documentElement) : atNight(signedStops);
-};
 
 const [TALL, TOP] = [34, 26];
 const paintShades = (ctx, theme, size, { rows, cols, cells }) => {
-  const put = (text, x, y, colour, align = "center", weight = 400, points = 12) => {
-    ctx.fillStyle = colour;
-    ctx.font = font(theme, points, weight);
-    ctx.textAlign = align;
-    ctx.textBaseline = "middle";
-    ctx.fillText(text, x, y);
-  };
+  const put = (text, x, y, colour, more = {}) => drawText(ctx, theme, text, x, y, { align: "center", colour, ...more });
   ctx.font = font(theme, 12);
   const widest = texts => Math.max(...texts.map(text => ctx.measureText(text).width));
   const [left, wide] = [widest(rows) + 12, Math.max(48, widest(cols) + 14)];
@@ -61,7 +37,7 @@ const paintShades = (ctx, theme, size, { rows, cols, cells }) => {
   cols.forEach((name, c) => put(name, left + (c + 0.5) * wide, TOP / 2, theme["ink-3"]));
   rows.forEach((name, r) => {
     const y = TOP + (r + 0.5) * TALL;
-    put(name, left - 8, y, theme["ink-2"], "right");
+    put(name, left - 8, y, theme["ink-2"], { align: "right" });
     cells[r].forEach((cell, c) => {
       if (!cell) return;
       const x = left + (c + 0.5) * wide;
@@ -70,8 +46,8 @@ const paintShades = (ctx, theme, size, { rows, cols, cells }) => {
         ctx.fillRect(x - wide / 2 + 1, y - TALL / 2 + 1, wide - 2, TALL - 2);
       }
       const colour = cell.rgb ? numberOn(theme, cell.rgb) : theme.ink;
-      put(cell.text, x, cell.below ? y - 6 : y, colour, "center", 500);
-      if (cell.below) put(cell.below, x, y + 9, colour, "center", 400, 10);
+      put(cell.text, x, cell.below ? y - 6 : y, colour, { weight: 500 });
+      if (cell.below) put(cell.below, x, y + 9, colour, { size: 10 });
     });
   });
 };
@@ -100,13 +76,7 @@ const paintBars = (ctx, width, theme, size, o) => {
   const known = o.values.filter(Number.isFinite);
   const top = roundUp(Math.max(0, ...known));
   const each = (x1 - x0) / Math.max(1, o.values.length);
-  const put = (text, x, y, align, base = "alphabetic") => {
-    ctx.fillStyle = theme["ink-3"];
-    ctx.font = font(theme, 12);
-    ctx.textAlign = align;
-    ctx.textBaseline = base;
-    ctx.fillText(text, x, y);
-  };
+  const put = (text, x, y, align, base = "alphabetic") => drawText(ctx, theme, text, x, y, { align, base });
   for (const [value, y] of [
     [0, y1],
     [top, y0],
@@ -137,12 +107,11 @@ const bars = (host, options) => {
   const picture = surface(host, o.name, (ctx, width, theme, size) => {
     box = paintBars(ctx, width, theme, size, o);
   });
-  picture.canvas.addEventListener("pointermove", event => {
+  tipOver(picture.canvas, event => {
     const left = picture.canvas.getBoundingClientRect().left;
     const i = box ? Math.floor((event.clientX - left - box.x0) / box.each) : -1;
-    tip(event, i in o.values ? o.tell(i) : null);
+    return i in o.values ? o.tell(i) : null;
   });
-  picture.canvas.addEventListener("pointerleave", event => tip(event, null));
   const update = patch => {
     Object.assign(o, patch);
     picture.relabel(`${o.name}: ${o.values.length} bars`);
@@ -161,8 +130,8 @@ const placesOf = (/** @type {Record<string, number[][]>} */ figures) => {
 };
 
 const rolesPanel = (host, trigger) => {
-  const panel = buildPanel("Head roles");
-  const [note, scroll, terms] = [el("p", "hf-hint"), el("div", "hf-scroll"), el("ul", "hf-terms")];
+  const panel = buildPanel(host, "Head roles", { cls: "hf-roles-table" });
+  const [note, scroll, terms] = [el("p", "hf-hint"), scrollRegion("Roles of every head"), el("ul", "hf-terms")];
   const over = buildSegment("Measured on", i => {
     onHeldOut = i === 1;
     if (onHeldOut && !view.compared) trigger("compare_roles", {});
@@ -170,88 +139,82 @@ const rolesPanel = (host, trigger) => {
   });
   /** @type {[ChecksView, Chosen, boolean]} */
   let [view, lens, onHeldOut] = [null, null, false];
-  panel.section.classList.add("hf-roles-table");
-  scroll.tabIndex = 0;
-  scroll.setAttribute("role", "region");
   panel.header.append(over.element);
   const goesOn = sideways(scroll);
   panel.body.append(note, goesOn.element, scroll, terms);
-  host.append(panel.section);
 
   /** @returns {Board.ComparedRoles & Board.MeasuredHeads} */
   const shown = () => (onHeldOut ? view.compared : view.measured);
-  const columns = (/** @type {Board.ComparedRoles | Board.MeasuredHeads} */ found) =>
-    view.measured.roles.filter(([name]) => hasFigure(found.trained[lens.kind]?.[name]));
-  const hasFigure = rows => rows?.some(row => row.some(Number.isFinite));
-  const lines = () => {
-    const found = shown();
-    if (!found?.trained || !lens?.data) return [["head"]];
-    const roles = columns(found);
-    const of = { ...found.trained[lens.kind] };
-    const rows = placesOf(of).map(({ l, h }) => [
-      `${l + 1}·${h + 1}`,
-      ...roles.map(([name]) => orNone(of[name][l][h])),
-    ]);
+  /** The table: its roles, each head's scores, those of the same head untrained, and those of even attention. */
+  const readScores = () => {
+    const found = view && lens?.data ? shown() : null;
+    const of = found?.trained?.[lens.kind];
+    if (!of) return null;
+    const roles = view.measured.roles.filter(([name]) => of[name]?.some(row => row.some(Number.isFinite)));
     const before = found.untrained?.[lens.kind];
-    if (before)
-      for (const { l, h } of placesOf(of))
-        rows.push([`${l + 1}·${h + 1} untrained`, ...roles.map(([name]) => orNone(before[name][l][h]))]);
-    rows.push(["even attention", ...roles.map(([name]) => orNone(found.even[lens.kind][name]))]);
-    return [["layer·head", ...roles.map(([, title]) => title)], ...rows];
+    const heads = placesOf(of).map(({ l, h }) => ({
+      l,
+      h,
+      name: `${l + 1}·${h + 1}`,
+      own: roles.map(([name]) => of[name][l][h]),
+      before: before && roles.map(([name]) => before[name][l][h]),
+    }));
+    const even = roles.map(([name]) => found.even[lens.kind][name]);
+    return { roles, titles: roles.map(([, title]) => title), heads, even };
+  };
+  const lines = () => {
+    const table = readScores();
+    if (!table) return [["head"]];
+    const { titles, heads, even } = table;
+    return [
+      ["layer·head", ...titles],
+      ...heads.map(one => [one.name, ...one.own.map(orNone)]),
+      ...heads.filter(one => one.before).map(one => [`${one.name} untrained`, ...one.before.map(orNone)]),
+      ["even attention", ...even.map(orNone)],
+    ];
   };
   const caption = () => `Roles of every head, ${lens?.kind}`;
+  const shadeOf = (theme, role, value) =>
+    role !== "uniform" && Number.isFinite(value) ? colourOf(theme, value) : null;
   /** The table as a picture: each score on its shade, the untrained head's below it. */
   const shaded = theme => {
-    const found = view && lens?.data ? shown() : null;
-    if (!found?.trained?.[lens.kind]) return null;
-    const [of, before] = [found.trained[lens.kind], found.untrained?.[lens.kind]];
-    const roles = columns(found);
-    const cells = placesOf(of).map(({ l, h }) =>
-      roles.map(([name]) => {
-        const value = of[name][l][h];
-        const rgb = name !== "uniform" && Number.isFinite(value) ? colourOf(theme, value) : null;
-        return { text: score(value), below: before && score(before[name][l][h]), rgb };
-      }),
+    const table = readScores();
+    if (!table) return null;
+    const { roles, titles, heads, even } = table;
+    const scores = heads.map(({ own, before }) =>
+      own.map((value, i) => ({
+        text: score(value),
+        below: before && score(before[i]),
+        rgb: shadeOf(theme, roles[i][0], value),
+      })),
     );
-    const even = roles.map(([name]) => ({ text: score(found.even[lens.kind][name]) }));
-    const names = placesOf(of).map(({ l, h }) => `${l + 1}·${h + 1}`);
-    return { rows: [...names, "even"], cols: roles.map(([, title]) => title), cells: [...cells, even] };
+    const names = heads.map(one => one.name);
+    return { rows: [...names, "even"], cols: titles, cells: [...scores, even.map(value => ({ text: score(value) }))] };
   };
   const picture = shades(panel.body, shaded);
-  const away = takeInside({ file: () => `roles-${lens?.kind}`, caption, lines, picture });
-  away.take.querySelector("[data-opens=table]").remove(); // it is a table already
-  panel.footer.append(away.take);
-  panel.section.append(away.table);
+  const refresh = takeAway(panel, { file: () => `roles-${lens?.kind}`, caption, lines, picture, table: null });
 
-  const cell = (value, before, isWeight, theme) => {
-    const own = el("b", "", score(value));
-    if (isWeight && Number.isFinite(value)) {
-      const rgb = colourOf(theme, value);
-      own.style.background = css(rgb);
-      own.style.color = numberOn(theme, rgb);
-    }
-    return el("td", "num", own, before === undefined ? null : el("small", "", score(before)));
-  };
   const draw = () => {
-    const found = shown();
-    const [roles, of, theme] = [columns(found), found.trained[lens.kind], themeOf(scroll)];
-    const before = found.untrained?.[lens.kind];
-    const names = roles.map(([, title, definition]) => Object.assign(header(title, "col"), { title: definition }));
-    names.forEach(th => th.classList.add("num"));
-    const body = placesOf(of).map(({ l, h }) => {
+    const { roles, titles, heads, even } = readScores();
+    const theme = themeOf(scroll);
+    const cellOf = before => (value, i) => {
+      const own = el("b", "", score(value));
+      const rgb = shadeOf(theme, roles[i][0], value);
+      if (rgb) Object.assign(own.style, { background: css(rgb), color: numberOn(theme, rgb) });
+      return el("td", "num", own, before ? el("small", "", score(before[i])) : null);
+    };
+    const body = heads.map(({ l, h, name, own, before }) => {
       const chosen = l === lens.layer && h === lens.head;
-      const press = button(`${l + 1}·${h + 1}`, () => lensState.pick({ layer: l, head: h }), "hf-link");
+      const press = button(name, () => lensState.pick({ layer: l, head: h }), "hf-link");
       press.title = `layer ${l + 1}, head ${h + 1}`;
-      const first = Object.assign(el("th", "", press), { scope: "row" });
-      const cells = roles.map(([name]) => cell(of[name][l][h], before?.[name][l][h], name !== "uniform", theme));
-      const row = el("tr", chosen ? "on" : "", first, ...cells);
+      const row = el("tr", chosen ? "on" : "", headCell("row", press), ...own.map(cellOf(before)));
       if (chosen) row.setAttribute("aria-current", "true");
       return row;
     });
-    const even = roles.map(([name]) => el("td", "num", score(found.even[lens.kind][name])));
-    const foot = el("tr", "even", header("even", "row"), ...even);
-    const table = el("table", "", el("thead", "", el("tr", "", header("layer·head", "col"), ...names)));
-    table.append(el("tbody", "", ...body, foot));
+    const foot = el("tr", "even", headCell("row", "even"), ...cells("num", ...even.map(score)));
+    const columns = titles.map(title => [title, "num"]);
+    const table = buildTable("", ["layer·head", ...columns], el("tbody", "", ...body, foot));
+    roles.forEach(([, , definition], i) => (table.tHead.rows[0].cells[i + 1].title = definition));
     scroll.replaceChildren(table);
     goesOn.look();
     const rows = roles.map(([, title, definition, chance]) =>
@@ -259,8 +222,8 @@ const rolesPanel = (host, trigger) => {
     );
     terms.replaceChildren(...rows);
     picture.update(caption());
-    keepLines(panel.section, { python: found.python });
-    away.fill();
+    keepLines(panel.section, { python: shown().python });
+    refresh();
   };
   const show = () => {
     const has = Boolean(view?.measured && lens?.data);
@@ -296,12 +259,10 @@ const rolesPanel = (host, trigger) => {
 /* ---- theory views ---- */
 
 const theoryPanel = host => {
-  const panel = buildPanel("Theory views");
+  const panel = buildPanel(host, "Theory views", { cls: "hf-theory" });
   const [body, note] = [el("tbody"), el("p", "hf-hint")];
-  const head = el("tr", "", header("view", "col"), el("th", "num", "this head"), el("th", "num", "even"));
-  const facts = el("table", "hf-theory-facts", el("thead", "", head), body);
+  const facts = buildTable("hf-theory-facts", ["view", ["this head", "num"], ["even", "num"]], body);
   const plots = el("div", "hf-theory-plots");
-  panel.section.classList.add("hf-theory");
   /** @type {[ChecksView, Chosen]} */
   let [view, lens] = [null, null];
 
@@ -314,19 +275,10 @@ const theoryPanel = host => {
   const plot = (title, sentence, what, tell, lines) => {
     const pictureHost = el("div");
     const picture = bars(pictureHost, { name: title, tell });
-    const away = takeInside({ file: () => fileOf(what), caption: () => title, lines, picture, python });
-    plots.append(
-      el(
-        "div",
-        "hf-theory-plot",
-        el("h3", "", title),
-        el("p", "hf-hint", sentence),
-        pictureHost,
-        away.take,
-        away.table,
-      ),
-    );
-    return { picture, away };
+    const take = takeRow({ file: () => fileOf(what), caption: () => title, lines, picture, python });
+    const words = [el("h3", "", title), el("p", "hf-hint", sentence)];
+    plots.append(el("div", "hf-theory-plot", ...words, pictureHost, take.row, take.below));
+    return { picture, take };
   };
   const spectrum = plot(
     "Singular values",
@@ -348,23 +300,17 @@ const theoryPanel = host => {
     ["view", "this head", "even"],
     ...[...body.rows].map(row => [...row.cells].map((cell, i) => (i ? cell : cell.firstChild).textContent)),
   ];
-  const factsAway = takeInside({
-    file: () => fileOf("views"),
-    caption: () => "Theory views of one head",
-    lines: factLines,
-    python,
-  });
-  factsAway.take.querySelector("[data-opens=table]").remove(); // it is a table already
-  panel.body.append(note, el("div", "hf-theory-two", el("div", "", facts, factsAway.take, factsAway.table), plots));
-  host.append(panel.section);
+  const caption = () => "Theory views of one head";
+  const take = takeRow({ file: () => fileOf("views"), caption, lines: factLines, python, table: null });
+  panel.body.append(note, el("div", "hf-theory-two", el("div", "", facts, take.row, take.below), plots));
 
   const fact = (title, definition, own, even) =>
     el(
       "tr",
       "",
-      el("td", "", title, el("small", "", definition)),
-      el("td", "num", own),
-      el("td", "num hf-quiet", even),
+      ...cells("", [title, el("small", "", definition)]),
+      ...cells("num", own),
+      ...cells("num hf-quiet", even),
     );
   const energies = () => {
     const found = view.energies[`${lens.kind}.${lens.layer}.${lens.head}`];
@@ -392,11 +338,11 @@ const theoryPanel = host => {
     );
     body.replaceChildren(...rows, ...energies());
     keepLines(panel.section, { python: measured.theory });
-    factsAway.fill();
+    take.refresh();
     spectrum.picture.update({ values: sigma(), labels: range(sigma().length).map(i => i + 1), xName: "direction" });
     distances.picture.update({ values: profile(), labels: offsets(), xName: "key − query, in places" });
-    spectrum.away.fill();
-    distances.away.fill();
+    spectrum.take.refresh();
+    distances.take.refresh();
   };
   return {
     update: (/** @type {ChecksView} */ next, /** @type {Chosen} */ at) => {
@@ -406,4 +352,4 @@ const theoryPanel = host => {
   };
 };
 
-export { bars, rolesPanel, shades, stopsFor, takeInside, theoryPanel };
+export { rolesPanel, shades, theoryPanel };

@@ -2,9 +2,10 @@
    and how many numbers a full table has. The board takes a Board.NgramsValue. */
 import { buildPanel, el } from "../../../hf_attn/viz/web/core/dom.js";
 import { count, number, percent, shown } from "../../../hf_attn/viz/web/core/format.js";
+import { buildTable, cells, headCell } from "../../../hf_attn/viz/web/core/table.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
-import { curveKey, lineChart } from "../../../hf_attn/viz/web/plots/line_chart.js";
-import { language } from "./language_board.js";
+import { lineChart, seriesStyle } from "../../../hf_attn/viz/web/plots/line_chart.js";
+import { wordBars } from "./word_bars.js";
 
 const SAID = { "<s>": "start", "</s>": "end", "<unk>": "(other)" };
 const say = word => SAID[word] ?? shown(word);
@@ -17,10 +18,9 @@ const large = n => {
 const share = x => (x >= 0.01 ? percent(x) : `${Number((100 * x).toPrecision(2))}\u202f%`);
 
 const followingPanel = host => {
-  const panel = buildPanel("What follows");
+  const panel = buildPanel(host, "", { cls: "hf-wide-panel" });
   const grid = el("div", "hf-following");
   panel.body.append(grid);
-  panel.section.classList.add("hf-wide-panel");
   /** @type {Board.NgramsValue} */
   let value = null;
   const all = () => [...(value?.following ?? []), ...(value?.model ? [value.model] : [])];
@@ -32,13 +32,12 @@ const followingPanel = host => {
     ],
     caption: () => `What follows “${value?.prompt ?? ""}”`,
   });
-  host.append(panel.section);
   const cell = (/** @type {Board.Following} */ one, /** @type {number} */ most) => {
     const box = el("div", "hf-follows");
     const read = one.context.length ? one.context.map(say).join(" ") : "nothing";
     const met = one.seen === null ? "" : one.context.length ? `, met ${count(one.seen)} times` : "";
     box.append(el("h3", "", one.name), el("p", "hf-hint", `reads ${read}${met}`));
-    const bars = language.bars(box);
+    const bars = wordBars(box);
     const line = ([word, p, n]) => ({
       name: say(word),
       value: p,
@@ -62,13 +61,13 @@ const followingPanel = host => {
 };
 
 const surprisePanel = host => {
-  const panel = buildPanel("Surprise", "perplexity on held-out sentences, Kneser–Ney");
+  const panel = buildPanel(host);
   const table = el("div", "hf-scroll");
   panel.body.append(table);
   /** @type {Board.NgramsValue} */
   let value = null;
   const heads = ["table", "perplexity", "discount", "cells", "filled"];
-  const cells = (/** @type {Board.NgramTable} */ one) => [
+  const figuresOf = (/** @type {Board.NgramTable} */ one) => [
     one.name,
     number(one.perplexity, 1),
     number(one.discount, 2),
@@ -77,10 +76,9 @@ const surprisePanel = host => {
   ];
   const refresh = takeAway(panel, {
     file: () => "language-perplexity",
-    lines: () => [heads, ...(value?.tables ?? []).map(cells)],
+    lines: () => [heads, ...(value?.tables ?? []).map(figuresOf)],
     caption: () => "Perplexity of each table on held-out sentences",
   });
-  host.append(panel.section);
   const update = (/** @type {Board.NgramsValue} */ next) => {
     value = next;
     panel.section.hidden = !value;
@@ -90,35 +88,31 @@ const surprisePanel = host => {
       "Surprise",
       `perplexity; counted on ${count(training)} words, measured on ${count(held_out)} held out, ${count(vocabulary)} different`,
     );
-    const head = heads.map((text, i) => Object.assign(el("th", i ? "num" : "", text), { scope: "col" }));
-    const rows = value.tables.map(one => language.row(cells(one)));
-    table.replaceChildren(
-      el("table", "hf-models-table", el("thead", "", el("tr", "", ...head)), el("tbody", "", ...rows)),
-    );
+    const rows = value.tables
+      .map(figuresOf)
+      .map(([name, ...figures]) => el("tr", "", headCell("row", name), ...cells("num", ...figures)));
+    const [first, ...others] = heads;
+    const columns = [first, ...others.map(text => [text, "num"])];
+    table.replaceChildren(buildTable("hf-models-table", columns, el("tbody", "", ...rows)));
     refresh();
   };
   return { update };
 };
 
 const growthPanel = host => {
-  const panel = buildPanel("Numbers to learn", "by words read, log scale");
+  const panel = buildPanel(host);
   /** @type {Board.NgramsValue} */
   let value = null;
   const power = v => (v === 1 ? "1" : `10${raised(Math.round(Math.log10(v)))}`);
   const curve = lineChart(panel.body, {
     name: "Numbers to learn by words read",
-    y: [1, 10],
-    ticks: [1, 10],
-    x: [0, 5],
     xName: "words",
     log: true,
     height: 210,
     format: power,
     tell: large,
+    keys: panel.footer,
   });
-  const keys = el("div", "hf-keys");
-  keys.append(curveKey("full table", "series-1", 0), curveKey("attention", "series-2", 1));
-  panel.footer.append(keys);
   const refresh = takeAway(panel, {
     file: () => "language-parameters",
     lines: () => [
@@ -128,7 +122,6 @@ const growthPanel = host => {
     caption: () => "Numbers to learn by how many words are read",
     picture: curve,
   });
-  host.append(panel.section);
   const update = (/** @type {Board.NgramsValue} */ next) => {
     value = next;
     panel.section.hidden = !value;
@@ -141,8 +134,8 @@ const growthPanel = host => {
       ticks: [0, 0.25, 0.5, 0.75, 1].map(share => 10 ** (end * share)),
       x: [0, cells.at(-1)[0]],
       series: [
-        { name: "full table", colour: "series-1", dash: 0, points: cells },
-        { name: "attention", colour: "series-2", dash: 1, points: cells.map(([context]) => [context, attention]) },
+        { name: "full table", points: cells, ...seriesStyle(0) },
+        { name: "attention", points: cells.map(([context]) => [context, attention]), ...seriesStyle(1) },
       ],
     });
     refresh();

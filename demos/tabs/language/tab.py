@@ -7,7 +7,7 @@ from ...ui import notices
 from . import ngrams, tokens, word_order, word_vectors
 
 TITLE = "Language"
-ASSETS = ("language.css", "language_board.js", "tokens.js", "word_order.js", "ngrams.js", "word_vectors.js")
+ASSETS = ("language.css", "word_bars.js", "tokens.js", "word_order.js", "ngrams.js", "word_vectors.js")
 PARTS = (tokens, word_order, ngrams, word_vectors)
 ELSEWHERE = "Try classifies texts, with their maps and the effect of removing each word."
 

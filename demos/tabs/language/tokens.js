@@ -11,11 +11,11 @@ import {
 } from "../../../hf_attn/viz/web/core/dom.js";
 import { clamp, count, number, range, shown } from "../../../hf_attn/viz/web/core/format.js";
 import { surface } from "../../../hf_attn/viz/web/core/surface.js";
-import { font, onLook } from "../../../hf_attn/viz/web/core/theme.js";
+import { drawText, onLook } from "../../../hf_attn/viz/web/core/theme.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
-import { curveKey, lineChart } from "../../../hf_attn/viz/web/plots/line_chart.js";
+import { lineChart, seriesStyle } from "../../../hf_attn/viz/web/plots/line_chart.js";
 import { paintSigned } from "../../../hf_attn/viz/web/plots/signed_colours.js";
-import { language } from "./language_board.js";
+import { wordBars } from "./word_bars.js";
 
 /** @type {(keyof Board.TokenKinds)[]} */
 const KINDS = ["characters", "words", "bytes", "bpe"];
@@ -27,11 +27,7 @@ const LATER = "The text will be cut here.";
 /** A cut of the text.
     @typedef {Board.TokenKind & {tokens: string[]}} View */
 
-const viewOf = (
-  /** @type {Board.TokensValue} */ value,
-  /** @type {keyof Board.TokenKinds} */ kind,
-  /** @type {number} */ at,
-) => {
+const viewOf = (/** @type {Board.TokensValue} */ value, /** @type {keyof Board.TokenKinds} */ kind, at) => {
   const one = value.kinds[kind];
   if (kind !== "bpe") return { ...one, tokens: one.ids.map(id => one.vocabulary[id]) };
   const { ids, size } = value.steps[at];
@@ -43,7 +39,7 @@ const strip = (host, onPick) => {
   chips.setAttribute("role", "group");
   chips.setAttribute("aria-label", "The text's tokens");
   host.append(chips);
-  const update = (/** @type {View} */ view, /** @type {number} */ chosen, /** @type {number} */ fresh) =>
+  const update = (/** @type {View} */ view, chosen, fresh) =>
     chips.replaceChildren(
       ...view.tokens.map((token, i) => {
         const chip = button(shown(token), () => onPick(view.ids[i]), "hf-tok");
@@ -77,24 +73,17 @@ const stepper = (panel, onStep) => {
     else if (!at) headline.replaceChildren(`Characters, before the first of ${last} merges.`);
     else {
       const [left, right] = step.merge;
-      const parts = [
-        el("b", "", shown(left)),
-        " + ",
-        el("b", "", shown(right)),
-        " → ",
-        el("b", "", shown(left + right)),
-      ];
-      headline.replaceChildren(`Merge ${at} of ${last}: `, ...parts, `, met ${count(step.count)} times.`);
+      const strong = token => el("b", "", shown(token));
+      const sum = [strong(left), " + ", strong(right), " → ", strong(left + right)];
+      headline.replaceChildren(`Merge ${at} of ${last}: `, ...sum, `, met ${count(step.count)} times.`);
     }
-    [line, headline].forEach(part => (part.hidden = false));
   };
-  const hide = () => [line, headline].forEach(part => (part.hidden = true));
-  return { update, hide };
+  return { update, parts: [line, headline] };
 };
 
 const pairsPanel = host => {
-  const panel = buildPanel("Pairs of neighbours", "the first merges next");
-  const bars = language.bars(panel.body);
+  const panel = buildPanel(host);
+  const bars = wordBars(panel.body);
   /** @type {Board.MergeStep["pairs"]} */
   let pairs = [];
   const refresh = takeAway(panel, {
@@ -102,7 +91,6 @@ const pairsPanel = host => {
     lines: () => [["pair", "met"], ...pairs.map(([left, right, n]) => [`${shown(left)} ${shown(right)}`, n])],
     caption: () => "How often neighbours within a word are met now",
   });
-  host.append(panel.section);
   const update = (/** @type {Board.TokensValue} */ value, /** @type {number} */ at) => {
     ({ pairs } = value.steps[at]);
     const merges = at < value.steps.length - 1;
@@ -120,22 +108,17 @@ const pairsPanel = host => {
 };
 
 const growthPanel = (host, onStep) => {
-  const panel = buildPanel("Shorter text, larger vocabulary", "tokens by merge");
+  const panel = buildPanel(host, "Shorter text, larger vocabulary", { note: "tokens by merge" });
   /** @type {Board.TokensValue} */
   let value = null;
   const curve = lineChart(panel.body, {
     name: "Tokens of the text and of the vocabulary by merge",
-    y: [0, 1],
-    ticks: [0, 1],
-    x: [0, 1],
     xName: "merge",
     height: 190,
     digits: 0,
+    keys: panel.footer,
     onCursor: (at, sign) => onStep(sign === 1 ? Math.ceil(at) : Math.round(at), false),
   });
-  const keys = el("div", "hf-keys");
-  keys.append(curveKey("in the text", "series-1", 0), curveKey("in the vocabulary", "series-2", 1));
-  panel.footer.append(keys);
   const refresh = takeAway(panel, {
     file: () => "language-merges",
     lines: () => [
@@ -150,23 +133,19 @@ const growthPanel = (host, onStep) => {
     caption: () => "The text and the vocabulary after each merge",
     picture: curve,
   });
-  host.append(panel.section);
   const update = (/** @type {Board.TokensValue} */ next, /** @type {number} */ at) => {
     value = next;
     const { steps } = value;
     const most = Math.max(...steps.flatMap(step => [step.ids.length, step.size]));
     const top = [5, 10, 20, 50, 100, 200, 300, 400, 500, 600, 800, 1000].find(end => end >= most) ?? most;
-    const line = (name, colour, dash, of) => ({ name, colour, dash, points: steps.map((step, i) => [i, of(step)]) });
+    const line = (name, place, of) => ({ name, points: steps.map((step, i) => [i, of(step)]), ...seriesStyle(place) });
     curve.update({
       x: [0, Math.max(1, steps.length - 1)],
       y: [0, top],
       ticks: [0, top / 2, top],
       format: v => count(v),
       cursor: at,
-      series: [
-        line("in the text", "series-1", 0, step => step.ids.length),
-        line("in the vocabulary", "series-2", 1, step => step.size),
-      ],
+      series: [line("in the text", 0, step => step.ids.length), line("in the vocabulary", 1, step => step.size)],
     });
     refresh();
   };
@@ -176,7 +155,7 @@ const growthPanel = (host, onStep) => {
 /* ---- one token: id, one-hot, row ---- */
 
 const lookUpPanel = host => {
-  const panel = buildPanel("One token looked up", "click a token above");
+  const panel = buildPanel(host, "One token looked up", { note: "click a token above", cls: "hf-wide-panel" });
   const sentence = el("p", "hf-merge");
   const hot = el("div");
   const numbers = el("div", "hf-vector");
@@ -200,11 +179,9 @@ const lookUpPanel = host => {
       ctx.fillRect(i * cell, 4, Math.max(0.5, cell - gap), 20);
     });
     const x = (now.chosen + 0.5) * cell;
-    ctx.font = font(theme, 12);
-    ctx.fillStyle = theme["ink-2"];
-    ctx.textBaseline = "alphabetic";
-    ctx.textAlign = x < 40 ? "left" : x > width - 40 ? "right" : "center";
-    ctx.fillText(`1 at ${now.chosen}`, clamp(x, 0, width), 40);
+    const align = x < 40 ? "left" : x > width - 40 ? "right" : "center";
+    const look = { align, base: "alphabetic", colour: theme["ink-2"] };
+    drawText(ctx, theme, `1 at ${now.chosen}`, clamp(x, 0, width), 40, look);
   });
   const paint = () => paintSigned(numbers);
   onLook(numbers, paint);
@@ -214,8 +191,6 @@ const lookUpPanel = host => {
     caption: () => `The vector of ${shown(now?.token ?? "")}`,
     picture,
   });
-  panel.section.classList.add("hf-wide-panel");
-  host.append(panel.section);
   const update = (/** @type {View} */ view, /** @type {number} */ chosen) => {
     now = { chosen, size: view.size, row: view.rows[chosen], token: view.vocabulary[chosen] };
     sentence.replaceChildren(
@@ -239,7 +214,8 @@ const tokens_board = element => {
   const root = element.querySelector(".hf-language");
   const blank = el("p", "hf-blank", LATER);
   const spoken = live();
-  const main = buildPanel("The text as tokens");
+  root.append(blank);
+  const main = buildPanel(root, "", { cls: "hf-wide-panel" });
   const state = { kind: 3, at: 0, chosen: {} };
   /** @type {Board.TokensValue} */
   let value = null;
@@ -257,8 +233,6 @@ const tokens_board = element => {
     state.chosen[KINDS[state.kind]] = id;
     draw();
   });
-  main.section.classList.add("hf-wide-panel");
-  root.append(blank, main.section);
   const pairs = pairsPanel(root);
   const growth = growthPanel(root, goTo);
   const looked = lookUpPanel(root);
@@ -273,12 +247,12 @@ const tokens_board = element => {
     choose.update(TITLES, state.kind);
     const known = `${count(new Set(view.ids).size)} different, of a vocabulary of ${count(view.size)}`;
     main.rename(`${count(view.ids.length)} tokens`, known);
+    for (const part of [...steps.parts, pairs.section, growth.section]) part.hidden = !isBpe;
     if (isBpe) {
       steps.update(value, state.at);
       pairs.update(value, state.at);
       growth.update(value, state.at);
-    } else steps.hide();
-    pairs.section.hidden = growth.section.hidden = !isBpe;
+    }
     const fresh = isBpe && state.at ? value.steps[state.at].made : -1;
     const word = view.tokens.findIndex(token => token.trim());
     const usual = fresh >= 0 ? fresh : view.ids[Math.max(0, word)];

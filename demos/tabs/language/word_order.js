@@ -1,26 +1,26 @@
 /* Language, Order: two sentences of the same words, word by word (bags_board), and models that learn which of two
    letters comes first (order_board). They take a Board.BagsValue and a Board.OrderValue. */
-import { buildPanel, el, live } from "../../../hf_attn/viz/web/core/dom.js";
+import { alertLine, buildPanel, el, live } from "../../../hf_attn/viz/web/core/dom.js";
 import { count, number, percent, shown } from "../../../hf_attn/viz/web/core/format.js";
+import { buildTable, cells, headCell } from "../../../hf_attn/viz/web/core/table.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
-import { dashLine, lineChart, measuredAt } from "../../../hf_attn/viz/web/plots/line_chart.js";
+import { ACCURACY, dashLine, lineChart, measuredAt, seriesStyle } from "../../../hf_attn/viz/web/plots/line_chart.js";
 
 const SAME =
   "Both sentences give this bag, so a bag of words cannot tell them apart. Below, an untrained layer of attention " +
   "reads both: how far apart a word's two outputs are, as a share of their length.";
-const STYLES = [1, 2, 0]; // dash and colour of naive Bayes, then of attention without and with positions
+/** Dash and colour of naive Bayes, then of attention without and with positions. */
+const styleOf = i => seriesStyle([1, 2, 0][i]);
 const small = v => (v !== 0 && v < 1e-3 ? v.toExponential(0).replace("-", "−") : number(v, 3));
 
 const bags_board = element => {
   const root = element.querySelector(".hf-language");
-  const panel = buildPanel("The same bag of words");
+  const panel = buildPanel(root, "The same bag of words", { cls: "hf-wide-panel" });
   const blank = el("p", "hf-blank", "Both sentences will be compared here.");
   const bag = el("div", "hf-tokens");
   const sentence = el("p", "hf-hint");
   const host = el("div", "hf-scroll");
   panel.body.append(blank, bag, sentence, host);
-  panel.section.classList.add("hf-wide-panel");
-  root.append(panel.section);
   /** @type {Board.BagsValue} */
   let value = null;
   const named = (/** @type {Board.BagRow} */ row) => (row.places ? shown(row.word) : row.word);
@@ -36,15 +36,11 @@ const bags_board = element => {
     lines,
     caption: () => "How far apart each word's output is in both sentences",
   });
-  const mark = (/** @type {Element[]} */ cells, /** @type {Board.BagRow} */ row) => {
-    cells.forEach((cell, i) => {
-      if (i) cell.classList.add(row.distance[value.names[i - 1]] < 1e-6 ? "same" : "apart");
-    });
-  };
   const line = (/** @type {Board.BagRow} */ row) => {
-    const distances = value.names.map(name => el("td", "num", small(row.distance[name])));
-    mark([null, ...distances], row);
-    const name = Object.assign(el("th", row.places ? "hf-mono" : "", named(row)), { scope: "row" });
+    const distances = value.names
+      .map(name => row.distance[name])
+      .map(distance => el("td", distance < 1e-6 ? "num same" : "num apart", small(distance)));
+    const name = headCell("row", named(row), row.places ? "hf-mono" : "");
     return el("tr", row.places ? "" : "total", name, el("td", "", where(row)), ...distances);
   };
   const update = (/** @type {Board.BagsValue} */ next) => {
@@ -58,10 +54,8 @@ const bags_board = element => {
       ),
     );
     sentence.textContent = SAME;
-    const head = heads().map((text, i) => Object.assign(el("th", i > 1 ? "num" : "", text), { scope: "col" }));
-    host.replaceChildren(
-      el("table", "hf-apart", el("thead", "", el("tr", "", ...head)), el("tbody", "", ...value.rows.map(line))),
-    );
+    const columns = heads().map((text, i) => (i > 1 ? [text, "num"] : text));
+    host.replaceChildren(buildTable("hf-apart", columns, el("tbody", "", ...value.rows.map(line))));
     refresh();
   };
   return { update };
@@ -79,56 +73,34 @@ const modelsTable = host => {
     return told ? verdict(told, model.right[i]) : "–";
   };
   const line = (/** @type {Board.OrderModel} */ model, /** @type {number} */ i) => {
-    const stroke = dashLine(STYLES[i]);
-    stroke.style.color = `var(--hf-series-${STYLES[i] + 1})`;
     const accuracy = model.points.at(-1)?.[1] ?? NaN;
-    return el(
-      "tr",
-      "",
-      el("td", "", stroke),
-      Object.assign(el("th", "", model.name), { scope: "row" }),
-      el("td", "num", count(model.parameters)),
-      el("td", "num", percent(accuracy)),
-      el("td", "", answer(model, 0)),
-      el("td", "", answer(model, 1)),
-    );
+    const figures = cells("num", count(model.parameters), percent(accuracy));
+    const answers = cells("", answer(model, 0), answer(model, 1));
+    const stroke = el("td", "", dashLine(styleOf(i)));
+    return el("tr", "", stroke, headCell("row", model.name), ...figures, ...answers);
   };
   const update = (/** @type {Board.OrderValue} */ value) => {
-    const heads = [
-      "line",
-      "model",
-      "parameters",
-      "held-out",
-      value?.twins[0] ?? "a sequence",
-      value?.twins[1] ?? "its twin",
-    ];
-    const head = heads.map((text, i) =>
-      Object.assign(el("th", i === 2 || i === 3 ? "num" : i > 3 ? "hf-mono" : "", text), { scope: "col" }),
-    );
+    const twins = value?.twins ?? ["a sequence", "its twin"];
+    const figures = ["parameters", "held-out"].map(text => [text, "num"]);
+    const heads = ["line", "model", ...figures, ...twins.map(text => [text, "hf-mono"])];
     const rows = value ? value.models.map(line) : [];
-    table.replaceChildren(
-      el("table", "hf-models-table hf-learned", el("thead", "", el("tr", "", ...head)), el("tbody", "", ...rows)),
-    );
+    table.replaceChildren(buildTable("hf-models-table hf-learned", heads, el("tbody", "", ...rows)));
   };
   return { update };
 };
 
 const order_board = element => {
   const root = element.querySelector(".hf-language");
-  const panel = buildPanel("Does a stand before b?");
-  const error = el("div", "hf-error");
+  const say = alertLine(root);
+  const panel = buildPanel(root, "", { cls: "hf-wide-panel" });
   const spoken = live();
-  error.setAttribute("role", "alert");
+  root.append(spoken.element);
   /** @type {Board.OrderValue} */
   let value = null;
   const curve = lineChart(panel.body, {
     name: "Held-out accuracy by step",
-    y: [0, 1],
-    ticks: [0, 0.25, 0.5, 0.75, 1],
-    x: [0, 200],
+    ...ACCURACY,
     height: 220,
-    format: v => percent(v, 0),
-    tell: percent,
     empty: "each model's accuracy will be drawn here",
   });
   const table = modelsTable(panel.body);
@@ -143,13 +115,10 @@ const order_board = element => {
     caption: () => "Held-out accuracy of each model by step",
     picture: curve,
   });
-  panel.section.classList.add("hf-wide-panel");
-  root.append(error, panel.section, spoken.element);
   let told = "";
   const update = (/** @type {Board.OrderValue} */ next) => {
     value = next;
-    error.hidden = !value?.message;
-    error.textContent = value?.message ?? "";
+    say(value?.message);
     panel.rename(
       "Does a stand before b?",
       value
@@ -157,17 +126,10 @@ const order_board = element => {
         : "twelve letters, one a and one b",
     );
     const last = Math.max(1, ...(value?.models ?? []).map(model => model.steps));
-    const level = model =>
-      model.steps
-        ? model.points
-        : [
-            [0, model.points[0][1]],
-            [last, model.points[0][1]],
-          ];
+    const level = ({ steps, points }) => (steps ? points : [0, last].map(step => [step, points[0][1]]));
     const series = (value?.models ?? []).map((model, i) => ({
       name: model.name,
-      colour: `series-${STYLES[i] + 1}`,
-      dash: STYLES[i],
+      ...styleOf(i),
       points: level(model),
     }));
     series.reverse(); // the first is drawn on top: where two lie on one another the longer dashes do

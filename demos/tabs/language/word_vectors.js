@@ -1,22 +1,22 @@
 /* Language, Neighbours: word vectors while they are learned, a word's neighbours, an analogy's ranks, and the vectors
    in the plane in which they differ most. The board takes a Board.NeighboursValue. */
-import { buildPanel, el, live } from "../../../hf_attn/viz/web/core/dom.js";
+import { alertLine, buildPanel, el, live } from "../../../hf_attn/viz/web/core/dom.js";
 import { count, number, percent, range } from "../../../hf_attn/viz/web/core/format.js";
 import { surface } from "../../../hf_attn/viz/web/core/surface.js";
-import { font } from "../../../hf_attn/viz/web/core/theme.js";
-import { tip } from "../../../hf_attn/viz/web/core/tooltip.js";
+import { drawText, font } from "../../../hf_attn/viz/web/core/theme.js";
+import { tipOver } from "../../../hf_attn/viz/web/core/tooltip.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
 import { lineChart } from "../../../hf_attn/viz/web/plots/line_chart.js";
-import { language } from "./language_board.js";
+import { wordBars } from "./word_bars.js";
 
 const LATER = "Train vectors, and this is drawn here.";
 
 const nearPanel = (host, title, file) => {
-  const panel = buildPanel(title);
+  const panel = buildPanel(host, title);
   const blank = el("p", "hf-blank", LATER);
   const headline = el("p", "hf-merge");
   panel.body.append(blank, headline);
-  const bars = language.bars(panel.body);
+  const bars = wordBars(panel.body);
   /** @type {Partial<Board.SumWord>[]} */
   let rows = [];
   const refresh = takeAway(panel, {
@@ -24,7 +24,6 @@ const nearPanel = (host, title, file) => {
     lines: () => [["rank", "word", "cosine"], ...rows.map(one => [one.rank, one.word, number(one.cosine, 3)])],
     caption: () => headline.textContent,
   });
-  host.append(panel.section);
   const update = (/** @type {Partial<Board.SumWord>[]} */ near, ...words) => {
     rows = near ?? [];
     blank.hidden = Boolean(near);
@@ -45,11 +44,7 @@ const nearPanel = (host, title, file) => {
 
 /* ---- the plane ---- */
 
-const placeOf = (
-  /** @type {Board.PlanePoint[]} */ points,
-  /** @type {number} */ width,
-  /** @type {number} */ height,
-) => {
+const placeOf = (/** @type {Board.PlanePoint[]} */ points, width, height) => {
   const pad = { x: 58, y: 20 };
   const ends = axis => [Math.min(...points.map(p => p[axis])), Math.max(...points.map(p => p[axis]))];
   const [[x0, x1], [y0, y1]] = [ends("x"), ends("y")];
@@ -75,13 +70,7 @@ const arrow = (ctx, [xa, ya], [xb, yb]) => {
 };
 
 /** Words beside their dots: the first of four sides where nothing stands yet; a word that finds none goes without. */
-const writeWords = (
-  /** @type {CanvasRenderingContext2D} */ ctx,
-  theme,
-  /** @type {number} */ width,
-  /** @type {Board.Plane} */ { points, arrows },
-  at,
-) => {
+const writeWords = (ctx, theme, width, /** @type {Board.Plane} */ { points, arrows }, at) => {
   const leftFirst = new Set(arrows.flatMap(({ from, to }) => [at[to][0] > at[from][0] ? from : to]));
   const taken = at.map(([x, y]) => [x - 4, y - 4, x + 4, y + 4]);
   const isFree = box => taken.every(t => box[2] < t[0] || box[0] > t[2] || box[3] < t[1] || box[1] > t[3]);
@@ -101,19 +90,16 @@ const writeWords = (
     const side = sides.find(([l, t]) => l >= 0 && l + wide <= width && isFree([l, t, l + wide, t + 14]));
     if (!side) continue;
     taken.push([side[0], side[1], side[0] + wide, side[1] + 14]);
-    ctx.textAlign = "left";
-    ctx.textBaseline = "middle";
-    ctx.fillStyle = asked ? theme.accent : theme["ink-2"];
-    ctx.fillText(word, side[0], side[1] + 7);
+    const colour = asked ? theme.accent : theme["ink-2"];
+    drawText(ctx, theme, word, side[0], side[1] + 7, { colour, weight: asked ? 600 : 400 });
   }
 };
 
 const planePanel = host => {
-  const panel = buildPanel("In a plane");
+  const panel = buildPanel(host, "In a plane", { cls: "hf-wide-panel" });
   const blank = el("p", "hf-blank", LATER);
   const pictureHost = el("div");
   panel.body.append(blank, pictureHost);
-  panel.section.classList.add("hf-wide-panel");
   /** @type {Board.Plane} */
   let plane = null;
   let at = [];
@@ -135,16 +121,12 @@ const planePanel = host => {
     });
     writeWords(ctx, theme, width, plane, at);
   });
-  picture.canvas.addEventListener("pointermove", event => {
+  tipOver(picture.canvas, event => {
     const box = picture.canvas.getBoundingClientRect();
     const [x, y] = [event.clientX - box.left, event.clientY - box.top];
-    const i = at.findIndex(([px, py]) => Math.hypot(px - x, py - y) < 9);
-    tip(
-      event,
-      plane && i >= 0 ? [plane.points[i].word, `${number(plane.points[i].x)}, ${number(plane.points[i].y)}`] : null,
-    );
+    const point = plane?.points[at.findIndex(([px, py]) => Math.hypot(px - x, py - y) < 9)];
+    return point ? [point.word, `${number(point.x)}, ${number(point.y)}`] : null;
   });
-  picture.canvas.addEventListener("pointerleave", event => tip(event, null));
   const refresh = takeAway(panel, {
     file: () => "language-plane",
     lines: () => [
@@ -154,7 +136,6 @@ const planePanel = host => {
     caption: () => "The words' first two principal components",
     picture,
   });
-  host.append(panel.section);
   const update = (/** @type {Board.Plane} */ next) => {
     plane = next;
     blank.hidden = Boolean(plane);
@@ -172,12 +153,9 @@ const planePanel = host => {
 };
 
 const trainingPanel = host => {
-  const panel = buildPanel("Learning");
+  const panel = buildPanel(host, "", { cls: "hf-wide-panel" });
   const curve = lineChart(panel.body, {
     name: "Loss by step",
-    y: [0, 5],
-    ticks: [0, 1, 2, 3, 4, 5],
-    x: [0, 1],
     height: 130,
     empty: "the loss will be drawn here",
   });
@@ -189,8 +167,6 @@ const trainingPanel = host => {
     caption: () => "Loss by step",
     picture: curve,
   });
-  panel.section.classList.add("hf-wide-panel");
-  host.append(panel.section);
   const update = (/** @type {Board.NeighboursValue} */ next) => {
     value = next;
     panel.rename(
@@ -214,10 +190,8 @@ const trainingPanel = host => {
 
 const neighbours_board = element => {
   const root = element.querySelector(".hf-language");
-  const error = el("div", "hf-error");
   const spoken = live();
-  error.setAttribute("role", "alert");
-  root.append(error);
+  const say = alertLine(root);
   const near = nearPanel(root, "Neighbours", "language-neighbours");
   near.rename("Neighbours", "by the cosine of their vectors");
   const analogy = nearPanel(root, "Analogy", "language-analogy");
@@ -235,8 +209,7 @@ const neighbours_board = element => {
     ];
   };
   const update = (/** @type {Board.NeighboursValue} */ value) => {
-    error.hidden = !value?.message;
-    error.textContent = value?.message ?? "";
+    say(value?.message);
     near.update(value?.near?.found, ...(value?.near ? ["nearest to ", strong(value.near.word)] : []));
     analogy.update(value?.analogy?.found, ...(value?.analogy ? ranked(value.analogy) : []));
     const share = value?.share ?? null;

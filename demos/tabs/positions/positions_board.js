@@ -1,11 +1,12 @@
 /* The Positions tab's boards: what a position encoding adds, turns or biases, and models beyond their length.
    The chosen cell drives its board: its row is the position that others are compared with, its column the wave in front.
    The boards take a Board.PositionsValue and a Board.GrowthValue. */
-import { buildPanel, buildSegment, el, live, showProgress } from "../../../hf_attn/viz/web/core/dom.js";
-import { count, isPlace, number, percent, range } from "../../../hf_attn/viz/web/core/format.js";
+import { alertLine, buildPanel, buildSegment, el, live, showProgress } from "../../../hf_attn/viz/web/core/dom.js";
+import { count, isPlace, number, percent, range, roundUp } from "../../../hf_attn/viz/web/core/format.js";
+import { buildTable, cells, emptyRow } from "../../../hf_attn/viz/web/core/table.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
-import { curveKey, dashLine } from "../../../hf_attn/viz/web/plots/line_chart.js";
-import { linePlot, signedMap } from "./positions_panels.js";
+import { ACCURACY, dashLine, lineChart, seriesStyle } from "../../../hf_attn/viz/web/plots/line_chart.js";
+import { signedMap } from "./signed_map.js";
 
 /** What the panels draw.
     @typedef {{value: Board.PositionsValue, picture: Board.PositionPicture | null, at: number,
@@ -17,18 +18,16 @@ const TITLES = {
   bias: "What is put on the score",
 };
 const COLUMNS = { vectors: "dimension", angles: "pair", bias: "key" };
-const ROUND = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
-const roundUp = most => ROUND.find(end => most <= end) ?? most;
+const countedBy = numbers => (numbers[0] < 0 ? "distance" : "position");
 const small = x => (x === 0 ? "0" : x < 1e-3 ? x.toExponential(0).replace("-", "−").replace("+", "") : number(x, 2));
 
 /* ---- what it is ---- */
 
 const factsPanel = host => {
-  const panel = buildPanel("");
+  const panel = buildPanel(host);
   const [sentence, equation] = [el("p", "hf-says"), el("p", "hf-equation")];
   const [paper, notice] = [el("p", "hf-hint"), el("p", "hf-notice")];
   panel.body.append(sentence, equation, paper, notice);
-  host.append(panel.section);
   const update = (/** @type {State} */ { value }) => {
     panel.rename(value.title);
     sentence.textContent = value.sentence;
@@ -43,12 +42,11 @@ const factsPanel = host => {
 /* ---- the table of numbers ---- */
 
 const mapPanel = (host, pick) => {
-  const panel = buildPanel(TITLES.vectors);
+  const panel = buildPanel(host, "", { cls: "hf-positions-map" });
   const choice = buildSegment("Which table", i => pick({ picture: i }));
   panel.header.append(choice.element);
   const [mapHost, blank] = [el("div"), el("p", "hf-blank", "Nothing is added, turned or put on the scores.")];
   panel.body.append(mapHost, blank);
-  panel.section.classList.add("hf-positions-map");
   const map = signedMap(mapHost, { onSelect: selected => pick({ selected }), tell: () => [] });
   let shown = null;
   const lines = () => {
@@ -63,7 +61,6 @@ const mapPanel = (host, pick) => {
     lines,
     caption: () => `${shown?.name ?? "Nothing"}, number by number`,
   });
-  host.append(panel.section);
   const update = (/** @type {State} */ { value, picture, selected, at }) => {
     mapHost.hidden = panel.footer.hidden = !picture;
     blank.hidden = Boolean(picture);
@@ -76,7 +73,7 @@ const mapPanel = (host, pick) => {
     shown = null;
     if (!picture) return fill();
     const isBias = picture.kind === "bias";
-    const rowName = isBias ? "query" : picture.rows[0] < 0 ? "distance" : "position";
+    const rowName = isBias ? "query" : countedBy(picture.rows);
     const colName = COLUMNS[picture.kind];
     const rows = picture.rows.map(row => number(row, 0));
     const cols = isBias ? rows : range(picture.values[0].length);
@@ -105,12 +102,11 @@ const mapPanel = (host, pick) => {
 /* ---- waves, and how alike two positions are ---- */
 
 const linesPanel = (host, view) => {
-  const panel = buildPanel("");
-  const [plotHost, keys, blank] = [el("div"), el("div", "hf-keys"), el("p", "hf-blank")];
+  const panel = buildPanel(host);
+  const [plotHost, blank] = [el("div"), el("p", "hf-blank")];
   panel.body.append(plotHost, blank);
-  const plot = linePlot(plotHost, {});
+  const plot = lineChart(plotHost, { xTicks: 8, height: 220, near: true, keys: panel.footer });
   let shown = null;
-  panel.footer.append(keys);
   const lines = () => {
     if (!shown) return [["position"]];
     const heads = [shown.xName, ...shown.series.map(s => s.name)];
@@ -122,7 +118,6 @@ const linesPanel = (host, view) => {
     lines,
     caption: () => shown?.name ?? "Nothing",
   });
-  host.append(panel.section);
   const update = (/** @type {State} */ state) => {
     const next = view(state);
     shown = next.series ? next : null;
@@ -130,14 +125,13 @@ const linesPanel = (host, view) => {
     plotHost.hidden = panel.footer.hidden = !shown;
     blank.hidden = Boolean(shown);
     blank.textContent = next.blank || "";
-    if (shown) plot.update({ ...next, name: next.name });
-    keys.replaceChildren(...(shown ? next.series.map(s => curveKey(s.name, s.colour, s.dash)) : []));
+    if (shown) plot.update({ mark: null, ...next });
     fill();
   };
   return { update };
 };
 
-const styled = (name, points, i) => ({ name, points, colour: `series-${i + 1}`, dash: i });
+const styled = (name, points, i) => ({ name, points, ...seriesStyle(i) });
 /** The chosen column first, then up to three spread evenly over the others. */
 const spread = (columns, first) => {
   const others = [0, 1, 2, 3].map(i => Math.floor((i * columns) / 4)).filter(c => c !== first);
@@ -161,7 +155,7 @@ const waves = (/** @type {State} */ { value, picture, selected }) => {
   const most = picture.kind === "angles" ? 1 : roundUp(Math.max(...all.map(Math.abs)));
   const low = all.some(v => v < 0) ? -most : 0;
   const high = all.some(v => v > 0) ? most : 0;
-  const xName = picture.points[0] < 0 ? "distance" : "position";
+  const xName = countedBy(picture.points);
   return {
     title,
     note: isBias
@@ -182,9 +176,9 @@ const alike = (/** @type {State} */ { value, picture, selected }) => {
   const title = isBias ? "What the bias alone lets it read" : "Cosine with the chosen position";
   if (!picture) return { title, note: "", blank: "No vectors, nothing to compare." };
   const row = picture.rows[selected.r];
-  const what = isBias ? `query ${row} reads` : `cosine with ${picture.rows[0] < 0 ? "distance" : "position"} ${row}`;
+  const what = isBias ? `query ${row} reads` : `cosine with ${countedBy(picture.rows)} ${row}`;
   const points = picture.rows.map((x, r) => [x, picture.similarity[selected.r][r]]);
-  const xName = isBias ? "key" : picture.rows[0] < 0 ? "distance" : "position";
+  const xName = isBias ? "key" : countedBy(picture.rows);
   const top = isBias ? roundUp(Math.max(...points.map(p => p[1]))) : 1;
   return {
     title,
@@ -206,14 +200,11 @@ const alike = (/** @type {State} */ { value, picture, selected }) => {
 /* ---- does it notice? ---- */
 
 const orderPanel = host => {
-  const panel = buildPanel("Does it notice?", "one layer of untrained attention reads your sentence");
+  const panel = buildPanel(host, "Does it notice?", { note: "one layer of untrained attention reads your sentence" });
   const [moved, body] = [el("p", "hf-moved"), el("tbody")];
-  const heads = ["the words are", "L2", "that is"];
-  const head = heads.map((text, i) => Object.assign(el("th", i === 1 ? "num" : "", text), { scope: "col" }));
-  const table = el("table", "hf-order", el("thead", "", el("tr", "", ...head)), body);
+  const table = buildTable("hf-order", ["the words are", ["L2", "num"], "that is"], body);
   const note = el("p", "hf-hint");
   panel.body.append(moved, el("div", "hf-scroll", table), note);
-  host.append(panel.section);
   const update = (/** @type {State} */ { value }) => {
     const { order } = value;
     const words = order.order.map(i => el("span", "hf-tok", order.words[i]));
@@ -291,18 +282,14 @@ const positions_board = element => {
 const CANNOT = "cannot";
 const growth_board = element => {
   const root = element.querySelector(".hf-growth");
-  const error = el("div", "hf-error");
-  error.setAttribute("role", "alert");
+  const say = alertLine(root);
+  const panel = buildPanel(root);
   const spoken = live();
-  const panel = buildPanel("Accuracy by length");
+  root.append(spoken.element);
   const [plotHost, body] = [el("div"), el("tbody")];
-  const heads = ["line", "encoding", "step", "loss", "inside", "beyond"];
-  const head = heads.map((text, i) => Object.assign(el("th", i > 1 ? "num" : "", text), { scope: "col" }));
-  panel.body.append(
-    plotHost,
-    el("div", "hf-scroll hf-encodings", el("table", "", el("thead", "", el("tr", "", ...head)), body)),
-  );
-  const plot = linePlot(plotHost, { height: 300, empty: "accuracy by length will be drawn here" });
+  const heads = ["line", "encoding", ...["step", "loss", "inside", "beyond"].map(text => [text, "num"])];
+  panel.body.append(plotHost, el("div", "hf-scroll hf-encodings", buildTable("", heads, body)));
+  const plot = lineChart(plotHost, { ...ACCURACY, xTicks: 8, height: 300, near: true });
   /** @type {Board.GrowthValue} */
   let view = null;
   const cell = (/** @type {Board.LengthScore} */ score) =>
@@ -320,30 +307,19 @@ const growth_board = element => {
     lines,
     caption: () => `Held-out accuracy by ${view?.size_name ?? "length"}`,
   });
-  root.append(error, panel.section, spoken.element);
   const row = (/** @type {Board.TestedEncoding} */ encoding, /** @type {number} */ i) => {
-    const stroke = dashLine(i);
-    stroke.style.color = `var(--hf-series-${i + 1})`;
-    const cells = [
+    const figures = [
       encoding.step === null ? "–" : `${count(encoding.step)} of ${count(encoding.steps)}`,
       number(encoding.loss ?? NaN, 3),
       percent(encoding.inside ?? NaN),
       encoding.refuses ? CANNOT : percent(encoding.beyond ?? NaN),
     ];
-    return el(
-      "tr",
-      "",
-      el("td", "", stroke),
-      el("td", "", encoding.title),
-      ...cells.map(text => el("td", "num", text)),
-    );
+    return el("tr", "", ...cells("", dashLine(seriesStyle(i)), encoding.title), ...cells("num", ...figures));
   };
-  const empty = () =>
-    Object.assign(el("td", "hf-quiet", "Each encoding is listed here with what it reaches."), { colSpan: 6 });
+  const nothing = emptyRow("Each encoding is listed here with what it reaches.", 6);
   const update = (/** @type {Board.GrowthValue} */ next) => {
     view = next;
-    error.hidden = !view?.message;
-    error.textContent = view?.message ?? "";
+    say(view?.message);
     const name = view?.size_name ?? "length";
     panel.rename(
       `Accuracy by ${name}`,
@@ -357,10 +333,11 @@ const growth_board = element => {
       const points = known.map(s => [s.size + apart, s.right]);
       return { ...styled(encoding.title, points, i), spans: known.map(s => [s.size + apart, s.low, s.high]) };
     });
-    const end = { x: [0, view ? most * 1.02 : 0], y: [0, 1], ticks: [0, 0.25, 0.5, 0.75, 1], xName: name };
     const mark = view ? { x: view.trained, text: `trained to ${view.trained}` } : null;
-    plot.update({ ...end, series, mark, format: v => percent(v, 0), tell: percent, name: `Accuracy by ${name}` });
-    body.replaceChildren(...(encodings.length ? encodings.map(row) : [el("tr", "", empty())]));
+    const empty = series.some(s => s.points.length) ? "" : "accuracy by length will be drawn here";
+    const x = [0, view ? most * 1.02 : 0];
+    plot.update({ series, x, xName: name, mark, empty, name: `Accuracy by ${name}` });
+    body.replaceChildren(...(encodings.length ? encodings.map(row) : [nothing]));
     panel.footer.hidden = !encodings.length;
     fill();
     showProgress("#positions-start", view?.status ?? "ready", view?.done ?? 0);

@@ -29,7 +29,7 @@ from . import length_test
 from .length_test import LENGTH_TESTS, LengthTestJob
 
 TITLE = "Positions"
-ASSETS = ("positions.css", "positions_panels.js", "positions_board.js")
+ASSETS = ("positions.css", "signed_map.js", "positions_board.js")
 LOOK_FOR = (
     "“Does it notice?”: words moved about give the same output without position encoding, and another "
     "with one."

@@ -16,13 +16,7 @@ const codeOf = (/** @type {Board.CodeLines} */ { title, text }) => {
   return el("div", "hf-lines", el("header", "", el("h3", "", title), copy), code);
 };
 
-const stepOf = (
-  /** @type {Board.TransferStep} */ { message },
-  /** @type {number} */ index,
-  /** @type {Board.TransferStep[]} */ steps,
-  /** @type {string} */ status,
-) => {
-  const isNow = status === "running" && index === steps.length - 1;
+const stepOf = (/** @type {Board.TransferStep} */ { message }, isNow) => {
   const line = el("li", isNow ? "now" : "", message);
   if (isNow) line.setAttribute("aria-current", "step");
   return line;
@@ -55,11 +49,10 @@ const resultOf = (/** @type {Board.TransferResult} */ result) => {
 const share_board = element => {
   const root = element.querySelector(".hf-share");
   const { title, empty } = root.dataset;
-  const panel = buildPanel(title);
+  const panel = buildPanel(root, title);
   const spoken = live();
   const content = el("div", "hf-share-body");
   panel.body.append(content, spoken.element);
-  root.append(panel.section);
 
   const whyOf = (/** @type {Board.ShareValue} */ { status, message }) =>
     status === "error" ? el("div", "hf-error", message) : el("p", "hf-notice", message);
@@ -69,7 +62,8 @@ const share_board = element => {
       content.replaceChildren(el("p", "hf-blank", empty));
       return;
     }
-    const steps = value.steps.map((step, index) => stepOf(step, index, value.steps, value.status));
+    const now = value.status === "running" ? value.steps.at(-1) : null;
+    const steps = value.steps.map(step => stepOf(step, step === now));
     const parts = [
       value.result ? resultOf(value.result) : null,
       value.message ? whyOf(value) : null,

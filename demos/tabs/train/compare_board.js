@@ -2,11 +2,12 @@
    of all at the step that is shown. Its value is {runs, python}: the whole messages of the runs laid over (as the
    train board takes them); the rest it hears on the document: "hf-overlays" from the table of runs (their settings and results)
    and "hf-shown" from the train board (the shown step and this run's map). */
-import { buildPanel, button, el } from "../../../hf_attn/viz/web/core/dom.js";
+import { buildPanel, button, el, scrollRegion } from "../../../hf_attn/viz/web/core/dom.js";
 import { count, NO_ATTENTION, range } from "../../../hf_attn/viz/web/core/format.js";
+import { buildTable, cells, headCell } from "../../../hf_attn/viz/web/core/table.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
 import { heatmap } from "../../../hf_attn/viz/web/plots/heatmap.js";
-import { dashLine } from "../../../hf_attn/viz/web/plots/line_chart.js";
+import { dashLine, seriesStyle } from "../../../hf_attn/viz/web/plots/line_chart.js";
 import { trainState } from "./train_state.js";
 
 const { EMPTY, receive, atOrBefore, mapOf, lastLayer } = trainState;
@@ -15,11 +16,7 @@ const { EMPTY, receive, atOrBefore, mapOf, lastLayer } = trainState;
 /** @import {TrainState} from "./train_state.js" */
 /** @import {TrainView} from "./train_board.js" */
 
-const nameOf = (/** @type {Overlaid} */ run, /** @type {{colour: string, dash: number}} */ style) => {
-  const stroke = dashLine(style.dash);
-  stroke.style.color = `var(--hf-${style.colour})`;
-  return el("span", "hf-series", stroke, el("bdi", "", run.name));
-};
+const nameOf = (/** @type {Overlaid} */ run) => el("span", "hf-series", dashLine(run), el("bdi", "", run.name));
 
 /** Name → the values of all runs, in the order in which the first run has them.
     @returns {[string, string[]][]} */
@@ -39,10 +36,7 @@ const differences = host => {
     update(last);
   });
   toggle.dataset.opens = "settings";
-  const scroll = el("div", "hf-scroll");
-  scroll.tabIndex = 0;
-  scroll.setAttribute("role", "region");
-  scroll.setAttribute("aria-label", "Runs compared, as a table that scrolls sideways");
+  const scroll = scrollRegion("Runs compared, as a table that scrolls sideways");
   host.append(scroll, toggle);
   /** Settings and results of every run, whether or not they differ. */
   const lines = () => {
@@ -51,25 +45,22 @@ const differences = host => {
     return [["what", ...runs.map(run => run.name)], ...facts.map(([name, values]) => [name, ...values])];
   };
   const part = (title, facts, cls = "") => {
-    const head = Object.assign(el("th", "", title), { colSpan: last.length + 1, scope: "rowgroup" });
-    const line = ([name, values]) =>
-      el("tr", "", Object.assign(el("th", "", name), { scope: "row" }), ...values.map(text => el("td", "", text)));
+    const head = Object.assign(headCell("rowgroup", title), { colSpan: last.length + 1 });
+    const line = ([name, values]) => el("tr", "", headCell("row", name), ...cells("", ...values));
     return el("tbody", cls, el("tr", "hf-group-name", head), ...facts.map(line));
   };
   const update = (/** @type {Overlaid[]} */ runs) => {
     last = runs;
     const settings = factsOf(runs, "settings");
     const same = settings.filter(fact => !differs(fact));
-    const heads = runs.map(run => Object.assign(el("th", "", nameOf(run, run)), { scope: "col" }));
     toggle.textContent = open ? "Hide what is the same" : `Show ${same.length} settings that are the same`;
     toggle.hidden = !same.length;
     toggle.setAttribute("aria-expanded", String(open));
     const other = settings.filter(differs);
     scroll.replaceChildren(
-      el(
-        "table",
+      buildTable(
         "hf-differences",
-        el("thead", "", el("tr", "", el("th", "", el("span", "hf-sr", "what")), ...heads)),
+        [el("span", "hf-sr", "what"), ...runs.map(nameOf)],
         part(other.length ? "Settings that differ" : "No setting differs", other),
         part("What came of it", factsOf(runs, "results")),
         open ? part("The same in all", same, "hf-same") : null,
@@ -82,21 +73,18 @@ const differences = host => {
 const mapCell = host => {
   const [title, note] = [el("h3"), el("p", "hf-hint")];
   const mapHost = el("div");
-  const map = heatmap(mapHost, { name: "Attention", rows: [], cols: [], values: [], maxCell: 44 });
-  let name = "";
-  const take = map.exports(() => `compared-${name.replace(/[^\p{L}\p{N}]+/gu, "-")}`);
+  const map = heatmap(mapHost, { name: "Attention", maxCell: 44 });
+  let called = "";
+  const take = map.exports(() => `compared-${called.replace(/[^\p{L}\p{N}]+/gu, "-")}`);
   host.append(title, note, mapHost, take);
-  const update = (
-    /** @type {Overlaid} */ run,
-    /** @type {TrainState} */ state,
-    /** @type {TrainView} */ { step, head, layer },
-  ) => {
+  /** @type {(run: Overlaid, state: TrainState, view: TrainView) => void} */
+  const update = (run, state, { step, head, layer }) => {
     const frame = atOrBefore(state.frames, step);
     const at = layer < (state.meta.layers?.length ?? 0) ? layer : lastLayer(state.meta);
     const of = head <= (state.meta.heads || 0) ? head : 0;
     const values = mapOf(frame, at, of);
-    name = run.name;
-    title.replaceChildren(nameOf(run, run));
+    called = run.name;
+    title.replaceChildren(nameOf(run));
     mapHost.hidden = take.hidden = !values;
     if (!values) {
       note.textContent = state.meta.heads === 0 ? NO_ATTENTION : "Its maps are on their way.";
@@ -104,14 +92,9 @@ const mapCell = host => {
     }
     const where = [`step ${count(frame.step)}`, `layer ${state.meta.layers?.[at] ?? 1}`];
     note.textContent = [...where, of ? `head ${of}` : "mean of the heads", state.meta.probe].join(", ");
-    map.update({
-      rows: state.meta.rows,
-      cols: state.meta.cols,
-      values,
-      truth: state.meta.truth || null,
-      allowed: state.meta.allowed || null,
-      name: `${run.name}, ${state.meta.map || "Attention"} of the probe at step ${count(frame.step)}`,
-    });
+    const { rows, cols, truth, allowed } = state.meta;
+    const name = `${run.name}, ${state.meta.map || "Attention"} of the probe at step ${count(frame.step)}`;
+    map.update({ rows, cols, values, truth, allowed, name });
   };
   return { update };
 };
@@ -121,11 +104,8 @@ const mapsBeside = host => {
   const grid = el("div", "hf-maps");
   host.append(heading, grid);
   let cells = [];
-  const update = (
-    /** @type {Overlaid[]} */ runs,
-    /** @type {TrainState[]} */ states,
-    /** @type {TrainView} */ view,
-  ) => {
+  /** @type {(runs: Overlaid[], states: TrainState[], view: TrainView) => void} */
+  const update = (runs, states, view) => {
     if (cells.length !== runs.length) {
       grid.replaceChildren(...range(runs.length).map(() => el("div", "hf-map-cell")));
       cells = [...grid.children].map(mapCell);
@@ -138,12 +118,11 @@ const mapsBeside = host => {
 
 const compare_board = element => {
   const root = element.querySelector(".hf-compare");
-  const panel = buildPanel("Compared", "what differs first");
+  const panel = buildPanel(root, "Compared", { note: "what differs first" });
   const table = differences(panel.body);
   const maps = mapsBeside(panel.body);
   const caption = () => "Runs compared: settings and results";
   const refresh = takeAway(panel, { file: () => "runs-compared", lines: table.lines, caption });
-  root.append(panel.section);
   /** @type {Map<string, TrainState>} */
   let states = new Map();
   /** @type {{current: Board.RunRow | null, others: Overlaid[]}} */
@@ -151,7 +130,7 @@ const compare_board = element => {
   /** @type {TrainView} */
   let view = null;
 
-  const runs = () => [{ ...told.current, colour: "series-1", dash: 0 }, ...told.others];
+  const runs = () => [{ ...told.current, ...seriesStyle(0) }, ...told.others];
   const isOn = () => Boolean(told.current && told.others.length);
   const drawMaps = () => {
     if (!isOn() || !view?.state.run) return;

@@ -2,39 +2,34 @@
    Events to Python, each with {run: id}: open_run, download_run, share_run; rename_run with {name}; delete_run, which asks
    nothing, offers Undo for ten seconds and only then is sent; compare_runs with {runs: [ids]}, those laid over.
    On the document it tells "hf-overlays" with {current: row, others: [row with colour and dash]}. */
-import { buildPanel, button, el, live, save } from "../../../hf_attn/viz/web/core/dom.js";
+import { buildPanel, button, el, live, save, svgShape } from "../../../hf_attn/viz/web/core/dom.js";
 import { csv, percent } from "../../../hf_attn/viz/web/core/format.js";
-import { dashLine, sparkline } from "../../../hf_attn/viz/web/plots/line_chart.js";
+import { buildTable, emptyRow } from "../../../hf_attn/viz/web/core/table.js";
+import { dashLine, seriesStyle, sparkline } from "../../../hf_attn/viz/web/plots/line_chart.js";
 
 const UNDO_MS = 10000;
 const OTHERS = 3; // at most four series at once: this run and three others
 const LONGEST_NAME = 40; // characters; Python says so in words
 const COLUMNS = 5;
+const EMPTY_TABLE = "Each run you train is listed here, to compare, open, download or delete.";
 /** @typedef {Board.RunRow & {colour: string, dash: number}} Overlaid */
 
 /** @type {{runs: Overlaid[]}} */
 const overlaid = { runs: [] }; // those laid over the curves, with colour and dash
 
 /** What is in each row's buttons, named so that the reader finds the same one after the rows are drawn anew. */
-const act = (/** @type {string} */ text, /** @type {Board.RunRow} */ run, what, key = text) => {
-  const b = button(text, what, "");
-  b.setAttribute("aria-label", `${text} ${run.name}`);
+const act = (text, /** @type {Board.RunRow} */ run, what, look = {}) => {
+  const { key = text, cls = "", label = `${text} ${run.name}` } = look;
+  const b = button(text, what, cls);
+  b.setAttribute("aria-label", label);
   b.dataset.key = `${key} ${run.id}`;
   return b;
 };
 
 const PEN = "M3 13l.8-3.2 7-7 2.4 2.4-7 7L3 13zM9.6 4l2.4 2.4";
 const pen = () => {
-  const SVG = "http://www.w3.org/2000/svg";
-  const [svg, path] = [document.createElementNS(SVG, "svg"), document.createElementNS(SVG, "path")];
-  Object.entries({ width: 16, height: 16, viewBox: "0 0 16 16", "aria-hidden": "true" }).forEach(([k, v]) =>
-    svg.setAttribute(k, String(v)),
-  );
-  Object.entries({ d: PEN, fill: "none", stroke: "currentColor", "stroke-width": 1.25 }).forEach(([k, v]) =>
-    path.setAttribute(k, String(v)),
-  );
-  svg.append(path);
-  return svg;
+  const shape = { d: PEN, fill: "none", stroke: "currentColor", "stroke-width": 1.25 };
+  return svgShape({ width: 16, height: 16, viewBox: "0 0 16 16" }, "path", shape);
 };
 
 /** One line a run: its settings, then what came of it; the names of all that any of them has come first. */
@@ -48,17 +43,12 @@ const listAll = (/** @type {Board.RunRow[]} */ runs) => {
 };
 
 /** The cell that holds a run's name; while it is changed, a field with the sentence of a name that will not do. */
-const nameCell = (
-  /** @type {Board.RunRow} */ run,
-  /** @type {Board.RefusedName} */ edit,
-  { begin, commit, cancel },
-) => {
+const nameCell = (/** @type {Board.RunRow} */ run, /** @type {Board.RefusedName} */ edit, rename) => {
+  const { begin, commit, cancel } = rename;
   const details = [el("small", "", run.model || ""), el("small", "", run.details || "")];
   if (!edit) {
-    const change = act("", run, begin, "rename");
-    change.className = "hf-pen";
+    const change = act("", run, begin, { key: "rename", cls: "hf-pen", label: `Rename ${run.name}` });
     change.title = "Rename";
-    change.setAttribute("aria-label", `Rename ${run.name}`);
     change.append(pen());
     return el("td", "", el("b", "", el("bdi", "", run.name), change), ...details);
   }
@@ -84,15 +74,13 @@ const nameCell = (
 
 const runs_table = (element, trigger) => {
   const root = element.querySelector(".hf-runs");
-  const panel = buildPanel("Runs", "click one to lay it over the curves and compare it");
-  const heads = ["line", "run", "held-out", ""].map(text => el("th", "", text));
-  const head = el("tr", "", ...heads, el("th", "", el("span", "hf-sr", "actions")));
+  const panel = buildPanel(root, "Runs", { note: "click one to lay it over the curves and compare it" });
   const body = el("tbody");
   const spoken = live();
   const take = button("Export all", () => save("runs.csv", new Blob([csv(listAll(value.runs))], { type: "text/csv" })));
   panel.header.append(take);
-  panel.body.append(el("table", "hf-runs-table", el("thead", "", head), body), spoken.element);
-  root.append(panel.section);
+  const heads = ["line", "run", "held-out", "", el("span", "hf-sr", "actions")];
+  panel.body.append(buildTable("hf-runs-table", heads, body), spoken.element);
   /** @type {Board.RunsValue} */
   let value = { runs: [], current: null };
   /** @type {Board.RefusedName} */
@@ -104,7 +92,7 @@ const runs_table = (element, trigger) => {
   const styleOf = id => {
     // a series keeps its colour and dash while it is laid over
     const place = [...laid].indexOf(id);
-    return place < 0 ? null : { colour: `series-${place + 2}`, dash: place + 1 };
+    return place < 0 ? null : seriesStyle(place + 1);
   };
   const announce = () => {
     const find = id => value.runs.find(r => r.id === id);
@@ -140,21 +128,17 @@ const runs_table = (element, trigger) => {
     draw(`Delete ${run.id}`);
     spoken.say(`${run.name} is back`);
   };
-  const rename = (/** @type {Board.RunRow} */ run) => ({
-    begin: () => {
-      edit = { run: run.id, name: run.name, why: "" };
+  const rename = (/** @type {Board.RunRow} */ run) => {
+    const turn = to => {
+      edit = to;
       draw(`rename ${run.id}`);
-    },
-    commit: name => {
-      edit = null;
+    };
+    const commit = name => {
       if (name !== run.name) trigger("rename_run", { run: run.id, name });
-      draw(`rename ${run.id}`);
-    },
-    cancel: () => {
-      edit = null;
-      draw(`rename ${run.id}`);
-    },
-  });
+      turn(null);
+    };
+    return { begin: () => turn({ run: run.id, name: run.name, why: "" }), commit, cancel: () => turn(null) };
+  };
 
   const actions = (/** @type {Board.RunRow} */ run, line) => {
     const send = event => () => trigger(event, { run: run.id });
@@ -169,70 +153,48 @@ const runs_table = (element, trigger) => {
       act("Share", run, send("share_run")),
       act("Delete", run, () => remove(run)),
     ];
-    const more = act("···", run, () => {
-      line.classList.toggle("open");
-      more.setAttribute("aria-expanded", String(line.classList.contains("open")));
-    });
-    more.className = "hf-dots";
-    more.setAttribute("aria-label", `Open, download, share or delete ${run.name}`);
+    const unfold = () => more.setAttribute("aria-expanded", String(line.classList.toggle("open")));
+    const label = `Open, download, share or delete ${run.name}`;
+    const more = act("···", run, unfold, { cls: "hf-dots", label });
     more.setAttribute("aria-expanded", "false");
     return el("td", "acts", more, el("div", "hf-take", ...does));
   };
   const goneRow = (/** @type {Board.RunRow} */ run) => {
-    const back = act("Undo", run, () => undo(run), "undo");
-    back.className = "hf-btn";
+    const back = act("Undo", run, () => undo(run), { key: "undo", cls: "hf-btn" });
     const cell = el("td", "", el("bdi", "", run.name), " deleted ", back);
     cell.colSpan = COLUMNS;
     return el("tr", "gone", cell);
   };
   const lineCell = (/** @type {Board.RunRow} */ run, own, style) => {
-    const stroke = dashLine(style?.dash ?? 0);
-    const press = act("", run, () => lay(run.id), "lay");
-    press.className = "hf-line";
-    stroke.style.color = `var(--hf-${style?.colour ?? "line-strong"})`;
-    press.append(stroke);
+    const label = own ? `${run.name} is on the curves` : `Lay ${run.name} over the curves`;
+    const press = act("", run, () => lay(run.id), { key: "lay", cls: "hf-line", label });
+    press.append(dashLine(style ?? { colour: "line-strong", dash: 0 }));
     press.disabled = own;
     press.setAttribute("aria-pressed", String(Boolean(style)));
-    press.setAttribute("aria-label", own ? `${run.name} is on the curves` : `Lay ${run.name} over the curves`);
     return el("td", "", press);
   };
   const row = (/** @type {Board.RunRow} */ run) => {
     if (leaving.has(run.id)) return goneRow(run);
     const own = run.id === value.current;
-    const style = own ? { colour: "series-1", dash: 0 } : styleOf(run.id);
+    const style = own ? seriesStyle(0) : styleOf(run.id);
     const line = el("tr", own ? "on" : "");
     const spark = el("div", "hf-spark");
     if (!own)
       line.onclick = event => {
         if (event.target instanceof Element && !event.target.closest("button, input")) lay(run.id);
       };
-    if (edit?.run === run.id) {
-      line.append(lineCell(run, own, style), nameCell(run, edit, rename(run)));
-      return line;
-    }
-    line.append(
-      lineCell(run, own, style),
-      nameCell(run, null, rename(run)),
-      el("td", "", spark),
-      el("td", "num", percent(run.held_out ?? NaN)),
-      actions(run, line),
-    );
-    sparkline(spark, {
-      points: (run.curve || []).filter(p => Number.isFinite(p[1])),
-      colour: style?.colour ?? "ink-3",
-      dash: style?.dash ?? 0,
-    });
+    const isNamed = edit?.run === run.id;
+    line.append(lineCell(run, own, style), nameCell(run, isNamed ? edit : null, rename(run)));
+    if (isNamed) return line;
+    line.append(el("td", "", spark), el("td", "num", percent(run.held_out ?? NaN)), actions(run, line));
+    const points = (run.curve || []).filter(p => Number.isFinite(p[1]));
+    sparkline(spark, { points, ...(style ?? { colour: "ink-3", dash: 0 }) });
     return line;
-  };
-  const empty = () => {
-    const cell = el("td", "hf-quiet", "Each run you train is listed here, to compare, open, download or delete.");
-    cell.colSpan = COLUMNS;
-    return el("tr", "", cell);
   };
   /** The rows anew; the reader stays at the button where they were, or goes to the one named. */
   const draw = key => {
     const at = key ?? (body.contains(document.activeElement) ? document.activeElement.getAttribute("data-key") : null);
-    body.replaceChildren(...(value.runs.length ? value.runs.map(row) : [empty()]));
+    body.replaceChildren(...(value.runs.length ? value.runs.map(row) : [emptyRow(EMPTY_TABLE, COLUMNS)]));
     take.hidden = !value.runs.length;
     /** @type {HTMLElement[]} */
     const buttons = [...body.querySelectorAll("[data-key]")];

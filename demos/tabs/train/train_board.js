@@ -24,21 +24,16 @@ const WIDE = 14; // columns of a map that stand beside the curves
 const pairs = (/** @type {Board.TrainPoint[]} */ points, /** @type {"loss" | "held_out"} */ key) =>
   points.filter(p => Number.isFinite(p[key])).map(p => [p.step, p[key]]);
 
-const seenMaps = (
-  /** @type {TrainState} */ { frames, meta },
-  /** @type {number} */ layer,
-  /** @type {number} */ head,
-) => (meta.truth ? frames.map(f => [f.step, mapOf(f, layer, head)]).filter(([, map]) => map) : []);
-const knownPoints = (/** @type {TrainState} */ state, /** @type {number} */ layer, /** @type {number} */ head) => {
-  // from the maps where there are any, so that it is this head's
-  const seen = seenMaps(state, layer, head);
-  return seen.map(([step, map]) => [step, onKnown(map, state.meta.truth)]);
+/** This head's weight on the known answer, from the maps where there are any. */
+const knownPoints = (/** @type {TrainState} */ { frames, meta }, layer, head, truth = meta.truth) => {
+  const maps = truth ? frames.map(f => [f.step, mapOf(f, layer, head)]).filter(([, map]) => map) : [];
+  return maps.map(([step, map]) => [step, onKnown(map, truth)]);
 };
 /** What is needed directly, where something is needed indirectly too: of recall, the induction head's value. */
-const directPoints = (/** @type {TrainState} */ state, /** @type {number} */ layer, /** @type {number} */ head) => {
+const directPoints = (/** @type {TrainState} */ state, layer, head) => {
   if (!state.meta.truth?.some(row => row.includes(2))) return [];
   const direct = state.meta.truth.map(row => row.map(need => (need === 1 ? 1 : 0)));
-  return seenMaps(state, layer, head).map(([step, map]) => [step, onKnown(map, direct)]);
+  return knownPoints(state, layer, head, direct);
 };
 
 const errorLine = host => {

@@ -2,7 +2,15 @@
    {state, meta, step (shown), last, following, layer, head, frame, map, loss, smoothLoss, heldOut, known, direct,
    others, total}. */
 import { buildPanel, buildSegment, button, el, write } from "../../../hf_attn/viz/web/core/dom.js";
-import { count, minutes, NO_ATTENTION, number, percent, range } from "../../../hf_attn/viz/web/core/format.js";
+import {
+  count,
+  fileName,
+  minutes,
+  NO_ATTENTION,
+  number,
+  percent,
+  range,
+} from "../../../hf_attn/viz/web/core/format.js";
 import { term } from "../../../hf_attn/viz/web/core/tooltip.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
 import { filmStrip } from "../../../hf_attn/viz/web/plots/film_strip.js";
@@ -30,11 +38,8 @@ const figures = host => {
   const list = el("dl", "hf-stats");
   const values = {};
   for (const name of ["Step", "Loss", "Held-out", "Speed", "Left"]) {
-    const [label, value, unit] = [
-      el("dt", "", MEANINGS[name.toLowerCase()] ? figureName(name) : name),
-      el("span"),
-      el("small"),
-    ];
+    const label = el("dt", "", MEANINGS[name.toLowerCase()] ? figureName(name) : name);
+    const [value, unit] = [el("span"), el("small")];
     list.append(el("div", "", label, el("dd", "", value, unit)));
     values[name] = { label, value, unit };
   }
@@ -64,16 +69,7 @@ const chart = (host, title, note) => {
   const picture = el("div");
   const head = el("div", "hf-chart", el("h2", "", title, " ", small), now);
   host.append(head, picture);
-  return {
-    head,
-    picture,
-    say: text => {
-      write(now, text);
-    },
-    note: text => {
-      write(small, text);
-    },
-  };
+  return { picture, say: text => write(now, text), note: text => write(small, text) };
 };
 
 /** Ends and gridlines of a logarithmic scale; it only ever grows, so that the frame stays still while numbers run. */
@@ -82,17 +78,12 @@ const logScale = () => {
   const marks = range(12)
     .flatMap(i => [10 ** (i - 8), 3 * 10 ** (i - 8)])
     .map(v => Number(v.toPrecision(1)));
-  return {
-    reset: () => {
-      [low, high] = [0.3, 3];
-    },
-    cover: values => {
-      low = marks.findLast(v => v <= Math.min(low, ...values)) ?? marks[0];
-      high = marks.find(v => v >= Math.max(high, ...values)) ?? marks.at(-1);
-      const inside = marks.filter(v => v >= low && v <= high);
-      const every = Math.ceil(inside.length / 6);
-      return { y: [low, high], ticks: inside.filter((_, i) => i % every === 0) };
-    },
+  return values => {
+    low = marks.findLast(v => v <= Math.min(low, ...values)) ?? marks[0];
+    high = marks.find(v => v >= Math.max(high, ...values)) ?? marks.at(-1);
+    const inside = marks.filter(v => v >= low && v <= high);
+    const every = Math.ceil(inside.length / 6);
+    return { y: [low, high], ticks: inside.filter((_, i) => i % every === 0) };
   };
 };
 
@@ -113,26 +104,20 @@ const besideOf = (/** @type {Board.BaselineLevel} */ baseline, /** @type {number
 const curves = (host, go) => {
   const panel = el("section", "hf-panel");
   const keys = el("div", "hf-keys");
-  const scale = logScale();
+  let scale = logScale();
   const lossChart = chart(panel, "Loss", "log scale");
   const lossCurve = lineChart(lossChart.picture, {
     name: "Loss by step, log scale",
     log: true,
     showX: false,
     height: 206,
-    y: [0.3, 3],
-    ticks: [0.3, 1, 3],
     format: logMark,
-    x: [0, 1],
     onCursor: go,
     empty: "this run will be drawn here",
   });
   const heldChart = chart(panel, "Held-out accuracy", "");
   const heldCurve = lineChart(heldChart.picture, {
     name: "Held-out accuracy by step",
-    y: [0, 1],
-    ticks: [0, 0.5, 1],
-    x: [0, 1],
     format: v => percent(v, 0),
     tell: percent,
     height: HELD_HEIGHT,
@@ -143,7 +128,6 @@ const curves = (host, go) => {
   panel.append(footer);
   host.append(panel);
   let run = null;
-  /** @type {TrainView} */
   /** @type {TrainView} */
   let view = null;
   let height = HELD_HEIGHT;
@@ -167,7 +151,7 @@ const curves = (host, go) => {
     { footer, section: panel },
     {
       picture: { png: both("png"), svg: both("svg") },
-      file: () => ["run", view?.meta.task].filter(Boolean).join("-"),
+      file: () => fileName("run", view?.meta.task),
       lines,
       caption: () => "Loss and held-out accuracy by step",
     },
@@ -176,7 +160,7 @@ const curves = (host, go) => {
     view = next;
     const { state, meta, step, loss, smoothLoss, heldOut, others, total } = view;
     if (run !== state.run) {
-      scale.reset();
+      scale = logScale();
       height = HELD_HEIGHT;
       run = state.run;
     }
@@ -185,7 +169,7 @@ const curves = (host, go) => {
     lossCurve.update({
       x,
       cursor,
-      ...scale.cover([...loss, ...others.flatMap(o => o.loss)].map(p => p[1]).filter(v => v > 0)),
+      ...scale([...loss, ...others.flatMap(o => o.loss)].map(p => p[1]).filter(v => v > 0)),
       series: [
         ...withRun(smoothLoss, { raw: loss }),
         ...others.map(o => ({ ...o, points: trainState.smooth(o.loss) })),
@@ -217,34 +201,24 @@ const curves = (host, go) => {
 const UNTRAINED = "Untrained weights: this map means nothing yet.";
 const [NEEDED, DIRECT] = ["all that is needed", "needed directly: the ring without dots"];
 const AS_IT_FORMS = "Attention as it forms";
-const file = (/** @type {TrainView} */ { meta, frame, layer, head }) =>
-  [
-    "attention",
-    meta.task,
-    `step-${frame?.step ?? 0}`,
-    `layer-${meta.layers?.[layer] ?? 1}`,
-    head ? `head-${head}` : "mean",
-  ]
-    .filter(Boolean)
-    .join("-")
-    .replace(/[^\w-]+/g, "-");
+const file = (/** @type {TrainView} */ { meta, frame, layer, head }) => {
+  const where = [`step-${frame?.step ?? 0}`, `layer-${meta.layers?.[layer] ?? 1}`, head ? `head-${head}` : "mean"];
+  return fileName("attention", meta.task, ...where);
+};
 
 const mapPanel = (host, go, pick) => {
-  const panel = buildPanel(AS_IT_FORMS);
+  const panel = buildPanel(host, AS_IT_FORMS);
   const layers = buildSegment("Layer", layer => pick({ layer }));
   const heads = buildSegment("Head", head => pick({ head }));
   const layerPicks = el("span", "hf-pick", el("span", "hf-label", "layer"), layers.element);
   const headPicks = el("span", "hf-pick", el("span", "hf-label", "head"), heads.element);
   const notice = el("p", "hf-notice");
   const mapHost = el("div");
-  const map = heatmap(mapHost, { name: "Attention", rows: [], cols: [], values: [], maxCell: 52 });
+  const map = heatmap(mapHost, { name: "Attention", maxCell: 52 });
   const knownHost = el("div", "hf-known");
   const known = chart(knownHost, el("span", "", "Weight on the ", figureName("known answer")), "mean of the rows");
   const knownCurve = lineChart(known.picture, {
     name: "Weight on the known answer by step",
-    y: [0, 1],
-    ticks: [0, 0.5, 1],
-    x: [0, 1],
     format: v => v.toFixed(1),
     height: 116,
     onCursor: go,
@@ -257,7 +231,6 @@ const mapPanel = (host, go, pick) => {
   panel.header.append(el("span", "hf-picks", layerPicks, headPicks));
   panel.body.append(notice, mapHost, knownHost);
   panel.footer.append(map.exports(() => file(shown)));
-  host.append(panel.section);
   const sentence = (/** @type {TrainView} */ { state, meta, frame, map: values }) => {
     if (!state.run) return "The weights of a probe example will be drawn here, before the first step and after.";
     if (meta.heads === 0) return NO_ATTENTION;
@@ -279,15 +252,12 @@ const mapPanel = (host, go, pick) => {
     notice.hidden = !notice.textContent;
     notice.classList.toggle("hf-blank", !values);
     mapHost.hidden = panel.footer.hidden = !values;
-    if (values)
-      map.update({
-        rows: meta.rows,
-        cols: meta.cols,
-        values,
-        truth: meta.truth || null,
-        allowed: meta.allowed || null,
-        name: `${meta.map || "Attention"} of the probe, layer ${meta.layers?.[layer] ?? 1}, ${head ? "head " + head : "mean of the heads"}, step ${count(frame.step)}`,
-      });
+    if (values) {
+      const { rows, cols, truth, allowed } = meta;
+      const which = `layer ${meta.layers?.[layer] ?? 1}, ${head ? "head " + head : "mean of the heads"}`;
+      const name = `${meta.map || "Attention"} of the probe, ${which}, step ${count(frame.step)}`;
+      map.update({ rows, cols, values, truth, allowed, name });
+    }
     knownHost.hidden = Boolean(view.state.run) && !meta.truth && !points.length;
     const near = direct.length ? [{ name: DIRECT, points: direct, colour: "series-3", dash: 2 }] : [];
     const series = [...withRun(points, { name: near.length ? NEEDED : "this run" }), ...near];
@@ -307,14 +277,15 @@ const mapPanel = (host, go, pick) => {
 /* ---- through time ---- */
 
 const timePanel = (host, go, follow) => {
-  const panel = buildPanel("Through time", "moves the map, the predictions and the cursor on the curves");
+  const panel = buildPanel(host, "Through time", {
+    note: "moves the map, the predictions and the cursor on the curves",
+  });
   const where = el("b");
   const how = el("span", "hf-quiet");
   const play = button("Play", () => start());
   const end = button("", follow);
   panel.header.append(el("span", "hf-when", where, how, play, end));
   const film = filmStrip(panel.body, { onStep: go });
-  host.append(panel.section);
   /** @type {import("./train_state.js").Frame[]} */
   let frames = [];
   let playing = null;
@@ -346,14 +317,8 @@ const timePanel = (host, go, follow) => {
     const running = ["running", "paused"].includes(state.status);
     film.update({ frames: strip, last: state.run ? last : null, cursor: step });
     write(where, "step " + count(state.run ? step : 0));
-    how.textContent =
-      !state.run || last === 0
-        ? "untrained"
-        : !following
-          ? "in the past"
-          : running
-            ? "following the run"
-            : "the last step";
+    const atEnd = running ? "following the run" : "the last step";
+    how.textContent = !state.run || last === 0 ? "untrained" : following ? atEnd : "in the past";
     play.disabled = frames.length < 2;
     end.hidden = following || !last;
     write(end, running ? "Follow the run" : "Go to the end");
@@ -364,10 +329,8 @@ const timePanel = (host, go, follow) => {
 /* ---- what it writes ---- */
 
 const writesPanel = host => {
-  const panel = buildPanel("What it writes");
+  const panel = buildPanel(host, "What it writes", { cls: "hf-writes" });
   const table = predictions(panel.body);
-  panel.section.classList.add("hf-writes");
-  host.append(panel.section);
   const update = (/** @type {TrainView} */ { state, meta, frame }) => {
     const rows =
       frame?.predictions || (frame && state.frames.findLast(f => f.step <= frame.step && f.predictions)?.predictions);

@@ -22,17 +22,13 @@ const mergeBySteps = (known, fresh) => {
 };
 
 /** Frames with their maps, packed[layer], opened when first shown; none where the model has no such map. */
-const mergeFrames = (
-  /** @type {Frame[]} */ known,
-  /** @type {Board.TrainFrame[]} */ fresh,
-  /** @type {Partial<Board.TrainMeta>} */ meta,
-) => {
+const mergeFrames = (/** @type {Frame[]} */ known, fresh, /** @type {Partial<Board.TrainMeta>} */ meta) => {
   const shape = [meta.heads || 0, meta.rows?.length || 0, meta.cols?.length || 0];
   const have = new Map(known.map(f => [f.step, f]));
   const isKnown = (step, maps) => maps && have.get(step)?.packed?.at(-1) === maps.at(-1);
   return mergeBySteps(
     known,
-    (fresh || []).map(({ maps, ...rest }) =>
+    (fresh || []).map((/** @type {Board.TrainFrame} */ { maps, ...rest }) =>
       isKnown(rest.step, maps) ? rest : { ...rest, packed: maps, shape, opened: [], means: [] },
     ),
   );

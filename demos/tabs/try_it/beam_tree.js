@@ -9,7 +9,7 @@
    layBeams(value) → {all, rows}: where each node stands, its depth and row. */
 import { el, live } from "../../../hf_attn/viz/web/core/dom.js";
 import { clip, number, range, shown } from "../../../hf_attn/viz/web/core/format.js";
-import { surface } from "../../../hf_attn/viz/web/core/surface.js";
+import { casedFrame, surface } from "../../../hf_attn/viz/web/core/surface.js";
 import { font } from "../../../hf_attn/viz/web/core/theme.js";
 import { tip } from "../../../hf_attn/viz/web/core/tooltip.js";
 
@@ -118,19 +118,6 @@ const drawEdge = (ctx, theme, n, { X, Y, down }) => {
   ctx.setLineDash([]);
 };
 
-const frame = (ctx, theme, x, y) => {
-  for (const [out, colour, wide] of [
-    [3, theme.panel, 4],
-    [3, theme.ink, 2],
-  ]) {
-    ctx.beginPath();
-    ctx.roundRect(x - WIDTH / 2 - out, y - HEIGHT / 2 - out, WIDTH + 2 * out, HEIGHT + 2 * out, 8);
-    ctx.strokeStyle = colour;
-    ctx.lineWidth = wide;
-    ctx.stroke();
-  }
-};
-
 const drawNode = (ctx, theme, n, { X, Y, down }, isChosen, isHovered) => {
   const [x, y] = [X(n), Y(n)];
   ctx.textBaseline = "middle";
@@ -151,7 +138,7 @@ const drawNode = (ctx, theme, n, { X, Y, down }, isChosen, isHovered) => {
   ctx.setLineDash(dropped ? [3, 3] : []);
   ctx.stroke();
   ctx.setLineDash([]);
-  if (isChosen) frame(ctx, theme, x, y);
+  if (isChosen) casedFrame(ctx, theme, [x - WIDTH / 2 - 3, y - HEIGHT / 2 - 3, WIDTH + 6, HEIGHT + 6, 8], theme.ink, 2);
   ctx.textAlign = "center";
   ctx.font = font(theme, 12, dropped ? 400 : 600, theme.mono);
   ctx.fillStyle = n.full ? theme["on-accent"] : dropped ? theme["ink-2"] : theme.ink;

@@ -10,7 +10,7 @@
 import { el } from "../../../hf_attn/viz/web/core/dom.js";
 import { clip, count, number, percent, shown, sum } from "../../../hf_attn/viz/web/core/format.js";
 import { surface } from "../../../hf_attn/viz/web/core/surface.js";
-import { font } from "../../../hf_attn/viz/web/core/theme.js";
+import { drawText } from "../../../hf_attn/viz/web/core/theme.js";
 
 const SHOWN = 8;
 const MOST = 20;
@@ -39,10 +39,8 @@ const tell = (/** @type {Board.AnswerSettings} */ how, kept, named, all, share) 
   return `${name} keeps ${count(many)} of ${count(all)} symbols, ${percent(share)} of the probability`;
 };
 
-const weigh = (
-  /** @type {Board.Distribution} */ { names, log_p, more = 0, weights = [] },
-  /** @type {Board.AnswerSettings} */ how,
-) => {
+const weigh = (/** @type {Board.Distribution} */ value, /** @type {Board.AnswerSettings} */ how) => {
+  const { names, log_p, more = 0, weights = [] } = value;
   const own = log_p.map(x => Math.exp(x ?? -Infinity));
   const heat = how?.temperature ?? 1;
   const raw = log_p.map((x, i) => (heat < TINY ? Number(!i) : Math.exp(((x ?? -Infinity) - log_p[0]) / heat)));
@@ -74,41 +72,36 @@ const pickLines = ({ entries, more, longest }, written) => {
   return rest.more ? [...lines, rest] : lines;
 };
 
+/** The lines with the sentence about the cut where it falls: before the first that is not kept, else behind all. */
+const withCut = ({ lines, found: { words } }) => {
+  if (!words) return lines;
+  const at = lines.findIndex(one => !one.kept || one.rest);
+  return lines.toSpliced(at < 0 ? lines.length : at, 0, { cut: words, isBehind: at < 0 });
+};
+
 const nameOf = (one, what) => (one.rest ? `${count(one.more)} more` : what === "class" ? one.name : shown(one.name));
 
 /** The same lines as a picture, to take away. */
 const paint = state => (ctx, width, theme, size) => {
   if (!state.lines) return size(width, 1);
-  const { lines, found, what } = state;
+  const { found, what, top } = state;
   const [LINE, left, right] = [26, 110, found.warm ? 150 : 80];
-  const cut = found.words ? 1 : 0;
-  size(width, (lines.length + 1 + cut) * LINE + 8);
-  const top = Math.max(...lines.filter(one => !one.rest).flatMap(one => [one.own, one.warm]), 1e-9);
+  size(width, (withCut(state).length + 1) * LINE + 8);
   const wide = width - left - right - 16;
-  const text = (words, x, y, align, colour, weight = 400) => {
-    Object.assign(ctx, { textAlign: align, textBaseline: "middle", fillStyle: theme[colour] });
-    ctx.font = font(theme, 12, weight);
-    ctx.fillText(words, x, y);
-  };
+  const text = (words, x, y, align, colour, weight = 400) =>
+    drawText(ctx, theme, words, x, y, { align, colour: theme[colour], weight });
   text(what, 8, 14, "left", "ink-3");
   text("p", width - 8 - (found.warm ? 70 : 0), 14, "right", "ink-3");
   if (found.warm) text("with temperature", width - 8, 14, "right", "ink-3");
   let y = LINE + 14;
-  let wasKept = true;
-  for (const one of lines) {
-    if (cut && wasKept && (!one.kept || one.rest)) {
-      text(found.words, left, y, "left", "accent", 500);
+  for (const one of withCut(state)) {
+    if (one.cut) {
+      text(one.cut, left, y, "left", "accent", 500);
       y += LINE;
-      wasKept = false;
+      continue;
     }
-    text(
-      clip(nameOf(one, what), 14),
-      8,
-      y,
-      "left",
-      one.written ? "accent" : one.kept ? "ink" : "ink-3",
-      one.written ? 600 : 400,
-    );
+    const colour = one.written ? "accent" : one.kept ? "ink" : "ink-3";
+    text(clip(nameOf(one, what), 14), 8, y, "left", colour, one.written ? 600 : 400);
     if (!one.rest) {
       ctx.beginPath();
       ctx.roundRect(left, y - 8, Math.max(1, (wide * one.warm) / top), 16, 2);
@@ -123,7 +116,6 @@ const paint = state => (ctx, width, theme, size) => {
     if (found.warm) text(number(one.warm, 3), width - 8, y, "right", "ink-2");
     y += LINE;
   }
-  if (cut && wasKept) text(found.words, left, y, "left", "accent", 500);
 };
 
 const distribution = host => {
@@ -134,7 +126,7 @@ const distribution = host => {
   list.setAttribute("role", "table");
   list.setAttribute("aria-label", "What could come next");
   host.append(list, key, stage);
-  const state = { lines: null, found: null, what: "symbol" };
+  const state = { lines: null, found: null, what: "symbol", top: 1 };
   const picture = surface(stage, "What could come next", paint(state));
   const line = (role, ...cells) => {
     const row = el("div", "line", ...cells.filter(Boolean));
@@ -174,26 +166,20 @@ const distribution = host => {
     if (one.written) cells.setAttribute("aria-current", "true");
     return cells;
   };
-  const update = (
-    /** @type {Board.Distribution} */ value,
-    /** @type {Board.AnswerSettings} */ how,
-    { what = "symbol", written = null, note = "" } = {},
-  ) => {
+  /** @type {(value: Board.Distribution, how: Board.AnswerSettings, more: Record<string, string>) => void} */
+  const update = (value, how, { what, written = null, note }) => {
     const found = weigh(value, how);
     const lines = pickLines(found, written === null ? -1 : value.names.indexOf(written));
-    Object.assign(state, { lines, found, what });
     const top = Math.max(...lines.filter(one => !one.rest).flatMap(one => [one.own, one.warm]), 1e-9);
+    Object.assign(state, { lines, found, what, top });
     const drawn = [head(found, what, how?.temperature)];
     let soFar = 0;
-    let wasKept = true;
-    for (const one of lines) {
-      soFar += one.warm;
-      const kept = one.kept && !one.rest;
-      if (wasKept && !kept && found.words) drawn.push(el("div", "cut", el("span", "", found.words)));
-      wasKept &&= kept;
-      drawn.push(row(one, soFar, top, found, what));
+    for (const one of withCut(state)) {
+      if (one.isBehind)
+        drawn.push(el("p", "hf-hint", one.cut)); // nothing was cut here: no rule
+      else if (one.cut) drawn.push(el("div", "cut", el("span", "", one.cut)));
+      else drawn.push(row(one, (soFar += one.warm), top, found, what));
     }
-    if (wasKept && found.words) drawn.push(el("p", "hf-hint", found.words)); // nothing was cut here: no rule
     list.classList.toggle("warm", found.warm);
     list.classList.toggle("uncut", !found.words);
     list.replaceChildren(...drawn);

@@ -25,7 +25,7 @@ const LEFT_OUT = "Of the many branches that died out, this one's map was not sen
 const strongest = row => row.indexOf(Math.max(...row));
 
 const answerMap = (host, onStep) => {
-  const panel = buildPanel("Attention of the answer");
+  const panel = buildPanel(host, "Attention of the answer");
   const none = el("p", "hf-blank");
   const mapHost = el("div");
   panel.body.append(none, mapHost);
@@ -36,9 +36,6 @@ const answerMap = (host, onStep) => {
   panel.header.append(picks);
   const map = mapView(mapHost, {
     name: "Attention of the answer",
-    rows: [],
-    cols: [],
-    values: [],
     onSelect: cell => {
       key = cell?.c ?? null;
       isLet = !cell;
@@ -50,7 +47,6 @@ const answerMap = (host, onStep) => {
   const at = { layer: null, head: 0 };
   const file = () => `${shownMap.kind}-layer-${at.layer + 1}-${at.head ? "head-" + at.head : "mean"}`;
   panel.footer.append(map.exports(file));
-  host.append(panel.section);
   /** @type {ShownMap} */
   let shownMap = null;
   let maps = null;
@@ -81,10 +77,9 @@ const answerMap = (host, onStep) => {
       at.layer,
     );
     heads.update(["mean", ...range(maps[0].length).map(h => String(h + 1))], at.head);
-    const { rows, cols, truth, allowed, title } = shownMap;
+    const { rows, cols, truth, allowed, title: name } = shownMap;
     const values = at.head ? maps[at.layer][at.head - 1] : meanOf(maps[at.layer]);
-    const look = { truth: truth || null, allowed: allowed || null, selected: selected(values), name: title };
-    map.update({ rows, cols, values, ...look });
+    map.update({ rows, cols, values, truth, allowed, selected: selected(values), name });
   };
   const update = (/** @type {State} */ { view, step }) => {
     if (view?.map !== shownMap) {

@@ -3,6 +3,7 @@
    the `State` of try_board.js. */
 import { buildPanel, button, childrenOf, el } from "../../../hf_attn/viz/web/core/dom.js";
 import { number, shown } from "../../../hf_attn/viz/web/core/format.js";
+import { buildTable, cells } from "../../../hf_attn/viz/web/core/table.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
 import { parseTree } from "../../../hf_attn/viz/web/plots/parse_tree.js";
 import { symbolStrip } from "../../../hf_attn/viz/web/plots/token_strip.js";
@@ -33,7 +34,7 @@ const nameView = (/** @type {State} */ { value, view }) => {
 };
 
 const answer = host => {
-  const panel = buildPanel("Answer");
+  const panel = buildPanel(host, "Answer");
   const said = verdict();
   const written = el("div", "hf-answer");
   const treeHost = el("div");
@@ -52,7 +53,6 @@ const answer = host => {
   panel.body.append(written, treeHost, text);
   const pictures = [press("PNG", () => tree.png("tree")), press("SVG", () => tree.svg("tree"))];
   panel.footer.append(el("div", "hf-take", ...pictures, asText));
-  host.append(panel.section);
 
   const draw = (/** @type {View} */ { passage, written: symbols = [], wrong }, /** @type {boolean} */ isClass) => {
     if (passage) return el("p", "hf-passage", el("span", "hf-quiet", passage.prompt), el("b", "", passage.text));
@@ -107,7 +107,7 @@ const staleLine = onRewrite => {
 };
 
 const steps = (host, onStep, onRewrite) => {
-  const panel = buildPanel("What could come next");
+  const panel = buildPanel(host, "What could come next");
   const chips = el("div", "hf-steps");
   const dist = el("div");
   const bars = distribution(dist);
@@ -117,19 +117,13 @@ const steps = (host, onStep, onRewrite) => {
   chips.setAttribute("aria-label", "Step of the answer");
   const stale = staleLine(onRewrite);
   panel.body.append(chips, stale.element, dist);
-  host.append(panel.section);
   const refresh = takeAway(panel, {
     picture: bars,
     file: () => `step-${now.step + 1}`,
     lines: bars.lines,
     caption: () => `What step ${now.step + 1} could have written`,
   });
-  const chip = (
-    /** @type {Board.WrittenSymbol} */ w,
-    /** @type {number} */ i,
-    /** @type {boolean} */ wrong,
-    /** @type {boolean} */ chosen,
-  ) => {
+  const chip = (/** @type {Board.WrittenSymbol} */ w, i, wrong, chosen) => {
     const b = button(shown(w.token), () => onStep(i), wrong ? "wrong" : "");
     b.append(el("small", "", number(w.probability, 2)));
     b.setAttribute("aria-pressed", String(chosen));
@@ -176,38 +170,24 @@ const marks = () => {
 
 const table = onAnswer => {
   const body = el("tbody");
-  const column = (cls, text) => el("th", cls, text);
-  const first = column("", "");
-  const heads = [
-    first,
-    column("", "answer"),
-    column("num", "log p"),
-    column("num len", "÷ length"),
-    column("", "check"),
-  ];
-  const element = el("table", "hf-ends", el("thead", "", el("tr", "", ...heads)), body);
-  const row = (
-    /** @type {State} */ { value, view },
-    /** @type {Board.Answer} */ one,
-    /** @type {number} */ i,
-    /** @type {Board.Answer} */ best,
-  ) => {
+  const seed = el("span");
+  const heads = [seed, "answer", ["log p", "num"], ["÷ length", "num len"], "check"];
+  const element = buildTable("hf-ends", heads, body);
+  const row = (/** @type {State} */ { value, view }, /** @type {Board.Answer} */ one, i) => {
     const chip = (w, k) =>
-      el("span", "hf-tok" + (i && w.token !== best.written[k]?.token ? " other" : ""), shown(w.token));
+      el("span", "hf-tok" + (i && w.token !== value.written[k]?.token ? " other" : ""), shown(w.token));
     const told = one.passage
       ? el("p", "hf-passage", one.passage.text)
       : el("div", "hf-tokens", ...one.written.map(chip));
-    const press = button(String(value.seeds ? value.seeds[i] : i + 1), () => onAnswer(i));
-    press.setAttribute("aria-pressed", String(!view.branch && view.rank === i));
-    press.setAttribute(
-      "aria-label",
-      value.seeds ? `Show the draw with seed ${value.seeds[i]}` : `Show answer ${i + 1}`,
-    );
+    const [place, name] = value.seeds ? [value.seeds[i], "the draw with seed"] : [i + 1, "answer"];
+    const isShown = !view.branch && view.rank === i;
+    const press = button(String(place), () => onAnswer(i));
+    press.setAttribute("aria-pressed", String(isShown));
+    press.setAttribute("aria-label", `Show ${name} ${place}`);
     return el(
       "tr",
-      !view.branch && view.rank === i ? "won" : "",
-      el("td", "", press),
-      el("td", "", told),
+      isShown ? "won" : "",
+      ...cells("", press, told),
       el("td", "num", number(one.log_probability, 2)),
       el("td", "num len", number(one.per_token, 3)),
       el("td", one.correct === false ? "no" : "", { true: "right", false: "wrong" }[one.correct] ?? ""),
@@ -216,23 +196,22 @@ const table = onAnswer => {
   const update = (/** @type {State} */ state) => {
     const { value } = state;
     const all = [value, ...(value.others || [])];
-    first.textContent = value.seeds ? "seed" : "";
+    seed.textContent = value.seeds ? "seed" : "";
     const focused = [...body.querySelectorAll("button")].indexOf(/** @type {HTMLElement} */ (document.activeElement));
-    body.replaceChildren(...all.map((one, i) => row(state, one, i, all[0])));
+    body.replaceChildren(...all.map((one, i) => row(state, one, i)));
     if (focused >= 0) body.querySelectorAll("button")[focused]?.focus();
   };
   return { element, update };
 };
 
 const others = (host, onAnswer, onNode) => {
-  const panel = buildPanel("");
+  const panel = buildPanel(host);
   const treeHost = el("div", "hf-beams");
   const legend = marks();
   const tree = beamTree(treeHost, { onPick: onNode });
   const answers = table(onAnswer);
   panel.header.append(legend);
   panel.body.append(treeHost, answers.element);
-  host.append(panel.section);
   const refresh = takeAway(panel, {
     picture: tree,
     file: () => "beam-tree",

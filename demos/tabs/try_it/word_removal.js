@@ -1,17 +1,15 @@
 /* What changes when a word is taken out: each word of a text in the signed colour of what the named class loses
-   without it, the value on hover, a scale with its ends named, the same as a table.
-
-   const words = removalStrip(host); words.update(value), a Board.WordRemoval */
+   without it, the value on hover, a scale with its ends named, the same as a table. */
 import { buildPanel, childrenOf, el, live } from "../../../hf_attn/viz/web/core/dom.js";
 import { number, percent, range } from "../../../hf_attn/viz/web/core/format.js";
 import { css, numberOn, onLook, themeOf } from "../../../hf_attn/viz/web/core/theme.js";
-import { tip } from "../../../hf_attn/viz/web/core/tooltip.js";
+import { tipOnFocus, tipOver } from "../../../hf_attn/viz/web/core/tooltip.js";
 import { numbersTable, takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
-import { signedColour, signedStops } from "../../../hf_attn/viz/web/plots/signed_colours.js";
+import { signedColour } from "../../../hf_attn/viz/web/plots/signed_colours.js";
 
 const ENDS = [0.05, 0.1, 0.2, 0.5, 1]; // of the scale: the first that covers every word
 
-const signed = (x, digits = 3) => (x > 0 && Number(x.toFixed(digits)) !== 0 ? "+" : "") + number(x, digits);
+const signed = x => (x > 0 && Number(x.toFixed(3)) !== 0 ? "+" : "") + number(x, 3);
 const tells = (/** @type {Board.WordRemoval} */ value, /** @type {Board.RemovedWord} */ one) => [
   `without ${one.word}`,
   `${value.class} ${number(one.left, 3)} instead of ${number(value.before, 3)} (${signed(-one.drop)})`,
@@ -26,27 +24,28 @@ const table = (/** @type {Board.WordRemoval} */ value) => {
   return numbersTable([heads, ...rows], caption, { name: captionOf(value) });
 };
 
-const removalStrip = host => {
+/** The panel of the Try tab. */
+const removalPanel = host => {
+  const panel = buildPanel(host, "What changes when a word is taken out");
   const strip = el("p", "hf-words");
   const scale = el("div", "hf-signed");
   const said = live();
-  host.append(strip, scale, said.element);
+  panel.body.append(strip, scale, said.element);
   /** @type {Board.WordRemoval} */
   let value = null;
 
   const paint = () => {
     if (!value) return;
-    const stops = signedStops(strip);
     const theme = themeOf(strip);
     const end = ENDS.find(limit => value.words.every(one => Math.abs(one.drop) <= limit)) ?? 1;
     childrenOf(strip).forEach((chip, i) => {
-      const rgb = signedColour(stops, value.words[i].drop, end);
+      const rgb = signedColour(theme, value.words[i].drop, end);
       chip.style.background = css(rgb);
       chip.style.color = numberOn(theme, rgb);
     });
     const bar = el("i");
     bar.style.background = `linear-gradient(to right, ${range(17)
-      .map(k => css(signedColour(stops, k / 8 - 1, 1)))
+      .map(k => css(signedColour(theme, k / 8 - 1, 1)))
       .join(", ")})`;
     const ends = [`−${end}: surer without it`, "0", `${end}: this class needs it`];
     scale.replaceChildren(bar, ...ends.map(text => el("span", "", text)));
@@ -55,16 +54,10 @@ const removalStrip = host => {
 
   const chipOf = (/** @type {Board.RemovedWord} */ one) => {
     const chip = el("span", one.turns ? "turns" : "", one.word);
-    const show = event => tip(event, tells(value, one));
-    chip.tabIndex = 0;
-    chip.addEventListener("pointermove", show);
-    chip.addEventListener("pointerleave", event => tip(event, null));
-    chip.addEventListener("focus", () => {
-      const box = chip.getBoundingClientRect();
-      tip({ clientX: box.left, clientY: box.top }, tells(value, one));
-      said.say(tells(value, one).join(", "));
-    });
-    chip.addEventListener("blur", event => tip(event, null));
+    const told = tells(value, one);
+    tipOver(chip, () => told);
+    tipOnFocus(chip, told);
+    chip.addEventListener("focus", () => said.say(told.join(", ")));
     return chip;
   };
   const lines = () => [
@@ -72,35 +65,23 @@ const removalStrip = host => {
     ...value.words.map(one => [one.word, one.left, -one.drop, one.turns || value.class]),
   ];
   const caption = () => captionOf(value);
-  const update = (/** @type {Board.WordRemoval} */ next) => {
-    value = next;
-    strip.replaceChildren(...(value?.words || []).map(chipOf));
-    strip.setAttribute("aria-label", value ? `Words by what ${value.class} loses without them` : "");
+  const refresh = takeAway(panel, { file: () => "removal", lines, caption, table: () => table(value) });
+  const update = (/** @type {Board.TryValue} */ next) => {
+    value = next?.removal || null;
+    panel.section.hidden = !value;
+    if (!value) return;
+    strip.replaceChildren(...value.words.map(chipOf));
+    strip.setAttribute("aria-label", `Words by what ${value.class} loses without them`);
     paint();
-  };
-  return { update, taken: { file: () => "removal", lines, caption, table: () => table(value) } };
-};
-
-/** The panel of the Try tab. */
-const removalPanel = host => {
-  const panel = buildPanel("What changes when a word is taken out");
-  const words = removalStrip(panel.body);
-  const refresh = takeAway(panel, words.taken);
-  host.append(panel.section);
-  const update = (/** @type {Board.TryValue} */ value) => {
-    const removal = value?.removal;
-    panel.section.hidden = !removal;
-    words.update(removal || null);
-    if (!removal) return;
     refresh();
-    const turning = removal.words.filter(one => one.turns).length;
+    const turning = value.words.some(one => one.turns);
     panel.rename(
       "What changes when a word is taken out",
-      `${removal.class} has ${percent(removal.before)} with all words; underlined: without it the class is another` +
+      `${value.class} has ${percent(value.before)} with all words; underlined: without it the class is another` +
         (turning ? "" : " (here no single word does that)"),
     );
   };
   return { update };
 };
 
-export { removalPanel, removalStrip };
+export { removalPanel };

@@ -7,7 +7,7 @@ import torch
 from hf_attn.analysis.head_metrics import kernel_matrix, normalised_entropy
 from hf_attn.models.attention import scaled_dot_product_attention
 from hf_attn.models.position_base import build_inverse_frequencies, build_sinusoids
-from hf_attn.models.positions import rotate
+from hf_attn.models.position_rotary import rotate
 from hf_attn.textbooks.chapter_8.examples import EMBEDDINGS, similarity
 from hf_attn.textbooks.chapter_8.positions import build_positions
 from hf_attn.textbooks.claims import Claim, Measured, difference, flat

@@ -13,18 +13,31 @@ const el = (tag, cls, ...content) => {
 };
 /** @returns {HTMLElement[]} */
 const childrenOf = element => [...element.children];
+/** A picture of one shape, beside words that say the same. */
+const svgShape = (size, tag, shape) => {
+  const create = (name, attributes) => {
+    const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+    Object.entries(attributes).forEach(([key, value]) => element.setAttribute(key, String(value)));
+    return element;
+  };
+  const svg = create("svg", { ...size, "aria-hidden": "true" });
+  svg.append(create(tag, shape));
+  return svg;
+};
 /** Text that stands there already stays: whatever is put in has styles looked at around it. */
 const write = (element, text) => {
   if (element.textContent !== text) element.textContent = text;
 };
-const buildPanel = (title, note = "") => {
+/** A section at the end of its host, with its heading; its footer is shown once something stands in it. */
+const buildPanel = (host, title = "", { note = "", cls = "" } = {}) => {
   const [named, small] = [el("span", "", title), el("small", "", note)];
   const heading = el("h2", "", named, " ", small);
   const header = el("header", "", heading);
   const body = el("div", "hf-body");
   const footer = el("footer");
-  const section = el("section", "hf-panel", header, body, footer);
+  const section = el("section", `hf-panel ${cls}`.trim(), header, body, footer);
   footer.hidden = true;
+  host.append(section);
   /** @type {(name: string | Element, more?: string | Element) => void} */
   const rename = (name, more = "") => {
     write(named, name);
@@ -32,6 +45,25 @@ const buildPanel = (title, note = "") => {
     else write(small, more);
   };
   return { section, header, body, footer, rename };
+};
+/** A line for what went wrong, read aloud when it changes: say(message), which may be empty. */
+const alertLine = host => {
+  const line = el("div", "hf-error");
+  line.setAttribute("role", "alert");
+  line.hidden = true;
+  host.append(line);
+  return message => {
+    line.hidden = !message;
+    write(line, message || "");
+  };
+};
+/** What is wider than its place scrolls in it, by keyboard too; the label names it for the reader of the screen. */
+const scrollRegion = (label, cls = "", ...content) => {
+  const scroll = el("div", `hf-scroll ${cls}`.trim(), ...content);
+  scroll.tabIndex = 0;
+  scroll.setAttribute("role", "region");
+  scroll.setAttribute("aria-label", label);
+  return scroll;
 };
 const button = (text, onClick, cls = "hf-btn") => {
   const b = el("button", cls, text);
@@ -79,6 +111,12 @@ const buildSlider = (label, min, max, step, onInput) => {
   };
   return { element: input, update };
 };
+/** @returns {{input: HTMLInputElement, label: HTMLLabelElement}} */
+const buildSwitch = (words, onChange) => {
+  const input = Object.assign(el("input"), { type: "checkbox" });
+  input.onchange = () => onChange(input.checked);
+  return { input, label: el("label", "hf-switch", input, words) };
+};
 const live = () => {
   // read aloud when it changes, seen by nobody
   const line = el("p", "hf-sr");
@@ -113,4 +151,20 @@ const copyText = async (text, element) => {
   }
 };
 
-export { buildPanel, buildSegment, buildSlider, button, childrenOf, copyText, el, live, save, showProgress, write };
+export {
+  alertLine,
+  buildPanel,
+  buildSegment,
+  buildSlider,
+  buildSwitch,
+  button,
+  childrenOf,
+  copyText,
+  el,
+  live,
+  save,
+  scrollRegion,
+  showProgress,
+  svgShape,
+  write,
+};

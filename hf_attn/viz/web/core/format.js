@@ -18,12 +18,7 @@ const number = (x, digits = 2) => {
   return (x < 0 && Number(text) !== 0 ? "−" : "") + text;
 };
 const weight = x => (x < 0.005 ? "0" : x > 0.995 ? "1" : x.toFixed(2).slice(1)); // inside a cell: .46
-const count = x =>
-  Number.isFinite(x)
-    ? Math.round(x)
-        .toString()
-        .replace(/\B(?=(\d{3})+$)/g, NARROW)
-    : "–";
+const count = x => number(x, 0).replace(/\B(?=(\d{3})+$)/g, NARROW);
 const percent = (x, digits = 1) => (Number.isFinite(x) ? (100 * x).toFixed(digits) + NARROW + "%" : "–");
 const minutes = seconds => {
   if (!Number.isFinite(seconds)) return "–";
@@ -47,6 +42,15 @@ const named = (labels, i) => {
   return labels.indexOf(labels[i]) === labels.lastIndexOf(labels[i]) ? token : `${token} ${i + 1}`;
 };
 
+/** A file's name of these parts, without its ending; a part that is missing is left out. */
+const fileName = (...parts) =>
+  parts
+    .filter(Boolean)
+    .join("-")
+    .replace(/[^\w-]+/g, "-");
+/** The first round number from this one on. */
+const roundUp = most => [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000].find(end => most <= end) ?? most;
+
 const csvCell = value => {
   // a leading = + - @ would run as a formula in a spreadsheet
   const text = typeof value === "number" ? String(value) : String(value).replace(/^(?=[=+\-@\t\r])/, "'");
@@ -60,6 +64,7 @@ export {
   count,
   csv,
   entropy,
+  fileName,
   isPlace,
   mean,
   minutes,
@@ -68,6 +73,7 @@ export {
   number,
   percent,
   range,
+  roundUp,
   shown,
   sum,
   weight,

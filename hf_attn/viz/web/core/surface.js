@@ -68,6 +68,19 @@ const surface = (host, label, paint) => {
   return { canvas, redraw, png, svg, relabel: text => canvas.setAttribute("aria-label", text) };
 };
 
+/** A frame [x, y, width, height, radius], cased in the panel's colour, so that it is seen on any cell. */
+const casedFrame = (ctx, theme, frame, colour, line) => {
+  const stroke = (style, wide) => {
+    ctx.lineWidth = wide;
+    ctx.strokeStyle = style;
+    ctx.beginPath();
+    ctx.roundRect(...frame);
+    ctx.stroke();
+  };
+  stroke(theme.panel, line + 2);
+  stroke(colour, line);
+};
+
 const pooled = (values, by) =>
   range(Math.ceil(values.length / by)).map(r =>
     range(Math.ceil(values[0].length / by)).map(c => {
@@ -90,4 +103,4 @@ const thumb = (canvas, values, colours, { most = 1, longest = 64 } = {}) => {
   ctx.putImageData(image, 0, 0);
 };
 
-export { drawings, pooled, surface, thumb };
+export { casedFrame, drawings, pooled, surface, thumb };

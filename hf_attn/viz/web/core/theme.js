@@ -28,6 +28,7 @@ const NAMES = [
   "series-3",
   "series-4",
 ];
+const SIGNED = ["m4", "m3", "m2", "m1", "0", "p1", "p2", "p3", "p4"];
 const rgbOf = hex => [1, 3, 5].map(i => parseInt(hex.slice(i, i + 2), 16));
 const reduced = matchMedia("(prefers-reduced-motion: reduce)");
 let known = { look: null };
@@ -50,6 +51,7 @@ const readTheme = element => {
   const read = { font: get("font"), mono: get("font-mono"), fade: parseFloat(get("t-map")) || 0 };
   for (const name of NAMES) read[name] = get(name);
   read.attention = range(11).map(i => rgbOf(get("att-" + i)));
+  read.signed = SIGNED.map(name => rgbOf(get("sgn-" + name)));
   return read;
 };
 const colourOf = (colours, value, most = 1) => {
@@ -66,6 +68,14 @@ const numberOn = (colours, rgb) => {
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? colours["cell-dark"] : colours["cell-light"];
 };
 const font = (colours, size, weightOf = 400, family = colours.font) => `${weightOf} ${size}px ${family}`;
+/** Write on a picture, and give how wide that is. */
+const drawText = (ctx, theme, text, x, y, look) => {
+  const { align = "left", base = "middle", colour = theme["ink-3"], weight = 400, size = 12 } = look;
+  ctx.font = font(theme, size, weight);
+  Object.assign(ctx, { textAlign: align, textBaseline: base, fillStyle: colour });
+  ctx.fillText(text, x, y);
+  return ctx.measureText(text).width;
+};
 const DASHES = [[], [7, 4], [2, 3], [9, 3, 2, 3]]; // one a series, beside its colour
 
 /* ---- redraw when the look changes ---- */
@@ -103,4 +113,4 @@ const onLook = (host, redraw) => {
   lookers.add({ host, redraw });
 };
 
-export { atNight, colourOf, css, DASHES, font, numberOn, onLook, readTheme, rgbOf, themeOf };
+export { atNight, colourOf, css, DASHES, drawText, font, numberOn, onLook, readTheme, themeOf };

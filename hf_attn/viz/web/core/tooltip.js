@@ -16,15 +16,26 @@ const tip = (event, lines) => {
   tipBox.style.top = Math.max(8, event.clientY - box.height - 12) + "px";
 };
 
+/** Show what linesAt(event) tells of the place under the pointer, or nothing where that is null. */
+const tipOver = (element, linesAt) => {
+  element.addEventListener("pointermove", event => tip(event, linesAt(event)));
+  element.addEventListener("pointerleave", event => tip(event, null));
+};
+/** Show these lines with keyboard or finger on an element. */
+const tipOnFocus = (element, lines) => {
+  element.tabIndex = 0;
+  element.addEventListener("focus", () => {
+    const { left: clientX, top: clientY } = element.getBoundingClientRect();
+    tip({ clientX, clientY }, lines);
+  });
+  element.addEventListener("blur", event => tip(event, null));
+};
+
 /** A word with its meaning, line by line: under the pointer, and with keyboard or finger on it. */
 const term = (text, ...lines) => {
-  const word = Object.assign(el("abbr", "", text), { title: lines.join("\n"), tabIndex: 0 });
-  word.onfocus = () => {
-    const { left: clientX, top: clientY } = word.getBoundingClientRect();
-    tip({ clientX, clientY }, lines);
-  };
-  word.onblur = event => tip(event, null);
+  const word = Object.assign(el("abbr", "", text), { title: lines.join("\n") });
+  tipOnFocus(word, lines);
   return word;
 };
 
-export { term, tip };
+export { term, tip, tipOnFocus, tipOver };

@@ -8,9 +8,10 @@
             file()     the files' name without its ending
             lines()    [heads, …rows], each a list of words or numbers; the first of a row is its head
             caption()  of the table; left out where there is no table, and no page but page()
-            table()    a table of its own, in place of that of the lines
+            table()    a table of its own, in place of that of the lines; null where the view is one already
             arrays()   what the .npz holds, as npz takes it; left out where there are no maps
             page()     {kind, title, value} as pageOf takes them; else the panel's pictures with the lines
+            figure()   of that page: {title, drawings}, where they are not the whole panel's
             python(text)   the board's lines as this view has them
 
    numbersTable([heads, …rows], caption, {name, foot})   such a table in a region that scrolls, which name calls
@@ -18,25 +19,21 @@
    it says words()
 
    keepLines(element, value) keeps the board's value.python for every view inside the element. */
-import { button, copyText, el, save, write } from "../core/dom.js";
+import { button, copyText, el, save, scrollRegion, write } from "../core/dom.js";
 import { csv, number } from "../core/format.js";
+import { buildTable, cells, headCell } from "../core/table.js";
 import { npz } from "./npz.js";
 import { drawingsIn, pageOf } from "./single_page.js";
 
 const show = value => (typeof value === "number" ? number(value, Number.isInteger(value) ? 0 : 3) : String(value));
 const plain = value => (typeof value === "number" ? value : String(value).replace(/\u202f/g, ""));
-const header = (text, scope) => Object.assign(el("th", "", show(text)), { scope });
-const row = ([first, ...cells]) => el("tr", "", header(first, "row"), ...cells.map(text => el("td", "", show(text))));
+const row = ([first, ...others]) => el("tr", "", headCell("row", show(first)), ...cells("", ...others.map(show)));
 
 const numbersTable = ([heads, ...rows], caption, { name = caption, foot = null } = {}) => {
-  const head = el("thead", "", el("tr", "", ...heads.map(text => header(text, "col"))));
-  const table = el("table", "hf-numbers", el("caption", "", caption), head, el("tbody", "", ...rows.map(row)));
+  const table = buildTable("hf-numbers", heads.map(show), el("tbody", "", ...rows.map(row)));
+  table.createCaption().append(caption);
   if (foot) table.append(el("tfoot", "", row(foot)));
-  const scroll = el("div", "hf-scroll", table);
-  scroll.tabIndex = 0;
-  scroll.setAttribute("role", "region");
-  scroll.setAttribute("aria-label", `${name}, as a table that scrolls sideways`);
-  return scroll;
+  return scrollRegion(`${name}, as a table that scrolls sideways`, "", table);
 };
 
 /* ---- lines of Python: a board's, seen by every view inside it ---- */
@@ -122,11 +119,13 @@ const takeRow = options => {
   const take = el("div", "hf-take hf-takes");
   const tableHost = el("div");
   const code = pythonButton(() => take, python);
-  const table = caption && tableButton(tableHost, options.table || (() => numbersTable(lines(), caption())));
+  const buildNumbers = options.table || (() => numbersTable(lines(), caption()));
+  const table = caption && options.table !== null ? tableButton(tableHost, buildNumbers) : null;
   const put = (ending, blob) => save(`${file()}.${ending}`, blob);
   const figure = () => {
-    const drawings = drawingsIn(take.closest(".hf-panel"));
-    return { kind: "figure", title: titleOf(take), value: { drawings, lines: lines(), caption: caption() } };
+    const whole = () => ({ drawings: drawingsIn(take.closest(".hf-panel")) });
+    const { title = titleOf(take), drawings } = (options.figure || whole)();
+    return { kind: "figure", title, value: { drawings, lines: lines(), caption: caption() } };
   };
   const savePage = () => {
     const { kind, title, value } = (options.page || figure)();

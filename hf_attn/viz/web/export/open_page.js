@@ -11,18 +11,17 @@ const open = {
     explore_board(main, () => {}).update(value);
   },
   map: (main, { map, file }) => {
-    const panel = buildPanel(map.name);
+    const panel = buildPanel(main, map.name);
     const host = el("div");
-    const view = mapView(host, { name: map.name, rows: [], cols: [], values: [] });
+    const view = mapView(host, { name: map.name });
     panel.body.append(host);
     panel.footer.append(view.exports(() => file));
     panel.footer.hidden = false;
     main.className = "hf-board";
-    main.append(panel.section);
     view.update(map);
   },
   figure: (main, { drawings, lines, caption }) => {
-    const panel = buildPanel(document.title);
+    const panel = buildPanel(main, document.title);
     const image = (drawing, side) => {
       const source = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(drawing[side])}`;
       return Object.assign(el("img", `hf-by-${side}`), { src: source, alt: drawing.name });
@@ -30,7 +29,6 @@ const open = {
     panel.body.append(...drawings.flatMap(one => [image(one, "light"), image(one, "dark")]));
     panel.body.append(numbersTable(lines, caption));
     main.className = "hf-board hf-figure-page";
-    main.append(panel.section);
   },
 };
 

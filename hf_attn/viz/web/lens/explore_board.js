@@ -71,12 +71,7 @@ const opened = (/** @type {Record<string, Board.LensKind>} */ kinds) =>
       .map(([name, kind]) => [name, open(kind)])
       .filter(([, data]) => data),
   );
-const mapAt = (
-  /** @type {LensData} */ data,
-  /** @type {number} */ layer,
-  /** @type {number} */ head,
-  /** @type {boolean} */ isMean,
-) => {
+const mapAt = (/** @type {LensData} */ data, layer, head, isMean) => {
   if (!data.small && !isMean) return data.maps[layer][head];
   const at = `${layer}.${isMean ? "mean" : head}`;
   if (!data.small && !data.whole.has(at)) data.whole.set(at, meanOf(data.maps[layer]));

@@ -7,6 +7,7 @@
    weights left out */
 import { button, el } from "../core/dom.js";
 import { count, entropy, mean, named, number, percent, shown, sum } from "../core/format.js";
+import { buildTable, cells } from "../core/table.js";
 import { onLook } from "../core/theme.js";
 import { term } from "../core/tooltip.js";
 import { takeAway } from "../export/buttons.js";
@@ -162,12 +163,11 @@ const lensFacts = (host, doing) => {
   const pair = el("h3");
   const big = el("div", "hf-big");
   const note = el("p", "hf-hint");
-  const each = el("table", "hf-facts hf-each-row");
+  const each = el("div");
   const body = el("tbody");
-  const of = el("th", "num");
-  const head = el("tr", "", el("th"), of, el("th", "num", "mean of rows"));
+  const of = el("span");
   const left = el("div", "", pair, big, note, each);
-  const box = el("div", "hf-cell", left, el("table", "hf-facts", el("thead", "", head), body));
+  const box = el("div", "hf-cell", left, buildTable("hf-facts", ["", [of, "num"], ["mean of rows", "num"]], body));
   host.append(box);
   const behind = cellPanel(left, doing);
   const first = term(
@@ -183,7 +183,7 @@ const lensFacts = (host, doing) => {
     "log₂ n: n keys share it evenly.",
   );
   const most = term("of at most", "log₂ n, the highest entropy of a row", "that may read n keys.");
-  const line = (label, one, all) => el("tr", "", el("td", "", label), el("td", "num", one), el("td", "num", all));
+  const line = (label, one, all) => el("tr", "", ...cells("", label), ...cells("num", one, all));
   const query = (/** @type {LensData} */ data, /** @type {number} */ r) => el("span", "hf-q", nameAt(data, "row", r));
   const namedRows = (/** @type {LensView} */ { data, rows }) => {
     const spans = rows.slice(0, 3).flatMap((r, i) => [...(i ? [", "] : []), query(data, r)]);
@@ -211,17 +211,11 @@ const lensFacts = (host, doing) => {
     const lines = rows.map(r => {
       const most = key ?? map[r].indexOf(Math.max(...map[r]));
       const value = allows(data, r, most) ? number(map[r][most], 3) : "masked";
-      return el(
-        "tr",
-        "",
-        el("td", "", query(data, r)),
-        el("td", "hf-k", nameAt(data, "col", most)),
-        el("td", "num", value),
-      );
+      const read = el("td", "hf-k", nameAt(data, "col", most));
+      return el("tr", "", ...cells("", query(data, r)), read, ...cells("num", value));
     });
-    const names = ["reads", key === null ? "mostly" : "this key"].map(name => el("th", "", name));
-    const top = el("thead", "", el("tr", "", ...names, el("th", "num", "weight")));
-    each.replaceChildren(top, el("tbody", "", ...lines));
+    const heads = ["reads", key === null ? "mostly" : "this key", ["weight", "num"]];
+    each.replaceChildren(buildTable("hf-facts hf-each-row", heads, el("tbody", "", ...lines)));
   };
   const update = (/** @type {LensView} */ view) => {
     const { data, map, row, rows, sieve } = view;

@@ -2,7 +2,7 @@
 
    lensGrid(host, board) and lensMap(host, board) → {update(view)}; board holds what they do, the view what
    they show: both are described in explore_board.js */
-import { buildPanel, buildSegment, buildSlider, el } from "../core/dom.js";
+import { buildPanel, buildSegment, buildSlider, buildSwitch, el } from "../core/dom.js";
 import { count, mean, NO_ATTENTION, number, range } from "../core/format.js";
 import { takeHeads } from "../export/all_heads.js";
 import { headGrid } from "../plots/head_grid.js";
@@ -20,15 +20,16 @@ const TITLES = {
 
 const lensGrid = (host, board) => {
   const { pick, chooseKind } = board;
-  const panel = buildPanel("All heads at a glance", "rows are layers, columns are heads");
+  const panel = buildPanel(host, "All heads at a glance", {
+    note: "rows are layers, columns are heads",
+    cls: "hf-glance",
+  });
   const empty = el("p", "hf-blank", "The maps of every head will be drawn here.");
   const gridHost = el("div");
   const kinds = buildSegment("Which maps", chooseKind);
   const grid = headGrid(gridHost, { onPick: (layer, head) => pick({ layer, head, mean: false }) });
-  panel.section.classList.add("hf-glance");
   panel.header.append(kinds.element);
   panel.body.append(empty, gridHost);
-  host.append(panel.section);
   const take = takeHeads(panel, board);
   const update = (/** @type {LensView} */ { data, kind, kinds: names, layer, head, mean, silent }) => {
     kinds.element.hidden = names.length < 2;
@@ -46,14 +47,9 @@ const lensGrid = (host, board) => {
 
 const sieveRow = (host, board) => {
   const value = el("b");
-  const check = (text, change) => {
-    const input = Object.assign(el("input"), { type: "checkbox" });
-    input.onchange = () => change(input.checked);
-    return { input, label: el("label", "hf-switch", input, text) };
-  };
   const floor = buildSlider("hide below", 0, 0.5, 0.01, v => board.sieve({ floor: v }));
-  const sink = check("Hide the first token, renormalise", sink => board.sieve({ sink }));
-  const mean = check("Mean of the layer's heads", mean => board.pick({ mean }));
+  const sink = buildSwitch("Hide the first token, renormalise", sink => board.sieve({ sink }));
+  const mean = buildSwitch("Mean of the layer's heads", mean => board.pick({ mean }));
   host.append(el("div", "hf-sieve", el("label", "", "hide below ", floor.element, value), sink.label, mean.label));
   return (/** @type {LensView} */ view) => {
     value.textContent = number(view.sieve.floor);
@@ -124,7 +120,7 @@ const stripsOf = (host, board) => {
 };
 
 const lensMap = (host, board) => {
-  const panel = buildPanel("");
+  const panel = buildPanel(host);
   const notice = el("p", "hf-notice");
   const windowHost = el("div");
   const stripHost = el("div", "hf-view");
@@ -134,9 +130,6 @@ const lensMap = (host, board) => {
   const showStrips = stripsOf(stripHost, board);
   const map = mapView(mapHost, {
     name: "Attention map",
-    rows: [],
-    cols: [],
-    values: [],
     onSelect: at => board.pick(at ? { row: at.r, key: at.c, tokens: [] } : { key: null, tokens: [] }),
   });
   one.append(mapHost);
@@ -144,7 +137,6 @@ const lensMap = (host, board) => {
   const showSieve = sieveRow(panel.footer, board);
   panel.footer.append(map.exports(board.file, { python: board.python }));
   panel.body.append(notice, windowHost, stripHost, one);
-  host.append(panel.section);
 
   const blank = sentence => {
     notice.hidden = false;
@@ -166,16 +158,13 @@ const lensMap = (host, board) => {
   };
   const drawMap = (/** @type {LensView} */ view) => {
     const { data, shown, selected, rows, row } = view;
+    const { cols, allowed, truth, padding, from } = data;
+    const marks = { allowed, truth, padding, from, selected, also: rows.filter(r => r !== row) };
     map.update({
+      ...marks,
       rows: data.rows,
-      cols: data.cols,
+      cols,
       values: shown,
-      allowed: data.allowed || null,
-      truth: data.truth || null,
-      selected,
-      also: rows.filter(r => r !== row),
-      padding: data.padding || null,
-      from: data.from || null,
       sums: !view.sieve.floor && (!data.of || data.of[1] === data.cols.length),
       name: `${data.title || TITLES[view.kind] || view.kind}, ${nameOf(view).toLowerCase()}`,
     });

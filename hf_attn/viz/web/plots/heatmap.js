@@ -17,11 +17,11 @@
             onPage(-1 | 1) what Page Up and Page Down do instead of moving the cell
    Maps of over 64 tokens show a window of them beside an overview pooled by the maximum (long_heatmap.js). */
 import { el, live } from "../core/dom.js";
-import { clamp, named, number, shown } from "../core/format.js";
+import { named, number, shown } from "../core/format.js";
 import { surface } from "../core/surface.js";
-import { tip } from "../core/tooltip.js";
 import { numbersTable, takeRow } from "../export/buttons.js";
 import { heatmapPaint } from "./heatmap_paint.js";
+import { mapCells } from "./map_cells.js";
 
 const nameOf = (o, axis, i) => o[axis + "Names"]?.[i] ?? named(o[axis + "s"], i);
 
@@ -39,24 +39,6 @@ const table = o => {
   const rows = o.rows.map((_, r) => [nameOf(o, "row", r), ...o.cols.map((_, c) => value(r, c))]);
   const caption = `${o.name}: each row is a query that reads, each column a key that is read.`;
   return numbersTable([heads, ...rows], caption, { name: o.name });
-};
-
-const KEYS = {
-  ArrowLeft: [0, -1],
-  ArrowRight: [0, 1],
-  ArrowUp: [-1, 0],
-  ArrowDown: [1, 0],
-  Home: [0, -Infinity],
-  End: [0, Infinity],
-  PageUp: [-16, 0],
-  PageDown: [16, 0],
-};
-const step = (o, key) => {
-  // the cell that a key leads to
-  const [dr, dc] = KEYS[key];
-  const from = o.selected;
-  if (!from) return { r: 0, c: key === "End" ? o.cols.length - 1 : 0 };
-  return { r: clamp(from.r + dr, 0, o.rows.length - 1), c: clamp(from.c + dc, 0, o.cols.length - 1) };
 };
 
 /** Where the first row's largest weight stands: what Enter pins where nothing is pointed at. */
@@ -85,6 +67,9 @@ const fader = redraw => {
   };
 };
 
+/** Options that a saved page has; the weights are shortened. */
+const SAVED = ["rows", "cols", "values", "most", "allowed", "padding", "truth", "selected", "sums", "from", "name"];
+
 /** What the legend hangs on. */
 const legendOf = ({ most, sums, truth }) =>
   JSON.stringify([most, sums === false, Boolean(truth), Boolean(truth?.flat().includes(2))]);
@@ -100,74 +85,43 @@ const laidOut = o => {
 };
 
 const heatmap = (host, options) => {
-  const o = { maxCell: 60, most: 1, selected: null, ...options };
+  const o = { rows: [], cols: [], values: [], maxCell: 60, most: 1, selected: null, ...options };
   const pictureHost = el("div");
   const legendHost = el("div", "hf-legend");
   const spoken = live();
   host.append(pictureHost, legendHost, spoken.element);
   const layout = laidOut(o);
   let box = null;
-  let hover = null;
   const label = () => `${o.name}: ${o.rows.length} queries by ${o.cols.length} keys`;
   const picture = surface(pictureHost, label(), (ctx, width, theme, size) => {
     const plan = layout(ctx, width, theme);
     size(Math.min(width, plan.width), plan.height);
-    heatmapPaint.paint(ctx, theme, plan, o, fade.now(o.values, theme.fade), hover);
-    if (width === pictureHost.clientWidth) box = plan;
+    heatmapPaint.paint(ctx, theme, plan, o, fade.now(o.values, theme.fade), cells.hover);
+    if (width === pictureHost.clientWidth) box = { ...plan, w: plan.cell, h: plan.cell };
   });
   const fade = fader(picture.redraw);
   const scale = surface(legendHost, "Colour scale from 0 to 1", (ctx, width, theme, size) =>
     heatmapPaint.legend(ctx, width, theme, o, size),
   );
-  const canvas = picture.canvas;
-  canvas.tabIndex = 0;
-
-  const cellAt = event => {
-    const at = canvas.getBoundingClientRect();
-    const c = Math.floor((event.clientX - at.left - box.x0) / box.cell);
-    const r = Math.floor((event.clientY - at.top - box.y0) / box.cell);
-    return r >= 0 && c >= 0 && r < o.rows.length && c < o.cols.length ? { r, c } : null;
-  };
-  const choose = at => {
-    o.selected = at;
-    picture.redraw();
-    spoken.say(at ? words(o, at).join(", ") : "no cell chosen");
-    o.onSelect?.(at);
-  };
-  const point = (event, at) => {
-    if (at?.r !== hover?.r || at?.c !== hover?.c) {
-      hover = at;
-      picture.redraw();
-    }
-    tip(event, at && words(o, at));
-  };
-  canvas.addEventListener("pointermove", event => {
-    if (box) point(event, cellAt(event));
-  });
-  canvas.addEventListener("pointerleave", event => point(event, null));
-  canvas.addEventListener("click", event => {
-    const at = box && cellAt(event);
-    if (at) choose(at);
-  });
-  canvas.addEventListener("keydown", event => {
+  const onKey = (event, choose) => {
     if (event.key === "Escape" && o.selected) choose(null);
     else if (event.key === "Enter") {
       event.preventDefault();
-      choose(hover || o.selected || strongest(o));
+      choose(cells.hover || o.selected || strongest(o));
     } else if (o.onPage && /^Page(Up|Down)$/.test(event.key)) {
       event.preventDefault();
       o.onPage(event.key === "PageUp" ? -1 : 1);
-    } else if (KEYS[event.key] && !event.altKey && !event.ctrlKey && !event.metaKey) {
-      event.preventDefault();
-      choose(step(o, event.key));
-    }
-  });
+    } else return false;
+    return true;
+  };
+  const told = { spoken, box: () => box, words: at => words(o, at), page: 16, onKey };
+  const cells = mapCells(picture, o, told);
 
   let take = null; // once the map can be taken away
   const update = patch => {
     const [before, told] = [o.values, legendOf(o)];
     Object.assign(o, patch);
-    if (hover && (hover.r >= o.rows.length || hover.c >= o.cols.length)) hover = null;
+    if (cells.hover?.r >= o.rows.length || cells.hover?.c >= o.cols.length) cells.hover = null;
     fade.start(before, o.values);
     picture.relabel(label());
     picture.redraw();
@@ -184,21 +138,10 @@ const heatmap = (host, options) => {
     return { weights: values, query_tokens: rows, key_tokens: cols }; // as hf_attn.viz.draw_map names them
   };
   const page = file => () => {
-    const { rows, cols, values, most, allowed, padding, truth, selected, sums, from, name } = o.whole || o;
-    const map = {
-      rows,
-      cols,
-      values: values.map(row => row.map(short)),
-      most,
-      allowed,
-      padding,
-      truth,
-      selected,
-      sums,
-      from,
-      name,
-    };
-    return { kind: "map", title: name, value: { map, file: file() } };
+    const all = o.whole || o;
+    const map = Object.fromEntries(SAVED.map(name => [name, all[name]]));
+    map.values = all.values.map(row => row.map(short));
+    return { kind: "map", title: all.name, value: { map, file: file() } };
   };
 
   /** Buttons that take the map away, named file; `more` as takeRow takes it, where other weights belong to it. */

@@ -1,6 +1,7 @@
 /* How an attention map is laid out and drawn. Pure functions of (context, options, theme): the same calls make the
    picture on the page, the PNG and the SVG. See heatmap.js for the options. */
 import { clip, range, shown, weight } from "../core/format.js";
+import { casedFrame } from "../core/surface.js";
 import { colourOf, css, font, numberOn } from "../core/theme.js";
 
 const ROLES = { query: ": reads ↓", key: ": is read →" };
@@ -200,31 +201,17 @@ const ring = (ctx, theme, box, o, values, r, c) => {
   ctx.setLineDash([]);
 };
 
-const frame = (ctx, theme, x, y, w, h, colour, line) => {
-  // cased in panel colour, so that it is seen on any cell
-  for (const [style, wide] of [
-    [theme.panel, line + 2],
-    [colour, line],
-  ]) {
-    ctx.lineWidth = wide;
-    ctx.strokeStyle = style;
-    ctx.beginPath();
-    ctx.roundRect(x, y, w, h, 3);
-    ctx.stroke();
-  }
-};
-
 const rowFrame = (ctx, theme, box, r) => {
   const [wide, tall] = [box.n * box.cell + 2 - box.gap, box.cell - box.gap + 2];
-  frame(ctx, theme, box.x0 - 1, box.y0 + r * box.cell - 1, wide, tall, theme.query, 1.25);
+  casedFrame(ctx, theme, [box.x0 - 1, box.y0 + r * box.cell - 1, wide, tall, 3], theme.query, 1.25);
 };
 
 const chosen = (ctx, theme, box, { r, c }) => {
   const s = box.cell - box.gap;
   const [x, y] = [box.x0 + c * box.cell - 1, box.y0 + r * box.cell - 1];
   rowFrame(ctx, theme, box, r);
-  frame(ctx, theme, x, box.y0 - 1, s + 2, box.m * box.cell + 2 - box.gap, theme.key, 1.25);
-  frame(ctx, theme, x, y, s + 2, s + 2, theme.ink, 2);
+  casedFrame(ctx, theme, [x, box.y0 - 1, s + 2, box.m * box.cell + 2 - box.gap, 3], theme.key, 1.25);
+  casedFrame(ctx, theme, [x, y, s + 2, s + 2, 3], theme.ink, 2);
 };
 
 const hovered = (ctx, theme, box, { r, c }) => {

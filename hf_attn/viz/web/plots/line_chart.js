@@ -1,33 +1,34 @@
-/* A curve over the steps of training, with a cursor.
+/* Curves over the steps of training, with a cursor, or over another number.
 
    const curve = lineChart(host, options); curve.update({series: …, cursor: 620})
    options  series   [{name, points [[step, value]], raw [[step, value]], colour "series-1", dash 0..3}]; the first is
                      this run: solid, pale after the cursor; raw is drawn thin and pale behind it;
                      spans [[x, low, high]] are intervals, drawn upright through dots
-            x, y     [low, high];  log  true for a logarithmic y
-            ticks    gridlines in y;  format(value)  their words
+            x, y     [low, high], which may be below 0;  log  true for a logarithmic y
+            ticks    gridlines in y;  format(value)  their words;  tell(value)  those of the tip
             cursor   step or null;  onCursor(step)
-            showX    step numbers under the picture;  xName "step": what x counts;  height
-            tellX(x), valueAt(points, x)   what the tip says of a place
+            showX    step numbers under the picture;  xName "step": what x counts;  xTicks  how many at most;  height
+            mark     {x, text}: an upright rule with its words
+            near     the tip tells of the nearest points, not of what had been measured by then;  tellX(x)  its first line
+            keys     where the legend of the curves stands
             empty    what to say while this run has no point
             name     for the reader of the screen;  digits  of a value in the tip and the table
    Without onCursor there is nothing to do on it by keyboard: give the numbers in a table beside it.
    sparkline(host, {points, colour, dash}) is one small curve from 0 to 1. */
-import { el } from "../core/dom.js";
-import { clamp, count, number, range } from "../core/format.js";
+import { el, svgShape } from "../core/dom.js";
+import { clamp, count, number, percent, range } from "../core/format.js";
 import { surface } from "../core/surface.js";
-import { DASHES, font } from "../core/theme.js";
+import { DASHES, drawText, font } from "../core/theme.js";
 import { tip } from "../core/tooltip.js";
 
+const lastBefore = (points, x) => points.findLast(([at]) => at <= x) ?? null;
+/** The upright scale of an accuracy. */
+const ACCURACY = { y: [0, 1], ticks: [0, 0.25, 0.5, 0.75, 1], format: v => percent(v, 0), tell: percent };
+
 /** The value of the last point at or before x: what had been measured by then. */
-const measuredAt = (points, x) => {
-  let value = null;
-  for (const [at, y] of points) {
-    if (at > x) break;
-    value = y;
-  }
-  return value;
-};
+const measuredAt = (points, x) => lastBefore(points, x)?.[1] ?? null;
+const nearest = (points, x) =>
+  points.reduce((best, p) => (!best || Math.abs(p[0] - x) < Math.abs(best[0] - x) ? p : best), null);
 
 const between = (points, x) => {
   // on the line, for the dot of the cursor
@@ -37,28 +38,38 @@ const between = (points, x) => {
   return ya + ((yb - ya) * (x - xa)) / (xb - xa);
 };
 
-const niceSteps = (total, most) => {
-  // gridlines in x: 0, 500, 1 000, …
+const niceSteps = ([low, high], most) => {
+  // numbers under the picture: 0, 500, 1 000, …
+  const total = high - low;
   const size = 10 ** Math.floor(Math.log10(Math.max(1, total / most)));
   const by = [1, 2, 2.5, 5, 10].map(k => k * size).find(k => total / k <= most && Number.isInteger(k)) || size * 10;
-  return range(Math.floor(total / by) + 1).map(i => i * by);
+  const first = Math.ceil(low / by);
+  return range(Math.floor(high / by) - first + 1).map(i => (first + i) * by);
 };
 
 const place = (o, width) => {
   const x0 = 44;
   const x1 = width - 8;
-  const y0 = 10;
+  const y0 = o.mark ? 24 : 10;
   const y1 = o.height - (o.showX ? 24 : 8);
   const t = v => (o.log ? Math.log(Math.max(v, o.y[0])) : v);
   const span = o.x[1] - o.x[0] || 1;
   return {
+    width,
     x0,
     x1,
     y0,
     y1,
     X: v => x0 + ((v - o.x[0]) / span) * (x1 - x0),
-    Y: v => y1 - ((t(clamp(v, ...o.y)) - t(o.y[0])) / (t(o.y[1]) - t(o.y[0]))) * (y1 - y0),
+    Y: v => y1 - ((t(clamp(v, ...o.y)) - t(o.y[0])) / (t(o.y[1]) - t(o.y[0]) || 1)) * (y1 - y0),
   };
+};
+
+const straight = (ctx, xa, ya, xb, yb) => {
+  ctx.beginPath();
+  ctx.moveTo(xa, ya);
+  ctx.lineTo(xb, yb);
+  ctx.stroke();
 };
 
 const grid = (ctx, theme, o, box) => {
@@ -68,22 +79,35 @@ const grid = (ctx, theme, o, box) => {
   ctx.lineWidth = 1;
   for (const v of o.ticks) {
     const y = Math.round(box.Y(v)) + 0.5;
-    ctx.strokeStyle = theme.line;
-    ctx.beginPath();
-    ctx.moveTo(box.x0, y);
-    ctx.lineTo(box.x1, y);
-    ctx.stroke();
+    ctx.strokeStyle = theme[v === 0 && o.y[0] < 0 ? "line-strong" : "line"];
+    straight(ctx, box.x0, y, box.x1, y);
     ctx.fillStyle = theme["ink-3"];
     ctx.fillText(o.format(v), box.x0 - 8, y);
   }
   if (!o.showX) return;
-  ctx.textBaseline = "alphabetic";
-  const ticks = o.x[1] > 1 ? niceSteps(o.x[1], box.x1 - box.x0 < 300 ? 3 : 5) : [0]; // no run, no end
-  ticks.forEach((v, i) => {
-    const atEnd = i && box.X(v) > box.x1 - 16;
-    ctx.textAlign = atEnd ? "right" : i ? "center" : "left";
-    ctx.fillText(i ? count(v) : `${o.xName} 0`, atEnd ? box.x1 : box.X(v), o.height - 4);
-  });
+  const most = Math.floor(o.xTicks * (box.x1 - box.x0 < 300 ? 0.6 : 1));
+  const ticks = o.x[1] > 1 ? niceSteps(o.x, most) : [0]; // no run, no end
+  const isNamed = box.X(ticks[0]) - box.x0 < 1; // the first number stands with what it counts, or what it counts alone
+  const name = isNamed ? `${o.xName} ${count(ticks[0])}` : o.xName;
+  let free = box.x0 + drawText(ctx, theme, name, box.x0, o.height - 4, { base: "alphabetic" }) + 8;
+  for (const v of ticks.slice(isNamed ? 1 : 0)) {
+    const atEnd = box.X(v) > box.x1 - 16;
+    const [x, wide] = [atEnd ? box.x1 : box.X(v), ctx.measureText(count(v)).width];
+    const left = x - (atEnd ? wide : wide / 2);
+    if (left < free) continue;
+    drawText(ctx, theme, count(v), x, o.height - 4, { align: atEnd ? "right" : "center", base: "alphabetic" });
+    free = left + wide + 8;
+  }
+};
+
+const rule = (ctx, theme, { mark }, box) => {
+  const x = Math.round(box.X(mark.x)) + 0.5;
+  ctx.strokeStyle = theme["ink-3"];
+  ctx.setLineDash([3, 3]);
+  straight(ctx, x, box.y0 - 4, x, box.y1);
+  ctx.setLineDash([]);
+  const align = x > box.width / 2 ? "right" : "left";
+  drawText(ctx, theme, mark.text, x, 12, { align, base: "alphabetic" });
 };
 
 const trace = (ctx, box, points) => {
@@ -94,12 +118,7 @@ const trace = (ctx, box, points) => {
 
 const spans = (ctx, theme, box, s) => {
   ctx.lineWidth = 1.5;
-  for (const [x, low, high] of s.spans) {
-    ctx.beginPath();
-    ctx.moveTo(box.X(x), box.Y(low));
-    ctx.lineTo(box.X(x), box.Y(high));
-    ctx.stroke();
-  }
+  for (const [x, low, high] of s.spans) straight(ctx, box.X(x), box.Y(low), box.X(x), box.Y(high));
   ctx.fillStyle = theme[s.colour];
   for (const [x, y] of s.points) {
     ctx.beginPath();
@@ -132,10 +151,7 @@ const cursor = (ctx, theme, o, box) => {
   const x = box.X(o.cursor);
   ctx.strokeStyle = theme.ink;
   ctx.lineWidth = 1;
-  ctx.beginPath();
-  ctx.moveTo(Math.round(x) + 0.5, box.y0 - 4);
-  ctx.lineTo(Math.round(x) + 0.5, box.y1);
-  ctx.stroke();
+  straight(ctx, Math.round(x) + 0.5, box.y0 - 4, Math.round(x) + 0.5, box.y1);
   const own = o.series[0];
   if (!own?.points.length || own.points[0][0] > o.cursor) return;
   ctx.beginPath();
@@ -163,19 +179,26 @@ const lineChart = (host, options) => {
     log: false,
     showX: true,
     xName: "step",
-    valueAt: measuredAt,
+    xTicks: 5,
     format: String,
     digits: 3,
     cursor: null,
+    x: [0, 1],
+    y: [0, 1],
+    ticks: [0, 0.5, 1],
     series: [],
+    name: "",
     empty: "",
     ...options,
   };
   let box = null;
+  const keys = el("div", "hf-keys");
+  o.keys?.append(keys);
   const picture = surface(host, o.name, (ctx, width, theme, size) => {
     size(width, o.height);
     box = place(o, width);
     grid(ctx, theme, o, box);
+    if (o.mark) rule(ctx, theme, o, box);
     [...o.series].reverse().forEach(s => line(ctx, theme, o, box, s)); // this run on top
     if (!o.series[0]?.points.length && o.empty) sentence(ctx, theme, o, box);
     if (o.cursor !== null) cursor(ctx, theme, o, box);
@@ -189,12 +212,14 @@ const lineChart = (host, options) => {
   };
   const tell = event => {
     const x = stepAt(event);
-    const say = s => [s, o.valueAt(s.raw || s.points, x)];
-    const lines = o.series
-      .map(say)
-      .filter(([, v]) => v !== null)
-      .map(([s, v]) => `${s.name} ${o.tell ? o.tell(v) : number(v, o.digits)}`);
-    tip(event, lines.length ? [o.tellX ? o.tellX(x) : `${o.xName} ${count(x)}`, ...lines] : null);
+    const pointAt = o.near ? nearest : lastBefore;
+    const found = o.series.map(s => ({ ...s, point: pointAt(s.raw || s.points, x) }));
+    const told = found.filter(s => (s.point?.[1] ?? null) !== null);
+    if (!told.length) return tip(event, null);
+    const lines = told.map(({ name, point }) => `${name} ${o.tell ? o.tell(point[1]) : number(point[1], o.digits)}`);
+    const points = told.map(s => s.point);
+    const at = o.near ? nearest(points, x)[0] : x;
+    tip(event, [o.tellX ? o.tellX(at) : `${o.xName} ${count(at)}`, ...lines]);
   };
   const ready = () => box && o.cursor !== null && o.onCursor;
   canvas.addEventListener("pointerdown", event => {
@@ -219,6 +244,7 @@ const lineChart = (host, options) => {
     update: patch => {
       Object.assign(o, patch);
       if (patch.name) picture.relabel(patch.name);
+      if (o.keys) keys.replaceChildren(...o.series.map(s => curveKey(s.name, s.colour, s.dash)));
       picture.redraw();
     },
     png: picture.png,
@@ -234,10 +260,7 @@ const sparkline = (host, o) =>
     size(width, height);
     ctx.strokeStyle = theme.line;
     ctx.lineWidth = 1;
-    ctx.beginPath();
-    ctx.moveTo(0, height - 2.5);
-    ctx.lineTo(width, height - 2.5);
-    ctx.stroke();
+    straight(ctx, 0, height - 2.5, width, height - 2.5);
     if (!o.points.length) return;
     ctx.strokeStyle = ctx.fillStyle = theme[o.colour];
     ctx.lineWidth = 1.5;
@@ -249,29 +272,16 @@ const sparkline = (host, o) =>
     ctx.fill();
   }).canvas.setAttribute("aria-hidden", "true");
 
-const SVG = "http://www.w3.org/2000/svg";
-const dashLine = (dash, wide = 28) => {
-  const [svg, path] = [document.createElementNS(SVG, "svg"), document.createElementNS(SVG, "line")];
-  Object.entries({ width: wide, height: 8, "aria-hidden": "true" }).forEach(([k, v]) => svg.setAttribute(k, String(v)));
-  const how = {
-    x1: 1,
-    x2: wide - 1,
-    y1: 4,
-    y2: 4,
-    stroke: "currentColor",
-    "stroke-width": dash ? 1.75 : 2.5,
-    "stroke-dasharray": DASHES[dash].join(" "),
-  };
-  Object.entries(how).forEach(([k, v]) => path.setAttribute(k, String(v)));
-  svg.append(path);
+/** Colour and dash of the curve at this place, from 0. */
+const seriesStyle = i => ({ colour: `series-${i + 1}`, dash: i });
+/** A line as the curve's: its dash and its colour. */
+const dashLine = ({ colour, dash }) => {
+  const how = { stroke: "currentColor", "stroke-width": dash ? 1.75 : 2.5, "stroke-dasharray": DASHES[dash].join(" ") };
+  const svg = svgShape({ width: 28, height: 8 }, "line", { x1: 1, x2: 27, y1: 4, y2: 4, ...how });
+  svg.style.color = `var(--hf-${colour})`;
   return svg;
 };
+/** One entry of the legend. */
+const curveKey = (name, colour, dash) => el("span", "", dashLine({ colour, dash }), name);
 
-const curveKey = (name, colour, dash) => {
-  // one entry of the legend: its dash, its colour, its name
-  const stroke = dashLine(dash);
-  stroke.style.color = `var(--hf-${colour})`;
-  return el("span", "", stroke, name);
-};
-
-export { curveKey, dashLine, lineChart, measuredAt, sparkline };
+export { ACCURACY, curveKey, dashLine, lineChart, measuredAt, seriesStyle, sparkline };

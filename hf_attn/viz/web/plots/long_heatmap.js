@@ -62,7 +62,7 @@ const overview = (host, onMove) => {
 };
 
 const mapView = (host, options) => {
-  const o = { selected: null, ...options };
+  const o = { rows: [], cols: [], values: [], selected: null, ...options };
   const at = { r: 0, c: 0 };
   const side = el("div", "hf-overview-side");
   const main = el("div");
@@ -109,7 +109,7 @@ const mapView = (host, options) => {
     o.selected = sel && { r: sel.r + r, c: sel.c + c };
     o.onSelect?.(o.selected);
   };
-  const map = heatmap(main, { rows: [], cols: [], values: [], name: o.name, onSelect });
+  const map = heatmap(main, { name: o.name, onSelect });
   const small = overview(side, (r, c) => move(r * o.rows.length - WINDOW / 2, c * o.cols.length - WINDOW / 2));
   const show = () => {
     side.hidden = !long();

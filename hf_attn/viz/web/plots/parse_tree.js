@@ -2,7 +2,7 @@
    A wrong node has a rust outline and the right symbol beside it.
 
    parseTree(host).update(root), a Board.ParseNode; wide trees scroll inside their host. */
-import { el } from "../core/dom.js";
+import { el, scrollRegion } from "../core/dom.js";
 import { clip, shown } from "../core/format.js";
 import { surface } from "../core/surface.js";
 import { font } from "../core/theme.js";
@@ -76,11 +76,7 @@ const inWords = (/** @type {Board.ParseNode} */ node) =>
 
 const parseTree = host => {
   const inside = el("div");
-  const scroll = el("div", "hf-scroll hf-tree", inside);
-  scroll.tabIndex = 0;
-  scroll.setAttribute("role", "region");
-  scroll.setAttribute("aria-label", "Parse tree, scrolls sideways where it is wider than the panel");
-  host.append(scroll);
+  host.append(scrollRegion("Parse tree, scrolls sideways where it is wider than the panel", "hf-tree", inside));
   /** @type {Board.ParseNode} */
   let root = null;
   const picture = surface(inside, "Parse tree", (ctx, width, theme, size) => {

@@ -1,33 +1,29 @@
 /* Numbers below and above zero: their colour, and strips of them.
 
-   signedColour(stops, value, end)   a value between −end and end as [r, g, b]; stops from signedStops(host)
+   signedColour(theme, value, end)   a value between −end and end as [r, g, b]
    numberStrip(host, caption).update(lines)
-       lines     [{name () => nodes, label, role "q" | "k" | "", values, digits, total (text)}]: rows of one length
+       lines     [{label, values, digits (2), name () => nodes, role "q" | "k", total (text), scale}]: rows of one
+                 length; those of one scale, else each by itself, share the end of the colours
        up to 16 numbers stand 8 in a line with their figures; more stand 16 in a line, values on hover and in a table
    miniStrip(values, end)            a line of small cells without figures, values in the title */
 import { el } from "../core/dom.js";
 import { number, range } from "../core/format.js";
-import { css, numberOn, onLook, rgbOf, themeOf } from "../core/theme.js";
+import { css, numberOn, onLook, themeOf } from "../core/theme.js";
 import { numbersTable, tableButton } from "../export/buttons.js";
 
-const STOPS = ["m4", "m3", "m2", "m1", "0", "p1", "p2", "p3", "p4"];
 const FIGURES = 16; // numbers of a vector up to which each is written out
 
-const signedStops = host => {
-  const style = getComputedStyle(host);
-  return STOPS.map(name => rgbOf(style.getPropertyValue("--hf-sgn-" + name).trim()));
-};
-const signedColour = (stops, value, end) => {
+const signedColour = (theme, value, end) => {
+  const stops = theme.signed;
   const at = (Math.max(-1, Math.min(1, value / (end || 1))) + 1) * 4;
   const i = Math.min(7, Math.floor(at));
   return stops[i].map((x, k) => Math.round(x + (stops[i + 1][k] - x) * (at - i)));
 };
 /** Paint every element of a host that carries data-value, on a scale that ends at data-end. */
 const paintSigned = host => {
-  const stops = signedStops(host);
   const theme = themeOf(host);
   for (const cell of host.querySelectorAll("[data-value]")) {
-    const rgb = signedColour(stops, Number(cell.dataset.value), Number(cell.dataset.end));
+    const rgb = signedColour(theme, Number(cell.dataset.value), Number(cell.dataset.end));
     cell.style.background = css(rgb);
     cell.style.color = numberOn(theme, rgb);
   }
@@ -42,11 +38,13 @@ const signedCell = (value, end, digits, isWritten) => {
 const miniStrip = (values, end) =>
   el("div", values.length > 8 ? "hf-mini many" : "hf-mini", ...values.map(value => signedCell(value, end, 2, false)));
 
+const digitsOf = line => line.digits ?? 2;
+
 const table = (lines, caption) => {
   const heads = ["number", ...lines.map(line => line.label)];
   const rows = range(lines[0].values.length).map(i => [
     i + 1,
-    ...lines.map(line => number(line.values[i], line.digits)),
+    ...lines.map(line => number(line.values[i], digitsOf(line))),
   ]);
   const foot = lines.some(line => line.total) ? ["sum", ...lines.map(line => line.total || "")] : null;
   return numbersTable([heads, ...rows], caption, { foot });
@@ -60,8 +58,8 @@ const numberStrip = (host, caption) => {
   let lines = null;
   host.append(strip, el("div", "hf-take", shown.press), tableHost);
   const one = (line, from, to, end, isWritten) => {
-    const name = el("b", line.role ? `hf-${line.role}` : "", ...line.name());
-    const cells = line.values.slice(from, to).map(value => signedCell(value, end(line), line.digits, isWritten));
+    const name = el("b", line.role ? `hf-${line.role}` : "", ...(line.name?.() ?? [line.label]));
+    const cells = line.values.slice(from, to).map(value => signedCell(value, end(line), digitsOf(line), isWritten));
     const total = el(
       "span",
       "total",
@@ -71,14 +69,17 @@ const numberStrip = (host, caption) => {
     row.dataset.line = line.label;
     return row;
   };
-  /** Lines of one scale share its end; a product has its own. */
+  const scaleOf = line => line.scale ?? line.label;
   const update = next => {
     lines = next;
     const size = lines[0].values.length;
     const isWritten = size <= FIGURES;
     const by = isWritten ? 8 : 16;
     const end = line =>
-      Math.max(1e-9, ...lines.filter(other => other.scale === line.scale).flatMap(other => other.values.map(Math.abs)));
+      Math.max(
+        1e-9,
+        ...lines.filter(other => scaleOf(other) === scaleOf(line)).flatMap(other => other.values.map(Math.abs)),
+      );
     strip.style.setProperty("--by", String(Math.min(by, size)));
     strip.classList.toggle("bare", !isWritten);
     const starts = range(Math.ceil(size / by)).map(part => part * by);
@@ -92,4 +93,4 @@ const numberStrip = (host, caption) => {
   return { update };
 };
 
-export { miniStrip, numberStrip, paintSigned, signedColour, signedStops };
+export { miniStrip, numberStrip, paintSigned, signedColour };

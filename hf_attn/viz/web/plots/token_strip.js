@@ -9,6 +9,7 @@
    first two. */
 import { button, childrenOf, el } from "../core/dom.js";
 import { number, shown } from "../core/format.js";
+import { buildTable, emptyRow } from "../core/table.js";
 import { colourOf, css, numberOn, onLook, themeOf } from "../core/theme.js";
 
 const LONG_PRESS = 500; // ms
@@ -107,21 +108,15 @@ const row = (/** @type {Board.ExampleAnswer} */ { source, text, label, written, 
 
 const predictions = host => {
   const body = el("tbody");
-  const names = [el("th", "", "source"), el("th", "", "written")];
-  const head = el("tr", "", ...names, el("th", "", el("span", "hf-sr", "verdict")));
-  host.append(el("div", "hf-scroll", el("table", "hf-says", el("thead", "", head), body)));
+  const names = [el("span"), el("span")];
+  host.append(el("div", "hf-scroll", buildTable("hf-says", [...names, el("span", "hf-sr", "verdict")], body)));
   let had = null;
-  const empty = sentence => {
-    const cell = el("td", "hf-quiet", sentence);
-    cell.colSpan = 3;
-    return el("tr", "", cell);
-  };
   const update = (rows, sentence, columns = ["source", "written"]) => {
     names.forEach((name, i) => {
       name.textContent = columns[i];
     });
     const key = JSON.stringify([rows, sentence]);
-    if (key !== had) body.replaceChildren(...(rows?.length ? rows.map(row) : [empty(sentence)]));
+    if (key !== had) body.replaceChildren(...(rows?.length ? rows.map(row) : [emptyRow(sentence, 3)]));
     had = key;
   };
   return { update };

@@ -1,15 +1,9 @@
-/* What the four boards of the Language tab share.
+/* Bars of words, in three boards of the Language tab.
 
-   language.bars(host).update([{name, value, told, note, cls}], most): one bar a line, from 0 to most.
-   language.row([name, …cells]): a table's row. */
+   wordBars(host).update([{name, value, told, note, cls}], most): one bar a line, from 0 to most. */
 import { el } from "../../../hf_attn/viz/web/core/dom.js";
 
-const header = (text, scope) => Object.assign(el("th", "", text), { scope });
-/** @param {(string | Node)[]} cells */
-const row = ([first, ...cells]) =>
-  el("tr", "", header(first, "row"), ...cells.map(text => el("td", "num", String(text))));
-
-const bars = host => {
+const wordBars = host => {
   const list = el("div", "hf-bars");
   host.append(list);
   const line = (one, most) => {
@@ -36,6 +30,4 @@ const bars = host => {
   return { update };
 };
 
-const language = { bars, row };
-
-export { language };
+export { wordBars };
