@@ -182,7 +182,7 @@ def find_errors(first: FieldError, values: dict) -> list[FieldError]:
 
 
 def read_probe(task: Task, values: dict) -> Probe | None:
-    """The example to watch, None for a held-out one; FieldError where the task cannot read it."""
+    """The example to watch, None for a validation one; FieldError where the task cannot read it."""
     written = str(values["probe"] or "")
     with blame("probe"):
         refuse_longer("example", written, limits_here().characters)
@@ -284,7 +284,7 @@ def choose_task(label: str) -> dict:
     name, _, title, sizes, first = task_choices()[label]
     task = build_task(name)
     model, known = task.recipe.architecture, architectures_of(task.kind)
-    example = "a held-out one" if task.column_options else task.worked_example.source
+    example = "a validation one" if task.column_options else task.worked_example.source
     # without a word that all but one share, the names are not cut in a narrow field
     choices = [(known[key].title.replace(" attention (", " ("), key) for key in known]
     return {
