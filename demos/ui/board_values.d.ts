@@ -377,6 +377,7 @@ declare namespace Board {
     distributions: Distribution[];
     source: string;  // the same source and checkpoint again keep the chosen step
     chosen: string;
+    split: string;  // of the input, in words
     python: string;
     others?: Answer[];  // other beams or draws
     seeds?: number[];  // of all draws

@@ -28,6 +28,7 @@ from ...core.fields import (
 from ...core.limits import limits_here, refuse_longer
 from ...core.upload import SUFFIXES, Table
 from ...jobs.probe import Probe, read_own_probe
+from ...session.model_input import name_split
 from ...ui import formatting, notices
 
 PRESETS = {"small": "product", "document": "document"}
@@ -328,7 +329,8 @@ def describe_form(values: dict, table: Table | None = None) -> dict[str, str]:
     source = formatting.shorten(example.source, LONGEST_EXAMPLE)
     shown = f"{source} → {example.target}" if example.target else source
     size = formatting.size_in_words(build_empty(task, recipe))
-    hint = notices.note(f"{shown}; a hash decides what is held out. {size} parameters.")
+    split = name_split(task, example.source)
+    hint = notices.note(f"{shown}{f' ({split})' if split else ''}. {size} parameters.")
     return {"hint": hint, **error_lines(ERRORS)}
 
 
