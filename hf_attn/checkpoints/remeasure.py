@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from hf_attn.checkpoints.model_card import build_card, find_worst_pattern, name_model
+from hf_attn.checkpoints.model_card import build_card, find_largest, find_worst_pattern, name_model
 from hf_attn.checkpoints.save_load import list_checkpoints, load_checkpoint
 from hf_attn.checkpoints.training_record import (
     describe_model,
@@ -80,7 +80,7 @@ def _row(directory: Path, record: Mapping) -> str:
         f"[`{directory.name}`]({directory.name})",
         write_cell(task.title + (f" ({options})" if options else "")),
         write_cell(", ".join(name_model(record))),
-        *write_score(record["results"]),
+        *write_score(find_largest(record)),
         write_cell(f"{worst[0]}: {write_percent(worst[1])}" if worst else "no failure"),
         f"{record['parameters']:,}",
         f"{(directory / WEIGHTS).stat().st_size / 1e6:.1f} MB",

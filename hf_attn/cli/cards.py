@@ -24,7 +24,7 @@ def cards(
     """
     import torch
 
-    from hf_attn.checkpoints.model_card import find_worst_pattern
+    from hf_attn.checkpoints.model_card import find_largest, find_worst_pattern
     from hf_attn.checkpoints.remeasure import find_folders, remeasure, write_collection
     from hf_attn.tasks.base import check_count
     from hf_attn.utils.markdown import write_percent
@@ -41,19 +41,18 @@ def cards(
             raise Failure(f"{path} cannot be measured: {error}") from error
         records[path.name] = record
         worst = find_worst_pattern(record)
-        results = record["results"]
+        held_out = find_largest(record)
         rows.append(
             (
                 path.name,
-                f"{write_percent(results['exact_match'])} of {results['examples']}",
+                f"{write_percent(held_out['exact_match'])} of {held_out['examples']}",
                 f"{write_percent(worst[1])} {worst[0]}" if worst else "no failure found",
                 "rewritten" if changed else "as it was",
             )
         )
         if as_json:
-            print_json(
-                "card", checkpoint=path.name, changed=changed, results=results, search=record["search"]
-            )
+            measured = {name: record[name] for name in ("results", "search")}
+            print_json("card", checkpoint=path.name, changed=changed, **measured)
     if folders != [folder]:
         write_collection(folder, records)
     if not as_json:
