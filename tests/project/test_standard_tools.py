@@ -159,9 +159,18 @@ def test_an_adapted_model_still_generates():
 # Processes
 
 
-def losses_of(*launcher):
-    """The losses that a short run reports, started by this launcher."""
+@pytest.mark.long
+def test_two_processes_give_the_losses_of_one_at_the_same_global_batch(capsys):
     train = ["train", "copy", *SMALL, "--set", "batch_size=32", "--steps", "4", "--device", "cpu", "--json"]
+    launcher = [
+        "accelerate.commands.launch",
+        "--cpu",
+        "--num_processes",
+        "2",
+        "--main_process_port",
+        "0",
+        "-m",
+    ]
     process = subprocess.run(
         [sys.executable, "-m", *launcher, "hf_attn", *train],
         env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
@@ -170,16 +179,16 @@ def losses_of(*launcher):
         timeout=600,
     )
     assert process.returncode == 0, process.stderr[-2000:]
-    reports = [json.loads(line) for line in process.stdout.splitlines() if line.startswith("{")]
-    return [report["loss"] for report in reports if report["event"] == "report"]
-
-
-@pytest.mark.long
-def test_two_processes_give_the_losses_of_one_at_the_same_global_batch():
-    settings = ["--cpu", "--num_processes", "2", "--main_process_port", "0"]
-    alone, together = losses_of(), losses_of("accelerate.commands.launch", *settings, "-m")
+    together = losses_in(process.stdout)
+    alone = losses_in(in_process(capsys, *train)[1])
     assert len(alone) == len(together) > 1
     assert together == pytest.approx(alone, abs=1e-4)
+
+
+def losses_in(output):
+    """The losses that a run reported."""
+    reports = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    return [report["loss"] for report in reports if report["event"] == "report"]
 
 
 # Export
