@@ -11,6 +11,8 @@ app: $(VENV)/.app
 
 # A worker for each core; the tests of one file stay together, since they share servers and checkpoints, and the
 # files that take longest come first (tests/conftest.py).
+# Some fifty processes are started meanwhile: none compiles the package again, whatever the environment says.
+unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 test: $(VENV)/.test chromium lint

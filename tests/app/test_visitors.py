@@ -11,10 +11,12 @@ import gradio as gr
 from huggingface_hub import HfApi, constants, get_token
 from huggingface_hub.utils import build_hf_headers
 
+from demos import launch
 from demos.core import limits
 from demos.core.limits import HOME, PUBLIC, TRUSTED, choose_limits, is_loopback
 from demos.server import input_guard
 from demos.server.gate import MOST_BYTES, Gate, find_foreign
+from tests.support.browser import find_free_port
 from tests.support.hub_server import serve_hub
 from tests.support.native_models import build_native
 from tests.support.raw_requests import Caller, serve_logged
@@ -77,6 +79,22 @@ def test_a_page_with_the_limits_of_home_is_launched_for_nobody_else(options, mon
     monkeypatch.setattr(limits, "_launched", [HOME])
     with pytest.raises(ValueError, match="has home's limits"):
         asyncio.run(build_page()).launch(**options, prevent_thread_lock=True, quiet=True)
+
+
+def test_a_server_that_listens_for_others_has_public_limits(monkeypatch):
+    """What these let strangers do is asked of a Space, below; the launched process of its own is slow."""
+    monkeypatch.delenv("SPACE_ID", raising=False)
+    monkeypatch.setenv("HF_HUB_DISABLE_IMPLICIT_TOKEN", "")
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_IMPLICIT_TOKEN", False)
+    monkeypatch.setattr(limits, "_launched", [])
+
+    async def begin():
+        return launch.start("0.0.0.0", find_free_port(), device="cpu")
+
+    page, where = asyncio.run(begin())
+    page.close()
+    assert limits.limits_here() == PUBLIC
+    assert "Visitors are strangers" in where
 
 
 async def build_page():  # outside an event loop Gradio opens some and never closes them
@@ -186,7 +204,10 @@ def served_home(hub, tmp_path_factory):
         yield Caller(address), folder / "log"
 
 
-@pytest.fixture(scope="module", params=["host", "space", "password-less trust"])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param("host", marks=pytest.mark.slow), "space", "password-less trust"],
+)
 def served_away(request, hub, tmp_path_factory):
     """A server to which others come, started by somebody whose token may read the private model."""
     folder = tmp_path_factory.mktemp("away")

@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from hf_attn.checkpoints.save_load import load_checkpoint
 from hf_attn.tasks import build_task
-from tests.support.browser import PATIENCE, SETTLE, expect_trained, listen, serve_process, settle
+from tests.support.browser import PATIENCE, SETTLE, expect_trained, listen, run_long, settle
 from tests.support.tables import write_table
 
 NO_ATTENTION = "No attention: all of the source passes through one vector."
@@ -57,16 +57,6 @@ def fill(page, label, text):
 def choose(page, label, option):
     page.get_by_label(label, exact=True).click()
     page.get_by_role("option", name=option, exact=True).click()
-
-
-def run_long(page):
-    """Train something that does not end by itself, at a pace that leaves room for others."""
-    fill(page, "Steps", "5000")
-    page.get_by_role("radio", name="watch").check()
-    expect(page.get_by_label("Steps a second").first).to_be_visible()
-    page.get_by_role("button", name="Train", exact=True).click()
-    expect(page.locator("#train")).to_have_text(re.compile(r"Training, \d+"))
-    expect(page.locator("#train-board .hf-film button:not(.blank)").first).to_be_visible()
 
 
 def test_one_button_trains_copying_to_the_end_and_its_map_is_the_diagonal(trained):
@@ -278,15 +268,3 @@ def test_on_a_phone_no_tab_scrolls_sideways_and_the_settings_fold(visit):
         expect(page.locator("canvas").locator("visible=true").first).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth") == 390, name
     page.context.close()
-
-
-def test_a_run_whose_server_went_away_ends_with_a_sentence(chromium):
-    with serve_process() as (server, address):
-        page = chromium.new_context().new_page()
-        page.set_default_timeout(PATIENCE)
-        page.goto(address)
-        tab(page, "Train")
-        run_long(page)
-        server.kill()
-        expect(page.get_by_role("alert").filter(has_text="The server does not answer")).to_be_visible()
-        page.context.close()

@@ -6,7 +6,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.support.browser import PATIENCE, expect_trained, listen, serve_app
+from tests.support.browser import PATIENCE, expect_trained, listen, run_long, serve_process
 
 PIXELS = "host => [...host.querySelectorAll('canvas')].filter(c => c.offsetParent).map(c => c.toDataURL())"
 STEPS = "12"
@@ -59,9 +59,27 @@ def expect_pixels(page, board, seen):
 @pytest.fixture(scope="module")
 def sent(chromium, served_app):
     """What was sent, {name: (link, pixels)}, for a server that knows nothing of it: the other has stopped."""
-    with serve_app() as address, visiting(chromium, address) as page:
-        links = {**send_looks(page), **send_choices(page)}
-    return {name: (link.replace(address, served_app), seen) for name, (link, seen) in links.items()}
+    with serve_process() as (server, address):
+        with visiting(chromium, address) as page:
+            links = {**send_looks(page), **send_choices(page)}
+        told = kill_amid_a_run(chromium, server, address)
+    links = {name: (link.replace(address, served_app), seen) for name, (link, seen) in links.items()}
+    return {**links, "told of the server": told}
+
+
+def kill_amid_a_run(chromium, server, address):
+    """Kill a server while it trains for somebody, and return what their page says of it."""
+    page = chromium.new_context().new_page()
+    page.set_default_timeout(PATIENCE)
+    page.goto(address)
+    tab(page, "Train")
+    run_long(page)
+    server.kill()
+    alert = page.get_by_role("alert").filter(has_text="The server does not answer")
+    expect(alert).to_be_visible()
+    told = alert.inner_text()
+    page.context.close()
+    return told
 
 
 def send_looks(page):
@@ -137,6 +155,10 @@ def send_choices(page):
     page.locator("#duel-board .hf-maps canvas:visible").first.press("ArrowRight")
     kept["duel"] = copied(page), pixels(page, "#duel-board")
     return kept
+
+
+def test_a_run_whose_server_went_away_ends_with_a_sentence(sent):
+    assert "The server does not answer" in sent["told of the server"]
 
 
 @pytest.mark.parametrize(
@@ -237,11 +259,8 @@ def test_a_broken_link_is_one_sentence_and_the_page_is_as_it_always_is(chromium,
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-def test_what_copy_link_says_closes_on_escape_on_a_click_elsewhere_and_with_its_tab(
-    chromium, served_app, width
-):
-    with visiting(chromium, served_app, width) as page:
+def test_what_copy_link_says_closes_on_escape_on_a_click_elsewhere_and_with_its_tab(chromium, served_app):
+    with visiting(chromium, served_app) as page:
         press, panel = page.get_by_role("button", name="Copy link"), page.locator(".hf-link-panel")
 
         def asked():
@@ -249,20 +268,25 @@ def test_what_copy_link_says_closes_on_escape_on_a_click_elsewhere_and_with_its_
             expect(panel.get_by_role("status")).to_contain_text("--share")
             expect(panel).to_be_visible()
 
-        asked()
-        page.keyboard.press("Escape")
-        expect(panel).to_be_hidden()
-        expect(press).to_be_focused()
-        asked()
-        panel.get_by_text("Lock the settings").click()
-        expect(panel.get_by_role("status")).to_contain_text("its settings are locked")
-        page.locator(".hf-look:visible").click()
-        expect(panel).to_be_hidden()
-        asked()
-        tab(page, "Train")  # which it leaves free on a phone
-        expect(panel).to_be_hidden()
-        asked()
-        assert page.get_by_label("The link").input_value() == page.url
+        for width in (1280, 390):
+            page.set_viewport_size({"width": width, "height": 900})
+            asked()
+            page.keyboard.press("Escape")
+            expect(panel).to_be_hidden()
+            expect(press).to_be_focused()
+            asked()
+            panel.get_by_text("Lock the settings").click()
+            expect(panel.get_by_role("status")).to_contain_text("its settings are locked")
+            panel.get_by_text("Lock the settings").click()
+            page.locator(".hf-look:visible").click()
+            expect(panel).to_be_hidden()
+            asked()
+            tab(page, "Train")  # which it leaves free on a phone
+            expect(panel).to_be_hidden()
+            asked()
+            assert page.get_by_label("The link").input_value() == page.url
+            tab(page, "Attention")
+            expect(panel).to_be_hidden()
 
 
 def test_a_tab_that_a_button_opens_begins_at_the_top_of_the_page(chromium, served_app):

@@ -16,12 +16,6 @@ from tests.support.browser import PATIENCE, expect_trained, listen
 
 HERE = Path(__file__).parent
 SCRIPTS = (HERE / "vendor" / "axe-core" / "axe.min.js", HERE / "walk.js")
-LOOKS = [
-    ("light", 1280),
-    ("dark", 390),
-    pytest.param("dark", 1280, marks=pytest.mark.slow),
-    pytest.param("light", 390, marks=pytest.mark.slow),
-]
 
 
 def open_tab(page, name):
@@ -32,6 +26,12 @@ def open_tab(page, name):
         return
     page.locator(".overflow-menu > button").first.click()
     page.locator(".overflow-dropdown button", has_text=name).first.click()
+
+
+def show(page, theme, width):
+    """Let the page be of this theme, as Gradio's own switch does, and of this width."""
+    page.set_viewport_size({"width": width, "height": 900})
+    page.evaluate("theme => document.body.classList.toggle('dark', theme === 'dark')", theme)
 
 
 def look(page, where, complaints):
@@ -112,20 +112,37 @@ TOUR = {
 }
 
 
-@pytest.mark.parametrize(("theme", "width"), LOOKS)
-def test_every_tab_can_be_walked(chromium, served_app, theme, width):
-    page = chromium.new_context(viewport={"width": width, "height": 900}).new_page()
+def walk(page, address, theme, width, looks):
+    """Use every tab in one theme and width, and return what is wrong with it in each of `looks`."""
     page.set_default_timeout(PATIENCE)
-    complaints = listen(page, (served_app, "data:", "blob:"))
+    complaints = listen(page, (address, "data:", "blob:"))
     for script in SCRIPTS:
         page.add_init_script(path=script)
-    page.goto(f"{served_app}?__theme={theme}")
+    page.goto(f"{address}?__theme={theme}")
     for tab in TABS:
         if tab.TITLE != "Attention":
             open_tab(page, tab.TITLE)
         TOUR.get(tab.TITLE, lambda page: None)(page)
-        look(page, tab.TITLE, complaints)
+        for each in looks:
+            show(page, *each)
+            look(page, f"{tab.TITLE}, {each}", complaints)
+        show(page, theme, width)
     page.context.close()
+    return complaints
+
+
+def test_every_tab_can_be_walked_on_a_phone_in_the_dark_and_looked_at_wide_and_light(chromium, served_app):
+    page = chromium.new_context(viewport={"width": 390, "height": 900}).new_page()
+    complaints = walk(page, served_app, "dark", 390, [("dark", 390), ("light", 1280)])
+    assert not complaints, "\n".join(complaints)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_every_tab_can_be_walked_in_each_theme_and_width(chromium, served_app, theme, width):
+    page = chromium.new_context(viewport={"width": width, "height": 900}).new_page()
+    complaints = walk(page, served_app, theme, width, [(theme, width)])
     assert not complaints, "\n".join(complaints)
 
 

@@ -2,9 +2,17 @@
 
 import pytest
 import torch
+from transformers import AutoModelForCausalLM
 
+import hf_attn
+from hf_attn.architectures.families import FAMILIES
 from hf_attn.checkpoints.save_load import load_checkpoint
-from tests.support.interpreters import run_python, run_without_hf_attn
+from hf_attn.models.configuration_recurrent_encoder import RecurrentEncoderConfig
+from hf_attn.models.modeling_recurrent_encoder import RecurrentForSequenceClassification
+from tests.support.checks import assert_close, random_ids
+from tests.support.decoder_checks import build_decoder
+from tests.support.interpreters import load_without_hf_attn, run_python, run_without_hf_attn
+from tests.support.recurrent_models import build_recurrent
 
 CLEAN = """
 import torch
@@ -78,3 +86,58 @@ def test_with_hf_attn_imported_it_loads_without_trust(tiny_checkpoint, tmp_path,
         "ids": model.generate(source)[0].tolist(),
         "module": "hf_attn.models.modeling_attn_seq2seq",
     }
+
+
+# The other families
+
+
+def build_reader():
+    """A small recurrent classifier with random weights."""
+    sizes = {"vocab_size": 23, "hidden_size": 16, "num_labels": 3, "embedding_initializer_range": 1.0}
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return RecurrentForSequenceClassification(RecurrentEncoderConfig(**sizes, pooling="max")).eval()
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A small model of each other family, and what its saved folder gives: all in one clean process."""
+    place = tmp_path_factory.mktemp("families")
+    beams = {"max_new_tokens": 8, "num_beams": 2, "do_sample": False}
+    models = {
+        "attn_decoder": (build_decoder(), "AutoModelForCausalLM", random_ids(1, 4), {"max_new_tokens": 5}),
+        "recurrent": (
+            build_recurrent(cell_type="gru", encoder_hidden_size=5),
+            "AutoModelForSeq2SeqLM",
+            random_ids(2, 4),
+            beams,
+        ),
+        "recurrent_encoder": (build_reader(), "AutoModelForSequenceClassification", random_ids(2, 4), {}),
+    }
+    asked = {}
+    for name, (model, auto_head, source, settings) in models.items():
+        model.config.auto_map = FAMILIES[name].auto_map
+        model.save_pretrained(place / name)
+        asked[name] = {"folder": str(place / name), "auto_head": auto_head, "source": source.tolist()}
+        asked[name]["settings"] = settings
+    found = load_without_hf_attn(asked, place)
+    return {name: (*models[name], found[name], place / name) for name in models}
+
+
+@pytest.mark.long
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["attn_decoder", "recurrent", "recurrent_encoder"])
+def test_a_saved_folder_of_any_family_loads_where_hf_attn_is_not_installed(saved, name):
+    model, _, source, settings, found, folder = saved[name]
+    states = {
+        "attn_decoder": lambda: model.model(source).last_hidden_state,
+        "recurrent": lambda: model.model(source).last_hidden_state,
+        "recurrent_encoder": lambda: model.encoder(source).last_hidden_state,
+    }[name]()
+    assert_close(torch.tensor(found["logits"]), model(source).logits)
+    assert_close(torch.tensor(found["states"]), states)
+    if model.can_generate():
+        written = model.generate(source, attention_mask=torch.ones_like(source), **settings)
+        assert found["ids"] == written.tolist()
+    if name == "attn_decoder":
+        assert type(AutoModelForCausalLM.from_pretrained(folder)) is hf_attn.AttnDecoderForCausalLM

@@ -1,25 +1,33 @@
 """Runs that are stopped, killed or out of disk: nothing half-written, and the same weights in the end."""
 
+import contextlib
+import io
 import json
 import os
 import resource
 import shutil
 import signal
 import subprocess
+import sys
 
 import pytest
 
+from hf_attn.__main__ import main
 from hf_attn.checkpoints.save_load import load_checkpoint
 from tests.support.commands import SMALL, in_process, rows_of, run, start
 
 LONG = ["train", "copy", *SMALL, "--steps", "80", "--set", "report_every=5", "--seed", "1"]
 
 
-@pytest.fixture
-def unbroken(tmp_path_factory, capsys):
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory):
     """The weights of a run that nothing stopped."""
     out = tmp_path_factory.mktemp("unbroken") / "out"
-    assert in_process(capsys, *LONG, "--output-dir", out)[0] == 0
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()):
+        patch.setattr(sys, "argv", ["hf-attn", *LONG, "--output-dir", str(out)])
+        with pytest.raises(SystemExit) as left:
+            main()
+    assert not left.value.code
     return (out / "model.safetensors").read_bytes()
 
 

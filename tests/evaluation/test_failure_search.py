@@ -112,11 +112,17 @@ def test_text_has_no_failures_to_look_for(checkpoint):
         look_for_failures(checkpoint.model, build_task("text"))
 
 
+@pytest.fixture
+def few(monkeypatch):
+    """Of each kind of hard inputs a card needs no hundreds."""
+    monkeypatch.setattr("hf_attn.evaluation.failure_search.MADE", 30)
+
+
 def digests(folder):
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
 
 
-def test_cards_are_measured_anew_and_a_second_time_nothing_changes(tiny_checkpoint, tmp_path, capsys):
+def test_cards_are_measured_anew_and_a_second_time_nothing_changes(tiny_checkpoint, tmp_path, capsys, few):
     folder = shutil.copytree(tiny_checkpoint, tmp_path / "all" / "attn-copy")
     training = json.loads((folder / "training.json").read_text())
     right = training["results"]["exact_match"]
@@ -143,7 +149,7 @@ def test_cards_are_measured_anew_and_a_second_time_nothing_changes(tiny_checkpoi
     assert (tmp_path / "all" / "README.md").read_text() == page
 
 
-def test_a_map_that_is_missing_is_drawn_again(tiny_checkpoint, tmp_path, capsys):
+def test_a_map_that_is_missing_is_drawn_again(tiny_checkpoint, tmp_path, capsys, few):
     folder = shutil.copytree(tiny_checkpoint, tmp_path / "attn-copy")
     (folder / "map.png").unlink()
     assert in_process(capsys, "cards", folder, "--examples", 50)[0] == 0
@@ -151,7 +157,9 @@ def test_a_map_that_is_missing_is_drawn_again(tiny_checkpoint, tmp_path, capsys)
     assert {path.name for path in tmp_path.iterdir()} == {"attn-copy"}, "one checkpoint needs no page"
 
 
-def test_a_map_that_is_none_of_the_model_s_goes_and_that_is_a_change(tiny_checkpoint, tmp_path, monkeypatch):
+def test_a_map_that_is_none_of_the_model_s_goes_and_that_is_a_change(
+    tiny_checkpoint, tmp_path, monkeypatch, few
+):
     folder = shutil.copytree(tiny_checkpoint, tmp_path / "attn-copy")
     monkeypatch.setattr("hf_attn.checkpoints.remeasure.find_worked_map", lambda model, task: None)
     remeasure(folder, 50)
@@ -161,7 +169,7 @@ def test_a_map_that_is_none_of_the_model_s_goes_and_that_is_a_change(tiny_checkp
     assert not remeasure(folder, 50)[1]
 
 
-def test_a_checkpoint_that_says_little_of_its_training_has_a_line_too(checkpoint, tmp_path, capsys):
+def test_a_checkpoint_that_says_little_of_its_training_has_a_line_too(checkpoint, tmp_path, capsys, few):
     save_checkpoint(tmp_path / "all" / "bare", checkpoint.model, checkpoint.task, {})
     code, _, errors = in_process(capsys, "cards", tmp_path / "all", "--examples", 50)
     assert code == 0, errors

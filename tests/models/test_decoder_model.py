@@ -6,8 +6,6 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, Trainer, TrainingArguments, pipeline
 
-import hf_attn
-from hf_attn.architectures.families import FAMILIES
 from hf_attn.models.configuration_attn_decoder import AttnDecoderConfig
 from hf_attn.models.modeling_attn_decoder import AttnDecoderForCausalLM, AttnDecoderModel
 from hf_attn.tasks.synthetic.copying import Copying
@@ -39,7 +37,6 @@ from tests.support.decoder_checks import (
     check_the_future_is_hidden,
     decoder_examples,
 )
-from tests.support.interpreters import load_without_hf_attn
 
 EXACTLY_6 = {"max_new_tokens": 6, "min_new_tokens": 6, "do_sample": False}
 CACHES = ({"use_cache": False}, {"use_cache": True}, {"cache_implementation": "static"})
@@ -298,20 +295,6 @@ def test_a_model_built_on_the_meta_device_takes_no_memory_and_loads():
         assert all(weight.is_meta for weight in AttnDecoderForCausalLM(model.config).parameters())
     loaded = AttnDecoderForCausalLM.from_pretrained(None, config=model.config, state_dict=model.state_dict())
     assert torch.equal(loaded(ids).logits, model(ids).logits)
-
-
-@pytest.mark.long
-def test_a_saved_model_loads_where_hf_attn_is_not_installed(tmp_path):
-    model, ids = build_decoder(), random_ids(1, 4)
-    model.config.auto_map = FAMILIES["attn_decoder"].auto_map
-    model.save_pretrained(tmp_path / "model")
-    folder = tmp_path / "model"
-    found = load_without_hf_attn(folder, ids, "AutoModelForCausalLM", tmp_path, max_new_tokens=5)
-    output = model(ids, output_hidden_states=True)
-    assert_close(torch.tensor(found["logits"]), output.logits)
-    assert_close(torch.tensor(found["states"]), output.hidden_states[-1])
-    assert found["ids"] == model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=5).tolist()
-    assert type(AutoModelForCausalLM.from_pretrained(folder)) is hf_attn.AttnDecoderForCausalLM
 
 
 @pytest.mark.parametrize("tie", [False, True])

@@ -6,7 +6,6 @@ import pytest
 import torch
 from transformers import Trainer, TrainingArguments, pipeline
 
-from hf_attn.architectures.families import FAMILIES
 from hf_attn.models import modeling_recurrent_encoder
 from hf_attn.models.configuration_recurrent_encoder import RecurrentEncoderConfig
 from hf_attn.models.modeling_recurrent_encoder import (
@@ -28,7 +27,6 @@ from tests.support.checks import (
     random_ids,
     random_rows,
 )
-from tests.support.interpreters import load_without_hf_attn
 
 SIZES = {"vocab_size": 23, "hidden_size": 16, "num_labels": 3, "embedding_initializer_range": 1.0}
 POOLINGS = ("last", "mean", "max")
@@ -224,17 +222,6 @@ def test_a_saved_classifier_loads_with_the_same_logits_and_its_encoder_alone(set
     with torch.device("meta"):
         empty = RecurrentForSequenceClassification(model.config)
     assert all(weight.is_meta for weight in empty.parameters())
-
-
-@pytest.mark.long
-@torch.no_grad()
-def test_a_saved_folder_loads_where_hf_attn_is_not_installed(tmp_path):
-    model, source = build_reader(pooling="max"), random_ids(2, 4)
-    model.config.auto_map = FAMILIES["recurrent_encoder"].auto_map
-    model.save_pretrained(tmp_path / "model")
-    found = load_without_hf_attn(tmp_path / "model", source, "AutoModelForSequenceClassification", tmp_path)
-    assert_close(torch.tensor(found["logits"]), model(source).logits)
-    assert_close(torch.tensor(found["states"]), model.encoder(source).last_hidden_state)
 
 
 def test_resized_embeddings_keep_what_the_old_tokens_gave():

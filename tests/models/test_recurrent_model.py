@@ -6,7 +6,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from hf_attn.architectures.families import FAMILIES
 from hf_attn.models import score_functions
 from hf_attn.models.modeling_recurrent import RecurrentForConditionalGeneration, RecurrentModel
 from hf_attn.models.modeling_recurrent_decoder import RecurrentState
@@ -24,7 +23,6 @@ from tests.support.checks import (
     random_ids,
     random_rows,
 )
-from tests.support.interpreters import load_without_hf_attn
 from tests.support.recurrent_models import CELLS, WIRINGS, build_recurrent, every_mechanism, name_of
 
 # What is read
@@ -315,20 +313,3 @@ def test_autocast_learns(settings):
         loss = model(ids, attention_mask=mask, labels=random_ids(2, 4)).loss
     loss.backward()
     assert all(gradient.isfinite().all() for gradient in gradients(model).values())
-
-
-# Where hf_attn is not installed
-
-
-@pytest.mark.long
-@torch.no_grad()
-def test_a_saved_folder_loads_where_hf_attn_is_not_installed(tmp_path):
-    model, source = build_recurrent(cell_type="gru", encoder_hidden_size=5), random_ids(2, 4)
-    model.config.auto_map = FAMILIES["recurrent"].auto_map
-    model.save_pretrained(tmp_path / "model")
-    settings = {"max_new_tokens": 8, "num_beams": 2, "do_sample": False}
-    found = load_without_hf_attn(tmp_path / "model", source, "AutoModelForSeq2SeqLM", tmp_path, **settings)
-    written = model.generate(source, attention_mask=torch.ones_like(source), **settings)
-    assert found["ids"] == written.tolist()
-    assert_close(torch.tensor(found["logits"]), model(source).logits)
-    assert_close(torch.tensor(found["states"]), model.model(source).last_hidden_state)

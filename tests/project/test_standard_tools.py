@@ -159,10 +159,12 @@ def test_an_adapted_model_still_generates():
 # Processes
 
 
-def run_of(*launcher):
-    """The losses that a short run reports, started by this launcher, and what it ran on."""
+@pytest.mark.long
+def test_two_processes_give_the_losses_of_one_at_the_same_global_batch(capsys):
+    """Started by torch's launcher: accelerate's own starts one process where there is no GPU."""
     train = ["train", "copy", *SMALL, "--set", "batch_size=32", "--steps", "4", "--device", "cpu", "--json"]
     train += ["--set", "report_every=1"]
+    launcher = ["torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m"]
     process = subprocess.run(
         [sys.executable, "-m", *launcher, "hf_attn", *train],
         env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
@@ -171,18 +173,17 @@ def run_of(*launcher):
         timeout=600,
     )
     assert process.returncode == 0, process.stderr[-2000:]
-    reports = [json.loads(line) for line in process.stdout.splitlines() if line.startswith("{")]
-    losses = [report["loss"] for report in reports if report["event"] == "report" and report["step"]]
-    return losses, reports[-1]["device"]
-
-
-@pytest.mark.long
-def test_two_processes_give_the_losses_of_one_at_the_same_global_batch():
-    alone, here = run_of()
-    together, there = run_of("torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m")
-    assert there == f"{here}, 2 processes", "accelerate's own launcher starts one where there is no GPU"
+    together, there = run_in(process.stdout)
+    alone, here = run_in(in_process(capsys, *train)[1])
+    assert there == f"{here}, 2 processes"
     assert len(alone) == len(together) > 1
     assert together == pytest.approx(alone, abs=1e-4)
+
+
+def run_in(output):
+    """The losses that a run reported, and what it ran on."""
+    *reports, result = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    return [report["loss"] for report in reports if report["step"]], result["device"]
 
 
 # Export

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -125,6 +126,16 @@ def open_tab(chromium, address, name):
 def expect_trained(page):
     """Wait until the run that Train shows has been measured at its end."""
     expect(page.locator("#note")).to_contain_text("held-out examples are right")
+
+
+def run_long(page):
+    """Train something that does not end by itself, at a pace that leaves room for others."""
+    page.get_by_label("Steps", exact=True).fill("5000")
+    page.get_by_role("radio", name="watch").check()
+    expect(page.get_by_label("Steps a second").first).to_be_visible()
+    page.get_by_role("button", name="Train", exact=True).click()
+    expect(page.locator("#train")).to_have_text(re.compile(r"Training, \d+"))
+    expect(page.locator("#train-board .hf-film button:not(.blank)").first).to_be_visible()
 
 
 def settle(page):

@@ -5,8 +5,6 @@ import os
 import subprocess
 import sys
 
-import torch
-
 # `-I` leaves PYTHONPATH and the current folder out; an hf_attn in site-packages is kept from being imported.
 WITHOUT_HF_ATTN = """
 import sys
@@ -51,43 +49,35 @@ def run_without_hf_attn(code: str, tmp_path, *, cwd=None, **given) -> dict:
 
 LOADING = """
 import torch, transformers
-folder, source = given["folder"], torch.tensor(given["source"])
-config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=True)
-base = transformers.AutoModel.from_pretrained(folder, trust_remote_code=True)
-model = getattr(transformers, given["auto_head"]).from_pretrained(folder, trust_remote_code=True)
-mask = torch.ones_like(source)
-ids = model.generate(source, attention_mask=mask, **given["settings"]) if model.can_generate() else source
-with torch.no_grad():
-    logits, states = model(source).logits, base(source).last_hidden_state
-print(json.dumps({
-    "ids": ids.tolist(),
-    "logits": logits.tolist(),
-    "states": states.tolist(),
-    "modules": [type(thing).__module__ for thing in (config, base, model)],
-}))
+
+def load(folder, auto_head, source, settings):
+    source = torch.tensor(source)
+    config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=True)
+    base = transformers.AutoModel.from_pretrained(folder, trust_remote_code=True)
+    model = getattr(transformers, auto_head).from_pretrained(folder, trust_remote_code=True)
+    mask = torch.ones_like(source)
+    ids = model.generate(source, attention_mask=mask, **settings) if model.can_generate() else source
+    with torch.no_grad():
+        logits, states = model(source).logits, base(source).last_hidden_state
+    modules = [type(thing).__module__ for thing in (config, base, model)]
+    return {"ids": ids.tolist(), "logits": logits.tolist(), "states": states.tolist(), "modules": modules}
+
+print(json.dumps({name: load(**one) for name, one in given["models"].items()}))
 """
 
 
-def load_without_hf_attn(folder, source: torch.Tensor, auto_head: str, tmp_path, **settings) -> dict:
-    """What a saved folder's model gives where hf_attn is not installed, with trust_remote_code.
+def load_without_hf_attn(models: dict[str, dict], tmp_path) -> dict[str, dict]:
+    """What saved folders' models give where hf_attn is not installed, with trust_remote_code, in one process.
 
     Args:
-        folder: of a model.
-        source: [B, S] ids.
-        auto_head: the Auto class that loads it.
+        models: by name, the `folder`, the `auto_head` that loads it, the `source` [B, S] as lists of ids, and
+            the `settings` of `generate`.
         tmp_path: the process's home.
-        **settings: of `generate`.
 
     Returns:
-        ids written (the source's own of a model that only reads), logits, states and modules.
+        by name, ids written (the source's own of a model that only reads), logits, states and modules.
     """
-    found = run_without_hf_attn(
-        LOADING,
-        tmp_path,
-        folder=str(folder),
-        source=source.tolist(),
-        auto_head=auto_head,
-        settings=settings,
-    )
-    assert all(module.startswith("transformers_modules.") for module in found["modules"])
+    found = run_without_hf_attn(LOADING, tmp_path, models=models)
+    for one in found.values():
+        assert all(module.startswith("transformers_modules.") for module in one["modules"])
     return found

@@ -36,6 +36,12 @@ def cache(tmp_path_factory):
         yield
 
 
+@pytest.fixture(scope="module")
+def corpora(cache):
+    """Each corpus is read, and its tokenizer learned, once for these tests: a task never changes."""
+    return {name: build_task(name) for name in ("topics", "phrases")}
+
+
 def write_table(path, rows=None):
     if rows is None:
         names = [(name, label) for label, group in (("fruit", FRUIT), ("tool", TOOLS)) for name in group]
@@ -56,8 +62,8 @@ def texts(task, split):
 
 
 @pytest.mark.parametrize("name", ["topics", "phrases"])
-def test_nothing_of_a_group_is_in_two_splits_and_every_class_is_in_each(name):
-    task = build_task(name)
+def test_nothing_of_a_group_is_in_two_splits_and_every_class_is_in_each(corpora, name):
+    task = corpora[name]
     groups, classes = {}, {split: set() for split in SPLITS}
     for row, split in zip(task.rows, task.splits, strict=True):
         assert groups.setdefault(row.group, split) == split
@@ -67,8 +73,8 @@ def test_nothing_of_a_group_is_in_two_splits_and_every_class_is_in_each(name):
 
 
 @pytest.mark.parametrize("name", ["topics", "phrases"])
-def test_no_text_that_training_reads_is_held_out(name):
-    task = build_task(name)
+def test_no_text_that_training_reads_is_held_out(corpora, name):
+    task = corpora[name]
 
     def read(batch):
         width = task.max_source_tokens - batch.input_ids.shape[1]
@@ -81,16 +87,16 @@ def test_no_text_that_training_reads_is_held_out(name):
 
 
 @pytest.mark.parametrize("name", ["topics", "phrases"])
-def test_the_worked_example_is_of_the_data_and_not_learned_from(name):
-    task = build_task(name)
+def test_the_worked_example_is_of_the_data_and_not_learned_from(corpora, name):
+    task = corpora[name]
     example = task.worked_example
     assert task.verify(example.source, example.target).correct
     assert example.source in {row.source for row in task.rows}
     assert example.source not in texts(task, TRAINING)  # in which other split, the library's version decides
 
 
-def test_docstrings_are_read_for_ten_topics_without_importing_anything():
-    task = build_task("topics")
+def test_docstrings_are_read_for_ten_topics_without_importing_anything(corpora):
+    task = corpora["topics"]
     assert task.classes == tuple(sorted(TOPICS))
     assert len(task.classes) == 10
     assert len(task.rows) > 5000
@@ -203,10 +209,10 @@ def test_a_checkpoint_refuses_data_with_a_class_that_it_does_not_know(table, che
 
 
 @pytest.mark.parametrize("name", ["topics", "phrases"])
-def test_the_document_s_recipe_has_the_size_of_chapter_1_s_classifier(name):
+def test_the_document_s_recipe_has_the_size_of_chapter_1_s_classifier(corpora, name):
     _, fields = PRESETS["chapter-1-classifier"]
     own = {"vocab_size", "max_position_embeddings", "num_labels"}  # the task's
-    model = build_task(name).recipes["document"].model
+    model = corpora[name].recipes["document"].model
     assert model == {field: value for field, value in fields.items() if field not in own}
 
 
