@@ -287,7 +287,7 @@ def test_what_does_not_fit_is_refused_in_words():
 
 
 def test_separators_are_ends_and_punctuation_and_no_operators():
-    tokens = ("</s>", "[SEP]", ".", "Ġ,", "。", "-", "(", "x", "▁", "")
+    tokens = ("</s>", "[SEP]", ".", "Ġ,", "...", "-", "a.", "(", "x", "▁", "")
     assert tuple(token for token in tokens if is_separator(token)) == tokens[:5]
 
 

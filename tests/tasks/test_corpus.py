@@ -207,6 +207,13 @@ def test_a_class_of_large_groups_holds_the_smallest_out():
     assert splits == {"q": HELD_OUT, "r": VALIDATION, "p": TRAINING}
 
 
+def test_a_large_group_trains_where_smaller_ones_can_be_held_out():
+    for i in range(20):
+        groups = [f"large {i}"] * 20 + [f"small {i} {row // 5}" for row in range(100)]
+        splits = dict(zip(groups, split_within_targets([("x", group) for group in groups]), strict=True))
+        assert splits[f"large {i}"] == TRAINING
+
+
 def test_a_split_without_rows_is_refused_in_words():
     with pytest.raises(ValueError, match="too few"):
         Numbers(2).validation(1)
