@@ -12,7 +12,7 @@ from hf_attn.interpret.attention_maps import attention_maps
 from hf_attn.tasks import Batch, Task
 from hf_attn.tasks.base import CLASSES, TEXT
 from hf_attn.tasks.batch import IGNORED, PAD
-from hf_attn.training.loop import HELD_OUT_SAMPLE
+from hf_attn.training.loop import VALIDATION_SAMPLE
 
 from ..ui.boards import wrong_symbols
 from ..ui.formatting import label_tokens, shorten
@@ -60,8 +60,8 @@ class Probe:
 
 
 def choose_examples(task: Task) -> tuple[Examples, Probe]:
-    """Held-out examples like the worked one: six to answer, and the probe; running text has no answers."""
-    batch = task.held_out(HELD_OUT_SAMPLE)
+    """Validation examples like the worked one: six to answer, and the probe; running text has no answers."""
+    batch = task.validation(VALIDATION_SAMPLE)
     if task.kind == TEXT:
         return Examples(batch[:0], [], []), Probe(take_row(batch, 0, PROBE_TOKENS), "", "")
     sources = [task.read_source(row) for row in batch.input_ids.tolist()]

@@ -17,7 +17,7 @@ from hf_attn.tasks.base import CLASSES, TEXT
 from hf_attn.training.loop import Report
 from hf_attn.training.slices import SliceState
 
-from ..ui.boards import describe_baseline, drop_repeated_predictions, encode_maps
+from ..ui.boards import describe_baseline, describe_score, drop_repeated_predictions, encode_maps
 from ..ui.formatting import shorten, thin
 from .job import PAUSED, RUNNING, STOPPED, Job
 from .loop import IsolatedRNG, begin_loop, has_zero_gpu, uses_global_rng
@@ -29,10 +29,10 @@ REPEATED_SECONDS = 1.5  # the browser may lose messages: each repeats what is as
 REPEATED = 3  # and where steps take long so many of the newest
 LONGEST_PROBE = 48  # characters of the probe in the map's title
 WRITES = {  # kind of task → what the predictions are called, and their columns
-    CLASSES: ("What it predicts", ("text", "class"), "{} held-out examples"),
+    CLASSES: ("What it predicts", ("text", "class"), "{} validation examples"),
     TEXT: ("What it writes", ("chosen by", "written"), "from nothing"),
 }
-ANSWERS = ("What it writes", ("source", "written"), "{} held-out examples")
+ANSWERS = ("What it writes", ("source", "written"), "{} validation examples")
 
 
 @dataclass(eq=False)
@@ -182,7 +182,7 @@ class TrainingJob(Job):
             return
         point = {"step": report.step, "loss": report.loss, "seconds": report.seconds}
         point["tokens_per_second"] = report.tokens_per_second
-        point["held_out"] = report.held_out_exact_match if is_measured else None
+        point["validation"] = report.validation_exact_match if is_measured else None
         self.points.append((time.monotonic(), point))
 
     def catch_up(self) -> None:
@@ -206,19 +206,14 @@ class TrainingJob(Job):
             self.newest_frame = (time.monotonic(), self.newest_frame[1] | new)
 
     def record(self, evaluation: Evaluation) -> None:
-        """Record the final measurement in curve, film and table; the caller holds the model."""
+        """Record the measurement on held-out examples; the caller holds the model."""
         self.evaluation = evaluation
         self._answer()
-        if self.points:
-            when, point = self.points[-1]
-            self.points[-1] = (when, {**point, "held_out": evaluation.overall.exact_match})
 
     @property
-    def held_out(self) -> float | None:
-        """The newest accuracy: on 1,000 examples once the run has ended, before that on the run's sample."""
-        if self.evaluation is not None:
-            return self.evaluation.overall.exact_match
-        measured = [point["held_out"] for _, point in self.points if point["held_out"] is not None]
+    def validation(self) -> float | None:
+        """The newest accuracy on validation examples."""
+        measured = [point["validation"] for _, point in self.points if point["validation"] is not None]
         return measured[-1] if measured else None
 
     @property
@@ -270,6 +265,7 @@ class TrainingJob(Job):
             "points": points,
             "frames": drop_repeated_predictions(frames),
             "film_every": self.film_every,
+            "held_out": describe_score(self.evaluation.overall) if self.evaluation else None,
         }
 
 

@@ -9,6 +9,7 @@ from gradio.components import Component
 
 from hf_attn.tasks import Task
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
+from hf_attn.tasks.splits import HELD_OUT, TRAINING, VALIDATION
 
 from ..ui import formatting, notices
 from .catalog import NONE_YET, LoadedModel
@@ -17,6 +18,12 @@ from .session import Session
 
 CHIPS = ("chip_1", "chip_2", "chip_3", "chip_4")
 SHORT = 60  # characters of an example
+SPLIT_NAMES = {
+    TRAINING: "training may draw this input",
+    VALIDATION: "a validation input, which training never draws",
+    HELD_OUT: "a held-out input, which training never draws",
+    None: "an input of no split: training never draws it",
+}
 Handler = Callable[[Session, dict], dict]
 
 
@@ -38,6 +45,16 @@ def examples_of(task: Task | None) -> list[str]:
         return list(dict.fromkeys([worked, *EXAMPLES[task.kind](task)]))[: len(CHIPS)]
     except ValueError:  # the data are not on this machine
         return [worked]
+
+
+def name_split(task: Task | None, source: str) -> str:
+    """Which split an input is of, in words; nothing where none is asked for or the task has no such input."""
+    if task is None or task.kind == TEXT:
+        return ""
+    try:
+        return SPLIT_NAMES[task.find_split(source)]
+    except ValueError:
+        return ""
 
 
 def held_out_of(task: Task) -> list[str]:

@@ -32,7 +32,7 @@ def save_run(session: Session, run: TrainingJob, name: str) -> Path:
     with run.looking() as model:
         if run.evaluation is None:
             run.record(evaluate(model, run.task))
-        reports = [{**point, "held_out_exact_match": point["held_out"]} for _, point in run.points]
+        reports = [{**point, "validation_exact_match": point["validation"]} for _, point in run.points]
         reports = [{k: None if v != v else v for k, v in report.items()} for report in reports]
         record = build_training_record(
             run.task,

@@ -170,13 +170,20 @@ declare namespace Board {
     answer?: string;
   }
 
-  /** A report of the loop. */
+  /** What was measured once, at the end, with its 95 % interval. */
+  interface HeldOutScore {
+    share: number;
+    interval: [number, number];
+    examples: number;
+  }
+
+  /** A report of the loop; `validation` is the share of validation examples that are right. */
   interface TrainPoint {
     step: number;
     loss: number | null;
     seconds: number;
     tokens_per_second: number;
-    held_out: number | null;
+    validation: number | null;
   }
 
   /** The probe's maps at a step; predictions only where they changed. */
@@ -220,6 +227,7 @@ declare namespace Board {
     meta: TrainMeta;
     points: TrainPoint[];
     frames: TrainFrame[];
+    held_out: HeldOutScore | null;  // once the run has ended
     film_every: number;  // steps between two frames that stay; another stays until a newer comes
     name?: string;  // of a run that is compared
     python?: string;
@@ -231,8 +239,9 @@ declare namespace Board {
     name: string;
     model: string;
     details: string;  // "928 k, 1 240 steps, 0:31"
-    held_out: number | null;
-    curve: Pair[];  // held-out accuracy by step
+    validation: number | null;
+    held_out: HeldOutScore | null;
+    curve: Pair[];  // validation accuracy by step
     loss: Pair[];
     settings: Named[];
     results: Named[];
@@ -368,6 +377,7 @@ declare namespace Board {
     distributions: Distribution[];
     source: string;  // the same source and checkpoint again keep the chosen step
     chosen: string;
+    split: string;  // of the input, in words
     python: string;
     others?: Answer[];  // other beams or draws
     seeds?: number[];  // of all draws
@@ -496,7 +506,7 @@ declare namespace Board {
   interface DuelPoint {
     step: number;
     seconds: number;
-    held_out: number;
+    validation: number;
     loss: number | null;
   }
 
@@ -534,10 +544,9 @@ declare namespace Board {
     steps: number;
     seconds: number;
     spent: number;  // share of its budget
-    held_out: number | null;
+    validation: number | null;
+    held_out: HeldOutScore | null;
     loss: number | null;
-    interval: [number, number] | null;
-    examples: number;
     kept: boolean;
     points: DuelPoint[];
     sizes: SizeScore[];

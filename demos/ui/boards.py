@@ -13,6 +13,7 @@ wired.
 import gradio as gr
 
 from hf_attn.evaluation.baselines import NAME, Baseline
+from hf_attn.evaluation.metrics import Score
 from hf_attn.viz import web
 
 encode_maps, to_json = web.encode_maps, web.to_json
@@ -56,6 +57,12 @@ def drop_repeated_predictions(frames: list[dict]) -> list[dict]:
         last = frame["predictions"]
         shorter.append(frame if is_new else {name: frame[name] for name in frame if name != "predictions"})
     return shorter
+
+
+def describe_score(score: Score) -> dict:
+    """What was measured once, on held-out examples."""
+    interval = [score.interval.low, score.interval.high]
+    return {"share": score.exact_match, "interval": interval, "examples": score.examples}
 
 
 def describe_baseline(baseline: Baseline | None) -> dict | None:

@@ -106,11 +106,17 @@ def find_worst_pattern(training: Mapping) -> tuple[str, float] | None:
     return None if worst is None else (worst, patterns[worst]["exact_match"])
 
 
+def find_largest(training: Mapping) -> Mapping:
+    """The held-out figure of most examples: the search for failures tries more than the results do."""
+    held_out = [training.get("results"), (training.get("search") or {}).get("held_out")]
+    return max((score for score in held_out if score), key=lambda score: score["examples"], default={})
+
+
 def _metadata(name: str, task: Task, training: Mapping) -> ModelCardData:
-    results = training.get("results")
+    results, largest = training.get("results"), find_largest(training)
     figures: dict[str, tuple[str, float]] = {}
     if results:
-        figures["Exact match"] = ("exact_match", results["exact_match"])
+        figures["Exact match"] = ("exact_match", largest["exact_match"])
         figures |= {
             in_words(key).capitalize(): (key if key in NUMBERS else "accuracy", value)
             for key, value in results["measures"].items()
@@ -120,12 +126,12 @@ def _metadata(name: str, task: Task, training: Mapping) -> ModelCardData:
             task_type=TASK_TYPES[task.kind],
             task_name=task.title,
             dataset_type=f"hf_attn/{task.name}",
-            dataset_name=f"{task.title} ({'generated' if task.is_computable else 'text'})",
+            dataset_name=f"{task.title} ({_origin(task)})",
             dataset_split="held-out",
             metric_type=metric_type,
             metric_name=metric_name,
             metric_value=round(value, 6),
-            metric_args=_interval_arguments(results or {}) if metric_type == "exact_match" else None,
+            metric_args=_interval_arguments(largest) if metric_type == "exact_match" else None,
         )
         for metric_name, (metric_type, value) in figures.items()
     ]
@@ -139,6 +145,13 @@ def _metadata(name: str, task: Task, training: Mapping) -> ModelCardData:
         model_name=name,
         eval_results=evaluated or None,
     )
+
+
+def _origin(task: Task) -> str:
+    """Where the examples come from, in a word."""
+    if task.options.get("path") or task.options.get("dataset"):
+        return "own data"
+    return "generated" if task.is_computable else "text"
 
 
 def _interval_arguments(results: Mapping) -> dict:
@@ -157,8 +170,9 @@ def _summary(task: Task, training: Mapping) -> str:
     results = training.get("results")
     if not results:
         return sentence
-    low, high = map(write_percent, results["interval"])
-    share, n = write_percent(results["exact_match"]), f"{results['examples']:,}"
+    largest = find_largest(training)
+    low, high = map(write_percent, largest["interval"])
+    share, n = write_percent(largest["exact_match"]), f"{largest['examples']:,}"
     accuracy = {
         SEQUENCE: f"It gets {share} of {n} held-out examples right as a whole",
         CLASSES: f"It classifies {share} of {n} held-out texts right",
@@ -177,7 +191,7 @@ def _settings(training: Mapping) -> dict[str, str]:
     run = {
         "steps taken": training.get("steps"),
         "seed": training.get("seed"),
-        "to stop at (held-out)": training.get("until"),
+        "to stop at (validation)": training.get("until"),
     }
     if recipe:
         optimizer = recipe.pop("optimizer", "adamw")

@@ -4,12 +4,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hf_attn.cli.inspect import TaskName
+from hf_attn.cli.inspect import TaskName, TaskSettings
 from hf_attn.cli.output import (
     SEED,
     THREADS,
     AsJson,
     Folder,
+    check_data,
     open_checkpoint,
     print_json,
     print_table,
@@ -62,6 +63,7 @@ def ablate(
     seed: Annotated[int, SEED] = 0,
     threads: Annotated[int, THREADS] = 1,
     task: TaskName = None,
+    settings: TaskSettings = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure a checkpoint without a head, layer, edge or token.
@@ -81,8 +83,9 @@ def ablate(
             raise ValueError(f"--token {token[0]} is left out of a TEXT: give one.")
         places = {"remove": remove or (), "uniform": uniform or (), "permute": permute or ()}
         changes = [parse_intervention(action, p, seed) for action in places for p in places[action]]
-        loaded, learned = open_checkpoint(checkpoint, task)
+        loaded, learned = open_checkpoint(checkpoint, task, settings)
         if text is None:
+            check_data(learned)
             outcomes = measure_held_out(loaded, learned, changes, examples or EXAMPLES, seed)
         else:
             found = measure_text(loaded, learned, text, changes, token or [])

@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hf_attn.cli.inspect import TaskName
+from hf_attn.cli.inspect import TaskName, TaskSettings
 from hf_attn.cli.output import (
     SEED,
     THREADS,
     AsJson,
     Folder,
+    check_data,
     open_checkpoint,
     print_json,
     print_table,
@@ -58,6 +59,7 @@ def heads(
     seed: Annotated[int, SEED] = 0,
     threads: Annotated[int, THREADS] = 1,
     task: TaskName = None,
+    settings: TaskSettings = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure what each attention head does.
@@ -73,8 +75,9 @@ def heads(
     with wrong_use():
         if text is not None and examples is not None:
             raise ValueError(f"--examples {examples} is for held-out examples, and TEXT is one: give either.")
-        loaded, learned = open_checkpoint(checkpoint, task)
+        loaded, learned = open_checkpoint(checkpoint, task, settings)
         if text is None:
+            check_data(learned)
             number = EXAMPLES if examples is None else examples
             beside = ", and of the same model before its training" if untrained else ""
             with working(f"Measuring the heads on {number} held-out examples{beside} …"):

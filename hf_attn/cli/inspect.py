@@ -12,6 +12,7 @@ from hf_attn.cli.output import (
     THREADS,
     AsJson,
     Folder,
+    check_data,
     open_checkpoint,
     print_json,
     print_table,
@@ -45,15 +46,16 @@ TaskName = Annotated[
     str | None,
     typer.Option(help="Another task with the same vocabulary, or its file (default: the model's)."),
 ]
+TaskSettings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Task option to change; may be repeated."),
+]
 
 
 def evaluate_checkpoint(
     checkpoint: Folder,
     task: TaskName = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Task option to change; may be repeated."),
-    ] = None,
+    settings: TaskSettings = None,
     split: Annotated[
         Literal["held-out", "validation"], typer.Option(help="Split to measure on.")
     ] = "held-out",
@@ -77,7 +79,7 @@ def evaluate_checkpoint(
         loaded, chosen = open_checkpoint(checkpoint, task, settings)
         if by is not None and by != chosen.size_name:
             raise ValueError(f"--by {by}: examples of {chosen.name} are told apart by {chosen.size_name}.")
-        chosen.held_out(1)  # data that are not here are refused
+        check_data(chosen)
     with working(f"Measuring up to {examples:,} {split} examples …"):
         evaluation = evaluate(loaded.model, chosen, split, examples)
     overall, sizes = evaluation.overall, evaluation.by_size if by else {}

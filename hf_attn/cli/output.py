@@ -104,6 +104,16 @@ def open_checkpoint(
     return loaded, loaded.task_named(task and name_task(task), **merge_settings(settings or ()))
 
 
+def check_data(task: "Task") -> None:
+    """Refuse a task whose examples are not here; where they are in a file, say how to name it."""
+    try:
+        task.held_out(1)
+    except ValueError as error:
+        if not task.options.get("path"):
+            raise
+        raise ValueError(f"{error} The model learned from that file: name it, --set path=FILE.") from error
+
+
 def print_baseline(task: "Task", baseline: "Baseline") -> None:
     print_json(
         "baseline",

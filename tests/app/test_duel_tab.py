@@ -126,8 +126,10 @@ def test_all_learn_side_by_side_and_end_with_curves_maps_and_accuracy_by_length(
     none, transformer = last["contestants"]
     for contestant in (none, transformer):
         assert [point["step"] for point in contestant["points"]] == list(range(7))
-        assert sum(part["examples"] for part in contestant["sizes"]) == contestant["examples"]
-        assert contestant["interval"][0] <= contestant["held_out"] <= contestant["interval"][1]
+        held_out = contestant["held_out"]
+        assert sum(part["examples"] for part in contestant["sizes"]) == held_out["examples"]
+        assert held_out["interval"][0] <= held_out["share"] <= held_out["interval"][1]
+        assert contestant["validation"] == contestant["points"][-1]["validation"]
         assert contestant["written"]["answer"] == last["answer"]
     assert none["map"] is None
     seen = transformer["map"]
@@ -240,7 +242,7 @@ def test_the_loss_of_a_measurement_is_the_mean_of_the_steps_before_it(ended):
     sparse = copy.copy(run)
     kept = (0, 3, 6)
     sparse.points = [
-        (when, {**point, "held_out": point["held_out"] if point["step"] in kept else None})
+        (when, {**point, "validation": point["validation"] if point["step"] in kept else None})
         for when, point in run.points
     ]
     losses = [point["loss"] for _, point in run.points]

@@ -121,6 +121,7 @@ def test_two_runs_differ_in_the_settings_that_were_changed_and_in_nothing_else(t
     results = dict(row_of(twice.run)["results"])
     held_out = f"{100 * twice.run.evaluation.overall.exact_match:.1f}"
     assert results["Held-out"].startswith(held_out)
+    assert results["Validation"] == f"{100 * twice.run.validation:.1f}\u202f%"
     assert results["Loss"] == f"{twice.run.points[-1][1]['loss']:.4f}"
 
 

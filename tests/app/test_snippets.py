@@ -280,7 +280,7 @@ def test_duel_s_lines_give_the_figures_of_the_standings():
     *_, last = follow_job(session, DuelJob, duel.show_duel)
     value = json.loads(last["board"])
     left = run_lines(value)
-    assert left.scores == {one["model"]: one["held_out"] for one in value["contestants"]}
+    assert left.scores == {one["model"]: one["held_out"]["share"] for one in value["contestants"]}
 
 
 # ---------------------------------------------------------------- beside the map, positions and language

@@ -13,12 +13,14 @@ pytest.importorskip("gradio")
 
 from demos.session.catalog import build_catalog, load_once
 from demos.session.session import Session
+from demos.tabs.train import form
 from demos.tabs.try_it import answer_view
 from demos.tabs.try_it import tab as trying
 from demos.ui import boards, formatting
 from hf_attn.generation.generate import generate_answer, search_beams, temper
 from hf_attn.generation.strategies import STRATEGIES, list_parameters
 from hf_attn.interpret.attention_maps import attention_maps
+from tests.support.sessions import changed
 
 CATALOG = build_catalog()
 VISIT = Session(CATALOG, device="cpu")
@@ -236,3 +238,20 @@ def test_text_of_any_kind_is_read_by_a_classifier_or_refused_in_words():
 
 
 # ---------------------------------------------------------------- in a browser
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("944+45", "a held-out input, which training never draws"),
+        ("45+944", "a held-out input, which training never draws"),
+        ("153+391", "training may draw this input"),
+    ],
+)
+def test_try_says_which_split_an_input_is_of(source, said):
+    assert asked(source)["split"] == said
+
+
+def test_train_says_which_split_its_example_is_of():
+    shown = form.describe_form(changed(task="Addition", size=3))["hint"]
+    assert "153+391 → 544 (training may draw this input)." in shown

@@ -50,8 +50,9 @@ def contestant(right):
     """A model of a duel that has written its answer."""
     written = {"written": ["a", "c"], "wrong": [False, not right], "right": right}
     seen = {**MAPS, "maps": PACKED, "source": 2, "step": 10, "layer": ""}
-    figures = {"parameters": 1, "step": 10, "seconds": 1.0, "spent": 0.5, "held_out": 0.5, "examples": 2}
+    figures = {"parameters": 1, "step": 10, "seconds": 1.0, "spent": 0.5, "validation": 0.5}
     name = f"right is {right}"
+    figures["held_out"] = {"share": 0.5, "interval": [0.1, 0.9], "examples": 2}
     drawn = {"points": [], "sizes": [], "written": written, "map": seen}
     return {"name": name, "model": "dot", **figures, **drawn}
 

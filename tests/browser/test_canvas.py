@@ -62,7 +62,7 @@ def message(run, steps, total=200, **more):
     """Return a train message whose points and frames stand at the given steps."""
     meta = {"task": "addition", "total_steps": total, "probe": "12+34", "metric": "every digit right"}
     meta |= {"rows": TARGET, "cols": SOURCE, "truth": TRUTH, "heads": 2, "predictions_title": "one sum"}
-    points = [{"step": s, "loss": 2 / (1 + s / 20), "held_out": s / 200} for s in steps]
+    points = [{"step": s, "loss": 2 / (1 + s / 20), "validation": s / 200} for s in steps]
     maps = {s: boards.encode_maps(cross_maps(s)) for s in steps}
     frames = [{"step": s, "maps": [maps[s]], "predictions": predictions(s)} for s in steps]
     stand = {"run": run, "status": "running", "meta": meta, "film_every": 1}
@@ -77,8 +77,9 @@ def predictions(step):
 
 
 LOSS = [[1, 2.0], [100, 1.0]]
-NOW = {"id": "a", "name": "addition, now", "held_out": 0.5, "curve": [[0, 0], [100, 0.5]], "loss": LOSS}
-BEFORE = {"id": "b", "name": "addition, before", "held_out": 0.2, "curve": [[0, 0], [150, 0.2]], "loss": LOSS}
+CURVES = {"held_out": None, "loss": LOSS}
+NOW = {"id": "a", "name": "addition, now", "validation": 0.5, "curve": [[0, 0], [100, 0.5]], **CURVES}
+BEFORE = {"id": "b", "name": "addition, before", "validation": 0.2, "curve": [[0, 0], [150, 0.2]], **CURVES}
 RUNS = {"runs": [NOW, BEFORE], "current": "a"}
 
 

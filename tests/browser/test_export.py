@@ -216,7 +216,7 @@ def test_the_lines_of_theory_views_are_of_the_head_that_was_chosen(explore, monk
     assert float(shown.text_content()) == pytest.approx(scope["views"]["effective_rank"].item(), abs=0.005)
 
 
-NOT_YET = {"Held-out accuracy", "Accuracy by length"}  # of Duel and Positions: nothing has been trained there
+NOT_YET = {"Validation accuracy", "Accuracy by length"}  # of Duel and Positions: nothing was trained there
 ROWS = """() => [...document.querySelectorAll(".hf-takes")].filter(row => row.offsetParent).map(row => [
     row.closest(".hf-panel").querySelector("h2").firstChild.textContent.trim(),
     [...row.querySelectorAll("button")].some(one => one.textContent === "Copy as Python" && one.offsetParent),

@@ -47,7 +47,7 @@ def scrubbed_by_keyboard_and_by_click(page, board, when):
     expect(when).to_contain_text("step 17in the past")
     page.keyboard.press("Home")
     expect(board.locator(".hf-notice")).to_be_visible()
-    curve = board.locator("canvas[aria-label^='Held-out accuracy']")
+    curve = board.locator("canvas[aria-label^='Validation accuracy']")
     curve.focus()
     page.keyboard.press("End")
     expect(when).to_contain_text("step 20the last step")

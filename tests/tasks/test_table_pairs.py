@@ -218,8 +218,11 @@ def test_a_trained_checkpoint_writes_without_the_table_and_judges_with_it(table,
     code, _, errors = in_process(capsys, "eval", out)
     assert code == 2
     assert "There is no file 'pairs.csv'" in errors
+    assert "--set path=FILE" in errors
     assert errors.count("\n") == 1
-    assert in_process(capsys, "eval", out, "--set", "path=moved.csv")[0] == 0
+    for command in (["eval", out], ["heads", out, "--examples", 1], ["ablate", out, "--examples", 1]):
+        assert "--set path=FILE" in in_process(capsys, *command)[2]
+        assert in_process(capsys, *command, "--set", "path=moved.csv")[0] == 0
 
 
 def test_a_checkpoint_s_task_has_the_vocabulary_that_was_trained_whatever_the_table_holds_now(

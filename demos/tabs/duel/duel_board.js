@@ -97,7 +97,7 @@ const mapsPanel = host => {
     view = next;
     blank.hidden = Boolean(view);
     const example = [view?.probe, view?.answer].filter(Boolean).join(" → "); // the answer may be hidden
-    panel.rename("Who reads what", view ? `the same held-out example: ${example}` : "");
+    panel.rename("Who reads what", view ? `the same validation example: ${example}` : "");
     if (!view) grid.replaceChildren();
     else if (view.duel !== shown) build();
     shown = view?.duel ?? null;
@@ -126,7 +126,7 @@ const duel_board = (element, trigger) => {
     const tenth = `${view.duel}, ${Math.floor(10 * view.done)}, ${view.status}`;
     if (tenth === told) return;
     told = tenth;
-    const figures = view.contestants.map(c => `${c.name} ${percent(c.held_out ?? NaN)}`);
+    const figures = view.contestants.map(c => `${c.name} ${percent(c.held_out?.share ?? c.validation ?? NaN)}`);
     spoken.say(`${percent(view.done, 0)} of the budget: ${figures.join(", ")}`);
   };
   const update = (/** @type {Board.DuelValue} */ value) => {

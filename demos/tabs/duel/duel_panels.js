@@ -5,6 +5,7 @@ import { count, fileName, minutes, number, percent } from "../../../hf_attn/viz/
 import { buildTable, cells, emptyRow } from "../../../hf_attn/viz/web/core/table.js";
 import { takeAway } from "../../../hf_attn/viz/web/export/buttons.js";
 import { ACCURACY, dashLine, lineChart } from "../../../hf_attn/viz/web/plots/line_chart.js";
+import { reached } from "../train/runs_table.js";
 import { besideOf, logMark, logScale } from "../train/train_panels.js";
 
 const thousands = n => (n >= 1e6 ? `${(n / 1e6).toFixed(1)}\u202fM` : `${Math.round(n / 1e3)}\u202fk`);
@@ -15,7 +16,7 @@ const interval = ([low, high]) => `${(100 * low).toFixed(1)} to ${percent(high)}
 
 /** @type {{title: string, of: (point: Board.DuelPoint) => number | null, key: string}[]} */
 const WHAT = [
-  { title: "Held-out accuracy", of: p => p.held_out, key: "held_out" },
+  { title: "Validation accuracy", of: p => p.validation, key: "validation" },
   { title: "Loss", of: p => p.loss, key: "loss" },
 ];
 /** @type {{name: string, of: (point: Board.DuelPoint) => number}[]} */
@@ -37,7 +38,7 @@ const roundEnd = () => {
 const newScales = () => ({ loss: logScale(), step: roundEnd(), seconds: roundEnd() });
 
 const curvesPanel = host => {
-  const panel = buildPanel(host, "Held-out accuracy");
+  const panel = buildPanel(host, "Validation accuracy");
   const chosen = { what: 0, by: 0 };
   let scales = newScales();
   /** @type {DuelView} */
@@ -50,7 +51,7 @@ const curvesPanel = host => {
   const [what, by] = [buildSegment("What is drawn", pick("what")), buildSegment("Over what", pick("by"))];
   panel.header.append(el("span", "hf-picks", what.element, by.element));
   const curve = lineChart(panel.body, {
-    name: "Held-out accuracy by step",
+    name: "Validation accuracy by step",
     height: 280,
     keys: panel.footer,
     empty: "the curve of each model will be drawn here",
@@ -60,9 +61,9 @@ const curvesPanel = host => {
       .map(p => [BY[chosen.by].of(p), WHAT[chosen.what].of(p)])
       .filter(([, v]) => Number.isFinite(v) && (chosen.what === 0 || v > 0));
   const lines = () => [
-    ["model", "step", "seconds", "held-out", "loss"],
+    ["model", "step", "seconds", "validation", "loss"],
     ...(view?.contestants || []).flatMap(c =>
-      c.points.map(p => [c.name, count(p.step), number(p.seconds, 1), percent(p.held_out), number(p.loss ?? NaN, 3)]),
+      c.points.map(p => [c.name, count(p.step), number(p.seconds, 1), percent(p.validation), number(p.loss ?? NaN, 3)]),
     ),
   ];
   const fill = takeAway(panel, {
@@ -157,7 +158,7 @@ const sizesPanel = host => {
       points: c.sizes.map(s => [mid(s) + apart(i), s.held_out]),
       spans: c.sizes.map(s => [mid(s) + apart(i), s.low, s.high]),
     }));
-    const examples = all[0]?.examples;
+    const examples = all[0]?.held_out.examples;
     const how = examples ? `${count(examples)} held-out examples, 95 % intervals` : "at the end";
     panel.rename(`Accuracy by ${name}`, how);
     const x = [0, all.length ? most * 1.02 : 1];
@@ -187,18 +188,18 @@ const standingsPanel = (host, trigger) => {
   };
   const row = (/** @type {Styled} */ c, /** @type {DuelView} */ view) => {
     const details = `${thousands(c.parameters)}, ${count(c.step)} steps, ${minutes(c.seconds)}`;
-    const sure = c.interval ? interval(c.interval) : `of ${count(c.examples)}`;
     const name = el("td", "", el("b", "", c.name), el("small", "hf-narrow", details));
     if (c.message) name.append(el("small", "no", c.message));
-    const reached = [percent(c.held_out ?? NaN), el("small", "", sure)];
-    const figures = [thousands(c.parameters), count(c.step), number(c.seconds, 1), number(c.loss ?? NaN, 3), reached];
+    const sure = c.held_out ? [el("small", "", interval(c.held_out.interval))] : [];
+    const share = [...reached(c), ...sure];
+    const figures = [thousands(c.parameters), count(c.step), number(c.seconds, 1), number(c.loss ?? NaN, 3), share];
     return el("tr", "", el("td", "", dashLine(c)), name, ...cells("num", ...figures), el("td", "", actions(c, view)));
   };
   const empty = emptyRow("Each model is listed here with what it has used and what it reaches.", heads.length);
   const beside = (/** @type {Board.BaselineLevel} */ { name, parameters, seconds, held_out, interval: sure }) => {
     const said = el("small", "hf-narrow", `${thousands(parameters)}, ${minutes(seconds)}`);
-    const reached = [percent(held_out), el("small", "", interval(sure))];
-    const figures = cells("num", thousands(parameters), "–", number(seconds, 1), "–", reached);
+    const share = [percent(held_out), el("small", "", interval(sure))];
+    const figures = cells("num", thousands(parameters), "–", number(seconds, 1), "–", share);
     return el("tr", "", el("td"), el("td", "", el("b", "", name), said), ...figures, el("td"));
   };
   const rows = (/** @type {DuelView} */ view) => [

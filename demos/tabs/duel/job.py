@@ -10,12 +10,12 @@ from hf_attn.evaluation.baselines import Baseline, measure_beside
 from hf_attn.tasks import Recipe, Task
 from hf_attn.tasks.batch import PAD
 from hf_attn.training.duel import Budget, count_parameters, next_in_turn, plan_duel, pool_sizes
-from hf_attn.training.loop import HELD_OUT_SAMPLE, Diverged
+from hf_attn.training.loop import VALIDATION_SAMPLE, Diverged
 
 from ...jobs.job import FAILED, RUNNING, Job
 from ...jobs.probe import Examples, Probe, take_row
 from ...jobs.training_job import LONGEST_PROBE, TrainingJob
-from ...ui.boards import describe_baseline
+from ...ui.boards import describe_baseline, describe_score
 from ...ui.formatting import shorten
 
 PROBE_TOKENS = 13  # about: three maps of that size stand side by side
@@ -179,8 +179,8 @@ class DuelJob(Job):
 
 
 def choose_probe(task: Task) -> tuple[Examples, Probe]:
-    """(examples to answer, the probe): one held-out example of a good size for a map, as both."""
-    batch = task.held_out(HELD_OUT_SAMPLE)
+    """(examples to answer, the probe): one validation example of a good size for a map, as both."""
+    batch = task.validation(VALIDATION_SAMPLE)
     rows = [[index for index in row if index != PAD] for row in batch.input_ids.tolist()]
 
     def unlike(place: int) -> int:
@@ -205,10 +205,9 @@ def describe_contestant(run: TrainingJob) -> dict:
         "message": run.message,
         "step": run.step,
         "steps": run.recipe.steps,
-        "held_out": run.held_out,
+        "validation": run.validation,
+        "held_out": describe_score(score) if score else None,
         "loss": points[-1]["loss"] if points else None,
-        "interval": [score.interval.low, score.interval.high] if score else None,
-        "examples": score.examples if score else HELD_OUT_SAMPLE,
         "points": points,
         "sizes": size_scores(run),
         "map": describe_map(run),
@@ -221,10 +220,10 @@ def measured_points(run: TrainingJob) -> list[dict]:
     points, losses = [], []
     for _, point in run.points:
         losses.append(point["loss"])
-        if point["held_out"] is not None:
+        if point["validation"] is not None:
             known = [loss for loss in losses if math.isfinite(loss)]
             loss = sum(known) / len(known) if known else None
-            points.append({name: point[name] for name in ("step", "seconds", "held_out")} | {"loss": loss})
+            points.append({name: point[name] for name in ("step", "seconds", "validation")} | {"loss": loss})
             losses = []
     return points
 

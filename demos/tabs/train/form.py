@@ -28,6 +28,7 @@ from ...core.fields import (
 from ...core.limits import limits_here, refuse_longer
 from ...core.upload import SUFFIXES, Table
 from ...jobs.probe import Probe, read_own_probe
+from ...session.model_input import name_split
 from ...ui import formatting, notices
 
 PRESETS = {"small": "product", "document": "document"}
@@ -182,7 +183,7 @@ def find_errors(first: FieldError, values: dict) -> list[FieldError]:
 
 
 def read_probe(task: Task, values: dict) -> Probe | None:
-    """The example to watch, None for a held-out one; FieldError where the task cannot read it."""
+    """The example to watch, None for a validation one; FieldError where the task cannot read it."""
     written = str(values["probe"] or "")
     with blame("probe"):
         refuse_longer("example", written, limits_here().characters)
@@ -284,7 +285,7 @@ def choose_task(label: str) -> dict:
     name, _, title, sizes, first = task_choices()[label]
     task = build_task(name)
     model, known = task.recipe.architecture, architectures_of(task.kind)
-    example = "a held-out one" if task.column_options else task.worked_example.source
+    example = "a validation one" if task.column_options else task.worked_example.source
     # without a word that all but one share, the names are not cut in a narrow field
     choices = [(known[key].title.replace(" attention (", " ("), key) for key in known]
     return {
@@ -328,7 +329,8 @@ def describe_form(values: dict, table: Table | None = None) -> dict[str, str]:
     source = formatting.shorten(example.source, LONGEST_EXAMPLE)
     shown = f"{source} → {example.target}" if example.target else source
     size = formatting.size_in_words(build_empty(task, recipe))
-    hint = notices.note(f"{shown}; a hash decides what is held out. {size} parameters.")
+    split = name_split(task, example.source)
+    hint = notices.note(f"{shown}{f' ({split})' if split else ''}. {size} parameters.")
     return {"hint": hint, **error_lines(ERRORS)}
 
 

@@ -72,7 +72,7 @@ def show_controls(session: Session) -> dict:
 
 def status_message(run: TrainingJob | None) -> str:
     if run is None:
-        return "Train draws the attention of a held-out example as it forms; copying takes a few seconds."
+        return "Train draws the attention of a validation example as it forms; copying takes a few seconds."
     if run.is_live and run.model is None:
         return "Reading the examples; the first step follows."
     where = f"step {formatting.count(run.step)} of {formatting.count(run.recipe.steps)}"
@@ -138,7 +138,7 @@ def table_value(session: Session, **more) -> str:
 
 
 def row_of(run: TrainingJob) -> dict:
-    held_out = [[p["step"], p["held_out"]] for _, p in run.points if p["held_out"] is not None]
+    curve = [[p["step"], p["validation"]] for _, p in run.points if p["validation"] is not None]
     loss = [[p["step"], p["loss"]] for _, p in run.points if p["loss"] == p["loss"]]
     has_model = run.model is not None
     return {
@@ -146,8 +146,9 @@ def row_of(run: TrainingJob) -> dict:
         "name": run.name,
         "model": formatting.name_architecture(run.model.config) if has_model else "",
         "details": name_model(run) if has_model else "waiting",
-        "held_out": run.held_out,
-        "curve": formatting.thin(held_out, CURVE_POINTS),
+        "validation": run.validation,
+        "held_out": boards.describe_score(run.evaluation.overall) if run.evaluation else None,
+        "curve": formatting.thin(curve, CURVE_POINTS),
         "loss": formatting.thin(loss, CURVE_POINTS),
         "settings": settings_of(run),
         "results": results_of(run),
@@ -186,9 +187,11 @@ def results_of(run: TrainingJob) -> list[list[str]]:
     results["Seconds"] = f"{run.seconds:.1f}"
     results["Tokens a second"] = formatting.count(round(points[-1]["tokens_per_second"])) if points else "–"
     results["Loss"] = f"{points[-1]['loss']:.4f}" if run.step else "–"
-    results["Held-out"] = "–" if run.held_out is None else formatting.percent(run.held_out)
+    results["Validation"] = "–" if run.validation is None else formatting.percent(run.validation)
+    results["Held-out"] = "–"
     if run.evaluation is not None:
-        results["Held-out"] += f" {interval_in_words(run.evaluation.overall)}"
+        score = run.evaluation.overall
+        results["Held-out"] = f"{formatting.percent(score.exact_match)} {interval_in_words(score)}"
     return [[name, value] for name, value in results.items()]
 
 

@@ -72,6 +72,12 @@ const nameCell = (/** @type {Board.RunRow} */ run, /** @type {Board.RefusedName}
   return Object.assign(el("td", "", field, said, el("div", "hf-take", ...does)), { colSpan: COLUMNS - 1 });
 };
 
+/** The share of held-out examples right; of validation ones while it learns. */
+const reached = (/** @type {{validation: number | null, held_out: Board.HeldOutScore | null}} */ run) =>
+  run.held_out
+    ? [percent(run.held_out.share)]
+    : [percent(run.validation ?? NaN), el("small", "", run.validation === null ? "" : " validation")];
+
 const runs_table = (element, trigger) => {
   const root = element.querySelector(".hf-runs");
   const panel = buildPanel(root, "Runs", { note: "click one to lay it over the curves and compare it" });
@@ -186,7 +192,7 @@ const runs_table = (element, trigger) => {
     const isNamed = edit?.run === run.id;
     line.append(lineCell(run, own, style), nameCell(run, isNamed ? edit : null, rename(run)));
     if (isNamed) return line;
-    line.append(el("td", "", spark), el("td", "num", percent(run.held_out ?? NaN)), actions(run, line));
+    line.append(el("td", "", spark), el("td", "num", ...reached(run)), actions(run, line));
     const points = (run.curve || []).filter(p => Number.isFinite(p[1]));
     sparkline(spark, { points, ...(style ?? { colour: "ink-3", dash: 0 }) });
     return line;
@@ -222,4 +228,4 @@ const runs_table = (element, trigger) => {
   return { update, state: () => ({ laid: [...laid] }), restore };
 };
 
-export { overlaid, runs_table };
+export { overlaid, reached, runs_table };

@@ -17,11 +17,11 @@ const { EMPTY, receive, atOrBefore, lastLayer, mapOf, onKnown, smooth } = trainS
 /** What the panels draw.
     @typedef {{state: TrainState, meta: Partial<Board.TrainMeta>, step: number, last: number, following: boolean,
       layer: number, head: number, frame: Frame | null, map: number[][] | null, loss: Curve, smoothLoss: Curve,
-      heldOut: Curve, known: Curve, direct: Curve, others: Overlaid[], total: number}} TrainView */
+      validation: Curve, known: Curve, direct: Curve, others: Overlaid[], total: number}} TrainView */
 
 const WIDE = 14; // columns of a map that stand beside the curves
 
-const pairs = (/** @type {Board.TrainPoint[]} */ points, /** @type {"loss" | "held_out"} */ key) =>
+const pairs = (/** @type {Board.TrainPoint[]} */ points, /** @type {"loss" | "validation"} */ key) =>
   points.filter(p => Number.isFinite(p[key])).map(p => [p.step, p[key]]);
 
 /** This head's weight on the known answer, from the maps where there are any. */
@@ -87,7 +87,7 @@ const train_board = element => {
       map: mapOf(frame, layer, cursor.head),
       loss,
       smoothLoss: smooth(loss),
-      heldOut: pairs(points, "held_out"),
+      validation: pairs(points, "validation"),
       known: knownPoints(seen, layer, cursor.head),
       direct: directPoints(seen, layer, cursor.head),
       others,
@@ -138,7 +138,7 @@ const train_board = element => {
     if (Math.floor(10 * done) === tenth || !state.run) return;
     tenth = Math.floor(10 * done);
     spoken.say(
-      `step ${count(view.last)}, loss ${number(view.loss.at(-1)?.[1] ?? NaN, 3)}, held-out ${percent(view.heldOut.at(-1)?.[1] ?? NaN)}`,
+      `step ${count(view.last)}, loss ${number(view.loss.at(-1)?.[1] ?? NaN, 3)}, validation ${percent(view.validation.at(-1)?.[1] ?? NaN)}`,
     );
   };
   const update = (/** @type {Board.TrainValue} */ message) => {

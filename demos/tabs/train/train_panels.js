@@ -1,5 +1,5 @@
 /* The panels of the Train tab, each with update(view). A view is what train_board.js worked out for the shown step:
-   {state, meta, step (shown), last, following, layer, head, frame, map, loss, smoothLoss, heldOut, known, direct,
+   {state, meta, step (shown), last, following, layer, head, frame, map, loss, smoothLoss, validation, known, direct,
    others, total}. */
 import { buildPanel, buildSegment, button, el, write } from "../../../hf_attn/viz/web/core/dom.js";
 import {
@@ -21,9 +21,12 @@ import { trainState } from "./train_state.js";
 
 const MEANINGS = {
   probe: "one example whose attention is drawn again and again while the model learns",
+  validation:
+    "200 examples that training never draws, chosen by a hash: what is measured on them is not memory; they draw " +
+    "the curve, and whoever stops a run or chooses among runs looks at them",
   "held-out":
-    "examples that training never draws, chosen by a hash: what is measured on them is not memory; " +
-    "200 of them while the model learns, 1\u202f000 where the run ends, so that the last figure may step",
+    "other examples that training never draws: 1\u202f000 of them are measured once, where the run ends, so that " +
+    "nothing was chosen by them",
   loss: "the mean of −log p, where p is what the model gives the right next symbol; 0 would be certain and right",
   "known answer": "the symbols that the task's own rule needs for each symbol of the answer; rings in the map",
 };
@@ -37,7 +40,7 @@ const figureName = (text, name = text.toLowerCase()) => term(text, MEANINGS[name
 const figures = host => {
   const list = el("dl", "hf-stats");
   const values = {};
-  for (const name of ["Step", "Loss", "Held-out", "Speed", "Left"]) {
+  for (const name of ["Step", "Loss", "Validation", "Held-out", "Speed", "Left"]) {
     const label = el("dt", "", MEANINGS[name.toLowerCase()] ? figureName(name) : name);
     const [value, unit] = [el("span"), el("small")];
     list.append(el("div", "", label, el("dd", "", value, unit)));
@@ -48,12 +51,13 @@ const figures = host => {
     write(values[name].value, text);
     write(values[name].unit, unit);
   };
-  const update = (/** @type {TrainView} */ { state, step, total, loss, heldOut }) => {
+  const update = (/** @type {TrainView} */ { state, step, total, loss, validation }) => {
     const now = state.points.at(-1);
     const over = ["finished", "stopped", "error"].includes(state.status);
     put("Step", now ? count(step) : state.run ? "0" : "–", total ? ` of ${count(total)}` : "");
     put("Loss", number(measuredAt(loss, step) ?? NaN, 3));
-    put("Held-out", percent(measuredAt(heldOut, step) ?? NaN));
+    put("Validation", percent(measuredAt(validation, step) ?? NaN));
+    put("Held-out", percent(state.heldOut?.share ?? NaN));
     put("Speed", count(now?.tokens_per_second ?? NaN), now?.tokens_per_second ? " tokens/s" : "");
     write(values.Left.label, over ? "Took" : "Left");
     put("Left", minutes((over ? now?.seconds : state.eta) ?? NaN));
@@ -90,7 +94,7 @@ const logScale = () => {
 /** A mark of the logarithmic scale: 0.003, then 3e−4. */
 const logMark = v => (v < 1e-3 ? v.toExponential(0).replace("-", "−") : String(v));
 
-const [HELD_HEIGHT, MOST_HEIGHT] = [256, 480];
+const [SHARE_HEIGHT, MOST_HEIGHT] = [256, 480];
 
 const withRun = (points, extra = {}) => [{ name: "this run", points, colour: "series-1", dash: 0, ...extra }];
 
@@ -98,7 +102,7 @@ const withRun = (points, extra = {}) => [{ name: "this run", points, colour: "se
 const besideOf = (/** @type {Board.BaselineLevel} */ baseline, /** @type {number} */ last) => {
   if (!baseline) return [];
   const points = [0, last].map(step => [step, baseline.held_out]);
-  return [{ name: baseline.name, points, colour: "ink-3", dash: 2 }];
+  return [{ name: `${baseline.name}, held out`, points, colour: "ink-3", dash: 2 }];
 };
 
 const curves = (host, go) => {
@@ -115,12 +119,12 @@ const curves = (host, go) => {
     onCursor: go,
     empty: "this run will be drawn here",
   });
-  const heldChart = chart(panel, "Held-out accuracy", "");
-  const heldCurve = lineChart(heldChart.picture, {
-    name: "Held-out accuracy by step",
+  const shareChart = chart(panel, "Validation accuracy", "");
+  const shareCurve = lineChart(shareChart.picture, {
+    name: "Validation accuracy by step",
     format: v => percent(v, 0),
     tell: percent,
-    height: HELD_HEIGHT,
+    height: SHARE_HEIGHT,
     onCursor: go,
     empty: "this run will be drawn here",
   });
@@ -130,22 +134,22 @@ const curves = (host, go) => {
   let run = null;
   /** @type {TrainView} */
   let view = null;
-  let height = HELD_HEIGHT;
+  let height = SHARE_HEIGHT;
   /** Beside a taller map the lower curve takes what is left; only a new run makes it small again. */
   const grow = () => {
-    const free = footer.getBoundingClientRect().top - heldChart.picture.getBoundingClientRect().bottom - 28;
+    const free = footer.getBoundingClientRect().top - shareChart.picture.getBoundingClientRect().bottom - 28;
     if (free < 8 || height + free > MOST_HEIGHT) return;
     height += Math.floor(free);
-    heldCurve.update({ height });
+    shareCurve.update({ height });
   };
   new ResizeObserver(grow).observe(panel);
   const both = kind => name => {
     lossCurve[kind](name + "-loss");
-    heldCurve[kind](name + "-held-out");
+    shareCurve[kind](name + "-validation");
   };
   const lines = () => [
-    ["step", "seconds", "loss", "held-out"],
-    ...(view?.state.points || []).map(p => [p.step, p.seconds ?? "", p.loss ?? "", p.held_out ?? ""]),
+    ["step", "seconds", "loss", "validation"],
+    ...(view?.state.points || []).map(p => [p.step, p.seconds ?? "", p.loss ?? "", p.validation ?? ""]),
   ];
   const fill = takeAway(
     { footer, section: panel },
@@ -153,15 +157,15 @@ const curves = (host, go) => {
       picture: { png: both("png"), svg: both("svg") },
       file: () => fileName("run", view?.meta.task),
       lines,
-      caption: () => "Loss and held-out accuracy by step",
+      caption: () => "Loss and validation accuracy by step",
     },
   );
   const update = (/** @type {TrainView} */ next) => {
     view = next;
-    const { state, meta, step, loss, smoothLoss, heldOut, others, total } = view;
+    const { state, meta, step, loss, smoothLoss, validation, others, total } = view;
     if (run !== state.run) {
       scale = logScale();
-      height = HELD_HEIGHT;
+      height = SHARE_HEIGHT;
       run = state.run;
     }
     const cursor = loss.length ? step : null;
@@ -176,15 +180,15 @@ const curves = (host, go) => {
       ],
     });
     const beside = besideOf(meta.baseline, x[1]);
-    heldCurve.update({
+    shareCurve.update({
       x,
       cursor,
       height,
-      series: [...withRun(heldOut), ...others.map(o => ({ ...o, points: o.curve })), ...beside],
+      series: [...withRun(validation), ...others.map(o => ({ ...o, points: o.curve })), ...beside],
     });
     lossChart.say(number(measuredAt(loss, step) ?? NaN, 3));
-    heldChart.say(percent(measuredAt(heldOut, step) ?? NaN));
-    heldChart.note(meta.metric || "");
+    shareChart.say(percent(measuredAt(validation, step) ?? NaN));
+    shareChart.note(meta.metric || "");
     keys.replaceChildren(
       curveKey("this run, smoothed; thin: as measured", "series-1", 0),
       ...[...others, ...beside].map(o =>
@@ -242,7 +246,7 @@ const mapPanel = (host, go, pick) => {
     shown = view;
     const late = frame && frame.step !== step && `, step ${count(frame.step)}`;
     const note = meta.probe ? [figureName(meta.own_probe ? "your probe" : "probe", "probe"), ` ${meta.probe}`] : [];
-    if (values && !meta.probe) note.push("a held-out passage");
+    if (values && !meta.probe) note.push("a validation passage");
     panel.rename(meta.map_title || AS_IT_FORMS, el("span", "", ...note, late || ""));
     layerPicks.hidden = !(meta.layers?.length > 1);
     layers.update((meta.layers || []).map(String), layer);
@@ -340,7 +344,7 @@ const writesPanel = host => {
     );
     table.update(
       rows,
-      "Train, and a few held-out examples appear here with their wrong symbols marked.",
+      "Train, and a few validation examples appear here with their wrong symbols marked.",
       meta.predictions_columns,
     );
   };

@@ -6,11 +6,11 @@ import { meanOf, unpack } from "../../../hf_attn/viz/web/core/packing.js";
 
 /** @typedef {{step: number, predictions?: Board.ExampleAnswer[], packed?: string[], shape?: number[],
       opened?: number[][][][], means?: number[][][]}} Frame */
-/** @typedef {{run: string | null, meta: Partial<Board.TrainMeta>, status: string, message: string, eta: number | null,
+/** @typedef {{run: string | null, meta: Partial<Board.TrainMeta>, status: string, message: string, eta: number | null, heldOut: Board.HeldOutScore | null,
       points: Board.TrainPoint[], frames: Frame[]}} TrainState */
 
 /** @type {TrainState} */
-const EMPTY = { run: null, meta: {}, status: "ready", message: "", eta: null, points: [], frames: [] };
+const EMPTY = { run: null, meta: {}, status: "ready", message: "", eta: null, heldOut: null, points: [], frames: [] };
 
 const present = record => Object.fromEntries(Object.entries(record).filter(([, v]) => v !== null && v !== undefined));
 
@@ -46,6 +46,7 @@ const receive = (/** @type {TrainState} */ state, /** @type {Board.TrainValue} *
     status: message.status || "running",
     message: message.message || "",
     eta: message.eta_seconds ?? null,
+    heldOut: message.held_out ?? null,
     points: mergeBySteps(from.points, message.points),
     frames: mergeFrames(film, message.frames, meta),
   };

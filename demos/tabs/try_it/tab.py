@@ -11,7 +11,7 @@ from hf_attn.tasks.base import CLASSES, SEQUENCE
 
 from ...core.fields import LARGEST_SEED, FieldError, blame, read_number
 from ...session.catalog import LoadedModel
-from ...session.model_input import AnsweredInput, InputEvents, as_ids, build_model_input
+from ...session.model_input import AnsweredInput, InputEvents, as_ids, build_model_input, name_split
 from ...session.page import LIGHT, NOW, Page
 from ...session.session import Session
 from ...snippets.views import answer_snippet
@@ -80,7 +80,8 @@ def show_answers(opened: LoadedModel, source: str, strategy: str, settings: dict
             ]
             value |= {"seeds": seeds, "others": [board.show_generation(draw) for draw in draws]}
         value["how"] = {"strategy": strategy, "temperature": temperature} | settings
-    return value | {"distributions": board.distributions.to_value(), "source": source}
+    split = name_split(opened.task, source)
+    return value | {"distributions": board.distributions.to_value(), "source": source, "split": split}
 
 
 def write(session: Session, values: dict[str, object]) -> dict:

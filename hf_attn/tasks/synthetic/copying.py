@@ -133,7 +133,10 @@ class SymbolSequences(SpacedTask):
 
 @dataclass(frozen=True)
 class Copying(SymbolSequences):
-    """Write the source again: "7 15 2 3" → "7 15 2 3"; options as of `SymbolSequences`."""
+    """Write the source again: "7 15 2 3" → "7 15 2 3".
+
+    Its options are those of `SymbolSequences`.
+    """
 
     name = "copy"
     title = "Copy"

@@ -14,7 +14,9 @@ from hf_attn.tasks.synthetic.copying import SymbolSequences
 
 @dataclass(frozen=True)
 class Reversing(SymbolSequences):
-    """Write the source backwards: "7 15 2 3" → "3 2 15 7"; options as of `SymbolSequences`.
+    """Write the source backwards: "7 15 2 3" → "3 2 15 7".
+
+    Its options are those of `SymbolSequences`.
 
     “Learn AI Series (#51)” uses lengths of 15 to 40.
     """

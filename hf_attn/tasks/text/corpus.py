@@ -90,6 +90,7 @@ class CorpusTask(Task):
 
     known: Knowledge | None = field(default=None, repr=False, kw_only=True, metadata={"is_option": False})
 
+    is_computable = False
     tokenizer_kind: ClassVar[str] = "bpe"
     tokenizer_size: ClassVar[int] = 2000
     is_lowercase: ClassVar[bool] = False
