@@ -169,6 +169,15 @@ def test_the_last_step_is_measured_whenever_measurements_are_due():
     assert [report.measured_at for report in train(task, model, recipe)] == [0, 0, 0, 0, 0, 5, 5, 7]
 
 
+def test_a_report_tells_the_mean_loss_of_the_labels_and_not_of_their_padding():
+    task, model, recipe = tiny_run(1)
+    batch = task.sample(torch.Generator().manual_seed(0), recipe.batch_size)
+    with torch.no_grad():
+        expected = float(model(**batch.inputs()).loss)
+    *_, last = train(task, model, recipe)
+    assert last.loss == pytest.approx(expected, rel=1e-5)
+
+
 def test_a_report_tells_the_learning_rate_of_its_last_step():
     task, model, recipe = tiny_run(4, warmup_steps=3)
     rates = [learning_rate_at(step, recipe) for step in range(4)]
