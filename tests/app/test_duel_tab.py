@@ -4,6 +4,7 @@ import copy
 import os
 import shutil
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -87,6 +88,12 @@ def test_a_public_server_gives_a_duel_no_more_seconds_than_a_run(monkeypatch):
     monkeypatch.setenv("SPACE_ID", "ada/attn")
     with pytest.raises(duel.FieldError, match=f"from 1 to {PUBLIC.run_seconds:.0f}; 20 works"):
         duel.read_form(timed)
+
+
+def test_one_that_failed_counts_as_done_so_that_a_link_goes_as_far():
+    failed = SimpleNamespace(status=FAILED, step=2, recipe=SimpleNamespace(steps=9))
+    job = DuelJob(runs=[failed, SimpleNamespace(status=RUNNING, step=3)])
+    assert job.progress == [9, 3]
 
 
 def test_a_duel_has_the_time_of_a_run_for_each_that_learns():
