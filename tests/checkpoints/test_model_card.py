@@ -193,6 +193,11 @@ def test_the_head_of_the_map_is_the_best_on_validation_and_its_untrained_twin_sc
     assert shown.untrained < shown.weight
 
 
+def test_without_an_alignment_a_head_is_as_sharp_as_its_rows_are_on_the_mean():
+    weights = torch.tensor([[[[0.9, 0.1], [0.5, 0.5]], [[0.8, 0.2], [0.2, 0.8]]]])
+    assert example_map.score_heads(weights, None).tolist() == [pytest.approx([0.7, 0.8])]
+
+
 @pytest.mark.parametrize("best", [(0, 1), (1, 0)])
 def test_what_is_shown_does_not_choose_the_head_that_shows_it(checkpoint, monkeypatch, best):
     scores = torch.zeros(2, 2)
