@@ -285,7 +285,7 @@ def test_order_s_examples_come_in_twins_with_opposite_answers(generator):
 
 
 def test_a_search_wide_enough_finds_the_likeliest_of_all_sequences():
-    task = Reversing(min_length=2, max_length=2, num_symbols=3)
+    task = Reversing(min_length=2, max_length=2, num_symbols=4)
     recipe = Recipe({"hidden_size": 8, "bidirectional": False}, "none", steps=10, batch_size=8)
     model, _ = learn(task, recipe, 0)
     batch = task.batch_of(["1 2", "3 3"])
