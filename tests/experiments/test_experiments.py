@@ -29,6 +29,7 @@ from hf_attn.experiments.length_generalization import LengthTest
 from hf_attn.generation.generate import generate_answer
 from hf_attn.tasks.batch import IGNORED
 from hf_attn.tasks.recipes import Recipe
+from hf_attn.tasks.splits import HELD_OUT, TRAINING, VALIDATION
 from hf_attn.tasks.synthetic.reversing import Reversing
 from hf_attn.tasks.text.language import Language
 from hf_attn.training.duel import count_parameters
@@ -325,6 +326,22 @@ def test_a_table_of_bigrams_counts_as_one_would_by_hand():
     behind_4 = [(1 - 0.5) / 3 + 0.5 * 2 / 3 * alone[0], (2 - 0.5) / 3 + 0.5 * 2 / 3 * alone[1]]
     found = table.probabilities(torch.tensor([[4, 4], [4, 5]]), 0.5)
     assert found.tolist() == pytest.approx(behind_4)
+
+
+def test_a_table_s_discount_is_chosen_on_validation(generator):
+    known = torch.randint(3, 6, (20, 20), generator=generator)
+    strange = torch.randint(3, 40, (20, 20), generator=generator)
+    for validating, held_out in ((known, strange), (strange, known)):
+        parts = {TRAINING: known, VALIDATION: validating, HELD_OUT: held_out}
+        table = ngrams.count_table(parts, 1, 40)
+        best = {
+            split: min(
+                ngrams.DISCOUNTS,
+                key=lambda d, split=split: table.grams.perplexity(ngrams.grams_of(parts[split], 1), d),
+            )
+            for split in (VALIDATION, HELD_OUT)
+        }
+        assert table.discount == best[VALIDATION] != best[HELD_OUT]
 
 
 def test_gradients_are_what_small_changes_make_of_the_last_output(generator):
