@@ -86,7 +86,8 @@ def test_the_model_is_left_in_the_mode_it_was_in(films):
 
 def test_a_text_longer_than_the_model_reads_is_cut_as_the_task_cuts_it(films):
     task, tokenizer, models = films
-    text = " ".join(["a good film"] * 40)
+    text = " ".join(["a good film"] * 80)
+    assert len(text.split()) > task.max_source_tokens
     removal = measure_removal(models["transformer"].eval(), tokenizer, text)
     whole = models["transformer"](torch.tensor([task.encode(text)])).logits.softmax(-1)[0]
     assert torch.allclose(torch.tensor(removal.probabilities), whole.detach(), atol=1e-5)

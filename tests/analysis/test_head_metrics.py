@@ -86,6 +86,12 @@ def test_singular_values_ranks_and_energy_are_numpy_s(weights):
     assert float(leading_energy(weights, 0.5)[0, 0]) == pytest.approx(wanted, rel=1e-6)
 
 
+def test_a_rank_is_counted_beside_the_largest_singular_value():
+    weights = torch.tensor([[1.0, 0.0]] * 100 + [[0.95, 0.05]])  # σ is 10 and 0.05
+    assert int(numerical_rank(weights)) == 1
+    assert int(numerical_rank(weights, 0.001)) == 2
+
+
 @FEW
 @given(maps, st.sampled_from([0.25, 0.5, 1.0]))
 def test_low_frequencies_are_those_of_the_transform_written_out(weights, below):

@@ -286,8 +286,13 @@ def test_what_does_not_fit_is_refused_in_words():
         measure_head_roles(silent, task, examples=1)
 
 
+def test_an_example_without_a_figure_does_not_count_to_its_mean():
+    found = [{"cross": {"next": torch.tensor([[number, 0.2]])}} for number in (math.nan, 0.4, 0.6)]
+    assert average(found)["cross"]["next"].tolist() == [pytest.approx([0.5, 0.2])]
+
+
 def test_separators_are_ends_and_punctuation_and_no_operators():
-    tokens = ("</s>", "[SEP]", ".", "Ġ,", "。", "-", "(", "x", "▁", "")
+    tokens = ("</s>", "[SEP]", ".", "Ġ,", "...", "-", "a.", "(", "x", "▁", "")
     assert tuple(token for token in tokens if is_separator(token)) == tokens[:5]
 
 

@@ -4,13 +4,14 @@ import copy
 import os
 import shutil
 import threading
+from types import SimpleNamespace
 
 import pytest
 
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 gr = pytest.importorskip("gradio")
 
-from demos.core.limits import HOME, PUBLIC  # noqa: E402
+from demos.core.limits import HOME, PUBLIC, limits_here  # noqa: E402
 from demos.jobs.job import FAILED, FINISHED, RUNNING, STOPPED  # noqa: E402
 from demos.jobs.training_job import TrainingJob  # noqa: E402
 from demos.session.catalog import ModelCatalog  # noqa: E402
@@ -87,6 +88,17 @@ def test_a_public_server_gives_a_duel_no_more_seconds_than_a_run(monkeypatch):
     monkeypatch.setenv("SPACE_ID", "ada/attn")
     with pytest.raises(duel.FieldError, match=f"from 1 to {PUBLIC.run_seconds:.0f}; 20 works"):
         duel.read_form(timed)
+
+
+def test_one_that_failed_counts_as_done_so_that_a_link_goes_as_far():
+    failed = SimpleNamespace(status=FAILED, step=2, recipe=SimpleNamespace(steps=9))
+    job = DuelJob(runs=[failed, SimpleNamespace(status=RUNNING, step=3)])
+    assert job.progress == [9, 3]
+
+
+def test_a_duel_has_the_time_of_a_run_for_each_that_learns():
+    job = DuelJob(runs=[None, None, None])
+    assert job.seconds_allowed == 3 * limits_here().run_seconds
 
 
 def test_every_offered_task_comes_with_models_that_learn_it():

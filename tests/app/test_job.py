@@ -236,6 +236,22 @@ def test_a_goal_stops_it_at_the_same_progress():
     assert over.status == FINISHED, "all of its work was done, as the sender's"
 
 
+class Pair(Counting):
+    """Two that go on by turns."""
+
+    @property
+    def progress(self):
+        return [(self.at + 1) // 2, self.at // 2]
+
+
+def test_a_goal_of_several_numbers_is_reached_when_all_of_them_are():
+    job = Pair()
+    job.prepare({})
+    job.goal = [2, 3]
+    list(job.follow())
+    assert (job.status, job.progress) == (STOPPED, [3, 3])
+
+
 @dataclass(eq=False)
 class Reading(ReportedJob):
     """Takes three reports."""
@@ -281,6 +297,15 @@ def test_a_job_that_is_begun_anew_keeps_nothing_of_the_last():
     assert kept == ({}, None, 0.0, [0], False)
     list(job.follow())
     assert (job.status, job.seen) == (FINISHED, [0, 1, 2])
+
+
+def test_a_job_that_was_closed_can_be_begun_anew():
+    job = prepared(most=3)
+    job.close()
+    job.prepare({})
+    list(job.follow())
+    assert (job.status, job.at) == (FINISHED, 3)
+    assert "conclude" in job.happened
 
 
 @pytest.mark.parametrize(

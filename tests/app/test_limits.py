@@ -50,6 +50,12 @@ def test_a_space_says_under_the_field_how_much_it_trains(space, field, changes, 
     assert refused.value.field == field
 
 
+def test_what_a_limit_just_allows_is_taken():
+    PUBLIC.refuse_more("steps", PUBLIC.steps)
+    with pytest.raises(ValueError, match="steps are too many"):
+        PUBLIC.refuse_more("steps", PUBLIC.steps + 1)
+
+
 def test_a_space_says_how_long_a_text_may_be(space):
     with pytest.raises(ValueError, match=count(PUBLIC.characters)):
         LoadedModel("", None, None, build_task("copy"), "").encode("1 " * 10_001)

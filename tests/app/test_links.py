@@ -26,6 +26,29 @@ from tests.support.tables import write_table  # noqa: E402
 NO_WAYS = {"task": "Copy", "types": [], "run_seed": "0"}
 
 
+def test_a_slider_takes_what_lies_from_one_end_to_the_other():
+    slider = gr.Slider(2, 8)
+    assert [links.can_hold(slider, value) for value in (1, 2, 8, 9)] == [False, True, True, False]
+
+
+def test_a_choice_is_taken_in_its_own_type_alone():
+    radio = gr.Radio([1, 2])
+    taken = [links.can_hold(radio, value) for value in (1, 3, True, 1.0, "1")]
+    assert taken == [True, False, False, False, False]
+
+
+def test_nesting_is_counted_through_objects_and_lists():
+    rows, lists = {}, []
+    for _ in range(links.DEEPEST):
+        rows, lists = {"row": rows}, [lists]
+    assert [links.is_deep(state) for state in ({}, {"fields": {}}, rows, {"boards": lists})] == [
+        False,
+        False,
+        True,
+        True,
+    ]
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_tab_opens_again_with_what_its_fields_held(linked, name):
     values = linked.values_of(name)

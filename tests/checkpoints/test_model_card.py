@@ -13,6 +13,7 @@ from hf_attn.checkpoints.save_load import load_checkpoint, save_checkpoint
 from hf_attn.evaluation.metrics import wilson_interval
 from hf_attn.interpret.attention_maps import attention_maps, weight_on_alignment
 from hf_attn.tasks import TASKS, build_task
+from hf_attn.viz import example_map
 from hf_attn.viz.example_map import find_worked_map
 from tests.support.recurrent_models import build_recurrent
 from tests.support.tables import write_table
@@ -190,6 +191,20 @@ def test_the_head_of_the_map_is_the_best_on_validation_and_its_untrained_twin_sc
     mean = torch.stack(scores).mean(0)
     assert mean[shown.layer, shown.head] == mean.max()
     assert shown.untrained < shown.weight
+
+
+def test_without_an_alignment_a_head_is_as_sharp_as_its_rows_are_on_the_mean():
+    weights = torch.tensor([[[[0.9, 0.1], [0.5, 0.5]], [[0.8, 0.2], [0.2, 0.8]]]])
+    assert example_map.score_heads(weights, None).tolist() == [pytest.approx([0.7, 0.8])]
+
+
+@pytest.mark.parametrize("best", [(0, 1), (1, 0)])
+def test_what_is_shown_does_not_choose_the_head_that_shows_it(checkpoint, monkeypatch, best):
+    scores = torch.zeros(2, 2)
+    scores[best] = 1
+    monkeypatch.setattr(example_map, "_score_validation", lambda *_: iter([scores, scores]))
+    shown = find_worked_map(checkpoint.model, checkpoint.task)
+    assert ((shown.layer, shown.head), shown.chosen_on) == (best, 2)
 
 
 def test_a_card_leads_with_the_largest_measurement_it_holds(checkpoint, training):

@@ -13,6 +13,7 @@ import sys
 import pytest
 
 from hf_attn.__main__ import main
+from hf_attn.checkpoints.run_folder import REPORTS, load_reports
 from hf_attn.checkpoints.save_load import load_checkpoint
 from tests.support.commands import SMALL, in_process, rows_of, run, start
 
@@ -29,6 +30,17 @@ def unbroken(tmp_path_factory):
             main()
     assert not left.value.code
     return (out / "model.safetensors").read_bytes()
+
+
+def test_of_a_step_that_was_reported_twice_the_later_report_counts(tmp_path):
+    rows = [
+        {"step": 1, "loss": 3},
+        {"step": 2, "loss": 2},
+        {"step": 3, "loss": 1.5},
+        {"step": 2, "loss": 2.5},
+    ]
+    (tmp_path / REPORTS).write_text("\n".join(map(json.dumps, rows)) + '\n{"step": 3, "lo')
+    assert load_reports(tmp_path) == [rows[0], rows[3], rows[2]]
 
 
 def wait_for_step(process, step):

@@ -14,7 +14,7 @@ from hf_attn.evaluation.baselines import (
 )
 from hf_attn.evaluation.metrics import wilson_interval
 from hf_attn.tasks import build_task
-from hf_attn.tasks.splits import HELD_OUT
+from hf_attn.tasks.splits import HELD_OUT, TRAINING, VALIDATION
 from tests.support.commands import in_process, rows_of
 
 
@@ -53,6 +53,17 @@ def test_a_baseline_of_pure_chance_is_near_chance(tmp_path):
     path.write_text("\n".join(["text,label", *rows]))
     score = measure_baseline(build_task("csv", path=str(path))).score
     assert 0.2 < score.exact_match < 0.8
+
+
+def test_held_out_texts_are_read_only_once_all_is_chosen(task, monkeypatch):
+    read, texts_of = [], type(task).texts_of
+    monkeypatch.setattr(
+        type(task), "texts_of", lambda task, split: [read.append(split), texts_of(task, split)][1]
+    )
+    measure_baseline(task)
+    assert read.count(HELD_OUT) == 1
+    assert read[-1] == HELD_OUT
+    assert set(read[:-1]) == {TRAINING, VALIDATION}
 
 
 def test_training_texts_are_not_measured_on(task):

@@ -7,8 +7,10 @@ import shutil
 import pytest
 import torch
 
+from hf_attn.architectures.registry import build_model
 from hf_attn.checkpoints.remeasure import remeasure
 from hf_attn.checkpoints.save_load import load_checkpoint, save_checkpoint
+from hf_attn.evaluation import failure_search, metrics
 from hf_attn.evaluation.failure_search import look_for_failures, make_hard_inputs
 from hf_attn.tasks import build_task
 from hf_attn.tasks.text.dates import load_formats, read_date, write_date
@@ -105,6 +107,18 @@ def test_a_weakness_that_was_put_in_is_found(checkpoint, search):
     }
     assert new
     assert all(set(source.split()) <= {"7", "8"} for source in new)
+
+
+def test_answers_that_do_not_end_are_failures(monkeypatch):
+    def write_zeros_in_front(model, task, batch):  # "012" without </s>, which is read as 12
+        zeros = torch.full_like(batch.labels[:, :1], task.vocabulary["0"])
+        return torch.cat((zeros, batch.labels[:, :-1]), dim=1)
+
+    task = build_task("addition", digits=1)
+    for module in (metrics, failure_search):
+        monkeypatch.setattr(module, "predict", write_zeros_in_front)
+    search = look_for_failures(build_model(task, task.recipe), task, n=5)
+    assert {tried.score.exact_match for tried in (search.held_out, *search.patterns.values())} == {0}
 
 
 def test_text_has_no_failures_to_look_for(checkpoint):

@@ -77,6 +77,25 @@ def test_what_stands_behind_the_end_does_not_count_and_a_missing_end_does():
     assert exact_matches(torch.tensor([[5, 6, PAD, PAD]]), labels).tolist() == [False]
 
 
+def test_an_answer_that_does_not_end_is_wrong_whatever_it_says(monkeypatch):
+    task = build_task("addition", digits=1)
+    labels = task.held_out(5).labels  # "12" </s>
+    zeros = torch.full_like(labels[:, :1], task.vocabulary["0"])
+    for written, share in ((labels, 1), (torch.cat((zeros, labels[:, :-1]), dim=1), 0)):  # "012", which is 12
+        monkeypatch.setattr(metrics, "predict", lambda *_, ids=written: ids)
+        assert evaluate(build_model(task, Recipe()), task, n=5).overall.exact_match == share
+
+
+@pytest.mark.parametrize("number", ["nan", "inf"])
+def test_a_model_with_weights_that_are_no_numbers_is_not_measured(number):
+    task = build_task("copy", max_length=3)
+    model = build_model(task, Recipe())
+    with torch.no_grad():
+        model.lm_head.weight[0, 0] = float(number)
+    with pytest.raises(ValueError, match="weights that are no numbers"):
+        evaluate(model, task, n=5)
+
+
 def test_the_interval_is_wilson_s():
     interval = wilson_interval(9, 10)
     assert (round(interval.low, 3), round(interval.high, 3)) == (

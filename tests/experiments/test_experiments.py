@@ -29,6 +29,7 @@ from hf_attn.experiments.length_generalization import LengthTest
 from hf_attn.generation.generate import generate_answer
 from hf_attn.tasks.batch import IGNORED
 from hf_attn.tasks.recipes import Recipe
+from hf_attn.tasks.splits import HELD_OUT, TRAINING, VALIDATION
 from hf_attn.tasks.synthetic.reversing import Reversing
 from hf_attn.tasks.text.language import Language
 from hf_attn.training.duel import count_parameters
@@ -166,6 +167,41 @@ def test_reversal_s_verdict_follows_the_gap_and_the_parameters(measured):
     assert not holds("reversal", with_figures(rows, {"parameters": 1100}, model="none"))[0]
 
 
+def test_reversal_s_gain_is_asked_of_every_model_at_every_length():
+    accuracy = {"none": (0.6, 0.1), "additive": (0.9, 0.9), "transformer": (0.9, 0.05)}
+    rows = [
+        {"model": model, "length": length, "token_accuracy": share, "parameters": 1000, "exact_match": 0.0}
+        for model, shares in accuracy.items()
+        for length, share in zip((4, 6), shares, strict=True)
+    ]
+    assert holds("reversal", rows) == [True, False, True, False]
+
+
+def test_beams_verdict_asks_every_width_and_counts_errors_among_what_is_wrong():
+    figures = {1: (-2.0, 0.5, 0.2), 3: (-1.0, 0.6, 0.1), 5: (-1.5, 0.9, 0.02)}  # 0.02 is a fifth of 0.1
+    names = ("log_probability", "exact_match", "search_errors")
+    rows = [{"num_beams": width, **dict(zip(names, row, strict=True))} for width, row in figures.items()]
+    assert holds("beams", rows) == [False, True, False]
+
+
+def test_ngrams_verdict_on_what_the_text_fills_is_of_the_largest_table():
+    rows = [
+        {"model": model, "perplexity": 5.0, "parameters": cells, "met": met}
+        for model, cells, met in (("2-gram", 100, 50), ("3-gram", 10_000, 60), ("attention", 1000, None))
+    ]
+    assert holds("ngrams", rows)[3]
+
+
+def test_positions_verdicts_are_of_every_task_and_of_what_lies_beyond():
+    rows = [
+        {"task": task, "position_type": kind, "inside": inside, "beyond": 0.5, "step_ms": 1.0}
+        for task, none in (("copy", 0.01), ("reverse", 0.5))
+        for kind, inside in (("none", none), ("sinusoidal", 1.0))
+    ]
+    beyond_copy, beyond_reverse, without, *_ = holds("positions", rows)
+    assert (beyond_copy, beyond_reverse, without) == (False, False, False)
+
+
 def test_beams_verdict_follows_what_is_found(measured):
     better = {"log_probability": -1.0, "exact_match": 0.6, "search_errors": 0.0}
     worse = {"log_probability": -2.0, "exact_match": 0.5, "search_errors": 0.2}
@@ -250,7 +286,7 @@ def test_order_s_examples_come_in_twins_with_opposite_answers(generator):
 
 
 def test_a_search_wide_enough_finds_the_likeliest_of_all_sequences():
-    task = Reversing(min_length=2, max_length=2, num_symbols=3)
+    task = Reversing(min_length=2, max_length=2, num_symbols=4)
     recipe = Recipe({"hidden_size": 8, "bidirectional": False}, "none", steps=10, batch_size=8)
     model, _ = learn(task, recipe, 0)
     batch = task.batch_of(["1 2", "3 3"])
@@ -290,6 +326,22 @@ def test_a_table_of_bigrams_counts_as_one_would_by_hand():
     behind_4 = [(1 - 0.5) / 3 + 0.5 * 2 / 3 * alone[0], (2 - 0.5) / 3 + 0.5 * 2 / 3 * alone[1]]
     found = table.probabilities(torch.tensor([[4, 4], [4, 5]]), 0.5)
     assert found.tolist() == pytest.approx(behind_4)
+
+
+def test_a_table_s_discount_is_chosen_on_validation(generator):
+    known = torch.randint(3, 6, (20, 20), generator=generator)
+    strange = torch.randint(3, 40, (20, 20), generator=generator)
+    for validating, held_out in ((known, strange), (strange, known)):
+        parts = {TRAINING: known, VALIDATION: validating, HELD_OUT: held_out}
+        table = ngrams.count_table(parts, 1, 40)
+        best = {
+            split: min(
+                ngrams.DISCOUNTS,
+                key=lambda d, split=split: table.grams.perplexity(ngrams.grams_of(parts[split], 1), d),
+            )
+            for split in (VALIDATION, HELD_OUT)
+        }
+        assert table.discount == best[VALIDATION] != best[HELD_OUT]
 
 
 def test_gradients_are_what_small_changes_make_of_the_last_output(generator):

@@ -22,6 +22,7 @@ from tests.support.checks import (
     random_ids,
     random_rows,
 )
+from tests.support.decoder_checks import build_decoder
 
 
 def eager_to_end(model, by: float = 2.0):
@@ -65,6 +66,12 @@ def test_greedy_ids_without_an_end_write_to_the_limit():
     model = build_seq2seq(eos_token_id=None)
     assert greedy_ids(model, random_ids(2, 4), max_new_tokens=9).shape == (2, 9)
     assert len(generate_answer(model, random_ids(1, 4)).ids) == 24
+
+
+def test_a_decoder_writes_until_its_positions_are_full_and_the_last_token_needs_none():
+    model = build_decoder(position_type="learned", eos_token_id=None)
+    assert model.config.max_position_embeddings == 24
+    assert len(generate_answer(model, random_ids(1, 4)).ids) == 24 - 4 + 1
 
 
 def test_every_end_of_several_ends_an_answer():

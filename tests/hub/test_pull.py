@@ -141,6 +141,9 @@ def test_what_is_no_checkpoint_is_refused_by_its_list_of_files(hub, folder, tmp_
     put(hub, folder)
     with pytest.raises(ValueError, match=r"0\.\d MB; at most 10\.0 kB"):
         pull(hub, tmp_path / "pulled", largest=10_000)
+    largest = max(path.stat().st_size for path in folder.iterdir())
+    with pytest.raises(ValueError, match="are pulled"):  # none is larger, all together are
+        pull(hub, tmp_path / "pulled", largest=largest)
     assert not [route for route, _ in hub.requests if route.startswith("resolve")]
     assert not (tmp_path / "pulled").exists()
 

@@ -12,6 +12,7 @@ from huggingface_hub.errors import OfflineModeIsEnabled
 from safetensors.torch import load, save
 
 from hf_attn.hub.client import HubError, Progress, explain
+from hf_attn.hub.commit import FolderCommit
 from hf_attn.hub.push import push_checkpoint
 from hf_attn.hub.verify import find_differences
 from tests.support.hub_server import serve_hub
@@ -125,6 +126,32 @@ def test_a_pull_request_leaves_main_as_it_is(hub, folder):
     assert push(hub, folder, create_pr=True)[-1].message.endswith(f"/{REPO}/discussions/1")
     assert hub.repo(REPO).files("refs/pr/1") == bytes_of(folder)
     assert hub.repo(REPO).files("main") == {}
+
+
+def test_what_is_compared_is_the_commit_that_was_made(hub, folder, monkeypatch):
+    compared = []
+    monkeypatch.setattr(
+        "hf_attn.hub.push.compare_answers", lambda checkpoint, api, *what: compared.append(what) or ()
+    )
+    *_, pushed = push_checkpoint(folder, REPO, token=hub.token, endpoint=hub.endpoint, revision="try/2")
+    assert compared == [(REPO, hub.repo(REPO).resolve("try/2"))] == [(REPO, pushed.commit)]
+
+
+def test_what_another_pushed_meanwhile_is_not_overwritten(hub, folder, monkeypatch):
+    push(hub, folder)
+    (folder / "README.md").write_text("another card")
+    compare, repo = FolderCommit.compare, hub.repo(REPO)
+
+    def compare_and_be_late(commit):
+        changes = compare(commit)
+        added = {"notes.txt": hub.store.keep(b"by another")}
+        repo.add_commit("refs/heads/main", repo.resolve("main"), "meanwhile", "ada", added)
+        return changes
+
+    monkeypatch.setattr(FolderCommit, "compare", compare_and_be_late)
+    with pytest.raises(HubError, match="changed meanwhile"):
+        push(hub, folder)
+    assert titles(hub)[0] == "meanwhile"
 
 
 # What is refused before anything is asked

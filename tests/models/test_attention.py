@@ -71,6 +71,19 @@ def test_plain_attention_equals_a_loop_over_the_equation(generator):
         assert_close(output[0, 0, row], mean)
 
 
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_multi_head_attention_equals_torchs_own(kernel, generator):
+    ours = MultiHeadAttention(build_encoder(kernel, use_bias=True).config, 0).eval()
+    theirs = torch.nn.MultiheadAttention(16, 2, batch_first=True).eval()
+    parts = (ours.q_proj, ours.k_proj, ours.v_proj)
+    for name in ("weight", "bias"):
+        getattr(theirs, f"in_proj_{name}").data = torch.cat([getattr(part, name) for part in parts]).detach()
+        getattr(theirs.out_proj, name).data = getattr(ours.o_proj, name).detach()
+    states, memory = (torch.randn(2, length, 16, generator=generator) for length in (5, 7))
+    assert_close(ours(states)[0], theirs(states, states, states)[0])
+    assert_close(ours(states, memory)[0], theirs(states, memory, memory)[0])
+
+
 def test_a_bias_is_added_to_the_scores_before_the_softmax(generator):
     query, key, value, bias = (torch.randn(2, 3, 5, 5, generator=generator) for _ in range(4))
     output, _ = scaled_dot_product_attention(query, key, value, bias=bias)

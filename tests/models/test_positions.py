@@ -101,6 +101,15 @@ def test_a_rotated_score_depends_on_the_distance_only(generator):
     assert_different(score(1, 0), score(0, 1))
 
 
+def test_a_pair_is_turned_from_its_first_number_to_its_second():
+    states = torch.zeros(1, 1, 5, 8)
+    states[..., 0] = 1  # of the pair (0, 4), whose frequency is 1
+    places = torch.arange(5)
+    turned = rotate(states, *POSITION_TYPES["rotary"](build_encoder().config).rotation(places[None]))[0, 0]
+    assert_close(turned[:, 0], places.cos())
+    assert_close(turned[:, 4], places.sin())
+
+
 def test_rotation_keeps_lengths_and_the_type_of_what_it_turns(generator):
     positions = POSITION_TYPES["rotary"](build_encoder().config)
     states = torch.randn(1, 2, 5, 8, generator=generator)

@@ -100,18 +100,19 @@ def plain_decoder(model, source, target) -> torch.Tensor:
     for ids, read in zip(source, target, strict=True):
         encoded = model.get_encoder()(ids[None])
         memory = encoded.last_hidden_state  # [1, S, M]
-        state = (encoded.final_hidden[:, 0], encoded.final_cell[:, 0])
+        layers = [*zip(encoded.final_hidden.unbind(1), encoded.final_cell.unbind(1), strict=True)]
         logits = []
         for token in read:
             inputs = decoder.embed_tokens(token[None])
             if model.config.input_feeding:
-                inputs = torch.cat((inputs, context_of(decoder, state[0], memory)), dim=-1)
-            state = torch.lstm_cell(inputs, state, *decoder.cells.all_weights[0])
+                context = context_of(decoder, layers[-1][0], memory)
+                inputs = torch.cat((inputs, context), dim=-1)
+            for index, weights in enumerate(decoder.cells.all_weights):
+                layers[index] = torch.lstm_cell(inputs, layers[index], *weights)
+                inputs = layers[index][0]
             if not model.config.input_feeding:
-                context = context_of(decoder, state[0], memory)
-            else:
-                context = inputs[:, -memory.shape[-1] :]
-            logits.append(model.lm_head(torch.tanh(decoder.readout(torch.cat((state[0], context), dim=-1)))))
+                context = context_of(decoder, inputs, memory)
+            logits.append(model.lm_head(torch.tanh(decoder.readout(torch.cat((inputs, context), dim=-1)))))
         rows.append(torch.cat(logits))
     return torch.stack(rows)
 
@@ -123,9 +124,10 @@ def context_of(decoder, state, memory) -> torch.Tensor:
     return (score_functions.additive_score(state[None], memory, *weights).softmax(-1) @ memory)[0]
 
 
+@pytest.mark.parametrize("num_layers", [1, 2])
 @pytest.mark.parametrize("feeding", [True, False])
-def test_the_decoder_is_its_equations(feeding):
-    model = build_recurrent(input_feeding=feeding)
+def test_the_decoder_is_its_equations(feeding, num_layers):
+    model = build_recurrent(input_feeding=feeding, num_layers=num_layers)
     source, target = random_ids(3, 6), random_ids(3, 5, seed=1)
     logits = model(source, decoder_input_ids=target).logits
     assert_close(logits, plain_decoder(model, source, target))

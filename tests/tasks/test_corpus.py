@@ -184,8 +184,10 @@ def test_padding_a_tokenizer_that_was_given_away_leaves_the_task_s_alone():
 def test_a_restored_tokenizer_forgets_how_it_padded():
     task = Numbers()
     tokenizer = build_tokenizer(task)
-    tokenizer(["number 1"], padding="max_length", truncation=True, max_length=3)
-    assert task.restore(tokenizer, ()).encode("number") == task.encode("number")
+    tokenizer(["number 1"], padding="max_length", truncation=True, max_length=2)
+    restored = task.restore(tokenizer, ())
+    for text in ("number", "number 1"):
+        assert restored.encode(text) == task.encode(text)
 
 
 def test_every_class_has_its_share_in_every_split_and_groups_stay_whole():
@@ -205,6 +207,13 @@ def test_a_class_of_large_groups_holds_the_smallest_out():
     rows = [("x", group) for group, n in (("p", 50), ("q", 30), ("r", 40)) for _ in range(n)]
     splits = dict(zip([group for _, group in rows], split_within_targets(rows), strict=True))
     assert splits == {"q": HELD_OUT, "r": VALIDATION, "p": TRAINING}
+
+
+def test_a_large_group_trains_where_smaller_ones_can_be_held_out():
+    for i in range(20):
+        groups = [f"large {i}"] * 20 + [f"small {i} {row // 5}" for row in range(100)]
+        splits = dict(zip(groups, split_within_targets([("x", group) for group in groups]), strict=True))
+        assert splits[f"large {i}"] == TRAINING
 
 
 def test_a_split_without_rows_is_refused_in_words():

@@ -15,7 +15,7 @@ import torch
 from hf_attn.tasks import TASKS, build_task
 from hf_attn.tasks.base import TEXT
 from hf_attn.tasks.batch import PAD
-from hf_attn.tasks.splits import HELD_OUT, SPLITS, TRAINING, VALIDATION
+from hf_attn.tasks.splits import HELD_OUT, SPLITS, TRAINING, VALIDATION, fold_text
 from hf_attn.tasks.text.corpus import CorpusTask
 
 OWN = {"csv", "pairs"}  # their data are the user's; `text` has some of its own
@@ -109,6 +109,12 @@ def test_a_table_of_ones_own_gives_nothing_of_another_split_away(name, tmp_path)
         parts[split].add(as_written(row.target if task.kind == TEXT else row.source))
     assert set(parts) == set(SPLITS)
     assert leaks(parts) == {}
+
+
+def test_only_leading_zeros_are_taken_from_a_number():
+    assert fold_text("007 05") == fold_text("7 5")
+    texts = ("105", "15", "1005", "150", "0", "")
+    assert len({fold_text(text) for text in texts}) == len(texts)
 
 
 @pytest.mark.parametrize("name", [name for name in TASKS if not issubclass(TASKS[name], CorpusTask)])

@@ -21,6 +21,7 @@ from hf_attn.training.duel import (
     match_parameters,
     match_size,
     next_in_turn,
+    plan_duel,
     pool_sizes,
 )
 from hf_attn.training.loop import Diverged, train
@@ -105,6 +106,15 @@ def test_whoever_has_used_least_goes_next():
     assert next_in_turn({"a": 0.5, "b": 0.25, "c": 1.0}) == "b"
     assert next_in_turn({"a": 0.5, "b": 0.5}) == "a"
     assert next_in_turn({"a": 1.0, "b": 1.2}) is None
+
+
+def test_over_seconds_batches_are_alike_rates_stay_high_and_turns_are_short():
+    contestants = {
+        name: replace(recipe, batch_size=8 * place) for place, (name, recipe) in enumerate(PAIR.items(), 1)
+    }
+    for recipe in plan_duel(COPY, contestants, Budget(seconds=60)).values():
+        assert (recipe.batch_size, recipe.decay_fraction, recipe.report_every) == (8, 0, SECONDS_SLICE)
+        assert recipe.evaluate_every > SECONDS_SLICE
 
 
 def test_all_learn_in_turns_to_the_same_step_and_are_measured_on_the_same_examples(turns):

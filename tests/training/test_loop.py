@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import json
 
 import pytest
 import torch
@@ -9,8 +10,17 @@ import torch
 from hf_attn.architectures.registry import build_model
 from hf_attn.evaluation.metrics import exact_matches, predict
 from hf_attn.tasks import Recipe, Task, build_task
+from hf_attn.training import loop
 from hf_attn.training.device import build_accelerator
-from hf_attn.training.loop import Diverged, build_optimizer, learning_rate_at, train
+from hf_attn.training.loop import (
+    CONFIRMING_SAMPLE,
+    Diverged,
+    Learner,
+    RunState,
+    build_optimizer,
+    learning_rate_at,
+    train,
+)
 from hf_attn.utils.atomic_write import atomic_directory
 
 TINY = {
@@ -154,6 +164,42 @@ def test_reports_come_as_often_as_asked_and_measure_as_often_as_asked():
     assert all(report.tokens_per_second > 0 for report in reports[1:])
 
 
+def test_the_last_step_is_measured_whenever_measurements_are_due():
+    task, model, recipe = tiny_run(7, evaluate_every=5)
+    assert [report.measured_at for report in train(task, model, recipe)] == [0, 0, 0, 0, 0, 5, 5, 7]
+
+
+def test_a_report_tells_the_mean_loss_of_the_labels_and_not_of_their_padding():
+    task, model, recipe = tiny_run(1)
+    batch = task.sample(torch.Generator().manual_seed(0), recipe.batch_size)
+    with torch.no_grad():
+        expected = float(model(**batch.inputs()).loss)
+    *_, last = train(task, model, recipe)
+    assert last.loss == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_report_tells_the_learning_rate_of_its_last_step():
+    task, model, recipe = tiny_run(4, warmup_steps=3)
+    rates = [learning_rate_at(step, recipe) for step in range(4)]
+    assert [report.learning_rate for report in train(task, model, recipe)] == [rates[0], *rates]
+
+
+def test_an_accuracy_that_is_just_reached_is_confirmed_and_ends_the_run(monkeypatch):
+    monkeypatch.setattr(loop, "measure_quickly", lambda *_: 0.5)
+    task, model, recipe = tiny_run(8, evaluate_every=2)
+    *_, last = train(task, model, recipe, until=0.5)
+    assert last.step == 2
+    assert last.validation_examples == len(task.validation(CONFIRMING_SAMPLE))
+
+
+def test_the_state_of_a_run_comes_back_whole():
+    state, other = (RunState(torch.Generator().manual_seed(seed)) for seed in (3, 4))
+    state.step, state.seconds, state.tokens, state.validation = 7, 1.5, 640, (0.25, 200, 5)
+    saved = json.loads(json.dumps(state.state_dict()))
+    other.load_state_dict(saved)
+    assert json.loads(json.dumps(other.state_dict())) == saved
+
+
 def test_a_probe_s_maps_come_with_every_report():
     task, model, recipe = tiny_run(2)
     probe = task.batch_of(["1 2 3"])
@@ -284,6 +330,15 @@ def test_a_run_that_diverges_stops_in_words():
     recipe = Recipe(steps=50, learning_rate=1e20, warmup_steps=0, max_grad_norm=0.0)
     with pytest.raises(Diverged, match=r"step \d+.*lower learning rate"):
         list(train(task, build_model(task, recipe), recipe))
+
+
+@pytest.mark.parametrize("loss", ["inf", "nan"])
+def test_a_loss_that_is_no_finite_number_has_diverged(loss):
+    _, model, recipe = tiny_run()
+    learner = Learner(model, recipe, build_accelerator("cpu"))
+    learner.loss_sum, learner.loss_steps = torch.tensor(float(loss)), 1
+    with pytest.raises(Diverged, match=f"The loss is {loss} at step 3"):
+        learner.take_loss(3)
 
 
 def test_a_damaged_state_is_refused_in_words(tmp_path):

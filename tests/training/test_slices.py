@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import save
 
 from hf_attn.architectures.registry import build_model
-from hf_attn.tasks import build_task
+from hf_attn.tasks import Recipe, build_task
 from hf_attn.training.device import build_accelerator
 from hf_attn.training.loop import Diverged, train
 from hf_attn.training.slices import SliceState, read_weights, train_in_slices, train_slice
@@ -153,6 +153,37 @@ def test_one_step_is_asked_for_where_somebody_watches_step_by_step(small):
     for _ in moments:
         pass
     assert asked == [1, 1, None]
+
+
+def test_dropout_and_scheduled_sampling_draw_from_torchs_global_generators():
+    recipes = (
+        Recipe(),
+        Recipe({"dropout": 0.1}),
+        Recipe({"attention_dropout": 0.1}),
+        Recipe(teacher_forcing=0.9),
+    )
+    assert [slicing.uses_global_rng(recipe) for recipe in recipes] == [False, True, True, True]
+
+
+def test_the_time_left_is_that_of_the_steps_so_far(small):
+    run = TrainingJob("run-1", "copy 1", *small, seed=3)  # 9 steps
+    assert run.eta_seconds() is None
+    run.step, run.worked_seconds = 3, 6.0
+    assert run.eta_seconds() == 12
+
+
+def test_no_slice_goes_beyond_the_goal_of_a_link(small):
+    asked = []
+
+    def take(state, steps):
+        asked.append(steps)
+        return train_slice(state, min(steps, 2), device="cpu")
+
+    run = sliced(small, take)
+    run.goal = [5]
+    for _ in run.follow():
+        pass
+    assert (asked, run.step) == ([5, 3, 1], 5)
 
 
 def test_a_links_run_in_slices_ends_with_the_weights_of_its_step(monkeypatch):
