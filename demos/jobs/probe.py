@@ -40,7 +40,7 @@ MAPS = {
 
 @dataclass(frozen=True)
 class Examples:
-    """Held-out examples that are answered while a run goes on."""
+    """Validation examples that are answered while a run goes on."""
 
     batch: Batch  # of them
     sources: list[str]  # as a person writes them

@@ -22,7 +22,7 @@ SPLIT_NAMES = {
     TRAINING: "training may draw this input",
     VALIDATION: "a validation input, which training never draws",
     HELD_OUT: "a held-out input, which training never draws",
-    None: "an input of no split: training never draws it",
+    None: "an input of no split that is known here",
 }
 Handler = Callable[[Session, dict], dict]
 
@@ -53,7 +53,7 @@ def name_split(task: Task | None, source: str) -> str:
         return ""
     try:
         return SPLIT_NAMES[task.find_split(source)]
-    except ValueError:
+    except (ImportError, ValueError):  # it cannot be read, or the data are not here
         return ""
 
 

@@ -355,7 +355,7 @@ def word_order_snippet(sizes: WordOrderSizes, seed: int) -> str:
         f"for models in learn_word_order({sizes!r}, {seed}):",
         "    pass",
         "for model in models:",
-        "    print(model.name, model.points[-1])",
+        "    print(model.name, model.points[-1], model.held_out)",
     )
 
 

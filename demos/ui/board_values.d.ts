@@ -705,7 +705,8 @@ declare namespace Board {
     name: string;
     parameters: number;
     steps: number;
-    points: Pair[];
+    points: Pair[];  // validation accuracy by step
+    held_out: number | null;  // once it learns no more
     answers: string[];  // to the twins
     right: boolean[];
     is_done: boolean;

@@ -196,8 +196,9 @@ def kernel_matrix(
 
         κ(q, k) = exp(q · k / √D)                    (Tsai et al. 2019, arXiv:1908.11775, eq. 1–2)
 
-    Queries are [..., Q, D], keys [..., K, D]. Between tokens it is asymmetric, since a token's query is
-    another vector than its key. OverflowError: scores are beyond what e may be raised to.
+    Queries are [..., Q, D], keys [..., K, D]; what may not be attended has a κ of 0. Between tokens it is
+    asymmetric, since a token's query is another vector than its key. ValueError where their widths differ;
+    OverflowError where scores are beyond what e may be raised to.
     """
     scores = inner_products(query, key) / math.sqrt(query.shape[-1])
     if scores.numel() and scores.max() > math.log(torch.finfo(scores.dtype).max):

@@ -92,7 +92,8 @@ def find_keys(kind: str, queries: int, keys: int, key_tokens: Sequence[str] = ()
     """The keys of each role that is a place or a token: role → bool [Q, K].
 
     In "cross", the query's own place is that of the same number. A decoder's Q queries are the last places of
-    K. `key_tokens` are K labels; without them nothing is a separator.
+    K. `key_tokens` are K labels, and ValueError where they are a text or not K; without them nothing is a
+    separator.
     """
     if isinstance(key_tokens, str):
         raise ValueError(f"key_tokens={key_tokens!r} is a text: give its tokens, one a key.")

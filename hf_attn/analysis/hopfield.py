@@ -1,9 +1,9 @@
 """Attention as a memory: a modern Hopfield network; its stored patterns are keys, its states queries.
 
 One update of a state is attention with the keys for values, and it never raises the energy. Everywhere a
-state ξ is [..., Q, D] and the patterns X are [..., K, D], at least one; β is above 0, and attention's own,
-1/√D, where it is None; `may_attend` is bool, broadcastable to [..., Q, K]: which patterns there are for which
-state.
+state ξ is [..., Q, D] and the patterns X are [..., K, D], at least one and as wide as the states; β is above
+0, and attention's own, 1/√D, where it is None; `may_attend` is bool, broadcastable to [..., Q, K]: which
+patterns there are for which state.
 """
 
 import math
@@ -68,7 +68,7 @@ def hopfield_descent(
 ) -> torch.Tensor:
     """The energy before, and after each of some updates, of which attention makes one: [steps + 1, ..., Q].
 
-    From one row to the next it is never higher but for rounding.
+    It is float64, and from one row to the next never higher but for rounding. ValueError for steps below 1.
     """
     if steps < 1:
         raise ValueError(f"steps={steps} must be at least 1.")
@@ -80,7 +80,10 @@ def hopfield_descent(
 
 
 def inner_products(query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
-    """Each query [..., Q, D] times each key [..., K, D]: [..., Q, K], float64; there is at least one key."""
+    """Each query [..., Q, D] times each key [..., K, D]: [..., Q, K], float64.
+
+    ValueError where there is no key, or queries and keys have other widths.
+    """
     if key.dim() < 2 or 0 in key.shape[-2:]:
         raise ValueError(
             f"Keys, or patterns, of shape {list(key.shape)} hold nothing to be asked for: give one or more "

@@ -77,7 +77,10 @@ def check_recipe(
 
 
 def build_config(task: Task, recipe: Recipe) -> PreTrainedConfig:
-    """The configuration of the recipe's model for a task; ValueError where a size or setting is refused."""
+    """The configuration of the recipe's model for a task.
+
+    ValueError where the architecture does not learn such a task, or a size or setting is refused.
+    """
     architecture = find_architecture(task, recipe.architecture)
     check_optimizer(recipe)
     if recipe.teacher_forcing < 1 and not (architecture.family.is_recurrent and task.kind == SEQUENCE):

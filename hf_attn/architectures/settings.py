@@ -61,7 +61,10 @@ def name_task(name: str) -> type[Task]:
 
 
 def setting_types(task: type[Task], architecture: str) -> dict[str, dict[str, object]]:
-    """Every setting there is, with its type: {"task": …, "recipe": …, "model": …}."""
+    """Every setting there is, with its type: {"task": …, "recipe": …, "model": …}.
+
+    ValueError where the architecture does not learn such a task.
+    """
     recipe = {field.name: field.type for field in dataclasses.fields(Recipe)}
     del recipe["model"], recipe["architecture"]
     found = find_architecture(task, architecture)

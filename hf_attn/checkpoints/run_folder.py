@@ -40,7 +40,11 @@ LARGEST_REPORTS = 500_000_000  # bytes: a million lines have 250 million
 
 @dataclass(frozen=True)
 class Run:
-    """The settings of a training run. It stops at the validation accuracy `until`; None takes every step."""
+    """The settings of a training run.
+
+    It stops at the validation accuracy `until`; None takes every step. The device is "auto", "cpu", "cuda" or
+    "mps"; `threads` are torch's on the processor.
+    """
 
     task: Task
     recipe: Recipe

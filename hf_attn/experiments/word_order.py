@@ -84,6 +84,11 @@ class Order(ClassTask, SpacedTask):
         labels = Ragged(is_second.long().reshape(-1, 1), torch.ones_like(lengths))
         return Ragged(twins.flatten(0, 1), lengths), labels, keys.repeat_interleave(2, dim=0)
 
+    def key_of(self, source: str) -> list[int]:
+        """The sequence with both letters made alike."""
+        first, second = self.ids(FIRST, SECOND)
+        return [first if index == second else index for index in super().key_of(source)]
+
     def check_source(self, symbols: Sequence[str]) -> None:
         if len(symbols) != self.length or symbols.count(FIRST) != 1 or symbols.count(SECOND) != 1:
             self.refuse(f"{' '.join(symbols)!r} is no sequence of {self.name}")

@@ -123,9 +123,10 @@ def push_space(
 ) -> Iterator[Progress | PushedSpace]:
     """Push this repository's app to a Space, new or existing, in one commit.
 
-    Other files of an existing Space are removed. The front matter on the Hub also names the bundled
-    checkpoints that the owner has pushed, and a picture. Token, endpoint and sleep are as of
-    `push_dataset`; with private=True a public Space is refused, and one that exists stays as it is.
+    It is OWNER/NAME; `private` says who sees one that is created. Other files of an existing Space are
+    removed. The front matter on the Hub also names the bundled checkpoints that the owner has pushed, and
+    a picture. Token, endpoint and sleep are as of `push_dataset`; with private=True a public Space is
+    refused, and one that exists stays as it is.
 
     Yields:
         Progress, and `PushedSpace` last.

@@ -79,7 +79,13 @@ class Intervention:
 
 
 def parse_intervention(action: str, place: str, seed: int = 0) -> Intervention:
-    """Read a place as `hf-attn ablate` takes it, "cross", "cross.1" or "cross.1.0.3.5"; else ValueError."""
+    """Read a place as `hf-attn ablate` takes it; ValueError for anything else.
+
+    >>> str(parse_intervention("remove", "cross.1.0"))
+    'remove cross.1.0'
+
+    A place is a kind, a layer, a head or an edge: "cross", "cross.1", "cross.1.0" or "cross.1.0.3.5".
+    """
     part = r"\.(\d+|all)"
     match = re.fullmatch(rf"([a-z]+)(?:{part}(?:{part}(?:{part}{part})?)?)?", place)
     if match is None:

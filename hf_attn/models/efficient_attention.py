@@ -56,8 +56,8 @@ def local_attention(query, key, value, sequences, window: int, is_causal: bool, 
     Row i of a block reads columns i to i + 2W of its keys: a band. A causal stack has no keys behind the
     block, and with a cache the keys begin before the first query.
 
-    Queries are [B, H, T, Dh], keys and values [B, H, S, Dh], sequences [B or 1, S], a bias [B, H, T, S].
-    Returned is [B, H, T, Dh].
+    Queries are [B, H, T, Dh], keys and values [B, H, S, Dh], sequences [B or 1, S], a bias [B, H, T, S] or
+    None. `window` is W, at least 1; with `is_causal` only the W before are read. Returned is [B, H, T, Dh].
     """
     length, past = query.shape[2], key.shape[2] - query.shape[2]
     window = min(window, key.shape[2])  # there are no keys farther away

@@ -83,7 +83,7 @@ class Positions(nn.Module):
         return None, None
 
     def check_length(self, length: int, past_length: int) -> None:
-        """Refuse a sequence, of `length` tokens with those in the cache, for which there are no positions."""
+        """Refuse a sequence, of `length` tokens with those in the cache, that lacks positions: ValueError."""
         if not self.extrapolates and length > self.longest:
             raise ValueError(
                 f"The sequence has {int(length)} tokens; this model has "

@@ -345,7 +345,7 @@ class Task(ABC):
         return self._fixed_examples(HELD_OUT, n, seed)
 
     def validation(self, n: int, seed: int = 0) -> Batch:
-        """Draw n examples apart from training and held-out, for choosing recipes; fewer likewise."""
+        """Draw n examples apart from both: they stop runs, draw curves and choose recipes."""
         return self._fixed_examples(VALIDATION, n, seed)
 
     def _fixed_examples(self, split: str, n: int, seed: int) -> Batch:

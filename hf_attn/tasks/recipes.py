@@ -29,7 +29,7 @@ class Recipe:
             step, instead of its own choices; it falls from 1 in a straight line (scheduled sampling,
             Bengio et al. 2015, arXiv:1506.03099); 1 gives all of them throughout.
         report_every: steps between two reports.
-        evaluate_every: steps between two measurements on held-out examples.
+        evaluate_every: steps between two measurements on validation examples.
     """
 
     model: Mapping[str, object] = field(default_factory=dict)

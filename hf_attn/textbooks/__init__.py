@@ -51,7 +51,10 @@ DOCUMENTS: dict[str, Document] = {
 
 
 def claims_of(document: str) -> tuple[Claim, ...]:
-    """The document's claims in its order, those that need training last; ValueError for no document."""
+    """The document's claims in its order, those that need training last.
+
+    ValueError where there is no such document.
+    """
     if document not in DOCUMENTS:
         raise ValueError(f"There is no document {document!r}; choose one of {', '.join(DOCUMENTS)}.")
     return tuple(claim for module in DOCUMENTS[document].modules for claim in module.CLAIMS)

@@ -9,8 +9,6 @@ import math
 import torch
 from torch import nn
 
-from hf_attn.models.attention import check_mask_axes
-
 
 def attend(query, key, value, may_attend=None):
     """Scaled dot-product attention.
@@ -32,7 +30,11 @@ def attend(query, key, value, may_attend=None):
     """
     scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])  # [..., T, S]
     if may_attend is not None:
-        check_mask_axes(may_attend, scores)
+        if may_attend.dim() != scores.dim():  # [B, S] would pass for [T, S] where B = T
+            raise ValueError(
+                f"may_attend has {may_attend.dim()} axes and the scores have {scores.dim()}: give all, "
+                "1 where nothing differs, as mask[:, None] or mask[:, None, None] for the padding [B, S]."
+            )
         scores = scores.masked_fill(~may_attend, -math.inf)
     weights = scores.softmax(dim=-1)
     return weights @ value, weights

@@ -124,7 +124,7 @@ class AttentionView:
         """All that the lens draws, a `LensValue` of viz/web/board_values.d.ts.
 
         Raises:
-            ValueError: a page cannot hold it, or lacks what is to be shown first.
+            ValueError: there are too many weights for a page, or it lacks what is to be shown first.
         """
         self._refuse_large()
         kind = kind or self._first_kind()

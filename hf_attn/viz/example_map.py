@@ -78,7 +78,7 @@ class WorkedMap:
 
 
 def find_worked_map(model: PreTrainedModel, task: Task) -> WorkedMap | None:
-    """Find the head with most weight on the known alignment; without one, the sharpest head.
+    """Find the head with most weight on the known alignment over validation examples; else the sharpest one.
 
     None where the model forms no weights (a recurrent one without a score function, an efficient kernel), or
     none that are finite.
@@ -130,7 +130,7 @@ def _score_validation(
     """The heads' scores in validation examples with their right answers; none where the data are not here."""
     try:
         batch = task.validation(CHOSEN_ON)
-    except ValueError:
+    except (ImportError, ValueError):
         return
     for row in range(len(batch)):
         maps = attention_maps(model, batch, row=row, tokenizer=tokenizer)

@@ -277,7 +277,8 @@ def test_a_bag_is_at_chance_and_positions_learn_the_order(measured):
 
 def test_order_s_examples_come_in_twins_with_opposite_answers(generator):
     task = word_order.Order(length=8)
-    for batch in (task.sample(generator, 64), task.held_out(64)):
+    for split, batch in (("training", task.sample(generator, 64)), ("held-out", task.held_out(64))):
+        assert {task.find_split(task.read_source(row)) for row in batch.input_ids.tolist()} == {split}
         ids, labels = batch.input_ids, batch.labels
         assert torch.equal(ids[::2].sort(dim=1).values, ids[1::2].sort(dim=1).values)
         assert torch.equal(labels[::2] + labels[1::2], torch.ones(32, dtype=torch.long))

@@ -7,8 +7,9 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-CANVAS = [path for path in (ROOT / "hf_attn" / "viz" / "web").rglob("*") if path.is_file()]
-APP = [path for path in (ROOT / "demos").rglob("*") if path.suffix in (".py", ".js", ".css")]
+WRITTEN = (".py", ".js", ".css", ".html", ".ts")
+CANVAS = [path for path in (ROOT / "hf_attn" / "viz" / "web").rglob("*") if path.suffix in WRITTEN]
+APP = [path for path in (ROOT / "demos").rglob("*") if path.suffix in WRITTEN]
 LONGEST_FUNCTION, LONGEST_LOOP, LONGEST_BUILD = 60, 120, 90
 MOST_AT_THE_ROOT, MOST_IN_A_PACKAGE = 5, 12
 

@@ -73,8 +73,7 @@ const modelsTable = host => {
     return told ? verdict(told, model.right[i]) : "–";
   };
   const line = (/** @type {Board.OrderModel} */ model, /** @type {number} */ i) => {
-    const accuracy = model.points.at(-1)?.[1] ?? NaN;
-    const figures = cells("num", count(model.parameters), percent(accuracy));
+    const figures = cells("num", count(model.parameters), percent(model.held_out ?? NaN));
     const answers = cells("", answer(model, 0), answer(model, 1));
     const stroke = el("td", "", dashLine(styleOf(i)));
     return el("tr", "", stroke, headCell("row", model.name), ...figures, ...answers);
@@ -98,7 +97,7 @@ const order_board = element => {
   /** @type {Board.OrderValue} */
   let value = null;
   const curve = lineChart(panel.body, {
-    name: "Held-out accuracy by step",
+    name: "Validation accuracy by step",
     ...ACCURACY,
     height: 220,
     empty: "each model's accuracy will be drawn here",
@@ -112,7 +111,7 @@ const order_board = element => {
       ["step", ...(value?.models ?? []).map(model => model.name)],
       ...steps().map(step => [step, ...value.models.map(model => percent(measuredAt(model.points, step) ?? NaN))]),
     ],
-    caption: () => "Held-out accuracy of each model by step",
+    caption: () => "Validation accuracy of each model by step",
     picture: curve,
   });
   let told = "";
@@ -133,12 +132,12 @@ const order_board = element => {
       points: level(model),
     }));
     series.reverse(); // the first is drawn on top: where two lie on one another the longer dashes do
-    curve.update({ series, x: [0, value ? last : 200], name: `Held-out accuracy by step, ${series.length} models` });
+    curve.update({ series, x: [0, value ? last : 200], name: `Validation accuracy by step, ${series.length} models` });
     table.update(value);
     refresh();
     const news = (value?.models ?? [])
       .filter(model => model.is_done)
-      .map(model => `${model.name} ${percent(model.points.at(-1)[1])}`);
+      .map(model => `${model.name} ${percent(model.held_out)}`);
     if (news.join() !== told) spoken.say(news.join(", "));
     told = news.join();
   };

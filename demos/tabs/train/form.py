@@ -329,8 +329,8 @@ def describe_form(values: dict, table: Table | None = None) -> dict[str, str]:
     source = formatting.shorten(example.source, LONGEST_EXAMPLE)
     shown = f"{source} → {example.target}" if example.target else source
     size = formatting.size_in_words(build_empty(task, recipe))
-    split = name_split(task, example.source)
-    hint = notices.note(f"{shown}{f' ({split})' if split else ''}. {size} parameters.")
+    split = name_split(task, example.source) or "a hash decides what is held out"
+    hint = notices.note(f"{shown} ({split}). {size} parameters.")
     return {"hint": hint, **error_lines(ERRORS)}
 
 

@@ -14,6 +14,8 @@ from hf_attn.experiments import word_order
 from hf_attn.experiments.base import start_training
 from hf_attn.models.configuration_attn_encoder import AttnEncoderConfig
 from hf_attn.models.modeling_attn_encoder import AttnEncoderModel
+from hf_attn.tasks import Batch, Task
+from hf_attn.training.loop import VALIDATION_SAMPLE
 
 PLACES = {"without positions": "none", "with positions": "sinusoidal"}  # position encodings
 POOLED = "mean of all"
@@ -56,7 +58,8 @@ class Learned:
         name: of the model.
         parameters: how many numbers it learns.
         steps: in all; 0 for one that only counts.
-        points: (step, held-out accuracy).
+        points: (step, validation accuracy).
+        held_out: accuracy on held-out examples, measured once it learns no more; None before.
         answers: which letter it says comes first in a held-out sequence and in its twin; empty until then.
         is_done: it learns no more.
     """
@@ -65,6 +68,7 @@ class Learned:
     parameters: int
     steps: int
     points: tuple[tuple[int, float], ...]
+    held_out: float | None = None
     answers: tuple[str, ...] = ()
     is_done: bool = False
 
@@ -142,10 +146,15 @@ def learn_word_order(sizes: word_order.WordOrderSizes, seed: int) -> Iterator[li
     training = task.sample(torch.Generator().manual_seed(seed), 10 * sizes.examples)
     held_out = task.held_out(sizes.examples)
     size = len(task.vocabulary)
-    named = word_order.naive_bayes(training, held_out, size)
-    right = float((named == held_out.labels).float().mean())
-    answers = tuple(task.classes[index] for index in named[:2].tolist())
-    done = [Learned(word_order.NAIVE_BAYES, len(task.classes) * (size + 1), 0, ((0, right),), answers, True)]
+    validating = task.validation(VALIDATION_SAMPLE)
+    named = word_order.naive_bayes(training, validating, size)
+    counted = Learned(
+        word_order.NAIVE_BAYES,
+        len(task.classes) * (size + 1),
+        0,
+        ((0, float((named == validating.labels).float().mean())),),
+    )
+    done = [conclude(counted, task, held_out, word_order.naive_bayes(training, held_out, size))]
     yield done
     for place in PLACES:
         name = f"attention {place}"
@@ -158,9 +167,18 @@ def learn_word_order(sizes: word_order.WordOrderSizes, seed: int) -> Iterator[li
             point = (report.step, report.validation_exact_match)
             learned = dataclasses.replace(learned, points=(*learned.points, point))
             yield [*done, learned]
-        answers = tuple(task.classes[index] for index in predict(model, task, held_out[:2])[:, 0].tolist())
-        done = [*done, dataclasses.replace(learned, answers=answers, is_done=True)]
+        done = [*done, conclude(learned, task, held_out, predict(model, task, held_out)[:, 0])]
         yield done
+
+
+def conclude(learned: Learned, task: Task, held_out: Batch, named: torch.Tensor) -> Learned:
+    """The model at its end: what it names of the held-out examples, [B], the first two of them twins."""
+    return dataclasses.replace(
+        learned,
+        held_out=float((named == held_out.labels).float().mean()),
+        answers=tuple(task.classes[index] for index in named[:2].tolist()),
+        is_done=True,
+    )
 
 
 @functools.cache

@@ -139,7 +139,10 @@ class WordVectors:
         return [Near(self.words[place], float(cosines[place]), rank) for rank, place in enumerate(order, 1)]
 
     def project(self, words: Sequence[str]) -> Plane:
-        """The first two principal components (Pearson 1901), U S of X − mean = U S Vᵀ, of 3 words or more."""
+        """The first two principal components (Pearson 1901), U S of X − mean = U S Vᵀ.
+
+        ValueError for fewer than 3 words.
+        """
         if len(words) < 3:
             raise ValueError(f"{len(words)} words make no picture: give at least three.")
         rows = self.vectors[[self.find(word) for word in words]]
@@ -317,7 +320,7 @@ def share_first(vectors: WordVectors, pairs: Sequence[tuple[str, str]]) -> float
 
     Args:
         vectors: of all the words.
-        pairs: such as ("France", "Paris"); two or more.
+        pairs: such as ("France", "Paris"); ValueError for fewer than two.
     """
     if len(pairs) < 2:
         raise ValueError(f"pairs holds {len(pairs)}, and a sum is made of two: give at least two.")

@@ -178,11 +178,8 @@ class CorpusTask(Task):
         )
 
     def find_split(self, source: str) -> str | None:
-        """The split of a source that is in the data; None of any other, or where the data are not here."""
-        try:
-            return self._split_of_source.get(fold_text(source))
-        except ValueError:
-            return None
+        """The split of a source in the data; None of any other, ValueError where the data are not here."""
+        return self._split_of_source.get(fold_text(source))
 
     @functools.cached_property
     def _split_of_source(self) -> dict[str, str]:

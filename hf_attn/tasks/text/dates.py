@@ -301,8 +301,9 @@ class Dates(Task):
         return reading[0].isoformat() if reading else None
 
     def find_split(self, source: str) -> str | None:
-        """The split of the day, in whatever format; None where no known format reads the text."""
-        return super().find_split(source) if self.answer(source) else None
+        """The split of the day; None where no format that is drawn reads it, ImportError without Babel."""
+        is_drawn = any(format_.read(clean(source)) for format_ in load_formats(self.locales))
+        return super().find_split(source) if is_drawn and self.answer(source) else None
 
     def key_of(self, source: str) -> list[int]:
         """Year, month and day."""
