@@ -126,7 +126,9 @@ const duel_board = (element, trigger) => {
     const tenth = `${view.duel}, ${Math.floor(10 * view.done)}, ${view.status}`;
     if (tenth === told) return;
     told = tenth;
-    const figures = view.contestants.map(c => `${c.name} ${c.held_out ? percent(c.held_out.share) : `${percent(c.validation ?? NaN)} validation`}`);
+    const figures = view.contestants.map(
+      c => `${c.name} ${c.held_out ? percent(c.held_out.share) : `${percent(c.validation ?? NaN)} validation`}`,
+    );
     spoken.say(`${percent(view.done, 0)} of the budget: ${figures.join(", ")}`);
   };
   const update = (/** @type {Board.DuelValue} */ value) => {
