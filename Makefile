@@ -9,12 +9,11 @@ CHECKPOINTS := model_cards
 app: $(VENV)/.app
 	$(BIN)/python app.py $(ARGS)
 
-# A worker more than there are cores, since many a test waits for a browser; the tests of one file stay together,
-# since they share servers and checkpoints, and the files that take longest come first (tests/conftest.py).
+# A worker for each core; the tests of one file stay together, since they share servers and checkpoints, and the
+# files that take longest come first (tests/conftest.py).
 # Some fifty processes are started meanwhile: none compiles the package again, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
-WORKERS := $(shell $(PYTHON) -c "import os; print(1 + os.cpu_count())")
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 test: $(VENV)/.test chromium lint
 	$(PYTEST)

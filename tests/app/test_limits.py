@@ -155,6 +155,7 @@ def test_a_run_that_reports_nothing_for_long_gives_its_place_back_all_the_same(m
     assert 0 < session.run.step < 20_000
 
 
+@pytest.mark.long
 def test_whatever_learns_gives_its_place_back_when_its_time_is_up_and_says_so(monkeypatch):
     session = Session(device="cpu")
     rivals = {"task": "Copy", "size": 5, "models": ["none", "transformer"], "parameters": "50 k"}

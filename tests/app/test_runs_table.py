@@ -79,6 +79,7 @@ def test_nothing_begins_again_while_a_run_is_under_way():
 # ---------------------------------------------------------------- names
 
 
+@pytest.mark.long
 def test_a_new_name_stays_with_the_run_and_its_file():
     session, _ = finished(steps="1")
     table = json.loads(rename_run(session, Named("run-1", "  <b>first</b>\u202f \n try 🙂 "))["runs"])
@@ -167,6 +168,7 @@ def test_an_example_that_the_task_does_not_read_is_refused_under_its_field(probe
     assert set(errors.values()) == {""}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "text"), [("topics", "Return a file."), ("text", "Return the name of a file.")]
 )
@@ -218,6 +220,7 @@ def test_a_visit_that_nobody_comes_back_to_gives_everything_up():
     assert late.runs == {}
 
 
+@pytest.mark.long
 def test_a_run_under_way_is_stopped_when_its_page_goes_and_can_go_on_in_the_next():
     waiting, session = SessionStore(), begun(steps="40")
     key = waiting.arrive(session, "")

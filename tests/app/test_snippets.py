@@ -143,6 +143,7 @@ def same_figures(figures, shown):
     } == shown
 
 
+@pytest.mark.long
 def test_the_lines_of_roles_on_held_out_examples_give_trained_and_untrained_figures(learned, monkeypatch):
     monkeypatch.setattr(ablation_panel, "ROLE_EXAMPLES", 5)
     session, _ = learned
@@ -154,6 +155,7 @@ def test_the_lines_of_roles_on_held_out_examples_give_trained_and_untrained_figu
     assert same_figures(left.roles.untrained, compared["untrained"])
 
 
+@pytest.mark.long
 def test_the_lines_without_each_head_give_what_is_left(learned):
     session, _ = learned
     explored(next(iter(session.runs)), "7 2 5", session)

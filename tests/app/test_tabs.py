@@ -98,6 +98,7 @@ def test_every_wrong_number_is_marked_and_the_first_is_told_under_the_button():
         assert "Learning rate: " in answer["note"]
 
 
+@pytest.mark.long
 def test_every_task_and_model_is_offered_and_fills_the_settings_with_its_recipe(own_table):
     assert [name for name, *_ in task_choices().values()] == sorted(
         (name for name, *_ in task_choices().values()), key=list(TASKS).index
@@ -198,6 +199,7 @@ def test_a_run_shows_the_untrained_map_first_and_everything_last():
     assert session.run.evaluation.overall.examples == len(session.run.task.held_out(1000))
 
 
+@pytest.mark.long
 def test_a_stopped_run_keeps_its_weights_and_goes_on_to_the_same_end_as_an_unbroken_one():
     session = begun(steps="30")
     steps = follow(session)
@@ -233,6 +235,7 @@ def test_stop_takes_effect_after_the_step_under_way_also_in_the_documents_large_
     assert session.run.step <= taken + 1
 
 
+@pytest.mark.long
 def test_a_pause_waits_one_step_is_exactly_one_and_resume_goes_on():
     session = begun(steps="40")
     session.run.wants_pause, session.run.wanted_steps = True, 1
@@ -324,6 +327,7 @@ def test_a_crash_is_told_in_the_run_and_not_raised(monkeypatch, caplog):
     assert "ZeroDivisionError" in caplog.text
 
 
+@pytest.mark.long
 def test_each_message_repeats_what_is_recent_and_tells_predictions_once():
     session, _ = finished(steps="20")
     run = session.run

@@ -82,6 +82,7 @@ def test_four_threads_that_load_twenty_models_each_leave_transformers_as_it_was(
         assert outputs is inputs, f"{name}: tied"
 
 
+@pytest.mark.long
 def test_models_built_while_others_are_loaded_have_the_weights_that_they_have_alone(folders, whole):
     task = build_task("copy", max_length=5)
     model = {**task.recipe.model, "tie_word_embeddings": True}
@@ -107,6 +108,7 @@ def test_models_built_while_others_are_loaded_have_the_weights_that_they_have_al
         assert all(torch.equal(weight, wanted[name]) for name, weight in found.state_dict().items())
 
 
+@pytest.mark.long
 def test_every_place_that_loads_or_builds_waits_for_the_lock(folders):
     """Each waits as long as another thread holds it, and goes on as soon as it is free."""
     task = build_task("copy", max_length=5)

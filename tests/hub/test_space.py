@@ -163,6 +163,7 @@ def pushed(hub, name, **options):
     return result, [event.stage for event in told]
 
 
+@pytest.mark.long
 def test_a_pushed_space_is_the_folder_with_its_models_and_picture(hub, folder):
     HfApi(endpoint=hub.endpoint, token=hub.token).create_repo("ada/attn-copy")
     result, _ = pushed(hub, "ada/attn")

@@ -68,6 +68,7 @@ def loss_after(model, rows, steps, rate=0.02):
 # Trainer
 
 
+@pytest.mark.long
 def test_the_seq2seq_trainer_learns_copying_and_measures_what_generate_writes(tmp_path):
     task = build_task("copy", max_length=3, num_symbols=5)
     sizes = {"vocab_size": len(task.vocabulary), "hidden_size": 32, "intermediate_size": 64}
@@ -189,6 +190,7 @@ def run_in(output):
 # Export
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kernel", ["sdpa", "eager"])
 def test_torch_export_gives_a_program_with_the_same_outputs(kernel):
     source, target = random_ids(2, 6), random_ids(2, 4, seed=1)

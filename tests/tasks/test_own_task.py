@@ -47,6 +47,7 @@ def test_the_page_s_example_and_its_commands_work_as_they_stand(here, capsys):
     assert (here / "map.png").stat().st_size > 1000
 
 
+@pytest.mark.long
 def test_a_task_that_resembles_one_of_ours_is_thirty_lines_and_is_learned(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("shifted.py").write_text(SHORT, encoding="utf-8")

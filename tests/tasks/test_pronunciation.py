@@ -32,6 +32,7 @@ def test_every_word_and_sound_of_the_dictionary_fits(task):
     assert max(map(len, (*task.pronunciations, *heard))) == MOST_SYMBOLS
 
 
+@pytest.mark.long
 def test_every_drawn_pronunciation_is_listed_and_ids_are_those_of_the_word(task):
     batch = task.sample(torch.Generator().manual_seed(0), 300)
     for source_ids, label_ids in zip(batch.input_ids.tolist(), batch.labels.tolist(), strict=True):

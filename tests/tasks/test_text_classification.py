@@ -61,6 +61,7 @@ def texts(task, split):
     return {row.source for row in task.texts_of(split)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["topics", "phrases"])
 def test_nothing_of_a_group_is_in_two_splits_and_every_class_is_in_each(corpora, name):
     task = corpora[name]
