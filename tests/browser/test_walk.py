@@ -125,6 +125,7 @@ def walk(page, address, theme, width, looks):
         TOUR.get(tab.TITLE, lambda page: None)(page)
         for each in looks:
             show(page, *each)
+            expect(page.locator(".hf-waiting:visible")).to_have_count(0)  # pale while it waits for an answer
             look(page, f"{tab.TITLE}, {each}", complaints)
         show(page, theme, width)
     page.context.close()
