@@ -136,9 +136,9 @@ def median_seconds(outcomes: Sequence[Outcome]) -> tuple[float, bool]:
     return (lower.last.seconds + upper.last.seconds) / 2, not upper.reached
 
 
-def measure_held_out(task: Task, outcomes: Sequence[Outcome]) -> list[float]:
+def measure_held_out(task: Task, ends: Iterable[Measurement]) -> list[float]:
     """Share of held-out examples right, of each run where it ended: measured once, and only told."""
-    return [measure_share_right(outcome.last.write, task.held_out(CONFIRMED)) for outcome in outcomes]
+    return [measure_share_right(end.write, task.held_out(CONFIRMED)) for end in ends]
 
 
 def arm_row(name: str, arm: str, outcomes: Sequence[Outcome]) -> dict:
@@ -189,7 +189,11 @@ def compare(name: str, seeds: int, limit: float, every: tuple[int, int]) -> list
         outcomes[PEER].append(race(measure_document(task, settings, seed, peer_every), limit))
         tell(name, PEER, seed, outcomes[PEER][-1])
     ours, peer = (
-        {**arm_row(name, arm, ran), "held_out": measure_held_out(task, ran), "limit": limit}
+        {
+            **arm_row(name, arm, ran),
+            "held_out": measure_held_out(task, (one.last for one in ran)),
+            "limit": limit,
+        }
         for arm, ran in outcomes.items()
     )
     if not ours["is_lower_bound"]:
@@ -210,7 +214,7 @@ def measure_product(name: str, options: dict, goal: float, seeds: int) -> list[d
         tell(name, PRODUCT, seed, outcomes[-1])
     label = name + "".join(f" {option}={value}" for option, value in options.items())
     figures = arm_row(label, PRODUCT, outcomes)
-    figures["final_exact_match"] = measure_held_out(task, [Outcome(True, end) for end in ends])
+    figures["final_exact_match"] = measure_held_out(task, ends)
     figures["final_seconds"] = [end.seconds for end in ends]
     return [figures | {"goal": goal}]
 

@@ -38,8 +38,7 @@ class Job:
     form: dict[str, object] | None = None
     goal: list[int] | None = None  # the progress at which a link's ends, before all of its work is done
     pace: float | None = None  # pieces of work a second; None for as fast as possible
-    # wants_pause, wants_stop, wanted_steps: what the buttons want
-    wants_pause: bool = False
+    wants_pause: bool = False  # a button was pressed, as are the next two
     wants_stop: bool = False
     wanted_steps: int = 0
     is_live: bool = False  # its work is being done, or waits for the end of a pause

@@ -17,7 +17,7 @@ from hf_attn.tasks.base import CLASSES, TEXT
 from hf_attn.training.loop import Report
 from hf_attn.training.slices import SliceState
 
-from ..ui.boards import describe_baseline, describe_score, drop_repeated_predictions, encode_maps
+from ..ui.boards import describe_baseline, describe_held_out, drop_repeated_predictions, encode_maps
 from ..ui.formatting import shorten, thin
 from .job import PAUSED, RUNNING, STOPPED, Job
 from .loop import IsolatedRNG, begin_loop, has_zero_gpu, uses_global_rng
@@ -39,10 +39,8 @@ ANSWERS = ("What it writes", ("source", "written"), "{} validation examples")
 class TrainingJob(Job):
     """One model that learns one task, with what the page shows of it."""
 
-    # id, name: of the run, within its session
-    id: str
+    id: str  # within its session, as its name
     name: str
-    # task, recipe, seed, device: what is trained, and where
     task: Task
     recipe: Recipe
     seed: int
@@ -51,16 +49,13 @@ class TrainingJob(Job):
     step: int = 0
     model: torch.nn.Module | None = None
     evaluation: Evaluation | None = None
-    # baseline, is_compared: a classifier's baseline, and whether it was measured
-    baseline: Baseline | None = None
-    is_compared: bool = False
+    baseline: Baseline | None = None  # a classifier's, once it was measured
+    is_compared: bool = False  # it was looked for, though there may be none
     measure_baseline: Callable[[Task], Baseline | None] = measure_beside  # measures it, once a session
     made_room: str = ""  # a sentence on the run that was deleted for this one, or nothing
-    # points, frames: (time, value) of the curves, and of the film: the frames at the steps of `film_every`
-    points: list[tuple[float, dict]] = field(default_factory=list)
-    frames: list[tuple[float, dict]] = field(default_factory=list)
-    # the same of the newest map, where that is at another step
-    newest_frame: tuple[float, dict] | None = None
+    points: list[tuple[float, dict]] = field(default_factory=list)  # of the curves: (time, value)
+    frames: list[tuple[float, dict]] = field(default_factory=list)  # of the film, as `film_every` says
+    newest_frame: tuple[float, dict] | None = None  # of the newest map, where that is at another step
 
     def __post_init__(self) -> None:
         self.status = RUNNING
@@ -265,7 +260,7 @@ class TrainingJob(Job):
             "points": points,
             "frames": drop_repeated_predictions(frames),
             "film_every": self.film_every,
-            "held_out": describe_score(self.evaluation.overall) if self.evaluation else None,
+            "held_out": describe_held_out(self.evaluation),
         }
 
 

@@ -13,7 +13,7 @@ wired.
 import gradio as gr
 
 from hf_attn.evaluation.baselines import NAME, Baseline
-from hf_attn.evaluation.metrics import Score
+from hf_attn.evaluation.metrics import Evaluation
 from hf_attn.viz import web
 
 encode_maps, to_json = web.encode_maps, web.to_json
@@ -59,8 +59,11 @@ def drop_repeated_predictions(frames: list[dict]) -> list[dict]:
     return shorter
 
 
-def describe_score(score: Score) -> dict:
-    """What was measured once, on held-out examples."""
+def describe_held_out(evaluation: Evaluation | None) -> dict | None:
+    """What was measured once, on held-out examples; None before."""
+    if evaluation is None:
+        return None
+    score = evaluation.overall
     interval = [score.interval.low, score.interval.high]
     return {"share": score.exact_match, "interval": interval, "examples": score.examples}
 

@@ -15,7 +15,7 @@ from hf_attn.training.loop import VALIDATION_SAMPLE, Diverged
 from ...jobs.job import FAILED, RUNNING, Job
 from ...jobs.probe import Examples, Probe, take_row
 from ...jobs.training_job import LONGEST_PROBE, TrainingJob
-from ...ui.boards import describe_baseline, describe_score
+from ...ui.boards import describe_baseline, describe_held_out
 from ...ui.formatting import shorten
 
 PROBE_TOKENS = 13  # about: three maps of that size stand side by side
@@ -29,9 +29,8 @@ class DuelJob(Job):
 
     number: int = 0  # which duel of this visitor; 0 before the first
     runs: list[TrainingJob] = field(default_factory=list)  # that learn in turns
-    # parameters, seconds: how large each run's model is, and what it has spent on steps; by the run's id
-    parameters: dict[str, int] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
+    parameters: dict[str, int] = field(default_factory=dict)  # of each run's model, by the run's id
+    seconds: dict[str, float] = field(default_factory=dict)  # that each run has spent on steps
     budget: Budget | None = None  # what each run may spend
     baseline: Baseline | None = None  # what stands beside classifiers, once all are measured
     measure_baseline: Callable[[Task], Baseline | None] = measure_beside  # measures it, once a session
@@ -196,7 +195,6 @@ def choose_probe(task: Task) -> tuple[Examples, Probe]:
 
 def describe_contestant(run: TrainingJob) -> dict:
     points = measured_points(run)
-    score = run.evaluation.overall if run.evaluation else None
     return {
         "id": run.id,
         "name": find_architecture(run.task, run.recipe.architecture).title,
@@ -206,7 +204,7 @@ def describe_contestant(run: TrainingJob) -> dict:
         "step": run.step,
         "steps": run.recipe.steps,
         "validation": run.validation,
-        "held_out": describe_score(score) if score else None,
+        "held_out": describe_held_out(run.evaluation),
         "loss": points[-1]["loss"] if points else None,
         "points": points,
         "sizes": size_scores(run),

@@ -121,7 +121,7 @@ const order_board = element => {
     panel.rename(
       "Does a stand before b?",
       value
-        ? `${count(value.examples)} held-out sequences, half of them the others' twins`
+        ? `curves: validation; table: ${count(value.examples)} held-out sequences, half of them the others' twins`
         : "twelve letters, one a and one b",
     );
     const last = Math.max(1, ...(value?.models ?? []).map(model => model.steps));

@@ -147,7 +147,7 @@ def row_of(run: TrainingJob) -> dict:
         "model": formatting.name_architecture(run.model.config) if has_model else "",
         "details": name_model(run) if has_model else "waiting",
         "validation": run.validation,
-        "held_out": boards.describe_score(run.evaluation.overall) if run.evaluation else None,
+        "held_out": boards.describe_held_out(run.evaluation),
         "curve": formatting.thin(curve, CURVE_POINTS),
         "loss": formatting.thin(loss, CURVE_POINTS),
         "settings": settings_of(run),
