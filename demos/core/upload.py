@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hf_attn.tasks import Task
-from hf_attn.tasks.user.read_table import MOST_BYTES, column_names
+from hf_attn.tasks.user.read_table import MOST_BYTES, choose_columns, column_names
 from hf_attn.utils.folder_files import read_bounded
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json", ".md")
@@ -16,16 +16,15 @@ class Table:
 
     path: Path  # the session's own copy
     name: str  # what the visitor calls it
-    columns: tuple[str, ...] = ()  # names in its first line; none in plain text
+    columns: tuple[str, ...] = ()  # their names, or numbers where they have none; none in plain text
     fault: str = ""  # why it cannot be used, in a sentence; then nothing is kept
     # built from it; what they have read is read once
     tasks: dict[Task, Task] = field(default_factory=dict, compare=False, repr=False)
 
     def guess_columns(self, wanted: tuple[str, ...]) -> list[str]:
         """The columns of these names; for a missing one, the first column that is left."""
-        known = {column.lower(): column for column in self.columns}
-        left = [column for column in self.columns if column.lower() not in wanted]
-        return [known.get(name) or (left.pop(0) if left else self.columns[0]) for name in wanted]
+        found = choose_columns(self.columns, dict.fromkeys(wanted, ""))
+        return [name if name in self.columns else self.columns[0] for name in found]
 
     def share_task(self, task: Task) -> Task:
         """The first task on this table that equals this one."""

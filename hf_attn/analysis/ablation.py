@@ -6,16 +6,16 @@ arXiv:1905.10650; Li et al. 2016, arXiv:1612.08220), and on held-out examples, h
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from hf_attn.evaluation.metrics import Interval, find_right, next_logits, wilson_interval
+from hf_attn.evaluation.metrics import Interval, find_right, groups_of_tokens, next_logits, score_answers
 from hf_attn.generation.generate import evaluating, greedy_ids, is_decoder_only, most_tokens
 from hf_attn.interpret.interventions import Intervention, count_heads, intervening, intervening_by_row
-from hf_attn.tasks.base import Task, check_count
+from hf_attn.tasks.base import TEXT, Task, check_count
 from hf_attn.tasks.batch import IGNORED, Batch
 
 BATCH = 64  # rows that are read at once
@@ -82,9 +82,11 @@ class Outcome:
         trial: what was changed.
         examples: how many; of text, tokens.
         exact_match: share that is right as a whole; of text, of next tokens.
-        interval: Wilson's 95 % interval of exact_match.
+        interval: 95 % interval of exact_match.
         drop: the whole model's exact_match less this one; below 0 where the trial helps.
-        standard_error: of drop, measured on the same examples: √(Var(d) / n), d = right before − right after.
+        standard_error: of drop, measured on the same examples: √(Var(d) / n), d = right before − right after;
+            where examples came in groups, √(G/(G−1) Σ_g (Σ_i d_i − d̄)²) / n.
+        over: what the interval and the error were taken over, as "89 modules"; empty without groups.
     """
 
     trial: Trial
@@ -93,6 +95,7 @@ class Outcome:
     interval: Interval
     drop: float
     standard_error: float
+    over: str = ""
 
 
 @dataclass(frozen=True)
@@ -164,6 +167,7 @@ def measure_outcomes(
     has_places = any(trial.has_places for trial in trials)  # which short examples may not have
     parts = [batch] if has_places else list(_parts_of_like_length(batch))
     memories = [_read_sources(model, part) for part in parts]
+    groups = _list_groups(task, parts)
     whole: torch.Tensor | None = None
     for trial in (Trial(), *trials):
         is_encoder_whole = all(intervention.kind != "encoder" for intervention in trial.interventions)
@@ -175,9 +179,29 @@ def measure_outcomes(
         is_right = torch.cat(right)
         whole = is_right if whole is None else whole
         lost = whole.double() - is_right.double()
-        n, count = len(is_right), int(is_right.sum())
-        error = float(lost.std()) / n**0.5 if n > 1 else 0.0
-        yield Outcome(trial, n, count / n, wilson_interval(count, n), float(lost.mean()), error)
+        score = score_answers(is_right.tolist(), groups, task.groups_name)
+        error = _standard_error(lost, groups)
+        figures = score.examples, score.exact_match, score.interval, float(lost.mean()), error
+        yield Outcome(trial, *figures, score.over)
+
+
+def _list_groups(task: Task, parts: Sequence[Batch]) -> list[Hashable]:
+    """The group of each answer that `find_right` judges, part after part."""
+    if task.kind == TEXT:
+        return [group for part in parts for group in groups_of_tokens(task, part)]
+    found = [task.groups_of(part) for part in parts]
+    if any(groups is None for groups in found):
+        return list(range(sum(map(len, parts))))
+    return [group for groups in found for group in groups or ()]
+
+
+def _standard_error(values: torch.Tensor, groups: Sequence[Hashable]) -> float:
+    """That of the mean of [n] values which came in groups; 0 where there is one group only."""
+    numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
+    where = torch.tensor([numbers[group] for group in groups])
+    sums = torch.zeros(len(numbers), dtype=values.dtype).index_add(0, where, values - values.mean())
+    count = len(numbers)
+    return float((sums.square().sum() * count / (count - 1)).sqrt() / len(values)) if count > 1 else 0.0
 
 
 def _parts_of_like_length(batch: Batch) -> Iterator[Batch]:

@@ -15,6 +15,7 @@ from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
 from hf_attn.utils.markdown import (
     NUMBERS,
     in_words,
+    interval_in_words,
     render_template,
     write_cell,
     write_line,
@@ -157,7 +158,8 @@ def _origin(task: Task) -> str:
 def _interval_arguments(results: Mapping) -> dict:
     """The confidence interval, as arguments of the metric: the model-index has no field for it."""
     low, high = (round(end, 6) for end in results["interval"])
-    return {"examples": results["examples"], "confidence": 0.95, "low": low, "high": high}
+    over = {"over": results["interval_over"]} if "interval_over" in results else {}
+    return {"examples": results["examples"], "confidence": 0.95, "low": low, "high": high, **over}
 
 
 def _summary(task: Task, training: Mapping) -> str:
@@ -171,7 +173,7 @@ def _summary(task: Task, training: Mapping) -> str:
     if not results:
         return sentence
     largest = find_largest(training)
-    low, high = map(write_percent, largest["interval"])
+    interval = interval_in_words(largest["interval"], largest.get("interval_over", ""))
     share, n = write_percent(largest["exact_match"]), f"{largest['examples']:,}"
     accuracy = {
         SEQUENCE: f"It gets {share} of {n} held-out examples right as a whole",
@@ -182,7 +184,7 @@ def _summary(task: Task, training: Mapping) -> str:
     if worst := find_worst_pattern(training):
         pattern, right = worst
         hard = f" Of the input patterns that were tried, it is worst on “{pattern}”: {write_percent(right)}."
-    return f"{sentence} {accuracy} (95 % interval {low} to {high}).{hard}"
+    return f"{sentence} {accuracy} ({interval}).{hard}"
 
 
 def _settings(training: Mapping) -> dict[str, str]:

@@ -128,6 +128,7 @@ def _describe_share(score: Score) -> dict:
         "examples": score.examples,
         "exact_match": score.exact_match,
         "interval": [score.interval.low, score.interval.high],
+        **({"interval_over": score.over} if score.over else {}),
     }
 
 

@@ -11,6 +11,7 @@ from hf_attn.cli.output import (
     AsJson,
     Folder,
     check_data,
+    interval_title,
     open_checkpoint,
     print_json,
     print_table,
@@ -141,7 +142,9 @@ def print_outcomes(checkpoint: "Path", task: "Task", outcomes: "Sequence[Outcome
         for outcome in outcomes
     ]
     title = f"{checkpoint}: {task.name}, {outcomes[0].examples} held-out examples"
-    print_table("", "exact match", "95 % interval", "lost ± standard error", rows=rows, title=title)
+    print_table(
+        "", "exact match", interval_title(outcomes[0]), "lost ± standard error", rows=rows, title=title
+    )
 
 
 def print_changes(

@@ -14,6 +14,7 @@ from hf_attn.cli.output import (
     THREADS,
     AsJson,
     Failure,
+    interval_title,
     print_baseline,
     print_json,
     print_table,
@@ -203,9 +204,8 @@ def _print_scores(
         (name, f"{parameters:,}", steps, f"{seconds:.1f}", *score_cells(score))
         for name, parameters, steps, seconds, score in scored
     ]
-    print_table(
-        "model", "parameters", "steps", "seconds", "held out", "95 % interval", rows=rows, title=title
-    )
+    heading = interval_title(scored[0][-1])
+    print_table("model", "parameters", "steps", "seconds", "held out", heading, rows=rows, title=title)
     pooled = {turn.name: pool_sizes(evaluation.by_size) for turn, evaluation in measured}
     groups = next(iter(pooled.values()))  # the same for all: they wrote the same examples
     sizes = [str(low) if low == high else f"{low}–{high}" for low, high in groups]

@@ -13,6 +13,7 @@ from hf_attn.cli.output import (
     AsJson,
     Folder,
     check_data,
+    interval_title,
     open_checkpoint,
     print_json,
     print_table,
@@ -96,7 +97,7 @@ def evaluate_checkpoint(
     ]
     measures = map(in_words, overall.measures)
     title = f"{checkpoint}: {chosen.name}, {split}"
-    print_table("examples", "n", "exact match", "95 % interval", *measures, rows=rows, title=title)
+    print_table("examples", "n", "exact match", interval_title(overall), *measures, rows=rows, title=title)
 
 
 def generate(

@@ -128,7 +128,18 @@ def print_baseline(task: "Task", baseline: "Baseline") -> None:
 def score_row(score: "Score | Outcome", split: str = "held-out") -> dict:
     """A share of right answers in a split with its interval, as JSON Lines have it."""
     share = {f"{split.replace('-', '_')}_exact_match": score.exact_match}
-    return {"examples": score.examples, **share, "interval": [score.interval.low, score.interval.high]}
+    return {"examples": score.examples, **share, **interval_row(score)}
+
+
+def interval_row(score: "Score | Outcome") -> dict:
+    """A 95 % interval, and what it was resampled over where that is not examples."""
+    over = {"interval_over": score.over} if score.over else {}
+    return {"interval": [score.interval.low, score.interval.high], **over}
+
+
+def interval_title(score: "Score | Outcome") -> str:
+    """The heading of a column of intervals."""
+    return f"95 % interval over {score.over}" if score.over else "95 % interval"
 
 
 def score_cells(score: "Score | Outcome") -> tuple[str, str]:
@@ -141,4 +152,6 @@ def score_cells(score: "Score | Outcome") -> tuple[str, str]:
 def tell_score(score: "Score") -> str:
     from hf_attn.utils.markdown import write_share
 
-    return write_share(score.examples, score.exact_match, (score.interval.low, score.interval.high))
+    return write_share(
+        score.examples, score.exact_match, (score.interval.low, score.interval.high), score.over
+    )

@@ -22,6 +22,7 @@ from hf_attn.cli.output import (
     THREADS,
     AsJson,
     Failure,
+    interval_row,
     print_baseline,
     print_json,
     print_table,
@@ -157,6 +158,8 @@ def _train(run: "Run", directory: Path | None, save_every: float, track: str | N
         registry.check_recipe(run.task, run.recipe, accelerator.device, share)
         model = registry.build_model(run.task, run.recipe, run.seed)
     speaks = accelerator.is_main_process
+    if speaks and (data := run.task.describe_data()):
+        tell(data)
     with (
         _open_tracker(accelerator, track, run) as log,
         stop_on_signal() as stop,
@@ -257,7 +260,7 @@ def _print_result(
             validation_examples=report.validation_examples,
             held_out_exact_match=overall.exact_match,
             held_out_examples=overall.examples,
-            interval=[overall.interval.low, overall.interval.high],
+            **interval_row(overall),
             output_dir=str(directory) if directory else None,
         )
         return

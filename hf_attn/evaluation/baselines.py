@@ -3,12 +3,15 @@
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hf_attn.evaluation.metrics import Score, wilson_interval
+from hf_attn.evaluation.metrics import Score, score_answers
 from hf_attn.tasks.base import CLASSES, Task
 from hf_attn.tasks.splits import HELD_OUT, TRAINING, VALIDATION
 from hf_attn.tasks.text.text_classification import TextClassification
+
+if TYPE_CHECKING:
+    import numpy
 
 NAME = "TF-IDF, logistic regression"
 # what is counted: words and pairs of neighbours, or up to four characters in a row within a word
@@ -74,12 +77,12 @@ def measure_baseline(task: TextClassification, split: str = HELD_OUT) -> Baselin
         vectors = vectorizer.fit_transform(texts)
         for strength in STRENGTHS:
             model = LogisticRegression(C=strength, max_iter=MOST_ITERATIONS).fit(vectors, labels)
-            right, _ = _count_right(task, VALIDATION, vectorizer, model)
+            right = _find_right(task, VALIDATION, vectorizer, model).sum()
             tried.append((right, features, strength, vectorizer, model))
     _, features, strength, vectorizer, model = max(tried, key=lambda entry: entry[0])
     seconds = time.process_time() - started
-    right, n = _count_right(task, split, vectorizer, model)
-    score = Score(n, right / n, wilson_interval(right, n))
+    groups = [row.group for row in task.texts_of(split)]
+    score = score_answers(_find_right(task, split, vectorizer, model), groups, task.groups_name)
     return Baseline(score, features, strength, model.coef_.size + model.intercept_.size, seconds)
 
 
@@ -99,7 +102,7 @@ def _columns(task: TextClassification, split: str) -> tuple[list[str], list[str]
     return [row.source for row in rows], [row.target for row in rows]
 
 
-def _count_right(task: TextClassification, split: str, vectorizer, model) -> tuple[int, int]:
-    """How many of a split's texts are classed right, and how many there are."""
+def _find_right(task: TextClassification, split: str, vectorizer, model) -> "numpy.ndarray":
+    """Which of a split's texts are classed right."""
     texts, labels = _columns(task, split)
-    return int((model.predict(vectorizer.transform(texts)) == labels).sum()), len(texts)
+    return model.predict(vectorizer.transform(texts)) == labels

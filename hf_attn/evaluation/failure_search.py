@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from hf_attn.evaluation.metrics import Score, evaluate, predict, wilson_interval
+from hf_attn.evaluation.metrics import Score, evaluate, predict, score_answers
 from hf_attn.tasks import Task
 from hf_attn.tasks.base import CLASSES, TEXT
 from hf_attn.tasks.batch import END
@@ -52,10 +52,15 @@ def look_for_failures(model, task: Task, n: int = HELD_OUT_TRIED, seed: int = 0)
     batch = task.held_out(n, seed)
     sources = [task.read_source(row) for row in batch.input_ids.tolist()]
     wrong = {failure[0]: failure for failure in evaluation.failures}
-    patterns = {
-        name: _tried(len(chosen), [wrong[source] for source in chosen if source in wrong])
-        for name, chosen in _alike(task, sources, batch.labels).items()
-    }
+    groups = dict(zip(sources, task.groups_of(batch) or range(len(sources)), strict=True))
+    patterns = {}
+    for name, chosen in _alike(task, sources, batch.labels).items():
+        score = score_answers(
+            [source not in wrong for source in chosen],
+            [groups[source] for source in chosen],
+            task.groups_name,
+        )
+        patterns[name] = Tried(score, tuple(wrong[source] for source in chosen if source in wrong))
     made = make_hard_inputs(task, seed)
     patterns |= {name: _try(model, task, pairs) for name, pairs in made.items()}
     return Search(
@@ -113,16 +118,13 @@ def _alike(task: Task, sources: Sequence[str], labels) -> dict[str, list[str]]:
 def _try(model, task: Task, pairs: Sequence[tuple[str, str]]) -> Tried:
     """Let the model answer sources whose answers are known."""
     sources, answers = zip(*pairs, strict=True)
-    predictions = predict(model, task, task.batch_of(sources, answers)).tolist()
-    failures = []
+    batch = task.batch_of(sources, answers)
+    predictions = predict(model, task, batch).tolist()
+    failures, is_right = [], []
     for source, row, answer in zip(sources, predictions, answers, strict=True):
         written = task.decode(row)
         has_ended = task.kind == CLASSES or END in row
-        if not (has_ended and task.verify(source, written, answer).correct):
+        is_right.append(bool(has_ended and task.verify(source, written, answer).correct))
+        if not is_right[-1]:
             failures.append((source, written, answer))
-    return _tried(len(pairs), failures)
-
-
-def _tried(n: int, failures: Sequence[Failure]) -> Tried:
-    right = n - len(failures)
-    return Tried(Score(n, right / n, wilson_interval(right, n)), tuple(failures))
+    return Tried(score_answers(is_right, task.groups_of(batch), task.groups_name), tuple(failures))

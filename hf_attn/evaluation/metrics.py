@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -14,6 +14,7 @@ from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT, Task, check_count
 from hf_attn.tasks.batch import END, IGNORED, PAD, Batch
 from hf_attn.tasks.splits import HELD_OUT, VALIDATION
 
+RESAMPLES = 2000  # of groups, for an interval
 LARGEST_PART = 2**29  # numbers that examples measured together would leave for training: they leave fewer
 
 
@@ -32,14 +33,23 @@ class Score:
     Attributes:
         examples: how many were tried.
         exact_match: share that is right as a whole.
-        interval: Wilson's 95 % interval of exact_match.
+        interval: 95 % interval of exact_match: Wilson's; where examples came in groups, over these.
         measures: means of the task's other figures (token_accuracy, …); perplexity of text.
+        tally: group → how many of its examples are right, and how many there are; empty without groups.
+        groups: what the groups are, as "modules".
     """
 
     examples: int
     exact_match: float
     interval: Interval
     measures: dict[str, float] = field(default_factory=dict)
+    tally: Mapping[Hashable, tuple[int, int]] = field(default_factory=dict, repr=False)
+    groups: str = ""
+
+    @property
+    def over(self) -> str:
+        """What the interval was resampled over, as "89 modules"; empty where it is Wilson's."""
+        return f"{len(self.tally):,} {self.groups}" if are_grouped(self.tally) else ""
 
 
 @dataclass(frozen=True)
@@ -74,6 +84,80 @@ def wilson_interval(right: int, n: int, z: float = 1.96) -> Interval:
     low = 0.0 if right == 0 else (middle - spread) / scale  # exactly there, but for rounding
     high = 1.0 if right == n else (middle + spread) / scale
     return Interval(low, high)
+
+
+def are_grouped(tally: Mapping[Hashable, tuple[int, int]]) -> bool:
+    """Whether any group has several examples."""
+    return any(n > 1 for _, n in tally.values())
+
+
+def group_interval(tally: Mapping[Hashable, tuple[int, int]]) -> Interval:
+    """Where the true share lies with 95 % confidence, where not examples but whole groups were drawn.
+
+    The middle 95 % of the shares in RESAMPLES draws of as many groups, with replacement (the bootstrap of
+    Efron 1979, doi:10.1214/aos/1176344552). Where all or none is right, Wilson's interval of the groups.
+
+    Args:
+        tally: group → (how many of its examples are right, how many there are).
+
+    Raises:
+        ValueError: there is no group.
+    """
+    right, n = torch.tensor(list(tally.values()), dtype=torch.float64).reshape(-1, 2).T
+    if not len(n) or float(right.sum()) in (0.0, float(n.sum())):
+        return wilson_interval(len(n) if right.sum() else 0, len(n))
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.randint(len(n), (RESAMPLES, len(n)), generator=generator)
+    shares = right[drawn].sum(1) / n[drawn].sum(1)
+    low, high = shares.quantile(torch.tensor([0.025, 0.975], dtype=torch.float64)).tolist()
+    return Interval(low, high)
+
+
+def score_answers(
+    is_right: Iterable[bool],
+    groups: Sequence[Hashable] | None = None,
+    name: str = "",
+    measures: dict[str, float] | None = None,
+) -> Score:
+    """The share of answers that are right, with its interval.
+
+    Args:
+        is_right: of each answer.
+        groups: the group that each one's example was drawn with; None where each was drawn by itself.
+        name: what the groups are, as "modules".
+        measures: other figures to keep beside it.
+
+    Raises:
+        ValueError: no answer.
+    """
+    marks = [int(mark) for mark in is_right]
+    tally: dict[Hashable, tuple[int, int]] = {}
+    for mark, group in zip(marks, groups or (), strict=groups is not None):
+        right, n = tally.get(group, (0, 0))
+        tally[group] = (right + mark, n + 1)
+    return _score_tally(sum(marks), len(marks), tally, name, measures)
+
+
+def pool_scores(scores: Sequence[Score]) -> Score:
+    """One score of the examples of several, without their measures."""
+    tally: dict[Hashable, tuple[int, int]] = {}
+    for score in scores:
+        for group, (right, n) in score.tally.items():
+            before = tally.get(group, (0, 0))
+            tally[group] = (before[0] + right, before[1] + n)
+    right = sum(round(score.exact_match * score.examples) for score in scores)
+    return _score_tally(right, sum(score.examples for score in scores), tally, scores[0].groups)
+
+
+def _score_tally(
+    right: int,
+    n: int,
+    tally: Mapping[Hashable, tuple[int, int]],
+    name: str,
+    measures: dict[str, float] | None = None,
+) -> Score:
+    interval = group_interval(tally) if are_grouped(tally) else wilson_interval(right, n)
+    return Score(n, right / n, interval, measures or {}, tally, name)
 
 
 def predict(model, task: Task, batch: Batch, batch_size: int = 512, most: int | None = None) -> torch.Tensor:
@@ -215,7 +299,7 @@ def evaluate(model, task: Task, split: str = HELD_OUT, n: int = 1000, seed: int 
         raise ValueError(f"split={split!r} cannot be measured on; choose {HELD_OUT!r} or {VALIDATION!r}.")
     batch = task.held_out(n, seed) if split == HELD_OUT else task.validation(n, seed)
     if task.kind == TEXT:
-        return _evaluate_text(model, batch)
+        return _evaluate_text(model, task, batch)
     sources = [task.read_source(row) for row in batch.input_ids.tolist()]
     predictions = predict(model, task, batch)
     ended = [task.kind == CLASSES or END in row for row in predictions.tolist()]
@@ -225,35 +309,44 @@ def evaluate(model, task: Task, split: str = HELD_OUT, n: int = 1000, seed: int 
         (has_ended and bool(task.verify(*judged).correct), task.measure(*judged))
         for has_ended, *judged in zip(ended, sources, answers, references, strict=True)
     ]
-    groups: dict[int, list[tuple[bool, dict[str, float]]]] = defaultdict(list)
-    for source, row in zip(sources, rows, strict=True):
-        groups[task.size_of(source)].append(row)
+    groups = task.groups_of(batch)
+
+    def score(places: Sequence[int]) -> Score:
+        chosen = [rows[place] for place in places]
+        measures = {name: sum(figures[name] for _, figures in chosen) / len(chosen) for name in rows[0][1]}
+        drawn = groups and [groups[place] for place in places]
+        return score_answers((correct for correct, _ in chosen), drawn, task.groups_name, measures)
+
+    by_size: dict[int, list[int]] = defaultdict(list)
+    for place, source in enumerate(sources):
+        by_size[task.size_of(source)].append(place)
     wrong = [index for index, (correct, _) in enumerate(rows) if not correct]
     return Evaluation(
-        overall=_score(rows),
-        by_size={size: _score(groups[size]) for size in sorted(groups)},
+        overall=score(range(len(rows))),
+        by_size={size: score(by_size[size]) for size in sorted(by_size)},
         failures=tuple((sources[i], answers[i], references[i]) for i in wrong),
     )
 
 
-def _evaluate_text(model, batch: Batch, batch_size: int = 64) -> Evaluation:
+def _evaluate_text(model, task: Task, batch: Batch, batch_size: int = 64) -> Evaluation:
     """Next tokens guessed, and how surprising the true ones are: perplexity exp(mean −log p)."""
-    right = tokens = 0
+    is_right: list[bool] = []
     surprise = 0.0
     for part in parts_of(batch, model, batch_size):
         logits = next_logits(model, part).float()  # [B, T, V]
         counts = part.labels != IGNORED
-        right += int(((logits.argmax(-1) == part.labels) & counts).sum())
-        tokens += int(counts.sum())
+        is_right += (logits.argmax(-1) == part.labels)[counts].tolist()
         surprise += float(
             torch.nn.functional.cross_entropy(logits[counts], part.labels[counts], reduction="sum")
         )
-    nats = surprise / tokens
+    nats = surprise / len(is_right)
     measures = {"perplexity": math.exp(nats), "bits_per_token": nats / math.log(2)}
-    return Evaluation(Score(tokens, right / tokens, wilson_interval(right, tokens), measures), {}, ())
+    groups = groups_of_tokens(task, batch)
+    return Evaluation(score_answers(is_right, groups, task.groups_name, measures), {}, ())
 
 
-def _score(rows: list[tuple[bool, dict[str, float]]]) -> Score:
-    right = sum(correct for correct, _ in rows)
-    measures = {name: sum(figures[name] for _, figures in rows) / len(rows) for name in rows[0][1]}
-    return Score(len(rows), right / len(rows), wilson_interval(right, len(rows)), measures)
+def groups_of_tokens(task: Task, batch: Batch) -> list[Hashable]:
+    """The group of each token of a text that counts: that of its passage, which it was drawn with."""
+    groups = task.groups_of(batch) or range(len(batch))
+    counts = (batch.labels != IGNORED).sum(1).tolist()
+    return [group for group, count in zip(groups, counts, strict=True) for _ in range(count)]

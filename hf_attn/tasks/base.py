@@ -9,7 +9,7 @@ import functools
 import itertools
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
 
@@ -100,6 +100,7 @@ class Task(ABC):
     metric: ClassVar[str]  # what an exact match means here, in words
     size_name: ClassVar[str] = "length"  # what `size_of` counts
     is_computable: ClassVar[bool] = True  # ordinary code does it exactly
+    groups_name: ClassVar[str] = ""  # what `groups_of` tells apart, in the plural
     is_spaced: ClassVar[bool] = True  # a target's symbols have spaces between
     signs: ClassVar[str] = ""  # symbols of a source that have none around
     longest_text: ClassVar[int] = LONGEST_TEXT
@@ -214,6 +215,14 @@ class Task(ABC):
         verdict = self.verify(source, prediction, reference)
         longest = max(len(verdict.wrong), len(verdict.expected), 1)
         return {"token_accuracy": (len(verdict.wrong) - sum(verdict.wrong)) / longest}
+
+    def groups_of(self, batch: Batch) -> list[Hashable] | None:  # noqa: ARG002
+        """The group that each example was drawn with; None where each was drawn by itself."""
+        return None
+
+    def describe_data(self) -> str:
+        """What was read of the user's own file, in a sentence; empty where there is none."""
+        return ""
 
     def hard_inputs(self, randomness: random.Random) -> HardInputs:  # noqa: ARG002
         """Inputs on which models stumble, by what is hard about them; here none.

@@ -19,7 +19,7 @@ from transformers import PreTrainedModel
 
 from hf_attn.architectures.memory import count_planned_weights
 from hf_attn.architectures.registry import build_config, build_model, find_architecture
-from hf_attn.evaluation.metrics import Evaluation, Score, evaluate, wilson_interval
+from hf_attn.evaluation.metrics import Evaluation, Score, evaluate, pool_scores
 from hf_attn.models.config_checks import check_number
 from hf_attn.models.positions import POSITION_TYPES, Positions
 from hf_attn.tasks.base import CLASSES, SEQUENCE, Task
@@ -275,7 +275,5 @@ def pool_sizes(by_size: Mapping[int, Score], most: int = 4) -> dict[tuple[int, i
     pooled = {}
     for start in range(0, len(sizes), each):
         group = sizes[start : start + each]
-        examples = sum(by_size[size].examples for size in group)
-        right = sum(round(by_size[size].exact_match * by_size[size].examples) for size in group)
-        pooled[group[0], group[-1]] = Score(examples, right / examples, wilson_interval(right, examples))
+        pooled[group[0], group[-1]] = pool_scores([by_size[size] for size in group])
     return pooled

@@ -86,14 +86,23 @@ def write_score(score: Mapping) -> tuple[str, str, str]:
     return f"{score['examples']:,}", write_percent(score["exact_match"]), write_interval(score["interval"])
 
 
-def write_share(examples: int, share: float, interval: Sequence[float]) -> str:
+def write_share(examples: int, share: float, interval: Sequence[float], over: str = "") -> str:
     """A share with its interval, for a sentence.
 
-    >>> write_share(1000, 0.5, [0.25, 1])
-    '50 % right of 1,000 (95 % interval 25 % to 100 %)'
+    >>> write_share(1000, 0.5, [0.25, 1], "89 modules")
+    '50 % right of 1,000 (95 % interval 25 % to 100 % over 89 modules)'
+    """
+    return f"{write_percent(share)} right of {examples:,} ({interval_in_words(interval, over)})"
+
+
+def interval_in_words(interval: Sequence[float], over: str = "") -> str:
+    """A 95 % interval, and what it was resampled over where that is not examples.
+
+    >>> interval_in_words([0.25, 1])
+    '95 % interval 25 % to 100 %'
     """
     low, high = map(write_percent, interval)
-    return f"{write_percent(share)} right of {examples:,} (95 % interval {low} to {high})"
+    return f"95 % interval {low} to {high}" + (f" over {over}" if over else "")
 
 
 def in_words(name: str) -> str:

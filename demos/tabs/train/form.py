@@ -330,7 +330,7 @@ def describe_form(values: dict, table: Table | None = None) -> dict[str, str]:
     shown = f"{source} → {example.target}" if example.target else source
     size = formatting.size_in_words(build_empty(task, recipe))
     split = name_split(task, example.source) or "a hash decides what is held out"
-    hint = notices.note(f"{shown} ({split}). {size} parameters.")
+    hint = notices.note(" ".join([f"{shown} ({split}). {size} parameters.", task.describe_data()]).strip())
     return {"hint": hint, **error_lines(ERRORS)}
 
 

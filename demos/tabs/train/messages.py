@@ -94,7 +94,8 @@ def status_message(run: TrainingJob | None) -> str:
 
 
 def interval_in_words(score: Score) -> str:
-    return f"({formatting.percent(score.interval.low)} to {formatting.percent(score.interval.high)})"
+    over = f" over {score.over}" if score.over else ""
+    return f"({formatting.percent(score.interval.low)} to {formatting.percent(score.interval.high)}{over})"
 
 
 def baseline_message(run: TrainingJob) -> str:

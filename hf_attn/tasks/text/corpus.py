@@ -7,7 +7,7 @@ is here.
 import functools
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, NamedTuple
 
@@ -15,8 +15,8 @@ import torch
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
-from hf_attn.tasks.base import Task, check_count
-from hf_attn.tasks.batch import SPECIAL_TOKENS, Batch, Ragged
+from hf_attn.tasks.base import TEXT, Task, check_count
+from hf_attn.tasks.batch import END, IGNORED, PAD, SPECIAL_TOKENS, Batch, Ragged
 from hf_attn.tasks.splits import SPLITS, TRAINING, fold_text, split_by_group
 from hf_attn.tasks.tokenizers.trained import train_tokenizer, wrap_text_tokenizer
 
@@ -97,6 +97,7 @@ class CorpusTask(Task):
     size_name = "tokens"
     origin: ClassVar[str] = "a file of the user's own"  # where the rows come from, in words
     grouped_by: ClassVar[str] = "equal texts"  # what a group is, in words
+    groups_name: ClassVar[str] = "texts"
 
     # What a subclass says
 
@@ -185,6 +186,18 @@ class CorpusTask(Task):
     def _split_of_source(self) -> dict[str, str]:
         rows = zip(self.rows, self.splits, strict=True)
         return {fold_text(row.source): split for row, split in rows if row.source}
+
+    def groups_of(self, batch: Batch) -> list[Hashable] | None:
+        """The group of each row, known by its ids; what is not in the data is a group of its own."""
+        keys = map(_content, batch.labels.tolist() if self.kind == TEXT else batch.input_ids.tolist())
+        return [self._group_of_ids.get(key, key) for key in keys]
+
+    @functools.cached_property
+    def _group_of_ids(self) -> dict[tuple[int, ...], str]:
+        encoded = self.encoded
+        sequences = encoded.targets if self.kind == TEXT else encoded.sources
+        rows = zip(sequences.ids.split(sequences.lengths.tolist()), encoded.numbers, strict=True)
+        return {_content(ids.tolist()): self.rows[number].group for ids, number in rows}
 
     def restore(self, tokenizer: PreTrainedTokenizerFast, classes: Sequence[str]) -> "CorpusTask":
         """The task with a checkpoint's tokenizer and classes; only examples need the data."""
@@ -279,6 +292,11 @@ class CorpusTask(Task):
 
     def _batch_of_rows(self, rows: torch.Tensor) -> Batch:
         return self.batch(self.encoded.sources.rows(rows), self.encoded.targets.rows(rows))
+
+
+def _content(ids: Iterable[int]) -> tuple[int, ...]:
+    """A sequence of ids without what closes and pads it."""
+    return tuple(index for index in ids if index not in (PAD, END, IGNORED))
 
 
 def leave_out_contradictions(rows: Iterable[Row]) -> list[Row]:

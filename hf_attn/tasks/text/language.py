@@ -113,6 +113,10 @@ class Language(OwnText):
             raise ValueError(f"{self.dataset or self.path} has {len(documents)} {lacking}")
         return [Row("", document, fold_text(document)) for document in documents]
 
+    @property
+    def groups_name(self) -> str:  # type: ignore[override]
+        return "texts" if self.path or self.dataset else Topics.groups_name
+
     def tokenizer_texts(self, rows: Sequence[Row]) -> list[str]:
         return [row.target for row in rows]
 

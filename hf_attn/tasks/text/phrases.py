@@ -26,6 +26,7 @@ class Phrases(TextClassification):
     notation = "a word or phrase"
     origin = "Unicode's Common Locale Data Repository, as Babel has it"
     grouped_by = "phrases of one meaning in all languages"
+    groups_name = "meanings"
     tokenizer_size = 1000
     unknown_share = 0.05
     recipes: ClassVar[Mapping[str, Recipe]] = {

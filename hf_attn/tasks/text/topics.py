@@ -53,6 +53,7 @@ class Topics(TextClassification):
     notation = "a docstring"
     origin = "the docstrings of Python's standard library"
     grouped_by = "docstrings of one module"
+    groups_name = "modules"
     tokenizer_size = 4000
     is_lowercase = True
     unknown_share = 0.3

@@ -3,6 +3,7 @@
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from transformers import PreTrainedTokenizerFast
 
@@ -11,9 +12,32 @@ from hf_attn.tasks.batch import SPECIAL_TOKENS, UNKNOWN
 from hf_attn.tasks.splits import split_within_targets
 from hf_attn.tasks.text.corpus import CorpusTask, Row
 from hf_attn.tasks.tokenizers.trained import KINDS, SPACE
+from hf_attn.tasks.user.read_table import choose_columns, column_names, describe_columns
 
 MOST_TOKENS = 30_000  # of a vocabulary: more than a small model has use for
 MOST_NAMED = 120  # known characters that an error lists
+
+
+class TableTask:
+    """What a table of the user's own is read by: a task mixes it in before its kind.
+
+    A subclass has the options `path` and `dataset`, and one for each of its `column_options`.
+    """
+
+    path: str
+    dataset: str
+    column_options: ClassVar[tuple[str, ...]]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are read, in the order of `column_options`."""
+        chosen = {role: getattr(self, role) for role in self.column_options}
+        if self.dataset:
+            return tuple(name or role for role, name in chosen.items())
+        return choose_columns(column_names(self.path, list(filter(None, chosen.values()))), chosen)
+
+    def describe_data(self) -> str:
+        return describe_columns(self.path, self.columns, self.column_options) if self.path else ""
 
 
 @dataclass(frozen=True)

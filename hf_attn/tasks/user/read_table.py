@@ -4,11 +4,13 @@ import contextlib
 import csv
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from hf_attn.utils.folder_files import read_bounded
+from hf_attn.utils.text import shorten
 
 MOST_BYTES = 50 * 2**20
 MOST_CHARACTERS = 20_000  # of one cell: more than any model here reads
@@ -23,6 +25,7 @@ MAGIC = {
     b"\xff\xd8\xff": "a picture",
     b"SQLite format 3": "a database",
 }
+USUAL_NAMES = {"text", "label", "source", "target"}
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 TABLE, SAVE_AS = "a table of text", "save the table as CSV in UTF-8"
 
@@ -36,13 +39,13 @@ class Line:
 
 
 def read_columns(path: str | Path, columns: Sequence[str]) -> list[Line]:
-    """Read columns of a CSV or TSV file (the first line names them) or of JSON Lines (one object a line).
+    """Read columns of a CSV or TSV file or of JSON Lines (one object a line).
 
     Comma, semicolon, tab or bar between cells is found out. Numbers are read as text: label 1 is class "1".
 
     Args:
         path: the file, in UTF-8, with or without a byte order mark.
-        columns: their names.
+        columns: their names, as `column_names` has them.
 
     Raises:
         ValueError: the file is not there, is no text, is too large, or a row cannot be read; nothing is read
@@ -69,18 +72,53 @@ def read_columns(path: str | Path, columns: Sequence[str]) -> list[Line]:
     return lines
 
 
-def column_names(path: str | Path) -> list[str]:
-    """What the first line of a CSV, or the first object of JSON Lines, names, if it names anything."""
+def column_names(path: str | Path, asked: Sequence[str] = ()) -> list[str]:
+    """The names of a table's columns.
+
+    Of a CSV its first line, or numbers ("1", "2", …) where that line is a row like the others; of JSON Lines
+    the keys of the first object. A first line that holds all names `asked` for is no row.
+    """
     path = Path(path)
-    text = read_text(path).lstrip()
-    first = io.StringIO(text, newline="").readline()
+    text = read_text(path)
+    if not _is_json(path, text):
+        return list(_find_header(text, asked)[0])
+    with contextlib.suppress(ValueError):
+        row = json.loads(text.lstrip().partition("\n")[0])
+        return list(row) if isinstance(row, dict) else []
+    return []
+
+
+def choose_columns(names: Sequence[str], chosen: Mapping[str, str]) -> tuple[str, ...]:
+    """The columns to read, one for each role.
+
+    Args:
+        names: what `column_names` found.
+        chosen: role → the column that the user chose for it; where empty, the one of the role's name counts
+            (capitals alike), else the first that is left.
+    """
+    free = [name for name in names if name not in chosen.values()]
+    known = {name.casefold(): name for name in free}
+    found = [name or known.get(role, "") for role, name in chosen.items()]
+    left = (name for name in free if name not in found)
+    return tuple(name or next(left, role) for role, name in zip(chosen, found, strict=True))
+
+
+def describe_columns(path: str | Path, columns: Sequence[str], roles: Sequence[str]) -> str:
+    """Which columns of a table are read as what, and how many rows: what a user sees before training.
+
+    A CSV's columns are numbered, never named: a first line that names none could be a row after all.
+    """
+    path = Path(path)
+    text = read_text(path)
+    count = len(read_columns(path, columns))
     if _is_json(path, text):
-        with contextlib.suppress(ValueError):
-            row = json.loads(first)
-            return list(row) if isinstance(row, dict) else []
-        return []
-    headers = [next(csv.reader([first], delimiter=delimiter), []) for delimiter in DELIMITERS]
-    return [name.strip() for name in max(headers, key=len)]
+        places, how = [repr(name) for name in columns], ""
+    else:
+        names, _, has_header = _find_header(text, columns)
+        places = [str(names.index(name) + 1) for name in columns]
+        how = "; the first line is read as their names" if has_header else "; they have no names"
+    read = ", ".join(f"column {place} is the {role}" for place, role in zip(places, roles, strict=True))
+    return f"{path.name}: {count:,} rows, {read}{how}."
 
 
 def _is_json(path: Path, text: str) -> bool:
@@ -126,14 +164,26 @@ def _refuse_binary(path: Path, content: bytes, wanted: str, remedy: str) -> None
 
 
 def _csv_lines(path: Path, text: str, columns: Sequence[str]) -> Iterator[Line]:
-    header, delimiter = _find_header(path, text, columns)
+    header, delimiter, has_header = _find_header(text, columns)
+    if not set(columns) <= set(header):
+        if len(header) < 2:
+            raise ValueError(
+                f"{path} has one column only, and no comma, semicolon, tab or bar between cells; "
+                f"{_example(columns)}."
+            )
+        lacking = next(name for name in columns if name not in header)
+        first = text.partition("\n")[0].strip()
+        raise ValueError(
+            f"{path} has no column {lacking!r}: its first line is {shorten(first)!r}. Choose columns by the "
+            "task's options: by name, or by number (1, 2, …) where the first line names none."
+        )
     places = [header.index(name) for name in columns]
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     begins = 1
     try:
         for row in reader:
             number, begins = begins, reader.line_num + 1
-            if number == 1 or not any(cell.strip() for cell in row):
+            if (has_header and number == 1) or not any(cell.strip() for cell in row):
                 continue
             if len(row) != len(header):
                 raise ValueError(
@@ -145,21 +195,45 @@ def _csv_lines(path: Path, text: str, columns: Sequence[str]) -> Iterator[Line]:
         raise ValueError(f'{path}, line {begins}: {error}; does a quote (") not close?') from error
 
 
-def _find_header(path: Path, text: str, columns: Sequence[str]) -> tuple[list[str], str]:
-    """The names in the first line, and what stands between cells."""
+def _find_header(text: str, columns: Sequence[str] = ()) -> tuple[list[str], str, bool]:
+    """(names of the columns, what stands between cells, whether the first line names them).
+
+    Columns that are asked for and stand in the first line make it a header, whatever else it looks like.
+    """
     first = io.StringIO(text, newline="").readline()
     headers = {}
     for delimiter in DELIMITERS:
         headers[delimiter] = [name.strip() for name in next(csv.reader([first], delimiter=delimiter), [])]
-        if set(columns) <= set(headers[delimiter]):
-            return headers[delimiter], delimiter
-    header = max(headers.values(), key=len)
-    if len(header) < 2:
-        raise ValueError(
-            f"{path} has one column only, and no comma, semicolon, tab or bar between cells; "
-            f"{_example(columns)}."
-        )
-    raise ValueError(_missing(path, columns, header))
+    delimiter = max(
+        headers, key=lambda delimiter: (set(columns) <= set(headers[delimiter]), len(headers[delimiter]))
+    )
+    header = headers[delimiter]
+    numbers = [str(number) for number in range(1, len(header) + 1)]
+    if _is_row(header, text, delimiter) and not (columns and set(columns) <= set(header) - set(numbers)):
+        return numbers, delimiter, False
+    return header, delimiter, True
+
+
+def _is_row(first: Sequence[str], text: str, delimiter: str) -> bool:
+    """Whether a CSV's first line is a row like the others.
+
+    It is where it has none of the usual names, and holds a number, or a cell that stands twice more in its
+    column: a class that can be learned does.
+    """
+    if len(first) < 2 or not all(first) or not USUAL_NAMES.isdisjoint(map(str.casefold, first)):
+        return False
+    if list(first) != [str(place) for place in range(len(first))]:  # so a data frame without names is written
+        for cell in first:
+            with contextlib.suppress(ValueError):
+                float(cell)
+                return True
+    again: Counter[int] = Counter()
+    with contextlib.suppress(csv.Error):  # told where the rows are read
+        for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
+            again.update(
+                place for place, cell in enumerate(row[: len(first)]) if cell.strip() == first[place]
+            )
+    return any(count > 2 for count in again.values())
 
 
 def _json_lines(path: Path, text: str, columns: Sequence[str]) -> Iterator[Line]:
@@ -178,7 +252,11 @@ def _json_lines(path: Path, text: str, columns: Sequence[str]) -> Iterator[Line]
                 f'write {{"{columns[0]}": …}} on each line.'
             )
         if not set(columns) <= set(row):
-            raise ValueError(_missing(f"{path}, line {number},", columns, list(row)))
+            lacking = next(name for name in columns if name not in row)
+            raise ValueError(
+                f"{path}, line {number}, has no key {lacking!r}; it has {', '.join(map(repr, row))}: choose "
+                "among them by the task's options."
+            )
         yield Line(number, tuple(_as_text(path, number, name, row[name]) for name in columns))
 
 
@@ -189,14 +267,6 @@ def _as_text(path: Path, number: int, name: str, value: object) -> str:
             f"{path}, line {number}: {name!r} must be text or a number, not {type(value).__name__}."
         )
     return "" if value is None else str(value).strip()
-
-
-def _missing(path: str | Path, columns: Sequence[str], there: Sequence[str]) -> str:
-    lacking = next(name for name in columns if name not in there)
-    return (
-        f"{path} has no column {lacking!r}; it has {', '.join(map(repr, there))}. The first line of a CSV "
-        "must name the columns; choose among them by the task's options."
-    )
 
 
 def _example(columns: Sequence[str]) -> str:

@@ -11,26 +11,27 @@ from hf_attn.tasks.recipes import Recipe
 from hf_attn.tasks.splits import HELD_OUT, SPLITS, fold_text, stable_hash
 from hf_attn.tasks.text.corpus import Row, leave_out_contradictions
 from hf_attn.tasks.text.text_classification import PRODUCT_MODEL, TextClassification
+from hf_attn.tasks.user.base import TableTask
 from hf_attn.tasks.user.read_dataset import read_dataset
-from hf_attn.tasks.user.read_table import column_names, read_columns
+from hf_attn.tasks.user.read_table import read_columns
 
 FEWEST_ROWS = 30  # a tenth of it is three texts to measure on
 MOST_CLASSES = 100
-TEXT_COLUMN, LABEL_COLUMN = "text", "label"
 
 
 @dataclass(frozen=True)
-class OwnClasses(TextClassification):
+class OwnClasses(TableTask, TextClassification):
     """Name the class of a text, learned from a table of one's own: "what a film" → "good".
 
     Classes may be words or numbers (then their names are "1", "2", …). A row that stands there twice counts
     once.
 
     Args:
-        path: a CSV, TSV or JSON Lines file, in UTF-8; the first line of a CSV names the columns.
+        path: a CSV, TSV or JSON Lines file, in UTF-8. Where the first line of a CSV names no columns,
+            they are called 1, 2, ….
         dataset: instead of a file, a data set's name on the Hub.
-        text: the column with the texts; where empty, "text" or the first that is not the label's.
-        label: the column with the classes; where empty, "label" or the first that is not the text's.
+        text: the column with the texts; where empty, "text" or, in a file, the first that is left.
+        label: the column with the classes; where empty, "label" or, in a file, the next that is left.
     """
 
     path: str = ""
@@ -88,18 +89,6 @@ class OwnClasses(TextClassification):
             refuse_contradictions(rows, [line.number for line in lines], self.path)
         check_classes(rows, self.path or self.dataset)
         return rows
-
-    @property
-    def columns(self) -> tuple[str, str]:
-        """The columns that are read: the texts', the labels'."""
-        if self.dataset:
-            return self.text or TEXT_COLUMN, self.label or LABEL_COLUMN
-        names = column_names(self.path)
-        text, label = self.text, self.label or (LABEL_COLUMN if LABEL_COLUMN in names else "")
-        if not text:
-            others = [name for name in names if name != label]
-            text = TEXT_COLUMN if TEXT_COLUMN in others else next(iter(others), TEXT_COLUMN)
-        return text, label or next((name for name in names if name != text), LABEL_COLUMN)
 
 
 def check_classes(rows: Sequence[Row], source: str) -> None:

@@ -15,26 +15,25 @@ from hf_attn.tasks.recipes import Recipe
 from hf_attn.tasks.splits import HELD_OUT, SPLITS, fold_text, stable_hash
 from hf_attn.tasks.text.corpus import MOST_POSITIONS, Row, encode_all
 from hf_attn.tasks.text.pronunciation import PRODUCT_MODEL
-from hf_attn.tasks.user.base import OwnText
+from hf_attn.tasks.user.base import OwnText, TableTask
 from hf_attn.tasks.user.read_dataset import read_dataset
-from hf_attn.tasks.user.read_table import column_names, read_columns
+from hf_attn.tasks.user.read_table import read_columns
 from hf_attn.tasks.user.table_classes import FEWEST_ROWS
 
 
 @dataclass(frozen=True)
-class Pairs(OwnText):
+class Pairs(TableTask, OwnText):
     """Write the target for a source, learned from a table of one's own: "2 cats" → "two cats".
 
     Source and target share one vocabulary. Of several targets for one source the first counts. Sources that
     differ in capitals, accents, spaces and leading zeros alone stand in one split.
 
     Args:
-        path: a CSV, TSV or JSON Lines file, in UTF-8; the first line of a CSV names the columns.
+        path: a CSV, TSV or JSON Lines file, in UTF-8. Where the first line of a CSV names no columns,
+            they are called 1, 2, ….
         dataset: instead of a file, a data set: its name on the Hub, or a folder that `datasets` reads.
-        source: the column that is read; where empty, the first that is not the target's ("source" in a
-            data set).
-        target: the column that is written; where empty, the first that is not the source's ("target" in a
-            data set).
+        source: the column that is read; where empty, "source" or, in a file, the first that is left.
+        target: the column that is written; where empty, "target" or, in a file, the next that is left.
         tokenizer_kind: "characters", "bpe" or "words"; words met once are read and written as `<unk>`.
         vocab_size: most tokens of the vocabulary.
         max_length: most tokens of a source or target, `</s>` included.
@@ -86,17 +85,13 @@ class Pairs(OwnText):
     def _table(self) -> list[tuple[str, ...]]:
         """The pairs as they stand in the file, none twice."""
         if self.dataset:
-            columns = (self.source or "source", self.target or "target")
-            return list(dict.fromkeys(line.cells for line in read_dataset(self.dataset, columns)))
+            return list(dict.fromkeys(line.cells for line in read_dataset(self.dataset, self.columns)))
         if not self.path:
             raise ValueError(
                 "Task 'pairs' has no data: give path=table.csv, a table of sources and targets, or dataset=… "
                 "for a data set on the Hub."
             )
-        names = column_names(self.path)
-        source = self.source or next((name for name in names if name != self.target), "source")
-        target = self.target or next((name for name in names if name != source), "target")
-        return list(dict.fromkeys(line.cells for line in read_columns(self.path, (source, target))))
+        return list(dict.fromkeys(line.cells for line in read_columns(self.path, self.columns)))
 
     @property
     def further_targets(self) -> int:
