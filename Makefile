@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 CHECKPOINTS := model_cards
 
-.PHONY: app test test-fast test-slow lint lint-web bench sources reference checkpoints cards space pictures chromium clean
+.PHONY: app test test-fast test-slow lint lint-web bench sources reference figures checkpoints cards space pictures chromium clean
 
 app: $(VENV)/.app
 	$(BIN)/python app.py $(ARGS)
@@ -73,6 +73,10 @@ cards: $(VENV)/.app
 # The page of all commands, from their help.
 reference: $(VENV)/.test
 	$(BIN)/python -m docs.command_line
+
+# The measured figures of README and docs, from the lines in benchmarks/results.
+figures: $(VENV)/.test
+	$(BIN)/python -m docs.figures
 
 # The exact folder that `hf-attn push-space` pushes, to look at or to push by git.
 space: $(VENV)/.app
