@@ -12,6 +12,7 @@ import torch
 
 from hf_attn.architectures.map_sizes import side_of
 from hf_attn.generation.beam_search import BeamSearch, beam_search
+from hf_attn.generation.decoders import is_decoder_only, open_decoder
 from hf_attn.generation.strategies import STRATEGIES, complete_settings
 from hf_attn.models.config_checks import check_number
 
@@ -89,79 +90,6 @@ def _end_ids(model) -> list[int]:
     return end if isinstance(end, list) else [end]
 
 
-def find_start(model) -> int:
-    """The token that an encoder-decoder's answers start with; ValueError where nothing says which one."""
-    for holder in (model.config, getattr(model, "generation_config", None)):
-        if (start := getattr(holder, "decoder_start_token_id", None)) is not None:
-            return start
-    raise ValueError(
-        f"{type(model).__name__} does not say which token its answers start with: set "
-        "model.config.decoder_start_token_id, of two BERTs to tokenizer.cls_token_id."
-    )
-
-
-def is_decoder_only(model) -> bool:
-    """Whether a model reads one sequence, and goes on writing behind what it has read."""
-    return not model.config.is_encoder_decoder and model.can_generate()
-
-
-class IncrementalDecoder:
-    """A model that writes, one token at a time and a batch at once, remembering what it has computed.
-
-    Args:
-        model: an encoder-decoder or a decoder-only model with a head, in evaluation mode.
-        input_ids: [B, S] sources; padded on the left for a decoder-only model.
-        attention_mask: [B, S], 1 = token; None where nothing is padded.
-    """
-
-    def __init__(self, model, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None):
-        self.model, self.mask, self.cache = model, attention_mask, None
-        self.is_decoder_only = is_decoder_only(model)
-        self.prompt = input_ids
-        if not self.is_decoder_only:
-            self.memory = model.get_encoder()(input_ids, attention_mask=attention_mask)
-
-    def next_logits(self, token: torch.Tensor | None = None) -> torch.Tensor:
-        """[B, V]: scores of the next token, after the one just written [B, 1]; None before the first.
-
-        Raises:
-            ValueError: the model remembers nothing of what it has computed.
-        """
-        inputs = self._after_prompt(token) if self.is_decoder_only else self._after_start(token)
-        outputs = self.model(**inputs, attention_mask=self.mask, past_key_values=self.cache, use_cache=True)
-        self.cache = outputs.get("past_key_values")
-        if self.cache is None:
-            raise ValueError(
-                f"{type(self.model).__name__} gives no past_key_values, and nothing is written here without: "
-                "write with model.generate, and give that as the target."
-            )
-        return outputs.logits[:, -1]
-
-    def reorder_rows(self, rows: torch.Tensor) -> None:
-        """Go on with these rows [R], each as often as it is named."""
-        rows = rows.to(self.prompt.device)
-        self.prompt = self.prompt.index_select(0, rows)
-        if self.mask is not None:
-            self.mask = self.mask.index_select(0, rows)
-        if self.cache is not None:
-            self.cache.reorder_cache(rows)
-        if not self.is_decoder_only:
-            states = {name: part for name, part in self.memory.items() if isinstance(part, torch.Tensor)}
-            self.memory = type(self.memory)(**{name: part[rows] for name, part in states.items()})
-
-    def _after_start(self, token: torch.Tensor | None) -> dict:
-        if token is None:
-            token = self.prompt.new_full((len(self.prompt), 1), find_start(self.model))
-        return {"decoder_input_ids": token, "encoder_outputs": self.memory}
-
-    def _after_prompt(self, token: torch.Tensor | None) -> dict:
-        if token is None:
-            return {"input_ids": self.prompt, "logits_to_keep": 1}
-        if self.mask is not None:
-            self.mask = torch.cat((self.mask, torch.ones_like(token)), dim=1)
-        return {"input_ids": token}
-
-
 @torch.no_grad()
 def greedy_ids(model, input_ids, attention_mask=None, max_new_tokens: int = 64) -> torch.Tensor:
     """Write the likeliest token each time, a whole batch at once. `model.generate` is the plain twin.
@@ -179,7 +107,7 @@ def greedy_ids(model, input_ids, attention_mask=None, max_new_tokens: int = 64) 
     done = torch.zeros(len(input_ids), 1, dtype=torch.bool, device=input_ids.device)
     token, written = None, []
     with evaluating(model):
-        decoder = IncrementalDecoder(model, input_ids, attention_mask)
+        decoder = open_decoder(model, input_ids, attention_mask)
         for _ in range(max_new_tokens):
             likeliest = decoder.next_logits(token).argmax(-1, keepdim=True)
             token = likeliest.masked_fill(done, model.config.pad_token_id)
@@ -273,7 +201,7 @@ def _check_source(input_ids: torch.Tensor, max_new_tokens: int | None) -> None:
 def _step_by_step(
     model, input_ids, allowed: Callable[[torch.Tensor], torch.Tensor], generator, limit: int
 ) -> Generation:
-    decoder = IncrementalDecoder(model, input_ids)
+    decoder = open_decoder(model, input_ids)
     token = None
     choices: list[Choice] = []
     while len(choices) < limit:
@@ -311,7 +239,7 @@ def search_beams(
     limit = max_new_tokens or most_tokens(model, input_ids.shape[1])
     with evaluating(model), torch.no_grad():
         return beam_search(
-            IncrementalDecoder(model, input_ids),
+            open_decoder(model, input_ids),
             num_beams,
             limit,
             _end_ids(model),

@@ -1,0 +1,289 @@
+"""What writes one token after another and remembers what it has read: by the model itself, or leanly."""
+
+import torch
+from torch import nn
+from torch.nn.functional import embedding, layer_norm, linear, scaled_dot_product_attention
+
+from hf_attn.models.attention import OutputProjection
+from hf_attn.models.layers import DecoderLayer, EncoderLayer, Residual
+from hf_attn.models.modeling_attn_decoder import AttnDecoderForCausalLM
+from hf_attn.models.modeling_attn_seq2seq import AttnSeq2SeqForConditionalGeneration
+from hf_attn.models.position_base import position_ids_from_mask
+from hf_attn.models.position_rotary import rotate
+
+KERNELS = ("sdpa", "eager")  # both compute what is computed here
+HOLDING = (nn.Linear, OutputProjection, nn.Embedding, nn.LayerNorm)  # what may hold weights
+ROOM = 32  # tokens that keys and values have room for at first; it doubles
+
+
+def find_start(model) -> int:
+    """The token that an encoder-decoder's answers start with; ValueError where nothing says which one."""
+    for holder in (model.config, getattr(model, "generation_config", None)):
+        if (start := getattr(holder, "decoder_start_token_id", None)) is not None:
+            return start
+    raise ValueError(
+        f"{type(model).__name__} does not say which token its answers start with: set "
+        "model.config.decoder_start_token_id, of two BERTs to tokenizer.cls_token_id."
+    )
+
+
+def is_decoder_only(model) -> bool:
+    """Whether a model reads one sequence, and goes on writing behind what it has read."""
+    return not model.config.is_encoder_decoder and model.can_generate()
+
+
+class IncrementalDecoder:
+    """A model that writes, one token at a time and a batch at once, remembering what it has computed.
+
+    Args:
+        model: an encoder-decoder or a decoder-only model with a head, in evaluation mode.
+        input_ids: [B, S] sources; padded on the left for a decoder-only model.
+        attention_mask: [B, S], 1 = token; None where nothing is padded.
+    """
+
+    def __init__(self, model, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None):
+        self.model, self.mask, self.cache = model, attention_mask, None
+        self.is_decoder_only = is_decoder_only(model)
+        self.prompt = input_ids
+        if not self.is_decoder_only:
+            self.memory = model.get_encoder()(input_ids, attention_mask=attention_mask)
+
+    def next_logits(self, token: torch.Tensor | None = None) -> torch.Tensor:
+        """[B, V]: scores of the next token, after the one just written [B, 1]; None before the first.
+
+        Raises:
+            ValueError: the model remembers nothing of what it has computed.
+        """
+        inputs = self._after_prompt(token) if self.is_decoder_only else self._after_start(token)
+        outputs = self.model(**inputs, attention_mask=self.mask, past_key_values=self.cache, use_cache=True)
+        self.cache = outputs.get("past_key_values")
+        if self.cache is None:
+            raise ValueError(
+                f"{type(self.model).__name__} gives no past_key_values, and nothing is written here without: "
+                "write with model.generate, and give that as the target."
+            )
+        return outputs.logits[:, -1]
+
+    def reorder_rows(self, rows: torch.Tensor) -> None:
+        """Go on with these rows [R], each as often as it is named."""
+        rows = rows.to(self.prompt.device)
+        self.prompt = self.prompt.index_select(0, rows)
+        if self.mask is not None:
+            self.mask = self.mask.index_select(0, rows)
+        if self.cache is not None:
+            self.cache.reorder_cache(rows)
+        if not self.is_decoder_only:
+            states = {name: part for name, part in self.memory.items() if isinstance(part, torch.Tensor)}
+            self.memory = type(self.memory)(**{name: part[rows] for name, part in states.items()})
+
+    def _after_start(self, token: torch.Tensor | None) -> dict:
+        if token is None:
+            token = self.prompt.new_full((len(self.prompt), 1), find_start(self.model))
+        return {"decoder_input_ids": token, "encoder_outputs": self.memory}
+
+    def _after_prompt(self, token: torch.Tensor | None) -> dict:
+        if token is None:
+            return {"input_ids": self.prompt, "logits_to_keep": 1}
+        if self.mask is not None:
+            self.mask = torch.cat((self.mask, torch.ones_like(token)), dim=1)
+        return {"input_ids": token}
+
+
+
+def can_serve(model) -> bool:
+    """Whether a LeanDecoder writes what the model would: one of ours, with nothing hooked or put in its place."""
+    if type(model) not in (AttnSeq2SeqForConditionalGeneration, AttnDecoderForCausalLM):
+        return False
+    stack = model.get_decoder()
+    if stack.config._attn_implementation not in KERNELS:  # as inside of `intervening`
+        return False
+    if stack.positions.reads_neighbours or stack.positions.needs_weights:
+        return False
+    parts = [*stack.layers.modules(), model.lm_head, stack.embed_tokens]
+    holding = [part for part in parts if part._parameters]
+    return all(type(part) in HOLDING for part in holding) and not any(
+        part._forward_hooks or part._forward_pre_hooks for part in parts
+    )
+
+
+def open_decoder(model, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None):
+    """The decoder that writes fastest with this model; see `IncrementalDecoder` for the arguments."""
+    kind = LeanDecoder if can_serve(model) else IncrementalDecoder
+    return kind(model, input_ids, attention_mask)
+
+
+def join_maps(*maps: nn.Linear) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Weight and bias of several linear maps of one input as one: [B, D] → [B, D + D + …]."""
+    bias = None if maps[0].bias is None else torch.cat([part.bias for part in maps])
+    return torch.cat([part.weight for part in maps]), bias
+
+
+class Sublayer:
+    """The residual around a part of a layer, and the last linear map of that part: weights, no modules.
+
+    pre: x + W f(LN(x));   post: LN(x + W f(x))
+    """
+
+    def __init__(self, residual: Residual, output: nn.Linear):
+        norm = residual.norm
+        self.is_pre_norm = residual.is_pre_norm
+        self.norm = norm.normalized_shape, norm.weight, norm.bias, norm.eps
+        self.output = output.weight, output.bias
+
+    def before(self, states: torch.Tensor) -> torch.Tensor:
+        return layer_norm(states, *self.norm) if self.is_pre_norm else states
+
+    def after(self, states: torch.Tensor, made: torch.Tensor) -> torch.Tensor:
+        total = states + linear(made, *self.output)
+        return total if self.is_pre_norm else layer_norm(total, *self.norm)
+
+
+class LeanLayer:
+    """A layer of a LeanDecoder, with the keys and values that it has read.
+
+    Args:
+        layer: of the stack.
+        memory: [B, S, D], what cross-attention reads; None of a decoder-only model.
+    """
+
+    def __init__(self, layer: DecoderLayer | EncoderLayer, memory: torch.Tensor | None):
+        own, feed_forward = layer.self_attn, layer.feed_forward
+        self.head_dim = own.head_dim
+        self.query_key_value = join_maps(own.q_proj, own.k_proj, own.v_proj)
+        self.own = Sublayer(layer.self_attn_residual, own.o_proj)
+        self.up = feed_forward.up_proj.weight, feed_forward.up_proj.bias
+        self.activation = feed_forward.activation
+        self.feed_forward = Sublayer(layer.feed_forward_residual, feed_forward.down_proj)
+        self.seen: torch.Tensor | None = None  # [2, B, H, room, Dh], keys and values of tokens
+        self.memory: torch.Tensor | None = None  # [2, B, H, S, Dh], those of the memory
+        if memory is not None:
+            cross = layer.cross_attn
+            self.cross = Sublayer(layer.cross_attn_residual, cross.o_proj)
+            self.query = cross.q_proj.weight, cross.q_proj.bias
+            made = linear(memory, *join_maps(cross.k_proj, cross.v_proj))
+            self.memory = made.unflatten(-1, (2, -1, self.head_dim)).permute(2, 0, 3, 1, 4).contiguous()
+
+    def read(self, states: torch.Tensor, place: int, rotation, own_mask, memory_mask) -> torch.Tensor:
+        """[B, D] → [B, D]: what the token at a place reads of those up to it, and of the memory."""
+        batch = len(states)
+        made = linear(self.own.before(states), *self.query_key_value).view(batch, 3, -1, 1, self.head_dim)
+        if rotation is not None:
+            turned = rotate(made[:, :2].flatten(1, 2), *rotation)  # [B, 2H, 1, Dh]
+            made = torch.cat((turned.view(batch, 2, -1, 1, self.head_dim), made[:, 2:]), dim=1)
+        keys, values = self.remember(made[:, 1:].transpose(0, 1), place)
+        read = scaled_dot_product_attention(made[:, 0], keys, values, own_mask)
+        states = self.own.after(states, read.view(batch, -1))
+        if self.memory is not None:
+            query = linear(self.cross.before(states), *self.query).view(batch, -1, 1, self.head_dim)
+            read = scaled_dot_product_attention(query, *self.memory, memory_mask)
+            states = self.cross.after(states, read.view(batch, -1))
+        made = self.activation(linear(self.feed_forward.before(states), *self.up))
+        return self.feed_forward.after(states, made)
+
+    def remember(self, made: torch.Tensor, place: int) -> torch.Tensor:
+        """Put keys and values [2, B, H, n, Dh] at a place and behind; returned are all up to their end."""
+        end = place + made.shape[3]
+        if self.seen is None or end > self.seen.shape[3]:
+            room = made.new_empty(*made.shape[:3], max(ROOM, 2 * end), self.head_dim)
+            if self.seen is not None:
+                room[:, :, :, :place] = self.seen[:, :, :, :place]
+            self.seen = room
+        self.seen[:, :, :, place:end] = made
+        return self.seen[:, :, :, :end]
+
+    def reorder_rows(self, rows: torch.Tensor) -> None:
+        for name in ("seen", "memory"):
+            if (held := getattr(self, name)) is not None:
+                setattr(self, name, held.index_select(1, rows))
+
+
+class LeanDecoder:
+    """IncrementalDecoder's fast twin: a token does not go through the model's own `forward`.
+
+    A token is so little arithmetic that most of its time went into calling modules, making masks and growing
+    caches. Here the memory's keys and values are made once, those of tokens are written into room that is
+    there already, and masks exist only where something is padded.
+
+    Args:
+        model: one that `can_serve`, in evaluation mode.
+        input_ids: [B, S] sources; padded on the left for a decoder-only model.
+        attention_mask: [B, S], 1 = token; None where nothing is padded.
+    """
+
+    def __init__(self, model, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None):
+        stack = model.get_decoder()
+        self.model, self.positions, self.prompt = model, stack.positions, input_ids
+        self.is_decoder_only = is_decoder_only(model)
+        if attention_mask is not None and attention_mask.all():
+            attention_mask = None
+        self.mask = attention_mask  # [B, S], of the sources or of all tokens so far
+        self.scale = stack.config.hidden_size**0.5 if stack.config.scale_embedding else None
+        self.table, self.final_norm = stack.embed_tokens.weight, stack.final_norm
+        self.head = model.lm_head.weight, model.lm_head.bias
+        self.length = 0  # tokens read
+        self.order = torch.arange(ROOM, device=input_ids.device).unsqueeze(0)
+        memory = None
+        if not self.is_decoder_only:
+            memory = model.get_encoder()(input_ids, attention_mask=attention_mask).last_hidden_state
+        self.layers = [LeanLayer(layer, memory) for layer in stack.layers]
+
+    def next_logits(self, token: torch.Tensor | None = None) -> torch.Tensor:
+        """[B, V]: scores of the next token, after the one just written [B, 1]; None before the first.
+
+        Raises:
+            ValueError: the model has no position for another token.
+        """
+        if token is None:
+            if self.is_decoder_only:
+                return self._read_prompt()
+            token = self.prompt.new_full((len(self.prompt), 1), find_start(self.model))
+        self.positions.check_length(self.length + 1, self.length)
+        places = self._places(token)  # [1 or B, length + 1]
+        here = places[:, -1:]
+        states = embedding(token, self.table)
+        if self.scale is not None:
+            states = states * self.scale
+        states = self.positions(states, here).squeeze(1)  # [B, D]
+        rotation = self.positions.rotation(here)
+        bias, _ = self.positions.score_terms(here, places)
+        own_mask, memory_mask = self._masks(bias)
+        for layer in self.layers:
+            states = layer.read(states, self.length, rotation, own_mask, memory_mask)
+        self.length += 1
+        return linear(self.final_norm(states), *self.head)
+
+    def _read_prompt(self) -> torch.Tensor:
+        """Let the model itself read the prompt, and take its keys and values over."""
+        outputs = self.model(self.prompt, attention_mask=self.mask, use_cache=True, logits_to_keep=1)
+        for layer, seen in zip(self.layers, outputs.past_key_values.layers, strict=False):
+            layer.remember(torch.stack((seen.keys, seen.values)), 0)
+        self.length = self.prompt.shape[1]
+        self.order = torch.arange(2 * self.length + ROOM, device=self.prompt.device).unsqueeze(0)
+        return outputs.logits[:, -1]
+
+    def _places(self, token: torch.Tensor) -> torch.Tensor:
+        """Positions of all tokens, the new one last, [1 or B, length + 1]."""
+        if self.is_decoder_only and self.mask is not None:
+            self.mask = torch.cat((self.mask, torch.ones_like(token)), dim=1)
+            return position_ids_from_mask(self.mask, self.length + 1, 0, token.device)
+        if self.length == self.order.shape[1]:
+            self.order = torch.arange(2 * self.length, device=token.device).unsqueeze(0)
+        return self.order[:, : self.length + 1]
+
+    def _masks(self, bias: torch.Tensor | None) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+        """What is added to, or hidden of, the scores of self-attention, and of cross-attention."""
+        if self.mask is None:
+            return bias, None
+        may_attend = self.mask.bool()[:, None, None]  # [B, 1, 1, S]
+        if not self.is_decoder_only:
+            return bias, may_attend
+        return may_attend if bias is None else bias.masked_fill(~may_attend, float("-inf")), None
+
+    def reorder_rows(self, rows: torch.Tensor) -> None:
+        """Go on with these rows [R], each as often as it is named."""
+        rows = rows.to(self.prompt.device)
+        self.prompt = self.prompt.index_select(0, rows)
+        if self.mask is not None:
+            self.mask = self.mask.index_select(0, rows)
+        for layer in self.layers:
+            layer.reorder_rows(rows)
