@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import torch
 
 from hf_attn.architectures.memory import count_activations
-from hf_attn.generation.generate import evaluating, greedy_ids, is_decoder_only
+from hf_attn.generation.decoders import is_decoder_only
+from hf_attn.generation.generate import evaluating, greedy_ids
 from hf_attn.models.positions import POSITION_TYPES
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT, Task, check_count
 from hf_attn.tasks.batch import END, IGNORED, PAD, Batch

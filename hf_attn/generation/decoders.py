@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.nn.functional import embedding, layer_norm, linear, scaled_dot_product_attention
 
-from hf_attn.models.attention import OutputProjection
+from hf_attn.models.attention import MultiHeadAttention, OutputProjection
 from hf_attn.models.layers import DecoderLayer, EncoderLayer, Residual
 from hf_attn.models.modeling_attn_decoder import AttnDecoderForCausalLM
 from hf_attn.models.modeling_attn_seq2seq import AttnSeq2SeqForConditionalGeneration
@@ -89,15 +89,16 @@ class IncrementalDecoder:
         return {"input_ids": token}
 
 
-
 def can_serve(model) -> bool:
-    """Whether a LeanDecoder writes what the model would: one of ours, with nothing hooked or put in its place."""
+    """Whether a LeanDecoder writes what the model would: one of ours, with nothing hooked or put in place."""
     if type(model) not in (AttnSeq2SeqForConditionalGeneration, AttnDecoderForCausalLM):
         return False
     stack = model.get_decoder()
     if stack.config._attn_implementation not in KERNELS:  # as inside of `intervening`
         return False
     if stack.positions.reads_neighbours or stack.positions.needs_weights:
+        return False
+    if any(type(layer.self_attn) is not MultiHeadAttention for layer in stack.layers):
         return False
     parts = [*stack.layers.modules(), model.lm_head, stack.embed_tokens]
     holding = [part for part in parts if part._parameters]
@@ -131,9 +132,11 @@ class Sublayer:
         self.output = output.weight, output.bias
 
     def before(self, states: torch.Tensor) -> torch.Tensor:
+        """What the part reads, [B, D]."""
         return layer_norm(states, *self.norm) if self.is_pre_norm else states
 
     def after(self, states: torch.Tensor, made: torch.Tensor) -> torch.Tensor:
+        """Add W times what the part made, [B, any], to what it read, [B, D]."""
         total = states + linear(made, *self.output)
         return total if self.is_pre_norm else layer_norm(total, *self.norm)
 
@@ -192,6 +195,7 @@ class LeanLayer:
         return self.seen[:, :, :, :end]
 
     def reorder_rows(self, rows: torch.Tensor) -> None:
+        """Go on with these rows [R], each as often as it is named."""
         for name in ("seen", "memory"):
             if (held := getattr(self, name)) is not None:
                 setattr(self, name, held.index_select(1, rows))

@@ -17,6 +17,9 @@ from hf_attn.generation.strategies import STRATEGIES, complete_settings
 from hf_attn.models.config_checks import check_number
 
 MOST_NEW_TOKENS = 1_048_576  # as many as there are positions at most
+DROPPED = (
+    0.5  # share of the rows that go on, below which the others are dropped: dropping copies what is kept
+)
 TINY_TEMPERATURE = 1e-6  # below it, float32 cannot tell a softmax from the likeliest token
 # model → its lock: mode and attention implementation belong to the model, not to the call
 _LOCKS: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
@@ -65,13 +68,14 @@ def evaluating(model) -> Iterator[None]:
     with _LOCKING:
         lock = _LOCKS.setdefault(model, threading.RLock())
     with lock:
-        modes = [(module, module.training) for module in model.modules()]
-        model.eval()
+        trained = [module for module in model.modules() if module.training]
+        for module in trained:
+            module.training = False
         try:
             yield
         finally:
-            for module, was_training in modes:
-                module.training = was_training
+            for module in trained:
+                module.training = True
 
 
 def most_tokens(model, source_length: int) -> int:
@@ -90,7 +94,6 @@ def _end_ids(model) -> list[int]:
     return end if isinstance(end, list) else [end]
 
 
-@torch.no_grad()
 def greedy_ids(model, input_ids, attention_mask=None, max_new_tokens: int = 64) -> torch.Tensor:
     """Write the likeliest token each time, a whole batch at once. `model.generate` is the plain twin.
 
@@ -104,18 +107,24 @@ def greedy_ids(model, input_ids, attention_mask=None, max_new_tokens: int = 64) 
         [B, T ≤ max_new_tokens] ids without the start token; padding behind `</s>`.
     """
     ends = torch.tensor(_end_ids(model), dtype=torch.long, device=input_ids.device)
-    done = torch.zeros(len(input_ids), 1, dtype=torch.bool, device=input_ids.device)
-    token, written = None, []
-    with evaluating(model):
+    ids = input_ids.new_full((len(input_ids), max_new_tokens), model.config.pad_token_id)
+    rows = torch.arange(len(input_ids), device=input_ids.device)  # of ids, that the decoder goes on with
+    goes_on = torch.ones_like(rows, dtype=torch.bool)  # of these rows, those that have not ended
+    token = None
+    with evaluating(model), torch.inference_mode():
         decoder = open_decoder(model, input_ids, attention_mask)
-        for _ in range(max_new_tokens):
-            likeliest = decoder.next_logits(token).argmax(-1, keepdim=True)
-            token = likeliest.masked_fill(done, model.config.pad_token_id)
-            written.append(token)
-            done |= torch.isin(token, ends)
-            if done.all():
+        for length in range(1, max_new_tokens + 1):
+            token = decoder.next_logits(token).argmax(-1, keepdim=True)
+            ids[rows[goes_on], length - 1] = token[goes_on, 0]
+            goes_on &= ~torch.isin(token[:, 0], ends)
+            left = int(goes_on.sum())
+            if not left:
                 break
-    return torch.cat(written, dim=1)
+            if left <= DROPPED * len(rows):
+                kept = goes_on.nonzero()[:, 0]
+                decoder.reorder_rows(kept)
+                rows, token, goes_on = rows[kept], token[kept], goes_on[kept]
+    return ids[:, :length].clone()
 
 
 def temper(logits: torch.Tensor, temperature: float) -> torch.Tensor:
