@@ -1,13 +1,14 @@
 """What a model must be better than: words counted and weighed, and a linear map to the classes."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hf_attn.evaluation.metrics import Score, score_answers
 from hf_attn.tasks.base import CLASSES, Task
 from hf_attn.tasks.splits import HELD_OUT, TRAINING, VALIDATION
+from hf_attn.tasks.text.corpus import Row
 from hf_attn.tasks.text.text_classification import TextClassification
 
 if TYPE_CHECKING:
@@ -70,19 +71,20 @@ def measure_baseline(task: TextClassification, split: str = HELD_OUT) -> Baselin
     except ImportError as error:
         raise NoBaseline("The baseline needs scikit-learn: pip install 'hf_attn[text]'.") from error
     started = time.process_time()
-    texts, labels = _columns(task, TRAINING)
+    texts, labels = _columns(task.texts_of(TRAINING))
     tried = []
     for features, settings in FEATURES.items():
         vectorizer = TfidfVectorizer(sublinear_tf=True, **settings)
         vectors = vectorizer.fit_transform(texts)
         for strength in STRENGTHS:
             model = LogisticRegression(C=strength, max_iter=MOST_ITERATIONS).fit(vectors, labels)
-            right = _find_right(task, VALIDATION, vectorizer, model).sum()
+            right = _find_right(task.texts_of(VALIDATION), vectorizer, model).sum()
             tried.append((right, features, strength, vectorizer, model))
     _, features, strength, vectorizer, model = max(tried, key=lambda entry: entry[0])
     seconds = time.process_time() - started
-    groups = [row.group for row in task.texts_of(split)]
-    score = score_answers(_find_right(task, split, vectorizer, model), groups, task.groups_name)
+    rows = task.texts_of(split)
+    groups = [row.group for row in rows]
+    score = score_answers(_find_right(rows, vectorizer, model), groups, task.groups_name)
     return Baseline(score, features, strength, model.coef_.size + model.intercept_.size, seconds)
 
 
@@ -96,13 +98,12 @@ def measure_beside(task: Task) -> Baseline | None:
         return None
 
 
-def _columns(task: TextClassification, split: str) -> tuple[list[str], list[str]]:
-    """A split's texts and classes."""
-    rows = task.texts_of(split)
+def _columns(rows: Sequence[Row]) -> tuple[list[str], list[str]]:
+    """Texts and classes."""
     return [row.source for row in rows], [row.target for row in rows]
 
 
-def _find_right(task: TextClassification, split: str, vectorizer, model) -> "numpy.ndarray":
-    """Which of a split's texts are classed right."""
-    texts, labels = _columns(task, split)
+def _find_right(rows: Sequence[Row], vectorizer, model) -> "numpy.ndarray":
+    """Which texts are classed right."""
+    texts, labels = _columns(rows)
     return model.predict(vectorizer.transform(texts)) == labels

@@ -68,7 +68,7 @@ class Evaluation:
     failures: tuple[tuple[str, str, str], ...]
 
 
-def wilson_interval(right: int, n: int, z: float = 1.96) -> Interval:
+def wilson_interval(right: float, n: int, z: float = 1.96) -> Interval:
     """Where the true share lies with 95 % confidence (Wilson 1927, doi:10.2307/2276774).
 
         (p + z²/2n ± z √(p(1−p)/n + z²/4n²)) / (1 + z²/n)
@@ -96,7 +96,8 @@ def group_interval(tally: Mapping[Hashable, tuple[int, int]]) -> Interval:
     """Where the true share lies with 95 % confidence, where not examples but whole groups were drawn.
 
     The middle 95 % of the shares in RESAMPLES draws of as many groups, with replacement (the bootstrap of
-    Efron 1979, doi:10.1214/aos/1176344552). Where all or none is right, Wilson's interval of the groups.
+    Efron 1979, doi:10.1214/aos/1176344552). Where all groups have one share, as where all is right or there
+    is one group, the draws are alike and say nothing: then Wilson's interval of the groups.
 
     Args:
         tally: group → (how many of its examples are right, how many there are).
@@ -104,9 +105,9 @@ def group_interval(tally: Mapping[Hashable, tuple[int, int]]) -> Interval:
     Raises:
         ValueError: there is no group.
     """
-    right, n = torch.tensor(list(tally.values()), dtype=torch.float64).reshape(-1, 2).T
-    if not len(n) or float(right.sum()) in (0.0, float(n.sum())):
-        return wilson_interval(len(n) if right.sum() else 0, len(n))
+    right, n = torch.tensor(sorted(tally.values()), dtype=torch.float64).reshape(-1, 2).T
+    if len((right / n).unique()) < 2:
+        return wilson_interval(float(right.sum() / n.sum()) * len(n), len(n))
     generator = torch.Generator().manual_seed(0)
     drawn = torch.randint(len(n), (RESAMPLES, len(n)), generator=generator)
     shares = right[drawn].sum(1) / n[drawn].sum(1)

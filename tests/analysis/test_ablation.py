@@ -1,10 +1,13 @@
 """What is lost without a head, an edge, a token or a word: computed at once, equal to each tried alone."""
 
+import random
+import statistics
 from pathlib import Path
 
 import pytest
 import torch
 
+from hf_attn.analysis import ablation
 from hf_attn.analysis.ablation import (
     Trial,
     group_words,
@@ -15,17 +18,18 @@ from hf_attn.analysis.ablation import (
 )
 from hf_attn.architectures.registry import build_model
 from hf_attn.checkpoints.save_load import load_checkpoint
-from hf_attn.evaluation.metrics import evaluate
+from hf_attn.evaluation.metrics import evaluate, group_interval, wilson_interval
 from hf_attn.generation.generate import generate_answer
 from hf_attn.interpret.interventions import Intervention, count_heads, intervening, parse_intervention
 from hf_attn.tasks import build_task
+from hf_attn.tasks.splits import fold_text
 from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
 from hf_attn.training.loop import train
 from tests.support.checks import build_seq2seq, random_ids
 from tests.support.commands import in_process, rows_of
 from tests.support.decoder_checks import build_decoder
 from tests.support.recurrent_models import build_recurrent
-from tests.support.tables import write_table
+from tests.support.tables import write_grouped_table, write_table
 from tests.tasks.test_language import STORIES
 
 CARDS = Path(__file__).parents[2] / "model_cards"
@@ -236,6 +240,50 @@ def test_classes_and_text_are_counted_as_evaluation_counts_them(films, tmp_path)
     first = next(measure_outcomes(model, text, [], examples=5))
     written = evaluate(model, text, n=5).overall
     assert (first.examples, first.exact_match) == (written.examples, pytest.approx(written.exact_match))
+    assert (first.interval, first.over) == (written.interval, "5 texts")
+
+
+def judge_at_random(task, monkeypatch):
+    """Let chance decide what is right; return, for each example in turn, its source and both verdicts."""
+    draw, judged = random.Random(0), []
+
+    def find_right(model, task, part, memory=None):
+        is_right = torch.tensor([draw.random() < 0.6 for _ in range(len(part))])
+        judged.extend(zip(map(task.read_source, part.input_ids.tolist()), is_right.tolist(), strict=True))
+        return is_right
+
+    monkeypatch.setattr(ablation, "find_right", find_right)
+    whole, without = measure_outcomes(build_model(task, task.recipe), task, [Trial()], examples=1000)
+    n = whole.examples
+    pairs = [(source, a, b) for (source, a), (_, b) in zip(judged[:n], judged[n:], strict=True)]
+    return whole, without, pairs
+
+
+def test_the_error_of_a_drop_is_that_of_the_mean_where_examples_are_drawn_one_by_one(monkeypatch):
+    whole, without, pairs = judge_at_random(build_task("copy", max_length=5), monkeypatch)
+    lost = [before - after for _, before, after in pairs]
+    assert (whole.drop, whole.standard_error) == (0, 0)
+    assert without.drop == pytest.approx(statistics.mean(lost))
+    assert without.standard_error == pytest.approx(statistics.stdev(lost) / len(lost) ** 0.5)
+    right = sum(after for *_, after in pairs)
+    assert (without.interval, without.over) == (wilson_interval(right, len(pairs)), "")
+
+
+def test_the_error_of_a_drop_is_of_the_sums_of_groups_where_whole_groups_were_held_out(tmp_path, monkeypatch):
+    task = build_task("csv", path=str(write_grouped_table(tmp_path, texts=300)))
+    _, without, pairs = judge_at_random(task, monkeypatch)
+    lost, tally = {}, {}
+    mean = statistics.mean(before - after for _, before, after in pairs)
+    for source, before, after in pairs:
+        group = fold_text(source)
+        lost[group] = lost.get(group, 0) + (before - after - mean)
+        right, n = tally.get(group, (0, 0))
+        tally[group] = (right + after, n + 1)
+    count = len(lost)
+    error = (count / (count - 1) * sum(sum_ * sum_ for sum_ in lost.values())) ** 0.5 / len(pairs)
+    assert len(pairs) == 3 * count > 64, "several parts of like length"
+    assert without.standard_error == pytest.approx(error)
+    assert (without.interval, without.over) == (group_interval(tally), f"{count} texts")
 
 
 def test_a_trained_model_needs_some_heads_and_not_others_and_its_weights_where_they_are():

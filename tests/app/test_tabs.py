@@ -221,6 +221,7 @@ def test_a_stopped_run_keeps_its_weights_and_goes_on_to_the_same_end_as_an_unbro
     assert all((value == theirs[name]).all() for name, value in run.model.state_dict().items())
 
 
+@pytest.mark.long
 def test_stop_takes_effect_after_the_step_under_way_also_in_the_documents_large_model():
     session = begun(task="Addition", size=3, preset="document", hidden_size=256, num_attention_heads=4,
                   encoder_layers=3, decoder_layers=3, learning_rate="0.001", steps="260")  # fmt: skip

@@ -16,7 +16,8 @@ from demos.session.run_files import pack_run
 from demos.session.session import Session
 from demos.tabs.train import form
 from demos.tabs.train import tab as train
-from hf_attn.evaluation.metrics import evaluate, measure_quickly
+from demos.tabs.train.messages import interval_in_words
+from hf_attn.evaluation.metrics import evaluate, measure_quickly, score_answers
 from tests.support.sessions import Event, board_of, changed, finished, follow
 from tests.support.tables import write_table
 
@@ -40,6 +41,7 @@ def test_a_table_is_copied_into_the_visit_learned_from_and_gone_with_it(tmp_path
     columns = upload(session, write_table(tmp_path), "Your own classes")
     assert [column["value"] for column in columns.values()] == ["text", "label"]
     assert Path(session.folder) in session.table.path.parents
+    assert session.table.guess_columns(("text", "label")) == ["text", "label"]
     press_with(session, "Your own classes")
     boards = [board for board in map(board_of, follow(session)) if board]
     assert boards[-1]["meta"]["map_title"] == "Self-attention as it forms"
@@ -72,6 +74,32 @@ def test_a_wrong_table_is_one_sentence_under_its_field_and_starts_nothing(conten
     assert session.runs == {}
     assert str(tmp_path) not in str(errors)
     session.close()
+
+
+@pytest.mark.parametrize(
+    ("header", "columns", "how"),
+    [("", ["1", "2"], "they have no names"), ("said,verdict\n", ["said", "verdict"], "read as their names")],
+)
+def test_the_line_under_the_form_says_which_columns_and_rows_are_read(tmp_path, header, columns, how):
+    session, label = Session(device="cpu"), "Your own classes"
+    films = write_table(tmp_path).read_text(encoding="utf-8").splitlines()[1:]
+    path = tmp_path / "said.csv"
+    path.write_text(header + "\n".join(",".join(row.split(";")[:2]) for row in films), encoding="utf-8")
+    fields = upload(session, path, label)
+    assert [field["value"] for field in fields.values()] == columns
+    filled = form.choose_task(label) | form.show_columns("csv", session.table)
+    given = {field: update.get("value") for field, update in filled.items()}
+    hint = form.describe_form({"task": label, "seed": "0", "probe": "", **given}, session.table)["hint"]
+    assert "said.csv: 60 rows, column 1 is the text, column 2 is the label" in hint
+    assert how in hint
+    session.close()
+
+
+def test_an_interval_says_what_it_was_taken_over():
+    marks = [True, True, False, True]
+    grouped = score_answers(marks, ["os", "os", "re", "re"], "modules")
+    assert interval_in_words(grouped) == "(50.0\u202f% to 100.0\u202f% over 2 modules)"
+    assert interval_in_words(score_answers(marks)) == "(30.1\u202f% to 95.4\u202f%)"
 
 
 def test_without_a_table_the_page_asks_for_one_and_marks_nothing_until_train_is_pressed():

@@ -10,7 +10,8 @@ from huggingface_hub import ModelCard
 
 from hf_attn.checkpoints.model_card import build_card
 from hf_attn.checkpoints.save_load import load_checkpoint, save_checkpoint
-from hf_attn.evaluation.metrics import wilson_interval
+from hf_attn.checkpoints.training_record import describe_results
+from hf_attn.evaluation.metrics import Evaluation, score_answers, wilson_interval
 from hf_attn.interpret.attention_maps import attention_maps, weight_on_alignment
 from hf_attn.tasks import TASKS, build_task
 from hf_attn.viz import example_map
@@ -212,6 +213,34 @@ def test_a_card_leads_with_the_largest_measurement_it_holds(checkpoint, training
     assert "It gets 99.80 % of 5,000 held-out examples right" in card.partition("## Use")[0]
     exact = next(one for one in ModelCard(card).data.eval_results if one.metric_type == "exact_match")
     assert (exact.metric_value, exact.metric_args["examples"]) == (0.998, 5000)
+
+
+def test_a_record_and_its_card_say_what_an_interval_was_taken_over(checkpoint, training):
+    grouped = score_answers([True, True, False, True], ["os", "os", "re", "re"], "modules")
+    overall, single = grouped, score_answers([True, False], ["os", "re"], "modules")
+    results = describe_results(checkpoint.task, Evaluation(overall, {1: single, 2: grouped}, ()), None)
+    assert results["interval_over"] == results["by_size"]["2"]["interval_over"] == "2 modules"
+    assert "interval_over" not in results["by_size"]["1"]
+    search = {**SEARCH, "held_out": {**SEARCH["held_out"], "interval_over": "89 modules"}}
+    card = build_card("x", checkpoint.task, {**training, "results": results, "search": search})
+    assert "Examples were held out in groups (2 modules)" in section(card, "Results")
+    assert "Intervals are Wilson's" not in card
+    assert "(95 % interval 99.63 % to 99.89 % over 89 modules)" in card.partition("## Use")[0]
+    failures = section(card, "Known failures")
+    assert "Held-out inputs: 99.80 % right of 5,000 (95 % interval 99.63 % to 99.89 % over 89 mod" in failures
+    assert "Worst size: length 2, 99.67 % right of 3,000 (95 % interval 99.39 % to 99.82 %)." in failures
+    exact = next(one for one in ModelCard(card).data.eval_results if one.metric_type == "exact_match")
+    assert exact.metric_args["over"] == "89 modules"
+
+
+def test_without_groups_a_card_says_that_intervals_are_wilson_s(checkpoint, card, training):
+    overall = score_answers([True, False])
+    assert "interval_over" not in describe_results(checkpoint.task, Evaluation(overall, {}, ()), None)
+    assert "Intervals are Wilson's, 95 %." in section(card, "Results")
+    assert "in groups" not in card
+    assert " over " not in card.partition("## Use")[0]
+    exact = next(one for one in ModelCard(card).data.eval_results if one.metric_type == "exact_match")
+    assert set(exact.metric_args) == {"examples", "confidence", "low", "high"}
 
 
 def test_only_what_is_generated_is_called_so(checkpoint, training, tmp_path):

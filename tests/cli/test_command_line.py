@@ -14,8 +14,10 @@ from safetensors.torch import load_file, save_file
 import hf_attn
 from hf_attn.__main__ import app
 from hf_attn.checkpoints.save_load import list_checkpoints, load_checkpoint
-from hf_attn.evaluation.metrics import Evaluation, Interval, Score
+from hf_attn.cli.output import tell_score
+from hf_attn.evaluation.metrics import Evaluation, Interval, Score, score_answers
 from tests.support.commands import SMALL, in_process, rows_of, run
+from tests.support.tables import write_grouped_table, write_table
 
 REPORT = {
     "event",
@@ -319,6 +321,54 @@ def test_eval_never_writes_nearly_all_as_all(tiny_checkpoint, capsys, monkeypatc
     _, table, _ = in_process(capsys, "eval", tiny_checkpoint)
     assert table.count("99.99 %") == 3
     assert table.count("100 %") == 1, "the interval's end"
+
+
+@pytest.mark.parametrize("groups", [["os", "os", "re", "re"], None])
+def test_eval_says_what_its_interval_was_taken_over(tiny_checkpoint, capsys, monkeypatch, groups):
+    score = score_answers([True, True, False, True], groups, "modules")
+    monkeypatch.setattr("hf_attn.evaluation.metrics.evaluate", lambda *_: Evaluation(score, {3: score}, ()))
+    _, table, _ = in_process(capsys, "eval", tiny_checkpoint)
+    assert ("95 % interval over 2 modules" in table) == bool(groups)
+    assert tell_score(score).endswith("over 2 modules)") == bool(groups)
+    _, output, _ = in_process(capsys, "eval", tiny_checkpoint, "--by", "length", "--json")
+    (row,) = rows_of(output)
+    over = {"interval_over": "2 modules"} if groups else {}
+    for found in (row, row["by_length"]["3"]):
+        assert {name: value for name, value in found.items() if "interval_" in name} == over
+        assert found["interval"] == [score.interval.low, score.interval.high]
+
+
+@pytest.mark.parametrize("header", ["", "said,verdict\n"])
+def test_train_says_which_columns_and_rows_of_a_table_it_reads(tmp_path, capsys, header):
+    path = tmp_path / "films.csv"
+    films = write_table(tmp_path).read_text(encoding="utf-8").splitlines()[1:]
+    path.write_text(header + "\n".join(",".join(row.split(";")[:2]) for row in films), encoding="utf-8")
+    arguments = ["train", "csv", "--set", f"path={path}", "--steps", 1, "--device", "cpu", "--json"]
+    code, output, errors = in_process(capsys, *arguments)
+    assert code == 0
+    how = "the first line is read as their names" if header else "they have no names"
+    assert f"films.csv: 60 rows, column 1 is the text, column 2 is the label; {how}.\n" in errors
+    assert "interval_over" not in rows_of(output)[-1], "no text stands there twice"
+    code, output, errors = in_process(capsys, *arguments, "--set", "label=klass")
+    assert (code, output, errors.count("\n")) == (2, "", 1)
+    first = header.strip() or "a good film today,like"
+    assert f"has no column 'klass': its first line is '{first}'." in errors
+
+
+def test_train_and_ablate_say_what_an_interval_was_taken_over(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    data = ("--set", f"path={write_grouped_table(tmp_path)}")
+    small = ("--set", "hidden_size=16", "--steps", 1, "--device", "cpu", "--output-dir", tmp_path / "out")
+    code, output, _ = in_process(capsys, "train", "csv", *data, *small, "--json")
+    *_, baseline, result = rows_of(output)
+    assert code == 0
+    assert baseline["interval_over"] == result["interval_over"] == "8 texts"
+    results = load_checkpoint(tmp_path / "out").training["results"]
+    assert results["interval_over"] == results["baseline"]["interval_over"] == "8 texts"
+    _, output, _ = in_process(capsys, "ablate", tmp_path / "out", *data, "--uniform", "encoder", "--json")
+    assert [row["interval_over"] for row in rows_of(output)] == ["8 texts", "8 texts"]
+    _, table, _ = in_process(capsys, "ablate", tmp_path / "out", *data, "--uniform", "encoder")
+    assert "95 % interval over 8 texts" in table
 
 
 def test_generate_prints_a_line_a_text(tiny_checkpoint, capsys):

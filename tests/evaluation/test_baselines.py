@@ -12,10 +12,11 @@ from hf_attn.evaluation.baselines import (
     measure_baseline,
     measure_beside,
 )
-from hf_attn.evaluation.metrics import wilson_interval
+from hf_attn.evaluation.metrics import group_interval, wilson_interval
 from hf_attn.tasks import build_task
 from hf_attn.tasks.splits import HELD_OUT, TRAINING, VALIDATION
 from tests.support.commands import in_process, rows_of
+from tests.support.tables import write_grouped_table
 
 
 @pytest.fixture
@@ -53,6 +54,16 @@ def test_a_baseline_of_pure_chance_is_near_chance(tmp_path):
     path.write_text("\n".join(["text,label", *rows]))
     score = measure_baseline(build_task("csv", path=str(path))).score
     assert 0.2 < score.exact_match < 0.8
+
+
+def test_the_baseline_s_interval_is_over_the_groups_that_were_held_out(tmp_path):
+    task = build_task("csv", path=str(write_grouped_table(tmp_path)))
+    score = measure_baseline(task).score
+    held_out = task.texts_of(HELD_OUT)
+    assert score.examples == len(held_out) == 3 * len(score.tally)
+    assert set(score.tally) == {row.group for row in held_out}
+    assert score.over == f"{len(score.tally)} texts"
+    assert score.interval == group_interval(score.tally) != wilson_interval(len(held_out), len(held_out))
 
 
 def test_held_out_texts_are_read_only_once_all_is_chosen(task, monkeypatch):

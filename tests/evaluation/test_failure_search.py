@@ -15,6 +15,7 @@ from hf_attn.evaluation.failure_search import look_for_failures, make_hard_input
 from hf_attn.tasks import build_task
 from hf_attn.tasks.text.dates import load_formats, read_date, write_date
 from tests.support.commands import in_process
+from tests.support.tables import write_grouped_table
 
 TASKS = [
     build_task("copy"),
@@ -119,6 +120,23 @@ def test_answers_that_do_not_end_are_failures(monkeypatch):
         monkeypatch.setattr(module, "predict", write_zeros_in_front)
     search = look_for_failures(build_model(task, task.recipe), task, n=5)
     assert {tried.score.exact_match for tried in (search.held_out, *search.patterns.values())} == {0}
+
+
+def test_a_pattern_s_interval_is_over_the_groups_that_were_held_out(tmp_path, monkeypatch):
+    def write_the_first_class(model, task, batch):
+        return torch.zeros(len(batch), 1, dtype=torch.long)
+
+    task = build_task("csv", path=str(write_grouped_table(tmp_path)))
+    for module in (metrics, failure_search):
+        monkeypatch.setattr(module, "predict", write_the_first_class)
+    search = look_for_failures(build_model(task, task.recipe), task)
+    rows = task.texts_of("held-out")
+    assert search.held_out.score.over == f"{len({row.group for row in rows})} texts"
+    for name, right in zip(task.classes, (3, 0), strict=True):
+        groups = {row.group for row in rows if row.target == name}
+        score = search.patterns[f"class {name} (held-out)"].score
+        assert score.tally == dict.fromkeys(groups, (right, 3))
+        assert score.over == f"{len(groups)} texts"
 
 
 def test_text_has_no_failures_to_look_for(checkpoint):

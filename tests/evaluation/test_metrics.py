@@ -1,6 +1,7 @@
 """Figures are measured on held-out examples, written freely, and come with an interval."""
 
 import dataclasses
+import random
 
 import pytest
 import torch
@@ -11,14 +12,19 @@ from hf_attn.evaluation import metrics
 from hf_attn.evaluation.metrics import (
     evaluate,
     exact_matches,
+    group_interval,
     measure_quickly,
     parts_of,
+    pool_scores,
     predict,
+    score_answers,
     wilson_interval,
 )
 from hf_attn.tasks import Recipe, build_task
 from hf_attn.tasks.batch import END, PAD
+from hf_attn.tasks.splits import fold_text
 from hf_attn.training.loop import train
+from tests.support.tables import write_grouped_table
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +110,138 @@ def test_the_interval_is_wilson_s():
     )  # Agresti & Coull 1998, table 1
     assert wilson_interval(10, 10).high == 1
     assert wilson_interval(0, 10).low == 0
+
+
+def width(interval):
+    return interval.high - interval.low
+
+
+def draw_groups(seed, count, each=12):
+    """Group → (right, n): groups of many sizes, each with a share of its own; on the mean a half is right."""
+    draw = random.Random(seed)
+    sizes = [draw.randint(1, each) for _ in range(count)]
+    return {
+        number: (sum(draw.random() < share for _ in range(n)), n)
+        for number, (n, share) in enumerate((n, draw.random()) for n in sizes)
+    }
+
+
+@pytest.mark.parametrize("groups", [None, range(50)])
+def test_examples_that_were_drawn_each_by_itself_have_wilson_s_interval(groups):
+    score = score_answers([number % 3 == 0 for number in range(50)], groups, "modules")
+    assert (score.examples, score.exact_match) == (50, 17 / 50)
+    assert score.interval == wilson_interval(17, 50)
+    assert score.over == ""
+
+
+def test_copies_within_a_group_make_the_interval_no_narrower():
+    is_right, copies = [number % 3 == 0 for number in range(60)], 10
+    once = score_answers(is_right, range(60), "modules")
+    again = score_answers(is_right * copies, [*range(60)] * copies, "modules")
+    assert (again.examples, again.exact_match) == (600, once.exact_match)
+    assert again.over == "60 modules"
+    assert width(again.interval) == pytest.approx(width(once.interval), rel=0.1)
+    assert width(wilson_interval(200, 600)) < width(again.interval) / 2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_interval_over_groups_is_as_wide_as_their_standard_error_says(seed):
+    tally = draw_groups(seed, 150)
+    right, n = (sum(column) for column in zip(*tally.values(), strict=True))
+    share = right / n
+    spread = sum((own - share * size) ** 2 for own, size in tally.values())  # of the sums of each group
+    error = (150 / 149 * spread) ** 0.5 / n
+    interval = group_interval(tally)
+    assert (interval.low + interval.high) / 2 == pytest.approx(share, abs=error / 4)
+    assert width(interval) == pytest.approx(2 * 1.96 * error, rel=0.1)
+
+
+def test_of_a_hundred_intervals_over_groups_about_95_hold_the_true_share_and_fewer_of_wilson_s():
+    held = wilson_held = 0
+    for seed in range(100):
+        tally = draw_groups(seed, 60, each=20)
+        for_groups, for_examples = (
+            group_interval(tally),
+            wilson_interval(*(sum(column) for column in zip(*tally.values(), strict=True))),
+        )
+        held += for_groups.low <= 0.5 <= for_groups.high
+        wilson_held += for_examples.low <= 0.5 <= for_examples.high
+    assert held >= 88
+    assert wilson_held < 75
+
+
+def test_an_interval_over_groups_is_the_same_whatever_was_drawn_before_and_in_any_order():
+    tally, state = draw_groups(0, 40), torch.get_rng_state()
+    first = group_interval(tally)
+    assert torch.equal(torch.get_rng_state(), state), "nothing is drawn from the global generator"
+    torch.manual_seed(1)
+    assert group_interval(dict(reversed(tally.items()))) == first
+
+
+@pytest.mark.parametrize(
+    ("tally", "right"),
+    [
+        (dict.fromkeys(range(20), (5, 5)), 20),
+        ({number: (0, number + 1) for number in range(20)}, 0),
+        ({"one": (3, 4)}, 0.75),
+        ({"one": (1, 2), "another": (3, 6)}, 1),
+    ],
+)
+def test_groups_of_one_share_are_as_many_examples_as_there_are_groups(tally, right):
+    assert group_interval(tally) == wilson_interval(right, len(tally))
+    assert width(group_interval(tally)) > 0
+
+
+def test_without_groups_nothing_is_measured():
+    with pytest.raises(ValueError, match="n=0"):
+        group_interval({})
+
+
+def test_scores_of_parts_are_pooled_to_the_score_of_the_whole():
+    draw = random.Random(0)
+    is_right = [draw.random() < 0.7 for _ in range(300)]
+    groups = [place % 40 for place in range(300)]
+    for drawn in (groups, None):
+        parts = [
+            score_answers(is_right[part], drawn and drawn[part], "modules")
+            for part in (slice(0, 1), slice(1, 120), slice(120, 300))
+        ]
+        whole = score_answers(is_right, drawn, "modules")
+        assert pool_scores(parts) == whole
+        assert whole.over == ("40 modules" if drawn else "")
+
+
+def test_every_answer_has_a_group_where_there_are_any():
+    with pytest.raises(ValueError, match="shorter"):
+        score_answers([True, False], ["one"], "modules")
+
+
+def test_examples_of_one_group_are_counted_together_in_all_and_by_size(tmp_path, monkeypatch):
+    task = build_task("csv", path=str(write_grouped_table(tmp_path)))
+    held_out = task.texts_of("held-out")
+    is_first = {row.source: row.target == task.classes[0] for row in held_out}
+    monkeypatch.setattr(metrics, "predict", lambda *_: torch.zeros(len(held_out), 1, dtype=torch.long))
+    evaluation = evaluate(build_model(task, task.recipe), task)
+    tally = {}
+    for text, right in is_first.items():
+        before = tally.get(fold_text(text), (0, 0))
+        tally[fold_text(text)] = (before[0] + right, before[1] + 1)
+    assert dict(evaluation.overall.tally) == tally
+    assert set(tally.values()) == {(0, 3), (3, 3)}
+    assert evaluation.overall.over == f"{len(tally)} texts"
+    assert (
+        evaluation.overall.interval
+        == group_interval(tally)
+        != wilson_interval(sum(is_first.values()), len(is_first))
+    )
+    assert pool_scores(list(evaluation.by_size.values())).interval == evaluation.overall.interval
+
+
+def test_examples_that_are_made_have_no_groups(trained):
+    task, model = trained
+    overall = evaluate(model, task, n=50).overall
+    assert (overall.tally, overall.over) == ({}, "")
+    assert overall.interval == wilson_interval(round(50 * overall.exact_match), 50)
 
 
 def test_training_examples_cannot_be_measured_on(trained):

@@ -128,6 +128,7 @@ def test_binary_files_go_by_large_file_storage(folder):
         assert is_binary == name.endswith(tuple(patterns)), name
 
 
+@pytest.mark.long
 def test_an_older_folder_is_replaced_and_any_other_is_left_alone(folder, tmp_path):
     old = tmp_path / "space"
     shutil.copytree(folder.path, old)

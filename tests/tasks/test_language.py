@@ -3,6 +3,7 @@
 import math
 import re
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from hf_attn.architectures.registry import build_model
 from hf_attn.architectures.settings import apply_settings
-from hf_attn.evaluation.metrics import evaluate
+from hf_attn.evaluation.metrics import evaluate, group_interval, groups_of_tokens
 from hf_attn.generation.generate import generate_answer
 from hf_attn.tasks import build_task
 from hf_attn.tasks.batch import END, IGNORED, START
@@ -89,6 +90,23 @@ def test_the_standard_library_is_the_text_without_a_path_and_whole_modules_are_h
     assert len(task.rows) > 5000
     assert set(modules.values()) == set(SPLITS)
     assert len(task.worked_example.source) < task.max_source_tokens
+
+
+def test_every_token_of_a_passage_is_in_the_group_of_its_document(task):
+    batch = task.held_out(10_000)
+    groups = groups_of_tokens(task, batch)
+    assert len(groups) == int((batch.labels != IGNORED).sum())
+    counts = Counter()
+    for row, split in zip(task.rows, task.splits, strict=True):
+        if split == "held-out":
+            counts[row.group] = 1 + len(task.tokens_of(row.target))  # and the end
+    for group, count in Counter(groups).items():
+        assert count <= counts[group], "passages that two documents have count once"
+    assert set(groups) == set(counts)
+    wide = replace(batch, labels=torch.nn.functional.pad(batch.labels, (0, 5), value=IGNORED))
+    assert groups_of_tokens(task, wide) == groups
+    assert task.groups_name == "texts"
+    assert build_task("text").groups_name == "modules"
 
 
 def test_a_prompt_begins_with_the_start_token_and_is_left_open(task):
@@ -186,11 +204,16 @@ def test_seconds_of_training_beat_the_counts_of_characters_and_of_their_pairs(bo
     model = build_model(task, recipe)
     for _ in train(task, model, recipe):
         pass
-    measures = evaluate(model, task).overall.measures
+    overall = evaluate(model, task).overall
+    assert sum(n for _, n in overall.tally.values()) == overall.examples
+    assert overall.interval == group_interval(overall.tally)
+    assert overall.over == f"{task.splits.count('held-out')} texts"
+    measures = overall.measures
     assert measures["perplexity"] == pytest.approx(2 ** measures["bits_per_token"])
     assert measures["bits_per_token"] < bits_of_counts(task, 2) < bits_of_counts(task, 1)
 
 
+@pytest.mark.long
 def test_the_command_line_trains_measures_and_goes_on_from_a_prompt(book, tmp_path, capsys):
     out = tmp_path / "out"
     small = [part for name, value in TINY.items() for part in ("--set", f"{name}={value}")]

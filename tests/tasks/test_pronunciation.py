@@ -41,6 +41,7 @@ def test_every_drawn_pronunciation_is_listed_and_ids_are_those_of_the_word(task)
         assert task.encode(word) == [index for index in source_ids if index]
 
 
+@pytest.mark.long
 def test_a_tenth_of_the_words_is_held_out_with_every_spelling_of_it(task):
     words = {}
     for row, split in zip(task.rows, task.splits, strict=True):

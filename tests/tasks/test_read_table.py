@@ -6,7 +6,14 @@ import zipfile
 
 import pytest
 
-from hf_attn.tasks.user.read_table import MOST_BYTES, MOST_CHARACTERS, read_columns
+from hf_attn.tasks.user.read_table import (
+    MOST_BYTES,
+    MOST_CHARACTERS,
+    choose_columns,
+    column_names,
+    describe_columns,
+    read_columns,
+)
 
 COLUMNS = ("text", "label")
 ROWS = [
@@ -69,7 +76,10 @@ def zipped():
         (b"", "is empty", "columns text, label"),
         (b" \n \n", "is empty", "columns text, label"),
         (b"text\na\nb\n", "one column only", "columns text, label"),
-        (b"words,label\na,b\n", "no column 'text'; it has 'words', 'label'", "task's options"),
+        (b"words,label\na,b\n", "no column 'text': its first line is 'words,label'", "task's options"),
+        (b"\n \nwords,label\na,b\n", "no column 'text': its first line is 'words,label'", "by number"),
+        (b"good,1\nbad,2\n", "no column 'text': its first line is 'good,1'", "by number (1, 2"),
+        (b"a" * 200_000 + b",b\nc,d\n", "one column only", "columns text, label"),
         (b"text,label\na,b\n,b\na,\n", "2 rows with an empty cell, the first on line 3", "fill or delete"),
         (b"text,label\na,b\na,b,c\n", "line 3 has 3 cells, the first line 2", "between quotes"),
         (b'text,label\na,b\n"a,b\nc,d\n', "line 3: unexpected end of data", "quote"),
@@ -79,7 +89,7 @@ def zipped():
         (b'{"text": "a", "label": 1}\n[1]\n', "line 2 holds list", '{"text": …}'),
         (
             b'{"text": "a", "label": 1}\n{"text": "b"}\n',
-            "line 2, has no column 'label'; it has 'text'",
+            "line 2, has no key 'label'; it has 'text'",
             "options",
         ),
         (b'{"text": ["a"], "label": 1}\n', "line 1: 'text' must be text or a number", "not list"),
@@ -96,6 +106,137 @@ def test_what_cannot_be_read_is_refused_in_one_sentence(tmp_path, content, named
     assert remedy in message
     assert str(path) in message
     assert "\n" not in message
+
+
+# Which lines and columns there are
+
+FILMS = [("a good film", "like"), ("a bad film", "dislike"), ("fine, I think", "like"), ("poor", "like")]
+
+
+def write_lines(tmp_path, *rows, delimiter=",", name="table.csv", before=""):
+    path = tmp_path / name
+    lines = [delimiter.join(quote(cell) if delimiter in cell else cell for cell in row) for row in rows]
+    path.write_text(before + "\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("before", ["", "\n", " \r\n\n"])
+def test_a_first_line_with_a_class_of_the_others_is_a_row_and_columns_have_numbers(
+    tmp_path, delimiter, before
+):
+    path = write_lines(tmp_path, *FILMS, delimiter=delimiter, before=before)
+    assert column_names(path) == ["1", "2"]
+    assert cells(path, ("1", "2")) == FILMS
+    assert cells(path, ("2", "1")) == [row[::-1] for row in FILMS]
+    path = write_lines(tmp_path, ("nr", "review", "verdict"), *(("7", *row) for row in FILMS), before=before)
+    assert column_names(path) == ["nr", "review", "verdict"]
+    assert cells(path, ("review", "verdict")) == FILMS
+
+
+@pytest.mark.parametrize(
+    ("first", "is_row"),
+    [
+        (("a dull film", "dislike"), True),
+        (("review", "verdict"), False),  # names that nobody foresaw
+        (("review", "dis"), False),
+        (("film", "2"), True),
+        (("film", "-0.5"), True),
+        (("1e3", "verdict"), True),
+        (("Text", "dislike"), False),
+        (("dislike", "LABEL"), False),
+        (("Source", "like"), False),
+        (("like", "TARGET"), False),
+        (("text 1", "like"), True),
+        (("0", "1"), False),  # a data frame without names
+        (("1", "2"), True),
+        (("", "like"), False),  # a data frame's index has no name
+    ],
+)
+def test_a_first_line_names_columns_unless_it_holds_a_number_or_a_class(tmp_path, first, is_row):
+    rows = [*FILMS, ("more", "dislike"), ("more still", "1"), ("again", "1")]
+    path = write_lines(tmp_path, first, *rows)
+    assert column_names(path) == (["1", "2"] if is_row else list(first))
+    columns = ("1", "2") if is_row else first
+    assert cells(path, columns) == ([first, *rows] if is_row else rows)
+
+
+def test_a_cell_that_stands_once_more_may_still_be_a_name(tmp_path):
+    path = write_lines(tmp_path, ("review", "like"), ("a", "like"), ("b", "dislike"))
+    assert column_names(path) == ["review", "like"]
+    path = write_lines(tmp_path, ("review", "like"), ("a", "like"), ("b", "dislike"), ("c", "like"))
+    assert column_names(path) == ["1", "2"]
+
+
+def test_names_that_are_asked_for_make_the_first_line_a_header(tmp_path):
+    path = write_lines(tmp_path, ("film", "like"), ("a", "like"), ("b", "dislike"), ("film", "like"))
+    assert column_names(path) == column_names(path, ["2"]) == column_names(path, ["verdict"]) == ["1", "2"]
+    assert column_names(path, ["like"]) == column_names(path, ["like", "film"]) == ["film", "like"]
+    assert cells(path, ("film", "like")) == [("a", "like"), ("b", "dislike"), ("film", "like")]
+    years = write_lines(tmp_path, ("2019", "2020"), ("a", "b"), ("c", "d"))
+    assert column_names(years) == ["1", "2"]
+    assert cells(years, ("2020", "2019")) == [("b", "a"), ("d", "c")]
+
+
+def test_a_number_asked_for_is_a_place_where_the_first_line_is_a_row(tmp_path):
+    path = write_lines(tmp_path, ("2", "1"), ("3", "2"), ("4", "3"))
+    assert column_names(path, ["2", "1"]) == ["1", "2"]
+    assert cells(path, ("2", "1")) == [("1", "2"), ("2", "3"), ("3", "4")]
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t", "|"])
+def test_what_stands_between_cells_is_what_parts_all_rows_alike(tmp_path, delimiter):
+    rows = [("ham, spam, or both, who knows", "like"), *FILMS]
+    path = write_lines(tmp_path, *rows, delimiter=delimiter)
+    assert column_names(path) == ["1", "2"]
+    assert cells(path, ("1", "2")) == rows
+
+
+def test_a_first_row_in_quotes_may_have_several_lines(tmp_path):
+    rows = [('two\nlines, he "said"', "like"), *FILMS]
+    path = tmp_path / "table.csv"
+    path.write_text("\n".join(",".join(map(quote, row)) for row in rows), encoding="utf-8")
+    assert cells(path, ("1", "2")) == rows
+    assert [line.number for line in read_columns(path, ("1", "2"))] == [1, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize(
+    ("names", "chosen", "columns"),
+    [
+        (("nr", "text", "label"), {"text": "", "label": ""}, ("text", "label")),
+        (("LABEL", "Text"), {"text": "", "label": ""}, ("Text", "LABEL")),
+        (("target", "source"), {"source": "", "target": ""}, ("source", "target")),
+        (("from", "to", "note"), {"source": "", "target": ""}, ("from", "to")),
+        (("from", "to", "note"), {"source": "", "target": "from"}, ("to", "from")),
+        (("from", "to", "note"), {"source": "note", "target": ""}, ("note", "from")),
+        (("text", "other"), {"text": "", "label": "text"}, ("other", "text")),
+        (("", "review", "stars"), {"text": "", "label": ""}, ("review", "stars")),
+        (("1", "2"), {"text": "2", "label": "1"}, ("2", "1")),
+        (("only",), {"text": "", "label": ""}, ("only", "label")),
+        ((), {"text": "", "label": "x"}, ("text", "x")),
+    ],
+)
+def test_each_role_has_the_column_chosen_else_of_its_name_else_the_first_left(names, chosen, columns):
+    assert choose_columns(names, chosen) == columns
+
+
+def test_what_is_read_is_described_by_places_in_a_csv_and_by_keys_in_json_lines(tmp_path):
+    roles = ("text", "label")
+    path = write_lines(tmp_path, ("nr", "Verdict", "Review"), *(("7", *row[::-1]) for row in FILMS))
+    assert describe_columns(path, ("Review", "Verdict"), roles) == (
+        "table.csv: 4 rows, column 3 is the text, column 2 is the label; the first line is "
+        "read as their names."
+    )
+    path = write_lines(tmp_path, *FILMS * 300)
+    assert describe_columns(path, ("1", "2"), roles) == (
+        "table.csv: 1,200 rows, column 1 is the text, column 2 is the label; they have no names."
+    )
+    path = tmp_path / "table.jsonl"
+    path.write_text('\n{"a": 1, "stars": 2, "said": "x"}\n', encoding="utf-8")
+    assert column_names(path) == ["a", "stars", "said"]
+    assert describe_columns(path, ("said", "stars"), roles) == (
+        "table.jsonl: 1 rows, column 'said' is the text, column 'stars' is the label."
+    )
 
 
 def test_a_missing_file_a_folder_and_a_huge_file_are_refused(tmp_path):

@@ -104,6 +104,25 @@ def test_without_names_the_first_two_columns_are_the_pair(tmp_path, delimiter):
     assert build_task("pairs", path=path, target="note").answer("1 and 2") == "?"
 
 
+def test_columns_named_in_another_order_or_case_are_found_by_their_names(tmp_path):
+    path = write_csv(tmp_path / "a.csv", [(target, source) for source, target in PAIRS], ("Target", "SOURCE"))
+    task = build_task("pairs", path=path)
+    assert task.columns == ("SOURCE", "Target")
+    assert task.answer("1 and 2") == "one & two"
+    assert "column 2 is the source, column 1 is the target; the first line is read" in task.describe_data()
+
+
+def test_a_table_of_numbers_has_no_names_and_loses_no_row(tmp_path):
+    rows = [(str(n), str(n * n)) for n in range(7, 60)]
+    path = write_csv(tmp_path / "a.csv", rows[1:], rows[0])
+    task = build_task("pairs", path=path)
+    assert [row[:2] for row in task.rows] == rows
+    assert task.describe_data() == (
+        "a.csv: 53 rows, column 1 is the source, column 2 is the target; they have no names."
+    )
+    assert build_task("pairs", path=path, source="2").answer("49") == "7"
+
+
 def test_json_lines_are_read_as_a_table_is(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text("".join(json.dumps({"q": s, "n": 1, "a": t}) + "\n" for s, t in PAIRS), encoding="utf-8")
@@ -153,7 +172,7 @@ def test_no_path_makes_a_task_to_show_and_says_what_it_lacks_once_data_are_wante
     [
         (PAIRS[:20], {}, "20 different sources; at least 30 are needed"),
         ([("same", t) for _, t in PAIRS], {}, "1 different sources"),
-        (PAIRS, {"source": "text"}, "no column 'text'; it has 'source', 'target'"),
+        (PAIRS, {"source": "text"}, "no column 'text': its first line is 'source,target'"),
         ([*PAIRS, ("", "x")], {}, "empty cell, the first on line 102"),
         ([*PAIRS, ("a", "b", "c")], {}, "line 102 has 3 cells"),
         (PAIRS, {"max_length": 8}, "more than max_length=8 tokens, the longest of 14"),
@@ -202,6 +221,7 @@ def test_a_source_longer_than_the_model_reads_is_refused(table):
         build_task("pairs", path=table).encode("1 and 2 " * 5)
 
 
+@pytest.mark.long
 def test_a_trained_checkpoint_writes_without_the_table_and_judges_with_it(table, tmp_path, capsys):
     out = tmp_path / "out"
     train = ["train", "pairs", "--set", f"path={table}", *TRAIN_TINY, "--steps", "10", "--output-dir", out]

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from hf_attn.checkpoints.training_record import build_training_record
 from hf_attn.evaluation.metrics import evaluate, predict
 from hf_attn.interpret.attention_maps import attention_maps
 from hf_attn.tasks import build_task
+from hf_attn.tasks.batch import Batch
 from hf_attn.tasks.splits import HELD_OUT, SPLITS, TRAINING, VALIDATION
 from hf_attn.tasks.text.topics import TOPICS, docstrings_of
 from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
@@ -73,6 +75,7 @@ def test_nothing_of_a_group_is_in_two_splits_and_every_class_is_in_each(corpora,
     assert len({row.source for row in task.rows}) == len(task.rows), "no text twice, whatever its class"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["topics", "phrases"])
 def test_no_text_that_training_reads_is_held_out(corpora, name):
     task = corpora[name]
@@ -85,6 +88,30 @@ def test_no_text_that_training_reads_is_held_out(corpora, name):
     kept_out = read(task.held_out(100_000)) | read(task.validation(100_000))
     assert not training & kept_out
     assert len(kept_out) == len(task.held_out(100_000)) + len(task.validation(100_000))
+
+
+@pytest.mark.parametrize(("name", "groups"), [("topics", "modules"), ("phrases", "meanings")])
+def test_the_group_of_a_text_is_known_by_its_ids_in_any_batch(corpora, name, groups):
+    task = corpora[name]
+    rows = task.texts_of(HELD_OUT)[::-7]
+    own = [row.group for row in rows]
+    batch = task.batch_of([row.source for row in rows])
+    assert task.groups_of(batch) == own
+    wide = Batch(torch.nn.functional.pad(batch.input_ids, (0, 9)), batch.labels)
+    assert task.groups_of(wide) == own
+    assert [task.groups_of(batch[slice(place, place + 1)]) for place in range(9)] == [[g] for g in own[:9]]
+    held_out = task.groups_of(task.held_out(100_000))
+    assert Counter(held_out) == Counter(row.group for row in task.texts_of(HELD_OUT))
+    assert len(set(held_out)) < len(held_out)
+    assert task.groups_name == groups
+
+
+def test_a_text_that_is_not_in_the_data_is_a_group_of_its_own(table):
+    known = table.rows[0]
+    found = table.groups_of(table.batch_of([known.source, "saw saw apple", "apple saw", "saw saw apple"]))
+    assert found[0] == known.group
+    assert found[1] == found[3] != found[2]
+    assert not {row.group for row in table.rows} & {found[1], found[2]}
 
 
 @pytest.mark.parametrize("name", ["topics", "phrases"])
@@ -295,6 +322,26 @@ def test_columns_are_found_by_their_names_or_their_order(tmp_path, header, optio
     )
     row = next(iter(read_columns(path, build_task("csv", path=str(path), **options).columns)))
     assert row.cells == tuple(f"{name}00" for name in columns)
+
+
+def test_a_table_without_names_keeps_its_first_row_and_its_columns_are_chosen_by_number(tmp_path):
+    rows = [(label, text) for text, label in MANY]
+    path = tmp_path / "table.csv"
+    path.write_text("\n".join(",".join(row) for row in rows), encoding="utf-8")
+    task = build_task("csv", path=str(path), text="2", label="1")
+    assert [(row.target, row.source) for row in task.rows] == rows
+    assert task.describe_data() == (
+        "table.csv: 40 rows, column 2 is the text, column 1 is the label; they have no names."
+    )
+    assert build_task("csv", path=str(path)).columns == ("1", "2")
+
+
+def test_without_a_table_of_one_s_own_there_is_nothing_to_describe():
+    without = [build_task(name) for name in ("csv", "pairs", "text", "copy")]
+    without += [build_task(name, dataset="somebody/films") for name in ("csv", "pairs")]
+    assert [task.describe_data() for task in without] == [""] * 6
+    assert build_task("csv", dataset="somebody/films", label="stars").columns == ("text", "stars")
+    assert build_task("pairs", dataset="somebody/films").columns == ("source", "target")
 
 
 def test_numbers_may_name_classes_and_repeated_rows_count_once(tmp_path):

@@ -8,7 +8,7 @@ import torch
 
 from hf_attn.architectures.families import architectures_of
 from hf_attn.architectures.registry import build_model
-from hf_attn.evaluation.metrics import Interval, Score, evaluate
+from hf_attn.evaluation.metrics import Interval, Score, evaluate, score_answers
 from hf_attn.tasks import TASKS, build_task
 from hf_attn.tasks.base import TEXT
 from hf_attn.training.duel import (
@@ -176,6 +176,17 @@ def test_pooled_sizes_count_every_example_once():
     assert [score.exact_match for score in pooled.values()] == [1.0, 0.5, 0.5]
     assert pooled[4, 6].interval.low < 0.5 < pooled[4, 6].interval.high
     assert pool_sizes({}) == {}
+
+
+def test_pooled_sizes_have_the_interval_of_all_their_groups():
+    marks, groups = [True, True, False, True, False, False], ["os", "re", "os", "ast", "re", "os"]
+    by_size = {
+        size: score_answers(marks[part], groups[part], "modules")
+        for size, part in ((2, slice(0, 2)), (3, slice(2, 4)), (4, slice(4, 6)))
+    }
+    pooled = pool_sizes(by_size, most=1)
+    assert pooled == {(2, 4): score_answers(marks, groups, "modules")}
+    assert pooled[2, 4].over == "3 modules"
 
 
 # ---------------------------------------------------------------- the command

@@ -50,6 +50,7 @@ class Pronunciation(CorpusTask):
     notation = "an English word"
     metric = "every phoneme right, of any pronunciation that the dictionary lists"
     size_name = "letters"
+    groups_name = "words"
     signs = "'-."
     longest_text = MOST_SYMBOLS
     recipes: ClassVar[Mapping[str, Recipe]] = {

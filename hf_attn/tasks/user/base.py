@@ -37,6 +37,10 @@ class TableTask:
         return choose_columns(column_names(self.path, list(filter(None, chosen.values()))), chosen)
 
     def describe_data(self) -> str:
+        return self._description
+
+    @functools.cached_property
+    def _description(self) -> str:
         return describe_columns(self.path, self.columns, self.column_options) if self.path else ""
 
 

@@ -26,6 +26,7 @@ MAGIC = {
     b"SQLite format 3": "a database",
 }
 USUAL_NAMES = {"text", "label", "source", "target"}
+LOOKED_AT = 100  # rows by which it is found out what stands between cells
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 TABLE, SAVE_AS = "a table of text", "save the table as CSV in UTF-8"
 
@@ -172,7 +173,7 @@ def _csv_lines(path: Path, text: str, columns: Sequence[str]) -> Iterator[Line]:
                 f"{_example(columns)}."
             )
         lacking = next(name for name in columns if name not in header)
-        first = text.partition("\n")[0].strip()
+        first = text.lstrip().partition("\n")[0].strip()
         raise ValueError(
             f"{path} has no column {lacking!r}: its first line is {shorten(first)!r}. Choose columns by the "
             "task's options: by name, or by number (1, 2, …) where the first line names none."
@@ -183,7 +184,10 @@ def _csv_lines(path: Path, text: str, columns: Sequence[str]) -> Iterator[Line]:
     try:
         for row in reader:
             number, begins = begins, reader.line_num + 1
-            if (has_header and number == 1) or not any(cell.strip() for cell in row):
+            if not any(cell.strip() for cell in row):
+                continue
+            if has_header:
+                has_header = False
                 continue
             if len(row) != len(header):
                 raise ValueError(
@@ -200,33 +204,47 @@ def _find_header(text: str, columns: Sequence[str] = ()) -> tuple[list[str], str
 
     Columns that are asked for and stand in the first line make it a header, whatever else it looks like.
     """
-    first = io.StringIO(text, newline="").readline()
-    headers = {}
-    for delimiter in DELIMITERS:
-        headers[delimiter] = [name.strip() for name in next(csv.reader([first], delimiter=delimiter), [])]
-    delimiter = max(
-        headers, key=lambda delimiter: (set(columns) <= set(headers[delimiter]), len(headers[delimiter]))
-    )
-    header = headers[delimiter]
+    found = {delimiter: _first_rows(text, delimiter) for delimiter in DELIMITERS}
+
+    def how_likely(delimiter: str) -> tuple[bool, int, int]:
+        header, *rows = found[delimiter]
+        alike = sum(len(row) == len(header) for row in rows) if len(header) > 1 else 0
+        return set(columns) <= set(header), alike, len(header)
+
+    delimiter = max(found, key=how_likely)
+    header = found[delimiter][0]
     numbers = [str(number) for number in range(1, len(header) + 1)]
     if _is_row(header, text, delimiter) and not (columns and set(columns) <= set(header) - set(numbers)):
         return numbers, delimiter, False
     return header, delimiter, True
 
 
+def _first_rows(text: str, delimiter: str) -> list[list[str]]:
+    """The first rows that are not empty; one of no cells where there is none."""
+    rows: list[list[str]] = []
+    with contextlib.suppress(csv.Error):  # told where the rows are read
+        for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
+            if any(cells := [cell.strip() for cell in row]):
+                rows.append(cells)
+            if len(rows) > LOOKED_AT:
+                break
+    return rows or [[]]
+
+
 def _is_row(first: Sequence[str], text: str, delimiter: str) -> bool:
     """Whether a CSV's first line is a row like the others.
 
     It is where it has none of the usual names, and holds a number, or a cell that stands twice more in its
-    column: a class that can be learned does.
+    column: a class that can be learned does. "0,1,…" are the names that a data frame without names has.
     """
     if len(first) < 2 or not all(first) or not USUAL_NAMES.isdisjoint(map(str.casefold, first)):
         return False
-    if list(first) != [str(place) for place in range(len(first))]:  # so a data frame without names is written
-        for cell in first:
-            with contextlib.suppress(ValueError):
-                float(cell)
-                return True
+    if list(first) == [str(place) for place in range(len(first))]:
+        return False
+    for cell in first:
+        with contextlib.suppress(ValueError):
+            float(cell)
+            return True
     again: Counter[int] = Counter()
     with contextlib.suppress(csv.Error):  # told where the rows are read
         for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
