@@ -17,9 +17,7 @@ from hf_attn.generation.strategies import STRATEGIES, complete_settings
 from hf_attn.models.config_checks import check_number
 
 MOST_NEW_TOKENS = 1_048_576  # as many as there are positions at most
-DROPPED = (
-    0.5  # share of the rows that go on, below which the others are dropped: dropping copies what is kept
-)
+DROPPED = 0.5  # share of rows that go on, at which the others are dropped: what is kept is copied then
 TINY_TEMPERATURE = 1e-6  # below it, float32 cannot tell a softmax from the likeliest token
 # model → its lock: mode and attention implementation belong to the model, not to the call
 _LOCKS: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
@@ -94,7 +92,9 @@ def _end_ids(model) -> list[int]:
     return end if isinstance(end, list) else [end]
 
 
-def greedy_ids(model, input_ids, attention_mask=None, max_new_tokens: int = 64) -> torch.Tensor:
+def greedy_ids(
+    model, input_ids, attention_mask=None, max_new_tokens: int = 64, build_decoder=open_decoder
+) -> torch.Tensor:
     """Write the likeliest token each time, a whole batch at once. `model.generate` is the plain twin.
 
     Args:
@@ -102,6 +102,7 @@ def greedy_ids(model, input_ids, attention_mask=None, max_new_tokens: int = 64) 
         input_ids: [B, S]; padded on the left for a decoder-only model.
         attention_mask: [B, S], 1 = token; None where nothing is padded.
         max_new_tokens: most tokens a row.
+        build_decoder: makes the decoder of the three first; IncrementalDecoder asks the model's own `forward`.
 
     Returns:
         [B, T ≤ max_new_tokens] ids without the start token; padding behind `</s>`.
@@ -109,21 +110,22 @@ def greedy_ids(model, input_ids, attention_mask=None, max_new_tokens: int = 64) 
     ends = torch.tensor(_end_ids(model), dtype=torch.long, device=input_ids.device)
     ids = input_ids.new_full((len(input_ids), max_new_tokens), model.config.pad_token_id)
     rows = torch.arange(len(input_ids), device=input_ids.device)  # of ids, that the decoder goes on with
-    goes_on = torch.ones_like(rows, dtype=torch.bool)  # of these rows, those that have not ended
+    has_ended = torch.zeros_like(rows, dtype=torch.bool)  # of these rows
     token = None
     with evaluating(model), torch.inference_mode():
-        decoder = open_decoder(model, input_ids, attention_mask)
+        decoder = build_decoder(model, input_ids, attention_mask)
         for length in range(1, max_new_tokens + 1):
             token = decoder.next_logits(token).argmax(-1, keepdim=True)
-            ids[rows[goes_on], length - 1] = token[goes_on, 0]
-            goes_on &= ~torch.isin(token[:, 0], ends)
-            left = int(goes_on.sum())
+            token.masked_fill_(has_ended.unsqueeze(1), model.config.pad_token_id)
+            ids[rows, length - 1] = token[:, 0]
+            has_ended |= (token == ends).any(1)
+            left = len(rows) - int(has_ended.sum())
             if not left:
                 break
             if left <= DROPPED * len(rows):
-                kept = goes_on.nonzero()[:, 0]
+                kept = (~has_ended).nonzero()[:, 0]
                 decoder.reorder_rows(kept)
-                rows, token, goes_on = rows[kept], token[kept], goes_on[kept]
+                rows, token, has_ended = rows[kept], token[kept], has_ended[kept]
     return ids[:, :length].clone()
 
 
