@@ -1,4 +1,4 @@
-"""Milliseconds to write answers: the lean decoder, its plain twin, our `generate`, and Bart's of the same size.
+"""Milliseconds to write answers: the lean decoder, its plain twin, our `generate`, Bart's of the same size.
 
     python -m benchmarks.generation [--tasks T …] [--threads N] [--repeats R] [--quick]
 

@@ -1,16 +1,20 @@
 """What writes one token after another and remembers what it has read: by the model itself, or leanly."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import torch
 from torch import nn
 from torch.nn.functional import embedding, layer_norm, linear, scaled_dot_product_attention
 
 from hf_attn.models.attention import MultiHeadAttention, OutputProjection
-from hf_attn.models.layers import DecoderLayer, EncoderLayer, Residual
+from hf_attn.models.layers import Residual
 from hf_attn.models.modeling_attn_decoder import AttnDecoderForCausalLM
 from hf_attn.models.modeling_attn_seq2seq import AttnSeq2SeqForConditionalGeneration
 from hf_attn.models.position_base import position_ids_from_mask
 from hf_attn.models.position_rotary import rotate
 
+Linear = tuple[torch.Tensor, torch.Tensor | None]  # weight and bias, as `linear` takes them
 KERNELS = ("sdpa", "eager")  # both compute what is computed here
 HOLDING = (nn.Linear, OutputProjection, nn.Embedding, nn.LayerNorm)  # what may hold weights
 ROOM = 32  # tokens that keys and values have room for at first; it doubles
@@ -113,10 +117,9 @@ def open_decoder(model, input_ids: torch.Tensor, attention_mask: torch.Tensor | 
     return kind(model, input_ids, attention_mask)
 
 
-def join_maps(*maps: nn.Linear) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Weight and bias of several linear maps of one input as one: [B, D] → [B, D + D + …]."""
-    bias = None if maps[0].bias is None else torch.cat([part.bias for part in maps])
-    return torch.cat([part.weight for part in maps]), bias
+def read_linear(part: Any) -> Linear:
+    """Take a linear map's weight and bias out of its module."""
+    return part.weight, part.bias
 
 
 class Sublayer:
@@ -126,10 +129,10 @@ class Sublayer:
     """
 
     def __init__(self, residual: Residual, output: nn.Linear):
-        norm = residual.norm
+        norm: Any = residual.norm
         self.is_pre_norm = residual.is_pre_norm
         self.norm = norm.normalized_shape, norm.weight, norm.bias, norm.eps
-        self.output = output.weight, output.bias
+        self.output = read_linear(output)
 
     def before(self, states: torch.Tensor) -> torch.Tensor:
         """What the part reads, [B, D]."""
@@ -145,60 +148,63 @@ class LeanLayer:
     """A layer of a LeanDecoder, with the keys and values that it has read.
 
     Args:
-        layer: of the stack.
+        layer: a DecoderLayer, or an EncoderLayer of a decoder-only model.
         memory: [B, S, D], what cross-attention reads; None of a decoder-only model.
     """
 
-    def __init__(self, layer: DecoderLayer | EncoderLayer, memory: torch.Tensor | None):
+    def __init__(self, layer: Any, memory: torch.Tensor | None):
         own, feed_forward = layer.self_attn, layer.feed_forward
-        self.head_dim = own.head_dim
-        self.query_key_value = join_maps(own.q_proj, own.k_proj, own.v_proj)
+        self.heads = own.config.num_attention_heads, own.head_dim
+        self.own_maps = [read_linear(part) for part in (own.q_proj, own.k_proj, own.v_proj)]
         self.own = Sublayer(layer.self_attn_residual, own.o_proj)
-        self.up = feed_forward.up_proj.weight, feed_forward.up_proj.bias
+        self.up = read_linear(feed_forward.up_proj)
         self.activation = feed_forward.activation
         self.feed_forward = Sublayer(layer.feed_forward_residual, feed_forward.down_proj)
-        self.seen: torch.Tensor | None = None  # [2, B, H, room, Dh], keys and values of tokens
-        self.memory: torch.Tensor | None = None  # [2, B, H, S, Dh], those of the memory
+        self.seen: list[torch.Tensor] = []  # keys and values of tokens, [B, H, room, Dh] each
+        self.memory: list[torch.Tensor] = []  # those of the memory, [B, H, S, Dh] each
         if memory is not None:
             cross = layer.cross_attn
             self.cross = Sublayer(layer.cross_attn_residual, cross.o_proj)
-            self.query = cross.q_proj.weight, cross.q_proj.bias
-            made = linear(memory, *join_maps(cross.k_proj, cross.v_proj))
-            self.memory = made.unflatten(-1, (2, -1, self.head_dim)).permute(2, 0, 3, 1, 4).contiguous()
+            self.query = read_linear(cross.q_proj)
+            self.memory = [
+                linear(memory, *read_linear(part)).unflatten(-1, self.heads).transpose(1, 2).contiguous()
+                for part in (cross.k_proj, cross.v_proj)
+            ]
 
     def read(self, states: torch.Tensor, place: int, rotation, own_mask, memory_mask) -> torch.Tensor:
         """[B, D] → [B, D]: what the token at a place reads of those up to it, and of the memory."""
-        batch = len(states)
-        made = linear(self.own.before(states), *self.query_key_value).view(batch, 3, -1, 1, self.head_dim)
+        batch, shape = len(states), (len(states), self.heads[0], 1, self.heads[1])
+        read = self.own.before(states)
+        query, key, value = (linear(read, *part).view(shape) for part in self.own_maps)
         if rotation is not None:
-            turned = rotate(made[:, :2].flatten(1, 2), *rotation)  # [B, 2H, 1, Dh]
-            made = torch.cat((turned.view(batch, 2, -1, 1, self.head_dim), made[:, 2:]), dim=1)
-        keys, values = self.remember(made[:, 1:].transpose(0, 1), place)
-        read = scaled_dot_product_attention(made[:, 0], keys, values, own_mask)
-        states = self.own.after(states, read.view(batch, -1))
-        if self.memory is not None:
-            query = linear(self.cross.before(states), *self.query).view(batch, -1, 1, self.head_dim)
-            read = scaled_dot_product_attention(query, *self.memory, memory_mask)
-            states = self.cross.after(states, read.view(batch, -1))
+            query, key = rotate(query, *rotation), rotate(key, *rotation)
+        keys, values = self.remember((key, value), place)
+        read = scaled_dot_product_attention(query, keys, values, own_mask)
+        states = self.own.after(states, read.reshape(batch, -1))
+        if self.memory:
+            query = linear(self.cross.before(states), *self.query).view(shape)
+            read = scaled_dot_product_attention(query, self.memory[0], self.memory[1], memory_mask)
+            states = self.cross.after(states, read.reshape(batch, -1))
         made = self.activation(linear(self.feed_forward.before(states), *self.up))
         return self.feed_forward.after(states, made)
 
-    def remember(self, made: torch.Tensor, place: int) -> torch.Tensor:
-        """Put keys and values [2, B, H, n, Dh] at a place and behind; returned are all up to their end."""
-        end = place + made.shape[3]
-        if self.seen is None or end > self.seen.shape[3]:
-            room = made.new_empty(*made.shape[:3], max(ROOM, 2 * end), self.head_dim)
-            if self.seen is not None:
-                room[:, :, :, :place] = self.seen[:, :, :, :place]
-            self.seen = room
-        self.seen[:, :, :, place:end] = made
-        return self.seen[:, :, :, :end]
+    def remember(self, made: Sequence[torch.Tensor], place: int) -> list[torch.Tensor]:
+        """Put keys and values [B, H, n, Dh] at a place and behind; returned are all up to their end."""
+        end = place + made[0].shape[2]
+        if not self.seen or end > self.seen[0].shape[2]:
+            batch, heads, _, width = made[0].shape
+            grown = [part.new_empty(batch, heads, max(ROOM, 2 * end), width) for part in made]
+            for room, held in zip(grown, self.seen, strict=False):
+                room[:, :, :place] = held[:, :, :place]
+            self.seen = grown
+        for room, part in zip(self.seen, made, strict=True):
+            room[:, :, place:end] = part
+        return [room[:, :, :end] for room in self.seen]
 
     def reorder_rows(self, rows: torch.Tensor) -> None:
         """Go on with these rows [R], each as often as it is named."""
-        for name in ("seen", "memory"):
-            if (held := getattr(self, name)) is not None:
-                setattr(self, name, held.index_select(1, rows))
+        self.seen = [held.index_select(0, rows) for held in self.seen]
+        self.memory = [held.index_select(0, rows) for held in self.memory]
 
 
 class LeanDecoder:
@@ -223,7 +229,7 @@ class LeanDecoder:
         self.mask = attention_mask  # [B, S], of the sources or of all tokens so far
         self.scale = stack.config.hidden_size**0.5 if stack.config.scale_embedding else None
         self.table, self.final_norm = stack.embed_tokens.weight, stack.final_norm
-        self.head = model.lm_head.weight, model.lm_head.bias
+        self.head = read_linear(model.lm_head)
         self.length = 0  # tokens read
         self.order = torch.arange(ROOM, device=input_ids.device).unsqueeze(0)
         memory = None
@@ -250,6 +256,7 @@ class LeanDecoder:
         states = self.positions(states, here).squeeze(1)  # [B, D]
         rotation = self.positions.rotation(here)
         bias, _ = self.positions.score_terms(here, places)
+        bias = None if bias is None else bias.to(states.dtype)
         own_mask, memory_mask = self._masks(bias)
         for layer in self.layers:
             states = layer.read(states, self.length, rotation, own_mask, memory_mask)
@@ -260,7 +267,7 @@ class LeanDecoder:
         """Let the model itself read the prompt, and take its keys and values over."""
         outputs = self.model(self.prompt, attention_mask=self.mask, use_cache=True, logits_to_keep=1)
         for layer, seen in zip(self.layers, outputs.past_key_values.layers, strict=False):
-            layer.remember(torch.stack((seen.keys, seen.values)), 0)
+            layer.remember((seen.keys, seen.values), 0)
         self.length = self.prompt.shape[1]
         self.order = torch.arange(2 * self.length + ROOM, device=self.prompt.device).unsqueeze(0)
         return outputs.logits[:, -1]

@@ -102,7 +102,7 @@ def greedy_ids(
         input_ids: [B, S]; padded on the left for a decoder-only model.
         attention_mask: [B, S], 1 = token; None where nothing is padded.
         max_new_tokens: most tokens a row.
-        build_decoder: makes the decoder of the three first; IncrementalDecoder asks the model's own `forward`.
+        build_decoder: makes the decoder from the three first; IncrementalDecoder is the plain twin.
 
     Returns:
         [B, T ≤ max_new_tokens] ids without the start token; padding behind `</s>`.
