@@ -6,7 +6,8 @@ import torch
 from hf_attn.generation.decoders import IncrementalDecoder, LeanDecoder, can_serve, open_decoder
 from hf_attn.generation.generate import greedy_ids
 from hf_attn.interpret.interventions import Intervention, intervening
-from tests.support.checks import POSITIONS, SIDES, assert_close, build_seq2seq, pad, random_ids, random_rows
+from hf_attn.models.positions import POSITION_TYPES
+from tests.support.checks import END, PAD, SIDES, assert_close, build_seq2seq, pad, random_ids, random_rows
 from tests.support.decoder_checks import build_decoder
 
 SETTINGS = [
@@ -19,11 +20,9 @@ STEPS = 7
 
 
 def build(kind: str, **settings):
-    implementation = settings.pop("attn_implementation", None)
-    model = (build_seq2seq if kind == "seq2seq" else build_decoder)(**settings).eval()
-    if implementation:
-        model.set_attn_implementation(implementation)
-    return model
+    needs_weights = POSITION_TYPES[settings.get("position_type", "learned")].needs_weights
+    kernel = settings.pop("attn_implementation", "eager" if needs_weights else "sdpa")
+    return (build_seq2seq if kind == "seq2seq" else build_decoder)(kernel, **settings)
 
 
 @torch.no_grad()
@@ -43,7 +42,7 @@ def assert_twins(model, ids, mask, steps: int = STEPS):
 
 
 @pytest.mark.parametrize("side", SIDES)
-@pytest.mark.parametrize("position_type", POSITIONS)
+@pytest.mark.parametrize("position_type", POSITION_TYPES)
 def test_scores_of_every_position_type_are_the_model_s_own(position_type, side):
     model = build("seq2seq", position_type=position_type)
     if not can_serve(model):
@@ -54,7 +53,7 @@ def test_scores_of_every_position_type_are_the_model_s_own(position_type, side):
     assert_twins(model, random_ids(4, 5), None)
 
 
-@pytest.mark.parametrize("position_type", POSITIONS)
+@pytest.mark.parametrize("position_type", POSITION_TYPES)
 def test_a_decoder_only_model_goes_on_behind_its_padded_prompts(position_type):
     model = build("decoder", position_type=position_type)
     if can_serve(model):
@@ -126,3 +125,35 @@ def test_what_was_written_can_be_learned_from():
     ids = greedy_ids(model, random_ids(2, 4), max_new_tokens=5)
     assert not ids.is_inference()
     model(random_ids(2, 4), labels=ids).loss.backward()
+
+
+@torch.no_grad()
+def write_each_alone(model, sources, most: int) -> list[list[int]]:
+    """Greedily, one source after the other, by the model's own `generate`."""
+    return [
+        model.generate(source.unsqueeze(0), max_new_tokens=most, do_sample=False)[0, 1:].tolist()
+        for source in sources
+    ]
+
+
+@pytest.mark.parametrize("kind", [LeanDecoder, IncrementalDecoder])
+def test_rows_that_have_ended_are_dropped_and_the_others_go_on_as_if_alone(kind):
+    model = build("seq2seq")
+    with torch.no_grad():
+        model.lm_head.weight[END] *= 6
+    sources = random_ids(32, 6)
+    sizes = []
+
+    class Counting(kind):
+        def next_logits(self, token=None):
+            sizes.append(len(self.prompt))
+            return super().next_logits(token)
+
+    expected = write_each_alone(model, sources, 20)
+    longest = max(map(len, expected))
+    assert longest < 20, "all answers end, at different lengths"
+    written = greedy_ids(model, sources, max_new_tokens=20, build_decoder=Counting)
+    assert written.tolist() == [row + [PAD] * (longest - len(row)) for row in expected]
+    assert sizes[0] == 32
+    assert sizes[-1] <= 8, "most answers have ended by then"
+    assert len(sizes) == longest
