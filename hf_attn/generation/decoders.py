@@ -1,4 +1,4 @@
-"""What writes one token after another and remembers what it has read: by the model itself, or leanly."""
+"""Incremental decoders: the model's own forward with a cache, and a faster one for our own Transformers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,17 +6,20 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn.functional import embedding, layer_norm, linear, scaled_dot_product_attention
+from transformers.utils import output_capturing
 
 from hf_attn.models.attention import MultiHeadAttention, OutputProjection
-from hf_attn.models.layers import Residual
+from hf_attn.models.layers import DecoderLayer, EncoderLayer, FeedForward, Residual
 from hf_attn.models.modeling_attn_decoder import AttnDecoderForCausalLM
 from hf_attn.models.modeling_attn_seq2seq import AttnSeq2SeqForConditionalGeneration
 from hf_attn.models.position_base import position_ids_from_mask
 from hf_attn.models.position_rotary import rotate
 
 Linear = tuple[torch.Tensor, torch.Tensor | None]  # weight and bias, as `linear` takes them
-KERNELS = ("sdpa", "eager")  # both compute what is computed here
-HOLDING = (nn.Linear, OutputProjection, nn.Embedding, nn.LayerNorm)  # what may hold weights
+KERNELS = ("sdpa", "eager")  # both compute what is computed here, up to rounding
+# what a layer is made of, but for its activation, which is called as it is
+LAYER_PARTS = {DecoderLayer, EncoderLayer, MultiHeadAttention, FeedForward, Residual}
+LAYER_PARTS |= {nn.Linear, OutputProjection, nn.LayerNorm}
 ROOM = 32  # tokens that keys and values have room for at first; it doubles
 
 
@@ -94,7 +97,10 @@ class IncrementalDecoder:
 
 
 def can_serve(model) -> bool:
-    """Whether a LeanDecoder writes what the model would: one of ours, with nothing hooked or put in place."""
+    """Whether a LeanDecoder writes what the model would: one of our Transformers, not changed by anything.
+
+    Hooks, adapters, replaced or quantized modules, another attention and what `intervening` does change it.
+    """
     if type(model) not in (AttnSeq2SeqForConditionalGeneration, AttnDecoderForCausalLM):
         return False
     stack = model.get_decoder()
@@ -102,12 +108,21 @@ def can_serve(model) -> bool:
         return False
     if stack.positions.reads_neighbours or stack.positions.needs_weights:
         return False
-    if any(type(layer.self_attn) is not MultiHeadAttention for layer in stack.layers):
+    named = [(name, part) for layer in stack.layers for name, part in layer.named_modules()]
+    inside = [part for name, part in named if not name.startswith("feed_forward.activation")]
+    if not all(type(part) in LAYER_PARTS for part in inside):
         return False
-    parts = [*stack.layers.modules(), model.lm_head, stack.embed_tokens]
-    holding = [part for part in parts if part._parameters]
-    return all(type(part) in HOLDING for part in holding) and not any(
-        part._forward_hooks or part._forward_pre_hooks for part in parts
+    if type(model.lm_head) is not nn.Linear or type(stack.embed_tokens) is not nn.Embedding:
+        return False
+    around = [model, model.model, stack, stack.layers, stack.embed_tokens, model.lm_head]
+    return not any(_is_changed(part) for part in (*around, *inside))
+
+
+def _is_changed(part: nn.Module) -> bool:
+    """Whether a module is hooked or has another forward; transformers' own recording hooks change nothing."""
+    hooks = (*part._forward_hooks.values(), *part._forward_pre_hooks.values())
+    return "forward" in vars(part) or any(
+        getattr(hook, "__module__", "") != output_capturing.__name__ for hook in hooks
     )
 
 
@@ -239,6 +254,8 @@ class LeanDecoder:
 
     def next_logits(self, token: torch.Tensor | None = None) -> torch.Tensor:
         """[B, V]: scores of the next token, after the one just written [B, 1]; None before the first.
+
+        Nothing can be learned through it: keys and values are written over.
 
         Raises:
             ValueError: the model has no position for another token.

@@ -12,12 +12,12 @@ import torch
 
 from hf_attn.architectures.map_sizes import side_of
 from hf_attn.generation.beam_search import BeamSearch, beam_search
-from hf_attn.generation.decoders import is_decoder_only, open_decoder
+from hf_attn.generation.decoders import LeanDecoder, is_decoder_only, open_decoder
 from hf_attn.generation.strategies import STRATEGIES, complete_settings
 from hf_attn.models.config_checks import check_number
 
 MOST_NEW_TOKENS = 1_048_576  # as many as there are positions at most
-DROPPED = 0.5  # share of rows that go on, at which the others are dropped: what is kept is copied then
+UNFINISHED = 0.5  # once at most this share of the rows is unfinished, decoding goes on with those only
 TINY_TEMPERATURE = 1e-6  # below it, float32 cannot tell a softmax from the likeliest token
 # model → its lock: mode and attention implementation belong to the model, not to the call
 _LOCKS: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
@@ -102,13 +102,17 @@ def greedy_ids(
         input_ids: [B, S]; padded on the left for a decoder-only model.
         attention_mask: [B, S], 1 = token; None where nothing is padded.
         max_new_tokens: most tokens a row.
-        build_decoder: makes the decoder from the three first; IncrementalDecoder is the plain twin.
+        build_decoder: called with model, input_ids and attention_mask; IncrementalDecoder is the plain twin.
 
     Returns:
         [B, T ≤ max_new_tokens] ids without the start token; padding behind `</s>`.
+
+    Raises:
+        ValueError: max_new_tokens out of range, or the model has not so many positions.
     """
+    check_number("max_new_tokens", max_new_tokens, 1, MOST_NEW_TOKENS, example=64)
     ends = torch.tensor(_end_ids(model), dtype=torch.long, device=input_ids.device)
-    ids = input_ids.new_full((len(input_ids), max_new_tokens), model.config.pad_token_id)
+    ids = torch.full((len(input_ids), max_new_tokens), model.config.pad_token_id, device=input_ids.device)
     rows = torch.arange(len(input_ids), device=input_ids.device)  # of ids, that the decoder goes on with
     has_ended = torch.zeros_like(rows, dtype=torch.bool)  # of these rows
     token = None
@@ -122,7 +126,7 @@ def greedy_ids(
             left = len(rows) - int(has_ended.sum())
             if not left:
                 break
-            if left <= DROPPED * len(rows):
+            if left <= UNFINISHED * len(rows) and isinstance(decoder, LeanDecoder):
                 kept = (~has_ended).nonzero()[:, 0]
                 decoder.reorder_rows(kept)
                 rows, token, has_ended = rows[kept], token[kept], has_ended[kept]

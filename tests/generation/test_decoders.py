@@ -3,8 +3,10 @@
 import pytest
 import torch
 
+from hf_attn.analysis.ablation import list_trials, measure_changes
 from hf_attn.generation.decoders import IncrementalDecoder, LeanDecoder, can_serve, open_decoder
 from hf_attn.generation.generate import greedy_ids
+from hf_attn.interpret.attention_maps import attention_maps
 from hf_attn.interpret.interventions import Intervention, intervening
 from hf_attn.models.positions import POSITION_TYPES
 from tests.support.checks import END, PAD, SIDES, assert_close, build_seq2seq, pad, random_ids, random_rows
@@ -119,6 +121,58 @@ def test_without_a_head_the_lean_road_is_not_taken_and_answers_change():
     assert not torch.equal(without, whole)
 
 
+def test_a_model_whose_maps_were_looked_at_writes_leanly_again():
+    model = build("seq2seq")
+    attention_maps(model, random_ids(1, 4))
+    model(random_ids(1, 4), decoder_input_ids=random_ids(1, 2), output_attentions=True)
+    assert can_serve(model)
+
+
+@pytest.mark.parametrize("place", ["model", "stack", "layer", "activation's neighbour"])
+def test_another_forward_anywhere_is_left_to_the_model(place):
+    model = build("seq2seq")
+    layer = model.model.decoder.layers[0]
+    parts = {"model": model, "stack": model.model.decoder, "layer": layer}
+    if part := parts.get(place):
+        part.register_forward_hook(lambda module, given, made: made)
+    else:
+        layer.feed_forward = torch.nn.Sequential(layer.feed_forward)
+    assert not can_serve(model)
+
+
+def test_an_adapter_is_not_passed_over():
+    peft = pytest.importorskip("peft")
+    model = build("seq2seq")
+    model.add_adapter(peft.LoraConfig(target_modules=["q_proj"], init_lora_weights=False))
+    assert not can_serve(model)
+
+
+def test_trials_side_by_side_keep_their_rows_when_some_answers_end():
+    model = build("seq2seq")
+    with torch.no_grad():
+        model.lm_head.weight[END] *= 6
+    source, trials = random_ids(1, 6), list_trials(model)
+    changes = measure_changes(model, source, trials, 12)
+    for trial, change in zip(trials, changes, strict=True):
+        with intervening(model, trial.interventions):
+            alone = greedy_ids(model, source, max_new_tokens=12)[0].tolist()
+        written = list(change.after)
+        assert written == alone[: len(written)]
+        assert set(alone[len(written) :]) <= {PAD}
+
+
+def test_ids_of_32_bits_are_written_too():
+    model = build("seq2seq")
+    ids = random_ids(3, 5)
+    written = [greedy_ids(model, given, max_new_tokens=8) for given in (ids.int(), ids)]
+    assert torch.equal(*written)
+
+
+def test_an_answer_of_no_token_is_refused():
+    with pytest.raises(ValueError, match="max_new_tokens=0"):
+        greedy_ids(build("seq2seq"), random_ids(1, 4), max_new_tokens=0)
+
+
 def test_what_was_written_can_be_learned_from():
     """Ids are made in inference mode, and are yet like others."""
     model = build("seq2seq")
@@ -136,15 +190,14 @@ def write_each_alone(model, sources, most: int) -> list[list[int]]:
     ]
 
 
-@pytest.mark.parametrize("kind", [LeanDecoder, IncrementalDecoder])
-def test_rows_that_have_ended_are_dropped_and_the_others_go_on_as_if_alone(kind):
+def test_rows_that_have_ended_are_dropped_and_the_others_go_on_as_if_alone():
     model = build("seq2seq")
     with torch.no_grad():
         model.lm_head.weight[END] *= 6
     sources = random_ids(32, 6)
     sizes = []
 
-    class Counting(kind):
+    class Counting(LeanDecoder):
         def next_logits(self, token=None):
             sizes.append(len(self.prompt))
             return super().next_logits(token)
