@@ -40,6 +40,7 @@ tests/web/node_modules/.installed: tests/web/package-lock.json
 
 bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.train_speed
+	$(BIN)/python -m benchmarks.generation
 	$(BIN)/python -m benchmarks.recurrent_speed
 	$(BIN)/python -m benchmarks.attention_scaling
 	$(BIN)/python -m benchmarks.app_speed

@@ -10,7 +10,7 @@ from torch import nn
 
 from hf_attn.checkpoints.save_load import BUNDLED, Checkpoint, list_checkpoints, load_checkpoint
 from hf_attn.checkpoints.validate import CONFIG, read_json
-from hf_attn.generation.generate import is_decoder_only
+from hf_attn.generation.decoders import is_decoder_only
 from hf_attn.hub.external_models import open_model
 from hf_attn.interpret.attention_maps import refuse_without_attention
 from hf_attn.interpret.token_labels import is_byte_level, name_tokens

@@ -13,7 +13,8 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from hf_attn.evaluation.metrics import Interval, find_right, groups_of_tokens, next_logits, score_answers
-from hf_attn.generation.generate import evaluating, greedy_ids, is_decoder_only, most_tokens
+from hf_attn.generation.decoders import is_decoder_only
+from hf_attn.generation.generate import evaluating, greedy_ids, most_tokens
 from hf_attn.interpret.interventions import Intervention, count_heads, intervening, intervening_by_row
 from hf_attn.tasks.base import TEXT, Task, check_count
 from hf_attn.tasks.batch import IGNORED, Batch

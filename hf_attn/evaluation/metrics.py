@@ -5,10 +5,12 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy
 import torch
 
 from hf_attn.architectures.memory import count_activations
-from hf_attn.generation.generate import evaluating, greedy_ids, is_decoder_only
+from hf_attn.generation.decoders import is_decoder_only
+from hf_attn.generation.generate import evaluating, greedy_ids
 from hf_attn.models.positions import POSITION_TYPES
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT, Task, check_count
 from hf_attn.tasks.batch import END, IGNORED, PAD, Batch
@@ -95,8 +97,9 @@ def group_interval(tally: Mapping[Hashable, tuple[int, int]]) -> Interval:
     """Where the true share lies with 95 % confidence, where not examples but whole groups were drawn.
 
     The middle 95 % of the shares in RESAMPLES draws of as many groups, with replacement (the bootstrap of
-    Efron 1979, doi:10.1214/aos/1176344552). Where all groups have one share, as where all is right or there
-    is one group, the draws are alike and say nothing: then Wilson's interval of the groups.
+    Efron 1979, doi:10.1214/aos/1176344552), and never narrower than Wilson's interval of the examples. Where
+    all groups have one share, as where all is right or there is one group, the draws are alike and say
+    nothing: then Wilson's interval of the groups. Below some 30 groups it is a little too narrow.
 
     Args:
         tally: group → (how many of its examples are right, how many there are).
@@ -104,14 +107,22 @@ def group_interval(tally: Mapping[Hashable, tuple[int, int]]) -> Interval:
     Raises:
         ValueError: there is no group.
     """
-    right, n = torch.tensor(sorted(tally.values()), dtype=torch.float64).reshape(-1, 2).T
+    kinds, counts = (
+        torch.tensor(list(tally.values()), dtype=torch.float64)
+        .reshape(-1, 2)
+        .unique(dim=0, return_counts=True)
+    )  # groups that have the same tally are drawn alike
+    right, n = kinds.T
+    share = float(right @ counts.double() / (n @ counts.double())) if len(tally) else 0.0
     if len((right / n).unique()) < 2:
-        return wilson_interval(float(right.sum() / n.sum()) * len(n), len(n))
-    generator = torch.Generator().manual_seed(0)
-    drawn = torch.randint(len(n), (RESAMPLES, len(n)), generator=generator)
-    shares = right[drawn].sum(1) / n[drawn].sum(1)
+        return wilson_interval(share * len(tally), len(tally))
+    times = numpy.random.default_rng(0).multinomial(len(tally), counts.numpy() / len(tally), RESAMPLES)
+    drawn = torch.from_numpy(times).double()  # [RESAMPLES, kinds]
+    shares = (drawn @ right) / (drawn @ n)
     low, high = shares.quantile(torch.tensor([0.025, 0.975], dtype=torch.float64)).tolist()
-    return Interval(low, high)
+    examples = int(n @ counts.double())
+    by_example = wilson_interval(share * examples, examples)
+    return Interval(min(low, by_example.low), max(high, by_example.high))
 
 
 def score_answers(

@@ -10,7 +10,7 @@ NOTHING = -1e9  # score of a row that holds no hypothesis, as in transformers
 
 
 class Writer(Protocol):
-    """What the search asks of a model; `hf_attn.generation.generate.IncrementalDecoder` is one."""
+    """What the search asks of a model; `hf_attn.generation.decoders.IncrementalDecoder` is one."""
 
     def next_logits(self, token: torch.Tensor | None = None) -> torch.Tensor:
         """[K, V]: scores of the next token, after the one just written [K, 1]; None before the first."""

@@ -12,10 +12,12 @@ import torch
 
 from hf_attn.architectures.map_sizes import side_of
 from hf_attn.generation.beam_search import BeamSearch, beam_search
+from hf_attn.generation.decoders import LeanDecoder, is_decoder_only, open_decoder
 from hf_attn.generation.strategies import STRATEGIES, complete_settings
 from hf_attn.models.config_checks import check_number
 
 MOST_NEW_TOKENS = 1_048_576  # as many as there are positions at most
+UNFINISHED = 0.5  # once at most this share of the rows is unfinished, decoding goes on with those only
 TINY_TEMPERATURE = 1e-6  # below it, float32 cannot tell a softmax from the likeliest token
 # model → its lock: mode and attention implementation belong to the model, not to the call
 _LOCKS: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
@@ -64,13 +66,14 @@ def evaluating(model) -> Iterator[None]:
     with _LOCKING:
         lock = _LOCKS.setdefault(model, threading.RLock())
     with lock:
-        modes = [(module, module.training) for module in model.modules()]
-        model.eval()
+        trained = [module for module in model.modules() if module.training]
+        for module in trained:
+            module.training = False
         try:
             yield
         finally:
-            for module, was_training in modes:
-                module.training = was_training
+            for module in trained:
+                module.training = True
 
 
 def most_tokens(model, source_length: int) -> int:
@@ -89,81 +92,9 @@ def _end_ids(model) -> list[int]:
     return end if isinstance(end, list) else [end]
 
 
-def find_start(model) -> int:
-    """The token that an encoder-decoder's answers start with; ValueError where nothing says which one."""
-    for holder in (model.config, getattr(model, "generation_config", None)):
-        if (start := getattr(holder, "decoder_start_token_id", None)) is not None:
-            return start
-    raise ValueError(
-        f"{type(model).__name__} does not say which token its answers start with: set "
-        "model.config.decoder_start_token_id, of two BERTs to tokenizer.cls_token_id."
-    )
-
-
-def is_decoder_only(model) -> bool:
-    """Whether a model reads one sequence, and goes on writing behind what it has read."""
-    return not model.config.is_encoder_decoder and model.can_generate()
-
-
-class IncrementalDecoder:
-    """A model that writes, one token at a time and a batch at once, remembering what it has computed.
-
-    Args:
-        model: an encoder-decoder or a decoder-only model with a head, in evaluation mode.
-        input_ids: [B, S] sources; padded on the left for a decoder-only model.
-        attention_mask: [B, S], 1 = token; None where nothing is padded.
-    """
-
-    def __init__(self, model, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None):
-        self.model, self.mask, self.cache = model, attention_mask, None
-        self.is_decoder_only = is_decoder_only(model)
-        self.prompt = input_ids
-        if not self.is_decoder_only:
-            self.memory = model.get_encoder()(input_ids, attention_mask=attention_mask)
-
-    def next_logits(self, token: torch.Tensor | None = None) -> torch.Tensor:
-        """[B, V]: scores of the next token, after the one just written [B, 1]; None before the first.
-
-        Raises:
-            ValueError: the model remembers nothing of what it has computed.
-        """
-        inputs = self._after_prompt(token) if self.is_decoder_only else self._after_start(token)
-        outputs = self.model(**inputs, attention_mask=self.mask, past_key_values=self.cache, use_cache=True)
-        self.cache = outputs.get("past_key_values")
-        if self.cache is None:
-            raise ValueError(
-                f"{type(self.model).__name__} gives no past_key_values, and nothing is written here without: "
-                "write with model.generate, and give that as the target."
-            )
-        return outputs.logits[:, -1]
-
-    def reorder_rows(self, rows: torch.Tensor) -> None:
-        """Go on with these rows [R], each as often as it is named."""
-        rows = rows.to(self.prompt.device)
-        self.prompt = self.prompt.index_select(0, rows)
-        if self.mask is not None:
-            self.mask = self.mask.index_select(0, rows)
-        if self.cache is not None:
-            self.cache.reorder_cache(rows)
-        if not self.is_decoder_only:
-            states = {name: part for name, part in self.memory.items() if isinstance(part, torch.Tensor)}
-            self.memory = type(self.memory)(**{name: part[rows] for name, part in states.items()})
-
-    def _after_start(self, token: torch.Tensor | None) -> dict:
-        if token is None:
-            token = self.prompt.new_full((len(self.prompt), 1), find_start(self.model))
-        return {"decoder_input_ids": token, "encoder_outputs": self.memory}
-
-    def _after_prompt(self, token: torch.Tensor | None) -> dict:
-        if token is None:
-            return {"input_ids": self.prompt, "logits_to_keep": 1}
-        if self.mask is not None:
-            self.mask = torch.cat((self.mask, torch.ones_like(token)), dim=1)
-        return {"input_ids": token}
-
-
-@torch.no_grad()
-def greedy_ids(model, input_ids, attention_mask=None, max_new_tokens: int = 64) -> torch.Tensor:
+def greedy_ids(
+    model, input_ids, attention_mask=None, max_new_tokens: int = 64, build_decoder=open_decoder
+) -> torch.Tensor:
     """Write the likeliest token each time, a whole batch at once. `model.generate` is the plain twin.
 
     Args:
@@ -171,23 +102,35 @@ def greedy_ids(model, input_ids, attention_mask=None, max_new_tokens: int = 64) 
         input_ids: [B, S]; padded on the left for a decoder-only model.
         attention_mask: [B, S], 1 = token; None where nothing is padded.
         max_new_tokens: most tokens a row.
+        build_decoder: called with model, input_ids and attention_mask; IncrementalDecoder is the plain twin.
 
     Returns:
         [B, T ≤ max_new_tokens] ids without the start token; padding behind `</s>`.
+
+    Raises:
+        ValueError: max_new_tokens out of range, or the model has not so many positions.
     """
+    check_number("max_new_tokens", max_new_tokens, 1, MOST_NEW_TOKENS, example=64)
     ends = torch.tensor(_end_ids(model), dtype=torch.long, device=input_ids.device)
-    done = torch.zeros(len(input_ids), 1, dtype=torch.bool, device=input_ids.device)
-    token, written = None, []
-    with evaluating(model):
-        decoder = IncrementalDecoder(model, input_ids, attention_mask)
-        for _ in range(max_new_tokens):
-            likeliest = decoder.next_logits(token).argmax(-1, keepdim=True)
-            token = likeliest.masked_fill(done, model.config.pad_token_id)
-            written.append(token)
-            done |= torch.isin(token, ends)
-            if done.all():
+    ids = torch.full((len(input_ids), max_new_tokens), model.config.pad_token_id, device=input_ids.device)
+    rows = torch.arange(len(input_ids), device=input_ids.device)  # of ids, that the decoder goes on with
+    has_ended = torch.zeros_like(rows, dtype=torch.bool)  # of these rows
+    token = None
+    with evaluating(model), torch.inference_mode():
+        decoder = build_decoder(model, input_ids, attention_mask)
+        for length in range(1, max_new_tokens + 1):
+            token = decoder.next_logits(token).argmax(-1, keepdim=True)
+            token.masked_fill_(has_ended.unsqueeze(1), model.config.pad_token_id)
+            ids[rows, length - 1] = token[:, 0]
+            has_ended |= (token == ends).any(1)
+            left = len(rows) - int(has_ended.sum())
+            if not left:
                 break
-    return torch.cat(written, dim=1)
+            if left <= UNFINISHED * len(rows) and isinstance(decoder, LeanDecoder):
+                kept = (~has_ended).nonzero()[:, 0]
+                decoder.reorder_rows(kept)
+                rows, token, has_ended = rows[kept], token[kept], has_ended[kept]
+    return ids[:, :length].clone()
 
 
 def temper(logits: torch.Tensor, temperature: float) -> torch.Tensor:
@@ -273,7 +216,7 @@ def _check_source(input_ids: torch.Tensor, max_new_tokens: int | None) -> None:
 def _step_by_step(
     model, input_ids, allowed: Callable[[torch.Tensor], torch.Tensor], generator, limit: int
 ) -> Generation:
-    decoder = IncrementalDecoder(model, input_ids)
+    decoder = open_decoder(model, input_ids)
     token = None
     choices: list[Choice] = []
     while len(choices) < limit:
@@ -311,7 +254,7 @@ def search_beams(
     limit = max_new_tokens or most_tokens(model, input_ids.shape[1])
     with evaluating(model), torch.no_grad():
         return beam_search(
-            IncrementalDecoder(model, input_ids),
+            open_decoder(model, input_ids),
             num_beams,
             limit,
             _end_ids(model),

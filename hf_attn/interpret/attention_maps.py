@@ -11,7 +11,8 @@ from transformers import PreTrainedModel
 
 from hf_attn.architectures.families import is_recurrent
 from hf_attn.architectures.map_sizes import estimate_map_bytes
-from hf_attn.generation.generate import find_start, generate_answer, is_decoder_only, most_tokens
+from hf_attn.generation.decoders import find_start, is_decoder_only
+from hf_attn.generation.generate import generate_answer, most_tokens
 from hf_attn.generation.strategies import complete_settings
 from hf_attn.interpret.model_inputs import (
     read_example,

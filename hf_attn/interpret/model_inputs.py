@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 
 from hf_attn.architectures.families import is_ours
 from hf_attn.architectures.map_sizes import estimate_map_bytes, side_of
-from hf_attn.generation.generate import is_decoder_only
+from hf_attn.generation.decoders import is_decoder_only
 from hf_attn.tasks.batch import IGNORED, Batch
 
 USED = ("input_ids", "attention_mask", "token_type_ids", "labels")  # of a dict

@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 from hf_attn.architectures.memory import check_training, count_weights
 from hf_attn.architectures.optimizers import OPTIMIZERS, check_optimizer
 from hf_attn.evaluation.metrics import measure_quickly
-from hf_attn.generation.generate import is_decoder_only
+from hf_attn.generation.decoders import is_decoder_only
 from hf_attn.interpret.attention_maps import AttentionMaps, attention_maps
 from hf_attn.tasks.base import Task
 from hf_attn.tasks.batch import IGNORED, Batch

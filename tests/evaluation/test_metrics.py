@@ -267,3 +267,17 @@ def test_accuracy_is_told_under_the_right_size():
     assert {size: score.examples for size, score in sizes.items()} == {
         length: lengths.count(length) for length in sorted(set(lengths))
     }
+
+
+def test_an_interval_over_groups_is_never_narrower_than_that_of_the_examples():
+    tally = {"one": (90, 100), "other": (91, 100)}
+    by_example = wilson_interval(181, 200)
+    assert group_interval(tally) == by_example
+
+
+def test_many_groups_cost_no_memory():
+    """A hundred thousand groups of two kinds are drawn as two numbers."""
+    tally = {number: (number % 2, 1 + (number == 0)) for number in range(100_000)}
+    found = group_interval(tally)
+    assert found.low < 0.5 < found.high
+    assert found.high - found.low == pytest.approx(2 * 1.96 * (0.25 / 100_000) ** 0.5, rel=0.1)

@@ -7,13 +7,8 @@ import pytest
 import torch
 
 from hf_attn.generation.beam_search import beam_search
-from hf_attn.generation.generate import (
-    IncrementalDecoder,
-    choices_of,
-    generate_answer,
-    greedy_ids,
-    search_beams,
-)
+from hf_attn.generation.decoders import IncrementalDecoder
+from hf_attn.generation.generate import choices_of, generate_answer, greedy_ids, search_beams
 from tests.support.checks import END, START, build_seq2seq, pad, random_ids, random_rows
 from tests.support.decoder_checks import build_decoder
 from tests.support.recurrent_models import build_recurrent

@@ -65,6 +65,7 @@ def small_peer(parser) -> DocumentTransformer:
     [
         ("train_speed", ["--tasks", "copy"], {"ours", "nn.Transformer", "Bart", "floor"}),
         ("time_to_accuracy", [], {"ours", "document's recipe"}),
+        ("generation", [], {"lean", "plain twin", "our generate", "Bart", "Bart, static cache"}),
         ("recurrent_speed", [], {"additive: ours", "additive: nn.LSTM, step by step", "none: ours"}),
     ],
 )

@@ -249,3 +249,17 @@ def test_a_missing_file_a_folder_and_a_huge_file_are_refused(tmp_path):
         file.truncate(MOST_BYTES + 2**20)
     with pytest.raises(ValueError, match="has 51 MB; 50 MB at most are read"):
         read_columns(path, COLUMNS)
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("text,text\n" + "a,b\n" * 30)
+    with pytest.raises(ValueError, match="has 'text' twice in its first line: give each column a name"):
+        read_columns(path, ("text",))
+
+
+@pytest.mark.parametrize("word", ["nan", "Infinity", "1_000"])
+def test_a_word_that_python_takes_for_a_number_is_none(tmp_path, word):
+    path = tmp_path / "table.csv"
+    path.write_text(f"city,{word}\n" + "a,b\nc,d\n" * 3)
+    assert column_names(path) == ["city", word]

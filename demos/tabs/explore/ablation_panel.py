@@ -14,7 +14,7 @@ import gradio as gr
 from hf_attn.analysis.ablation import Outcome, Trial, list_trials, measure_changes, measure_outcomes
 from hf_attn.analysis.head_roles import measure_head_roles
 from hf_attn.architectures.families import is_recurrent
-from hf_attn.generation.generate import is_decoder_only
+from hf_attn.generation.decoders import is_decoder_only
 from hf_attn.interpret.interventions import Intervention
 from hf_attn.tasks.base import CLASSES
 

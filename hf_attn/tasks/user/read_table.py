@@ -4,6 +4,7 @@ import contextlib
 import csv
 import io
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ MAGIC = {
     b"\xff\xd8\xff": "a picture",
     b"SQLite format 3": "a database",
 }
+NUMBER = re.compile(r"[-+]?(\d+[.,]?\d*|[.,]\d+)(e[-+]?\d+)?", re.IGNORECASE)
 USUAL_NAMES = {"text", "label", "source", "target"}
 LOOKED_AT = 100  # rows by which it is found out what stands between cells
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
@@ -166,6 +168,8 @@ def _refuse_binary(path: Path, content: bytes, wanted: str, remedy: str) -> None
 
 def _csv_lines(path: Path, text: str, columns: Sequence[str]) -> Iterator[Line]:
     header, delimiter, has_header = _find_header(text, columns)
+    if repeated := [name for name, count in Counter(header).items() if name in columns and count > 1]:
+        raise ValueError(f"{path} has {repeated[0]!r} twice in its first line: give each column a name.")
     if not set(columns) <= set(header):
         if len(header) < 2:
             raise ValueError(
@@ -241,10 +245,8 @@ def _is_row(first: Sequence[str], text: str, delimiter: str) -> bool:
         return False
     if list(first) == [str(place) for place in range(len(first))]:
         return False
-    for cell in first:
-        with contextlib.suppress(ValueError):
-            float(cell)
-            return True
+    if any(NUMBER.fullmatch(cell) for cell in first):
+        return True
     again: Counter[int] = Counter()
     with contextlib.suppress(csv.Error):  # told where the rows are read
         for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):

@@ -1,0 +1,317 @@
+"""Incremental decoders: the model's own forward with a cache, and a faster one for our own Transformers."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.functional import embedding, layer_norm, linear, scaled_dot_product_attention
+from transformers.utils import output_capturing
+
+from hf_attn.models.attention import MultiHeadAttention, OutputProjection
+from hf_attn.models.layers import DecoderLayer, EncoderLayer, FeedForward, Residual
+from hf_attn.models.modeling_attn_decoder import AttnDecoderForCausalLM
+from hf_attn.models.modeling_attn_seq2seq import AttnSeq2SeqForConditionalGeneration
+from hf_attn.models.position_base import position_ids_from_mask
+from hf_attn.models.position_rotary import rotate
+
+Linear = tuple[torch.Tensor, torch.Tensor | None]  # weight and bias, as `linear` takes them
+KERNELS = ("sdpa", "eager")  # both compute what is computed here, up to rounding
+# what a layer is made of, but for its activation, which is called as it is
+LAYER_PARTS = {DecoderLayer, EncoderLayer, MultiHeadAttention, FeedForward, Residual}
+LAYER_PARTS |= {nn.Linear, OutputProjection, nn.LayerNorm}
+ROOM = 32  # tokens that keys and values have room for at first; it doubles
+
+
+def find_start(model) -> int:
+    """The token that an encoder-decoder's answers start with; ValueError where nothing says which one."""
+    for holder in (model.config, getattr(model, "generation_config", None)):
+        if (start := getattr(holder, "decoder_start_token_id", None)) is not None:
+            return start
+    raise ValueError(
+        f"{type(model).__name__} does not say which token its answers start with: set "
+        "model.config.decoder_start_token_id, of two BERTs to tokenizer.cls_token_id."
+    )
+
+
+def is_decoder_only(model) -> bool:
+    """Whether a model reads one sequence, and goes on writing behind what it has read."""
+    return not model.config.is_encoder_decoder and model.can_generate()
+
+
+class IncrementalDecoder:
+    """A model that writes, one token at a time and a batch at once, remembering what it has computed.
+
+    Args:
+        model: an encoder-decoder or a decoder-only model with a head, in evaluation mode.
+        input_ids: [B, S] sources; padded on the left for a decoder-only model.
+        attention_mask: [B, S], 1 = token; None where nothing is padded.
+    """
+
+    def __init__(self, model, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None):
+        self.model, self.mask, self.cache = model, attention_mask, None
+        self.is_decoder_only = is_decoder_only(model)
+        self.prompt = input_ids
+        if not self.is_decoder_only:
+            self.memory = model.get_encoder()(input_ids, attention_mask=attention_mask)
+
+    def next_logits(self, token: torch.Tensor | None = None) -> torch.Tensor:
+        """[B, V]: scores of the next token, after the one just written [B, 1]; None before the first.
+
+        Raises:
+            ValueError: the model remembers nothing of what it has computed.
+        """
+        inputs = self._after_prompt(token) if self.is_decoder_only else self._after_start(token)
+        outputs = self.model(**inputs, attention_mask=self.mask, past_key_values=self.cache, use_cache=True)
+        self.cache = outputs.get("past_key_values")
+        if self.cache is None:
+            raise ValueError(
+                f"{type(self.model).__name__} gives no past_key_values, and nothing is written here without: "
+                "write with model.generate, and give that as the target."
+            )
+        return outputs.logits[:, -1]
+
+    def reorder_rows(self, rows: torch.Tensor) -> None:
+        """Go on with these rows [R], each as often as it is named."""
+        rows = rows.to(self.prompt.device)
+        self.prompt = self.prompt.index_select(0, rows)
+        if self.mask is not None:
+            self.mask = self.mask.index_select(0, rows)
+        if self.cache is not None:
+            self.cache.reorder_cache(rows)
+        if not self.is_decoder_only:
+            states = {name: part for name, part in self.memory.items() if isinstance(part, torch.Tensor)}
+            self.memory = type(self.memory)(**{name: part[rows] for name, part in states.items()})
+
+    def _after_start(self, token: torch.Tensor | None) -> dict:
+        if token is None:
+            token = self.prompt.new_full((len(self.prompt), 1), find_start(self.model))
+        return {"decoder_input_ids": token, "encoder_outputs": self.memory}
+
+    def _after_prompt(self, token: torch.Tensor | None) -> dict:
+        if token is None:
+            return {"input_ids": self.prompt, "logits_to_keep": 1}
+        if self.mask is not None:
+            self.mask = torch.cat((self.mask, torch.ones_like(token)), dim=1)
+        return {"input_ids": token}
+
+
+def can_serve(model) -> bool:
+    """Whether a LeanDecoder writes what the model would: one of our Transformers, not changed by anything.
+
+    Hooks, adapters, replaced or quantized modules, another attention and what `intervening` does change it.
+    """
+    if type(model) not in (AttnSeq2SeqForConditionalGeneration, AttnDecoderForCausalLM):
+        return False
+    stack = model.get_decoder()
+    if stack.config._attn_implementation not in KERNELS:  # as inside of `intervening`
+        return False
+    if stack.positions.reads_neighbours or stack.positions.needs_weights:
+        return False
+    named = [(name, part) for layer in stack.layers for name, part in layer.named_modules()]
+    inside = [part for name, part in named if not name.startswith("feed_forward.activation")]
+    if not all(type(part) in LAYER_PARTS for part in inside):
+        return False
+    if type(model.lm_head) is not nn.Linear or type(stack.embed_tokens) is not nn.Embedding:
+        return False
+    around = [model, model.model, stack, stack.layers, stack.embed_tokens, model.lm_head]
+    return not any(_is_changed(part) for part in (*around, *inside))
+
+
+def _is_changed(part: nn.Module) -> bool:
+    """Whether a module is hooked or has another forward; transformers' own recording hooks change nothing."""
+    hooks = (*part._forward_hooks.values(), *part._forward_pre_hooks.values())
+    return "forward" in vars(part) or any(
+        getattr(hook, "__module__", "") != output_capturing.__name__ for hook in hooks
+    )
+
+
+def open_decoder(model, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None):
+    """The decoder that writes fastest with this model; see `IncrementalDecoder` for the arguments."""
+    kind = LeanDecoder if can_serve(model) else IncrementalDecoder
+    return kind(model, input_ids, attention_mask)
+
+
+def read_linear(part: Any) -> Linear:
+    """Take a linear map's weight and bias out of its module."""
+    return part.weight, part.bias
+
+
+class Sublayer:
+    """The residual around a part of a layer, and the last linear map of that part: weights, no modules.
+
+    pre: x + W f(LN(x));   post: LN(x + W f(x))
+    """
+
+    def __init__(self, residual: Residual, output: nn.Linear):
+        norm: Any = residual.norm
+        self.is_pre_norm = residual.is_pre_norm
+        self.norm = norm.normalized_shape, norm.weight, norm.bias, norm.eps
+        self.output = read_linear(output)
+
+    def before(self, states: torch.Tensor) -> torch.Tensor:
+        """What the part reads, [B, D]."""
+        return layer_norm(states, *self.norm) if self.is_pre_norm else states
+
+    def after(self, states: torch.Tensor, made: torch.Tensor) -> torch.Tensor:
+        """Add W times what the part made, [B, any], to what it read, [B, D]."""
+        total = states + linear(made, *self.output)
+        return total if self.is_pre_norm else layer_norm(total, *self.norm)
+
+
+class LeanLayer:
+    """A layer of a LeanDecoder, with the keys and values that it has read.
+
+    Args:
+        layer: a DecoderLayer, or an EncoderLayer of a decoder-only model.
+        memory: [B, S, D], what cross-attention reads; None of a decoder-only model.
+    """
+
+    def __init__(self, layer: Any, memory: torch.Tensor | None):
+        own, feed_forward = layer.self_attn, layer.feed_forward
+        self.heads = own.config.num_attention_heads, own.head_dim
+        self.own_maps = [read_linear(part) for part in (own.q_proj, own.k_proj, own.v_proj)]
+        self.own = Sublayer(layer.self_attn_residual, own.o_proj)
+        self.up = read_linear(feed_forward.up_proj)
+        self.activation = feed_forward.activation
+        self.feed_forward = Sublayer(layer.feed_forward_residual, feed_forward.down_proj)
+        self.seen: list[torch.Tensor] = []  # keys and values of tokens, [B, H, room, Dh] each
+        self.memory: list[torch.Tensor] = []  # those of the memory, [B, H, S, Dh] each
+        if memory is not None:
+            cross = layer.cross_attn
+            self.cross = Sublayer(layer.cross_attn_residual, cross.o_proj)
+            self.query = read_linear(cross.q_proj)
+            self.memory = [
+                linear(memory, *read_linear(part)).unflatten(-1, self.heads).transpose(1, 2).contiguous()
+                for part in (cross.k_proj, cross.v_proj)
+            ]
+
+    def read(self, states: torch.Tensor, place: int, rotation, own_mask, memory_mask) -> torch.Tensor:
+        """[B, D] → [B, D]: what the token at a place reads of those up to it, and of the memory."""
+        batch, shape = len(states), (len(states), self.heads[0], 1, self.heads[1])
+        read = self.own.before(states)
+        query, key, value = (linear(read, *part).view(shape) for part in self.own_maps)
+        if rotation is not None:
+            query, key = rotate(query, *rotation), rotate(key, *rotation)
+        keys, values = self.remember((key, value), place)
+        read = scaled_dot_product_attention(query, keys, values, own_mask)
+        states = self.own.after(states, read.reshape(batch, -1))
+        if self.memory:
+            query = linear(self.cross.before(states), *self.query).view(shape)
+            read = scaled_dot_product_attention(query, self.memory[0], self.memory[1], memory_mask)
+            states = self.cross.after(states, read.reshape(batch, -1))
+        made = self.activation(linear(self.feed_forward.before(states), *self.up))
+        return self.feed_forward.after(states, made)
+
+    def remember(self, made: Sequence[torch.Tensor], place: int) -> list[torch.Tensor]:
+        """Put keys and values [B, H, n, Dh] at a place and behind; returned are all up to their end."""
+        end = place + made[0].shape[2]
+        if not self.seen or end > self.seen[0].shape[2]:
+            batch, heads, _, width = made[0].shape
+            grown = [part.new_empty(batch, heads, max(ROOM, 2 * end), width) for part in made]
+            for room, held in zip(grown, self.seen, strict=False):
+                room[:, :, :place] = held[:, :, :place]
+            self.seen = grown
+        for room, part in zip(self.seen, made, strict=True):
+            room[:, :, place:end] = part
+        return [room[:, :, :end] for room in self.seen]
+
+    def reorder_rows(self, rows: torch.Tensor) -> None:
+        """Go on with these rows [R], each as often as it is named."""
+        self.seen = [held.index_select(0, rows) for held in self.seen]
+        self.memory = [held.index_select(0, rows) for held in self.memory]
+
+
+class LeanDecoder:
+    """IncrementalDecoder's fast twin: a token does not go through the model's own `forward`.
+
+    A token is so little arithmetic that most of its time went into calling modules, making masks and growing
+    caches. Here the memory's keys and values are made once, those of tokens are written into room that is
+    there already, and masks exist only where something is padded.
+
+    Args:
+        model: one that `can_serve`, in evaluation mode.
+        input_ids: [B, S] sources; padded on the left for a decoder-only model.
+        attention_mask: [B, S], 1 = token; None where nothing is padded.
+    """
+
+    def __init__(self, model, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None):
+        stack = model.get_decoder()
+        self.model, self.positions, self.prompt = model, stack.positions, input_ids
+        self.is_decoder_only = is_decoder_only(model)
+        if attention_mask is not None and attention_mask.all():
+            attention_mask = None
+        self.mask = attention_mask  # [B, S], of the sources or of all tokens so far
+        self.scale = stack.config.hidden_size**0.5 if stack.config.scale_embedding else None
+        self.table, self.final_norm = stack.embed_tokens.weight, stack.final_norm
+        self.head = read_linear(model.lm_head)
+        self.length = 0  # tokens read
+        self.order = torch.arange(ROOM, device=input_ids.device).unsqueeze(0)
+        memory = None
+        if not self.is_decoder_only:
+            memory = model.get_encoder()(input_ids, attention_mask=attention_mask).last_hidden_state
+        self.layers = [LeanLayer(layer, memory) for layer in stack.layers]
+
+    def next_logits(self, token: torch.Tensor | None = None) -> torch.Tensor:
+        """[B, V]: scores of the next token, after the one just written [B, 1]; None before the first.
+
+        Nothing can be learned through it: keys and values are written over.
+
+        Raises:
+            ValueError: the model has no position for another token.
+        """
+        if token is None:
+            if self.is_decoder_only:
+                return self._read_prompt()
+            token = self.prompt.new_full((len(self.prompt), 1), find_start(self.model))
+        self.positions.check_length(self.length + 1, self.length)
+        places = self._places(token)  # [1 or B, length + 1]
+        here = places[:, -1:]
+        states = embedding(token, self.table)
+        if self.scale is not None:
+            states = states * self.scale
+        states = self.positions(states, here).squeeze(1)  # [B, D]
+        rotation = self.positions.rotation(here)
+        bias, _ = self.positions.score_terms(here, places)
+        bias = None if bias is None else bias.to(states.dtype)
+        own_mask, memory_mask = self._masks(bias)
+        for layer in self.layers:
+            states = layer.read(states, self.length, rotation, own_mask, memory_mask)
+        self.length += 1
+        return linear(self.final_norm(states), *self.head)
+
+    def _read_prompt(self) -> torch.Tensor:
+        """Let the model itself read the prompt, and take its keys and values over."""
+        outputs = self.model(self.prompt, attention_mask=self.mask, use_cache=True, logits_to_keep=1)
+        for layer, seen in zip(self.layers, outputs.past_key_values.layers, strict=False):
+            layer.remember((seen.keys, seen.values), 0)
+        self.length = self.prompt.shape[1]
+        self.order = torch.arange(2 * self.length + ROOM, device=self.prompt.device).unsqueeze(0)
+        return outputs.logits[:, -1]
+
+    def _places(self, token: torch.Tensor) -> torch.Tensor:
+        """Positions of all tokens, the new one last, [1 or B, length + 1]."""
+        if self.is_decoder_only and self.mask is not None:
+            self.mask = torch.cat((self.mask, torch.ones_like(token)), dim=1)
+            return position_ids_from_mask(self.mask, self.length + 1, 0, token.device)
+        if self.length == self.order.shape[1]:
+            self.order = torch.arange(2 * self.length, device=token.device).unsqueeze(0)
+        return self.order[:, : self.length + 1]
+
+    def _masks(self, bias: torch.Tensor | None) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+        """What is added to, or hidden of, the scores of self-attention, and of cross-attention."""
+        if self.mask is None:
+            return bias, None
+        may_attend = self.mask.bool()[:, None, None]  # [B, 1, 1, S]
+        if not self.is_decoder_only:
+            return bias, may_attend
+        return may_attend if bias is None else bias.masked_fill(~may_attend, float("-inf")), None
+
+    def reorder_rows(self, rows: torch.Tensor) -> None:
+        """Go on with these rows [R], each as often as it is named."""
+        rows = rows.to(self.prompt.device)
+        self.prompt = self.prompt.index_select(0, rows)
+        if self.mask is not None:
+            self.mask = self.mask.index_select(0, rows)
+        for layer in self.layers:
+            layer.reorder_rows(rows)
