@@ -44,6 +44,7 @@ bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.recurrent_speed
 	$(BIN)/python -m benchmarks.attention_scaling
 	$(BIN)/python -m benchmarks.app_speed
+	$(BIN)/python -m benchmarks.accuracy
 	$(BIN)/python -m benchmarks.time_to_accuracy
 	$(BIN)/python -m benchmarks.time_to_accuracy --product
 
