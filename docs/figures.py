@@ -365,8 +365,8 @@ def describe_speed() -> str:
     machine, other = product["copy"]["hardware"], steps["ours"]["hardware"]
     return in_lines(
         f"""The recipes that the app trains by default reach the same accuracy in {seconds} (medians and
-        ranges of three seeds; one thread of {machine["cpu"]}). One training step of copying at the text's size
-        takes {times["ours"]}, of `nn.Transformer` {times["nn.Transformer"]} and of Bart {times["Bart"]}
+        ranges of three seeds; one thread of {machine["cpu"]}). One training step of copying at the text's
+        size takes {times["ours"]}, of `nn.Transformer` {times["nn.Transformer"]} and of Bart {times["Bart"]}
         (medians, taking turns; threads: {other["threads"]}, of {other["cpu"]})."""
     )
 

@@ -65,5 +65,5 @@ def test_a_median_that_was_not_reached_is_a_lower_bound():
         "reached": [False, True],
         "ratio_to_ours": 107.3,
     }
-    assert figures.write_seconds(line) == "over 202 (stopped at 95.0%)"
+    assert figures.write_seconds(line) == "over 202 (stopped at 95.0 %)"
     assert figures.write_ratio(line) == "≥107×"
