@@ -98,7 +98,7 @@ def test_the_line_under_the_form_says_which_columns_and_rows_are_read(tmp_path, 
 def test_an_interval_says_what_it_was_taken_over():
     marks = [True, True, False, True]
     grouped = score_answers(marks, ["os", "os", "re", "re"], "modules")
-    assert interval_in_words(grouped) == "(50.0\u202f% to 100.0\u202f% over 2 modules)"
+    assert interval_in_words(grouped) == "(30.1\u202f% to 100.0\u202f% over 2 modules)"
     assert interval_in_words(score_answers(marks)) == "(30.1\u202f% to 95.4\u202f%)"
 
 
