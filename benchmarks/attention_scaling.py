@@ -21,7 +21,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.report import build_arguments, environment, record, show, summary
+from benchmarks.report import build_arguments, environment, record, show, summary, take_turns
 from hf_attn.architectures.registry import build_model
 from hf_attn.evaluation.metrics import evaluate
 from hf_attn.models.attention import scaled_dot_product_attention
@@ -149,8 +149,8 @@ def measure_times(lengths: Sequence[int], repeats: int) -> list[dict]:
     keep_memory()
     arms = {(arm, n): build_arm(arm, n) for arm in ARMS for n in lengths_of(arm, lengths)}
     taken: dict[str, dict] = {"forward": {key: [] for key in arms}, "step": {key: [] for key in arms}}
-    for repeat in range(repeats + 1):  # the first is not kept: memory is fetched in it
-        for key in list(arms)[:: 1 if repeat % 2 else -1]:
+    for repeat, order in enumerate(take_turns(list(arms), repeats + 1)):
+        for key in order:  # the first repeat is not kept: memory is fetched in it
             states = draw_states(key[1])
             started = time.process_time()
             with torch.no_grad():

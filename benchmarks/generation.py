@@ -15,7 +15,7 @@ import torch
 from transformers import GenerationConfig
 
 from benchmarks.peers import DOCUMENT, build_bart
-from benchmarks.report import build_arguments, environment, record, show, summary
+from benchmarks.report import build_arguments, environment, record, show, summary, take_turns
 from hf_attn.architectures.registry import build_model
 from hf_attn.generation.decoders import IncrementalDecoder
 from hf_attn.generation.generate import generate_answer, greedy_ids
@@ -73,8 +73,8 @@ def measure(name: str, strategy: str, batch: int, repeats: int) -> list[dict]:
     for write in arms.values():  # once apart: memory is fetched and kernels are chosen
         write()
     times: dict[str, list[float]] = {arm: [] for arm in arms}
-    for repeat in range(repeats):
-        for arm in list(arms)[:: 1 if repeat % 2 else -1]:
+    for order in take_turns(list(arms), repeats):
+        for arm in order:
             started = time.perf_counter()
             arms[arm]()
             times[arm].append(1000 * (time.perf_counter() - started))

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from benchmarks.peers import Learner
-from benchmarks.report import build_arguments, environment, record, show, summary
+from benchmarks.report import build_arguments, environment, record, show, summary, take_turns
 from benchmarks.train_speed import OURS, our_block, peer_block
 from hf_attn.tasks import Batch, Task, build_task
 from hf_attn.tasks.batch import IGNORED, PAD, START
@@ -99,8 +99,8 @@ def measure(name: str, repeats: int, steps: int) -> list[dict]:
     for take in arms.values():  # a first block apart: memory is fetched in it
         take()
     times: dict[str, list[float]] = {arm: [] for arm in arms}
-    for repeat in range(repeats):
-        for arm in list(arms)[:: 1 if repeat % 2 else -1]:
+    for order in take_turns(list(arms), repeats):
+        for arm in order:
             times[arm].append(arms[arm]() / steps * 1000)
     rows = []
     for arm, values in times.items():

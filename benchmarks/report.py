@@ -7,9 +7,10 @@ import os
 import platform
 import statistics
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from rich.console import Console
@@ -18,6 +19,7 @@ from rich.table import Table
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 PACKAGES = ("torch", "transformers", "accelerate", "hf-attn")
+Arm = TypeVar("Arm")
 TABLE_WIDTH = 118  # where standard output is no terminal
 
 
@@ -31,6 +33,12 @@ def build_arguments(description: str, tasks: Sequence[str]) -> argparse.Argument
         "--output", type=Path, default=RESULTS, help="folder of the lines (default: %(default)s)"
     )
     return parser
+
+
+def take_turns(arms: Sequence[Arm], repeats: int) -> Iterator[Sequence[Arm]]:
+    """The arms in the order of each repeat, which turns round every time: a slower minute falls on all."""
+    for repeat in range(repeats):
+        yield arms[:: 1 if repeat % 2 else -1]
 
 
 def summary(values: Sequence[float]) -> dict:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import torch
 
 from benchmarks.peers import DOCUMENT, DocumentSettings, Learner, build_bart_learner, build_document_learner
-from benchmarks.report import build_arguments, environment, record, show, summary
+from benchmarks.report import build_arguments, environment, record, show, summary, take_turns
 from hf_attn.architectures.registry import build_model
 from hf_attn.tasks import Recipe, Task, build_task
 from hf_attn.training.device import build_accelerator
@@ -111,8 +111,8 @@ def measure(name: str, repeats: int, steps: int) -> list[dict]:
     measure_product_rate()
     times: dict[str, list[float]] = {arm: [] for arm in arms}
     rates = []
-    for repeat in range(repeats):
-        for arm in list(arms)[:: 1 if repeat % 2 else -1]:
+    for order in take_turns(list(arms), repeats):
+        for arm in order:
             times[arm].append(arms[arm]() / steps * 1000)
         rates.append(measure_product_rate())
     batch = task.held_out(settings.batch_size)

@@ -24,6 +24,7 @@ from hf_attn.architectures.families import architectures_of
 from hf_attn.architectures.optimizers import OPTIMIZERS
 from hf_attn.architectures.registry import check_recipe
 from hf_attn.architectures.settings import apply_settings
+from hf_attn.evaluation.metrics import describe_interval
 from hf_attn.generation.generate import generate_answer
 from hf_attn.generation.strategies import STRATEGIES, list_parameters, name_users, refuse_unused
 from hf_attn.tasks import TASKS, build_task
@@ -152,7 +153,7 @@ class ApiSession:
             "steps": run.step,
             "seconds": round(run.seconds, 3),
             "held_out_exact_match": score.exact_match,
-            "interval": [score.interval.low, score.interval.high],
+            **describe_interval(score),
             "examples": score.examples,
         }
 

@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 
 from hf_attn.evaluation.baselines import Baseline
 from hf_attn.evaluation.failure_search import Search
-from hf_attn.evaluation.metrics import Evaluation, Score, predict
+from hf_attn.evaluation.metrics import Evaluation, Score, describe_interval, predict
 from hf_attn.tasks import Recipe, Task
 from hf_attn.tasks.base import CLASSES, SEQUENCE
 
@@ -124,12 +124,7 @@ def find_versions() -> dict[str, str]:
 
 
 def _describe_share(score: Score) -> dict:
-    return {
-        "examples": score.examples,
-        "exact_match": score.exact_match,
-        "interval": [score.interval.low, score.interval.high],
-        **({"interval_over": score.over} if score.over else {}),
-    }
+    return {"examples": score.examples, "exact_match": score.exact_match, **describe_interval(score)}
 
 
 def _describe_score(score: Score) -> dict:

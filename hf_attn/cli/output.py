@@ -127,14 +127,10 @@ def print_baseline(task: "Task", baseline: "Baseline") -> None:
 
 def score_row(score: "Score | Outcome", split: str = "held-out") -> dict:
     """A share of right answers in a split with its interval, as JSON Lines have it."""
+    from hf_attn.evaluation.metrics import describe_interval
+
     share = {f"{split.replace('-', '_')}_exact_match": score.exact_match}
-    return {"examples": score.examples, **share, **interval_row(score)}
-
-
-def interval_row(score: "Score | Outcome") -> dict:
-    """A 95 % interval, and what it was resampled over where that is not examples."""
-    over = {"interval_over": score.over} if score.over else {}
-    return {"interval": [score.interval.low, score.interval.high], **over}
+    return {"examples": score.examples, **share, **describe_interval(score)}
 
 
 def interval_title(score: "Score | Outcome") -> str:

@@ -22,7 +22,6 @@ from hf_attn.cli.output import (
     THREADS,
     AsJson,
     Failure,
-    interval_row,
     print_baseline,
     print_json,
     print_table,
@@ -244,6 +243,7 @@ def _print_result(
     as_json: bool,
 ) -> None:
     from hf_attn.evaluation import baselines
+    from hf_attn.evaluation.metrics import describe_interval
 
     overall = evaluation.overall
     if as_json:
@@ -260,7 +260,7 @@ def _print_result(
             validation_examples=report.validation_examples,
             held_out_exact_match=overall.exact_match,
             held_out_examples=overall.examples,
-            **interval_row(overall),
+            **describe_interval(overall),
             output_dir=str(directory) if directory else None,
         )
         return

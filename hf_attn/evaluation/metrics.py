@@ -93,6 +93,12 @@ def are_grouped(tally: Mapping[Hashable, tuple[int, int]]) -> bool:
     return any(n > 1 for _, n in tally.values())
 
 
+def describe_interval(score) -> dict:
+    """A score's or an outcome's interval, as JSON has it, and the groups that it was taken over."""
+    over = {"interval_over": score.over} if score.over else {}
+    return {"interval": [score.interval.low, score.interval.high], **over}
+
+
 def group_interval(tally: Mapping[Hashable, tuple[int, int]]) -> Interval:
     """Where the true share lies with 95 % confidence, where not examples but whole groups were drawn.
 
