@@ -1,4 +1,7 @@
-"""What every test shares: one thread, so that timings and sums do not depend on the machine."""
+"""What every test shares: one thread, so that timings and sums do not depend on the machine.
+
+Torch and the package are imported where they are needed: the process that only hands tests out needs neither.
+"""
 
 import gc
 import os
@@ -7,12 +10,6 @@ from pathlib import Path
 
 import hypothesis
 import pytest
-import torch
-
-from hf_attn.architectures.registry import build_model
-from hf_attn.checkpoints.run_folder import Run, finish_run, train_run
-from hf_attn.tasks import build_task
-from hf_attn.training.device import build_accelerator
 
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # read when gradio is imported
 # rows that only the tests which ask for them add; modules of one name, which pytest loads by itself
@@ -20,7 +17,6 @@ collect_ignore_glob = ["project/added_*.py", "conftest.py", "app/conftest.py"]
 BROWSER = Path(__file__).with_name("browser")
 pytest.register_assert_rewrite("tests.support")  # so that what failed there is told
 
-torch.set_num_threads(1)
 gc.disable()  # until all tests are collected: importing makes no garbage, and a million objects
 hypothesis.settings.register_profile("the same everywhere", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("the same everywhere")
@@ -48,14 +44,19 @@ def pytest_collection_modifyitems(items):
 
 def pytest_collection_finish():
     """Collect garbage again, but seldom, and never walk through what is imported and lives to the end."""
+    import torch
+
+    torch.set_num_threads(1)
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
     gc.enable()
 
 
 @pytest.fixture
-def generator() -> torch.Generator:
+def generator():
     """Randomness as an argument, the same in every run."""
+    import torch
+
     return torch.Generator().manual_seed(0)
 
 
@@ -88,6 +89,11 @@ def linked():
 @pytest.fixture(scope="session")
 def tiny_checkpoint(tmp_path_factory) -> Path:
     """A finished checkpoint of a small copying model, trained for a second. Copy it before changing it."""
+    from hf_attn.architectures.registry import build_model
+    from hf_attn.checkpoints.run_folder import Run, finish_run, train_run
+    from hf_attn.tasks import build_task
+    from hf_attn.training.device import build_accelerator
+
     task = build_task("copy", max_length=5, num_symbols=9)
     sizes = {"hidden_size": 32, "intermediate_size": 64, "encoder_layers": 1, "decoder_layers": 2}
     model = {**task.recipe.model, **sizes}

@@ -143,6 +143,7 @@ def test_a_run_whose_time_is_up_gives_its_place_back_and_can_go_on(monkeypatch):
     assert "time limit" not in messages.status_message(session.run)
 
 
+@pytest.mark.long
 def test_a_run_that_reports_nothing_for_long_gives_its_place_back_all_the_same(monkeypatch):
     _, recipe, seed = form.read_form(changed(steps="20000"))
     session = Session(device="cpu")

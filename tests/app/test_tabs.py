@@ -185,6 +185,7 @@ def test_a_task_without_sizes_is_offered_with_its_defaults(monkeypatch):
 # ---------------------------------------------------------------- a run
 
 
+@pytest.mark.long
 def test_a_run_shows_the_untrained_map_first_and_everything_last():
     session, outputs = finished()
     boards = [board for board in map(board_of, outputs) if board]
@@ -271,6 +272,7 @@ def test_a_run_that_goes_on_while_it_is_measured_has_no_figure_of_the_step_befor
     measuring.join()
 
 
+@pytest.mark.long
 def test_a_run_that_waits_for_a_place_is_trained_though_another_was_opened_meanwhile():
     session, _ = finished()
     train.press_again(session, other_seed=True)
@@ -290,6 +292,7 @@ def test_what_was_wanted_of_a_run_that_waited_is_forgotten_when_it_is_stopped():
     assert (session.run.status, session.run.step) == (FINISHED, 6)
 
 
+@pytest.mark.long
 def test_step_without_a_run_begins_one_and_takes_its_first_step():
     session = Session(device="cpu")
     train.press_step(session, changed())

@@ -235,6 +235,7 @@ def test_mixed_precision_learns(kind):
     assert loss.isfinite()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_setting_on_the_command_line_trains_such_a_model(kind, tmp_path, capsys):
     settings = [f"attention_type={kind}", "attention_window=3", "hidden_size=32", "intermediate_size=64"]

@@ -132,6 +132,7 @@ def test_a_label_of_minus_100_is_not_learned():
     assert_close(model(source, labels=labels).loss, shorter)
 
 
+@pytest.mark.long
 def test_a_model_trained_on_copying_writes_the_sequence_itself():
     model = build_seq2seq(hidden_size=32, intermediate_size=64, zero_init_residual=True).train()
     rows = random_ids(16, 5)
@@ -150,6 +151,7 @@ def test_accumulated_gradients_weigh_every_label_alike():
     check_accumulation_weighs_every_label_alike(build_seq2seq(), *seq2seq_examples())
 
 
+@pytest.mark.long
 def test_the_trainer_learns_the_same_from_eight_batches_of_one_and_one_of_eight(tmp_path):
     check_the_trainer_accumulates(build_seq2seq, tmp_path)
 

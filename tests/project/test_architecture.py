@@ -1,6 +1,7 @@
 """The house stands as designed: imports go one way, budgets hold, models and app stay what they are."""
 
 import ast
+import functools
 import json
 import re
 import subprocess
@@ -21,9 +22,14 @@ def python_files():
     return [ROOT / name for name in names.stdout.split()]
 
 
+@functools.cache
+def nodes_of(path):
+    return tuple(ast.walk(ast.parse(path.read_text())))
+
+
 def imported_modules(path):
     """Absolute names of what a file imports, at any depth of nesting."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
@@ -40,7 +46,7 @@ def test_models_import_only_torch_transformers_and_their_siblings():
 
 def test_model_files_are_flat_so_that_the_hub_can_load_them():
     for path in (ROOT / "hf_attn" / "models").glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes_of(path):
             if isinstance(node, ast.ImportFrom) and node.level:
                 assert node.level == 1, f"{path.name}:{node.lineno} reaches out of its folder"
                 assert node.module, f"{path.name}:{node.lineno}: write `from .sibling import (Name,)`"
@@ -52,7 +58,7 @@ def test_only_the_command_line_prints():
     for path in [*(ROOT / "hf_attn").rglob("*.py"), *(ROOT / "demos").rglob("*.py")]:
         if path.name == "__main__.py" or path.parent.name == "cli":
             continue
-        calls = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)]
+        calls = [n for n in nodes_of(path) if isinstance(n, ast.Call)]
         assert not [c for c in calls if isinstance(c.func, ast.Name) and c.func.id == "print"], path
 
 
@@ -77,7 +83,7 @@ def test_functions_keep_their_budgets():
     """Of lines in a body; its signature and docstring do not count."""
     over = []
     for path in python_files():
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes_of(path):
             if isinstance(node, ast.FunctionDef):
                 limit = {"train": LONGEST_LOOP, "build": LONGEST_BUILD}.get(node.name, LONGEST_FUNCTION)
                 first = node.body[1:] if ast.get_docstring(node) is not None else node.body

@@ -87,6 +87,7 @@ def test_a_task_is_one_file_and_one_row(added, endpoints, tmp_path, capsys):
     assert session.write_answer(told["checkpoint"], "1 2 3")["correct"] is False
 
 
+@pytest.mark.long
 def test_a_position_encoding_is_one_class_and_one_row(added, endpoints, tmp_path, capsys):
     from demos.tabs.positions import tab as positions
 

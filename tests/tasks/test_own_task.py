@@ -74,6 +74,7 @@ def test_the_page_s_task_is_right_by_its_own_answer_and_nothing_leaks(here):
         task.encode("cax")
 
 
+@pytest.mark.long
 def test_a_checkpoint_of_one_s_own_task_loads_without_the_file_and_says_what_to_do(here, capsys):
     train = ["train", "my_task.py", *FEW_STEPS, "--set", "shift=4", "--output-dir", "out"]
     assert in_process(capsys, *train)[0] == 0
@@ -93,6 +94,7 @@ def test_a_checkpoint_of_one_s_own_task_loads_without_the_file_and_says_what_to_
     assert "symbols" in errors
 
 
+@pytest.mark.long
 def test_a_stopped_run_of_one_s_own_task_goes_on_with_its_file_alone(here, capsys):
     from hf_attn.checkpoints.run_folder import Run, save_run
 

@@ -25,6 +25,7 @@ def no_dictionary(monkeypatch):
     return build_task("pronunciation")
 
 
+@pytest.mark.long
 def test_every_word_and_sound_of_the_dictionary_fits(task):
     assert {letter for word in task.pronunciations for letter in word} == set(LETTERS)
     heard = [sound.split() for listed in task.pronunciations.values() for sound in listed]

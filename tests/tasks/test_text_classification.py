@@ -90,6 +90,7 @@ def test_no_text_that_training_reads_is_held_out(corpora, name):
     assert len(kept_out) == len(task.held_out(100_000)) + len(task.validation(100_000))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "groups"), [("topics", "modules"), ("phrases", "meanings")])
 def test_the_group_of_a_text_is_known_by_its_ids_in_any_batch(corpora, name, groups):
     task = corpora[name]
@@ -167,6 +168,7 @@ def test_the_table_s_worked_example_says_how_its_rows_were_split(table):
     assert "64 texts, none twice" in example.story
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("architecture", list(architectures_of("classes")))
 def test_every_architecture_learns_a_table(table, architecture):
     recipe = table.recipes_of(architecture)["product"]
