@@ -90,8 +90,9 @@ pictures: $(VENV)/.test chromium
 
 # The browser that the tests drive; where there is no apt, install Chromium by hand.
 chromium:
-	@command -v chromium >/dev/null || { command -v apt-get >/dev/null && \
-		apt-get update -qq && apt-get install -y -qq chromium fonts-dejavu-core; } || \
+	@command -v chromium-headless-shell >/dev/null || { apt-get update -qq && \
+		apt-get install -y -qq chromium-headless-shell fonts-dejavu-core; } >/dev/null 2>&1 || \
+		command -v chromium >/dev/null || apt-get install -y -qq chromium fonts-dejavu-core || \
 		echo "No Chromium and no apt-get: the browser tests will be skipped."
 
 $(VENV)/bin/python:

@@ -27,8 +27,11 @@ SETTLE = Path(__file__).with_name("settle.js")
 
 
 def find_chromium():
-    """Return a Chromium, or None: HF_ATTN_CHROMIUM, /usr/bin/chromium, or `chromium` on the PATH."""
-    places = (os.environ.get("HF_ATTN_CHROMIUM"), "/usr/bin/chromium", shutil.which("chromium"))
+    """Return a Chromium, or None: HF_ATTN_CHROMIUM, or one on the PATH.
+
+    The shell that draws pages and has no windows is the same engine and loads a page in half the time.
+    """
+    places = (os.environ.get("HF_ATTN_CHROMIUM"), *map(shutil.which, ("chromium-headless-shell", "chromium")))
     return next((place for place in places if place and os.path.exists(place)), None)
 
 
