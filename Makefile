@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 CHECKPOINTS := model_cards
 
-.PHONY: app test test-fast test-slow lint lint-web bench sources reference figures checkpoints cards space pictures chromium clean
+.PHONY: app test test-fast test-slow lint lint-web bench bench-long sources reference figures checkpoints cards space pictures chromium clean
 
 app: $(VENV)/.app
 	$(BIN)/python app.py $(ARGS)
@@ -38,15 +38,20 @@ tests/web/node_modules/.installed: tests/web/package-lock.json
 	cd tests/web && npm ci --silent --no-audit --no-fund
 	touch $@
 
-bench: $(VENV)/.test
+bench: $(VENV)/.test chromium
+	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.train_speed
 	$(BIN)/python -m benchmarks.generation
 	$(BIN)/python -m benchmarks.recurrent_speed
-	$(BIN)/python -m benchmarks.attention_scaling
 	$(BIN)/python -m benchmarks.app_speed
+	$(BIN)/python -m benchmarks.time_to_accuracy --product
+
+# Those that train for long: half an hour and more each.
+bench-long: $(VENV)/.test
+	$(BIN)/python -m benchmarks.attention_scaling
 	$(BIN)/python -m benchmarks.accuracy
 	$(BIN)/python -m benchmarks.time_to_accuracy
-	$(BIN)/python -m benchmarks.time_to_accuracy --product
+	$(BIN)/python -m benchmarks.trainer_race
 
 # The documents' claims that need no training, measured anew.
 sources: $(VENV)/.test

@@ -189,8 +189,8 @@ def build_document_learner(task: Task, settings: DocumentSettings, seed: int = 0
     )
 
 
-def build_bart(task: Task, settings: DocumentSettings) -> BartForConditionalGeneration:
-    """Bart with the text's sizes, and Bart's own choices for the rest (dropout .1, GELU, post-norm)."""
+def build_bart(task: Task, settings: DocumentSettings, dropout: float = 0.1) -> BartForConditionalGeneration:
+    """Bart with the text's sizes, and Bart's own choices for the rest (GELU, post-norm)."""
     return BartForConditionalGeneration(
         BartConfig(
             vocab_size=len(task.vocabulary),
@@ -207,6 +207,7 @@ def build_bart(task: Task, settings: DocumentSettings) -> BartForConditionalGene
             eos_token_id=END,
             decoder_start_token_id=START,
             forced_eos_token_id=None,
+            dropout=dropout,
         )
     )
 

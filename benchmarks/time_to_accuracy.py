@@ -42,7 +42,7 @@ MEASURE_EVERY = {"copy": (5, 50), "addition": (5, 25), "parser": (2, 10)}
 # What the app runs by default: task, options, seconds wanted.
 PRODUCTS: tuple[tuple[str, dict, float], ...] = (
     ("copy", {}, 2),
-    ("parser", {}, 2),
+    ("parser", {}, 1),
     ("parser", {"depth": 3}, 60),
     ("addition", {}, 4),
     ("reverse", {}, 3),

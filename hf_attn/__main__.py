@@ -31,15 +31,19 @@ NUMBERS = (  # what pydantic calls a number that cannot be read, or is out of it
 INTERRUPTED = 130  # what typer makes of Ctrl-C
 
 
-def loads_first(command: Callable[..., None]) -> Callable[..., None]:
+def loads_first(command: Callable[..., None], has_models: bool = True) -> Callable[..., None]:
     """The same command, which first imports what takes seconds; a terminal is told so meanwhile."""
 
     @functools.wraps(command)
     def run(*args, **options) -> None:
-        with working("Loading torch and transformers …"):
-            import transformers.modeling_utils  # noqa: F401
-            from transformers.utils import logging
-        logging.disable_progress_bar()  # the command shows its own
+        with working(f"Loading torch{' and transformers' if has_models else ''} …"):
+            import torch  # noqa: F401
+
+            if has_models:
+                import transformers.modeling_utils  # noqa: F401
+                from transformers.utils import logging
+
+                logging.disable_progress_bar()  # the command shows its own
         command(*args, **options)
 
     return run
@@ -64,7 +68,7 @@ def _options(
 
 
 app.command("app")(start.app)
-app.command("tasks")(loads_first(train.list_tasks))
+app.command("tasks")(loads_first(train.list_tasks, has_models=False))
 app.command()(loads_first(train.train))
 app.command()(loads_first(duel.duel))
 app.command("eval")(loads_first(inspect.evaluate_checkpoint))

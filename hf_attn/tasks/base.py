@@ -11,15 +11,17 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import torch
-from transformers import PreTrainedTokenizerFast
 
 from hf_attn.tasks.batch import END, IGNORED, PAD, SPECIAL_TOKENS, Batch, Ragged, constant, join_batches
 from hf_attn.tasks.options import SizeChoice, check_count, check_options, options_of
 from hf_attn.tasks.recipes import RECURRENT, Recipe
 from hf_attn.tasks.splits import HASH_BUCKETS, HELD_OUT, SPLITS, TRAINING, VALIDATION, split_by_keys
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 SEQUENCE, CLASSES, TEXT = "sequence", "classes", "text"  # kinds of tasks: what is learned
 LONGEST_TEXT = 1000  # characters of an input: far more than any task reads, far less than a parser chokes on
@@ -120,7 +122,7 @@ class Task(ABC):
         return 0
 
     @property
-    def tokenizer(self) -> PreTrainedTokenizerFast | None:
+    def tokenizer(self) -> "PreTrainedTokenizerFast | None":
         """The task's own tokenizer, trained on its text; None where symbols and notation say it all."""
         return None
 
@@ -264,7 +266,7 @@ class Task(ABC):
             name: dataclasses.replace(recipe, architecture=architecture) for name, recipe in recipes.items()
         }
 
-    def restore(self, tokenizer: PreTrainedTokenizerFast, classes: Sequence[str]) -> "Task":  # noqa: ARG002
+    def restore(self, tokenizer: "PreTrainedTokenizerFast", classes: Sequence[str]) -> "Task":  # noqa: ARG002
         """The task as a checkpoint knows it: what was learned from data is the checkpoint's."""
         return self
 

@@ -50,8 +50,10 @@ def fold_text(text: str) -> str:
     >>> fold_text("  Élan  007 ") == fold_text("elan 7")
     True
     """
-    letters = unicodedata.normalize("NFKD", text.casefold())
-    plain = "".join(letter for letter in letters if not unicodedata.combining(letter))
+    plain = text.casefold()
+    if not plain.isascii():  # ASCII has no accents, and most of what is read is ASCII
+        letters = unicodedata.normalize("NFKD", plain)
+        plain = "".join(letter for letter in letters if not unicodedata.combining(letter))
     return re.sub(r"(?<!\d)0+(?=\d)", "", " ".join(plain.split()))
 
 

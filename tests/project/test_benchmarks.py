@@ -65,6 +65,7 @@ def small_peer(parser) -> DocumentTransformer:
     [
         ("train_speed", ["--tasks", "copy"], {"ours", "nn.Transformer", "Bart", "floor"}),
         ("time_to_accuracy", [], {"ours", "document's recipe"}),
+        ("trainer_race", [], {"ours", "Bart, Seq2SeqTrainer", "Bart, search"}),
         ("accuracy", [], {"transformer", "lstm", "baseline"}),
         ("generation", [], {"lean", "plain twin", "our generate", "Bart", "Bart, static cache"}),
         ("recurrent_speed", [], {"additive: ours", "additive: nn.LSTM, step by step", "none: ours"}),
@@ -91,7 +92,7 @@ def test_a_quick_run_prints_a_table_and_keeps_a_json_line_a_row(tmp_path, script
         assert {"torch", "transformers", "python"} <= row["versions"].keys()
         assert row["date"]
         assert row["task"] in run.stdout
-        assert row["arm"] in run.stdout
+        assert row["arm"] in run.stdout + run.stderr
 
 
 @pytest.mark.long

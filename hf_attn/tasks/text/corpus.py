@@ -9,16 +9,18 @@ from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import torch
 from tokenizers import Tokenizer
-from transformers import PreTrainedTokenizerFast
 
 from hf_attn.tasks.base import TEXT, Task, check_count
 from hf_attn.tasks.batch import END, IGNORED, PAD, SPECIAL_TOKENS, Batch, Ragged
 from hf_attn.tasks.splits import SPLITS, TRAINING, fold_text, split_by_group
 from hf_attn.tasks.tokenizers.trained import train_tokenizer, wrap_text_tokenizer
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 MOST_POSITIONS = 512  # tokens of the longest text that a model is built for
 
@@ -137,7 +139,7 @@ class CorpusTask(Task):
         return tuple(self.split_rows(self.rows))
 
     @functools.cached_property
-    def tokenizer(self) -> PreTrainedTokenizerFast:
+    def tokenizer(self) -> "PreTrainedTokenizerFast":
         """The checkpoint's, or one trained on the training rows."""
         if self.known is not None:
             return wrap_text_tokenizer(Tokenizer.from_str(self.known.tokenizer), self.known.max_length)
@@ -151,7 +153,7 @@ class CorpusTask(Task):
         tokenizer.model_max_length = self.longest_row(tokenizer)
         return tokenizer
 
-    def longest_row(self, tokenizer: PreTrainedTokenizerFast) -> int:
+    def longest_row(self, tokenizer: "PreTrainedTokenizerFast") -> int:
         """Tokens of the longest source or target, `</s>` included; MOST_POSITIONS at most."""
         texts = [text for row in self.rows for text in (row.source, row.target)]
         return min(MOST_POSITIONS, 1 + max(map(len, encode_all(tokenizer, texts))))
@@ -199,7 +201,7 @@ class CorpusTask(Task):
         rows = zip(sequences.ids.split(sequences.lengths.tolist()), encoded.numbers, strict=True)
         return {_content(ids.tolist()): self.rows[number].group for ids, number in rows}
 
-    def restore(self, tokenizer: PreTrainedTokenizerFast, classes: Sequence[str]) -> "CorpusTask":
+    def restore(self, tokenizer: "PreTrainedTokenizerFast", classes: Sequence[str]) -> "CorpusTask":
         """The task with a checkpoint's tokenizer and classes; only examples need the data."""
         text = tokenizer.backend_tokenizer.to_str()
         return replace(self, known=Knowledge(text, tokenizer.model_max_length, tuple(classes)))
@@ -301,14 +303,14 @@ def _content(ids: Iterable[int]) -> tuple[int, ...]:
 
 def leave_out_contradictions(rows: Iterable[Row]) -> list[Row]:
     """The rows without sources that have several targets, however they are written (`fold_text`)."""
-    rows = list(rows)
+    folded = [(row, fold_text(row.source)) for row in rows]
     targets_of = defaultdict(set)
-    for row in rows:
-        targets_of[fold_text(row.source)].add(row.target)
-    return [row for row in rows if len(targets_of[fold_text(row.source)]) == 1]
+    for row, source in folded:
+        targets_of[source].add(row.target)
+    return [row for row, source in folded if len(targets_of[source]) == 1]
 
 
-def encode_all(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str]) -> list[list[int]]:
+def encode_all(tokenizer: "PreTrainedTokenizerFast", texts: Sequence[str]) -> list[list[int]]:
     """Ids of many texts at once, without `</s>`."""
     encodings = tokenizer.backend_tokenizer.encode_batch(list(texts), add_special_tokens=False)
     return [encoding.ids for encoding in encodings]

@@ -5,11 +5,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from tokenizers import processors
-from transformers import PreTrainedTokenizerFast
 
 from hf_attn.models.config_checks import bounded
 from hf_attn.tasks.base import TEXT, WorkedExample
@@ -23,6 +22,9 @@ from hf_attn.tasks.user.base import OwnText
 from hf_attn.tasks.user.read_dataset import read_dataset
 from hf_attn.tasks.user.read_table import read_text
 from hf_attn.tasks.user.table_classes import FEWEST_ROWS
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 WINDOWS = (16, 1024)
 SAVE_AS = "save it as plain text in UTF-8"
@@ -121,7 +123,7 @@ class Language(OwnText):
         return [row.target for row in rows]
 
     @functools.cached_property
-    def tokenizer(self) -> PreTrainedTokenizerFast:
+    def tokenizer(self) -> "PreTrainedTokenizerFast":
         """As for every corpus, but a text begins with `<s>` and is left open for what comes."""
         tokenizer = super().tokenizer
         tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
@@ -129,7 +131,7 @@ class Language(OwnText):
         )
         return tokenizer
 
-    def longest_row(self, tokenizer: PreTrainedTokenizerFast) -> int:  # noqa: ARG002
+    def longest_row(self, tokenizer: "PreTrainedTokenizerFast") -> int:  # noqa: ARG002
         return self.window + 1  # `<s>` and a passage
 
     @functools.cached_property

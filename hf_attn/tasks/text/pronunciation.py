@@ -4,16 +4,18 @@ import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
 
 from hf_attn.tasks.base import Task, Verdict, WorkedExample, judge
 from hf_attn.tasks.batch import SPECIAL_TOKENS
 from hf_attn.tasks.recipes import Recipe
 from hf_attn.tasks.text.corpus import CorpusTask, Row
 from hf_attn.tasks.tokenizers.trained import wrap_text_tokenizer
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 LETTERS = tuple("abcdefghijklmnopqrstuvwxyz'-.")
 ARPABET = (
@@ -92,7 +94,7 @@ class Pronunciation(CorpusTask):
         return [self.ids(*row.target.split()) for row in rows]
 
     @functools.cached_property
-    def tokenizer(self) -> PreTrainedTokenizerFast:
+    def tokenizer(self) -> "PreTrainedTokenizerFast":
         """Letters and phonemes: nothing is learned from the words."""
         symbols = (*SPECIAL_TOKENS, *LETTERS, *PHONEMES)
         vocabulary = {symbol: index for index, symbol in enumerate(symbols)}

@@ -1,18 +1,21 @@
 """Each task's vocabulary as a tokenizer that the Hub knows."""
 
 import copy
+from typing import TYPE_CHECKING
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
 
 from hf_attn.tasks.base import Task
 from hf_attn.tasks.tokenizers.trained import CHARACTERS, wrap_tokenizer
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 WORDS_OR_CHARACTERS = Regex(r"[A-Z]+|\S")
 LEADING_ZEROS = Regex(r"(?<![0-9])0+(?=[0-9])")
 
 
-def build_tokenizer(task: Task) -> PreTrainedTokenizerFast:
+def build_tokenizer(task: Task) -> "PreTrainedTokenizerFast":
     """The task's tokenizer: `tokenizer("123+456")` gives source ids with `</s>`, `decode` the text again.
 
     It decodes what a model writes, too. Labels are the task's to write (`task.batch_of`).

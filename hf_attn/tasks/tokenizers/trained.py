@@ -1,13 +1,15 @@
 """Tokenizers learned from text: byte-pair encoding, words, characters."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
-from transformers import PreTrainedTokenizerFast
 
 from hf_attn.models.config_checks import check_choice
 from hf_attn.tasks.batch import END, SPECIAL_TOKENS
+
+if TYPE_CHECKING:  # and where one is built: whoever only lists tasks waits for torch alone
+    from transformers import PreTrainedTokenizerFast
 
 KINDS = ("bpe", "words", "characters")
 SPACE = "▁"  # stands for a space, so that a token says whether a word begins with it
@@ -24,7 +26,7 @@ def train_tokenizer(
     *,
     lowercase: bool = False,
     model_max_length: int = 512,
-) -> PreTrainedTokenizerFast:
+) -> "PreTrainedTokenizerFast":
     """Learn a tokenizer from texts; the same texts give the same one.
 
     bpe: begin with characters, and again and again make one token of the pair that is met most often
@@ -60,7 +62,7 @@ def train_tokenizer(
     return wrap_text_tokenizer(tokenizer, model_max_length)
 
 
-def wrap_text_tokenizer(tokenizer: Tokenizer, model_max_length: int) -> PreTrainedTokenizerFast:
+def wrap_text_tokenizer(tokenizer: Tokenizer, model_max_length: int) -> "PreTrainedTokenizerFast":
     """A tokenizer of any text, as transformers knows it: "</s>" in a text is four signs, not the end."""
     tokenizer.no_padding()  # a saved one may remember how it padded last
     tokenizer.no_truncation()
@@ -68,7 +70,7 @@ def wrap_text_tokenizer(tokenizer: Tokenizer, model_max_length: int) -> PreTrain
     return wrap_tokenizer(tokenizer, model_max_length, split_special_tokens=True)
 
 
-def wrap_tokenizer(tokenizer: Tokenizer, model_max_length: int, **settings) -> PreTrainedTokenizerFast:
+def wrap_tokenizer(tokenizer: Tokenizer, model_max_length: int, **settings) -> "PreTrainedTokenizerFast":
     """A `tokenizers.Tokenizer` with our special tokens, its ids 0 … 3, and `</s>` behind every text.
 
     Args:
@@ -76,6 +78,8 @@ def wrap_tokenizer(tokenizer: Tokenizer, model_max_length: int, **settings) -> P
         model_max_length: tokens that a model reads, `</s>` included.
         **settings: further ones of PreTrainedTokenizerFast.
     """
+    from transformers import PreTrainedTokenizerFast
+
     pad, start, end, unknown = SPECIAL_TOKENS
     tokenizer.post_processor = processors.TemplateProcessing(
         single="$A </s>", pair="$A </s> $B </s>", special_tokens=[(end, END)]

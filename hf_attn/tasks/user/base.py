@@ -3,9 +3,7 @@
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
-
-from transformers import PreTrainedTokenizerFast
+from typing import TYPE_CHECKING, ClassVar
 
 from hf_attn.models.config_checks import bounded, check_choice
 from hf_attn.tasks.batch import SPECIAL_TOKENS, UNKNOWN
@@ -13,6 +11,9 @@ from hf_attn.tasks.splits import split_within_targets
 from hf_attn.tasks.text.corpus import CorpusTask, Row
 from hf_attn.tasks.tokenizers.trained import KINDS, SPACE
 from hf_attn.tasks.user.read_table import choose_columns, column_names, describe_columns
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 MOST_TOKENS = 30_000  # of a vocabulary: more than a small model has use for
 MOST_NAMED = 120  # known characters that an error lists
@@ -71,7 +72,7 @@ class OwnText(CorpusTask):
         return self.vocab_size
 
     @functools.cached_property
-    def tokenizer(self) -> PreTrainedTokenizerFast:
+    def tokenizer(self) -> "PreTrainedTokenizerFast":
         tokenizer = super().tokenizer
         if len(tokenizer) == len(SPECIAL_TOKENS):
             raise ValueError(
@@ -90,7 +91,7 @@ class OwnText(CorpusTask):
         return super().split_source(text)
 
 
-def refuse_unknown(tokenizer: PreTrainedTokenizerFast, text: str) -> None:
+def refuse_unknown(tokenizer: "PreTrainedTokenizerFast", text: str) -> None:
     """Refuse what would be read as `<unk>`, as it was never met; ValueError names the character."""
     encoding = tokenizer.backend_tokenizer.encode(text, add_special_tokens=False)
     if UNKNOWN not in encoding.ids:
