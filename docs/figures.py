@@ -371,6 +371,47 @@ def describe_speed() -> str:
     )
 
 
+def tabulate_writing() -> str:
+    """Milliseconds to write greedily, and how many times as long others take."""
+    rows = []
+    for task, title in SPEED_TASKS.items():
+        for batch in (64, 1):
+            arms = {
+                arm: latest("generation.jsonl", task=task, strategy="greedy", batch=batch, arm=arm)
+                for arm in ("lean", "our generate", "Bart", "Bart, static cache")
+            }
+            lean, *others = arms.values()
+            ratios = [f"{other['ratio_to_lean']['median']:.2f}×" for other in others]
+            rows.append((title, str(batch), f"{lean['milliseconds']['median']:.1f}", *ratios))
+    return write_table(
+        [
+            "task",
+            "sources at once",
+            "ours, ms",
+            "our own `generate`",
+            "Bart's `generate`",
+            "with a static cache",
+        ],
+        rows,
+    )
+
+
+def describe_startup() -> str:
+    """How soon the command line answers."""
+
+    def seconds(name: str, key: str = "seconds") -> str:
+        return f"{latest('startup.jsonl', measured=name)[key]['median']:.2f} s"
+
+    machine = latest("startup.jsonl", measured="import torch")["hardware"]["cpu"]
+    return in_lines(
+        f"""`hf-attn --help` answers after {seconds("hf-attn --help")}, wrong use after
+        {seconds("hf-attn train copy --steps x")}, `hf-attn tasks` after {seconds("hf-attn tasks")}, of which
+        torch's own import takes {seconds("import torch")}; `import hf_attn` takes
+        {seconds("import hf_attn")}, {seconds("import hf_attn", "seconds_beyond")} beyond transformers'
+        own models (medians; {machine})."""
+    )
+
+
 def describe_results() -> str:
     right = medians("reverse", "lengths 40")
     ratios = sorted(
@@ -452,6 +493,8 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "text intervals": describe_text_intervals,
     "speed": tabulate_speed,
     "product speed": describe_speed,
+    "writing": tabulate_writing,
+    "startup": describe_startup,
     "long sequences": tabulate_lengths,
     "known failure": describe_known_failure,
 }
