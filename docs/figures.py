@@ -421,18 +421,17 @@ def describe_results() -> str:
     least = "at least " if ratios[-1]["is_lower_bound"] else ""
     sooner = f"{ratios[0]['ratio_to_ours']:.3g} to {least}{ratios[-1]['ratio_to_ours']:.3g} times"
     later = [
-        row["exact_match"]
-        for row in read_experiment("reversal")
-        if row["length"] == 40 and row["model"] == "transformer"
+        row for row in read_experiment("reversal") if row["length"] == 40 and row["model"] == "transformer"
     ]
+    least_right = 100 * min(row["exact_match"] for row in later)
     low, high = (f"{end(shares_right('reverse', 'lengths 40')['transformer']):.1f}" for end in (min, max))
     return in_lines(
         f"""Reversing 40 symbols with about 148,000 parameters after 300 steps, an LSTM gets {right["none"]}
         of held-out sequences right without attention, {right["additive"]} with additive attention and
         {right["general"]} with general attention ([the table and its
         command](docs/results.md#why-attention-came)). A Transformer gets {right["transformer"]} ({low} to
-        {high}): it finds the rule all at once, at a step that depends on the seed; after 500 steps the
-        lowest of three seeds gets {100 * min(later):.1f} %
+        {high}): it finds the rule all at once, at a step that depends on the seed; in an experiment with
+        {later[0]["parameters"]:,} parameters and 500 steps the lowest of three seeds gets {least_right:.1f} %
         ([reversal](docs/experiments.md#reversal-with-and-without-attention)). With our tuned recipes a
         model of the same size gets 99 % of examples right {sooner} sooner than PyTorch's own
         `nn.Transformer` trained by the recipe of the text that the task comes from

@@ -5,6 +5,7 @@ commands, so that help answers at once.
 """
 
 import functools
+import importlib
 import math
 import os
 import sys
@@ -37,13 +38,11 @@ def loads_first(command: Callable[..., None], has_models: bool = True) -> Callab
     @functools.wraps(command)
     def run(*args, **options) -> None:
         with working(f"Loading torch{' and transformers' if has_models else ''} …"):
-            import torch  # noqa: F401
+            importlib.import_module("transformers.modeling_utils" if has_models else "torch")
+        if has_models:
+            from transformers.utils import logging
 
-            if has_models:
-                import transformers.modeling_utils  # noqa: F401
-                from transformers.utils import logging
-
-                logging.disable_progress_bar()  # the command shows its own
+            logging.disable_progress_bar()  # the command shows its own
         command(*args, **options)
 
     return run

@@ -140,6 +140,8 @@ def _convert(name: str, value: object, wanted) -> object:
         with contextlib.suppress(OverflowError):
             return float(value)
         return value  # too large for a float, and so for its bounds
+    if wanted is str and type(value) is int:  # a column that has a number for a name
+        return str(value)
     try:
         if isinstance(value, bool) and wanted is not bool:
             raise TypeError("true and false are no numbers")

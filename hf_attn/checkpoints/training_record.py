@@ -62,11 +62,12 @@ def build_training_record(
 
 
 def describe_task(task: Task) -> dict:
-    """Name and options of a task; of a user's file only the name, since others may see the folder."""
+    """Name and options of a task; of a user's file its name and what its rows are known by, no more."""
     options = dict(task.options)
-    if options.get("path"):
-        options["path"] = Path(str(options["path"])).name
-    return {"name": task.name, "options": options}
+    if not options.get("path"):
+        return {"name": task.name, "options": options}
+    options["path"] = Path(str(options["path"])).name
+    return {"name": task.name, "options": options, "rows": getattr(task, "fingerprint", "")}
 
 
 def describe_model(model: PreTrainedModel, task: Task) -> dict:

@@ -86,7 +86,7 @@ def ablate(
         changes = [parse_intervention(action, p, seed) for action in places for p in places[action]]
         loaded, learned = open_checkpoint(checkpoint, task, settings)
         if text is None:
-            check_data(learned)
+            check_data(loaded, learned)
             outcomes = measure_held_out(loaded, learned, changes, examples or EXAMPLES, seed)
         else:
             found = measure_text(loaded, learned, text, changes, token or [])

@@ -96,7 +96,8 @@ def duel(
             _print_result(learned, turn, evaluation, counts[turn.name])
         return
     options = "".join(f", {name}={value}" for name, value in learned.options.items())
-    _print_scores(f"{task}{options}, seed {seed}", learned, measured, counts, beside)
+    title = f"{task}{options}, seed {seed} alone: intervals are over examples, not over seeds"
+    _print_scores(title, learned, measured, counts, beside)
 
 
 def _choose(

@@ -77,7 +77,7 @@ def heads(
             raise ValueError(f"--examples {examples} is for held-out examples, and TEXT is one: give either.")
         loaded, learned = open_checkpoint(checkpoint, task, settings)
         if text is None:
-            check_data(learned)
+            check_data(loaded, learned)
             number = EXAMPLES if examples is None else examples
             beside = ", and of the same model before its training" if untrained else ""
             with working(f"Measuring the heads on {number} held-out examples{beside} …"):

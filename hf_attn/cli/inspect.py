@@ -80,7 +80,7 @@ def evaluate_checkpoint(
         loaded, chosen = open_checkpoint(checkpoint, task, settings)
         if by is not None and by != chosen.size_name:
             raise ValueError(f"--by {by}: examples of {chosen.name} are told apart by {chosen.size_name}.")
-        check_data(chosen)
+        check_data(loaded, chosen)
     with working(f"Measuring up to {examples:,} {split} examples …"):
         evaluation = evaluate(loaded.model, chosen, split, examples)
     overall, sizes = evaluation.overall, evaluation.by_size if by else {}

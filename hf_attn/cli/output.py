@@ -104,14 +104,17 @@ def open_checkpoint(
     return loaded, loaded.task_named(task and name_task(task), **merge_settings(settings or ()))
 
 
-def check_data(task: "Task") -> None:
-    """Refuse a task whose examples are not here; where they are in a file, say how to name it."""
+def check_data(loaded: "Checkpoint", task: "Task") -> None:
+    """Refuse a task whose examples are not here, and say how to name its file; tell of a file with others."""
     try:
         task.held_out(1)
     except ValueError as error:
         if not task.options.get("path"):
             raise
         raise ValueError(f"{error} The model learned from that file: name it, --set path=FILE.") from error
+    learned = (loaded.training.get("task") or {}).get("rows", "")
+    if learned and learned != getattr(task, "fingerprint", ""):
+        tell("The model learned from other rows than these: what is held out here may have been trained on.")
 
 
 def print_baseline(task: "Task", baseline: "Baseline") -> None:

@@ -257,6 +257,13 @@ def test_a_finished_checkpoint_is_replaced_only_when_the_new_one_is_whole(tiny_c
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
+def test_until_that_was_not_reached_is_told(capsys):
+    _, output, _ = in_process(capsys, "train", "copy", *SMALL, "--steps", 1, "--until", 1)
+    assert "not the 100.0% of --until: give it more --steps" in output
+    _, output, _ = in_process(capsys, "train", "copy", *SMALL)
+    assert "--until" not in output
+
+
 def test_until_stops_early(capsys):
     code, output, _ = in_process(capsys, "train", "copy", *SMALL, "--until", 0.01, "--json")
     *_, last, result = rows_of(output)
@@ -336,6 +343,31 @@ def test_eval_says_what_its_interval_was_taken_over(tiny_checkpoint, capsys, mon
     for found in (row, row["by_length"]["3"]):
         assert {name: value for name, value in found.items() if "interval_" in name} == over
         assert found["interval"] == [score.interval.low, score.interval.high]
+
+
+def test_eval_says_where_the_table_is_not_the_one_that_was_learned_from(tmp_path, capsys):
+    path, folder = write_table(tmp_path), tmp_path / "out"
+    table, less = path.read_text(encoding="utf-8"), tmp_path / "less.csv"
+    arguments = ["train", "csv", "--set", f"path={path}", "--set", "hidden_size=16", "--steps", 1]
+    assert in_process(capsys, *arguments, "--output-dir", folder)[0] == 0
+    header, first, *lines = table.splitlines()
+    less.write_text("\n".join([header, *lines]), encoding="utf-8")
+    other = "The model learned from other rows than these"
+    for command in ("eval", "heads", "ablate"):
+        code, _, errors = in_process(capsys, command, folder, "--set", f"path={less}")
+        assert (code, other in errors) == (0, True), errors
+    less.write_text("\n".join([header, *lines, first]), encoding="utf-8")  # the same rows in another order
+    code, _, errors = in_process(capsys, "eval", folder, "--set", f"path={less}")
+    assert (code, other in errors) == (0, False), errors
+
+
+def test_a_column_without_a_name_is_chosen_by_its_number(tmp_path, capsys):
+    rows = write_table(tmp_path).read_text(encoding="utf-8").splitlines()[1:]
+    path = tmp_path / "turned.csv"
+    path.write_text("\n".join(";".join(reversed(row.split(";")[:2])) for row in rows), encoding="utf-8")
+    arguments = ["train", "csv", "--set", f"path={path}", "--set", "text=2", "--set", "label=1", "--steps", 1]
+    code, _, errors = in_process(capsys, *arguments)
+    assert (code, "column 2 is the text, column 1 is the label" in errors) == (0, True), errors
 
 
 @pytest.mark.parametrize("header", ["", "said,verdict\n"])

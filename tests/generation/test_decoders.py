@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+from transformers import AttentionInterface
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from hf_attn.analysis.ablation import list_trials, measure_changes
 from hf_attn.generation.decoders import IncrementalDecoder, LeanDecoder, can_serve, open_decoder
@@ -119,6 +121,14 @@ def test_without_a_head_the_lean_road_is_not_taken_and_answers_change():
         expected = model.generate(source, max_new_tokens=12, do_sample=False)[:, 1:]
     assert torch.equal(without, expected)
     assert not torch.equal(without, whole)
+
+
+def test_another_attention_is_left_to_the_model():
+    AttentionInterface.register("somebody's", ALL_ATTENTION_FUNCTIONS["sdpa"])
+    model = build("seq2seq")
+    assert can_serve(model)
+    model.set_attn_implementation("somebody's")
+    assert not can_serve(model)
 
 
 def test_a_model_whose_maps_were_looked_at_writes_leanly_again():

@@ -82,6 +82,7 @@ def zipped():
         (b"a" * 200_000 + b",b\nc,d\n", "one column only", "columns text, label"),
         (b"text,label\na,b\n,b\na,\n", "2 rows with an empty cell, the first on line 3", "fill or delete"),
         (b"text,label\na,b\na,b,c\n", "line 3 has 3 cells, the first line 2", "between quotes"),
+        (b"text,label\na,b\na\n", "line 3 has 1 cells, the first line 2", "the cell that is missing"),
         (b'text,label\na,b\n"a,b\nc,d\n', "line 3: unexpected end of data", "quote"),
         (b"text,label\n" + b"a" * (MOST_CHARACTERS + 1) + b",b\n", "line 2: a cell has 20,001", "shorten"),
         (b"text,label\n" + b"a" * 200_000 + b",b\n", "line 2: field larger than field limit", "quote"),

@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 
 from hf_attn.tasks.base import TEXT, Task, check_count
 from hf_attn.tasks.batch import END, IGNORED, PAD, SPECIAL_TOKENS, Batch, Ragged
-from hf_attn.tasks.splits import SPLITS, TRAINING, fold_text, split_by_group
+from hf_attn.tasks.splits import SPLITS, TRAINING, fold_text, split_by_group, stable_hash
 from hf_attn.tasks.tokenizers.trained import train_tokenizer, wrap_text_tokenizer
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class CorpusTask(Task):
 
     def encode_targets(self, rows: Sequence[Row]) -> list[list[int]]:
         """Each row's target as ids, without `</s>`."""
-        return encode_all(self.tokenizer, [row.target for row in rows])
+        return encode_all(self.tokenizer.backend_tokenizer, [row.target for row in rows])
 
     def tokenizer_texts(self, rows: Sequence[Row]) -> list[str]:
         """What the tokenizer learns from, of training rows: sources and targets."""
@@ -134,6 +134,11 @@ class CorpusTask(Task):
         """The rows, none twice."""
         return tuple(dict.fromkeys(self.read_rows()))
 
+    @property
+    def fingerprint(self) -> str:
+        """What a table's rows are known by, in whatever order they stand."""
+        return f"{sum(stable_hash(f'{row.source}⇥{row.target}') for row in self.rows) % 2**64:016x}"
+
     @functools.cached_property
     def splits(self) -> tuple[str, ...]:
         return tuple(self.split_rows(self.rows))
@@ -150,10 +155,10 @@ class CorpusTask(Task):
             self.tokenizer_size,
             lowercase=self.is_lowercase,
         )
-        tokenizer.model_max_length = self.longest_row(tokenizer)
+        tokenizer.model_max_length = self.longest_row(tokenizer.backend_tokenizer)
         return tokenizer
 
-    def longest_row(self, tokenizer: "PreTrainedTokenizerFast") -> int:
+    def longest_row(self, tokenizer: Tokenizer) -> int:
         """Tokens of the longest source or target, `</s>` included; MOST_POSITIONS at most."""
         texts = [text for row in self.rows for text in (row.source, row.target)]
         return min(MOST_POSITIONS, 1 + max(map(len, encode_all(tokenizer, texts))))
@@ -162,7 +167,8 @@ class CorpusTask(Task):
     def encoded(self) -> Encoded:
         """The rows as ids; a held-out one that reads like another row is left out."""
         most = self.max_position_embeddings - 1
-        sources = [ids[:most] for ids in encode_all(self.tokenizer, [row.source for row in self.rows])]
+        texts = [row.source for row in self.rows]
+        sources = [ids[:most] for ids in encode_all(self.tokenizer.backend_tokenizer, texts)]
         targets = self.encode_targets(self.rows)
         seen: dict[tuple[int, ...], int] = {}
         kept: list[int] = []
@@ -310,7 +316,7 @@ def leave_out_contradictions(rows: Iterable[Row]) -> list[Row]:
     return [row for row, source in folded if len(targets_of[source]) == 1]
 
 
-def encode_all(tokenizer: "PreTrainedTokenizerFast", texts: Sequence[str]) -> list[list[int]]:
+def encode_all(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
     """Ids of many texts at once, without `</s>`."""
-    encodings = tokenizer.backend_tokenizer.encode_batch(list(texts), add_special_tokens=False)
+    encodings = tokenizer.encode_batch(list(texts), add_special_tokens=False)
     return [encoding.ids for encoding in encodings]

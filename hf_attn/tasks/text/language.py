@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
-from tokenizers import processors
+from tokenizers import Tokenizer, processors
 
 from hf_attn.models.config_checks import bounded
 from hf_attn.tasks.base import TEXT, WorkedExample
@@ -131,13 +131,13 @@ class Language(OwnText):
         )
         return tokenizer
 
-    def longest_row(self, tokenizer: "PreTrainedTokenizerFast") -> int:  # noqa: ARG002
+    def longest_row(self, tokenizer: Tokenizer) -> int:  # noqa: ARG002
         return self.window + 1  # `<s>` and a passage
 
     @functools.cached_property
     def encoded(self) -> Encoded:
         """The documents' passages as ids; a held-out one that training has, too, is left out."""
-        documents = encode_all(self.tokenizer, [row.target for row in self.rows])
+        documents = encode_all(self.tokenizer.backend_tokenizer, [row.target for row in self.rows])
         row_of: dict[tuple[int, ...], int] = {}
         count = 0
         for row in sorted(range(len(self.rows)), key=lambda row: SPLITS.index(self.splits[row])):

@@ -3,9 +3,10 @@
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import torch
+from tokenizers import Tokenizer
 
 from hf_attn.tasks.base import ClassTask
 from hf_attn.tasks.batch import IGNORED, UNKNOWN, Batch, Ragged
@@ -13,9 +14,6 @@ from hf_attn.tasks.recipes import Recipe
 from hf_attn.tasks.splits import split_within_targets
 from hf_attn.tasks.text.corpus import CorpusTask, Row
 from hf_attn.tasks.user.read_table import MOST_CHARACTERS
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
 
 # the classifier of “Self-Attention and Multi-Head Attention” (see architectures/presets.py), with the task's
 # own labels and tokens
@@ -76,7 +74,7 @@ class TextClassification(ClassTask, CorpusTask):
         """The sources; classes are no text."""
         return [row.source for row in rows]
 
-    def longest_row(self, tokenizer: "PreTrainedTokenizerFast") -> int:  # noqa: ARG002
+    def longest_row(self, tokenizer: Tokenizer) -> int:  # noqa: ARG002
         return self.max_tokens
 
     @functools.cached_property

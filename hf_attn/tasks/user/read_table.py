@@ -194,9 +194,10 @@ def _csv_lines(path: Path, text: str, columns: Sequence[str]) -> Iterator[Line]:
                 has_header = False
                 continue
             if len(row) != len(header):
+                more = f'write a text that holds {delimiter!r} between quotes (").'
+                remedy = more if len(row) > len(header) else "write the cell that is missing."
                 raise ValueError(
-                    f"{path}, line {number} has {len(row)} cells, the first line {len(header)}: write a "
-                    f'text that holds {delimiter!r} between quotes (").'
+                    f"{path}, line {number} has {len(row)} cells, the first line {len(header)}: {remedy}"
                 )
             yield Line(number, tuple(row[place].strip() for place in places))
     except csv.Error as error:

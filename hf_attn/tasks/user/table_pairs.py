@@ -4,7 +4,9 @@ import functools
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
+
+from tokenizers import Tokenizer
 
 from hf_attn.models.config_checks import bounded
 from hf_attn.tasks.base import Verdict, WorkedExample
@@ -17,9 +19,6 @@ from hf_attn.tasks.user.base import OwnText, TableTask
 from hf_attn.tasks.user.read_dataset import read_dataset
 from hf_attn.tasks.user.read_table import read_columns
 from hf_attn.tasks.user.table_classes import FEWEST_ROWS
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,7 @@ class Pairs(TableTask, OwnText):
             )
         return [Row(*pair, fold_text(pair[0])) for pair in targets.items()]
 
-    def longest_row(self, tokenizer: "PreTrainedTokenizerFast") -> int:
+    def longest_row(self, tokenizer: Tokenizer) -> int:
         """Tokens of the longest source or target, `</s>` included; ValueError above `max_length`."""
         texts = [text for row in self.rows for text in (row.source, row.target)]
         lengths = [1 + len(ids) for ids in encode_all(tokenizer, texts)]
