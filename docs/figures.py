@@ -406,9 +406,9 @@ def describe_startup() -> str:
     return in_lines(
         f"""`hf-attn --help` answers after {seconds("hf-attn --help")}, wrong use after
         {seconds("hf-attn train copy --steps x")}, `hf-attn tasks` after {seconds("hf-attn tasks")}, of which
-        torch's own import takes {seconds("import torch")}; `import hf_attn` takes
-        {seconds("import hf_attn")}, {seconds("import hf_attn", "seconds_beyond")} beyond transformers'
-        own models (medians; {machine})."""
+        torch's own import takes {seconds("import torch")}; `import hf_attn` adds
+        {seconds("import hf_attn", "seconds_beyond")} to the import of the parts of transformers that it needs
+        (medians; {machine})."""
     )
 
 
