@@ -1,7 +1,7 @@
 """What a lens shows of one input: all weights where they are few, else every head small and one head whole.
 
 A page that was sent small maps asks for a head when it is picked, and any page for the numbers
-behind a cell (`fetch_cell`). Of an input that is too long to be kept, a window is.
+behind a cell (`cell_value`). Of an input that is too long to be kept, a window is.
 """
 
 import base64
@@ -15,6 +15,7 @@ from hf_attn.architectures.families import is_recurrent
 from hf_attn.architectures.map_sizes import count_map_weights, estimate_map_bytes
 from hf_attn.generation.generate import generate_answer
 from hf_attn.interpret.attention_maps import OFFERED, AttentionMaps, attention_maps, fit_alignment
+from hf_attn.interpret.head import Head
 from hf_attn.interpret.long_inputs import LongMap, choose_window, read_long_maps
 from hf_attn.tasks.base import TEXT
 
@@ -183,14 +184,8 @@ def pack(weights: torch.Tensor) -> str:
     return boards.encode_maps(weights)
 
 
-def fetch_cell(
-    opened: LoadedModel, state, kind: str, layer: int, head: int, query: int, key: int
-) -> dict[str, object]:
+def cell_value(found: Head, query: int, key: int) -> dict[str, object]:
     """A cell's query, key, value and score, or why there are none."""
-    try:
-        found = state.head_of(opened, kind, layer, head)
-    except ValueError as error:
-        return {"why": str(error)}
     rows, columns = found.weights.shape
     if query >= rows or key >= columns:
         return {"why": f"This map has {rows} queries and {columns} keys: it has no such cell."}

@@ -11,9 +11,9 @@ from ...session.maps import (
     ComputedMaps,
     TargetError,
     board_value,
+    cell_value,
     compute_maps,
     compute_window,
-    fetch_cell,
     pack,
 )
 from ...session.model_input import InputEvents, build_model_input
@@ -141,7 +141,11 @@ def unfold_cell(session: Session, event: CellEvent) -> dict:
     cell = {name: getattr(event, name) for name in ("kind", "layer", "head", "query", "key")}
     try:
         with session.catalog.open(session, state.chosen) as opened:
-            found = fetch_cell(opened, state, **cell)
+            try:
+                head = state.head_of(opened, event.kind, event.layer, event.head)
+                found = cell_value(head, event.query, event.key)
+            except ValueError as error:
+                found = {"why": str(error)}
             found["python"] = cell_snippet(opened, state.read, state.written, tuple(cell.values()))
     except ValueError:  # the checkpoint is gone by now
         return {}
