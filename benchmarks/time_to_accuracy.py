@@ -182,12 +182,27 @@ def compare(name: str, seeds: int, limit: float, every: tuple[int, int]) -> list
     ours_every, peer_every = every
     recipe = task.recipes["document"]
     warm_up(task, recipe, settings)
-    outcomes: dict[str, list[Outcome]] = {OURS: [], PEER: []}
+    arms: dict[str, Callable[[int], Outcome]] = {
+        OURS: lambda seed: race(measure_ours(task, recipe, seed, ours_every)),
+        PEER: lambda seed: race(measure_document(task, settings, seed, peer_every), limit),
+    }
+    return race_arms(name, task, arms, seeds, limit, RATIO_GOALS[name])
+
+
+def race_arms(
+    name: str,
+    task: Task,
+    arms: dict[str, Callable[[int], Outcome]],
+    seeds: int,
+    limit: float,
+    goal: float,
+) -> list[dict]:
+    """Ours and a peer, seed by seed in turn: a row each, the peer's with its ratio to ours."""
+    outcomes: dict[str, list[Outcome]] = {arm: [] for arm in arms}
     for seed in range(seeds):
-        outcomes[OURS].append(race(measure_ours(task, recipe, seed, ours_every)))
-        tell(name, OURS, seed, outcomes[OURS][-1])
-        outcomes[PEER].append(race(measure_document(task, settings, seed, peer_every), limit))
-        tell(name, PEER, seed, outcomes[PEER][-1])
+        for arm, run in arms.items():
+            outcomes[arm].append(run(seed))
+            tell(name, arm, seed, outcomes[arm][-1])
     ours, peer = (
         {
             **arm_row(name, arm, ran),
@@ -198,7 +213,7 @@ def compare(name: str, seeds: int, limit: float, every: tuple[int, int]) -> list
     )
     if not ours["is_lower_bound"]:
         peer["ratio_to_ours"] = peer["median_seconds"] / ours["median_seconds"]
-        peer["goal"] = RATIO_GOALS[name]
+        peer["goal"] = goal
     return [ours, peer]
 
 

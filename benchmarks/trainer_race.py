@@ -10,7 +10,7 @@ turns, seed by seed. Both are judged as in `time_to_accuracy`, on validation exa
 import dataclasses
 import itertools
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from time import perf_counter
 
 import torch
@@ -29,9 +29,9 @@ from benchmarks.time_to_accuracy import (
     arm_row,
     cells,
     measure,
-    measure_held_out,
     measure_ours,
     race,
+    race_arms,
     tell,
     warm_up,
 )
@@ -71,7 +71,7 @@ class Judge(TrainerCallback):
 
     def __init__(self, task: Task, every: int, limit: float):
         self.task, self.every, self.limit = task, every, limit
-        self.seconds, self.last, self.is_over = 0.0, None, False
+        self.seconds, self.last = 0.0, None
 
     def on_train_begin(self, args, state, control, **kwargs) -> None:  # noqa: ARG002
         self.started = perf_counter()
@@ -96,31 +96,29 @@ class Judge(TrainerCallback):
         self.started = perf_counter()
 
 
-class SamplingTrainer(Seq2SeqTrainer):
-    """Seq2SeqTrainer on batches drawn as they are needed, so that it waits for no collator."""
-
-    def __init__(self, task: Task, batch_size: int, seed: int, **settings):
-        super().__init__(**settings)
-        self.task, self.batch_size = task, batch_size
-        self.drawn = torch.Generator().manual_seed(seed)
-
-    def get_train_dataloader(self) -> "Batches":
-        return Batches(self)
-
-
+@dataclasses.dataclass(frozen=True)
 class Batches:
-    """As many batches as the Trainer takes steps."""
+    """As many batches as the Trainer takes steps, drawn as they are needed."""
 
-    def __init__(self, trainer: SamplingTrainer):
-        self.trainer = trainer
+    task: Task
+    batch_size: int
+    steps: int
+    seed: int
 
     def __len__(self) -> int:
-        return self.trainer.args.max_steps
+        return self.steps
 
     def __iter__(self) -> Iterator[dict]:
-        for _ in range(len(self)):
-            batch = self.trainer.task.sample(self.trainer.drawn, self.trainer.batch_size)
-            yield {**batch.inputs(), "use_cache": False}
+        generator = torch.Generator().manual_seed(self.seed)
+        for _ in range(self.steps):
+            yield {**self.task.sample(generator, self.batch_size).inputs(), "use_cache": False}
+
+
+class SamplingTrainer(Seq2SeqTrainer):
+    """Seq2SeqTrainer on whole batches, so that it waits for no collator."""
+
+    def get_train_dataloader(self) -> Batches:
+        return self.train_dataset
 
 
 def train_bart(
@@ -146,9 +144,8 @@ def train_bart(
             report_to=[],
             disable_tqdm=True,
         )
-        trainer = SamplingTrainer(
-            task, settings.batch_size, seed, model=model, args=arguments, callbacks=[judge]
-        )
+        batches = Batches(task, settings.batch_size, choice.steps, seed)
+        trainer = SamplingTrainer(model, arguments, train_dataset=batches, callbacks=[judge])
         trainer.remove_callback(PrinterCallback)
         trainer.train()
     return Outcome(judge.last.exact_match >= TARGET, judge.last)
@@ -181,26 +178,16 @@ def compare(name: str, seeds: int, quick: bool) -> list[dict]:
     task = build_task(name, **settings.task_options)
     ours_every, peer_every = QUICK_EVERY if quick else (MEASURE_EVERY[name][0], BART_EVERY[name])
     choices = list(list_choices(name))
-    limit = QUICK_LIMIT if quick else FIRST_LIMIT
+    limit, longest = (QUICK_LIMIT, QUICK_LIMIT) if quick else (FIRST_LIMIT, LIMIT)
     recipe = task.recipes["document"]
     warm_up(task, recipe)
     rows, best = search(name, task, peer_every, choices[:2] if quick else choices, limit)
-    outcomes: dict[str, list[Outcome]] = {OURS: [], TRAINER: []}
-    for seed in range(seeds):
-        outcomes[OURS].append(race(measure_ours(task, recipe, seed, ours_every)))
-        tell(name, OURS, seed, outcomes[OURS][-1])
-        outcomes[TRAINER].append(
-            train_bart(task, settings, best, seed, peer_every, QUICK_LIMIT if quick else LIMIT)
-        )
-        tell(name, TRAINER, seed, outcomes[TRAINER][-1])
-    ours, peer = (
-        {**arm_row(name, arm, ran), "held_out": measure_held_out(task, (one.last for one in ran))}
-        for arm, ran in outcomes.items()
-    )
-    peer["choice"] = dataclasses.asdict(best)
-    if not ours["is_lower_bound"]:
-        peer |= {"ratio_to_ours": peer["median_seconds"] / ours["median_seconds"], "goal": GOAL}
-    return [*rows, ours, peer]
+    arms: dict[str, Callable[[int], Outcome]] = {
+        OURS: lambda seed: race(measure_ours(task, recipe, seed, ours_every)),
+        TRAINER: lambda seed: train_bart(task, settings, best, seed, peer_every, longest),
+    }
+    ours, peer = race_arms(name, task, arms, seeds, longest, GOAL)
+    return [*rows, ours, peer | {"choice": dataclasses.asdict(best)}]
 
 
 def main() -> None:

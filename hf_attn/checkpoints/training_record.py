@@ -67,7 +67,7 @@ def describe_task(task: Task) -> dict:
     if not options.get("path"):
         return {"name": task.name, "options": options}
     options["path"] = Path(str(options["path"])).name
-    return {"name": task.name, "options": options, "rows": getattr(task, "fingerprint", "")}
+    return {"name": task.name, "options": options, "rows": task.fingerprint()}
 
 
 def describe_model(model: PreTrainedModel, task: Task) -> dict:

@@ -113,7 +113,7 @@ def check_data(loaded: "Checkpoint", task: "Task") -> None:
             raise
         raise ValueError(f"{error} The model learned from that file: name it, --set path=FILE.") from error
     learned = (loaded.training.get("task") or {}).get("rows", "")
-    if learned and learned != getattr(task, "fingerprint", ""):
+    if learned and learned != task.fingerprint():
         tell("The model learned from other rows than these: what is held out here may have been trained on.")
 
 

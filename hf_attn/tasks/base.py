@@ -222,6 +222,10 @@ class Task(ABC):
         """The group that each example was drawn with; None where each was drawn by itself."""
         return None
 
+    def fingerprint(self) -> str:
+        """What the rows that were read are known by; empty where none are read."""
+        return ""
+
     def describe_data(self) -> str:
         """What was read of the user's own file, in a sentence; empty where there is none."""
         return ""

@@ -134,9 +134,8 @@ class CorpusTask(Task):
         """The rows, none twice."""
         return tuple(dict.fromkeys(self.read_rows()))
 
-    @property
     def fingerprint(self) -> str:
-        """What a table's rows are known by, in whatever order they stand."""
+        """What the rows are known by, in whatever order they stand."""
         return f"{sum(stable_hash(f'{row.source}⇥{row.target}') for row in self.rows) % 2**64:016x}"
 
     @functools.cached_property
