@@ -1,6 +1,5 @@
 """Incremental decoders: the model's own forward with a cache, and a faster one for our own Transformers."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -15,12 +14,12 @@ from hf_attn.models.modeling_attn_seq2seq import AttnSeq2SeqForConditionalGenera
 from hf_attn.models.position_base import position_ids_from_mask
 from hf_attn.models.position_rotary import rotate
 
-Linear = tuple[torch.Tensor, torch.Tensor | None]  # weight and bias, as `linear` takes them
 KERNELS = ("sdpa", "eager")  # both compute what is computed here, up to rounding
 # what a layer is made of, but for its activation, which is called as it is
 LAYER_PARTS = {DecoderLayer, EncoderLayer, MultiHeadAttention, FeedForward, Residual}
 LAYER_PARTS |= {nn.Linear, OutputProjection, nn.LayerNorm}
 ROOM = 32  # tokens that keys and values have room for at first; it doubles
+TABLE = 2**18  # most numbers in the embeddings of all tokens at the places to come
 
 
 def find_start(model) -> int:
@@ -132,9 +131,10 @@ def open_decoder(model, input_ids: torch.Tensor, attention_mask: torch.Tensor | 
     return kind(model, input_ids, attention_mask)
 
 
-def read_linear(part: Any) -> Linear:
-    """Take a linear map's weight and bias out of its module."""
-    return part.weight, part.bias
+def join_linears(*parts: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Linear maps side by side as `addmm` takes them: weight [in, out], bias [out], zeros where none is."""
+    biases = [part.weight.new_zeros(len(part.weight)) if part.bias is None else part.bias for part in parts]
+    return torch.cat([part.weight for part in parts]).t().detach(), torch.cat(biases).detach()
 
 
 class Sublayer:
@@ -147,7 +147,7 @@ class Sublayer:
         norm: Any = residual.norm
         self.is_pre_norm = residual.is_pre_norm
         self.norm = norm.normalized_shape, norm.weight, norm.bias, norm.eps
-        self.output = read_linear(output)
+        self.output = output.weight, output.bias
 
     def before(self, states: torch.Tensor) -> torch.Tensor:
         """What the part reads, [B, D]."""
@@ -155,70 +155,80 @@ class Sublayer:
 
     def after(self, states: torch.Tensor, made: torch.Tensor) -> torch.Tensor:
         """Add W times what the part made, [B, any], to what it read, [B, D]."""
-        total = states + linear(made, *self.output)
+        total = linear(made, *self.output).add_(states)
         return total if self.is_pre_norm else layer_norm(total, *self.norm)
 
 
 class LeanLayer:
-    """A layer of a LeanDecoder, with the keys and values that it has read.
+    """A layer of a LeanDecoder, with the queries, keys and values of the tokens that it has read.
+
+    They stand in room that is there already, [room, B, 3 H Dh]: one product writes all three of a token.
 
     Args:
         layer: a DecoderLayer, or an EncoderLayer of a decoder-only model.
+        batch: B.
         memory: [B, S, D], what cross-attention reads; None of a decoder-only model.
     """
 
-    def __init__(self, layer: Any, memory: torch.Tensor | None):
+    def __init__(self, layer: Any, batch: int, memory: torch.Tensor | None):
         own, feed_forward = layer.self_attn, layer.feed_forward
         self.heads = own.config.num_attention_heads, own.head_dim
-        self.own_maps = [read_linear(part) for part in (own.q_proj, own.k_proj, own.v_proj)]
+        self.weight, self.bias = join_linears(own.q_proj, own.k_proj, own.v_proj)
         self.own = Sublayer(layer.self_attn_residual, own.o_proj)
-        self.up = read_linear(feed_forward.up_proj)
+        self.up = feed_forward.up_proj.weight, feed_forward.up_proj.bias
         self.activation = feed_forward.activation
         self.feed_forward = Sublayer(layer.feed_forward_residual, feed_forward.down_proj)
-        self.seen: list[torch.Tensor] = []  # keys and values of tokens, [B, H, room, Dh] each
-        self.memory: list[torch.Tensor] = []  # those of the memory, [B, H, S, Dh] each
+        self._furnish(self.weight.new_empty(ROOM, batch, len(self.bias)))
+        self.memory: list[torch.Tensor] = []  # keys and values of the memory, [B, H, S, Dh] each
         if memory is not None:
             cross = layer.cross_attn
             self.cross = Sublayer(layer.cross_attn_residual, cross.o_proj)
-            self.query = read_linear(cross.q_proj)
+            self.query = cross.q_proj.weight, cross.q_proj.bias
             self.memory = [
-                linear(memory, *read_linear(part)).unflatten(-1, self.heads).transpose(1, 2).contiguous()
+                linear(memory, part.weight, part.bias).unflatten(-1, self.heads).transpose(1, 2).contiguous()
                 for part in (cross.k_proj, cross.v_proj)
             ]
 
+    def _furnish(self, room: torch.Tensor) -> None:
+        """Take [room, B, 3 H Dh], and see in it queries, keys and values, [B, H, room, Dh] each."""
+        self.room = room
+        self.queries, self.keys, self.values = room.unflatten(-1, (3, *self.heads)).permute(2, 1, 3, 0, 4)
+
+    def make_room(self, length: int) -> None:
+        """See to it that so many tokens have room; what is there stays."""
+        if length > len(self.room):
+            grown = self.room.new_empty(2 * length, *self.room.shape[1:])
+            grown[: len(self.room)] = self.room
+            self._furnish(grown)
+
     def read(self, states: torch.Tensor, place: int, rotation, own_mask, memory_mask) -> torch.Tensor:
         """[B, D] → [B, D]: what the token at a place reads of those up to it, and of the memory."""
-        batch, shape = len(states), (len(states), self.heads[0], 1, self.heads[1])
-        read = self.own.before(states)
-        query, key, value = (linear(read, *part).view(shape) for part in self.own_maps)
+        batch, heads, end = len(states), self.heads, place + 1
+        torch.addmm(self.bias, self.own.before(states), self.weight, out=self.room[place])
+        query = self.queries.narrow(2, place, 1)
         if rotation is not None:
-            query, key = rotate(query, *rotation), rotate(key, *rotation)
-        keys, values = self.remember((key, value), place)
+            key = self.keys.narrow(2, place, 1)
+            query = rotate(query, *rotation)
+            key.copy_(rotate(key, *rotation))
+        keys, values = self.keys.narrow(2, 0, end), self.values.narrow(2, 0, end)
         read = scaled_dot_product_attention(query, keys, values, own_mask)
         states = self.own.after(states, read.reshape(batch, -1))
         if self.memory:
-            query = linear(self.cross.before(states), *self.query).view(shape)
+            query = linear(self.cross.before(states), *self.query).view(batch, heads[0], 1, heads[1])
             read = scaled_dot_product_attention(query, self.memory[0], self.memory[1], memory_mask)
             states = self.cross.after(states, read.reshape(batch, -1))
         made = self.activation(linear(self.feed_forward.before(states), *self.up))
         return self.feed_forward.after(states, made)
 
-    def remember(self, made: Sequence[torch.Tensor], place: int) -> list[torch.Tensor]:
-        """Put keys and values [B, H, n, Dh] at a place and behind; returned are all up to their end."""
-        end = place + made[0].shape[2]
-        if not self.seen or end > self.seen[0].shape[2]:
-            batch, heads, _, width = made[0].shape
-            grown = [part.new_empty(batch, heads, max(ROOM, 2 * end), width) for part in made]
-            for room, held in zip(grown, self.seen, strict=False):
-                room[:, :, :place] = held[:, :, :place]
-            self.seen = grown
-        for room, part in zip(self.seen, made, strict=True):
-            room[:, :, place:end] = part
-        return [room[:, :, :end] for room in self.seen]
+    def remember(self, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """Take the keys and values of a prompt over, [B, H, n, Dh] each."""
+        self.make_room(keys.shape[2])
+        self.keys[:, :, : keys.shape[2]] = keys
+        self.values[:, :, : keys.shape[2]] = values
 
     def reorder_rows(self, rows: torch.Tensor) -> None:
         """Go on with these rows [R], each as often as it is named."""
-        self.seen = [held.index_select(0, rows) for held in self.seen]
+        self._furnish(self.room.index_select(1, rows))
         self.memory = [held.index_select(0, rows) for held in self.memory]
 
 
@@ -227,7 +237,8 @@ class LeanDecoder:
 
     A token is so little arithmetic that most of its time went into calling modules, making masks and growing
     caches. Here the memory's keys and values are made once, those of tokens are written into room that is
-    there already, and masks exist only where something is padded.
+    there already, the embeddings of the first places are made at once, and masks exist only where something
+    is padded.
 
     Args:
         model: one that `can_serve`, in evaluation mode.
@@ -239,18 +250,20 @@ class LeanDecoder:
         stack = model.get_decoder()
         self.model, self.positions, self.prompt = model, stack.positions, input_ids
         self.is_decoder_only = is_decoder_only(model)
+        self.scale = stack.config.hidden_size**0.5 if stack.config.scale_embedding else 1.0
+        self.vocabulary, self.final_norm = stack.embed_tokens.weight, stack.final_norm
+        self.head = model.lm_head.weight, model.lm_head.bias
         if attention_mask is not None and attention_mask.all():
             attention_mask = None
-        self.mask = attention_mask  # [B, S], of the sources or of all tokens so far
-        self.scale = stack.config.hidden_size**0.5 if stack.config.scale_embedding else None
-        self.table, self.final_norm = stack.embed_tokens.weight, stack.final_norm
-        self.head = read_linear(model.lm_head)
-        self.length = 0  # tokens read
-        self.order = torch.arange(ROOM, device=input_ids.device).unsqueeze(0)
-        memory = None
-        if not self.is_decoder_only:
+        self.mask = self.memory_mask = memory = None
+        if self.is_decoder_only:
+            self.mask = attention_mask  # [B, length] of all tokens so far
+        else:
             memory = model.get_encoder()(input_ids, attention_mask=attention_mask).last_hidden_state
-        self.layers = [LeanLayer(layer, memory) for layer in stack.layers]
+            self.memory_mask = None if attention_mask is None else attention_mask.bool()[:, None, None]
+        self.layers = [LeanLayer(layer, len(input_ids), memory) for layer in stack.layers]
+        self.begin = self.length = 0  # tokens read before the first that is written, and so far
+        self.tables = [] if self.is_decoder_only else self._make_tables()
 
     def next_logits(self, token: torch.Tensor | None = None) -> torch.Tensor:
         """[B, V]: scores of the next token, after the one just written [B, 1]; None before the first.
@@ -265,18 +278,15 @@ class LeanDecoder:
                 return self._read_prompt()
             token = self.prompt.new_full((len(self.prompt), 1), find_start(self.model))
         self.positions.check_length(self.length + 1, self.length)
-        places = self._places(token)  # [1 or B, length + 1]
-        here = places[:, -1:]
-        states = embedding(token, self.table)
-        if self.scale is not None:
-            states = states * self.scale
-        states = self.positions(states, here).squeeze(1)  # [B, D]
-        rotation = self.positions.rotation(here)
-        bias, _ = self.positions.score_terms(here, places)
-        bias = None if bias is None else bias.to(states.dtype)
-        own_mask, memory_mask = self._masks(bias)
+        ahead = self.length - self.begin
+        if ahead < len(self.tables):
+            table, rotation = self.tables[ahead]
+            states, mask = embedding(token[:, 0], table), None
+        else:
+            states, rotation, mask = self._place(token)
         for layer in self.layers:
-            states = layer.read(states, self.length, rotation, own_mask, memory_mask)
+            layer.make_room(self.length + 1)
+            states = layer.read(states, self.length, rotation, mask, self.memory_mask)
         self.length += 1
         return linear(self.final_norm(states), *self.head)
 
@@ -284,28 +294,43 @@ class LeanDecoder:
         """Let the model itself read the prompt, and take its keys and values over."""
         outputs = self.model(self.prompt, attention_mask=self.mask, use_cache=True, logits_to_keep=1)
         for layer, seen in zip(self.layers, outputs.past_key_values.layers, strict=False):
-            layer.remember((seen.keys, seen.values), 0)
-        self.length = self.prompt.shape[1]
-        self.order = torch.arange(2 * self.length + ROOM, device=self.prompt.device).unsqueeze(0)
+            layer.remember(seen.keys, seen.values)
+        self.begin = self.length = self.prompt.shape[1]
+        self.tables = self._make_tables()
         return outputs.logits[:, -1]
 
-    def _places(self, token: torch.Tensor) -> torch.Tensor:
-        """Positions of all tokens, the new one last, [1 or B, length + 1]."""
-        if self.is_decoder_only and self.mask is not None:
-            self.mask = torch.cat((self.mask, torch.ones_like(token)), dim=1)
-            return position_ids_from_mask(self.mask, self.length + 1, 0, token.device)
-        if self.length == self.order.shape[1]:
-            self.order = torch.arange(2 * self.length, device=token.device).unsqueeze(0)
-        return self.order[:, : self.length + 1]
+    def _make_tables(self) -> list[tuple[torch.Tensor, tuple[torch.Tensor, ...] | None]]:
+        """Embeddings of all tokens, [V, D], and the rotation, at each place from the first to be written on.
 
-    def _masks(self, bias: torch.Tensor | None) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-        """What is added to, or hidden of, the scores of self-attention, and of cross-attention."""
+        None are made where rows stand at places of their own, or scores are biased; and no more than fit in
+        TABLE, or than the model learned with: beyond, a position may hang on the length.
+        """
+        count = min(self.positions.longest - self.begin, TABLE // self.vocabulary.numel())
+        if self.mask is not None or self.positions.biases_scores or count < 1:
+            return []
+        places = torch.arange(self.begin, self.begin + count, device=self.prompt.device).unsqueeze(0)
+        states = self.vocabulary.unsqueeze(1).expand(-1, count, -1)  # [V, count, D]
+        tables = self.positions(states * self.scale, places).transpose(0, 1).contiguous()
+        if (rotation := self.positions.rotation(places)) is None:
+            return [(table, None) for table in tables]
+        return list(zip(tables, zip(*(part.split(1, 2) for part in rotation), strict=True), strict=True))
+
+    def _place(self, token: torch.Tensor):
+        """One token's states [B, D] and rotation, and what is added to, or hidden of, its scores."""
+        may_attend = None
         if self.mask is None:
-            return bias, None
-        may_attend = self.mask.bool()[:, None, None]  # [B, 1, 1, S]
-        if not self.is_decoder_only:
-            return bias, may_attend
-        return may_attend if bias is None else bias.masked_fill(~may_attend, float("-inf")), None
+            places = torch.arange(self.length + 1, device=token.device).unsqueeze(0)  # [1 or B, length + 1]
+        else:
+            self.mask = torch.cat((self.mask, torch.ones_like(token)), dim=1)
+            places = position_ids_from_mask(self.mask, self.length + 1, 0, token.device)
+            may_attend = self.mask.bool()[:, None, None]
+        here = places[:, -1:]
+        states = self.positions(embedding(token, self.vocabulary) * self.scale, here).squeeze(1)
+        bias, _ = self.positions.score_terms(here, places)
+        if bias is not None:
+            bias = bias.to(states.dtype)
+            bias = bias if may_attend is None else bias.masked_fill(~may_attend, float("-inf"))
+        return states, self.positions.rotation(here), may_attend if bias is None else bias
 
     def reorder_rows(self, rows: torch.Tensor) -> None:
         """Go on with these rows [R], each as often as it is named."""
@@ -313,5 +338,7 @@ class LeanDecoder:
         self.prompt = self.prompt.index_select(0, rows)
         if self.mask is not None:
             self.mask = self.mask.index_select(0, rows)
+        if self.memory_mask is not None:
+            self.memory_mask = self.memory_mask.index_select(0, rows)
         for layer in self.layers:
             layer.reorder_rows(rows)

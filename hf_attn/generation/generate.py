@@ -111,26 +111,31 @@ def greedy_ids(
         ValueError: max_new_tokens out of range, or the model has not so many positions.
     """
     check_number("max_new_tokens", max_new_tokens, 1, MOST_NEW_TOKENS, example=64)
-    ends = torch.tensor(_end_ids(model), dtype=torch.long, device=input_ids.device)
-    ids = torch.full((len(input_ids), max_new_tokens), model.config.pad_token_id, device=input_ids.device)
-    rows = torch.arange(len(input_ids), device=input_ids.device)  # of ids, that the decoder goes on with
-    has_ended = torch.zeros_like(rows, dtype=torch.bool)  # of these rows
-    token = None
+    ends, pad = set(_end_ids(model)), model.config.pad_token_id
+    ids = torch.full((len(input_ids), max_new_tokens), pad, device=input_ids.device)
+    rows, written = torch.arange(len(ids), device=ids.device), ids.clone()  # that the decoder goes on with
+    unfinished = list(range(len(ids)))  # of these rows
+    token, place = None, 0
     with evaluating(model), torch.inference_mode():
         decoder = build_decoder(model, input_ids, attention_mask)
-        for length in range(1, max_new_tokens + 1):
-            token = decoder.next_logits(token).argmax(-1, keepdim=True)
-            token.masked_fill_(has_ended.unsqueeze(1), model.config.pad_token_id)
-            ids[rows, length - 1] = token[:, 0]
-            has_ended |= (token == ends).any(1)
-            left = len(rows) - int(has_ended.sum())
-            if not left:
+        for place in range(max_new_tokens):
+            likeliest = decoder.next_logits(token).argmax(-1, keepdim=True)
+            token = written.narrow(1, place, 1).copy_(likeliest)
+            if ends:
+                chosen = token[:, 0].tolist()
+                unfinished = [row for row in unfinished if chosen[row] not in ends]
+            if not unfinished:
                 break
-            if left <= UNFINISHED * len(rows) and isinstance(decoder, LeanDecoder):
-                kept = (~has_ended).nonzero()[:, 0]
+            if len(unfinished) <= UNFINISHED * len(rows) and isinstance(decoder, LeanDecoder):
+                ids[rows] = written
+                kept = torch.tensor(unfinished, device=ids.device)
                 decoder.reorder_rows(kept)
-                rows, token, has_ended = rows[kept], token[kept], has_ended[kept]
-    return ids[:, :length].clone()
+                rows, written, token = rows[kept], written[kept], token[kept]
+                unfinished = list(range(len(rows)))
+        ids[rows] = written
+        is_end = torch.isin(ids, torch.tensor(list(ends), device=ids.device))
+        ids.masked_fill_(is_end.cumsum(1) > is_end.int(), pad)
+    return ids[:, : place + 1].clone()
 
 
 def temper(logits: torch.Tensor, temperature: float) -> torch.Tensor:
