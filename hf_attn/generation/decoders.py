@@ -3,8 +3,8 @@
 from typing import Any
 
 import torch
-from torch import nn
-from torch.nn.functional import embedding, layer_norm, linear, scaled_dot_product_attention
+from torch import embedding, layer_norm, nn
+from torch.nn.functional import linear, scaled_dot_product_attention
 from transformers.utils import output_capturing
 
 from hf_attn.models.attention import MultiHeadAttention, OutputProjection
@@ -281,7 +281,7 @@ class LeanDecoder:
         ahead = self.length - self.begin
         if ahead < len(self.tables):
             table, rotation = self.tables[ahead]
-            states, mask = embedding(token[:, 0], table), None
+            states, mask = embedding(table, token[:, 0]), None
         else:
             states, rotation, mask = self._place(token)
         for layer in self.layers:
@@ -325,7 +325,7 @@ class LeanDecoder:
             places = position_ids_from_mask(self.mask, self.length + 1, 0, token.device)
             may_attend = self.mask.bool()[:, None, None]
         here = places[:, -1:]
-        states = self.positions(embedding(token, self.vocabulary) * self.scale, here).squeeze(1)
+        states = self.positions(embedding(self.vocabulary, token) * self.scale, here).squeeze(1)
         bias, _ = self.positions.score_terms(here, places)
         if bias is not None:
             bias = bias.to(states.dtype)

@@ -133,7 +133,7 @@ def greedy_ids(
                 rows, written, token = rows[kept], written[kept], token[kept]
                 unfinished = list(range(len(rows)))
         ids[rows] = written
-        is_end = torch.isin(ids, torch.tensor(list(ends), device=ids.device))
+        is_end = torch.isin(ids, torch.tensor([*ends], dtype=torch.long, device=ids.device))
         ids.masked_fill_(is_end.cumsum(1) > is_end.int(), pad)
     return ids[:, : place + 1].clone()
 

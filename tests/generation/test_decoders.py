@@ -6,6 +6,7 @@ from transformers import AttentionInterface
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from hf_attn.analysis.ablation import list_trials, measure_changes
+from hf_attn.generation import decoders
 from hf_attn.generation.decoders import IncrementalDecoder, LeanDecoder, can_serve, open_decoder
 from hf_attn.generation.generate import greedy_ids
 from hf_attn.interpret.attention_maps import attention_maps
@@ -55,6 +56,27 @@ def test_scores_of_every_position_type_are_the_model_s_own(position_type, side):
         return
     assert_twins(model, *pad(random_rows(2, 9, 5, 7), side))
     assert_twins(model, random_ids(4, 5), None)
+
+
+@pytest.mark.parametrize("kind", ["seq2seq", "decoder"])
+@pytest.mark.parametrize("position_type", POSITION_TYPES)
+def test_a_token_that_stands_in_no_table_is_placed_by_itself(position_type, kind, monkeypatch):
+    model = build(kind, position_type=position_type)
+    if can_serve(model):
+        monkeypatch.setattr(decoders, "TABLE", 0)
+        assert not LeanDecoder(model, random_ids(1, 3)).tables
+        assert_twins(model, random_ids(4, 5), None)
+
+
+@pytest.mark.parametrize(
+    "position_type", [name for name, kind in POSITION_TYPES.items() if kind.extrapolates]
+)
+def test_an_answer_goes_on_behind_the_tables(position_type):
+    model = build(
+        "seq2seq", position_type=position_type, max_position_embeddings=6, position_scaling_factor=2.0
+    )
+    if can_serve(model):
+        assert_twins(model, random_ids(4, 5), None, steps=9)
 
 
 @pytest.mark.parametrize("position_type", POSITION_TYPES)
