@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerFast
 
 from hf_attn.evaluation.metrics import Interval, find_right, groups_of_tokens, next_logits, score_answers
 from hf_attn.generation.decoders import is_decoder_only
-from hf_attn.generation.generate import evaluating, greedy_ids, most_tokens
+from hf_attn.generation.generate import check_source, evaluating, greedy_ids, most_tokens
 from hf_attn.interpret.interventions import Intervention, count_heads, intervening, intervening_by_row
 from hf_attn.tasks.base import TEXT, Task, check_count
 from hf_attn.tasks.batch import IGNORED, Batch
@@ -240,10 +240,7 @@ def measure_changes(
         ValueError: more than one source, a place that the source or the model has not, a trial that leaves
             nothing of the source, or an answer of no tokens.
     """
-    if max_new_tokens is not None and max_new_tokens < 1:
-        raise ValueError(f"max_new_tokens={max_new_tokens} must be at least 1.")
-    if input_ids.dim() != 2 or len(input_ids) != 1:
-        raise ValueError(f"input_ids has shape {list(input_ids.shape)}; give one source, [1, S].")
+    check_source(input_ids, max_new_tokens)
     input_ids = input_ids.to(next(model.parameters()).device)
     for trial in trials:
         _refuse_places(trial, input_ids.shape[1], model)

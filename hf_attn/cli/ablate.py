@@ -7,6 +7,7 @@ import typer
 from hf_attn.cli.inspect import TaskName, TaskSettings
 from hf_attn.cli.output import (
     SEED,
+    TEXT,
     THREADS,
     AsJson,
     Folder,
@@ -36,12 +37,7 @@ PLACE = "KIND[.LAYER[.HEAD[.QUERY.KEY]]]"
 
 def ablate(
     checkpoint: Folder,
-    text: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="TEXT", help="Source text in the task's notation (default: held-out examples)."
-        ),
-    ] = None,
+    text: Annotated[str | None, TEXT] = None,
     remove: Annotated[
         list[str] | None,
         typer.Option(

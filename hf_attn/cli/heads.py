@@ -8,6 +8,7 @@ import typer
 from hf_attn.cli.inspect import TaskName, TaskSettings
 from hf_attn.cli.output import (
     SEED,
+    TEXT,
     THREADS,
     AsJson,
     Folder,
@@ -44,12 +45,7 @@ NOTHING = "–"
 
 def heads(
     checkpoint: Folder,
-    text: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="TEXT", help="Source text, as the task writes it (default: held-out examples)."
-        ),
-    ] = None,
+    text: Annotated[str | None, TEXT] = None,
     examples: Annotated[
         int | None, typer.Option(min=1, help=f"Number of held-out examples (default: {EXAMPLES}).")
     ] = None,

@@ -60,7 +60,13 @@ class IncrementalDecoder:
         Raises:
             ValueError: the model remembers nothing of what it has computed.
         """
-        inputs = self._after_prompt(token) if self.is_decoder_only else self._after_start(token)
+        if self.is_decoder_only:
+            if token is not None and self.mask is not None:
+                self.mask = torch.cat((self.mask, torch.ones_like(token)), dim=1)
+            inputs = {"input_ids": self.prompt if token is None else token, "logits_to_keep": 1}
+        else:
+            token = self.first_token() if token is None else token
+            inputs = {"decoder_input_ids": token, "encoder_outputs": self.memory}
         outputs = self.model(**inputs, attention_mask=self.mask, past_key_values=self.cache, use_cache=True)
         self.cache = outputs.get("past_key_values")
         if self.cache is None:
@@ -69,6 +75,10 @@ class IncrementalDecoder:
                 "write with model.generate, and give that as the target."
             )
         return outputs.logits[:, -1]
+
+    def first_token(self) -> torch.Tensor:
+        """What the answers of an encoder-decoder start with, [B, 1]."""
+        return self.prompt.new_full((len(self.prompt), 1), find_start(self.model))
 
     def reorder_rows(self, rows: torch.Tensor) -> None:
         """Go on with these rows [R], each as often as it is named."""
@@ -82,18 +92,6 @@ class IncrementalDecoder:
             states = {name: part for name, part in self.memory.items() if isinstance(part, torch.Tensor)}
             self.memory = type(self.memory)(**{name: part[rows] for name, part in states.items()})
 
-    def _after_start(self, token: torch.Tensor | None) -> dict:
-        if token is None:
-            token = self.prompt.new_full((len(self.prompt), 1), find_start(self.model))
-        return {"decoder_input_ids": token, "encoder_outputs": self.memory}
-
-    def _after_prompt(self, token: torch.Tensor | None) -> dict:
-        if token is None:
-            return {"input_ids": self.prompt, "logits_to_keep": 1}
-        if self.mask is not None:
-            self.mask = torch.cat((self.mask, torch.ones_like(token)), dim=1)
-        return {"input_ids": token}
-
 
 def can_serve(model) -> bool:
     """Whether a LeanDecoder writes what the model would: one of our Transformers, not changed by anything.
@@ -103,9 +101,9 @@ def can_serve(model) -> bool:
     if type(model) not in (AttnSeq2SeqForConditionalGeneration, AttnDecoderForCausalLM):
         return False
     stack = model.get_decoder()
-    if stack.config._attn_implementation not in KERNELS:  # as inside of `intervening`
-        return False
     if stack.positions.reads_neighbours or stack.positions.needs_weights:
+        return False
+    if stack.config._attn_implementation not in KERNELS:  # as inside of `intervening`
         return False
     named = [(name, part) for layer in stack.layers for name, part in layer.named_modules()]
     inside = [part for name, part in named if not name.startswith("feed_forward.activation")]
@@ -232,8 +230,8 @@ class LeanLayer:
         self.memory = [held.index_select(0, rows) for held in self.memory]
 
 
-class LeanDecoder:
-    """IncrementalDecoder's fast twin: a token does not go through the model's own `forward`.
+class LeanDecoder(IncrementalDecoder):
+    """Its fast twin: a token does not go through the model's own `forward`.
 
     A token is so little arithmetic that most of its time went into calling modules, making masks and growing
     caches. Here the memory's keys and values are made once, those of tokens are written into room that is
@@ -247,20 +245,14 @@ class LeanDecoder:
     """
 
     def __init__(self, model, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None):
+        is_padded = attention_mask is not None and not attention_mask.all()
+        super().__init__(model, input_ids, attention_mask if is_padded else None)
         stack = model.get_decoder()
-        self.model, self.positions, self.prompt = model, stack.positions, input_ids
-        self.is_decoder_only = is_decoder_only(model)
+        self.positions = stack.positions
         self.scale = stack.config.hidden_size**0.5 if stack.config.scale_embedding else 1.0
         self.vocabulary, self.final_norm = stack.embed_tokens.weight, stack.final_norm
         self.head = model.lm_head.weight, model.lm_head.bias
-        if attention_mask is not None and attention_mask.all():
-            attention_mask = None
-        self.mask = self.memory_mask = memory = None
-        if self.is_decoder_only:
-            self.mask = attention_mask  # [B, length] of all tokens so far
-        else:
-            memory = model.get_encoder()(input_ids, attention_mask=attention_mask).last_hidden_state
-            self.memory_mask = None if attention_mask is None else attention_mask.bool()[:, None, None]
+        memory = None if self.is_decoder_only else self.memory.last_hidden_state
         self.layers = [LeanLayer(layer, len(input_ids), memory) for layer in stack.layers]
         self.begin = self.length = 0  # tokens read before the first that is written, and so far
         self.tables = [] if self.is_decoder_only else self._make_tables()
@@ -276,7 +268,7 @@ class LeanDecoder:
         if token is None:
             if self.is_decoder_only:
                 return self._read_prompt()
-            token = self.prompt.new_full((len(self.prompt), 1), find_start(self.model))
+            token = self.first_token()
         self.positions.check_length(self.length + 1, self.length)
         ahead = self.length - self.begin
         if ahead < len(self.tables):
@@ -284,9 +276,10 @@ class LeanDecoder:
             states, mask = embedding(table, token[:, 0]), None
         else:
             states, rotation, mask = self._place(token)
+        memory_mask = None if self.mask is None or self.is_decoder_only else self.mask.bool()[:, None, None]
         for layer in self.layers:
             layer.make_room(self.length + 1)
-            states = layer.read(states, self.length, rotation, mask, self.memory_mask)
+            states = layer.read(states, self.length, rotation, mask, memory_mask)
         self.length += 1
         return linear(self.final_norm(states), *self.head)
 
@@ -306,7 +299,7 @@ class LeanDecoder:
         TABLE, or than the model learned with: beyond, a position may hang on the length.
         """
         count = min(self.positions.longest - self.begin, TABLE // self.vocabulary.numel())
-        if self.mask is not None or self.positions.biases_scores or count < 1:
+        if (self.is_decoder_only and self.mask is not None) or self.positions.biases_scores or count < 1:
             return []
         places = torch.arange(self.begin, self.begin + count, device=self.prompt.device).unsqueeze(0)
         states = self.vocabulary.unsqueeze(1).expand(-1, count, -1)  # [V, count, D]
@@ -318,9 +311,8 @@ class LeanDecoder:
     def _place(self, token: torch.Tensor):
         """One token's states [B, D] and rotation, and what is added to, or hidden of, its scores."""
         may_attend = None
-        if self.mask is None:
-            places = torch.arange(self.length + 1, device=token.device).unsqueeze(0)  # [1 or B, length + 1]
-        else:
+        places = torch.arange(self.length + 1, device=token.device).unsqueeze(0)  # [1 or B, length + 1]
+        if self.is_decoder_only and self.mask is not None:  # of all tokens so far
             self.mask = torch.cat((self.mask, torch.ones_like(token)), dim=1)
             places = position_ids_from_mask(self.mask, self.length + 1, 0, token.device)
             may_attend = self.mask.bool()[:, None, None]
@@ -334,11 +326,6 @@ class LeanDecoder:
 
     def reorder_rows(self, rows: torch.Tensor) -> None:
         """Go on with these rows [R], each as often as it is named."""
-        rows = rows.to(self.prompt.device)
-        self.prompt = self.prompt.index_select(0, rows)
-        if self.mask is not None:
-            self.mask = self.mask.index_select(0, rows)
-        if self.memory_mask is not None:
-            self.memory_mask = self.memory_mask.index_select(0, rows)
+        super().reorder_rows(rows)
         for layer in self.layers:
-            layer.reorder_rows(rows)
+            layer.reorder_rows(rows.to(self.prompt.device))

@@ -172,12 +172,11 @@ def generate_answer(
             that is out of its limits, or more than one source.
     """
     chosen = complete_settings(strategy, settings)
-    _check_source(input_ids, max_new_tokens)
+    check_source(input_ids, max_new_tokens)
     if not model.can_generate():
         if strategy != "greedy":
-            raise ValueError(
-                f"{type(model).__name__} names a class; strategy={strategy!r} is for models that write."
-            )
+            kind = type(model).__name__
+            raise ValueError(f"{kind} names a class; strategy={strategy!r} is for models that write.")
         return _classify(model, input_ids)
     if strategy == "beam":
         found = search_beams(model, input_ids, **chosen, max_new_tokens=max_new_tokens)
@@ -207,7 +206,7 @@ def _classify(model, input_ids) -> Generation:
     return Generation((choice,), score, (Choice(choice, probabilities, allowed),))
 
 
-def _check_source(input_ids: torch.Tensor, max_new_tokens: int | None) -> None:
+def check_source(input_ids: torch.Tensor, max_new_tokens: int | None) -> None:
     """Refuse several sources at once, and an answer of no token."""
     if not isinstance(input_ids, torch.Tensor):
         raise ValueError(f"input_ids is a {type(input_ids).__name__}; give a tensor of ids, [1, S].")
@@ -251,7 +250,7 @@ def search_beams(
         ValueError: a setting out of its range, more than one source, or a model that does not write.
     """
     complete_settings("beam", {"num_beams": num_beams, "length_penalty": length_penalty})
-    _check_source(input_ids, max_new_tokens)
+    check_source(input_ids, max_new_tokens)
     if not model.can_generate():
         raise ValueError(f"{type(model).__name__} names a class; beam search is for models that write.")
     if early_stopping not in (True, False, "never"):

@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from transformers.modeling_outputs import Seq2SeqLMOutput, Seq2SeqModelOutput
 
 from .labels import shift_right
 
@@ -48,6 +49,19 @@ class EncoderDecoder:
             raise ValueError("The decoder has nothing to read: give decoder_input_ids or labels.")
         return shift_right(input_ids, self.config.pad_token_id, self.config.decoder_start_token_id)
 
+    def join_outputs(self, encoder_outputs, decoder_outputs) -> Seq2SeqModelOutput:
+        """What both sides gave, in one; a side that gives no maps of its own attention has none."""
+        return Seq2SeqModelOutput(
+            last_hidden_state=decoder_outputs.last_hidden_state,
+            past_key_values=decoder_outputs.past_key_values,
+            decoder_hidden_states=decoder_outputs.hidden_states,
+            decoder_attentions=decoder_outputs.get("attentions"),
+            cross_attentions=decoder_outputs.cross_attentions,
+            encoder_last_hidden_state=encoder_outputs.last_hidden_state,
+            encoder_hidden_states=encoder_outputs.hidden_states,
+            encoder_attentions=encoder_outputs.get("attentions"),
+        )
+
 
 class LabelShiftMixin:
     """For an encoder-decoder with a linear map to the vocabulary: how labels become the decoder's input."""
@@ -55,7 +69,17 @@ class LabelShiftMixin:
     _tied_weights_keys = {"lm_head.weight": "model.encoder.embed_tokens.weight"}
 
     config: Any
+    lm_head: Any
+    loss_function: Any
 
     def prepare_decoder_input_ids_from_labels(self, labels: torch.LongTensor) -> torch.LongTensor:
         """What the decoder reads while it learns to write `labels`, [B, T]."""
         return shift_right(labels, self.config.pad_token_id, self.config.decoder_start_token_id)
+
+    def score(self, states: torch.Tensor, labels: torch.Tensor | None, outputs, **kwargs) -> Seq2SeqLMOutput:
+        """Logits of the decoder's last states [B, T, D], the loss of labels, and the other outputs."""
+        logits, loss = self.lm_head(states), None  # [B, T, V]
+        if labels is not None:
+            loss = self.loss_function(logits, labels.contiguous(), self.config.vocab_size, **kwargs)
+        others = {name: value for name, value in outputs.items() if name != "last_hidden_state"}
+        return Seq2SeqLMOutput(loss=loss, logits=logits, **others)

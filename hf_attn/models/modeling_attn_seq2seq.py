@@ -166,16 +166,7 @@ class AttnSeq2SeqModel(EncoderDecoder, AttnSeq2SeqPreTrainedModel):
             use_cache=use_cache,
             **kwargs,
         )
-        return Seq2SeqModelOutput(
-            last_hidden_state=decoder_outputs.last_hidden_state,
-            past_key_values=decoder_outputs.past_key_values,
-            decoder_hidden_states=decoder_outputs.hidden_states,
-            decoder_attentions=decoder_outputs.attentions,
-            cross_attentions=decoder_outputs.cross_attentions,
-            encoder_last_hidden_state=encoder_outputs.last_hidden_state,
-            encoder_hidden_states=encoder_outputs.hidden_states,
-            encoder_attentions=encoder_outputs.attentions,
-        )
+        return self.join_outputs(encoder_outputs, decoder_outputs)
 
     def _encode(self, encoder_outputs, input_ids, attention_mask, inputs_embeds, **kwargs) -> BaseModelOutput:
         if encoder_outputs is None:
@@ -241,14 +232,7 @@ class AttnSeq2SeqForConditionalGeneration(LabelShiftMixin, AttnSeq2SeqPreTrained
             use_cache=use_cache,
             **kwargs,
         )
-        logits = self.lm_head(outputs.last_hidden_state)  # [B, T, V]
-        loss = None
-        if labels is not None:
-            loss = self.loss_function(
-                logits, labels.contiguous(), vocab_size=self.config.vocab_size, **kwargs
-            )
-        others = {name: value for name, value in outputs.items() if name != "last_hidden_state"}
-        return Seq2SeqLMOutput(loss=loss, logits=logits, **others)
+        return self.score(outputs.last_hidden_state, labels, outputs, **kwargs)
 
     def prepare_inputs_for_generation(self, input_ids, decoder_attention_mask=None, **kwargs):
         """Count the decoder's positions while its mask is [B, T]; with a static cache it is 4-dimensional."""

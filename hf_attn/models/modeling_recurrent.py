@@ -65,14 +65,7 @@ class RecurrentModel(EncoderDecoder, RecurrentPreTrainedModel):
             use_cache=use_cache,
             **kwargs,
         )
-        return Seq2SeqModelOutput(
-            last_hidden_state=decoder_outputs.last_hidden_state,
-            past_key_values=decoder_outputs.past_key_values,
-            decoder_hidden_states=decoder_outputs.hidden_states,
-            cross_attentions=decoder_outputs.cross_attentions,
-            encoder_last_hidden_state=encoder_outputs.last_hidden_state,
-            encoder_hidden_states=encoder_outputs.hidden_states,
-        )
+        return self.join_outputs(encoder_outputs, decoder_outputs)
 
     def encode(
         self, encoder_outputs=None, input_ids=None, attention_mask=None, inputs_embeds=None, **kwargs
@@ -147,14 +140,7 @@ class RecurrentForConditionalGeneration(LabelShiftMixin, RecurrentPreTrainedMode
             outputs = self.model(**source, **target, **known)
         else:
             outputs = self._read_own_choices(teacher_forcing_ratio, **source, **target, **known)
-        logits = self.lm_head(self.dropout(outputs.last_hidden_state))  # [B, T, V]
-        loss = None
-        if labels is not None:
-            loss = self.loss_function(
-                logits, labels.contiguous(), vocab_size=self.config.vocab_size, **kwargs
-            )
-        others = {name: value for name, value in outputs.items() if name != "last_hidden_state"}
-        return Seq2SeqLMOutput(loss=loss, logits=logits, **others)
+        return self.score(self.dropout(outputs.last_hidden_state), labels, outputs, **kwargs)
 
     def _read_own_choices(
         self,

@@ -203,7 +203,7 @@ def test_two_sources_are_refused():
 
 @pytest.mark.parametrize("most", [0, -1])
 def test_an_answer_of_no_tokens_is_refused(most):
-    with pytest.raises(ValueError, match=f"max_new_tokens={most} must be at least 1"):
+    with pytest.raises(ValueError, match=f"max_new_tokens={most} must be a whole number from 1"):
         measure_changes(build_decoder(), random_ids(1, 7), [Trial()], max_new_tokens=most)
 
 
