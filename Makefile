@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 CHECKPOINTS := model_cards
 
-.PHONY: app test test-fast test-slow lint lint-web bench bench-long sources reference figures checkpoints cards space pictures chromium clean
+.PHONY: app test run-tests test-fast test-slow lint lint-web bench bench-long sources reference figures checkpoints cards space pictures chromium clean
 
 app: $(VENV)/.app
 	$(BIN)/python app.py $(ARGS)
@@ -15,7 +15,11 @@ app: $(VENV)/.app
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
-test: $(VENV)/.test chromium lint
+# The lint, of one core, beside the tests: whichever fails, both are seen to the end.
+test: $(VENV)/.test chromium
+	+$(MAKE) --no-print-directory --jobs 2 --keep-going lint run-tests
+
+run-tests: $(VENV)/.test
 	$(PYTEST)
 
 test-fast: $(VENV)/.test

@@ -206,7 +206,11 @@ def served_home(hub, tmp_path_factory):
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param("host", marks=pytest.mark.slow), "space", "password-less trust"],
+    params=[
+        pytest.param("host", marks=pytest.mark.slow),
+        "space",
+        pytest.param("password-less trust", marks=pytest.mark.slow),
+    ],
 )
 def served_away(request, hub, tmp_path_factory):
     """A server to which others come, started by somebody whose token may read the private model."""

@@ -266,7 +266,7 @@ for name in ("transformer", "additive"):
 """
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @on_linux
 def test_the_estimate_of_a_step_is_near_what_it_takes():
     told = subprocess.run(
