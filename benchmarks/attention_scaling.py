@@ -339,7 +339,6 @@ def print_rows(rows: Sequence[dict], around: Mapping) -> None:
 
 def main() -> None:
     parser = build_arguments(__doc__.splitlines()[0], list(TASKS))
-    parser.set_defaults(threads=1)
     parser.add_argument("--repeats", type=int, default=7, help="of each time (default: %(default)s)")
     parser.add_argument("--seeds", type=int, default=3, help="of errors and accuracy (default: %(default)s)")
     arguments = parser.parse_args()

@@ -27,7 +27,7 @@ def build_arguments(description: str, tasks: Sequence[str]) -> argparse.Argument
     """The arguments that the benchmarks of models take; app_speed has its own."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--tasks", nargs="+", choices=tasks, default=list(tasks), help="default: all")
-    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of torch (default: all cores)")
+    parser.add_argument("--threads", type=int, default=1, help="of torch (default: %(default)s)")
     parser.add_argument("--quick", action="store_true", help="does the script run? Figures mean nothing")
     parser.add_argument(
         "--output", type=Path, default=RESULTS, help="folder of the lines (default: %(default)s)"
