@@ -18,7 +18,7 @@ from pathlib import Path
 
 import torch
 from accelerate import Accelerator
-from filelock import FileLock, Timeout
+from filelock import AcquireReturnProxy, FileLock, Timeout
 from transformers import PreTrainedModel
 
 from hf_attn.architectures.settings import apply_settings
@@ -182,12 +182,7 @@ def train_run(
     Without a directory nothing is written. The state is saved every so many seconds; once `report_every_step`
     is set, every step is reported.
     """
-    lock = FileLock(directory / LOCK) if directory and accelerator.is_main_process else None
-    if directory is not None and lock is not None:
-        directory.mkdir(parents=True, exist_ok=True)
-        check_run_files(directory)
-        _acquire(lock, directory)
-        save_run(directory, run)
+    own = directory if accelerator.is_main_process else None  # which this process writes
     loop = train(
         run.task,
         model,
@@ -199,17 +194,21 @@ def train_run(
         accelerator=accelerator,
         report_every_step=report_every_step,
     )
-    with contextlib.closing(loop), lock or contextlib.nullcontext():  # type: ignore[type-var]
+    with contextlib.closing(loop), _lock(own) if own else contextlib.nullcontext():
+        if own:
+            save_run(own, run)
         for report in loop:
-            if directory is not None and lock is not None:
-                with (directory / REPORTS).open("a", encoding="utf-8") as file:
+            if own:
+                with (own / REPORTS).open("a", encoding="utf-8") as file:
                     file.write(json.dumps(report_row(report)) + "\n")
             yield report
 
 
-def _acquire(lock: FileLock, directory: Path) -> None:
+def _lock(directory: Path) -> AcquireReturnProxy:
+    directory.mkdir(parents=True, exist_ok=True)
+    check_run_files(directory)
     try:
-        lock.acquire(timeout=0)
+        return FileLock(directory / LOCK).acquire(timeout=0)
     except Timeout as error:
         raise BlockingIOError(f"Another process is training in {directory}: stop it first.") from error
 

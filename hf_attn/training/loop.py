@@ -5,7 +5,7 @@ import json
 import math
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -208,7 +208,7 @@ def train(
     save_every_seconds: float = 5.0,
     accelerator: Accelerator | None = None,
     report_every_step: threading.Event | None = None,
-) -> Iterator[Report]:
+) -> Generator[Report]:
     """Teach a model a task, reporting as it goes; close the generator to stop, and what was learned stays.
 
     Args:

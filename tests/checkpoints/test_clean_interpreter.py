@@ -74,10 +74,16 @@ except ModuleNotFoundError as error:
 @pytest.mark.parametrize(
     "imports",
     [
-        "import hf_attn\nfrom transformers import AutoModelForSeq2SeqLM, AutoTokenizer",
-        "from transformers import AutoModelForSeq2SeqLM, AutoTokenizer\nimport hf_attn",
+        pytest.param(
+            "import hf_attn\nfrom transformers import AutoModelForSeq2SeqLM, AutoTokenizer",
+            id="hf_attn first",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "from transformers import AutoModelForSeq2SeqLM, AutoTokenizer\nimport hf_attn",
+            id="transformers first",
+        ),
     ],
-    ids=["hf_attn first", "transformers first"],
 )
 def test_with_hf_attn_imported_it_loads_without_trust(tiny_checkpoint, tmp_path, expected, imports):
     model, source = expected

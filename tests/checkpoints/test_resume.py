@@ -15,7 +15,7 @@ import pytest
 from hf_attn.__main__ import main
 from hf_attn.checkpoints.run_folder import REPORTS, load_reports
 from hf_attn.checkpoints.save_load import load_checkpoint
-from tests.support.commands import SMALL, in_process, rows_of, run, start
+from tests.support.commands import SMALL, in_process, rows_of, start
 
 LONG = ["train", "copy", *SMALL, "--steps", "80", "--set", "report_every=5", "--seed", "1"]
 
@@ -106,21 +106,28 @@ def test_resuming_takes_the_run_s_own_choices_and_no_others(tmp_path, capsys):
     assert "run.json" in errors
 
 
-def limit_files():
-    resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))  # less than the weights
+@contextlib.contextmanager
+def limited_files():
+    """Let this process write no file as large as the weights."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.mark.long
 def test_a_write_that_fails_is_one_line_and_leaves_no_half_file(tmp_path, capsys):
     out = tmp_path / "out"
-    _, errors = run(
-        "train", "copy", *SMALL, "--steps", 3, "--output-dir", out, code=1, preexec_fn=limit_files
-    )
+    with limited_files():
+        code, _, errors = in_process(capsys, "train", "copy", *SMALL, "--steps", 3, "--output-dir", out)
+    assert code == 1
     assert errors.count("\n") == 1, errors
     assert str(out) in errors
     assert {path.name for path in out.iterdir()} <= {"run.json", "reports.jsonl", ".lock"}
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
-    assert in_process(capsys, "train", "--resume", out)[0] == 0
+    assert in_process(capsys, "train", "--resume", out)[::2] == (0, "")
     assert load_checkpoint(out).training["steps"] == 3
 
 

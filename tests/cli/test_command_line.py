@@ -188,7 +188,9 @@ def test_tasks_are_listed_with_a_worked_example(capsys):
 @pytest.mark.long
 def test_train_prints_reports_and_a_result_that_eval_repeats(tmp_path, capsys):
     out = tmp_path / "attn-copy"
-    output, errors = run("train", "copy", *SMALL, "--steps", 25, "--seed", 3, "--output-dir", out, "--json")
+    train = ("train", "copy", *SMALL, "--steps", 25, "--seed", 3, "--output-dir", out, "--json")
+    code, output, errors = in_process(capsys, *train)
+    assert code == 0
     *reports, result = rows_of(output)
     assert errors == ""
     assert [report["step"] for report in reports] == [0, 10, 20, 25]
