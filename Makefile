@@ -17,7 +17,7 @@ PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 # The lint, of one core, beside the tests: whichever fails, both are seen to the end.
 test: $(VENV)/.test chromium
-	+$(MAKE) --no-print-directory --jobs 2 --keep-going lint run-tests
+	$(MAKE) --no-print-directory --jobs 2 --keep-going lint run-tests
 
 run-tests: $(VENV)/.test
 	$(PYTEST)

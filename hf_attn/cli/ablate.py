@@ -7,7 +7,7 @@ import typer
 from hf_attn.cli.inspect import TaskName, TaskSettings
 from hf_attn.cli.output import (
     SEED,
-    TEXT,
+    SOURCE_TEXT,
     THREADS,
     AsJson,
     Folder,
@@ -37,7 +37,7 @@ PLACE = "KIND[.LAYER[.HEAD[.QUERY.KEY]]]"
 
 def ablate(
     checkpoint: Folder,
-    text: Annotated[str | None, TEXT] = None,
+    text: Annotated[str | None, SOURCE_TEXT] = None,
     remove: Annotated[
         list[str] | None,
         typer.Option(

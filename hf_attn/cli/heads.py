@@ -8,7 +8,7 @@ import typer
 from hf_attn.cli.inspect import TaskName, TaskSettings
 from hf_attn.cli.output import (
     SEED,
-    TEXT,
+    SOURCE_TEXT,
     THREADS,
     AsJson,
     Folder,
@@ -45,7 +45,7 @@ NOTHING = "–"
 
 def heads(
     checkpoint: Folder,
-    text: Annotated[str | None, TEXT] = None,
+    text: Annotated[str | None, SOURCE_TEXT] = None,
     examples: Annotated[
         int | None, typer.Option(min=1, help=f"Number of held-out examples (default: {EXAMPLES}).")
     ] = None,

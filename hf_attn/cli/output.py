@@ -33,7 +33,9 @@ THREADS = typer.Option(
 TASK = typer.Argument(metavar="TASK", help="Task name (see `hf-attn tasks`), or the Python file of your own.")
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON Lines, one object a line.")]
 Folder = Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="Checkpoint folder.")]
-TEXT = typer.Argument(metavar="TEXT", help="Source text, as the task writes it (default: held-out examples).")
+SOURCE_TEXT = typer.Argument(
+    metavar="TEXT", help="Source text, as the task writes it (default: held-out examples)."
+)
 
 
 class WrongUse(Exception):

@@ -18,8 +18,8 @@ KERNELS = ("sdpa", "eager")  # both compute what is computed here, up to roundin
 # what a layer is made of, but for its activation, which is called as it is
 LAYER_PARTS = {DecoderLayer, EncoderLayer, MultiHeadAttention, FeedForward, Residual}
 LAYER_PARTS |= {nn.Linear, OutputProjection, nn.LayerNorm}
-ROOM = 32  # tokens that keys and values have room for at first; it doubles
-TABLE = 2**18  # most numbers in the embeddings of all tokens at the places to come
+BLOCK = 32  # tokens that the cache holds at first, and places that a table is made for: a short answer's
+LARGEST_TABLE = 2**18  # numbers: a larger one takes longer to make than it saves
 
 
 def find_start(model) -> int:
@@ -96,7 +96,7 @@ class IncrementalDecoder:
 def can_serve(model) -> bool:
     """Whether a LeanDecoder writes what the model would: one of our Transformers, not changed by anything.
 
-    Hooks, adapters, replaced or quantized modules, another attention and what `intervening` does change it.
+    Hooks, adapters, replaced or quantized modules, autocast, another attention and `intervening` change it.
     """
     if type(model) not in (AttnSeq2SeqForConditionalGeneration, AttnDecoderForCausalLM):
         return False
@@ -112,7 +112,8 @@ def can_serve(model) -> bool:
     if type(model.lm_head) is not nn.Linear or type(stack.embed_tokens) is not nn.Embedding:
         return False
     around = [model, model.model, stack, stack.layers, stack.embed_tokens, model.lm_head]
-    return not any(_is_changed(part) for part in (*around, *inside))
+    changed = any(_is_changed(part) for part in (*around, *stack.positions.modules(), *inside))
+    return not changed and not torch.is_autocast_enabled(model.device.type)
 
 
 def _is_changed(part: nn.Module) -> bool:
@@ -158,9 +159,7 @@ class Sublayer:
 
 
 class LeanLayer:
-    """A layer of a LeanDecoder, with the queries, keys and values of the tokens that it has read.
-
-    They stand in room that is there already, [room, B, 3 H Dh]: one product writes all three of a token.
+    """A layer of a LeanDecoder, with its cache: the keys and values of the tokens that it has read.
 
     Args:
         layer: a DecoderLayer, or an EncoderLayer of a decoder-only model.
@@ -169,64 +168,61 @@ class LeanLayer:
     """
 
     def __init__(self, layer: Any, batch: int, memory: torch.Tensor | None):
-        own, feed_forward = layer.self_attn, layer.feed_forward
-        self.heads = own.config.num_attention_heads, own.head_dim
-        self.weight, self.bias = join_linears(own.q_proj, own.k_proj, own.v_proj)
-        self.own = Sublayer(layer.self_attn_residual, own.o_proj)
+        attention, feed_forward = layer.self_attn, layer.feed_forward
+        self.heads = attention.config.num_attention_heads, attention.head_dim
+        self.weight, self.bias = join_linears(attention.q_proj, attention.k_proj, attention.v_proj)
+        self.self_attention = Sublayer(layer.self_attn_residual, attention.o_proj)
         self.up = feed_forward.up_proj.weight, feed_forward.up_proj.bias
         self.activation = feed_forward.activation
         self.feed_forward = Sublayer(layer.feed_forward_residual, feed_forward.down_proj)
-        self._furnish(self.weight.new_empty(ROOM, batch, len(self.bias)))
+        self.cache = self.weight.new_empty(2, batch, self.heads[0], BLOCK, self.heads[1])
         self.memory: list[torch.Tensor] = []  # keys and values of the memory, [B, H, S, Dh] each
         if memory is not None:
             cross = layer.cross_attn
-            self.cross = Sublayer(layer.cross_attn_residual, cross.o_proj)
+            self.cross_attention = Sublayer(layer.cross_attn_residual, cross.o_proj)
             self.query = cross.q_proj.weight, cross.q_proj.bias
             self.memory = [
                 linear(memory, part.weight, part.bias).unflatten(-1, self.heads).transpose(1, 2).contiguous()
                 for part in (cross.k_proj, cross.v_proj)
             ]
 
-    def _furnish(self, room: torch.Tensor) -> None:
-        """Take [room, B, 3 H Dh], and see in it queries, keys and values, [B, H, room, Dh] each."""
-        self.room = room
-        self.queries, self.keys, self.values = room.unflatten(-1, (3, *self.heads)).permute(2, 1, 3, 0, 4)
+    def grow_cache(self, length: int) -> None:
+        """Let the cache hold so many tokens; those in it stay."""
+        held = self.cache.shape[3]
+        if length > held:
+            grown = self.cache.new_empty(*self.cache.shape[:3], 2 * length, self.heads[1])
+            grown[:, :, :, :held] = self.cache
+            self.cache = grown
 
-    def make_room(self, length: int) -> None:
-        """See to it that so many tokens have room; what is there stays."""
-        if length > len(self.room):
-            grown = self.room.new_empty(2 * length, *self.room.shape[1:])
-            grown[: len(self.room)] = self.room
-            self._furnish(grown)
-
-    def read(self, states: torch.Tensor, place: int, rotation, own_mask, memory_mask) -> torch.Tensor:
-        """[B, D] → [B, D]: what the token at a place reads of those up to it, and of the memory."""
-        batch, heads, end = len(states), self.heads, place + 1
-        torch.addmm(self.bias, self.own.before(states), self.weight, out=self.room[place])
-        query = self.queries.narrow(2, place, 1)
+    def read(self, states: torch.Tensor, length: int, rotation, own_mask, memory_mask) -> torch.Tensor:
+        """[B, D] → [B, D]: what a token reads of itself, the `length` before it, and the memory."""
+        batch, heads = len(states), self.heads
+        made = torch.addmm(self.bias, self.self_attention.before(states), self.weight)
+        parts = made.view(batch, 3, *heads).transpose(0, 1).unsqueeze(3)  # [3, B, H, 1, Dh]
+        query, new = parts[0], parts[1:]
         if rotation is not None:
-            key = self.keys.narrow(2, place, 1)
             query = rotate(query, *rotation)
-            key.copy_(rotate(key, *rotation))
-        keys, values = self.keys.narrow(2, 0, end), self.values.narrow(2, 0, end)
+            new = torch.stack((rotate(new[0], *rotation), new[1]))
+        self.cache.narrow(3, length, 1).copy_(new)
+        keys, values = self.cache.narrow(3, 0, length + 1).unbind(0)
         read = scaled_dot_product_attention(query, keys, values, own_mask)
-        states = self.own.after(states, read.reshape(batch, -1))
+        states = self.self_attention.after(states, read.reshape(batch, -1))
         if self.memory:
-            query = linear(self.cross.before(states), *self.query).view(batch, heads[0], 1, heads[1])
+            query = linear(self.cross_attention.before(states), *self.query).view_as(query)
             read = scaled_dot_product_attention(query, self.memory[0], self.memory[1], memory_mask)
-            states = self.cross.after(states, read.reshape(batch, -1))
+            states = self.cross_attention.after(states, read.reshape(batch, -1))
         made = self.activation(linear(self.feed_forward.before(states), *self.up))
         return self.feed_forward.after(states, made)
 
-    def remember(self, keys: torch.Tensor, values: torch.Tensor) -> None:
-        """Take the keys and values of a prompt over, [B, H, n, Dh] each."""
-        self.make_room(keys.shape[2])
-        self.keys[:, :, : keys.shape[2]] = keys
-        self.values[:, :, : keys.shape[2]] = values
+    def take_prompt(self, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """Begin with the keys and values of a prompt, [B, H, n, Dh] each."""
+        self.grow_cache(keys.shape[2])
+        self.cache[0, :, :, : keys.shape[2]] = keys
+        self.cache[1, :, :, : keys.shape[2]] = values
 
     def reorder_rows(self, rows: torch.Tensor) -> None:
         """Go on with these rows [R], each as often as it is named."""
-        self._furnish(self.room.index_select(1, rows))
+        self.cache = self.cache.index_select(1, rows)
         self.memory = [held.index_select(0, rows) for held in self.memory]
 
 
@@ -234,9 +230,9 @@ class LeanDecoder(IncrementalDecoder):
     """Its fast twin: a token does not go through the model's own `forward`.
 
     A token is so little arithmetic that most of its time went into calling modules, making masks and growing
-    caches. Here the memory's keys and values are made once, those of tokens are written into room that is
-    there already, the embeddings of the first places are made at once, and masks exist only where something
-    is padded.
+    caches. Here the memory's keys and values are made once, those of tokens are written into a cache that is
+    there already, the embeddings of many places are made at once, and masks exist only where something is
+    padded. Nothing can be learned through it.
 
     Args:
         model: one that `can_serve`, in evaluation mode.
@@ -244,6 +240,7 @@ class LeanDecoder(IncrementalDecoder):
         attention_mask: [B, S], 1 = token; None where nothing is padded.
     """
 
+    @torch.no_grad()
     def __init__(self, model, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None):
         is_padded = attention_mask is not None and not attention_mask.all()
         super().__init__(model, input_ids, attention_mask if is_padded else None)
@@ -254,13 +251,13 @@ class LeanDecoder(IncrementalDecoder):
         self.head = model.lm_head.weight, model.lm_head.bias
         memory = None if self.is_decoder_only else self.memory.last_hidden_state
         self.layers = [LeanLayer(layer, len(input_ids), memory) for layer in stack.layers]
-        self.begin = self.length = 0  # tokens read before the first that is written, and so far
-        self.tables = [] if self.is_decoder_only else self._make_tables()
+        self.prompt_length = self.length = 0  # tokens of the prompt; tokens read so far
+        # of each place behind the prompt: embeddings of all tokens [V, D], and what turns queries and keys
+        self.tables: list[tuple[torch.Tensor, tuple[torch.Tensor, ...] | None]] = []
 
+    @torch.no_grad()
     def next_logits(self, token: torch.Tensor | None = None) -> torch.Tensor:
         """[B, V]: scores of the next token, after the one just written [B, 1]; None before the first.
-
-        Nothing can be learned through it: keys and values are written over.
 
         Raises:
             ValueError: the model has no position for another token.
@@ -270,15 +267,17 @@ class LeanDecoder(IncrementalDecoder):
                 return self._read_prompt()
             token = self.first_token()
         self.positions.check_length(self.length + 1, self.length)
-        ahead = self.length - self.begin
-        if ahead < len(self.tables):
-            table, rotation = self.tables[ahead]
+        written = self.length - self.prompt_length
+        if written == len(self.tables):
+            self._add_tables()
+        if written < len(self.tables):
+            table, rotation = self.tables[written]
             states, mask = embedding(table, token[:, 0]), None
         else:
             states, rotation, mask = self._place(token)
         memory_mask = None if self.mask is None or self.is_decoder_only else self.mask.bool()[:, None, None]
         for layer in self.layers:
-            layer.make_room(self.length + 1)
+            layer.grow_cache(self.length + 1)
             states = layer.read(states, self.length, rotation, mask, memory_mask)
         self.length += 1
         return linear(self.final_norm(states), *self.head)
@@ -287,26 +286,28 @@ class LeanDecoder(IncrementalDecoder):
         """Let the model itself read the prompt, and take its keys and values over."""
         outputs = self.model(self.prompt, attention_mask=self.mask, use_cache=True, logits_to_keep=1)
         for layer, seen in zip(self.layers, outputs.past_key_values.layers, strict=False):
-            layer.remember(seen.keys, seen.values)
-        self.begin = self.length = self.prompt.shape[1]
-        self.tables = self._make_tables()
+            layer.take_prompt(seen.keys, seen.values)
+        self.prompt_length = self.length = self.prompt.shape[1]
         return outputs.logits[:, -1]
 
-    def _make_tables(self) -> list[tuple[torch.Tensor, tuple[torch.Tensor, ...] | None]]:
-        """Embeddings of all tokens, [V, D], and the rotation, at each place from the first to be written on.
+    def _add_tables(self) -> None:
+        """Make the tables of the next BLOCK places, as far as the model has positions for.
 
-        None are made where rows stand at places of their own, or scores are biased; and no more than fit in
-        TABLE, or than the model learned with: beyond, a position may hang on the length.
+        None are made where rows stand at places of their own, or scores are biased. Beyond
+        max_position_embeddings there are none either: a learned position has no row there, and an
+        interpolated one would stretch all places of the block by the last of them.
         """
-        count = min(self.positions.longest - self.begin, TABLE // self.vocabulary.numel())
-        if (self.is_decoder_only and self.mask is not None) or self.positions.biases_scores or count < 1:
-            return []
-        places = torch.arange(self.begin, self.begin + count, device=self.prompt.device).unsqueeze(0)
+        count = min(self.positions.longest - self.length, BLOCK)
+        too_large = count * self.vocabulary.numel() > LARGEST_TABLE
+        is_ragged = self.is_decoder_only and self.mask is not None
+        if count < 1 or too_large or is_ragged or self.positions.biases_scores:
+            return
+        places = torch.arange(self.length, self.length + count, device=self.prompt.device).unsqueeze(0)
         states = self.vocabulary.unsqueeze(1).expand(-1, count, -1)  # [V, count, D]
         tables = self.positions(states * self.scale, places).transpose(0, 1).contiguous()
-        if (rotation := self.positions.rotation(places)) is None:
-            return [(table, None) for table in tables]
-        return list(zip(tables, zip(*(part.split(1, 2) for part in rotation), strict=True), strict=True))
+        rotation = self.positions.rotation(places) or ()
+        turns: list[Any] = list(zip(*(part.split(1, 2) for part in rotation), strict=True)) or [None] * count
+        self.tables += zip(tables, turns, strict=True)
 
     def _place(self, token: torch.Tensor):
         """One token's states [B, D] and rotation, and what is added to, or hidden of, its scores."""

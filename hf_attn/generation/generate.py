@@ -111,31 +111,28 @@ def greedy_ids(
         ValueError: max_new_tokens out of range, or the model has not so many positions.
     """
     check_number("max_new_tokens", max_new_tokens, 1, MOST_NEW_TOKENS, example=64)
-    ends, pad = set(_end_ids(model)), model.config.pad_token_id
-    ids = torch.full((len(input_ids), max_new_tokens), pad, device=input_ids.device)
-    rows, written = torch.arange(len(ids), device=ids.device), ids.clone()  # that the decoder goes on with
-    unfinished = list(range(len(ids)))  # of these rows
+    ends = _end_ids(model)
+    ids = torch.zeros((len(input_ids), max_new_tokens), dtype=torch.long, device=input_ids.device)
+    rows = torch.arange(len(ids), device=ids.device)  # rows of ids that the decoder writes
+    unfinished = list(range(len(ids)))  # of those, the ones without an end; others write on, unread
     token, place = None, 0
     with evaluating(model), torch.inference_mode():
         decoder = build_decoder(model, input_ids, attention_mask)
         for place in range(max_new_tokens):
-            likeliest = decoder.next_logits(token).argmax(-1, keepdim=True)
-            token = written.narrow(1, place, 1).copy_(likeliest)
+            token = decoder.next_logits(token).argmax(-1, keepdim=True)
+            ids[rows, place] = token[:, 0]
             if ends:
                 chosen = token[:, 0].tolist()
                 unfinished = [row for row in unfinished if chosen[row] not in ends]
             if not unfinished:
                 break
             if len(unfinished) <= UNFINISHED * len(rows) and isinstance(decoder, LeanDecoder):
-                ids[rows] = written
                 kept = torch.tensor(unfinished, device=ids.device)
                 decoder.reorder_rows(kept)
-                rows, written, token = rows[kept], written[kept], token[kept]
-                unfinished = list(range(len(rows)))
-        ids[rows] = written
-        is_end = torch.isin(ids, torch.tensor([*ends], dtype=torch.long, device=ids.device))
-        ids.masked_fill_(is_end.cumsum(1) > is_end.int(), pad)
-    return ids[:, : place + 1].clone()
+                rows, token, unfinished = rows[kept], token[kept], list(range(len(kept)))
+    ids = ids[:, : place + 1]
+    is_end = torch.isin(ids, ids.new_tensor(ends))
+    return ids.masked_fill(is_end.cumsum(1) > is_end.int(), model.config.pad_token_id)
 
 
 def temper(logits: torch.Tensor, temperature: float) -> torch.Tensor:

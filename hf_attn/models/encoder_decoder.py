@@ -63,8 +63,8 @@ class EncoderDecoder:
         )
 
 
-class LabelShiftMixin:
-    """For an encoder-decoder with a linear map to the vocabulary: how labels become the decoder's input."""
+class LMHeadMixin:
+    """For an encoder-decoder with a linear map to the vocabulary: its loss, and what it reads to learn."""
 
     _tied_weights_keys = {"lm_head.weight": "model.encoder.embed_tokens.weight"}
 
@@ -76,10 +76,11 @@ class LabelShiftMixin:
         """What the decoder reads while it learns to write `labels`, [B, T]."""
         return shift_right(labels, self.config.pad_token_id, self.config.decoder_start_token_id)
 
-    def score(self, states: torch.Tensor, labels: torch.Tensor | None, outputs, **kwargs) -> Seq2SeqLMOutput:
-        """Logits of the decoder's last states [B, T, D], the loss of labels, and the other outputs."""
+    def compute_loss(self, states, labels: torch.Tensor | None, outputs, **kwargs) -> Seq2SeqLMOutput:
+        """Logits and loss of states [B, T, D], after dropout if there is any, beside the other outputs."""
         logits, loss = self.lm_head(states), None  # [B, T, V]
         if labels is not None:
-            loss = self.loss_function(logits, labels.contiguous(), self.config.vocab_size, **kwargs)
+            size = self.config.vocab_size
+            loss = self.loss_function(logits, labels.contiguous(), vocab_size=size, **kwargs)
         others = {name: value for name, value in outputs.items() if name != "last_hidden_state"}
         return Seq2SeqLMOutput(loss=loss, logits=logits, **others)

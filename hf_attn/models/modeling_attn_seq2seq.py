@@ -18,7 +18,7 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 from .attention import MultiHeadAttention
 from .configuration_attn_seq2seq import AttnSeq2SeqConfig
 from .efficient_attention import EfficientAttention, mark_sequences
-from .encoder_decoder import EncoderDecoder, LabelShiftMixin, ResizeBothTablesMixin
+from .encoder_decoder import EncoderDecoder, LMHeadMixin, ResizeBothTablesMixin
 from .layers import AttnPreTrainedModel, DecoderLayer, build_final_norm, embed_tokens
 from .modeling_attn_encoder import AttnEncoderModel
 from .position_base import position_ids_from_mask
@@ -178,7 +178,7 @@ class AttnSeq2SeqModel(EncoderDecoder, AttnSeq2SeqPreTrainedModel):
         return BaseModelOutput(*encoder_outputs[:3])
 
 
-class AttnSeq2SeqForConditionalGeneration(LabelShiftMixin, AttnSeq2SeqPreTrainedModel, GenerationMixin):
+class AttnSeq2SeqForConditionalGeneration(LMHeadMixin, AttnSeq2SeqPreTrainedModel, GenerationMixin):
     """The encoder-decoder with a linear map to the vocabulary: it writes."""
 
     def __init__(self, config: AttnSeq2SeqConfig):
@@ -232,7 +232,7 @@ class AttnSeq2SeqForConditionalGeneration(LabelShiftMixin, AttnSeq2SeqPreTrained
             use_cache=use_cache,
             **kwargs,
         )
-        return self.score(outputs.last_hidden_state, labels, outputs, **kwargs)
+        return self.compute_loss(outputs.last_hidden_state, labels, outputs, **kwargs)
 
     def prepare_inputs_for_generation(self, input_ids, decoder_attention_mask=None, **kwargs):
         """Count the decoder's positions while its mask is [B, T]; with a static cache it is 4-dimensional."""

@@ -7,7 +7,7 @@ from transformers.modeling_outputs import Seq2SeqLMOutput, Seq2SeqModelOutput
 from transformers.utils import can_return_tuple
 
 from .configuration_recurrent import RecurrentConfig
-from .encoder_decoder import EncoderDecoder, LabelShiftMixin
+from .encoder_decoder import EncoderDecoder, LMHeadMixin
 from .modeling_recurrent_decoder import RecurrentDecoder, RecurrentPreTrainedModel, RecurrentState
 from .modeling_recurrent_encoder import RecurrentEncoderModel, RecurrentEncoderOutput
 
@@ -86,7 +86,7 @@ class RecurrentModel(EncoderDecoder, RecurrentPreTrainedModel):
         return RecurrentEncoderOutput(*encoder_outputs[:needed])
 
 
-class RecurrentForConditionalGeneration(LabelShiftMixin, RecurrentPreTrainedModel, GenerationMixin):
+class RecurrentForConditionalGeneration(LMHeadMixin, RecurrentPreTrainedModel, GenerationMixin):
     """The encoder-decoder with a linear map to the vocabulary: it writes."""
 
     def __init__(self, config: RecurrentConfig):
@@ -140,7 +140,7 @@ class RecurrentForConditionalGeneration(LabelShiftMixin, RecurrentPreTrainedMode
             outputs = self.model(**source, **target, **known)
         else:
             outputs = self._read_own_choices(teacher_forcing_ratio, **source, **target, **known)
-        return self.score(self.dropout(outputs.last_hidden_state), labels, outputs, **kwargs)
+        return self.compute_loss(self.dropout(outputs.last_hidden_state), labels, outputs, **kwargs)
 
     def _read_own_choices(
         self,

@@ -22,6 +22,9 @@ SETTINGS = [
     {"attn_implementation": "eager"},
 ]
 STEPS = 7
+SERVED = [
+    name for name, kind in POSITION_TYPES.items() if not kind.reads_neighbours and not kind.needs_weights
+]
 
 
 def build(kind: str, **settings):
@@ -44,6 +47,7 @@ def assert_twins(model, ids, mask, steps: int = STEPS):
             lean.reorder_rows(rows)
             plain.reorder_rows(rows)
             token = token[rows]
+    return lean
 
 
 @pytest.mark.parametrize("side", SIDES)
@@ -59,24 +63,24 @@ def test_scores_of_every_position_type_are_the_model_s_own(position_type, side):
 
 
 @pytest.mark.parametrize("kind", ["seq2seq", "decoder"])
-@pytest.mark.parametrize("position_type", POSITION_TYPES)
+@pytest.mark.parametrize("position_type", SERVED)
 def test_a_token_that_stands_in_no_table_is_placed_by_itself(position_type, kind, monkeypatch):
-    model = build(kind, position_type=position_type)
-    if can_serve(model):
-        monkeypatch.setattr(decoders, "TABLE", 0)
-        assert not LeanDecoder(model, random_ids(1, 3)).tables
-        assert_twins(model, random_ids(4, 5), None)
+    monkeypatch.setattr(decoders, "LARGEST_TABLE", 0)
+    assert not assert_twins(build(kind, position_type=position_type), random_ids(4, 5), None).tables
 
 
-@pytest.mark.parametrize(
-    "position_type", [name for name, kind in POSITION_TYPES.items() if kind.extrapolates]
-)
-def test_an_answer_goes_on_behind_the_tables(position_type):
-    model = build(
-        "seq2seq", position_type=position_type, max_position_embeddings=6, position_scaling_factor=2.0
-    )
-    if can_serve(model):
-        assert_twins(model, random_ids(4, 5), None, steps=9)
+@pytest.mark.parametrize("kind", ["seq2seq", "decoder"])
+@pytest.mark.parametrize("position_type", [name for name in SERVED if POSITION_TYPES[name].extrapolates])
+def test_an_answer_goes_on_behind_the_tables(position_type, kind):
+    sizes = {"max_position_embeddings": 6, "position_scaling_factor": 2.0}
+    lean = assert_twins(build(kind, position_type=position_type, **sizes), random_ids(4, 3), None, steps=9)
+    places = 6 if kind == "seq2seq" else 3
+    assert len(lean.tables) == (0 if POSITION_TYPES[position_type].biases_scores else places)
+
+
+def test_tables_are_made_a_block_at_a_time(monkeypatch):
+    monkeypatch.setattr(decoders, "BLOCK", 3)
+    assert len(assert_twins(build("seq2seq"), random_ids(4, 5), None, steps=7).tables) == 9
 
 
 @pytest.mark.parametrize("position_type", POSITION_TYPES)
@@ -100,6 +104,23 @@ def test_keys_and_values_find_room_however_long_the_answer():
     assert_twins(model, random_ids(4, 5), None, steps=140)
 
 
+def test_a_prompt_longer_than_the_first_block_is_read():
+    model = build("decoder", max_position_embeddings=60)
+    assert_twins(model, random_ids(4, decoders.BLOCK + 8), None)
+
+
+def test_whoever_computes_gradients_is_given_none_and_no_error():
+    lean, token = LeanDecoder(build("seq2seq"), random_ids(2, 3)), torch.tensor([[5], [6]])
+    assert not any(lean.next_logits(token).requires_grad for _ in range(3))
+
+
+def test_under_autocast_the_model_itself_writes():
+    model, ids = build("seq2seq"), random_ids(2, 3)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert type(open_decoder(model, ids)) is IncrementalDecoder
+        assert greedy_ids(model, ids, max_new_tokens=4).shape[0] == 2
+
+
 def test_an_answer_longer_than_the_positions_is_refused_as_the_model_refuses_it():
     model = build("seq2seq", position_type="learned")
     lean, token = LeanDecoder(model, random_ids(1, 3)), torch.tensor([[5]])
@@ -110,12 +131,14 @@ def test_an_answer_longer_than_the_positions_is_refused_as_the_model_refuses_it(
             lean.next_logits(token)
 
 
-@pytest.mark.parametrize("change", ["hook", "wrapped", "other attention", "other linear"])
+@pytest.mark.parametrize("change", ["hook", "hooked positions", "wrapped", "other attention", "other linear"])
 def test_what_would_change_the_model_s_answers_is_left_to_the_model(change):
     model = build("seq2seq")
     attention = model.model.decoder.layers[1].cross_attn
     if change == "hook":
         attention.o_proj.register_forward_hook(lambda module, given, made: 0 * made)
+    elif change == "hooked positions":
+        model.model.decoder.positions.register_forward_hook(lambda module, given, made: 0 * made)
     elif change == "other attention":
         model = build("seq2seq", attention_type="local")
     elif change == "other linear":

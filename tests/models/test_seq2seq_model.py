@@ -31,6 +31,7 @@ from tests.support.checks import (
     random_rows,
     seq2seq_examples,
 )
+from tests.support.recurrent_models import build_recurrent
 
 TABLES = ("model.encoder.embed_tokens", "model.decoder.embed_tokens", "lm_head")
 
@@ -133,6 +134,19 @@ def test_a_label_of_minus_100_is_not_learned():
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("build", [build_seq2seq, build_recurrent])
+def test_a_loss_function_of_ones_own_gets_each_argument_by_its_name(build):
+    model, given = build(), {}
+
+    def loss(logits, labels, num_items_in_batch=None, **others):
+        given.update(others, num_items_in_batch=num_items_in_batch)
+        return logits.sum() + labels.sum()
+
+    model.loss_function = loss
+    model(random_ids(2, 4), labels=random_ids(2, 4), num_items_in_batch=7)
+    assert given == {"num_items_in_batch": 7, "vocab_size": model.config.vocab_size}
+
+
 def test_a_model_trained_on_copying_writes_the_sequence_itself():
     model = build_seq2seq(hidden_size=32, intermediate_size=64, zero_init_residual=True).train()
     rows = random_ids(16, 5)
