@@ -245,6 +245,20 @@ def write_each_alone(model, sources, most: int) -> list[list[int]]:
     ]
 
 
+def test_what_a_row_writes_behind_its_end_counts_for_nothing():
+    written = torch.tensor([[END, 7, 7, 7], [5, 6, END, 7]])
+
+    class Scripted:
+        length = 0
+
+        def next_logits(self, token=None):
+            self.length += 1
+            return torch.nn.functional.one_hot(written[:, self.length - 1], 23).float()
+
+    ids = greedy_ids(build("seq2seq"), random_ids(2, 4), None, 4, lambda *given: Scripted())
+    assert ids.tolist() == [[END, PAD, PAD], [5, 6, END]]
+
+
 def test_rows_that_have_ended_are_dropped_and_the_others_go_on_as_if_alone():
     model = build("seq2seq")
     with torch.no_grad():
