@@ -48,9 +48,9 @@ class IncrementalDecoder:
     """
 
     def __init__(self, model, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None):
-        self.model, self.mask, self.cache = model, attention_mask, None
+        self.model, self.prompt, self.mask, self.cache = model, input_ids, attention_mask, None
         self.is_decoder_only = is_decoder_only(model)
-        self.prompt = input_ids
+        self.memory: Any = None
         if not self.is_decoder_only:
             self.memory = model.get_encoder()(input_ids, attention_mask=attention_mask)
 
@@ -88,7 +88,7 @@ class IncrementalDecoder:
             self.mask = self.mask.index_select(0, rows)
         if self.cache is not None:
             self.cache.reorder_cache(rows)
-        if not self.is_decoder_only:
+        if self.memory is not None:
             states = {name: part for name, part in self.memory.items() if isinstance(part, torch.Tensor)}
             self.memory = type(self.memory)(**{name: part[rows] for name, part in states.items()})
 
@@ -251,6 +251,7 @@ class LeanDecoder(IncrementalDecoder):
         self.head = model.lm_head.weight, model.lm_head.bias
         memory = None if self.is_decoder_only else self.memory.last_hidden_state
         self.layers = [LeanLayer(layer, len(input_ids), memory) for layer in stack.layers]
+        self.memory = None  # its keys and values are in the layers
         self.prompt_length = self.length = 0  # tokens of the prompt; tokens read so far
         # of each place behind the prompt: embeddings of all tokens [V, D], and what turns queries and keys
         self.tables: list[tuple[torch.Tensor, tuple[torch.Tensor, ...] | None]] = []
@@ -320,10 +321,9 @@ class LeanDecoder(IncrementalDecoder):
         here = places[:, -1:]
         states = self.positions(embedding(self.vocabulary, token) * self.scale, here).squeeze(1)
         bias, _ = self.positions.score_terms(here, places)
-        if bias is not None:
-            bias = bias.to(states.dtype)
-            bias = bias if may_attend is None else bias.masked_fill(~may_attend, float("-inf"))
-        return states, self.positions.rotation(here), may_attend if bias is None else bias
+        if bias is not None and may_attend is not None:
+            bias = bias.masked_fill(~may_attend, float("-inf"))
+        return states, self.positions.rotation(here), may_attend if bias is None else bias.to(states.dtype)
 
     def reorder_rows(self, rows: torch.Tensor) -> None:
         """Go on with these rows [R], each as often as it is named."""

@@ -133,7 +133,6 @@ def test_a_label_of_minus_100_is_not_learned():
     assert_close(model(source, labels=labels).loss, shorter)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("build", [build_seq2seq, build_recurrent])
 def test_a_loss_function_of_ones_own_gets_each_argument_by_its_name(build):
     model, given = build(), {}
@@ -147,6 +146,7 @@ def test_a_loss_function_of_ones_own_gets_each_argument_by_its_name(build):
     assert given == {"num_items_in_batch": 7, "vocab_size": model.config.vocab_size}
 
 
+@pytest.mark.long
 def test_a_model_trained_on_copying_writes_the_sequence_itself():
     model = build_seq2seq(hidden_size=32, intermediate_size=64, zero_init_residual=True).train()
     rows = random_ids(16, 5)

@@ -150,7 +150,7 @@ MUTANTS = [
          "scores_of_every_position_type_are_the_model_s_own[t5-left]"),
         ("rotation, mask, memory_mask)", "rotation, mask, None)",
          "scores_of_every_position_type_are_the_model_s_own[none-right]"),
-        ("bias if may_attend is None else bias.masked_fill(~may_attend, float(\"-inf\"))", "bias",
+        ("bias = bias.masked_fill(~may_attend, float(\"-inf\"))", "pass",
          "a_decoder_only_model_goes_on_behind_its_padded_prompts[alibi]"),
         ("return total if self.is_pre_norm else", "return total if True else",
          "scores_are_the_model_s_own_whatever_its_settings[settings1-seq2seq]"),
