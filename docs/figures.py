@@ -471,7 +471,8 @@ def describe_results() -> str:
         {later[0]["parameters"]:,} parameters and 500 steps the lowest of three seeds gets {least_right:.1f} %
         ([reversal](docs/experiments.md#reversal-with-and-without-attention)). Our recipes bring a model of
         the same size to 99 % right,
-        {range_of([line["ratio_to_ours"] for line in texts], "{:.3g}", least)} times sooner than PyTorch's own `nn.Transformer` by the recipe of the text that the task comes from, and
+        {range_of([line["ratio_to_ours"] for line in texts], "{:.3g}", least)} times sooner than PyTorch's own
+        `nn.Transformer` by the recipe of the text that the task comes from, and
         {range_of([line["ratio_to_ours"] for line in trainers])} times sooner than Bart by the best found for
         transformers' Trainer, and it writes
         {range_of([line["ratio_to_lean"]["median"] for line in writers])} times as fast as Bart's `generate`
