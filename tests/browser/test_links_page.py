@@ -198,6 +198,7 @@ def test_a_runs_link_shows_the_step_that_the_sender_looked_at_and_the_same_film(
         expect_pixels(page, "#train-board", seen)
 
 
+@pytest.mark.slow  # tests/app/test_links_replay.py has it without a browser, the test of a duel the pixels
 def test_runs_that_were_compared_are_trained_again_and_lie_over_the_curves_as_they_did(chromium, sent):
     link, (board, compared) = sent["runs"]
     with visiting(chromium, link) as page:
