@@ -113,11 +113,8 @@ def group_interval(tally: Mapping[Hashable, tuple[int, int]]) -> Interval:
     Raises:
         ValueError: there is no group.
     """
-    kinds, counts = (
-        torch.tensor(list(tally.values()), dtype=torch.float64)
-        .reshape(-1, 2)
-        .unique(dim=0, return_counts=True)
-    )  # groups that have the same tally are drawn alike
+    tallies = torch.tensor(list(tally.values()), dtype=torch.float64).reshape(-1, 2)
+    kinds, counts = tallies.unique(dim=0, return_counts=True)  # groups of one tally are drawn alike
     right, n = kinds.T
     share = float(right @ counts.double() / (n @ counts.double())) if len(tally) else 0.0
     if len((right / n).unique()) < 2:

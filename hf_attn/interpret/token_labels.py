@@ -8,9 +8,7 @@ from transformers.convert_slow_tokenizer import bytes_to_unicode
 WORD_START = "▁"  # SentencePiece's sign for a space
 SIGNS = str.maketrans({" ": "␣", "\n": "⏎", "\r": "␍", "\t": "⇥"})
 HIDDEN = ("Cc", "Cf", "Co", "Cn")  # Unicode's categories of what has no shape of its own
-TURNING = frozenset(
-    "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-)  # would turn its neighbours round
+TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")  # they turn neighbours round
 BYTES = {sign: byte for byte, sign in bytes_to_unicode().items()}  # of a byte-level tokenizer
 
 

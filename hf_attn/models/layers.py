@@ -140,7 +140,7 @@ class DecoderLayer(GradientCheckpointingLayer):
 def embed_tokens(
     stack, input_ids, inputs_embeds, attention_mask, position_ids=None, past_key_values=None
 ) -> PositionedInputs:
-    """Look the tokens [B, T] up, unless their embeddings [B, T, D] are given, and encode their positions.
+    """Look tokens [B, T] up, unless their embeddings [B, T, D] are given, encode their positions, drop out.
 
     The stack has `embed_tokens`, `positions`, `layers` and `config`. The mask is [B, past + T], 1 = token,
     0 = padding; position_ids, [B, T], are counted from it where None. ValueError: ids and embeddings are
@@ -158,9 +158,17 @@ def embed_tokens(
         stack.positions.check_length(past_length + length, past_length)
     if position_ids is None:
         position_ids = position_ids_from_mask(attention_mask, length, past_length, inputs_embeds.device)
-    return place_tokens(
+    placed = place_tokens(
         stack.positions, inputs_embeds, position_ids, attention_mask, past_key_values, len(stack.layers)
     )
+    if stack.config.dropout and stack.training:
+        placed = placed._replace(hidden_states=nn.functional.dropout(placed[0], stack.config.dropout))
+    return placed
+
+
+def is_cheap_to_read(mask: torch.Tensor | None) -> bool:
+    """Whether looking for padding is cheap: without any, kernels do without the mask; a GPU had to wait."""
+    return not isinstance(mask, torch.Tensor) or mask.device.type == "cpu"
 
 
 def build_final_norm(config) -> nn.Module:

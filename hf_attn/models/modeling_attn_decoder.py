@@ -14,7 +14,7 @@ from transformers.utils.output_capturing import capture_outputs
 from .attention import MultiHeadAttention
 from .configuration_attn_decoder import AttnDecoderConfig
 from .efficient_attention import EfficientAttention, mark_sequences
-from .layers import AttnPreTrainedModel, EncoderLayer, build_final_norm, embed_tokens
+from .layers import AttnPreTrainedModel, EncoderLayer, build_final_norm, embed_tokens, is_cheap_to_read
 from .positions import POSITION_TYPES
 
 
@@ -85,8 +85,6 @@ class AttnDecoderModel(AttnDecoderPreTrainedModel):
         hidden_states, score_terms, rotation = embed_tokens(
             self, input_ids, inputs_embeds, attention_mask, position_ids, past_key_values
         )
-        if self.config.dropout and self.training:
-            hidden_states = nn.functional.dropout(hidden_states, self.config.dropout)
         if isinstance(self.layers[0].self_attn, EfficientAttention):
             mask = mark_sequences(hidden_states, attention_mask, past_key_values, position_ids)
         else:
@@ -97,6 +95,7 @@ class AttnDecoderModel(AttnDecoderPreTrainedModel):
                 attention_mask=attention_mask,
                 past_key_values=past_key_values,
                 position_ids=position_ids,
+                allow_is_causal_skip=is_cheap_to_read(attention_mask),
             )
         for layer in self.layers:
             hidden_states = layer(

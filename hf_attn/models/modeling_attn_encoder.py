@@ -11,7 +11,7 @@ from .attention import MultiHeadAttention
 from .configuration_attn_encoder import AttnEncoderConfig
 from .efficient_attention import EfficientAttention, mark_sequences
 from .labels import ClassifierMixin
-from .layers import AttnPreTrainedModel, EncoderLayer, build_final_norm, embed_tokens
+from .layers import AttnPreTrainedModel, EncoderLayer, build_final_norm, embed_tokens, is_cheap_to_read
 from .positions import POSITION_TYPES
 
 
@@ -69,15 +69,16 @@ class AttnEncoderModel(AttnEncoderPreTrainedModel):
         hidden_states, score_terms, rotation = embed_tokens(
             self, input_ids, inputs_embeds, attention_mask, position_ids
         )
-        if self.config.dropout and self.training:
-            hidden_states = nn.functional.dropout(hidden_states, self.config.dropout)
         if isinstance(self.layers[0].self_attn, EfficientAttention):
             mask = mark_sequences(hidden_states, attention_mask)  # [B or 1, S], 0 = padding
         else:
             # [B, 1, S, S] bool, True = may attend; None where all may. For "eager" floats to be added to the
             # scores: 0 = may attend, the lowest number = may not.
             mask = create_bidirectional_mask(
-                self.config, inputs_embeds=hidden_states, attention_mask=attention_mask
+                self.config,
+                inputs_embeds=hidden_states,
+                attention_mask=attention_mask,
+                allow_is_bidirectional_skip=is_cheap_to_read(attention_mask),
             )
         for layer in self.layers:
             hidden_states = layer(

@@ -19,7 +19,7 @@ from .attention import MultiHeadAttention
 from .configuration_attn_seq2seq import AttnSeq2SeqConfig
 from .efficient_attention import EfficientAttention, mark_sequences
 from .encoder_decoder import EncoderDecoder, LMHeadMixin, ResizeBothTablesMixin
-from .layers import AttnPreTrainedModel, DecoderLayer, build_final_norm, embed_tokens
+from .layers import AttnPreTrainedModel, DecoderLayer, build_final_norm, embed_tokens, is_cheap_to_read
 from .modeling_attn_encoder import AttnEncoderModel
 from .position_base import position_ids_from_mask
 from .positions import POSITION_TYPES
@@ -75,8 +75,6 @@ class AttnSeq2SeqDecoder(AttnSeq2SeqPreTrainedModel):
         hidden_states, score_terms, rotation = embed_tokens(
             self, input_ids, inputs_embeds, attention_mask, position_ids, past_key_values
         )
-        if self.config.dropout and self.training:
-            hidden_states = nn.functional.dropout(hidden_states, self.config.dropout)
         cache = getattr(past_key_values, "self_attention_cache", past_key_values)
         if isinstance(self.layers[0].self_attn, EfficientAttention):
             mask = mark_sequences(hidden_states, attention_mask, cache)
@@ -87,6 +85,7 @@ class AttnSeq2SeqDecoder(AttnSeq2SeqPreTrainedModel):
                 inputs_embeds=hidden_states,
                 attention_mask=attention_mask,
                 past_key_values=cache,
+                allow_is_causal_skip=is_cheap_to_read(attention_mask),
             )
         # [B, 1, T, S] bool, True = may attend; floats for "eager"; None where all may
         memory_mask = create_bidirectional_mask(
@@ -94,6 +93,7 @@ class AttnSeq2SeqDecoder(AttnSeq2SeqPreTrainedModel):
             inputs_embeds=hidden_states,
             attention_mask=encoder_attention_mask,
             encoder_hidden_states=encoder_hidden_states,
+            allow_is_bidirectional_skip=is_cheap_to_read(encoder_attention_mask),
         )
         for layer in self.layers:
             hidden_states = layer(

@@ -5,6 +5,7 @@ import math
 import torch
 from torch import nn
 from transformers import initialization as init
+from transformers.utils import is_tracing
 
 from .position_base import Positions, Stretched, build_inverse_frequencies, compute_sinusoids
 
@@ -146,8 +147,9 @@ class ODEPositions(Positions):
         return torch.stack(places)
 
     def forward(self, embeddings: torch.Tensor, position_ids: torch.Tensor) -> torch.Tensor:
-        """Add the solution at [B, T] positions to [B, T, D] embeddings."""
-        count = self.longest if torch.compiler.is_compiling() else int(position_ids.max()) + 1
+        """Add the solution at [B, T] positions to [B, T, D] embeddings: up to the last that can be read."""
+        is_hidden = is_tracing(position_ids) or position_ids.is_meta
+        count = self.longest if is_hidden else int(position_ids.max()) + 1
         return embeddings + nn.functional.embedding(position_ids, self.solve(count))
 
     def reset(self) -> None:

@@ -3,9 +3,7 @@
 import torch
 from torch import nn
 
-PADDING_POSITION = -(
-    2**20
-)  # the position of padding: far from every token's, so that nothing reads across it
+PADDING_POSITION = -(2**20)  # far from every token's, so that nothing reads across padding
 
 
 def position_ids_from_mask(attention_mask, length: int, past_length, device) -> torch.Tensor:

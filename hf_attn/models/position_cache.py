@@ -62,9 +62,7 @@ def _tell_by_neighbours(positions, embeddings, position_ids, attention_mask, cac
     places = mark_padding(position_ids.expand(len(embeddings), -1), attention_mask, newest)
     if cache is not None:
         places, embeddings = cache_positions(cache, layer_idx, places, embeddings)
-    order = (
-        (places == PADDING_POSITION).long().argsort(dim=1, stable=True)
-    )  # padding behind the tokens it stands between
+    order = (places == PADDING_POSITION).long().argsort(dim=1, stable=True)  # padding behind all tokens
     to = order.unsqueeze(-1).expand_as(embeddings)  # [B, S, D]
     told = positions(embeddings.gather(1, to), places.gather(1, order))
     return torch.zeros_like(told).scatter(1, to, told)[:, newest]

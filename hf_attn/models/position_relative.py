@@ -141,15 +141,15 @@ class ClippedBias(ClippedDistances):
         init.normal_(self.weight, mean=0.0, std=self.std)
 
 
-def build_alibi_slopes(num_heads: int) -> torch.Tensor:
+def build_alibi_slopes(num_heads: int, device=None) -> torch.Tensor:
     """m_h = 2^(−8h/H), h = 1 … H, float32, where H is a power of 2 (Press et al. 2022, §3).
 
     For other H: the slopes of the next smaller power of 2, then every second one of twice that power, as the
     authors' code has it.
     """
     power = 2 ** int(math.log2(num_heads))
-    slopes = 2.0 ** (-8.0 * torch.arange(1, power + 1) / power)
-    between = 2.0 ** (-8.0 * torch.arange(1, 2 * power + 1, 2) / (2 * power))
+    slopes = 2.0 ** (-8.0 * torch.arange(1, power + 1, device=device) / power)
+    between = 2.0 ** (-8.0 * torch.arange(1, 2 * power + 1, 2, device=device) / (2 * power))
     return torch.cat((slopes, between[: num_heads - power]))
 
 
@@ -172,9 +172,8 @@ class ALiBiPositions(Positions):
 
     def score_terms(self, query_positions: torch.Tensor, key_positions: torch.Tensor):
         """Return (bias [B, H, T, S], None)."""
-        slopes = build_alibi_slopes(self.num_heads).to(query_positions.device)
-        distances = measure_distances(query_positions, key_positions).abs()
-        return -slopes.view(1, -1, 1, 1) * distances.unsqueeze(1), None
+        slopes = build_alibi_slopes(self.num_heads, query_positions.device).view(1, -1, 1, 1)
+        return -slopes * measure_distances(query_positions, key_positions).abs().unsqueeze(1), None
 
 
 class CompositePositions(ClippedBias):
