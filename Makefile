@@ -47,6 +47,7 @@ bench: $(VENV)/.test chromium
 	$(BIN)/python -m benchmarks.train_speed
 	$(BIN)/python -m benchmarks.generation
 	$(BIN)/python -m benchmarks.recurrent_speed
+	$(BIN)/python -m benchmarks.scaling
 	$(BIN)/python -m benchmarks.app_speed
 	$(BIN)/python -m benchmarks.time_to_accuracy --product
 

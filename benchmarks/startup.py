@@ -27,6 +27,7 @@ RUNS: dict[str, tuple[tuple[str, ...], str | None, float | None]] = {
     "hf-attn train --help": ((*COMMAND, "train", "--help"), None, 0.5),
     "hf-attn trian (no such command)": ((*COMMAND, "trian"), None, 0.5),
     "hf-attn train copy --steps x": ((*COMMAND, "train", "copy", "--steps", "x"), None, 0.5),
+    "hf-attn train addtion (no such task)": ((*COMMAND, "train", "addtion"), None, 0.5),
     "hf-attn tasks": ((*COMMAND, "tasks"), TORCH, 0.5),
 }
 

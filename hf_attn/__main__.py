@@ -17,7 +17,7 @@ from typer.exceptions import TyperException
 
 from hf_attn.cli import ablate, cards, duel, experiment, heads, hub, inspect, sources, train
 from hf_attn.cli import app as start
-from hf_attn.cli.output import Failure, WrongUse, working
+from hf_attn.cli.output import Failure, WrongUse, working, wrong_use
 
 app = typer.Typer(
     help="Understand attention by building it and watching it learn.",
@@ -33,16 +33,16 @@ INTERRUPTED = 130  # what typer makes of Ctrl-C
 
 
 def loads_first(command: Callable[..., None], has_models: bool = True) -> Callable[..., None]:
-    """The same command, which first imports what takes seconds; a terminal is told so meanwhile."""
+    """The same command, which first imports what takes seconds; an unknown task is refused before that."""
 
     @functools.wraps(command)
     def run(*args, **options) -> None:
-        with working(f"Loading torch{' and transformers' if has_models else ''} …"):
+        with working(f"Loading torch{' and transformers' if has_models else ''} …"), wrong_use():
+            if not (options.get("task") or ".py").endswith(".py"):
+                importlib.import_module("hf_attn.tasks").find_task(options["task"])
             importlib.import_module("transformers.modeling_utils" if has_models else "torch")
         if has_models:
-            from transformers.utils import logging
-
-            logging.disable_progress_bar()  # the command shows its own
+            importlib.import_module("transformers.utils.logging").disable_progress_bar()  # ours is enough
         command(*args, **options)
 
     return run

@@ -56,6 +56,18 @@ def test_help_comes_without_what_takes_seconds_to_import():
     assert not imported & {"torch", "transformers", "accelerate", "numpy", "matplotlib"}
 
 
+def test_a_task_that_does_not_exist_is_refused_before_transformers_is_imported():
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "hf_attn", "train", "addtion"],
+        capture_output=True,
+        text=True,
+    )
+    *imported, said = done.stderr.splitlines()
+    assert done.returncode == 2
+    assert said.startswith("hf-attn: There is no task 'addtion'; choose one of copy, ")
+    assert not any(line.endswith(" transformers") for line in imported)
+
+
 # Wrong use: one line, exit code 2
 
 

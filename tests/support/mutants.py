@@ -253,7 +253,7 @@ MUTANTS = [
          "relative_vectors_are_added_to_keys_and_values_as_shaw_writes"),
         ("(distances > 0).long() * buckets", "(distances >= 0).long() * buckets",
          "t5_s_buckets_are_those_of_transformers[8-20-False]"),
-        ("-8.0 * torch.arange(1, power + 1) / power", "-8.0 * torch.arange(power) / power",
+        ("-8.0 * torch.arange(1, power + 1, device=device) / power", "-8.0 * torch.arange(power) / power",
          "alibi_s_slopes_are_those_of_transformers_also_where_heads_are_no_power_of_2[2]"),
         ("self.weight) * self.scaling, None", "self.weight), None",
          "t5_s_bias_is_not_divided_by_the_root_of_the_head_and_the_clipped_one_is"),
