@@ -217,6 +217,7 @@ def test_runs_that_were_compared_are_trained_again_and_lie_over_the_curves_as_th
             page.reload()
 
 
+@pytest.mark.slow  # the test before it trains a sender's run again, and compares pixels too
 def test_a_link_to_ones_own_run_trains_it_again_and_shows_the_same_head(chromium, sent):
     link, seen = sent["run"]
     with visiting(chromium, link) as page:

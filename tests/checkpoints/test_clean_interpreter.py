@@ -47,7 +47,7 @@ def expected(tiny_checkpoint):
     return checkpoint.model, source
 
 
-@pytest.mark.long
+@pytest.mark.slow  # test_a_saved_folder_of_any_family… and the cards' snippets load where it is not installed
 @torch.no_grad()
 def test_a_checkpoint_loads_where_hf_attn_is_not_installed(tiny_checkpoint, tmp_path, expected):
     model, source = expected
