@@ -37,9 +37,11 @@ def loads_first(command: Callable[..., None], has_models: bool = True) -> Callab
 
     @functools.wraps(command)
     def run(*args, **options) -> None:
-        with working(f"Loading torch{' and transformers' if has_models else ''} …"), wrong_use():
+        with working(f"Loading torch{' and transformers' if has_models else ''} …"):
             if not (options.get("task") or ".py").endswith(".py"):
-                importlib.import_module("hf_attn.tasks").find_task(options["task"])
+                tasks = importlib.import_module("hf_attn.tasks")
+                with wrong_use():
+                    tasks.find_task(options["task"])
             importlib.import_module("transformers.modeling_utils" if has_models else "torch")
         if has_models:
             importlib.import_module("transformers.utils.logging").disable_progress_bar()  # ours is enough

@@ -167,7 +167,7 @@ def embed_tokens(
 
 
 def is_cheap_to_read(mask: torch.Tensor | None) -> bool:
-    """Whether looking for padding is cheap: without any, kernels do without the mask; a GPU had to wait."""
+    """Whether searching a mask for padding is cheap (without any, kernels need no mask): a GPU must wait."""
     return not isinstance(mask, torch.Tensor) or mask.device.type == "cpu"
 
 

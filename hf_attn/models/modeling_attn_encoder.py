@@ -72,8 +72,7 @@ class AttnEncoderModel(AttnEncoderPreTrainedModel):
         if isinstance(self.layers[0].self_attn, EfficientAttention):
             mask = mark_sequences(hidden_states, attention_mask)  # [B or 1, S], 0 = padding
         else:
-            # [B, 1, S, S] bool, True = may attend; None where all may. For "eager" floats to be added to the
-            # scores: 0 = may attend, the lowest number = may not.
+            # [B, 1, S, S] bool, True = may attend; None where all may; floats to be added for "eager"
             mask = create_bidirectional_mask(
                 self.config,
                 inputs_embeds=hidden_states,

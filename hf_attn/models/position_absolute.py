@@ -148,9 +148,8 @@ class ODEPositions(Positions):
 
     def forward(self, embeddings: torch.Tensor, position_ids: torch.Tensor) -> torch.Tensor:
         """Add the solution at [B, T] positions to [B, T, D] embeddings: up to the last that can be read."""
-        is_hidden = is_tracing(position_ids) or position_ids.is_meta
-        count = self.longest if is_hidden else int(position_ids.max()) + 1
-        return embeddings + nn.functional.embedding(position_ids, self.solve(count))
+        n = self.longest if is_tracing(position_ids) or position_ids.is_meta else int(position_ids.max()) + 1
+        return embeddings + nn.functional.embedding(position_ids, self.solve(n))
 
     def reset(self) -> None:
         """Draw p(0) anew from N(0, std²)."""

@@ -62,9 +62,9 @@ def test_a_task_that_does_not_exist_is_refused_before_transformers_is_imported()
         capture_output=True,
         text=True,
     )
-    *imported, said = done.stderr.splitlines()
+    *imported, refusal = done.stderr.splitlines()
     assert done.returncode == 2
-    assert said.startswith("hf-attn: There is no task 'addtion'; choose one of copy, ")
+    assert refusal.startswith("hf-attn: There is no task 'addtion'; choose one of copy, ")
     assert not any(line.endswith(" transformers") for line in imported)
 
 

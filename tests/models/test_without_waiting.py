@@ -1,8 +1,9 @@
 """What a GPU computes, it computes without being waited for: on the meta device no number can be read.
 
-Three things must wait, and are not here: a recurrent model whose rows are padded (its kernels take the
-lengths as numbers), rows that are packed by their position_ids (transformers looks for the joints in them),
-and whatever is shown to a person.
+Four things must wait, and are not here: a recurrent model whose rows are padded (its kernels take the lengths
+as numbers), rows that are packed by their position_ids (transformers looks for the joints in them), whatever
+is shown to a person, and the neural ODE, which is solved as far as the last position: on the meta device it
+is solved for all, so that only the rest of it is tested.
 """
 
 import pytest
@@ -88,7 +89,7 @@ def test_a_recurrent_classifier_learns_from_rows_of_one_length(pooling):
 
 
 @every_family
-def test_maps_are_formed_and_heads_removed(family):
+def test_a_model_learns_while_maps_are_formed_and_a_head_is_removed(family):
     model = FAMILIES[family]("eager")
     kind = "decoder" if family == "decoder" else "encoder"
     with intervening(model, [Intervention("remove", kind, 0, 1)]):
