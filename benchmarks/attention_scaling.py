@@ -21,7 +21,15 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.report import build_arguments, environment, record, show, summary, take_turns
+from benchmarks.report import (
+    build_arguments,
+    environment,
+    fit_slope,
+    record,
+    show,
+    summary,
+    take_turns,
+)
 from hf_attn.architectures.registry import build_model
 from hf_attn.evaluation.metrics import evaluate
 from hf_attn.models.attention import scaled_dot_product_attention
@@ -107,15 +115,9 @@ def lengths_of(arm: str, lengths: Sequence[int]) -> list[int]:
 
 
 def fit_exponent(figures: Mapping[int, float]) -> float:
-    """The slope of log figure over log n, by least squares over lengths from LONG on, the last two at least.
-
-    >>> round(fit_exponent({4096: 1.0, 8192: 4.0, 16384: 16.0}), 6)
-    2.0
-    """
+    """The slope over lengths from LONG on, the last two at least."""
     lengths = sorted(figures)
-    lengths = [n for n in lengths if n >= LONG] if lengths[-2] >= LONG else lengths[-2:]
-    points = [(math.log(n), math.log(max(figures[n], 1e-9))) for n in lengths]
-    return statistics.linear_regression(*zip(*points, strict=True)).slope
+    return fit_slope({n: figures[n] for n in lengths if n >= min(LONG, lengths[-2])})
 
 
 def find_crossing(full: Mapping[int, float], other: Mapping[int, float]) -> int | None:

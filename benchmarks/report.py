@@ -3,6 +3,7 @@
 import argparse
 import datetime
 import json
+import math
 import os
 import platform
 import statistics
@@ -54,6 +55,16 @@ def summary(values: Sequence[float]) -> dict:
         "range": [min(values), max(values)],
         "values": list(values),
     }
+
+
+def fit_slope(figures: Mapping[int, float]) -> float:
+    """The slope of log figure over log size, by least squares.
+
+    >>> round(fit_slope({4096: 1.0, 8192: 4.0, 16384: 16.0}), 6)
+    2.0
+    """
+    points = [(math.log(size), math.log(max(figure, 1e-9))) for size, figure in sorted(figures.items())]
+    return statistics.linear_regression(*zip(*points, strict=True)).slope
 
 
 def environment() -> dict:

@@ -10,9 +10,7 @@ maps that the fast kernel never writes down.
 """
 
 import concurrent.futures
-import math
 import multiprocessing
-import statistics
 import time
 from collections.abc import Mapping, Sequence
 
@@ -20,7 +18,15 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.attention_scaling import keep_memory, read_memory
-from benchmarks.report import build_arguments, environment, record, show, summary, take_turns
+from benchmarks.report import (
+    build_arguments,
+    environment,
+    fit_slope,
+    record,
+    show,
+    summary,
+    take_turns,
+)
 from hf_attn.architectures.memory import FLOAT, count_activations, count_planned_weights
 from hf_attn.architectures.optimizers import find_optimizer
 from hf_attn.models.configuration_attn_decoder import AttnDecoderConfig
@@ -38,7 +44,7 @@ SIZES: Mapping[str, Sequence[int]] = {
 FITTED = 3  # of a size's values, the largest
 WARMING = {"hidden_size": 64, "num_hidden_layers": 1, "length": 32, "batch_size": 1, "vocab_size": 256}
 MODELS: Mapping[str, Mapping[str, int]] = {
-    "one of this app": {**BASE, "batch_size": 1},
+    "one of this app": BASE,
     "a small one": {**BASE, "hidden_size": 512, "num_hidden_layers": 8, "length": 512, "vocab_size": 8192},
     "as GPT-2": {"hidden_size": 768, "num_hidden_layers": 12, "length": 1024, "vocab_size": 50257},
     "1.3 billion": {"hidden_size": 2048, "num_hidden_layers": 24, "length": 2048, "vocab_size": 50257},
@@ -60,13 +66,13 @@ def build_config(sizes: Mapping[str, int]) -> AttnDecoderConfig:
     )
 
 
-def estimate_bytes(sizes: Mapping[str, int]) -> tuple[int, int]:
-    """(of weights, gradients and moments; of what each row leaves for the backward pass)."""
+def estimate_memory(sizes: Mapping[str, int]) -> tuple[int, int, int]:
+    """(parameters; bytes of weights, gradients and moments; bytes that a row leaves for going back)."""
     config = build_config(sizes)
     weights = count_planned_weights(AttnDecoderForCausalLM, config)
     config.num_attention_heads = 0  # maps are counted by the head
     fixed = FLOAT * (2 + find_optimizer("adamw").moments) * weights.parameters
-    return fixed, FLOAT * count_activations(config, sizes["length"] - 1, 1)
+    return weights.parameters, fixed, FLOAT * count_activations(config, sizes["length"] - 1, 1)
 
 
 class Step:
@@ -111,13 +117,8 @@ def measure_peak(sizes: Mapping[str, int]) -> float:
 
 
 def fit_exponent(figures: Mapping[int, float]) -> float:
-    """The slope of log figure over log size.
-
-    >>> round(fit_exponent({8: 1.0, 16: 4.0, 32: 16.0}), 6)
-    2.0
-    """
-    points = [(math.log(size), math.log(max(figures[size], 1e-9))) for size in sorted(figures)[-FITTED:]]
-    return statistics.linear_regression(*zip(*points, strict=True)).slope
+    """The slope over the FITTED largest sizes."""
+    return fit_slope({size: figures[size] for size in sorted(figures)[-FITTED:]})
 
 
 def measure_sizes(repeats: int, most: int | None) -> list[dict]:
@@ -138,12 +139,12 @@ def measure_sizes(repeats: int, most: int | None) -> list[dict]:
         peaks = {point: fresh.submit(measure_peak, sizes).result() for point, sizes in points.items()}
     rows = []
     for name in SIZES:
-        own = [point for point in points if point[0] == name]
-        times = {value: summary(taken[name, value]) for _, value in own}
-        operations = {value: count_operations(points[name, value]) for _, value in own}
-        medians = {value: time["median"] for value, time in times.items()}
-        megabytes = {value: peaks[name, value] for _, value in own}
-        estimates = {value: estimate_bytes(points[name, value]) for _, value in own}
+        changed = {value: sizes for (size, value), sizes in points.items() if size == name}
+        times = {value: summary(taken[name, value]) for value in changed}
+        medians = {value: repeats["median"] for value, repeats in times.items()}
+        operations = {value: count_operations(sizes) for value, sizes in changed.items()}
+        megabytes = {value: peaks[name, value] for value in changed}
+        estimates = {value: estimate_memory(sizes) for value, sizes in changed.items()}
         largest = max(medians)
         rows.append(
             {
@@ -154,8 +155,8 @@ def measure_sizes(repeats: int, most: int | None) -> list[dict]:
                 "operations": operations,
                 "megabytes": megabytes,
                 "megabytes_estimated": {
-                    value: (fixed + points[name, value]["batch_size"] * row) / 1e6
-                    for value, (fixed, row) in estimates.items()
+                    value: (fixed + changed[value]["batch_size"] * row) / 1e6
+                    for value, (_, fixed, row) in estimates.items()
                 },
                 "exponents": {
                     "time": fit_exponent(medians),
@@ -173,15 +174,14 @@ def compute_models(rate: float) -> list[dict]:
     rows = []
     for name, sizes in MODELS.items():
         sizes = {**sizes, "batch_size": 1}
-        weights = count_planned_weights(AttnDecoderForCausalLM, build_config(sizes))
-        fixed, row_bytes = estimate_bytes(sizes)
+        parameters, fixed, row_bytes = estimate_memory(sizes)
         operations = count_operations(sizes)
         rows.append(
             {
                 "task": "models",
                 "arm": name,
                 "sizes": sizes,
-                "parameters": weights.parameters,
+                "parameters": parameters,
                 "bytes_of_weights": fixed,
                 "bytes_of_a_row": row_bytes,
                 "rows_that_fit": {

@@ -147,7 +147,7 @@ class ODEPositions(Positions):
         return torch.stack(places)
 
     def forward(self, embeddings: torch.Tensor, position_ids: torch.Tensor) -> torch.Tensor:
-        """Add the solution at [B, T] positions to [B, T, D] embeddings: up to the last that can be read."""
+        """Add the solution at [B, T] positions to [B, T, D] embeddings: of all, where none can be read."""
         n = self.longest if is_tracing(position_ids) or position_ids.is_meta else int(position_ids.max()) + 1
         return embeddings + nn.functional.embedding(position_ids, self.solve(n))
 
