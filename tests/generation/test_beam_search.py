@@ -62,7 +62,7 @@ def found_by(model, source, num_beams, limit=8, **settings):
 
 
 def assert_same(model, source, num_beams, limit=8, **how):
-    """Ids are equal, scores but for rounding: the products of some processors depend on how rows are laid out."""
+    """Ids are equal, scores but for rounding: where rows lie changes some products."""
     expected = generated(model, source, num_beams, limit, **how)
     found = found_by(model, source, num_beams, limit, **how)
     assert [ids for ids, _ in found] == [ids for ids, _ in expected], (num_beams, how)
