@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 CHECKPOINTS := model_cards
 
-.PHONY: app test run-tests test-fast test-slow lint lint-web bench bench-long sources reference figures checkpoints cards space pictures chromium clean
+.PHONY: app test run-tests test-fast test-slow gpu lint lint-web bench bench-long sources reference figures checkpoints cards space pictures chromium clean
 
 app: $(VENV)/.app
 	$(BIN)/python app.py $(ARGS)
@@ -27,6 +27,11 @@ test-fast: $(VENV)/.test
 
 test-slow: $(VENV)/.test chromium
 	$(BIN)/python -m pytest -m slow
+
+# Where there is a GPU; none has been seen so far.
+gpu: $(VENV)/.test
+	$(BIN)/python -m pytest -m gpu
+	$(BIN)/python -m benchmarks.gpu
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from time import perf_counter
 
 import torch
+from accelerate import Accelerator
 
 from benchmarks.peers import DOCUMENT, DocumentSettings, build_document_learner
 from benchmarks.report import build_arguments, environment, record, show, summary
@@ -86,7 +87,9 @@ def measure(write: Write, task: Task) -> float:
     return share if share < TARGET else measure_share_right(write, task.validation(CONFIRMED))
 
 
-def measure_ours(task: Task, recipe: Recipe, seed: int, every: int) -> Iterator[Measurement]:
+def measure_ours(
+    task: Task, recipe: Recipe, seed: int, every: int, accelerator: Accelerator | None = None
+) -> Iterator[Measurement]:
     """Train by our loop, which counts its own seconds and is not told to measure: that is done here."""
     recipe = dataclasses.replace(recipe, report_every=every, evaluate_every=recipe.steps)
     model = build_model(task, recipe, seed)
@@ -95,7 +98,8 @@ def measure_ours(task: Task, recipe: Recipe, seed: int, every: int) -> Iterator[
     def write(batch: Batch) -> torch.Tensor:
         return predict(model, task, batch)
 
-    for report in train(task, model, recipe, generator=generator, accelerator=build_accelerator("cpu")):
+    accelerator = accelerator or build_accelerator("cpu")
+    for report in train(task, model, recipe, generator=generator, accelerator=accelerator):
         yield Measurement(report.step, report.seconds, measure(write, task), write)
 
 
@@ -167,9 +171,14 @@ def tell(name: str, arm: str, seed: int, outcome: Outcome) -> None:
     )
 
 
-def warm_up(task: Task, recipe: Recipe, settings: DocumentSettings | None = None) -> None:
+def warm_up(
+    task: Task,
+    recipe: Recipe,
+    settings: DocumentSettings | None = None,
+    accelerator: Accelerator | None = None,
+) -> None:
     """Take a few steps of throwaway models, so that no clock sees the process's first ones."""
-    for _ in measure_ours(task, dataclasses.replace(recipe, steps=WARM_STEPS), 0, WARM_STEPS):
+    for _ in measure_ours(task, dataclasses.replace(recipe, steps=WARM_STEPS), 0, WARM_STEPS, accelerator):
         pass
     if settings is not None:
         next(measure_document(task, settings, 0, WARM_STEPS))

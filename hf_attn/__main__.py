@@ -123,12 +123,10 @@ def main() -> None:
         _leave(f"{_explain(error)} (--help tells more)", 2)
     except WrongUse as error:
         _leave(str(error), 2)
-    except Failure as error:
-        _leave(str(error), 1)
     except BrokenPipeError:  # whoever read the output has gone
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
         sys.exit(1)
-    except (OSError, ArithmeticError) as error:  # a full disk, a run that diverged
+    except (Failure, OSError, ArithmeticError) as error:  # the last two: a full disk, a run that diverged
         _leave(str(error), 1)
     except RuntimeError as error:
         if "memory" not in str(error):

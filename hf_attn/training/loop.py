@@ -260,15 +260,17 @@ def train(
         learner.learn(whole, progress.step)
         progress.step += 1
         progress.tokens += whole.input_ids.numel() + whole.labels.numel()
-        progress.seconds += time.perf_counter() - started
         is_last = progress.step == recipe.steps
         is_measured = is_last or progress.step % recipe.evaluate_every == 0
+        is_wanted = report_every_step is not None and report_every_step.is_set()
+        is_reported = is_measured or is_wanted or progress.step % recipe.report_every == 0
+        loss = learner.take_loss(progress.step) if is_reported else math.nan  # a GPU is waited for
+        progress.seconds += time.perf_counter() - started
+        if not is_reported:
+            continue
         if is_measured:
             progress.measure(model, task, until)
-        is_wanted = report_every_step is not None and report_every_step.is_set()
-        if not (is_measured or is_wanted or progress.step % recipe.report_every == 0):
-            continue
-        latest = progress.report(model, recipe, learner.take_loss(progress.step), probe)
+        latest = progress.report(model, recipe, loss, probe)
         if state_dir is not None and (is_last or time.monotonic() - saved_at > save_every_seconds):
             save_state(accelerator, progress, state_dir)
             saved_at = time.monotonic()

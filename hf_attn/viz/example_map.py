@@ -96,7 +96,7 @@ def find_worked_map(model: PreTrainedModel, task: Task) -> WorkedMap | None:
     choice = torch.stack(chosen).mean(0) if chosen else scores
     layer, head = divmod(int(choice.argmax()), scores.shape[1])
     answer = maps.answer_ids if model.can_generate() else None
-    untrained = attention_maps(build_untrained(model), source, answer, tokenizer=tokenizer)
+    untrained = attention_maps(build_untrained(model), source, answer, tokenizer=tokenizer).answering
     even = spread_evenly(build_attention_mask(maps.answering.kind, *maps.answering.weights.shape[-2:]))
     return WorkedMap(
         maps.answering,
@@ -105,7 +105,7 @@ def find_worked_map(model: PreTrainedModel, task: Task) -> WorkedMap | None:
         alignment,
         float(scores[layer, head]),
         float(score_heads(even[None, None], alignment)),
-        float(score_heads(getattr(untrained, maps.answering.kind), alignment)[layer, head]),
+        float(score_heads(untrained.weights, alignment)[layer, head]),  # type: ignore[union-attr]
         len(chosen),
     )
 

@@ -14,8 +14,8 @@ STEPS = "12"
 
 @contextlib.contextmanager
 def visiting(chromium, address, width=1280):
-    """Give a page of a visitor of its own; afterwards no script has failed."""
-    context = chromium.new_context(viewport={"width": width, "height": 900})
+    """Give a page of a visitor of its own, whose maps do not fade; afterwards no script has failed."""
+    context = chromium.new_context(viewport={"width": width, "height": 900}, reduced_motion="reduce")
     context.set_default_timeout(PATIENCE)
     page = context.new_page()
     complaints = listen(page)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from huggingface_hub import ModelCard
 
+from hf_attn.architectures.registry import build_model
 from hf_attn.checkpoints.model_card import build_card
 from hf_attn.checkpoints.save_load import load_checkpoint, save_checkpoint
 from hf_attn.checkpoints.training_record import describe_results
@@ -192,6 +193,16 @@ def test_the_head_of_the_map_is_the_best_on_validation_and_its_untrained_twin_sc
     mean = torch.stack(scores).mean(0)
     assert mean[shown.layer, shown.head] == mean.max()
     assert shown.untrained < shown.weight
+
+
+@pytest.mark.parametrize("architecture", ["transformer", "decoder", "additive"])
+def test_every_kind_of_model_that_writes_has_a_map_scored_beside_itself_untrained(architecture):
+    task = build_task("copy", max_length=4)
+    model = build_model(task, task.recipes_of(architecture)["product"], seed=1)
+    shown = find_worked_map(model, task)
+    assert shown.alignment is not None, "what it writes, however wrong, has known places"
+    assert 0 < shown.untrained < 1
+    assert 0 < shown.weight < 1
 
 
 def test_without_an_alignment_a_head_is_as_sharp_as_its_rows_are_on_the_mean():

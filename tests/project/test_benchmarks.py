@@ -68,6 +68,7 @@ def small_peer(parser) -> DocumentTransformer:
         ("trainer_race", [], {"ours", "Bart, Seq2SeqTrainer", "Bart, search"}),
         ("accuracy", [], {"transformer", "lstm", "baseline"}),
         ("scaling", [], {"hidden_size", "as GPT-2"}),
+        ("gpu", ["--device", "cpu", "--tasks", "copy"], {"processor", "cpu, float32"}),
         ("generation", [], {"lean", "plain twin", "our generate", "Bart", "Bart, static cache"}),
         ("recurrent_speed", [], {"additive: ours", "additive: nn.LSTM, step by step", "none: ours"}),
     ],
