@@ -21,15 +21,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.report import (
-    build_arguments,
-    environment,
-    fit_slope,
-    record,
-    show,
-    summary,
-    take_turns,
-)
+from benchmarks.report import build_arguments, environment, fit_slope, record, show, summary, take_turns
 from hf_attn.architectures.registry import build_model
 from hf_attn.evaluation.metrics import evaluate
 from hf_attn.models.attention import scaled_dot_product_attention

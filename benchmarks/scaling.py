@@ -18,15 +18,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.attention_scaling import keep_memory, read_memory
-from benchmarks.report import (
-    build_arguments,
-    environment,
-    fit_slope,
-    record,
-    show,
-    summary,
-    take_turns,
-)
+from benchmarks.report import build_arguments, environment, fit_slope, record, show, summary, take_turns
 from hf_attn.architectures.memory import FLOAT, count_activations, count_planned_weights
 from hf_attn.architectures.optimizers import find_optimizer
 from hf_attn.models.configuration_attn_decoder import AttnDecoderConfig

@@ -13,18 +13,17 @@ from torch.utils._pytree import tree_leaves
 
 from hf_attn.interpret.interventions import Intervention, intervening
 from hf_attn.models.configuration_recurrent_encoder import RecurrentEncoderConfig
-from hf_attn.models.efficient_attention import EFFICIENT_ATTENTION
 from hf_attn.models.modeling_recurrent_encoder import RecurrentForSequenceClassification
 from hf_attn.models.position_relative import ALiBiPositions
 from hf_attn.models.positions import POSITION_TYPES
 from hf_attn.tasks import TASKS, build_task
 from hf_attn.tasks.text.corpus import CorpusTask
-from tests.support.checks import build_classifier, build_seq2seq, pad, random_rows
+from tests.support.checks import pad, random_rows
 from tests.support.decoder_checks import build_decoder
+from tests.support.families import EFFICIENT, FAMILIES
 from tests.support.position_checks import kernels_of
 from tests.support.recurrent_models import MECHANISMS, build_recurrent, name_of
 
-FAMILIES = {"classifier": build_classifier, "encoder-decoder": build_seq2seq, "decoder": build_decoder}
 every_family = pytest.mark.parametrize("family", FAMILIES)
 
 
@@ -65,15 +64,7 @@ def test_a_model_learns_wherever_its_tokens_stand(family, position_type):
         learn(FAMILIES[family](kernel, position_type=position_type, dropout=0.1))
 
 
-@pytest.mark.parametrize(
-    ("family", "attention_type"),
-    [
-        (family, name)
-        for family in FAMILIES
-        for name, kind in EFFICIENT_ATTENTION.items()
-        if not (family == "decoder" and kind.not_causal)
-    ],
-)
+@pytest.mark.parametrize(("family", "attention_type"), EFFICIENT)
 def test_a_model_learns_with_attention_that_forms_no_pairs(family, attention_type):
     learn(FAMILIES[family](attention_type=attention_type))
 

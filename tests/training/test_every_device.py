@@ -6,7 +6,6 @@ its place, so that they are known to be right themselves.
 
 import dataclasses
 import gc
-import itertools
 from pathlib import Path
 
 import pytest
@@ -17,25 +16,18 @@ from hf_attn.analysis.ablation import list_trials, measure_outcomes
 from hf_attn.architectures.families import architectures_of
 from hf_attn.architectures.registry import build_model
 from hf_attn.checkpoints.training_record import build_training_record
-from hf_attn.models.efficient_attention import EFFICIENT_ATTENTION
 from hf_attn.models.positions import POSITION_TYPES
 from hf_attn.tasks import TASKS, build_task
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
 from hf_attn.training.device import build_accelerator
 from hf_attn.training.loop import train
-from tests.support.checks import assert_close, build_classifier, build_seq2seq, pad, random_rows
-from tests.support.decoder_checks import build_decoder
+from tests.support.checks import assert_close, pad, random_rows
+from tests.support.families import EFFICIENT, FAMILIES
 from tests.support.position_checks import kernels_of
 from tests.support.recurrent_models import MECHANISMS, build_recurrent, name_of
 from tests.support.tables import write_table
 
 CARDS = Path(__file__).parents[2] / "model_cards"
-FAMILIES = {"classifier": build_classifier, "encoder-decoder": build_seq2seq, "decoder": build_decoder}
-EFFICIENT = [
-    (family, name)
-    for family, (name, kind) in itertools.product(FAMILIES, EFFICIENT_ATTENTION.items())
-    if not (family == "decoder" and kind.not_causal)
-]
 STEPS = 4
 BOUND = 2e-4  # between devices, which add up in another order: of losses, gradients and weights of attention
 DEVICES = [pytest.param("cpu", marks=pytest.mark.slow), pytest.param("cuda", marks=pytest.mark.gpu)]
