@@ -4,6 +4,7 @@ import weakref
 from pathlib import Path
 
 import gradio as gr
+import torch
 
 from hf_attn.training.device import build_accelerator
 
@@ -30,7 +31,7 @@ HEAD = theme.build_head(
     try_it.build_script(),
 )
 HOUR = 3600
-GPU_PLACES = 4  # runs at once; elsewhere two
+GPU_PLACES = 4  # runs at once on a GPU; elsewhere two
 # Between two looks at what is to be done: Gradio's own 1,000 a second take 5 % of a core, and the GIL.
 LOOK_SECONDS = 0.01
 
@@ -40,7 +41,8 @@ def read_device(device: str) -> tuple[str, int]:
     if has_zero_gpu():
         return "GPU, lent a slice at a time, float32", GPU_PLACES
     kind = build_accelerator(device).device.type
-    return f"{formatting.DEVICES.get(kind, kind)}, float32", GPU_PLACES if kind == "cuda" else 2
+    gpus = torch.cuda.device_count() if kind == "cuda" else 0
+    return f"{formatting.DEVICES.get(kind, kind)}, float32", GPU_PLACES * gpus or 2
 
 
 def build_app(catalog: ModelCatalog, device: str = "auto") -> gr.Blocks:

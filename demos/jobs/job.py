@@ -6,7 +6,7 @@ import time
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
-from hf_attn.training.loop import Diverged
+from hf_attn.training.failures import RunFailed
 
 from ..core.limits import limits_here
 
@@ -199,11 +199,11 @@ class Job:
 
     def fail(self, error: Exception) -> None:
         """Say why it failed; other jobs go on."""
-        expected = isinstance(error, ValueError | Diverged)  # settings that do not go together: nobody's bug
+        expected = isinstance(error, ValueError | RunFailed)  # settings that do not go together: nobody's bug
         if not expected:
             logging.getLogger(__name__).exception(self.failure)
         self.status = FAILED
-        self.message = str(error) if isinstance(error, Diverged) else f"{self.failure}: {error}"
+        self.message = str(error) if isinstance(error, RunFailed) else f"{self.failure}: {error}"
 
 
 @dataclass(eq=False, kw_only=True)

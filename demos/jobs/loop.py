@@ -4,7 +4,7 @@ import contextlib
 import importlib.util
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import torch
 
@@ -16,6 +16,12 @@ from hf_attn.training.slices import SliceState, train_in_slices, train_slice
 
 SLICE_SECONDS = 4.0  # of steps: Stop waits for as long, and each slice asks for the GPU anew
 LENT_SECONDS = 20  # what a slice asks for: its model is built and measured in them too
+
+
+def choose_gpu(jobs: Iterable) -> int:
+    """The GPU on which the fewest of these jobs are under way; -1, which no GPU is, where there is none."""
+    taken = [job.gpu for job in jobs if job.loop is not None]
+    return min(range(torch.cuda.device_count()), key=taken.count, default=-1)
 
 
 def has_zero_gpu() -> bool:

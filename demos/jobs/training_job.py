@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -20,7 +21,7 @@ from hf_attn.training.slices import SliceState
 from ..ui.boards import describe_baseline, describe_held_out, drop_repeated_predictions, encode_maps
 from ..ui.formatting import shorten, thin
 from .job import PAUSED, RUNNING, STOPPED, Job
-from .loop import IsolatedRNG, begin_loop, has_zero_gpu, uses_global_rng
+from .loop import IsolatedRNG, begin_loop, choose_gpu, has_zero_gpu, uses_global_rng
 from .probe import Examples, Probe, answer_examples, choose_examples, read_map, write_samples
 
 KEPT_POINTS = 2000  # of a run's curve
@@ -33,6 +34,7 @@ WRITES = {  # kind of task → what the predictions are called, and their column
     TEXT: ("What it writes", ("chosen by", "written"), "from nothing"),
 }
 ANSWERS = ("What it writes", ("source", "written"), "{} validation examples")
+_JOBS: weakref.WeakSet["TrainingJob"] = weakref.WeakSet()  # that have begun, of all visitors
 
 
 @dataclass(eq=False)
@@ -67,6 +69,7 @@ class TrainingJob(Job):
         self.loop: Iterator[Report | SliceState] | None = None
         self.rng: IsolatedRNG | None = None  # where the steps draw from torch's global generators
         self.accelerator = None  # of accelerate, from when its loop is made
+        self.gpu = -1  # its number, where several share the jobs out; -1 for none
         self.computed_on = ""  # the device that trains, in words; nothing before the first step
         self.map: dict = {}  # what the board says of the probe's map; nothing before there is a model
         self.predictions: list[dict] = []
@@ -84,6 +87,8 @@ class TrainingJob(Job):
             self.examples, chosen = choose_examples(self.task)
             self.probe = self.own_probe or chosen
         if self.loop is None and self.model is None:
+            self.gpu = choose_gpu(_JOBS)
+            _JOBS.add(self)
             self.model = build_model(self.task, self.recipe, self.seed)
             self.loop = begin_loop(self)
             if not has_zero_gpu():
@@ -95,7 +100,7 @@ class TrainingJob(Job):
         while self.readers:  # a lock is not fair: whoever wants to look goes first
             time.sleep(0.001)
         with self.lock:
-            with self.rng.drawing() if self.rng else contextlib.nullcontext():
+            with torch.cuda.device(self.gpu), self.rng.drawing() if self.rng else contextlib.nullcontext():
                 made = next(self.loop, None)
             reports = [made] if isinstance(made, Report) else []
             if isinstance(made, SliceState):

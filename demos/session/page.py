@@ -13,6 +13,7 @@ from gradio.components import Component
 from ..core.limits import limits_here
 from ..jobs.job import Job
 from ..jobs.training_job import TrainingJob
+from ..ui import notices
 from .catalog import ModelCatalog
 from .session import Session
 
@@ -23,6 +24,7 @@ LAST = {**LIGHT, "trigger_mode": "always_last"}
 NOW = {**LIGHT, "queue": False}
 LAST_NOW = {**NOW, "trigger_mode": "always_last"}
 EACH_NOW = {**NOW, "trigger_mode": "multiple"}  # Gradio drops an event while its last one is being answered
+LINE_SECONDS = 2.0  # between two looks at how many jobs are before a visitor's
 Parts = Mapping[str, Component]  # components by their names in a tab
 
 
@@ -74,6 +76,19 @@ def by_name(handler: Callable, reads: Parts, shows: Parts) -> Callable:
     hints = typing.get_type_hints(handler)
     function.__annotations__ = {one.name: hints[one.name] for one in special if one.name in hints}
     return function
+
+
+def count_ahead(app: gr.Blocks, concurrency_id: str, visitor: str) -> int | None:
+    """How many jobs of others wait before this visitor's; None where the visitor's does not wait."""
+    waiting = app._queue.event_queue_per_concurrency_id.get(concurrency_id)  # none before the first job
+    line = waiting.queue if waiting else []
+    return next((place for place, event in enumerate(line) if event.session_hash == visitor), None)
+
+
+def say_place(ahead: int) -> str:
+    """Where a job that waits stands in line, in a sentence."""
+    before = f"{ahead} before this one" if ahead else "this one is next"
+    return f"Waiting for a free place, {before}: others are training here. It starts by itself."
 
 
 def clear_on_edit(field: gr.Textbox, error: gr.HTML) -> None:
@@ -189,6 +204,9 @@ class Page:
     linked_fields: list[LinkedFields] = field(default_factory=list)  # what links carry of the tabs
     linked_jobs: list[LinkedJob] = field(default_factory=list)  # kinds of jobs, which links do again
     views: list[JobView] = field(default_factory=list)  # of all kinds of jobs
+    timers: dict[JobView, gr.Timer] = field(
+        default_factory=dict
+    )  # each ticks while its job waits for a place
 
     @property
     def in_turn(self) -> dict:
@@ -229,7 +247,24 @@ class Page:
         """Let a job work behind the event that prepared it, in its turn, and keep the page up to date."""
         self.views += [view] if view not in self.views else []
         how = {**self.in_turn, "trigger_mode": "always_last", **how}
+        if "note" in view.shows:
+            self.show_place(event, view, how["concurrency_id"])
         return self.connect(event, view.follow, None, view.shows, **how)
+
+    def show_place(self, event, view: JobView, concurrency_id: str) -> None:
+        """Say behind the event, as long as the job waits, how many are before it."""
+
+        def look(session: Session, request: gr.Request) -> dict:
+            ahead = count_ahead(self.blocks, concurrency_id, request.session_hash)
+            if ahead is None:
+                return {"timer": gr.Timer(active=False), "note": view.show(session)["note"]}
+            return {"note": notices.note(say_place(ahead))}
+
+        if view not in self.timers:
+            timer = self.timers[view] = gr.Timer(LINE_SECONDS, active=False)
+            self.connect(timer.tick, look, None, {"timer": timer, "note": view.shows["note"]}, **NOW)
+        ticking = {"timer": self.timers[view]}
+        self.connect(event, lambda _: {"timer": gr.Timer(active=True)}, None, ticking, **NOW)
 
     def drive(self, view: JobView, start, press: Callable, reads, stop, more=None, **how) -> None:
         """Let events start a job, and one stop it; `how` as in `follow`.

@@ -49,6 +49,16 @@ class Batch:
             "attention_mask": torch.cat((mask, is_target.long()), dim=1),
         }
 
+    def widened(self, source: int, target: int) -> "Batch":
+        """The same examples, padded to at least so many ids each, with a mask."""
+        mask = torch.ones_like(self.input_ids) if self.attention_mask is None else self.attention_mask
+        is_class = self.labels.dim() == 1
+        return Batch(
+            _fill_up(self.input_ids, source, PAD),
+            self.labels if is_class else _fill_up(self.labels, target, IGNORED),
+            _fill_up(mask, source, 0),
+        )
+
     def __getitem__(self, rows) -> "Batch":
         mask = None if self.attention_mask is None else self.attention_mask[rows]
         return Batch(self.input_ids[rows], self.labels[rows], mask)
@@ -118,5 +128,9 @@ def join_batches(batches: Sequence[Batch]) -> Batch:
 def _widen(tensors: Sequence[torch.Tensor], value: int) -> torch.Tensor:
     """Rows of unequal width under each other, with `value` behind the shorter."""
     width = max(tensor.shape[1] for tensor in tensors)
-    pads = [torch.nn.functional.pad(tensor, (0, width - tensor.shape[1]), value=value) for tensor in tensors]
-    return torch.cat(pads)
+    return torch.cat([_fill_up(tensor, width, value) for tensor in tensors])
+
+
+def _fill_up(ids: torch.Tensor, width: int, value: int) -> torch.Tensor:
+    """[B, L] → [B, width], with `value` behind each row; a longer one stays."""
+    return torch.nn.functional.pad(ids, (0, max(0, width - ids.shape[1])), value=value)

@@ -25,7 +25,8 @@ from hf_attn.models.positions import POSITION_TYPES, Positions
 from hf_attn.tasks.base import CLASSES, SEQUENCE, Task
 from hf_attn.tasks.recipes import MOST_STEPS, Recipe
 from hf_attn.training.device import build_accelerator
-from hf_attn.training.loop import Diverged, Report, train
+from hf_attn.training.failures import RunFailed
+from hf_attn.training.loop import Report, train
 
 MEASUREMENTS = 20  # on validation examples, over a contestant's budget
 REPORTS = 100  # turns of a contestant, over its budget
@@ -236,7 +237,7 @@ def duel(
 
     Raises:
         ValueError: fewer than two contestants, or one that does not learn such a task.
-        Diverged: a contestant's loss is no number any more.
+        RunFailed: a contestant's loss is no number any more, or the device failed.
     """
     accelerator = build_accelerator(device)
     planned = plan_duel(task, contestants, budget)
@@ -260,8 +261,8 @@ def duel(
     while (turn := next_in_turn(spent)) is not None:
         try:
             latest[turn] = report = next(loops[turn])
-        except Diverged as error:
-            raise Diverged(f"{turn}: {error}") from error
+        except RunFailed as error:
+            raise type(error)(f"{turn}: {error}") from error
         spent[turn] = 1.0 if report.step == report.steps else budget.spent(report.step, report.seconds)
         yield Turn(turn, models[turn], report)
     for name, model in models.items():

@@ -22,6 +22,8 @@ from hf_attn.interpret.attention_maps import AttentionMaps, attention_maps
 from hf_attn.tasks.base import Task
 from hf_attn.tasks.batch import IGNORED, Batch
 from hf_attn.tasks.recipes import Recipe
+from hf_attn.training.failures import Diverged, naming_device_failures
+from hf_attn.training.step_graph import StepGraph, can_record
 from hf_attn.utils.atomic_write import atomic_directory
 from hf_attn.utils.folder_files import list_files, read_file
 from hf_attn.utils.text import shorten
@@ -30,10 +32,6 @@ VALIDATION_SAMPLE = 200  # validation examples that a report is measured on
 CONFIRMING_SAMPLE = 1000  # those that confirm a report which says that the goal is reached
 PROGRESS = "progress.json"  # in a state's folder
 LARGEST_PROGRESS = 50_000_000  # bytes
-
-
-class Diverged(ArithmeticError):
-    """The loss is no number any more."""
 
 
 @dataclass(frozen=True)
@@ -159,30 +157,43 @@ def build_optimizer(model: torch.nn.Module, recipe: Recipe) -> torch.optim.Optim
 class Learner:
     """A model, its optimizer and this process's share of every batch."""
 
-    def __init__(self, model: PreTrainedModel, recipe: Recipe, accelerator: Accelerator):
+    def __init__(self, task: Task, model: PreTrainedModel, recipe: Recipe, accelerator: Accelerator):
         share = share_of_batch(recipe, accelerator)
         self.bare, self.recipe, self.accelerator = model, recipe, accelerator
         self.model, self.optimizer = accelerator.prepare(model, build_optimizer(model, recipe))
         self.mine = slice(accelerator.process_index * share, (accelerator.process_index + 1) * share)
         self.loss_sum, self.loss_steps = torch.zeros((), device=accelerator.device), 0
+        self.widths = task.max_source_tokens, task.max_target_tokens
+        self.graph: StepGraph | None = None  # of a step, on a GPU
+        if can_record(model, self.optimizer, share * sum(self.widths), accelerator):
+            self.graph = StepGraph(accelerator.device)
 
     def learn(self, whole: Batch, step: int) -> None:
         """Take a step on a batch, of which this process computes its share."""
-        recipe, model = self.recipe, self.model
-        model.train()
-        labels_a_process = int((whole.labels != IGNORED).sum()) / self.accelerator.num_processes
-        batch = whole[self.mine].to(self.accelerator.device)
+        self.model.train()
+        batch, rate = whole[self.mine], learning_rate_at(step, self.recipe)
+        labels = int((whole.labels != IGNORED).sum()) / self.accelerator.num_processes
+        if self.graph is not None:
+            inputs = learning_inputs(self.bare, batch.widened(*self.widths))
+            numbers = {"rate": torch.tensor(rate), "labels_a_process": torch.tensor(labels)}
+            self.graph.run(self.take_step, inputs | numbers)
+        else:
+            batch = batch.to(self.accelerator.device)
+            inputs = learning_inputs(self.bare, batch, teacher_forcing_at(step, self.recipe))
+            self.take_step(rate, labels, **inputs)
+        self.loss_steps += 1
+
+    def take_step(self, rate, labels_a_process, **inputs) -> None:
+        """Learn from inputs on the device; a graph of this computes with tensors in place of both numbers."""
         for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate_at(step, recipe)
-        inputs = learning_inputs(self.bare, batch, teacher_forcing_at(step, recipe))
-        loss = model(**inputs, num_items_in_batch=labels_a_process).loss
+            group.update(lr=rate, capturable=self.graph is not None)
+        loss = self.model(**inputs, num_items_in_batch=labels_a_process).loss
         self.accelerator.backward(loss)
-        if recipe.max_grad_norm:
-            self.accelerator.clip_grad_norm_(model.parameters(), recipe.max_grad_norm)
+        if self.recipe.max_grad_norm:
+            self.accelerator.clip_grad_norm_(self.model.parameters(), self.recipe.max_grad_norm)
         self.optimizer.step()
         self.optimizer.zero_grad()
         self.loss_sum += loss.detach()
-        self.loss_steps += 1
 
     def take_loss(self, step: int) -> float:
         """The mean loss since this was last asked; Diverged where it is no finite number."""
@@ -192,7 +203,8 @@ class Learner:
                 f"The loss is {mean} at step {step}: training has diverged. "
                 f"Choose a lower learning rate than {self.recipe.learning_rate}."
             )
-        self.loss_sum, self.loss_steps = torch.zeros_like(self.loss_sum), 0
+        self.loss_sum.zero_()  # a graph adds to this tensor
+        self.loss_steps = 0
         return mean
 
 
@@ -235,6 +247,7 @@ def train(
         OSError: the state cannot be read.
         ValueError: the batch cannot be shared out evenly over the processes, or does not fit in the memory.
         Diverged: the loss is no finite number; nothing of that step is saved.
+        DeviceFailed: the device's memory is full, or it does not answer.
     """
     recipe = recipe or task.recipe
     accelerator = accelerator or Accelerator()
@@ -247,30 +260,33 @@ def train(
         device=accelerator.device,
     )
     progress = RunState(generator or torch.Generator().manual_seed(0))
-    learner = Learner(model, recipe, accelerator)
+    learner = Learner(task, model, recipe, accelerator)
     if state_dir is not None and Path(state_dir).exists():
         load_state(accelerator, progress, state_dir)
     if progress.step in (0, recipe.steps):  # also where a run is resumed after its last step
-        progress.measure(model, task, until)
-        yield progress.report(model, recipe, float("nan"), probe)
+        with naming_device_failures(accelerator.device, progress.step, recipe):
+            progress.measure(model, task, until)
+            latest = progress.report(model, recipe, float("nan"), probe)
+        yield latest
     saved_at = time.monotonic()
     while progress.step < recipe.steps:
-        started = time.perf_counter()
-        whole = task.sample(progress.generator, recipe.batch_size)
-        learner.learn(whole, progress.step)
-        progress.step += 1
-        progress.tokens += whole.input_ids.numel() + whole.labels.numel()
-        is_last = progress.step == recipe.steps
-        is_measured = is_last or progress.step % recipe.evaluate_every == 0
-        is_wanted = report_every_step is not None and report_every_step.is_set()
-        is_reported = is_measured or is_wanted or progress.step % recipe.report_every == 0
-        loss = learner.take_loss(progress.step) if is_reported else math.nan  # a GPU is waited for
-        progress.seconds += time.perf_counter() - started
-        if not is_reported:
-            continue
-        if is_measured:
-            progress.measure(model, task, until)
-        latest = progress.report(model, recipe, loss, probe)
+        with naming_device_failures(accelerator.device, progress.step + 1, recipe):
+            started = time.perf_counter()
+            whole = task.sample(progress.generator, recipe.batch_size)
+            learner.learn(whole, progress.step)
+            progress.step += 1
+            progress.tokens += whole.input_ids.numel() + whole.labels.numel()
+            is_last = progress.step == recipe.steps
+            is_measured = is_last or progress.step % recipe.evaluate_every == 0
+            is_wanted = report_every_step is not None and report_every_step.is_set()
+            is_reported = is_measured or is_wanted or progress.step % recipe.report_every == 0
+            loss = learner.take_loss(progress.step) if is_reported else math.nan  # a GPU is waited for
+            progress.seconds += time.perf_counter() - started
+            if not is_reported:
+                continue
+            if is_measured:
+                progress.measure(model, task, until)
+            latest = progress.report(model, recipe, loss, probe)
         if state_dir is not None and (is_last or time.monotonic() - saved_at > save_every_seconds):
             save_state(accelerator, progress, state_dir)
             saved_at = time.monotonic()

@@ -20,7 +20,8 @@ from transformers import PreTrainedModel
 from hf_attn.architectures.registry import build_model
 from hf_attn.tasks import Recipe, Task
 from hf_attn.training.device import build_accelerator, describe_device
-from hf_attn.training.loop import Diverged, Report, train
+from hf_attn.training.failures import RunFailed
+from hf_attn.training.loop import Report, train
 
 WEIGHTS = "model.safetensors"  # in a state's folder, by accelerate
 
@@ -93,7 +94,7 @@ def train_slice(
                     reports.append(report)
                     if report.step >= until_step or (report.step and time.monotonic() >= until_time):
                         break
-        except Diverged as error:
+        except RunFailed as error:
             fault = str(error)
         files = {path.name: path.read_bytes() for path in folder.iterdir()} if folder.is_dir() else {}
     step = reports[-1].step if reports else state.step
@@ -121,12 +122,13 @@ def train_in_slices(
         The state after each slice.
 
     Raises:
-        Diverged: the loss is no finite number; the model keeps the weights of the slice before.
+        RunFailed: the loss is no finite number, or the device failed; the model keeps the weights of the
+            slice before.
     """
     while not state.is_over:
         state = take_slice(state)
         if state.fault:
-            raise Diverged(state.fault)
+            raise RunFailed(state.fault)
         read_weights(model, state)
         yield state
 

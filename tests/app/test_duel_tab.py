@@ -24,7 +24,7 @@ from demos.ui import formatting  # noqa: E402
 from hf_attn.checkpoints.save_load import load_checkpoint  # noqa: E402
 from hf_attn.tasks import TASKS  # noqa: E402
 from hf_attn.training.duel import count_parameters  # noqa: E402
-from hf_attn.training.loop import Diverged  # noqa: E402
+from hf_attn.training.failures import Diverged  # noqa: E402
 from tests.support.sessions import Event, follow_job, read_boards, wait_for  # noqa: E402
 
 TINY = {

@@ -19,7 +19,7 @@ from demos.server import api as endpoints
 from demos.session.catalog import ModelCatalog
 from hf_attn.checkpoints.save_load import load_checkpoint
 from hf_attn.interpret.attention_maps import attention_maps
-from hf_attn.training.loop import Diverged
+from hf_attn.training.failures import Diverged
 from tests.support.browser import serve_app
 from tests.support.sessions import begun
 

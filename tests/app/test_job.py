@@ -11,7 +11,7 @@ pytest.importorskip("gradio")
 from demos.core.limits import HOME
 from demos.jobs import job as jobs
 from demos.jobs.job import FAILED, FINISHED, PAUSED, RUNNING, STOPPED, Job, ReportedJob
-from hf_attn.training.loop import Diverged
+from hf_attn.training.failures import DeviceFailed, Diverged
 from tests.support.sessions import wait_for
 
 
@@ -313,6 +313,7 @@ def test_a_job_that_was_closed_can_be_begun_anew():
     [
         (ValueError("no such size."), "Counting failed: no such size.", False),
         (Diverged("The loss is nan."), "The loss is nan.", False),
+        (DeviceFailed("The memory is full."), "The memory is full.", False),
         (RuntimeError("no memory"), "Counting failed: no memory", True),
     ],
 )

@@ -28,7 +28,7 @@ from demos.ui.formatting import thin  # noqa: E402
 from hf_attn.architectures.families import architectures_of  # noqa: E402
 from hf_attn.checkpoints.save_load import load_checkpoint  # noqa: E402
 from hf_attn.tasks import TASKS, build_task  # noqa: E402
-from hf_attn.training.loop import Diverged  # noqa: E402
+from hf_attn.training.failures import Diverged  # noqa: E402
 from tests.support.sessions import Event, begun, board_of, changed, finished, follow, wait_for  # noqa: E402
 from tests.support.tables import write_table  # noqa: E402
 

@@ -258,7 +258,7 @@ for name in ("transformer", "additive"):
     model = build_model(task, recipe)
     whole = task.sample(torch.Generator().manual_seed(0), recipe.batch_size)
     before = highest()
-    learner = Learner(model, recipe, build_accelerator("cpu"))
+    learner = Learner(task, model, recipe, build_accelerator("cpu"))
     learner.learn(whole, 0)
     taken = highest() - before
     estimate = estimate_training(count_weights(model), model.config, recipe.batch_size, task)

@@ -186,7 +186,11 @@ def test_two_visitors_train_at_once_never_meet_and_one_who_leaves_harms_nobody(v
     third = visit()
     fill(third, "Steps", "10")
     third.get_by_role("button", name="Train", exact=True).click()
-    expect(third.locator("#note")).to_contain_text("Waiting for a free place")
+    expect(third.locator("#note")).to_contain_text("Waiting for a free place, this one is next")
+    fourth = visit()
+    fourth.get_by_role("button", name="Train", exact=True).click()
+    expect(fourth.locator("#note")).to_contain_text("Waiting for a free place, 1 before this one")
+    fourth.context.close()
     for page in (first, second):
         expect(page.locator("#runs tbody tr")).to_have_count(1)
     first.context.close()  # in the middle of its run: its place is free for the third

@@ -24,7 +24,8 @@ from hf_attn.training.duel import (
     plan_duel,
     pool_sizes,
 )
-from hf_attn.training.loop import Diverged, train
+from hf_attn.training.failures import Diverged
+from hf_attn.training.loop import train
 from tests.support.commands import in_process, rows_of
 
 COPY = build_task("copy", max_length=5, num_symbols=9)

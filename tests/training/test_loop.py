@@ -12,9 +12,9 @@ from hf_attn.evaluation.metrics import exact_matches, predict
 from hf_attn.tasks import Recipe, Task, build_task
 from hf_attn.training import loop
 from hf_attn.training.device import build_accelerator
+from hf_attn.training.failures import Diverged
 from hf_attn.training.loop import (
     CONFIRMING_SAMPLE,
-    Diverged,
     Learner,
     RunState,
     build_optimizer,
@@ -334,8 +334,8 @@ def test_a_run_that_diverges_stops_in_words():
 
 @pytest.mark.parametrize("loss", ["inf", "nan"])
 def test_a_loss_that_is_no_finite_number_has_diverged(loss):
-    _, model, recipe = tiny_run()
-    learner = Learner(model, recipe, build_accelerator("cpu"))
+    task, model, recipe = tiny_run()
+    learner = Learner(task, model, recipe, build_accelerator("cpu"))
     learner.loss_sum, learner.loss_steps = torch.tensor(float(loss)), 1
     with pytest.raises(Diverged, match=f"The loss is {loss} at step 3"):
         learner.take_loss(3)

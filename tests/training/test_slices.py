@@ -13,7 +13,8 @@ from safetensors.torch import save
 from hf_attn.architectures.registry import build_model
 from hf_attn.tasks import Recipe, build_task
 from hf_attn.training.device import build_accelerator
-from hf_attn.training.loop import Diverged, train
+from hf_attn.training.failures import RunFailed
+from hf_attn.training.loop import train
 from hf_attn.training.slices import SliceState, read_weights, train_in_slices, train_slice
 
 pytest.importorskip("gradio")
@@ -96,7 +97,7 @@ def test_a_slice_that_diverges_says_so_and_leaves_the_model_as_it_was(small):
     wild = replace(recipe, learning_rate=1e20, max_grad_norm=0.0, warmup_steps=0)
     model = build_model(task, wild, 0)
     before = save(model.state_dict())
-    with pytest.raises(Diverged, match="lower learning rate"):
+    with pytest.raises(RunFailed, match="lower learning rate"):
         list(train_in_slices(model, SliceState(task, wild, seed=0), take_two))
     assert save(model.state_dict()) == before
 

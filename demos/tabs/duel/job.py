@@ -10,7 +10,8 @@ from hf_attn.evaluation.baselines import Baseline, measure_beside
 from hf_attn.tasks import Recipe, Task
 from hf_attn.tasks.batch import PAD
 from hf_attn.training.duel import Budget, count_parameters, next_in_turn, plan_duel, pool_sizes
-from hf_attn.training.loop import VALIDATION_SAMPLE, Diverged
+from hf_attn.training.failures import RunFailed
+from hf_attn.training.loop import VALIDATION_SAMPLE
 
 from ...jobs.job import FAILED, RUNNING, Job
 from ...jobs.probe import Examples, Probe, take_row
@@ -74,7 +75,7 @@ class DuelJob(Job):
             run.advance()
             self.seconds[run.id] = run.seconds
             run.catch_up()
-        except Diverged as error:  # the others go on
+        except RunFailed as error:  # the others go on
             run.fail(error)
         if self.goal is not None:
             return any(run.status != FAILED and run.step < run.recipe.steps for run in self.runs)

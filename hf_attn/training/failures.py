@@ -1,0 +1,49 @@
+"""Why a run cannot go on, in sentences: its loss is no number, or its device failed."""
+
+import contextlib
+import traceback
+from collections.abc import Iterator
+
+import torch
+
+from hf_attn.tasks.recipes import Recipe
+from hf_attn.utils.text import shorten
+
+NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")  # as torch's devices say it
+
+
+class RunFailed(Exception):
+    """A run cannot go on; the message says why, and what to do."""
+
+
+class Diverged(RunFailed, ArithmeticError):
+    """The loss is no number any more."""
+
+
+class DeviceFailed(RunFailed, OSError):
+    """The device has no memory left, or does not answer any more."""
+
+
+@contextlib.contextmanager
+def naming_device_failures(device: torch.device, step: int, recipe: Recipe) -> Iterator[None]:
+    """Raise DeviceFailed where the device's memory is full, or it does not answer, at this step of a run."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        is_full = isinstance(error, MemoryError) or any(words in str(error).lower() for words in NO_MEMORY)
+        if not (is_full or isinstance(error, torch.AcceleratorError)):
+            raise
+        failure = f"Device '{device.type}' failed at step {step} ({shorten(error)})."
+        advice = "What was saved before stays: resume from it, or begin again on device 'cpu'."
+        if is_full:
+            traceback.clear_frames(error.__traceback__)  # they hold what filled the memory
+            failure = f"The memory of device '{device.type}' is full at step {step}."
+            advice = f"The model keeps what it learned before. Choose {_halve(recipe)}."
+        raise DeviceFailed(f"{failure} {advice}") from None
+
+
+def _halve(recipe: Recipe) -> str:
+    """Settings that take about half the memory, in words."""
+    sizes = {"batch_size": recipe.batch_size, "hidden_size": recipe.model.get("hidden_size")}
+    halves = [f"{name}={size // 2}" for name, size in sizes.items() if isinstance(size, int) and size > 1]
+    return " or ".join(halves) or "a shorter length"
