@@ -2,15 +2,18 @@
 
 import threading
 import time
+import types
 from dataclasses import dataclass, field, replace
 
 import pytest
+import torch
 
 pytest.importorskip("gradio")
 
 from demos.core.limits import HOME
 from demos.jobs import job as jobs
 from demos.jobs.job import FAILED, FINISHED, PAUSED, RUNNING, STOPPED, Job, ReportedJob
+from demos.jobs.loop import choose_gpu
 from hf_attn.training.failures import DeviceFailed, Diverged
 from tests.support.sessions import wait_for
 
@@ -369,3 +372,15 @@ def test_messages_keep_their_distance():
     seen = [job.at for _ in job.follow()]
     assert seen[:2] == [0, 0]
     assert len(seen) < 3 + job.worked_seconds / 0.1 + 2
+
+
+def test_jobs_are_shared_out_over_the_gpus_that_there_are(monkeypatch):
+    jobs = []
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    for _ in range(4):
+        jobs.append(types.SimpleNamespace(gpu=choose_gpu(jobs), loop=object()))
+    assert [job.gpu for job in jobs] == [0, 1, 0, 1]
+    jobs[1].loop = jobs[3].loop = None  # they have ended
+    assert choose_gpu(jobs) == 1
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    assert choose_gpu(jobs) == -1

@@ -203,6 +203,18 @@ def test_two_visitors_train_at_once_never_meet_and_one_who_leaves_harms_nobody(v
     third.context.close()
 
 
+@pytest.mark.gpu
+def test_where_there_is_a_gpu_visitors_train_on_it(visit):
+    pages = [visit(), visit()]
+    for page in pages:
+        fill(page, "Steps", "120")
+        page.get_by_role("button", name="Train", exact=True).click()
+    for page in pages:
+        expect_trained(page)
+        expect(page.locator("#tab-train .hf-origin")).to_contain_text("GPU, float32")
+        page.context.close()
+
+
 def test_an_lstm_shows_its_alignment_form_and_one_without_says_that_it_has_none(visit):
     page = visit()
     for model, steps in (("LSTM, dot attention (Luong)", "12"), ("LSTM without attention", "2")):

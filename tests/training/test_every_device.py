@@ -19,6 +19,7 @@ from hf_attn.checkpoints.training_record import build_training_record
 from hf_attn.models.positions import POSITION_TYPES
 from hf_attn.tasks import TASKS, build_task
 from hf_attn.tasks.base import CLASSES, SEQUENCE, TEXT
+from hf_attn.training import loop
 from hf_attn.training.device import build_accelerator
 from hf_attn.training.loop import train
 from tests.support.checks import assert_close, pad, random_rows
@@ -159,6 +160,20 @@ def test_removing_heads_costs_what_it_costs_on_a_processor(device):
         shares.append([outcome.exact_match for outcome in outcomes])
     assert shares[1] == pytest.approx(shares[0], abs=0.02)
     assert min(shares[0]) < 0.5
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("architecture", ["transformer", "decoder"])
+def test_steps_of_a_graph_learn_what_steps_by_themselves_do(architecture, monkeypatch, caplog):
+    task = build_task("copy")
+    recipe = dataclasses.replace(shorten(task.recipes_of(architecture)["product"]), steps=5 * STEPS)
+    model, reports = learn(task, recipe, "cuda")
+    assert not caplog.records, "recording failed"
+    monkeypatch.setattr(loop, "can_record", lambda *_: False)
+    plain, expected = learn(task, recipe, "cuda")
+    assert losses(reports) == pytest.approx(losses(expected), rel=BOUND)
+    for weight, wanted in zip(model.parameters(), plain.parameters(), strict=True):
+        assert_close(weight.detach(), wanted.detach(), 10 * BOUND)
 
 
 @pytest.mark.gpu
