@@ -81,6 +81,7 @@ checkpoints: $(VENV)/.app
 	$(BIN)/python -m hf_attn train dates --seed 0 --output-dir $(CHECKPOINTS)/attn-dates
 	$(BIN)/python -m hf_attn train dates --model additive --seed 0 --output-dir $(CHECKPOINTS)/bahdanau-dates
 	$(BIN)/python -m hf_attn train topics --seed 0 --output-dir $(CHECKPOINTS)/attn-docstring-topics
+	$(BIN)/python -m hf_attn train sentences --seed 0 --output-dir $(CHECKPOINTS)/attn-sentences
 	for file in $(CHECKPOINTS)/*/*.py; do ln -sf ../../hf_attn/models/$$(basename $$file) $$file; done
 
 # Measures every checkpoint anew, looks for its failures, and writes its card and the page that lists them all.

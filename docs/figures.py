@@ -13,6 +13,7 @@ from pathlib import Path
 from hf_attn.checkpoints.model_card import find_largest, find_worst_pattern
 from hf_attn.experiments import EXPERIMENTS
 from hf_attn.experiments.base import Row, over_seeds, settings_of
+from hf_attn.tasks.text.toy_english import FAMILIES
 from hf_attn.utils.markdown import write_line, write_percent, write_rule
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -165,6 +166,16 @@ TABLES: Mapping[str, tuple[str, Mapping[str, Pick]]] = {
             "parameters, or cells of the full table": setting("parameters"),
             "cells the text fills": figure("met", "{:,}"),
             "discount": figure("discount", "{:g}"),
+        },
+    ),
+    "words": (
+        "words",
+        {
+            "model": setting("model"),
+            "parameters": setting("parameters"),
+            "steps": setting("steps"),
+            "all": figure("exact_match"),
+            **{kind: figure(kind) for kind in FAMILIES},
         },
     ),
     "copy": ("positions", POSITIONS),

@@ -129,7 +129,11 @@ def read_map(model, task: Task, probe: Probe) -> tuple[torch.Tensor | None, dict
     rows, columns = list(answering.rows), list(answering.columns)
     kind = "alignment" if is_recurrent(model.config) else answering.kind
     allowed = build_attention_mask(answering.kind, len(rows), len(columns))
-    known = task.alignment(probe.source, probe.answer) if probe.answer else None
+    is_text = task.kind == TEXT  # all of it stands behind the start
+    source, answer = (
+        ("", task.decode(probe.batch.labels[0].tolist())) if is_text else (probe.source, probe.answer)
+    )
+    known = task.alignment(source, answer) if answer else None
     layers = len(answering.weights)
     shown = min(layers, max(1, LARGEST_MAPS // answering.weights[0].numel()))
     return answering.weights[-shown:], {

@@ -78,12 +78,7 @@ def one_of_each_class(task: Task) -> list[str]:
     return list(found.values())
 
 
-def beginnings(task: Task) -> list[str]:
-    texts = [task.decode([index for index in row if index >= 0]) for row in task.held_out(40).labels.tolist()]
-    return [" ".join(text.split()[:3]) for text in texts if len(text.split()) > 3 and text[0].isupper()]
-
-
-EXAMPLES = {SEQUENCE: held_out_of, CLASSES: one_of_each_class, TEXT: beginnings}
+EXAMPLES = {SEQUENCE: held_out_of, CLASSES: one_of_each_class, TEXT: lambda task: task.beginnings()}
 
 
 def refresh_choices(session: Session, chosen: str | None, seen: str | None) -> tuple[dict, str | None]:
@@ -104,6 +99,15 @@ def weights_of(session: Session, chosen: str | None) -> tuple:
     return chosen, run.step if run is not None else None
 
 
+def suits(opened: LoadedModel, text: str) -> bool:
+    """Whether a text that was written for another checkpoint can stay for this one."""
+    try:
+        opened.encode(text)
+    except ValueError:
+        return False
+    return opened.task is None or opened.task.suits(text)
+
+
 def choose_checkpoint(session: Session, chosen: str | None, text: str | None) -> dict:
     """Text, error, hint and chips for another checkpoint; an input that it can read stays."""
     updates = {"text": "", "error": "", "hint": "", **dict.fromkeys(CHIPS, gr.update(visible=False))}
@@ -116,9 +120,7 @@ def choose_checkpoint(session: Session, chosen: str | None, text: str | None) ->
             watched = opened.run.probe.source if opened.run is not None and opened.run.probe else ""
             if 0 < len(watched) < SHORT:
                 examples = list(dict.fromkeys([watched, *examples]))[: len(CHIPS)]
-            try:
-                opened.encode(text)
-            except ValueError:
+            if not suits(opened, text):
                 text = examples[0] if examples else ""
     except ValueError as error:
         return updates | {"error": notices.field_error(str(error))}

@@ -61,7 +61,7 @@ def build_card(name: str, task: Task, training: Mapping[str, Any]) -> str:
         write_percent=write_percent,
         example=task.worked_example,
         source_literal=json.dumps(task.worked_example.source, ensure_ascii=False),
-        unit=UNITS[task.kind],
+        unit=task.units or UNITS[task.kind],
         exactness=": ordinary code does this task exactly" if task.is_computable else "",
         how=HOW_JUDGED[task.kind],
         citations=family.citations + (variant.citations if variant else ()),
@@ -98,11 +98,13 @@ def find_worst(scores: Mapping[str, Mapping]) -> str | None:
 
 
 def find_worst_pattern(training: Mapping) -> tuple[str, float] | None:
-    """The pattern of a search with the smallest share of right answers, and that share.
+    """The pattern of a search, or of text the kind, with the smallest share of right answers, and that share.
 
     None where nothing was searched or nothing was wrong.
     """
-    patterns = (training.get("search") or {}).get("patterns", {})
+    search, results = training.get("search"), training.get("results") or {}
+    kinds = {name: score for name, score in results.get("by_size", {}).items() if not name.isdigit()}
+    patterns = search["patterns"] if search else kinds
     worst = find_worst(patterns)
     return None if worst is None else (worst, patterns[worst]["exact_match"])
 
@@ -178,7 +180,7 @@ def _summary(task: Task, training: Mapping) -> str:
     accuracy = {
         SEQUENCE: f"It gets {share} of {n} held-out examples right as a whole",
         CLASSES: f"It classifies {share} of {n} held-out texts right",
-        TEXT: f"It predicts {share} of {n} held-out tokens, each from those before it",
+        TEXT: f"It predicts {share} of {n} held-out {task.units or UNITS[TEXT]}, each from those before it",
     }[task.kind]
     hard = ""
     if worst := find_worst_pattern(training):
@@ -210,7 +212,11 @@ def _result_rows(results: Mapping) -> list[str]:
     named = {"all": results}
     if baseline := results.get("baseline"):
         named[BASELINE] = {**baseline, "measures": dict.fromkeys(results["measures"])}
-    named |= {f"{results['size_name']} {size}": score for size, score in results["by_size"].items()}
+    unknown = dict.fromkeys(results["measures"])  # a text's kinds have no perplexity of their own
+    named |= {
+        f"{results['size_name']} {size}": {**score, "measures": score["measures"] or unknown}
+        for size, score in results["by_size"].items()
+    }
     return [
         write_line(
             "held-out", "examples", "exact match", "95 % interval", *map(in_words, results["measures"])

@@ -255,8 +255,11 @@ def find_right(model, task: Task, batch: Batch, memory=None) -> torch.Tensor:
     What is written greedily is right to its last token exactly where the likeliest token is the true one at
     every place, given the true ones before it. (`exact_matches` of `predict` is the plain twin.)
     """
-    right, counts = next_logits(model, batch, memory).argmax(-1) == batch.labels, batch.labels != IGNORED
-    return (right | ~counts).all(dim=1) if task.kind == SEQUENCE else right[counts]
+    logits = next_logits(model, batch, memory)
+    if task.kind == TEXT:
+        return task.judge_tokens(logits, batch.labels)
+    right = logits.argmax(-1) == batch.labels
+    return (right | (batch.labels == IGNORED)).all(dim=1) if task.kind == SEQUENCE else right
 
 
 def refuse_too_long(task: Task, model) -> None:
@@ -346,22 +349,30 @@ def evaluate(model, task: Task, split: str = HELD_OUT, n: int = 1000, seed: int 
 def _evaluate_text(model, task: Task, batch: Batch, batch_size: int = 64) -> Evaluation:
     """Next tokens guessed, and how surprising the true ones are: perplexity exp(mean −log p)."""
     is_right: list[bool] = []
-    surprise = 0.0
+    surprise, tokens = 0.0, 0
     for part in parts_of(batch, model, batch_size):
         logits = next_logits(model, part).float()  # [B, T, V]
-        counts = part.labels != IGNORED
-        is_right += (logits.argmax(-1) == part.labels)[counts].tolist()
+        is_right += task.judge_tokens(logits, part.labels).tolist()
+        known = part.labels != IGNORED
+        tokens += int(known.sum())
         surprise += float(
-            torch.nn.functional.cross_entropy(logits[counts], part.labels[counts], reduction="sum")
+            torch.nn.functional.cross_entropy(logits[known], part.labels[known], reduction="sum")
         )
-    nats = surprise / len(is_right)
+    nats = surprise / tokens
     measures = {"perplexity": math.exp(nats), "bits_per_token": nats / math.log(2)}
     groups = groups_of_tokens(task, batch)
-    return Evaluation(score_answers(is_right, groups, task.groups_name, measures), {}, ())
+    by_size: dict = defaultdict(list)
+    for place, size in enumerate(task.sizes_of_tokens(batch.labels) or ()):
+        by_size[size].append(place)
+    scores = {
+        size: score_answers([is_right[k] for k in places], [groups[k] for k in places], task.groups_name)
+        for size, places in sorted(by_size.items())
+    }
+    return Evaluation(score_answers(is_right, groups, task.groups_name, measures), scores, ())
 
 
 def groups_of_tokens(task: Task, batch: Batch) -> list[Hashable]:
     """The group of each token of a text that counts: that of its passage, which it was drawn with."""
     groups = task.groups_of(batch) or range(len(batch))
-    counts = (batch.labels != IGNORED).sum(1).tolist()
+    counts = task.count_tokens(batch.labels).sum(1).tolist()
     return [group for group, count in zip(groups, counts, strict=True) for _ in range(count)]

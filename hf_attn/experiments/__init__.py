@@ -12,6 +12,7 @@ from hf_attn.experiments import (
     word_order,
 )
 from hf_attn.experiments.base import Experiment, Finding, Row, over_seeds
+from hf_attn.experiments.words import deciding_words
 
 EXPERIMENTS: dict[str, Experiment] = {
     "bottleneck": bottleneck.EXPERIMENT,
@@ -23,6 +24,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "ngrams": ngrams.EXPERIMENT,
     "positions": position_extrapolation.EXPERIMENT,
     "digits": addition_digits.EXPERIMENT,
+    "words": deciding_words.EXPERIMENT,
 }
 
 

@@ -22,6 +22,7 @@ from hf_attn.tasks.text.dates import Dates
 from hf_attn.tasks.text.language import Language
 from hf_attn.tasks.text.phrases import Phrases
 from hf_attn.tasks.text.pronunciation import Pronunciation
+from hf_attn.tasks.text.sentences import Sentences
 from hf_attn.tasks.text.topics import Topics
 from hf_attn.tasks.user.table_classes import OwnClasses
 from hf_attn.tasks.user.table_pairs import Pairs
@@ -44,6 +45,7 @@ TASKS: dict[str, type[Task]] = {
     "csv": OwnClasses,
     "pairs": Pairs,
     "text": Language,
+    "sentences": Sentences,
     "pronunciation": Pronunciation,
 }
 

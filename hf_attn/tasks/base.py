@@ -102,6 +102,8 @@ class Task(ABC):
     metric: ClassVar[str]  # what an exact match means here, in words
     size_name: ClassVar[str] = "length"  # what `size_of` counts
     is_computable: ClassVar[bool] = True  # ordinary code does it exactly
+    gap: ClassVar[str] = ""  # between a beginning and what is written behind it
+    units: ClassVar[str] = ""  # what is judged, in the plural, where it is not the kind's own
     groups_name: ClassVar[str] = ""  # what `groups_of` tells apart, in the plural
     is_spaced: ClassVar[bool] = True  # a target's symbols have spaces between
     signs: ClassVar[str] = ""  # symbols of a source that have none around
@@ -218,6 +220,18 @@ class Task(ABC):
         longest = max(len(verdict.wrong), len(verdict.expected), 1)
         return {"token_accuracy": (len(verdict.wrong) - sum(verdict.wrong)) / longest}
 
+    def count_tokens(self, labels: torch.Tensor) -> torch.Tensor:
+        """Of text: which tokens of labels [B, T] are judged, bool [B, T]; all that are learned."""
+        return labels != IGNORED
+
+    def judge_tokens(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Of text: whether each judged token is guessed, bool [N], row by row; logits [B, T, V]."""
+        return (logits.argmax(-1) == labels)[self.count_tokens(labels)]
+
+    def sizes_of_tokens(self, labels: torch.Tensor) -> list | None:  # noqa: ARG002
+        """Of text: what accuracy is told by, of each judged token; None where by nothing."""
+        return None
+
     def groups_of(self, batch: Batch) -> list[Hashable] | None:  # noqa: ARG002
         """The group that each example was drawn with; None where each was drawn by itself."""
         return None
@@ -229,6 +243,10 @@ class Task(ABC):
     def describe_data(self) -> str:
         """What was read of the user's own file, in a sentence; empty where there is none."""
         return ""
+
+    def beginnings(self) -> list[str]:
+        """Of text: how held-out passages begin, for a person to try."""
+        return []
 
     def hard_inputs(self, randomness: random.Random) -> HardInputs:  # noqa: ARG002
         """Inputs on which models stumble, by what is hard about them; here none.
@@ -306,6 +324,10 @@ class Task(ABC):
                 f"The input is empty; write {self.notation}, for example {self.worked_example.source!r}."
             )
         return [*self.ids(*self.split_source(text)), END]
+
+    def suits(self, text: str) -> bool:  # noqa: ARG002
+        """Whether a text that can be read is one that a person would give to this task."""
+        return True
 
     def decode(self, ids: Sequence[int]) -> str:
         """Target ids → text, up to the first `</s>`."""
@@ -428,8 +450,8 @@ def fixed_set(task: Task, split: str, n: int, seed: int) -> Batch:
     while len(seen) < n and barren < 10:
         batch = task._draw_split(generator, max(64, min(n, 1024)), split)
         rows = []
-        for row, ids in enumerate(batch.input_ids):
-            key = ids[ids != PAD].numpy().tobytes()
+        for row, ids in enumerate(batch.labels if task.kind == TEXT else batch.input_ids):
+            key = ids[(ids != PAD) & (ids != IGNORED)].numpy().tobytes()
             if key not in seen and len(seen) < n:
                 seen.add(key)
                 rows.append(row)

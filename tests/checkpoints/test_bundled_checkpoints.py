@@ -24,6 +24,9 @@ UNLIKELY = 0.01  # p below which two figures are not of the same model; examples
 FAR_OFF = 0.15  # a figure that is so far off is noticed with QUICK examples
 
 every_checkpoint = pytest.mark.parametrize("name", NAMES)
+# of text nothing is searched: many words are right
+SEARCHED = [name for name in NAMES if RECORDS[name]["task"]["name"] != "sentences"]
+every_searched = pytest.mark.parametrize("name", SEARCHED)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +49,7 @@ def agree(share: float, n: int, other_share: float, other_n: int) -> bool:
 @every_checkpoint
 def test_the_stored_figure_agrees_with_a_fresh_evaluation(name, fresh):
     stored, measured = RECORDS[name]["results"], fresh[name]
-    assert measured.examples == QUICK
+    assert measured.examples >= QUICK  # of text, the words that count in so many passages
     assert agree(stored["exact_match"], stored["examples"], measured.exact_match, measured.examples)
 
 
@@ -58,7 +61,7 @@ def test_a_stored_figure_far_off_would_not_agree(name, fresh):
             assert not agree(wrong, stored["examples"], measured.exact_match, measured.examples), wrong
 
 
-@every_checkpoint
+@every_searched
 def test_the_failures_that_a_card_shows_still_happen(name, loaded):
     model, task, search = loaded[name].model, loaded[name].task, RECORDS[name]["search"]
     rows = [*search["failures"], *(f for tried in search["patterns"].values() for f in tried["failures"])]
@@ -70,7 +73,7 @@ def test_the_failures_that_a_card_shows_still_happen(name, loaded):
     assert written == [row["prediction"] for row in rows]
 
 
-@every_checkpoint
+@every_searched
 def test_failures_were_looked_for_by_every_size_and_in_patterns(name):
     search, results = RECORDS[name]["search"], RECORDS[name]["results"]
     assert search["held_out"]["examples"] >= min(results["examples"], 800)
@@ -98,7 +101,8 @@ def test_the_collection_page_lists_every_checkpoint_as_measured():
 @every_checkpoint
 def test_the_hub_s_parser_reads_results_and_intervals(name):
     data = ModelCard.load(CARDS / name / "README.md").data
-    held_out = [RECORDS[name]["results"], RECORDS[name]["search"]["held_out"]]
+    search = RECORDS[name]["search"]
+    held_out = [RECORDS[name]["results"], *([search["held_out"]] if search else [])]
     results = max(held_out, key=lambda score: score["examples"])
     exact = next(result for result in data.eval_results if result.metric_type == "exact_match")
     assert data.model_name == name

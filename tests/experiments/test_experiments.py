@@ -26,6 +26,7 @@ from hf_attn.experiments import (
 )
 from hf_attn.experiments.base import learn, mean_of, with_parameters
 from hf_attn.experiments.length_generalization import LengthTest
+from hf_attn.experiments.words import deciding_words
 from hf_attn.generation.generate import generate_answer
 from hf_attn.tasks.batch import IGNORED
 from hf_attn.tasks.recipes import Recipe
@@ -67,6 +68,7 @@ def tiny(tmp_path_factory):
         "positions": position_extrapolation.Sizes(
             ("none", "learned"), (LengthTest("copy", 3, (4,), steps=2),), examples=20
         ),
+        "words": deciding_words.Sizes(steps=2, batch_size=4, contexts=(1,), counted=200, passages=60),
         "digits": addition_digits.Sizes((("padded", ("learned",)),), (1,), longest=2, steps=2, examples=20),
     }
 

@@ -87,9 +87,12 @@ def test_a_model_learns_while_maps_are_formed_and_a_head_is_removed(family):
         learn(model, output_attentions=True)
 
 
-@pytest.mark.parametrize("name", [name for name in TASKS if not issubclass(TASKS[name], CorpusTask)])
+DRAWN = [name for name in TASKS if not issubclass(TASKS[name], CorpusTask) and name != "sentences"]
+
+
+@pytest.mark.parametrize("name", DRAWN)
 def test_examples_are_drawn_and_told_apart_by_split(name):
-    """Rows of a corpus are drawn where the corpus lies, in the machine's own memory."""
+    """A corpus's rows are drawn, and sentences written, word by word in the machine's own memory."""
     task = build_task(name)
     sources, targets, keys = task.draw(MetaGenerator(), 8)
     splits = task.split_of(keys)

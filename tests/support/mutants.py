@@ -415,7 +415,7 @@ MUTANTS = [
         ("- (predictions == END).long() > 0", "- (predictions == END).long() >= 0",
          "what_stands_behind_the_end_does_not_count_and_a_missing_end_does"),
         ("scale = 1 + z * z / n", "scale = 1 + z / n", "the_interval_is_wilson_s"),
-        ("(right | ~counts).all(dim=1)", "right.all(dim=1)",
+        ("(right | (batch.labels == IGNORED)).all(dim=1)", "right.all(dim=1)",
          "the_verifier_and_the_labels_agree_on_what_is_right"),
         ("if not weight.isfinite().all():", "if weight.isinf().any():",
          "a_model_with_weights_that_are_no_numbers_is_not_measured[nan]"),
@@ -461,7 +461,7 @@ MUTANTS = [
     ),
     # What an interval was taken over
     *wrong_lines("hf_attn/evaluation/metrics.py", "tests/tasks/test_language.py",
-        ("counts = (batch.labels != IGNORED).sum(1).tolist()", "counts = [1] * len(batch)",
+        ("counts = task.count_tokens(batch.labels).sum(1).tolist()", "counts = [1] * len(batch)",
          "every_token_of_a_passage_is_in_the_group_of_its_document"),
     ),
     *wrong_lines("hf_attn/tasks/text/corpus.py", "tests/tasks/test_text_classification.py",

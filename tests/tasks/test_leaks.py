@@ -14,7 +14,7 @@ import torch
 
 from hf_attn.tasks import TASKS, build_task
 from hf_attn.tasks.base import TEXT
-from hf_attn.tasks.batch import PAD
+from hf_attn.tasks.batch import IGNORED, PAD
 from hf_attn.tasks.splits import HELD_OUT, SPLITS, TRAINING, VALIDATION, fold_text
 from hf_attn.tasks.text.corpus import CorpusTask
 
@@ -49,6 +49,8 @@ SEEN_AS = {"addition": as_sum, "modular": as_sum, "sort": as_heap, "recall": as_
 
 
 def sources_in(task, batch):
+    if task.kind == TEXT:
+        return [task.decode([index for index in row if index != IGNORED]) for row in batch.labels.tolist()]
     return [task.read_source([index for index in row if index != PAD]) for row in batch.input_ids.tolist()]
 
 

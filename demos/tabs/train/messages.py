@@ -27,7 +27,7 @@ LOOK_FOR = "the step at which the loss leaves its plateau."
 ON_RINGS = "the step at which the loss falls and the weight moves onto the rings."
 RIGHT = {  # kind of task → what was measured
     CLASSES: " {share} of {examples} held-out examples get the right class",
-    TEXT: " {share} of {examples} held-out next tokens are guessed, perplexity {perplexity:.2f}",
+    TEXT: " {share} of {examples} held-out {units} are guessed, perplexity {perplexity:.2f}",
 }
 CURVE_POINTS = 100  # of each curve in the table: a sparkline, or a line under another run's
 UNCOMPARED = ("model", "architecture", "report_every", "evaluate_every")  # of a recipe
@@ -88,7 +88,8 @@ def status_message(run: TrainingJob | None) -> str:
         score = run.evaluation.overall
         share, examples = formatting.percent(score.exact_match), formatting.count(score.examples)
         right = RIGHT.get(run.task.kind, " {share} of {examples} held-out examples are right")
-        sentence += right.format(share=share, examples=examples, **score.measures)
+        units = run.task.units or "next tokens"
+        sentence += right.format(share=share, examples=examples, units=units, **score.measures)
         sentence += f" {interval_in_words(score)}.{baseline_message(run)}"
     return sentence
 

@@ -97,6 +97,11 @@ class Language(OwnText):
             "how well each next token is guessed.",
         )
 
+    def beginnings(self) -> list[str]:
+        labels = self.held_out(40).labels.tolist()
+        texts = [self.decode([index for index in row if index >= 0]) for row in labels]
+        return [" ".join(text.split()[:3]) for text in texts if len(text.split()) > 3 and text[0].isupper()]
+
     def read_rows(self) -> list[Row]:
         if self.dataset:
             documents = list(
