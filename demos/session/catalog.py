@@ -3,7 +3,7 @@
 import contextlib
 import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from torch import nn
@@ -43,12 +43,17 @@ class LoadedModel:
     task: Task | None  # None where the checkpoint does not say what it learned
     weights: str  # what the weights are, in words
     run: TrainingJob | None = None  # where it is one of the session's
+    # symbols of the input that was encoded last → the visitor's words that they stand for
+    words: dict[str, str] = field(default_factory=dict)
 
     def encode(self, text: str) -> list[int]:
         """Ids of an input; ValueError says why it cannot be read."""
         limits_here().refuse_more("characters", len(text))
         if self.task is not None:
-            return self.task.encode(text)
+            ids = self.task.encode(text)
+            self.words.clear()
+            self.words.update(self.task.stand_ins(text))
+            return ids
         ids, most = self.tokenizer(text)["input_ids"], self.most_read
         if not text.strip() or (most is not None and len(ids) > most):
             allowed = f"1 to {count(most)}" if most is not None else "1 and more"
@@ -63,7 +68,12 @@ class LoadedModel:
         return self.tokenizer(before + text, add_special_tokens=False)["input_ids"]
 
     def read_text(self, ids: list[int]) -> str:
-        return self.task.decode(ids) if self.task else self.tokenizer.decode(ids, skip_special_tokens=True)
+        if self.task is None:
+            return self.tokenizer.decode(ids, skip_special_tokens=True)
+        text = self.task.decode(ids)
+        for symbol, word in self.words.items():
+            text = text.replace(symbol, word)
+        return text
 
     @property
     def most_read(self) -> int | None:
@@ -104,7 +114,11 @@ class LoadedModel:
     def labels(self, ids: Sequence[int]) -> list[str]:
         if self.task is None:
             return list(name_tokens(ids, self.tokenizer))
-        return label_tokens(self.tokenizer.convert_ids_to_tokens(ids))
+        return self.label(self.tokenizer.convert_ids_to_tokens(ids))
+
+    def label(self, symbols: Sequence[str]) -> list[str]:
+        """Name symbols for people, those that stand for a visitor's word by that word."""
+        return label_tokens([self.words.get(symbol, symbol) for symbol in symbols])
 
     @property
     def origin(self) -> str:

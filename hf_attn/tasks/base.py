@@ -325,6 +325,10 @@ class Task(ABC):
             )
         return [*self.ids(*self.split_source(text)), END]
 
+    def stand_ins(self, text: str) -> dict[str, str]:  # noqa: ARG002
+        """Symbols of this text that stand for words of it that the task does not know, with these words."""
+        return {}
+
     def suits(self, text: str) -> bool:  # noqa: ARG002
         """Whether a text that can be read is one that a person would give to this task."""
         return True

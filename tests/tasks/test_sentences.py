@@ -155,3 +155,8 @@ def test_a_sum_can_be_read_but_is_not_meant_for_this_model():
     assert TASK.encode("153+391")
     assert not TASK.suits("153+391")
     assert TASK.suits("The platypus slept")
+
+
+def test_symbols_for_words_that_are_not_known_say_which():
+    assert TASK.stand_ins("The Platypus saw Anna") == {"<new1>": "platypus", "<new2>": "saw"}
+    assert TASK.stand_ins("the cat") == {}

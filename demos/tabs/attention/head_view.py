@@ -220,7 +220,8 @@ def _view_checkpoint(opened: LoadedModel, settings: Settings, read: ReadInput | 
     maps, written = read.heads.maps, read.written
     kind, layer, index = choose_head(maps.answering, read, settings)
     original = read.heads.head(kind, layer, index)
-    rows, columns = (tuple(formatting.label_tokens(names)) for names in (original.rows, original.columns))
+    opened.encode(text)  # names its words
+    rows, columns = (tuple(opened.label(names)) for names in (original.rows, original.columns))
     original = dataclasses.replace(original, rows=rows, columns=columns)
     head = _switch(original, settings)
     rings = maps.align(kind, read.alignment)

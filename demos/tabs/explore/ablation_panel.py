@@ -146,6 +146,7 @@ def compare(opened: LoadedModel, checks: ExploreState, pick: AblationQuestion) -
 def read_answer(opened: LoadedModel, text: str, ids: tuple[int, ...]) -> dict:
     """An answer's symbols, and whether the task accepts it."""
     is_class = opened.kind == CLASSES
+    opened.encode(text)  # names its words
     symbols = [opened.class_names()[ids[0]]] if is_class else opened.labels(ids)
     correct = opened.task.verify(text, opened.task.decode(list(ids))).correct if opened.task else None
     return {"symbols": symbols, "changed": [False] * len(symbols), "correct": correct}

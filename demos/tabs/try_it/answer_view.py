@@ -145,7 +145,7 @@ class AnswerView:
             "map": self.show_map(ids if opened.model.can_generate() else []),
         }
         if opened.kind == TEXT:
-            value["passage"] = {"prompt": f"{self.source}{task.gap}", "text": task.decode(ids)}
+            value["passage"] = {"prompt": f"{self.source}{task.gap}", "text": opened.read_text(ids)}
         if task is not None and task.name == "parser":
             value["tree"] = read_tree(read_prefix(task.decode_symbols(ids)), task.tree(self.source))
         return value

@@ -213,6 +213,11 @@ class Sentences(Task):
         self.split_source(text)
         return [self.tokens[START], *self.words_of(text)]
 
+    def stand_ins(self, text: str) -> dict[str, str]:
+        """`<new1>` and so on, with the words that they stand for in this text."""
+        pairs = zip(self.split_source(text), self.words_of(text), strict=True)
+        return {symbol: word for symbol, word in pairs if symbol != word}
+
     def suits(self, text: str) -> bool:
         """Whether a text has a word that the model knows: any is read, but it need not be meant for it."""
         return any(word in WORDS for word in re.findall(r"[a-z]+", text.lower()))
