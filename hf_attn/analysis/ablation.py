@@ -5,6 +5,7 @@ head, an edge or a word out and answer again says by how much the answer changes
 arXiv:1905.10650; Li et al. 2016, arXiv:1612.08220), and on held-out examples, how often it is still right.
 """
 
+import itertools
 import re
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
@@ -189,7 +190,12 @@ def measure_outcomes(
 def _list_groups(task: Task, parts: Sequence[Batch]) -> list[Hashable]:
     """The group of each answer that `find_right` judges, part after part."""
     if task.kind == TEXT:
-        return [group for part in parts for group in groups_of_tokens(task, part)]
+        firsts = itertools.accumulate(map(len, parts), initial=0)
+        return [
+            group
+            for part, first in zip(parts, firsts, strict=False)
+            for group in groups_of_tokens(task, part, first)
+        ]
     found = [task.groups_of(part) for part in parts]
     if any(groups is None for groups in found):
         return list(range(sum(map(len, parts))))

@@ -371,8 +371,11 @@ def _evaluate_text(model, task: Task, batch: Batch, batch_size: int = 64) -> Eva
     return Evaluation(score_answers(is_right, groups, task.groups_name, measures), scores, ())
 
 
-def groups_of_tokens(task: Task, batch: Batch) -> list[Hashable]:
-    """The group of each token of a text that counts: that of its passage, which it was drawn with."""
-    groups = task.groups_of(batch) or range(len(batch))
+def groups_of_tokens(task: Task, batch: Batch, first: int = 0) -> list[Hashable]:
+    """The group of each token of a text that counts: that of its passage, which it was drawn with.
+
+    Where none were drawn together a passage is its own group, numbered from `first`.
+    """
+    groups = task.groups_of(batch) or range(first, first + len(batch))
     counts = task.count_tokens(batch.labels).sum(1).tolist()
     return [group for group, count in zip(groups, counts, strict=True) for _ in range(count)]

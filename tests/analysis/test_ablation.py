@@ -286,6 +286,18 @@ def test_the_error_of_a_drop_is_of_the_sums_of_groups_where_whole_groups_were_he
     assert (without.interval, without.over) == (group_interval(tally), f"{count} texts")
 
 
+def test_passages_of_different_parts_are_different_groups():
+    loaded = load_checkpoint(CARDS / "attn-sentences")
+    task = loaded.task_named()
+    trial = Trial((Intervention("remove", "decoder", 1, 2),))
+    whole, without = measure_outcomes(loaded.model, task, [trial], examples=200)
+    measured = evaluate(loaded.model, task, n=200).overall
+    assert (whole.exact_match, whole.interval) == (measured.exact_match, measured.interval)
+    assert whole.over == without.over == "200 passages"
+    assert whole.examples > 200 > ablation.BATCH
+    assert without.drop > 0.1, "this head reads the words that decide"
+
+
 def test_a_trained_model_needs_some_heads_and_not_others_and_its_weights_where_they_are():
     loaded = load_checkpoint(CARDS / "attn-addition")
     outcomes = list(measure_outcomes(loaded.model, loaded.task_named(), examples=100))
