@@ -7,18 +7,26 @@ arXiv:1905.10650; Li et al. 2016, arXiv:1612.08220), and on held-out examples, h
 
 import itertools
 import re
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
 
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from hf_attn.evaluation.metrics import Interval, find_right, groups_of_tokens, next_logits, score_answers
+from hf_attn.evaluation.metrics import (
+    Interval,
+    Score,
+    find_right,
+    groups_of_tokens,
+    next_logits,
+    score_answers,
+)
 from hf_attn.generation.decoders import is_decoder_only
 from hf_attn.generation.generate import check_source, evaluating, greedy_ids, most_tokens
-from hf_attn.interpret.interventions import Intervention, count_heads, intervening, intervening_by_row
+from hf_attn.interpret.interventions import Intervention, count_heads, intervening_by_row
 from hf_attn.tasks.base import TEXT, Task, check_count
-from hf_attn.tasks.batch import IGNORED, Batch
+from hf_attn.tasks.batch import IGNORED, PAD, Batch
 
 BATCH = 64  # rows that are read at once
 
@@ -30,16 +38,20 @@ class Trial:
     Attributes:
         interventions: what is changed of the attention, in this order.
         without: places of the source's tokens that are left out; the others move up.
+        edges: of each example, in all layers and heads: "known" removes those from what is written to what
+            it is known to depend on (`Task.alignment`), "control" those to the token before each of these.
     """
 
     interventions: tuple[Intervention, ...] = ()
     without: tuple[int, ...] = ()
+    edges: Literal["", "known", "control"] = ""
 
     @property
     def name(self) -> str:
         """For people: "remove cross.1.0", "without token 3"."""
         tokens = [f"without token {place}" for place in self.without]
-        return ", ".join([*map(str, self.interventions), *tokens]) or "whole model"
+        edges = [f"remove {self.edges} edges"] if self.edges else []
+        return ", ".join([*map(str, self.interventions), *tokens, *edges]) or "whole model"
 
     @property
     def has_places(self) -> bool:
@@ -89,6 +101,8 @@ class Outcome:
         standard_error: of drop, measured on the same examples: √(Var(d) / n), d = right before − right after;
             where examples came in groups, √(G/(G−1) Σ_g (Σ_i d_i − d̄)²) / n.
         over: what the interval and the error were taken over, as "89 modules"; empty without groups.
+        by_size: the score of the examples of each size, as `eval` tells them apart; of text without sizes,
+            empty.
     """
 
     trial: Trial
@@ -98,6 +112,7 @@ class Outcome:
     drop: float
     standard_error: float
     over: str = ""
+    by_size: Mapping[Hashable, Score] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -127,10 +142,12 @@ class Removal:
         return tuple(self.probabilities[self.predicted] - left for left in self.remaining)
 
 
-def list_trials(model) -> list[Trial]:
+def list_trials(model, task: Task | None = None) -> list[Trial]:
     """What there is to try on a model's attention; nothing where it has none.
 
-    Without each head, without each layer's attention, then each kind's weights uniform and permuted.
+    Without each head, without each layer's attention, then each kind's weights uniform and permuted. With a
+    task whose answers are known to depend on tokens, without these edges and without those beside them
+    (`Trial.edges`).
     """
     heads, layers, kinds = [], [], []
     for kind, counts in count_heads(model).items():
@@ -139,7 +156,18 @@ def list_trials(model) -> list[Trial]:
             if count > 1:
                 layers.append(Intervention("remove", kind, layer))
         kinds += [Intervention(action, kind) for action in ("uniform", "permute")]
-    return [Trial((intervention,)) for intervention in (*heads, *layers, *kinds)]
+    trials = [Trial((intervention,)) for intervention in (*heads, *layers, *kinds)]
+    if task is not None and trials and knows_edges(model, task):
+        trials += [Trial(edges="known"), Trial(edges="control")]
+    return trials
+
+
+def knows_edges(model, task: Task) -> bool:
+    """Whether a model writes what a task knows the alignment of."""
+    if not model.can_generate():
+        return False
+    known = task.worked_example
+    return task.alignment(known.source, known.target) is not None
 
 
 def measure_outcomes(
@@ -158,33 +186,70 @@ def measure_outcomes(
         seed: which examples.
 
     Raises:
-        ValueError: no example, a trial leaves tokens out, or the model has no such kind, layer or head.
+        ValueError: no example, a trial leaves tokens out or names edges that the task does not know, or the
+            model has no such kind, layer or head.
     """
     check_count(examples, "examples")
-    trials = list_trials(model) if trials is None else trials
+    trials = list_trials(model, task) if trials is None else trials
     for trial in trials:
         if trial.without:
             raise ValueError(f"{trial.name!r}: each held-out example has other tokens; try it on one source.")
+        if trial.edges and not knows_edges(model, task):
+            raise ValueError(f"{trial.name!r}: task {task.name!r} does not know what an answer depends on.")
     batch = task.held_out(examples, seed).to(next(model.parameters()).device)
     has_places = any(trial.has_places for trial in trials)  # which short examples may not have
     parts = [batch] if has_places else list(_parts_of_like_length(batch))
     memories = [_read_sources(model, part) for part in parts]
     groups = _list_groups(task, parts)
+    sizes = [size for part in parts for size in task.sizes_of_tokens(part.labels) or ()]
     whole: torch.Tensor | None = None
     for trial in (Trial(), *trials):
         is_encoder_whole = all(intervention.kind != "encoder" for intervention in trial.interventions)
-        with intervening(model, trial.interventions):
-            right = [
-                find_right(model, task, part, memory if is_encoder_whole else None).cpu()
-                for part, memory in zip(parts, memories, strict=True)
-            ]
+        right = []
+        for part, memory in zip(parts, memories, strict=True):
+            rows: Sequence[Sequence[Intervention]] = [trial.interventions]
+            if trial.edges:
+                rows = [
+                    [*trial.interventions, *edges] for edges in _find_edges(model, task, part, trial.edges)
+                ]
+            with intervening_by_row(model, rows):
+                right.append(find_right(model, task, part, memory if is_encoder_whole else None).cpu())
         is_right = torch.cat(right)
         whole = is_right if whole is None else whole
         lost = whole.double() - is_right.double()
         score = score_answers(is_right.tolist(), groups, task.groups_name)
         error = _standard_error(lost, groups)
         figures = score.examples, score.exact_match, score.interval, float(lost.mean()), error
-        yield Outcome(trial, *figures, score.over)
+        yield Outcome(trial, *figures, score.over, _score_sizes(is_right.tolist(), groups, sizes, task))
+
+
+def _score_sizes(right: list[bool], groups: list[Hashable], sizes: list, task: Task) -> dict[Hashable, Score]:
+    places: dict[Hashable, list[int]] = {}
+    for place, size in enumerate(sizes):
+        places.setdefault(size, []).append(place)
+    return {
+        size: score_answers([right[k] for k in of], [groups[k] for k in of], task.groups_name)
+        for size, of in sorted(places.items())
+    }
+
+
+def _find_edges(model, task: Task, batch: Batch, which: str) -> list[list[Intervention]]:
+    """Interventions for each row of a batch: its known edges removed, or those to the token before each."""
+    kind = "decoder" if is_decoder_only(model) else "cross"
+    width, found = batch.input_ids.shape[1], []
+    for ids, labels in zip(batch.input_ids.tolist(), batch.labels.tolist(), strict=True):
+        source = [index for index in ids if index != PAD]
+        first, before = (width - 1, width - len(source)) if kind == "decoder" else (0, 0)
+        alignment = task.alignment(task.read_source(source), task.decode(labels)) or []
+        edges = []
+        for place, row in enumerate(alignment[: len([label for label in labels if label != IGNORED])]):
+            known = {key for key, needed in enumerate(row) if needed}
+            keys = known if which == "known" else {key - 1 for key in known if key} - known
+            edges += [
+                Intervention("remove", kind, query=first + place, key=before + key) for key in sorted(keys)
+            ]
+        found.append(edges)
+    return found
 
 
 def _list_groups(task: Task, parts: Sequence[Batch]) -> list[Hashable]:
@@ -249,7 +314,7 @@ def measure_changes(
     check_source(input_ids, max_new_tokens)
     input_ids = input_ids.to(next(model.parameters()).device)
     for trial in trials:
-        _refuse_places(trial, input_ids.shape[1], model)
+        refuse_trial(trial, input_ids.shape[1], model)
     limit = 1
     if model.can_generate():
         most = most_tokens(model, input_ids.shape[1])
@@ -258,8 +323,10 @@ def measure_changes(
     return [change for batch in batches for change in _compare(model, input_ids, batch, limit)]
 
 
-def _refuse_places(trial: Trial, length: int, model) -> None:
+def refuse_trial(trial: Trial, length: int, model) -> None:
     """Refuse to leave out tokens that are not there, or that move the queries and keys a trial names."""
+    if trial.edges:
+        raise ValueError(f"{trial.name!r} is for held-out examples; of one source, name the edge.")
     for place in trial.without:
         if not 0 <= place < length:
             raise ValueError(f"token {place} is not there: the source has tokens 0 to {length - 1}.")
@@ -274,7 +341,8 @@ def _refuse_places(trial: Trial, length: int, model) -> None:
 def _compare(model, input_ids: torch.Tensor, trials: Sequence[Trial], limit: int) -> list[Change]:
     """The changes of a batch of trials; row 0 of what is read is the whole model on the whole source."""
     tried = [Trial(), *trials]
-    ids, mask = _leave_out(model, input_ids[0], [trial.without for trial in tried])
+    side = "left" if is_decoder_only(model) else "right"  # behind which an answer is written
+    ids, mask = leave_out(model, input_ids[0], [trial.without for trial in tried], side)
     with intervening_by_row(model, [trial.interventions for trial in tried]):
         if model.can_generate():
             rows = greedy_ids(model, ids, mask, limit).tolist()
@@ -286,7 +354,7 @@ def _compare(model, input_ids: torch.Tensor, trials: Sequence[Trial], limit: int
             answers = [(choice,) for choice in logits[:, 0].argmax(-1).tolist()]
     if model.can_generate():
         written = len(answers[0]) + (input_ids.shape[1] - 1 if is_decoder_only(model) else 0)
-        _refuse_queries(trials, written)
+        refuse_queries(trials, written)
     log_p = logits.double().log_softmax(-1).cpu()  # [1 + trials, T, V]
     p, whole = log_p.exp(), log_p[0]
     varied = (p - p[0]).abs().sum(-1) / 2
@@ -297,7 +365,7 @@ def _compare(model, input_ids: torch.Tensor, trials: Sequence[Trial], limit: int
     ]
 
 
-def _refuse_queries(trials: Sequence[Trial], written: int) -> None:
+def refuse_queries(trials: Sequence[Trial], written: int) -> None:
     """Refuse queries behind the end of the answer, where nothing was changed."""
     for intervention in (one for trial in trials for one in trial.interventions):
         if intervention.kind != "encoder" and (intervention.query or 0) >= written:
@@ -314,19 +382,22 @@ def _strip(row: list[int], padding: int) -> tuple[int, ...]:
     return tuple(row)
 
 
-def _leave_out(
-    model, source: torch.Tensor, places: Sequence[Sequence[int]]
+def leave_out(
+    model, source: torch.Tensor, places: Sequence[Sequence[int]], side: str
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """(ids [B, S], mask [B, S] or None): a source [S] without the tokens at places[b] in row b."""
+    """(ids [B, S], mask [B, S] or None): a source [S] without the tokens at places[b] in row b.
+
+    Padding stands on the side, "left" or "right".
+    """
     rows = [
         [index for place, index in enumerate(source.tolist()) if place not in without] for without in places
     ]
-    side = "left" if is_decoder_only(model) else "right"
+    padding_token = model.config.get_text_config().pad_token_id or 0
     ids, mask = (
         torch.nn.utils.rnn.pad_sequence(
             [torch.tensor(row) for row in values], batch_first=True, padding_value=padding, padding_side=side
         ).to(source.device)
-        for values, padding in ((rows, model.config.pad_token_id), ([[1] * len(row) for row in rows], 0))
+        for values, padding in ((rows, padding_token), ([[1] * len(row) for row in rows], 0))
     )
     return ids, None if mask.all() else mask
 
@@ -376,7 +447,7 @@ def measure_removal(model, tokenizer: PreTrainedTokenizerFast, text: str) -> Rem
     left_out = [[], *[places for _, places in groups]]
     logits = []
     for start in range(0, len(left_out), BATCH):
-        rows, mask = _leave_out(model, source, left_out[start : start + BATCH])
+        rows, mask = leave_out(model, source, left_out[start : start + BATCH], "right")
         logits.append(next_logits(model, Batch(rows, rows, mask)))
     probabilities = torch.cat(logits).float().softmax(-1).cpu()
     predicted = int(probabilities[0].argmax())

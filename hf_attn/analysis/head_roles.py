@@ -46,6 +46,14 @@ ROLES: Mapping[str, Role] = {
         "weight on what the answer is known to depend on", "the share of the keys it depends on"
     ),
 }
+ROLES_OF_MANY: Mapping[str, Role] = {  # examples; of one there is but one side of a choice
+    **ROLES,
+    "chooses": Role(
+        "alignment where the earlier of two words decides, or where the later one does: the smaller mean",
+        "the smaller share of the keys",
+    ),
+}
+SIDES = {"earlier": True, "later": False}  # of a choice between two words: which of them it is
 Figures = dict[str, torch.Tensor]  # name in ROLES or THEORY → [L, H]
 
 
@@ -55,8 +63,8 @@ class HeadRoles:
 
     Attributes:
         examples: how many.
-        trained: kind ("encoder", "decoder", "cross") → name in ROLES and in THEORY → [L, H]; NaN where no
-            query had an occasion, such as the key after it in a decoder.
+        trained: kind ("encoder", "decoder", "cross") → name in ROLES_OF_MANY and in THEORY → [L, H]; NaN
+            where no query had an occasion, such as the key after it in a decoder.
         untrained: the same of the same model before its first step; empty where it was not asked for.
         even: kind → name → what even attention scores on the same examples.
     """
@@ -200,10 +208,15 @@ def measure_even_attention(
     maps: AttentionMaps, alignment: Sequence[Sequence[int]] | None = None
 ) -> dict[str, dict[str, float]]:
     """What even attention would score where `maps` were made: kind → name in ROLES and in THEORY → figure."""
+    measured = measure_heads(_spread_maps(maps), alignment)
+    return {kind: {name: float(score) for name, score in own.items()} for kind, own in measured.items()}
+
+
+def _spread_maps(maps: AttentionMaps) -> AttentionMaps:
+    """The maps of one layer of one head that attends evenly."""
     masks = {kind: build_attention_mask(kind, *getattr(maps, kind).shape[-2:]) for kind in maps.kinds}
     even: dict[str, Any] = {kind: spread_evenly(mask)[None, None] for kind, mask in masks.items()}
-    measured = measure_heads(replace(maps, **even), alignment)
-    return {kind: {name: float(score) for name, score in own.items()} for kind, own in measured.items()}
+    return replace(maps, **even)
 
 
 def build_untrained(model: PreTrainedModel, seed: int = 0) -> PreTrainedModel:
@@ -241,19 +254,40 @@ def measure_head_roles(
         maps = attention_maps(model, batch, row=row, tokenizer=tokenizer)
         if maps.answering is None:
             raise ValueError("This model has no attention to measure: it reads step by step.")
-        alignment = None
+        alignment = chosen = None
         if task.kind != CLASSES:
-            alignment = task.alignment(task.read_source(maps.source_ids), task.decode(maps.answer_ids))
-        of_trained.append(measure_heads(maps, alignment))
-        of_even.append(measure_even_attention(maps, alignment))
+            written = task.read_source(maps.source_ids), task.decode(maps.answer_ids)
+            alignment, chosen = task.alignment(*written), task.chosen_first(*written)
+        of_trained.append(_measure_example(maps, alignment, chosen))
+        of_even.append(_measure_example(_spread_maps(maps), alignment, chosen))
         if untrained is not None:
             maps = attention_maps(untrained, batch, row=row, tokenizer=tokenizer)
-            of_untrained.append(measure_heads(maps, alignment))
-    even = {
-        kind: {name: float(mean) for name, mean in scores.items()}
-        for kind, scores in average(of_even).items()
-    }
-    return HeadRoles(len(batch), average(of_trained), average(of_untrained), even)
+            of_untrained.append(_measure_example(maps, alignment, chosen))
+    trained, before, spread = (_take_smaller(average(of)) for of in (of_trained, of_untrained, of_even))
+    even = {kind: {name: float(mean) for name, mean in scores.items()} for kind, scores in spread.items()}
+    return HeadRoles(len(batch), trained, before, even)
+
+
+def _measure_example(maps: AttentionMaps, alignment, chosen: Sequence[bool | None] | None):
+    """`measure_heads`, and the alignment on each side of a choice, by its name in SIDES."""
+    found = measure_heads(maps, alignment)
+    if chosen is None or maps.answering is None:
+        return found
+    kind = maps.answering.kind
+    for name, side in SIDES.items():
+        rows = [row if of is side else [0] * len(row) for row, of in zip(alignment, chosen, strict=True)]
+        roles = measure_roles(getattr(maps, kind), kind, alignment=maps.align(kind, rows))
+        found[kind][name] = roles["alignment"]
+    return found
+
+
+def _take_smaller(means: dict[str, Figures]) -> dict[str, Figures]:
+    """The role "chooses" of the alignments on both sides."""
+    for figures in means.values():
+        sides = [figures.pop(name) for name in SIDES if name in figures]
+        if sides:
+            figures["chooses"] = torch.minimum(*sides)
+    return means
 
 
 def average(examples: Sequence[Mapping[str, Mapping]]) -> dict[str, Figures]:

@@ -66,7 +66,7 @@ def ablate(
     """Measure a checkpoint without a head, layer, edge or token.
 
     All the options act together. Without options each head, each layer and each token of TEXT is removed in
-    turn. Layers and heads are numbered from 0.
+    turn, and the edges to what answers are known to depend on. Layers and heads are numbered from 0.
     """
     import torch
 
@@ -98,7 +98,7 @@ def measure_held_out(
     """Apply all changes together; without changes, remove each part of the model in turn."""
     from hf_attn.analysis.ablation import Trial, list_trials, measure_outcomes
 
-    trials = [Trial(tuple(changes))] if changes else list_trials(loaded.model)
+    trials = [Trial(tuple(changes))] if changes else list_trials(loaded.model, task)
     if not trials:
         raise ValueError(f"{loaded.path} has no attention to change; give a TEXT to leave tokens out of.")
     with working(f"Measuring {examples} held-out examples as they are and {len(trials)} times changed …"):
@@ -131,13 +131,14 @@ def print_outcomes(checkpoint: "Path", task: "Task", outcomes: "Sequence[Outcome
                 **score_row(outcome),
                 drop=outcome.drop,
                 standard_error=outcome.standard_error,
+                by_size={str(size): score.exact_match for size, score in outcome.by_size.items()},
             )
         return
     rows = [
         (outcome.trial.name, *score_cells(outcome), f"{outcome.drop:.1%} ± {outcome.standard_error:.1%}")
         for outcome in outcomes
     ]
-    title = f"{checkpoint}: {task.name}, {outcomes[0].examples} held-out examples"
+    title = f"{checkpoint}: {task.name}, {outcomes[0].examples} held-out {task.units or 'examples'}"
     print_table(
         "", "exact match", interval_title(outcomes[0]), "lost ± standard error", rows=rows, title=title
     )

@@ -37,6 +37,7 @@ COLUMNS = {
     "first": "first",
     "separator": "sep.",
     "alignment": "align",
+    "chooses": "chooses",
     "entropy": "entropy",
     "effective_rank": "rank",
 }
@@ -131,10 +132,10 @@ def tabulate(found: "HeadRoles", kind: str) -> tuple[list[str], list[tuple]]:
 
 def print_legend(names: "Sequence[str]") -> None:
     from hf_attn.analysis.head_metrics import THEORY
-    from hf_attn.analysis.head_roles import ROLES
+    from hf_attn.analysis.head_roles import ROLES_OF_MANY
 
     for name in names:
-        definition = ROLES[name].definition if name in ROLES else THEORY[name]
+        definition = ROLES_OF_MANY[name].definition if name in ROLES_OF_MANY else THEORY[name]
         print(f"{COLUMNS[name]}: {definition}")
     print("even: what attention spread evenly would score, which is chance")
 

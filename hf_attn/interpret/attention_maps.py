@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from hf_attn.architectures.families import is_recurrent
+from hf_attn.architectures.families import is_ours, is_recurrent
 from hf_attn.architectures.map_sizes import estimate_map_bytes
 from hf_attn.generation.decoders import find_start, is_decoder_only
 from hf_attn.generation.generate import generate_answer, most_tokens
@@ -37,7 +37,8 @@ class AttentionMaps:
 
     Attributes:
         encoder: [L, H, S, S]; None where there is none.
-        decoder: [L, H, T, T]; row t is what the t-th token written read of what was written before it.
+        decoder: [L, H, T, T]; row t is what the t-th token written read of what was written before it. Where
+            a decoder-only model writes nothing, [L, H, S, S]; row s is what the s-th token reads itself.
         cross: [L, H, T, S]; row t is what the t-th token written read of the source.
         source_ids: of S; none of an image.
         target_ids: of the rows of `decoder` and `cross`: the token being written.
@@ -45,7 +46,8 @@ class AttentionMaps:
         source_tokens, target_tokens, decoder_tokens: the same as labels: what the tokenizer calls them, or
             where there is none the ids as text.
         written_from: the row of `decoder` that writes the answer's first token: 0, except where one sequence
-            holds source and target (decoder-only); `decoder` is then [L, H, N, N] over both.
+            holds source and target (decoder-only); `decoder` is then [L, H, N, N] over both. Where nothing is
+            written, behind the last row.
     """
 
     encoder: torch.Tensor | None
@@ -69,6 +71,11 @@ class AttentionMaps:
         """Ids of what is written, without the source that a decoder-only model reads before it."""
         return self.target_ids[self.written_from :]
 
+    @property
+    def _first_row(self) -> int:
+        """The first row of `decoder` that belongs to the answer; all do where nothing is written."""
+        return self.written_from if self.answer_ids else 0
+
     def relabel(self, label: Callable[[list[int]], Iterable[str]]) -> "AttentionMaps":
         """The same maps with the labels that a function has for ids, as `tokenizer.convert_ids_to_tokens`."""
         labels: dict[str, Any] = {}
@@ -86,7 +93,7 @@ class AttentionMaps:
         """A task's alignment [T][S] in the shape of a kind's map; None where the answer reads no source."""
         if kind == "encoder" or self.answering is None or self.answering.kind != kind:
             return None
-        before = self.written_from if kind == "decoder" else 0
+        before = self._first_row if kind == "decoder" else 0
         rows, columns = self.sides(kind)
         return fit_alignment(alignment, len(rows), len(columns), before)
 
@@ -96,8 +103,8 @@ class AttentionMaps:
         if self.cross is not None:
             return AnsweringMap("cross", self.cross, self.target_tokens, self.source_tokens)
         if self.decoder is not None:
-            rows = self.decoder[:, :, self.written_from :]
-            return AnsweringMap("decoder", rows, self.target_tokens[self.written_from :], self.decoder_tokens)
+            rows, first = self.decoder[:, :, self._first_row :], self._first_row
+            return AnsweringMap("decoder", rows, self.target_tokens[first:], self.decoder_tokens)
         if self.encoder is not None:
             return AnsweringMap("encoder", self.encoder, self.source_tokens, self.source_tokens)
         return None
@@ -179,7 +186,7 @@ def attention_maps(
     *,
     tokenizer=None,
     row: int | None = None,
-    strategy: str = "greedy",
+    strategy: str | None = None,
     num_beams: int | None = None,
     max_new_tokens: int | None = None,
     max_bytes: int = MEMORY_LIMIT,
@@ -196,11 +203,13 @@ def attention_maps(
             None is given. Of a vision encoder what its image processor returns, pixel_values
             [1, C, height, width], or an image (with the processor as the tokenizer).
         target: text, ids [1, T] or [T], or a tokenizer's output: what is to be written; None lets the model
-            write; "" shows a decoder-only model the source alone. An encoder-decoder without a head reads
-            its input again.
+            write. "" shows a decoder-only model the source alone, and so does None to those of others, unless
+            `strategy` or `max_new_tokens` asks them to write. An encoder-decoder without a head reads its
+            input again.
         tokenizer: reads text and names the tokens.
         row: which one of several rows, from 0; of a target in rows, the same.
-        strategy: how the model writes where it must: a name in STRATEGIES; of "beam" the best is shown.
+        strategy: how the model writes where it must: a name in STRATEGIES (default: "greedy"); of "beam" the
+            best is shown.
         num_beams: K of beam search (default: 4).
         max_new_tokens: most tokens that it writes; as many as it has positions for where None.
         max_bytes: refuse to compute maps larger than this.
@@ -213,6 +222,8 @@ def attention_maps(
             would be too large, or the model gives none.
     """
     refuse_without_attention(model)
+    is_asked = writes_unasked(model) or strategy is not None or max_new_tokens is not None
+    strategy = "greedy" if strategy is None else strategy
     complete_settings(strategy, {"num_beams": num_beams})
     if model.main_input_name == "pixel_values":
         refuse_target(model, target)
@@ -221,7 +232,9 @@ def attention_maps(
     refuse_length(model, source.shape[1], 0, max_bytes)
     if not takes_target(model):
         return _read_maps(model, source, None, tokenizer, token_types)
-    if written is None and model.can_generate():
+    if written is None and is_decoder_only(model) and not is_asked:
+        written = source[:, :0]
+    elif written is None and model.can_generate():
         most = most_tokens(model, source.shape[1])
         most = most if max_new_tokens is None else min(most, max_new_tokens)
         generation = generate_answer(model, source, strategy, num_beams=num_beams, max_new_tokens=most)
@@ -230,6 +243,11 @@ def attention_maps(
         written = source
     refuse_length(model, source.shape[1], written.shape[1], max_bytes)
     return _read_maps(model, source, written, tokenizer)
+
+
+def writes_unasked(model: PreTrainedModel) -> bool:
+    """Whether a model writes where no target is given: not a decoder-only model that others trained."""
+    return not is_decoder_only(model) or is_ours(model.config.model_type)
 
 
 def _read_maps(model, source, written, tokenizer, token_types=None) -> AttentionMaps:
@@ -255,8 +273,8 @@ def lay_out(
 ) -> tuple[AttentionMaps, dict]:
     """Which token stands at each row and column of the maps, and what the model is given to make them.
 
-    The source is [1, S] ids; what is written is [1, T] ids, or None for a model that only reads. ValueError
-    where one token reads nothing.
+    The source is [1, S] ids; what is written is [1, T] ids, or None for a model that only reads. A
+    decoder-only model may write nothing: each token of its source then has a row of its own.
 
     Returns:
         (maps without weights, the arguments of a forward pass).
@@ -267,8 +285,8 @@ def lay_out(
     if written is not None and is_decoder_only(model):  # which reads source and answer as one sequence
         sequence = torch.cat((source, written), dim=1)
         rows, columns, before = sequence[:, 1:], sequence[:, :-1], source.shape[1] - 1
-        if columns.shape[1] == 0:
-            raise ValueError("One token reads nothing: give a longer text, or a target.")
+        if written.shape[1] == 0:
+            rows, columns, before = source, source, source.shape[1]
         arguments = {"input_ids": columns, "use_cache": False}
     elif written is not None:
         start = written.new_full((1, 1), find_start(model))

@@ -125,7 +125,7 @@ def _read_mask(mask: torch.Tensor) -> torch.Tensor:
 
 def _read_target(model, source: torch.Tensor, target, tokenizer, row: int | None) -> torch.Tensor:
     """[1, T] ids of what is to be written; what a decoder-only model writes has no beginning of its own."""
-    if is_decoder_only(model) and isinstance(target, str) and not target:
+    if is_decoder_only(model) and isinstance(target, str | list | tuple) and not target:
         return source[:, :0]
     ids, _ = _read_ids("target", target, tokenizer, row)
     ids = ids[:, ids[0] != IGNORED].to(source.device)

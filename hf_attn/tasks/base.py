@@ -228,6 +228,13 @@ class Task(ABC):
         """Of text: whether each judged token is guessed, bool [N], row by row; logits [B, T, V]."""
         return (logits.argmax(-1) == labels)[self.count_tokens(labels)]
 
+    def chosen_first(self, source: str, target: str) -> list[bool | None] | None:  # noqa: ARG002
+        """Of text, for each target token: whether it repeats the earlier of two words; None without a choice.
+
+        None for all where the task knows of no such choice.
+        """
+        return None
+
     def sizes_of_tokens(self, labels: torch.Tensor) -> list | None:  # noqa: ARG002
         """Of text: what accuracy is told by, of each judged token; None where by nothing."""
         return None

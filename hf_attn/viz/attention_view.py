@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import Any
 from unicodedata import category
 
-from hf_attn.interpret.attention_maps import MEMORY_LIMIT, OFFERED, AttentionMaps, attention_maps
+from hf_attn.interpret.attention_maps import (
+    MEMORY_LIMIT,
+    OFFERED,
+    AttentionMaps,
+    attention_maps,
+    refuse_without_attention,
+    writes_unasked,
+)
 from hf_attn.models.config_checks import check_choice
 from hf_attn.utils.atomic_write import write_file
 from hf_attn.viz.draw_map import WRITERS, Alignment, check_suffix, choose_head, draw_map, save_maps
@@ -209,9 +216,9 @@ def show_attention(
     target=None,
     *,
     row: int | None = None,
-    strategy: str = "greedy",
+    strategy: str | None = None,
     num_beams: int | None = None,
-    max_new_tokens: int = MOST_WRITTEN,
+    max_new_tokens: int | None = None,
     layers: Sequence[int] | None = None,
     heads: Sequence[int] | None = None,
     theme: str = "auto",
@@ -227,12 +234,13 @@ def show_attention(
         tokenizer: of the model; the image processor of a vision encoder.
         text: what is read, or whatever else `attention_maps` takes: ids, the tokenizer's output, a Batch; an
             image, or pixel_values [1, C, height, width].
-        target: what is written, as text or ids; None lets the model write, if it can; "" shows a decoder-only
-            model the text alone.
+        target: what is written, as text or ids; None lets the model write, if it can. "" shows a decoder-only
+            model the text alone, and so does None to those of others, unless `strategy` or `max_new_tokens`
+            asks them to write.
         row: which one of several rows, from 0.
         strategy: how it writes: "greedy" or "beam" (the chosen beam is shown).
         num_beams: K of beam search (default: 4).
-        max_new_tokens: most tokens that it writes.
+        max_new_tokens: most tokens that it writes (default: 64).
         layers: those that the lens offers, from 0; all where None.
         heads: likewise.
         theme: "auto", "light" or "dark".
@@ -246,6 +254,9 @@ def show_attention(
         ValueError: the model gives no maps, they would be too large, or the input cannot be read.
     """
     layers, heads = _tuple_of("layers", layers), _tuple_of("heads", heads)
+    refuse_without_attention(model)
+    if max_new_tokens is None and (strategy is not None or writes_unasked(model)):
+        max_new_tokens = MOST_WRITTEN
     maps = attention_maps(
         model,
         text,

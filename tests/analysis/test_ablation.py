@@ -18,14 +18,15 @@ from hf_attn.analysis.ablation import (
 )
 from hf_attn.architectures.registry import build_model
 from hf_attn.checkpoints.save_load import load_checkpoint
-from hf_attn.evaluation.metrics import evaluate, group_interval, wilson_interval
+from hf_attn.evaluation.metrics import evaluate, find_right, group_interval, wilson_interval
 from hf_attn.generation.generate import generate_answer
 from hf_attn.interpret.interventions import Intervention, count_heads, intervening, parse_intervention
 from hf_attn.tasks import build_task
+from hf_attn.tasks.batch import IGNORED, PAD, Batch
 from hf_attn.tasks.splits import fold_text
 from hf_attn.tasks.tokenizers.from_vocabulary import build_tokenizer
 from hf_attn.training.loop import train
-from tests.support.checks import build_seq2seq, random_ids
+from tests.support.checks import build_classifier, build_seq2seq, random_ids
 from tests.support.commands import in_process, rows_of
 from tests.support.decoder_checks import build_decoder
 from tests.support.recurrent_models import build_recurrent
@@ -302,7 +303,8 @@ def test_a_trained_model_needs_some_heads_and_not_others_and_its_weights_where_t
     loaded = load_checkpoint(CARDS / "attn-addition")
     outcomes = list(measure_outcomes(loaded.model, loaded.task_named(), examples=100))
     drops = {outcome.trial.name: outcome.drop for outcome in outcomes}
-    assert len(drops) == 1 + sum(map(sum, count_heads(loaded.model).values())) + 5 + 6
+    assert len(drops) == 1 + sum(map(sum, count_heads(loaded.model).values())) + 5 + 6 + 2
+    assert drops["remove known edges"] > 0.9 > 0.2 > drops["remove control edges"]
     assert drops["whole model"] == 0
     assert max(drop for name, drop in drops.items() if name.startswith("remove cross.1.")) > 0.1
     assert min(drops["uniform cross"], drops["permute cross"]) > 0.5
@@ -311,6 +313,41 @@ def test_a_trained_model_needs_some_heads_and_not_others_and_its_weights_where_t
         if outcomes[0].exact_match == 1:  # then what is lost is what is wrong, a share
             spread = (outcome.drop * (1 - outcome.drop) / 99) ** 0.5
             assert outcome.standard_error == pytest.approx(spread, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["attn-sentences", "attn-copy", "bahdanau-dates"])
+@pytest.mark.parametrize("edges", ["known", "control"])
+def test_edges_of_many_examples_are_removed_as_of_each_alone(name, edges):
+    loaded = load_checkpoint(CARDS / name)
+    model, task = loaded.model, loaded.task_named()
+    _, outcome = measure_outcomes(model, task, [Trial(edges=edges)], examples=12)
+    batch, right = task.held_out(12), []
+    kind = "decoder" if task.kind == "text" else "cross"
+    for row in range(12):
+        labels = batch.labels[row : row + 1]
+        ids = batch.input_ids[row : row + 1]
+        ids = ids[:, ids[0] != PAD]
+        labels = labels[:, labels[0] != IGNORED]
+        known = task.alignment(task.read_source(ids[0].tolist()), task.decode(labels[0].tolist()))
+        changes = []
+        for query, needed in enumerate(known):
+            keys = {key for key, one in enumerate(needed) if one}
+            if edges == "control":
+                keys = {key - 1 for key in keys} - keys - {-1}
+            changes += [Intervention("remove", kind, query=query, key=key) for key in keys]
+        with intervening(model, changes):
+            right += find_right(model, task, Batch(ids, labels)).tolist()
+    assert outcome.exact_match == pytest.approx(sum(right) / len(right))
+
+
+def test_kinds_of_decisions_are_told_apart_and_unknown_edges_refused():
+    loaded = load_checkpoint(CARDS / "attn-sentences")
+    (whole,) = measure_outcomes(loaded.model, loaded.task, [], examples=50)
+    scores = evaluate(loaded.model, loaded.task, n=50).by_size
+    assert whole.by_size == scores
+    films = build_task("csv", path="missing.csv")
+    with pytest.raises(ValueError, match="does not know what an answer depends on"):
+        next(measure_outcomes(build_classifier(), films, [Trial(edges="known")], examples=5))
 
 
 @pytest.mark.parametrize("action", ["remove", "uniform", "permute"])
@@ -354,7 +391,7 @@ def test_the_command_tries_every_head_layer_and_kind_on_held_out_examples(capsys
     assert rows[0]["trial"] == "whole model"
     heads = count_heads(load_checkpoint(tiny_checkpoint).model)
     layers = sum(map(len, heads.values()))
-    assert len(rows) == 1 + sum(map(sum, heads.values())) + layers + 2 * len(heads)
+    assert len(rows) == 1 + sum(map(sum, heads.values())) + layers + 2 * len(heads) + 2
     assert {row["event"] for row in rows} == {"outcome"}
     for row in rows:
         assert row["drop"] == pytest.approx(rows[0]["held_out_exact_match"] - row["held_out_exact_match"])

@@ -243,6 +243,26 @@ def test_figures_of_a_model_are_the_means_over_its_examples_one_by_one():
         torch.testing.assert_close(found.trained["cross"][name], mean)
 
 
+def test_a_head_chooses_that_reads_the_deciding_word_wherever_it_stands():
+    loaded = load_checkpoint(CARDS / "attn-sentences")
+    found, task = measure_head_roles(loaded.model, loaded.task, examples=60), loaded.task
+    batch, sides = task.held_out(60), {True: [], False: []}
+    for row in range(60):
+        words = task.decode(batch.labels[row].tolist())
+        maps = attention_maps(loaded.model, batch, row=row).decoder
+        weights = {True: [], False: []}
+        for decision in task.decisions_of(task.ids(*words.split())):
+            if decision.is_first is not None:
+                keys = [1 + place for place in decision.by]
+                weights[decision.is_first].append(maps[:, :, decision.at, keys].sum(-1).double())
+        for side, of in weights.items():
+            sides[side] += [torch.stack(of).mean(0)] if of else []
+    means = [torch.stack(of).mean(0) for of in sides.values()]
+    torch.testing.assert_close(found.trained["decoder"]["chooses"], torch.minimum(*means))
+    assert found.trained["decoder"]["chooses"].max() > 0.6 > 0.2 > found.untrained["decoder"]["chooses"].max()
+    assert not {"earlier", "later"} & found.trained["decoder"].keys()
+
+
 def test_an_untrained_model_is_what_its_own_training_began_with():
     task = build_task("copy", max_length=5, num_symbols=9)
     begun = build_model(task, task.recipe, seed=7)

@@ -22,6 +22,7 @@ from hf_attn.architectures.map_sizes import estimate_map_bytes
 from hf_attn.checkpoints.save_load import load_checkpoint
 from hf_attn.generation.generate import generate_answer
 from hf_attn.interpret.attention_maps import KINDS, attention_maps
+from hf_attn.interpret.plain_attention import eager_attention
 from hf_attn.viz import attention_view
 from hf_attn.viz.attention_view import AttentionView, show_attention
 from hf_attn.viz.web import encode_maps, to_json
@@ -331,15 +332,19 @@ def test_what_the_model_cannot_read_is_said(gpt2):
         show_attention(model, tokenizer, "")
     with pytest.raises(ValueError, match="without a tokenizer"):
         show_attention(build_seq2seq(), None, TEXT)
-    with pytest.raises(ValueError, match="One token reads nothing"):
-        show_attention(model, tokenizer, "the", "")
 
 
-def test_an_empty_target_shows_a_decoder_the_text_alone(gpt2):
+def test_a_text_read_alone_has_a_row_for_each_of_its_tokens(gpt2):
     model, tokenizer, _ = gpt2
-    view = show_attention(model, tokenizer, TEXT, "")
-    assert view.maps.target_tokens == view.maps.source_tokens[1:]
+    view = show_attention(model, tokenizer, TEXT)
+    assert view.maps.target_tokens == view.maps.decoder_tokens == view.maps.source_tokens
+    assert (view.maps.answer_ids, view.title) == ((), TEXT)
     assert view.to_value()["query"] == len(view.maps.target_tokens) - 1
+    ids = tokenizer(TEXT, return_tensors="pt")["input_ids"]
+    with eager_attention(model), torch.no_grad():
+        own = torch.cat(model(input_ids=ids, output_attentions=True).attentions)
+    torch.testing.assert_close(view.maps.decoder, own)
+    assert show_attention(model, tokenizer, "the").maps.decoder.shape[2:] == (1, 1)
 
 
 def test_values_for_a_board_survive_nan_and_script_tags():

@@ -273,6 +273,16 @@ class Sentences(Task):
                     needed[decision.at - len(words)][1 + place] = 1
         return needed
 
+    def chosen_first(self, source: str, target: str) -> list[bool | None]:
+        """Whether a decided word is the earlier of the two nouns or names that are chosen between."""
+        words = self.split_source(source) if source else []
+        written = self.split_target(target)
+        found: list[bool | None] = [None] * (len(written) + 1)
+        for decision in find_decisions(" ".join([*words, *written])):
+            if 0 <= decision.at - len(words) < len(written):
+                found[decision.at - len(words)] = decision.is_first
+        return found
+
     def size_of(self, source: str) -> str:  # type: ignore[override]
         """The kind of decision that is next; nothing where there is none."""
         decision = self.decide_next(source)

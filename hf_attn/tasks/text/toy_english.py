@@ -103,6 +103,8 @@ class Decision:
         among: what it is chosen from: of "are" and "were" against "is" and "was", not against "near"; all
             words where it is empty.
         pairs: of words before it, which decide the split of a passage that has them.
+        is_first: whether it is the earlier of the two nouns or names between which it decides; None where
+            what is decided is no such word.
     """
 
     family: str
@@ -111,6 +113,7 @@ class Decision:
     right: frozenset[str]
     among: frozenset[str] = frozenset()
     pairs: tuple[tuple[str, str], ...] = ()
+    is_first: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -355,7 +358,10 @@ def find_decisions(text: str) -> tuple[Decision, ...]:
             right = frozenset(slot.phrases) or frozenset([match[slot.name]])
             words = match.groupdict()
             pairs = tuple((words[a], words[b]) for a, b in pattern.pairs if a in words and b in words)
-            decision = Decision(pattern.family, at, by, right, slot.among, pairs)
+            is_first = None
+            if not slot.phrases:
+                is_first = match.start(slot.name) == min(match.start(name) for name in pattern.pairs[0])
+            decision = Decision(pattern.family, at, by, right, slot.among, pairs, is_first)
             found.setdefault(at, []).append(decision)
     agreed = [found[at] for at in sorted(found) if len({decision.right for decision in found[at]}) == 1]
     return tuple(decisions[0] for decisions in agreed)
